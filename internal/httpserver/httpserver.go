@@ -1,0 +1,78 @@
+// Package httpserver serves HTTP until a context ends, and answers an operator's
+// questions: is the process alive, is it ready, what are its numbers.
+package httpserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// drainTimeout is how long requests in flight may take after the end was asked for.
+const drainTimeout = 10 * time.Second
+
+// Listen opens an address at once, so that a taken port stops the start with a
+// clear error; name is the setting that the address came from.
+func Listen(ctx context.Context, name, address string) (net.Listener, error) {
+	var config net.ListenConfig
+	listener, err := config.Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return listener, nil
+}
+
+// Serve answers on listener until ctx ends. Then it accepts nothing more and
+// returns when the requests in flight are answered, or after ten seconds.
+//
+// The limits keep a slow or endless client from holding what others need.
+func Serve(ctx context.Context, listener net.Listener, handler http.Handler) error {
+	server := &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       10 * time.Second,
+		WriteTimeout:      15 * time.Second,
+		IdleTimeout:       60 * time.Second,
+		MaxHeaderBytes:    16 << 10,
+	}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+
+	select {
+	case err := <-served:
+		return fmt.Errorf("serving %s: %w", listener.Addr(), err)
+	case <-ctx.Done():
+	}
+	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
+	defer cancel()
+	if err := server.Shutdown(drain); err != nil {
+		_ = server.Close()
+	}
+	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serving %s: %w", listener.Addr(), err)
+	}
+	return nil
+}
+
+// ServeDuring answers on address for as long as work runs. When the server fails,
+// the context of work ends. The setting that the address came from is for errors.
+func ServeDuring(ctx context.Context, setting, address string, handler http.Handler, work func(context.Context) error) error {
+	listener, err := Listen(ctx, setting, address)
+	if err != nil {
+		return err
+	}
+	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	parts, ctx := errgroup.WithContext(ctx)
+	parts.Go(func() error { return Serve(serving, listener, handler) })
+	parts.Go(func() error {
+		defer stop()
+		return work(ctx)
+	})
+	return parts.Wait()
+}

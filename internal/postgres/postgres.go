@@ -1,0 +1,111 @@
+// Package postgres opens the database, runs its migrations, and makes the one
+// thing that may write to it: a transaction.
+//
+// A [DB] can begin transactions and offers no way to write. A [Tx] is made by
+// [DB.InTx] and by nothing else, so a function that asks for a *Tx cannot be
+// called outside a transaction: the program does not compile. Go cannot prove
+// that a transaction is still open, but a Tx that has ended refuses every
+// statement with [database/sql.ErrTxDone].
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/exaring/otelpgx"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+	gormpostgres "gorm.io/driver/postgres"
+	"gorm.io/gorm"
+	"gorm.io/gorm/logger"
+)
+
+// DB is a pool of connections that can begin transactions and nothing else.
+type DB struct {
+	pool *pgxpool.Pool
+	sql  *sql.DB
+	gorm *gorm.DB
+}
+
+// Open prepares a pool of at most maxConns connections to the database at url.
+// It does not connect: a database that is away at start is a reason to wait (see
+// [DB.Wait]), not to fail.
+func Open(ctx context.Context, url string, maxConns int32) (*DB, error) {
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, fmt.Errorf("DATABASE_URL: %w", err)
+	}
+	// Spans appear only below a span that records, so that polling makes no traces.
+	config.ConnConfig.Tracer = otelpgx.NewTracer(otelpgx.WithTrimSQLInSpanName(), otelpgx.WithDisableAcquireTracer())
+	config.MaxConns = maxConns
+	config.ConnConfig.ConnectTimeout = 5 * time.Second
+
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, fmt.Errorf("opening the database pool: %w", err)
+	}
+	conn := stdlib.OpenDBFromPool(pool)
+	orm, err := gorm.Open(gormpostgres.New(gormpostgres.Config{Conn: conn}), &gorm.Config{
+		SkipDefaultTransaction: true, // InTx is the only place that begins one
+		DisableAutomaticPing:   true,
+		TranslateError:         true,
+		Logger:                 logger.Discard, // errors are returned, and logged once, at the edge
+	})
+	if err != nil {
+		pool.Close()
+		return nil, fmt.Errorf("opening gorm: %w", err)
+	}
+	return &DB{pool: pool, sql: conn, gorm: orm}, nil
+}
+
+// Close waits for running transactions and closes every connection.
+func (db *DB) Close() {
+	_ = db.sql.Close() // closes only the handle: the connections are the pool's
+	db.pool.Close()
+}
+
+// Ping reports whether the database answers.
+func (db *DB) Ping(ctx context.Context) error {
+	return db.pool.Ping(ctx)
+}
+
+// Wait returns when the database is ready. Until then it says what it waits for,
+// each time that changes.
+func (db *DB) Wait(ctx context.Context, migrations Migrations) error {
+	ready := func(ctx context.Context) error { return db.Ready(ctx, migrations) }
+	return db.wait(ctx, ready, func(error) bool { return false })
+}
+
+// Ready reports whether the database answers and its schema is the one of
+// migrations.
+func (db *DB) Ready(ctx context.Context, migrations Migrations) error {
+	if err := db.Ping(ctx); err != nil {
+		return err
+	}
+	return migrations.applied(ctx, db)
+}
+
+// wait tries ready until it succeeds, or fails in a hopeless way.
+func (db *DB) wait(ctx context.Context, ready func(context.Context) error, hopeless func(error) bool) error {
+	tick := time.NewTicker(500 * time.Millisecond)
+	defer tick.Stop()
+	said := ""
+	for {
+		err := ready(ctx)
+		if err == nil || hopeless(err) {
+			return err
+		}
+		if reason := err.Error(); reason != said && ctx.Err() == nil {
+			slog.WarnContext(ctx, "waiting for the database", "error", reason)
+			said = reason
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+}

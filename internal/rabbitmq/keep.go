@@ -1,0 +1,76 @@
+package rabbitmq
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+)
+
+// Config says which broker, and by which name it will see this connection.
+type Config struct {
+	URL  string // amqp://user:password@host:port/vhost
+	Name string
+}
+
+// Attempts to connect are far enough apart to spare a broker that struggles (fewer
+// than ten a minute), and close enough that work goes on within 15 s of its return.
+const (
+	firstPause  = 250 * time.Millisecond
+	longestWait = 10 * time.Second
+	jitter      = 0.2
+	// settled is how long a session must have lasted to count as a good one.
+	settled = 15 * time.Second
+)
+
+// Keep connects and runs use, again and again until ctx ends. The context of use
+// ends with its session, or with ctx; use then finishes what is in flight, which it
+// still can when it was ctx that ended, and returns.
+//
+// Keep returns nil after ctx, and an error only for what no reconnecting mends: a
+// [MismatchError].
+func Keep(ctx context.Context, c Config, use func(ctx context.Context, s *Session) error) error {
+	pause := backoff.NewExponentialBackOff()
+	pause.InitialInterval, pause.MaxInterval, pause.RandomizationFactor = firstPause, longestWait, jitter
+	for {
+		began := time.Now()
+		err := connectAndUse(ctx, c, use)
+		if ctx.Err() != nil {
+			return nil
+		}
+		var mismatch *MismatchError
+		if errors.As(err, &mismatch) {
+			return err
+		}
+		if time.Since(began) > settled {
+			pause.Reset()
+		}
+		wait := pause.NextBackOff()
+		slog.WarnContext(ctx, "no session with the broker, trying again",
+			"connection", c.Name, "in", wait.Round(time.Millisecond).String(), "error", err)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(wait):
+		}
+	}
+}
+
+func connectAndUse(ctx context.Context, c Config, use func(context.Context, *Session) error) error {
+	s, err := connect(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	slog.InfoContext(ctx, "connected to the broker", "connection", c.Name)
+
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	s.onClose(end)
+	if err := use(ctx, s); err != nil {
+		return err
+	}
+	return context.Cause(ctx)
+}

@@ -1,0 +1,168 @@
+package rabbitmq
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// Outcome is what is known of a message that was to be published.
+type Outcome int
+
+const (
+	// Unknown: the broker may have the message or not. The channel or connection
+	// closed, or the broker did not answer in time.
+	Unknown Outcome = iota
+	// Confirmed: the broker has the message, in at least one queue, on disk.
+	Confirmed
+	// Returned: no queue is bound for it. The broker took and dropped it.
+	Returned
+	// Refused: a queue did not take it (it is full, for one).
+	Refused
+	// Invalid: it was never sent, because no broker could take it.
+	Invalid
+)
+
+// Result is the outcome for one message, and the reason unless it is Confirmed.
+type Result struct {
+	Outcome Outcome
+	Err     error
+}
+
+// Publisher publishes on one channel, from one goroutine at a time.
+type Publisher struct {
+	channel *amqp.Channel
+	returns chan amqp.Return
+	closed  chan *amqp.Error
+	window  int
+}
+
+var (
+	errNoRoute = errors.New("no queue is bound for it")
+	errRefused = errors.New("a queue refused it")
+	errTimeout = errors.New("the broker did not confirm in time")
+	errNotSent = errors.New("not sent: an earlier message of its batch could not be")
+)
+
+// NewPublisher opens a channel for batches of at most window messages.
+func (s *Session) NewPublisher(window int) (*Publisher, error) {
+	channel, err := s.conn.Channel()
+	if err != nil {
+		return nil, fmt.Errorf("opening a channel: %w", err)
+	}
+	if err := channel.Confirm(false); err != nil {
+		return nil, fmt.Errorf("asking for confirms: %w", err)
+	}
+	return &Publisher{
+		channel: channel,
+		// Registered once, before any publish, and wide enough for a whole batch:
+		// the client library drops what a full listener does not take.
+		returns: channel.NotifyReturn(make(chan amqp.Return, window)),
+		closed:  channel.NotifyClose(make(chan *amqp.Error, 1)),
+		window:  window,
+	}, nil
+}
+
+// Publish sends a batch and waits for the confirms of all of it, at most timeout
+// for the whole batch. The results stand in the order of the messages.
+//
+// After an Unknown the channel must not be used again: a late confirm would be
+// taken for that of another message.
+func (p *Publisher) Publish(messages []Message, timeout time.Duration) []Result {
+	if len(messages) > p.window {
+		panic(fmt.Sprintf("rabbitmq: a batch of %d on a publisher with a window of %d", len(messages), p.window))
+	}
+	results := make([]Result, len(messages))
+	confirmations := p.send(messages, results)
+
+	deadline := time.NewTimer(timeout)
+	defer deadline.Stop()
+	for i, confirmation := range confirmations {
+		if confirmation == nil {
+			continue
+		}
+		select {
+		case <-confirmation.Done():
+			results[i] = p.result(confirmation)
+		case <-deadline.C:
+			results[i] = Result{Unknown, errTimeout}
+			deadline.Reset(0) // it is over for the rest as well
+		}
+	}
+	p.noteReturned(messages, results)
+	return results
+}
+
+// send writes the batch without waiting; a nil confirmation stands where nothing
+// was sent, and the result then says why.
+func (p *Publisher) send(messages []Message, results []Result) []*amqp.DeferredConfirmation {
+	confirmations := make([]*amqp.DeferredConfirmation, len(messages))
+	broken := false
+	for i, m := range messages {
+		if err := m.check(); err != nil {
+			results[i] = Result{Invalid, err}
+			continue
+		}
+		if broken {
+			results[i] = Result{Unknown, errNotSent}
+			continue
+		}
+		confirmation, err := p.channel.PublishWithDeferredConfirm(m.Exchange, m.RoutingKey, true, false, m.publishing())
+		if err != nil {
+			results[i] = Result{Unknown, err}
+			broken = true
+			continue
+		}
+		confirmations[i] = confirmation
+	}
+	return confirmations
+}
+
+// result tells a refusal from a closed channel: the client library answers both
+// with "not acknowledged".
+func (p *Publisher) result(c *amqp.DeferredConfirmation) Result {
+	switch {
+	case c.Acked():
+		return Result{Outcome: Confirmed}
+	case p.channel.IsClosed():
+		return Result{Unknown, p.closeReason()}
+	default:
+		return Result{Refused, errRefused}
+	}
+}
+
+func (p *Publisher) closeReason() error {
+	select {
+	case reason, ok := <-p.closed:
+		if ok && reason != nil {
+			p.closed <- reason // the next message of the batch asks again
+			return reason
+		}
+	default:
+	}
+	return amqp.ErrClosed
+}
+
+// noteReturned corrects what was confirmed but went nowhere. The broker sends the
+// return before the confirm, so all of a batch's returns are here by now.
+func (p *Publisher) noteReturned(messages []Message, results []Result) {
+	returned := map[string]bool{}
+	for {
+		select {
+		case r, ok := <-p.returns:
+			if ok {
+				returned[r.MessageId] = true
+				continue
+			}
+		default:
+		}
+		break
+	}
+	for i, m := range messages {
+		if returned[m.ID] && results[i].Outcome == Confirmed {
+			results[i] = Result{Returned, errNoRoute}
+		}
+	}
+}

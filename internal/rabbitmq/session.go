@@ -1,0 +1,107 @@
+package rabbitmq
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+const (
+	dialTimeout  = 5 * time.Second
+	heartbeat    = 10 * time.Second
+	writeTimeout = 10 * time.Second // one write to the socket; a blocked broker reads nothing
+	closeTimeout = 2 * time.Second  // for the broker's answer to our goodbye
+)
+
+// Session is one connection to the broker.
+type Session struct {
+	conn     *amqp.Connection
+	socket   net.Conn
+	gate     *gate
+	watchers sync.WaitGroup
+}
+
+func connect(ctx context.Context, c Config) (*Session, error) {
+	s := &Session{gate: newGate()}
+	properties := amqp.NewConnectionProperties()
+	properties.SetClientConnectionName(c.Name)
+	conn, err := amqp.DialConfig(c.URL, amqp.Config{
+		Heartbeat:  heartbeat,
+		Properties: properties,
+		Dial: func(network, address string) (net.Conn, error) {
+			socket, err := dial(ctx, network, address)
+			s.socket = socket
+			return socket, err
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.conn = conn
+	blocked := conn.NotifyBlocked(make(chan amqp.Blocking, 8))
+	s.watchers.Go(func() {
+		for b := range blocked {
+			s.gate.set(b.Active, b.Reason)
+		}
+	})
+	return s, nil
+}
+
+func dial(ctx context.Context, network, address string) (net.Conn, error) {
+	dialer := net.Dialer{Timeout: dialTimeout}
+	socket, err := dialer.DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	// Until the handshake is done: a server that accepts and says nothing. The
+	// client library lifts it.
+	if err := socket.SetDeadline(time.Now().Add(dialTimeout)); err != nil {
+		_ = socket.Close()
+		return nil, err
+	}
+	return timedConn{socket}, nil
+}
+
+// timedConn gives each write a deadline. The client library has none, and ignores
+// contexts once it writes.
+type timedConn struct{ net.Conn }
+
+// Write fails after writeTimeout.
+func (c timedConn) Write(p []byte) (int, error) {
+	if err := c.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
+		return 0, err
+	}
+	return c.Conn.Write(p)
+}
+
+// onClose calls end with the reason once the connection is gone.
+func (s *Session) onClose(end context.CancelCauseFunc) {
+	closed := s.conn.NotifyClose(make(chan *amqp.Error, 1))
+	s.watchers.Go(func() {
+		if reason, ok := <-closed; ok && reason != nil {
+			end(fmt.Errorf("the connection closed: %w", reason))
+			return
+		}
+		end(errors.New("the connection closed"))
+	})
+}
+
+// close says goodbye, and closes the socket under it when the broker does not
+// answer.
+func (s *Session) close() {
+	impatience := time.AfterFunc(closeTimeout, func() { _ = s.socket.Close() })
+	defer impatience.Stop()
+	_ = s.conn.Close()
+	s.watchers.Wait()
+}
+
+// Unblocked waits until the broker takes messages: not at all, or until its memory
+// or disk alarm is over.
+func (s *Session) Unblocked(ctx context.Context) error {
+	return s.gate.wait(ctx)
+}

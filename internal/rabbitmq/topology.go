@@ -1,0 +1,122 @@
+package rabbitmq
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// Topology is what a service owns at the broker. Declaring it again changes
+// nothing.
+type Topology struct {
+	Exchanges []Exchange
+	Queues    []Queue
+}
+
+// Exchange is a durable exchange of a kind: topic or fanout.
+type Exchange struct{ Name, Kind string }
+
+// Queue is a quorum queue: it survives the broker, confirms after the disk has the
+// message, and counts deliveries.
+type Queue struct {
+	Name      string
+	Arguments map[string]any
+	Bindings  []Binding
+}
+
+// Binding routes what an exchange gets under a key. A fanout exchange ignores the
+// key.
+type Binding struct{ Exchange, Key string }
+
+// MismatchError says that the broker has an object of that name with other
+// properties. No reconnecting mends it: somebody must delete or rename it.
+type MismatchError struct {
+	Object string
+	Reason string
+}
+
+// Error tells what to do.
+func (e *MismatchError) Error() string {
+	return fmt.Sprintf("the broker already has %s with other properties (%s): delete it, or let its owner change it", e.Object, e.Reason)
+}
+
+// Declare makes what is missing of t.
+func (s *Session) Declare(t Topology) error {
+	channel, err := s.conn.Channel()
+	if err != nil {
+		return fmt.Errorf("opening a channel: %w", err)
+	}
+	defer func() { _ = channel.Close() }()
+	for _, e := range t.Exchanges {
+		if err := channel.ExchangeDeclare(e.Name, e.Kind, true, false, false, false, nil); err != nil {
+			return declared("exchange "+e.Name, err)
+		}
+	}
+	for _, q := range t.Queues {
+		if err := declareQueue(channel, q); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func declareQueue(channel *amqp.Channel, q Queue) error {
+	arguments := amqp.Table{amqp.QueueTypeArg: amqp.QueueTypeQuorum}
+	for name, value := range q.Arguments {
+		arguments[name] = value
+	}
+	if _, err := channel.QueueDeclare(q.Name, true, false, false, false, arguments); err != nil {
+		return declared("queue "+q.Name, err)
+	}
+	for _, b := range q.Bindings {
+		if err := channel.QueueBind(q.Name, b.Key, b.Exchange, false, nil); err != nil {
+			return declared(fmt.Sprintf("binding of %s to %s by %q", q.Name, b.Exchange, b.Key), err)
+		}
+	}
+	return nil
+}
+
+func declared(object string, err error) error {
+	var reason *amqp.Error
+	if errors.As(err, &reason) && reason.Code == amqp.PreconditionFailed {
+		return &MismatchError{Object: object, Reason: reason.Reason}
+	}
+	return fmt.Errorf("declaring %s: %w", object, err)
+}
+
+// WaitForExchange returns when the broker has an exchange that another service
+// owns. Until then it says once that it waits.
+func (s *Session) WaitForExchange(ctx context.Context, name, kind string) error {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for said := false; ; said = true {
+		err := s.findExchange(name, kind)
+		var reason *amqp.Error
+		if !errors.As(err, &reason) || reason.Code != amqp.NotFound {
+			return err
+		}
+		if !said {
+			slog.WarnContext(ctx, "waiting for an exchange that another service declares", "exchange", name)
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-tick.C:
+		}
+	}
+}
+
+// findExchange uses a channel of its own: the broker closes it when the exchange
+// is not there.
+func (s *Session) findExchange(name, kind string) error {
+	channel, err := s.conn.Channel()
+	if err != nil {
+		return fmt.Errorf("opening a channel: %w", err)
+	}
+	defer func() { _ = channel.Close() }()
+	return channel.ExchangeDeclarePassive(name, kind, true, false, false, false, nil)
+}

@@ -1,0 +1,68 @@
+// Package telemetry sets up what a service tells of itself: logs with trace ids,
+// traces, and metrics.
+package telemetry
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+)
+
+// Setup installs the logger and the tracer of a service as the process's defaults.
+// It exports traces when OTEL_EXPORTER_OTLP_ENDPOINT (or its variant for traces)
+// names a collector; without one, trace ids are still made and logged. The
+// returned function sends what is left and must be called last.
+//
+// The standard variables hold: OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES,
+// OTEL_TRACES_SAMPLER and those of the exporter.
+func Setup(ctx context.Context, service string, level slog.Level) (flush func(), err error) {
+	slog.SetDefault(slog.New(withTrace{slog.NewJSONHandler(os.Stdout, &slog.HandlerOptions{Level: level})}).
+		With("service", service))
+
+	described, err := resource.New(ctx,
+		resource.WithAttributes(semconv.ServiceName(service)),
+		resource.WithTelemetrySDK(), resource.WithFromEnv())
+	if err != nil {
+		return nil, fmt.Errorf("OTEL_RESOURCE_ATTRIBUTES: %w", err)
+	}
+	options := []sdktrace.TracerProviderOption{sdktrace.WithResource(described)}
+	if exporting() {
+		exporter, err := otlptracehttp.New(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_ENDPOINT: %w", err)
+		}
+		options = append(options, sdktrace.WithBatcher(exporter))
+	}
+	provider := sdktrace.NewTracerProvider(options...)
+	otel.SetTracerProvider(provider)
+	otel.SetTextMapPropagator(propagation.TraceContext{})
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
+		slog.Warn("telemetry trouble", "error", err)
+	}))
+	return func() { shutdown(provider) }, nil
+}
+
+func exporting() bool {
+	if os.Getenv("OTEL_TRACES_EXPORTER") == "none" {
+		return false
+	}
+	return os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != "" || os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != ""
+}
+
+// shutdown has a context of its own: by now the service's has ended.
+func shutdown(provider *sdktrace.TracerProvider) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	if err := provider.Shutdown(ctx); err != nil {
+		slog.Warn("the last traces were not sent", "error", err)
+	}
+}

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"example.com/transactional-outbox/internal/settings"
+	"example.com/transactional-outbox/order-service/internal/relay"
+)
+
+// config is everything that can be set, by environment variables.
+type config struct {
+	settings.Shared
+
+	// HTTPAddr is where the API listens.
+	HTTPAddr string `env:"HTTP_ADDR" envDefault:"127.0.0.1:4000"`
+	// OpsAddr is where /livez, /readyz and /metrics are. Not for the public.
+	OpsAddr string `env:"OPS_ADDR" envDefault:"127.0.0.1:4100"`
+
+	// RelayWorkers publish side by side, each on its own channel.
+	RelayWorkers int `env:"RELAY_WORKERS" envDefault:"2"`
+	// RelayBatchSize is how many events one claim takes at most.
+	RelayBatchSize int `env:"RELAY_BATCH_SIZE" envDefault:"500"`
+	// RelayPollInterval is the safety net below the wake-up after each commit.
+	RelayPollInterval time.Duration `env:"RELAY_POLL_INTERVAL" envDefault:"1s"`
+	// RelayLease is how long a claim holds: after a crash, its events are published
+	// that much later. At least three times RELAY_CONFIRM_TIMEOUT.
+	RelayLease time.Duration `env:"RELAY_LEASE" envDefault:"60s"`
+	// RelayConfirmTimeout is for all confirms of a batch together.
+	RelayConfirmTimeout time.Duration `env:"RELAY_CONFIRM_TIMEOUT" envDefault:"10s"`
+	// RelayMaxAttempts is how often a queue may refuse an event until it is failed.
+	RelayMaxAttempts int `env:"RELAY_MAX_ATTEMPTS" envDefault:"20"`
+	// RelayRetryBase is the first back-off of a refused event; it doubles.
+	RelayRetryBase time.Duration `env:"RELAY_RETRY_BASE" envDefault:"1s"`
+	// RelayRetryCap is the longest back-off.
+	RelayRetryCap time.Duration `env:"RELAY_RETRY_CAP" envDefault:"15m"`
+}
+
+// check returns what is wrong, all of it.
+func check(c config) []error {
+	errs := slices.Concat(
+		c.Check(),
+		settings.CheckAddress("HTTP_ADDR", c.HTTPAddr),
+		settings.CheckAddress("OPS_ADDR", c.OpsAddr),
+		settings.AtLeast("RELAY_WORKERS", c.RelayWorkers, 1),
+		settings.AtLeast("RELAY_BATCH_SIZE", c.RelayBatchSize, 1),
+		settings.AtLeast("RELAY_POLL_INTERVAL", c.RelayPollInterval, 10*time.Millisecond),
+		settings.AtLeast("RELAY_CONFIRM_TIMEOUT", c.RelayConfirmTimeout, 100*time.Millisecond),
+		settings.AtLeast("RELAY_MAX_ATTEMPTS", c.RelayMaxAttempts, 1),
+		settings.AtLeast("RELAY_RETRY_BASE", c.RelayRetryBase, time.Millisecond),
+		settings.AtLeast("RELAY_RETRY_CAP", c.RelayRetryCap, c.RelayRetryBase),
+	)
+	if c.RelayLease < 3*c.RelayConfirmTimeout {
+		errs = append(errs, fmt.Errorf("RELAY_LEASE must be at least three times RELAY_CONFIRM_TIMEOUT (%s)", c.RelayConfirmTimeout))
+	}
+	return errs
+}
+
+func (c config) relay() relay.Config {
+	return relay.Config{
+		Exchange: exchange, AppID: service,
+		Workers: c.RelayWorkers, BatchSize: c.RelayBatchSize, PollInterval: c.RelayPollInterval,
+		Lease: c.RelayLease, ConfirmTimeout: c.RelayConfirmTimeout,
+		MaxAttempts: c.RelayMaxAttempts, RetryBase: c.RelayRetryBase, RetryCap: c.RelayRetryCap,
+	}
+}

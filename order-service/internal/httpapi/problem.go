@@ -1,0 +1,71 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+
+	"github.com/go-json-experiment/json"
+
+	"example.com/transactional-outbox/internal/postgres"
+	"example.com/transactional-outbox/order-service/internal/order"
+)
+
+// problemJSON is an error for a client, by RFC 9457.
+type problemJSON struct {
+	Title  string       `json:"title"`
+	Status int          `json:"status"`
+	Detail string       `json:"detail"`
+	Errors []fieldFault `json:"errors,omitempty"`
+}
+
+// fieldFault names one field and what is wrong with it.
+type fieldFault struct {
+	Field  string `json:"field"`
+	Detail string `json:"detail"`
+}
+
+func problem(status int, detail string, faults ...fieldFault) problemJSON {
+	return problemJSON{Title: http.StatusText(status), Status: status, Detail: detail, Errors: faults}
+}
+
+// problemOf tells a client of err. What is not the client's own doing is logged
+// here, once, and told without its text.
+func problemOf(r *http.Request, err error) problemJSON {
+	switch {
+	case errors.Is(err, order.ErrNoOrder):
+		return problem(http.StatusNotFound, "there is no such order")
+	case errors.Is(err, order.ErrNoProduct):
+		return problem(http.StatusUnprocessableEntity, "the order cannot be placed as it is",
+			fieldFault{Field: "product_id", Detail: "is not in the catalogue: see GET /products"})
+	case errors.Is(err, context.Canceled):
+		// Nobody reads this answer: the client has gone.
+		return problem(http.StatusServiceUnavailable, "the request was cancelled")
+	case postgres.Unavailable(err):
+		slog.WarnContext(r.Context(), "request refused: the database is unavailable", "error", err)
+		return problem(http.StatusServiceUnavailable, "the database is away for the moment; try again")
+	default:
+		slog.ErrorContext(r.Context(), "request failed", "error", err)
+		return problem(http.StatusInternalServerError, "this is our fault; the log has the reason")
+	}
+}
+
+func write(w http.ResponseWriter, r *http.Request, p problemJSON) {
+	if p.Status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "1")
+	}
+	send(w, r, p.Status, "application/problem+json", p)
+}
+
+func answer(w http.ResponseWriter, r *http.Request, status int, v any) {
+	send(w, r, status, "application/json", v)
+}
+
+func send(w http.ResponseWriter, r *http.Request, status int, contentType string, v any) {
+	w.Header().Set("Content-Type", contentType)
+	w.WriteHeader(status)
+	if err := json.MarshalWrite(w, v); err != nil {
+		slog.DebugContext(r.Context(), "the client did not take its answer", "error", err)
+	}
+}

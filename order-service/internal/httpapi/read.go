@@ -1,0 +1,125 @@
+package httpapi
+
+import (
+	"errors"
+	"fmt"
+	"mime"
+	"net/http"
+	"net/mail"
+	"regexp"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/uuid"
+
+	"example.com/transactional-outbox/order-service/internal/order"
+)
+
+// orderRequest is everything a client may say. A field that is not here, the
+// price for one, is refused and not ignored.
+type orderRequest struct {
+	ProductID     string  `json:"product_id"`
+	Quantity      int     `json:"quantity"`
+	CustomerID    *string `json:"customer_id"`
+	CustomerEmail *string `json:"customer_email"`
+}
+
+var (
+	productID   = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+	emailDomain = regexp.MustCompile(`^[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*$`)
+	emailLocal  = regexp.MustCompile("^[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}$")
+)
+
+// readOrder reads and checks a request for an order, all fields at once.
+func readOrder(r *http.Request) (order.Request, *problemJSON) {
+	var body orderRequest
+	if bad := decode(r, &body); bad != nil {
+		return order.Request{}, bad
+	}
+	var faults []fieldFault
+	fault := func(field, detail string) { faults = append(faults, fieldFault{Field: field, Detail: detail}) }
+
+	request := order.Request{ProductID: body.ProductID, Quantity: body.Quantity}
+	if !productID.MatchString(body.ProductID) {
+		fault("product_id", "must be 1 to 64 letters, digits, dots, hyphens or underscores, and start with a letter or digit")
+	}
+	if body.Quantity < 1 || body.Quantity > order.MaxQuantity {
+		fault("quantity", fmt.Sprintf("must be from 1 to %d", order.MaxQuantity))
+	}
+	if body.CustomerID != nil {
+		id, err := uuid.Parse(*body.CustomerID)
+		if err != nil || id == uuid.Nil || len(*body.CustomerID) != 36 {
+			fault("customer_id", "must be a UUID such as 0f1e2d3c-4b5a-4678-9abc-def012345678")
+		}
+		request.CustomerID = id
+	}
+	if body.CustomerEmail != nil {
+		if !isEmail(*body.CustomerEmail) {
+			fault("customer_email", "must be a plain e-mail address such as ada@example.com")
+		}
+		request.CustomerEmail = *body.CustomerEmail
+	}
+	if faults != nil {
+		bad := problem(http.StatusUnprocessableEntity, "the order cannot be placed as it is", faults...)
+		return order.Request{}, &bad
+	}
+	return request, nil
+}
+
+// isEmail is stricter than the standard library's parser, which takes quoted
+// names, address literals and domains of any length.
+func isEmail(s string) bool {
+	address, err := mail.ParseAddress(s)
+	if err != nil || address.Address != s || len(s) > 254 {
+		return false
+	}
+	local, domain, _ := strings.Cut(s, "@")
+	return emailLocal.MatchString(local) && emailDomain.MatchString(domain)
+}
+
+// decode reads exactly one JSON object into v. Unknown, duplicate and case-variant
+// names, invalid UTF-8 and trailing data are errors.
+func decode(r *http.Request, v any) *problemJSON {
+	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil || kind != "application/json" {
+		bad := problem(http.StatusUnsupportedMediaType, "the body must be application/json; set Content-Type to say so")
+		return &bad
+	}
+	err = json.UnmarshalRead(r.Body, v, json.RejectUnknownMembers(true))
+	if err == nil {
+		return nil
+	}
+	bad := unreadable(err)
+	return &bad
+}
+
+func unreadable(err error) problemJSON {
+	var (
+		tooLarge  *http.MaxBytesError
+		semantic  *json.SemanticError
+		syntactic *jsontext.SyntacticError
+	)
+	switch {
+	case errors.As(err, &tooLarge):
+		return problem(http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is larger than %d bytes", maxBody))
+	case errors.As(err, &semantic) && errors.Is(err, json.ErrUnknownName):
+		return atField(semantic.JSONPointer, "is not a field of this request")
+	case errors.As(err, &semantic):
+		return atField(semantic.JSONPointer, "has the wrong type")
+	case errors.As(err, &syntactic) && errors.Is(err, jsontext.ErrDuplicateName):
+		return atField(syntactic.JSONPointer, "is given twice")
+	case errors.As(err, &syntactic):
+		return problem(http.StatusBadRequest, fmt.Sprintf("the body is not one JSON object: byte %d is wrong", syntactic.ByteOffset))
+	default:
+		return problem(http.StatusBadRequest, "the body ended too early")
+	}
+}
+
+func atField(pointer jsontext.Pointer, detail string) problemJSON {
+	field := pointer.LastToken()
+	if field == "" {
+		return problem(http.StatusBadRequest, "the body must be one JSON object")
+	}
+	return problem(http.StatusBadRequest, "the body cannot be read", fieldFault{Field: field, Detail: detail})
+}

@@ -1,0 +1,52 @@
+package order
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
+
+	"example.com/transactional-outbox/order-service/internal/outbox"
+)
+
+// Aggregate is the outbox's aggregate_type of orders.
+const Aggregate = "order"
+
+// Created tells that an order was placed.
+const Created = "order.created"
+
+// body is the JSON of every order event. The golden files of package contract
+// hold it fixed: consumers rely on each name.
+type body struct {
+	OrderID       uuid.UUID `json:"order_id"`
+	OrderVersion  int       `json:"order_version"`
+	CustomerID    uuid.UUID `json:"customer_id"`
+	CustomerEmail string    `json:"customer_email"`
+	ProductID     string    `json:"product_id"`
+	Quantity      int       `json:"quantity"`
+	Amount        int64     `json:"amount"` // minor units of currency
+	Currency      string    `json:"currency"`
+	Status        Status    `json:"status"`
+	OccurredAt    time.Time `json:"occurred_at"`
+}
+
+// event tells of what just became of o, at the given time.
+func event(key string, o Order, occurred time.Time) (outbox.Message, error) {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return outbox.Message{}, err
+	}
+	payload, err := json.Marshal(body{
+		OrderID: o.ID, OrderVersion: o.Version, CustomerID: o.CustomerID, CustomerEmail: o.CustomerEmail,
+		ProductID: o.ProductID, Quantity: o.Quantity, Amount: o.Amount.Minor(), Currency: o.Amount.Currency(),
+		Status: o.Status, OccurredAt: occurred.UTC(),
+	})
+	if err != nil {
+		return outbox.Message{}, fmt.Errorf("encoding %s: %w", key, err)
+	}
+	return outbox.Message{
+		ID: id, AggregateType: Aggregate, AggregateID: o.ID, AggregateVersion: o.Version,
+		EventKey: key, Payload: payload,
+	}, nil
+}

@@ -1,0 +1,37 @@
+package order
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// Money is an amount in the minor units of its currency: pence, cents. The amount
+// is unexported, so that nobody does floating-point arithmetic with it.
+type Money struct {
+	minor    int64
+	currency string
+}
+
+// ErrOverflow says that an amount does not fit 64 bits.
+var ErrOverflow = errors.New("amount too large")
+
+// NewMoney returns minor units of a currency (ISO 4217).
+func NewMoney(minor int64, currency string) Money {
+	return Money{minor: minor, currency: currency}
+}
+
+// Minor is the amount in minor units.
+func (m Money) Minor() int64 { return m.minor }
+
+// Currency is the ISO 4217 code.
+func (m Money) Currency() string { return m.currency }
+
+// Times returns quantity times m, or [ErrOverflow].
+func (m Money) Times(quantity int) (Money, error) {
+	n := int64(quantity)
+	if n != 0 && (m.minor > math.MaxInt64/n || m.minor < math.MinInt64/n) {
+		return Money{}, fmt.Errorf("%d times %d %s: %w", quantity, m.minor, m.currency, ErrOverflow)
+	}
+	return Money{minor: m.minor * n, currency: m.currency}, nil
+}

@@ -1,0 +1,81 @@
+package outbox
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"example.com/transactional-outbox/internal/postgres"
+)
+
+// Store is the relay's side of the outbox.
+type Store struct{ db *postgres.DB }
+
+// NewStore returns the outbox in db.
+func NewStore(db *postgres.DB) *Store { return &Store{db: db} }
+
+// Claim is a batch of events under one lease.
+type Claim struct {
+	Token  uuid.UUID // proves the lease; drawn anew for each claim
+	Events []Claimed // by seq
+}
+
+// Claimed is an event under lease.
+type Claimed struct {
+	ID          uuid.UUID
+	EventKey    string
+	Payload     string
+	Traceparent string
+	RetryCount  int
+	CreatedAt   time.Time
+	Age         float64 // seconds since CreatedAt, by the database's clock
+}
+
+// claimSQL takes what is due, in one statement:
+//
+//   - "due" is what became available, whether it was pending or its lease ended;
+//   - NOT EXISTS passes over events whose aggregate has an older unsettled one: all
+//     states but the two that settle an event, so a failed one blocks as well;
+//   - SKIP LOCKED lets claimers pass each other instead of queueing, and OF o keeps
+//     the lock to the rows that are taken;
+//   - MATERIALIZED makes the choice once, so that LIMIT means the batch;
+//   - the last SELECT sorts again: UPDATE … RETURNING keeps no order.
+const claimSQL = `
+WITH due AS MATERIALIZED (
+  SELECT o.id FROM outbox_events o
+  WHERE o.status IN ('pending', 'in_progress') AND o.available_at <= now()
+    AND NOT EXISTS (
+      SELECT 1 FROM outbox_events p
+      WHERE (p.aggregate_type, p.aggregate_id) = (o.aggregate_type, o.aggregate_id)
+        AND p.aggregate_version < o.aggregate_version
+        AND p.status NOT IN ('published', 'discarded'))
+  ORDER BY o.available_at, o.seq
+  LIMIT @limit
+  FOR UPDATE OF o SKIP LOCKED
+), claimed AS (
+  UPDATE outbox_events o
+  SET status = 'in_progress', available_at = now() + @lease * interval '1 second',
+      lease_token = @token, locked_by = @worker
+  FROM due WHERE o.id = due.id
+  RETURNING o.*
+)
+SELECT id, event_key, payload, traceparent, retry_count, created_at,
+       extract(epoch FROM now() - created_at)::float8 AS age
+FROM claimed ORDER BY seq`
+
+// Claim leases at most limit due events to worker. The lease ends after the given
+// time, counted from the database's now.
+func (s *Store) Claim(ctx context.Context, worker string, limit int, lease time.Duration) (Claim, error) {
+	claim := Claim{Token: uuid.New()}
+	err := s.db.InTx(ctx, func(tx *postgres.Tx) error {
+		return tx.Gorm(ctx).Raw(claimSQL, map[string]any{
+			"limit": limit, "lease": lease.Seconds(), "token": claim.Token, "worker": worker,
+		}).Scan(&claim.Events).Error
+	})
+	if err != nil {
+		return Claim{}, fmt.Errorf("claiming from the outbox: %w", err)
+	}
+	return claim, nil
+}

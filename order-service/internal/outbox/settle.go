@@ -1,0 +1,138 @@
+package outbox
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"example.com/transactional-outbox/internal/postgres"
+)
+
+// markPublishedSQL locks its rows in the order of their ids: two holders of
+// overlapping batches would otherwise wait for each other for ever.
+const markPublishedSQL = `
+WITH confirmed AS MATERIALIZED (
+  SELECT id FROM outbox_events
+  WHERE id = ANY (@ids) AND status <> 'published'
+  ORDER BY id FOR UPDATE
+)
+UPDATE outbox_events o
+SET status = 'published', published_at = now(),
+    lease_token = NULL, locked_by = NULL, failure_code = NULL, failure_reason = NULL, failed_at = NULL
+FROM confirmed c WHERE o.id = c.id`
+
+// MarkPublished records that the broker confirmed and routed these events. It asks
+// for no lease: a confirm is a fact, and writing it saves a repeat, whoever holds
+// the row by now.
+func (s *Store) MarkPublished(ctx context.Context, ids []uuid.UUID) error {
+	_, err := s.exec(ctx, markPublishedSQL, map[string]any{"ids": uuids(ids)})
+	if err != nil {
+		return fmt.Errorf("marking events published: %w", err)
+	}
+	return nil
+}
+
+// Setback puts one event off.
+type Setback struct {
+	ID     uuid.UUID
+	Delay  time.Duration
+	Spends bool   // whether this attempt counts against the event
+	Code   string // why, from the fixed set of the column failure_code
+	Reason string // why, for people
+}
+
+// rescheduleSQL backs off the events that are still held under the token, and
+// moves their aggregates' later events behind them in the same statement:
+// otherwise each claim would walk over all those blocked rows (300,000 of them
+// made a claim take 1.1 s instead of 14 ms).
+const rescheduleSQL = `
+WITH held AS MATERIALIZED (
+  SELECT o.id, s.delay, s.spends, s.code, s.reason
+  FROM unnest(cast(@ids AS uuid[]), cast(@delays AS float8[]), cast(@spends AS int[]),
+              cast(@codes AS text[]), cast(@reasons AS text[])) AS s (id, delay, spends, code, reason)
+  JOIN outbox_events o ON o.id = s.id
+  WHERE o.lease_token = @token AND o.status = 'in_progress'
+  ORDER BY o.id FOR UPDATE OF o
+), back AS (
+  UPDATE outbox_events o
+  SET status = 'pending', retry_count = o.retry_count + h.spends,
+      available_at = now() + h.delay * interval '1 second',
+      lease_token = NULL, locked_by = NULL, failure_code = h.code, failure_reason = h.reason
+  FROM held h WHERE o.id = h.id
+  RETURNING o.aggregate_type, o.aggregate_id, o.aggregate_version, o.available_at
+), later AS (
+  UPDATE outbox_events n SET available_at = b.available_at
+  FROM back b
+  WHERE (n.aggregate_type, n.aggregate_id) = (b.aggregate_type, b.aggregate_id)
+    AND n.aggregate_version > b.aggregate_version
+    AND n.status = 'pending' AND n.available_at < b.available_at
+)
+SELECT count(*) FROM back`
+
+// Reschedule puts events of a claim back to pending. It returns how many it did:
+// fewer than asked means that a lease was lost and somebody else holds the event.
+func (s *Store) Reschedule(ctx context.Context, token uuid.UUID, setbacks []Setback) (int, error) {
+	var held int
+	err := s.db.InTx(ctx, func(tx *postgres.Tx) error {
+		args := columns(setbacks)
+		args["token"] = token
+		return tx.Gorm(ctx).Raw(rescheduleSQL, args).Scan(&held).Error
+	})
+	if err != nil {
+		return 0, fmt.Errorf("rescheduling events: %w", err)
+	}
+	return held, nil
+}
+
+// releaseSQL finds its rows by their ids: by the token alone it would scan every
+// pending row.
+const releaseSQL = `
+WITH held AS MATERIALIZED (
+  SELECT id FROM outbox_events
+  WHERE id = ANY (@ids) AND lease_token = @token AND status = 'in_progress'
+  ORDER BY id FOR UPDATE
+)
+UPDATE outbox_events o
+SET status = 'pending', available_at = now(), lease_token = NULL, locked_by = NULL
+FROM held h WHERE o.id = h.id`
+
+// Release gives events of a claim back untouched: due at once, no attempt spent.
+// It returns how many were still held.
+func (s *Store) Release(ctx context.Context, token uuid.UUID, ids []uuid.UUID) (int, error) {
+	n, err := s.exec(ctx, releaseSQL, map[string]any{"ids": uuids(ids), "token": token})
+	if err != nil {
+		return 0, fmt.Errorf("releasing events: %w", err)
+	}
+	return n, nil
+}
+
+// failSQL ends the attempts: the row stays, visible and replayable.
+const failSQL = `
+UPDATE outbox_events
+SET status = 'failed', failed_at = now(), retry_count = retry_count + @spends,
+    lease_token = NULL, locked_by = NULL, failure_code = @code, failure_reason = @reason
+WHERE id = @id AND lease_token = @token AND status = 'in_progress'`
+
+// Fail gives an event up. It returns 0 when the lease was lost, else 1.
+func (s *Store) Fail(ctx context.Context, token uuid.UUID, failure Setback) (int, error) {
+	n, err := s.exec(ctx, failSQL, map[string]any{
+		"id": failure.ID, "token": token, "spends": count(failure.Spends),
+		"code": failure.Code, "reason": truncate(failure.Reason),
+	})
+	if err != nil {
+		return 0, fmt.Errorf("giving up event %s: %w", failure.ID, err)
+	}
+	return n, nil
+}
+
+func (s *Store) exec(ctx context.Context, statement string, args map[string]any) (int, error) {
+	var n int64
+	err := s.db.InTx(ctx, func(tx *postgres.Tx) error {
+		result := tx.Gorm(ctx).Exec(statement, args)
+		n = result.RowsAffected
+		return result.Error
+	})
+	return int(n), err
+}

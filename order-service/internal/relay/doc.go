@@ -1,0 +1,44 @@
+// Package relay carries events from the outbox to the broker. It is the loop and
+// its policy; the outbox's SQL and the broker's protocol are behind two small
+// interfaces.
+//
+// # One pass
+//
+//	claim a batch ─► publish all of it ─► wait for every confirm ─► mark in one statement
+//
+// A worker wakes when an order commits in its process, and by a poll as a safety
+// net; then it passes until nothing is due. Each worker has a channel and a batch of
+// its own.
+//
+// # What it promises
+//
+// An event is marked published only after the broker confirmed it and routed it to
+// at least one queue. Every other outcome brings it back:
+//
+//	outcome    what it means                          what happens
+//	Confirmed  on disk, in a queue                    published
+//	Returned   no queue is bound                      later, at most every 60 s; no attempt spent
+//	Refused    a queue did not take it                back-off; after MaxAttempts: failed
+//	Unknown    channel closed, cut, or timed out      released at once; no attempt spent
+//	Invalid    no broker could take it; never sent    failed
+//
+// An outage is no event's fault: the relay runs only on a session, claims nothing
+// while the broker blocks, and gives back what it could not finish.
+//
+// # When a step dies
+//
+//   - after the claim: the lease ends, and another worker takes the batch;
+//   - after the confirm, before the mark: the same, and the batch is published
+//     again with the same ids. Consumers drop what they have had;
+//   - stopped longer than its lease: its steps back find the lease gone and do
+//     nothing; its "published" is still true and still written.
+//
+// # Shutdown
+//
+// When its context ends, a worker finishes the pass that it is in: the confirms are
+// awaited and marked. Nothing is published twice because of a shutdown.
+//
+// # What it does not promise
+//
+// That an event is published once, and any order between different orders.
+package relay

@@ -1,0 +1,166 @@
+package relay
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
+
+	"example.com/transactional-outbox/internal/rabbitmq"
+	"example.com/transactional-outbox/order-service/internal/outbox"
+)
+
+// Config is the relay's policy.
+type Config struct {
+	Exchange       string        // where events are published
+	AppID          string        // who says so
+	Workers        int           // each with its own channel
+	BatchSize      int           // events of one claim
+	PollInterval   time.Duration // the safety net below the wake-ups
+	Lease          time.Duration // how long a claim holds; must outlast a pass
+	ConfirmTimeout time.Duration // for all confirms of a batch together
+	MaxAttempts    int           // refusals until an event is failed
+	RetryBase      time.Duration // the first back-off
+	RetryCap       time.Duration // the longest back-off
+}
+
+// Outbox is where the events are.
+type Outbox interface {
+	Claim(ctx context.Context, worker string, limit int, lease time.Duration) (outbox.Claim, error)
+	MarkPublished(ctx context.Context, ids []uuid.UUID) error
+	Reschedule(ctx context.Context, token uuid.UUID, setbacks []outbox.Setback) (held int, err error)
+	Release(ctx context.Context, token uuid.UUID, ids []uuid.UUID) (held int, err error)
+	Fail(ctx context.Context, token uuid.UUID, failure outbox.Setback) (held int, err error)
+}
+
+// Broker is a session with the broker.
+type Broker interface {
+	// NewPublisher opens a channel for batches of at most window events.
+	NewPublisher(window int) (Publisher, error)
+	// Unblocked waits until the broker takes messages.
+	Unblocked(ctx context.Context) error
+}
+
+// Publisher publishes a batch and waits for the outcomes, in the order of the
+// messages. After an Unknown it is not used again.
+type Publisher interface {
+	Publish(messages []rabbitmq.Message, timeout time.Duration) []rabbitmq.Result
+}
+
+// Relay moves events from an outbox to brokers, one session after the other.
+type Relay struct {
+	config Config
+	outbox Outbox
+	wake   chan struct{}
+	// careful makes batches of one, so that an event that kills its channel does so
+	// alone. Set by an Unknown, lifted by a success.
+	careful atomic.Bool
+}
+
+// New returns a relay that does nothing until Run.
+func New(config Config, events Outbox) *Relay {
+	return &Relay{config: config, outbox: events, wake: make(chan struct{}, 1)}
+}
+
+// Wake tells the relay that an event was committed. It never blocks.
+func (r *Relay) Wake() {
+	select {
+	case r.wake <- struct{}{}:
+	default: // a wake-up is pending already, and one is enough
+	}
+}
+
+// Run relays over broker until ctx ends, and then finishes what is in flight. It
+// returns an error when the session is of no more use.
+func (r *Relay) Run(ctx context.Context, broker Broker) error {
+	host, _ := os.Hostname()
+	workers, ctx := errgroup.WithContext(ctx)
+	for i := range r.config.Workers {
+		workers.Go(func() error {
+			publisher, err := broker.NewPublisher(r.config.BatchSize)
+			if err != nil {
+				return err
+			}
+			w := &worker{
+				Relay: r, broker: broker, publisher: publisher,
+				name: fmt.Sprintf("%s/%d/%d", host, os.Getpid(), i),
+			}
+			return w.run(ctx)
+		})
+	}
+	return workers.Wait()
+}
+
+// worker is one loop with one channel.
+type worker struct {
+	*Relay
+	broker    Broker
+	publisher Publisher
+	name      string
+}
+
+func (w *worker) run(ctx context.Context) error {
+	poll := time.NewTicker(w.config.PollInterval)
+	defer poll.Stop()
+	for {
+		if err := w.drain(ctx); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-w.wake:
+		case <-poll.C:
+		}
+	}
+}
+
+// drain passes until nothing is due.
+func (w *worker) drain(ctx context.Context) error {
+	for ctx.Err() == nil {
+		if w.broker.Unblocked(ctx) != nil {
+			return nil
+		}
+		claimed, err := w.pass(ctx)
+		if err != nil || claimed == 0 {
+			return err
+		}
+	}
+	return nil
+}
+
+// pass claims a batch, publishes it and settles it. It returns an error only when
+// the session is of no more use; trouble with the outbox is logged and waits for
+// the next poll.
+func (w *worker) pass(ctx context.Context) (claimed int, err error) {
+	limit := w.config.BatchSize
+	if w.careful.Load() {
+		limit = 1
+	}
+	claim, err := w.outbox.Claim(ctx, w.name, limit, w.config.Lease)
+	if err != nil {
+		if ctx.Err() == nil {
+			slog.WarnContext(ctx, "cannot claim from the outbox", "error", err)
+		}
+		return 0, nil
+	}
+	if len(claim.Events) == 0 {
+		return 0, nil
+	}
+	if len(claim.Events) == limit {
+		w.Wake() // there may be more than this worker can carry
+	}
+	slog.InfoContext(ctx, "outbox events fetched", "count", len(claim.Events), "worker", w.name)
+
+	// From here on the batch is finished, whether ctx ends or not.
+	finish := context.WithoutCancel(ctx)
+	batch := w.messages(finish, claim.Events)
+	results := w.publisher.Publish(batch.messages, w.config.ConfirmTimeout)
+	batch.end(results)
+	return len(claim.Events), w.settle(finish, claim, results)
+}

@@ -1,0 +1,120 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"github.com/google/uuid"
+
+	"example.com/transactional-outbox/internal/rabbitmq"
+	"example.com/transactional-outbox/order-service/internal/outbox"
+)
+
+// settlement is a batch sorted by what becomes of each event.
+type settlement struct {
+	published []uuid.UUID
+	later     []outbox.Setback
+	failed    []outbox.Setback
+	released  []uuid.UUID
+	unknown   error // why the session is of no more use
+}
+
+// decide applies the policy to the outcomes. It changes nothing.
+func (c Config) decide(events []outbox.Claimed, results []rabbitmq.Result) settlement {
+	var s settlement
+	for i, e := range events {
+		r := results[i]
+		setback := outbox.Setback{ID: e.ID, Code: code(r)}
+		if r.Err != nil {
+			setback.Reason = r.Err.Error()
+		}
+		switch r.Outcome {
+		case rabbitmq.Confirmed:
+			s.published = append(s.published, e.ID)
+		case rabbitmq.Returned:
+			setback.Delay = unroutableDelay(e.Age)
+			s.later = append(s.later, setback)
+		case rabbitmq.Refused:
+			setback.Spends = true
+			if setback.Delay = c.retryDelay(e.RetryCount); e.RetryCount+1 >= c.MaxAttempts {
+				s.failed = append(s.failed, setback)
+			} else {
+				s.later = append(s.later, setback)
+			}
+		case rabbitmq.Invalid:
+			s.failed = append(s.failed, setback)
+		case rabbitmq.Unknown:
+			s.released = append(s.released, e.ID)
+			s.unknown = r.Err
+		}
+	}
+	return s
+}
+
+// code is the value of the column failure_code for an outcome.
+func code(r rabbitmq.Result) string {
+	switch {
+	case errors.Is(r.Err, rabbitmq.ErrTooLarge):
+		return "too_large"
+	case errors.Is(r.Err, rabbitmq.ErrBadKey):
+		return "bad_key"
+	case errors.Is(r.Err, rabbitmq.ErrBadHeaders):
+		return "bad_headers"
+	case r.Outcome == rabbitmq.Returned:
+		return "unroutable"
+	default:
+		return "refused"
+	}
+}
+
+// settle writes what became of a batch. The events that are published come first:
+// each one that is not marked would be published again.
+func (w *worker) settle(ctx context.Context, claim outbox.Claim, results []rabbitmq.Result) error {
+	ctx, cancel := context.WithTimeout(ctx, w.config.Lease)
+	defer cancel()
+	s := w.config.decide(claim.Events, results)
+
+	w.write(ctx, "published", len(s.published), func() (int, error) {
+		return len(s.published), w.outbox.MarkPublished(ctx, s.published)
+	})
+	w.write(ctx, "released", len(s.released), func() (int, error) {
+		return w.outbox.Release(ctx, claim.Token, s.released)
+	})
+	w.write(ctx, "rescheduled", len(s.later), func() (int, error) {
+		return w.outbox.Reschedule(ctx, claim.Token, s.later)
+	})
+	for _, failure := range s.failed {
+		slog.ErrorContext(ctx, "event failed", "message_id", failure.ID, "failure_code", failure.Code, "error", failure.Reason)
+		w.write(ctx, "failed", 1, func() (int, error) {
+			return w.outbox.Fail(ctx, claim.Token, failure)
+		})
+	}
+	if s.unknown != nil {
+		w.careful.Store(true)
+		return fmt.Errorf("%d events released, what became of them is unknown: %w", len(s.released), s.unknown)
+	}
+	w.careful.Store(false)
+	return nil
+}
+
+// write tries until the lease ends: what it does not get written, the next holder
+// of the lease does again.
+func (w *worker) write(ctx context.Context, what string, events int, fn func() (int, error)) {
+	if events == 0 {
+		return
+	}
+	again := func(err error, in time.Duration) {
+		slog.WarnContext(ctx, "cannot settle events, trying again", "as", what, "events", events, "in", in.String(), "error", err)
+	}
+	held, err := backoff.Retry(ctx, fn, backoff.WithMaxElapsedTime(0), backoff.WithNotify(again))
+	switch {
+	case err != nil:
+		slog.ErrorContext(ctx, "gave up settling events, their lease will end", "as", what, "events", events, "error", err)
+	case held < events:
+		slog.WarnContext(ctx, "lease lost: somebody else holds these events now", "as", what, "events", events-held)
+	}
+}
