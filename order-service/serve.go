@@ -125,7 +125,3 @@ type broker struct{ *rabbitmq.Session }
 func (b broker) NewPublisher(window int) (relay.Publisher, error) {
 	return b.Session.NewPublisher(window)
 }
-
-func migrate(ctx context.Context, c config) error {
-	return schema.Migrate(ctx, c.DatabaseURL.Reveal())
-}

@@ -29,6 +29,9 @@ type Shared struct {
 	LogLevel slog.Level `env:"LOG_LEVEL" envDefault:"info"`
 }
 
+// Level is the log level.
+func (s Shared) Level() slog.Level { return s.LogLevel }
+
 // Secret is a value that may hold a password. It prints as a URL without it.
 type Secret string
 

@@ -1,0 +1,94 @@
+// Package command runs a service's commands: it picks the one that the arguments
+// name, and turns signals into the end of its context.
+package command
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"slices"
+	"syscall"
+	"time"
+
+	"example.com/transactional-outbox/internal/settings"
+	"example.com/transactional-outbox/internal/telemetry"
+)
+
+// Command is one thing that a program can do.
+type Command struct {
+	Name string
+	Does string // for the help
+	Run  func(ctx context.Context, args []string) error
+}
+
+// maxDrain is how long a process may take to end after it was asked to. Whatever
+// then still holds it up, leases and acknowledgements make it safe to leave.
+const maxDrain = 25 * time.Second
+
+// Main runs the command that the arguments name, the first one when they name none,
+// and exits. SIGINT and SIGTERM end the command's context; a second one ends the
+// process at once.
+func Main(service string, commands ...Command) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, func() {
+		stop()
+		time.AfterFunc(maxDrain, giveUp)
+	})
+	if err := run(ctx, service, commands, os.Args[1:], os.Stdout); err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", service, err)
+		os.Exit(1)
+	}
+}
+
+func giveUp() {
+	slog.Error("the drain took too long, leaving", "after", maxDrain.String())
+	os.Exit(1)
+}
+
+func run(ctx context.Context, service string, commands []Command, args []string, out io.Writer) error {
+	if len(args) == 0 {
+		return commands[0].Run(ctx, nil)
+	}
+	if slices.Contains([]string{"help", "-h", "-help", "--help"}, args[0]) {
+		help(service, commands, out)
+		return nil
+	}
+	chosen := slices.IndexFunc(commands, func(c Command) bool { return c.Name == args[0] })
+	if chosen < 0 {
+		return fmt.Errorf("there is no command %q; `%s help` lists them", args[0], service)
+	}
+	return commands[chosen].Run(ctx, args[1:])
+}
+
+func help(service string, commands []Command, out io.Writer) {
+	_, _ = fmt.Fprintf(out, "Usage: %s [command]\n\n", service)
+	for _, c := range commands {
+		_, _ = fmt.Fprintf(out, "  %-12s %s\n", c.Name, c.Does)
+	}
+	_, _ = fmt.Fprintln(out, "\nSettings are environment variables; the README lists them.\nDATABASE_URL and AMQP_URL have no default.")
+}
+
+// Configured makes the Run of a command that takes settings and no arguments: it
+// reads the settings, sets up logs and traces, and performs.
+func Configured[C interface{ Level() slog.Level }](
+	service string, check func(C) []error, perform func(context.Context, C) error,
+) func(context.Context, []string) error {
+	return func(ctx context.Context, args []string) error {
+		if len(args) > 0 {
+			return fmt.Errorf("this command takes no arguments, but got %q", args)
+		}
+		config, err := settings.Parse(check)
+		if err != nil {
+			return fmt.Errorf("these settings are wrong:\n%w", err)
+		}
+		flush, err := telemetry.Setup(ctx, service, config.Level())
+		if err != nil {
+			return err
+		}
+		defer flush()
+		return perform(ctx, config)
+	}
+}

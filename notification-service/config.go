@@ -1,0 +1,69 @@
+package main
+
+import (
+	"fmt"
+	"net/mail"
+	"slices"
+
+	"example.com/transactional-outbox/internal/settings"
+	"example.com/transactional-outbox/notification-service/internal/notification"
+)
+
+// config is everything that can be set, by environment variables.
+type config struct {
+	settings.Shared
+
+	// OpsAddr is where /livez, /readyz and /metrics are. Not for the public.
+	OpsAddr string `env:"OPS_ADDR" envDefault:"127.0.0.1:4101"`
+
+	// ConsumerWorkers handle messages at the same time.
+	ConsumerWorkers int `env:"CONSUMER_WORKERS" envDefault:"8"`
+	// ConsumerPrefetch is how many messages are out unacknowledged at most, over all
+	// workers.
+	ConsumerPrefetch int `env:"CONSUMER_PREFETCH" envDefault:"32"`
+	// DeliveryLimit is how often a message may be delivered until the broker takes it
+	// for one that kills its consumer. Changing it needs the queue to be made anew.
+	DeliveryLimit int `env:"DELIVERY_LIMIT" envDefault:"50"`
+
+	// SMTPURL is the mail server; empty: e-mails are written to the log.
+	SMTPURL settings.Secret `env:"SMTP_URL"`
+	// MailFrom is the sender of every e-mail.
+	MailFrom string `env:"MAIL_FROM" envDefault:"shop@example.com"`
+	// DefaultRecipient gets the e-mails of orders without an address.
+	DefaultRecipient string `env:"DEFAULT_RECIPIENT" envDefault:"guest@example.com"`
+}
+
+// check returns what is wrong, all of it.
+func check(c config) []error {
+	errs := slices.Concat(
+		c.Check(),
+		settings.CheckAddress("OPS_ADDR", c.OpsAddr),
+		settings.AtLeast("CONSUMER_WORKERS", c.ConsumerWorkers, 1),
+		settings.AtLeast("CONSUMER_PREFETCH", c.ConsumerPrefetch, c.ConsumerWorkers),
+		settings.AtLeast("DELIVERY_LIMIT", c.DeliveryLimit, 1),
+		checkMail("MAIL_FROM", c.MailFrom),
+		checkMail("DEFAULT_RECIPIENT", c.DefaultRecipient),
+	)
+	if _, err := c.mailer(); err != nil {
+		errs = append(errs, err)
+	}
+	return errs
+}
+
+func checkMail(name, address string) []error {
+	if parsed, err := mail.ParseAddress(address); err != nil || parsed.Address != address {
+		return []error{fmt.Errorf("%s must be a plain e-mail address", name)}
+	}
+	return nil
+}
+
+func (c config) mailer() (notification.Mailer, error) {
+	if c.SMTPURL == "" {
+		return notification.Log{}, nil
+	}
+	mailer, err := notification.NewSMTP(c.SMTPURL.Reveal())
+	if err != nil {
+		return nil, fmt.Errorf("SMTP_URL: %w", err)
+	}
+	return mailer, nil
+}

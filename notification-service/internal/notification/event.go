@@ -1,0 +1,66 @@
+package notification
+
+import (
+	"errors"
+	"fmt"
+	"net/mail"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
+
+	"example.com/transactional-outbox/internal/rabbitmq"
+)
+
+// The events that customers are told of.
+const (
+	OrderCreated   = "order.created"
+	OrderConfirmed = "order.confirmed"
+	OrderCancelled = "order.cancelled"
+)
+
+// Keys are the events that this service listens to.
+var Keys = []string{OrderCreated, OrderConfirmed, OrderCancelled}
+
+// Event is what this service reads of an order event. Fields that it does not know
+// are none of its business: order-service may add some.
+type Event struct {
+	Key           string    `json:"-"` // the message's type
+	OrderID       uuid.UUID `json:"order_id"`
+	OrderVersion  int       `json:"order_version"`
+	CustomerEmail string    `json:"customer_email"` // empty for a guest without one
+	ProductID     string    `json:"product_id"`
+	Quantity      int       `json:"quantity"`
+	Amount        int64     `json:"amount"` // minor units of currency
+	Currency      string    `json:"currency"`
+}
+
+// Parse reads an event. What comes over the wire is trusted no more than what comes
+// from a browser.
+func (*Service) Parse(m rabbitmq.Message) (Event, error) {
+	e := Event{Key: m.Type}
+	if err := json.Unmarshal(m.Body, &e); err != nil {
+		return Event{}, fmt.Errorf("the body is not the JSON of an order event: %w", err)
+	}
+	return e, errors.Join(
+		unless(m.Type == OrderCreated || m.Type == OrderConfirmed || m.Type == OrderCancelled, "type %q is unknown", m.Type),
+		unless(e.OrderID != uuid.Nil, "order_id is missing"),
+		unless(e.OrderVersion > 0, "order_version %d is not positive", e.OrderVersion),
+		unless(e.ProductID != "", "product_id is missing"),
+		unless(e.Quantity > 0, "quantity %d is not positive", e.Quantity),
+		unless(e.Amount > 0, "amount %d is not positive", e.Amount),
+		unless(len(e.Currency) == 3, "currency %q is not of three letters", e.Currency),
+		unless(e.CustomerEmail == "" || isAddress(e.CustomerEmail), "customer_email is not an address"),
+	)
+}
+
+func unless(good bool, format string, args ...any) error {
+	if good {
+		return nil
+	}
+	return fmt.Errorf(format, args...)
+}
+
+func isAddress(s string) bool {
+	address, err := mail.ParseAddress(s)
+	return err == nil && address.Address == s && len(s) <= 254
+}

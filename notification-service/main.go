@@ -1,0 +1,32 @@
+// Command notification-service tells customers by e-mail what became of their
+// orders. It consumes order events, each with one effect, however often it comes.
+package main
+
+import (
+	"context"
+
+	"example.com/transactional-outbox/internal/command"
+	"example.com/transactional-outbox/internal/httpserver"
+)
+
+const service = "notification-service"
+
+func main() {
+	command.Main(service,
+		command.Command{Name: "serve", Does: "consume events and send e-mails (the default)", Run: configured(serve)},
+		command.Command{Name: "migrate", Does: "bring the database's schema up to date", Run: configured(migrate)},
+		command.Command{Name: "healthcheck", Does: "exit 0 if the service on OPS_ADDR is ready", Run: configured(healthcheck)},
+	)
+}
+
+func configured(perform func(context.Context, config) error) func(context.Context, []string) error {
+	return command.Configured(service, check, perform)
+}
+
+func migrate(ctx context.Context, c config) error {
+	return schema.Migrate(ctx, c.DatabaseURL.Reveal())
+}
+
+func healthcheck(ctx context.Context, c config) error {
+	return httpserver.CheckHealth(ctx, c.OpsAddr)
+}
