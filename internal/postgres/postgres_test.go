@@ -1,0 +1,94 @@
+package postgres_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+
+	"example.com/transactional-outbox/internal/postgres"
+	"example.com/transactional-outbox/internal/servertest"
+)
+
+func open(t *testing.T, url string) *postgres.DB {
+	t.Helper()
+	db, err := postgres.Open(t.Context(), url, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(db.Close)
+	return db
+}
+
+func TestReplicasMayMigrateTogether(t *testing.T) {
+	t.Parallel()
+	url := servertest.Database(t)
+	var replicas sync.WaitGroup
+	for range 4 {
+		db := open(t, url)
+		replicas.Go(func() {
+			if _, err := notes.Apply(t.Context(), db); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	replicas.Wait()
+	if err := open(t, url).Ready(t.Context(), notes); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestReadyNamesTheCommandThatMigrates(t *testing.T) {
+	t.Parallel()
+	err := open(t, servertest.Database(t)).Ready(t.Context(), postgres.Migrations{Files: notes.Files, Command: "shop migrate"})
+	if err == nil || !strings.Contains(err.Error(), "shop migrate") {
+		t.Errorf("error %v does not name the command", err)
+	}
+}
+
+func TestWaitReturnsWhenTheDatabaseComes(t *testing.T) {
+	t.Parallel()
+	server := servertest.Postgres(t)
+	if err := server.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	db := open(t, server.URL("postgres"))
+	if err := db.Ping(t.Context()); !postgres.Unavailable(err) {
+		t.Fatalf("a database that is down is not Unavailable: %v", err)
+	}
+	waited := make(chan error, 1)
+	go func() { waited <- db.Wait(t.Context(), notes) }()
+	if err := server.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := notes.Apply(t.Context(), open(t, server.URL("postgres"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-waited; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestMigrateDoesNotWaitForWhatNeverComes(t *testing.T) {
+	t.Parallel()
+	url := strings.Replace(servertest.Database(t), "/test", "/no_such", 1)
+	if err := notes.Migrate(t.Context(), url); err == nil {
+		t.Error("migrated a database that does not exist")
+	}
+}
+
+func TestUnavailable(t *testing.T) {
+	t.Parallel()
+	db := open(t, servertest.Database(t))
+	late, cancel := context.WithTimeout(t.Context(), 0)
+	defer cancel()
+	if err := db.Ping(late); !postgres.Unavailable(err) {
+		t.Errorf("too late is not Unavailable: %v", err)
+	}
+	err := db.InTx(t.Context(), func(tx *postgres.Tx) error {
+		return tx.Gorm(t.Context()).Exec("SELECT * FROM nothing").Error
+	})
+	if err == nil || postgres.Unavailable(err) {
+		t.Errorf("a mistake of ours is Unavailable: %v", err)
+	}
+}

@@ -1,0 +1,224 @@
+package order_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/google/uuid"
+	"go.uber.org/goleak"
+	"gorm.io/gorm"
+
+	"example.com/transactional-outbox/internal/postgres"
+	"example.com/transactional-outbox/internal/servertest"
+	"example.com/transactional-outbox/order-service/internal/order"
+	"example.com/transactional-outbox/order-service/migrations"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var schema = postgres.Migrations{Files: migrations.Files}
+
+// shop is an order service in a database of the test's own.
+type shop struct {
+	*testing.T
+	db      *postgres.DB
+	orders  *order.Service
+	commits int
+}
+
+func newShop(t *testing.T) *shop {
+	t.Helper()
+	s := &shop{T: t}
+	s.db, _ = servertest.Migrated(t, schema)
+	s.orders = order.NewService(s.db, func() { s.commits++ })
+	return s
+}
+
+var oneMug = order.Request{ProductID: "sku123", Quantity: 1}
+
+// want checks how many orders and events there are.
+func (s *shop) want(orders, events int) {
+	s.Helper()
+	var got struct{ Orders, Events int }
+	err := s.db.InSnapshot(context.WithoutCancel(s.Context()), func(tx *postgres.Tx) error {
+		return tx.Gorm(s.Context()).Raw("SELECT (SELECT count(*) FROM orders) orders, (SELECT count(*) FROM outbox_events) events").Scan(&got).Error
+	})
+	if err != nil {
+		s.Fatal(err)
+	}
+	if got.Orders != orders || got.Events != events {
+		s.Errorf("%d orders and %d events, want %d and %d", got.Orders, got.Events, orders, events)
+	}
+}
+
+func (s *shop) exec(statement string) {
+	s.Helper()
+	err := s.db.InTx(s.Context(), func(tx *postgres.Tx) error { return tx.Gorm(s.Context()).Exec(statement).Error })
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+func TestP1AnOrderAndItsEventAreCommittedTogether(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	placed, err := s.orders.Place(t.Context(), oneMug)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.want(1, 1)
+	if s.commits != 1 {
+		t.Errorf("the relay was woken %d times, want once", s.commits)
+	}
+	found, events, err := s.orders.Get(t.Context(), placed.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found != placed {
+		t.Errorf("found %+v, placed %+v", found, placed)
+	}
+	if len(events) != 1 || events[0].EventKey != order.Created || events[0].Status != "pending" {
+		t.Errorf("events %+v, want one pending %s", events, order.Created)
+	}
+}
+
+// TestP2NothingIsLeftOfAnOrderThatFailed breaks the transaction at its last
+// statement, the insert of the event, in every way that a program can break there.
+func TestP2NothingIsLeftOfAnOrderThatFailed(t *testing.T) {
+	t.Parallel()
+	t.Run("the event is refused", func(t *testing.T) {
+		t.Parallel()
+		s := newShop(t)
+		s.exec("ALTER TABLE outbox_events ADD CHECK (event_key <> 'order.created')")
+		if _, err := s.orders.Place(t.Context(), oneMug); err == nil {
+			t.Error("placed an order whose event was refused")
+		}
+		s.want(0, 0)
+		if s.commits != 0 {
+			t.Error("the relay was woken for nothing")
+		}
+	})
+	t.Run("the context ends", func(t *testing.T) {
+		t.Parallel()
+		s := newShop(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		s.whenAnEventIsInserted(cancel)
+		if _, err := s.orders.Place(ctx, oneMug); !errors.Is(err, context.Canceled) {
+			t.Errorf("error %v, want %v", err, context.Canceled)
+		}
+		s.want(0, 0)
+	})
+	t.Run("a panic", func(t *testing.T) {
+		t.Parallel()
+		s := newShop(t)
+		s.whenAnEventIsInserted(func() { panic("boom") })
+		func() {
+			defer func() { _ = recover() }()
+			_, _ = s.orders.Place(t.Context(), oneMug)
+			t.Error("no panic")
+		}()
+		s.want(0, 0)
+	})
+	t.Run("the commit fails", func(t *testing.T) {
+		t.Parallel()
+		s := newShop(t)
+		s.exec(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no'; END $$;
+			CREATE CONSTRAINT TRIGGER at_commit AFTER INSERT ON outbox_events
+			DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION refuse()`)
+		if _, err := s.orders.Place(t.Context(), oneMug); err == nil {
+			t.Error("the commit failed and Place did not say so")
+		}
+		s.want(0, 0)
+	})
+}
+
+// whenAnEventIsInserted runs fn inside the order's transaction, after its last
+// statement and before its commit.
+func (s *shop) whenAnEventIsInserted(fn func()) {
+	s.Helper()
+	err := s.db.InTx(s.Context(), func(tx *postgres.Tx) error {
+		return tx.Gorm(s.Context()).Callback().Create().After("gorm:create").Register("test:event", func(g *gorm.DB) {
+			if g.Statement.Table == "outbox_events" {
+				fn()
+			}
+		})
+	})
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+// TestTheNaiveWaysLose shows what the transaction is for: the same two steps in two
+// separate systems, and a crash between them. Whatever their order, one is done and
+// the other never will be; with the outbox, what is left to do is committed as well.
+func TestTheNaiveWaysLose(t *testing.T) {
+	t.Parallel()
+	const store = `INSERT INTO orders (id, version, customer_id, customer_email, product_id, quantity, amount, currency, status)
+		VALUES (gen_random_uuid(), 1, gen_random_uuid(), '', 'sku123', 1, 2999, 'GBP', 'pending')`
+	for name, way := range map[string]struct {
+		untilTheCrash             func(s *shop, publish func())
+		orders, events, published int
+	}{
+		"store, then publish: an order of which nobody will hear": {
+			untilTheCrash: func(s *shop, _ func()) { s.exec(store) },
+			orders:        1,
+		},
+		"publish, then store: news of an order that does not exist": {
+			untilTheCrash: func(_ *shop, publish func()) { publish() },
+			published:     1,
+		},
+		"outbox: the event waits with the order, for the next relay": {
+			untilTheCrash: func(s *shop, _ func()) { _, _ = s.orders.Place(s.Context(), oneMug) },
+			orders:        1, events: 1,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newShop(t)
+			published := 0
+			way.untilTheCrash(s, func() { published++ })
+			s.want(way.orders, way.events)
+			if published != way.published {
+				t.Errorf("%d published, want %d", published, way.published)
+			}
+		})
+	}
+}
+
+func TestPlace(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	known := uuid.New()
+	tests := map[string]struct {
+		request order.Request
+		amount  int64
+		err     error
+	}{
+		"price times quantity":     {request: order.Request{ProductID: "sku123", Quantity: 3}, amount: 3 * 2999},
+		"a known customer":         {request: order.Request{ProductID: "sku124", Quantity: 1, CustomerID: known}, amount: 1250},
+		"an unknown product":       {request: order.Request{ProductID: "nope", Quantity: 1}, err: order.ErrNoProduct},
+		"a quantity of zero":       {request: order.Request{ProductID: "sku123"}, err: order.ErrQuantity},
+		"a quantity out of bounds": {request: order.Request{ProductID: "sku123", Quantity: 10_001}, err: order.ErrQuantity},
+	}
+	for name, test := range tests {
+		placed, err := s.orders.Place(t.Context(), test.request)
+		if !errors.Is(err, test.err) {
+			t.Errorf("%s: error %v, want %v", name, err, test.err)
+		}
+		if placed.Amount.Minor() != test.amount {
+			t.Errorf("%s: amount %d, want %d", name, placed.Amount.Minor(), test.amount)
+		}
+		if err == nil && (placed.CustomerID == uuid.Nil || (test.request.CustomerID == known && placed.CustomerID != known)) {
+			t.Errorf("%s: customer %s", name, placed.CustomerID)
+		}
+	}
+	s.want(2, 2)
+}
+
+func TestGetOfAnOrderThatDoesNotExist(t *testing.T) {
+	t.Parallel()
+	if _, _, err := newShop(t).orders.Get(t.Context(), uuid.New()); !errors.Is(err, order.ErrNoOrder) {
+		t.Errorf("error %v, want %v", err, order.ErrNoOrder)
+	}
+}

@@ -1,0 +1,58 @@
+package outbox_test
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// TestP1AppendDoesNotCompileOutsideATransaction builds testdata/outsidetx and wants
+// each line that is marked there refused, for the reason that stands there.
+func TestP1AppendDoesNotCompileOutsideATransaction(t *testing.T) {
+	t.Parallel()
+	// -e: all errors, and not the first ten.
+	build := exec.CommandContext(t.Context(), "go", "build", "-gcflags=-e", "-o", os.DevNull, "./testdata/outsidetx")
+	output, err := build.CombinedOutput()
+	if err == nil {
+		t.Fatal("the package compiles")
+	}
+	refusals := marked(t, "testdata/outsidetx/outsidetx.go")
+	for line, reason := range refusals {
+		if !mentions(string(output), fmt.Sprintf("outsidetx.go:%d:", line), reason) {
+			t.Errorf("line %d is not refused for %q", line, reason)
+		}
+	}
+	if len(refusals) != 5 || t.Failed() {
+		t.Logf("the compiler said:\n%s", output)
+	}
+}
+
+// marked returns the reasons behind "// refused: ", by line.
+func marked(t *testing.T, path string) map[int]string {
+	t.Helper()
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	reasons := map[int]string{}
+	lines := bufio.NewScanner(file)
+	for n := 1; lines.Scan(); n++ {
+		if _, reason, found := strings.Cut(lines.Text(), "// refused: "); found {
+			reasons[n] = reason
+		}
+	}
+	return reasons
+}
+
+func mentions(output, line, reason string) bool {
+	for said := range strings.Lines(output) {
+		if strings.Contains(said, line) && strings.Contains(said, reason) {
+			return true
+		}
+	}
+	return false
+}
