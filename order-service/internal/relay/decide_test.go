@@ -1,0 +1,90 @@
+package relay
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"pgregory.net/rapid"
+
+	"example.com/transactional-outbox/internal/rabbitmq"
+	"example.com/transactional-outbox/order-service/internal/outbox"
+)
+
+func TestEachOutcomeHasItsConsequence(t *testing.T) {
+	t.Parallel()
+	why := errors.New("because")
+	tests := map[string]struct {
+		result      rabbitmq.Result
+		attempts    int // before this one
+		age         float64
+		became      string
+		spends      bool
+		code        string
+		least, most time.Duration
+	}{
+		"confirmed":               {result: rabbitmq.Result{Outcome: rabbitmq.Confirmed}, became: "published"},
+		"returned, young":         {result: rabbitmq.Result{Outcome: rabbitmq.Returned, Err: why}, became: "later", code: "unroutable", least: time.Second, most: time.Second},
+		"returned, a while ago":   {result: rabbitmq.Result{Outcome: rabbitmq.Returned, Err: why}, age: 20, became: "later", code: "unroutable", least: 10 * time.Second, most: 10 * time.Second},
+		"returned, days ago":      {result: rabbitmq.Result{Outcome: rabbitmq.Returned, Err: why}, age: 1e6, became: "later", code: "unroutable", least: time.Minute, most: time.Minute},
+		"refused, first":          {result: rabbitmq.Result{Outcome: rabbitmq.Refused, Err: why}, became: "later", spends: true, code: "refused", least: time.Second / 2, most: time.Second},
+		"refused, last but one":   {result: rabbitmq.Result{Outcome: rabbitmq.Refused, Err: why}, attempts: 1, became: "later", spends: true, code: "refused", least: time.Second, most: 2 * time.Second},
+		"refused, last":           {result: rabbitmq.Result{Outcome: rabbitmq.Refused, Err: why}, attempts: 2, became: "failed", spends: true, code: "refused"},
+		"unknown":                 {result: rabbitmq.Result{Outcome: rabbitmq.Unknown, Err: why}, became: "released"},
+		"unknown, however often":  {result: rabbitmq.Result{Outcome: rabbitmq.Unknown, Err: why}, attempts: 99, became: "released"},
+		"invalid: too large":      {result: rabbitmq.Result{Outcome: rabbitmq.Invalid, Err: rabbitmq.ErrTooLarge}, became: "failed", code: "too_large"},
+		"invalid: a bad key":      {result: rabbitmq.Result{Outcome: rabbitmq.Invalid, Err: rabbitmq.ErrBadKey}, became: "failed", code: "bad_key"},
+		"invalid: broken headers": {result: rabbitmq.Result{Outcome: rabbitmq.Invalid, Err: rabbitmq.ErrBadHeaders}, became: "failed", code: "bad_headers"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := outbox.Claimed{ID: uuid.New(), RetryCount: test.attempts, Age: test.age}
+			s := policy.decide([]outbox.Claimed{e}, []rabbitmq.Result{test.result})
+			became, setback := consequence(s)
+			if became != test.became {
+				t.Fatalf("%s, want %s", became, test.became)
+			}
+			if setback.Spends != test.spends || setback.Code != test.code {
+				t.Errorf("spends %t with code %q, want %t with %q", setback.Spends, setback.Code, test.spends, test.code)
+			}
+			if became == "later" && (setback.Delay < test.least || setback.Delay > test.most) {
+				t.Errorf("in %s, want %s to %s", setback.Delay, test.least, test.most)
+			}
+			if (s.unknown != nil) != (test.became == "released") {
+				t.Errorf("session of no more use: %v", s.unknown)
+			}
+		})
+	}
+}
+
+// consequence of the one event that was decided on.
+func consequence(s settlement) (string, outbox.Setback) {
+	switch {
+	case len(s.published) == 1:
+		return "published", outbox.Setback{}
+	case len(s.released) == 1:
+		return "released", outbox.Setback{}
+	case len(s.later) == 1:
+		return "later", s.later[0]
+	case len(s.failed) == 1:
+		return "failed", s.failed[0]
+	default:
+		return "forgotten", outbox.Setback{}
+	}
+}
+
+func TestRetryDelayStaysBetweenBaseAndCap(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		c := Config{
+			RetryBase: time.Duration(rapid.Int64Range(1, int64(time.Hour)).Draw(t, "base")),
+			RetryCap:  time.Duration(rapid.Int64Range(int64(time.Hour), int64(24*time.Hour)).Draw(t, "cap")),
+		}
+		attempts := rapid.IntRange(0, 1<<20).Draw(t, "attempts")
+		if d := c.retryDelay(attempts); d < c.RetryBase/2 || d > c.RetryCap {
+			t.Fatalf("attempt %d waits %s, want %s to %s", attempts, d, c.RetryBase/2, c.RetryCap)
+		}
+	})
+}

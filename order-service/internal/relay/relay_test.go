@@ -1,0 +1,271 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+	"go.uber.org/goleak"
+
+	"example.com/transactional-outbox/internal/rabbitmq"
+	"example.com/transactional-outbox/order-service/internal/outbox"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// policy is small enough to reason about.
+var policy = Config{
+	Workers: 1, BatchSize: 3, PollInterval: time.Second, Lease: time.Minute,
+	ConfirmTimeout: 10 * time.Second, MaxAttempts: 3, RetryBase: time.Second, RetryCap: time.Minute,
+}
+
+// fakeOutbox hands out what is pending and remembers what became of it.
+type fakeOutbox struct {
+	mu       sync.Mutex
+	pending  []uuid.UUID
+	fail     error // of the next call to MarkPublished
+	claims   []int // the limits asked for
+	became   map[uuid.UUID]string
+	claimErr error
+}
+
+func newFakeOutbox(events int) *fakeOutbox {
+	f := &fakeOutbox{became: map[uuid.UUID]string{}}
+	for range events {
+		f.pending = append(f.pending, uuid.New())
+	}
+	return f
+}
+
+func (f *fakeOutbox) Claim(_ context.Context, _ string, limit int, _ time.Duration) (outbox.Claim, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.claims = append(f.claims, limit)
+	if f.claimErr != nil {
+		return outbox.Claim{}, f.claimErr
+	}
+	n := min(limit, len(f.pending))
+	c := outbox.Claim{Token: uuid.New()}
+	for _, id := range f.pending[:n] {
+		c.Events = append(c.Events, outbox.Claimed{ID: id, EventKey: "order.created"})
+	}
+	f.pending = f.pending[n:]
+	return c, nil
+}
+
+func (f *fakeOutbox) MarkPublished(_ context.Context, ids []uuid.UUID) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.fail; err != nil {
+		f.fail = nil
+		return err
+	}
+	for _, id := range ids {
+		f.became[id] = "published"
+	}
+	return nil
+}
+
+func (f *fakeOutbox) Reschedule(_ context.Context, _ uuid.UUID, setbacks []outbox.Setback) (int, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, s := range setbacks {
+		f.became[s.ID] = "later"
+	}
+	return len(setbacks), nil
+}
+
+func (f *fakeOutbox) Release(_ context.Context, _ uuid.UUID, ids []uuid.UUID) (int, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, id := range ids {
+		f.became[id] = "released"
+	}
+	return len(ids), nil
+}
+
+func (f *fakeOutbox) Fail(_ context.Context, _ uuid.UUID, failure outbox.Setback) (int, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.became[failure.ID] = "failed"
+	return 1, nil
+}
+
+func (f *fakeOutbox) count(became string) (n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, b := range f.became {
+		if b == became {
+			n++
+		}
+	}
+	return n
+}
+
+// fakeBroker answers each batch by its function.
+type fakeBroker func(messages []rabbitmq.Message) []rabbitmq.Result
+
+func (f fakeBroker) NewPublisher(int) (Publisher, error) { return f, nil }
+func (f fakeBroker) Unblocked(context.Context) error     { return nil }
+func (f fakeBroker) Publish(m []rabbitmq.Message, _ time.Duration) []rabbitmq.Result {
+	return f(m)
+}
+
+func all(outcome rabbitmq.Outcome) fakeBroker {
+	return func(messages []rabbitmq.Message) []rabbitmq.Result {
+		results := make([]rabbitmq.Result, len(messages))
+		for i := range results {
+			results[i] = rabbitmq.Result{Outcome: outcome, Err: errors.New("because")}
+		}
+		return results
+	}
+}
+
+func TestAWorkerPassesUntilNothingIsDue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		events := newFakeOutbox(10)
+		ctx, stop := context.WithCancel(t.Context())
+		r := New(policy, events)
+		ended := make(chan error)
+		go func() { ended <- r.Run(ctx, all(rabbitmq.Confirmed)) }()
+		synctest.Wait()
+		if n := events.count("published"); n != 10 {
+			t.Errorf("%d published before the first poll, want 10", n)
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestAWakeUpDoesNotWaitForThePoll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		events := newFakeOutbox(0)
+		ctx, stop := context.WithCancel(t.Context())
+		r := New(policy, events)
+		ended := make(chan error)
+		go func() { ended <- r.Run(ctx, all(rabbitmq.Confirmed)) }()
+		synctest.Wait()
+
+		began := time.Now()
+		events.mu.Lock()
+		events.pending = append(events.pending, uuid.New())
+		events.mu.Unlock()
+		r.Wake()
+		synctest.Wait()
+		if n := events.count("published"); n != 1 || time.Since(began) != 0 {
+			t.Errorf("%d published after %s, want 1 at once", n, time.Since(began))
+		}
+		stop()
+		<-ended
+	})
+}
+
+func TestThePollFindsWhatNoWakeUpToldOf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		events := newFakeOutbox(0)
+		ctx, stop := context.WithCancel(t.Context())
+		r := New(policy, events)
+		ended := make(chan error)
+		go func() { ended <- r.Run(ctx, all(rabbitmq.Confirmed)) }()
+		synctest.Wait()
+		events.mu.Lock()
+		events.pending = append(events.pending, uuid.New())
+		events.mu.Unlock()
+		time.Sleep(policy.PollInterval)
+		synctest.Wait()
+		if n := events.count("published"); n != 1 {
+			t.Errorf("%d published, want 1", n)
+		}
+		stop()
+		<-ended
+	})
+}
+
+// TestP12ShutdownFinishesTheBatchInFlight ends the context while the broker has the
+// batch and has not confirmed it.
+func TestP12ShutdownFinishesTheBatchInFlight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		events := newFakeOutbox(10)
+		ctx, stop := context.WithCancel(t.Context())
+		broker := fakeBroker(func(messages []rabbitmq.Message) []rabbitmq.Result {
+			stop()
+			time.Sleep(time.Second)
+			return all(rabbitmq.Confirmed)(messages)
+		})
+		if err := New(policy, events).Run(ctx, broker); err != nil {
+			t.Error(err)
+		}
+		if n := events.count("published"); n != policy.BatchSize {
+			t.Errorf("%d published, want the %d of the batch in flight and no more", n, policy.BatchSize)
+		}
+	})
+}
+
+func TestP4AnUnknownOutcomeEndsTheSessionAndSpendsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		events := newFakeOutbox(5)
+		r := New(policy, events)
+		if err := r.Run(t.Context(), all(rabbitmq.Unknown)); err == nil {
+			t.Error("the relay went on using a channel in an unknown state")
+		}
+		if n := events.count("released"); n != policy.BatchSize {
+			t.Errorf("%d released, want the batch of %d", n, policy.BatchSize)
+		}
+		// The next session starts with batches of one, until a success.
+		events.claims = nil
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- r.Run(ctx, all(rabbitmq.Confirmed)) }()
+		synctest.Wait()
+		stop()
+		<-ended
+		if want := []int{1, policy.BatchSize}; !slices.Equal(events.claims[:2], want) {
+			t.Errorf("claims of %v, want %v first", events.claims, want)
+		}
+	})
+}
+
+func TestMarkingIsTriedAgainWhenTheDatabaseComesAndGoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		events := newFakeOutbox(1)
+		events.fail = errors.New("the database is restarting")
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- New(policy, events).Run(ctx, all(rabbitmq.Confirmed)) }()
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if n := events.count("published"); n != 1 {
+			t.Errorf("%d published, want 1: it is confirmed, and would be repeated", n)
+		}
+		stop()
+		<-ended
+	})
+}
+
+func TestTroubleWithTheOutboxDoesNotEndTheSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		events := newFakeOutbox(1)
+		events.claimErr = errors.New("the database is away")
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- New(policy, events).Run(ctx, all(rabbitmq.Confirmed)) }()
+		time.Sleep(10 * policy.PollInterval)
+		events.mu.Lock()
+		events.claimErr = nil
+		events.mu.Unlock()
+		time.Sleep(policy.PollInterval)
+		synctest.Wait()
+		if n := events.count("published"); n != 1 {
+			t.Errorf("%d published after the database came back, want 1", n)
+		}
+		stop()
+		<-ended
+	})
+}
