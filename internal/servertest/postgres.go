@@ -1,0 +1,153 @@
+package servertest
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+
+	"github.com/jackc/pgx/v5"
+
+	"example.com/transactional-outbox/internal/servertest/process"
+)
+
+// PostgresServer is one PostgreSQL of our own, reachable on 127.0.0.1 without a
+// password as the superuser postgres.
+type PostgresServer struct {
+	folder   folder
+	binaries string
+	lifetime process.Lifetime
+	as       *syscall.Credential // nil unless we are root
+	server   *process.Process
+	record   postgresRecord
+}
+
+type postgresRecord struct {
+	Port   int        `json:"port"`
+	Server process.ID `json:"server"`
+}
+
+// NewPostgres returns the server in this folder, which may be running, stopped, or
+// yet to be created by Start.
+func NewPostgres(path string, lifetime process.Lifetime) (*PostgresServer, error) {
+	s := &PostgresServer{lifetime: lifetime}
+	initdb, err := findBinary("initdb", postgresFolders)
+	if err != nil {
+		return nil, fmt.Errorf("PostgreSQL: %w; install the package postgresql", err)
+	}
+	s.binaries = filepath.Dir(initdb)
+	if s.as, err = unprivileged(); err != nil {
+		return nil, err
+	}
+	isNew := false
+	if s.folder, isNew, err = openFolder(path, &s.record); err != nil {
+		return nil, fmt.Errorf("open PostgreSQL's folder: %w", err)
+	}
+	if isNew {
+		err = freePorts(&s.record.Port)
+	}
+	s.server = process.Find(s.record.Server)
+	return s, err
+}
+
+// Port is the same for the server's whole life.
+func (s *PostgresServer) Port() int { return s.record.Port }
+
+// Running reports whether the server's process lives.
+func (s *PostgresServer) Running() bool { return s.server.Alive() }
+
+// URL returns the connection string of one database.
+func (s *PostgresServer) URL(database string) string {
+	u := url.URL{Scheme: "postgres", User: url.User("postgres"), Host: address(s.record.Port)}
+	return u.JoinPath(database).String() + "?sslmode=disable"
+}
+
+// Start starts the server unless it runs, and returns when it accepts connections.
+func (s *PostgresServer) Start(ctx context.Context) error {
+	if err := s.initialise(ctx); err != nil {
+		return fmt.Errorf("create PostgreSQL's data: %w", err)
+	}
+	if err := s.launch(); err != nil {
+		return err
+	}
+	if err := awaitStart(ctx, s.server, s.folder, s.connect); err != nil {
+		return fmt.Errorf("PostgreSQL did not start: %w", err)
+	}
+	return nil
+}
+
+// Stop ends the server in order: it breaks off transactions and writes everything to disk.
+func (s *PostgresServer) Stop(ctx context.Context) error {
+	return s.server.End(ctx, syscall.SIGINT) // which PostgreSQL calls a fast shutdown
+}
+
+// Kill ends the server and all its processes at once, with no time to write anything.
+func (s *PostgresServer) Kill() error {
+	if !s.Running() {
+		return nil
+	}
+	// Frozen first, so that it starts no further children while we list them.
+	if err := s.server.Signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	return kill(append(s.server.Children(), s.server)...)
+}
+
+// Close ends the server and frees its port. Its folder stays.
+func (s *PostgresServer) Close() error { return s.Kill() }
+
+// initialise makes the data elsewhere and renames it, so that data exists only when
+// it is complete.
+func (s *PostgresServer) initialise(ctx context.Context) error {
+	if _, err := os.Stat(s.data()); err == nil {
+		return nil
+	}
+	unfinished := s.folder.file("data.new")
+	if err := os.RemoveAll(unfinished); err != nil {
+		return err
+	}
+	if err := os.Mkdir(unfinished, 0o700); err != nil {
+		return err
+	}
+	if err := handOver(unfinished, s.as); err != nil {
+		return err
+	}
+	initdb := exec.CommandContext(ctx, filepath.Join(s.binaries, "initdb"), "--pgdata="+unfinished,
+		"--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync")
+	initdb.Dir, initdb.SysProcAttr = unfinished, &syscall.SysProcAttr{Credential: s.as}
+	if output, err := initdb.CombinedOutput(); err != nil {
+		return fmt.Errorf("initdb: %w: %s", err, output)
+	}
+	return os.Rename(unfinished, s.data())
+}
+
+func (s *PostgresServer) launch() (err error) {
+	if s.Running() {
+		return nil
+	}
+	server := exec.Command(filepath.Join(s.binaries, "postgres"), "-D", s.data(),
+		"-p", strconv.Itoa(s.record.Port),
+		"-c", "listen_addresses="+localhost,
+		"-c", "unix_socket_directories=", // a path of its own could be too long for a socket
+	)
+	server.Dir, server.SysProcAttr = s.data(), &syscall.SysProcAttr{Credential: s.as}
+	if s.server, err = process.Start(server, s.lifetime, s.folder.log()); err != nil {
+		return err
+	}
+	s.record.Server = s.server.ID
+	return s.folder.remember(s.record)
+}
+
+func (s *PostgresServer) data() string { return s.folder.file("data") }
+
+func (s *PostgresServer) connect(ctx context.Context) error {
+	conn, err := pgx.Connect(ctx, s.URL("postgres"))
+	if err != nil {
+		return err
+	}
+	return conn.Close(ctx)
+}

@@ -1,0 +1,148 @@
+package servertest_test
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"example.com/transactional-outbox/internal/servertest"
+)
+
+func TestProxyForwards(t *testing.T) {
+	proxy := servertest.NewProxy(t, echoServer(t))
+	conn := dial(t, proxy)
+	say(t, conn, "hello")
+	expect(t, conn, "hello")
+	if got := proxy.Accepted(); got != 1 {
+		t.Errorf("Accepted is %d, want 1", got)
+	}
+}
+
+func TestProxyCut(t *testing.T) {
+	proxy := servertest.NewProxy(t, echoServer(t))
+	conn := connected(t, proxy)
+	proxy.Cut()
+	expectEnd(t, conn, io.EOF)
+	connected(t, proxy) // new connections are not affected
+}
+
+func TestProxyReset(t *testing.T) {
+	proxy := servertest.NewProxy(t, echoServer(t))
+	conn := connected(t, proxy)
+	proxy.Reset()
+	expectEnd(t, conn, syscall.ECONNRESET)
+}
+
+func TestProxyStallKeepsWhatItHolds(t *testing.T) {
+	proxy := servertest.NewProxy(t, echoServer(t))
+	conn := connected(t, proxy)
+	proxy.Stall()
+	say(t, conn, "held")
+	expectSilence(t, conn)
+	proxy.Resume()
+	expect(t, conn, "held")
+}
+
+func TestProxyCutsStalledConnections(t *testing.T) {
+	proxy := servertest.NewProxy(t, echoServer(t))
+	conn := connected(t, proxy)
+	proxy.Stall()
+	say(t, conn, "lost")
+	proxy.Cut()
+	// TCP tells of a close by an RST if the bytes had not been read yet, else by a FIN.
+	expectEnd(t, conn, io.EOF, syscall.ECONNRESET)
+}
+
+func TestProxyRefuse(t *testing.T) {
+	proxy := servertest.NewProxy(t, echoServer(t))
+	proxy.Refuse(true)
+	expectEnd(t, dial(t, proxy), io.EOF)
+	proxy.Refuse(false)
+	connected(t, proxy)
+	if got := proxy.Accepted(); got != 2 {
+		t.Errorf("Accepted is %d, want 2: the refused one counts", got)
+	}
+}
+
+func TestProxyToDeadTarget(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	_ = listener.Close()
+	expectEnd(t, dial(t, servertest.NewProxy(t, listener.Addr().String())), io.EOF)
+}
+
+// echoServer answers with what it is told, until the test ends.
+func echoServer(t *testing.T) (address string) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer func() { _ = conn.Close() }()
+				_, _ = io.Copy(conn, conn)
+			}()
+		}
+	}()
+	return listener.Addr().String()
+}
+
+func dial(t *testing.T, proxy *servertest.Proxy) net.Conn {
+	t.Helper()
+	conn, err := net.Dial("tcp", proxy.Addr())
+	must(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	must(t, conn.SetDeadline(time.Now().Add(10*time.Second)))
+	return conn
+}
+
+// connected returns a connection that has reached the echo server.
+func connected(t *testing.T, proxy *servertest.Proxy) net.Conn {
+	t.Helper()
+	conn := dial(t, proxy)
+	say(t, conn, "ping")
+	expect(t, conn, "ping")
+	return conn
+}
+
+func say(t *testing.T, conn net.Conn, text string) {
+	t.Helper()
+	_, err := io.WriteString(conn, text)
+	must(t, err)
+}
+
+func expect(t *testing.T, conn net.Conn, want string) {
+	t.Helper()
+	got := make([]byte, len(want))
+	_, err := io.ReadFull(conn, got)
+	must(t, err)
+	if string(got) != want {
+		t.Errorf("received %q, want %q", got, want)
+	}
+}
+
+func expectEnd(t *testing.T, conn net.Conn, want ...error) {
+	t.Helper()
+	_, err := conn.Read(make([]byte, 1))
+	if !slices.ContainsFunc(want, func(w error) bool { return errors.Is(err, w) }) {
+		t.Errorf("reading gave %v, want one of %v", err, want)
+	}
+}
+
+func expectSilence(t *testing.T, conn net.Conn) {
+	t.Helper()
+	must(t, conn.SetReadDeadline(time.Now().Add(100*time.Millisecond)))
+	if n, err := conn.Read(make([]byte, 1)); n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("read %d bytes, %v, from a stalled connection", n, err)
+	}
+	must(t, conn.SetReadDeadline(time.Now().Add(10*time.Second)))
+}

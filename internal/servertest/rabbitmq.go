@@ -1,0 +1,156 @@
+package servertest
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"example.com/transactional-outbox/internal/servertest/process"
+)
+
+// RabbitMQServer is one RabbitMQ of our own, reachable on 127.0.0.1 as guest. It
+// has two processes: the broker, and epmd, which tells Erlang programs such as
+// rabbitmqctl where the broker is.
+type RabbitMQServer struct {
+	folder   folder
+	binaries string
+	epmdPath string
+	plugins  []string
+	lifetime process.Lifetime
+	broker   *process.Process
+	epmd     *process.Process
+	record   rabbitMQRecord
+}
+
+type rabbitMQRecord struct {
+	Port     int        `json:"port"`
+	DistPort int        `json:"dist_port"` // for other Erlang programs
+	EpmdPort int        `json:"epmd_port"`
+	Broker   process.ID `json:"broker"`
+	Epmd     process.ID `json:"epmd"`
+}
+
+// NewRabbitMQ returns the broker in this folder, which may be running, stopped, or
+// yet to be created by Start.
+func NewRabbitMQ(path string, lifetime process.Lifetime, plugins ...string) (*RabbitMQServer, error) {
+	s := &RabbitMQServer{lifetime: lifetime, plugins: plugins}
+	server, err := findBinary("rabbitmq-server", rabbitMQFolders)
+	if err != nil {
+		return nil, fmt.Errorf("RabbitMQ: %w; install the package rabbitmq-server", err)
+	}
+	s.binaries = filepath.Dir(server)
+	if s.epmdPath, err = findBinary("epmd", epmdFolders); err != nil {
+		return nil, fmt.Errorf("RabbitMQ: Erlang's %w; install the package erlang-base", err)
+	}
+	isNew := false
+	if s.folder, isNew, err = openFolder(path, &s.record); err != nil {
+		return nil, fmt.Errorf("open RabbitMQ's folder: %w", err)
+	}
+	if isNew {
+		err = freePorts(&s.record.Port, &s.record.DistPort, &s.record.EpmdPort)
+	}
+	s.broker, s.epmd = process.Find(s.record.Broker), process.Find(s.record.Epmd)
+	return s, err
+}
+
+// Port is the same for the broker's whole life.
+func (s *RabbitMQServer) Port() int { return s.record.Port }
+
+// Running reports whether the broker's process lives.
+func (s *RabbitMQServer) Running() bool { return s.broker.Alive() }
+
+// URL returns the connection string of one virtual host.
+func (s *RabbitMQServer) URL(vhost string) string {
+	return "amqp://guest:guest@" + address(s.record.Port) + "/" + url.PathEscape(vhost)
+}
+
+// Start starts the broker unless it runs, and returns when it accepts connections.
+func (s *RabbitMQServer) Start(ctx context.Context) error {
+	if err := s.configure(); err != nil {
+		return fmt.Errorf("configure RabbitMQ: %w", err)
+	}
+	if err := s.launch(); err != nil {
+		return err
+	}
+	answers := func(ctx context.Context) error {
+		_, err := AMQPVersion(ctx, address(s.record.Port))
+		return err
+	}
+	if err := awaitStart(ctx, s.broker, s.folder, answers); err != nil {
+		return fmt.Errorf("RabbitMQ did not start: %w", err)
+	}
+	return nil
+}
+
+// Stop ends the broker in order. Its epmd stays, for the next Start or Close.
+func (s *RabbitMQServer) Stop(ctx context.Context) error {
+	return s.broker.End(ctx, syscall.SIGTERM)
+}
+
+// Kill ends the broker at once, with no time to write anything.
+func (s *RabbitMQServer) Kill() error {
+	if !s.Running() {
+		return nil
+	}
+	return kill(s.broker)
+}
+
+// Close ends the broker and its epmd, and frees their ports. Its folder stays.
+func (s *RabbitMQServer) Close() error {
+	if err := s.Kill(); err != nil || !s.epmd.Alive() {
+		return err
+	}
+	return kill(s.epmd)
+}
+
+// Ctl runs rabbitmqctl against this broker and returns what it prints.
+func (s *RabbitMQServer) Ctl(ctx context.Context, args ...string) (string, error) {
+	ctl := exec.CommandContext(ctx, filepath.Join(s.binaries, "rabbitmqctl"), append([]string{"--quiet"}, args...)...)
+	ctl.Env = s.environment()
+	output, err := ctl.CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("rabbitmqctl %s: %w: %s", strings.Join(args, " "), err, output)
+	}
+	return string(output), nil
+}
+
+func (s *RabbitMQServer) configure() error {
+	if err := os.MkdirAll(s.folder.file("home"), 0o700); err != nil {
+		return err
+	}
+	if err := os.WriteFile(s.folder.file("rabbitmq.conf"), nil, 0o600); err != nil {
+		return err
+	}
+	plugins := "[" + strings.Join(s.plugins, ",") + "]."
+	return os.WriteFile(s.folder.file("enabled_plugins"), []byte(plugins), 0o600)
+}
+
+// launch starts epmd before the broker, which would start one of its own and leave
+// it behind.
+func (s *RabbitMQServer) launch() (err error) {
+	if !s.epmd.Alive() {
+		if s.epmd, err = s.run(s.epmdPath, &s.record.Epmd); err != nil {
+			return err
+		}
+	}
+	if !s.broker.Alive() {
+		s.broker, err = s.run(filepath.Join(s.binaries, "rabbitmq-server"), &s.record.Broker)
+	}
+	return err
+}
+
+func (s *RabbitMQServer) run(path string, id *process.ID) (*process.Process, error) {
+	cmd := exec.Command(path)
+	cmd.Dir, cmd.Env = string(s.folder), s.environment()
+	p, err := process.Start(cmd, s.lifetime, s.folder.log())
+	if err != nil {
+		return nil, err
+	}
+	*id = p.ID
+	return p, s.folder.remember(s.record)
+}

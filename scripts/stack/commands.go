@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+)
+
+// command is one of the things that stack does.
+type command struct {
+	name      string
+	arguments []string
+	help      string
+	exclusive bool // it changes what runs
+	flags     func(*stack, *flag.FlagSet)
+	run       func(*stack, context.Context, []string) error
+}
+
+var commands = []command{
+	{
+		name: "servers",
+		help: `Finds PostgreSQL and RabbitMQ, or starts or installs them, and prints their
+addresses for the shell: eval "$(go run ./scripts/stack servers)"`,
+		exclusive: true,
+		run:       (*stack).servers,
+	},
+	{
+		name:      "up",
+		help:      "Builds, migrates and starts both services, and waits until they are ready.",
+		exclusive: true,
+		run:       (*stack).up,
+	},
+	{
+		name:      "down",
+		help:      "Stops what `up` and `servers` have started. Leaves the databases.",
+		exclusive: true,
+		run:       (*stack).down,
+	},
+	{
+		name:      "show",
+		arguments: []string{"ORDER_ID"},
+		help:      "Shows when an order has passed each layer. Waits until its e-mail is sent.",
+		flags:     (*stack).showFlags,
+		run:       (*stack).show,
+	},
+}
+
+const environmentHelp = `
+Environment:
+  DATABASE_SERVER_URL  a PostgreSQL in which databases may be created
+                       (` + defaultDatabaseServer + `)
+  AMQP_URL             a RabbitMQ
+                       (` + defaultBroker + `)
+  All other variables reach the services as they are, SMTP_URL for instance.
+`
+
+func printUsage(w io.Writer) {
+	fmt.Fprint(w, "Runs the system as processes. In the repository's root:\n\n")
+	for _, c := range commands {
+		c.printHelp(w)
+	}
+	fmt.Fprint(w, environmentHelp)
+}
+
+func (c command) printHelp(w io.Writer) {
+	fmt.Fprintf(w, "go run ./scripts/stack %s", c.name)
+	for _, a := range c.arguments {
+		fmt.Fprintf(w, " %s", a)
+	}
+	fmt.Fprintf(w, "\n%s\n\n", c.help)
+}
+
+// start parses the command's arguments, opens the stack in this folder, and runs the
+// command.
+func (c command) start(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	s := &stack{out: stdout, log: stderr}
+	flags := flag.NewFlagSet(c.name, flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.Usage = func() { c.printHelp(stderr); flags.PrintDefaults() }
+	if c.flags != nil {
+		c.flags(s, flags)
+	}
+	if err := flags.Parse(args); err != nil {
+		return flag.ErrHelp // Parse has said what is wrong
+	}
+	if flags.NArg() != len(c.arguments) {
+		flags.Usage()
+		return flag.ErrHelp
+	}
+	root, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	if err := s.open(root, c.exclusive); err != nil {
+		return err
+	}
+	return c.run(s, ctx, flags.Args())
+}

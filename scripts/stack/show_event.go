@@ -1,0 +1,64 @@
+package main
+
+import (
+	"slices"
+	"time"
+)
+
+// event is what the two databases know of one event of an order. A time is nil until
+// it comes.
+type event struct {
+	messageID, key, traceID string
+	outboxStatus            string
+	notificationStatus      string // empty until the notification exists
+	failure                 string // why the broker or the mail server would not have it
+
+	committed time.Time
+	published *time.Time
+	consumed  *time.Time
+	sent      *time.Time
+}
+
+// layer is one step of the event's way.
+type layer struct {
+	name   string
+	at     *time.Time
+	detail string
+	hint   string // what to look at while the event has not passed it
+}
+
+func (e *event) layers() []layer {
+	return []layer{
+		{name: "committed", at: &e.committed, detail: "trace " + e.traceID},
+		{
+			name: "published", at: e.published, detail: "routing key " + e.key + ", message " + e.messageID,
+			hint: "does RabbitMQ run? See .stack/order-service.log, and outbox_backlog at http://127.0.0.1:4100/metrics",
+		},
+		{
+			name: "consumed", at: e.consumed,
+			hint: "does notification-service run? See .stack/notification-service.log",
+		},
+		{
+			name: "e-mailed", at: e.sent, detail: e.notificationStatus,
+			hint: "does the mail server answer? See .stack/notification-service.log",
+		},
+	}
+}
+
+// missing returns the first layer that the event has yet to pass, or nil.
+func (e *event) missing() *layer {
+	for _, l := range e.layers() {
+		if l.at == nil && (l.name != "e-mailed" || !e.superseded()) {
+			return &l
+		}
+	}
+	return nil
+}
+
+// superseded says that a newer event of the order was told to the customer instead.
+func (e *event) superseded() bool { return e.notificationStatus == "superseded" }
+
+// abandoned says that the system waits for a person.
+func (e *event) abandoned() bool {
+	return slices.Contains([]string{"failed", "discarded"}, e.outboxStatus) || e.notificationStatus == "rejected"
+}
