@@ -39,7 +39,7 @@ func Open(ctx context.Context, url string, maxConns int32) (*DB, error) {
 		return nil, fmt.Errorf("DATABASE_URL: %w", err)
 	}
 	// Spans appear only below a span that records, so that polling makes no traces.
-	config.ConnConfig.Tracer = otelpgx.NewTracer(otelpgx.WithTrimSQLInSpanName(), otelpgx.WithDisableAcquireTracer())
+	config.ConnConfig.Tracer = otelpgx.NewTracer(otelpgx.WithDisableAcquireTracer())
 	config.MaxConns = maxConns
 	config.ConnConfig.ConnectTimeout = 5 * time.Second
 

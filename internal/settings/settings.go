@@ -62,8 +62,7 @@ func Parse[T any](validate func(T) []error) (T, error) {
 		return *new(T), err
 	}
 	settings, err := env.ParseAsWithOptions[T](env.Options{Environment: environment})
-	var all env.AggregateError
-	if errors.As(err, &all) {
+	if all, ok := errors.AsType[env.AggregateError](err); ok {
 		return settings, errors.Join(all.Errors...)
 	}
 	if err != nil {

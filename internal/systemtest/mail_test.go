@@ -23,7 +23,7 @@ type letter struct{ messageID, to, subject, text string }
 
 func startMail(t *testing.T) *mailServer {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it ends with the test
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

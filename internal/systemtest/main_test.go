@@ -36,7 +36,7 @@ func runWithServers(m *testing.M) (code int, err error) {
 	}
 	defer func() { _ = os.RemoveAll(folder) }()
 	// PostgreSQL is another user when the tests run as root.
-	if err := os.Chmod(folder, 0o755); err != nil { //nolint:gosec // see above
+	if err := os.Chmod(folder, 0o755); err != nil {
 		return 0, err
 	}
 	if binaries, err = build(folder); err != nil {

@@ -37,7 +37,8 @@ func TestP5P6ADuplicateHasNoSecondEffect(t *testing.T) {
 	}
 }
 
-// TestP9ABadMessageEndsInTheDeadLettersAndHoldsUpNobody
+// TestP9ABadMessageEndsInTheDeadLettersAndHoldsUpNobody sends a message that nobody
+// can read, and a good one behind it.
 func TestP9ABadMessageEndsInTheDeadLettersAndHoldsUpNobody(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)

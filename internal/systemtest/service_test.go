@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"testing"
@@ -38,8 +39,10 @@ func run(t *testing.T, name string, settings ...string) *service {
 	t.Helper()
 	s := &service{T: t, name: name, ended: make(chan struct{})}
 	s.more = sync.NewCond(&s.mu)
-	s.command = exec.Command(filepath.Join(binaries, name), "serve") //nolint:gosec,noctx // ours; it is ended by signals
-	s.command.Env = append(settings, "APP_ENV=demo", "OPS_ADDR=127.0.0.1:0", "HTTP_ADDR=127.0.0.1:0", "GORACE=halt_on_error=1")
+	s.command = exec.Command(filepath.Join(binaries, name), "serve")
+	s.command.Env = slices.Concat(settings, []string{
+		"APP_ENV=demo", "OPS_ADDR=127.0.0.1:0", "HTTP_ADDR=127.0.0.1:0", "GORACE=halt_on_error=1",
+	})
 	s.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for the test
 	output, err := s.command.StdoutPipe()
 	if err != nil {
@@ -106,18 +109,6 @@ func (s *service) await(message string) record {
 		}
 		s.more.Wait()
 	}
-}
-
-// logged returns all lines with this message.
-func (s *service) logged(message string) (found []record) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, r := range s.records {
-		if r["msg"] == message {
-			found = append(found, r)
-		}
-	}
-	return found
 }
 
 func (s *service) tail(lines int) (text string) {

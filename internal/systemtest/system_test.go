@@ -78,7 +78,7 @@ func (s *system) createDatabase(name string) (*pgxpool.Pool, string) {
 
 func (s *system) migrate(name, url string) {
 	s.Helper()
-	command := exec.CommandContext(s.Context(), filepath.Join(binaries, name), "migrate") //nolint:gosec // ours
+	command := exec.CommandContext(s.Context(), filepath.Join(binaries, name), "migrate")
 	command.Env = []string{"APP_ENV=demo", "DATABASE_URL=" + url, "AMQP_URL=" + s.brokerURL}
 	if output, err := command.CombinedOutput(); err != nil {
 		s.Fatalf("%s migrate: %v\n%s", name, err, output)
@@ -90,10 +90,10 @@ func (s *system) runOrders(settings ...string) *service {
 	return run(s.T, "order-service", append(settings, "DATABASE_URL="+s.ordersURL, "AMQP_URL="+s.brokerURL)...)
 }
 
-func (s *system) runNotifications(settings ...string) *service {
+func (s *system) runNotifications() *service {
 	s.Helper()
-	return run(s.T, "notification-service", append(settings,
-		"DATABASE_URL="+s.notifyURL, "AMQP_URL="+s.brokerURL, "SMTP_URL="+s.mail.url, "MAIL_FROM=shop@example.com")...)
+	return run(s.T, "notification-service",
+		"DATABASE_URL="+s.notifyURL, "AMQP_URL="+s.brokerURL, "SMTP_URL="+s.mail.url, "MAIL_FROM=shop@example.com")
 }
 
 // address waits for the API and returns its URL.
@@ -153,13 +153,13 @@ func one[V any](s *system, db *pgxpool.Pool, query string, args ...any) V {
 
 // awaitCount waits until a query counts to n. The services' databases tell nobody
 // of changes, so this asks.
-func (s *system) awaitCount(db *pgxpool.Pool, n int, query string, args ...any) {
+func (s *system) awaitCount(db *pgxpool.Pool, n int, query string) {
 	s.Helper()
 	deadline := time.Now().Add(patience)
 	ask := time.NewTicker(20 * time.Millisecond)
 	defer ask.Stop()
 	for {
-		got := one[int](s, db, query, args...)
+		got := one[int](s, db, query)
 		if got == n {
 			return
 		}

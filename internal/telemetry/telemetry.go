@@ -48,7 +48,7 @@ func Setup(ctx context.Context, service string, level slog.Level) (flush func(),
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
 		slog.Warn("telemetry trouble", "error", err)
 	}))
-	return func() { shutdown(provider) }, nil
+	return func() { shutdown(provider) }, nil //nolint:contextcheck // it is called when ctx has ended
 }
 
 func exporting() bool {

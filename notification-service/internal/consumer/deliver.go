@@ -58,8 +58,7 @@ func (c *Consumer[E]) handle(ctx context.Context, d rabbitmq.Delivery) error {
 	ctx, cancel := context.WithTimeout(ctx, maxTry)
 	defer cancel()
 	err := c.cause(ctx, d)
-	var permanent Permanent
-	if errors.As(err, &permanent) {
+	if permanent, ok := errors.AsType[Permanent](err); ok {
 		return c.bury(ctx, d, permanent)
 	}
 	return err
@@ -93,7 +92,8 @@ func (c *Consumer[E]) cause(ctx context.Context, d rabbitmq.Delivery) error {
 
 func startSpan(ctx context.Context, d rabbitmq.Delivery) (context.Context, trace.Span) {
 	parent, _ := d.Headers["traceparent"].(string)
-	return otel.Tracer("consumer").Start(telemetry.WithTraceparent(ctx, parent), "process "+d.RoutingKey,
+	return otel.Tracer("consumer").Start( //nolint:spancheck // the caller ends it
+		telemetry.WithTraceparent(ctx, parent), "process "+d.RoutingKey,
 		trace.WithSpanKind(trace.SpanKindConsumer),
 		trace.WithAttributes(
 			attribute.String("messaging.system", "rabbitmq"),

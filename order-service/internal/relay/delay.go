@@ -15,7 +15,7 @@ func (c Config) retryDelay(attempts int) time.Duration {
 			delay = min(doubled, c.RetryCap)
 		}
 	}
-	return delay/2 + rand.N(delay/2+1)
+	return delay/2 + rand.N(delay/2+1) //nolint:gosec // spreads load, hides nothing
 }
 
 // unroutableDelay is for an event that no queue is bound for. It grows with the

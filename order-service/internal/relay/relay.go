@@ -161,6 +161,6 @@ func (w *worker) pass(ctx context.Context) (claimed int, err error) {
 	finish := context.WithoutCancel(ctx)
 	batch := w.messages(finish, claim.Events)
 	results := w.publisher.Publish(batch.messages, w.config.ConfirmTimeout)
-	batch.end(results)
+	batch.end(results) //nolint:contextcheck // each message has the context of its own trace
 	return len(claim.Events), w.settle(finish, claim, results)
 }

@@ -127,6 +127,7 @@ func all(outcome rabbitmq.Outcome) fakeBroker {
 }
 
 func TestAWorkerPassesUntilNothingIsDue(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		events := newFakeOutbox(10)
 		ctx, stop := context.WithCancel(t.Context())
@@ -145,6 +146,7 @@ func TestAWorkerPassesUntilNothingIsDue(t *testing.T) {
 }
 
 func TestAWakeUpDoesNotWaitForThePoll(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		events := newFakeOutbox(0)
 		ctx, stop := context.WithCancel(t.Context())
@@ -163,11 +165,14 @@ func TestAWakeUpDoesNotWaitForThePoll(t *testing.T) {
 			t.Errorf("%d published after %s, want 1 at once", n, time.Since(began))
 		}
 		stop()
-		<-ended
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
 	})
 }
 
 func TestThePollFindsWhatNoWakeUpToldOf(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		events := newFakeOutbox(0)
 		ctx, stop := context.WithCancel(t.Context())
@@ -184,13 +189,16 @@ func TestThePollFindsWhatNoWakeUpToldOf(t *testing.T) {
 			t.Errorf("%d published, want 1", n)
 		}
 		stop()
-		<-ended
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
 	})
 }
 
 // TestP12ShutdownFinishesTheBatchInFlight ends the context while the broker has the
 // batch and has not confirmed it.
 func TestP12ShutdownFinishesTheBatchInFlight(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		events := newFakeOutbox(10)
 		ctx, stop := context.WithCancel(t.Context())
@@ -209,6 +217,7 @@ func TestP12ShutdownFinishesTheBatchInFlight(t *testing.T) {
 }
 
 func TestP4AnUnknownOutcomeEndsTheSessionAndSpendsNothing(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		events := newFakeOutbox(5)
 		r := New(policy, events)
@@ -225,7 +234,9 @@ func TestP4AnUnknownOutcomeEndsTheSessionAndSpendsNothing(t *testing.T) {
 		go func() { ended <- r.Run(ctx, all(rabbitmq.Confirmed)) }()
 		synctest.Wait()
 		stop()
-		<-ended
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
 		if want := []int{1, policy.BatchSize}; !slices.Equal(events.claims[:2], want) {
 			t.Errorf("claims of %v, want %v first", events.claims, want)
 		}
@@ -233,6 +244,7 @@ func TestP4AnUnknownOutcomeEndsTheSessionAndSpendsNothing(t *testing.T) {
 }
 
 func TestMarkingIsTriedAgainWhenTheDatabaseComesAndGoes(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		events := newFakeOutbox(1)
 		events.fail = errors.New("the database is restarting")
@@ -245,11 +257,14 @@ func TestMarkingIsTriedAgainWhenTheDatabaseComesAndGoes(t *testing.T) {
 			t.Errorf("%d published, want 1: it is confirmed, and would be repeated", n)
 		}
 		stop()
-		<-ended
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
 	})
 }
 
 func TestTroubleWithTheOutboxDoesNotEndTheSession(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		events := newFakeOutbox(1)
 		events.claimErr = errors.New("the database is away")
@@ -266,6 +281,8 @@ func TestTroubleWithTheOutboxDoesNotEndTheSession(t *testing.T) {
 			t.Errorf("%d published after the database came back, want 1", n)
 		}
 		stop()
-		<-ended
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
 	})
 }
