@@ -42,8 +42,14 @@ addresses for the shell: eval "$(go run ./scripts/stack servers)"`,
 		name:      "show",
 		arguments: []string{"ORDER_ID"},
 		help:      "Shows when an order has passed each layer. Waits until its e-mail is sent.",
-		flags:     (*stack).showFlags,
+		flags:     (*stack).databaseFlags,
 		run:       (*stack).show,
+	},
+	{
+		name:  "watch",
+		help:  "Shows once a second how many orders are at each stage, until Ctrl-C.",
+		flags: (*stack).databaseFlags,
+		run:   (*stack).watch,
 	},
 }
 

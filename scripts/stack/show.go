@@ -17,7 +17,7 @@ const (
 	showInterval   = 50 * time.Millisecond
 )
 
-func (s *stack) showFlags(flags *flag.FlagSet) {
+func (s *stack) databaseFlags(flags *flag.FlagSet) {
 	flags.StringVar(&s.orderDB, "order-db", "", "`URL` of order-service's database, instead of the one that up uses")
 	flags.StringVar(&s.notificationDB, "notification-db", "", "`URL` of notification-service's")
 }

@@ -1,0 +1,29 @@
+.DEFAULT_GOAL := help
+.PHONY: help demo up down order logs watch test lint
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: ## run the whole system, place an order and show its way through every layer
+	@scripts/demo
+
+up: ## run the whole system: with Docker Compose, or without it as processes
+	@scripts/up
+
+down: ## stop what demo or up has started
+	@scripts/down
+
+order: ## place one order
+	@scripts/order
+
+logs: ## follow the logs of both services
+	@scripts/logs
+
+watch: ## watch the orders move through the stages, once a second
+	@scripts/watch
+
+test: ## run every test, on PostgreSQL and RabbitMQ that are found or started
+	@scripts/test
+
+lint: ## run the linters
+	@scripts/lint
