@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # What the scripts share. Each one sources this file and then stands in the
 # repository's root.
 

@@ -40,12 +40,10 @@ func (s *Session) Consume(queue string, prefetch int) (*Consumer, error) {
 type Delivery struct {
 	Message
 	Redelivered bool
-	raw         amqp.Delivery
+	// Ack tells the broker to forget the message. It fails on a session that has
+	// ended, and the broker delivers the message again.
+	Ack func() error
 }
-
-// Ack tells the broker to forget the message. It fails on a session that has
-// ended, and the broker delivers the message again.
-func (d Delivery) Ack() error { return d.raw.Ack(false) }
 
 // Next waits for a message. It may be called from several goroutines.
 func (c *Consumer) Next(ctx context.Context) (Delivery, error) {
@@ -60,6 +58,9 @@ func (c *Consumer) Next(ctx context.Context) (Delivery, error) {
 		if !ok {
 			return Delivery{}, ErrCancelled
 		}
-		return Delivery{Message: messageOf(d), Redelivered: d.Redelivered, raw: d}, nil
+		return Delivery{
+			Message: messageOf(d), Redelivered: d.Redelivered,
+			Ack: func() error { return d.Ack(false) },
+		}, nil
 	}
 }
