@@ -9,9 +9,9 @@ import (
 	"example.com/transactional-outbox/internal/servertest"
 )
 
-// TestStartOrderDoesNotMatter starts the services first and their servers last, and
+// TestP4P10ServersMayComeLateAndGo starts the services first and their servers last, and
 // then takes each server away and gives it back.
-func TestServersMayComeLateAndGo(t *testing.T) {
+func TestP4P10ServersMayComeLateAndGo(t *testing.T) {
 	t.Parallel()
 	database, broker := servertest.Postgres(t), servertest.RabbitMQ(t)
 	s := newSystemOn(t, database, broker)
