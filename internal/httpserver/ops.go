@@ -42,7 +42,9 @@ func CheckHealth(ctx context.Context, address string) error {
 	if err != nil {
 		return err
 	}
-	response, err := http.DefaultClient.Do(request)
+	// Never over a proxy, which the environment of a container may name.
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	response, err := client.Do(request)
 	if err != nil {
 		return err
 	}
