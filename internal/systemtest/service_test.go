@@ -34,12 +34,13 @@ type service struct {
 // record is one line of the service's log.
 type record map[string]any
 
-// run starts a service with settings "NAME=value"; it is killed when the test ends.
-func run(t *testing.T, name string, settings ...string) *service {
+// run starts a command of a service with settings "NAME=value"; it is killed when
+// the test ends.
+func run(t *testing.T, name, command string, settings ...string) *service {
 	t.Helper()
 	s := &service{T: t, name: name, ended: make(chan struct{})}
 	s.more = sync.NewCond(&s.mu)
-	s.command = exec.Command(filepath.Join(binaries, name), "serve")
+	s.command = exec.Command(filepath.Join(binaries, name), command)
 	s.command.Env = slices.Concat(settings, []string{
 		"APP_ENV=demo", "OPS_ADDR=127.0.0.1:0", "HTTP_ADDR=127.0.0.1:0", "GORACE=halt_on_error=1",
 	})

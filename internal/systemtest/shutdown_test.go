@@ -122,6 +122,25 @@ func TestP12SIGTERMUnderLoadLosesAndRepeatsNothing(t *testing.T) {
 	s.wantAllOf(clients, copies, 0)
 }
 
+// TestP12SIGTERMOfARelayInMidBatchRepeatsNothing ends relays that have a batch in
+// flight: the API is a process of its own, and its orders never stop coming.
+func TestP12SIGTERMOfARelayInMidBatchRepeatsNothing(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	copies := s.tap()
+	s.runNotifications().await("taking messages")
+	clients := s.load(8, s.runOrdersAs("api"))
+	for range 5 {
+		relay := s.runOrdersAs("relay", "RELAY_POLL_INTERVAL=10ms")
+		relay.await("message published")
+		clients.awaitMore(t, 50)
+		relay.stop()
+	}
+	s.runOrdersAs("relay")
+	clients.stop()
+	s.wantAllOf(clients, copies, 0)
+}
+
 func TestP12SIGKILLUnderLoadLosesNothing(t *testing.T) {
 	t.Parallel()
 	const (

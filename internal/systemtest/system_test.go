@@ -87,12 +87,18 @@ func (s *system) migrate(name, url string) {
 
 func (s *system) runOrders(settings ...string) *service {
 	s.Helper()
-	return run(s.T, "order-service", append(settings, "DATABASE_URL="+s.ordersURL, "AMQP_URL="+s.brokerURL)...)
+	return s.runOrdersAs("serve", settings...)
+}
+
+// runOrdersAs starts one half of order-service, or all of it.
+func (s *system) runOrdersAs(command string, settings ...string) *service {
+	s.Helper()
+	return run(s.T, "order-service", command, append(settings, "DATABASE_URL="+s.ordersURL, "AMQP_URL="+s.brokerURL)...)
 }
 
 func (s *system) runNotifications() *service {
 	s.Helper()
-	return run(s.T, "notification-service",
+	return run(s.T, "notification-service", "serve",
 		"DATABASE_URL="+s.notifyURL, "AMQP_URL="+s.brokerURL, "SMTP_URL="+s.mail.url, "MAIL_FROM=shop@example.com")
 }
 

@@ -124,7 +124,7 @@ func TestP2NothingIsLeftOfAnOrderThatFailed(t *testing.T) {
 		t.Parallel()
 		s := newShop(t)
 		s.exec(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no'; END $$;
-			CREATE CONSTRAINT TRIGGER at_commit AFTER INSERT ON outbox_events
+			CREATE CONSTRAINT TRIGGER at_commit AFTER INSERT ON orders
 			DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION refuse()`)
 		if _, err := s.orders.Place(t.Context(), oneMug); err == nil {
 			t.Error("the commit failed and Place did not say so")

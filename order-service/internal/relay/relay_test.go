@@ -58,9 +58,12 @@ func (f *fakeOutbox) Claim(_ context.Context, _ string, limit int, _ time.Durati
 	return c, nil
 }
 
-func (f *fakeOutbox) MarkPublished(_ context.Context, ids []uuid.UUID) error {
+func (f *fakeOutbox) MarkPublished(ctx context.Context, ids []uuid.UUID) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
 	if err := f.fail; err != nil {
 		f.fail = nil
 		return err
