@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"database/sql"
+	"errors"
 
 	"gorm.io/gorm"
 )
@@ -35,7 +36,13 @@ func (db *DB) InSnapshot(ctx context.Context, fn func(*Tx) error) error {
 
 // transact holds the program's only commit.
 func (db *DB) transact(ctx context.Context, opts *sql.TxOptions, fn func(*Tx) error) error {
-	return db.gorm.WithContext(ctx).Transaction(func(g *gorm.DB) error {
+	err := db.gorm.WithContext(ctx).Transaction(func(g *gorm.DB) error {
 		return fn(&Tx{gorm: g})
 	}, opts)
+	if err != nil && ctx.Err() != nil {
+		// The end of ctx rolls back behind our back, and what comes out then may be the
+		// consequence only: that the transaction is over.
+		return errors.Join(ctx.Err(), err)
+	}
+	return err
 }

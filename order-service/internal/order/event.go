@@ -13,8 +13,12 @@ import (
 // Aggregate is the outbox's aggregate_type of orders.
 const Aggregate = "order"
 
-// Created tells that an order was placed.
-const Created = "order.created"
+// What became of an order, by the key of its event.
+const (
+	keyCreated   = "order.created"
+	keyConfirmed = "order.confirmed"
+	keyCancelled = "order.cancelled"
+)
 
 // body is the JSON of every order event. The golden files of package contract
 // hold it fixed: consumers rely on each name.

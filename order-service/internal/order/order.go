@@ -12,8 +12,12 @@ import (
 // Status is where an order stands: pending, then confirmed or cancelled.
 type Status string
 
-// Pending is the status of a new order.
-const Pending Status = "pending"
+// The three statuses. What is confirmed or cancelled stays so.
+const (
+	Pending   Status = "pending"
+	Confirmed Status = "confirmed"
+	Cancelled Status = "cancelled"
+)
 
 // Order is what a customer ordered, at the price of that moment.
 type Order struct {
@@ -54,6 +58,12 @@ var (
 	// ErrQuantity says that the quantity is not from 1 to MaxQuantity.
 	ErrQuantity = errors.New("quantity out of range")
 )
+
+// StatusError says that an order's status does not allow the change.
+type StatusError struct{ Status Status }
+
+// Error names the status.
+func (e *StatusError) Error() string { return "the order is " + string(e.Status) }
 
 // place makes a new order of product. It does not touch the database.
 func place(r Request, product Product) (Order, error) {

@@ -78,8 +78,8 @@ func TestP1AnOrderAndItsEventAreCommittedTogether(t *testing.T) {
 	if found != placed {
 		t.Errorf("found %+v, placed %+v", found, placed)
 	}
-	if len(events) != 1 || events[0].EventKey != order.Created || events[0].Status != "pending" {
-		t.Errorf("events %+v, want one pending %s", events, order.Created)
+	if len(events) != 1 || events[0].EventKey != "order.created" || events[0].Status != "pending" {
+		t.Errorf("events %+v, want one pending %s", events, "order.created")
 	}
 }
 

@@ -2,6 +2,7 @@ package order
 
 import (
 	"context"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -9,7 +10,7 @@ import (
 	"example.com/transactional-outbox/order-service/internal/outbox"
 )
 
-// Service places orders and looks them up.
+// Service places orders, settles them, and looks them up.
 type Service struct {
 	db        *postgres.DB
 	committed func()
@@ -39,17 +40,49 @@ func (s *Service) Place(ctx context.Context, r Request) (Order, error) {
 		if err := insert(ctx, tx, &placed); err != nil {
 			return err
 		}
-		created, err := event(Created, placed, placed.CreatedAt)
-		if err != nil {
-			return err
-		}
-		return outbox.Append(ctx, tx, created)
+		return tell(ctx, tx, keyCreated, placed, placed.CreatedAt)
 	})
 	if err != nil {
 		return Order{}, err
 	}
 	s.committed()
 	return placed, nil
+}
+
+// Confirm commits that a pending order is confirmed, and the event that tells of it.
+// For an order that is not pending it returns a [*StatusError].
+func (s *Service) Confirm(ctx context.Context, id uuid.UUID) (Order, error) {
+	return s.settle(ctx, id, Confirmed, keyConfirmed)
+}
+
+// Cancel commits that a pending order is cancelled, and the event that tells of it.
+// For an order that is not pending it returns a [*StatusError].
+func (s *Service) Cancel(ctx context.Context, id uuid.UUID) (Order, error) {
+	return s.settle(ctx, id, Cancelled, keyCancelled)
+}
+
+func (s *Service) settle(ctx context.Context, id uuid.UUID, status Status, key string) (settled Order, err error) {
+	err = s.db.InTx(ctx, func(tx *postgres.Tx) error {
+		var at time.Time
+		if settled, at, err = change(ctx, tx, id, status); err != nil {
+			return err
+		}
+		return tell(ctx, tx, key, settled, at)
+	})
+	if err != nil {
+		return Order{}, err
+	}
+	s.committed()
+	return settled, nil
+}
+
+// tell appends the event of what just became of o.
+func tell(ctx context.Context, tx *postgres.Tx, key string, o Order, at time.Time) error {
+	m, err := event(key, o, at)
+	if err != nil {
+		return err
+	}
+	return outbox.Append(ctx, tx, m)
 }
 
 // Get returns an order and what became of its events, as of one moment.

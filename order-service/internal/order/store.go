@@ -30,6 +30,14 @@ type row struct {
 // TableName is gorm's way to ask.
 func (row) TableName() string { return "orders" }
 
+func (r row) order() Order {
+	return Order{
+		ID: r.ID, Version: r.Version, CustomerID: r.CustomerID, CustomerEmail: r.CustomerEmail,
+		ProductID: r.ProductID, Quantity: r.Quantity, Amount: NewMoney(r.Amount, r.Currency),
+		Status: r.Status, CreatedAt: r.CreatedAt.UTC(),
+	}
+}
+
 // insert is unexported: only Place makes orders, and Place makes their events.
 func insert(ctx context.Context, tx *postgres.Tx, o *Order) error {
 	r := row{
@@ -52,11 +60,35 @@ func find(ctx context.Context, tx *postgres.Tx, id uuid.UUID) (Order, error) {
 	case err != nil:
 		return Order{}, fmt.Errorf("reading order %s: %w", id, err)
 	}
-	return Order{
-		ID: r.ID, Version: r.Version, CustomerID: r.CustomerID, CustomerEmail: r.CustomerEmail,
-		ProductID: r.ProductID, Quantity: r.Quantity, Amount: NewMoney(r.Amount, r.Currency),
-		Status: r.Status, CreatedAt: r.CreatedAt.UTC(),
-	}, nil
+	return r.order(), nil
+}
+
+// changeSQL is one statement: of two changes at once, the second waits for the
+// first and then finds nothing pending.
+const changeSQL = `
+UPDATE orders SET status = @status, version = version + 1
+WHERE id = @id AND status = 'pending'
+RETURNING *, now() AS changed_at`
+
+// change gives a pending order its last status, and returns when, by the database's
+// clock.
+func change(ctx context.Context, tx *postgres.Tx, id uuid.UUID, status Status) (Order, time.Time, error) {
+	var changed struct {
+		Row       row `gorm:"embedded"`
+		ChangedAt time.Time
+	}
+	result := tx.Gorm(ctx).Raw(changeSQL, map[string]any{"id": id, "status": status}).Scan(&changed)
+	if result.Error != nil {
+		return Order{}, time.Time{}, fmt.Errorf("changing order %s: %w", id, result.Error)
+	}
+	if result.RowsAffected == 0 {
+		o, err := find(ctx, tx, id)
+		if err == nil {
+			err = &StatusError{Status: o.Status}
+		}
+		return Order{}, time.Time{}, err
+	}
+	return changed.Row.order(), changed.ChangedAt, nil
 }
 
 type productRow struct {
