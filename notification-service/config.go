@@ -33,13 +33,20 @@ type config struct {
 	DefaultRecipient string `env:"DEFAULT_RECIPIENT" envDefault:"guest@example.com"`
 }
 
+const (
+	maxWorkers  = 1000      // far beyond use: each worker needs a connection to the database
+	maxPrefetch = 1<<16 - 1 // AMQP has 16 bits for it; one more would mean no limit
+)
+
 // check returns what is wrong, all of it.
 func check(c config) []error {
 	errs := slices.Concat(
 		c.Check(),
 		settings.CheckAddress("OPS_ADDR", c.OpsAddr),
 		settings.AtLeast("CONSUMER_WORKERS", c.ConsumerWorkers, 1),
+		settings.AtMost("CONSUMER_WORKERS", c.ConsumerWorkers, maxWorkers),
 		settings.AtLeast("CONSUMER_PREFETCH", c.ConsumerPrefetch, c.ConsumerWorkers),
+		settings.AtMost("CONSUMER_PREFETCH", c.ConsumerPrefetch, maxPrefetch),
 		settings.AtLeast("DELIVERY_LIMIT", c.DeliveryLimit, 1),
 		checkMail("MAIL_FROM", c.MailFrom),
 		checkMail("DEFAULT_RECIPIENT", c.DefaultRecipient),

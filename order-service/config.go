@@ -35,7 +35,13 @@ type config struct {
 	RelayRetryBase time.Duration `env:"RELAY_RETRY_BASE" envDefault:"1s"`
 	// RelayRetryCap is the longest back-off.
 	RelayRetryCap time.Duration `env:"RELAY_RETRY_CAP" envDefault:"15m"`
+	// OutboxRetention is how long published and discarded events are kept: the time
+	// in which a broker that lost its disk can be given them again. At least an hour.
+	OutboxRetention time.Duration `env:"OUTBOX_RETENTION" envDefault:"168h"`
 }
+
+// maxWorkers is far beyond use: each worker needs a connection to the database.
+const maxWorkers = 1000
 
 // check returns what is wrong, all of it.
 func check(c config) []error {
@@ -44,12 +50,14 @@ func check(c config) []error {
 		settings.CheckAddress("HTTP_ADDR", c.HTTPAddr),
 		settings.CheckAddress("OPS_ADDR", c.OpsAddr),
 		settings.AtLeast("RELAY_WORKERS", c.RelayWorkers, 1),
+		settings.AtMost("RELAY_WORKERS", c.RelayWorkers, maxWorkers),
 		settings.AtLeast("RELAY_BATCH_SIZE", c.RelayBatchSize, 1),
 		settings.AtLeast("RELAY_POLL_INTERVAL", c.RelayPollInterval, 10*time.Millisecond),
 		settings.AtLeast("RELAY_CONFIRM_TIMEOUT", c.RelayConfirmTimeout, 100*time.Millisecond),
 		settings.AtLeast("RELAY_MAX_ATTEMPTS", c.RelayMaxAttempts, 1),
 		settings.AtLeast("RELAY_RETRY_BASE", c.RelayRetryBase, time.Millisecond),
 		settings.AtLeast("RELAY_RETRY_CAP", c.RelayRetryCap, c.RelayRetryBase),
+		settings.AtLeast("OUTBOX_RETENTION", c.OutboxRetention, time.Hour),
 	)
 	if c.RelayLease < 3*c.RelayConfirmTimeout {
 		errs = append(errs, fmt.Errorf("RELAY_LEASE must be at least three times RELAY_CONFIRM_TIMEOUT (%s)", c.RelayConfirmTimeout))
@@ -59,7 +67,7 @@ func check(c config) []error {
 
 func (c config) relay() relay.Config {
 	return relay.Config{
-		Exchange: exchange, AppID: service,
+		Exchange: exchange, DeadLetters: deadLetterExchange, AppID: service,
 		Workers: c.RelayWorkers, BatchSize: c.RelayBatchSize, PollInterval: c.RelayPollInterval,
 		Lease: c.RelayLease, ConfirmTimeout: c.RelayConfirmTimeout,
 		MaxAttempts: c.RelayMaxAttempts, RetryBase: c.RelayRetryBase, RetryCap: c.RelayRetryCap,

@@ -18,12 +18,20 @@ import (
 	"example.com/transactional-outbox/order-service/migrations"
 )
 
-// exchange is where every event of this service goes.
-const exchange = "outbox.events"
+// What this service owns at the broker: where every event goes, and where copies of
+// those go that could not be published.
+const (
+	exchange           = "outbox.events"
+	deadLetterExchange = service + ".dlx"
+	deadLetterQueue    = service + ".dlq"
+)
 
 var (
 	schema   = postgres.Migrations{Files: migrations.Files, Command: service + " migrate"}
-	topology = rabbitmq.Topology{Exchanges: []rabbitmq.Exchange{{Name: exchange, Kind: "topic"}}}
+	topology = rabbitmq.Topology{
+		Exchanges: []rabbitmq.Exchange{{Name: exchange, Kind: "topic"}, {Name: deadLetterExchange, Kind: "fanout"}},
+		Queues:    []rabbitmq.Queue{{Name: deadLetterQueue, Bindings: []rabbitmq.Binding{{Exchange: deadLetterExchange}}}},
+	}
 )
 
 // Connections to the database. The relay has a pool of its own, so that a flood of
@@ -33,89 +41,86 @@ const (
 	spareConnections = 2 // beyond one for each relay worker
 )
 
-func serve(ctx context.Context, c config) error {
-	return withOps(ctx, c, func(ctx context.Context, db *postgres.DB) error {
-		return withRelayPool(ctx, c, func(relayDB *postgres.DB) error {
-			return together(ctx, c, db, relay.New(c.relay(), outbox.NewStore(relayDB)))
-		})
-	})
+// parts is what this service is made of, wired together.
+type parts struct {
+	config config
+	orders *order.Service
+	events *outbox.Store
+	relay  *relay.Relay
 }
 
-func serveAPI(ctx context.Context, c config) error {
-	return withOps(ctx, c, func(ctx context.Context, db *postgres.DB) error {
-		return answerRequests(ctx, c, order.NewService(db, func() {}))
-	})
-}
+func serve(ctx context.Context, c config) error      { return start(ctx, c, parts.runTogether) }
+func serveAPI(ctx context.Context, c config) error   { return start(ctx, c, parts.answerRequests) }
+func serveRelay(ctx context.Context, c config) error { return start(ctx, c, parts.publishEvents) }
 
-func serveRelay(ctx context.Context, c config) error {
-	return withOps(ctx, c, func(ctx context.Context, _ *postgres.DB) error {
-		return withRelayPool(ctx, c, func(relayDB *postgres.DB) error {
-			return publishEvents(ctx, c, relay.New(c.relay(), outbox.NewStore(relayDB)))
-		})
-	})
-}
-
-// withOps opens the database, answers on OPS_ADDR, and runs work once the database
-// is there and migrated.
-func withOps(ctx context.Context, c config, work func(context.Context, *postgres.DB) error) error {
+// start opens everything in the order of the picture, answers on OPS_ADDR, and does
+// the work once the database is there and migrated.
+func start(ctx context.Context, c config, work func(parts, context.Context) error) error {
 	slog.InfoContext(ctx, "starting", settings.Attributes(c)...)
 	db, err := postgres.Open(ctx, c.DatabaseURL.Reveal(), apiConnections)
 	if err != nil {
 		return err
 	}
 	defer db.Close()
+	relayDB, err := postgres.Open(ctx, c.DatabaseURL.Reveal(), int32(c.RelayWorkers)+spareConnections) //nolint:gosec // checked to be small
+	if err != nil {
+		return err
+	}
+	defer relayDB.Close()
+
+	registry := telemetry.NewRegistry()
+	events := outbox.NewStore(relayDB)
+	r := relay.New(c.relay(), events, relay.NewMetrics(registry))
+	p := parts{config: c, orders: order.NewService(db, r.Wake), events: events, relay: r}
+
 	// Not the broker: an order is taken while the broker is away. That is the point.
 	ready := func(ctx context.Context) error { return db.Ready(ctx, schema) }
-	ops := httpserver.Ops(ready, telemetry.NewRegistry())
-	return httpserver.ServeDuring(ctx, "OPS_ADDR", c.OpsAddr, ops, func(ctx context.Context) error {
+	return httpserver.ServeDuring(ctx, "OPS_ADDR", c.OpsAddr, httpserver.Ops(ready, registry), func(ctx context.Context) error {
 		if db.Wait(ctx, schema) != nil {
 			return nil // asked to end before the database came
 		}
 		defer slog.InfoContext(ctx, "stopped")
-		return work(ctx, db)
+		return work(p, ctx)
 	})
 }
 
-func withRelayPool(ctx context.Context, c config, work func(*postgres.DB) error) error {
-	db, err := postgres.Open(ctx, c.DatabaseURL.Reveal(), int32(c.RelayWorkers)+spareConnections) //nolint:gosec // checked to be small
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	return work(db)
-}
-
-// together runs API and relay in one process: each commit wakes the relay. The
+// runTogether runs API and relay in one process: each commit wakes the relay. The
 // relay ends after the API, so that it is there for the last order.
-func together(ctx context.Context, c config, db *postgres.DB, r *relay.Relay) error {
+func (p parts) runTogether(ctx context.Context) error {
 	relaying, stopRelay := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopRelay()
-	parts, ctx := errgroup.WithContext(ctx)
-	parts.Go(func() error {
+	both, ctx := errgroup.WithContext(ctx)
+	both.Go(func() error {
 		defer stopRelay()
-		return answerRequests(ctx, c, order.NewService(db, r.Wake))
+		return p.answerRequests(ctx)
 	})
-	parts.Go(func() error { return publishEvents(relaying, c, r) })
-	return parts.Wait()
+	both.Go(func() error { return p.publishEvents(relaying) })
+	return both.Wait()
 }
 
-func answerRequests(ctx context.Context, c config, orders *order.Service) error {
-	listener, err := httpserver.Listen(ctx, "HTTP_ADDR", c.HTTPAddr)
+func (p parts) answerRequests(ctx context.Context) error {
+	listener, err := httpserver.Listen(ctx, "HTTP_ADDR", p.config.HTTPAddr)
 	if err != nil {
 		return err
 	}
 	slog.InfoContext(ctx, "taking orders", "address", listener.Addr().String())
-	return httpserver.Serve(ctx, listener, httpapi.New(orders))
+	return httpserver.Serve(ctx, listener, httpapi.New(p.orders))
 }
 
-func publishEvents(ctx context.Context, c config, r *relay.Relay) error {
-	connection := rabbitmq.Config{URL: c.AMQPURL.Reveal(), Name: service + " relay"}
-	return rabbitmq.Keep(ctx, connection, func(ctx context.Context, s *rabbitmq.Session) error {
-		if err := s.Declare(topology); err != nil {
-			return err
-		}
-		return r.Run(ctx, broker{s})
+// publishEvents relays, and prunes what has been published long ago.
+func (p parts) publishEvents(ctx context.Context) error {
+	both, ctx := errgroup.WithContext(ctx)
+	both.Go(func() error { return p.events.KeepPruned(ctx, p.config.OutboxRetention) })
+	both.Go(func() error {
+		connection := rabbitmq.Config{URL: p.config.AMQPURL.Reveal(), Name: service + " relay"}
+		return rabbitmq.Keep(ctx, connection, func(ctx context.Context, s *rabbitmq.Session) error {
+			if err := s.Declare(topology); err != nil {
+				return err
+			}
+			return p.relay.Run(ctx, broker{s})
+		})
 	})
+	return both.Wait()
 }
 
 // broker lets the relay see a session through its own interface.

@@ -32,60 +32,64 @@ type Shared struct {
 // Level is the log level.
 func (s Shared) Level() slog.Level { return s.LogLevel }
 
-// Secret is a value that may hold a password. It prints as a URL without it.
-type Secret string
-
-// Reveal returns the value itself.
-func (s Secret) Reveal() string { return string(s) }
-
-// String masks the password.
-func (s Secret) String() string {
-	if s == "" {
-		return ""
-	}
-	u, err := url.Parse(string(s))
-	if err != nil || u.Host == "" {
-		return "xxxxx"
-	}
-	return u.Redacted()
-}
-
-// LogValue masks the password in logs.
-func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
-
-// Parse fills a T, a struct with env tags, from the environment; each setting may
-// also be given as NAME_FILE, the path of a file that holds it. It returns every
-// error at once, those of validate included.
+// Parse fills a T, a struct with env tags, from the environment; a secret may also
+// be given as NAME_FILE, the path of a file that holds it. It returns every error
+// at once, those of validate included. Each begins with the name of its variable.
 func Parse[T any](validate func(T) []error) (T, error) {
-	environment, err := withFiles(os.Environ())
-	if err != nil {
-		return *new(T), err
-	}
+	environment := env.ToMap(os.Environ())
+	unreadable := readFiles(environment)
 	settings, err := env.ParseAsWithOptions[T](env.Options{Environment: environment})
-	if all, ok := errors.AsType[env.AggregateError](err); ok {
-		return settings, errors.Join(all.Errors...)
-	}
-	if err != nil {
-		return settings, err
-	}
-	return settings, errors.Join(validate(settings)...)
+	return settings, errors.Join(firstOfEach(slices.Concat(unreadable, malformed[T](err), validate(settings)))...)
 }
 
-// withFiles replaces each NAME_FILE by NAME with what the file holds.
-func withFiles(environ []string) (map[string]string, error) {
-	environment := env.ToMap(environ)
-	for name, path := range environment {
-		setting, found := strings.CutSuffix(name, "_FILE")
-		if !found || !slices.Contains(secrets, setting) {
+// malformed lists the errors of the parser. It names a field of T where we want
+// the variable.
+func malformed[T any](err error) (errs []error) {
+	all, ok := errors.AsType[env.AggregateError](err)
+	if err != nil && !ok {
+		return []error{err}
+	}
+	for _, err := range all.Errors {
+		if e, ok := errors.AsType[env.ParseError](err); ok {
+			field, _ := reflect.TypeFor[T]().FieldByName(e.Name)
+			err = fmt.Errorf("%s: %w", variable(field), e.Err)
+		} else if e, ok := errors.AsType[env.VarIsNotSetError](err); ok {
+			err = fmt.Errorf("%s is not set", e.Key)
+		} else if e, ok := errors.AsType[env.EmptyVarError](err); ok {
+			err = fmt.Errorf("%s is empty", e.Key)
+		}
+		errs = append(errs, err)
+	}
+	return errs
+}
+
+// firstOfEach drops what only follows: a value that cannot be read is not out of
+// range as well.
+func firstOfEach(errs []error) []error {
+	told := map[string]bool{}
+	return slices.DeleteFunc(errs, func(err error) bool {
+		name, _, _ := strings.Cut(err.Error(), " ")
+		name = strings.TrimSuffix(strings.TrimSuffix(name, ":"), "_FILE")
+		defer func() { told[name] = true }()
+		return told[name]
+	})
+}
+
+// readFiles sets NAME to what the file of NAME_FILE holds.
+func readFiles(environment map[string]string) (errs []error) {
+	for _, name := range secrets {
+		path, given := environment[name+"_FILE"]
+		if !given {
 			continue
 		}
 		content, err := os.ReadFile(path) //nolint:gosec // the operator names the file
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
+			errs = append(errs, fmt.Errorf("%s_FILE: %w", name, err))
+			continue
 		}
-		environment[setting] = strings.TrimSpace(string(content))
+		environment[name] = strings.TrimSpace(string(content))
 	}
-	return environment, nil
+	return errs
 }
 
 // secrets are the settings that may come from a file.
@@ -108,10 +112,23 @@ func (s Shared) checkURL(name string, value Secret, schemes ...string) []error {
 	if err != nil || !slices.Contains(schemes, u.Scheme) {
 		return []error{fmt.Errorf("%s must be a URL that starts with %s://", name, schemes[0])}
 	}
-	if password, _ := u.User.Password(); s.AppEnv != "demo" && slices.Contains(demoPasswords, password) {
+	published := func(password string) bool { return slices.Contains(demoPasswords, password) }
+	if s.AppEnv != "demo" && slices.ContainsFunc(passwords(u), published) {
 		return []error{fmt.Errorf("%s has a password that is published with this repository: set your own, or APP_ENV=demo", name)}
 	}
 	return nil
+}
+
+// passwords are those that a client would find in u.
+func passwords(u *url.URL) []string {
+	found := u.Query()["password"] // which PostgreSQL's clients prefer to the usual place
+	if password, given := u.User.Password(); given {
+		return append(found, password)
+	}
+	if strings.HasPrefix(u.Scheme, "amqp") {
+		return append(found, "guest") // the client's default
+	}
+	return found
 }
 
 // CheckAddress returns an error unless value is host:port.
@@ -130,6 +147,14 @@ func AtLeast[N interface{ ~int | ~int64 }](name string, value, least N) []error 
 	return nil
 }
 
+// AtMost returns an error unless value is most or less.
+func AtMost[N interface{ ~int | ~int64 }](name string, value, most N) []error {
+	if value > most {
+		return []error{fmt.Errorf("%s must be at most %v", name, most)}
+	}
+	return nil
+}
+
 // Attributes lists the settings for the log, by the names of their variables.
 func Attributes(settings any) []any {
 	var attributes []any
@@ -140,8 +165,13 @@ func Attributes(settings any) []any {
 			attributes = append(attributes, Attributes(v.Field(i).Interface())...)
 			continue
 		}
-		name, _, _ := strings.Cut(field.Tag.Get("env"), ",")
-		attributes = append(attributes, slog.String(name, fmt.Sprint(v.Field(i).Interface())))
+		attributes = append(attributes, slog.String(variable(field), fmt.Sprint(v.Field(i).Interface())))
 	}
 	return attributes
+}
+
+// variable is the name of the environment variable that fills a field.
+func variable(field reflect.StructField) string {
+	name, _, _ := strings.Cut(field.Tag.Get("env"), ",")
+	return name
 }

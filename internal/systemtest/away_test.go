@@ -40,6 +40,8 @@ func TestP4P10ServersMayComeLateAndGo(t *testing.T) {
 		t.Errorf("with the database away: %v, want a 503", err)
 	}
 	must(t, database.Start(t.Context()))
+	s.orders.Reset() // the test's own connections died as well
+	s.notifications.Reset()
 	s.awaitPlaced(address)
 	s.awaitCount(s.notifications, 3, sent)
 	if got := one[int](s, s.orders, "SELECT count(*) FROM outbox_events WHERE retry_count > 0 OR status = 'failed'"); got != 0 {

@@ -51,6 +51,7 @@ func (f fakeEffect) Parse(m rabbitmq.Message) (string, error) {
 func (f fakeEffect) Record(context.Context, *postgres.Tx, uuid.UUID, string) error {
 	return f.do("record", f.record)
 }
+
 func (f fakeEffect) Complete(context.Context, uuid.UUID) error { return f.do("complete", f.complete) }
 
 // fakeDeadLetters keeps the copies.

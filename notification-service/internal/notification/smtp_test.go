@@ -104,19 +104,19 @@ func TestSMTPSendsTheEmail(t *testing.T) {
 func TestSMTPTellsARefusalFromTrouble(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
-		server  mailServer
+		server  *mailServer
 		refused bool
 	}{
-		"no such mailbox":        {server: mailServer{rcpt: &smtp.SMTPError{Code: 550, Message: "no such user"}}, refused: true},
-		"mailbox busy":           {server: mailServer{rcpt: &smtp.SMTPError{Code: 450, Message: "busy"}}},
-		"message refused":        {server: mailServer{data: &smtp.SMTPError{Code: 554, Message: "spam"}}, refused: true},
-		"try again after DATA":   {server: mailServer{data: &smtp.SMTPError{Code: 451, Message: "later"}}},
-		"closing for the moment": {server: mailServer{rcpt: &smtp.SMTPError{Code: 421, Message: "bye"}}},
+		"no such mailbox":        {server: &mailServer{rcpt: &smtp.SMTPError{Code: 550, Message: "no such user"}}, refused: true},
+		"mailbox busy":           {server: &mailServer{rcpt: &smtp.SMTPError{Code: 450, Message: "busy"}}},
+		"message refused":        {server: &mailServer{data: &smtp.SMTPError{Code: 554, Message: "spam"}}, refused: true},
+		"try again after DATA":   {server: &mailServer{data: &smtp.SMTPError{Code: 451, Message: "later"}}},
+		"closing for the moment": {server: &mailServer{rcpt: &smtp.SMTPError{Code: 421, Message: "bye"}}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			err := send(t, &test.server, letter)
+			err := send(t, test.server, letter)
 			_, refused := errors.AsType[*RefusedError](err)
 			if err == nil || refused != test.refused {
 				t.Errorf("error %v, refused %t, want %t", err, refused, test.refused)

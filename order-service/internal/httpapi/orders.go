@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 	"time"
@@ -49,7 +50,9 @@ func (a *api) placeOrder(w http.ResponseWriter, r *http.Request) {
 		write(w, r, *bad)
 		return
 	}
-	placed, err := a.orders.Place(r.Context(), request)
+	ctx, cancel := context.WithTimeout(r.Context(), maxDuration)
+	defer cancel()
+	placed, err := a.orders.Place(ctx, request)
 	if err != nil {
 		write(w, r, problemOf(r, err))
 		return
@@ -59,18 +62,38 @@ func (a *api) placeOrder(w http.ResponseWriter, r *http.Request) {
 }
 
 func (a *api) getOrder(w http.ResponseWriter, r *http.Request) {
-	id, err := uuid.Parse(chi.URLParam(r, "id"))
-	if err != nil {
-		// The same answer as for an order that does not exist: neither does.
-		write(w, r, problemOf(r, order.ErrNoOrder))
-		return
-	}
-	found, events, err := a.orders.Get(r.Context(), id)
+	ctx, cancel := context.WithTimeout(r.Context(), maxDuration)
+	defer cancel()
+	found, events, err := a.orders.Get(ctx, orderID(r))
 	if err != nil {
 		write(w, r, problemOf(r, err))
 		return
 	}
 	answer(w, r, http.StatusOK, historyAnswer{Order: orderOf(found), Events: eventsOf(events)})
+}
+
+// settleOrder answers /confirm and /cancel, which take no body.
+func settleOrder(settle func(context.Context, uuid.UUID) (order.Order, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), maxDuration)
+		defer cancel()
+		settled, err := settle(ctx, orderID(r))
+		if err != nil {
+			write(w, r, problemOf(r, err))
+			return
+		}
+		answer(w, r, http.StatusOK, orderAnswer{Order: orderOf(settled)})
+	}
+}
+
+// orderID is the id in the path. For what is no id it is uuid.Nil, which no order
+// has: the answer is that there is no such order.
+func orderID(r *http.Request) uuid.UUID {
+	id, err := uuid.Parse(chi.URLParam(r, "id"))
+	if err != nil {
+		return uuid.Nil
+	}
+	return id
 }
 
 func orderOf(o order.Order) orderJSON {

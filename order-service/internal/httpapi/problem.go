@@ -33,12 +33,18 @@ func problem(status int, detail string, faults ...fieldFault) problemJSON {
 // problemOf tells a client of err. What is not the client's own doing is logged
 // here, once, and told without its text.
 func problemOf(r *http.Request, err error) problemJSON {
+	if settled, ok := errors.AsType[*order.StatusError](err); ok {
+		return problem(http.StatusConflict, "the order is "+string(settled.Status)+" already, and stays so")
+	}
 	switch {
 	case errors.Is(err, order.ErrNoOrder):
 		return problem(http.StatusNotFound, "there is no such order")
 	case errors.Is(err, order.ErrNoProduct):
 		return problem(http.StatusUnprocessableEntity, "the order cannot be placed as it is",
 			fieldFault{Field: "product_id", Detail: "is not in the catalogue: see GET /products"})
+	case errors.Is(err, order.ErrOverflow):
+		return problem(http.StatusUnprocessableEntity, "the order cannot be placed as it is",
+			fieldFault{Field: "quantity", Detail: "is too large for the price of this product"})
 	case errors.Is(err, context.Canceled):
 		// Nobody reads this answer: the client has gone.
 		return problem(http.StatusServiceUnavailable, "the request was cancelled")

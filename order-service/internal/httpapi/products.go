@@ -1,6 +1,9 @@
 package httpapi
 
-import "net/http"
+import (
+	"context"
+	"net/http"
+)
 
 type productJSON struct {
 	ID       string `json:"id"`
@@ -14,7 +17,9 @@ type productsAnswer struct {
 }
 
 func (a *api) listProducts(w http.ResponseWriter, r *http.Request) {
-	catalogue, err := a.orders.Products(r.Context())
+	ctx, cancel := context.WithTimeout(r.Context(), maxDuration)
+	defer cancel()
+	catalogue, err := a.orders.Products(ctx)
 	if err != nil {
 		write(w, r, problemOf(r, err))
 		return

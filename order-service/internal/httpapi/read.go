@@ -117,9 +117,8 @@ func unreadable(err error) problemJSON {
 }
 
 func atField(pointer jsontext.Pointer, detail string) problemJSON {
-	field := pointer.LastToken()
-	if field == "" {
+	if pointer == "" { // the body itself
 		return problem(http.StatusBadRequest, "the body must be one JSON object")
 	}
-	return problem(http.StatusBadRequest, "the body cannot be read", fieldFault{Field: field, Detail: detail})
+	return problem(http.StatusBadRequest, "the body cannot be read", fieldFault{Field: pointer.LastToken(), Detail: detail})
 }

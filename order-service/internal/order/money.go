@@ -30,8 +30,10 @@ func (m Money) Currency() string { return m.currency }
 // Times returns quantity times m, or [ErrOverflow].
 func (m Money) Times(quantity int) (Money, error) {
 	n := int64(quantity)
-	if n != 0 && (m.minor > math.MaxInt64/n || m.minor < math.MinInt64/n) {
+	product := m.minor * n
+	// Division undoes what did not wrap; -1 turns the least number into itself.
+	if n != 0 && (product/n != m.minor || n == -1 && m.minor == math.MinInt64) {
 		return Money{}, fmt.Errorf("%d times %d %s: %w", quantity, m.minor, m.currency, ErrOverflow)
 	}
-	return Money{minor: m.minor * n, currency: m.currency}, nil
+	return Money{minor: product, currency: m.currency}, nil
 }

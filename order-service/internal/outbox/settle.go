@@ -113,18 +113,24 @@ const failSQL = `
 UPDATE outbox_events
 SET status = 'failed', failed_at = now(), retry_count = retry_count + @spends,
     lease_token = NULL, locked_by = NULL, failure_code = @code, failure_reason = @reason
-WHERE id = @id AND lease_token = @token AND status = 'in_progress'`
+WHERE id = @id AND lease_token = @token AND status = 'in_progress'
+RETURNING failed_at`
 
-// Fail gives an event up. It returns 0 when the lease was lost, else 1.
-func (s *Store) Fail(ctx context.Context, token uuid.UUID, failure Setback) (int, error) {
-	n, err := s.exec(ctx, failSQL, map[string]any{
-		"id": failure.ID, "token": token, "spends": count(failure.Spends),
-		"code": failure.Code, "reason": truncate(failure.Reason),
+// Fail gives an event up and returns when, by the database's clock. It returns 0 for
+// held when the lease was lost, else 1.
+func (s *Store) Fail(ctx context.Context, token uuid.UUID, failure Setback) (at time.Time, held int, err error) {
+	err = s.db.InTx(ctx, func(tx *postgres.Tx) error {
+		result := tx.Gorm(ctx).Raw(failSQL, map[string]any{
+			"id": failure.ID, "token": token, "spends": count(failure.Spends),
+			"code": failure.Code, "reason": truncate(failure.Reason),
+		}).Scan(&at)
+		held = int(result.RowsAffected)
+		return result.Error
 	})
 	if err != nil {
-		return 0, fmt.Errorf("giving up event %s: %w", failure.ID, err)
+		return time.Time{}, 0, fmt.Errorf("giving up event %s: %w", failure.ID, err)
 	}
-	return n, nil
+	return at, held, nil
 }
 
 func (s *Store) exec(ctx context.Context, statement string, args map[string]any) (int, error) {

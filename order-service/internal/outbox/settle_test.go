@@ -67,7 +67,8 @@ func TestStepsBackAreFenced(t *testing.T) {
 		},
 		"Fail": {
 			step: func(b bench, token uuid.UUID, ids []uuid.UUID) (int, error) {
-				return b.store.Fail(b.Context(), token, outbox.Setback{ID: ids[0], Code: "refused"})
+				_, held, err := b.store.Fail(b.Context(), token, outbox.Setback{ID: ids[0], Code: "refused"})
+				return held, err
 			},
 			want: "failed",
 		},
@@ -172,7 +173,7 @@ func TestAReasonNeverMakesItsUpdateFail(t *testing.T) {
 			t.Errorf("Reschedule with %.10q…: %d held, error %v", reason, held, err)
 		}
 		c = b.claim(10)
-		if held, err := b.store.Fail(t.Context(), c.Token, setback); held != 1 || err != nil {
+		if at, held, err := b.store.Fail(t.Context(), c.Token, setback); held != 1 || at.IsZero() || err != nil {
 			t.Errorf("Fail with %.10q…: %d held, error %v", reason, held, err)
 		}
 	}

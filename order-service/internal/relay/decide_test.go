@@ -33,6 +33,8 @@ func TestEachOutcomeHasItsConsequence(t *testing.T) {
 		"refused, last":           {result: rabbitmq.Result{Outcome: rabbitmq.Refused, Err: why}, attempts: 2, became: "failed", spends: true, code: "refused"},
 		"unknown":                 {result: rabbitmq.Result{Outcome: rabbitmq.Unknown, Err: why}, became: "released"},
 		"unknown, however often":  {result: rabbitmq.Result{Outcome: rabbitmq.Unknown, Err: why}, attempts: 99, became: "released"},
+		"closed over it alone":    {result: rabbitmq.Result{Outcome: rabbitmq.Unknown, Err: rabbitmq.ErrChannelClosed}, became: "later", spends: true, code: "channel_closed", least: time.Second / 2, most: time.Second},
+		"closed over it, last":    {result: rabbitmq.Result{Outcome: rabbitmq.Unknown, Err: rabbitmq.ErrChannelClosed}, attempts: 2, became: "failed", spends: true, code: "channel_closed"},
 		"invalid: too large":      {result: rabbitmq.Result{Outcome: rabbitmq.Invalid, Err: rabbitmq.ErrTooLarge}, became: "failed", code: "too_large"},
 		"invalid: a bad key":      {result: rabbitmq.Result{Outcome: rabbitmq.Invalid, Err: rabbitmq.ErrBadKey}, became: "failed", code: "bad_key"},
 		"invalid: broken headers": {result: rabbitmq.Result{Outcome: rabbitmq.Invalid, Err: rabbitmq.ErrBadHeaders}, became: "failed", code: "bad_headers"},
@@ -52,7 +54,7 @@ func TestEachOutcomeHasItsConsequence(t *testing.T) {
 			if became == "later" && (setback.Delay < test.least || setback.Delay > test.most) {
 				t.Errorf("in %s, want %s to %s", setback.Delay, test.least, test.most)
 			}
-			if (s.unknown != nil) != (test.became == "released") {
+			if (s.unknown != nil) != (test.result.Outcome == rabbitmq.Unknown) {
 				t.Errorf("session of no more use: %v", s.unknown)
 			}
 		})
@@ -72,6 +74,16 @@ func consequence(s settlement) (string, outbox.Setback) {
 		return "failed", s.failed[0]
 	default:
 		return "forgotten", outbox.Setback{}
+	}
+}
+
+// TestP4OneOfABatchIsNotBlamedForTheChannel: which of them it was is not known.
+func TestP4OneOfABatchIsNotBlamedForTheChannel(t *testing.T) {
+	t.Parallel()
+	closed := rabbitmq.Result{Outcome: rabbitmq.Unknown, Err: rabbitmq.ErrChannelClosed}
+	s := policy.decide([]outbox.Claimed{{ID: uuid.New()}, {ID: uuid.New()}}, []rabbitmq.Result{closed, closed})
+	if len(s.released) != 2 {
+		t.Errorf("%d released, want both", len(s.released))
 	}
 }
 

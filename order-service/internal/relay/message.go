@@ -36,14 +36,21 @@ func (w *worker) messages(ctx context.Context, events []outbox.Claimed) batch {
 				attribute.String("messaging.rabbitmq.destination.routing_key", e.EventKey),
 				attribute.Int("event.retry_count", e.RetryCount)))
 		b.contexts = append(b.contexts, ctx)
-		b.messages = append(b.messages, rabbitmq.Message{
-			ID: e.ID.String(), Type: e.EventKey, Exchange: w.config.Exchange, RoutingKey: e.EventKey,
-			ContentType: "application/json", AppID: w.config.AppID, Timestamp: e.CreatedAt,
-			Headers: map[string]any{"traceparent": telemetry.Traceparent(ctx)},
-			Body:    []byte(e.Payload),
-		})
+		m := w.config.message(e)
+		m.Headers["traceparent"] = telemetry.Traceparent(ctx)
+		b.messages = append(b.messages, m)
 	}
 	return b
+}
+
+// message is an event as the broker gets it.
+func (c Config) message(e outbox.Claimed) rabbitmq.Message {
+	return rabbitmq.Message{
+		ID: e.ID.String(), Type: e.EventKey, Exchange: c.Exchange, RoutingKey: e.EventKey,
+		ContentType: "application/json", AppID: c.AppID, Timestamp: e.CreatedAt,
+		Headers: map[string]any{"traceparent": e.Traceparent},
+		Body:    []byte(e.Payload),
+	}
 }
 
 // end ends the spans with what became of the messages, and logs each one that is

@@ -18,6 +18,7 @@ import (
 // Config is the relay's policy.
 type Config struct {
 	Exchange       string        // where events are published
+	DeadLetters    string        // the exchange of the copies of failed events
 	AppID          string        // who says so
 	Workers        int           // each with its own channel
 	BatchSize      int           // events of one claim
@@ -35,7 +36,7 @@ type Outbox interface {
 	MarkPublished(ctx context.Context, ids []uuid.UUID) error
 	Reschedule(ctx context.Context, token uuid.UUID, setbacks []outbox.Setback) (held int, err error)
 	Release(ctx context.Context, token uuid.UUID, ids []uuid.UUID) (held int, err error)
-	Fail(ctx context.Context, token uuid.UUID, failure outbox.Setback) (held int, err error)
+	Fail(ctx context.Context, token uuid.UUID, failure outbox.Setback) (at time.Time, held int, err error)
 }
 
 // Broker is a session with the broker.
@@ -50,21 +51,23 @@ type Broker interface {
 // messages. After an Unknown it is not used again.
 type Publisher interface {
 	Publish(messages []rabbitmq.Message, timeout time.Duration) []rabbitmq.Result
+	Close()
 }
 
 // Relay moves events from an outbox to brokers, one session after the other.
 type Relay struct {
-	config Config
-	outbox Outbox
-	wake   chan struct{}
+	config  Config
+	outbox  Outbox
+	metrics *Metrics
+	wake    chan struct{}
 	// careful makes batches of one, so that an event that kills its channel does so
 	// alone. Set by an Unknown, lifted by a success.
 	careful atomic.Bool
 }
 
 // New returns a relay that does nothing until Run.
-func New(config Config, events Outbox) *Relay {
-	return &Relay{config: config, outbox: events, wake: make(chan struct{}, 1)}
+func New(config Config, events Outbox, metrics *Metrics) *Relay {
+	return &Relay{config: config, outbox: events, metrics: metrics, wake: make(chan struct{}, 1)}
 }
 
 // Wake tells the relay that an event was committed. It never blocks.
@@ -78,6 +81,8 @@ func (r *Relay) Wake() {
 // Run relays over broker until ctx ends, and then finishes what is in flight. It
 // returns an error when the session is of no more use.
 func (r *Relay) Run(ctx context.Context, broker Broker) error {
+	r.metrics.up.Set(1)
+	defer r.metrics.up.Set(0)
 	host, _ := os.Hostname()
 	workers, ctx := errgroup.WithContext(ctx)
 	for i := range r.config.Workers {
@@ -142,6 +147,7 @@ func (w *worker) pass(ctx context.Context) (claimed int, err error) {
 	if w.careful.Load() {
 		limit = 1
 	}
+	began := time.Now()
 	claim, err := w.outbox.Claim(ctx, w.name, limit, w.config.Lease)
 	if err != nil {
 		if ctx.Err() == nil {
@@ -158,9 +164,30 @@ func (w *worker) pass(ctx context.Context) (claimed int, err error) {
 	slog.InfoContext(ctx, "outbox events fetched", "count", len(claim.Events), "worker", w.name)
 
 	// From here on the batch is finished, whether ctx ends or not.
-	finish := context.WithoutCancel(ctx)
+	finish, done := w.finishing(ctx)
+	defer done()
 	batch := w.messages(finish, claim.Events)
 	results := w.publisher.Publish(batch.messages, w.config.ConfirmTimeout)
 	batch.end(results) //nolint:contextcheck // each message has the context of its own trace
-	return len(claim.Events), w.settle(finish, claim, results)
+	if err := w.settle(finish, claim, results, began); err != nil {
+		// A broker that blocks is still there: connecting again would change nothing.
+		_ = w.broker.Unblocked(ctx)
+		return 0, err
+	}
+	return len(claim.Events), nil
+}
+
+// maxFinish is how long a batch may take after the relay was asked to end. It leaves
+// the process time to end within the 25 s that it has.
+const maxFinish = 15 * time.Second
+
+// finishing returns a context for the rest of a batch: it ends with the lease, and
+// outlives ctx only by maxFinish.
+func (w *worker) finishing(ctx context.Context) (context.Context, context.CancelFunc) {
+	finish, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.config.Lease)
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(maxFinish, cancel) })
+	return finish, func() {
+		stop()
+		cancel()
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 
 	"example.com/transactional-outbox/internal/rabbitmq"
@@ -20,7 +21,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // policy is small enough to reason about.
 var policy = Config{
-	Workers: 1, BatchSize: 3, PollInterval: time.Second, Lease: time.Minute,
+	Exchange: "events", DeadLetters: "dlx", Workers: 1, BatchSize: 3, PollInterval: time.Second, Lease: time.Minute,
 	ConfirmTimeout: 10 * time.Second, MaxAttempts: 3, RetryBase: time.Second, RetryCap: time.Minute,
 }
 
@@ -32,6 +33,8 @@ type fakeOutbox struct {
 	claims   []int // the limits asked for
 	became   map[uuid.UUID]string
 	claimErr error
+
+	leaseLost bool // by the time that an event is to be failed
 }
 
 func newFakeOutbox(events int) *fakeOutbox {
@@ -92,11 +95,14 @@ func (f *fakeOutbox) Release(_ context.Context, _ uuid.UUID, ids []uuid.UUID) (i
 	return len(ids), nil
 }
 
-func (f *fakeOutbox) Fail(_ context.Context, _ uuid.UUID, failure outbox.Setback) (int, error) {
+func (f *fakeOutbox) Fail(_ context.Context, _ uuid.UUID, failure outbox.Setback) (time.Time, int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.leaseLost {
+		return time.Time{}, 0, nil
+	}
 	f.became[failure.ID] = "failed"
-	return 1, nil
+	return time.Now(), 1, nil
 }
 
 func (f *fakeOutbox) count(became string) (n int) {
@@ -114,9 +120,14 @@ func (f *fakeOutbox) count(became string) (n int) {
 type fakeBroker func(messages []rabbitmq.Message) []rabbitmq.Result
 
 func (f fakeBroker) NewPublisher(int) (Publisher, error) { return f, nil }
+func (f fakeBroker) Close()                              {}
 func (f fakeBroker) Unblocked(context.Context) error     { return nil }
 func (f fakeBroker) Publish(m []rabbitmq.Message, _ time.Duration) []rabbitmq.Result {
 	return f(m)
+}
+
+func newRelay(events Outbox) *Relay {
+	return New(policy, events, NewMetrics(prometheus.NewRegistry()))
 }
 
 func all(outcome rabbitmq.Outcome) fakeBroker {
@@ -134,7 +145,7 @@ func TestAWorkerPassesUntilNothingIsDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		events := newFakeOutbox(10)
 		ctx, stop := context.WithCancel(t.Context())
-		r := New(policy, events)
+		r := newRelay(events)
 		ended := make(chan error)
 		go func() { ended <- r.Run(ctx, all(rabbitmq.Confirmed)) }()
 		synctest.Wait()
@@ -153,7 +164,7 @@ func TestAWakeUpDoesNotWaitForThePoll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		events := newFakeOutbox(0)
 		ctx, stop := context.WithCancel(t.Context())
-		r := New(policy, events)
+		r := newRelay(events)
 		ended := make(chan error)
 		go func() { ended <- r.Run(ctx, all(rabbitmq.Confirmed)) }()
 		synctest.Wait()
@@ -179,7 +190,7 @@ func TestThePollFindsWhatNoWakeUpToldOf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		events := newFakeOutbox(0)
 		ctx, stop := context.WithCancel(t.Context())
-		r := New(policy, events)
+		r := newRelay(events)
 		ended := make(chan error)
 		go func() { ended <- r.Run(ctx, all(rabbitmq.Confirmed)) }()
 		synctest.Wait()
@@ -210,7 +221,7 @@ func TestP12ShutdownFinishesTheBatchInFlight(t *testing.T) {
 			time.Sleep(time.Second)
 			return all(rabbitmq.Confirmed)(messages)
 		})
-		if err := New(policy, events).Run(ctx, broker); err != nil {
+		if err := newRelay(events).Run(ctx, broker); err != nil {
 			t.Error(err)
 		}
 		if n := events.count("published"); n != policy.BatchSize {
@@ -223,7 +234,7 @@ func TestP4AnUnknownOutcomeEndsTheSessionAndSpendsNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		events := newFakeOutbox(5)
-		r := New(policy, events)
+		r := newRelay(events)
 		if err := r.Run(t.Context(), all(rabbitmq.Unknown)); err == nil {
 			t.Error("the relay went on using a channel in an unknown state")
 		}
@@ -253,7 +264,7 @@ func TestMarkingIsTriedAgainWhenTheDatabaseComesAndGoes(t *testing.T) {
 		events.fail = errors.New("the database is restarting")
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error)
-		go func() { ended <- New(policy, events).Run(ctx, all(rabbitmq.Confirmed)) }()
+		go func() { ended <- newRelay(events).Run(ctx, all(rabbitmq.Confirmed)) }()
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		if n := events.count("published"); n != 1 {
@@ -273,7 +284,7 @@ func TestTroubleWithTheOutboxDoesNotEndTheSession(t *testing.T) {
 		events.claimErr = errors.New("the database is away")
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error)
-		go func() { ended <- New(policy, events).Run(ctx, all(rabbitmq.Confirmed)) }()
+		go func() { ended <- newRelay(events).Run(ctx, all(rabbitmq.Confirmed)) }()
 		time.Sleep(10 * policy.PollInterval)
 		events.mu.Lock()
 		events.claimErr = nil

@@ -39,20 +39,29 @@ func (c Config) decide(events []outbox.Claimed, results []rabbitmq.Result) settl
 			setback.Delay = unroutableDelay(e.Age)
 			s.later = append(s.later, setback)
 		case rabbitmq.Refused:
-			setback.Spends = true
-			if setback.Delay = c.retryDelay(e.RetryCount); e.RetryCount+1 >= c.MaxAttempts {
-				s.failed = append(s.failed, setback)
-			} else {
-				s.later = append(s.later, setback)
-			}
+			s.retryOrFail(c, e, setback)
 		case rabbitmq.Invalid:
 			s.failed = append(s.failed, setback)
 		case rabbitmq.Unknown:
-			s.released = append(s.released, e.ID)
 			s.unknown = r.Err
+			if alone := len(events) == 1; alone && errors.Is(r.Err, rabbitmq.ErrChannelClosed) {
+				s.retryOrFail(c, e, setback)
+			} else {
+				s.released = append(s.released, e.ID)
+			}
 		}
 	}
 	return s
+}
+
+// retryOrFail is for an attempt that was the event's own fault.
+func (s *settlement) retryOrFail(c Config, e outbox.Claimed, setback outbox.Setback) {
+	setback.Spends = true
+	if setback.Delay = c.retryDelay(e.RetryCount); e.RetryCount+1 >= c.MaxAttempts {
+		s.failed = append(s.failed, setback)
+	} else {
+		s.later = append(s.later, setback)
+	}
 }
 
 // code is the value of the column failure_code for an outcome.
@@ -64,6 +73,8 @@ func code(r rabbitmq.Result) string {
 		return "bad_key"
 	case errors.Is(r.Err, rabbitmq.ErrBadHeaders):
 		return "bad_headers"
+	case errors.Is(r.Err, rabbitmq.ErrChannelClosed):
+		return "channel_closed"
 	case r.Outcome == rabbitmq.Returned:
 		return "unroutable"
 	default:
@@ -71,12 +82,15 @@ func code(r rabbitmq.Result) string {
 	}
 }
 
-// settle writes what became of a batch. The events that are published come first:
-// each one that is not marked would be published again.
-func (w *worker) settle(ctx context.Context, claim outbox.Claim, results []rabbitmq.Result) error {
-	ctx, cancel := context.WithTimeout(ctx, w.config.Lease)
-	defer cancel()
+// settle writes what became of a batch that was claimed at the given time. The
+// events that are published come first: each one that is not marked would be
+// published again.
+func (w *worker) settle(ctx context.Context, claim outbox.Claim, results []rabbitmq.Result, began time.Time) error {
 	s := w.config.decide(claim.Events, results)
+	w.count(claim.Events, results, time.Since(began))
+	for _, setback := range s.later {
+		w.metrics.retries.Add(float64(spent(setback)))
+	}
 
 	w.write(ctx, "published", len(s.published), func() (int, error) {
 		return len(s.published), w.outbox.MarkPublished(ctx, s.published)
@@ -87,12 +101,7 @@ func (w *worker) settle(ctx context.Context, claim outbox.Claim, results []rabbi
 	w.write(ctx, "rescheduled", len(s.later), func() (int, error) {
 		return w.outbox.Reschedule(ctx, claim.Token, s.later)
 	})
-	for _, failure := range s.failed {
-		slog.ErrorContext(ctx, "event failed", "message_id", failure.ID, "failure_code", failure.Code, "error", failure.Reason)
-		w.write(ctx, "failed", 1, func() (int, error) {
-			return w.outbox.Fail(ctx, claim.Token, failure)
-		})
-	}
+	w.fail(ctx, claim, s.failed)
 	if s.unknown != nil {
 		w.careful.Store(true)
 		return fmt.Errorf("%d events released, what became of them is unknown: %w", len(s.released), s.unknown)
@@ -101,11 +110,11 @@ func (w *worker) settle(ctx context.Context, claim outbox.Claim, results []rabbi
 	return nil
 }
 
-// write tries until the lease ends: what it does not get written, the next holder
-// of the lease does again.
-func (w *worker) write(ctx context.Context, what string, events int, fn func() (int, error)) {
+// write tries until ctx ends: what it does not get written, the next holder of the
+// lease does again.
+func (w *worker) write(ctx context.Context, what string, events int, fn func() (int, error)) (held int) {
 	if events == 0 {
-		return
+		return 0
 	}
 	again := func(err error, in time.Duration) {
 		slog.WarnContext(ctx, "cannot settle events, trying again", "as", what, "events", events, "in", in.String(), "error", err)
@@ -115,6 +124,21 @@ func (w *worker) write(ctx context.Context, what string, events int, fn func() (
 	case err != nil:
 		slog.ErrorContext(ctx, "gave up settling events, their lease will end", "as", what, "events", events, "error", err)
 	case held < events:
+		w.metrics.leaseLost.Add(float64(events - held))
 		slog.WarnContext(ctx, "lease lost: somebody else holds these events now", "as", what, "events", events-held)
+	}
+	return held
+}
+
+// count adds a batch to the metrics; what fails is counted when it is written.
+func (w *worker) count(events []outbox.Claimed, results []rabbitmq.Result, sinceClaim time.Duration) {
+	for i, e := range events {
+		switch outcome := results[i].Outcome; {
+		case outcome == rabbitmq.Confirmed:
+			w.metrics.published.Inc()
+			w.metrics.latency.Observe(e.Age + sinceClaim.Seconds())
+		case outcome == rabbitmq.Returned:
+			w.metrics.unroutable.Inc()
+		}
 	}
 }

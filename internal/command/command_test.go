@@ -1,0 +1,133 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+
+	"example.com/transactional-outbox/internal/settings"
+)
+
+// shop runs the commands of a program, and tells which of them ran and with what.
+func shop(t *testing.T, args ...string) (ran, out string, err error) {
+	t.Helper()
+	command := func(name string) Command {
+		return Command{Name: name, Does: "do what " + name + " does", Run: func(_ context.Context, args []string) error {
+			ran = strings.Join(append([]string{name}, args...), " ")
+			return nil
+		}}
+	}
+	var text strings.Builder
+	err = run(t.Context(), "shop", []Command{command("serve"), command("migrate"), command("outbox")}, args, &text)
+	return ran, text.String(), err
+}
+
+func TestTheArgumentsChooseTheCommand(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		args []string
+		want string
+	}{
+		"the first one is the default":     {nil, "serve"},
+		"by its name":                      {[]string{"migrate"}, "migrate"},
+		"what follows is for the command":  {[]string{"outbox", "list", "--dry-run"}, "outbox list --dry-run"},
+		"help of a command is the command": {[]string{"outbox", "help"}, "outbox help"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ran, out, err := shop(t, test.args...)
+			if ran != test.want || out != "" || err != nil {
+				t.Errorf("ran %q, wrote %q, error %v; want %q", ran, out, err, test.want)
+			}
+		})
+	}
+}
+
+func TestHelpListsEveryCommandAndRunsNone(t *testing.T) {
+	t.Parallel()
+	for _, arg := range []string{"help", "-h", "-help", "--help"} {
+		ran, out, err := shop(t, arg)
+		if ran != "" || err != nil {
+			t.Errorf("%s ran %q, error %v", arg, ran, err)
+		}
+		for _, name := range []string{"serve", "migrate", "outbox"} {
+			line := func(line string) bool {
+				return strings.HasPrefix(strings.TrimSpace(line), name+" ") && strings.HasSuffix(line, "do what "+name+" does")
+			}
+			if !slices.ContainsFunc(strings.Split(out, "\n"), line) {
+				t.Errorf("%s does not list %s:\n%s", arg, name, out)
+			}
+		}
+	}
+}
+
+func TestAnUnknownCommandIsNamedWithAHint(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"srve", "SERVE", "", "--migrate"} {
+		ran, _, err := shop(t, name)
+		if ran != "" || err == nil || !strings.Contains(err.Error(), `"`+name+`"`) || !strings.Contains(err.Error(), "shop help") {
+			t.Errorf("%q ran %q, error %v", name, ran, err)
+		}
+	}
+}
+
+type config struct {
+	settings.Shared
+
+	Workers int `env:"WORKERS" envDefault:"2"`
+}
+
+// configured runs a command with settings, and tells the settings that it got.
+func configured(t *testing.T, failure error, args ...string) (got *config, err error) {
+	t.Helper()
+	usual := slog.Default()
+	t.Cleanup(func() { slog.SetDefault(usual) })
+	check := func(c config) []error { return append(c.Check(), settings.AtLeast("WORKERS", c.Workers, 1)...) }
+	perform := func(_ context.Context, c config) error {
+		got = &c
+		return failure
+	}
+	err = Configured("shop", check, perform)(t.Context(), args)
+	return got, err
+}
+
+func TestAConfiguredCommandGetsItsSettings(t *testing.T) {
+	t.Setenv("DATABASE_URL", "postgres://db/shop")
+	t.Setenv("AMQP_URL", "amqp://shop:own@mq/")
+	t.Setenv("WORKERS", "5")
+	t.Setenv("LOG_LEVEL", "warn")
+	failure := errors.New("the command's own")
+	got, err := configured(t, failure)
+	if !errors.Is(err, failure) {
+		t.Errorf("error %v, want the command's", err)
+	}
+	if got == nil || got.Workers != 5 {
+		t.Fatalf("the command got %+v", got)
+	}
+	if slog.Default().Enabled(t.Context(), slog.LevelInfo) || !slog.Default().Enabled(t.Context(), slog.LevelWarn) {
+		t.Error("the log has not the level of the settings")
+	}
+}
+
+func TestWrongSettingsStopACommandBeforeItStarts(t *testing.T) {
+	t.Setenv("DATABASE_URL", "")
+	t.Setenv("AMQP_URL", "amqp://shop:own@mq/")
+	t.Setenv("WORKERS", "none")
+	got, err := configured(t, nil)
+	if got != nil || err == nil || !strings.Contains(err.Error(), "DATABASE_URL") || !strings.Contains(err.Error(), "WORKERS") {
+		t.Errorf("performed with %+v, error %v; want none, and an error of DATABASE_URL and WORKERS", got, err)
+	}
+}
+
+func TestAConfiguredCommandRefusesArguments(t *testing.T) {
+	t.Setenv("DATABASE_URL", "postgres://db/shop")
+	t.Setenv("AMQP_URL", "amqp://shop:own@mq/")
+	got, err := configured(t, nil, "--force")
+	if got != nil || err == nil || !strings.Contains(err.Error(), "--force") {
+		t.Errorf("performed with %+v, error %v; want none, and an error of --force", got, err)
+	}
+}

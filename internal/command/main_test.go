@@ -1,0 +1,136 @@
+package command
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+// asProgram makes this test binary a program with the commands below, because Main
+// takes signals and exits.
+const asProgram = "COMMAND_TEST_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) == "" {
+		goleak.VerifyTestMain(m)
+		return
+	}
+	say := func(line string) { _, _ = fmt.Println(line) }
+	Main("shop",
+		Command{Name: "serve", Run: func(ctx context.Context, _ []string) error {
+			say("serving")
+			<-ctx.Done()
+			say("drained")
+			return nil
+		}},
+		Command{Name: "hang", Run: func(ctx context.Context, _ []string) error {
+			say("serving")
+			<-ctx.Done()
+			say("draining")
+			select {}
+		}},
+		Command{Name: "fail", Run: func(context.Context, []string) error { return errors.New("no stock") }},
+	)
+}
+
+type program struct {
+	*exec.Cmd
+	lines  *bufio.Scanner
+	errors bytes.Buffer
+}
+
+func start(t *testing.T, args ...string) *program {
+	t.Helper()
+	p := &program{Cmd: exec.Command(os.Args[0], args...)}
+	p.Env = append(os.Environ(), asProgram+"=1")
+	p.Stderr = &p.errors
+	out, err := p.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.lines = bufio.NewScanner(out)
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Process.Kill() })
+	return p
+}
+
+func (p *program) says(t *testing.T, want string) {
+	t.Helper()
+	if !p.lines.Scan() || p.lines.Text() != want {
+		t.Fatalf("the program says %q, want %q", p.lines.Text(), want)
+	}
+}
+
+func (p *program) signal(t *testing.T, s os.Signal) {
+	t.Helper()
+	if err := p.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		t.Fatal(err)
+	}
+}
+
+func TestASignalEndsTheContextOfTheCommand(t *testing.T) {
+	t.Parallel()
+	for _, s := range []os.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		p := start(t)
+		p.says(t, "serving")
+		p.signal(t, s)
+		p.says(t, "drained")
+		if err := p.Wait(); err != nil {
+			t.Errorf("after %v: %v", s, err)
+		}
+	}
+}
+
+func TestASecondSignalEndsTheProcessAtOnce(t *testing.T) {
+	t.Parallel()
+	p := start(t, "hang")
+	p.says(t, "serving")
+	p.signal(t, syscall.SIGTERM)
+	p.says(t, "draining")
+
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = p.Wait()
+	}()
+	// Repeated, as people do: the command may see the first one a moment before the
+	// process is ready for the second.
+	again := time.NewTicker(10 * time.Millisecond)
+	defer again.Stop()
+	for {
+		select {
+		case <-ended:
+			status, _ := p.ProcessState.Sys().(syscall.WaitStatus)
+			if !status.Signaled() || status.Signal() != syscall.SIGTERM {
+				t.Errorf("the process ended by %v, want SIGTERM", p.ProcessState)
+			}
+			return
+		case <-again.C:
+			p.signal(t, syscall.SIGTERM)
+		}
+	}
+}
+
+func TestAnErrorIsWrittenAndTheStatusIsOne(t *testing.T) {
+	t.Parallel()
+	tests := map[string]string{"fail": "shop: no stock\n", "srve": "shop: there is no command \"srve\""}
+	for name, want := range tests {
+		p := start(t, name)
+		_ = p.Wait()
+		if p.ProcessState.ExitCode() != 1 || !strings.HasPrefix(p.errors.String(), want) {
+			t.Errorf("%s: status %d, %q; want 1 and %q", name, p.ProcessState.ExitCode(), p.errors.String(), want)
+		}
+	}
+}

@@ -1,0 +1,180 @@
+package httpserver_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"example.com/transactional-outbox/internal/httpserver"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const anyPort = "127.0.0.1:0"
+
+func listen(t *testing.T) net.Listener {
+	t.Helper()
+	listener, err := httpserver.Listen(t.Context(), "HTTP_ADDR", anyPort)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	return listener
+}
+
+// get opens a connection of its own, so that none is left.
+func get(t *testing.T, url string, header ...string) (status int, body string, err error) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Close = true
+	if header != nil {
+		request.Header.Set(header[0], header[1])
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0, "", err
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	return response.StatusCode, string(text), err
+}
+
+var hello = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") })
+
+func TestServeAnswersWhatIsInFlightBeforeItReturns(t *testing.T) {
+	t.Parallel()
+	arrived, finish := make(chan struct{}), make(chan struct{})
+	slow := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		close(arrived)
+		<-finish
+		if r.Context().Err() != nil {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+		hello(w, r)
+	})
+	listener := listen(t)
+	ctx, end := context.WithCancel(t.Context())
+	defer end()
+	served, answered := make(chan error, 1), make(chan struct{})
+	go func() { served <- httpserver.Serve(ctx, listener, slow) }()
+	go func() {
+		defer close(answered)
+		status, body, err := get(t, "http://"+listener.Addr().String())
+		if err != nil || status != http.StatusOK || body != "hello" {
+			t.Errorf("the request in flight got %d %q, error %v", status, body, err)
+		}
+	}()
+
+	<-arrived
+	end()
+	awaitClosed(t, listener.Addr().String())
+	select {
+	case err := <-served:
+		t.Errorf("Serve returned with a request in flight: %v", err)
+		served <- err
+	default:
+	}
+	close(finish)
+	<-answered
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+}
+
+// awaitClosed returns when nobody accepts connections there any more.
+func awaitClosed(t *testing.T, address string) {
+	t.Helper()
+	for {
+		conn, err := net.DialTimeout("tcp", address, time.Second)
+		if err != nil {
+			return
+		}
+		_ = conn.Close()
+	}
+}
+
+func TestServeReportsAListenerThatFails(t *testing.T) {
+	t.Parallel()
+	listener := listen(t)
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	err := httpserver.Serve(t.Context(), listener, hello)
+	if !errors.Is(err, net.ErrClosed) || !strings.Contains(err.Error(), listener.Addr().String()) {
+		t.Errorf("error %v, want %v and the address", err, net.ErrClosed)
+	}
+}
+
+func TestAnEndlessHeaderIsRefused(t *testing.T) {
+	t.Parallel()
+	listener := listen(t)
+	ctx, end := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() { served <- httpserver.Serve(ctx, listener, hello) }()
+	for size, want := range map[int]int{8 << 10: http.StatusOK, 32 << 10: http.StatusRequestHeaderFieldsTooLarge} {
+		status, _, err := get(t, "http://"+listener.Addr().String(), "X-Long", strings.Repeat("x", size))
+		if err != nil || status != want {
+			t.Errorf("a header of %d bytes: status %d, error %v; want %d", size, status, err, want)
+		}
+	}
+	end()
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestATakenPortIsAnErrorOfItsSetting(t *testing.T) {
+	t.Parallel()
+	taken := listen(t).Addr().String()
+	_, err := httpserver.Listen(t.Context(), "HTTP_ADDR", taken)
+	if err == nil || !strings.HasPrefix(err.Error(), "HTTP_ADDR: ") || !strings.Contains(err.Error(), taken) {
+		t.Errorf("error %v does not name setting and address", err)
+	}
+	err = httpserver.ServeDuring(t.Context(), "OPS_ADDR", taken, hello, func(context.Context) error {
+		t.Error("the work started")
+		return nil
+	})
+	if err == nil || !strings.HasPrefix(err.Error(), "OPS_ADDR: ") {
+		t.Errorf("error %v does not name the setting", err)
+	}
+}
+
+// freeAddress is one that nobody listens on.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	listener := listen(t)
+	_ = listener.Close()
+	return listener.Addr().String()
+}
+
+func TestServeDuringAnswersUntilTheWorkIsDone(t *testing.T) {
+	t.Parallel()
+	failure := errors.New("the work's own")
+	for _, want := range []error{nil, failure} {
+		address := freeAddress(t)
+		ctx, end := context.WithCancel(t.Context())
+		err := httpserver.ServeDuring(ctx, "OPS_ADDR", address, hello, func(ctx context.Context) error {
+			end()
+			<-ctx.Done()
+			// The work drains. An operator still wants to see it.
+			if status, _, err := get(t, "http://"+address); err != nil || status != http.StatusOK {
+				t.Errorf("while the work drains: status %d, error %v", status, err)
+			}
+			return want
+		})
+		if !errors.Is(err, want) {
+			t.Errorf("error %v, want %v", err, want)
+		}
+		awaitClosed(t, address)
+	}
+}

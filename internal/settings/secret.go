@@ -1,0 +1,40 @@
+package settings
+
+import (
+	"net/url"
+	"strings"
+)
+
+// Secret is a value that may hold a password. It prints as a URL without it.
+type Secret string
+
+// Reveal returns the value itself.
+func (s Secret) Reveal() string { return string(s) }
+
+// String masks the password.
+func (s Secret) String() string {
+	if s == "" {
+		return ""
+	}
+	u, err := url.Parse(string(s))
+	// An @ behind the host: a password with a character that must be escaped.
+	if err != nil || u.Host == "" || strings.Contains(u.Path+u.RawQuery+u.Fragment, "@") {
+		return mask
+	}
+	query := u.Query()
+	for name := range query {
+		if strings.Contains(name, "password") {
+			query.Set(name, mask)
+		}
+	}
+	u.RawQuery = query.Encode()
+	return u.Redacted()
+}
+
+const mask = "xxxxx" // as in [url.URL.Redacted]
+
+// GoString masks the password in %#v.
+func (s Secret) GoString() string { return s.String() }
+
+// MarshalText masks the password in logs, and in JSON.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }

@@ -1,0 +1,265 @@
+//nolint:paralleltest // they set variables of the environment, which all tests share
+package settings_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"example.com/transactional-outbox/internal/settings"
+)
+
+type config struct {
+	settings.Shared
+
+	Workers int             `env:"WORKERS" envDefault:"2"`
+	Poll    time.Duration   `env:"POLL" envDefault:"1s"`
+	Mail    settings.Secret `env:"SMTP_URL"`
+}
+
+func check(c config) []error {
+	return slices.Concat(c.Check(), settings.AtLeast("WORKERS", c.Workers, 1), settings.AtLeast("POLL", c.Poll, time.Millisecond))
+}
+
+const (
+	database = "postgres://shop:db-secret@db:5432/shop?sslmode=disable"
+	broker   = "amqp://shop:mq-secret@mq:5672/"
+)
+
+// setenv gives the test an environment that has these variables of ours and no
+// others.
+func setenv(t *testing.T, variables map[string]string) {
+	t.Helper()
+	for _, name := range []string{"APP_ENV", "LOG_LEVEL", "WORKERS", "POLL"} {
+		unset(t, name)
+	}
+	for _, name := range []string{"DATABASE_URL", "AMQP_URL", "SMTP_URL"} {
+		unset(t, name)
+		unset(t, name+"_FILE")
+	}
+	for name, value := range variables {
+		t.Setenv(name, value)
+	}
+}
+
+// unset is undone when the test ends, because Setenv is.
+func unset(t *testing.T, name string) {
+	t.Helper()
+	t.Setenv(name, "")
+	if err := os.Unsetenv(name); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// requireFaults fails unless err has one line for each, which starts with it.
+func requireFaults(t *testing.T, err error, faults ...string) {
+	t.Helper()
+	var lines []string
+	if err != nil {
+		lines = strings.Split(err.Error(), "\n")
+	}
+	if len(lines) != len(faults) {
+		t.Fatalf("%d errors, want %d:\n%v", len(lines), len(faults), err)
+	}
+	for _, fault := range faults {
+		if !slices.ContainsFunc(lines, func(line string) bool { return strings.HasPrefix(line, fault) }) {
+			t.Errorf("no error starts with %q:\n%v", fault, err)
+		}
+	}
+}
+
+func TestDefaultsHoldWhereNothingIsSet(t *testing.T) {
+	setenv(t, map[string]string{"DATABASE_URL": database, "AMQP_URL": broker})
+	got, err := settings.Parse(check)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shared := settings.Shared{AppEnv: "production", DatabaseURL: database, AMQPURL: broker, LogLevel: slog.LevelInfo}
+	if want := (config{Shared: shared, Workers: 2, Poll: time.Second}); got != want {
+		t.Errorf("got %#v, want %#v", got, want)
+	}
+}
+
+func TestEveryErrorIsReportedOnceByItsVariable(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "missing")
+	tests := map[string]struct {
+		environment map[string]string
+		faults      []string
+	}{
+		"nothing is set": {nil, []string{"DATABASE_URL is not set", "AMQP_URL is not set"}},
+		"set to nothing": {map[string]string{"DATABASE_URL": "", "AMQP_URL": ""}, []string{"DATABASE_URL is empty", "AMQP_URL is empty"}},
+		"malformed, missing and out of range together": {
+			map[string]string{"AMQP_URL": "http://mq/", "LOG_LEVEL": "loud", "WORKERS": "many", "POLL": "0s"},
+			[]string{"DATABASE_URL is not set", "AMQP_URL must be", "LOG_LEVEL:", "WORKERS:", "POLL must be"},
+		},
+		"a number that is too large": {
+			map[string]string{"DATABASE_URL": database, "AMQP_URL": broker, "WORKERS": "9223372036854775808"},
+			[]string{"WORKERS:"},
+		},
+		"a duration without a unit": {
+			map[string]string{"DATABASE_URL": database, "AMQP_URL": broker, "POLL": "5"},
+			[]string{"POLL:"},
+		},
+		"files that cannot be read": {
+			map[string]string{"DATABASE_URL_FILE": missing, "AMQP_URL_FILE": missing, "WORKERS": "0"},
+			[]string{"DATABASE_URL_FILE:", "AMQP_URL_FILE:", "WORKERS must be"},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			setenv(t, test.environment)
+			_, err := settings.Parse(check)
+			requireFaults(t, err, test.faults...)
+		})
+	}
+}
+
+func TestASecretMayComeFromAFile(t *testing.T) {
+	for _, name := range []string{"DATABASE_URL", "AMQP_URL", "SMTP_URL"} {
+		t.Run(name, func(t *testing.T) {
+			urls := map[string]string{"DATABASE_URL": database, "AMQP_URL": broker, "SMTP_URL": "smtp://mail"}
+			file := filepath.Join(t.TempDir(), "secret")
+			if err := os.WriteFile(file, []byte(urls[name]+"\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			want := urls[name]
+			delete(urls, name)
+			urls[name+"_FILE"] = file
+			setenv(t, urls)
+			got, err := settings.Parse(check)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all := map[string]settings.Secret{"DATABASE_URL": got.DatabaseURL, "AMQP_URL": got.AMQPURL, "SMTP_URL": got.Mail}
+			if all[name].Reveal() != want {
+				t.Errorf("%s is %q, want %q", name, all[name].Reveal(), want)
+			}
+		})
+	}
+}
+
+func TestOnlyTheDemoTakesPublishedPasswords(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		database, broker settings.Secret
+		faults           []string
+	}{
+		"passwords of one's own":          {database, broker, nil},
+		"no password for PostgreSQL":      {"postgres://shop@/shop?host=/run/postgresql", broker, nil},
+		"the demo's of the order-service": {"postgres://order_service:order_service@db/orders", broker, []string{"DATABASE_URL"}},
+		"the demo's of the other service": {"postgresql://n:notification_service@db/n", broker, []string{"DATABASE_URL"}},
+		"written with escapes":            {"postgres://o:%6frder_service@db/orders", broker, []string{"DATABASE_URL"}},
+		"in the query":                    {"postgres://o:own@db/orders?password=order_service", broker, []string{"DATABASE_URL"}},
+		"the demo's broker":               {database, "amqp://outbox:outbox@mq/", []string{"AMQP_URL"}},
+		"the broker's guest":              {database, "amqps://guest:guest@mq/", []string{"AMQP_URL"}},
+		"guest, as it is the default":     {database, "amqp://mq/", []string{"AMQP_URL"}},
+		"guest's, for another user":       {database, "amqp://shop@mq/", []string{"AMQP_URL"}},
+		"both":                            {"postgres://o:outbox@db/orders", "amqp://mq/", []string{"DATABASE_URL", "AMQP_URL"}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			shared := settings.Shared{AppEnv: "production", DatabaseURL: test.database, AMQPURL: test.broker}
+			requireFaults(t, errors.Join(shared.Check()...), test.faults...)
+			shared.AppEnv = "demo"
+			requireFaults(t, errors.Join(shared.Check()...))
+		})
+	}
+}
+
+func TestAURLMustBeOfItsKind(t *testing.T) {
+	t.Parallel()
+	for _, wrong := range []settings.Secret{"", "db", "host=db password=x", "http://db", "postgres://db:port/x", "://"} {
+		shared := settings.Shared{AppEnv: "demo", DatabaseURL: wrong, AMQPURL: wrong}
+		requireFaults(t, errors.Join(shared.Check()...),
+			"DATABASE_URL must be a URL that starts with postgres://", "AMQP_URL must be a URL that starts with amqp://")
+	}
+}
+
+// printed is one secret in every way that a log or a message may take.
+func printed(t *testing.T, secret settings.Secret) map[string]string {
+	t.Helper()
+	c := config{Shared: settings.Shared{DatabaseURL: secret, AMQPURL: secret}, Mail: secret}
+	encoded, err := json.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text, object bytes.Buffer
+	for _, handler := range []slog.Handler{slog.NewTextHandler(&text, nil), slog.NewJSONHandler(&object, nil)} {
+		log := slog.New(handler)
+		log.Info("starting", settings.Attributes(c)...)
+		log.Info("starting", "config", c, "secret", secret)
+	}
+	return map[string]string{
+		"String": secret.String(), "%q": fmt.Sprintf("%q", secret),
+		"%v": fmt.Sprintf("%v", c), "%+v": fmt.Sprintf("%+v", c), "%#v": fmt.Sprintf("%#v", c),
+		"JSON": string(encoded), "slog text": text.String(), "slog JSON": object.String(),
+	}
+}
+
+func TestASecretDoesNotPrint(t *testing.T) {
+	t.Parallel()
+	tests := map[string]settings.Secret{
+		"in its place":          "postgres://shop:4711@db:5432/shop?sslmode=disable",
+		"in the query":          "postgres://shop@db/shop?password=4711&sslmode=disable",
+		"of the client's key":   "postgres://shop@db/shop?sslpassword=4711",
+		"in a malformed query":  "postgres://shop@db/shop?sslmode=disable&password=4711%",
+		"with # before it":      "postgres://shop:#4711@db/shop",
+		"with # in it":          "postgres://shop:1#4711@db/shop",
+		"with / in it":          "amqp://shop:1/4711@mq/",
+		"with ? in it":          "amqp://shop:1?4711@mq/",
+		"with @ in it":          "amqp://shop:@4711@mq/",
+		"with % in it":          "amqp://shop:%4711@mq/",
+		"with a space":          "amqp://shop:47 4711@mq/",
+		"in a string of libpq":  "host=db password=4711",
+		"alone":                 "4711",
+		"without a host":        "postgres://shop:4711@/shop",
+		"without slashes":       "postgres:shop:4711@db",
+		"of an address in IPv6": "postgres://shop:4711@[::1]:5432/shop",
+	}
+	for name, secret := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for way, text := range printed(t, secret) {
+				if strings.Contains(text, "4711") {
+					t.Errorf("%s tells the password: %s", way, text)
+				}
+			}
+			if !strings.Contains(secret.Reveal(), "4711") {
+				t.Errorf("Reveal does not: %s", secret.Reveal())
+			}
+		})
+	}
+}
+
+func TestASecretPrintsWhatIsNone(t *testing.T) {
+	t.Parallel()
+	tests := map[settings.Secret]string{
+		"": "",
+		"postgres://shop:x@db:5432/shop?sslmode=disable": "postgres://shop:xxxxx@db:5432/shop?sslmode=disable",
+		"amqps://mq.example.com/vhost":                   "amqps://mq.example.com/vhost",
+	}
+	for secret, want := range tests {
+		if got := secret.String(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+func TestTheLogNamesSettingsByTheirVariables(t *testing.T) {
+	t.Parallel()
+	c := config{Shared: settings.Shared{AppEnv: "demo", DatabaseURL: database, AMQPURL: broker}, Workers: 3, Poll: time.Minute}
+	want := "[APP_ENV=demo DATABASE_URL=postgres://shop:xxxxx@db:5432/shop?sslmode=disable AMQP_URL=amqp://shop:xxxxx@mq:5672/" +
+		" LOG_LEVEL=INFO WORKERS=3 POLL=1m0s SMTP_URL=]"
+	if got := fmt.Sprint(settings.Attributes(c)); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}

@@ -1,0 +1,236 @@
+//nolint:paralleltest // they set the process's logger and tracer, and variables of its environment
+package telemetry
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"go.opentelemetry.io/otel"
+	"go.uber.org/goleak"
+	"pgregory.net/rapid"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	traceID     = "4bf92f3577b34da6a3ce929d0e0e4736"
+	spanID      = "00f067aa0ba902b7"
+	traceparent = "00-" + traceID + "-" + spanID + "-01"
+)
+
+func TestALogLineOfATraceHasItsIDs(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		derive func(*slog.Logger) *slog.Logger
+		group  string // where the record's own attributes stand
+	}{
+		"the logger itself": {func(l *slog.Logger) *slog.Logger { return l }, ""},
+		"With":              {func(l *slog.Logger) *slog.Logger { return l.With("a", 1) }, ""},
+		"WithGroup":         {func(l *slog.Logger) *slog.Logger { return l.WithGroup("g") }, "g"},
+		"both":              {func(l *slog.Logger) *slog.Logger { return l.With("a", 1).WithGroup("g").With("b", 2) }, "g"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var out bytes.Buffer
+			log := test.derive(slog.New(withTrace{slog.NewJSONHandler(&out, nil)}))
+			log.InfoContext(WithTraceparent(t.Context(), traceparent), "hello", "own", true)
+			line := decode(t, &out)
+			if test.group != "" {
+				line, _ = line[test.group].(map[string]any)
+			}
+			if line["trace_id"] != traceID || line["span_id"] != spanID || line["own"] != true {
+				t.Errorf("ids and own attribute are not in %v", line)
+			}
+
+			out.Reset()
+			log.InfoContext(t.Context(), "hello")
+			if strings.Contains(out.String(), "_id") {
+				t.Errorf("a line outside a trace has an id: %s", out.String())
+			}
+		})
+	}
+}
+
+func decode(t *testing.T, r io.Reader) (line map[string]any) {
+	t.Helper()
+	if err := json.NewDecoder(r).Decode(&line); err != nil {
+		t.Fatal(err)
+	}
+	return line
+}
+
+func TestATraceparentComesBackAsItWas(t *testing.T) {
+	t.Parallel()
+	hex := func(t *rapid.T, digits int, name string) string {
+		return rapid.StringOfN(rapid.SampledFrom([]rune("0123456789abcdef")), digits, digits, -1).
+			Filter(func(s string) bool { return strings.Trim(s, "0") != "" }).Draw(t, name)
+	}
+	rapid.Check(t, func(rt *rapid.T) {
+		sampled := rapid.SampledFrom([]string{"00", "01"}).Draw(rt, "flags")
+		want := "00-" + hex(rt, 32, "trace") + "-" + hex(rt, 16, "span") + "-" + sampled
+		if got := Traceparent(WithTraceparent(t.Context(), want)); got != want {
+			rt.Errorf("got %q, want %q", got, want)
+		}
+	})
+}
+
+func TestAMalformedTraceparentIsIgnored(t *testing.T) {
+	t.Parallel()
+	malformed := map[string]string{
+		"nothing":         "",
+		"a word":          "trace",
+		"no trace":        "00-" + strings.Repeat("0", 32) + "-" + spanID + "-01",
+		"no span":         "00-" + traceID + "-" + strings.Repeat("0", 16) + "-01",
+		"capitals":        strings.ToUpper(traceparent),
+		"not hexadecimal": strings.Replace(traceparent, "4bf", "xyz", 1),
+		"cut off":         traceparent[:54],
+		"too long":        traceparent + "-more",
+		"a version of ff": "ff" + traceparent[2:],
+		"two lines":       traceparent + "\r\n" + traceparent,
+	}
+	for name, value := range malformed {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := Traceparent(WithTraceparent(t.Context(), value)); got != "" {
+				t.Errorf("outside a trace it makes %q", got)
+			}
+			within := WithTraceparent(t.Context(), traceparent)
+			if got := Traceparent(WithTraceparent(within, value)); got != traceparent {
+				t.Errorf("within a trace it makes %q", got)
+			}
+		})
+	}
+}
+
+// setup calls Setup in an environment with these variables of OpenTelemetry and no
+// others. What it logs goes to the file that it returns.
+func setup(t *testing.T, variables map[string]string) (logged *os.File, flush func(), err error) {
+	t.Helper()
+	for _, name := range []string{
+		"OTEL_SERVICE_NAME", "OTEL_RESOURCE_ATTRIBUTES", "OTEL_TRACES_SAMPLER", "OTEL_TRACES_EXPORTER",
+		"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+	} {
+		t.Setenv(name, variables[name])
+	}
+	logged, err = os.CreateTemp(t.TempDir(), "log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	usual, stdout := slog.Default(), os.Stdout
+	t.Cleanup(func() {
+		slog.SetDefault(usual)
+		os.Stdout = stdout
+		_ = logged.Close()
+	})
+	os.Stdout = logged
+	flush, err = Setup(t.Context(), "shop", slog.LevelWarn)
+	return logged, flush, err
+}
+
+func TestWithoutACollectorTraceIDsAreMadeAndLogged(t *testing.T) {
+	logged, flush, err := setup(t, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer flush()
+	ctx, span := otel.Tracer("test").Start(t.Context(), "a span")
+	defer span.End()
+	slog.WarnContext(ctx, "hello")
+	slog.InfoContext(ctx, "below the level")
+
+	if !span.SpanContext().IsValid() || Traceparent(ctx) == "" {
+		t.Errorf("the span has no ids: %v", span.SpanContext())
+	}
+	if _, err := logged.Seek(0, io.SeekStart); err != nil {
+		t.Fatal(err)
+	}
+	all, err := io.ReadAll(logged)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lines := strings.Count(string(all), "\n"); lines != 1 {
+		t.Fatalf("%d lines, want the one that has the level: %s", lines, all)
+	}
+	line := decode(t, bytes.NewReader(all))
+	if line["service"] != "shop" || line["trace_id"] != span.SpanContext().TraceID().String() {
+		t.Errorf("service and trace are not in %v", line)
+	}
+}
+
+func TestASpanContinuesTheTraceOfATraceparent(t *testing.T) {
+	_, flush, err := setup(t, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer flush()
+	ctx, span := otel.Tracer("test").Start(WithTraceparent(t.Context(), traceparent), "a span")
+	defer span.End()
+	if got := Traceparent(ctx); !strings.HasPrefix(got, "00-"+traceID+"-") || strings.Contains(got, spanID) {
+		t.Errorf("traceparent %q, want the trace %s with a new span", got, traceID)
+	}
+}
+
+func TestFlushSendsWhatIsLeftToTheCollector(t *testing.T) {
+	tests := map[string]struct {
+		exporter string
+		want     bool
+	}{
+		"a collector is named":          {"", true},
+		"a collector is named, but off": {"none", false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			var sent atomic.Bool
+			collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				body, _ := io.ReadAll(r.Body)
+				sent.Store(r.URL.Path == "/v1/traces" && bytes.Contains(body, []byte("a span")) && bytes.Contains(body, []byte("shop")))
+			}))
+			t.Cleanup(collector.Close)
+			_, flush, err := setup(t, map[string]string{
+				"OTEL_EXPORTER_OTLP_ENDPOINT": collector.URL, "OTEL_TRACES_EXPORTER": test.exporter,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, span := otel.Tracer("test").Start(t.Context(), "a span")
+			span.End()
+			flush()
+			if sent.Load() != test.want {
+				t.Errorf("sent: %t, want %t", sent.Load(), test.want)
+			}
+		})
+	}
+}
+
+func TestSetupNamesAMalformedVariable(t *testing.T) {
+	_, _, err := setup(t, map[string]string{"OTEL_RESOURCE_ATTRIBUTES": "no-value"})
+	if err == nil || !strings.Contains(err.Error(), "OTEL_RESOURCE_ATTRIBUTES") {
+		t.Errorf("error %v does not name the variable", err)
+	}
+}
+
+func TestARegistryHasTheNumbersOfTheProcess(t *testing.T) {
+	t.Parallel()
+	families, err := NewRegistry().Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]bool{}
+	for _, f := range families {
+		got[f.GetName()] = true
+	}
+	for _, want := range []string{"go_goroutines", "process_resident_memory_bytes", "go_build_info"} {
+		if !got[want] {
+			t.Errorf("%s is missing", want)
+		}
+	}
+}

@@ -1,0 +1,142 @@
+package httpapi_test
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+	"go.uber.org/goleak"
+
+	"example.com/transactional-outbox/internal/postgres"
+	"example.com/transactional-outbox/internal/servertest"
+	"example.com/transactional-outbox/internal/telemetry"
+	"example.com/transactional-outbox/order-service/internal/httpapi"
+	"example.com/transactional-outbox/order-service/internal/order"
+	"example.com/transactional-outbox/order-service/migrations"
+)
+
+var schema = postgres.Migrations{Files: migrations.Files}
+
+// silent is above every level: what these tests provoke is not worth a log.
+const silent = slog.LevelError + 1
+
+func TestMain(m *testing.M) {
+	flush, err := telemetry.Setup(context.Background(), "httpapi-test", silent)
+	if err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		flush()
+		os.Exit(code)
+	}))
+}
+
+// bench is the API over a database, and a client of it.
+type bench struct {
+	*testing.T
+	db  *postgres.DB
+	api *httptest.Server
+}
+
+// newBench has a database of its own.
+func newBench(t *testing.T) bench {
+	t.Helper()
+	db, _ := servertest.Migrated(t, schema)
+	return over(t, db)
+}
+
+func over(t *testing.T, db *postgres.DB) bench {
+	t.Helper()
+	api := httptest.NewServer(httpapi.New(order.NewService(db, func() {})))
+	t.Cleanup(api.Close)
+	return bench{t, db, api}
+}
+
+type reply struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// send takes header fields as pairs of name and value.
+func (b bench) send(method, path, body string, header ...string) reply {
+	b.Helper()
+	request, err := http.NewRequestWithContext(b.Context(), method, b.api.URL+path, strings.NewReader(body))
+	if err != nil {
+		b.Fatal(err)
+	}
+	for pair := range slices.Chunk(header, 2) {
+		request.Header.Set(pair[0], pair[1])
+	}
+	response, err := b.api.Client().Do(request)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return reply{status: response.StatusCode, header: response.Header, body: string(text)}
+}
+
+func (b bench) get(path string) reply {
+	b.Helper()
+	return b.send(http.MethodGet, path, "")
+}
+
+func (b bench) post(body string) reply {
+	b.Helper()
+	return b.send(http.MethodPost, "/orders", body, "Content-Type", "application/json")
+}
+
+// on is the same bench in a subtest.
+func (b bench) on(t *testing.T) bench {
+	b.T = t
+	return b
+}
+
+// into reads an answer of this status; a field that v does not have is an error.
+func (r reply) into(t *testing.T, status int, v any) {
+	t.Helper()
+	if r.status != status || r.header.Get("Content-Type") != "application/json" {
+		t.Fatalf("got %d %s, want %d application/json: %s", r.status, r.header.Get("Content-Type"), status, r.body)
+	}
+	if err := json.Unmarshal([]byte(r.body), v, json.RejectUnknownMembers(true)); err != nil {
+		t.Fatalf("%v in %s", err, r.body)
+	}
+}
+
+// written counts the rows that an order makes.
+func (b bench) written() (rows int) {
+	b.Helper()
+	b.read(&rows, "SELECT (SELECT count(*) FROM orders) + (SELECT count(*) FROM outbox_events)")
+	return rows
+}
+
+func (b bench) read(into any, query string) {
+	b.Helper()
+	err := b.db.InSnapshot(b.Context(), func(tx *postgres.Tx) error {
+		return tx.Gorm(b.Context()).Raw(query).Scan(into).Error
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+func (b bench) exec(statement string, args ...any) {
+	b.Helper()
+	err := b.db.InTx(b.Context(), func(tx *postgres.Tx) error {
+		return tx.Gorm(b.Context()).Exec(statement, args...).Error
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+}

@@ -1,0 +1,218 @@
+package httpapi_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// orderView is all that a client sees of an order.
+type orderView struct {
+	ID         uuid.UUID `json:"id"`
+	CustomerID uuid.UUID `json:"customer_id"`
+	ProductID  string    `json:"product_id"`
+	Quantity   int       `json:"quantity"`
+	Amount     int64     `json:"amount"`
+	Currency   string    `json:"currency"`
+	Status     string    `json:"status"`
+	CreatedAt  time.Time `json:"created_at"`
+}
+
+type eventView struct {
+	ID          uuid.UUID  `json:"id"`
+	EventKey    string     `json:"event_key"`
+	Status      string     `json:"status"`
+	RetryCount  int        `json:"retry_count"`
+	CreatedAt   time.Time  `json:"created_at"`
+	PublishedAt *time.Time `json:"published_at"`
+	FailureCode *string    `json:"failure_code"`
+}
+
+type historyView struct {
+	Order  orderView   `json:"order"`
+	Events []eventView `json:"events"`
+}
+
+func (b bench) place(body string) orderView {
+	b.Helper()
+	var placed struct {
+		Order orderView `json:"order"`
+	}
+	b.post(body).into(b.T, http.StatusCreated, &placed)
+	return placed.Order
+}
+
+const oneMug = `{"product_id":"sku123","quantity":1}`
+
+func TestAnOrderIsPlacedWithItsEvent(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	const customer = "0f1e2d3c-4b5a-4678-9abc-def012345678"
+	placed := b.place(`{"product_id":"sku124","quantity":3,"customer_id":"` + customer + `","customer_email":"ada@example.com"}`)
+
+	want := orderView{
+		ID: placed.ID, CustomerID: uuid.MustParse(customer), ProductID: "sku124", Quantity: 3,
+		Amount: 3750, Currency: "GBP", Status: "pending", CreatedAt: placed.CreatedAt,
+	}
+	if placed != want || placed.ID.Version() != 7 || placed.CreatedAt.IsZero() {
+		t.Errorf("placed %+v, want %+v with an id of version 7 and a time", placed, want)
+	}
+	var event struct{ EventKey, Payload string }
+	b.read(&event, "SELECT event_key, payload FROM outbox_events")
+	if event.EventKey != "order.created" {
+		t.Errorf("the event is %q", event.EventKey)
+	}
+	var told struct {
+		OrderID       uuid.UUID `json:"order_id"`
+		CustomerEmail string    `json:"customer_email"`
+		Amount        int64     `json:"amount"`
+	}
+	if err := json.Unmarshal([]byte(event.Payload), &told); err != nil {
+		t.Fatal(err)
+	}
+	if told.OrderID != placed.ID || told.CustomerEmail != "ada@example.com" || told.Amount != 3750 {
+		t.Errorf("the event tells %s", event.Payload)
+	}
+}
+
+func TestTheAmountIsPriceTimesQuantity(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	tests := []struct {
+		product  string
+		quantity int
+		want     int64
+	}{
+		{"sku123", 1, 2999},
+		{"sku123", 7, 20993},
+		{"sku125", 10_000, 64_000_000},
+	}
+	for _, test := range tests {
+		placed := b.place(fmt.Sprintf(`{"product_id":%q,"quantity":%d}`, test.product, test.quantity))
+		if placed.Amount != test.want {
+			t.Errorf("%d of %s cost %d, want %d", test.quantity, test.product, placed.Amount, test.want)
+		}
+	}
+}
+
+func TestAnAmountThatFitsNoNumberIsTheQuantitysFault(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.exec("INSERT INTO products VALUES ('yacht', 'Yacht', ?, 'GBP')", int64(math.MaxInt64))
+	b.post(`{"product_id":"yacht","quantity":2}`).isProblem(t, http.StatusUnprocessableEntity, "quantity")
+	if n := b.written(); n != 0 {
+		t.Errorf("%d rows were written", n)
+	}
+	if placed := b.place(`{"product_id":"yacht","quantity":1}`); placed.Amount != math.MaxInt64 {
+		t.Errorf("one costs %d", placed.Amount)
+	}
+}
+
+func TestEachGuestGetsAnIDOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	first, second := b.place(oneMug), b.place(`{"product_id":"sku123","quantity":1,"customer_id":null,"customer_email":null}`)
+	if first.CustomerID == uuid.Nil || first.CustomerID == second.CustomerID {
+		t.Errorf("guests are %s and %s", first.CustomerID, second.CustomerID)
+	}
+}
+
+func TestTheLocationLeadsToTheOrderAndItsEvents(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.place(`{"product_id":"sku124","quantity":9}`) // another one, which must not show
+	posted := b.post(oneMug)
+	var placed struct {
+		Order orderView `json:"order"`
+	}
+	posted.into(t, http.StatusCreated, &placed)
+
+	var found historyView
+	b.get(posted.header.Get("Location")).into(t, http.StatusOK, &found)
+	if found.Order != placed.Order {
+		t.Errorf("found %+v, placed %+v", found.Order, placed.Order)
+	}
+	if len(found.Events) != 1 {
+		t.Fatalf("%d events, want 1", len(found.Events))
+	}
+	event := found.Events[0]
+	want := eventView{ID: event.ID, EventKey: "order.created", Status: "pending", CreatedAt: event.CreatedAt}
+	if event != want || event.ID == uuid.Nil || event.CreatedAt.IsZero() {
+		t.Errorf("the event is %+v, want %+v", event, want)
+	}
+}
+
+func TestAnOrderThatIsNotThereIsNotFound(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	ids := []string{
+		"0f1e2d3c-4b5a-4678-9abc-def012345678", "00000000-0000-0000-0000-000000000000",
+		"x", "1", "'", "%00", "%ff", "a%2Fb", "%7B0f1e2d3c%7D", strings.Repeat("9", 5000),
+	}
+	for _, id := range ids {
+		b.get("/orders/"+id).isProblem(t, http.StatusNotFound)
+	}
+}
+
+func TestTheCatalogueIsListedByID(t *testing.T) {
+	t.Parallel()
+	type product struct {
+		ID       string `json:"id"`
+		Name     string `json:"name"`
+		Price    int64  `json:"unit_price"`
+		Currency string `json:"currency"`
+	}
+	var list struct {
+		Products []product `json:"products"`
+	}
+	newBench(t).get("/products").into(t, http.StatusOK, &list)
+	want := []product{
+		{"sku123", "Ceramic mug", 2999, "GBP"},
+		{"sku124", "Linen tea towel", 1250, "GBP"},
+		{"sku125", "Walnut tray", 6400, "GBP"},
+	}
+	if fmt.Sprint(list.Products) != fmt.Sprint(want) {
+		t.Errorf("the catalogue is %v, want %v", list.Products, want)
+	}
+}
+
+func TestTheEventContinuesTheTraceOfItsRequest(t *testing.T) {
+	t.Parallel()
+	const (
+		trace  = "4bf92f3577b34da6a3ce929d0e0e4736"
+		caller = "00f067aa0ba902b7"
+	)
+	tests := map[string]struct {
+		header []string
+		want   string // how the stored traceparent starts
+	}{
+		"a caller's trace":    {[]string{"Traceparent", "00-" + trace + "-" + caller + "-01"}, "00-" + trace + "-"},
+		"a request without":   {nil, "00-"},
+		"a malformed one":     {[]string{"Traceparent", "00-" + trace + "-0-01' OR 1=1"}, "00-"},
+		"one that is not hex": {[]string{"Traceparent", "00-" + strings.Repeat("z", 32) + "-" + caller + "-01"}, "00-"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			header := append([]string{"Content-Type", "application/json"}, test.header...)
+			if got := b.send(http.MethodPost, "/orders", oneMug, header...); got.status != http.StatusCreated {
+				t.Fatalf("status %d: %s", got.status, got.body)
+			}
+			var stored string
+			b.read(&stored, "SELECT traceparent FROM outbox_events")
+			if !strings.HasPrefix(stored, test.want) || len(stored) != 55 {
+				t.Errorf("stored %q, want 55 characters that start with %q", stored, test.want)
+			}
+			if strings.Contains(stored, caller) {
+				t.Errorf("the parent in %q is the caller's span, not the request's", stored)
+			}
+		})
+	}
+}

@@ -1,0 +1,152 @@
+package httpapi_test
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+
+	"example.com/transactional-outbox/internal/postgres"
+	"example.com/transactional-outbox/internal/servertest"
+)
+
+// internals are words that a client must not read: they tell what we are made of.
+var internals = []string{
+	"pgx", "pgconn", "SQLSTATE", "SQL", "sql:", "ERROR:", "gorm", "constraint", "outbox_events", "amqp", "AMQP",
+	"json:", "jsontext", "unmarshal", "invalid character", "EOF", "dial tcp", "connect:", "127.0.0.1", "http:",
+	"context deadline", "goroutine", "panic", ".go:", "github.com", "example.com/transactional", "invalid UUID", "mail:",
+}
+
+// isProblem fails unless r is a problem document (RFC 9457) of this status, which
+// names exactly these fields and no internals.
+func (r reply) isProblem(t *testing.T, status int, fields ...string) {
+	t.Helper()
+	if r.status != status || r.header.Get("Content-Type") != "application/problem+json" {
+		t.Fatalf("got %d %s, want %d application/problem+json: %s", r.status, r.header.Get("Content-Type"), status, r.body)
+	}
+	var p struct {
+		Title  string `json:"title"`
+		Status int    `json:"status"`
+		Detail string `json:"detail"`
+		Errors []struct {
+			Field  string `json:"field"`
+			Detail string `json:"detail"`
+		} `json:"errors"`
+	}
+	if err := json.Unmarshal([]byte(r.body), &p, json.RejectUnknownMembers(true)); err != nil {
+		t.Fatalf("%v in %s", err, r.body)
+	}
+	if p.Status != status || p.Title != http.StatusText(status) || p.Detail == "" {
+		t.Errorf("status, title or detail is wrong: %s", r.body)
+	}
+	var named []string
+	for _, fault := range p.Errors {
+		named = append(named, fault.Field)
+		if fault.Detail == "" {
+			t.Errorf("field %q has no detail", fault.Field)
+		}
+	}
+	if !slices.Equal(named, fields) {
+		t.Errorf("names the fields %q, want %q: %s", named, fields, r.body)
+	}
+	for _, word := range internals {
+		if strings.Contains(r.body, word) {
+			t.Errorf("the body tells %q: %s", word, r.body)
+		}
+	}
+}
+
+func TestWhatIsNotThereIsAProblemToo(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	tests := map[string]struct {
+		method, path string
+		status       int
+		allow        string
+	}{
+		"no such path":            {http.MethodGet, "/nothing", http.StatusNotFound, ""},
+		"a slash too many":        {http.MethodPost, "/orders/", http.StatusNotFound, ""},
+		"nothing of operations":   {http.MethodGet, "/metrics", http.StatusNotFound, ""},
+		"no list of all orders":   {http.MethodGet, "/orders", http.StatusMethodNotAllowed, "POST"},
+		"orders are not deleted":  {http.MethodDelete, "/orders/1", http.StatusMethodNotAllowed, "GET"},
+		"an id with a slash":      {http.MethodDelete, "/orders/a%2Fb", http.StatusMethodNotAllowed, "GET"},
+		"products are not posted": {http.MethodPost, "/products", http.StatusMethodNotAllowed, "GET"},
+		"an unknown method":       {"BREW", "/orders", http.StatusMethodNotAllowed, "POST"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := b.on(t).send(test.method, test.path, "")
+			got.isProblem(t, test.status)
+			if allow := got.header.Get("Allow"); allow != test.allow {
+				t.Errorf("Allow is %q, want %q", allow, test.allow)
+			}
+		})
+	}
+}
+
+func (r reply) isUnavailable(t *testing.T) {
+	t.Helper()
+	r.isProblem(t, http.StatusServiceUnavailable)
+	if after := r.header.Get("Retry-After"); after != "1" {
+		t.Errorf("Retry-After is %q, want 1 second", after)
+	}
+}
+
+func TestADatabaseThatIsAwayIsToldAndComesBack(t *testing.T) {
+	t.Parallel()
+	server := servertest.Postgres(t)
+	b := over(t, openMigrated(t, server.URL("postgres")))
+	placed := b.place(oneMug)
+	if err := server.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	// Twice: on the connections that broke, and on new ones.
+	for range 2 {
+		b.post(oneMug).isUnavailable(t)
+		b.get("/orders/" + placed.ID.String()).isUnavailable(t)
+		b.get("/products").isUnavailable(t)
+	}
+	if err := server.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.place(oneMug)
+	if n := b.written(); n != 4 {
+		t.Errorf("%d rows of two orders and their events", n)
+	}
+}
+
+func TestADatabaseThatHangsIsToldAfterFiveSeconds(t *testing.T) {
+	t.Parallel()
+	_, address := servertest.Migrated(t, schema)
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := servertest.NewProxy(t, u.Host)
+	u.Host = proxy.Addr()
+	b := over(t, openMigrated(t, u.String()))
+	b.place(oneMug)
+	proxy.Stall()
+	b.post(oneMug).isUnavailable(t)
+	proxy.Resume()
+	if n := b.written(); n != 2 {
+		t.Errorf("%d rows of one order and its event", n)
+	}
+}
+
+func openMigrated(t *testing.T, url string) *postgres.DB {
+	t.Helper()
+	db, err := postgres.Open(t.Context(), url, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(db.Close)
+	if _, err := schema.Apply(t.Context(), db); err != nil {
+		t.Fatal(err)
+	}
+	return db
+}

@@ -1,0 +1,210 @@
+package httpapi_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// maxBody is what a client is told, in bytes.
+const maxBody = 64 << 10
+
+// with is an order of one mug that says something more.
+func with(more string) string { return strings.TrimSuffix(oneMug, "}") + "," + more + "}" }
+
+// of is an order of so many mugs.
+func of(quantity string) string { return `{"product_id":"sku123","quantity":` + quantity + `}` }
+
+// spaced is body, made as long as length by spaces.
+func spaced(body string, length int) string { return body + strings.Repeat(" ", length-len(body)) }
+
+func nested(open, within, shut string, depth int) string {
+	return strings.Repeat(open, depth) + within + strings.Repeat(shut, depth)
+}
+
+func TestABodyThatCannotBeReadIsRefused(t *testing.T) {
+	t.Parallel()
+	const bad, tooLarge = http.StatusBadRequest, http.StatusRequestEntityTooLarge
+	testRefusals(t, map[string]refusal{
+		"nothing":                        {"", bad, nil},
+		"spaces":                         {"  \n", bad, nil},
+		"an array":                       {"[" + oneMug + "]", bad, nil},
+		"a string":                       {`"sku123"`, bad, nil},
+		"a number":                       {"1", bad, nil},
+		"a form":                         {"product_id=sku123&quantity=1", bad, nil},
+		"half an order":                  {oneMug[:20], bad, nil},
+		"a comma too many":               {`{"product_id":"sku123","quantity":1,}`, bad, nil},
+		"a byte order mark":              {"\ufeff" + oneMug, bad, nil},
+		"trailing text":                  {oneMug + "x", bad, nil},
+		"trailing NUL":                   {oneMug + "\x00", bad, nil},
+		"two orders":                     {oneMug + oneMug, bad, nil},
+		"invalid UTF-8 in a value":       {"{\"product_id\":\"sku\xff\",\"quantity\":1}", bad, nil},
+		"invalid UTF-8 in a name":        {"{\"product\xff\":\"sku123\",\"quantity\":1}", bad, nil},
+		"half a surrogate pair":          {`{"product_id":"\ud800","quantity":1}`, bad, nil},
+		"a control character":            {"{\"product_id\":\"sku\x01\",\"quantity\":1}", bad, nil},
+		"an unknown field":               {with(`"coupon":"x"`), bad, []string{"coupon"}},
+		"a price":                        {with(`"price":1`), bad, []string{"price"}},
+		"an amount":                      {with(`"amount":1`), bad, []string{"amount"}},
+		"a status":                       {with(`"status":"confirmed"`), bad, []string{"status"}},
+		"an id":                          {with(`"id":"0f1e2d3c-4b5a-4678-9abc-def012345678"`), bad, []string{"id"}},
+		"a name without a letter":        {with(`"":1`), bad, []string{""}},
+		"a name like a path":             {with(`"a/b~c":1`), bad, []string{"a/b~c"}},
+		"a field given twice":            {with(`"quantity":2`), bad, []string{"quantity"}},
+		"given twice, once with escapes": {with(`"quant\u0069ty":2`), bad, []string{"quantity"}},
+		"another case":                   {`{"Product_ID":"sku123","quantity":1}`, bad, []string{"Product_ID"}},
+		"another case, given twice":      {with(`"QUANTITY":2`), bad, []string{"QUANTITY"}},
+		"a quantity in quotes":           {of(`"1"`), bad, []string{"quantity"}},
+		"one and a half":                 {of("1.5"), bad, []string{"quantity"}},
+		"one with decimals":              {of("1.0"), bad, []string{"quantity"}},
+		"one with an exponent":           {of("1e0"), bad, []string{"quantity"}},
+		"more than 64 bits":              {of("9223372036854775808"), bad, []string{"quantity"}},
+		"not a number":                   {of("NaN"), bad, nil},
+		"a quantity in an object":        {of(`{"is":1}`), bad, []string{"quantity"}},
+		"a product without quotes":       {`{"product_id":123,"quantity":1}`, bad, []string{"product_id"}},
+		"a list of products":             {`{"product_id":["sku123"],"quantity":1}`, bad, []string{"product_id"}},
+		"a customer without quotes":      {with(`"customer_id":7`), bad, []string{"customer_id"}},
+		"an e-mail without quotes":       {with(`"customer_email":true`), bad, []string{"customer_email"}},
+		"deep arrays":                    {nested("[", "", "]", 30_000), bad, nil},
+		"a deep product":                 {`{"product_id":` + nested("[", "", "]", 30_000) + `}`, bad, nil},
+		"a deep unknown field":           {nested(`{"a":`, "1", "}", 10_000), bad, []string{"a"}},
+		"an open depth":                  {strings.Repeat(`{"product_id":`, 4_000), bad, nil},
+		"a long string":                  {`{"product_id":"` + strings.Repeat("a", maxBody) + `","quantity":1}`, tooLarge, nil},
+		"one byte too many":              {spaced(oneMug, maxBody+1), tooLarge, nil},
+		"megabytes":                      {spaced(" ", 2<<20) + oneMug, tooLarge, nil},
+	})
+}
+
+func TestAnOrderThatCannotBePlacedIsRefused(t *testing.T) {
+	t.Parallel()
+	product := func(id string) string { return fmt.Sprintf(`{"product_id":%q,"quantity":1}`, id) }
+	customer := func(id string) string { return with(`"customer_id":"` + id + `"`) }
+	email := func(address string) string { return with(fmt.Sprintf(`"customer_email":%q`, address)) }
+	const refused = http.StatusUnprocessableEntity
+
+	testRefusals(t, map[string]refusal{
+		"null":                          {"null", refused, []string{"product_id", "quantity"}},
+		"an empty object":               {"{}", refused, []string{"product_id", "quantity"}},
+		"everything wrong":              {`{"product_id":"","quantity":0,"customer_id":"","customer_email":""}`, refused, []string{"product_id", "quantity", "customer_id", "customer_email"}},
+		"no quantity":                   {`{"product_id":"sku123"}`, refused, []string{"quantity"}},
+		"null of a product":             {of("null"), refused, []string{"quantity"}},
+		"none of a product":             {of("0"), refused, []string{"quantity"}},
+		"less than none":                {of("-1"), refused, []string{"quantity"}},
+		"too many":                      {of("10001"), refused, []string{"quantity"}},
+		"more than 32 bits":             {of("4294967297"), refused, []string{"quantity"}},
+		"the most that 64 bits hold":    {of("9223372036854775807"), refused, []string{"quantity"}},
+		"a product of no catalogue":     {product("sku999"), refused, []string{"product_id"}},
+		"a product in another case":     {product("SKU123"), refused, []string{"product_id"}},
+		"a product with a line break":   {product("sku123\n"), refused, []string{"product_id"}},
+		"a product with NUL":            {`{"product_id":"sku\u0000","quantity":1}`, refused, []string{"product_id"}},
+		"a product that is SQL":         {product("' OR 1=1 --"), refused, []string{"product_id"}},
+		"a product of 65 letters":       {product(strings.Repeat("a", 65)), refused, []string{"product_id"}},
+		"a customer that is no UUID":    {customer("ada"), refused, []string{"customer_id"}},
+		"the nil UUID":                  {customer("00000000-0000-0000-0000-000000000000"), refused, []string{"customer_id"}},
+		"a UUID without hyphens":        {customer("0f1e2d3c4b5a46789abcdef012345678"), refused, []string{"customer_id"}},
+		"a UUID in braces":              {customer("{0f1e2d3c-4b5a-4678-9abc-def012345678}"), refused, []string{"customer_id"}},
+		"a UUID as a URN":               {customer("urn:uuid:0f1e2d3c-4b5a-4678-9abc-def012345678"), refused, []string{"customer_id"}},
+		"an e-mail without @":           {email("ada"), refused, []string{"customer_email"}},
+		"an e-mail without a domain":    {email("ada@"), refused, []string{"customer_email"}},
+		"an e-mail with a name":         {email("Ada <ada@example.com>"), refused, []string{"customer_email"}},
+		"two e-mails":                   {email("ada@example.com,bob@example.com"), refused, []string{"customer_email"}},
+		"an e-mail with a header":       {email("ada@example.com\r\nBcc: bob@example.com"), refused, []string{"customer_email"}},
+		"an e-mail with a comment":      {email("ada@example.com (Ada)"), refused, []string{"customer_email"}},
+		"an e-mail with spaces around":  {email(" ada@example.com "), refused, []string{"customer_email"}},
+		"an e-mail with a quoted name":  {email(`"ada lovelace"@example.com`), refused, []string{"customer_email"}},
+		"an e-mail to an address":       {email("ada@[127.0.0.1]"), refused, []string{"customer_email"}},
+		"an e-mail with two dots":       {email("ada..l@example.com"), refused, []string{"customer_email"}},
+		"an e-mail with an empty label": {email("ada@example..com"), refused, []string{"customer_email"}},
+		"an e-mail beyond ASCII":        {email("ada@exämple.com"), refused, []string{"customer_email"}},
+		"a name of 65 letters":          {email(strings.Repeat("a", 65) + "@example.com"), refused, []string{"customer_email"}},
+		"an e-mail of 255 letters":      {email("ada@" + strings.Repeat("a.", 125) + "a"), refused, []string{"customer_email"}},
+	})
+}
+
+type refusal struct {
+	body   string
+	status int
+	fields []string // that the problem must name, and no others
+}
+
+// testRefusals runs one case after the other, so that a row that was written is
+// the fault of its case.
+func testRefusals(t *testing.T, tests map[string]refusal) {
+	t.Helper()
+	shared := newBench(t)
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			b := shared.on(t)
+			before := b.written()
+			b.post(test.body).isProblem(t, test.status, test.fields...)
+			if n := b.written() - before; n != 0 {
+				t.Errorf("%d rows were written", n)
+			}
+		})
+	}
+}
+
+func TestTheContentTypeMustBeJSON(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	for _, kind := range []string{"", "text/plain", "application/x-www-form-urlencoded", "application/jsonp", "application/json; charset"} {
+		b.send(http.MethodPost, "/orders", oneMug, "Content-Type", kind).isProblem(t, http.StatusUnsupportedMediaType)
+	}
+	if n := b.written(); n != 0 {
+		t.Errorf("%d rows were written", n)
+	}
+}
+
+func TestWhatIsJustAllowedIsAccepted(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct{ body, kind string }{
+		"64 KiB":                    {spaced(oneMug, maxBody), "application/json"},
+		"another way to write JSON": {"\t{ \"quantity\" : 1,\r\n\"product\\u005fid\":\"sku123\" }\n", "application/json"},
+		"a charset":                 {oneMug, "Application/JSON; charset=utf-8"},
+		"the most of a product":     {of("10000"), "application/json"},
+		"an e-mail of 254 letters":  {with(`"customer_email":"ada@` + strings.Repeat("a.", 124) + `aa"`), "application/json"},
+		"odd letters in an e-mail":  {with(`"customer_email":"o'brien+tag_1!#$%&*/=?^{|}~-@x-1.example"`), "application/json"},
+		"capitals in a UUID":        {with(`"customer_id":"0F1E2D3C-4B5A-4678-9ABC-DEF012345678"`), "application/json"},
+	}
+	shared := newBench(t)
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := shared.on(t).send(http.MethodPost, "/orders", test.body, "Content-Type", test.kind)
+			if got.status != http.StatusCreated {
+				t.Errorf("status %d: %s", got.status, got.body)
+			}
+		})
+	}
+}
+
+func TestASlowClientIsNotToldThatTheDatabaseIsAway(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	body := io.MultiReader(strings.NewReader(oneMug[:10]), pause(5100*time.Millisecond), strings.NewReader(oneMug[10:]))
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, b.api.URL+"/orders", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	response, err := b.api.Client().Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != http.StatusCreated {
+		t.Errorf("status %d, want %d", response.StatusCode, http.StatusCreated)
+	}
+}
+
+// pause reads nothing and takes its time. It sleeps because there is nothing to
+// wait for: the time itself is the case.
+type pause time.Duration
+
+// Read sleeps.
+func (p pause) Read([]byte) (int, error) {
+	time.Sleep(time.Duration(p))
+	return 0, io.EOF
+}

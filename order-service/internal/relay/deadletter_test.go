@@ -1,0 +1,85 @@
+package relay
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"example.com/transactional-outbox/internal/rabbitmq"
+)
+
+// runUntilIdle relays everything that is due, and stops.
+func runUntilIdle(t *testing.T, r *Relay, broker Broker) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- r.Run(ctx, broker) }()
+	synctest.Wait()
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// refusing answers events with this result, and takes dead letters into dead.
+func refusing(result rabbitmq.Result, dead *[]rabbitmq.Message) fakeBroker {
+	return func(messages []rabbitmq.Message) []rabbitmq.Result {
+		if messages[0].Exchange == policy.DeadLetters {
+			*dead = append(*dead, messages...)
+			return []rabbitmq.Result{{Outcome: rabbitmq.Confirmed}}
+		}
+		results := make([]rabbitmq.Result, len(messages))
+		for i := range results {
+			results[i] = result
+		}
+		return results
+	}
+}
+
+func TestAFailedEventIsCopiedAndCountedOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		events := newFakeOutbox(1)
+		id := events.pending[0].String()
+		r := newRelay(events)
+		var dead []rabbitmq.Message
+		runUntilIdle(t, r, refusing(rabbitmq.Result{Outcome: rabbitmq.Invalid, Err: rabbitmq.ErrTooLarge}, &dead))
+		if len(dead) != 1 || dead[0].ID != id || len(dead[0].Body) != 0 || dead[0].Headers["failure-code"] != "too_large" {
+			t.Errorf("dead letters %+v, want one of %s without its body", dead, id)
+		}
+		if failed, copied := testutil.ToFloat64(r.metrics.failed), testutil.ToFloat64(r.metrics.copied); failed != 1 || copied != 1 {
+			t.Errorf("%v failed and %v copied are counted, want 1 and 1", failed, copied)
+		}
+	})
+}
+
+func TestAnEventThatSomebodyElseHoldsIsNotFailed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		events := newFakeOutbox(1)
+		events.leaseLost = true
+		r := newRelay(events)
+		var dead []rabbitmq.Message
+		runUntilIdle(t, r, refusing(rabbitmq.Result{Outcome: rabbitmq.Invalid, Err: rabbitmq.ErrBadKey}, &dead))
+		if len(dead) != 0 || testutil.ToFloat64(r.metrics.failed) != 0 {
+			t.Errorf("%d dead letters and %v failed, want none", len(dead), testutil.ToFloat64(r.metrics.failed))
+		}
+		if lost := testutil.ToFloat64(r.metrics.leaseLost); lost != 1 {
+			t.Errorf("%v lost leases are counted, want 1", lost)
+		}
+	})
+}
+
+func TestWithoutACopyTheEventIsFailedAllTheSame(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		events := newFakeOutbox(1)
+		r := newRelay(events)
+		runUntilIdle(t, r, all(rabbitmq.Invalid))
+		if events.count("failed") != 1 || testutil.ToFloat64(r.metrics.notCopied) != 1 {
+			t.Errorf("%d failed, %v without a copy, want 1 and 1", events.count("failed"), testutil.ToFloat64(r.metrics.notCopied))
+		}
+	})
+}
