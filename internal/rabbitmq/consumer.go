@@ -22,6 +22,7 @@ var ErrCancelled = errors.New("the broker ended the deliveries")
 // Consume starts taking messages from queue; at most prefetch of them are out
 // unacknowledged at any time.
 func (s *Session) Consume(queue string, prefetch int) (*Consumer, error) {
+	defer s.breakAfter(answerTimeout)()
 	channel, err := s.conn.Channel()
 	if err != nil {
 		return nil, fmt.Errorf("opening a channel: %w", err)

@@ -40,8 +40,7 @@ func Keep(ctx context.Context, c Config, use func(ctx context.Context, s *Sessio
 		if ctx.Err() != nil {
 			return nil
 		}
-		var mismatch *MismatchError
-		if errors.As(err, &mismatch) {
+		if _, mismatch := errors.AsType[*MismatchError](err); mismatch {
 			return err
 		}
 		if time.Since(began) > settled {

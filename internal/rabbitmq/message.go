@@ -24,9 +24,9 @@ type Message struct {
 // Limits that are checked before a message goes out, in bytes. What breaks them
 // would close the channel, or the whole connection with every other channel on it.
 const (
-	MaxBody       = 1 << 20  // brokers take 16 MiB (4.x) or 128 MiB (3.x)
-	maxRoutingKey = 255      // AMQP's short string
-	maxHeaders    = 64 << 10 // must fit one frame, which is 128 KiB
+	MaxBody    = 1 << 20  // brokers take 16 MiB (4.x) or 128 MiB (3.x)
+	maxShort   = 255      // AMQP's short string: keys, properties, the names of headers
+	maxHeaders = 64 << 10 // must fit one frame, which is 128 KiB
 )
 
 var (
@@ -34,7 +34,7 @@ var (
 	ErrTooLarge = errors.New("the body is too large")
 	// ErrBadKey is a routing key over 255 bytes.
 	ErrBadKey = errors.New("the routing key is too long")
-	// ErrBadHeaders are headers that AMQP cannot carry, or too many of them.
+	// ErrBadHeaders are headers or properties that AMQP cannot carry, or too many.
 	ErrBadHeaders = errors.New("the headers cannot be sent")
 )
 
@@ -43,20 +43,43 @@ func (m Message) check() error {
 	if len(m.Body) > MaxBody {
 		return fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(m.Body), MaxBody)
 	}
-	if len(m.RoutingKey) > maxRoutingKey {
-		return fmt.Errorf("%w: %d bytes, at most %d", ErrBadKey, len(m.RoutingKey), maxRoutingKey)
+	if len(m.RoutingKey) > maxShort {
+		return fmt.Errorf("%w: %d bytes, at most %d", ErrBadKey, len(m.RoutingKey), maxShort)
 	}
 	if err := amqp.Table(m.Headers).Validate(); err != nil {
 		return fmt.Errorf("%w: %w", ErrBadHeaders, err)
 	}
-	size := 0
-	for name, value := range m.Headers {
-		size += len(name) + len(fmt.Sprint(value)) + 8
-	}
+	size, longest := measure(amqp.Table(m.Headers))
 	if size > maxHeaders {
 		return fmt.Errorf("%w: about %d bytes, at most %d", ErrBadHeaders, size, maxHeaders)
 	}
+	longest = max(longest, len(m.Exchange), len(m.ID), len(m.Type), len(m.ContentType), len(m.AppID))
+	if longest > maxShort {
+		return fmt.Errorf("%w: a name or property of %d bytes, at most %d", ErrBadHeaders, longest, maxShort)
+	}
 	return nil
+}
+
+// measure returns how many bytes a header's value takes, or a few more, and the
+// longest name in it: arrays and tables nest.
+func measure(value any) (size, longest int) {
+	switch v := value.(type) {
+	case string:
+		size = len(v)
+	case []byte:
+		size = len(v)
+	case []any:
+		for _, element := range v {
+			s, l := measure(element)
+			size, longest = size+s, max(longest, l)
+		}
+	case amqp.Table:
+		for name, element := range v {
+			s, l := measure(element)
+			size, longest = size+1+len(name)+s, max(longest, len(name), l)
+		}
+	}
+	return size + 9, longest // 9: a type and a length, or a type and the widest number
 }
 
 func (m Message) publishing() amqp.Publishing {

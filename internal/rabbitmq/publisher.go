@@ -12,16 +12,16 @@ import (
 type Outcome int
 
 const (
-	// Unknown: the broker may have the message or not. The channel or connection
+	// Unknown means: the broker may have the message or not. The channel or connection
 	// closed, or the broker did not answer in time.
 	Unknown Outcome = iota
-	// Confirmed: the broker has the message, in at least one queue, on disk.
+	// Confirmed means: the broker has the message, in at least one queue, on disk.
 	Confirmed
-	// Returned: no queue is bound for it. The broker took and dropped it.
+	// Returned means: no queue is bound for it. The broker took and dropped it.
 	Returned
-	// Refused: a queue did not take it (it is full, for one).
+	// Refused means: a queue did not take it (it is full, for one).
 	Refused
-	// Invalid: it was never sent, because no broker could take it.
+	// Invalid means: it was never sent, because no broker could take it.
 	Invalid
 )
 
@@ -33,13 +33,19 @@ type Result struct {
 
 // Publisher publishes on one channel, from one goroutine at a time.
 type Publisher struct {
+	session *Session
 	channel *amqp.Channel
 	returns chan amqp.Return
 	closed  chan *amqp.Error
+	reason  error // why the channel closed, once it has
 	window  int
 }
 
 var (
+	// ErrChannelClosed is an Unknown for which the broker closed the channel, and the
+	// channel alone: one of the batch's messages is to blame.
+	ErrChannelClosed = errors.New("the broker closed the channel over it")
+
 	errNoRoute = errors.New("no queue is bound for it")
 	errRefused = errors.New("a queue refused it")
 	errTimeout = errors.New("the broker did not confirm in time")
@@ -48,6 +54,7 @@ var (
 
 // NewPublisher opens a channel for batches of at most window messages.
 func (s *Session) NewPublisher(window int) (*Publisher, error) {
+	defer s.breakAfter(answerTimeout)()
 	channel, err := s.conn.Channel()
 	if err != nil {
 		return nil, fmt.Errorf("opening a channel: %w", err)
@@ -56,11 +63,13 @@ func (s *Session) NewPublisher(window int) (*Publisher, error) {
 		return nil, fmt.Errorf("asking for confirms: %w", err)
 	}
 	return &Publisher{
+		session: s,
 		channel: channel,
 		// Registered once, before any publish, and wide enough for a whole batch:
 		// the client library drops what a full listener does not take.
 		returns: channel.NotifyReturn(make(chan amqp.Return, window)),
 		closed:  channel.NotifyClose(make(chan *amqp.Error, 1)),
+		reason:  amqp.ErrClosed,
 		window:  window,
 	}, nil
 }
@@ -133,16 +142,35 @@ func (p *Publisher) result(c *amqp.DeferredConfirmation) Result {
 	}
 }
 
+// closeReason remembers: the client library tells the reason once, and each message
+// of the batch asks.
 func (p *Publisher) closeReason() error {
 	select {
 	case reason, ok := <-p.closed:
 		if ok && reason != nil {
-			p.closed <- reason // the next message of the batch asks again
-			return reason
+			p.reason = p.overAMessage(reason)
 		}
 	default:
 	}
-	return amqp.ErrClosed
+	return p.reason
+}
+
+// overAMessage marks the reason when it is that of a message. The broker closes the
+// channel, and only that, over a message that it will not have (406) or that this
+// user may not publish (403). A missing exchange (404), a broker that is going down
+// (320) and a cut, which no broker sent, are no message's fault.
+func (p *Publisher) overAMessage(reason *amqp.Error) error {
+	refused := reason.Code == amqp.PreconditionFailed || reason.Code == amqp.AccessRefused
+	if reason.Server && refused && !p.session.conn.IsClosed() {
+		return fmt.Errorf("%w: %w", ErrChannelClosed, reason)
+	}
+	return reason
+}
+
+// Close closes the channel.
+func (p *Publisher) Close() {
+	defer p.session.breakAfter(answerTimeout)()
+	_ = p.channel.Close()
 }
 
 // noteReturned corrects what was confirmed but went nowhere. The broker sends the

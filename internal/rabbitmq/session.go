@@ -12,10 +12,11 @@ import (
 )
 
 const (
-	dialTimeout  = 5 * time.Second
-	heartbeat    = 10 * time.Second
-	writeTimeout = 10 * time.Second // one write to the socket; a blocked broker reads nothing
-	closeTimeout = 2 * time.Second  // for the broker's answer to our goodbye
+	dialTimeout   = 5 * time.Second
+	heartbeat     = 10 * time.Second
+	writeTimeout  = 10 * time.Second // one write to the socket; a blocked broker reads nothing
+	answerTimeout = 10 * time.Second // for the broker's answers to what we ask of it
+	closeTimeout  = 2 * time.Second  // for the broker's answer to our goodbye
 )
 
 // Session is one connection to the broker.
@@ -91,11 +92,16 @@ func (s *Session) onClose(end context.CancelCauseFunc) {
 	})
 }
 
-// close says goodbye, and closes the socket under it when the broker does not
-// answer.
+// breakAfter closes the socket, and with it the session, unless it is stopped in
+// time. A blocked broker answers nothing and keeps the connection alive, and the
+// client library waits for its answers without a limit.
+func (s *Session) breakAfter(limit time.Duration) (stop func() bool) {
+	return time.AfterFunc(limit, func() { _ = s.socket.Close() }).Stop
+}
+
+// close says goodbye.
 func (s *Session) close() {
-	impatience := time.AfterFunc(closeTimeout, func() { _ = s.socket.Close() })
-	defer impatience.Stop()
+	defer s.breakAfter(closeTimeout)()
 	_ = s.conn.Close()
 	s.watchers.Wait()
 }

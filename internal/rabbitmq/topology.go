@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -46,6 +47,7 @@ func (e *MismatchError) Error() string {
 
 // Declare makes what is missing of t.
 func (s *Session) Declare(t Topology) error {
+	defer s.breakAfter(answerTimeout)()
 	channel, err := s.conn.Channel()
 	if err != nil {
 		return fmt.Errorf("opening a channel: %w", err)
@@ -66,9 +68,7 @@ func (s *Session) Declare(t Topology) error {
 
 func declareQueue(channel *amqp.Channel, q Queue) error {
 	arguments := amqp.Table{amqp.QueueTypeArg: amqp.QueueTypeQuorum}
-	for name, value := range q.Arguments {
-		arguments[name] = value
-	}
+	maps.Copy(arguments, q.Arguments)
 	if _, err := channel.QueueDeclare(q.Name, true, false, false, false, arguments); err != nil {
 		return declared("queue "+q.Name, err)
 	}
@@ -113,6 +113,7 @@ func (s *Session) WaitForExchange(ctx context.Context, name, kind string) error 
 // findExchange uses a channel of its own: the broker closes it when the exchange
 // is not there.
 func (s *Session) findExchange(name, kind string) error {
+	defer s.breakAfter(answerTimeout)()
 	channel, err := s.conn.Channel()
 	if err != nil {
 		return fmt.Errorf("opening a channel: %w", err)

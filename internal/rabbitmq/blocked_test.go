@@ -1,0 +1,165 @@
+package rabbitmq_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"example.com/transactional-outbox/internal/rabbitmq"
+	"example.com/transactional-outbox/internal/servertest"
+)
+
+// blockable is a broker of the test's own, whose memory alarm goes on and off.
+type blockable struct {
+	bench
+	server *servertest.RabbitMQServer
+}
+
+func newBlockable(t *testing.T) blockable {
+	t.Helper()
+	server := servertest.RabbitMQ(t)
+	return blockable{benchAt(t, server.URL("/")), server}
+}
+
+func (b blockable) alarm(on bool) {
+	b.Helper()
+	limit := []string{"0.4"}
+	if on {
+		limit = []string{"absolute", "1MB"}
+	}
+	if _, err := b.server.Ctl(b.Context(), append([]string{"set_vm_memory_high_watermark"}, limit...)...); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// blocks reports whether the session knows that the broker blocks it.
+func blocks(s session) bool {
+	ctx, cancel := context.WithTimeout(s.ctx, 20*time.Millisecond)
+	defer cancel()
+	return s.Unblocked(ctx) != nil
+}
+
+// A broker takes seconds to start, so all of this is one test.
+func TestABrokerThatBlocks(t *testing.T) {
+	t.Parallel()
+	b := newBlockable(t)
+	exchange, _ := b.route("#", nil)
+	b.isWaitedFor(exchange)
+	b.alarm(true)
+	b.letsKeepEnd(exchange)
+	b.hangsNothing(exchange)
+	b.alarm(false)
+}
+
+func (b blockable) isWaitedFor(exchange string) {
+	b.Helper()
+	s := b.session()
+	if blocks(s) {
+		b.Fatal("blocked without an alarm")
+	}
+	outlet := rabbitmq.NewOutlet()
+	go func() { _ = outlet.Serve(s.ctx, s.Session) }()
+	if err := send(b.T, outlet, message(exchange, "a")); err != nil {
+		b.Fatal(err)
+	}
+	b.alarm(true)
+	p, results := b.publisher(s, 1), make(chan []rabbitmq.Result, 1)
+	go func() { results <- p.Publish(to(exchange, "a"), patience) }()
+	eventually(b.T, "the broker says that it blocks", func() bool { return blocks(s) })
+
+	b.holdsBack(outlet, exchange)
+	waited := make(chan error, 1)
+	go func() { waited <- s.Unblocked(b.Context()) }()
+	select {
+	case err := <-waited:
+		b.Errorf("Unblocked did not wait: %v", err)
+	default:
+	}
+
+	b.alarm(false)
+	if err := receive(b.T, waited, "the end of waiting"); err != nil {
+		b.Error(err)
+	}
+	expect(b.T, receive(b.T, results, "the results of Publish"), rabbitmq.Confirmed)
+	if err := send(b.T, outlet, message(exchange, "b")); err != nil {
+		b.Error(err)
+	}
+}
+
+// holdsBack expects that the outlet looks whether it is blocked before it takes a
+// message. It has been waiting for one since before it was.
+func (b blockable) holdsBack(outlet *rabbitmq.Outlet, exchange string) {
+	b.Helper()
+	if err := send(b.T, outlet, message(exchange, strings.Repeat("k", 256))); !errors.Is(err, rabbitmq.ErrBadKey) {
+		b.Fatal(err)
+	}
+	briefly, cancel := context.WithTimeout(b.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := outlet.Publish(briefly, message(exchange, "a")); !errors.Is(err, context.DeadlineExceeded) {
+		b.Errorf("the outlet did not wait: %v", err)
+	}
+}
+
+func (b blockable) letsKeepEnd(exchange string) {
+	b.Helper()
+	k, s, _ := b.meet(exchange)
+	waited := make(chan error, 1)
+	go func() { waited <- s.Unblocked(s.ctx) }()
+	if err := k.end(); err != nil {
+		b.Error(err)
+	}
+	if err := receive(b.T, waited, "the end of waiting"); !errors.Is(err, context.Canceled) {
+		b.Errorf("Unblocked returned %v", err)
+	}
+}
+
+// hangsNothing does all at once what has to wait until a limit is over.
+func (b blockable) hangsNothing(exchange string) {
+	b.Helper()
+	full := to(exchange, make([]string, 64)...) // more than the sockets hold
+	for i := range full {
+		full[i].Body = make([]byte, rabbitmq.MaxBody)
+	}
+	type attempt struct {
+		what  string
+		s     session
+		ended chan error
+	}
+	var attempts []attempt
+	for what, do := range map[string]func(session, *rabbitmq.Publisher) error{
+		"Publish":         func(_ session, p *rabbitmq.Publisher) error { return p.Publish(full, time.Millisecond)[0].Err },
+		"NewPublisher":    func(s session, _ *rabbitmq.Publisher) error { _, err := s.NewPublisher(1); return err },
+		"Consume":         func(s session, _ *rabbitmq.Publisher) error { _, err := s.Consume(name(), 1); return err },
+		"Declare":         func(s session, _ *rabbitmq.Publisher) error { return s.Declare(rabbitmq.Topology{}) },
+		"WaitForExchange": func(s session, _ *rabbitmq.Publisher) error { return s.WaitForExchange(s.ctx, exchange, "topic") },
+	} {
+		_, s, p := b.meet(exchange)
+		a := attempt{what, s, make(chan error, 1)}
+		go func() { a.ended <- do(s, p) }()
+		attempts = append(attempts, a)
+	}
+	for _, a := range attempts {
+		if err := receive(b.T, a.ended, "the end of "+a.what); err == nil {
+			b.Errorf("%s: a blocked broker answered", a.what)
+		}
+		receive(b.T, a.s.ctx.Done(), "the end of the session of "+a.what)
+		// Else it is the heartbeat that ends it, when there is one.
+		if cause := context.Cause(a.s.ctx).Error(); a.what == "Publish" && !strings.Contains(cause, "write") {
+			b.Errorf("what was written had no deadline: %s", cause)
+		}
+	}
+}
+
+// meet returns a session that the broker blocks, with a publisher opened before. The
+// broker reads nothing more from a connection after a first publish.
+func (b blockable) meet(exchange string) (keeper, session, *rabbitmq.Publisher) {
+	b.Helper()
+	k := b.keep(b.url)
+	s := k.next()
+	p := b.publisher(s, 64)
+	publishWithin(b.T, time.Millisecond, b.publisher(s, 1), to(exchange, "a")...)
+	eventually(b.T, "the broker says that it blocks", func() bool { return blocks(s) })
+	return k, s, p
+}

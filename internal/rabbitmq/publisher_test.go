@@ -1,0 +1,260 @@
+package rabbitmq_test
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"example.com/transactional-outbox/internal/rabbitmq"
+)
+
+// publish sends a batch that the broker must answer.
+func publish(t *testing.T, p *rabbitmq.Publisher, messages ...rabbitmq.Message) []rabbitmq.Result {
+	t.Helper()
+	return publishWithin(t, patience, p, messages...)
+}
+
+// publishWithin sends a batch, and fails the test when Publish does not return.
+func publishWithin(t *testing.T, timeout time.Duration, p *rabbitmq.Publisher, messages ...rabbitmq.Message) []rabbitmq.Result {
+	t.Helper()
+	results := make(chan []rabbitmq.Result, 1)
+	go func() { results <- p.Publish(messages, timeout) }()
+	return receive(t, results, "the results of Publish")
+}
+
+// expect compares the outcomes. Whatever is not Confirmed must have a reason.
+func expect(t *testing.T, results []rabbitmq.Result, outcomes ...rabbitmq.Outcome) {
+	t.Helper()
+	if len(results) != len(outcomes) {
+		t.Fatalf("%d results of %d messages", len(results), len(outcomes))
+	}
+	for i, r := range results {
+		if r.Outcome != outcomes[i] {
+			t.Errorf("message %d: outcome %d (%v), want %d", i, r.Outcome, r.Err, outcomes[i])
+		}
+		if (r.Err == nil) != (r.Outcome == rabbitmq.Confirmed) {
+			t.Errorf("message %d: outcome %d with the reason %v", i, r.Outcome, r.Err)
+		}
+	}
+}
+
+// to makes a message for each key.
+func to(exchange string, keys ...string) (messages []rabbitmq.Message) {
+	for _, key := range keys {
+		messages = append(messages, rabbitmq.Message{ID: name(), Exchange: exchange, RoutingKey: key})
+	}
+	return messages
+}
+
+func TestConfirmedMessagesArriveAsTheyWere(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	exchange, queue := b.route("order.created", nil)
+	m := rabbitmq.Message{
+		ID: name(), Type: "order.created", Exchange: exchange, RoutingKey: "order.created",
+		ContentType: "application/json", AppID: "order-service",
+		Timestamp: time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC),
+		Headers:   map[string]any{"traceparent": "00-1-2-01", "retry-count": int64(3)},
+		Body:      []byte(`{"order_id": 1}`),
+	}
+	expect(t, publish(t, b.publisher(b.session(), 1), m), rabbitmq.Confirmed)
+
+	got := b.take(queue)
+	if got.DeliveryMode != amqp.Persistent {
+		t.Errorf("delivery mode %d is not persistent", got.DeliveryMode)
+	}
+	if got.MessageId != m.ID || got.Type != m.Type || got.RoutingKey != m.RoutingKey || got.ContentType != m.ContentType ||
+		got.AppId != m.AppID || !got.Timestamp.Equal(m.Timestamp) || string(got.Body) != string(m.Body) {
+		t.Errorf("sent %+v, got %+v", m, got)
+	}
+	if got.Headers["traceparent"] != "00-1-2-01" || got.Headers["retry-count"] != int64(3) {
+		t.Errorf("headers %v", got.Headers)
+	}
+}
+
+func TestOnlyWhatNoQueueTakesIsReturned(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	exchange, queue := b.route("order.*", nil)
+	batch := to(exchange, "order.created", "nobody.cares", "order.cancelled", "nobody.listens")
+	p := b.publisher(b.session(), len(batch))
+
+	// Twice: the returns of one batch must not be left for the next.
+	for range 2 {
+		expect(t, publish(t, p, batch...), rabbitmq.Confirmed, rabbitmq.Returned, rabbitmq.Confirmed, rabbitmq.Returned)
+	}
+	expect(t, publish(t, p, batch[0]), rabbitmq.Confirmed)
+	for _, want := range []int{0, 2, 0, 2, 0} {
+		if got := b.take(queue).MessageId; got != batch[want].ID {
+			t.Errorf("got %s, want %s", got, batch[want].ID)
+		}
+	}
+}
+
+func TestReturnsOfAWholeWindowAreSeen(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	batch := to(b.exchange(), make([]string, 200)...)
+	for i, r := range publish(t, b.publisher(b.session(), len(batch)), batch...) {
+		if r.Outcome != rabbitmq.Returned {
+			t.Fatalf("message %d: outcome %d (%v)", i, r.Outcome, r.Err)
+		}
+	}
+}
+
+func TestAFullQueueRefusesAndTheChannelLivesOn(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	exchange, queue := b.route("#", amqp.Table{"x-max-length": 1, "x-overflow": "reject-publish"})
+	p := b.publisher(b.session(), 1)
+	// A quorum queue looks at its length a little late: the limit is soft.
+	eventually(t, "the queue is full", func() bool {
+		return publish(t, p, to(exchange, "order.created")...)[0].Outcome != rabbitmq.Confirmed
+	})
+	expect(t, publish(t, p, to(exchange, "order.created")...), rabbitmq.Refused)
+
+	b.on(func(c *amqp.Channel) error {
+		_, err := c.QueuePurge(queue, false)
+		return err
+	})
+	eventually(t, "there is room again", func() bool {
+		return publish(t, p, to(exchange, "order.created")...)[0].Outcome == rabbitmq.Confirmed
+	})
+}
+
+func TestAMissingExchangeIsUnknownAndTheReasonTells(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	exchange, _ := b.route("#", nil)
+	s := b.session()
+	sibling := b.publisher(s, 1)
+	missing := name()
+	tells := func(r rabbitmq.Result) bool {
+		var reason *amqp.Error
+		return errors.As(r.Err, &reason) && reason.Code == amqp.NotFound && reason.Server && strings.Contains(reason.Reason, missing)
+	}
+	// All of them tell, unless the broker was faster than we were.
+	eventually(t, "each message of the batch tells the reason", func() bool {
+		results := publish(t, b.publisher(s, 3), to(missing, "a", "b", "c")...)
+		expect(t, results, rabbitmq.Unknown, rabbitmq.Unknown, rabbitmq.Unknown)
+		return tells(results[0]) && tells(results[1]) && tells(results[2])
+	})
+	expect(t, publish(t, sibling, to(exchange, "a")...), rabbitmq.Confirmed)
+}
+
+func TestACutInMidBatchLeavesUnknownWhatWasNotConfirmed(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	exchange, queue := b.route("#", nil)
+	proxy, url := b.proxy()
+	batch := to(exchange, make([]string, 64)...)
+	for i := range batch {
+		batch[i].Body = make([]byte, rabbitmq.MaxBody)
+	}
+	p := b.publisher(b.keep(url).next(), len(batch))
+	results := make(chan []rabbitmq.Result, 1)
+	go func() { results <- p.Publish(batch, patience) }()
+
+	arrived := b.deliveries(queue)
+	first := receive(t, arrived, "the first message of the batch")
+	proxy.Cut()
+	stored := map[string]bool{first.MessageId: true}
+	unknown := 0
+	for i, r := range receive(t, results, "the results of Publish") {
+		switch r.Outcome {
+		case rabbitmq.Confirmed:
+			for !stored[batch[i].ID] {
+				stored[receive(t, arrived, "a confirmed message").MessageId] = true
+			}
+		case rabbitmq.Unknown:
+			unknown++
+			if r.Err == nil {
+				t.Errorf("message %d is unknown without a reason", i)
+			}
+		default:
+			t.Errorf("message %d: outcome %d (%v)", i, r.Outcome, r.Err)
+		}
+	}
+	if unknown == 0 {
+		t.Error("the cut came too late to be in mid-batch")
+	}
+}
+
+// deliveries takes everything from the queue while the test runs.
+func (b bench) deliveries(queue string) <-chan amqp.Delivery {
+	b.Helper()
+	channel, err := b.conn.Channel()
+	if err != nil {
+		b.Fatal(err)
+	}
+	deliveries, err := channel.Consume(queue, "", true, false, false, false, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = channel.Close() })
+	return deliveries
+}
+
+func TestOneTimeoutIsForTheWholeBatch(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	exchange, _ := b.route("#", nil)
+	proxy, url := b.proxy()
+	batch := to(exchange, make([]string, 500)...)
+	p := b.publisher(b.keep(url).next(), len(batch))
+	proxy.Stall()
+	defer proxy.Resume()
+	// One timeout for each message would be longer than the test's patience.
+	for i, r := range publishWithin(t, 300*time.Millisecond, p, batch...) {
+		if r.Outcome != rabbitmq.Unknown || r.Err == nil || !strings.Contains(r.Err.Error(), "in time") {
+			t.Fatalf("message %d: outcome %d (%v)", i, r.Outcome, r.Err)
+		}
+	}
+}
+
+func TestWhatNoBrokerTakesIsNeverSent(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	exchange, queue := b.route("#", nil)
+	s := b.session()
+	sibling := b.publisher(s, 1)
+	batch := to(exchange, make([]string, 7)...)
+	batch[1].Body = make([]byte, rabbitmq.MaxBody+1)
+	batch[2].RoutingKey = strings.Repeat("k", 256)
+	batch[4].Headers = map[string]any{"h": struct{}{}}
+	batch[5].Headers = map[string]any{"h": strings.Repeat("v", 140<<10)}
+
+	results := publish(t, b.publisher(s, len(batch)), batch...)
+	expect(t, results, rabbitmq.Confirmed, rabbitmq.Invalid, rabbitmq.Invalid,
+		rabbitmq.Confirmed, rabbitmq.Invalid, rabbitmq.Invalid, rabbitmq.Confirmed)
+	for i, want := range map[int]error{1: rabbitmq.ErrTooLarge, 2: rabbitmq.ErrBadKey, 4: rabbitmq.ErrBadHeaders, 5: rabbitmq.ErrBadHeaders} {
+		if !errors.Is(results[i].Err, want) {
+			t.Errorf("message %d: %v, want %v", i, results[i].Err, want)
+		}
+	}
+	expect(t, publish(t, sibling, to(exchange, "last")...), rabbitmq.Confirmed)
+	for _, i := range []int{0, 3, 6} {
+		if got := b.take(queue).MessageId; got != batch[i].ID {
+			t.Errorf("got %s, want message %d", got, i)
+		}
+	}
+	if got := b.take(queue).RoutingKey; got != "last" {
+		t.Errorf("got %s, want the last", got)
+	}
+}
+
+func TestABatchOverTheWindowIsAMistakeOfTheProgram(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	p := b.publisher(b.session(), 2)
+	defer func() {
+		if recover() == nil {
+			t.Error("published " + strconv.Itoa(3) + " messages with a window of 2")
+		}
+	}()
+	p.Publish(to("", "a", "b", "c"), patience)
+}
