@@ -62,7 +62,8 @@ func start(ctx context.Context, c config, work func(parts, context.Context) erro
 		return err
 	}
 	defer db.Close()
-	relayDB, err := postgres.Open(ctx, c.DatabaseURL.Reveal(), int32(c.RelayWorkers)+spareConnections) //nolint:gosec // checked to be small
+	// What a crash makes the relay's database forget, the relay publishes again.
+	relayDB, err := postgres.Open(ctx, c.DatabaseURL.Reveal(), int32(c.RelayWorkers)+spareConnections, postgres.WithoutWaitingForDisk) //nolint:gosec // checked to be small
 	if err != nil {
 		return err
 	}

@@ -30,10 +30,21 @@ type DB struct {
 	gorm *gorm.DB
 }
 
+// Option changes how a pool works.
+type Option func(*pgxpool.Config)
+
+// WithoutWaitingForDisk lets commits return before they are on disk. A crash of the
+// server then forgets the last moments, whole transactions at a time: right for work
+// that is done again without harm, and for nothing else.
+// https://www.postgresql.org/docs/current/wal-async-commit.html
+func WithoutWaitingForDisk(c *pgxpool.Config) {
+	c.ConnConfig.RuntimeParams["synchronous_commit"] = "off"
+}
+
 // Open prepares a pool of at most maxConns connections to the database at url.
 // It does not connect: a database that is away at start is a reason to wait (see
 // [DB.Wait]), not to fail.
-func Open(ctx context.Context, url string, maxConns int32) (*DB, error) {
+func Open(ctx context.Context, url string, maxConns int32, options ...Option) (*DB, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, fmt.Errorf("DATABASE_URL: %w", err)
@@ -42,6 +53,9 @@ func Open(ctx context.Context, url string, maxConns int32) (*DB, error) {
 	config.ConnConfig.Tracer = otelpgx.NewTracer(otelpgx.WithDisableAcquireTracer())
 	config.MaxConns = maxConns
 	config.ConnConfig.ConnectTimeout = 5 * time.Second
+	for _, option := range options {
+		option(config)
+	}
 
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {

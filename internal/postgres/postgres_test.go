@@ -92,3 +92,22 @@ func TestUnavailable(t *testing.T) {
 		t.Errorf("a mistake of ours is Unavailable: %v", err)
 	}
 }
+
+func TestOnlyTheOptionTradesDurabilityForSpeed(t *testing.T) {
+	t.Parallel()
+	url := servertest.Database(t)
+	for want, options := range map[string][]postgres.Option{"on": nil, "off": {postgres.WithoutWaitingForDisk}} {
+		db, err := postgres.Open(t.Context(), url, 1, options...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(db.Close)
+		var got string
+		err = db.InSnapshot(t.Context(), func(tx *postgres.Tx) error {
+			return tx.Gorm(t.Context()).Raw("SHOW synchronous_commit").Scan(&got).Error
+		})
+		if err != nil || got != want {
+			t.Errorf("synchronous_commit is %q, want %q; error %v", got, want, err)
+		}
+	}
+}

@@ -1,0 +1,289 @@
+package outbox_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"pgregory.net/rapid"
+
+	"example.com/transactional-outbox/order-service/internal/outbox"
+)
+
+// version is one event, as people count: the third event of an order is version 3.
+type version struct {
+	aggregate uuid.UUID
+	number    int
+}
+
+// broker is where simulated relays publish: it remembers the order in which the
+// events of each aggregate appeared for the first time.
+type broker struct {
+	mu       sync.Mutex
+	versions map[uuid.UUID]version // by message id; written before the relays start
+	first    map[uuid.UUID][]int   // by aggregate
+}
+
+func (k *broker) publish(id uuid.UUID) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	v := k.versions[id]
+	if !slices.Contains(k.first[v.aggregate], v.number) {
+		k.first[v.aggregate] = append(k.first[v.aggregate], v.number)
+	}
+}
+
+// outOfOrder returns what is wrong with the first appearances: they must be 1, 2, 3…
+// but for those that an operator discarded, of which nobody waits for the outcome.
+func (k *broker) outOfOrder(discarded map[version]bool) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for aggregate, appeared := range k.first {
+		next := 1
+		for _, number := range appeared {
+			if discarded[version{aggregate, number}] {
+				continue
+			}
+			for discarded[version{aggregate, next}] {
+				next++
+			}
+			if number != next {
+				return fmt.Errorf("the versions of one order appeared as %v, discarded %v", appeared, discarded)
+			}
+			next++
+		}
+	}
+	return nil
+}
+
+// TestP7ModelOfManyRelays lets three relays do whatever relays do, one step at a
+// time: claim, publish with any outcome, settle late or never, and lose their leases
+// meanwhile; operators replay and discard. After each step the broker has seen the
+// versions of every order in order.
+func TestP7ModelOfManyRelays(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	rapid.Check(t, func(r *rapid.T) {
+		b.exec("TRUNCATE outbox_events")
+		m := newModel(b)
+		r.Repeat(map[string]func(*rapid.T){
+			"":              func(r *rapid.T) { m.check(r) },
+			"append":        m.append,
+			"claim":         m.claim,
+			"publish":       m.publish,
+			"settle":        m.settle,
+			"crash":         m.crash,
+			"whole pass":    m.pass,
+			"another pass":  m.pass,
+			"leases end":    func(*rapid.T) { b.endLeases() },
+			"back-offs end": func(*rapid.T) { b.exec("UPDATE outbox_events SET available_at = now() WHERE status = 'pending'") },
+			"replay":        func(*rapid.T) { b.exec(replayAll) },
+			"discard":       m.discard,
+		})
+	})
+}
+
+const replayAll = `UPDATE outbox_events SET status = 'pending', available_at = now(), retry_count = 0,
+	failed_at = NULL, failure_code = NULL, failure_reason = NULL WHERE status = 'failed'`
+
+// model is three relays, a broker, and what operators discarded.
+type model struct {
+	bench
+	broker     broker
+	aggregates []uuid.UUID
+	newest     map[uuid.UUID]int
+	relays     [3]relay
+	discarded  map[version]bool
+}
+
+// relay is what one relay has in hand.
+type relay struct {
+	claim     outbox.Claim
+	confirmed []uuid.UUID
+	refused   []uuid.UUID
+	published bool
+}
+
+func newModel(b bench) *model {
+	m := &model{
+		bench: b, newest: map[uuid.UUID]int{}, discarded: map[version]bool{},
+		broker: broker{versions: map[uuid.UUID]version{}, first: map[uuid.UUID][]int{}},
+	}
+	for range 2 {
+		m.aggregates = append(m.aggregates, uuid.New())
+	}
+	return m
+}
+
+func (m *model) check(r *rapid.T) {
+	if err := m.broker.outOfOrder(m.discarded); err != nil {
+		r.Fatal(err)
+	}
+}
+
+func (m *model) append(r *rapid.T) {
+	aggregate := rapid.SampledFrom(m.aggregates).Draw(r, "aggregate")
+	m.newest[aggregate]++
+	number := m.newest[aggregate]
+	id := m.bench.append(aggregate, number)[0]
+	m.broker.versions[id] = version{aggregate, number}
+}
+
+// one draws a relay for which the condition holds.
+func (m *model) one(r *rapid.T, condition func(relay) bool) *relay {
+	var able []int
+	for i, relay := range m.relays {
+		if condition(relay) {
+			able = append(able, i)
+		}
+	}
+	if len(able) == 0 {
+		r.Skip("no relay is in that state")
+	}
+	return &m.relays[rapid.SampledFrom(able).Draw(r, "relay")]
+}
+
+func (m *model) claim(r *rapid.T) {
+	w := m.one(r, func(w relay) bool { return len(w.claim.Events) == 0 })
+	*w = relay{claim: m.bench.claim(rapid.IntRange(1, 5).Draw(r, "batch"))}
+}
+
+// publish sends a batch: each event is confirmed, refused, or of unknown outcome, in
+// which case the broker may have it or not.
+func (m *model) publish(r *rapid.T) {
+	m.send(r, m.one(r, func(w relay) bool { return len(w.claim.Events) > 0 && !w.published }))
+}
+
+func (m *model) send(r *rapid.T, w *relay) {
+	w.published = true
+	for _, e := range w.claim.Events {
+		switch rapid.SampledFrom([]string{"confirmed", "confirmed", "refused", "refused", "unknown, stored", "unknown, lost"}).Draw(r, "outcome") {
+		case "confirmed":
+			m.broker.publish(e.ID)
+			w.confirmed = append(w.confirmed, e.ID)
+		case "unknown, stored":
+			m.broker.publish(e.ID)
+		case "refused":
+			w.refused = append(w.refused, e.ID)
+		}
+	}
+}
+
+// settle writes the outcomes, under a lease that may have ended long ago.
+func (m *model) settle(r *rapid.T) {
+	m.write(r, m.one(r, func(w relay) bool { return w.published }))
+}
+
+func (m *model) write(r *rapid.T, w *relay) {
+	must(r, m.store.MarkPublished(m.Context(), w.confirmed))
+	for _, id := range w.refused {
+		setback := outbox.Setback{ID: id, Delay: time.Hour, Spends: true, Code: "refused"}
+		if rapid.Bool().Draw(r, "gives up") {
+			_, _, err := m.store.Fail(m.Context(), w.claim.Token, setback)
+			must(r, err)
+		} else {
+			_, err := m.store.Reschedule(m.Context(), w.claim.Token, []outbox.Setback{setback})
+			must(r, err)
+		}
+	}
+	_, err := m.store.Release(m.Context(), w.claim.Token, idsOf(w.claim))
+	must(r, err)
+	*w = relay{}
+}
+
+// pass is a relay with nothing to hold it up.
+func (m *model) pass(r *rapid.T) {
+	w := m.one(r, func(w relay) bool { return len(w.claim.Events) == 0 })
+	*w = relay{claim: m.bench.claim(5)}
+	if len(w.claim.Events) == 0 {
+		r.Skip("nothing is due")
+	}
+	m.send(r, w)
+	m.write(r, w)
+}
+
+func (m *model) crash(r *rapid.T) {
+	*m.one(r, func(w relay) bool { return len(w.claim.Events) > 0 }) = relay{}
+}
+
+func (m *model) discard(*rapid.T) {
+	var ids []uuid.UUID
+	m.read(&ids, "SELECT id FROM outbox_events WHERE status = 'failed'")
+	for _, id := range ids {
+		m.discarded[m.broker.versions[id]] = true
+	}
+	m.exec("UPDATE outbox_events SET status = 'discarded' WHERE status = 'failed'")
+}
+
+func must(r *rapid.T, err error) {
+	if err != nil {
+		r.Fatal(err)
+	}
+}
+
+// TestP7RelaysRacing lets six relays race for real, each with outcomes by chance,
+// until everything is published.
+func TestP7RelaysRacing(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	k := broker{versions: map[uuid.UUID]version{}, first: map[uuid.UUID][]int{}}
+	const orders, versions = 40, 5
+	for range orders {
+		aggregate := uuid.New()
+		for number := 1; number <= versions; number++ {
+			k.versions[b.append(aggregate, number)[0]] = version{aggregate, number}
+		}
+	}
+	var relays sync.WaitGroup
+	for range 6 {
+		relays.Go(func() {
+			for b.unpublished() > 0 {
+				racePass(b, &k)
+			}
+		})
+	}
+	relays.Wait()
+	if err := k.outOfOrder(nil); err != nil {
+		t.Error(err)
+	}
+	if len(k.first) != orders {
+		t.Errorf("%d orders appeared, want %d", len(k.first), orders)
+	}
+}
+
+func (b bench) unpublished() (n int) {
+	b.Helper()
+	b.read(&n, "SELECT count(*) FROM outbox_events WHERE status <> 'published'")
+	return n
+}
+
+// racePass is one pass of a relay to which everything happens. Leases are short, so
+// that they end while their holders are still at it.
+func racePass(b bench, k *broker) {
+	c, err := b.store.Claim(b.Context(), "race", 1+rand.IntN(20), time.Duration(rand.IntN(20))*time.Millisecond)
+	if err != nil {
+		b.Error(err)
+		return
+	}
+	var confirmed []uuid.UUID
+	for _, e := range c.Events {
+		switch rand.IntN(4) {
+		case 0, 1:
+			k.publish(e.ID)
+			confirmed = append(confirmed, e.ID)
+		case 2:
+			setback := outbox.Setback{ID: e.ID, Delay: time.Duration(rand.IntN(20)) * time.Millisecond, Spends: true, Code: "refused"}
+			if _, err := b.store.Reschedule(b.Context(), c.Token, []outbox.Setback{setback}); err != nil {
+				b.Error(err)
+			}
+		default: // forgotten: the lease ends by itself
+		}
+	}
+	if err := b.store.MarkPublished(b.Context(), confirmed); err != nil {
+		b.Error(err)
+	}
+}
