@@ -44,6 +44,9 @@ type Delivery struct {
 	// Ack tells the broker to forget the message. It fails on a session that has
 	// ended, and the broker delivers the message again.
 	Ack func() error
+	// Reject tells the broker to dead-letter the message itself: unchanged, and
+	// without a word why.
+	Reject func() error
 }
 
 // Next waits for a message. It may be called from several goroutines.
@@ -61,7 +64,8 @@ func (c *Consumer) Next(ctx context.Context) (Delivery, error) {
 		}
 		return Delivery{
 			Message: messageOf(d), Redelivered: d.Redelivered,
-			Ack: func() error { return d.Ack(false) },
+			Ack:    func() error { return d.Ack(false) },
+			Reject: func() error { return d.Reject(false) },
 		}, nil
 	}
 }

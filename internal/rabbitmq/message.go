@@ -30,12 +30,14 @@ const (
 )
 
 var (
+	// ErrInvalid is each of the following.
+	ErrInvalid = errors.New("no broker could take it")
 	// ErrTooLarge is a body over MaxBody.
-	ErrTooLarge = errors.New("the body is too large")
+	ErrTooLarge = fmt.Errorf("%w: the body is too large", ErrInvalid)
 	// ErrBadKey is a routing key over 255 bytes.
-	ErrBadKey = errors.New("the routing key is too long")
+	ErrBadKey = fmt.Errorf("%w: the routing key is too long", ErrInvalid)
 	// ErrBadHeaders are headers or properties that AMQP cannot carry, or too many.
-	ErrBadHeaders = errors.New("the headers cannot be sent")
+	ErrBadHeaders = fmt.Errorf("%w: the headers cannot be sent", ErrInvalid)
 )
 
 // check returns why m must not be sent.

@@ -2,6 +2,7 @@ package consumer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -28,20 +29,27 @@ func (malformed) DeadLetterCode() string { return "malformed" }
 // maxReason bounds the header failure-reason, in bytes.
 const maxReason = 512
 
-// bury publishes a copy of the message to the dead-letter queue. Only after this
-// returns nil may the message be acknowledged.
-func (c *Consumer[E]) bury(ctx context.Context, d rabbitmq.Delivery, cause Permanent) error {
+// bury publishes a copy of the message to the dead-letter queue. Only after the copy
+// is confirmed may the message be acknowledged.
+//
+// What no publisher may send (its headers are too large, for one) the broker moves
+// to the same queue itself, when it is rejected.
+func (c *Consumer[E]) bury(ctx context.Context, d rabbitmq.Delivery, cause Permanent) (settle func() error, err error) {
 	dead := d.Message
 	dead.Exchange = c.config.DeadLetterExchange
 	dead.Headers = withoutBrokerHeaders(d.Headers)
 	dead.Headers["failure-reason"] = shorten(cause.DeadLetterCode() + ": " + cause.Error())
 	dead.Headers["failed-at"] = time.Now().UTC().Format(time.RFC3339)
 	dead.Headers["original-exchange"] = d.Exchange
-	if err := c.deadLetters.Publish(ctx, dead); err != nil {
-		return fmt.Errorf("copying message %s to the dead letters: %w", d.ID, err)
+	settle = d.Ack
+	switch err := c.deadLetters.Publish(ctx, dead); {
+	case errors.Is(err, rabbitmq.ErrInvalid):
+		settle = d.Reject
+	case err != nil:
+		return nil, fmt.Errorf("copying message %s to the dead letters: %w", d.ID, err)
 	}
 	slog.ErrorContext(ctx, "message dead-lettered", "message_id", d.ID, "routing_key", d.RoutingKey, "error", cause)
-	return nil
+	return settle, nil
 }
 
 // withoutBrokerHeaders returns the headers that a copy may carry. The broker reads

@@ -96,12 +96,20 @@ func (b *bench) message() rabbitmq.Message {
 	}
 }
 
+func (b *bench) delivery(m rabbitmq.Message) rabbitmq.Delivery {
+	return rabbitmq.Delivery{
+		Message: m,
+		Ack:     func() error { b.note("ack"); return nil },
+		Reject:  func() error { b.note("reject"); return nil },
+	}
+}
+
 // deliver handles a message and wants these steps.
 func (b *bench) deliver(ctx context.Context, m rabbitmq.Message, want ...string) {
 	b.Helper()
 	b.taken = nil
 	c := New(Config{Workers: 1, DeadLetterExchange: "dlx"}, b.db, b.effect, &b.deadLetters)
-	c.deliver(ctx, rabbitmq.Delivery{Message: m, Ack: func() error { b.note("ack"); return nil }})
+	c.deliver(ctx, b.delivery(m))
 	if !slices.Equal(b.taken, want) {
 		b.Errorf("steps %v, want %v", b.taken, want)
 	}
@@ -164,7 +172,7 @@ func TestP9ADeadLetterIsCopiedBeforeItsAck(t *testing.T) {
 			b.deadLetters.fail = once(errAway)
 			m := b.message()
 			c := New(Config{Workers: 1, DeadLetterExchange: "dlx"}, b.db, b.effect, &b.deadLetters)
-			c.deliver(t.Context(), rabbitmq.Delivery{Message: m, Ack: func() error { b.note("ack"); return nil }})
+			c.deliver(t.Context(), b.delivery(m))
 			if n := len(b.taken); n < 3 || b.taken[n-1] != "ack" || b.taken[n-2] != "bury" || len(b.deadLetters.copies) != 1 {
 				t.Errorf("steps %v with %d copies, want one copy and then the ack", b.taken, len(b.deadLetters.copies))
 			}
@@ -215,6 +223,15 @@ func TestP12ShutdownFinishesTheMessageInHand(t *testing.T) {
 	b.deliver(ctx, b.message(), "parse", "record", "complete", "ack")
 }
 
+// TestP9WhatNobodyCouldPublishIsRejected: a copy of it would never get through.
+func TestP9WhatNobodyCouldPublishIsRejected(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.effect.parse = always(errors.New("no JSON"))
+	b.deadLetters.fail = always(rabbitmq.ErrTooLarge)
+	b.deliver(t.Context(), b.message(), "parse", "bury", "reject")
+}
+
 // fakeDeliveries gives what it has and then ends.
 type fakeDeliveries struct {
 	mu   sync.Mutex
@@ -237,7 +254,7 @@ func TestRunHandlesEveryDeliveryAndSaysThatNoMoreCome(t *testing.T) {
 	b := newBench(t)
 	var deliveries fakeDeliveries
 	for range 20 {
-		deliveries.left = append(deliveries.left, rabbitmq.Delivery{Message: b.message(), Ack: func() error { b.note("ack"); return nil }})
+		deliveries.left = append(deliveries.left, b.delivery(b.message()))
 	}
 	c := New(Config{Workers: 4, DeadLetterExchange: "dlx"}, b.db, b.effect, &b.deadLetters)
 	if err := c.Run(t.Context(), &deliveries); !errors.Is(err, rabbitmq.ErrCancelled) {

@@ -29,39 +29,39 @@ func (c *Consumer[E]) deliver(ctx context.Context, d rabbitmq.Delivery) {
 	defer span.End()
 	slog.InfoContext(traced, "message arrived", "message_id", d.ID, "routing_key", d.RoutingKey, "redelivered", d.Redelivered)
 
-	if err := c.handleUntilDone(ctx, traced, d); err != nil {
+	settle, err := c.handleUntilDone(ctx, traced, d)
+	if err != nil {
 		span.RecordError(err)
 		slog.WarnContext(traced, "message goes back to its queue", "message_id", d.ID, "error", err)
 		return
 	}
-	if err := d.Ack(); err != nil {
+	if err := settle(); err != nil {
 		slog.WarnContext(traced, "not acknowledged, it will come again", "message_id", d.ID, "error", err)
 	}
 }
 
 // handleUntilDone holds the message while what it needs is away. The end of
 // stopping ends the tries, and not a try: that has work of its own.
-func (c *Consumer[E]) handleUntilDone(stopping, traced context.Context, d rabbitmq.Delivery) error {
+func (c *Consumer[E]) handleUntilDone(stopping, traced context.Context, d rabbitmq.Delivery) (settle func() error, err error) {
 	hold := backoff.NewExponentialBackOff()
 	hold.MaxInterval = longestHold
 	again := func(err error, in time.Duration) {
 		slog.WarnContext(traced, "message held, trying again", "message_id", d.ID, "in", in.Round(time.Millisecond).String(), "error", err)
 	}
-	_, err := backoff.Retry(stopping, func() (struct{}, error) {
-		return struct{}{}, c.handle(context.WithoutCancel(traced), d)
+	return backoff.Retry(stopping, func() (func() error, error) {
+		return c.handle(context.WithoutCancel(traced), d)
 	}, backoff.WithBackOff(hold), backoff.WithMaxElapsedTime(0), backoff.WithNotify(again))
-	return err
 }
 
-// handle makes one try. A permanent error has become a dead letter when it returns.
-func (c *Consumer[E]) handle(ctx context.Context, d rabbitmq.Delivery) error {
+// handle makes one try, and returns what is left to tell the broker.
+func (c *Consumer[E]) handle(ctx context.Context, d rabbitmq.Delivery) (settle func() error, err error) {
 	ctx, cancel := context.WithTimeout(ctx, maxTry)
 	defer cancel()
-	err := c.cause(ctx, d)
+	err = c.cause(ctx, d)
 	if permanent, ok := errors.AsType[Permanent](err); ok {
 		return c.bury(ctx, d, permanent)
 	}
-	return err
+	return d.Ack, err
 }
 
 // maxTry bounds one try, far below the broker's consumer timeout of 30 minutes.

@@ -1,7 +1,6 @@
 package relay
 
 import (
-	"context"
 	"testing"
 	"testing/synctest"
 
@@ -13,14 +12,9 @@ import (
 // runUntilIdle relays everything that is due, and stops.
 func runUntilIdle(t *testing.T, r *Relay, broker Broker) {
 	t.Helper()
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error)
-	go func() { ended <- r.Run(ctx, broker) }()
+	stop := start(t, r, broker)
 	synctest.Wait()
 	stop()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
 }
 
 // refusing answers events with this result, and takes dead letters into dead.

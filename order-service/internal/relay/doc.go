@@ -22,6 +22,13 @@
 //	Unknown    channel closed, cut, or timed out      released at once; no attempt spent
 //	Invalid    no broker could take it; never sent    failed
 //
+// After an Unknown the batches are of one until a success. When the broker then
+// closes the channel over such a one, and nothing but the channel, the event is to
+// blame: it is treated as Refused, and the others go on.
+//
+// A failed event stays in the outbox, which is the truth. The copy in the
+// dead-letter queue is a signal, made once, as well as it goes.
+//
 // An outage is no event's fault: the relay runs only on a session, claims nothing
 // while the broker blocks, and gives back what it could not finish.
 //

@@ -105,6 +105,12 @@ func (f *fakeOutbox) Fail(_ context.Context, _ uuid.UUID, failure outbox.Setback
 	return time.Now(), 1, nil
 }
 
+func (f *fakeOutbox) append() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.pending = append(f.pending, uuid.New())
+}
+
 func (f *fakeOutbox) count(became string) (n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -130,6 +136,21 @@ func newRelay(events Outbox) *Relay {
 	return New(policy, events, NewMetrics(prometheus.NewRegistry()))
 }
 
+// start runs r; stop ends it, and wants it to end well.
+func start(t *testing.T, r *Relay, broker Broker) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- r.Run(ctx, broker) }()
+	return func() {
+		t.Helper()
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func all(outcome rabbitmq.Outcome) fakeBroker {
 	return func(messages []rabbitmq.Message) []rabbitmq.Result {
 		results := make([]rabbitmq.Result, len(messages))
@@ -144,18 +165,13 @@ func TestAWorkerPassesUntilNothingIsDue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		events := newFakeOutbox(10)
-		ctx, stop := context.WithCancel(t.Context())
 		r := newRelay(events)
-		ended := make(chan error)
-		go func() { ended <- r.Run(ctx, all(rabbitmq.Confirmed)) }()
+		stop := start(t, r, all(rabbitmq.Confirmed))
 		synctest.Wait()
 		if n := events.count("published"); n != 10 {
 			t.Errorf("%d published before the first poll, want 10", n)
 		}
 		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
 	})
 }
 
@@ -163,25 +179,18 @@ func TestAWakeUpDoesNotWaitForThePoll(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		events := newFakeOutbox(0)
-		ctx, stop := context.WithCancel(t.Context())
 		r := newRelay(events)
-		ended := make(chan error)
-		go func() { ended <- r.Run(ctx, all(rabbitmq.Confirmed)) }()
+		stop := start(t, r, all(rabbitmq.Confirmed))
 		synctest.Wait()
 
 		began := time.Now()
-		events.mu.Lock()
-		events.pending = append(events.pending, uuid.New())
-		events.mu.Unlock()
+		events.append()
 		r.Wake()
 		synctest.Wait()
 		if n := events.count("published"); n != 1 || time.Since(began) != 0 {
 			t.Errorf("%d published after %s, want 1 at once", n, time.Since(began))
 		}
 		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
 	})
 }
 
@@ -189,23 +198,16 @@ func TestThePollFindsWhatNoWakeUpToldOf(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		events := newFakeOutbox(0)
-		ctx, stop := context.WithCancel(t.Context())
 		r := newRelay(events)
-		ended := make(chan error)
-		go func() { ended <- r.Run(ctx, all(rabbitmq.Confirmed)) }()
+		stop := start(t, r, all(rabbitmq.Confirmed))
 		synctest.Wait()
-		events.mu.Lock()
-		events.pending = append(events.pending, uuid.New())
-		events.mu.Unlock()
+		events.append()
 		time.Sleep(policy.PollInterval)
 		synctest.Wait()
 		if n := events.count("published"); n != 1 {
 			t.Errorf("%d published, want 1", n)
 		}
 		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
 	})
 }
 
@@ -243,14 +245,9 @@ func TestP4AnUnknownOutcomeEndsTheSessionAndSpendsNothing(t *testing.T) {
 		}
 		// The next session starts with batches of one, until a success.
 		events.claims = nil
-		ctx, stop := context.WithCancel(t.Context())
-		ended := make(chan error)
-		go func() { ended <- r.Run(ctx, all(rabbitmq.Confirmed)) }()
+		stop := start(t, r, all(rabbitmq.Confirmed))
 		synctest.Wait()
 		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
 		if want := []int{1, policy.BatchSize}; !slices.Equal(events.claims[:2], want) {
 			t.Errorf("claims of %v, want %v first", events.claims, want)
 		}
@@ -262,18 +259,13 @@ func TestMarkingIsTriedAgainWhenTheDatabaseComesAndGoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		events := newFakeOutbox(1)
 		events.fail = errors.New("the database is restarting")
-		ctx, stop := context.WithCancel(t.Context())
-		ended := make(chan error)
-		go func() { ended <- newRelay(events).Run(ctx, all(rabbitmq.Confirmed)) }()
+		stop := start(t, newRelay(events), all(rabbitmq.Confirmed))
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		if n := events.count("published"); n != 1 {
 			t.Errorf("%d published, want 1: it is confirmed, and would be repeated", n)
 		}
 		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
 	})
 }
 
@@ -282,9 +274,7 @@ func TestTroubleWithTheOutboxDoesNotEndTheSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		events := newFakeOutbox(1)
 		events.claimErr = errors.New("the database is away")
-		ctx, stop := context.WithCancel(t.Context())
-		ended := make(chan error)
-		go func() { ended <- newRelay(events).Run(ctx, all(rabbitmq.Confirmed)) }()
+		stop := start(t, newRelay(events), all(rabbitmq.Confirmed))
 		time.Sleep(10 * policy.PollInterval)
 		events.mu.Lock()
 		events.claimErr = nil
@@ -295,8 +285,5 @@ func TestTroubleWithTheOutboxDoesNotEndTheSession(t *testing.T) {
 			t.Errorf("%d published after the database came back, want 1", n)
 		}
 		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
 	})
 }
