@@ -1,9 +1,12 @@
 package systemtest
 
 import (
+	"bytes"
 	"context"
 	"testing"
+	"time"
 
+	"github.com/google/uuid"
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
@@ -52,13 +55,7 @@ func TestP9ABadMessageEndsInTheDeadLettersAndHoldsUpNobody(t *testing.T) {
 	s.place(s.runOrders())
 	s.awaitCount(s.notifications, 1, sent)
 
-	s.awaitIdle()
-	channel := copies.dial(s.brokerURL)
-	dead, ok, err := channel.Get("notification-service.dlq", true)
-	must(t, err)
-	if !ok {
-		t.Fatal("the dead-letter queue is empty")
-	}
+	dead := s.awaitDeadLetter(copies)
 	if string(dead.Body) != string(bad.Body) || dead.RoutingKey != bad.RoutingKey || dead.MessageId != bad.MessageId {
 		t.Errorf("the dead letter is %+v, and was %+v", dead, bad)
 	}
@@ -69,6 +66,41 @@ func TestP9ABadMessageEndsInTheDeadLettersAndHoldsUpNobody(t *testing.T) {
 		if _, kept := dead.Headers[name]; kept {
 			t.Errorf("the header %s was carried over", name)
 		}
+	}
+}
+
+// TestP9AMessageTooLargeToCopyEndsInTheDeadLettersAsWell is for what other programs
+// publish: the broker has limits of its own.
+func TestP9AMessageTooLargeToCopyEndsInTheDeadLettersAsWell(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	copies := s.tap()
+	s.runNotifications().await("taking messages")
+	large := amqp.Delivery{
+		MessageId: uuid.NewString(), Type: "order.created", RoutingKey: "order.created",
+		Body: bytes.Repeat([]byte("x"), 2<<20),
+	}
+	s.publish(copies, large)
+	dead := s.awaitDeadLetter(copies)
+	if !bytes.Equal(dead.Body, large.Body) || dead.MessageId != large.MessageId || dead.RoutingKey != large.RoutingKey {
+		t.Errorf("a dead letter of %d bytes, %s, %s", len(dead.Body), dead.MessageId, dead.RoutingKey)
+	}
+}
+
+// awaitDeadLetter takes the next message of the dead-letter queue.
+func (s *system) awaitDeadLetter(p *tap) amqp.Delivery {
+	s.Helper()
+	channel := p.dial(s.brokerURL)
+	must(s.T, channel.Qos(1, 0, false))
+	deliveries, err := channel.Consume("notification-service.dlq", "", false, false, false, false, nil)
+	must(s.T, err)
+	select {
+	case d := <-deliveries:
+		must(s.T, d.Ack(false))
+		return d
+	case <-time.After(patience):
+		s.Fatal("the dead-letter queue stays empty")
+		return amqp.Delivery{}
 	}
 }
 
