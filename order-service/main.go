@@ -18,6 +18,7 @@ func main() {
 		command.Command{Name: "relay", Does: "run the relay alone", Run: configured(serveRelay)},
 		command.Command{Name: "migrate", Does: "bring the database's schema up to date", Run: configured(migrate)},
 		command.Command{Name: "healthcheck", Does: "exit 0 if the service on OPS_ADDR is ready", Run: configured(healthcheck)},
+		command.Command{Name: "outbox", Does: "list, show, replay, discard and republish events", Run: operateOutbox},
 	)
 }
 

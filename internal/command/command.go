@@ -4,6 +4,8 @@ package command
 
 import (
 	"context"
+	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -73,22 +75,52 @@ func help(service string, commands []Command, out io.Writer) {
 
 // Configured makes the Run of a command that takes settings and no arguments: it
 // reads the settings, sets up logs and traces, and performs.
-func Configured[C interface{ Level() slog.Level }](
+func Configured[C configuration](
 	service string, check func(C) []error, perform func(context.Context, C) error,
 ) func(context.Context, []string) error {
 	return func(ctx context.Context, args []string) error {
 		if len(args) > 0 {
 			return fmt.Errorf("this command takes no arguments, but got %q", args)
 		}
-		config, err := settings.Parse(check)
-		if err != nil {
-			return fmt.Errorf("these settings are wrong:\n%w", err)
+		return configure(ctx, service, check, os.Stdout, perform)
+	}
+}
+
+// WithArguments makes the Run of a command for people. Its stdout is for what they
+// asked for, so its log goes to stderr.
+//
+// Parse reads the arguments and returns what is to be performed, or [flag.ErrHelp]
+// after it has printed the help. It comes before the settings: help needs none.
+func WithArguments[C configuration](
+	service string, check func(C) []error, parse func(args []string) (perform func(context.Context, C) error, err error),
+) func(context.Context, []string) error {
+	return func(ctx context.Context, args []string) error {
+		perform, err := parse(args)
+		if errors.Is(err, flag.ErrHelp) {
+			return nil
 		}
-		flush, err := telemetry.Setup(ctx, service, config.Level())
 		if err != nil {
 			return err
 		}
-		defer flush()
-		return perform(ctx, config)
+		return configure(ctx, service, check, os.Stderr, perform)
 	}
+}
+
+// configuration is what every service's settings have.
+type configuration interface{ Level() slog.Level }
+
+func configure[C configuration](
+	ctx context.Context, service string, check func(C) []error, log io.Writer, perform func(context.Context, C) error,
+) error {
+	config, err := settings.Parse(check)
+	if err != nil {
+		return fmt.Errorf("these settings are wrong:\n%w", err)
+	}
+	flush, err := telemetry.Setup(ctx, service, config.Level())
+	if err != nil {
+		return err
+	}
+	defer flush()
+	telemetry.LogTo(log, service, config.Level())
+	return perform(ctx, config)
 }

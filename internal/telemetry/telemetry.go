@@ -5,6 +5,7 @@ package telemetry
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"time"
@@ -25,9 +26,7 @@ import (
 // The standard variables hold: OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES,
 // OTEL_TRACES_SAMPLER and those of the exporter.
 func Setup(ctx context.Context, service string, level slog.Level) (flush func(), err error) {
-	slog.SetDefault(slog.New(withTrace{slog.NewJSONHandler(os.Stdout, &slog.HandlerOptions{Level: level})}).
-		With("service", service))
-
+	LogTo(os.Stdout, service, level)
 	described, err := resource.New(ctx,
 		resource.WithAttributes(semconv.ServiceName(service)),
 		resource.WithTelemetrySDK(), resource.WithFromEnv())
@@ -49,6 +48,13 @@ func Setup(ctx context.Context, service string, level slog.Level) (flush func(),
 		slog.Warn("telemetry trouble", "error", err)
 	}))
 	return func() { shutdown(provider) }, nil //nolint:contextcheck // it is called when ctx has ended
+}
+
+// LogTo makes the process's log go to w. Setup chooses stdout; a command whose stdout
+// is for its output chooses another.
+func LogTo(w io.Writer, service string, level slog.Level) {
+	slog.SetDefault(slog.New(withTrace{slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level})}).
+		With("service", service))
 }
 
 func exporting() bool {

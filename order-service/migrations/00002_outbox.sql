@@ -41,6 +41,10 @@ CREATE TABLE outbox_events (
 CREATE INDEX outbox_events_due ON outbox_events (available_at, seq)
   WHERE status IN ('pending', 'in_progress');
 
+-- Serves the operators' commands: what failed and waits for a decision. Small, as
+-- long as all is well.
+CREATE INDEX outbox_events_failed ON outbox_events (id) WHERE status = 'failed';
+
 -- Serves the pruning of what was finished long ago. A BRIN: old rows lie together,
 -- and a B-tree would have to be kept up at each publish.
 CREATE INDEX outbox_events_age ON outbox_events USING brin (created_at) WITH (pages_per_range = 32);

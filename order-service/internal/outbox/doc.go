@@ -13,8 +13,8 @@
 //	pending ──Claim──► in_progress ──MarkPublished──► published
 //	   ▲                    │
 //	   ├─Reschedule─Release─┤
-//	   │                    └──Fail──► failed ──(discard)──► discarded
-//	   └──────────(replay)───────────────┘
+//	   │                    └──Fail──► failed ──Discard────► discarded
+//	   └──────────Replay─────────────────┘
 //
 // A claim is a lease: it has an end, and a token that no other claim has. The end
 // stands in available_at, the column that says of a pending event when it is due,

@@ -59,7 +59,7 @@ func spent(failure outbox.Setback) int {
 // deadLetter is the copy of a failed event. Of one that no broker could take, it
 // carries the id and the reason only.
 func (w *worker) deadLetter(e outbox.Claimed, failure outbox.Setback, at time.Time) rabbitmq.Message {
-	dead := w.config.message(e)
+	dead := w.config.Message(e)
 	if slices.Contains([]string{"too_large", "bad_key", "bad_headers"}, failure.Code) {
 		dead = rabbitmq.Message{ID: dead.ID, AppID: dead.AppID, Headers: map[string]any{}}
 	}

@@ -36,15 +36,15 @@ func (w *worker) messages(ctx context.Context, events []outbox.Claimed) batch {
 				attribute.String("messaging.rabbitmq.destination.routing_key", e.EventKey),
 				attribute.Int("event.retry_count", e.RetryCount)))
 		b.contexts = append(b.contexts, ctx)
-		m := w.config.message(e)
+		m := w.config.Message(e)
 		m.Headers["traceparent"] = telemetry.Traceparent(ctx)
 		b.messages = append(b.messages, m)
 	}
 	return b
 }
 
-// message is an event as the broker gets it.
-func (c Config) message(e outbox.Claimed) rabbitmq.Message {
+// Message is an event as the broker gets it.
+func (c Config) Message(e outbox.Claimed) rabbitmq.Message {
 	return rabbitmq.Message{
 		ID: e.ID.String(), Type: e.EventKey, Exchange: c.Exchange, RoutingKey: e.EventKey,
 		ContentType: "application/json", AppID: c.AppID, Timestamp: e.CreatedAt,

@@ -1,0 +1,103 @@
+//nolint:paralleltest // the other tests of this package set variables of the environment
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"example.com/transactional-outbox/internal/rabbitmq"
+	"example.com/transactional-outbox/internal/servertest"
+	"example.com/transactional-outbox/internal/settings"
+	"example.com/transactional-outbox/order-service/internal/operate"
+	"example.com/transactional-outbox/order-service/internal/relay"
+)
+
+const hour = time.Hour // far beyond what a session takes
+
+func TestAnOperatorGetsOneSessionWithTheExchangeThere(t *testing.T) {
+	url := servertest.BrokerURL(t)
+	exchange := "test." + rand.Text()
+	t.Cleanup(func() { deleteExchange(t, url, exchange) })
+	owned := rabbitmq.Topology{Exchanges: []rabbitmq.Exchange{{Name: exchange, Kind: "topic"}}}
+	failure := errors.New("the command's own")
+	for _, want := range []error{nil, failure} {
+		sessions := 0
+		err := onceConnected(rabbitmq.Config{URL: url, Name: t.Name()}, owned, hour)(t.Context(), func(_ context.Context, b relay.Broker) error {
+			sessions++
+			publisher, err := b.NewPublisher(1)
+			if err != nil {
+				return err
+			}
+			defer publisher.Close()
+			// Taken and returned, where a missing exchange would close the channel.
+			result := publisher.Publish([]rabbitmq.Message{{ID: "1", Exchange: exchange, RoutingKey: "k"}}, time.Minute)[0]
+			if result.Outcome != rabbitmq.Returned {
+				t.Errorf("publishing: %v", result.Err)
+			}
+			return want
+		})
+		if sessions != 1 || !errors.Is(err, want) {
+			t.Errorf("%d sessions, error %v, want one, and the error %v", sessions, err, want)
+		}
+	}
+}
+
+func deleteExchange(t *testing.T, url, exchange string) {
+	t.Helper()
+	conn, err := amqp.Dial(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	channel, err := conn.Channel()
+	if err == nil {
+		err = channel.ExchangeDelete(exchange, false, false)
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAnOperatorDoesNotWaitForABrokerForEver(t *testing.T) {
+	nowhere := rabbitmq.Config{URL: "amqp://shop:own@127.0.0.1:1/", Name: t.Name()}
+	use := func(context.Context, relay.Broker) error {
+		t.Error("there is a session")
+		return nil
+	}
+	err := onceConnected(nowhere, topology, 100*time.Millisecond)(t.Context(), use)
+	if err == nil || !strings.Contains(err.Error(), "AMQP_URL") {
+		t.Errorf("error %v, want one that names AMQP_URL", err)
+	}
+	interrupted, interrupt := context.WithCancel(t.Context())
+	interrupt()
+	if err := onceConnected(nowhere, topology, hour)(interrupted, use); !errors.Is(err, context.Canceled) {
+		t.Errorf("interrupted, it gives the error %v", err)
+	}
+}
+
+func TestADeskNeedsADatabaseThatIsThereAndMigrated(t *testing.T) {
+	worked := 0
+	work := func(context.Context, operate.Desk) error {
+		worked++
+		return nil
+	}
+	for url, hint := range map[string]string{
+		"postgres://shop@127.0.0.1:1/shop": "DATABASE_URL",
+		servertest.Database(t):             "order-service migrate",
+	} {
+		c := config{Shared: settings.Shared{DatabaseURL: settings.Secret(url)}}
+		if err := atDesk(t.Context(), c, work); worked != 0 || err == nil || !strings.Contains(err.Error(), hint) {
+			t.Errorf("error %v, want a hint at %s", err, hint)
+		}
+	}
+	_, url := servertest.Migrated(t, schema)
+	if err := atDesk(t.Context(), config{Shared: settings.Shared{DatabaseURL: settings.Secret(url)}}, work); worked != 1 || err != nil {
+		t.Errorf("worked %d times, error %v", worked, err)
+	}
+}

@@ -1,0 +1,149 @@
+package operate
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"example.com/transactional-outbox/order-service/internal/outbox"
+)
+
+// tally is how far a decision is.
+type tally struct {
+	printer
+	progress
+	done    int
+	refused []string // what was named and not decided about, and why
+}
+
+func (c decision) run(ctx context.Context, d Desk) error {
+	batches, total, err := c.batches(ctx, d)
+	if err != nil {
+		return err
+	}
+	t := tally{printer: printer{out: d.Out, asJSON: *c.asJSON}, progress: progress{to: d.Progress, total: total}}
+	for ids, err := range batches {
+		if err == nil {
+			err = c.batch(ctx, d, ids, &t)
+		}
+		if err != nil {
+			return fmt.Errorf("%d of %s %s, then: %w; run the command again to go on", t.done, events(total), c.done, err)
+		}
+		t.at(t.done)
+	}
+	switch {
+	case t.done == 0 && len(c.ids) == 0:
+		t.say("There are no failed events like that, so there is nothing to %s.", c.verb)
+	case *c.dryRun:
+		t.say("%s would be %s. Nothing was changed.", events(t.done), c.done)
+	default:
+		t.say("%s %s.", events(t.done), c.done)
+	}
+	if len(t.refused) > 0 {
+		return fmt.Errorf("%s could not be %s:\n  %s", events(len(t.refused)), c.done, strings.Join(t.refused, "\n  "))
+	}
+	return nil
+}
+
+// batches are the ids of the events, in their order.
+func (c decision) batches(ctx context.Context, d Desk) (batches iter.Seq2[[]uuid.UUID, error], total int, err error) {
+	if len(c.ids) > 0 {
+		return named(c.ids), len(c.ids), nil
+	}
+	now, err := d.Outbox.Now(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	// Now is the end even without --older-than, so that the command does not run after
+	// events that fail while it runs.
+	f := outbox.Filter{Status: "failed", EventKey: *c.key, Before: now.Add(-*c.age)}
+	total, err = d.Outbox.Count(ctx, f)
+	return chosen(ctx, d, f), total, err
+}
+
+func named(ids []uuid.UUID) iter.Seq2[[]uuid.UUID, error] {
+	return func(yield func([]uuid.UUID, error) bool) {
+		for batch := range slices.Chunk(ids, batchSize) {
+			if !yield(batch, nil) {
+				return
+			}
+		}
+	}
+}
+
+func chosen(ctx context.Context, d Desk, f outbox.Filter) iter.Seq2[[]uuid.UUID, error] {
+	return func(yield func([]uuid.UUID, error) bool) {
+		for after := uuid.Nil; ; {
+			page, err := d.Outbox.Find(ctx, f, after, batchSize)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if len(page) == 0 || !yield(idsOf(page), nil) {
+				return
+			}
+			after = page[len(page)-1].ID
+		}
+	}
+}
+
+// batch decides about one batch, and counts and prints what became of it.
+func (c decision) batch(ctx context.Context, d Desk, ids []uuid.UUID, t *tally) error {
+	decided, err := c.failedOf(ctx, d, ids)
+	if err != nil {
+		return err
+	}
+	t.done += len(decided)
+	if *c.dryRun || *c.asJSON {
+		if err := t.page(entryRows(decided)); err != nil {
+			return err
+		}
+	}
+	if len(decided) == len(ids) || len(c.ids) == 0 {
+		return nil // what a filter chose and is failed no more, another operator had
+	}
+	rest := without(ids, idsOf(decided))
+	found, err := d.Outbox.Get(ctx, rest...)
+	t.refused = append(t.refused, reasons(rest, found)...)
+	return err
+}
+
+// failedOf decides about those of the events that are failed, and returns them.
+func (c decision) failedOf(ctx context.Context, d Desk, ids []uuid.UUID) ([]outbox.Entry, error) {
+	if *c.dryRun {
+		found, err := d.Outbox.Get(ctx, ids...)
+		return slices.DeleteFunc(found, func(e outbox.Entry) bool { return e.Status != "failed" }), err
+	}
+	decided, err := c.decide(d.Outbox, ctx, ids)
+	for _, e := range decided {
+		c.audit(ctx, d.By, e)
+	}
+	return decided, err
+}
+
+// reasons says of each id why nothing was decided about it.
+func reasons(ids []uuid.UUID, found []outbox.Entry) (reasons []string) {
+	for _, id := range without(ids, idsOf(found)) {
+		reasons = append(reasons, id.String()+" is not in the outbox")
+	}
+	for _, e := range found {
+		reasons = append(reasons, e.ID.String()+" is "+e.Status+", not failed")
+	}
+	return reasons
+}
+
+func without(ids, those []uuid.UUID) []uuid.UUID {
+	return slices.DeleteFunc(slices.Clone(ids), func(id uuid.UUID) bool { return slices.Contains(those, id) })
+}
+
+func idsOf(entries []outbox.Entry) []uuid.UUID {
+	ids := make([]uuid.UUID, 0, len(entries))
+	for _, e := range entries {
+		ids = append(ids, e.ID)
+	}
+	return ids
+}

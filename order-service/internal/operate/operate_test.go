@@ -1,0 +1,360 @@
+package operate_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
+	"go.uber.org/goleak"
+
+	"example.com/transactional-outbox/internal/postgres"
+	"example.com/transactional-outbox/internal/servertest"
+	"example.com/transactional-outbox/order-service/internal/operate"
+	"example.com/transactional-outbox/order-service/internal/outbox"
+	"example.com/transactional-outbox/order-service/internal/relay"
+	"example.com/transactional-outbox/order-service/migrations"
+)
+
+func TestMain(m *testing.M) {
+	slog.SetDefault(slog.New(slog.NewJSONHandler(&logged, nil)))
+	goleak.VerifyTestMain(m)
+}
+
+// logged is the log of all tests; each looks for its own ids in it.
+var logged record
+
+type record struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (r *record) Write(p []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.text.Write(p)
+}
+
+func (r *record) with(text string) (lines []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for line := range strings.Lines(r.text.String()) {
+		if strings.Contains(line, text) {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// bench is an operator before an outbox of the test's own.
+type bench struct {
+	*testing.T
+	db     *postgres.DB
+	relay  relay.Config
+	broker operate.Broker
+}
+
+func newBench(t *testing.T) bench {
+	t.Helper()
+	db, _ := servertest.Migrated(t, postgres.Migrations{Files: migrations.Files})
+	return bench{T: t, db: db, broker: func(context.Context, func(context.Context, relay.Broker) error) error {
+		t.Error("the command connects to the broker")
+		return nil
+	}}
+}
+
+// run does what a command line says, and returns what is on stdout and stderr.
+func (b bench) run(args ...string) (out, progress string, err error) {
+	b.Helper()
+	var printed, said bytes.Buffer
+	action, err := operate.Parse(args, &printed)
+	if err == nil {
+		err = action(b.Context(), operate.Desk{
+			Outbox: outbox.NewOperator(b.db), Relay: b.relay, Broker: b.broker,
+			Out: &printed, Progress: &said, By: "somebody",
+		})
+	}
+	return printed.String(), said.String(), err
+}
+
+// must is run where nothing may fail.
+func (b bench) must(args ...string) (out string) {
+	b.Helper()
+	out, _, err := b.run(args...)
+	if err != nil {
+		b.Fatalf("%q: %v", args, err)
+	}
+	return out
+}
+
+// append commits events of one order and returns their ids.
+func (b bench) append(keys ...string) (ids []uuid.UUID) {
+	b.Helper()
+	order := uuid.New()
+	err := b.db.InTx(b.Context(), func(tx *postgres.Tx) error {
+		for i, key := range keys {
+			id, err := uuid.NewV7()
+			if err != nil {
+				return err
+			}
+			ids = append(ids, id)
+			if err := outbox.Append(b.Context(), tx, outbox.Message{
+				ID: id, AggregateType: "order", AggregateID: order, AggregateVersion: i + 1,
+				EventKey: key, Payload: []byte(`{"quantity": 2}`),
+			}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return ids
+}
+
+// appendMany commits the first events of n orders.
+func (b bench) appendMany(n int) (ids []uuid.UUID) {
+	b.Helper()
+	b.exec(`INSERT INTO outbox_events (id, aggregate_type, aggregate_id, aggregate_version, event_key, payload)
+		SELECT gen_random_uuid(), 'order', gen_random_uuid(), 1, 'order.created', '{}' FROM generate_series(1, ?)`, n)
+	b.read(&ids, "SELECT id FROM outbox_events ORDER BY id")
+	return ids
+}
+
+// fail makes events failed, for some hours.
+func (b bench) fail(hours int, ids ...uuid.UUID) {
+	b.Helper()
+	b.exec(`UPDATE outbox_events SET status = 'failed', retry_count = 20, failure_code = 'refused',
+		failure_reason = 'a queue refused it', failed_at = now() - ? * interval '1 hour' WHERE id IN ?`, hours, ids)
+}
+
+func (b bench) publish(ids ...uuid.UUID) {
+	b.Helper()
+	b.exec("UPDATE outbox_events SET status = 'published', published_at = now() WHERE id IN ?", ids)
+}
+
+func (b bench) exec(statement string, args ...any) {
+	b.Helper()
+	err := b.db.InTx(b.Context(), func(tx *postgres.Tx) error {
+		return tx.Gorm(b.Context()).Exec(statement, args...).Error
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+func (b bench) read(into any, query string, args ...any) {
+	b.Helper()
+	err := b.db.InSnapshot(b.Context(), func(tx *postgres.Tx) error {
+		return tx.Gorm(b.Context()).Raw(query, args...).Scan(into).Error
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+// table is everything in the outbox.
+func (b bench) table() (rows []string) {
+	b.Helper()
+	b.read(&rows, "SELECT to_jsonb(o)::text FROM outbox_events o ORDER BY id")
+	return rows
+}
+
+// in returns the ids of the events in a status.
+func (b bench) in(status string) (ids []uuid.UUID) {
+	b.Helper()
+	b.read(&ids, "SELECT id FROM outbox_events WHERE status = ? ORDER BY id", status)
+	return ids
+}
+
+// ids are those of the objects that --json printed, in their order.
+func (b bench) ids(out string) (ids []uuid.UUID) {
+	b.Helper()
+	for line := range strings.Lines(out) {
+		var object struct {
+			ID uuid.UUID `json:"id"`
+		}
+		if err := json.Unmarshal([]byte(line), &object); err != nil {
+			b.Fatalf("%q is no JSON: %v", line, err)
+		}
+		ids = append(ids, object.ID)
+	}
+	return ids
+}
+
+func sorted(ids ...uuid.UUID) []uuid.UUID {
+	return slices.SortedFunc(slices.Values(ids), func(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) })
+}
+
+func TestHelpShowsEachCommandWithAnExample(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{nil, {"help"}, {"-h"}, {"--help"}} {
+		var out strings.Builder
+		if _, err := operate.Parse(args, &out); !errors.Is(err, flag.ErrHelp) {
+			t.Errorf("%q gives the error %v", args, err)
+		}
+		for _, name := range []string{"list", "show", "replay", "discard", "republish"} {
+			if !strings.Contains(out.String(), "\n  "+name+" ") {
+				t.Errorf("%q does not show %s:\n%s", args, name, &out)
+			}
+		}
+	}
+	for _, name := range []string{"list", "show", "replay", "discard", "republish"} {
+		for _, args := range [][]string{{name, "-h"}, {name, "--help"}, {name, uuid.NewString(), "-h"}} {
+			var out strings.Builder
+			_, err := operate.Parse(args, &out)
+			if !errors.Is(err, flag.ErrHelp) || !strings.Contains(out.String(), "\n  order-service outbox "+name+" ") || !strings.Contains(out.String(), "  --json") {
+				t.Errorf("%q gives the error %v and this help:\n%s", args, err, &out)
+			}
+		}
+	}
+}
+
+// TestAMistakeSaysWhatToDo before anything is opened.
+func TestAMistakeSaysWhatToDo(t *testing.T) {
+	t.Parallel()
+	id := uuid.NewString()
+	for line, hint := range map[string]string{
+		"lst":                                "outbox help",
+		"list " + id:                         "flags only",
+		"list --status sent":                 "in_progress, published",
+		"list --limit 0":                     "from 1 to",
+		"list --limit many":                  "list -h",
+		"list --older-than 1":                "90s, 30m or 24h",
+		"list --older-than -1h":              "90s, 30m or 24h",
+		"list --event-key=":                  "it is empty",
+		"list --colour":                      "list -h",
+		"show":                               "one event by its id",
+		"show " + id + " " + id:              "one event by its id",
+		"show order.created":                 "outbox list",
+		"replay":                             "--event-key, --older-than, or --all",
+		"replay --dry-run":                   "--event-key, --older-than, or --all",
+		"replay " + id + " --all":            "do not go together",
+		"replay --event-key a.b " + id:       "do not go together",
+		"discard --older-than 1h " + id:      "do not go together",
+		"discard --all --older-than 1h":      "leave it out",
+		"discard":                            "--event-key, --older-than, or --all",
+		"discard 12":                         "outbox list",
+		"republish":                          "--since 24h",
+		"republish --until 1h":               "--since 24h",
+		"republish --since yesterday":        "2026-01-31T08:00:00Z",
+		"republish --since 1h " + id:         "flags only",
+		"republish --since 1h --after first": "outbox list",
+	} {
+		_, err := operate.Parse(strings.Fields(line), &strings.Builder{})
+		if err == nil || !strings.Contains(err.Error(), hint) {
+			t.Errorf("%q: error %v, want a hint at %q", line, err, hint)
+		}
+	}
+}
+
+func TestListShowsWhatFailed(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	if out := b.must("list"); out != "There are no failed events like that.\n" {
+		t.Errorf("of an empty outbox it prints %q", out)
+	}
+	ids := b.append("order.created", "order.cancelled")
+	b.fail(3, ids[0])
+	b.exec("UPDATE outbox_events SET failure_reason = 'red \x1b[31m, and a long story: ' || repeat('x', 100) WHERE id = ?", ids[0])
+
+	lines := strings.Split(strings.TrimSpace(b.must("list")), "\n")
+	if len(lines) != 2 {
+		t.Fatalf("%d lines:\n%s", len(lines), strings.Join(lines, "\n"))
+	}
+	for _, want := range []string{ids[0].String(), "order.created", "order/", "failed", "20", "refused", "3h0m", "red  [31m", "xxx…"} {
+		if !strings.Contains(lines[1], want) {
+			t.Errorf("no %q in %q", want, lines[1])
+		}
+	}
+	if strings.Index(lines[0], "STATUS") != strings.Index(lines[1], "failed") {
+		t.Errorf("not aligned:\n%s", strings.Join(lines, "\n"))
+	}
+	if got := b.ids(b.must("list", "--json")); !slices.Equal(got, ids[:1]) {
+		t.Errorf("as JSON %v, want %v", got, ids[:1])
+	}
+}
+
+func TestListFilters(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	old, young, other := b.append("order.created"), b.append("order.created"), b.append("order.cancelled", "order.created")
+	b.fail(2, old...)
+	b.fail(0, young...)
+	b.fail(2, other[0])
+	for line, want := range map[string][]uuid.UUID{
+		"list --json":                              {old[0], young[0], other[0]},
+		"list --json --older-than 1h":              {old[0], other[0]},
+		"list --json --event-key order.created":    {old[0], young[0]},
+		"list --json --older-than=3h":              nil,
+		"list --json --status pending":             other[1:],
+		"list --json --status published":           nil,
+		"list --json --limit 2":                    {old[0], young[0]},
+		"list --event-key order.cancelled --json ": other[:1],
+	} {
+		if got := b.ids(b.must(strings.Fields(line)...)); !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", line, got, want)
+		}
+	}
+}
+
+func TestListSaysWhenThereAreMore(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	ids := b.appendMany(601) // more than a page
+	b.fail(0, ids...)
+	for line, want := range map[string]int{"list --json": 100, "list --json --limit 600": 600, "list --json --limit 601": 601} {
+		out, progress, err := b.run(strings.Fields(line)...)
+		if got := b.ids(out); err != nil || !slices.Equal(got, ids[:want]) {
+			t.Errorf("%s: %d events, error %v, want the first %d", line, len(got), err, want)
+		}
+		if told := strings.Contains(progress, "there are more"); told != (want < len(ids)) {
+			t.Errorf("%s says %q", line, progress)
+		}
+	}
+}
+
+func TestShowTellsAllOfAnEvent(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	ids := b.append("order.created", "order.confirmed", "order.cancelled")
+	b.fail(1, ids[0])
+	for i, wants := range [][]string{
+		{ids[0].String(), "version 1", "failed", "a queue refused it", "holds back", "2 events", `"quantity": 2`},
+		{ids[1].String(), "version 2", "pending", "due at", "waits for   " + ids[0].String() + ", version 1, failed", "1 event of its order"},
+	} {
+		out := b.must("show", ids[i].String())
+		for _, want := range wants {
+			if !strings.Contains(out, want) {
+				t.Errorf("no %q in\n%s", want, out)
+			}
+		}
+	}
+	if out := b.must("show", ids[0].String()); strings.Contains(out, "\n ") {
+		t.Errorf("a line without a name:\n%s", out)
+	}
+	var shown struct {
+		Payload   map[string]int `json:"payload"`
+		Waiting   int            `json:"waiting"`
+		BlockedBy []struct {
+			ID uuid.UUID `json:"id"`
+		} `json:"blocked_by"`
+	}
+	out := b.must("show", ids[1].String(), "--json")
+	err := json.Unmarshal([]byte(out), &shown)
+	if err != nil || strings.Count(out, "\n") != 1 || shown.Payload["quantity"] != 2 ||
+		shown.Waiting != 1 || len(shown.BlockedBy) != 1 || shown.BlockedBy[0].ID != ids[0] {
+		t.Errorf("as JSON %s, error %v", out, err)
+	}
+	if _, _, err := b.run("show", uuid.NewString()); err == nil || !strings.Contains(err.Error(), "outbox list") {
+		t.Errorf("an unknown event gives the error %v", err)
+	}
+}
