@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"time"
@@ -66,6 +67,7 @@ func ServeDuring(ctx context.Context, setting, address string, handler http.Hand
 	if err != nil {
 		return err
 	}
+	slog.InfoContext(ctx, "answering operators", "address", listener.Addr().String())
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	parts, ctx := errgroup.WithContext(ctx)

@@ -31,8 +31,14 @@ func (s *system) tap() *tap {
 	queue, err := channel.QueueDeclare("", true, false, true, false, nil)
 	must(s.T, err)
 	must(s.T, channel.QueueBind(queue.Name, "#", exchange, false, nil))
-	deliveries, err := channel.Consume(queue.Name, "", true, true, false, false, nil)
-	must(s.T, err)
+	p.consume(channel, queue.Name)
+	return p
+}
+
+func (p *tap) consume(channel *amqp.Channel, queue string) {
+	p.Helper()
+	deliveries, err := channel.Consume(queue, "", true, true, false, false, nil)
+	must(p.T, err)
 	go func() {
 		for d := range deliveries {
 			p.mu.Lock()
@@ -41,7 +47,6 @@ func (s *system) tap() *tap {
 			p.mu.Unlock()
 		}
 	}()
-	return p
 }
 
 func (p *tap) dial(url string) *amqp.Channel {

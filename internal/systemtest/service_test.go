@@ -18,6 +18,9 @@ import (
 // rests on it.
 const patience = 60 * time.Second
 
+// drainTime is what P12 gives a service to end in.
+const drainTime = 25 * time.Second
+
 // service is a running process of one of the two services.
 type service struct {
 	*testing.T
@@ -94,12 +97,19 @@ func (s *service) read(output io.Reader) {
 // await returns the first line of the log with this message.
 func (s *service) await(message string) record {
 	s.Helper()
+	return s.awaitAfter(0, message)
+}
+
+// awaitAfter returns the first line with this message that is not among the first
+// so many.
+func (s *service) awaitAfter(lines int, message string) record {
+	s.Helper()
 	impatience := time.AfterFunc(patience, s.more.Broadcast)
 	defer impatience.Stop()
 	deadline := time.Now().Add(patience)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for read := 0; ; {
+	for read := lines; ; {
 		for ; read < len(s.records); read++ {
 			if s.records[read]["msg"] == message {
 				return s.records[read]
@@ -110,6 +120,25 @@ func (s *service) await(message string) record {
 		}
 		s.more.Wait()
 	}
+}
+
+// lines returns how many there are by now.
+func (s *service) lines() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.records)
+}
+
+// all returns the lines with this message so far.
+func (s *service) all(message string) (found []record) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range s.records {
+		if r["msg"] == message {
+			found = append(found, r)
+		}
+	}
+	return found
 }
 
 func (s *service) tail(lines int) (text string) {
@@ -134,7 +163,7 @@ func (s *service) signal(signal syscall.Signal) {
 func (s *service) stop() {
 	s.Helper()
 	s.signal(syscall.SIGTERM)
-	s.wait()
+	s.waitAtMost(drainTime)
 	if code := s.command.ProcessState.ExitCode(); code != 0 {
 		s.Errorf("%s ended with %d, want 0", s.name, code)
 	}
@@ -149,9 +178,14 @@ func (s *service) kill() {
 
 func (s *service) wait() {
 	s.Helper()
+	s.waitAtMost(patience)
+}
+
+func (s *service) waitAtMost(limit time.Duration) {
+	s.Helper()
 	select {
 	case <-s.ended:
-	case <-time.After(patience):
-		s.Fatalf("%s does not end", s.name)
+	case <-time.After(limit):
+		s.Fatalf("%s does not end within %s", s.name, limit)
 	}
 }

@@ -16,6 +16,7 @@ type load struct {
 
 	mu     sync.Mutex
 	placed []string // what was answered with 201
+	failed []error  // what was not
 	news   chan struct{}
 }
 
@@ -28,12 +29,16 @@ func (s *system) load(clients int, orders *service) *load {
 		l.clients.Go(func() {
 			for ctx.Err() == nil {
 				id, err := place(s.Context(), *l.address.Load())
-				if err != nil {
-					continue // refused, or not known
-				}
 				l.mu.Lock()
-				l.placed = append(l.placed, id)
+				if err != nil { // refused, or not known
+					l.failed = append(l.failed, err)
+				} else {
+					l.placed = append(l.placed, id)
+				}
 				l.mu.Unlock()
+				if err != nil {
+					continue
+				}
 				select {
 				case l.news <- struct{}{}:
 				default:

@@ -90,10 +90,11 @@ func (s *system) runOrders(settings ...string) *service {
 	return s.runOrdersAs("serve", settings...)
 }
 
-// runOrdersAs starts one half of order-service, or all of it.
+// runOrdersAs starts one half of order-service, or all of it. Of a setting that is
+// given twice, the last one counts.
 func (s *system) runOrdersAs(command string, settings ...string) *service {
 	s.Helper()
-	return run(s.T, "order-service", command, append(settings, "DATABASE_URL="+s.ordersURL, "AMQP_URL="+s.brokerURL)...)
+	return run(s.T, "order-service", command, append([]string{"DATABASE_URL=" + s.ordersURL, "AMQP_URL=" + s.brokerURL}, settings...)...)
 }
 
 func (s *system) runNotifications() *service {

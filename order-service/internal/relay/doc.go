@@ -22,9 +22,10 @@
 //	Unknown    channel closed, cut, or timed out      released at once; no attempt spent
 //	Invalid    no broker could take it; never sent    failed
 //
-// After an Unknown the batches are of one until a success. When the broker then
-// closes the channel over such a one, and nothing but the channel, the event is to
-// blame: it is treated as Refused, and the others go on.
+// After an Unknown the batches are of one until a success; when the broker closed the
+// channel, and nothing but the channel, for as many events as the batch had: any of
+// them may be the cause. The one over which it does so again, alone in its batch, is
+// to blame: it is treated as Refused, and the others go on.
 //
 // A failed event stays in the outbox, which is the truth. The copy in the
 // dead-letter queue is a signal, made once, as well as it goes.

@@ -60,9 +60,10 @@ type Relay struct {
 	outbox  Outbox
 	metrics *Metrics
 	wake    chan struct{}
-	// careful makes batches of one, so that an event that kills its channel does so
-	// alone. Set by an Unknown, lifted by a success.
-	careful atomic.Bool
+	// suspects is how many events may yet be the one that killed its channel. While
+	// there are any, batches are of one, so that it does so alone. Each pass that goes
+	// well clears one.
+	suspects atomic.Int64
 }
 
 // New returns a relay that does nothing until Run.
@@ -144,7 +145,7 @@ func (w *worker) drain(ctx context.Context) error {
 // the next poll.
 func (w *worker) pass(ctx context.Context) (claimed int, err error) {
 	limit := w.config.BatchSize
-	if w.careful.Load() {
+	if w.suspects.Load() > 0 {
 		limit = 1
 	}
 	began := time.Now()
@@ -181,10 +182,9 @@ func (w *worker) pass(ctx context.Context) (claimed int, err error) {
 // the process time to end within the 25 s that it has.
 const maxFinish = 15 * time.Second
 
-// finishing returns a context for the rest of a batch: it ends with the lease, and
-// outlives ctx only by maxFinish.
+// finishing returns a context for the rest of a batch: it outlives ctx by maxFinish.
 func (w *worker) finishing(ctx context.Context) (context.Context, context.CancelFunc) {
-	finish, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.config.Lease)
+	finish, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() { time.AfterFunc(maxFinish, cancel) })
 	return finish, func() {
 		stop()

@@ -234,21 +234,24 @@ func TestP12ShutdownFinishesTheBatchInFlight(t *testing.T) {
 
 func TestP4AnUnknownOutcomeEndsTheSessionAndSpendsNothing(t *testing.T) {
 	t.Parallel()
+	closing := fakeBroker(func(messages []rabbitmq.Message) []rabbitmq.Result {
+		return slices.Repeat([]rabbitmq.Result{{Outcome: rabbitmq.Unknown, Err: rabbitmq.ErrChannelClosed}}, len(messages))
+	})
 	synctest.Test(t, func(t *testing.T) {
-		events := newFakeOutbox(5)
+		events := newFakeOutbox(8)
 		r := newRelay(events)
-		if err := r.Run(t.Context(), all(rabbitmq.Unknown)); err == nil {
+		if err := r.Run(t.Context(), closing); err == nil {
 			t.Error("the relay went on using a channel in an unknown state")
 		}
 		if n := events.count("released"); n != policy.BatchSize {
 			t.Errorf("%d released, want the batch of %d", n, policy.BatchSize)
 		}
-		// The next session starts with batches of one, until a success.
+		// The next session starts with a batch of one for each of them: any may be to blame.
 		events.claims = nil
 		stop := start(t, r, all(rabbitmq.Confirmed))
 		synctest.Wait()
 		stop()
-		if want := []int{1, policy.BatchSize}; !slices.Equal(events.claims[:2], want) {
+		if want := []int{1, 1, 1, policy.BatchSize}; !slices.Equal(events.claims[:4], want) {
 			t.Errorf("claims of %v, want %v first", events.claims, want)
 		}
 	})

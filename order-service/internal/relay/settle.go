@@ -86,6 +86,10 @@ func code(r rabbitmq.Result) string {
 // events that are published come first: each one that is not marked would be
 // published again.
 func (w *worker) settle(ctx context.Context, claim outbox.Claim, results []rabbitmq.Result, began time.Time) error {
+	// From now, and not from the claim: whoever slept beyond its lease still writes what
+	// is published, and learns what it has lost.
+	ctx, cancel := context.WithTimeout(ctx, w.config.Lease)
+	defer cancel()
 	s := w.config.decide(claim.Events, results)
 	w.count(claim.Events, results, time.Since(began))
 	for _, setback := range s.later {
@@ -103,11 +107,24 @@ func (w *worker) settle(ctx context.Context, claim outbox.Claim, results []rabbi
 	})
 	w.fail(ctx, claim, s.failed)
 	if s.unknown != nil {
-		w.careful.Store(true)
+		w.suspect(s)
 		return fmt.Errorf("%d events released, what became of them is unknown: %w", len(s.released), s.unknown)
 	}
-	w.careful.Store(false)
+	if w.suspects.Load() > 0 {
+		w.suspects.Add(-1)
+	}
 	return nil
+}
+
+// suspect notes how many events may have killed their channel: each of a batch over
+// which the broker closed it. For a cut or a silence one event is enough, to find
+// out whether there is a way again.
+func (w *worker) suspect(s settlement) {
+	suspects := 1
+	if errors.Is(s.unknown, rabbitmq.ErrChannelClosed) {
+		suspects = len(s.released)
+	}
+	w.suspects.Add(int64(suspects))
 }
 
 // write tries until ctx ends: what it does not get written, the next holder of the
@@ -133,12 +150,13 @@ func (w *worker) write(ctx context.Context, what string, events int, fn func() (
 // count adds a batch to the metrics; what fails is counted when it is written.
 func (w *worker) count(events []outbox.Claimed, results []rabbitmq.Result, sinceClaim time.Duration) {
 	for i, e := range events {
-		switch outcome := results[i].Outcome; {
-		case outcome == rabbitmq.Confirmed:
+		switch results[i].Outcome {
+		case rabbitmq.Confirmed:
 			w.metrics.published.Inc()
 			w.metrics.latency.Observe(e.Age + sinceClaim.Seconds())
-		case outcome == rabbitmq.Returned:
+		case rabbitmq.Returned:
 			w.metrics.unroutable.Inc()
+		default: // counted where it is written, if at all
 		}
 	}
 }
