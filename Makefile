@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo up down order logs watch test lint
+.PHONY: help demo up down order logs watch test bench lint
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,6 +24,9 @@ watch: ## watch the orders move through the stages, once a second
 
 test: ## run every test, on PostgreSQL and RabbitMQ that are found or started
 	@scripts/test
+
+bench: ## measure how fast it is, beside what the machine can do
+	@scripts/bench
 
 lint: ## run the linters
 	@scripts/lint

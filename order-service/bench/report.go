@@ -1,0 +1,84 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"text/tabwriter"
+)
+
+// samples are what the runs have measured, by key: mostly one value for each run.
+type samples map[string][]float64
+
+func (s samples) add(key string, value float64) { s[key] = append(s[key], value) }
+
+func (s samples) median(key string) float64 {
+	sorted := slices.Sorted(slices.Values(s[key]))
+	n := len(sorted)
+	if n == 0 {
+		return 0
+	}
+	return (sorted[(n-1)/2] + sorted[n/2]) / 2
+}
+
+// figures returns the median of each key.
+func (s samples) figures() map[string]float64 {
+	figures := map[string]float64{}
+	for key := range s {
+		figures[key] = s.median(key)
+	}
+	return figures
+}
+
+// goals are the figures that have one, in the order of the table.
+var goals = []struct{ key, goal string }{
+	{"relay_drain_ratio", "≥ 0.80"},
+	{"relay_rss_mib", "≤ 64"},
+	{"post_ratio", "≥ 0.55"},
+	{"sustained_backlog_s", "≤ 2"},
+	{"commit_to_publish_ms_p50", "≤ 5"},
+	{"commit_to_publish_ms_p99", "≤ 50"},
+	{"claim_flatness_pending", "≤ 1.5"},
+	{"claim_flatness_published", "≤ 1.5"},
+	{"claim_flatness_blocked", "≤ 1.5"},
+}
+
+// printTable shows what has a goal beside its goal, and then what it was made of.
+func printTable(w io.Writer, figures map[string]float64) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprint(table, "FIGURE\tMEASURED\tGOAL\n")
+	rest := maps.Clone(figures)
+	for _, g := range goals {
+		if value, measured := figures[g.key]; measured {
+			fmt.Fprintf(table, "%s\t%s\t%s\n", g.key, short(value), g.goal)
+			delete(rest, g.key)
+		}
+	}
+	fmt.Fprint(table, "\t\t\nMADE OF\t\t\n")
+	for _, key := range slices.Sorted(maps.Keys(rest)) {
+		fmt.Fprintf(table, "%s\t%s\t\n", key, short(rest[key]))
+	}
+	return table.Flush()
+}
+
+func short(value float64) string {
+	if value >= 100 {
+		return fmt.Sprintf("%.0f", value)
+	}
+	return fmt.Sprintf("%.2f", value)
+}
+
+func writeJSON(path string, figures map[string]float64) error {
+	content, err := json.MarshalIndent(figures, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // for everybody to read
+		return err
+	}
+	return os.WriteFile(path, append(content, '\n'), 0o644) //nolint:gosec // for everybody to read
+}
