@@ -3,6 +3,7 @@ package order_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/uuid"
@@ -138,8 +139,8 @@ func TestP2NothingIsLeftOfAnOrderThatFailed(t *testing.T) {
 func (s *shop) whenAnEventIsInserted(fn func()) {
 	s.Helper()
 	err := s.db.InTx(s.Context(), func(tx *postgres.Tx) error {
-		return tx.Gorm(s.Context()).Callback().Create().After("gorm:create").Register("test:event", func(g *gorm.DB) {
-			if g.Statement.Table == "outbox_events" {
+		return tx.Gorm(s.Context()).Callback().Raw().After("gorm:raw").Register("test:event", func(g *gorm.DB) {
+			if strings.Contains(g.Statement.SQL.String(), "INSERT INTO outbox_events") {
 				fn()
 			}
 		})

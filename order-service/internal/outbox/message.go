@@ -21,14 +21,24 @@ type Message struct {
 	Payload          []byte    // JSON
 }
 
+// appendSQL makes the event due now, or together with an older event of its
+// aggregate that is backed off: a row that is due and blocked would be in the way of
+// each claim.
+const appendSQL = `
+INSERT INTO outbox_events (id, aggregate_type, aggregate_id, aggregate_version, event_key, payload, traceparent, available_at)
+SELECT @id, @type, @aggregate, @version, @key, @payload, @traceparent, greatest(now(), max(older.available_at))
+FROM outbox_events older
+WHERE older.aggregate_type = @type AND older.aggregate_id = @aggregate
+  AND older.aggregate_version < @version AND older.status = 'pending'`
+
 // Append stores m in tx, with the trace that ctx belongs to. The relay sees m when
 // tx commits, and never when it does not.
 func Append(ctx context.Context, tx *postgres.Tx, m Message) error {
-	row := event{
-		ID: m.ID, AggregateType: m.AggregateType, AggregateID: m.AggregateID, AggregateVersion: m.AggregateVersion,
-		EventKey: m.EventKey, Payload: string(m.Payload), Traceparent: telemetry.Traceparent(ctx),
-	}
-	if err := tx.Gorm(ctx).Create(&row).Error; err != nil {
+	err := tx.Gorm(ctx).Exec(appendSQL, map[string]any{
+		"id": m.ID, "type": m.AggregateType, "aggregate": m.AggregateID, "version": m.AggregateVersion,
+		"key": m.EventKey, "payload": string(m.Payload), "traceparent": telemetry.Traceparent(ctx),
+	}).Error
+	if err != nil {
 		return fmt.Errorf("appending %s to the outbox: %w", m.EventKey, err)
 	}
 	return nil
@@ -56,17 +66,3 @@ func History(ctx context.Context, tx *postgres.Tx, aggregateType string, aggrega
 	}
 	return events, nil
 }
-
-// event is a new row; every column that is not here has its default.
-type event struct {
-	ID               uuid.UUID
-	AggregateType    string
-	AggregateID      uuid.UUID
-	AggregateVersion int
-	EventKey         string
-	Payload          string
-	Traceparent      string
-}
-
-// TableName is gorm's way to ask.
-func (event) TableName() string { return "outbox_events" }

@@ -160,6 +160,24 @@ func TestRescheduleBacksOffAndMovesLaterEventsBehind(t *testing.T) {
 	}
 }
 
+func TestAnEventAppendedBehindABackedOffOneIsDueWithIt(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	order := uuid.New()
+	first := b.append(order, 1)[0]
+	c := b.claim(10)
+	setback := outbox.Setback{ID: first, Delay: time.Hour, Spends: true, Code: "refused"}
+	if held, err := b.store.Reschedule(t.Context(), c.Token, []outbox.Setback{setback}); held != 1 || err != nil {
+		t.Fatalf("%d held, error %v", held, err)
+	}
+	if due := b.row(b.append(order, 2)[0]).DueInSeconds; due < 3500 {
+		t.Errorf("the second version is due in %.0f s, want 3600", due)
+	}
+	if due := b.row(b.append(uuid.New(), 1)[0]).DueInSeconds; due > 0 {
+		t.Errorf("the event of another order is due in %.0f s, want at once", due)
+	}
+}
+
 func TestAReasonNeverMakesItsUpdateFail(t *testing.T) {
 	t.Parallel()
 	for _, reason := range []string{

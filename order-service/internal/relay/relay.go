@@ -126,28 +126,48 @@ func (w *worker) run(ctx context.Context) error {
 	}
 }
 
+// breather is the pause after a batch that was not full: what is committed meanwhile
+// makes one larger batch instead of many tiny ones, each of which costs the database
+// as much as a large one. The first event after a quiet time does not wait.
+const breather = 2 * time.Millisecond
+
 // drain passes until nothing is due.
 func (w *worker) drain(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if w.broker.Unblocked(ctx) != nil {
 			return nil
 		}
-		claimed, err := w.pass(ctx)
+		limit := w.limit()
+		claimed, err := w.pass(ctx, limit)
 		if err != nil || claimed == 0 {
 			return err
+		}
+		if claimed < limit {
+			pause(ctx, breather)
 		}
 	}
 	return nil
 }
 
-// pass claims a batch, publishes it and settles it. It returns an error only when
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// limit is how many events the next claim may take.
+func (w *worker) limit() int {
+	if w.suspects.Load() > 0 {
+		return 1
+	}
+	return w.config.BatchSize
+}
+
+// pass claims at most limit events, publishes and settles them. It returns an error only when
 // the session is of no more use; trouble with the outbox is logged and waits for
 // the next poll.
-func (w *worker) pass(ctx context.Context) (claimed int, err error) {
-	limit := w.config.BatchSize
-	if w.suspects.Load() > 0 {
-		limit = 1
-	}
+func (w *worker) pass(ctx context.Context, limit int) (claimed int, err error) {
 	began := time.Now()
 	claim, err := w.outbox.Claim(ctx, w.name, limit, w.config.Lease)
 	if err != nil {
