@@ -164,12 +164,17 @@ func (w *worker) limit() int {
 	return w.config.BatchSize
 }
 
-// pass claims at most limit events, publishes and settles them. It returns an error only when
-// the session is of no more use; trouble with the outbox is logged and waits for
-// the next poll.
+// pass claims at most limit events, publishes and settles them. It returns an error
+// only when the session is of no more use; trouble with the outbox is logged and
+// waits for the next poll.
 func (w *worker) pass(ctx context.Context, limit int) (claimed int, err error) {
+	// From here on the batch is finished, whether ctx ends or not. The claim too: one
+	// that is broken off may be committed all the same, and nobody would have its
+	// events until the lease ends.
+	finish, done := w.finishing(ctx)
+	defer done()
 	began := time.Now()
-	claim, err := w.outbox.Claim(ctx, w.name, limit, w.config.Lease)
+	claim, err := w.outbox.Claim(finish, w.name, limit, w.config.Lease)
 	if err != nil {
 		if ctx.Err() == nil {
 			slog.WarnContext(ctx, "cannot claim from the outbox", "error", err)
@@ -184,9 +189,6 @@ func (w *worker) pass(ctx context.Context, limit int) (claimed int, err error) {
 	}
 	slog.InfoContext(ctx, "outbox events fetched", "count", len(claim.Events), "worker", w.name)
 
-	// From here on the batch is finished, whether ctx ends or not.
-	finish, done := w.finishing(ctx)
-	defer done()
 	batch := w.messages(finish, claim.Events)
 	results := w.publisher.Publish(batch.messages, w.config.ConfirmTimeout)
 	batch.end(results) //nolint:contextcheck // each message has the context of its own trace

@@ -34,6 +34,7 @@ type fakeOutbox struct {
 	became   map[uuid.UUID]string
 	claimErr error
 
+	claiming  func()
 	leaseLost bool // by the time that an event is to be failed
 }
 
@@ -45,9 +46,15 @@ func newFakeOutbox(events int) *fakeOutbox {
 	return f
 }
 
-func (f *fakeOutbox) Claim(_ context.Context, _ string, limit int, _ time.Duration) (outbox.Claim, error) {
+func (f *fakeOutbox) Claim(ctx context.Context, _ string, limit int, _ time.Duration) (outbox.Claim, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.claiming != nil {
+		f.claiming()
+	}
+	if ctx.Err() != nil {
+		return outbox.Claim{}, ctx.Err()
+	}
 	f.claims = append(f.claims, limit)
 	if f.claimErr != nil {
 		return outbox.Claim{}, f.claimErr
@@ -208,6 +215,23 @@ func TestThePollFindsWhatNoWakeUpToldOf(t *testing.T) {
 			t.Errorf("%d published, want 1", n)
 		}
 		stop()
+	})
+}
+
+// TestP12ShutdownDoesNotBreakOffAClaim ends the context while the database has the
+// claim and has not answered.
+func TestP12ShutdownDoesNotBreakOffAClaim(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		events := newFakeOutbox(1)
+		events.claiming = stop
+		if err := newRelay(events).Run(ctx, all(rabbitmq.Confirmed)); err != nil {
+			t.Error(err)
+		}
+		if n := events.count("published"); n != 1 {
+			t.Errorf("%d published, want the one that was claimed", n)
+		}
 	})
 }
 
