@@ -12,11 +12,15 @@ RUN --mount=type=cache,target=/go/pkg/mod \
     go mod download
 
 ARG SERVICE
+ARG VERSION
+ARG REVISION
 COPY internal internal
 COPY ${SERVICE} ${SERVICE}
 RUN --mount=type=cache,target=/go/pkg/mod \
     --mount=type=cache,target=/root/.cache/go-build \
-    CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" -o /service "./${SERVICE}"
+    CGO_ENABLED=0 go build -trimpath -ldflags "-s -w \
+      -X example.com/transactional-outbox/internal/telemetry.version=${VERSION} \
+      -X example.com/transactional-outbox/internal/telemetry.revision=${REVISION}" -o /service "./${SERVICE}"
 
 # Without a shell: the binary is also what migrates the database and checks the health.
 FROM gcr.io/distroless/static-debian13:nonroot

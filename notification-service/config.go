@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/mail"
 	"slices"
+	"time"
 
 	"example.com/transactional-outbox/internal/settings"
 	"example.com/transactional-outbox/notification-service/internal/notification"
@@ -25,6 +26,12 @@ type config struct {
 	// for one that kills its consumer. Changing it needs the queue to be made anew.
 	DeliveryLimit int `env:"DELIVERY_LIMIT" envDefault:"50"`
 
+	// RetryDelays are how long a message that failed waits before each further try.
+	// Other delays make other queues; the old ones give back what they hold.
+	RetryDelays []time.Duration `env:"RETRY_DELAYS" envDefault:"30s,1m,5m"`
+	// InboxRetention is how long a message id is remembered. An older message cannot be
+	// told from a repeat, and becomes a dead letter.
+	InboxRetention time.Duration `env:"INBOX_RETENTION" envDefault:"720h"`
 	// SMTPURL is the mail server; empty: e-mails are written to the log.
 	SMTPURL settings.Secret `env:"SMTP_URL"`
 	// MailFrom is the sender of every e-mail.
@@ -36,6 +43,9 @@ type config struct {
 const (
 	maxWorkers  = 1000      // far beyond use: each worker needs a connection to the database
 	maxPrefetch = 1<<16 - 1 // AMQP has 16 bits for it; one more would mean no limit
+	maxDelay    = 24 * time.Hour
+	maxTiers    = 10
+	leastInbox  = maxDelay + time.Hour // a message must outlast its retries
 )
 
 // check returns what is wrong, all of it.
@@ -48,6 +58,8 @@ func check(c config) []error {
 		settings.AtLeast("CONSUMER_PREFETCH", c.ConsumerPrefetch, c.ConsumerWorkers),
 		settings.AtMost("CONSUMER_PREFETCH", c.ConsumerPrefetch, maxPrefetch),
 		settings.AtLeast("DELIVERY_LIMIT", c.DeliveryLimit, 1),
+		checkDelays(c.RetryDelays),
+		settings.AtLeast("INBOX_RETENTION", c.InboxRetention, leastInbox),
 		checkMail("MAIL_FROM", c.MailFrom),
 		checkMail("DEFAULT_RECIPIENT", c.DefaultRecipient),
 	)
@@ -55,6 +67,21 @@ func check(c config) []error {
 		errs = append(errs, err)
 	}
 	return errs
+}
+
+func checkDelays(delays []time.Duration) []error {
+	if len(delays) < 1 || len(delays) > maxTiers {
+		return []error{fmt.Errorf("RETRY_DELAYS must be 1 to %d durations, with commas between them", maxTiers)}
+	}
+	for i, delay := range delays {
+		if delay < time.Millisecond || delay > maxDelay || delay%time.Millisecond != 0 {
+			return []error{fmt.Errorf("RETRY_DELAYS must be whole milliseconds, from 1ms to %s; %s is not", maxDelay, delay)}
+		}
+		if i > 0 && delay <= delays[i-1] {
+			return []error{fmt.Errorf("RETRY_DELAYS must grow; %s after %s does not", delay, delays[i-1])}
+		}
+	}
+	return nil
 }
 
 func checkMail(name, address string) []error {

@@ -16,6 +16,7 @@ func main() {
 		command.Command{Name: "serve", Does: "consume events and send e-mails (the default)", Run: configured(serve)},
 		command.Command{Name: "migrate", Does: "bring the database's schema up to date", Run: configured(migrate)},
 		command.Command{Name: "healthcheck", Does: "exit 0 if the service on OPS_ADDR is ready", Run: configured(healthcheck)},
+		command.Command{Name: "dlq", Does: "list, show, replay and discard dead letters", Run: operateDeadLetters},
 	)
 }
 

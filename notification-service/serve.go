@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"log/slog"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -12,6 +13,7 @@ import (
 	"example.com/transactional-outbox/internal/settings"
 	"example.com/transactional-outbox/internal/telemetry"
 	"example.com/transactional-outbox/notification-service/internal/consumer"
+	"example.com/transactional-outbox/notification-service/internal/inbox"
 	"example.com/transactional-outbox/notification-service/internal/notification"
 	"example.com/transactional-outbox/notification-service/migrations"
 )
@@ -32,57 +34,101 @@ func serve(ctx context.Context, c config) error {
 	if err != nil {
 		return err
 	}
+	registry := telemetry.NewRegistry()
+	registry.MustRegister(db.Metrics("consumer"), db.OldestTransaction())
+	p := parts{config: c, db: db, mailer: mailer, metrics: consumer.NewMetrics(registry), sent: notification.NewMetrics(registry)}
 	ready := func(ctx context.Context) error { return db.Ready(ctx, schema) }
-	ops := httpserver.Ops(ready, telemetry.NewRegistry())
-	return httpserver.ServeDuring(ctx, "OPS_ADDR", c.OpsAddr, ops, func(ctx context.Context) error {
+	return httpserver.ServeDuring(ctx, "OPS_ADDR", c.OpsAddr, httpserver.Ops(ready, registry), func(ctx context.Context) error {
 		if db.Wait(ctx, schema) != nil {
 			return nil // asked to end before the database came
 		}
 		defer slog.InfoContext(ctx, "stopped")
-		effect := notification.NewService(notification.Config{From: c.MailFrom, DefaultRecipient: c.DefaultRecipient}, db, mailer)
-		return consume(ctx, c, db, effect)
+		return p.consume(ctx)
 	})
 }
 
-// consume uses two connections: a memory alarm blocks the one that publishes dead
-// letters, and consuming goes on. Publishing ends after consuming, so that it is
-// there for the last delivery.
-func consume(ctx context.Context, c config, db *postgres.DB, effect *notification.Service) error {
+// parts is what this service is made of.
+type parts struct {
+	config  config
+	db      *postgres.DB
+	mailer  notification.Mailer
+	metrics *consumer.Metrics
+	sent    *notification.Metrics
+}
+
+// consume uses two connections: a memory alarm blocks the one that publishes copies,
+// and consuming goes on. Publishing ends after consuming, so that it is there for the
+// last delivery.
+func (p parts) consume(ctx context.Context) error {
 	publishing, stopPublishing := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopPublishing()
-	deadLetters := rabbitmq.NewOutlet()
-	messages := consumer.New(consumer.Config{
-		Workers: c.ConsumerWorkers, DeadLetterExchange: deadLetterExchange,
-	}, db, effect, deadLetters)
-
-	parts, ctx := errgroup.WithContext(ctx)
-	parts.Go(func() error {
+	copies := rabbitmq.NewOutlet()
+	seen := inbox.New(p.db, p.config.InboxRetention)
+	messages := p.consumer(seen, copies)
+	running, ctx := errgroup.WithContext(ctx)
+	running.Go(func() error { return seen.KeepPruned(ctx) })
+	running.Go(func() error {
 		defer stopPublishing()
-		return rabbitmq.Keep(ctx, c.connection("consumer"), func(ctx context.Context, s *rabbitmq.Session) error {
-			return takeMessages(ctx, c, s, messages)
+		return rabbitmq.Keep(ctx, p.config.connection("consumer"), func(ctx context.Context, s *rabbitmq.Session) error {
+			return p.takeMessages(ctx, s, messages)
 		})
 	})
-	parts.Go(func() error {
-		return rabbitmq.Keep(publishing, c.connection("publisher"), deadLetters.Serve)
+	running.Go(func() error {
+		return rabbitmq.Keep(publishing, p.config.connection("publisher"), func(ctx context.Context, s *rabbitmq.Session) error {
+			if err := s.Declare(p.config.wayBack()); err != nil {
+				return err
+			}
+			return copies.Serve(ctx, s)
+		})
 	})
-	return parts.Wait()
+	return running.Wait()
 }
+
+func (p parts) consumer(seen *inbox.Inbox, copies *rabbitmq.Outlet) *consumer.Consumer[notification.Event] {
+	effect := notification.NewService(
+		notification.Config{From: p.config.MailFrom, DefaultRecipient: p.config.DefaultRecipient}, p.db, p.mailer, p.sent)
+	return consumer.New(consumer.Config{
+		Queue:       queue,
+		Workers:     p.config.ConsumerWorkers,
+		Prefetch:    p.config.ConsumerPrefetch,
+		DeadLetters: deadLetterExchange,
+		Retries:     retryTiers(p.config.RetryDelays),
+		MaxHold:     maxHold,
+		Probes: map[string]func(context.Context) error{
+			consumer.Database:       p.db.Ping,
+			notification.MailServer: p.mailer.Probe,
+		},
+	}, p.db, seen, effect, copies, p.metrics)
+}
+
+// maxHold leaves a third of the broker's consumer timeout, 30 minutes, for the rest.
+const maxHold = 10 * time.Minute
 
 func (c config) connection(role string) rabbitmq.Config {
 	return rabbitmq.Config{URL: c.AMQPURL.Reveal(), Name: service + " " + role}
 }
 
-func takeMessages(ctx context.Context, c config, s *rabbitmq.Session, messages *consumer.Consumer[notification.Event]) error {
+// takeMessages declares the topology, again and again: if somebody deletes a binding
+// or an exchange, no connection closes and nobody else would notice.
+func (p parts) takeMessages(ctx context.Context, s *rabbitmq.Session, messages *consumer.Consumer[notification.Event]) error {
 	if err := s.WaitForExchange(ctx, events, "topic"); err != nil {
 		return err
 	}
-	if err := s.Declare(topology(c.DeliveryLimit)); err != nil {
-		return err
-	}
-	deliveries, err := s.Consume(queue, c.ConsumerPrefetch)
-	if err != nil {
+	declared := p.config.topology()
+	if err := s.Declare(declared); err != nil {
 		return err
 	}
 	slog.InfoContext(ctx, "taking messages", "queue", queue)
-	return messages.Run(ctx, deliveries)
+	both, ctx := errgroup.WithContext(ctx)
+	both.Go(func() error { return s.KeepDeclared(ctx, declared) })
+	both.Go(func() error { return messages.Run(ctx, source{s}) })
+	return both.Wait()
+}
+
+// source lets the consumer see a session through its own interface.
+type source struct{ *rabbitmq.Session }
+
+// Consume takes messages from the service's queue.
+func (s source) Consume(prefetch int) (consumer.Deliveries, error) {
+	return s.Session.Consume(queue, prefetch)
 }

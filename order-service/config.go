@@ -38,6 +38,8 @@ type config struct {
 	// OutboxRetention is how long published and discarded events are kept: the time
 	// in which a broker that lost its disk can be given them again. At least an hour.
 	OutboxRetention time.Duration `env:"OUTBOX_RETENTION" envDefault:"168h"`
+	// IdempotencyRetention is how long an Idempotency-Key is remembered. At least an hour.
+	IdempotencyRetention time.Duration `env:"IDEMPOTENCY_RETENTION" envDefault:"24h"`
 }
 
 // maxWorkers is far beyond use: each worker needs a connection to the database.
@@ -58,6 +60,7 @@ func check(c config) []error {
 		settings.AtLeast("RELAY_RETRY_BASE", c.RelayRetryBase, time.Millisecond),
 		settings.AtLeast("RELAY_RETRY_CAP", c.RelayRetryCap, c.RelayRetryBase),
 		settings.AtLeast("OUTBOX_RETENTION", c.OutboxRetention, time.Hour),
+		settings.AtLeast("IDEMPOTENCY_RETENTION", c.IdempotencyRetention, time.Hour),
 	)
 	if c.RelayLease < 3*c.RelayConfirmTimeout {
 		errs = append(errs, fmt.Errorf("RELAY_LEASE must be at least three times RELAY_CONFIRM_TIMEOUT (%s)", c.RelayConfirmTimeout))

@@ -30,7 +30,11 @@ var (
 	schema   = postgres.Migrations{Files: migrations.Files, Command: service + " migrate"}
 	topology = rabbitmq.Topology{
 		Exchanges: []rabbitmq.Exchange{{Name: exchange, Kind: "topic"}, {Name: deadLetterExchange, Kind: "fanout"}},
-		Queues:    []rabbitmq.Queue{{Name: deadLetterQueue, Bindings: []rabbitmq.Binding{{Exchange: deadLetterExchange}}}},
+		Queues: []rabbitmq.Queue{{
+			Name:      deadLetterQueue,
+			Arguments: map[string]any{"x-delivery-limit": rabbitmq.NoDeliveryLimit},
+			Bindings:  []rabbitmq.Binding{{Exchange: deadLetterExchange}},
+		}},
 	}
 )
 
@@ -43,10 +47,11 @@ const (
 
 // parts is what this service is made of, wired together.
 type parts struct {
-	config config
-	orders *order.Service
-	events *outbox.Store
-	relay  *relay.Relay
+	config   config
+	orders   *order.Service
+	requests *httpapi.Metrics
+	events   *outbox.Store
+	relay    *relay.Relay
 }
 
 func serve(ctx context.Context, c config) error      { return start(ctx, c, parts.runTogether) }
@@ -71,8 +76,9 @@ func start(ctx context.Context, c config, work func(parts, context.Context) erro
 
 	registry := telemetry.NewRegistry()
 	events := outbox.NewStore(relayDB)
+	registry.MustRegister(db.Metrics("api"), relayDB.Metrics("relay"), relayDB.OldestTransaction(), events.Metrics())
 	r := relay.New(c.relay(), events, relay.NewMetrics(registry))
-	p := parts{config: c, orders: order.NewService(db, r.Wake), events: events, relay: r}
+	p := parts{config: c, orders: order.NewService(db, r.Wake), events: events, relay: r, requests: httpapi.NewMetrics(registry)}
 
 	// Not the broker: an order is taken while the broker is away. That is the point.
 	ready := func(ctx context.Context) error { return db.Ready(ctx, schema) }
@@ -99,19 +105,23 @@ func (p parts) runTogether(ctx context.Context) error {
 	return both.Wait()
 }
 
+// answerRequests serves the API, and forgets old idempotency keys.
 func (p parts) answerRequests(ctx context.Context) error {
 	listener, err := httpserver.Listen(ctx, "HTTP_ADDR", p.config.HTTPAddr)
 	if err != nil {
 		return err
 	}
 	slog.InfoContext(ctx, "taking orders", "address", listener.Addr().String())
-	return httpserver.Serve(ctx, listener, httpapi.New(p.orders))
+	both, ctx := errgroup.WithContext(ctx)
+	both.Go(func() error { return p.orders.KeepPruned(ctx, p.config.IdempotencyRetention) })
+	both.Go(func() error { return httpserver.Serve(ctx, listener, httpapi.New(p.orders, p.requests)) })
+	return both.Wait()
 }
 
-// publishEvents relays, and prunes what has been published long ago.
+// publishEvents relays, and keeps the outbox tidy.
 func (p parts) publishEvents(ctx context.Context) error {
 	both, ctx := errgroup.WithContext(ctx)
-	both.Go(func() error { return p.events.KeepPruned(ctx, p.config.OutboxRetention) })
+	both.Go(func() error { return p.events.KeepTidy(ctx, p.config.OutboxRetention) })
 	both.Go(func() error {
 		connection := rabbitmq.Config{URL: p.config.AMQPURL.Reveal(), Name: service + " relay"}
 		return rabbitmq.Keep(ctx, connection, func(ctx context.Context, s *rabbitmq.Session) error {

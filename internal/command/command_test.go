@@ -1,9 +1,11 @@
 package command
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -61,6 +63,19 @@ func TestHelpListsEveryCommandAndRunsNone(t *testing.T) {
 			if !slices.ContainsFunc(strings.Split(out, "\n"), line) {
 				t.Errorf("%s does not list %s:\n%s", arg, name, out)
 			}
+		}
+	}
+}
+
+func TestTheVersionIsToldAndNothingRuns(t *testing.T) {
+	t.Parallel()
+	for _, argument := range []string{"version", "--version"} {
+		var out bytes.Buffer
+		if err := run(t.Context(), "some-service", nil, []string{argument}, &out); err != nil {
+			t.Error(err)
+		}
+		if !strings.HasPrefix(out.String(), "some-service ") || !strings.Contains(out.String(), "commit ") {
+			t.Errorf("%s says %q", argument, out.String())
 		}
 	}
 }
@@ -129,5 +144,19 @@ func TestAConfiguredCommandRefusesArguments(t *testing.T) {
 	got, err := configured(t, nil, "--force")
 	if got != nil || err == nil || !strings.Contains(err.Error(), "--force") {
 		t.Errorf("performed with %+v, error %v; want none, and an error of --force", got, err)
+	}
+}
+
+func TestTheCollectorRunsLessOftenUnlessTheUserSaysHowOften(t *testing.T) {
+	const before = 77
+	for gogc, want := range map[string]int{"": gcPercent, "50": before} {
+		t.Run("GOGC="+gogc, func(t *testing.T) {
+			t.Setenv("GOGC", gogc)
+			own := debug.SetGCPercent(before)
+			collectLess()
+			if got := debug.SetGCPercent(own); got != want {
+				t.Errorf("the heap may grow by %d %%, want %d %%", got, want)
+			}
+		})
 	}
 }

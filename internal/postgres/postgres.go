@@ -6,6 +6,10 @@
 // called outside a transaction: the program does not compile. Go cannot prove
 // that a transaction is still open, but a Tx that has ended refuses every
 // statement with [database/sql.ErrTxDone].
+//
+// What is executed for each order and each event goes by [Tx.Write], [Read] and their
+// like, which wait for the server as seldom as they can. Everything else goes by
+// [Tx.Gorm].
 package postgres
 
 import (
@@ -18,6 +22,7 @@ import (
 	"github.com/exaring/otelpgx"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	gormpostgres "gorm.io/driver/postgres"
 	"gorm.io/gorm"
 	"gorm.io/gorm/logger"
@@ -50,7 +55,18 @@ func Open(ctx context.Context, url string, maxConns int32, options ...Option) (*
 		return nil, fmt.Errorf("DATABASE_URL: %w", err)
 	}
 	// Spans appear only below a span that records, so that polling makes no traces.
-	config.ConnConfig.Tracer = otelpgx.NewTracer(otelpgx.WithDisableAcquireTracer())
+	config.ConnConfig.Tracer = otelpgx.NewTracer(
+		otelpgx.WithDisableAcquireTracer(),
+		// It would copy the whole configuration for each span, to say these.
+		otelpgx.WithDisableConnectionDetailsInAttributes(),
+		otelpgx.WithTracerAttributes(
+			semconv.ServerAddress(config.ConnConfig.Host),
+			semconv.ServerPort(int(config.ConnConfig.Port)),
+			semconv.UserName(config.ConnConfig.User),
+			semconv.DBNamespace(config.ConnConfig.Database),
+		),
+	)
+	forgetTheVanished(config.ConnConfig.RuntimeParams)
 	config.MaxConns = maxConns
 	config.ConnConfig.ConnectTimeout = 5 * time.Second
 	for _, option := range options {
@@ -73,6 +89,23 @@ func Open(ctx context.Context, url string, maxConns int32, options ...Option) (*
 		return nil, fmt.Errorf("opening gorm: %w", err)
 	}
 	return &DB{pool: pool, sql: conn, gorm: orm}, nil
+}
+
+// forgetTheVanished makes the server end the session of a machine that has vanished
+// without a word. Until then its transaction keeps its locks: a message that it had in
+// hand could be handled by nobody. By default the server waits for two hours. What the
+// URL says, stays.
+func forgetTheVanished(parameters map[string]string) {
+	for name, value := range map[string]string{
+		"idle_in_transaction_session_timeout": "10s", // our transactions wait for nothing but the database
+		"tcp_keepalives_idle":                 "10",  // seconds
+		"tcp_keepalives_interval":             "5",
+		"tcp_keepalives_count":                "3",
+	} {
+		if _, given := parameters[name]; !given {
+			parameters[name] = value
+		}
+	}
 }
 
 // Close waits for running transactions and closes every connection.

@@ -3,46 +3,84 @@ package postgres
 import (
 	"context"
 	"database/sql"
-	"errors"
+	"time"
 
+	"github.com/jackc/pgx/v5"
 	"gorm.io/gorm"
 )
 
-// Tx is an open transaction: holding a *Tx is the proof that one was begun.
-type Tx struct{ gorm *gorm.DB }
-
-// Gorm is the way to the statements of this transaction. There is none back:
-// nothing turns a *gorm.DB into a *Tx.
-func (tx *Tx) Gorm(ctx context.Context) *gorm.DB {
-	return tx.gorm.WithContext(ctx)
+// Tx is an open transaction: holding a *Tx is the proof that one was begun. It has
+// one connection, so it is for one goroutine.
+type Tx struct {
+	gorm    *gorm.DB
+	conn    *sql.Conn
+	waiting *pgx.Batch // not sent yet, from BEGIN on
+	doing   []string   // what each of those does, for its error
+	err     error      // why nothing more can be done
 }
 
 // InTx runs fn in a transaction and commits what it did. An error or a panic in
-// fn, or the end of ctx, rolls everything back; a panic goes on to the caller.
+// fn, or the end of ctx until then, rolls everything back; a panic goes on to the
+// caller.
 //
 // When InTx returns nil, everything is committed. When it returns an error that
 // came from the commit itself, the outcome is unknown: the reply may have been
-// lost on its way back. A caller that tries again needs a key of its own to
-// recognise what it has already done.
+// lost on its way back, or ctx may have ended while the server was at it. A caller
+// that tries again needs a key of its own to recognise what it has already done.
 func (db *DB) InTx(ctx context.Context, fn func(*Tx) error) error {
-	return db.transact(ctx, nil, fn)
+	return db.transact(ctx, "BEGIN", fn)
 }
 
 // InSnapshot runs fn in a read-only transaction: all its reads see the database
 // at one moment, and the server refuses every write.
 func (db *DB) InSnapshot(ctx context.Context, fn func(*Tx) error) error {
-	return db.transact(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true}, fn)
+	return db.transact(ctx, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", fn)
 }
 
-// transact holds the program's only commit.
-func (db *DB) transact(ctx context.Context, opts *sql.TxOptions, fn func(*Tx) error) error {
-	err := db.gorm.WithContext(ctx).Transaction(func(g *gorm.DB) error {
-		return fn(&Tx{gorm: g})
-	}, opts)
-	if err != nil && ctx.Err() != nil {
-		// The end of ctx rolls back behind our back, and what comes out then may be the
-		// consequence only: that the transaction is over.
-		return errors.Join(ctx.Err(), err)
+// transact holds the program's only commit. BEGIN and COMMIT are queued like any write:
+// the one goes out with the first statement, the other takes the last writes along. A
+// server that fails at one statement of such a batch skips the rest, COMMIT included.
+func (db *DB) transact(ctx context.Context, begin string, fn func(*Tx) error) error {
+	conn, err := db.sql.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	tx := &Tx{gorm: db.gorm, conn: conn, waiting: &pgx.Batch{}}
+	defer tx.end(ctx) // also when ctx has ended
+	tx.queue("beginning the transaction", begin, nil, executed)
+	if err := fn(tx); err != nil {
+		return err
+	}
+	tx.queue("committing", "COMMIT", nil, committed)
+	return tx.send(ctx)
+}
+
+// committed tells a commit from the ROLLBACK that the server answers to COMMIT when a
+// statement has failed, and fn has passed over it.
+func committed(answers pgx.BatchResults) error {
+	answer, err := answers.Exec()
+	if err == nil && answer.String() != "COMMIT" {
+		err = pgx.ErrTxCommitRollback
 	}
 	return err
+}
+
+// rollbackTimeout bounds the wait for the answer to ROLLBACK. Without one the
+// connection is closed, which tells the server the same.
+const rollbackTimeout = time.Second
+
+// end rolls back what is not committed, and returns the connection. The pool closes
+// it unless it is known to be outside a transaction.
+func (tx *Tx) end(ctx context.Context) {
+	tx.err = sql.ErrTxDone
+	_ = tx.pgx(func(conn *pgx.Conn) error {
+		if conn.PgConn().TxStatus() == 'I' { // idle: committed, or not even begun
+			return nil
+		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
+		defer cancel()
+		_, err := conn.Exec(ctx, "ROLLBACK")
+		return err
+	})
+	_ = tx.conn.Close()
 }

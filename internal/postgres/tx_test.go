@@ -7,7 +7,9 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/jackc/pgx/v5"
 	"go.uber.org/goleak"
+	"gorm.io/gorm"
 
 	"example.com/transactional-outbox/internal/postgres"
 	"example.com/transactional-outbox/internal/servertest"
@@ -21,9 +23,87 @@ var notes = postgres.Migrations{Command: "test", Files: fstest.MapFS{"00001_note
 CREATE TABLE notes (id int PRIMARY KEY, follows int REFERENCES notes (id) DEFERRABLE INITIALLY DEFERRED);
 `)}}}
 
-func write(ctx context.Context, tx *postgres.Tx) error {
-	return tx.Gorm(ctx).Exec("INSERT INTO notes (id) VALUES (1)").Error
+// notebook is a database with one connection for transactions: one that is not given
+// back would be missed, and one that is still in a transaction be noticed.
+type notebook struct {
+	*testing.T
+	db *postgres.DB
+	by *postgres.DB // who stands by, and sees what is committed
 }
+
+func newNotebook(t *testing.T) (n notebook, url string) {
+	t.Helper()
+	by, url := servertest.Migrated(t, notes)
+	return openNotebook(t, by, url), url
+}
+
+func openNotebook(t *testing.T, by *postgres.DB, url string) notebook {
+	t.Helper()
+	db, err := postgres.Open(t.Context(), url, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(db.Close)
+	return notebook{t, db, by}
+}
+
+// want checks how many notes are committed, and that the connection is of use.
+func (n notebook) want(notes int) {
+	n.Helper()
+	if got := count(n.T, n.by); got != notes {
+		n.Errorf("%d notes, want %d", got, notes)
+	}
+	if got := count(n.T, n.db); got != notes {
+		n.Errorf("%d notes, seen by the connection of the transaction, want %d", got, notes)
+	}
+	if got := n.db.Acquired(); got != 0 {
+		n.Errorf("%d connections are in use, want none", got)
+	}
+}
+
+// session names the connection.
+func (n notebook) session() (pid int) {
+	n.Helper()
+	err := n.db.InTx(context.WithoutCancel(n.Context()), func(tx *postgres.Tx) (err error) {
+		pid, err = postgres.ReadOne(n.Context(), tx, "SELECT pg_backend_pid()", nil, pgx.RowTo[int])
+		return err
+	})
+	if err != nil {
+		n.Fatal(err)
+	}
+	return pid
+}
+
+// ways are all that a transaction offers to write with.
+var ways = map[string]func(ctx context.Context, tx *postgres.Tx, id int) error{
+	"Write": func(_ context.Context, tx *postgres.Tx, id int) error {
+		return tx.Write("writing a note", "INSERT INTO notes (id) VALUES (@id)", postgres.Args{"id": id})
+	},
+	"Collect": func(_ context.Context, tx *postgres.Tx, id int) error {
+		var ids []int
+		return postgres.Collect(tx, &ids, "writing a note", "INSERT INTO notes (id) VALUES (@id) RETURNING id", postgres.Args{"id": id}, pgx.RowTo[int])
+	},
+	"Read": func(ctx context.Context, tx *postgres.Tx, id int) error {
+		_, err := postgres.Read(ctx, tx, "INSERT INTO notes (id) VALUES (@id) RETURNING id", postgres.Args{"id": id}, pgx.RowTo[int])
+		return err
+	},
+	"Gorm": func(ctx context.Context, tx *postgres.Tx, id int) error {
+		return tx.Gorm(ctx).Exec("INSERT INTO notes (id) VALUES (?)", id).Error
+	},
+}
+
+func eachWay(t *testing.T, test func(t *testing.T, n notebook, write func(context.Context, *postgres.Tx, int) error)) {
+	t.Helper()
+	for name, write := range ways {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n, _ := newNotebook(t)
+			test(t, n, write)
+		})
+	}
+}
+
+func write(ctx context.Context, tx *postgres.Tx) error { return ways["Gorm"](ctx, tx, 1) }
 
 func count(t *testing.T, db *postgres.DB) (n int) {
 	t.Helper()
@@ -39,102 +119,153 @@ func count(t *testing.T, db *postgres.DB) (n int) {
 func TestInTxCommitsAllOrNothing(t *testing.T) {
 	t.Parallel()
 	errBusiness := errors.New("business says no")
-	tests := map[string]struct {
-		work func(context.Context, context.CancelFunc, *postgres.Tx) error
-		want int // rows
-		err  error
+	for name, test := range map[string]struct {
+		then  func(cancel context.CancelFunc) error
+		notes int
+		err   error
 	}{
-		"nil commits": {
-			work: func(ctx context.Context, _ context.CancelFunc, tx *postgres.Tx) error { return write(ctx, tx) },
-			want: 1,
-		},
-		"an error rolls back": {
-			work: func(ctx context.Context, _ context.CancelFunc, tx *postgres.Tx) error {
-				return errors.Join(write(ctx, tx), errBusiness)
-			},
-			err: errBusiness,
-		},
+		"nil commits":         {then: func(context.CancelFunc) error { return nil }, notes: 1},
+		"an error rolls back": {then: func(context.CancelFunc) error { return errBusiness }, err: errBusiness},
 		"a context that ends before the commit rolls back": {
-			work: func(ctx context.Context, cancel context.CancelFunc, tx *postgres.Tx) error {
-				err := write(ctx, tx)
-				cancel()
-				return err
-			},
-			err: context.Canceled,
+			then: func(cancel context.CancelFunc) error { cancel(); return nil },
+			err:  context.Canceled,
 		},
-	}
-	for name, test := range tests {
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			db, _ := servertest.Migrated(t, notes)
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			err := db.InTx(ctx, func(tx *postgres.Tx) error { return test.work(ctx, cancel, tx) })
-			if !errors.Is(err, test.err) {
-				t.Errorf("error %v, want %v", err, test.err)
-			}
-			if n := count(t, db); n != test.want {
-				t.Errorf("%d rows, want %d", n, test.want)
-			}
+			eachWay(t, func(t *testing.T, n notebook, write func(context.Context, *postgres.Tx, int) error) {
+				before := n.session()
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				err := n.db.InTx(ctx, func(tx *postgres.Tx) error {
+					if err := write(ctx, tx, 1); err != nil {
+						return err
+					}
+					return test.then(cancel)
+				})
+				if !errors.Is(err, test.err) {
+					t.Errorf("error %v, want %v", err, test.err)
+				}
+				n.want(test.notes)
+				if n.session() != before {
+					t.Error("the connection was thrown away, and nothing was wrong with it")
+				}
+			})
 		})
-	}
-}
-
-func TestInTxReportsAFailedCommit(t *testing.T) {
-	t.Parallel()
-	db, _ := servertest.Migrated(t, notes)
-	err := db.InTx(t.Context(), func(tx *postgres.Tx) error {
-		return tx.Gorm(t.Context()).Exec("INSERT INTO notes (id, follows) VALUES (1, 99)").Error
-	})
-	if err == nil {
-		t.Error("the commit broke a constraint, and InTx returned nil")
-	}
-	if n := count(t, db); n != 0 {
-		t.Errorf("%d rows, want none", n)
 	}
 }
 
 func TestInTxRollsBackAndPassesOnAPanic(t *testing.T) {
 	t.Parallel()
-	db, _ := servertest.Migrated(t, notes)
-	func() {
-		defer func() {
-			if recover() != "boom" {
-				t.Error("the panic did not reach the caller")
-			}
+	eachWay(t, func(t *testing.T, n notebook, write func(context.Context, *postgres.Tx, int) error) {
+		func() {
+			defer func() {
+				if recover() != "boom" {
+					t.Error("the panic did not reach the caller")
+				}
+			}()
+			_ = n.db.InTx(t.Context(), func(tx *postgres.Tx) error {
+				if err := write(t.Context(), tx, 1); err != nil {
+					t.Error(err)
+				}
+				panic("boom")
+			})
 		}()
-		_ = db.InTx(t.Context(), func(tx *postgres.Tx) error {
-			if err := write(t.Context(), tx); err != nil {
+		n.want(0)
+	})
+}
+
+// TestAPanicWithHalfAnAnswerRead leaves a connection behind that nobody may use.
+func TestAPanicWithHalfAnAnswerRead(t *testing.T) {
+	t.Parallel()
+	n, _ := newNotebook(t)
+	func() {
+		defer func() { _ = recover() }()
+		_ = n.db.InTx(t.Context(), func(tx *postgres.Tx) error {
+			if err := ways["Write"](t.Context(), tx, 1); err != nil {
 				t.Error(err)
 			}
-			panic("boom")
+			_, err := postgres.Read(t.Context(), tx, "SELECT generate_series(1, 100000)", nil,
+				func(pgx.CollectableRow) (int, error) { panic("boom") })
+			return err
 		})
+		t.Error("no panic")
 	}()
-	if n := count(t, db); n != 0 {
-		t.Errorf("%d rows, want none", n)
-	}
+	n.want(0)
 }
 
 func TestAnEndedTxRefusesToWrite(t *testing.T) {
 	t.Parallel()
-	db, _ := servertest.Migrated(t, notes)
-	var kept *postgres.Tx
-	if err := db.InTx(t.Context(), func(tx *postgres.Tx) error { kept = tx; return nil }); err != nil {
+	eachWay(t, func(t *testing.T, n notebook, write func(context.Context, *postgres.Tx, int) error) {
+		for name, end := range map[string]error{"committed": nil, "rolled back": errors.New("business says no")} {
+			var kept *postgres.Tx
+			if err := n.db.InTx(t.Context(), func(tx *postgres.Tx) error { kept = tx; return end }); !errors.Is(err, end) {
+				t.Fatal(err)
+			}
+			if err := write(t.Context(), kept, 1); !errors.Is(err, sql.ErrTxDone) {
+				t.Errorf("%s: error %v, want %v", name, err, sql.ErrTxDone)
+			}
+		}
+		n.want(0)
+	})
+}
+
+// TestWhatGormKeptIsOfNoUse: a *gorm.DB may outlive its transaction.
+func TestWhatGormKeptIsOfNoUse(t *testing.T) {
+	t.Parallel()
+	n, _ := newNotebook(t)
+	var kept *gorm.DB
+	err := n.db.InTx(t.Context(), func(tx *postgres.Tx) error {
+		kept = tx.Gorm(t.Context())
+		if err := tx.Gorm(t.Context()).Begin().Error; err == nil {
+			t.Error("gorm began a transaction of its own")
+		}
+		if err := tx.Gorm(t.Context()).Commit().Error; err == nil {
+			t.Error("gorm committed")
+		}
+		return ways["Write"](t.Context(), tx, 1)
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := write(t.Context(), kept); !errors.Is(err, sql.ErrTxDone) {
+	if err := kept.Exec("DELETE FROM notes").Error; !errors.Is(err, sql.ErrTxDone) {
 		t.Errorf("error %v, want %v", err, sql.ErrTxDone)
 	}
-	if n := count(t, db); n != 0 {
-		t.Errorf("%d rows, want none", n)
-	}
+	n.want(1)
 }
 
 func TestASnapshotCannotWrite(t *testing.T) {
 	t.Parallel()
-	db, _ := servertest.Migrated(t, notes)
-	err := db.InSnapshot(t.Context(), func(tx *postgres.Tx) error { return write(t.Context(), tx) })
-	if err == nil {
-		t.Error("a read-only transaction wrote")
+	eachWay(t, func(t *testing.T, n notebook, write func(context.Context, *postgres.Tx, int) error) {
+		err := n.db.InSnapshot(t.Context(), func(tx *postgres.Tx) error { return write(t.Context(), tx, 1) })
+		if !isState(err, "25006") {
+			t.Errorf("error %v, want that the transaction is read-only", err)
+		}
+		n.want(0)
+	})
+}
+
+// TestASnapshotSeesOneMoment although the other commit came between its two reads.
+func TestASnapshotSeesOneMoment(t *testing.T) {
+	t.Parallel()
+	n, _ := newNotebook(t)
+	err := n.db.InSnapshot(t.Context(), func(tx *postgres.Tx) error {
+		for range 2 {
+			seen, err := postgres.ReadOne(t.Context(), tx, "SELECT count(*) FROM notes", nil, pgx.RowTo[int])
+			if err != nil || seen != 0 {
+				t.Errorf("%d notes, want none; error %v", seen, err)
+			}
+			err = n.by.InTx(t.Context(), func(tx *postgres.Tx) error {
+				return tx.Write("writing a note", "INSERT INTO notes SELECT count(*) FROM notes", nil)
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
+	n.want(2)
 }

@@ -4,14 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
 // Consumer takes messages from one queue.
 type Consumer struct {
-	channel    *amqp.Channel
-	deliveries <-chan amqp.Delivery
+	session *Session
+	channel *amqp.Channel
+	arrived chan *Delivery
 }
 
 // ErrCancelled says that no more messages will come: the queue was deleted, the
@@ -34,13 +36,36 @@ func (s *Session) Consume(queue string, prefetch int) (*Consumer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("consuming from %s: %w", queue, err)
 	}
-	return &Consumer{channel: channel, deliveries: deliveries}, nil
+	// As wide as what can be out: the pump never waits for a reader.
+	c := &Consumer{session: s, channel: channel, arrived: make(chan *Delivery, prefetch)}
+	s.watchers.Go(func() { c.pump(deliveries) })
+	return c, nil
+}
+
+// pump notes when each message comes: the broker's patience begins there, and not
+// when somebody has time for it.
+func (c *Consumer) pump(deliveries <-chan amqp.Delivery) {
+	defer close(c.arrived)
+	for d := range deliveries {
+		c.arrived <- &Delivery{
+			Message: messageOf(d), Redelivered: d.Redelivered, Arrived: time.Now(),
+			Ack:    func() error { return d.Ack(false) },
+			Reject: func() error { return d.Reject(false) },
+		}
+	}
+}
+
+// Close gives everything back that is not acknowledged.
+func (c *Consumer) Close() {
+	defer c.session.breakAfter(answerTimeout)()
+	_ = c.channel.Close()
 }
 
 // Delivery is a message that the broker waits to hear of.
 type Delivery struct {
 	Message
 	Redelivered bool
+	Arrived     time.Time // by this process's clock, for durations
 	// Ack tells the broker to forget the message. It fails on a session that has
 	// ended, and the broker delivers the message again.
 	Ack func() error
@@ -58,14 +83,10 @@ func (c *Consumer) Next(ctx context.Context) (Delivery, error) {
 	select {
 	case <-ctx.Done():
 		return Delivery{}, context.Cause(ctx)
-	case d, ok := <-c.deliveries:
+	case d, ok := <-c.arrived:
 		if !ok {
 			return Delivery{}, ErrCancelled
 		}
-		return Delivery{
-			Message: messageOf(d), Redelivered: d.Redelivered,
-			Ack:    func() error { return d.Ack(false) },
-			Reject: func() error { return d.Reject(false) },
-		}, nil
+		return *d, nil
 	}
 }

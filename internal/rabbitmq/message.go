@@ -3,6 +3,8 @@ package rabbitmq
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"strings"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -19,6 +21,29 @@ type Message struct {
 	Timestamp   time.Time
 	Headers     map[string]any
 	Body        []byte
+
+	// What only other publishers set, kept in every copy.
+	ContentEncoding string
+	CorrelationID   string
+	ReplyTo         string
+	Priority        uint8
+}
+
+// Copy returns m as it may be published once more, with headers of its own. Left out
+// is what the broker would act upon: CC and BCC route to more queues, and RabbitMQ
+// 3.10 silently drops a message whose x-death says that it has been here before. A
+// per-message expiration and the user id are never read from a delivery: the one
+// would lose the copy, the other is refused from another user.
+func (m Message) Copy() Message {
+	headers := maps.Clone(m.Headers)
+	if headers == nil {
+		headers = map[string]any{}
+	}
+	maps.DeleteFunc(headers, func(name string, _ any) bool {
+		return strings.HasPrefix(name, "x-") || name == "CC" || name == "BCC"
+	})
+	m.Headers = headers
+	return m
 }
 
 // Limits that are checked before a message goes out, in bytes. What breaks them
@@ -55,7 +80,8 @@ func (m Message) check() error {
 	if size > maxHeaders {
 		return fmt.Errorf("%w: about %d bytes, at most %d", ErrBadHeaders, size, maxHeaders)
 	}
-	longest = max(longest, len(m.Exchange), len(m.ID), len(m.Type), len(m.ContentType), len(m.AppID))
+	longest = max(longest, len(m.Exchange), len(m.ID), len(m.Type), len(m.ContentType), len(m.AppID),
+		len(m.ContentEncoding), len(m.CorrelationID), len(m.ReplyTo))
 	if longest > maxShort {
 		return fmt.Errorf("%w: a name or property of %d bytes, at most %d", ErrBadHeaders, longest, maxShort)
 	}
@@ -88,6 +114,7 @@ func (m Message) publishing() amqp.Publishing {
 	return amqp.Publishing{
 		MessageId: m.ID, Type: m.Type, ContentType: m.ContentType, AppId: m.AppID,
 		Timestamp: m.Timestamp, Headers: m.Headers, Body: m.Body,
+		ContentEncoding: m.ContentEncoding, CorrelationId: m.CorrelationID, ReplyTo: m.ReplyTo, Priority: m.Priority,
 		DeliveryMode: amqp.Persistent,
 	}
 }
@@ -96,5 +123,6 @@ func messageOf(d amqp.Delivery) Message {
 	return Message{
 		ID: d.MessageId, Type: d.Type, Exchange: d.Exchange, RoutingKey: d.RoutingKey,
 		ContentType: d.ContentType, AppID: d.AppId, Timestamp: d.Timestamp, Headers: d.Headers, Body: d.Body,
+		ContentEncoding: d.ContentEncoding, CorrelationID: d.CorrelationId, ReplyTo: d.ReplyTo, Priority: d.Priority,
 	}
 }

@@ -36,7 +36,8 @@ func (o *Outlet) Publish(ctx context.Context, m Message) error {
 	return (<-reply).Err
 }
 
-// Serve answers the requests on s until ctx ends or the session fails.
+// Serve answers the requests on s until ctx ends, the session fails, or a message
+// finds no queue.
 func (o *Outlet) Serve(ctx context.Context, s *Session) error {
 	publisher, err := s.NewPublisher(1)
 	if err != nil {
@@ -52,7 +53,8 @@ func (o *Outlet) Serve(ctx context.Context, s *Session) error {
 		case r := <-o.requests:
 			result := publisher.Publish([]Message{r.message}, confirmTimeout)[0]
 			r.reply <- result
-			if result.Outcome == Unknown {
+			// Returned, too: a queue is gone, and a new session declares it again.
+			if result.Outcome == Unknown || result.Outcome == Returned {
 				return errors.Join(errors.New("publishing a copy"), result.Err)
 			}
 		}

@@ -57,13 +57,20 @@ func TestAnOutletTellsWhatWasNotRouted(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	exchange, _ := b.route("order.*", nil)
-	outlet := rabbitmq.NewOutlet()
-	b.run(b.url, outlet.Serve)
+	outlet, sessions := rabbitmq.NewOutlet(), make(chan struct{}, 10)
+	b.run(b.url, func(ctx context.Context, s *rabbitmq.Session) error {
+		sessions <- struct{}{}
+		return outlet.Serve(ctx, s)
+	})
 	if err := send(t, outlet, message(exchange, "nobody.cares")); err == nil || !strings.Contains(err.Error(), "no queue") {
 		t.Errorf("Publish returned %v", err)
 	}
 	if err := send(t, outlet, message(exchange, "order.created")); err != nil {
 		t.Error(err)
+	}
+	// A queue of its owner's is gone; the next session is the chance to declare it.
+	if len(sessions) != 2 {
+		t.Errorf("%d sessions, want a new one after the message that found no queue", len(sessions))
 	}
 }
 
@@ -78,12 +85,12 @@ func TestAnOutletServesManyAtOnce(t *testing.T) {
 	want := make(chan string, 50)
 	for i := range 2 * cap(want) {
 		publishers.Go(func() {
-			// Every other one goes nowhere: each must get its own answer.
-			m := message(exchange, []string{"order.created", "nobody.cares"}[i%2])
+			// Every other one cannot be sent: each must get its own answer.
+			m := message(exchange, []string{"order.created", strings.Repeat("k", 256)}[i%2])
 			err := send(t, outlet, m)
-			if routed := i%2 == 0; routed != (err == nil) {
-				t.Errorf("routed %t: %v", routed, err)
-			} else if routed {
+			if good := i%2 == 0; good != (err == nil) {
+				t.Errorf("good %t: %v", good, err)
+			} else if good {
 				want <- m.ID
 			}
 		})

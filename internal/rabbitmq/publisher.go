@@ -104,9 +104,10 @@ func (p *Publisher) Publish(messages []Message, timeout time.Duration) []Result 
 	return results
 }
 
-// send writes the batch without waiting; a nil confirmation stands where nothing
-// was sent, and the result then says why.
+// send writes the batch without waiting, in few pieces; a nil confirmation stands
+// where nothing was sent, and the result then says why.
 func (p *Publisher) send(messages []Message, results []Result) []*amqp.DeferredConfirmation {
+	defer p.session.socket.hold()()
 	confirmations := make([]*amqp.DeferredConfirmation, len(messages))
 	broken := false
 	for i, m := range messages {

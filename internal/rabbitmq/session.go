@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"sync"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"example.com/transactional-outbox/internal/gate"
 )
 
 const (
@@ -22,22 +25,25 @@ const (
 // Session is one connection to the broker.
 type Session struct {
 	conn     *amqp.Connection
-	socket   net.Conn
-	gate     *gate
+	socket   *socket
+	gate     *gate.Gate // closed while the broker blocks its publishers
 	watchers sync.WaitGroup
 }
 
 func connect(ctx context.Context, c Config) (*Session, error) {
-	s := &Session{gate: newGate()}
+	s := &Session{gate: gate.New()}
 	properties := amqp.NewConnectionProperties()
 	properties.SetClientConnectionName(c.Name)
 	conn, err := amqp.DialConfig(c.URL, amqp.Config{
 		Heartbeat:  heartbeat,
 		Properties: properties,
 		Dial: func(network, address string) (net.Conn, error) {
-			socket, err := dial(ctx, network, address)
-			s.socket = socket
-			return socket, err
+			conn, err := dial(ctx, network, address)
+			if err != nil {
+				return nil, err // not conn, which is nil: as an interface it would not be
+			}
+			s.socket = conn
+			return conn, nil
 		},
 	})
 	if err != nil {
@@ -47,37 +53,34 @@ func connect(ctx context.Context, c Config) (*Session, error) {
 	blocked := conn.NotifyBlocked(make(chan amqp.Blocking, 8))
 	s.watchers.Go(func() {
 		for b := range blocked {
-			s.gate.set(b.Active, b.Reason)
+			s.noteBlocked(b)
 		}
 	})
 	return s, nil
 }
 
-func dial(ctx context.Context, network, address string) (net.Conn, error) {
+func (s *Session) noteBlocked(b amqp.Blocking) {
+	switch {
+	case b.Active && s.gate.Close():
+		slog.Warn("the broker blocks publishers", "reason", b.Reason)
+	case !b.Active && s.gate.Open():
+		slog.Info("the broker takes messages again")
+	}
+}
+
+func dial(ctx context.Context, network, address string) (*socket, error) {
 	dialer := net.Dialer{Timeout: dialTimeout}
-	socket, err := dialer.DialContext(ctx, network, address)
+	conn, err := dialer.DialContext(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}
 	// Until the handshake is done: a server that accepts and says nothing. The
 	// client library lifts it.
-	if err := socket.SetDeadline(time.Now().Add(dialTimeout)); err != nil {
-		_ = socket.Close()
+	if err := conn.SetDeadline(time.Now().Add(dialTimeout)); err != nil {
+		_ = conn.Close()
 		return nil, err
 	}
-	return timedConn{socket}, nil
-}
-
-// timedConn gives each write a deadline. The client library has none, and ignores
-// contexts once it writes.
-type timedConn struct{ net.Conn }
-
-// Write fails after writeTimeout.
-func (c timedConn) Write(p []byte) (int, error) {
-	if err := c.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
-		return 0, err
-	}
-	return c.Conn.Write(p)
+	return &socket{Conn: conn}, nil
 }
 
 // onClose calls end with the reason once the connection is gone.
@@ -109,5 +112,5 @@ func (s *Session) close() {
 // Unblocked waits until the broker takes messages: not at all, or until its memory
 // or disk alarm is over.
 func (s *Session) Unblocked(ctx context.Context) error {
-	return s.gate.wait(ctx)
+	return s.gate.Wait(ctx)
 }

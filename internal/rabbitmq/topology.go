@@ -29,6 +29,11 @@ type Queue struct {
 	Bindings  []Binding
 }
 
+// NoDeliveryLimit is the argument of a queue whose messages people look at. Where there
+// is none, RabbitMQ 4 sets a limit of 20 deliveries, and throws away what was looked at
+// more often.
+const NoDeliveryLimit = 1_000_000_000
+
 // Binding routes what an exchange gets under a key. A fanout exchange ignores the
 // key.
 type Binding struct{ Exchange, Key string }
@@ -64,6 +69,26 @@ func (s *Session) Declare(t Topology) error {
 		}
 	}
 	return nil
+}
+
+// redeclared is how often KeepDeclared declares.
+const redeclared = 10 * time.Second
+
+// KeepDeclared makes again what somebody deletes of t, until ctx ends. The broker
+// does not tell of a deleted exchange or binding.
+func (s *Session) KeepDeclared(ctx context.Context, t Topology) error {
+	tick := time.NewTicker(redeclared)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			if err := s.Declare(t); err != nil {
+				return err
+			}
+		}
+	}
 }
 
 func declareQueue(channel *amqp.Channel, q Queue) error {

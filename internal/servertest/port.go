@@ -23,6 +23,13 @@ func freePort() (int, error) {
 	return 0, fmt.Errorf("no free port on %s between %d and %d", localhost, lowest, lowest+count)
 }
 
+// FreeAddress returns where a test may make a program listen that cannot choose a port by
+// itself.
+func FreeAddress() (string, error) {
+	port, err := freePort()
+	return address(port), err
+}
+
 func freePorts(ports ...*int) (err error) {
 	for _, port := range ports {
 		if *port, err = freePort(); err != nil {

@@ -27,9 +27,9 @@ func Postgres(tb testing.TB) *PostgresServer {
 
 // RabbitMQ starts a RabbitMQ that belongs to this test, which may stop and kill it. It
 // takes several seconds.
-func RabbitMQ(tb testing.TB) *RabbitMQServer {
+func RabbitMQ(tb testing.TB, plugins ...string) *RabbitMQServer {
 	tb.Helper()
-	s, err := NewRabbitMQ(serverFolder(tb), process.WithParent)
+	s, err := NewRabbitMQ(serverFolder(tb), process.WithParent, plugins...)
 	if err != nil {
 		tb.Fatal(err)
 	}

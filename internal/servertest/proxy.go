@@ -4,6 +4,7 @@ import (
 	"net"
 	"sync"
 	"testing"
+	"time"
 )
 
 // Proxy stands between a program and its server, and does to their connections what
@@ -18,26 +19,41 @@ type Proxy struct {
 	flowing  chan struct{} // closed while bytes may pass
 	refusing bool
 	accepted int
+	delay    time.Duration
+	deaf     func(request []byte) bool // to whose reply; nil: to none
+	unheard  int
 }
 
 // NewProxy listens on a port of its own and forwards to target ("host:port"), until
 // the test ends.
 func NewProxy(tb testing.TB, target string) *Proxy {
 	tb.Helper()
-	listener, err := net.Listen("tcp", localhost+":0")
+	p, err := OpenProxy(target)
 	if err != nil {
 		tb.Fatal(err)
+	}
+	tb.Cleanup(p.Close)
+	return p
+}
+
+// OpenProxy is NewProxy for programs, which Close it.
+func OpenProxy(target string) (*Proxy, error) {
+	listener, err := net.Listen("tcp", localhost+":0")
+	if err != nil {
+		return nil, err
 	}
 	p := &Proxy{listener: listener, target: target, links: map[*link]struct{}{}, flowing: make(chan struct{})}
 	close(p.flowing)
 	p.running.Go(p.accept)
-	tb.Cleanup(func() {
-		p.Refuse(true) // also what is accepted from now on
-		_ = listener.Close()
-		p.Cut()
-		p.running.Wait()
-	})
-	return p
+	return p, nil
+}
+
+// Close ends all connections and frees the port.
+func (p *Proxy) Close() {
+	p.Refuse(true) // also what is accepted from now on
+	_ = p.listener.Close()
+	p.Cut()
+	p.running.Wait()
 }
 
 // Addr is where programs connect to instead of the target.
@@ -48,6 +64,13 @@ func (p *Proxy) Accepted() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.accepted
+}
+
+// Open counts the connections that are open now.
+func (p *Proxy) Open() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.links)
 }
 
 // Cut closes all connections, as a server does that ends.
@@ -114,7 +137,7 @@ func (p *Proxy) serve(client *net.TCPConn) {
 		l.close()
 		return
 	}
-	l.forward(p.gate)
+	l.forward(p)
 	p.remove(l)
 }
 

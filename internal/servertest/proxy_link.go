@@ -3,6 +3,7 @@ package servertest
 import (
 	"net"
 	"sync"
+	"sync/atomic"
 )
 
 // link is one forwarded connection.
@@ -10,25 +11,34 @@ type link struct {
 	client, server *net.TCPConn
 	closed         chan struct{}
 	once           sync.Once
+	deaf           atomic.Bool // the next reply is dropped
 }
 
-// forward copies in both directions until either side ends. The gate says when bytes
+// forward copies in both directions until either side ends. The proxy says when bytes
 // may pass.
-func (l *link) forward(gate func() <-chan struct{}) {
+func (l *link) forward(p *Proxy) {
 	var directions sync.WaitGroup
-	directions.Go(func() { l.copy(l.server, l.client, gate) })
-	directions.Go(func() { l.copy(l.client, l.server, gate) })
+	directions.Go(func() { l.copy(l.server, l.client, p) })
+	directions.Go(func() { l.copy(l.client, l.server, p) })
 	directions.Wait()
 }
 
-func (l *link) copy(to, from *net.TCPConn, gate func() <-chan struct{}) {
+func (l *link) copy(to, from *net.TCPConn, p *Proxy) {
 	defer l.close() // databases and brokers know no half-closed connections
 	buffer := make([]byte, 32*1024)
 	for {
 		n, readErr := from.Read(buffer)
+		p.pause(l.closed)
 		select {
-		case <-gate():
+		case <-p.gate():
 		case <-l.closed:
+			return
+		}
+		switch {
+		case to == l.server && p.isDeafTo(buffer[:n]):
+			l.deaf.Store(true)
+		case to == l.client && l.deaf.Load():
+			p.drop(l)
 			return
 		}
 		if _, err := to.Write(buffer[:n]); err != nil || readErr != nil {

@@ -146,3 +146,29 @@ func expectSilence(t *testing.T, conn net.Conn) {
 	}
 	must(t, conn.SetReadDeadline(time.Now().Add(10*time.Second)))
 }
+
+func TestProxySlow(t *testing.T) {
+	const delay = 100 * time.Millisecond
+	proxy := servertest.NewProxy(t, echoServer(t))
+	conn := connected(t, proxy)
+	proxy.Slow(delay)
+	began := time.Now()
+	say(t, conn, "there and back")
+	expect(t, conn, "there and back")
+	if took := time.Since(began); took < 2*delay {
+		t.Errorf("it took %s, want at least %s", took, 2*delay)
+	}
+}
+
+func TestProxyDropsTheReplyToWhatMatches(t *testing.T) {
+	proxy := servertest.NewProxy(t, echoServer(t))
+	conn := connected(t, proxy)
+	proxy.DropReply(func(request []byte) bool { return string(request) == "commit" })
+	say(t, conn, "other")
+	expect(t, conn, "other")
+	say(t, conn, "commit")
+	expectEnd(t, conn, syscall.ECONNRESET)
+	if got := proxy.Dropped(); got != 1 {
+		t.Errorf("Dropped is %d, want 1", got)
+	}
+}

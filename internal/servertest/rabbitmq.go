@@ -7,11 +7,15 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
 	"example.com/transactional-outbox/internal/servertest/process"
 )
+
+// MetricsPlugin makes a broker show its metrics to Prometheus.
+const MetricsPlugin = "rabbitmq_prometheus"
 
 // RabbitMQServer is one RabbitMQ of our own, reachable on 127.0.0.1 as guest. It
 // has two processes: the broker, and epmd, which tells Erlang programs such as
@@ -28,11 +32,12 @@ type RabbitMQServer struct {
 }
 
 type rabbitMQRecord struct {
-	Port     int        `json:"port"`
-	DistPort int        `json:"dist_port"` // for other Erlang programs
-	EpmdPort int        `json:"epmd_port"`
-	Broker   process.ID `json:"broker"`
-	Epmd     process.ID `json:"epmd"`
+	Port        int        `json:"port"`
+	DistPort    int        `json:"dist_port"` // for other Erlang programs
+	EpmdPort    int        `json:"epmd_port"`
+	MetricsPort int        `json:"metrics_port"` // of the plugin rabbitmq_prometheus
+	Broker      process.ID `json:"broker"`
+	Epmd        process.ID `json:"epmd"`
 }
 
 // NewRabbitMQ returns the broker in this folder, which may be running, stopped, or
@@ -52,7 +57,7 @@ func NewRabbitMQ(path string, lifetime process.Lifetime, plugins ...string) (*Ra
 		return nil, fmt.Errorf("open RabbitMQ's folder: %w", err)
 	}
 	if isNew {
-		err = freePorts(&s.record.Port, &s.record.DistPort, &s.record.EpmdPort)
+		err = freePorts(&s.record.Port, &s.record.DistPort, &s.record.EpmdPort, &s.record.MetricsPort)
 	}
 	s.broker, s.epmd = process.Find(s.record.Broker), process.Find(s.record.Epmd)
 	return s, err
@@ -60,6 +65,9 @@ func NewRabbitMQ(path string, lifetime process.Lifetime, plugins ...string) (*Ra
 
 // Port is the same for the broker's whole life.
 func (s *RabbitMQServer) Port() int { return s.record.Port }
+
+// MetricsAddress is where a broker with the plugin rabbitmq_prometheus shows its metrics.
+func (s *RabbitMQServer) MetricsAddress() string { return address(s.record.MetricsPort) }
 
 // Running reports whether the broker's process lives.
 func (s *RabbitMQServer) Running() bool { return s.broker.Alive() }
@@ -123,11 +131,20 @@ func (s *RabbitMQServer) configure() error {
 	if err := os.MkdirAll(s.folder.file("home"), 0o700); err != nil {
 		return err
 	}
-	if err := os.WriteFile(s.folder.file("rabbitmq.conf"), nil, 0o600); err != nil {
+	if err := os.WriteFile(s.folder.file("rabbitmq.conf"), []byte(s.settings()), 0o600); err != nil {
 		return err
 	}
 	plugins := "[" + strings.Join(s.plugins, ",") + "]."
 	return os.WriteFile(s.folder.file("enabled_plugins"), []byte(plugins), 0o600)
+}
+
+// settings are those of the plugins: a broker does not start with one of a plugin that it
+// does not load.
+func (s *RabbitMQServer) settings() string {
+	if !slices.Contains(s.plugins, MetricsPlugin) {
+		return ""
+	}
+	return fmt.Sprintf("prometheus.tcp.ip = %s\nprometheus.tcp.port = %d\n", localhost, s.record.MetricsPort)
 }
 
 // launch starts epmd before the broker, which would start one of its own and leave

@@ -96,15 +96,16 @@ func must(t *testing.T, err error) {
 	}
 }
 
+func (s *system) vhost() string { return s.brokerURL[strings.LastIndex(s.brokerURL, "/")+1:] }
+
 // awaitIdle waits until the service's queue is empty and nothing of it is in hand:
 // a second consumer's count would be off, the broker's own is not.
 func (s *system) awaitIdle() {
 	s.Helper()
-	vhost := s.brokerURL[strings.LastIndex(s.brokerURL, "/")+1:]
 	ask := time.NewTicker(100 * time.Millisecond)
 	defer ask.Stop()
 	for deadline := time.Now().Add(patience); ; <-ask.C {
-		output, err := broker.Ctl(s.Context(), "list_queues", "-q", "-p", vhost, "name", "messages")
+		output, err := s.broker.Ctl(s.Context(), "list_queues", "-q", "-p", s.vhost(), "name", "messages")
 		must(s.T, err)
 		if strings.Contains(output, "notification-service\t0") {
 			return

@@ -93,10 +93,9 @@ func TestP9WhatNoBrokerCouldTakeIsNeverSent(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
 	s.keepLedger()
-	for _, column := range []string{"event_key", "payload"} {
-		_, err := s.orders.Exec(t.Context(), "ALTER TABLE outbox_events DROP CONSTRAINT outbox_events_"+column+"_check")
-		must(t, err)
-	}
+	// Without the domains' CHECKs, which let no such event in.
+	_, err := s.orders.Exec(t.Context(), "ALTER TABLE outbox_events ALTER event_key TYPE text, ALTER payload TYPE jsonb")
+	must(t, err)
 	proxy, throughProxy := s.proxied()
 	relay := s.runOrdersAs("relay", append(few, throughProxy)...)
 	for i, bad := range []struct {

@@ -2,6 +2,7 @@ package systemtest
 
 import (
 	"io"
+	"math"
 	"net"
 	"net/mail"
 	"sync"
@@ -14,8 +15,10 @@ import (
 type mailServer struct {
 	url string
 
-	mu    sync.Mutex
-	taken []letter
+	mu      sync.Mutex
+	taken   []letter
+	refusal map[string]func(try int) error
+	tries   map[string]int
 }
 
 // letter is an e-mail as the server got it.
@@ -27,7 +30,9 @@ func startMail(t *testing.T) *mailServer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &mailServer{url: "smtp://" + listener.Addr().String()}
+	m := &mailServer{
+		url: "smtp://" + listener.Addr().String(), refusal: map[string]func(int) error{}, tries: map[string]int{},
+	}
 	server := smtp.NewServer(smtp.BackendFunc(func(*smtp.Conn) (smtp.Session, error) {
 		return &mailSession{server: m}, nil
 	}))
@@ -48,6 +53,33 @@ func (m *mailServer) letters() map[string][]letter {
 	return byID
 }
 
+// refuse answers each RCPT to an address with what refusal says of the try, from 1;
+// nil takes it.
+func (m *mailServer) refuse(address string, refusal func(try int) error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.refusal[address] = refusal
+}
+
+// refused is a refusal with one code, so many times.
+func refused(code, times int) func(try int) error {
+	return func(try int) error {
+		if try > times {
+			return nil
+		}
+		return &smtp.SMTPError{Code: code, EnhancedCode: smtp.EnhancedCodeNotSet, Message: "scripted"}
+	}
+}
+
+const always = math.MaxInt
+
+// triesOf returns how often an address was asked for.
+func (m *mailServer) triesOf(address string) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.tries[address]
+}
+
 // mailSession is one connection of a client.
 type mailSession struct {
 	server *mailServer
@@ -58,7 +90,14 @@ func (s *mailSession) Mail(string, *smtp.MailOptions) error { return nil }
 
 func (s *mailSession) Rcpt(to string, _ *smtp.RcptOptions) error {
 	s.to = to
-	return nil
+	s.server.mu.Lock()
+	s.server.tries[to]++
+	try, refusal := s.server.tries[to], s.server.refusal[to]
+	s.server.mu.Unlock()
+	if refusal == nil {
+		return nil
+	}
+	return refusal(try)
 }
 
 func (s *mailSession) Data(r io.Reader) error {

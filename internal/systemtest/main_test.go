@@ -2,10 +2,12 @@ package systemtest
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"example.com/transactional-outbox/internal/servertest"
@@ -29,7 +31,14 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+// together is how many tests run at a time: they mostly wait for processes, so there may
+// be more than there are processors. The flag -parallel of go test has the last word.
+const together = "6"
+
 func runWithServers(m *testing.M) (code int, err error) {
+	if err := flag.Set("test.parallel", together); err != nil {
+		return 0, err
+	}
 	folder, err := os.MkdirTemp("", "systemtest-")
 	if err != nil {
 		return 0, err
@@ -62,10 +71,22 @@ func runWithServers(m *testing.M) (code int, err error) {
 
 // build makes both services, with the race detector in them.
 func build(folder string) (string, error) {
-	command := exec.Command("go", "build", "-race", "-o", folder+"/", "./order-service", "./notification-service")
+	return folder, goBuild("-race", "-o", folder+"/", "./order-service", "./notification-service")
+}
+
+// crashing is notification-service with crash points, under the name that run takes. It
+// is built when the first test wants it.
+var crashing = sync.OnceValues(func() (name string, err error) {
+	const folder = "crashing/"
+	err = goBuild("-race", "-tags", "crashpoints", "-o", filepath.Join(binaries, folder)+"/", "./notification-service")
+	return folder + "notification-service", err
+})
+
+func goBuild(arguments ...string) error {
+	command := exec.Command("go", append([]string{"build"}, arguments...)...)
 	command.Dir = "../.."
 	if output, err := command.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("building the services: %w\n%s", err, output)
+		return fmt.Errorf("building the services: %w\n%s", err, output)
 	}
-	return folder, nil
+	return nil
 }

@@ -20,7 +20,8 @@ func TestOneOrderFromCurlToEmail(t *testing.T) {
 	if len(letters) != 1 {
 		t.Fatalf("%d e-mails, want one: %v", len(letters), s.mail.letters())
 	}
-	if l := letters[0]; l.to != "guest@example.com" || !strings.Contains(l.text, id) || !strings.Contains(l.text, "GBP 29.99") {
+	const price = "=C2=A329.99" // £29.99 on the wire
+	if l := letters[0]; l.to != "guest@example.com" || !strings.Contains(l.text, id) || !strings.Contains(l.text, price) {
 		t.Errorf("e-mail %+v", l)
 	}
 

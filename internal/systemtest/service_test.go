@@ -52,7 +52,7 @@ func run(t *testing.T, name, command string, settings ...string) *service {
 	if err != nil {
 		t.Fatal(err)
 	}
-	errors, err := os.CreateTemp(t.TempDir(), name)
+	errors, err := os.CreateTemp(t.TempDir(), filepath.Base(name))
 	if err != nil {
 		t.Fatal(err)
 	}

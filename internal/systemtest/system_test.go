@@ -24,6 +24,7 @@ import (
 type system struct {
 	*testing.T
 	database      *servertest.PostgresServer
+	broker        *servertest.RabbitMQServer
 	orders        *pgxpool.Pool // the database of order-service
 	notifications *pgxpool.Pool // the database of notification-service
 	ordersURL     string
@@ -41,7 +42,7 @@ func newSystem(t *testing.T) *system {
 func newSystemOn(t *testing.T, database *servertest.PostgresServer, broker *servertest.RabbitMQServer) *system {
 	t.Helper()
 	name := "t" + strings.ToLower(rand.Text())[:10]
-	s := &system{T: t, database: database, mail: startMail(t)}
+	s := &system{T: t, database: database, broker: broker, mail: startMail(t)}
 	s.orders, s.ordersURL = s.createDatabase(name + "_orders")
 	s.notifications, s.notifyURL = s.createDatabase(name + "_notifications")
 	for _, command := range [][]string{
@@ -97,10 +98,26 @@ func (s *system) runOrdersAs(command string, settings ...string) *service {
 	return run(s.T, "order-service", command, append([]string{"DATABASE_URL=" + s.ordersURL, "AMQP_URL=" + s.brokerURL}, settings...)...)
 }
 
-func (s *system) runNotifications() *service {
+// runNotifications starts notification-service. Of a setting that is given twice, the
+// last one counts.
+func (s *system) runNotifications(settings ...string) *service {
 	s.Helper()
-	return run(s.T, "notification-service", "serve",
-		"DATABASE_URL="+s.notifyURL, "AMQP_URL="+s.brokerURL, "SMTP_URL="+s.mail.url, "MAIL_FROM=shop@example.com")
+	return s.runNotificationsAs("notification-service", settings...)
+}
+
+// runCrashing starts notification-service with crash points.
+func (s *system) runCrashing(settings ...string) *service {
+	s.Helper()
+	name, err := crashing()
+	must(s.T, err)
+	return s.runNotificationsAs(name, settings...)
+}
+
+func (s *system) runNotificationsAs(binary string, settings ...string) *service {
+	s.Helper()
+	return run(s.T, binary, "serve", append([]string{
+		"DATABASE_URL=" + s.notifyURL, "AMQP_URL=" + s.brokerURL, "SMTP_URL=" + s.mail.url, "MAIL_FROM=shop@example.com",
+	}, settings...)...)
 }
 
 // address waits for the API and returns its URL.

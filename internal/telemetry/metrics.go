@@ -13,6 +13,7 @@ func NewRegistry() *prometheus.Registry {
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		collectors.NewBuildInfoCollector(),
+		buildInfo(),
 	)
 	return registry
 }

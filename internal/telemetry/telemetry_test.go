@@ -4,6 +4,7 @@ package telemetry
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -136,6 +137,19 @@ func setup(t *testing.T, variables map[string]string) (logged *os.File, flush fu
 	return logged, flush, err
 }
 
+// TestNothingInALineMakesAnotherLine has what a client may send.
+func TestNothingInALineMakesAnotherLine(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.OneOf(rapid.String(), rapid.Just("x\n{\"level\":\"ERROR\",\"msg\":\"forged\"}\n"), rapid.Just("\x1b[2J\r\u2028\x00")).Draw(t, "text")
+		var out bytes.Buffer
+		slog.New(withTrace{slog.NewJSONHandler(&out, nil)}).Info("message", "value", text, "error", errors.New(text))
+		if lines := bytes.Count(out.Bytes(), []byte("\n")); lines != 1 || bytes.ContainsAny(bytes.TrimSpace(out.Bytes()), "\x00\x1b\r") || !json.Valid(out.Bytes()) {
+			t.Errorf("%d lines: %q", lines, out.String())
+		}
+	})
+}
+
 func TestWithoutACollectorTraceIDsAreMadeAndLogged(t *testing.T) {
 	logged, flush, err := setup(t, nil)
 	if err != nil {
@@ -176,6 +190,30 @@ func TestASpanContinuesTheTraceOfATraceparent(t *testing.T) {
 	defer span.End()
 	if got := Traceparent(ctx); !strings.HasPrefix(got, "00-"+traceID+"-") || strings.Contains(got, spanID) {
 		t.Errorf("traceparent %q, want the trace %s with a new span", got, traceID)
+	}
+}
+
+// TestTheStandardVariableSamples: whether a span of a message is sampled follows the
+// trace that the message carries.
+func TestTheStandardVariableSamples(t *testing.T) {
+	for sampler, want := range map[string]struct{ root, below bool }{
+		"":                       {true, true},
+		"always_off":             {false, false},
+		"parentbased_always_off": {false, true},
+	} {
+		_, flush, err := setup(t, map[string]string{"OTEL_TRACES_SAMPLER": sampler})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, root := otel.Tracer("test").Start(t.Context(), "root")
+		_, below := otel.Tracer("test").Start(WithTraceparent(t.Context(), traceparent), "below a sampled one")
+		if root.SpanContext().IsSampled() != want.root || below.SpanContext().IsSampled() != want.below {
+			t.Errorf("%q: sampled %t and %t, want %t and %t", sampler,
+				root.SpanContext().IsSampled(), below.SpanContext().IsSampled(), want.root, want.below)
+		}
+		root.End()
+		below.End()
+		flush()
 	}
 }
 

@@ -1,4 +1,11 @@
 -- +goose Up
+-- Domains, and not CHECKs of the table: PostgreSQL evaluates a table's CHECKs at each
+-- UPDATE of a row, and a domain's when a value is assigned. These two are the dear ones,
+-- of columns that are written once.
+CREATE DOMAIN event_key AS text
+  CHECK (VALUE ~ '^[a-z][a-z0-9_]*(\.[a-z0-9_]+){1,7}$' AND octet_length(VALUE) <= 128);
+CREATE DOMAIN event_payload AS jsonb CHECK (octet_length(VALUE::text) <= 262144);
+
 -- The states of an event, and what the CHECKs below allow in each:
 --
 --   pending ──claim──► in_progress ──confirm──► published      (kept for a while, then pruned)
@@ -14,14 +21,16 @@ CREATE TABLE outbox_events (
   aggregate_type    text NOT NULL CHECK (aggregate_type <> ''),
   aggregate_id      uuid NOT NULL,
   aggregate_version int NOT NULL CHECK (aggregate_version > 0),
-  event_key         text NOT NULL CHECK (event_key ~ '^[a-z][a-z0-9_]*(\.[a-z0-9_]+){1,7}$' AND octet_length(event_key) <= 128),
-  payload           jsonb NOT NULL CHECK (octet_length(payload::text) <= 262144),
+  event_key         event_key NOT NULL,
+  payload           event_payload NOT NULL,
   traceparent       text NOT NULL DEFAULT '' CHECK (octet_length(traceparent) <= 64),
   status            text NOT NULL DEFAULT 'pending'
                     CHECK (status IN ('pending', 'in_progress', 'published', 'failed', 'discarded')),
   retry_count       int NOT NULL DEFAULT 0 CHECK (retry_count >= 0), -- attempts that were this event's own fault
   -- When the event is due; while it is in progress, when its lease ends. One
   -- column for both, so that the claim's predicate cannot forget a state.
+  -- 'infinity' behind a failed event: out of the way of claims, until somebody
+  -- decides about that one. Mind that PostgreSQL before 17 cannot subtract it.
   available_at      timestamptz NOT NULL DEFAULT now(),
   lease_token       uuid, -- drawn anew by each claim: what fences a stale holder
   locked_by         text, -- which worker, for people
@@ -57,3 +66,5 @@ ALTER TABLE outbox_events SET (
 
 -- +goose Down
 DROP TABLE outbox_events;
+DROP DOMAIN event_payload;
+DROP DOMAIN event_key;

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"syscall"
 	"time"
 )
@@ -37,7 +38,14 @@ type ID struct {
 // Process is a program that was started here, or found.
 type Process struct {
 	ID
-	reaped <-chan struct{} // nil when it was found: then another process is its parent
+	reaped <-chan struct{}  // nil when it was found: then another process is its parent
+	state  *os.ProcessState // once it is reaped
+}
+
+// State is how a process ended that was started here; Wait for it first.
+func (p *Process) State() *os.ProcessState {
+	<-p.reaped
+	return p.state
 }
 
 // Find returns the process with this identity, or nil if it has ended.

@@ -35,7 +35,8 @@ func fork(cmd *exec.Cmd) (*Process, error) {
 		}
 		started <- err
 		if err == nil {
-			_ = cmd.Wait() // how it ended is in its log
+			_ = cmd.Wait() // how it ended is in its log, and in its state
+			p.state = cmd.ProcessState
 			close(reaped)
 		}
 	}()

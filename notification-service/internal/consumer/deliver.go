@@ -3,100 +3,106 @@ package consumer
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
-	"github.com/google/uuid"
-	"go.opentelemetry.io/otel"
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/trace"
 
-	"example.com/transactional-outbox/internal/postgres"
+	"example.com/transactional-outbox/internal/crashpoint"
+	"example.com/transactional-outbox/internal/grace"
 	"example.com/transactional-outbox/internal/rabbitmq"
-	"example.com/transactional-outbox/internal/telemetry"
-	"example.com/transactional-outbox/notification-service/internal/inbox"
 )
 
-// longestHold is the longest pause between two tries at a message that is held.
-const longestHold = 10 * time.Second
-
-// deliver handles one delivery to its end: an ack, or the end of ctx while what it
-// needs is away. Without an ack, the broker delivers it again.
-func (c *Consumer[E]) deliver(ctx context.Context, d rabbitmq.Delivery) {
-	traced, span := startSpan(ctx, d)
+// deliver handles one delivery to its end and reports whether the broker was told
+// so. If not, because ctx ended first or the session did, it delivers it again.
+func (c *Consumer[E]) deliver(ctx context.Context, d rabbitmq.Delivery) (settled bool) {
+	traced, span := c.startSpan(ctx, d)
 	defer span.End()
 	slog.InfoContext(traced, "message arrived", "message_id", d.ID, "routing_key", d.RoutingKey, "redelivered", d.Redelivered)
-
-	settle, err := c.handleUntilDone(ctx, traced, d)
+	crashpoint.At("consumer.arrived", d.ID)
+	finish, done := grace.Period(traced, maxFinish)
+	defer done()
+	end, err := c.bringToAnEnd(traced, finish, d)
+	if err == nil {
+		err = end.tell()
+	}
+	note(span, end.outcome, err)
 	if err != nil {
-		span.RecordError(err)
-		slog.WarnContext(traced, "message goes back to its queue", "message_id", d.ID, "error", err)
-		return
-	}
-	if err := settle(); err != nil {
 		slog.WarnContext(traced, "not acknowledged, it will come again", "message_id", d.ID, "error", err)
+		return false
+	}
+	c.metrics.count(end.outcome)
+	return true
+}
+
+// maxFinish is how long the delivery in hand may take after the consumer was asked to
+// end. It leaves the process time to end within the 25 s that it has.
+const maxFinish = 20 * time.Second
+
+// end is what became of a delivery, and how the broker is told.
+type end struct {
+	outcome outcome
+	tell    func() error
+}
+
+// How often an error may be blamed on a dependency that answers when it is asked. It
+// may have been away for a moment; after that, the message itself is the trouble.
+const maxBlames = 3
+
+// bringToAnEnd tries until the message has its effect or waits elsewhere: in a retry
+// queue, or among the dead letters. The end of ctx ends the waiting; that of finish
+// ends a try.
+func (c *Consumer[E]) bringToAnEnd(ctx, finish context.Context, d rabbitmq.Delivery) (end, error) {
+	held, cancel := context.WithDeadlineCause(ctx, d.Arrived.Add(c.config.MaxHold), errHeldTooLong)
+	defer cancel()
+	for blames := 0; ; {
+		if err := c.awaitAll(held); errors.Is(err, errHeldTooLong) {
+			return c.putAside(ctx, finish, d, err)
+		} else if err != nil {
+			return end{}, err
+		}
+		outcome, err := c.try(finish, d)
+		if err == nil {
+			crashpoint.At("consumer.completed")
+			return end{outcome, d.Ack}, nil
+		}
+		needed, blamed := c.blamed(err)
+		if !blamed || blames == maxBlames {
+			return c.giveAway(ctx, finish, d, err)
+		}
+		slog.WarnContext(ctx, "message held", "message_id", d.ID, "dependency", needed.name, "error", err)
+		if !needed.away(finish) {
+			blames++
+		}
 	}
 }
 
-// handleUntilDone holds the message while what it needs is away. The end of
-// stopping ends the tries, and not a try: that has work of its own.
-func (c *Consumer[E]) handleUntilDone(stopping, traced context.Context, d rabbitmq.Delivery) (settle func() error, err error) {
-	hold := backoff.NewExponentialBackOff()
-	hold.MaxInterval = longestHold
-	again := func(err error, in time.Duration) {
-		slog.WarnContext(traced, "message held, trying again", "message_id", d.ID, "in", in.Round(time.Millisecond).String(), "error", err)
+var errHeldTooLong = errors.New("held for as long as the broker may wait")
+
+// blamed is the dependency whose fault err is said to be.
+func (c *Consumer[E]) blamed(err error) (*dependency, bool) {
+	away, ok := errors.AsType[Unavailable](err)
+	if !ok {
+		return nil, false
 	}
-	return backoff.Retry(stopping, func() (func() error, error) {
-		return c.handle(context.WithoutCancel(traced), d)
-	}, backoff.WithBackOff(hold), backoff.WithMaxElapsedTime(0), backoff.WithNotify(again))
+	d, known := c.dependencies[away.Dependency()]
+	return d, known
 }
 
-// handle makes one try, and returns what is left to tell the broker.
-func (c *Consumer[E]) handle(ctx context.Context, d rabbitmq.Delivery) (settle func() error, err error) {
+const (
+	maxTry  = 40 * time.Second // for one try
+	maxWait = 3 * time.Second  // for another delivery of the same message, which is in hand
+)
+
+// try makes one attempt at the effect.
+func (c *Consumer[E]) try(ctx context.Context, d rabbitmq.Delivery) (outcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, maxTry)
 	defer cancel()
-	err = c.cause(ctx, d)
-	if permanent, ok := errors.AsType[Permanent](err); ok {
-		return c.bury(ctx, d, permanent)
-	}
-	return d.Ack, err
-}
-
-// maxTry bounds one try, far below the broker's consumer timeout of 30 minutes.
-const maxTry = 40 * time.Second
-
-// cause brings about the effect of a message, once.
-func (c *Consumer[E]) cause(ctx context.Context, d rabbitmq.Delivery) error {
-	id, err := uuid.Parse(d.ID)
-	if err != nil {
-		return malformed{fmt.Errorf("message id %q: %w", d.ID, err)}
-	}
-	event, err := c.effect.Parse(d.Message)
-	if err != nil {
-		return malformed{err}
-	}
-	err = c.db.InTx(ctx, func(tx *postgres.Tx) error {
-		first, err := inbox.Record(ctx, tx, id)
-		if err != nil || !first {
-			return err
+	return backoff.Retry(ctx, func() (outcome, error) {
+		outcome, err := c.cause(ctx, d)
+		if _, elsewhere := errors.AsType[Elsewhere](err); err != nil && !elsewhere {
+			err = backoff.Permanent(err)
 		}
-		return c.effect.Record(ctx, tx, id, event)
-	})
-	if err != nil {
-		return err
-	}
-	return c.effect.Complete(ctx, id)
-}
-
-func startSpan(ctx context.Context, d rabbitmq.Delivery) (context.Context, trace.Span) {
-	parent, _ := d.Headers["traceparent"].(string)
-	return otel.Tracer("consumer").Start( //nolint:spancheck // the caller ends it
-		telemetry.WithTraceparent(ctx, parent), "process "+d.RoutingKey,
-		trace.WithSpanKind(trace.SpanKindConsumer),
-		trace.WithAttributes(
-			attribute.String("messaging.system", "rabbitmq"),
-			attribute.String("messaging.message.id", d.ID),
-			attribute.String("messaging.rabbitmq.destination.routing_key", d.RoutingKey)))
+		return outcome, err
+	}, backoff.WithMaxElapsedTime(maxWait))
 }

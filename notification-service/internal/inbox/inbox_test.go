@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"go.uber.org/goleak"
@@ -17,49 +18,91 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func newInbox(t *testing.T) *postgres.DB {
-	t.Helper()
-	db, _ := servertest.Migrated(t, postgres.Migrations{Files: migrations.Files})
-	return db
+const window = 24 * time.Hour
+
+// box is an inbox in a database of the test's own.
+type box struct {
+	*testing.T
+	*inbox.Inbox
+	db *postgres.DB
 }
 
-// TestP5OneOfManyIsTheFirst records one message in eight transactions at once.
+func newBox(t *testing.T) box {
+	t.Helper()
+	db, _ := servertest.Migrated(t, postgres.Migrations{Files: migrations.Files})
+	return box{t, inbox.New(db, window), db}
+}
+
+// do runs fn in a transaction that succeeds.
+func (b box) do(fn func(tx *postgres.Tx) error) {
+	b.Helper()
+	if err := b.db.InTx(b.Context(), fn); err != nil {
+		b.Error(err)
+	}
+}
+
+// record records a message in a transaction of its own.
+func (b box) record(m inbox.Message) (v inbox.Verdict) {
+	b.Helper()
+	b.do(func(tx *postgres.Tx) (err error) {
+		v, err = b.Record(b.Context(), tx, m)
+		return err
+	})
+	return v
+}
+
+func (b box) want(m inbox.Message, want inbox.Verdict) {
+	b.Helper()
+	if got := b.record(m); got != want {
+		b.Errorf("verdict %d, want %d", got, want)
+	}
+}
+
+// message is one that was created now, by the database's clock.
+func (b box) message() inbox.Message {
+	b.Helper()
+	m := inbox.Message{ID: uuid.New()}
+	b.do(func(tx *postgres.Tx) error {
+		return tx.Gorm(b.Context()).Raw("SELECT now()").Scan(&m.CreatedAt).Error
+	})
+	return m
+}
+
+func (b box) count() (n int) {
+	b.Helper()
+	b.do(func(tx *postgres.Tx) error {
+		return tx.Gorm(b.Context()).Raw("SELECT count(*) FROM processed_messages").Scan(&n).Error
+	})
+	return n
+}
+
+// TestP5OneOfManyIsTheFirst records one message in twenty transactions at once.
 func TestP5OneOfManyIsTheFirst(t *testing.T) {
 	t.Parallel()
-	db, id := newInbox(t), uuid.New()
+	b := newBox(t)
+	m := b.message()
 	var (
-		firsts     atomic.Int32
+		verdicts   [inbox.OutsideWindow + 1]atomic.Int32
 		deliveries sync.WaitGroup
 	)
-	for range 8 {
-		deliveries.Go(func() {
-			err := db.InTx(t.Context(), func(tx *postgres.Tx) error {
-				first, err := inbox.Record(t.Context(), tx, id)
-				if first {
-					firsts.Add(1)
-				}
-				return err
-			})
-			if err != nil {
-				t.Error(err)
-			}
-		})
+	for range 20 {
+		deliveries.Go(func() { verdicts[b.record(m)].Add(1) })
 	}
 	deliveries.Wait()
-	if n := firsts.Load(); n != 1 {
-		t.Errorf("%d deliveries were the first, want one", n)
+	if first, repeat := verdicts[inbox.First].Load(), verdicts[inbox.Repeat].Load(); first != 1 || repeat != 19 {
+		t.Errorf("%d deliveries were the first and %d repeats, want 1 and 19", first, repeat)
 	}
 }
 
 func TestARolledBackMessageIsNewAgain(t *testing.T) {
 	t.Parallel()
-	db, id := newInbox(t), uuid.New()
-	failure := errors.New("the effect failed")
+	b := newBox(t)
+	m, failure := b.message(), errors.New("the effect failed")
 	for _, outcome := range []error{failure, failure, nil} {
-		err := db.InTx(t.Context(), func(tx *postgres.Tx) error {
-			first, err := inbox.Record(t.Context(), tx, id)
-			if err != nil || !first {
-				t.Errorf("first %t, error %v, want the first", first, err)
+		err := b.db.InTx(t.Context(), func(tx *postgres.Tx) error {
+			v, err := b.Record(t.Context(), tx, m)
+			if err != nil || v != inbox.First {
+				t.Errorf("verdict %d, error %v, want the first", v, err)
 			}
 			return outcome
 		})

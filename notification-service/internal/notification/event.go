@@ -3,7 +3,11 @@ package notification
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net/mail"
+	"strings"
+	"time"
+	"unicode"
 
 	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
@@ -21,6 +25,9 @@ const (
 // Keys are the events that this service listens to.
 var Keys = []string{OrderCreated, OrderConfirmed, OrderCancelled}
 
+// maxVersion is what an int of the database holds.
+const maxVersion = math.MaxInt32
+
 // Event is what this service reads of an order event. Fields that it does not know
 // are none of its business: order-service may add some.
 type Event struct {
@@ -32,6 +39,7 @@ type Event struct {
 	Quantity      int       `json:"quantity"`
 	Amount        int64     `json:"amount"` // minor units of currency
 	Currency      string    `json:"currency"`
+	OccurredAt    time.Time `json:"occurred_at,omitzero"` // by order-service's database
 }
 
 // Parse reads an event. What comes over the wire is trusted no more than what comes
@@ -44,11 +52,11 @@ func (*Service) Parse(m rabbitmq.Message) (Event, error) {
 	return e, errors.Join(
 		unless(m.Type == OrderCreated || m.Type == OrderConfirmed || m.Type == OrderCancelled, "type %q is unknown", m.Type),
 		unless(e.OrderID != uuid.Nil, "order_id is missing"),
-		unless(e.OrderVersion > 0, "order_version %d is not positive", e.OrderVersion),
-		unless(e.ProductID != "", "product_id is missing"),
+		unless(e.OrderVersion > 0 && e.OrderVersion <= maxVersion, "order_version %d is not between 1 and %d", e.OrderVersion, maxVersion),
+		unless(e.ProductID != "" && isLine(e.ProductID), "product_id is missing, or has control characters"),
 		unless(e.Quantity > 0, "quantity %d is not positive", e.Quantity),
 		unless(e.Amount > 0, "amount %d is not positive", e.Amount),
-		unless(len(e.Currency) == 3, "currency %q is not of three letters", e.Currency),
+		unless(isCurrency(e.Currency), "currency %q is not of three letters", e.Currency),
 		unless(e.CustomerEmail == "" || isAddress(e.CustomerEmail), "customer_email is not an address"),
 	)
 }
@@ -60,7 +68,19 @@ func unless(good bool, format string, args ...any) error {
 	return fmt.Errorf(format, args...)
 }
 
+// isAddress is stricter than the standard library's parser, which takes names,
+// comments, and some characters that nobody sees.
 func isAddress(s string) bool {
 	address, err := mail.ParseAddress(s)
-	return err == nil && address.Address == s && len(s) <= 254
+	return err == nil && address.Address == s && len(s) <= 254 && isLine(s)
+}
+
+func isLine(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool {
+		return unicode.IsControl(r) || unicode.In(r, unicode.Zl, unicode.Zp) || r == unicode.ReplacementChar
+	})
+}
+
+func isCurrency(s string) bool {
+	return len(s) == 3 && strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == ""
 }

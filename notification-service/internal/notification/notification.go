@@ -5,7 +5,7 @@
 // lease, and what decides whether it is sent is the state of the notification:
 //
 //	pending ──start──► sending ──accepted──► sent
-//	   │                  ├──refused──► rejected
+//	   │                  ├──refused──► rejected ──replayed──► may start again
 //	   │                  └──lease ends, or not now──► may start again
 //	   └──a newer event of the order is known──► superseded
 //
@@ -22,7 +22,12 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
 
+	"example.com/transactional-outbox/internal/crashpoint"
 	"example.com/transactional-outbox/internal/postgres"
 )
 
@@ -32,32 +37,26 @@ type Config struct {
 	DefaultRecipient string
 }
 
-// Mailer sends an e-mail. It returns a [*RefusedError] when the server will never
-// take it, and any other error when it did not take it now.
+// Mailer sends e-mails. Its errors are of three kinds: a [*RefusedError] or
+// [*BadRecipientError] when this one will never be taken, an [*UnavailableError] when
+// none is taken now, and any other when this one was not taken now.
 type Mailer interface {
 	Send(ctx context.Context, m Email) error
+	// Probe reports whether e-mails would be taken now, without sending one.
+	Probe(ctx context.Context) error
 }
-
-// RefusedError says that the mail server refused the recipient or the message for
-// good.
-type RefusedError struct{ Reason string }
-
-// Error is the server's answer.
-func (e *RefusedError) Error() string { return "the mail server refused it: " + e.Reason }
-
-// DeadLetterCode makes it permanent for the consumer.
-func (*RefusedError) DeadLetterCode() string { return "recipient-refused" }
 
 // Service records and sends notifications.
 type Service struct {
-	config Config
-	db     *postgres.DB
-	mailer Mailer
+	config  Config
+	db      *postgres.DB
+	mailer  Mailer
+	metrics *Metrics
 }
 
 // NewService returns the notifications in db.
-func NewService(config Config, db *postgres.DB, mailer Mailer) *Service {
-	return &Service{config: config, db: db, mailer: mailer}
+func NewService(config Config, db *postgres.DB, mailer Mailer, metrics *Metrics) *Service {
+	return &Service{config: config, db: db, mailer: mailer, metrics: metrics}
 }
 
 // Record commits to a notification of e, in tx.
@@ -69,57 +68,75 @@ func (s *Service) Record(ctx context.Context, tx *postgres.Tx, id uuid.UUID, e E
 	return record(ctx, tx, id, recipient, e)
 }
 
-// lease is how long one attempt to send may hold a notification; sendTimeout ends
-// the attempt long before.
+// lease is how long one attempt to send may hold a notification. Sending and then
+// writing down what became of it end long before.
 const (
-	lease       = 60 * time.Second
-	sendTimeout = 20 * time.Second
+	lease         = 60 * time.Second
+	sendTimeout   = 20 * time.Second
+	settleTimeout = 5 * time.Second
 )
 
-var errBeingSent = errors.New("another worker is sending this e-mail")
-
 // Complete sends the e-mail of a recorded notification, unless that is done, in
-// hand, or pointless by now.
-func (s *Service) Complete(ctx context.Context, id uuid.UUID) error {
+// hand, or pointless by now; it reports whether there was anything left to do.
+func (s *Service) Complete(ctx context.Context, id uuid.UUID) (left bool, err error) {
 	n, err := s.start(ctx, id)
 	if err != nil {
-		return err
+		return false, err
 	}
 	switch n.Status {
 	case sent, superseded:
-		return nil
-	case rejected:
-		return &RefusedError{Reason: n.FailureReason}
+		return false, nil
 	case sending:
 		if n.mine {
-			return s.send(ctx, n)
+			crashpoint.At("notification.sending")
+			return true, s.send(ctx, n)
 		}
-		return errBeingSent
+		return false, &InHandError{MessageID: id}
 	default:
-		return fmt.Errorf("notification %s is %s, which should not be possible", id, n.Status)
+		return false, fmt.Errorf("notification %s is %q, which should not be possible", id, n.Status)
 	}
 }
 
 func (s *Service) send(ctx context.Context, n notification) error {
 	email, err := s.compose(n)
+	if err == nil {
+		err = s.hand(ctx, email)
+	}
+	return s.settle(ctx, n, err)
+}
+
+func (s *Service) hand(ctx context.Context, email Email) error {
+	ctx, span := otel.Tracer("notification").Start(ctx, "send e-mail",
+		trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attribute.String("email.id", email.ID)))
+	defer span.End()
+	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
+	defer cancel()
+	if err := withoutAddress(s.mailer.Send(ctx, email), email.To); err != nil {
+		span.RecordError(err)
+		span.SetStatus(codes.Error, err.Error())
+		return fmt.Errorf("sending the e-mail: %w", err)
+	}
+	return nil
+}
+
+// settle writes down what became of the e-mail, also when ctx has ended: otherwise
+// the lease would keep everybody waiting, or a sent e-mail would go out again.
+func (s *Service) settle(ctx context.Context, n notification, err error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+	defer cancel()
+	if reason, never := forGood(err); never {
+		return errors.Join(err, s.reject(ctx, n, reason))
+	}
+	if err != nil {
+		return errors.Join(err, s.putBack(ctx, n))
+	}
+	crashpoint.At("notification.mailed")
+	ages, err := s.markSent(ctx, n.MessageID)
 	if err != nil {
 		return err
 	}
-	sendCtx, cancel := context.WithTimeout(ctx, sendTimeout)
-	defer cancel()
-	err = s.mailer.Send(sendCtx, email)
-
-	var refused *RefusedError
-	switch {
-	case err == nil:
-		if err := s.markSent(ctx, n.MessageID); err != nil {
-			return err
-		}
-		slog.InfoContext(ctx, "Order email sent to customer", "order_id", n.OrderID, "message_id", n.MessageID, "event_key", n.EventKey)
-		return nil
-	case errors.As(err, &refused):
-		return errors.Join(err, s.reject(ctx, n, refused.Reason))
-	default:
-		return errors.Join(fmt.Errorf("sending the e-mail: %w", err), s.putBack(ctx, n))
-	}
+	s.metrics.observe(ctx, ages)
+	crashpoint.At("notification.sent")
+	slog.InfoContext(ctx, "Order email sent to customer", "order_id", n.OrderID, "message_id", n.MessageID, "event_key", n.EventKey)
+	return nil
 }

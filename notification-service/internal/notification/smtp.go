@@ -1,19 +1,28 @@
 package notification
 
 import (
+	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"strconv"
+	"sync/atomic"
+	"time"
 
 	"github.com/wneessen/go-mail"
 )
 
-// SMTP sends e-mails through a server.
+// SMTP sends e-mails through a server, each over a connection of its own.
 type SMTP struct {
-	host    string
-	options []mail.Option
+	host, port string
+	tls        *tls.Config
+	tlsFirst   bool // before the greeting
+	options    []mail.Option
+	timeout    time.Duration          // of one e-mail, or one probe
+	sender     atomic.Pointer[string] // of the last e-mail
 }
 
 // NewSMTP reads smtp://[user:password@]host[:port] or smtps://…. Without a port it
@@ -24,77 +33,82 @@ func NewSMTP(address string) (*SMTP, error) {
 	if err != nil || u.Hostname() == "" {
 		return nil, errors.New("must be like smtp://user:password@mail.example.com:587")
 	}
-	s := &SMTP{host: u.Hostname(), options: []mail.Option{mail.WithTimeout(sendTimeout), mail.WithTLSPolicy(mail.TLSOpportunistic)}}
-	port := 587
+	s := &SMTP{host: u.Hostname(), timeout: sendTimeout, tls: &tls.Config{ServerName: u.Hostname(), MinVersion: tls.VersionTLS12}}
 	switch u.Scheme {
 	case "smtp":
+		s.port = cmp.Or(u.Port(), "587")
 	case "smtps":
-		port = 465
-		s.options = append(s.options, mail.WithSSL())
+		s.port, s.tlsFirst = cmp.Or(u.Port(), "465"), true
 	default:
 		return nil, fmt.Errorf("scheme %q is neither smtp nor smtps", u.Scheme)
 	}
-	if u.Port() != "" {
-		if port, err = strconv.Atoi(u.Port()); err != nil {
-			return nil, fmt.Errorf("port: %w", err)
-		}
+	if port, err := strconv.ParseUint(s.port, 10, 16); err != nil || port == 0 {
+		return nil, fmt.Errorf("port %q is not between 1 and 65535", s.port)
 	}
-	s.options = append(s.options, mail.WithPort(port))
-	if password, ok := u.User.Password(); ok {
-		s.options = append(s.options, mail.WithTLSPolicy(mail.TLSMandatory), mail.WithSMTPAuth(mail.SMTPAuthAutoDiscover),
-			mail.WithUsername(u.User.Username()), mail.WithPassword(password))
-	}
+	s.options = s.settings(u.User)
 	return s, nil
 }
 
-// Send hands m to the server.
+// settings leave out what go-mail says to be sure of an old connection: these are new.
+func (s *SMTP) settings(user *url.Userinfo) []mail.Option {
+	options := []mail.Option{
+		mail.WithTimeout(sendTimeout), mail.WithTLSPolicy(mail.TLSOpportunistic), mail.WithTLSConfig(s.tls),
+		mail.WithoutNoop(), mail.WithoutRset(),
+	}
+	password, ok := user.Password()
+	if !ok {
+		return options
+	}
+	options = append(options, mail.WithSMTPAuth(mail.SMTPAuthAutoDiscover), mail.WithUsername(user.Username()), mail.WithPassword(password))
+	if s.tlsFirst {
+		return options // it is encrypted already
+	}
+	return append(options, mail.WithTLSPolicy(mail.TLSMandatory))
+}
+
+// Send hands m to the server. It takes no longer than ctx lets it, nor than
+// sendTimeout.
 func (s *SMTP) Send(ctx context.Context, m Email) error {
 	message, err := m.message()
 	if err != nil {
-		return &RefusedError{Reason: err.Error()}
+		return err
 	}
-	client, err := mail.NewClient(s.host, s.options...)
+	s.sender.Store(&m.From)
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	talk, err := s.open(ctx, needsUTF8(m.To))
 	if err != nil {
 		return err
 	}
-	err = client.DialAndSendWithContext(ctx, message)
-	// An error of the goodbye, after the server took the e-mail, must not repeat it.
+	defer talk.end()
+	err = talk.client.SendWithSMTPClient(talk.session, message)
+	// An error of what follows, after the server took the e-mail, must not repeat it.
 	if message.IsDelivered() {
+		talk.goodbye()
 		return nil
 	}
-	return verdict(err)
+	return verdict(explained(ctx, err))
 }
 
-// verdict tells a refusal for good from everything else. Only an answer to this
-// recipient or this message is one; a refused login, for example, is no message's
-// fault.
-func verdict(err error) error {
-	var answer *mail.SendError
-	if !errors.As(err, &answer) || answer.IsTemp() || answer.ErrorCode() < 500 {
+// Probe goes as far as every e-mail has to: it logs in, and asks whether the server
+// would take another one from the sender of the last.
+func (s *SMTP) Probe(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	talk, err := s.open(ctx, false)
+	if err != nil {
 		return err
 	}
-	switch answer.Reason {
-	case mail.ErrSMTPRcptTo, mail.ErrSMTPData, mail.ErrSMTPDataClose:
-		return &RefusedError{Reason: fmt.Sprintf("%d %s", answer.ErrorCode(), answer.Error())}
-	default:
-		return err
+	defer talk.end()
+	ask := talk.session.Noop
+	if sender := s.sender.Load(); sender != nil {
+		ask = func() error { return talk.session.Mail("<" + *sender + ">") }
 	}
+	if err := ask(); err != nil {
+		return &UnavailableError{Cause: explained(ctx, err)}
+	}
+	talk.goodbye()
+	return nil
 }
 
-// message builds the MIME message. Setting an address or a header encodes what
-// would start a header of its own.
-func (m Email) message() (*mail.Msg, error) {
-	message := mail.NewMsg()
-	if err := message.From(m.From); err != nil {
-		return nil, err
-	}
-	if err := message.To(m.To); err != nil {
-		return nil, err
-	}
-	message.SetMessageIDWithValue(m.ID)
-	message.SetDate()
-	message.SetGenHeader("Auto-Submitted", "auto-generated") // RFC 3834: no out-of-office replies
-	message.Subject(m.Subject)
-	message.SetBodyString(mail.TypeTextPlain, m.Text)
-	return message, nil
-}
+func (s *SMTP) address() string { return net.JoinHostPort(s.host, s.port) }

@@ -2,10 +2,14 @@ package notification
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
+	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"example.com/transactional-outbox/internal/postgres"
 )
@@ -22,15 +26,15 @@ const (
 
 // notification is what sending needs to know.
 type notification struct {
-	MessageID     uuid.UUID
-	OrderID       uuid.UUID
-	EventKey      string
-	Recipient     string
-	OrderDetails  string
-	Status        status
-	LeaseToken    uuid.NullUUID
-	FailureReason string
-	mine          bool // the lease is this caller's
+	MessageID    uuid.UUID
+	OrderID      uuid.UUID
+	EventKey     string
+	Recipient    string
+	OrderDetails string
+	Status       status
+	LeaseToken   uuid.NullUUID
+	StartedAt    time.Time // by the database's clock
+	mine         bool      // the lease is this caller's
 }
 
 // progressSQL raises what is known of the order. The row's lock makes the order's
@@ -40,17 +44,19 @@ INSERT INTO order_progress AS p (order_id, last_version) VALUES (@order, @versio
 ON CONFLICT (order_id) DO UPDATE SET last_version = greatest(p.last_version, excluded.last_version)
 RETURNING last_version`
 
+// recordSQL finds the notification there when an operator forces a message whose note
+// in the inbox is pruned: the effect exists, and Complete finds out how far it is.
 const recordSQL = `
 INSERT INTO notifications (message_id, order_id, order_version, event_key, recipient, order_details, status)
-VALUES (@id, @order, @version, @key, @recipient, @details, @status)`
+VALUES (@id, @order, @version, @key, @recipient, @details, @status)
+ON CONFLICT (message_id) DO NOTHING`
 
 func record(ctx context.Context, tx *postgres.Tx, id uuid.UUID, recipient string, e Event) error {
 	details, err := json.Marshal(e)
 	if err != nil {
 		return fmt.Errorf("encoding the order of message %s: %w", id, err)
 	}
-	var last int
-	err = tx.Gorm(ctx).Raw(progressSQL, map[string]any{"order": e.OrderID, "version": e.OrderVersion}).Scan(&last).Error
+	last, err := postgres.ReadOne(ctx, tx, progressSQL, postgres.Args{"order": e.OrderID, "version": e.OrderVersion}, pgx.RowTo[int])
 	if err != nil {
 		return fmt.Errorf("raising the progress of order %s: %w", e.OrderID, err)
 	}
@@ -58,18 +64,16 @@ func record(ctx context.Context, tx *postgres.Tx, id uuid.UUID, recipient string
 	if e.OrderVersion < last {
 		state = superseded
 	}
-	err = tx.Gorm(ctx).Exec(recordSQL, map[string]any{
+	return tx.Write("recording the notification", recordSQL, postgres.Args{
 		"id": id, "order": e.OrderID, "version": e.OrderVersion, "key": e.Key,
 		"recipient": recipient, "details": string(details), "status": state,
-	}).Error
-	if err != nil {
-		return fmt.Errorf("recording the notification of message %s: %w", id, err)
-	}
-	return nil
+	})
 }
 
 // startSQL takes the lease of a notification that nobody is sending, unless a newer
-// event of its order has come in the meantime: then there is nothing left to say.
+// event of its order has come in the meantime: then there is nothing left to say. One
+// that was rejected is tried again: its message comes again only when an operator who
+// has mended something replays it, or when a crash kept it from the dead letters.
 const startSQL = `
 UPDATE notifications n
 SET status      = CASE WHEN n.order_version < p.last_version THEN 'superseded' ELSE 'sending' END,
@@ -78,26 +82,29 @@ SET status      = CASE WHEN n.order_version < p.last_version THEN 'superseded' E
     lease_until = CASE WHEN n.order_version < p.last_version THEN NULL ELSE now() + @lease * interval '1 second' END
 FROM order_progress p
 WHERE n.message_id = @id AND p.order_id = n.order_id
-  AND (n.status = 'pending' OR (n.status = 'sending' AND n.lease_until <= now()))`
+  AND (n.status IN ('pending', 'rejected') OR (n.status = 'sending' AND n.lease_until <= now()))`
 
 const readSQL = `
-SELECT message_id, order_id, event_key, recipient, order_details, status, lease_token,
-       coalesce(failure_reason, '') AS failure_reason
+SELECT message_id, order_id, event_key, recipient, order_details, status, lease_token, now() AS started_at
 FROM notifications WHERE message_id = @id`
 
 // start takes the lease if it is to be had, and returns the notification either way.
-func (s *Service) start(ctx context.Context, id uuid.UUID) (n notification, err error) {
+func (s *Service) start(ctx context.Context, id uuid.UUID) (notification, error) {
 	token := uuid.New()
-	err = s.db.InTx(ctx, func(tx *postgres.Tx) error {
-		args := map[string]any{"id": id, "token": token, "lease": lease.Seconds()}
-		if err := tx.Gorm(ctx).Exec(startSQL, args).Error; err != nil {
+	var found []notification
+	err := s.db.InTx(ctx, func(tx *postgres.Tx) error {
+		if err := tx.Write("taking the lease", startSQL, postgres.Args{"id": id, "token": token, "lease": lease.Seconds()}); err != nil {
 			return err
 		}
-		return tx.Gorm(ctx).Raw(readSQL, args).Scan(&n).Error
+		return postgres.Collect(tx, &found, "reading it", readSQL, postgres.Args{"id": id}, pgx.RowToStructByName[notification])
 	})
+	if err == nil && len(found) == 0 {
+		err = sql.ErrNoRows
+	}
 	if err != nil {
 		return notification{}, fmt.Errorf("starting notification %s: %w", id, err)
 	}
+	n := found[0]
 	n.mine = n.LeaseToken.Valid && n.LeaseToken.UUID == token
 	return n, nil
 }
@@ -106,10 +113,19 @@ func (s *Service) start(ctx context.Context, id uuid.UUID) (n notification, err 
 // the lease by now, and writing it saves a repeat.
 const markSentSQL = `
 UPDATE notifications SET status = 'sent', sent_at = now(), lease_token = NULL, lease_until = NULL, failure_reason = NULL
-WHERE message_id = @id AND status <> 'sent'`
+WHERE message_id = @id AND status <> 'sent'
+RETURNING coalesce(extract(epoch FROM now() - cast(order_details->>'occurred_at' AS timestamptz))::float8, 'NaN')`
 
-func (s *Service) markSent(ctx context.Context, id uuid.UUID) error {
-	return s.exec(ctx, "marking it sent", markSentSQL, map[string]any{"id": id})
+// markSent returns the seconds since the event occurred, by the databases' clocks: NaN
+// if the event does not say when, and none if the notification was marked before.
+func (s *Service) markSent(ctx context.Context, id uuid.UUID) (age []float64, err error) {
+	err = s.db.InTx(ctx, func(tx *postgres.Tx) error {
+		return postgres.Collect(tx, &age, "marking it sent", markSentSQL, postgres.Args{"id": id}, pgx.RowTo[float64])
+	})
+	if err != nil {
+		return nil, fmt.Errorf("notification %s: %w", id, err)
+	}
+	return age, nil
 }
 
 // A step back is fenced by the lease: after it has ended, somebody else may be
@@ -124,17 +140,25 @@ WHERE message_id = @id AND lease_token = @token`
 )
 
 func (s *Service) reject(ctx context.Context, n notification, reason string) error {
-	return s.exec(ctx, "marking it rejected", rejectSQL, map[string]any{"id": n.MessageID, "token": n.LeaseToken, "reason": shorten(reason)})
+	return s.exec(ctx, "marking it rejected", rejectSQL, postgres.Args{"id": n.MessageID, "token": n.LeaseToken, "reason": shorten(reason)})
 }
 
 func (s *Service) putBack(ctx context.Context, n notification) error {
-	return s.exec(ctx, "putting it back", putBackSQL, map[string]any{"id": n.MessageID, "token": n.LeaseToken})
+	return s.exec(ctx, "putting it back", putBackSQL, postgres.Args{"id": n.MessageID, "token": n.LeaseToken})
 }
 
-func (s *Service) exec(ctx context.Context, doing, statement string, args map[string]any) error {
-	err := s.db.InTx(ctx, func(tx *postgres.Tx) error { return tx.Gorm(ctx).Exec(statement, args).Error })
+func (s *Service) exec(ctx context.Context, doing, statement string, args postgres.Args) error {
+	err := s.db.InTx(ctx, func(tx *postgres.Tx) error { return tx.Write(doing, statement, args) })
 	if err != nil {
-		return fmt.Errorf("notification %s: %s: %w", args["id"], doing, err)
+		return fmt.Errorf("notification %s: %w", args["id"], err)
 	}
 	return nil
+}
+
+// maxReason is the width of failure_reason, in bytes.
+const maxReason = 1024
+
+func shorten(reason string) string {
+	reason = strings.ReplaceAll(reason, "\x00", "")
+	return strings.ToValidUTF8(reason[:min(len(reason), maxReason)], "")
 }

@@ -31,12 +31,12 @@ const (
 )
 
 // New returns the API of orders.
-func New(orders *order.Service) http.Handler {
+func New(orders *order.Service, metrics *Metrics) chi.Router {
 	api := &api{orders: orders}
 	r := chi.NewRouter()
 	r.Use(middleware.Recoverer, bounded)
 	// Last, so that the router has matched the route when the span gets its name.
-	r.Use(otelhttp.NewMiddleware("http"), named)
+	r.Use(otelhttp.NewMiddleware("http"), metrics.measure, named)
 
 	r.NotFound(func(w http.ResponseWriter, req *http.Request) {
 		write(w, req, problem(http.StatusNotFound, "there is nothing at this path"))
@@ -55,6 +55,8 @@ func New(orders *order.Service) http.Handler {
 	r.Post("/orders/{id}/confirm", settleOrder(orders.Confirm))
 	r.Post("/orders/{id}/cancel", settleOrder(orders.Cancel))
 	r.Get("/products", api.listProducts)
+	r.Get("/openapi.yaml", sendDocument)
+	metrics.startAtZero(r)
 	return r
 }
 

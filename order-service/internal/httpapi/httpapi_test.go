@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/go-json-experiment/json"
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 
 	"example.com/transactional-outbox/internal/postgres"
@@ -41,8 +42,9 @@ func TestMain(m *testing.M) {
 // bench is the API over a database, and a client of it.
 type bench struct {
 	*testing.T
-	db  *postgres.DB
-	api *httptest.Server
+	db       *postgres.DB
+	api      *httptest.Server
+	registry *prometheus.Registry
 }
 
 // newBench has a database of its own.
@@ -54,9 +56,10 @@ func newBench(t *testing.T) bench {
 
 func over(t *testing.T, db *postgres.DB) bench {
 	t.Helper()
-	api := httptest.NewServer(httpapi.New(order.NewService(db, func() {})))
+	registry := prometheus.NewRegistry()
+	api := httptest.NewServer(httpapi.New(order.NewService(db, func() {}), httpapi.NewMetrics(registry)))
 	t.Cleanup(api.Close)
-	return bench{t, db, api}
+	return bench{t, db, api, registry}
 }
 
 type reply struct {
@@ -73,7 +76,7 @@ func (b bench) send(method, path, body string, header ...string) reply {
 		b.Fatal(err)
 	}
 	for pair := range slices.Chunk(header, 2) {
-		request.Header.Set(pair[0], pair[1])
+		request.Header.Add(pair[0], pair[1])
 	}
 	response, err := b.api.Client().Do(request)
 	if err != nil {

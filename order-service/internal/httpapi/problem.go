@@ -45,6 +45,9 @@ func problemOf(r *http.Request, err error) problemJSON {
 	case errors.Is(err, order.ErrOverflow):
 		return problem(http.StatusUnprocessableEntity, "the order cannot be placed as it is",
 			fieldFault{Field: "quantity", Detail: "is too large for the price of this product"})
+	case errors.Is(err, order.ErrKeyReused):
+		return problem(http.StatusUnprocessableEntity, "this key belongs to another order",
+			fieldFault{Field: "Idempotency-Key", Detail: "was used for another request: choose a new one for each order"})
 	case errors.Is(err, context.Canceled):
 		// Nobody reads this answer: the client has gone.
 		return problem(http.StatusServiceUnavailable, "the request was cancelled")

@@ -33,6 +33,10 @@ var (
 
 // readOrder reads and checks a request for an order, all fields at once.
 func readOrder(r *http.Request) (order.Request, *problemJSON) {
+	key, bad := idempotencyKey(r)
+	if bad != nil {
+		return order.Request{}, bad
+	}
 	var body orderRequest
 	if bad := decode(r, &body); bad != nil {
 		return order.Request{}, bad
@@ -40,7 +44,7 @@ func readOrder(r *http.Request) (order.Request, *problemJSON) {
 	var faults []fieldFault
 	fault := func(field, detail string) { faults = append(faults, fieldFault{Field: field, Detail: detail}) }
 
-	request := order.Request{ProductID: body.ProductID, Quantity: body.Quantity}
+	request := order.Request{ProductID: body.ProductID, Quantity: body.Quantity, IdempotencyKey: key}
 	if !productID.MatchString(body.ProductID) {
 		fault("product_id", "must be 1 to 64 letters, digits, dots, hyphens or underscores, and start with a letter or digit")
 	}
@@ -65,6 +69,24 @@ func readOrder(r *http.Request) (order.Request, *problemJSON) {
 		return order.Request{}, &bad
 	}
 	return request, nil
+}
+
+var usableKey = regexp.MustCompile(`^[!-~]{1,255}$`)
+
+// idempotencyKey returns the key, or "" if there is none.
+// https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/
+func idempotencyKey(r *http.Request) (string, *problemJSON) {
+	keys := r.Header.Values("Idempotency-Key")
+	switch {
+	case len(keys) == 0:
+		return "", nil
+	case len(keys) == 1 && usableKey.MatchString(keys[0]):
+		return keys[0], nil
+	default:
+		bad := problem(http.StatusBadRequest, "the headers cannot be read",
+			fieldFault{Field: "Idempotency-Key", Detail: "must be one key of 1 to 255 visible ASCII characters, such as a UUID"})
+		return "", &bad
+	}
 }
 
 // isEmail is stricter than the standard library's parser, which takes quoted

@@ -5,14 +5,12 @@ import (
 	"context"
 	"log/slog"
 	"slices"
-	"strings"
-	"sync"
 	"testing"
 
-	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 	"go.uber.org/goleak"
 
+	"example.com/transactional-outbox/internal/operator/operatortest"
 	"example.com/transactional-outbox/internal/postgres"
 	"example.com/transactional-outbox/internal/servertest"
 	"example.com/transactional-outbox/order-service/internal/operate"
@@ -27,29 +25,7 @@ func TestMain(m *testing.M) {
 }
 
 // logged is the log of all tests; each looks for its own ids in it.
-var logged record
-
-type record struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (r *record) Write(p []byte) (int, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.text.Write(p)
-}
-
-func (r *record) with(text string) (lines []string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for line := range strings.Lines(r.text.String()) {
-		if strings.Contains(line, text) {
-			lines = append(lines, line)
-		}
-	}
-	return lines
-}
+var logged operatortest.Log
 
 // bench is an operator before an outbox of the test's own.
 type bench struct {
@@ -174,18 +150,9 @@ func (b bench) in(status string) (ids []uuid.UUID) {
 }
 
 // ids are those of the objects that --json printed, in their order.
-func (b bench) ids(out string) (ids []uuid.UUID) {
+func (b bench) ids(out string) []uuid.UUID {
 	b.Helper()
-	for line := range strings.Lines(out) {
-		var object struct {
-			ID uuid.UUID `json:"id"`
-		}
-		if err := json.Unmarshal([]byte(line), &object); err != nil {
-			b.Fatalf("%q is no JSON: %v", line, err)
-		}
-		ids = append(ids, object.ID)
-	}
-	return ids
+	return operatortest.IDs[uuid.UUID](b, out)
 }
 
 func sorted(ids ...uuid.UUID) []uuid.UUID {

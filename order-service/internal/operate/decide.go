@@ -5,48 +5,37 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"strings"
 
 	"github.com/google/uuid"
 
+	"example.com/transactional-outbox/internal/operator"
 	"example.com/transactional-outbox/order-service/internal/outbox"
 )
-
-// tally is how far a decision is.
-type tally struct {
-	printer
-	progress
-	done    int
-	refused []string // what was named and not decided about, and why
-}
 
 func (c decision) run(ctx context.Context, d Desk) error {
 	batches, total, err := c.batches(ctx, d)
 	if err != nil {
 		return err
 	}
-	t := tally{printer: printer{out: d.Out, asJSON: *c.asJSON}, progress: progress{to: d.Progress, total: total}}
+	t := operator.Tally{
+		Printer: operator.Printer{Out: d.Out, JSON: *c.asJSON},
+		Noun:    event, Past: c.done, DryRun: *c.dryRun,
+	}
+	far := operator.Progress{To: d.Progress, Noun: event, Total: total}
 	for ids, err := range batches {
 		if err == nil {
 			err = c.batch(ctx, d, ids, &t)
 		}
 		if err != nil {
-			return fmt.Errorf("%d of %s %s, then: %w; run the command again to go on", t.done, events(total), c.done, err)
+			return fmt.Errorf("%d of %s %s, then: %w; run the command again to go on", t.Done, event.Count(total), c.done, err)
 		}
-		t.at(t.done)
+		far.At(t.Done)
 	}
-	switch {
-	case t.done == 0 && len(c.ids) == 0:
-		t.say("There are no failed events like that, so there is nothing to %s.", c.verb)
-	case *c.dryRun:
-		t.say("%s would be %s. Nothing was changed.", events(t.done), c.done)
-	default:
-		t.say("%s %s.", events(t.done), c.done)
+	if t.Done == 0 && len(c.ids) == 0 {
+		t.Say("There are no failed events like that, so there is nothing to %s.", c.verb)
+		return nil
 	}
-	if len(t.refused) > 0 {
-		return fmt.Errorf("%s could not be %s:\n  %s", events(len(t.refused)), c.done, strings.Join(t.refused, "\n  "))
-	}
-	return nil
+	return t.Sum()
 }
 
 // batches are the ids of the events, in their order.
@@ -92,14 +81,14 @@ func chosen(ctx context.Context, d Desk, f outbox.Filter) iter.Seq2[[]uuid.UUID,
 }
 
 // batch decides about one batch, and counts and prints what became of it.
-func (c decision) batch(ctx context.Context, d Desk, ids []uuid.UUID, t *tally) error {
+func (c decision) batch(ctx context.Context, d Desk, ids []uuid.UUID, t *operator.Tally) error {
 	decided, err := c.failedOf(ctx, d, ids)
 	if err != nil {
 		return err
 	}
-	t.done += len(decided)
+	t.Done += len(decided)
 	if *c.dryRun || *c.asJSON {
-		if err := t.page(entryRows(decided)); err != nil {
+		if err := t.Page(entryRows(decided)); err != nil {
 			return err
 		}
 	}
@@ -108,7 +97,7 @@ func (c decision) batch(ctx context.Context, d Desk, ids []uuid.UUID, t *tally) 
 	}
 	rest := without(ids, idsOf(decided))
 	found, err := d.Outbox.Get(ctx, rest...)
-	t.refused = append(t.refused, reasons(rest, found)...)
+	t.Refused = append(t.Refused, reasons(rest, found)...)
 	return err
 }
 

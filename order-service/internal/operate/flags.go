@@ -1,44 +1,23 @@
 package operate
 
 import (
-	"errors"
 	"flag"
 	"fmt"
 	"time"
 
 	"github.com/google/uuid"
+
+	"example.com/transactional-outbox/internal/operator"
 )
 
-// defineKey adds --event-key. An empty one is a variable of a shell that was not set,
-// and must not mean every event.
+// defineKey adds --event-key.
 func defineKey(flags *flag.FlagSet) *string {
-	key := new(string)
-	flags.Func("event-key", "only events of this `KEY`, such as order.created", func(value string) error {
-		if *key = value; value == "" {
-			return errors.New("it is empty; order.created is one")
-		}
-		return nil
-	})
-	return key
+	return operator.DefineText(flags, "event-key", "only events of this `KEY`", "order.created")
 }
 
 // defineAge adds --older-than.
 func defineAge(flags *flag.FlagSet) *time.Duration {
-	age := new(time.Duration)
-	flags.Func("older-than", "only events that failed (others: were created) this `TIME` ago or earlier, such as 90s or 1h",
-		func(value string) (err error) {
-			*age, err = duration(value)
-			return err
-		})
-	return age
-}
-
-func defineJSON(flags *flag.FlagSet) *bool {
-	return flags.Bool("json", false, "print one JSON object per line")
-}
-
-func defineDryRun(flags *flag.FlagSet) *bool {
-	return flags.Bool("dry-run", false, "print what would happen, and change nothing")
+	return operator.DefineAge(flags, "older-than", "only events that failed (others: were created) this `TIME` ago or earlier")
 }
 
 // moment is a time, given as such or as how long ago it was.
@@ -54,7 +33,7 @@ func defineMoment(flags *flag.FlagSet, name, usage string) *moment {
 		if m.at, err = time.Parse(time.RFC3339, value); err == nil {
 			return nil
 		}
-		if m.ago, err = duration(value); err != nil {
+		if m.ago, err = operator.Duration(value); err != nil {
 			return fmt.Errorf("%w, or a time such as 2026-01-31T08:00:00Z", err)
 		}
 		return nil
@@ -72,14 +51,6 @@ func (m moment) before(now time.Time) time.Time {
 	return m.at
 }
 
-func duration(value string) (time.Duration, error) {
-	d, err := time.ParseDuration(value)
-	if err != nil || d <= 0 {
-		return 0, errors.New("give a duration above zero such as 90s, 30m or 24h")
-	}
-	return d, nil
-}
-
 // identifiers reads the ids of events.
 func identifiers(args []string) ([]uuid.UUID, error) {
 	ids := make([]uuid.UUID, 0, len(args))
@@ -91,11 +62,4 @@ func identifiers(args []string) ([]uuid.UUID, error) {
 		ids = append(ids, id)
 	}
 	return ids, nil
-}
-
-func noOthers(args []string) error {
-	if len(args) > 0 {
-		return fmt.Errorf("it takes flags only, but got %q", args)
-	}
-	return nil
 }

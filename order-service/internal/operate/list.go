@@ -10,49 +10,44 @@ import (
 
 	"github.com/google/uuid"
 
+	"example.com/transactional-outbox/internal/operator"
 	"example.com/transactional-outbox/order-service/internal/outbox"
 )
 
 var list = command{
-	name: "list", arguments: "[flags]",
-	does: "list events: the failed ones, or those of another status",
-	more: `Lists events in the order of their creation: the failed ones, unless --status says
+	Name: "list", Arguments: "[flags]",
+	Does: "list events: the failed ones, or those of another status",
+	More: `Lists events in the order of their creation: the failed ones, unless --status says
 otherwise. For example, what has been failed for an hour, and only the ids of it:
 
   ` + program + ` list --older-than 1h
   ` + program + ` list --older-than 1h --json | jq -r .id`,
-	define: defineList,
+	Define: defineList,
 }
-
-// maxLimit keeps a slip of the finger from printing a whole table.
-const maxLimit = 100_000
 
 var statuses = []string{"pending", "in_progress", "published", "failed", "discarded"}
 
 type listing struct {
 	status, key *string
 	age         *time.Duration
-	limit       *int
+	limit       *operator.Limit
 	asJSON      *bool
 }
 
 func defineList(flags *flag.FlagSet) func([]string) (Action, error) {
 	l := listing{
-		key: defineKey(flags), age: defineAge(flags), asJSON: defineJSON(flags),
+		key: defineKey(flags), age: defineAge(flags), asJSON: operator.DefineJSON(flags),
 		status: flags.String("status", "failed", "events of this `STATUS`: "+strings.Join(statuses, ", ")),
-		limit:  flags.Int("limit", 100, "at most `N` events"),
+		limit:  operator.DefineLimit(flags, event),
 	}
 	return func(args []string) (Action, error) {
-		if err := noOthers(args); err != nil {
+		if err := operator.NoOthers(args); err != nil {
 			return nil, err
 		}
 		if !slices.Contains(statuses, *l.status) {
 			return nil, fmt.Errorf("there is no status %q; these are: %s", *l.status, strings.Join(statuses, ", "))
 		}
-		if *l.limit < 1 || *l.limit > maxLimit {
-			return nil, fmt.Errorf("--limit must be from 1 to %d", maxLimit)
-		}
-		return l.run, nil
+		return l.run, l.limit.Check()
 	}
 }
 
@@ -62,9 +57,9 @@ func (l listing) run(ctx context.Context, d Desk) error {
 		return err
 	}
 	f := outbox.Filter{Status: *l.status, EventKey: *l.key, Before: now.Add(-*l.age)}
-	p := printer{out: d.Out, asJSON: *l.asJSON}
+	p := operator.Printer{Out: d.Out, JSON: *l.asJSON}
 	after := uuid.Nil
-	for left := *l.limit; left > 0; {
+	for left := l.limit.N; left > 0; {
 		// One more than is printed, to know whether there are more.
 		wanted := min(left, batchSize)
 		entries, err := d.Outbox.Find(ctx, f, after, wanted+1)
@@ -72,7 +67,7 @@ func (l listing) run(ctx context.Context, d Desk) error {
 			return err
 		}
 		shown := entries[:min(wanted, len(entries))]
-		if err := p.page(entryRows(shown)); err != nil {
+		if err := p.Page(entryRows(shown)); err != nil {
 			return err
 		}
 		if len(entries) <= wanted {
@@ -80,11 +75,11 @@ func (l listing) run(ctx context.Context, d Desk) error {
 		}
 		after, left = shown[wanted-1].ID, left-wanted
 		if left == 0 {
-			_, _ = fmt.Fprintf(d.Progress, "These are the first %d, and there are more: --limit shows them, --event-key and --older-than choose.\n", *l.limit)
+			_, _ = fmt.Fprint(d.Progress, l.limit.More("--event-key and --older-than"))
 		}
 	}
-	if !p.headed {
-		p.say("There are no %s events like that.", *l.status)
+	if !p.Headed() {
+		p.Say("There are no %s events like that.", *l.status)
 	}
 	return nil
 }

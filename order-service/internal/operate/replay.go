@@ -2,27 +2,26 @@ package operate
 
 import (
 	"context"
-	"errors"
 	"flag"
-	"fmt"
 	"log/slog"
 	"slices"
 	"time"
 
 	"github.com/google/uuid"
 
+	"example.com/transactional-outbox/internal/operator"
 	"example.com/transactional-outbox/order-service/internal/outbox"
 )
 
 var replay = command{
-	name: "replay", arguments: "ID… | --event-key KEY | --older-than TIME | --all [flags]",
-	does: "send failed events again",
-	more: `Puts failed events back to pending, with all their attempts, and the relay publishes
+	Name: "replay", Arguments: "ID… | --event-key KEY | --older-than TIME | --all [flags]",
+	Does: "send failed events again",
+	More: `Puts failed events back to pending, with all their attempts, and the relay publishes
 them. Later events of their orders follow them. For example:
 
   ` + program + ` replay 0198f2d3-5b7c-7c3e-9d4a-6f2b8e1c0a57
   ` + program + ` replay --event-key order.created --older-than 1h --dry-run`,
-	define: func(flags *flag.FlagSet) func([]string) (Action, error) {
+	Define: func(flags *flag.FlagSet) func([]string) (Action, error) {
 		return defineDecision(flags, decision{
 			verb: "replay", done: "replayed", decide: (*outbox.Operator).Replay,
 			audit: func(ctx context.Context, by string, e outbox.Entry) {
@@ -34,14 +33,14 @@ them. Later events of their orders follow them. For example:
 }
 
 var discard = command{
-	name: "discard", arguments: "ID… | --event-key KEY | --older-than TIME | --all [flags]",
-	does: "give failed events up for good",
-	more: `Gives failed events up: they are never published. Later events of their orders no
+	Name: "discard", Arguments: "ID… | --event-key KEY | --older-than TIME | --all [flags]",
+	Does: "give failed events up for good",
+	More: `Gives failed events up: they are never published. Later events of their orders no
 longer wait for them. This cannot be taken back. For example:
 
   ` + program + ` discard 0198f2d3-5b7c-7c3e-9d4a-6f2b8e1c0a57
   ` + program + ` discard --older-than 720h --dry-run`,
-	define: func(flags *flag.FlagSet) func([]string) (Action, error) {
+	Define: func(flags *flag.FlagSet) func([]string) (Action, error) {
 		return defineDecision(flags, decision{
 			verb: "discard", done: "discarded", decide: (*outbox.Operator).Discard,
 			audit: func(ctx context.Context, by string, e outbox.Entry) {
@@ -61,22 +60,16 @@ type decision struct {
 	ids            []uuid.UUID
 	key            *string
 	age            *time.Duration
-	all            *bool
 	dryRun, asJSON *bool
 }
 
 func defineDecision(flags *flag.FlagSet, c decision) func([]string) (Action, error) {
-	c.key, c.age, c.dryRun, c.asJSON = defineKey(flags), defineAge(flags), defineDryRun(flags), defineJSON(flags)
-	c.all = flags.Bool("all", false, "every failed event")
+	c.key, c.age, c.dryRun, c.asJSON = defineKey(flags), defineAge(flags), operator.DefineDryRun(flags), operator.DefineJSON(flags)
+	choice := operator.Choice{Noun: event, Every: "every failed event", Filters: []string{"--event-key", "--older-than"}}
+	choice.Define(flags)
 	return func(args []string) (_ Action, err error) {
-		filtered := *c.key != "" || *c.age > 0
-		switch {
-		case len(args) > 0 && (filtered || *c.all):
-			return nil, errors.New("ids and filters do not go together: name events by their ids, or choose them by --event-key, --older-than or --all")
-		case *c.all && filtered:
-			return nil, errors.New("--all is every failed event: leave it out, or the filters")
-		case len(args) == 0 && !filtered && !*c.all:
-			return nil, fmt.Errorf("say which events to %s: ids, --event-key, --older-than, or --all; with --dry-run nothing is changed", c.verb)
+		if err := choice.Check(c.verb, len(args), *c.key != "" || *c.age > 0); err != nil {
+			return nil, err
 		}
 		if c.ids, err = identifiers(args); err != nil {
 			return nil, err

@@ -117,11 +117,11 @@ func TestEachChangeIsInTheLog(t *testing.T) {
 		ids := b.append("order.created")
 		b.fail(0, ids...)
 		b.must(command, ids[0].String(), "--dry-run")
-		if lines := logged.with(ids[0].String()); len(lines) != 0 {
+		if lines := logged.With(ids[0].String()); len(lines) != 0 {
 			t.Errorf("a dry run logs %q", lines)
 		}
 		b.must(command, ids[0].String())
-		lines := logged.with(ids[0].String())
+		lines := logged.With(ids[0].String())
 		if len(lines) != 1 {
 			t.Fatalf("%s logs %q", command, lines)
 		}
@@ -188,7 +188,7 @@ func TestTwoOperatorsAtOnceReplayEachEventOnce(t *testing.T) {
 		t.Errorf("%d are pending, want %d", len(got), len(ids))
 	}
 	for _, id := range []uuid.UUID{ids[0], ids[499], ids[500], ids[1199]} {
-		if n := len(logged.with(id.String())); n != 1 {
+		if n := len(logged.With(id.String())); n != 1 {
 			t.Errorf("%s was replayed %d times", id, n)
 		}
 	}

@@ -10,13 +10,14 @@ import (
 
 	"github.com/google/uuid"
 
+	"example.com/transactional-outbox/internal/operator"
 	"example.com/transactional-outbox/order-service/internal/outbox"
 )
 
 var republish = command{
-	name: "republish", arguments: "--since TIME [flags]",
-	does: "send published events again, for a broker that lost its disk",
-	more: `Sends events again that were published, each with the id that it had, the events of
+	Name: "republish", Arguments: "--since TIME [flags]",
+	Does: "send published events again, for a broker that lost its disk",
+	More: `Sends events again that were published, each with the id that it had, the events of
 one order in the order of their versions. It changes nothing in the outbox, and it is
 safe to repeat: consumers know the ids that they have had. Start the consumers first,
 so that their queues are there. For example, when the broker's disk of the last day
@@ -24,7 +25,7 @@ is gone:
 
   ` + program + ` republish --since 24h --dry-run
   ` + program + ` republish --since 2026-01-31T08:00:00Z --event-key order.created`,
-	define: defineRepublish,
+	Define: defineRepublish,
 }
 
 type republication struct {
@@ -38,7 +39,7 @@ func defineRepublish(flags *flag.FlagSet) func([]string) (Action, error) {
 	r := republication{
 		since: defineMoment(flags, "since", "events that were published at this `TIME` or later: 24h (ago), or 2026-01-31T08:00:00Z"),
 		until: defineMoment(flags, "until", "and before this `TIME`; now, if it is left out"),
-		key:   defineKey(flags), dryRun: defineDryRun(flags), asJSON: defineJSON(flags),
+		key:   defineKey(flags), dryRun: operator.DefineDryRun(flags), asJSON: operator.DefineJSON(flags),
 	}
 	flags.Func("after", "go on behind this `ID`, where an earlier run stopped", func(value string) error {
 		ids, err := identifiers([]string{value})
@@ -48,7 +49,7 @@ func defineRepublish(flags *flag.FlagSet) func([]string) (Action, error) {
 		return err
 	})
 	return func(args []string) (Action, error) {
-		if err := noOthers(args); err != nil {
+		if err := operator.NoOthers(args); err != nil {
 			return nil, err
 		}
 		if !r.since.given() {
@@ -64,7 +65,7 @@ func (r republication) run(ctx context.Context, d Desk) error {
 		return err
 	}
 	s := sending{
-		Desk: d, printer: printer{out: d.Out, asJSON: *r.asJSON}, each: *r.asJSON || *r.dryRun, last: r.after,
+		Desk: d, Printer: operator.Printer{Out: d.Out, JSON: *r.asJSON}, each: *r.asJSON || *r.dryRun, last: r.after,
 		window: outbox.Window{Since: r.since.before(now), Until: r.until.before(now), EventKey: *r.key},
 	}
 	if !s.window.Since.Before(s.window.Until) {
@@ -75,12 +76,12 @@ func (r republication) run(ctx context.Context, d Desk) error {
 	}
 	switch {
 	case s.total == 0:
-		s.say("No events like that were published since %s (what was published longer ago than OUTBOX_RETENTION is pruned).",
+		s.Say("No events like that were published since %s (what was published longer ago than OUTBOX_RETENTION is pruned).",
 			s.window.Since.Format(time.RFC3339))
 		return nil
 	case *r.dryRun:
 		err := s.pages(ctx, func([]outbox.Published) error { return nil })
-		s.say("%s would be sent again. Nothing was sent.", events(s.sent))
+		s.Say("%s would be sent again. Nothing was sent.", event.Count(s.sent))
 		return err
 	}
 	err = d.Broker(ctx, s.send)
@@ -90,6 +91,6 @@ func (r republication) run(ctx context.Context, d Desk) error {
 	if err != nil {
 		return s.stopped(err)
 	}
-	s.say("%s sent again.", events(s.sent))
+	s.Say("%s sent again.", event.Count(s.sent))
 	return nil
 }

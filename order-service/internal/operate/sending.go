@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"example.com/transactional-outbox/internal/operator"
 	"example.com/transactional-outbox/internal/rabbitmq"
 	"example.com/transactional-outbox/order-service/internal/outbox"
 	"example.com/transactional-outbox/order-service/internal/relay"
@@ -15,7 +16,7 @@ import (
 // sending is one run, and how far it is.
 type sending struct {
 	Desk
-	printer
+	operator.Printer
 	each   bool // whether each event is printed
 	window outbox.Window
 	after  outbox.Position // all up to here are done
@@ -43,7 +44,7 @@ func (s *sending) find(ctx context.Context) error {
 
 // pages does something with each page of events, and then counts it as done.
 func (s *sending) pages(ctx context.Context, do func([]outbox.Published) error) error {
-	far := progress{to: s.Progress, total: s.total}
+	far := operator.Progress{To: s.Progress, Noun: event, Total: s.total}
 	for {
 		page, err := s.Outbox.Published(ctx, s.window, s.after, batchSize)
 		if err != nil || len(page) == 0 {
@@ -55,11 +56,11 @@ func (s *sending) pages(ctx context.Context, do func([]outbox.Published) error) 
 		end := page[len(page)-1]
 		s.after, s.last, s.sent = end.Position, end.ID, s.sent+len(page)
 		if s.each {
-			if err := s.page(sentRows(page)); err != nil {
+			if err := s.Page(sentRows(page)); err != nil {
 				return err
 			}
 		}
-		far.at(s.sent)
+		far.At(s.sent)
 	}
 }
 
@@ -109,22 +110,10 @@ func (s *sending) publish(publisher relay.Publisher, wave []outbox.Published) er
 	}
 	for i, result := range publisher.Publish(messages, s.Relay.ConfirmTimeout) {
 		if result.Outcome != rabbitmq.Confirmed {
-			return fmt.Errorf("%s (%s) was not taken: %w; %s", messages[i].ID, messages[i].RoutingKey, result.Err, advice(result.Outcome))
+			return fmt.Errorf("%s (%s) was not taken: %w; %s", messages[i].ID, messages[i].RoutingKey, result.Err, operator.Advice(result.Outcome))
 		}
 	}
 	return nil
-}
-
-// advice says what to do before going on.
-func advice(o rabbitmq.Outcome) string {
-	switch o {
-	case rabbitmq.Returned:
-		return "start the services that consume it, they bind their queues"
-	case rabbitmq.Refused:
-		return "look for a queue that is full"
-	default:
-		return "see that the broker runs"
-	}
 }
 
 // stopped says how far a run came, and how to go on.
@@ -138,5 +127,5 @@ func (s *sending) stopped(err error) error {
 		goOn += " --after " + s.last.String()
 	}
 	return fmt.Errorf("%d of %s sent again, then: %w\nGo on with\n  %s\nEvents that are sent twice do no harm: they have the ids that they had",
-		s.sent, events(s.total), err, goOn)
+		s.sent, event.Count(s.total), err, goOn)
 }

@@ -6,24 +6,24 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"text/tabwriter"
 	"time"
 
 	"github.com/google/uuid"
 
+	"example.com/transactional-outbox/internal/operator"
 	"example.com/transactional-outbox/order-service/internal/outbox"
 )
 
 var show = command{
-	name: "show", arguments: "ID [flags]",
-	does: "show all of one event, what it waits for, and what waits for it",
-	more: `Shows all of one event with its payload. The events of one order go out in the order
+	Name: "show", Arguments: "ID [flags]",
+	Does: "show all of one event, what it waits for, and what waits for it",
+	More: `Shows all of one event with its payload. The events of one order go out in the order
 of their versions, so it also shows the older ones that this one waits for, and how
 many later ones wait for it. For example:
 
   ` + program + ` show 0198f2d3-5b7c-7c3e-9d4a-6f2b8e1c0a57`,
-	define: func(flags *flag.FlagSet) func([]string) (Action, error) {
-		asJSON := defineJSON(flags)
+	Define: func(flags *flag.FlagSet) func([]string) (Action, error) {
+		asJSON := operator.DefineJSON(flags)
 		return func(args []string) (Action, error) {
 			ids, err := identifiers(args)
 			if err == nil && len(ids) != 1 {
@@ -50,7 +50,7 @@ func showEvent(ctx context.Context, d Desk, id uuid.UUID, asJSON bool) error {
 		e.BlockedBy[i] = utc(older)
 	}
 	if asJSON {
-		return printJSON(d.Out, e)
+		return operator.PrintJSON(d.Out, e)
 	}
 	return printDetail(d.Out, e)
 }
@@ -59,30 +59,25 @@ func printDetail(out io.Writer, e outbox.Detail) error {
 	if err := e.Payload.Indent(); err != nil {
 		return err
 	}
-	lines := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	line := func(name, value string) {
-		if name != "" && value != "" {
-			_, _ = fmt.Fprintf(lines, "%s\t%s\n", name, plain(value))
-		}
-	}
-	line("id", e.ID.String())
-	line("event key", e.EventKey)
-	line("aggregate", fmt.Sprintf("%s/%s, version %d", e.AggregateType, e.AggregateID, e.AggregateVersion))
-	line("status", e.Status)
-	line("attempts", fmt.Sprint(e.RetryCount))
-	line("failure code", value(e.FailureCode))
-	line("failure reason", value(e.FailureReason))
-	line("created at", at(&e.CreatedAt))
-	line("published at", at(e.PublishedAt))
-	line("failed at", at(e.FailedAt))
-	line(dueAs[e.Status], at(&e.AvailableAt))
-	line("worker", value(e.LockedBy))
-	line("traceparent", e.Traceparent)
+	lines := operator.NewLines(out)
+	lines.Add("id", e.ID.String())
+	lines.Add("event key", e.EventKey)
+	lines.Add("aggregate", fmt.Sprintf("%s/%s, version %d", e.AggregateType, e.AggregateID, e.AggregateVersion))
+	lines.Add("status", e.Status)
+	lines.Add("attempts", fmt.Sprint(e.RetryCount))
+	lines.Add("failure code", value(e.FailureCode))
+	lines.Add("failure reason", value(e.FailureReason))
+	lines.Add("created at", at(&e.CreatedAt))
+	lines.Add("published at", at(e.PublishedAt))
+	lines.Add("failed at", at(e.FailedAt))
+	lines.Add(dueAs[e.Status], at(&e.AvailableAt))
+	lines.Add("worker", value(e.LockedBy))
+	lines.Add("traceparent", e.Traceparent)
 	for _, older := range e.BlockedBy {
-		line("waits for", fmt.Sprintf("%s, version %d, %s", older.ID, older.AggregateVersion, older.Status))
+		lines.Add("waits for", fmt.Sprintf("%s, version %d, %s", older.ID, older.AggregateVersion, older.Status))
 	}
 	if e.Waiting > 0 {
-		line("holds back", events(e.Waiting)+" of its order")
+		lines.Add("holds back", event.Count(e.Waiting)+" of its order")
 	}
 	if err := lines.Flush(); err != nil {
 		return err
@@ -95,7 +90,7 @@ func printDetail(out io.Writer, e outbox.Detail) error {
 var dueAs = map[string]string{"pending": "due at", "in_progress": "lease ends at"}
 
 func at(t *time.Time) string {
-	if t == nil {
+	if t == nil || t.IsZero() {
 		return ""
 	}
 	return t.Format(time.RFC3339Nano)

@@ -38,6 +38,9 @@ type Request struct {
 	Quantity      int
 	CustomerID    uuid.UUID // uuid.Nil: a guest, who gets a new id
 	CustomerEmail string
+	// IdempotencyKey makes all requests with it one: the first is placed, the others get
+	// its order. Empty: each request is one of its own.
+	IdempotencyKey string
 }
 
 // Product is an entry of the catalogue.
@@ -66,7 +69,7 @@ type StatusError struct{ Status Status }
 func (e *StatusError) Error() string { return "the order is " + string(e.Status) }
 
 // place makes a new order of product. It does not touch the database.
-func place(r Request, product Product) (Order, error) {
+func place(r Request, product Product, now time.Time) (Order, error) {
 	if r.Quantity < 1 || r.Quantity > MaxQuantity {
 		return Order{}, ErrQuantity
 	}
@@ -84,5 +87,6 @@ func place(r Request, product Product) (Order, error) {
 	return Order{
 		ID: id, Version: 1, CustomerID: r.CustomerID, CustomerEmail: r.CustomerEmail,
 		ProductID: r.ProductID, Quantity: r.Quantity, Amount: amount, Status: Pending,
+		CreatedAt: now.UTC(),
 	}, nil
 }

@@ -26,27 +26,43 @@ func NewService(db *postgres.DB, committed func()) *Service {
 // a crash, an error or a cancelled ctx leaves both or neither.
 //
 // An error of the database leaves open whether the order exists: the reply to a
-// commit can be lost.
+// commit can be lost. Whoever then repeats r with the same idempotency key gets the
+// order that is there, or a new one, and never two. With the key of another request it
+// gets [ErrKeyReused].
 func (s *Service) Place(ctx context.Context, r Request) (Order, error) {
 	var placed Order
 	err := s.db.InTx(ctx, func(tx *postgres.Tx) error {
-		product, err := product(ctx, tx, r.ProductID)
-		if err != nil {
-			return err
-		}
-		if placed, err = place(r, product); err != nil {
-			return err
-		}
-		if err := insert(ctx, tx, &placed); err != nil {
-			return err
-		}
-		return tell(ctx, tx, keyCreated, placed, placed.CreatedAt)
+		var err error
+		placed, err = placeIn(ctx, tx, r)
+		return err
 	})
 	if err != nil {
 		return Order{}, err
 	}
 	s.committed()
 	return placed, nil
+}
+
+// placeIn waits for the server once, or twice with a key: the order and its event go
+// out with the commit.
+func placeIn(ctx context.Context, tx *postgres.Tx, r Request) (Order, error) {
+	product, now, err := offered(ctx, tx, r.ProductID)
+	if err != nil {
+		return Order{}, err
+	}
+	placed, err := place(r, product, now)
+	if err != nil {
+		return Order{}, err
+	}
+	if r.IdempotencyKey != "" {
+		if before, again, err := remember(ctx, tx, r, placed.ID); err != nil || again {
+			return before, err
+		}
+	}
+	if err := insert(tx, placed); err != nil {
+		return Order{}, err
+	}
+	return placed, tell(ctx, tx, keyCreated, placed, now)
 }
 
 // Confirm commits that a pending order is confirmed, and the event that tells of it.

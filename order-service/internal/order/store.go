@@ -2,18 +2,19 @@ package order
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"gorm.io/gorm"
 
 	"example.com/transactional-outbox/internal/postgres"
 )
 
-// row is an order in its table. gorm leaves created_at to the database: every
-// time in this system comes from one clock.
+// row is an order in its table.
 type row struct {
 	ID            uuid.UUID
 	Version       int
@@ -24,7 +25,7 @@ type row struct {
 	Amount        int64
 	Currency      string
 	Status        Status
-	CreatedAt     time.Time `gorm:"autoCreateTime:false;default:now()"`
+	CreatedAt     time.Time
 }
 
 // TableName is gorm's way to ask.
@@ -38,18 +39,19 @@ func (r row) order() Order {
 	}
 }
 
+// insertSQL leaves created_at to its default. That is now(), and so what [offered] has
+// returned: all of a transaction has one now().
+const insertSQL = `
+INSERT INTO orders (id, version, customer_id, customer_email, product_id, quantity, amount, currency, status)
+VALUES (@id, @version, @customer, @email, @product, @quantity, @amount, @currency, @status)`
+
 // insert is unexported: only Place makes orders, and Place makes their events.
-func insert(ctx context.Context, tx *postgres.Tx, o *Order) error {
-	r := row{
-		ID: o.ID, Version: o.Version, CustomerID: o.CustomerID, CustomerEmail: o.CustomerEmail,
-		ProductID: o.ProductID, Quantity: o.Quantity,
-		Amount: o.Amount.Minor(), Currency: o.Amount.Currency(), Status: o.Status,
-	}
-	if err := tx.Gorm(ctx).Create(&r).Error; err != nil {
-		return fmt.Errorf("inserting the order: %w", err)
-	}
-	o.CreatedAt = r.CreatedAt.UTC()
-	return nil
+func insert(tx *postgres.Tx, o Order) error {
+	return tx.Write("inserting the order", insertSQL, postgres.Args{
+		"id": o.ID, "version": o.Version, "customer": o.CustomerID, "email": o.CustomerEmail,
+		"product": o.ProductID, "quantity": o.Quantity,
+		"amount": o.Amount.Minor(), "currency": o.Amount.Currency(), "status": o.Status,
+	})
 }
 
 func find(ctx context.Context, tx *postgres.Tx, id uuid.UUID) (Order, error) {
@@ -68,27 +70,33 @@ func find(ctx context.Context, tx *postgres.Tx, id uuid.UUID) (Order, error) {
 const changeSQL = `
 UPDATE orders SET status = @status, version = version + 1
 WHERE id = @id AND status = 'pending'
-RETURNING *, now() AS changed_at`
+RETURNING id, version, customer_id, customer_email, product_id, quantity, amount, currency, status, created_at,
+          now() AS changed_at`
+
+type changedRow struct {
+	row
+	ChangedAt time.Time
+}
 
 // change gives a pending order its last status, and returns when, by the database's
 // clock.
 func change(ctx context.Context, tx *postgres.Tx, id uuid.UUID, status Status) (Order, time.Time, error) {
-	var changed struct {
-		Row       row `gorm:"embedded"`
-		ChangedAt time.Time
+	changed, err := postgres.ReadOne(ctx, tx, changeSQL, postgres.Args{"id": id, "status": status}, pgx.RowToStructByName[changedRow])
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return Order{}, time.Time{}, notPending(ctx, tx, id)
+	case err != nil:
+		return Order{}, time.Time{}, fmt.Errorf("changing order %s: %w", id, err)
 	}
-	result := tx.Gorm(ctx).Raw(changeSQL, map[string]any{"id": id, "status": status}).Scan(&changed)
-	if result.Error != nil {
-		return Order{}, time.Time{}, fmt.Errorf("changing order %s: %w", id, result.Error)
+	return changed.order(), changed.ChangedAt, nil
+}
+
+func notPending(ctx context.Context, tx *postgres.Tx, id uuid.UUID) error {
+	o, err := find(ctx, tx, id)
+	if err != nil {
+		return err
 	}
-	if result.RowsAffected == 0 {
-		o, err := find(ctx, tx, id)
-		if err == nil {
-			err = &StatusError{Status: o.Status}
-		}
-		return Order{}, time.Time{}, err
-	}
-	return changed.Row.order(), changed.ChangedAt, nil
+	return &StatusError{Status: o.Status}
 }
 
 type productRow struct {
@@ -105,15 +113,24 @@ func (r productRow) product() Product {
 	return Product{ID: r.ID, Name: r.Name, UnitPrice: NewMoney(r.UnitPrice, r.Currency)}
 }
 
-func product(ctx context.Context, tx *postgres.Tx, id string) (Product, error) {
-	var r productRow
-	switch err := tx.Gorm(ctx).Take(&r, "id = ?", id).Error; {
-	case errors.Is(err, gorm.ErrRecordNotFound):
-		return Product{}, ErrNoProduct
+const offeredSQL = `
+SELECT id, name, unit_price, currency, now() FROM products WHERE id = @id`
+
+type offeredRow struct {
+	productRow
+	Now time.Time
+}
+
+// offered returns a product, and the database's now.
+func offered(ctx context.Context, tx *postgres.Tx, id string) (Product, time.Time, error) {
+	r, err := postgres.ReadOne(ctx, tx, offeredSQL, postgres.Args{"id": id}, pgx.RowToStructByName[offeredRow])
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return Product{}, time.Time{}, ErrNoProduct
 	case err != nil:
-		return Product{}, fmt.Errorf("reading product %s: %w", id, err)
+		return Product{}, time.Time{}, fmt.Errorf("reading product %s: %w", id, err)
 	}
-	return r.product(), nil
+	return r.product(), r.Now, nil
 }
 
 func products(ctx context.Context, tx *postgres.Tx) ([]Product, error) {

@@ -14,11 +14,18 @@ type list[T any] []T
 // Value hands the slice to pgx as it is; pgx encodes it as an array.
 func (l list[T]) Value() (driver.Value, error) { return []T(l), nil }
 
-func uuids(ids []uuid.UUID) list[uuid.UUID] { return ids }
+// uuids are bytes: pgx takes a uuid.UUID for a text that has to be parsed.
+func uuids(ids []uuid.UUID) list[[16]byte] {
+	all := make(list[[16]byte], 0, len(ids))
+	for _, id := range ids {
+		all = append(all, id)
+	}
+	return all
+}
 
 // columns turns rows into one array for each column, as unnest wants them.
 func columns(setbacks []Setback) map[string]any {
-	ids, delays, spends := list[uuid.UUID]{}, list[float64]{}, list[int]{}
+	ids, delays, spends := list[[16]byte]{}, list[float64]{}, list[int]{}
 	codes, reasons := list[string]{}, list[string]{}
 	for _, s := range setbacks {
 		ids = append(ids, s.ID)

@@ -27,6 +27,15 @@
 // versions, whatever the number of relays; and a failed event holds its order's
 // later ones back until it is replayed or discarded.
 //
+// # Where blocked events wait
+//
+// A claim walks over what is due and blocked, so such rows are moved away: behind a
+// backed-off or released event to the same time, and behind a failed one to
+// 'infinity', where only its replay, its discard or a late confirm of it brings them
+// back. That is a matter of cost, never of order. Rows behind an event in a relay's
+// hands stay due: that is soon over, and they are not many. [Store.KeepTidy] puts
+// away what two overlapping transactions have left in the way.
+//
 // # When a relay dies
 //
 //   - before the claim commits: nothing happened;

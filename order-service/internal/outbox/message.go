@@ -22,26 +22,41 @@ type Message struct {
 }
 
 // appendSQL makes the event due now, or together with an older event of its
-// aggregate that is backed off: a row that is due and blocked would be in the way of
-// each claim.
+// aggregate that is backed off, or parks it behind a failed one: a row that is due and
+// blocked would be in the way of each claim.
+//
+//   - NOT IN, because no partial index fits it: such an index is best while next to
+//     nothing is pending or failed, and the plan would stay when there is much;
+//   - FOR SHARE makes whoever is about to replay, discard or publish the failed event
+//     wait, until he can see the new one, which he has to bring back; and if he came
+//     first, it waits for him and then finds the event no longer failed;
+//   - what is parked is left out of max: only a failed event that is held may park
+//     another one. Otherwise a row could be parked that nobody brings back.
 const appendSQL = `
+WITH older AS MATERIALIZED (
+  SELECT id, status, available_at FROM outbox_events
+  WHERE aggregate_type = @type AND aggregate_id = @aggregate AND aggregate_version < @version
+    AND status NOT IN ('published', 'discarded')
+), failed AS MATERIALIZED (
+  SELECT FROM outbox_events
+  WHERE id = ANY (ARRAY(SELECT id FROM older WHERE status = 'failed')) AND status = 'failed'
+  FOR SHARE
+)
 INSERT INTO outbox_events (id, aggregate_type, aggregate_id, aggregate_version, event_key, payload, traceparent, available_at)
-SELECT @id, @type, @aggregate, @version, @key, @payload, @traceparent, greatest(now(), max(older.available_at))
-FROM outbox_events older
-WHERE older.aggregate_type = @type AND older.aggregate_id = @aggregate
-  AND older.aggregate_version < @version AND older.status = 'pending'`
+SELECT @id, @type, @aggregate, @version, @key, @payload, @traceparent,
+       CASE WHEN EXISTS (SELECT FROM failed) THEN 'infinity' ELSE greatest(now(), max(older.available_at)) END
+FROM older WHERE older.status = 'pending' AND older.available_at < 'infinity'`
 
 // Append stores m in tx, with the trace that ctx belongs to. The relay sees m when
 // tx commits, and never when it does not.
+//
+// It does not wait for the server, so what that says against m makes the commit fail,
+// or the statement before it. The error here is that tx is over.
 func Append(ctx context.Context, tx *postgres.Tx, m Message) error {
-	err := tx.Gorm(ctx).Exec(appendSQL, map[string]any{
+	return tx.Write("appending "+m.EventKey+" to the outbox", appendSQL, postgres.Args{
 		"id": m.ID, "type": m.AggregateType, "aggregate": m.AggregateID, "version": m.AggregateVersion,
 		"key": m.EventKey, "payload": string(m.Payload), "traceparent": telemetry.Traceparent(ctx),
-	}).Error
-	if err != nil {
-		return fmt.Errorf("appending %s to the outbox: %w", m.EventKey, err)
-	}
-	return nil
+	})
 }
 
 // Event is what became of a message.

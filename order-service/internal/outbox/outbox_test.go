@@ -27,15 +27,19 @@ func newBench(t *testing.T) bench {
 	return bench{t, db, outbox.NewStore(db)}
 }
 
+func message(aggregate uuid.UUID, version int) outbox.Message {
+	return outbox.Message{
+		ID: uuid.New(), AggregateType: "order", AggregateID: aggregate, AggregateVersion: version,
+		EventKey: "order.created", Payload: []byte(`{"a": 1}`),
+	}
+}
+
 // append commits one event of each version of an aggregate and returns their ids.
 func (b bench) append(aggregate uuid.UUID, versions ...int) (ids []uuid.UUID) {
 	b.Helper()
 	err := b.db.InTx(b.Context(), func(tx *postgres.Tx) error {
 		for _, v := range versions {
-			m := outbox.Message{
-				ID: uuid.New(), AggregateType: "order", AggregateID: aggregate, AggregateVersion: v,
-				EventKey: "order.created", Payload: []byte(`{"a": 1}`),
-			}
+			m := message(aggregate, v)
 			ids = append(ids, m.ID)
 			if err := outbox.Append(b.Context(), tx, m); err != nil {
 				return err
@@ -95,7 +99,7 @@ type row struct {
 func (b bench) row(id uuid.UUID) (r row) {
 	b.Helper()
 	b.read(&r, `SELECT status, retry_count, coalesce(failure_code, '') AS failure_code,
-		extract(epoch FROM available_at - now())::float8 AS due_in_seconds FROM outbox_events WHERE id = ?`, id)
+		extract(epoch FROM available_at)::float8 - extract(epoch FROM now())::float8 AS due_in_seconds FROM outbox_events WHERE id = ?`, id)
 	return r
 }
 

@@ -3,15 +3,11 @@ package outbox
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"time"
-)
 
-// Pruning deletes in small batches: each one is a short transaction that holds few
-// locks, and vacuum keeps up with it.
-const (
-	pruneBatch    = 1000
-	pruneInterval = time.Minute
+	"golang.org/x/sync/errgroup"
+
+	"example.com/transactional-outbox/internal/postgres"
 )
 
 // pruneSQL deletes what was finished long ago. The condition on created_at says
@@ -36,34 +32,15 @@ func (s *Store) Prune(ctx context.Context, retention time.Duration, limit int) (
 	return n, nil
 }
 
-// KeepPruned prunes once a minute until ctx ends. Trouble is logged and waits for the
-// next time.
-func (s *Store) KeepPruned(ctx context.Context, retention time.Duration) error {
-	tick := time.NewTicker(pruneInterval)
-	defer tick.Stop()
-	for {
-		s.pruneAll(ctx, retention)
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-	}
-}
-
-func (s *Store) pruneAll(ctx context.Context, retention time.Duration) {
-	pruned := 0
-	for ctx.Err() == nil {
-		n, err := s.Prune(ctx, retention, pruneBatch)
-		pruned += n
-		if err != nil && ctx.Err() == nil {
-			slog.WarnContext(ctx, "cannot prune the outbox", "error", err)
-		}
-		if n < pruneBatch {
-			break
-		}
-	}
-	if pruned > 0 {
-		slog.InfoContext(ctx, "outbox pruned", "events", pruned)
-	}
+// KeepTidy prunes, and puts what is due or parked in the wrong place into the right
+// one, once a minute until ctx ends. Trouble is logged and waits for the next time.
+func (s *Store) KeepTidy(ctx context.Context, retention time.Duration) error {
+	both, ctx := errgroup.WithContext(ctx)
+	both.Go(func() error {
+		return postgres.KeepPruned(ctx, "outbox", func(ctx context.Context, limit int) (int, error) {
+			return s.Prune(ctx, retention, limit)
+		})
+	})
+	both.Go(func() error { return s.keepInPlace(ctx) })
+	return both.Wait()
 }

@@ -63,7 +63,14 @@ func (o *Operator) Discard(ctx context.Context, ids []uuid.UUID) ([]Entry, error
 
 func (o *Operator) decide(ctx context.Context, statement string, ids []uuid.UUID) (decided []Entry, err error) {
 	err = o.db.InTx(ctx, func(tx *postgres.Tx) error {
-		return tx.Gorm(ctx).Raw(statement, map[string]any{"ids": uuids(ids)}).Scan(&decided).Error
+		if err := tx.Gorm(ctx).Raw(statement, map[string]any{"ids": uuids(ids)}).Scan(&decided).Error; err != nil {
+			return err
+		}
+		settled := make([]uuid.UUID, 0, len(decided))
+		for _, e := range decided {
+			settled = append(settled, e.ID)
+		}
+		return unpark(tx, settled)
 	})
 	return decided, err
 }

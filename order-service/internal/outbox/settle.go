@@ -6,28 +6,38 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"example.com/transactional-outbox/internal/postgres"
 )
 
 // markPublishedSQL locks its rows in the order of their ids: two holders of
-// overlapping batches would otherwise wait for each other for ever.
+// overlapping batches would otherwise wait for each other for ever. It returns those
+// that somebody had given up meanwhile.
 const markPublishedSQL = `
 WITH confirmed AS MATERIALIZED (
-  SELECT id FROM outbox_events
+  SELECT id, status FROM outbox_events
   WHERE id = ANY (@ids) AND status <> 'published'
   ORDER BY id FOR UPDATE
+), marked AS (
+  UPDATE outbox_events o
+  SET status = 'published', published_at = now(),
+      lease_token = NULL, locked_by = NULL, failure_code = NULL, failure_reason = NULL, failed_at = NULL
+  FROM confirmed c WHERE o.id = c.id
 )
-UPDATE outbox_events o
-SET status = 'published', published_at = now(),
-    lease_token = NULL, locked_by = NULL, failure_code = NULL, failure_reason = NULL, failed_at = NULL
-FROM confirmed c WHERE o.id = c.id`
+SELECT id FROM confirmed WHERE status = 'failed'`
 
 // MarkPublished records that the broker confirmed and routed these events. It asks
 // for no lease: a confirm is a fact, and writing it saves a repeat, whoever holds
 // the row by now.
 func (s *Store) MarkPublished(ctx context.Context, ids []uuid.UUID) error {
-	_, err := s.exec(ctx, markPublishedSQL, map[string]any{"ids": uuids(ids)})
+	err := s.db.InTx(ctx, func(tx *postgres.Tx) error {
+		failed, err := postgres.Read(ctx, tx, markPublishedSQL, postgres.Args{"ids": uuids(ids)}, pgx.RowTo[uuid.UUID])
+		if err != nil {
+			return err
+		}
+		return unpark(tx, failed)
+	})
 	if err != nil {
 		return fmt.Errorf("marking events published: %w", err)
 	}
@@ -64,22 +74,16 @@ WITH held AS MATERIALIZED (
   RETURNING o.aggregate_type, o.aggregate_id, o.aggregate_version, o.available_at
 ), later AS (
   UPDATE outbox_events n SET available_at = b.available_at
-  FROM back b
-  WHERE (n.aggregate_type, n.aggregate_id) = (b.aggregate_type, b.aggregate_id)
-    AND n.aggregate_version > b.aggregate_version
-    AND n.status = 'pending' AND n.available_at < b.available_at
+  FROM back b WHERE ` + laterSQL + ` AND n.available_at < b.available_at
 )
 SELECT count(*) FROM back`
 
 // Reschedule puts events of a claim back to pending. It returns how many it did:
 // fewer than asked means that a lease was lost and somebody else holds the event.
 func (s *Store) Reschedule(ctx context.Context, token uuid.UUID, setbacks []Setback) (int, error) {
-	var held int
-	err := s.db.InTx(ctx, func(tx *postgres.Tx) error {
-		args := columns(setbacks)
-		args["token"] = token
-		return tx.Gorm(ctx).Raw(rescheduleSQL, args).Scan(&held).Error
-	})
+	args := columns(setbacks)
+	args["token"] = token
+	held, err := s.back(ctx, rescheduleSQL, args)
 	if err != nil {
 		return 0, fmt.Errorf("rescheduling events: %w", err)
 	}
@@ -87,34 +91,55 @@ func (s *Store) Reschedule(ctx context.Context, token uuid.UUID, setbacks []Setb
 }
 
 // releaseSQL finds its rows by their ids: by the token alone it would scan every
-// pending row.
+// pending row. It moves the later events as well: they would be due before the one
+// that they wait for.
 const releaseSQL = `
 WITH held AS MATERIALIZED (
   SELECT id FROM outbox_events
   WHERE id = ANY (@ids) AND lease_token = @token AND status = 'in_progress'
   ORDER BY id FOR UPDATE
+), back AS (
+  UPDATE outbox_events o
+  SET status = 'pending', available_at = now(), lease_token = NULL, locked_by = NULL
+  FROM held h WHERE o.id = h.id
+  RETURNING o.aggregate_type, o.aggregate_id, o.aggregate_version, o.available_at
+), later AS (
+  UPDATE outbox_events n SET available_at = b.available_at
+  FROM back b WHERE ` + laterSQL + ` AND n.available_at < b.available_at
 )
-UPDATE outbox_events o
-SET status = 'pending', available_at = now(), lease_token = NULL, locked_by = NULL
-FROM held h WHERE o.id = h.id`
+SELECT count(*) FROM back`
 
 // Release gives events of a claim back untouched: due at once, no attempt spent.
 // It returns how many were still held.
 func (s *Store) Release(ctx context.Context, token uuid.UUID, ids []uuid.UUID) (int, error) {
-	n, err := s.exec(ctx, releaseSQL, map[string]any{"ids": uuids(ids), "token": token})
+	held, err := s.back(ctx, releaseSQL, map[string]any{"ids": uuids(ids), "token": token})
 	if err != nil {
 		return 0, fmt.Errorf("releasing events: %w", err)
 	}
-	return n, nil
+	return held, nil
 }
 
-// failSQL ends the attempts: the row stays, visible and replayable.
+func (s *Store) back(ctx context.Context, statement string, args map[string]any) (held int, err error) {
+	err = s.db.InTx(ctx, func(tx *postgres.Tx) error {
+		return tx.Gorm(ctx).Raw(statement, args).Scan(&held).Error
+	})
+	return held, err
+}
+
+// failSQL ends the attempts: the row stays, visible and replayable. Its aggregate's
+// later events are parked, since no time brings them back.
 const failSQL = `
-UPDATE outbox_events
-SET status = 'failed', failed_at = now(), retry_count = retry_count + @spends,
-    lease_token = NULL, locked_by = NULL, failure_code = @code, failure_reason = @reason
-WHERE id = @id AND lease_token = @token AND status = 'in_progress'
-RETURNING failed_at`
+WITH failed AS (
+  UPDATE outbox_events
+  SET status = 'failed', failed_at = now(), retry_count = retry_count + @spends,
+      lease_token = NULL, locked_by = NULL, failure_code = @code, failure_reason = @reason
+  WHERE id = @id AND lease_token = @token AND status = 'in_progress'
+  RETURNING aggregate_type, aggregate_id, aggregate_version, failed_at
+), later AS (
+  UPDATE outbox_events n SET available_at = 'infinity'
+  FROM failed b WHERE ` + laterSQL + ` AND n.available_at < 'infinity'
+)
+SELECT failed_at FROM failed`
 
 // Fail gives an event up and returns when, by the database's clock. It returns 0 for
 // held when the lease was lost, else 1.

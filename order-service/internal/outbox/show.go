@@ -19,7 +19,7 @@ var ErrNoEvent = errors.New("no such event")
 type Detail struct {
 	Entry
 	Seq         int64          `json:"seq"`
-	AvailableAt time.Time      `json:"available_at"`
+	AvailableAt time.Time      `json:"available_at,omitzero"` // none of a parked event: only a decision brings it back
 	LockedBy    *string        `json:"locked_by"`
 	Traceparent string         `json:"traceparent"`
 	Payload     jsontext.Value `json:"payload"`
@@ -29,7 +29,7 @@ type Detail struct {
 
 const (
 	showSQL = `
-SELECT ` + entryColumns + `, seq, available_at, locked_by, traceparent, payload
+SELECT ` + entryColumns + `, seq, nullif(available_at, 'infinity') AS available_at, locked_by, traceparent, payload
 FROM outbox_events WHERE id = @id`
 
 	blockedBySQL = `

@@ -6,6 +6,8 @@ import (
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
 
 	"example.com/transactional-outbox/internal/rabbitmq"
@@ -15,6 +17,7 @@ import (
 
 // batch is what is being published, each message in the trace of its own order.
 type batch struct {
+	events   []outbox.Claimed
 	messages []rabbitmq.Message
 	contexts []context.Context
 }
@@ -23,6 +26,7 @@ type batch struct {
 // anew: a trace must not run on into the next event.
 func (w *worker) messages(ctx context.Context, events []outbox.Claimed) batch {
 	b := batch{
+		events:   events,
 		messages: make([]rabbitmq.Message, 0, len(events)),
 		contexts: make([]context.Context, 0, len(events)),
 	}
@@ -30,17 +34,28 @@ func (w *worker) messages(ctx context.Context, events []outbox.Claimed) batch {
 		ctx, _ := otel.Tracer("relay").Start( //nolint:spancheck // batch.end ends it
 			telemetry.WithTraceparent(ctx, e.Traceparent), "publish "+w.config.Exchange,
 			trace.WithSpanKind(trace.SpanKindProducer),
-			trace.WithAttributes(
-				attribute.String("messaging.system", "rabbitmq"),
-				attribute.String("messaging.message.id", e.ID.String()),
-				attribute.String("messaging.rabbitmq.destination.routing_key", e.EventKey),
-				attribute.Int("event.retry_count", e.RetryCount)))
+			trace.WithAttributes(w.config.attributes(e)...))
 		b.contexts = append(b.contexts, ctx)
 		m := w.config.Message(e)
 		m.Headers["traceparent"] = telemetry.Traceparent(ctx)
 		b.messages = append(b.messages, m)
 	}
 	return b
+}
+
+// attributes are those of OpenTelemetry's conventions for messaging, and our own.
+// https://opentelemetry.io/docs/specs/semconv/messaging/rabbitmq/
+func (c Config) attributes(e outbox.Claimed) []attribute.KeyValue {
+	return []attribute.KeyValue{
+		semconv.MessagingSystemRabbitMQ,
+		semconv.MessagingOperationTypeSend,
+		semconv.MessagingOperationName("publish"),
+		semconv.MessagingDestinationName(c.Exchange),
+		semconv.MessagingRabbitMQDestinationRoutingKey(e.EventKey),
+		semconv.MessagingMessageID(e.ID.String()),
+		semconv.MessagingMessageBodySize(len(e.Payload)),
+		attribute.Int("event.retry_count", e.RetryCount),
+	}
 }
 
 // Message is an event as the broker gets it.
@@ -53,18 +68,19 @@ func (c Config) Message(e outbox.Claimed) rabbitmq.Message {
 	}
 }
 
-// end ends the spans with what became of the messages, and logs each one that is
+// end ends the spans with what becomes of the messages, and logs each one that is
 // out.
-func (b batch) end(results []rabbitmq.Result) {
+func (b batch) end(results []rabbitmq.Result, outcomes []string) {
 	for i, ctx := range b.contexts {
 		m, r := b.messages[i], results[i]
 		span := trace.SpanFromContext(ctx)
+		span.SetAttributes(attribute.String("outbox.outcome", outcomes[i]))
 		if r.Outcome == rabbitmq.Confirmed {
 			slog.InfoContext(ctx, "message published", "message_id", m.ID, "routing_key", m.RoutingKey)
-			span.SetAttributes(attribute.String("outbox.outcome", "published"))
 		} else {
 			slog.WarnContext(ctx, "message not published", "message_id", m.ID, "routing_key", m.RoutingKey, "error", r.Err)
 			span.RecordError(r.Err)
+			span.SetStatus(codes.Error, r.Err.Error())
 		}
 		span.End()
 	}

@@ -5,12 +5,15 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 
+	"example.com/transactional-outbox/internal/crashpoint"
+	"example.com/transactional-outbox/internal/grace"
 	"example.com/transactional-outbox/internal/rabbitmq"
 	"example.com/transactional-outbox/order-service/internal/outbox"
 )
@@ -171,7 +174,7 @@ func (w *worker) pass(ctx context.Context, limit int) (claimed int, err error) {
 	// From here on the batch is finished, whether ctx ends or not. The claim too: one
 	// that is broken off may be committed all the same, and nobody would have its
 	// events until the lease ends.
-	finish, done := w.finishing(ctx)
+	finish, done := grace.Period(ctx, maxFinish)
 	defer done()
 	began := time.Now()
 	claim, err := w.outbox.Claim(finish, w.name, limit, w.config.Lease)
@@ -189,27 +192,33 @@ func (w *worker) pass(ctx context.Context, limit int) (claimed int, err error) {
 	}
 	slog.InfoContext(ctx, "outbox events fetched", "count", len(claim.Events), "worker", w.name)
 
+	crashpoint.At("relay.claimed")
 	batch := w.messages(finish, claim.Events)
 	results := w.publisher.Publish(batch.messages, w.config.ConfirmTimeout)
-	batch.end(results) //nolint:contextcheck // each message has the context of its own trace
-	if err := w.settle(finish, claim, results, began); err != nil {
+	s := w.config.decide(claim.Events, results)
+	w.metrics.count(batch, results, time.Since(began)) //nolint:contextcheck // each message has the context of its own trace
+	batch.end(results, s.outcomes)                     //nolint:contextcheck // the same
+	if err := w.settle(finish, claim, s); err != nil {
 		// A broker that blocks is still there: connecting again would change nothing.
 		_ = w.broker.Unblocked(ctx)
 		return 0, err
 	}
-	return len(claim.Events), nil
+	return len(claim.Events), w.renewAfterRefusal(results)
+}
+
+// renewAfterRefusal opens another channel after a queue has refused something. RabbitMQ
+// 3.10 goes on refusing on the old one when the queue takes messages again, because its
+// limit was lifted: attempt after attempt, until the events would fail.
+func (w *worker) renewAfterRefusal(results []rabbitmq.Result) (err error) {
+	refused := func(r rabbitmq.Result) bool { return r.Outcome == rabbitmq.Refused }
+	if !slices.ContainsFunc(results, refused) {
+		return nil
+	}
+	w.publisher.Close()
+	w.publisher, err = w.broker.NewPublisher(w.config.BatchSize)
+	return err
 }
 
 // maxFinish is how long a batch may take after the relay was asked to end. It leaves
 // the process time to end within the 25 s that it has.
 const maxFinish = 15 * time.Second
-
-// finishing returns a context for the rest of a batch: it outlives ctx by maxFinish.
-func (w *worker) finishing(ctx context.Context) (context.Context, context.CancelFunc) {
-	finish, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() { time.AfterFunc(maxFinish, cancel) })
-	return finish, func() {
-		stop()
-		cancel()
-	}
-}

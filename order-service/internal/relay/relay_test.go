@@ -314,3 +314,29 @@ func TestTroubleWithTheOutboxDoesNotEndTheSession(t *testing.T) {
 		stop()
 	})
 }
+
+// countingBroker counts the channels that were opened.
+type countingBroker struct {
+	fakeBroker
+	opened *int
+}
+
+func (c countingBroker) NewPublisher(window int) (Publisher, error) {
+	*c.opened++
+	return c.fakeBroker.NewPublisher(window)
+}
+
+func TestP4AChannelOnWhichAQueueRefusedIsNotUsedAgain(t *testing.T) {
+	t.Parallel()
+	for outcome, want := range map[rabbitmq.Outcome]int{rabbitmq.Confirmed: 1, rabbitmq.Returned: 1, rabbitmq.Refused: 2} {
+		synctest.Test(t, func(t *testing.T) {
+			opened := 0
+			stop := start(t, newRelay(newFakeOutbox(2)), countingBroker{all(outcome), &opened})
+			synctest.Wait()
+			stop()
+			if opened != want {
+				t.Errorf("outcome %d: %d channels, want %d", outcome, opened, want)
+			}
+		})
+	}
+}

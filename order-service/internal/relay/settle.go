@@ -10,12 +10,14 @@ import (
 	"github.com/cenkalti/backoff/v5"
 	"github.com/google/uuid"
 
+	"example.com/transactional-outbox/internal/crashpoint"
 	"example.com/transactional-outbox/internal/rabbitmq"
 	"example.com/transactional-outbox/order-service/internal/outbox"
 )
 
 // settlement is a batch sorted by what becomes of each event.
 type settlement struct {
+	outcomes  []string // for the traces, in the order of the events
 	published []uuid.UUID
 	later     []outbox.Setback
 	failed    []outbox.Setback
@@ -32,35 +34,58 @@ func (c Config) decide(events []outbox.Claimed, results []rabbitmq.Result) settl
 		if r.Err != nil {
 			setback.Reason = r.Err.Error()
 		}
-		switch r.Outcome {
-		case rabbitmq.Confirmed:
-			s.published = append(s.published, e.ID)
-		case rabbitmq.Returned:
+		alone := len(events) == 1
+		switch {
+		case r.Outcome == rabbitmq.Confirmed:
+			s.publish(e)
+		case r.Outcome == rabbitmq.Returned:
 			setback.Delay = unroutableDelay(e.Age)
-			s.later = append(s.later, setback)
-		case rabbitmq.Refused:
+			s.postpone(setback)
+		case r.Outcome == rabbitmq.Invalid:
+			s.giveUp(setback)
+		case r.Outcome == rabbitmq.Refused, alone && errors.Is(r.Err, rabbitmq.ErrChannelClosed):
 			s.retryOrFail(c, e, setback)
-		case rabbitmq.Invalid:
-			s.failed = append(s.failed, setback)
-		case rabbitmq.Unknown:
+		default:
+			s.release(e)
+		}
+		if r.Outcome == rabbitmq.Unknown {
 			s.unknown = r.Err
-			if alone := len(events) == 1; alone && errors.Is(r.Err, rabbitmq.ErrChannelClosed) {
-				s.retryOrFail(c, e, setback)
-			} else {
-				s.released = append(s.released, e.ID)
-			}
 		}
 	}
 	return s
+}
+
+// The values of the span attribute outbox.outcome.
+const (
+	outcomePublished = "published"
+	outcomeRetry     = "retry"  // it is tried again later
+	outcomeDLQ       = "dlq"    // it is given up, and a copy goes to the dead letters
+	outcomeFailed    = "failed" // nobody knows, and it is tried again at once
+)
+
+func (s *settlement) publish(e outbox.Claimed) {
+	s.published, s.outcomes = append(s.published, e.ID), append(s.outcomes, outcomePublished)
+}
+
+func (s *settlement) postpone(setback outbox.Setback) {
+	s.later, s.outcomes = append(s.later, setback), append(s.outcomes, outcomeRetry)
+}
+
+func (s *settlement) giveUp(setback outbox.Setback) {
+	s.failed, s.outcomes = append(s.failed, setback), append(s.outcomes, outcomeDLQ)
+}
+
+func (s *settlement) release(e outbox.Claimed) {
+	s.released, s.outcomes = append(s.released, e.ID), append(s.outcomes, outcomeFailed)
 }
 
 // retryOrFail is for an attempt that was the event's own fault.
 func (s *settlement) retryOrFail(c Config, e outbox.Claimed, setback outbox.Setback) {
 	setback.Spends = true
 	if setback.Delay = c.retryDelay(e.RetryCount); e.RetryCount+1 >= c.MaxAttempts {
-		s.failed = append(s.failed, setback)
+		s.giveUp(setback)
 	} else {
-		s.later = append(s.later, setback)
+		s.postpone(setback)
 	}
 }
 
@@ -82,16 +107,14 @@ func code(r rabbitmq.Result) string {
 	}
 }
 
-// settle writes what became of a batch that was claimed at the given time. The
-// events that are published come first: each one that is not marked would be
-// published again.
-func (w *worker) settle(ctx context.Context, claim outbox.Claim, results []rabbitmq.Result, began time.Time) error {
+// settle writes what became of a batch. The events that are published come first:
+// each one that is not marked would be published again.
+func (w *worker) settle(ctx context.Context, claim outbox.Claim, s settlement) error {
 	// From now, and not from the claim: whoever slept beyond its lease still writes what
 	// is published, and learns what it has lost.
 	ctx, cancel := context.WithTimeout(ctx, w.config.Lease)
 	defer cancel()
-	s := w.config.decide(claim.Events, results)
-	w.count(claim.Events, results, time.Since(began))
+	crashpoint.At("relay.confirmed")
 	for _, setback := range s.later {
 		w.metrics.retries.Add(float64(spent(setback)))
 	}
@@ -99,6 +122,7 @@ func (w *worker) settle(ctx context.Context, claim outbox.Claim, results []rabbi
 	w.write(ctx, "published", len(s.published), func() (int, error) {
 		return len(s.published), w.outbox.MarkPublished(ctx, s.published)
 	})
+	crashpoint.At("relay.marked")
 	w.write(ctx, "released", len(s.released), func() (int, error) {
 		return w.outbox.Release(ctx, claim.Token, s.released)
 	})
@@ -145,18 +169,4 @@ func (w *worker) write(ctx context.Context, what string, events int, fn func() (
 		slog.WarnContext(ctx, "lease lost: somebody else holds these events now", "as", what, "events", events-held)
 	}
 	return held
-}
-
-// count adds a batch to the metrics; what fails is counted when it is written.
-func (w *worker) count(events []outbox.Claimed, results []rabbitmq.Result, sinceClaim time.Duration) {
-	for i, e := range events {
-		switch results[i].Outcome {
-		case rabbitmq.Confirmed:
-			w.metrics.published.Inc()
-			w.metrics.latency.Observe(e.Age + sinceClaim.Seconds())
-		case rabbitmq.Returned:
-			w.metrics.unroutable.Inc()
-		default: // counted where it is written, if at all
-		}
-	}
 }

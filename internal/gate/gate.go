@@ -1,0 +1,78 @@
+// Package gate lets many goroutines wait while something that they all need is
+// away.
+package gate
+
+import (
+	"context"
+	"sync"
+)
+
+// Gate is open or closed.
+type Gate struct {
+	mu   sync.Mutex
+	open chan struct{} // closed, in Go's sense, while the gate is open
+}
+
+// New returns an open gate.
+func New() *Gate {
+	g := &Gate{open: make(chan struct{})}
+	close(g.open)
+	return g
+}
+
+// Open opens the gate, and reports whether it was closed.
+func (g *Gate) Open() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.isOpen() {
+		return false
+	}
+	close(g.open)
+	return true
+}
+
+// Close closes the gate, and reports whether it was open.
+func (g *Gate) Close() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.isOpen() {
+		return false
+	}
+	g.open = make(chan struct{})
+	return true
+}
+
+// IsOpen reports whether Wait would return at once.
+func (g *Gate) IsOpen() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.isOpen()
+}
+
+func (g *Gate) isOpen() bool {
+	select {
+	case <-g.open:
+		return true
+	default:
+		return false
+	}
+}
+
+// Wait returns nil when the gate is open, also when ctx has ended; or else, once ctx
+// ends, its cause.
+func (g *Gate) Wait(ctx context.Context) error {
+	g.mu.Lock()
+	open := g.open
+	g.mu.Unlock()
+	select {
+	case <-open:
+		return nil
+	default:
+	}
+	select {
+	case <-open:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,84 @@
+package operator
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Row is a line of a table, or a JSON object.
+type Row interface {
+	Heads() []string
+	Cells() []string
+}
+
+// Printer prints rows, page after page.
+type Printer struct {
+	Out    io.Writer
+	JSON   bool
+	headed bool
+}
+
+// Page prints rows; above the first ones, their heads.
+func (p *Printer) Page(rows []Row) error {
+	if p.JSON {
+		for _, r := range rows {
+			if err := PrintJSON(p.Out, r); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	table := newTable(p.Out)
+	for _, r := range rows {
+		if !p.headed {
+			_, _ = fmt.Fprintln(table, strings.Join(r.Heads(), "\t"))
+			p.headed = true
+		}
+		_, _ = fmt.Fprintln(table, strings.Join(r.Cells(), "\t"))
+	}
+	return table.Flush()
+}
+
+// Headed tells whether there was a row in the table.
+func (p *Printer) Headed() bool { return p.headed }
+
+// Say prints a sentence. Programs that read JSON are spared it.
+func (p *Printer) Say(format string, args ...any) {
+	if !p.JSON {
+		_, _ = fmt.Fprintf(p.Out, format+"\n", args...)
+	}
+}
+
+// PrintJSON prints a value on one line. What is not UTF-8 in it becomes U+FFFD: it is
+// about messages, and anybody may have written those.
+func PrintJSON(out io.Writer, value any) error {
+	line, err := json.Marshal(value, jsontext.AllowInvalidUTF8(true), json.Deterministic(true))
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "%s\n", line)
+	return err
+}
+
+// Lines prints names and values below each other.
+type Lines struct{ table *tabwriter.Writer }
+
+// NewLines returns lines that Flush prints.
+func NewLines(out io.Writer) Lines { return Lines{newTable(out)} }
+
+// Add adds a line, unless there is no value, or no name for it.
+func (l Lines) Add(name, value string) {
+	if name != "" && value != "" {
+		_, _ = fmt.Fprintf(l.table, "%s\t%s\n", Plain(name), Plain(value))
+	}
+}
+
+// Flush prints the lines, aligned.
+func (l Lines) Flush() error { return l.table.Flush() }
+
+func newTable(out io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(out, 0, 0, 2, ' ', 0) }

@@ -1,0 +1,111 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"example.com/transactional-outbox/internal/postgres"
+	"example.com/transactional-outbox/internal/servertest"
+)
+
+func TestInTxReportsAFailedCommit(t *testing.T) {
+	t.Parallel()
+	for name, work := range map[string]func(context.Context, *postgres.Tx) error{
+		"with the write in it": func(_ context.Context, tx *postgres.Tx) error {
+			return tx.Write("writing a note", "INSERT INTO notes (id, follows) VALUES (1, 99)", nil)
+		},
+		"after the write": func(ctx context.Context, tx *postgres.Tx) error {
+			return tx.Gorm(ctx).Exec("INSERT INTO notes (id, follows) VALUES (1, 99)").Error
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n, _ := newNotebook(t)
+			before := n.session()
+			if err := n.db.InTx(t.Context(), func(tx *postgres.Tx) error { return work(t.Context(), tx) }); !isState(err, "23503") {
+				t.Errorf("error %v: the commit broke a constraint", err)
+			}
+			n.want(0)
+			if n.session() != before {
+				t.Error("the connection was thrown away, and nothing was wrong with it")
+			}
+		})
+	}
+}
+
+// TestACutConnection is cut in each place where it makes a difference.
+func TestACutConnection(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		inTx     func(p *servertest.Proxy)
+		inCommit func(h *servertest.HeldCommits, p *servertest.Proxy)
+		notes    int // that are committed, whatever InTx says
+	}{
+		"before the commit": {
+			inTx: (*servertest.Proxy).Cut,
+		},
+		"in the commit, which the server goes on with": {
+			inCommit: func(h *servertest.HeldCommits, p *servertest.Proxy) { p.Cut(); h.Release() },
+			notes:    1,
+		},
+		"after the commit, with the answer on its way": {
+			inCommit: func(h *servertest.HeldCommits, p *servertest.Proxy) { p.Stall(); h.Release(); h.AwaitEnd(); p.Cut() },
+			notes:    1,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			by, direct := servertest.Migrated(t, notes)
+			proxy, address := servertest.Proxied(t, direct)
+			n := openNotebook(t, by, address)
+			n.want(0)
+			held := servertest.HoldCommits(t, direct, "notes")
+			ended := make(chan error)
+			go func() {
+				ended <- n.db.InTx(t.Context(), func(tx *postgres.Tx) error {
+					if err := write(t.Context(), tx); err != nil {
+						return err
+					}
+					proxy.Refuse(true) // the driver's request to cancel what was cut
+					if test.inTx != nil {
+						test.inTx(proxy)
+					}
+					return tx.Write("writing more", "UPDATE notes SET follows = NULL", nil)
+				})
+			}()
+			if test.inCommit != nil {
+				held.Await()
+				test.inCommit(held, proxy)
+			}
+			if err := <-ended; !postgres.Unavailable(err) {
+				t.Errorf("error %v, want that the database was lost", err)
+			}
+			if test.inCommit == nil {
+				held.Release()
+			}
+			held.AwaitEnd()
+			proxy.Resume()
+			proxy.Refuse(false)
+			n.want(test.notes)
+		})
+	}
+}
+
+// TestAContextThatEndsInTheCommit leaves open what became of it; not of the connection.
+func TestAContextThatEndsInTheCommit(t *testing.T) {
+	t.Parallel()
+	n, address := newNotebook(t)
+	held := servertest.HoldCommits(t, address, "notes")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error)
+	go func() { ended <- n.db.InTx(ctx, func(tx *postgres.Tx) error { return tx.Write(insert(1)) }) }()
+	held.Await()
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v, want %v", err, context.Canceled)
+	}
+	held.AwaitEnd() // the driver has asked the server to break it off
+	n.want(0)
+}

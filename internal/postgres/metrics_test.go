@@ -1,0 +1,69 @@
+package postgres_test
+
+import (
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	dto "github.com/prometheus/client_model/go"
+
+	"example.com/transactional-outbox/internal/postgres"
+	"example.com/transactional-outbox/internal/servertest"
+)
+
+func value(t *testing.T, registry *prometheus.Registry, name, state string) float64 {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			if family.GetName() == name && (state == "" || has(m, state)) {
+				return m.GetGauge().GetValue()
+			}
+		}
+	}
+	t.Fatalf("no series %s %s", name, state)
+	return 0
+}
+
+func has(m *dto.Metric, state string) bool {
+	for _, l := range m.GetLabel() {
+		if l.GetValue() == state {
+			return true
+		}
+	}
+	return false
+}
+
+func TestTheMetricsTellWhatThePoolAndTheOldestTransactionDo(t *testing.T) {
+	t.Parallel()
+	db, _ := servertest.Migrated(t, notes)
+	// One for each: a registry asks all at once, and the one question needs a connection
+	// that the other would count.
+	registry, oldest := prometheus.NewRegistry(), prometheus.NewRegistry()
+	registry.MustRegister(db.Metrics("test"))
+	oldest.MustRegister(db.OldestTransaction())
+	if busy := value(t, registry, "db_pool_connections", "busy"); busy != 0 {
+		t.Errorf("%v connections are busy", busy)
+	}
+	err := db.InTx(t.Context(), func(tx *postgres.Tx) error {
+		if err := write(t.Context(), tx); err != nil {
+			return err
+		}
+		if busy := value(t, registry, "db_pool_connections", "busy"); busy != 1 {
+			t.Errorf("%v connections are busy, want this one", busy)
+		}
+		if age := value(t, oldest, "db_oldest_transaction_age_seconds", ""); age <= 0 {
+			t.Errorf("the oldest transaction is %v s old, and this one is open", age)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	if problems, err := testutil.GatherAndLint(prometheus.Gatherers{registry, oldest}); err != nil || len(problems) > 0 {
+		t.Error(problems, err)
+	}
+}

@@ -1,0 +1,43 @@
+package postgres_test
+
+import (
+	"testing"
+
+	"example.com/transactional-outbox/internal/postgres"
+	"example.com/transactional-outbox/internal/servertest"
+)
+
+// TestTheLocksOfAVanishedMachineAreFree has one whose network is gone in the middle of a
+// transaction: the server hears nothing of it, not even that it has ended.
+func TestTheLocksOfAVanishedMachineAreFree(t *testing.T) {
+	t.Parallel()
+	db, direct := servertest.Migrated(t, notes)
+	proxy, through := servertest.Proxied(t, direct)
+	vanished, err := postgres.Open(t.Context(), through, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(vanished.Close)
+	holds, ended := make(chan struct{}), make(chan error)
+	go func() {
+		ended <- vanished.InTx(t.Context(), func(tx *postgres.Tx) error {
+			if err := write(t.Context(), tx); err != nil {
+				return err
+			}
+			proxy.Stall()
+			close(holds)
+			<-t.Context().Done()
+			return t.Context().Err()
+		})
+	}()
+	t.Cleanup(func() {
+		proxy.Cut()
+		if err := <-ended; err == nil {
+			t.Error("the vanished transaction was committed")
+		}
+	})
+	<-holds
+	if err := db.InTx(t.Context(), func(tx *postgres.Tx) error { return write(t.Context(), tx) }); err != nil {
+		t.Errorf("nobody else can do what it had in hand: %v", err)
+	}
+}

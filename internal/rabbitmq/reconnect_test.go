@@ -1,0 +1,78 @@
+package rabbitmq_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"example.com/transactional-outbox/internal/rabbitmq"
+)
+
+// TestReconnects200TimesAndLeavesNothingBehind ends every other session by a cut, and
+// the rest by their use, as a deleted queue does: then Keep has to close the connection.
+// The pauses between them take no time here. The proxy is in this process, so the
+// goroutines tell of an open connection as well.
+func TestReconnects200TimesAndLeavesNothingBehind(t *testing.T) { //nolint:paralleltest // it counts goroutines
+	const reconnects = 200
+	b := newBench(t)
+	_, queue := b.route("#", nil)
+	proxy, url := b.proxy()
+	before := goleak.IgnoreCurrent()
+	ask := time.NewTicker(10 * time.Millisecond) // by the real clock
+	defer ask.Stop()
+	// A connection that is left open keeps the clock of the pauses from going on, and a
+	// failed test from ending.
+	late := make(chan struct{})
+	defer time.AfterFunc(patience, func() {
+		close(late)
+		proxy.Refuse(true)
+		proxy.Cut()
+	}).Stop()
+	synctest.Test(t, func(t *testing.T) {
+		inside := bench{t, b.url, b.conn}
+		sessions, fail := make(chan session), make(chan error)
+		end := inside.run(url, func(ctx context.Context, s *rabbitmq.Session) error {
+			sessions <- session{s, ctx}
+			select {
+			case err := <-fail:
+				return err
+			case <-ctx.Done():
+				return nil
+			}
+		})
+		use := func() {
+			s := receive(t, sessions, "a session")
+			inside.publisher(s, 1)
+			inside.consume(s, queue, 1)
+		}
+		use()
+		running := runtime.NumGoroutine()
+		for i := range reconnects {
+			if i%2 == 0 {
+				proxy.Cut()
+			} else {
+				fail <- errors.New("the queue is gone")
+			}
+			use()
+		}
+		for runtime.NumGoroutine() > running {
+			select {
+			case <-ask.C:
+			case <-late:
+				t.Fatalf("%d goroutines, and %d before the reconnects", runtime.NumGoroutine(), running)
+			}
+		}
+		if got := proxy.Accepted(); got != 1+reconnects {
+			t.Errorf("%d connections for %d sessions", got, 1+reconnects)
+		}
+		if err := end(); err != nil {
+			t.Error(err)
+		}
+	})
+	goleak.VerifyNone(t, before)
+}

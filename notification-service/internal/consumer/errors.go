@@ -1,0 +1,89 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+
+	"example.com/transactional-outbox/internal/postgres"
+)
+
+// Permanent is an error that no repeat mends: the message is a dead letter. An
+// [Effect] may return one from any of its methods.
+type Permanent interface {
+	error
+	// DeadLetterCode says why, from a small set: "malformed", for one.
+	DeadLetterCode() string
+}
+
+// Unavailable is an error of what the message needs, and not of the message: it is
+// held until that is back.
+type Unavailable interface {
+	error
+	// Dependency is what is away: a name of [Config.Probes].
+	Dependency() string
+}
+
+// Elsewhere is an error that says: another delivery of this message is being handled
+// right now. The message comes again later, and that counts nothing.
+type Elsewhere interface {
+	error
+	HeldElsewhere()
+}
+
+// Database is the dependency that every message has.
+const Database = "database"
+
+// deadLetterError is a Permanent of the consumer's own.
+type deadLetterError struct {
+	error
+	code string
+}
+
+// DeadLetterCode makes it Permanent.
+func (d deadLetterError) DeadLetterCode() string { return d.code }
+
+// Unwrap returns the reason.
+func (d deadLetterError) Unwrap() error { return d.error }
+
+// The codes of the consumer's own dead letters.
+const (
+	malformed        = "malformed"         // it cannot be read
+	panicked         = "panicked"          // handling it panicked
+	retriesExhausted = "retries-exhausted" // it failed after its last retry
+	neverCompleted   = "never-completed"   // it found another delivery of it in hand, again and again
+
+	// OutsideDedupeWindow is so old that a repeat cannot be told from a first time.
+	OutsideDedupeWindow = "outside-dedupe-window"
+)
+
+// unavailableError is the database's Unavailable.
+type unavailableError struct{ error }
+
+// Dependency makes it Unavailable.
+func (unavailableError) Dependency() string { return Database }
+
+// Unwrap returns the reason.
+func (u unavailableError) Unwrap() error { return u.error }
+
+// ofDatabase finds out whether err is the database's fault, unless somebody who knows
+// better has said what it is.
+func ofDatabase(err error) error {
+	_, permanent := errors.AsType[Permanent](err)
+	_, known := errors.AsType[Unavailable](err)
+	if !permanent && !known && postgres.Unavailable(err) {
+		return unavailableError{err}
+	}
+	return err
+}
+
+// recovered turns a panic into a dead letter: a bug that one message finds must not
+// end the others. Call it deferred.
+func recovered(ctx context.Context, err *error) {
+	if cause := recover(); cause != nil {
+		slog.ErrorContext(ctx, "panic while handling a message", "error", cause, "stack", string(debug.Stack()))
+		*err = deadLetterError{fmt.Errorf("panic: %v", cause), panicked}
+	}
+}

@@ -1,0 +1,77 @@
+package consumer
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+)
+
+// outcome is what became of a delivery.
+type outcome string
+
+const (
+	success      outcome = "success"   // its effect is there
+	duplicate    outcome = "duplicate" // its effect was there already
+	retried      outcome = "retry"     // it waits in a retry queue
+	deadLettered outcome = "dlq"       // it is a dead letter
+)
+
+// Metrics are what a consumer counts. Every series is there from the start, at zero:
+// an alert on an increase would otherwise miss the first one.
+type Metrics struct {
+	messages             map[outcome]prometheus.Counter
+	failed               prometheus.Counter
+	retries, exhaustions prometheus.Counter
+	buried, notBuried    prometheus.Counter
+	duplicates           prometheus.Counter
+	gateClosed           *prometheus.GaugeVec
+	up                   prometheus.Gauge
+}
+
+// NewMetrics registers the consumer's metrics.
+func NewMetrics(registry prometheus.Registerer) *Metrics {
+	make := promauto.With(registry)
+	counter := func(name, help string) prometheus.Counter {
+		return make.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+	}
+	messages := make.NewCounterVec(prometheus.CounterOpts{
+		Name: "consumer_messages_total", Help: "Deliveries that the broker was told the end of, by what became of them.",
+	}, []string{"outcome"})
+	m := &Metrics{
+		messages:    map[outcome]prometheus.Counter{},
+		failed:      counter("consumer_processing_failed_total", "Tries that failed by the message's own fault."),
+		retries:     counter("consumer_retries_total", "Messages that failed and are tried again from a retry queue."),
+		exhaustions: counter("consumer_retry_exhaustions_total", "Messages that became dead letters after their last retry."),
+		buried:      counter("consumer_dlq_published_total", "Messages of which a confirmed copy is in the dead-letter queue."),
+		notBuried:   counter("consumer_dlq_publish_failed_total", "Attempts at a copy for the dead-letter queue that failed. The message is held, and tried again."),
+		duplicates:  counter("consumer_duplicates_total", "Deliveries whose message had had its effect before."),
+		gateClosed: make.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "consumer_gate_closed", Help: "1 while messages wait because this is away.",
+		}, []string{"dependency"}),
+		up: make.NewGauge(prometheus.GaugeOpts{
+			Name: "consumer_up", Help: "1 while this consumer has a session with the broker.",
+		}),
+	}
+	for _, o := range []outcome{success, duplicate, retried, deadLettered} {
+		m.messages[o] = messages.WithLabelValues(string(o))
+	}
+	return m
+}
+
+func (m *Metrics) count(o outcome) {
+	m.messages[o].Inc()
+	if o == duplicate {
+		m.duplicates.Inc()
+	}
+}
+
+func (m *Metrics) copied(toDeadLetters bool) {
+	if toDeadLetters {
+		m.buried.Inc()
+	}
+}
+
+func (m *Metrics) notCopied(toDeadLetters bool) {
+	if toDeadLetters {
+		m.notBuried.Inc()
+	}
+}

@@ -1,0 +1,44 @@
+package consumer
+
+import (
+	"context"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+	"go.opentelemetry.io/otel/trace"
+
+	"example.com/transactional-outbox/internal/rabbitmq"
+	"example.com/transactional-outbox/internal/telemetry"
+)
+
+// startSpan goes on with the trace that the message carries, or begins one. Names and
+// attributes are those of OpenTelemetry's conventions for messaging.
+// https://opentelemetry.io/docs/specs/semconv/messaging/rabbitmq/
+func (c *Consumer[E]) startSpan(ctx context.Context, d rabbitmq.Delivery) (context.Context, trace.Span) {
+	parent, _ := d.Headers["traceparent"].(string)
+	return otel.Tracer("consumer").Start( //nolint:spancheck // the caller ends it
+		telemetry.WithTraceparent(ctx, parent), "process "+c.config.Queue,
+		trace.WithSpanKind(trace.SpanKindConsumer),
+		trace.WithAttributes(
+			semconv.MessagingSystemRabbitMQ,
+			semconv.MessagingOperationTypeProcess,
+			semconv.MessagingOperationName("process"),
+			semconv.MessagingDestinationName(c.config.Queue),
+			semconv.MessagingRabbitMQDestinationRoutingKey(d.RoutingKey),
+			semconv.MessagingMessageID(d.ID),
+			semconv.MessagingMessageBodySize(len(d.Body)),
+			attribute.Int("rabbitmq.retry_count", retryCount(d.Message))))
+}
+
+// note tells the span what became of the delivery. "failed" is none of the outcomes
+// that the broker was told: the message comes again.
+func note(span trace.Span, o outcome, err error) {
+	if err != nil {
+		o = "failed"
+		span.RecordError(err)
+		span.SetStatus(codes.Error, err.Error())
+	}
+	span.SetAttributes(attribute.String("consumer.outcome", string(o)))
+}

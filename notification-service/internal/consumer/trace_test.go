@@ -1,0 +1,113 @@
+package consumer
+
+import (
+	"errors"
+	"testing"
+
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
+
+	"example.com/transactional-outbox/internal/rabbitmq"
+)
+
+// spans are those of all tests of this package: the tracer is the process's.
+var spans = tracetest.NewSpanRecorder()
+
+func (b *bench) spanOf(m rabbitmq.Message) (found sdktrace.ReadOnlySpan) {
+	b.Helper()
+	for _, s := range spans.Ended() {
+		if s.SpanKind() == trace.SpanKindConsumer && attributes(s)["messaging.message.id"] == m.ID {
+			found = s // the last one
+		}
+	}
+	if found == nil {
+		b.Fatalf("no span for message %s", m.ID)
+	}
+	return found
+}
+
+func attributes(s sdktrace.ReadOnlySpan) map[string]any {
+	found := map[string]any{}
+	for _, a := range s.Attributes() {
+		found[string(a.Key)] = a.Value.AsInterface()
+	}
+	return found
+}
+
+const (
+	ofAnOrder   = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	tracedOrder = "0af7651916cd43dd8448eb211c80319c"
+)
+
+func TestASpanGoesOnWithTheTraceOfItsMessage(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	m := b.message()
+	m.Headers["traceparent"] = ofAnOrder
+	b.deliver(m, "parse", "record", "complete", "ack")
+	span := b.spanOf(m)
+	if span.SpanContext().TraceID().String() != tracedOrder || span.Parent().SpanID().String() != "b7ad6b7169203331" {
+		t.Errorf("trace %s below %s", span.SpanContext().TraceID(), span.Parent().SpanID())
+	}
+	want := map[string]any{
+		"messaging.system": "rabbitmq", "messaging.operation.type": "process", "messaging.operation.name": "process",
+		"messaging.destination.name": "the-queue", "messaging.rabbitmq.destination.routing_key": "order.created",
+		"messaging.message.body.size": int64(2), "rabbitmq.retry_count": int64(0), "consumer.outcome": "success",
+	}
+	for name, value := range want {
+		if got := attributes(span)[name]; got != value {
+			t.Errorf("%s is %v, want %v", name, got, value)
+		}
+	}
+	if span.Name() != "process the-queue" {
+		t.Errorf("name %q", span.Name())
+	}
+}
+
+// TestNoTraceBleedsIntoTheNextMessage handles them with one worker, one by one.
+func TestNoTraceBleedsIntoTheNextMessage(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	first, second, third := b.message(), b.message(), b.message()
+	first.Headers["traceparent"] = ofAnOrder
+	second.Headers["traceparent"] = "garbage"
+	delete(third.Headers, "traceparent")
+	var queue fakeQueue
+	for _, m := range []rabbitmq.Message{first, second, third} {
+		queue.add(b.delivery(m))
+	}
+	b.config.Workers = 1
+	if err := b.consumer().Run(t.Context(), &queue); !errors.Is(err, rabbitmq.ErrCancelled) {
+		t.Error(err)
+	}
+	traces := map[trace.TraceID]bool{b.spanOf(first).SpanContext().TraceID(): true}
+	for _, m := range []rabbitmq.Message{second, third} {
+		span := b.spanOf(m)
+		if id := span.SpanContext().TraceID(); traces[id] || !id.IsValid() || span.Parent().IsValid() {
+			t.Errorf("trace %s below %s, want one of its own", id, span.Parent().SpanID())
+		}
+		traces[span.SpanContext().TraceID()] = true
+	}
+}
+
+func TestTheSpanTellsWhatBecameOfTheMessage(t *testing.T) {
+	t.Parallel()
+	for want, test := range map[string]struct {
+		complete func() error
+		retries  int64
+	}{
+		"retry": {always(errFailed), 1},
+		"dlq":   {always(permanent{errFailed}), 0},
+	} {
+		b := newBench(t)
+		b.effect.complete = test.complete
+		m := b.message()
+		m.Headers[RetryCountHeader] = test.retries
+		b.deliver(m, "parse", "record", "complete", "copy", "ack")
+		got := attributes(b.spanOf(m))
+		if got["consumer.outcome"] != want || got["rabbitmq.retry_count"] != test.retries {
+			t.Errorf("attributes %v, want the outcome %s after %d retries", got, want, test.retries)
+		}
+	}
+}

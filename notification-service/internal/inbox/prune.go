@@ -1,0 +1,45 @@
+package inbox
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"example.com/transactional-outbox/internal/postgres"
+)
+
+// margin is how much longer a note lives than the window. It covers transactions:
+// now() is when one began, and one that began inside the window may insert after
+// another has pruned. None of them lasts for an hour.
+const margin = time.Hour
+
+// pruneSQL deletes notes whose messages are outside the window. A message is created
+// no later than its note is dated, so when the note is older than the window, the
+// message is too, and stays so. SKIP LOCKED lets several replicas share the work.
+const pruneSQL = `
+DELETE FROM processed_messages WHERE message_id IN (
+  SELECT message_id FROM processed_messages
+  WHERE processed_at < now() - @age * interval '1 second'
+  LIMIT @limit
+  FOR UPDATE SKIP LOCKED)`
+
+// Prune deletes at most limit notes that no message inside the window needs, and
+// returns how many.
+func (i *Inbox) Prune(ctx context.Context, limit int) (int, error) {
+	var pruned int64
+	err := i.db.InTx(ctx, func(tx *postgres.Tx) error {
+		args := map[string]any{"age": (i.window + margin).Seconds(), "limit": limit}
+		result := tx.Gorm(ctx).Exec(pruneSQL, args)
+		pruned = result.RowsAffected
+		return result.Error
+	})
+	if err != nil {
+		return 0, fmt.Errorf("pruning the inbox: %w", err)
+	}
+	return int(pruned), nil
+}
+
+// KeepPruned prunes once a minute until ctx ends.
+func (i *Inbox) KeepPruned(ctx context.Context) error {
+	return postgres.KeepPruned(ctx, "inbox", i.Prune)
+}

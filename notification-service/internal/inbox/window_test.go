@@ -1,0 +1,186 @@
+package inbox_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"example.com/transactional-outbox/internal/postgres"
+	"example.com/transactional-outbox/notification-service/internal/inbox"
+)
+
+// TestP11TheWindowEndsByTheDatabasesClock: now() stands still in a transaction, so the
+// edge is exact.
+func TestP11TheWindowEndsByTheDatabasesClock(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	for age, want := range map[time.Duration]inbox.Verdict{
+		-2 * window:               inbox.First, // a producer's clock that is ahead
+		0:                         inbox.First,
+		window - time.Microsecond: inbox.First,
+		window:                    inbox.OutsideWindow,
+		100 * window:              inbox.OutsideWindow,
+	} {
+		b.do(func(tx *postgres.Tx) error {
+			var now time.Time
+			if err := tx.Gorm(t.Context()).Raw("SELECT now()").Scan(&now).Error; err != nil {
+				return err
+			}
+			got, err := b.Record(t.Context(), tx, inbox.Message{ID: uuid.New(), CreatedAt: now.Add(-age)})
+			if got != want {
+				t.Errorf("verdict %d at the age of %s, want %d", got, age, want)
+			}
+			return err
+		})
+	}
+	if n := b.count(); n != 3 {
+		t.Errorf("%d notes, want 3: what is outside leaves none", n)
+	}
+}
+
+func TestAMessageOfUnknownAgeIsOutside(t *testing.T) {
+	t.Parallel()
+	newBox(t).want(inbox.Message{ID: uuid.New()}, inbox.OutsideWindow)
+}
+
+func TestForceSkipsTheAgeAndNotTheNote(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	m := b.message()
+	m.CreatedAt = m.CreatedAt.Add(-2 * window)
+	b.want(m, inbox.OutsideWindow)
+	m.Forced = true
+	b.want(m, inbox.First)
+	b.want(m, inbox.Repeat)
+	m.Forced = false
+	b.want(m, inbox.Repeat) // its note is there, however old it is
+}
+
+// TestP5WhatIsPrunedIsOutside: at no age is a message new again.
+func TestP5WhatIsPrunedIsOutside(t *testing.T) {
+	t.Parallel()
+	for name, ahead := range map[string]time.Duration{"clocks agree": 0, "the producer's clock is ahead": 4 * time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBox(t)
+			m := b.message()
+			m.CreatedAt = m.CreatedAt.Add(ahead)
+			b.want(m, inbox.First)
+			for hour := range 32 {
+				b.prune(1000)
+				if v := b.record(m); v == inbox.First {
+					t.Errorf("the message is new again after %d hours", hour)
+				}
+				b.pass(time.Hour)
+				m.CreatedAt = m.CreatedAt.Add(-time.Hour)
+			}
+			if n := b.count(); n != 0 {
+				t.Errorf("%d notes are left", n)
+			}
+		})
+	}
+}
+
+// TestP5PruningSparesTransactionsThatBeganInsideTheWindow: their now() stays behind.
+func TestP5PruningSparesTransactionsThatBeganInsideTheWindow(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	m := b.message()
+	b.want(m, inbox.First)
+	b.pass(window - 10*time.Minute)
+	m.CreatedAt = m.CreatedAt.Add(10*time.Minute - window)
+	b.do(func(slow *postgres.Tx) error {
+		var began time.Time // the first statement opens the transaction for the server
+		if err := slow.Gorm(t.Context()).Raw("SELECT now()").Scan(&began).Error; err != nil {
+			return err
+		}
+		b.pass(20 * time.Minute)
+		b.prune(10)
+		v, err := b.Record(t.Context(), slow, m)
+		if v != inbox.Repeat {
+			t.Errorf("verdict %d, want a repeat", v)
+		}
+		return err
+	})
+}
+
+// pass makes every note older, as time would.
+func (b box) pass(d time.Duration) {
+	b.Helper()
+	b.do(func(tx *postgres.Tx) error {
+		return tx.Gorm(b.Context()).Exec("UPDATE processed_messages SET processed_at = processed_at - ? * interval '1 second'", d.Seconds()).Error
+	})
+}
+
+func (b box) prune(limit int) int {
+	b.Helper()
+	ctx, cancel := context.WithTimeout(b.Context(), 10*time.Second)
+	defer cancel()
+	n, err := b.Prune(ctx, limit)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return n
+}
+
+func TestPruneTakesSmallBatchesOfOldNotesOnly(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	for range 5 {
+		b.want(b.message(), inbox.First)
+	}
+	b.pass(window + time.Hour/2)
+	if n := b.prune(10); n != 0 {
+		t.Errorf("pruned %d notes within the margin", n)
+	}
+	b.pass(time.Hour)
+	young := b.message()
+	b.want(young, inbox.First)
+	for _, want := range []int{2, 2, 1, 0} {
+		if n := b.prune(2); n != want {
+			t.Errorf("pruned %d, want %d", n, want)
+		}
+	}
+	b.want(young, inbox.Repeat)
+}
+
+// TestPruneWaitsForNobody: the janitor of another replica has its rows locked.
+func TestPruneWaitsForNobody(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	for range 3 {
+		b.want(b.message(), inbox.First)
+	}
+	b.pass(2 * window)
+	b.do(func(tx *postgres.Tx) error {
+		var locked []string
+		err := tx.Gorm(t.Context()).Raw("SELECT message_id FROM processed_messages LIMIT 1 FOR UPDATE").Scan(&locked).Error
+		if n := b.prune(10); n != 2 {
+			t.Errorf("pruned %d, want the 2 that are not locked", n)
+		}
+		return err
+	})
+}
+
+func TestKeepPrunedPrunesUntilItsContextEnds(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	b.want(b.message(), inbox.First)
+	b.pass(2 * window)
+	ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
+	defer stop()
+	ended := make(chan error)
+	go func() { ended <- b.KeepPruned(ctx) }()
+	for ctx.Err() == nil && b.count() > 0 {
+		continue
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if n := b.count(); n != 0 {
+		t.Errorf("%d notes are left", n)
+	}
+}

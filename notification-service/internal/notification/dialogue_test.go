@@ -1,0 +1,160 @@
+package notification
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"os"
+	"testing"
+	"time"
+)
+
+// wait is far longer than what is waited for.
+const wait = 10 * time.Second
+
+// TestTheEndOfTheContextEndsAnyStep: of a server that keeps quiet, or goes on for ever.
+func TestTheEndOfTheContextEndsAnyStep(t *testing.T) {
+	t.Parallel()
+	for _, step := range []string{"greeting", "EHLO", "MAIL", "RCPT", "DATA", "."} {
+		for _, manner := range []string{silence, drip} {
+			t.Run(step+" "+manner, func(t *testing.T) {
+				t.Parallel()
+				server := &scripted{script: script{step: manner}}
+				mailer := newMailer(t, "smtp://"+server.start(t))
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				ended := make(chan error, 1)
+				go func() { ended <- mailer.Send(ctx, letterToAda()) }()
+				if reached := <-server.reached; reached != step {
+					t.Errorf("stands at %q", reached)
+				}
+				cancel()
+				wantEnd(t, ended, context.Canceled)
+			})
+		}
+	}
+}
+
+// TestNoStepOutlivesTheContext: go-mail starts each with a deadline of its own.
+func TestNoStepOutlivesTheContext(t *testing.T) {
+	t.Parallel()
+	server := &scripted{script: script{"greeting": silence}}
+	mailer := newMailer(t, "smtp://"+server.start(t))
+	ctx, cancel := context.WithCancel(t.Context())
+	var talk dialogue
+	conn, err := talk.dial(ctx, mailer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer talk.end()
+	cancel()
+	ended := make(chan error, 1)
+	for range 2 { // the second step begins after the end
+		go func() { _, err := conn.Read(make([]byte, 1)); ended <- &UnavailableError{Cause: err} }()
+		wantEnd(t, ended, os.ErrDeadlineExceeded)
+		if err := conn.SetDeadline(time.Now().Add(time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func wantEnd(t *testing.T, ended <-chan error, want error) {
+	t.Helper()
+	select {
+	case err := <-ended:
+		if kind(err) != "without mail" || !errors.Is(err, want) {
+			t.Errorf("error %v is %q, want one of %v", err, kind(err), want)
+		}
+	case <-time.After(wait):
+		t.Fatal("it goes on")
+	}
+}
+
+func TestOneEmailHasOneDeadline(t *testing.T) {
+	t.Parallel()
+	for _, step := range []string{"greeting", "MAIL"} {
+		server := &scripted{script: script{step: drip}}
+		mailer := newMailer(t, "smtp://"+server.start(t))
+		if mailer.timeout != 20*time.Second {
+			t.Errorf("one e-mail may take %s", mailer.timeout)
+		}
+		mailer.timeout = 100 * time.Millisecond
+		ended := make(chan error, 1)
+		go func() { ended <- mailer.Send(t.Context(), letterToAda()) }()
+		wantEnd(t, ended, context.DeadlineExceeded)
+		go func() { ended <- mailer.Probe(t.Context()) }()
+		wantEnd(t, ended, context.DeadlineExceeded)
+	}
+}
+
+func TestTheLogin(t *testing.T) {
+	t.Parallel()
+	secure, trusted := certificate()
+	for name, test := range map[string]struct {
+		server    *scripted
+		scheme    string
+		untrusted bool
+		want      string
+		loggedIn  bool
+	}{
+		"after STARTTLS":         {server: &scripted{tls: secure}, scheme: "smtp", want: "none", loggedIn: true},
+		"over TLS":               {server: &scripted{tls: secure, tlsFirst: true}, scheme: "smtps", want: "none", loggedIn: true},
+		"never without TLS":      {server: &scripted{script: script{"EHLO": "250-localhost\r\n250 AUTH CRAM-MD5 PLAIN LOGIN"}}, scheme: "smtp", want: "without mail"},
+		"never to a stranger":    {server: &scripted{tls: secure}, scheme: "smtp", untrusted: true, want: "without mail"},
+		"nor over TLS":           {server: &scripted{tls: secure, tlsFirst: true}, scheme: "smtps", untrusted: true, want: "without mail"},
+		"STARTTLS fails":         {server: &scripted{tls: secure, script: script{"STARTTLS": "454 not now"}}, scheme: "smtp", want: "without mail"},
+		"smtps, but speaks SMTP": {server: &scripted{}, scheme: "smtps", want: "without mail"},
+		"wrong password":         {server: &scripted{tls: secure, script: script{"AUTH": "535 wrong"}}, scheme: "smtp", want: "without mail", loggedIn: true},
+		"login not possible now": {server: &scripted{tls: secure, script: script{"AUTH": "454 not now"}}, scheme: "smtp", want: "without mail", loggedIn: true},
+		"login not enough":       {server: &scripted{tls: secure, script: script{"MAIL": "530 log in"}}, scheme: "smtp", want: "without mail", loggedIn: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			mailer := newMailer(t, test.scheme+"://shop:secret@"+test.server.start(t))
+			if !test.untrusted {
+				mailer.tls.RootCAs = trusted
+			}
+			if err := mailer.Send(t.Context(), letterToAda()); kind(err) != test.want {
+				t.Errorf("error %v is %q, want %q", err, kind(err), test.want)
+			}
+			if err := mailer.Probe(t.Context()); kind(err) != test.want {
+				t.Errorf("Probe: error %v is %q, want %q", err, kind(err), test.want)
+			}
+			if said := test.server.said("AUTH "); said != test.loggedIn {
+				t.Errorf("sent its password: %t, want %t", said, test.loggedIn)
+			}
+		})
+	}
+}
+
+func TestWithoutCredentialsSTARTTLSIsUsedIfOffered(t *testing.T) {
+	t.Parallel()
+	secure, trusted := certificate()
+	for offered, config := range map[bool]*tls.Config{true: secure, false: nil} {
+		server := &scripted{tls: config}
+		mailer := newMailer(t, "smtp://"+server.start(t))
+		mailer.tls.RootCAs = trusted
+		if err := mailer.Send(t.Context(), letterToAda()); err != nil {
+			t.Error(err)
+		}
+		if used := server.said("STARTTLS"); used != offered {
+			t.Errorf("STARTTLS used: %t, offered: %t", used, offered)
+		}
+	}
+}
+
+// TestSMTPUTF8IsAskedForOnlyWhereItIsNeeded: not every server on the way knows it.
+func TestSMTPUTF8IsAskedForOnlyWhereItIsNeeded(t *testing.T) {
+	t.Parallel()
+	for to, want := range map[string]bool{"ada@example.com": false, "grüße@example.com": true} {
+		server := &scripted{script: script{"EHLO": "250-localhost\r\n250 SMTPUTF8"}}
+		e := letterToAda()
+		e.To = to
+		if err := newMailer(t, "smtp://"+server.start(t)).Send(t.Context(), e); err != nil {
+			t.Error(err)
+		}
+		if got := server.said("MAIL FROM:<shop@example.com> SMTPUTF8"); got != want {
+			t.Errorf("SMTPUTF8 for %s: %t, want %t", to, got, want)
+		}
+	}
+}

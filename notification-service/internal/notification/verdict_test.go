@@ -1,0 +1,140 @@
+package notification
+
+import (
+	"errors"
+	"testing"
+)
+
+// kind is what the consumer sees of an error.
+func kind(err error) string {
+	var (
+		never interface{ DeadLetterCode() string }
+		away  interface{ Dependency() string }
+	)
+	switch {
+	case err == nil:
+		return "none"
+	case errors.As(err, &never):
+		return never.DeadLetterCode()
+	case errors.As(err, &away):
+		return "without " + away.Dependency()
+	default:
+		return "transient"
+	}
+}
+
+// TestSMTPTellsWhoseFaultItIs: of a server that says one thing at one step.
+func TestSMTPTellsWhoseFaultItIs(t *testing.T) {
+	t.Parallel()
+	const away, transient, refused = "without mail", "transient", "recipient-refused"
+	tests := map[string]struct {
+		script script
+		want   string
+	}{
+		"all goes well":             {script{}, "none"},
+		"greeting: busy":            {script{"greeting": "421 too busy"}, away},
+		"greeting: no service":      {script{"greeting": "554 no SMTP service here"}, away},
+		"greeting: later":           {script{"greeting": "450 later"}, away},
+		"greeting: not SMTP":        {script{"greeting": "HTTP/1.1 400 Bad Request"}, away},
+		"greeting: closed":          {script{"greeting": hangUp}, away},
+		"EHLO and HELO: later":      {script{"EHLO": "450 later", "HELO": "450 later"}, away},
+		"EHLO: closed":              {script{"EHLO": hangUp}, away},
+		"MAIL: later":               {script{"MAIL": "451 later"}, away},
+		"MAIL: this sender never":   {script{"MAIL": "550 not your address"}, away},
+		"MAIL: log in first":        {script{"MAIL": "530 log in first"}, away},
+		"MAIL: too big":             {script{"MAIL": "552 too big"}, refused},
+		"MAIL: closing":             {script{"MAIL": "421 bye"}, away},
+		"MAIL: closed":              {script{"MAIL": hangUp}, away},
+		"RCPT: grey list":           {script{"RCPT": "451 grey list"}, transient},
+		"RCPT: mailbox busy":        {script{"RCPT": "450 busy"}, transient},
+		"RCPT: no such user":        {script{"RCPT": "550 no such user"}, refused},
+		"RCPT: log in first":        {script{"RCPT": "530 log in first"}, away},
+		"RCPT: closing":             {script{"RCPT": "421 bye"}, away},
+		"RCPT: closed":              {script{"RCPT": hangUp}, away},
+		"RCPT: nonsense":            {script{"RCPT": "what?"}, away},
+		"DATA: storage full":        {script{"DATA": "452 full"}, transient},
+		"DATA: no":                  {script{"DATA": "554 no"}, refused},
+		"DATA: closed":              {script{"DATA": hangUp}, away},
+		"the dot: later":            {script{".": "451 later"}, transient},
+		"the dot: spam":             {script{".": "554 spam"}, refused},
+		"the dot: closing":          {script{".": "421 bye"}, away},
+		"the dot: closed":           {script{".": hangUp}, away},
+		"QUIT: too late to matter":  {script{"QUIT": "500 what?"}, "none"},
+		"QUIT: closed":              {script{"QUIT": hangUp}, "none"},
+		"QUIT: no answer for a bit": {script{"QUIT": silence}, "none"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := &scripted{script: test.script}
+			mailer := newMailer(t, "smtp://"+server.start(t))
+			if err := mailer.Send(t.Context(), letterToAda()); kind(err) != test.want {
+				t.Errorf("error %v is %q, want %q", err, kind(err), test.want)
+			}
+		})
+	}
+}
+
+func TestSMTPWithNobodyThereIsUnavailable(t *testing.T) {
+	t.Parallel()
+	refusing := listen(t)
+	_ = refusing.Close()
+	for _, url := range []string{"smtp://" + refusing.Addr().String(), "smtps://" + refusing.Addr().String(), "smtp://nobody.invalid:25"} {
+		mailer := newMailer(t, url)
+		for doing, err := range map[string]error{"Send": mailer.Send(t.Context(), letterToAda()), "Probe": mailer.Probe(t.Context())} {
+			if kind(err) != "without mail" {
+				t.Errorf("%s to %s: error %v is %q", doing, url, err, kind(err))
+			}
+		}
+	}
+}
+
+// TestProbeTellsAServerThatTakesEmailFromOneThatDoesNot: what an e-mail is refused
+// for does not count.
+func TestProbeTellsAServerThatTakesEmailFromOneThatDoesNot(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		script script
+		takes  bool
+	}{
+		"takes all":           {script{}, true},
+		"refuses a recipient": {script{"RCPT": "550 no such user"}, true},
+		"is dropped at RCPT":  {script{"RCPT": hangUp}, true},
+		"refuses e-mails":     {script{"DATA": "451 later"}, true},
+		"refuses the sender":  {script{"MAIL": "550 not your address"}, false},
+		"is busy":             {script{"greeting": "421 busy"}, false},
+		"hangs up":            {script{"EHLO": hangUp}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := &scripted{script: test.script}
+			mailer := newMailer(t, "smtp://"+server.start(t))
+			_ = mailer.Send(t.Context(), letterToAda()) // so that it knows the sender
+			if err := mailer.Probe(t.Context()); (err == nil) != test.takes || (err != nil && kind(err) != "without mail") {
+				t.Errorf("error %v, want a server that takes e-mail: %t", err, test.takes)
+			}
+		})
+	}
+}
+
+func TestProbeSendsNothing(t *testing.T) {
+	t.Parallel()
+	server := &scripted{script: script{"NOOP": "421 bye"}}
+	mailer := newMailer(t, "smtp://"+server.start(t))
+	if err := mailer.Probe(t.Context()); kind(err) != "without mail" {
+		t.Errorf("error %v before the first e-mail", err)
+	}
+	_ = mailer.Send(t.Context(), letterToAda())
+	sent := len(server.heard)
+	if err := mailer.Probe(t.Context()); err != nil {
+		t.Error(err)
+	}
+	for _, line := range server.heard[sent:] {
+		if line == "DATA" || line[:4] == "RCPT" {
+			t.Errorf("it said %q", line)
+		}
+	}
+	if (Log{}).Probe(t.Context()) != nil {
+		t.Error("there is no log")
+	}
+}

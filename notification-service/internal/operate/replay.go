@@ -1,0 +1,94 @@
+package operate
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"example.com/transactional-outbox/internal/operator"
+	"example.com/transactional-outbox/internal/rabbitmq"
+	"example.com/transactional-outbox/notification-service/internal/consumer"
+)
+
+var replay = command{
+	Name: "replay", Arguments: "ID… | --reason CODE | --routing-key KEY | --older-than TIME | --all [flags]",
+	Does: "send messages to the consumer again",
+	More: `Sends messages to the consumer's queue again, each with the id that it had and with all
+its retries, and removes them from the dead letters once the broker has the copy.
+Messages that are sent twice do no harm: the consumer knows the ids that it has had.
+
+It knows them for as long as INBOX_RETENTION. Of an older message it cannot tell
+whether it had it, so this command leaves out what is here as outside-dedupe-window.
+With --force it sends that too, and the customer may get an e-mail for the second
+time. For example:
+
+  ` + program + ` replay 0198f2d3-5b7c-7c3e-9d4a-6f2b8e1c0a57
+  ` + program + ` replay --reason retries-exhausted --older-than 1h --dry-run
+
+` + inOtherHands,
+	Define: func(flags *flag.FlagSet) func([]string) (Action, error) {
+		force := flags.Bool("force", false, "send also what may have had its effect long ago")
+		return defineDecision(flags, decision{
+			verb: "replay", past: "replayed",
+			begin: func(d Desk, s Session) (decide, error) {
+				publisher, err := s.NewPublisher(1)
+				return replayer{d, s, publisher, *force}.replay, err
+			},
+			refuse: func(l Letter) string {
+				if l.Code != consumer.OutsideDedupeWindow || *force {
+					return ""
+				}
+				return "is older than INBOX_RETENTION, so nobody can tell whether it had its effect; --force sends it nevertheless"
+			},
+		})
+	},
+}
+
+// confirmTimeout is how long the broker may take to confirm a copy.
+const confirmTimeout = 30 * time.Second
+
+// replayer makes one copy at a time: a copy that the broker does not take stops it,
+// and all that is behind is as it was.
+type replayer struct {
+	Desk
+	session   Session
+	publisher Publisher
+	force     bool
+}
+
+func (r replayer) replay(ctx context.Context, f found) (refusal string, err error) {
+	if err := r.session.Unblocked(ctx); err != nil {
+		return "", err
+	}
+	result := r.publisher.Publish([]rabbitmq.Message{r.copy(f.Message)}, confirmTimeout)[0]
+	switch result.Outcome {
+	case rabbitmq.Confirmed:
+	case rabbitmq.Invalid:
+		return "cannot be sent: " + result.Err.Error(), nil
+	default:
+		return "", fmt.Errorf("%s (%s) was not taken by %s: %w; %s", f.ID, f.RoutingKey, r.Requeue, result.Err, operator.Advice(result.Outcome))
+	}
+	if err := f.Remove(); err != nil {
+		return "", fmt.Errorf("%s was sent and is still here: %w", f.ID, err)
+	}
+	slog.InfoContext(ctx, "dead letter replayed", "message_id", f.ID, "routing_key", f.RoutingKey,
+		"failure_code", f.Code, "failure_reason", f.Reason, "size", f.Size, "forced", r.force, "by", r.By)
+	return "", nil
+}
+
+// copy returns the message as it was before it failed.
+func (r replayer) copy(m rabbitmq.Message) rabbitmq.Message {
+	m = m.Copy()
+	m.Exchange = r.Requeue
+	for _, header := range []string{
+		consumer.RetryCountHeader, consumer.ElsewhereCountHeader, consumer.FailureCodeHeader, consumer.FailureReasonHeader, consumer.FailedAtHeader, consumer.ForcedHeader,
+	} {
+		delete(m.Headers, header)
+	}
+	if r.force {
+		m.Headers[consumer.ForcedHeader] = true
+	}
+	return m
+}

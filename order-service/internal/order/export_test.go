@@ -1,0 +1,4 @@
+package order
+
+// PlaceIn is what Place does in its transaction, for tests that break off after it.
+var PlaceIn = placeIn

@@ -1,0 +1,122 @@
+package order_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"example.com/transactional-outbox/order-service/internal/order"
+)
+
+func keyed(key string) order.Request {
+	r := oneMug
+	r.IdempotencyKey = key
+	return r
+}
+
+func TestFiftyRequestsWithOneKeyAreOneOrder(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	orders := order.NewService(s.db, func() {})
+	var mu sync.Mutex
+	placed := map[uuid.UUID]int{}
+	var clients sync.WaitGroup
+	for range 50 {
+		clients.Go(func() {
+			o, err := orders.Place(t.Context(), keyed("one"))
+			if err != nil {
+				t.Error(err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			placed[o.ID]++
+		})
+	}
+	clients.Wait()
+	if len(placed) != 1 {
+		t.Errorf("%d different orders", len(placed))
+	}
+	s.want(1, 1)
+}
+
+func TestARepeatGetsTheOrderAsItIsNow(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	first, err := s.orders.Place(t.Context(), keyed("one"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.orders.Confirm(t.Context(), first.ID); err != nil {
+		t.Fatal(err)
+	}
+	again, err := s.orders.Place(t.Context(), keyed("one"))
+	if err != nil || again.ID != first.ID || again.Status != order.Confirmed {
+		t.Errorf("%+v, error %v; want order %s, confirmed", again, err, first.ID)
+	}
+	s.want(1, 2)
+}
+
+func TestAKeyBelongsToOneRequest(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	if _, err := s.orders.Place(t.Context(), keyed("one")); err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(*order.Request){
+		"quantity": func(r *order.Request) { r.Quantity = 2 },
+		"customer": func(r *order.Request) { r.CustomerID = uuid.New() },
+		"e-mail":   func(r *order.Request) { r.CustomerEmail = "ada@example.com" },
+	} {
+		other := keyed("one")
+		change(&other)
+		if _, err := s.orders.Place(t.Context(), other); !errors.Is(err, order.ErrKeyReused) {
+			t.Errorf("another %s: error %v, want %v", name, err, order.ErrKeyReused)
+		}
+	}
+	if _, err := s.orders.Place(t.Context(), keyed("two")); err != nil {
+		t.Error(err)
+	}
+	s.want(2, 2)
+}
+
+func TestARequestThatFailedLeavesItsKeyFree(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.exec("ALTER TABLE outbox_events ADD CONSTRAINT none CHECK (false) NOT VALID")
+	if _, err := s.orders.Place(t.Context(), keyed("one")); err == nil {
+		t.Fatal("an order without an event")
+	}
+	s.exec("ALTER TABLE outbox_events DROP CONSTRAINT none")
+	if _, err := s.orders.Place(t.Context(), keyed("one")); err != nil {
+		t.Error(err)
+	}
+	s.want(1, 1)
+}
+
+func TestOldKeysAreForgotten(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	for _, key := range []string{"old", "new"} {
+		if _, err := s.orders.Place(t.Context(), keyed(key)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.exec("UPDATE idempotency_keys SET created_at = now() - interval '61 minutes' WHERE key = 'old'")
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- s.orders.KeepPruned(ctx, time.Hour) }()
+	for s.number("SELECT count(*) FROM idempotency_keys WHERE key = 'old'") == 1 && t.Context().Err() == nil {
+		time.Sleep(time.Millisecond) // the pruning tells nobody
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if n := s.number("SELECT count(*) FROM idempotency_keys"); n != 1 {
+		t.Errorf("%d keys are left, want the new one", n)
+	}
+}

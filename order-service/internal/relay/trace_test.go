@@ -1,0 +1,131 @@
+package relay
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/codes"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
+
+	"example.com/transactional-outbox/internal/rabbitmq"
+	"example.com/transactional-outbox/order-service/internal/outbox"
+)
+
+// spans are those of all tests of this package: the tracer is the process's.
+var spans = tracetest.NewSpanRecorder()
+
+func init() {
+	otel.SetTracerProvider(sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)))
+}
+
+const (
+	ofAnOrder   = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	tracedOrder = "0af7651916cd43dd8448eb211c80319c"
+)
+
+// publishBatch sends three events through one batch: one with a trace, one with none,
+// and one with garbage.
+func publishBatch(t *testing.T, results ...rabbitmq.Result) (batch, map[string]sdktrace.ReadOnlySpan) {
+	t.Helper()
+	w := &worker{Relay: newRelay(nil)}
+	events := []outbox.Claimed{
+		{ID: uuid.New(), EventKey: "order.created", Traceparent: ofAnOrder, Payload: "{}", RetryCount: 1},
+		{ID: uuid.New(), EventKey: "order.created"},
+		{ID: uuid.New(), EventKey: "order.created", Traceparent: "garbage"},
+	}
+	b := w.messages(t.Context(), events)
+	b.end(results, policy.decide(events, results).outcomes)
+	found := map[string]sdktrace.ReadOnlySpan{}
+	for _, s := range spans.Ended() {
+		for _, a := range s.Attributes() {
+			if a.Key == "messaging.message.id" {
+				found[a.Value.AsString()] = s
+			}
+		}
+	}
+	return b, found
+}
+
+var (
+	confirmed = rabbitmq.Result{Outcome: rabbitmq.Confirmed}
+	refused   = rabbitmq.Result{Outcome: rabbitmq.Refused, Err: errors.New("because")}
+	tooLarge  = rabbitmq.Result{Outcome: rabbitmq.Invalid, Err: rabbitmq.ErrTooLarge}
+	unknown   = rabbitmq.Result{Outcome: rabbitmq.Unknown, Err: errors.New("because")}
+)
+
+func TestEachMessageGoesOnWithTheTraceOfItsOwnOrder(t *testing.T) {
+	t.Parallel()
+	b, found := publishBatch(t, confirmed, confirmed, confirmed)
+	seen := map[trace.TraceID]bool{}
+	for i, m := range b.messages {
+		span := found[m.ID]
+		id := span.SpanContext().TraceID()
+		carried, _ := m.Headers["traceparent"].(string)
+		if !strings.Contains(carried, span.SpanContext().SpanID().String()) || !strings.Contains(carried, id.String()) {
+			t.Errorf("message %d carries %q, its span is %s", i, carried, span.SpanContext().SpanID())
+		}
+		if ordered := id.String() == tracedOrder; seen[id] || ordered != (i == 0) || span.Parent().IsValid() != (i == 0) {
+			t.Errorf("message %d is in trace %s below %s", i, id, span.Parent().SpanID())
+		}
+		if span.SpanKind() != trace.SpanKindProducer || span.Name() != "publish events" {
+			t.Errorf("%s span %q", span.SpanKind(), span.Name())
+		}
+		seen[id] = true
+	}
+}
+
+func TestTheSpanTellsWhatBecomesOfTheEvent(t *testing.T) {
+	t.Parallel()
+	b, found := publishBatch(t, refused, tooLarge, unknown)
+	for i, want := range []string{"retry", "dlq", "failed"} {
+		span, got := found[b.messages[i].ID], ""
+		for _, a := range span.Attributes() {
+			if a.Key == "outbox.outcome" {
+				got = a.Value.AsString()
+			}
+		}
+		if got != want || span.Status().Code != codes.Error {
+			t.Errorf("event %d: outcome %q and status %v, want %q and an error", i, got, span.Status(), want)
+		}
+	}
+}
+
+func TestABatchIsCountedWithOneExemplar(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewRegistry()
+	metrics := NewMetrics(registry)
+	b, _ := publishBatch(t, confirmed, unknown, confirmed)
+	metrics.count(b, []rabbitmq.Result{confirmed, unknown, confirmed}, 30*time.Millisecond)
+	if n := testutil.ToFloat64(metrics.published); n != 2 {
+		t.Errorf("%v published, want 2", n)
+	}
+	if n := testutil.ToFloat64(metrics.publishErrors); n != 1 {
+		t.Errorf("%v publish errors, want 1", n)
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	exemplars := 0
+	for _, family := range families {
+		for _, bucket := range family.GetMetric()[0].GetHistogram().GetBucket() {
+			if e := bucket.GetExemplar(); e != nil && e.GetLabel()[0].GetValue() == tracedOrder {
+				exemplars++
+			}
+		}
+	}
+	if exemplars != 1 {
+		t.Errorf("%d exemplars of the first event's trace, want 1", exemplars)
+	}
+	if problems, err := testutil.GatherAndLint(registry); err != nil || len(problems) > 0 {
+		t.Error(problems, err)
+	}
+}
