@@ -1,0 +1,151 @@
+package observe
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"example.com/transactional-outbox/internal/servertest"
+	"example.com/transactional-outbox/internal/servertest/process"
+)
+
+// patience is how long a Prometheus may take to start, and to end.
+const patience = 60 * time.Second
+
+// Prometheus is a server of a test's own.
+type Prometheus struct {
+	testing.TB
+	url string
+}
+
+// Program returns the path of a program that comes with Prometheus: one in PATH, or the
+// one that `make test` has unpacked.
+func Program(tb testing.TB, root, name string) string {
+	tb.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		path, err = exec.LookPath(filepath.Join(root, "build/tools/prometheus/usr/bin", name))
+	}
+	if err != nil {
+		tb.Fatalf("%v; run `make test`, which gets what is missing", err)
+	}
+	return path
+}
+
+// StartPrometheus starts one with the repository's configuration: its rules, its jobs,
+// but other targets, which are asked each interval. It is ended with the test.
+func StartPrometheus(tb testing.TB, root string, targets map[string]string, interval time.Duration) *Prometheus {
+	tb.Helper()
+	folder := tb.TempDir()
+	file := filepath.Join(folder, "prometheus.yml")
+	if err := os.WriteFile(file, []byte(configuration(tb, root, targets, interval)), 0o600); err != nil {
+		tb.Fatal(err)
+	}
+	address, err := servertest.FreeAddress()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	p := &Prometheus{TB: tb, url: "http://" + address}
+	p.run(folder, exec.CommandContext(tb.Context(), Program(tb, root, "prometheus"), //nolint:gosec // Prometheus, with arguments of our own
+		"--config.file="+file, "--web.listen-address="+address,
+		"--storage.tsdb.path="+filepath.Join(folder, "data"), "--enable-feature=exemplar-storage"))
+	return p
+}
+
+func (p *Prometheus) run(folder string, command *exec.Cmd) {
+	p.Helper()
+	log := filepath.Join(folder, "log")
+	server, err := process.Start(command, process.WithParent, log)
+	if err != nil {
+		p.Fatal(err)
+	}
+	p.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		if err := server.End(ctx, syscall.SIGTERM); err != nil {
+			p.Error(err)
+		}
+	})
+	ctx, cancel := context.WithTimeout(p.Context(), patience)
+	defer cancel()
+	if err := server.AwaitReady(ctx, p.ready); err != nil {
+		p.Fatalf("Prometheus: %v; the end of its log:\n%s", err, process.LastLines(log))
+	}
+}
+
+var (
+	intervals = regexp.MustCompile(`(scrape|evaluation)_interval: \S+`)
+	ruleFiles = regexp.MustCompile(`rule_files: \[(\S+)\]`)
+)
+
+func configuration(tb testing.TB, root string, targets map[string]string, interval time.Duration) string {
+	tb.Helper()
+	folder, err := filepath.Abs(filepath.Join(root, "prometheus"))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	text, err := fs.ReadFile(os.DirFS(folder), "prometheus.yml")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	config := intervals.ReplaceAllString(string(text), "${1}_interval: "+interval.String())
+	config = ruleFiles.ReplaceAllString(config, "rule_files: ["+folder+"/$1]")
+	for target, instead := range targets {
+		if !strings.Contains(config, "["+target+"]") {
+			tb.Fatalf("prometheus.yml has no target %s", target)
+		}
+		config = strings.ReplaceAll(config, "["+target+"]", "["+instead+"]")
+	}
+	return config
+}
+
+func (p *Prometheus) ready(ctx context.Context) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.url+"/-/ready", nil)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("it answers %s", response.Status)
+	}
+	return nil
+}
+
+// Get asks the API and reads the data of its answer.
+func (p *Prometheus) Get(path string, parameters url.Values, data any) error {
+	request, err := http.NewRequestWithContext(p.Context(), http.MethodGet, p.url+"/api/v1/"+path+"?"+parameters.Encode(), nil)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = response.Body.Close() }()
+	answer := struct {
+		Error string
+		Data  any
+	}{Data: data}
+	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil {
+		return err
+	}
+	if answer.Error != "" {
+		return fmt.Errorf("%s: %s", parameters.Get("query"), answer.Error)
+	}
+	return nil
+}
