@@ -29,7 +29,7 @@ type bench struct {
 	names     int // of databases and virtual hosts, so far
 }
 
-// start builds order-service and starts the servers.
+// start builds the services and starts the servers.
 func start(ctx context.Context, o options) (b *bench, err error) {
 	b = &bench{options: o, samples: samples{}, collector: httptest.NewServer(http.HandlerFunc(drop))}
 	defer func() { //nolint:contextcheck // ends what ctx has begun, when ctx may have ended
@@ -38,23 +38,23 @@ func start(ctx context.Context, o options) (b *bench, err error) {
 		}
 	}()
 	if b.folder, err = os.MkdirTemp("", "bench-"); err != nil {
-		return nil, err
+		return b, err
 	}
-	progress("building order-service, starting PostgreSQL and RabbitMQ in %s", b.folder)
+	progress("building the services, starting PostgreSQL and RabbitMQ in %s", b.folder)
 	if err := os.Chmod(b.folder, 0o755); err != nil { //nolint:gosec // PostgreSQL is another user when we are root
-		return nil, err
+		return b, err
 	}
-	build := exec.CommandContext(ctx, "go", "build", "-o", b.program(), "./order-service") //nolint:gosec // a folder of our own
+	build := exec.CommandContext(ctx, "go", "build", "-o", b.folder+"/", "./"+orderService, "./"+notificationService) //nolint:gosec // a folder of our own
 	if output, err := build.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("building order-service: %w\n%s", err, output)
+		return b, fmt.Errorf("building the services: %w\n%s", err, output)
 	}
 	if err := b.startPostgres(ctx); err != nil {
-		return nil, err
+		return b, err
 	}
 	// Detached, because a broker that ends with its parent is a test's: it has one
 	// thread only.
 	if b.broker, err = servertest.NewRabbitMQ(filepath.Join(b.folder, "rabbitmq"), process.Detached); err != nil {
-		return nil, err
+		return b, err
 	}
 	return b, b.broker.Start(ctx)
 }
@@ -103,8 +103,6 @@ func (b *bench) end() {
 		progress("cleaning up: %v", err)
 	}
 }
-
-func (b *bench) program() string { return filepath.Join(b.folder, "order-service") }
 
 // name returns one that no database or virtual host has.
 func (b *bench) name() string {

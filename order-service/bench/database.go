@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"io/fs"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -10,14 +11,19 @@ import (
 	"example.com/transactional-outbox/order-service/migrations"
 )
 
-// database is one with the schema of order-service.
+// database is one with the schema of a service.
 type database struct {
-	url  string
-	pool *pgxpool.Pool
-	drop func()
+	url    string
+	pool   *pgxpool.Pool
+	broker string // the URL of the virtual host that goes with it, if there is one
+	drop   func()
 }
 
-func (b *bench) newDatabase(ctx context.Context) (d database, err error) {
+func (b *bench) newDatabase(ctx context.Context) (database, error) {
+	return b.newDatabaseOf(ctx, migrations.Files)
+}
+
+func (b *bench) newDatabaseOf(ctx context.Context, files fs.FS) (d database, err error) {
 	name := b.name()
 	if err := b.administer(ctx, "CREATE DATABASE "+name); err != nil {
 		return d, err
@@ -30,7 +36,7 @@ func (b *bench) newDatabase(ctx context.Context) (d database, err error) {
 		d.pool.Close()
 		_ = b.administer(context.WithoutCancel(ctx), "DROP DATABASE "+name+" WITH (FORCE)") // the server goes as well
 	}
-	schema := postgres.Migrations{Files: migrations.Files}
+	schema := postgres.Migrations{Files: files}
 	if err := schema.Migrate(ctx, d.url); err != nil {
 		d.drop()
 		return d, err

@@ -54,7 +54,7 @@ func (b *bench) drainBacklog(ctx context.Context, d database, url string) error 
 	if err != nil {
 		return err
 	}
-	relay, err := b.serve(ctx, "relay", d, url)
+	relay, err := b.serve(ctx, orderService, "relay", d, url)
 	if err != nil {
 		return err
 	}
@@ -62,17 +62,23 @@ func (b *bench) drainBacklog(ctx context.Context, d database, url string) error 
 	if err := d.awaitPublished(ctx); err != nil {
 		return err
 	}
+	return b.addRun(ctx, relay, "connected to the broker", b.Events, "relay_drain_per_s", "relay_rss_mib")
+}
+
+// addRun adds what a service has done by now, for each second since a line of its log,
+// and how much memory it has.
+func (b *bench) addRun(ctx context.Context, s service, since string, done int, rate, rss string) error {
 	ended := time.Now()
-	connected, err := relay.logged(ctx, "connected to the broker")
+	began, err := s.logged(ctx, since)
 	if err != nil {
 		return err
 	}
-	resident, err := relay.residentMiB(ctx)
+	resident, err := s.residentMiB(ctx)
 	if err != nil {
 		return err
 	}
-	b.samples.add("relay_drain_per_s", float64(b.Events)/ended.Sub(connected.Time).Seconds())
-	b.samples.add("relay_rss_mib", resident)
+	b.samples.add(rate, float64(done)/ended.Sub(began.Time).Seconds())
+	b.samples.add(rss, resident)
 	return nil
 }
 

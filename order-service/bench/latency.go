@@ -33,19 +33,8 @@ FROM orders o JOIN outbox_events e ON e.aggregate_id = o.id
 WHERE o.created_at >= $1`
 
 func (b *bench) latencyRun(ctx context.Context, d database, address string) error {
-	clients, closeAll, err := dialAll(ctx, address)
+	warm, err := b.placeAtPace(ctx, d, address)
 	if err != nil {
-		return err
-	}
-	defer closeAll()
-	if err := pace(ctx, clients, warmUp); err != nil {
-		return err
-	}
-	warm, err := one[time.Time](ctx, d, "SELECT now()")
-	if err != nil {
-		return err
-	}
-	if err := pace(ctx, clients, time.Duration(b.LatencySeconds)*time.Second); err != nil {
 		return err
 	}
 	if err := d.awaitPublished(ctx); err != nil {
@@ -61,25 +50,47 @@ func (b *bench) latencyRun(ctx context.Context, d database, address string) erro
 	return nil
 }
 
-// pace places an order at each tick, over the connection that has been free longest.
-func pace(ctx context.Context, clients []client, length time.Duration) error {
+// placeAtPace returns since when it counts.
+func (b *bench) placeAtPace(ctx context.Context, d database, address string) (warm time.Time, err error) {
+	clients, closeAll, err := dialAll(ctx, address)
+	if err != nil {
+		return warm, err
+	}
+	defer closeAll()
+	if _, err := pace(ctx, clients, warmUp); err != nil {
+		return warm, err
+	}
+	if warm, err = one[time.Time](ctx, d, "SELECT now()"); err != nil {
+		return warm, err
+	}
+	_, err = pace(ctx, clients, b.latencySeconds())
+	return warm, err
+}
+
+// pace places an order at each tick, over the connection that has been free longest,
+// and returns how long each one took.
+func pace(ctx context.Context, clients []client, length time.Duration) ([]time.Duration, error) {
 	free := make(chan client, len(clients))
 	for _, c := range clients {
 		free <- c
 	}
+	took := make([]time.Duration, int(length.Seconds()*ordersPerSecond))
 	all, ctx := errgroup.WithContext(ctx)
 	tick := time.NewTicker(time.Second / ordersPerSecond)
 	defer tick.Stop()
-	for range int(length.Seconds() * ordersPerSecond) {
+	for i := range took {
 		<-tick.C
 		c := <-free
 		all.Go(func() error {
 			defer func() { free <- c }()
-			return c.place(ctx)
+			began := time.Now()
+			err := c.place(ctx)
+			took[i] = time.Since(began)
+			return err
 		})
 		if ctx.Err() != nil {
 			break
 		}
 	}
-	return all.Wait()
+	return took, all.Wait()
 }

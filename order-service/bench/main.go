@@ -33,7 +33,10 @@ var measurements = []struct {
 	{"drain", (*bench).measureDrain},
 	{"post", (*bench).measurePost},
 	{"latency", (*bench).measureLatency},
+	{"away", (*bench).measureAway},
 	{"claims", (*bench).measureClaims},
+	{"consume", (*bench).measureConsume},
+	{"notify", (*bench).measureNotify},
 }
 
 func run(ctx context.Context) (err error) {

@@ -44,7 +44,7 @@ func (b *bench) withService(ctx context.Context, use func(ctx context.Context, d
 	if err != nil {
 		return err
 	}
-	s, err := b.serve(ctx, "serve", d, url)
+	s, err := b.serve(ctx, orderService, "serve", d, url)
 	if err != nil {
 		return err
 	}
@@ -53,6 +53,7 @@ func (b *bench) withService(ctx context.Context, use func(ctx context.Context, d
 	if err != nil {
 		return err
 	}
+	d.broker = url
 	return use(ctx, d, listening.Address)
 }
 

@@ -42,9 +42,14 @@ var goals = []struct{ key, goal string }{
 	{"sustained_backlog_s", "≤ 2"},
 	{"commit_to_publish_ms_p50", "≤ 5"},
 	{"commit_to_publish_ms_p99", "≤ 50"},
+	{"post_p99_away_ratio", "≤ 1.5"},
 	{"claim_flatness_pending", "≤ 1.5"},
 	{"claim_flatness_published", "≤ 1.5"},
 	{"claim_flatness_blocked", "≤ 1.5"},
+	{"consume_ratio", "≥ 0.60"},
+	{"consumer_rss_mib", "≤ 64"},
+	{"order_to_notification_ms_p50", "≤ 15"},
+	{"order_to_notification_ms_p99", "≤ 100"},
 }
 
 // printTable shows what has a goal beside its goal, and then what it was made of.

@@ -16,17 +16,23 @@ import (
 	"example.com/transactional-outbox/internal/servertest/process"
 )
 
-// service is a running order-service.
+// service is a running order-service or notification-service.
 type service struct {
+	name    string
 	process *process.Process
 	log     string
 }
 
-// serve starts a command of order-service, and returns when it has a session with the
+const (
+	orderService        = "order-service"
+	notificationService = "notification-service"
+)
+
+// serve starts a command of a service, and returns when it has a session with the
 // broker.
-func (b *bench) serve(ctx context.Context, command string, d database, brokerURL string) (service, error) {
-	s := service{log: filepath.Join(b.folder, b.name()+".log")}
-	program := exec.Command(b.program(), command) //nolint:gosec,noctx // our own; end asks it to end
+func (b *bench) serve(ctx context.Context, name, command string, d database, brokerURL string) (service, error) {
+	s := service{name: name, log: filepath.Join(b.folder, b.name()+".log")}
+	program := exec.Command(filepath.Join(b.folder, name), command) //nolint:gosec,noctx // our own; end asks it to end
 	program.Env = []string{
 		"APP_ENV=demo", "DATABASE_URL=" + d.url, "AMQP_URL=" + brokerURL,
 		"OPS_ADDR=127.0.0.1:0", "HTTP_ADDR=127.0.0.1:0",
@@ -50,7 +56,7 @@ func (s service) end() {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	if err := s.process.End(ctx, syscall.SIGTERM); err != nil {
-		progress("order-service: %v", err)
+		progress("%s: %v", s.name, err)
 	}
 	_ = os.Remove(s.log)
 }
@@ -71,7 +77,7 @@ func (s service) logged(ctx context.Context, message string) (r record, err erro
 		return err
 	})
 	if err != nil {
-		return r, fmt.Errorf("order-service: %w; its log:\n%s", err, process.LastLines(s.log))
+		return r, fmt.Errorf("%s: %w; its log:\n%s", s.name, err, process.LastLines(s.log))
 	}
 	return r, nil
 }
