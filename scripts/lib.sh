@@ -24,3 +24,31 @@ databases() {
     echo --notification-db postgres://notification_service:notification_service@127.0.0.1:5434/notification_service
   fi
 }
+
+# find_prometheus puts promtool and prometheus on the PATH: the machine's, else Debian's,
+# unpacked below build/. Installed, the package would run a server, now and at each boot.
+find_prometheus() {
+  local folder=$PWD/build/tools/prometheus
+  PATH=$PATH:$folder/usr/bin
+  if command -v prometheus && command -v promtool; then return; fi >/dev/null
+  command -v apt-get >/dev/null || die "The tests need prometheus and promtool: install Prometheus (with Homebrew: brew install prometheus)."
+  say "unpacking prometheus from its Debian package"
+  unpack prometheus "$folder"
+}
+
+# unpack gets a Debian package's files without installing it, which needs no root.
+unpack() {
+  local package=$1 folder=$2 new
+  mkdir -p build/tools
+  new=$(mktemp -d build/tools/unpacking-XXXXXX)
+  (
+    cd "$new"
+    # Lists of packages may be missing, or too old; only root can get new ones.
+    apt-get download -q -o APT::Sandbox::User=root "$package" ||
+      { apt-get update -q && apt-get download -q -o APT::Sandbox::User=root "$package"; }
+    dpkg-deb -x ./*.deb .
+    rm ./*.deb
+  ) >&2
+  rm -rf "$folder"
+  mv "$new" "$folder" # all of it or nothing
+}

@@ -1,0 +1,151 @@
+package checker_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"example.com/transactional-outbox/chaos/checker"
+)
+
+// order is what a healthy system leaves of one order with two events, the first of
+// which was told to the customer before the second came.
+func order(n int) checker.Evidence {
+	id, first, second := fmt.Sprint("order-", n), fmt.Sprint("event-", n, "-1"), fmt.Sprint("event-", n, "-2")
+	email := fmt.Sprint(n, "@load.example")
+	attempt := checker.Attempt{Email: email, OrderID: id, Outcome: checker.Acknowledged, Accused: true}
+	placed, confirmed := attempt, attempt
+	placed.Kind, confirmed.Kind = checker.Place, checker.Confirm
+	return checker.Evidence{
+		Attempts: []checker.Attempt{placed, confirmed},
+		Orders:   []checker.Order{{ID: id, Email: email, Version: 2}},
+		Events: []checker.Event{
+			{ID: first, OrderID: id, Version: 1, Key: "order.created", Status: "published", Payload: `{"a": 1}`},
+			{ID: second, OrderID: id, Version: 2, Key: "order.confirmed", Status: "published", Payload: `{"a": 2}`},
+		},
+		Tap: []checker.Message{
+			{ID: first, Key: "order.created", Body: []byte(`{"a":1}`)},
+			{ID: second, Key: "order.confirmed", Body: []byte(`{"a":2}`)},
+		},
+		Notifications: []checker.Notification{
+			{ID: first, OrderID: id, Version: 1, Recipient: email, Status: "sent"},
+			{ID: second, OrderID: id, Version: 2, Recipient: email, Status: "sent"},
+		},
+		Processed: []string{first, second},
+		Mails: []checker.Mail{
+			{MessageID: "<" + first + "@example.com>", To: email, Subject: "received"},
+			{MessageID: "<" + second + "@example.com>", To: email, Subject: "confirmed"},
+		},
+		Exits: []checker.Exit{{Name: "order-service", Took: time.Second}},
+	}
+}
+
+// healthy is what it leaves of several.
+func healthy() (all checker.Evidence) {
+	for n := range 3 {
+		e := order(n)
+		all.Attempts = append(all.Attempts, e.Attempts...)
+		all.Orders = append(all.Orders, e.Orders...)
+		all.Events = append(all.Events, e.Events...)
+		all.Tap = append(all.Tap, e.Tap...)
+		all.Notifications = append(all.Notifications, e.Notifications...)
+		all.Processed = append(all.Processed, e.Processed...)
+		all.Mails = append(all.Mails, e.Mails...)
+		all.Exits = append(all.Exits, e.Exits...)
+	}
+	return all
+}
+
+func TestAHealthySystemKeepsItsPromises(t *testing.T) {
+	t.Parallel()
+	r := checker.Judge(healthy(), checker.Allowance{})
+	if !r.Kept() || r.Attempted != 6 || r.Acknowledged != 6 || r.Lost != 0 || r.Unexpected != 0 || r.Duplicated != 0 || r.Recovered != 0 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// defect is one thing that is wrong, and what must be said of it.
+type defect struct {
+	name       string
+	do         func(*checker.Evidence)
+	allowed    checker.Allowance
+	promises   string // that are broken by it
+	lost       int
+	unexpected int
+	duplicated int
+}
+
+func TestEveryDefectIsSeen(t *testing.T) {
+	t.Parallel()
+	for _, d := range slices.Concat(ofOrders, ofTheOutbox, ofEffects, ofMails, ofDeadLetters) {
+		t.Run(d.name, func(t *testing.T) {
+			t.Parallel()
+			e := healthy()
+			d.do(&e)
+			r := checker.Judge(e, d.allowed)
+			if got := strings.Join(slices.Sorted(maps.Keys(r.Broken)), " "); got != d.promises {
+				t.Errorf("broken are %q, want %q: %v", got, d.promises, r.Broken)
+			}
+			if r.Lost != d.lost || r.Unexpected != d.unexpected || r.Duplicated != d.duplicated {
+				t.Errorf("%d lost, %d unexpected, %d duplicated; want %d, %d, %d",
+					r.Lost, r.Unexpected, r.Duplicated, d.lost, d.unexpected, d.duplicated)
+			}
+		})
+	}
+}
+
+func TestWhatWasNotAcknowledgedMayExist(t *testing.T) {
+	t.Parallel()
+	e := healthy()
+	for i := range e.Attempts {
+		e.Attempts[i].Outcome, e.Attempts[i].OrderID, e.Attempts[i].Accused = checker.Unknown, "", false
+	}
+	if r := checker.Judge(e, checker.Allowance{}); !r.Kept() || r.Recovered != 6 || r.Acknowledged != 0 {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestWhatTheFaultsExcuseIsNoDefect(t *testing.T) {
+	t.Parallel()
+	planted := checker.Message{ID: "bad", Key: "order.created", Body: []byte("{"), Headers: map[string]any{"failure-reason": "no JSON"}}
+	for name, test := range map[string]struct {
+		do      func(*checker.Evidence)
+		allowed checker.Allowance
+	}{
+		"copies":     {func(e *checker.Evidence) { e.Tap = append(e.Tap, e.Tap[0]) }, checker.Allowance{Duplicates: 1}},
+		"e-mails":    {func(e *checker.Evidence) { e.Mails = append(e.Mails, e.Mails[0]) }, checker.Allowance{Mails: 1}},
+		"attempts":   {func(e *checker.Evidence) { e.Events[0].RetryCount = 3 }, checker.Allowance{Spent: true}},
+		"a tap away": {func(e *checker.Evidence) { e.Tap = e.Tap[1:] }, checker.Allowance{TapGap: true}},
+		"planted": {func(e *checker.Evidence) {
+			e.Tap, e.DeadLetters = append(e.Tap, planted), append(e.DeadLetters, planted)
+		}, checker.Allowance{Planted: map[string]checker.Message{"bad": planted}}},
+		"rejected": {func(e *checker.Evidence) {
+			e.Notifications[5].Status, e.Mails = "rejected", e.Mails[:5]
+			e.DeadLetters = append(e.DeadLetters, e.Tap[5])
+		}, checker.Allowance{Rejected: true}},
+		"superseded": {func(e *checker.Evidence) {
+			e.Notifications[0].Status, e.Mails = "superseded", e.Mails[1:]
+		}, checker.Allowance{}},
+		"a request that was not sent, and then was": {func(e *checker.Evidence) {
+			before := e.Attempts[0]
+			before.Outcome, before.Accused = checker.NotSent, false
+			e.Attempts = append(e.Attempts, before)
+		}, checker.Allowance{}},
+		"still in a queue": {func(e *checker.Evidence) {
+			e.Notifications, e.Processed, e.Mails = e.Notifications[:5], e.Processed[:5], e.Mails[:5]
+			e.Waiting = append(e.Waiting, e.Tap[5])
+		}, checker.Allowance{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := healthy()
+			test.do(&e)
+			if r := checker.Judge(e, test.allowed); !r.Kept() {
+				t.Errorf("%v", r.Broken)
+			}
+		})
+	}
+}

@@ -1,0 +1,116 @@
+// Package checker decides whether the system kept its promises.
+//
+// It knows nothing of the services' code: what it judges is [Evidence], read from the
+// databases, from a tap on the exchange, from the broker's queues, and from the ledgers
+// of the clients and of the mail server. [Judge] is a pure function, so that its own
+// tests can show it evidence of every defect.
+package checker
+
+import "time"
+
+// Evidence is all that is known once the system is quiet.
+type Evidence struct {
+	Attempts         []Attempt
+	Orders           []Order
+	Events           []Event   // of the outbox
+	Regrets          int       // events that were published, and then were not
+	Tap              []Message // everything that went through the exchange, in order
+	Notifications    []Notification
+	Processed        []string  // the ids in processed_messages
+	Waiting          []Message // in the service's own queue and its retry queues
+	DeadLetters      []Message // of notification-service
+	OrderDeadLetters []Message // of order-service
+	Mails            []Mail    // in the order in which the server took them
+	Exits            []Exit
+}
+
+// Outcome is what a client was told.
+type Outcome int
+
+const (
+	// Unknown means: an error, a timeout, no answer. The order may exist or not.
+	Unknown Outcome = iota
+	// Acknowledged means: 201 or 200.
+	Acknowledged
+	// NotSent means: no connection, so nothing can have happened.
+	NotSent
+)
+
+// Attempt is one request of a client.
+type Attempt struct {
+	Email   string // which no other order has
+	Kind    Kind
+	OrderID string // if the client knows it
+	Outcome Outcome
+	Reason  string // why it is not acknowledged
+	// Accused says that no fault but the broker's was about, so that the API should have
+	// answered.
+	Accused bool
+}
+
+// Kind is what a request asks for: the event key that it causes.
+type Kind string
+
+// The three kinds.
+const (
+	Place   Kind = "order.created"
+	Confirm Kind = "order.confirmed"
+	Cancel  Kind = "order.cancelled"
+)
+
+// Order is a row of orders.
+type Order struct {
+	ID, Email string
+	Version   int
+}
+
+// Event is a row of outbox_events.
+type Event struct {
+	ID, OrderID string
+	Version     int
+	Key         string
+	Status      string
+	RetryCount  int
+	Payload     string
+}
+
+// Message is what a queue holds.
+type Message struct {
+	ID, Key string
+	Body    []byte
+	Headers map[string]any
+}
+
+// Notification is a row of notifications.
+type Notification struct {
+	ID, OrderID string
+	Version     int
+	Recipient   string
+	Status      string
+}
+
+// Mail is what the mail server took.
+type Mail struct{ MessageID, To, Subject string }
+
+// Exit is how a process ended that was asked to.
+type Exit struct {
+	Name string
+	Code int
+	Took time.Duration
+}
+
+// Allowance is what the faults that were injected excuse. The zero value excuses
+// nothing.
+type Allowance struct {
+	Duplicates int  // copies on the tap beyond the first of each event
+	Mails      int  // e-mails beyond the first of each event
+	Spent      bool // the broker refused events, so attempts were spent
+	// TapGap says that the tap was not bound all the time: what arrived elsewhere has
+	// been published as well.
+	TapGap bool
+	// Rejected says that the mail server rejected e-mails: their messages may be dead
+	// letters until they are replayed.
+	Rejected bool
+	// Planted are bad messages of the scenario itself, by id: they end as dead letters.
+	Planted map[string]Message
+}

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// mutant is a way to write the services wrongly.
+type mutant struct {
+	name, does string
+	scenario   string // which must see it
+	edits      []edit
+}
+
+// edit replaces a text that stands in a file exactly once.
+type edit struct{ file, old, new string }
+
+var mutants = []mutant{
+	{
+		name: "confirms-off", does: "what is written to the socket counts as published", scenario: "broker-silent",
+		edits: []edit{{
+			"internal/rabbitmq/publisher.go",
+			"		if confirmation == nil {\n			continue\n		}\n",
+			"		if confirmation != nil {\n			results[i] = Result{Outcome: Confirmed}\n		}\n		if true {\n			continue\n		}\n",
+		}},
+	},
+	{
+		name: "mandatory-off", does: "the broker may drop what no queue is bound for", scenario: "unroutable",
+		edits: []edit{{
+			"internal/rabbitmq/publisher.go",
+			"PublishWithDeferredConfirm(m.Exchange, m.RoutingKey, true, false,",
+			"PublishWithDeferredConfirm(m.Exchange, m.RoutingKey, false, false,",
+		}},
+	},
+	{
+		name: "mark-before-confirm", does: "events are marked published before they are sent", scenario: "broker-silent",
+		edits: []edit{{
+			"order-service/internal/relay/relay.go",
+			"	batch := w.messages(finish, claim.Events)\n",
+			"	for _, e := range claim.Events {\n		_ = w.outbox.MarkPublished(finish, []uuid.UUID{e.ID})\n	}\n	batch := w.messages(finish, claim.Events)\n",
+		}},
+	},
+	{
+		name: "fence-removed", does: "whoever lost its lease may still give events back", scenario: "relay-stopped",
+		edits: []edit{
+			{
+				"order-service/internal/outbox/settle.go",
+				"WHERE id = ANY (@ids) AND lease_token = @token AND status = 'in_progress'", "WHERE id = ANY (@ids)",
+			},
+			{ // the table's own check would stop it
+				"order-service/internal/outbox/settle.go",
+				"available_at = now(), lease_token = NULL, locked_by = NULL\n  FROM held",
+				"available_at = now(), lease_token = NULL, locked_by = NULL, published_at = NULL\n  FROM held",
+			},
+		},
+	},
+	{
+		name: "order-ignored", does: "an order's next event need not wait for the one before", scenario: "broker-silent",
+		edits: []edit{{
+			"order-service/internal/outbox/claim.go",
+			"        AND p.status NOT IN ('published', 'discarded'))", "        AND p.status NOT IN ('published', 'discarded', 'pending', 'in_progress'))",
+		}},
+	},
+	{
+		name: "lease-forgotten", does: "a claim takes only what is pending", scenario: "orders-crash-points",
+		edits: []edit{{
+			"order-service/internal/outbox/claim.go",
+			"WHERE o.status IN ('pending', 'in_progress') AND o.available_at <= now()", "WHERE o.status = 'pending' AND o.available_at <= now()",
+		}},
+	},
+	{
+		name: "ack-before-commit", does: "a message is acknowledged when it arrives", scenario: "notifications-crash-points",
+		edits: []edit{{
+			"notification-service/internal/consumer/deliver.go",
+			"	end, err := c.bringToAnEnd(traced, finish, d)\n",
+			"	_ = d.Ack()\n	end, err := c.bringToAnEnd(traced, finish, d)\n	end.tell = func() error { return nil }\n",
+		}},
+	},
+	{
+		name: "dedupe-removed", does: "neither the inbox nor the state of the effect stops a repeat", scenario: "duplicated-and-shuffled",
+		edits: []edit{
+			{
+				"notification-service/internal/consumer/cause.go",
+				"err != nil || verdict != inbox.First {", "err != nil {",
+			},
+			{
+				"notification-service/internal/notification/store.go",
+				"(n.status IN ('pending', 'rejected') OR", "(n.status IN ('pending', 'rejected', 'sent') OR",
+			},
+			{
+				"notification-service/internal/notification/store.go",
+				"SET status      = CASE", "SET sent_at     = NULL,\n    status      = CASE",
+			},
+		},
+	},
+	{
+		name: "retries-at-most-once", does: "retry queues hand on without waiting for an answer", scenario: "retries-meet-nothing",
+		edits: []edit{{
+			"notification-service/topology.go",
+			"		\"x-dead-letter-strategy\": \"at-least-once\",\n", "",
+		}},
+	},
+}
+
+// apply makes the edits in a tree. One that does not fit is an error: the code has moved,
+// and the mutant must move along.
+func (m mutant) apply(tree string) error {
+	for _, e := range m.edits {
+		path := filepath.Join(tree, e.file)
+		content, err := os.ReadFile(path) //nolint:gosec // a folder of our own
+		if err != nil {
+			return err
+		}
+		if n := strings.Count(string(content), e.old); n != 1 {
+			return fmt.Errorf("the edit does not apply: %s has %d of %q", e.file, n, e.old)
+		}
+		changed := strings.Replace(string(content), e.old, e.new, 1)
+		if err := os.WriteFile(path, []byte(changed), 0o600); err != nil { //nolint:gosec // a folder of our own
+			return err
+		}
+	}
+	return nil
+}
+
+// copyTree copies what the services are built from.
+func copyTree(from, to string) error {
+	for _, name := range []string{"go.mod", "go.sum", "internal", "order-service", "notification-service"} {
+		source, target := filepath.Join(from, name), filepath.Join(to, name)
+		info, err := os.Stat(source)
+		if err != nil {
+			return err
+		}
+		if info.IsDir() {
+			err = os.CopyFS(target, os.DirFS(source))
+		} else {
+			err = copyFile(source, target)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func copyFile(from, to string) error {
+	content, err := os.ReadFile(from) //nolint:gosec // of this repository
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(to), fs.ModePerm); err != nil {
+		return err
+	}
+	return os.WriteFile(to, content, 0o600) //nolint:gosec // a folder of our own
+}

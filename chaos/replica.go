@@ -1,0 +1,151 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"example.com/transactional-outbox/chaos/checker"
+	"example.com/transactional-outbox/internal/servertest/process"
+)
+
+// replica is one process of a service, and its successors.
+type replica struct {
+	name     string // for people: order-service 1
+	program  string // its path
+	command  string // serve
+	settings []string
+	ready    string // what it logs when it works
+	log      string // a prefix: each process has its own
+
+	mu      sync.Mutex
+	process *process.Process
+	starts  int
+	address string // of its API, while it lives
+	hidden  bool   // from the load
+}
+
+// patience is how long anything may take that must happen. It bounds a failure; no
+// promise rests on it.
+const patience = 90 * time.Second
+
+// start begins a process, and returns when it works. Of a setting that is given twice,
+// the last one counts.
+func (r *replica) start(ctx context.Context, settings ...string) error {
+	if err := r.launch(r.program, settings...); err != nil {
+		return err
+	}
+	return r.awaitWork(ctx)
+}
+
+func (r *replica) launch(program string, settings ...string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.starts++
+	r.address = ""
+	c := exec.Command(program, r.command) //nolint:gosec,noctx // our own; it is ended by its pid
+	c.Env = append(append([]string{
+		"APP_ENV=demo", "OPS_ADDR=127.0.0.1:0", "HTTP_ADDR=127.0.0.1:0", "GORACE=halt_on_error=1",
+	}, r.settings...), settings...)
+	var err error
+	r.process, err = process.Start(c, process.WithParent, r.logFile())
+	return err
+}
+
+func (r *replica) logFile() string { return r.log + "-" + strconv.Itoa(r.starts) + ".log" }
+
+// awaitWork returns when the process has logged that it works.
+func (r *replica) awaitWork(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	line, err := r.logged(ctx, r.ready)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if line.Address != "" {
+		r.address = "http://" + line.Address
+	}
+	return nil
+}
+
+// line is one of the log.
+type line struct {
+	Message string `json:"msg"`
+	Address string
+}
+
+// logged waits for the first line with this message.
+func (r *replica) logged(ctx context.Context, message string) (l line, err error) {
+	err = r.process.AwaitReady(ctx, func(context.Context) error {
+		l, err = r.find(message)
+		return err
+	})
+	if err != nil {
+		return l, fmt.Errorf("%s: %w; its log:\n%s", r.name, err, process.LastLines(r.logFile()))
+	}
+	return l, nil
+}
+
+func (r *replica) find(message string) (l line, err error) {
+	log, err := os.Open(r.logFile())
+	if err != nil {
+		return l, err
+	}
+	defer func() { _ = log.Close() }()
+	for lines := bufio.NewScanner(log); lines.Scan(); {
+		if json.Unmarshal(lines.Bytes(), &l) == nil && l.Message == message {
+			return l, nil
+		}
+	}
+	return line{}, fmt.Errorf("it has not logged %q", message)
+}
+
+// target is where its API is, unless it is down.
+func (r *replica) target() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.process == nil || r.hidden || !r.process.Alive() {
+		return ""
+	}
+	return r.address
+}
+
+// kill ends the process at once, and reports whether it was that which ended it.
+func (r *replica) kill(ctx context.Context) (bool, error) {
+	if err := r.process.End(ctx, syscall.SIGKILL); err != nil {
+		return false, err
+	}
+	return r.wasKilled(), nil
+}
+
+// wasKilled reports whether the process has ended by SIGKILL, whoever sent it.
+func (r *replica) wasKilled() bool {
+	status, ok := r.process.State().Sys().(syscall.WaitStatus)
+	return ok && status.Signaled() && status.Signal() == syscall.SIGKILL
+}
+
+// stop asks the process to end, and says how it did.
+func (r *replica) stop(ctx context.Context) (checker.Exit, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	began := time.Now()
+	if err := r.process.End(ctx, syscall.SIGTERM); err != nil {
+		return checker.Exit{}, fmt.Errorf("%s: %w", r.name, err)
+	}
+	return checker.Exit{Name: r.name, Code: r.process.State().ExitCode(), Took: time.Since(began)}, nil
+}
+
+// in is the program in another build.
+func (r *replica) in(build string) string {
+	return filepath.Join(filepath.Dir(r.program), build, filepath.Base(r.program))
+}
