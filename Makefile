@@ -1,8 +1,8 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo up down order logs watch test bench lint
+.PHONY: help demo up down order logs watch test bench fuzz chaos chaos-mutants lint
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: ## run the whole system, place an order and show its way through every layer
 	@scripts/demo
@@ -27,6 +27,15 @@ test: ## run every test, on PostgreSQL and RabbitMQ that are found or started
 
 bench: ## measure how fast it is, beside what the machine can do
 	@scripts/bench
+
+fuzz: ## feed what comes from outside with inputs that nobody thought of
+	@scripts/fuzz
+
+chaos: ## break everything they stand on, and check that the services keep their promises
+	@scripts/chaos
+
+chaos-mutants: ## break the services' code, and check that chaos sees it
+	@scripts/chaos-mutants
 
 lint: ## run the linters
 	@scripts/lint
