@@ -1,0 +1,51 @@
+package rabbitmq_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"example.com/transactional-outbox/internal/rabbitmq"
+	"example.com/transactional-outbox/internal/servertest"
+)
+
+// What is bound for a message decides whether it counts as delivered: one that no queue
+// gets is confirmed as well, and comes back first.
+func ExampleKeep() {
+	servertest.Example(func(tb testing.TB) {
+		name := "example-" + uuid.NewString()
+		topology := rabbitmq.Topology{Queues: []rabbitmq.Queue{{
+			Name: name, Arguments: map[string]any{"x-expires": time.Minute.Milliseconds()},
+			Bindings: []rabbitmq.Binding{{Exchange: "amq.topic", Key: name + ".*"}},
+		}}}
+		ctx, stop := context.WithTimeout(tb.Context(), time.Minute)
+		defer stop()
+
+		err := rabbitmq.Keep(ctx, rabbitmq.Config{URL: servertest.BrokerURL(tb), Name: "an example"},
+			func(_ context.Context, s *rabbitmq.Session) error { // again on each new session
+				defer stop()
+				if err := s.Declare(topology); err != nil {
+					return err
+				}
+				publisher, err := s.NewPublisher(2)
+				if err != nil {
+					return err
+				}
+				results := publisher.Publish([]rabbitmq.Message{
+					{ID: uuid.NewString(), Exchange: "amq.topic", RoutingKey: name + ".created", Body: []byte("{}")},
+					{ID: uuid.NewString(), Exchange: "amq.topic", RoutingKey: "nobody.listens", Body: []byte("{}")},
+				}, 10*time.Second)
+				fmt.Println("confirmed:", results[0].Outcome == rabbitmq.Confirmed)
+				fmt.Println("returned:", results[1].Outcome == rabbitmq.Returned)
+				return nil
+			})
+		fmt.Println("error:", err)
+	})
+	// Output:
+	// confirmed: true
+	// returned: true
+	// error: <nil>
+}

@@ -1,0 +1,41 @@
+package inbox_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"example.com/transactional-outbox/internal/postgres"
+	"example.com/transactional-outbox/internal/servertest"
+	"example.com/transactional-outbox/notification-service/internal/inbox"
+	"example.com/transactional-outbox/notification-service/migrations"
+)
+
+// A message that comes twice has its effect once: the note and the effect are in one
+// transaction.
+func ExampleInbox_Record() {
+	servertest.Example(func(tb testing.TB) {
+		ctx := tb.Context()
+		db, _ := servertest.Migrated(tb, postgres.Migrations{Files: migrations.Files})
+		seen := inbox.New(db, 30*24*time.Hour)
+		message := inbox.Message{ID: uuid.New(), CreatedAt: time.Now()}
+
+		for range 2 {
+			err := db.InTx(ctx, func(tx *postgres.Tx) error {
+				verdict, err := seen.Record(ctx, tx, message)
+				if err != nil || verdict != inbox.First {
+					return err
+				}
+				fmt.Println("the effect is written here, with the same tx")
+				return nil
+			})
+			fmt.Println("committed:", err == nil)
+		}
+	})
+	// Output:
+	// the effect is written here, with the same tx
+	// committed: true
+	// committed: true
+}
