@@ -17,11 +17,12 @@ stack() { go run ./scripts/stack "$@"; }
 
 mode() { cat "$mode_file" 2>/dev/null || true; }
 
-# databases prints the flags that tell `stack` where the services' databases are.
+# databases prints the flags that tell `stack` where the services' databases are, as those
+# who own them.
 databases() {
   if [ "$(mode)" = compose ]; then
-    echo --order-db postgres://order_service:order_service@127.0.0.1:5433/order_service
-    echo --notification-db postgres://notification_service:notification_service@127.0.0.1:5434/notification_service
+    echo --order-db "$(sed 's/@order-db:5432/@127.0.0.1:5433/' secrets/order-owner-database-url)"
+    echo --notification-db "$(sed 's/@notification-db:5432/@127.0.0.1:5434/' secrets/notification-owner-database-url)"
   fi
 }
 

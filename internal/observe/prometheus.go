@@ -87,6 +87,7 @@ func (p *Prometheus) run(folder string, command *exec.Cmd) {
 var (
 	intervals = regexp.MustCompile(`(scrape|evaluation)_interval: \S+`)
 	ruleFiles = regexp.MustCompile(`rule_files: \[(\S+)\]`)
+	byName    = regexp.MustCompile(`dns_sd_configs:\s+- \{names: \[(\S+)\], type: A, port: (\d+), .+\}`)
 )
 
 func configuration(tb testing.TB, root string, targets map[string]string, interval time.Duration) string {
@@ -101,6 +102,7 @@ func configuration(tb testing.TB, root string, targets map[string]string, interv
 	}
 	config := intervals.ReplaceAllString(string(text), "${1}_interval: "+interval.String())
 	config = ruleFiles.ReplaceAllString(config, "rule_files: ["+folder+"/$1]")
+	config = byName.ReplaceAllString(config, "static_configs: [{targets: [$1:$2]}]")
 	for target, instead := range targets {
 		if !strings.Contains(config, "["+target+"]") {
 			tb.Fatalf("prometheus.yml has no target %s", target)

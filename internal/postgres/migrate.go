@@ -10,10 +10,12 @@ import (
 	"github.com/pressly/goose/v3/lock"
 )
 
-// Migrations are the numbered .sql files of one service, with the name of the
-// command that applies them, for the hint in an error.
+// Migrations are the schema of one service: the numbered .sql files, what the role of
+// the application may do with it, and the name of the command that applies them, for
+// the hint in an error.
 type Migrations struct {
 	Files   fs.FS
+	Grants  string // one statement; it may be repeated
 	Command string
 }
 
@@ -40,8 +42,8 @@ func (m Migrations) Migrate(ctx context.Context, url string) error {
 // migrationConns is one for the lock and one for the migrations.
 const migrationConns = 2
 
-// Apply brings the schema up to date and returns the names of the files that it
-// applied. A session lock lets replicas start together: one applies, the others
+// Apply brings the schema and the grants up to date, and returns the names of the files
+// that it applied. A session lock lets replicas start together: one applies, the others
 // wait for it and find nothing left to do.
 func (m Migrations) Apply(ctx context.Context, db *DB) ([]string, error) {
 	locker, err := lock.NewPostgresSessionLocker()
@@ -60,7 +62,25 @@ func (m Migrations) Apply(ctx context.Context, db *DB) ([]string, error) {
 	for _, r := range results {
 		applied = append(applied, r.Source.Path)
 	}
-	return applied, nil
+	return applied, m.grant(ctx, db)
+}
+
+// grant grants each time: the role may have come after the files. Two at once would
+// change the same rows of the catalogue, which PostgreSQL refuses.
+func (m Migrations) grant(ctx context.Context, db *DB) error {
+	if m.Grants == "" {
+		return nil
+	}
+	err := db.InTx(ctx, func(tx *Tx) error {
+		if err := tx.Write("waiting for others who grant", "SELECT pg_advisory_xact_lock(hashtext('grants'))", nil); err != nil {
+			return err
+		}
+		return tx.Write("granting", m.Grants, nil)
+	})
+	if err != nil {
+		return fmt.Errorf("granting what the application may do: %w", err)
+	}
+	return nil
 }
 
 // applied returns an error as long as a migration is missing.
@@ -70,6 +90,9 @@ func (m Migrations) applied(ctx context.Context, db *DB) error {
 		return err
 	}
 	pending, err := provider.HasPending(ctx)
+	if notGranted(err) {
+		return fmt.Errorf("this role may not read the schema's version: run `%s` as the owner of the database: %w", m.Command, err)
+	}
 	if err != nil {
 		return fmt.Errorf("reading the schema version: %w", err)
 	}

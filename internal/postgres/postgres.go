@@ -17,9 +17,11 @@ import (
 	"database/sql"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/exaring/otelpgx"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
@@ -53,6 +55,10 @@ func Open(ctx context.Context, url string, maxConns int32, options ...Option) (*
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, fmt.Errorf("DATABASE_URL: %w", err)
+	}
+	if mode := config.ConnConfig.DefaultQueryExecMode; mode == pgx.QueryExecModeExec || mode == pgx.QueryExecModeSimpleProtocol {
+		// They send arguments as text, without asking for their types, and our arrays not at all.
+		return nil, fmt.Errorf("DATABASE_URL: default_query_exec_mode must not be %s; before PgBouncer it is cache_describe", strings.ReplaceAll(mode.String(), " ", "_"))
 	}
 	// Spans appear only below a span that records, so that polling makes no traces.
 	config.ConnConfig.Tracer = otelpgx.NewTracer(
@@ -108,10 +114,22 @@ func forgetTheVanished(parameters map[string]string) {
 	}
 }
 
+// closeTimeout is how long Close waits for a server that does not answer. The driver
+// would wait for 15 s, which a process that was asked to end does not have.
+const closeTimeout = 3 * time.Second
+
 // Close waits for running transactions and closes every connection.
 func (db *DB) Close() {
 	_ = db.sql.Close() // closes only the handle: the connections are the pool's
-	db.pool.Close()
+	closed := make(chan struct{})
+	go func() {
+		db.pool.Close()
+		close(closed)
+	}()
+	select {
+	case <-closed:
+	case <-time.After(closeTimeout):
+	}
 }
 
 // Ping reports whether the database answers.

@@ -111,3 +111,18 @@ func TestOnlyTheOptionTradesDurabilityForSpeed(t *testing.T) {
 		}
 	}
 }
+
+// TestOpenRefusesWhatCannotSendArrays: with these modes events were published and never
+// marked, which is worse than not to start.
+func TestOpenRefusesWhatCannotSendArrays(t *testing.T) {
+	t.Parallel()
+	for mode, opens := range map[string]bool{"exec": false, "simple_protocol": false, "cache_describe": true, "describe_exec": true} {
+		db, err := postgres.Open(t.Context(), "postgres://localhost/x?default_query_exec_mode="+mode, 1)
+		if db != nil {
+			db.Close()
+		}
+		if (err == nil) != opens || err != nil && !strings.Contains(err.Error(), "default_query_exec_mode must not be "+mode) {
+			t.Errorf("%s: error %v", mode, err)
+		}
+	}
+}

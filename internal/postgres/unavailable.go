@@ -35,10 +35,17 @@ func Unavailable(err error) bool {
 }
 
 // misconfigured knows what only a change of the settings mends: class 28, the role
-// or its password, and 3D, the name of the database.
+// or its password, 3D, the name of the database, and a role that may not connect to it.
 func misconfigured(err error) bool {
 	var server *pgconn.PgError
-	return errors.As(err, &server) && (strings.HasPrefix(server.Code, "28") || strings.HasPrefix(server.Code, "3D"))
+	return errors.As(err, &server) &&
+		(strings.HasPrefix(server.Code, "28") || strings.HasPrefix(server.Code, "3D")) || notGranted(err)
+}
+
+// notGranted knows what a role is refused that lacks a privilege.
+func notGranted(err error) bool {
+	var server *pgconn.PgError
+	return errors.As(err, &server) && server.Code == "42501"
 }
 
 func connectionLost(err error) bool {

@@ -21,14 +21,15 @@ const MetricsPlugin = "rabbitmq_prometheus"
 // has two processes: the broker, and epmd, which tells Erlang programs such as
 // rabbitmqctl where the broker is.
 type RabbitMQServer struct {
-	folder   folder
-	binaries string
-	epmdPath string
-	plugins  []string
-	lifetime process.Lifetime
-	broker   *process.Process
-	epmd     *process.Process
-	record   rabbitMQRecord
+	folder      folder
+	binaries    string
+	epmdPath    string
+	plugins     []string
+	definitions string // of users and permissions, which each start imports; "" is none
+	lifetime    process.Lifetime
+	broker      *process.Process
+	epmd        *process.Process
+	record      rabbitMQRecord
 }
 
 type rabbitMQRecord struct {
@@ -138,13 +139,15 @@ func (s *RabbitMQServer) configure() error {
 	return os.WriteFile(s.folder.file("enabled_plugins"), []byte(plugins), 0o600)
 }
 
-// settings are those of the plugins: a broker does not start with one of a plugin that it
-// does not load.
-func (s *RabbitMQServer) settings() string {
-	if !slices.Contains(s.plugins, MetricsPlugin) {
-		return ""
+// settings has those of a plugin only with the plugin: without it a broker does not start.
+func (s *RabbitMQServer) settings() (settings string) {
+	if slices.Contains(s.plugins, MetricsPlugin) {
+		settings += fmt.Sprintf("prometheus.tcp.ip = %s\nprometheus.tcp.port = %d\n", localhost, s.record.MetricsPort)
 	}
-	return fmt.Sprintf("prometheus.tcp.ip = %s\nprometheus.tcp.port = %d\n", localhost, s.record.MetricsPort)
+	if s.definitions != "" {
+		settings += "load_definitions = " + s.definitions + "\n"
+	}
+	return settings
 }
 
 // launch starts epmd before the broker, which would start one of its own and leave

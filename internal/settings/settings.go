@@ -103,9 +103,13 @@ func (s Shared) Check() []error {
 	)
 }
 
-// demoPasswords are the ones that anybody can read in this repository, or in
-// RabbitMQ's manual.
-var demoPasswords = []string{"order_service", "notification_service", "outbox", "guest"}
+// demoPasswords are the ones that anybody can read in this repository, its past
+// included, or in RabbitMQ's manual.
+var demoPasswords = []string{
+	"order_service", "order_service_owner", "order-service",
+	"notification_service", "notification_service_owner", "notification-service",
+	"postgres", "monitoring", "outbox", "guest",
+}
 
 func (s Shared) checkURL(name string, value Secret, schemes ...string) []error {
 	u, err := url.Parse(value.Reveal())

@@ -72,7 +72,7 @@ func (s *system) before(dependency string) (proxy *servertest.Proxy, setting str
 	s.Helper()
 	address, name := s.mail.url, "SMTP_URL="
 	if dependency == "database" {
-		address, name = s.notifyURL, "DATABASE_URL="
+		address, name = s.notifyRoles.Application, "DATABASE_URL="
 	}
 	u, err := url.Parse(address)
 	must(s.T, err)

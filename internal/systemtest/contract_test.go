@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"example.com/transactional-outbox/internal/servertest"
 )
 
 // few makes a relay give up soon.
@@ -96,7 +98,7 @@ func TestP9WhatNoBrokerCouldTakeIsNeverSent(t *testing.T) {
 	// Without the domains' CHECKs, which let no such event in.
 	_, err := s.orders.Exec(t.Context(), "ALTER TABLE outbox_events ALTER event_key TYPE text, ALTER payload TYPE jsonb")
 	must(t, err)
-	proxy, throughProxy := s.proxied()
+	proxy, throughProxy := s.proxied(orderService)
 	relay := s.runOrdersAs("relay", append(few, throughProxy)...)
 	for i, bad := range []struct {
 		event
@@ -131,6 +133,7 @@ func TestP9AMessageThatKillsItsChannelIsSingledOut(t *testing.T) {
 	s := newSystem(t)
 	s.keepLedger()
 	relay := s.runOrdersAs("relay", append(few, s.mayNotWrite("order.cancelled"))...)
+	relay.mayBeRefused = true
 	all := append(events(neighbours/2), event{"order.cancelled", `{"why": "not"}`})
 	ids := s.commit(append(all, events(neighbours/2)...)...)
 	killer := ids[neighbours/2]
@@ -158,15 +161,15 @@ func TestP9AMessageThatKillsItsChannelIsSingledOut(t *testing.T) {
 // returns the setting that makes a service this user.
 func (s *system) mayNotWrite(key string) (setting string) {
 	s.Helper()
-	vhost := s.brokerURL[strings.LastIndex(s.brokerURL, "/")+1:]
+	vhost := s.vhost()
 	user := "user-" + vhost
 	for _, command := range [][]string{
-		{"add_user", user, "password"},
+		{"add_user", user, user},
 		{"set_permissions", "-p", vhost, user, ".*", ".*", ".*"},
 		{"set_topic_permissions", "-p", vhost, user, exchange, "^(?!" + key + "$)", ".*"},
 	} {
 		_, err := broker.Ctl(s.Context(), command...)
 		must(s.T, err)
 	}
-	return "AMQP_URL=" + strings.Replace(s.brokerURL, "guest:guest", user+":password", 1)
+	return "AMQP_URL=" + servertest.As(user, s.brokerURL)
 }

@@ -34,7 +34,7 @@ func TestP4P10ABrokerThatIsAwayOrBlocksHoldsUpNoOrder(t *testing.T) {
 	s := newSystemOn(t, database, broker)
 	s.watch()
 	s.keepLedger()
-	proxy, throughProxy := s.proxied()
+	proxy, throughProxy := s.proxied(orderService)
 	orders := s.runOrders(append(impatient, throughProxy)...)
 	g := &gated{system: s, broker: broker, orders: orders, clients: s.load(1, orders)}
 	g.clients.awaitMore(t, 20)
@@ -141,7 +141,7 @@ func TestP4ANetworkThatDropsEverythingLosesNothing(t *testing.T) {
 			t.Parallel()
 			s := newSystem(t)
 			s.keepLedger()
-			proxy, throughProxy := s.proxied()
+			proxy, throughProxy := s.proxied(orderService)
 			orders := s.runOrders(append(impatient, throughProxy)...)
 			clients := s.load(2, orders)
 			clients.awaitMore(t, 20)

@@ -13,7 +13,7 @@ func TestP11P12ARelayThatSleptBeyondItsLeaseWritesNothingStale(t *testing.T) {
 	s := newSystem(t)
 	s.watch()
 	copies := s.tap()
-	proxy, throughProxy := s.proxied()
+	proxy, throughProxy := s.proxied(orderService)
 	// Time enough to stop it between the claim and the end of its patience.
 	settings := []string{"RELAY_CONFIRM_TIMEOUT=2s", "RELAY_LEASE=6s", "RELAY_POLL_INTERVAL=10ms"}
 	sleeper := s.runOrdersAs("relay", append(settings, throughProxy)...)

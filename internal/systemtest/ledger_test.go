@@ -95,10 +95,11 @@ func (p *tap) ids() []string {
 	return slices.Collect(maps.Keys(p.copies))
 }
 
-// proxied returns a proxy before the broker, and the setting that leads through it.
-func (s *system) proxied() (proxy *servertest.Proxy, setting string) {
+// proxied returns a proxy before the broker, and the setting that leads a service through
+// it.
+func (s *system) proxied(service string) (proxy *servertest.Proxy, setting string) {
 	s.Helper()
-	u, err := url.Parse(s.brokerURL)
+	u, err := url.Parse(servertest.As(service, s.brokerURL))
 	must(s.T, err)
 	proxy = servertest.NewProxy(s, u.Host)
 	u.Host = proxy.Addr()
@@ -112,7 +113,7 @@ func (s *system) watch() {
 	_, err := s.orders.Exec(s.Context(), `
 		CREATE TABLE claims (event_id uuid);
 		CREATE TABLE regrets (event_id uuid);
-		CREATE FUNCTION watch() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+		CREATE FUNCTION watch() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN
 			IF NEW.status = 'in_progress' THEN INSERT INTO claims VALUES (NEW.id); END IF;
 			IF OLD.status = 'published' AND NEW.status <> 'published' THEN INSERT INTO regrets VALUES (NEW.id); END IF;
 			RETURN NEW;

@@ -1,7 +1,6 @@
 package systemtest
 
 import (
-	"context"
 	"slices"
 	"sync"
 	"testing"
@@ -40,7 +39,7 @@ func (s *system) watchEffects() {
 	s.Helper()
 	_, err := s.notifications.Exec(s.Context(), `
 		CREATE TABLE efforts (order_id uuid);
-		CREATE FUNCTION watch() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+		CREATE FUNCTION watch() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN
 			INSERT INTO efforts VALUES (NEW.order_id);
 			RETURN NEW;
 		END $$;
@@ -63,13 +62,7 @@ func (s *system) warmUp(processes []*service) (events []orderEvent) {
 // lockInbox makes every delivery wait before its first write.
 func (s *system) lockInbox() (release func()) {
 	s.Helper()
-	tx, err := s.notifications.Begin(s.Context())
-	must(s.T, err)
-	end := sync.OnceValue(func() error { return tx.Rollback(context.WithoutCancel(s.Context())) })
-	s.Cleanup(func() { _ = end() })
-	_, err = tx.Exec(s.Context(), "LOCK TABLE processed_messages")
-	must(s.T, err)
-	return func() { must(s.T, end()) }
+	return s.lock(s.notifications, "processed_messages")
 }
 
 // TestP6AProcessThatStalledBeyondItsLeaseTakesNothingBack holds the e-mail of one

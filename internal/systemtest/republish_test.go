@@ -76,13 +76,9 @@ func (s *system) confirm(orders *service, id string) {
 // and messages are gone, and so are their connections.
 func (s *system) loseDisk() {
 	s.Helper()
-	vhost := s.brokerURL[strings.LastIndex(s.brokerURL, "/")+1:]
-	for _, command := range [][]string{
-		{"delete_vhost", vhost}, {"add_vhost", vhost}, {"set_permissions", "-p", vhost, "guest", ".*", ".*", ".*"},
-	} {
-		_, err := broker.Ctl(s.Context(), command...)
-		must(s.T, err)
-	}
+	_, err := s.broker.Ctl(s.Context(), "delete_vhost", s.vhost())
+	must(s.T, err)
+	must(s.T, s.broker.Provision(s.Context(), repository, s.vhost()))
 }
 
 // messageIDs are sorted: of different orders, any may be first.
@@ -120,19 +116,19 @@ func (s *system) outbox() string {
 // outboxCommand runs order-service's command for operators, and returns what it says.
 func (s *system) outboxCommand(arguments ...string) string {
 	s.Helper()
-	return s.operate("order-service", s.ordersURL, append([]string{"outbox"}, arguments...)...)
+	return s.operate(orderService, append([]string{"outbox"}, arguments...)...)
 }
 
 // deadLetterCommand runs notification-service's.
 func (s *system) deadLetterCommand(arguments ...string) string {
 	s.Helper()
-	return s.operate("notification-service", s.notifyURL, append([]string{"dlq"}, arguments...)...)
+	return s.operate(notificationService, append([]string{"dlq"}, arguments...)...)
 }
 
-func (s *system) operate(service, database string, arguments ...string) string {
+func (s *system) operate(service string, arguments ...string) string {
 	s.Helper()
 	command := exec.CommandContext(s.Context(), filepath.Join(binaries, service), arguments...)
-	command.Env = []string{"APP_ENV=demo", "DATABASE_URL=" + database, "AMQP_URL=" + s.brokerURL}
+	command.Env = append(s.settings(service), "APP_ENV=demo")
 	output, err := command.CombinedOutput()
 	if err != nil {
 		s.Fatalf("%s %v: %v\n%s", service, arguments, err, output)

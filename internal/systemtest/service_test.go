@@ -3,11 +3,13 @@ package systemtest
 import (
 	"bufio"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -27,6 +29,9 @@ type service struct {
 	name    string
 	command *exec.Cmd
 	ended   chan struct{}
+	// mayBeRefused says that the test takes rights away from it. All others prove that the
+	// services need no more than they have.
+	mayBeRefused bool
 
 	mu      sync.Mutex
 	more    *sync.Cond
@@ -64,6 +69,7 @@ func run(t *testing.T, name, command string, settings ...string) *service {
 	t.Cleanup(func() {
 		s.signal(syscall.SIGKILL)
 		<-s.ended
+		s.wantNoRefusal()
 		if t.Failed() {
 			said, _ := os.ReadFile(errors.Name())
 			t.Logf("%s: stderr %q, log:\n%s", name, said, s.tail(40))
@@ -139,6 +145,22 @@ func (s *service) all(message string) (found []record) {
 		}
 	}
 	return found
+}
+
+// wantNoRefusal looks for what PostgreSQL and RabbitMQ say to those who lack a right. Some
+// of it is work that is only logged and tried again.
+func (s *service) wantNoRefusal() {
+	if s.mayBeRefused {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range s.records {
+		if text := fmt.Sprint(r); strings.Contains(text, "SQLSTATE 42501") || strings.Contains(text, "ACCESS_REFUSED") {
+			s.Errorf("%s may not do what it needs: %s", s.name, text)
+			return
+		}
+	}
 }
 
 func (s *service) tail(lines int) (text string) {

@@ -33,7 +33,7 @@ func TestASessionThatEndsIsFollowedByAnother(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			s := newSystem(t)
-			proxy, throughProxy := s.proxied()
+			proxy, throughProxy := s.proxied(notificationService)
 			s.consuming(throughProxy)
 			events := newEvents(3)
 			for i, e := range events {
@@ -85,7 +85,7 @@ func TestAConsumerThatTheBrokerLostPatienceWithTakesMessagesAgain(t *testing.T) 
 func TestAStaleAckRemovesNoOtherMessage(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
-	proxy, throughProxy := s.proxied()
+	proxy, throughProxy := s.proxied(notificationService)
 	slow := s.consuming(throughProxy, "CONSUMER_WORKERS=1", "CONSUMER_PREFETCH=8")
 	events := newEvents(10)
 	s.post(events[:4]...) // lets the numbers run ahead of those of the next session
@@ -133,7 +133,7 @@ func TestEveryCutLeavesOneEffect(t *testing.T) {
 	t.Parallel()
 	const cuts, each = 3, 40
 	s := newSystem(t)
-	proxy, throughProxy := s.proxied()
+	proxy, throughProxy := s.proxied(notificationService)
 	s.consuming(throughProxy)
 	events := newEvents(cuts * each)
 	for some := range cuts {

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -25,13 +26,21 @@ type system struct {
 	*testing.T
 	database      *servertest.PostgresServer
 	broker        *servertest.RabbitMQServer
-	orders        *pgxpool.Pool // the database of order-service
+	orders        *pgxpool.Pool // the database of order-service, for the test: past its roles
 	notifications *pgxpool.Pool // the database of notification-service
-	ordersURL     string
-	notifyURL     string
-	brokerURL     string
+	ordersRoles   servertest.Roles
+	notifyRoles   servertest.Roles
+	brokerURL     string // for the test: past the users of the services
 	mail          *mailServer
 }
+
+const (
+	orderService        = "order-service"
+	notificationService = "notification-service"
+)
+
+// ourselves is the test, among those who are connected to a database.
+const ourselves = "systemtest"
 
 // newSystem makes databases, a virtual host and a mail server; nothing runs yet.
 func newSystem(t *testing.T) *system {
@@ -43,22 +52,17 @@ func newSystemOn(t *testing.T, database *servertest.PostgresServer, broker *serv
 	t.Helper()
 	name := "t" + strings.ToLower(rand.Text())[:10]
 	s := &system{T: t, database: database, broker: broker, mail: startMail(t)}
-	s.orders, s.ordersURL = s.createDatabase(name + "_orders")
-	s.notifications, s.notifyURL = s.createDatabase(name + "_notifications")
-	for _, command := range [][]string{
-		{"add_vhost", name}, {"set_permissions", "-p", name, "guest", ".*", ".*", ".*"},
-	} {
-		if output, err := broker.Ctl(t.Context(), command...); err != nil {
-			t.Fatalf("%v: %v\n%s", command, err, output)
-		}
-	}
 	s.brokerURL = broker.URL(name)
-	s.migrate("order-service", s.ordersURL)
-	s.migrate("notification-service", s.notifyURL)
+	must(t, broker.Provision(t.Context(), repository, name))
+	s.orders, s.ordersRoles = s.createDatabase(name+"_orders", "order_service")
+	s.notifications, s.notifyRoles = s.createDatabase(name+"_notifications", "notification_service")
+	s.migrate(orderService, s.ordersRoles)
+	s.migrate(notificationService, s.notifyRoles)
 	return s
 }
 
-func (s *system) createDatabase(name string) (*pgxpool.Pool, string) {
+// createDatabase makes one with the roles of a service.
+func (s *system) createDatabase(name, role string) (*pgxpool.Pool, servertest.Roles) {
 	s.Helper()
 	admin, err := pgx.Connect(s.Context(), s.database.URL("postgres"))
 	if err != nil {
@@ -69,21 +73,38 @@ func (s *system) createDatabase(name string) (*pgxpool.Pool, string) {
 		s.Fatal(err)
 	}
 	url := s.database.URL(name)
-	pool, err := pgxpool.New(s.Context(), url)
+	pool, err := pgxpool.New(s.Context(), url+"&application_name="+ourselves)
 	if err != nil {
 		s.Fatal(err)
 	}
 	s.Cleanup(pool.Close)
-	return pool, url
+	roles, err := servertest.Provision(s.Context(), repository, url, role)
+	must(s.T, err)
+	return pool, roles
 }
 
-func (s *system) migrate(name, url string) {
+func (s *system) migrate(name string, roles servertest.Roles) {
 	s.Helper()
-	command := exec.CommandContext(s.Context(), filepath.Join(binaries, name), "migrate")
-	command.Env = []string{"APP_ENV=demo", "DATABASE_URL=" + url, "AMQP_URL=" + s.brokerURL}
-	if output, err := command.CombinedOutput(); err != nil {
+	if output, err := s.migration(name, roles).CombinedOutput(); err != nil {
 		s.Fatalf("%s migrate: %v\n%s", name, err, output)
 	}
+}
+
+// migration is the command that does it, as the owner.
+func (s *system) migration(name string, roles servertest.Roles) *exec.Cmd {
+	command := exec.CommandContext(s.Context(), filepath.Join(binaries, name), "migrate")
+	command.Env = []string{"APP_ENV=demo", "DATABASE_URL=" + roles.Owner, "AMQP_URL=" + s.brokerURL}
+	return command
+}
+
+// settings are how a service gets in where it belongs: as the application's role in its
+// database, and as its own user at the broker.
+func (s *system) settings(name string) []string {
+	database := s.ordersRoles.Application
+	if name == notificationService {
+		database = s.notifyRoles.Application
+	}
+	return []string{"DATABASE_URL=" + database, "AMQP_URL=" + servertest.As(name, s.brokerURL)}
 }
 
 func (s *system) runOrders(settings ...string) *service {
@@ -95,14 +116,14 @@ func (s *system) runOrders(settings ...string) *service {
 // given twice, the last one counts.
 func (s *system) runOrdersAs(command string, settings ...string) *service {
 	s.Helper()
-	return run(s.T, "order-service", command, append([]string{"DATABASE_URL=" + s.ordersURL, "AMQP_URL=" + s.brokerURL}, settings...)...)
+	return run(s.T, orderService, command, append(s.settings(orderService), settings...)...)
 }
 
 // runNotifications starts notification-service. Of a setting that is given twice, the
 // last one counts.
 func (s *system) runNotifications(settings ...string) *service {
 	s.Helper()
-	return s.runNotificationsAs("notification-service", settings...)
+	return s.runNotificationsAs(notificationService, settings...)
 }
 
 // runCrashing starts notification-service with crash points.
@@ -115,9 +136,8 @@ func (s *system) runCrashing(settings ...string) *service {
 
 func (s *system) runNotificationsAs(binary string, settings ...string) *service {
 	s.Helper()
-	return run(s.T, binary, "serve", append([]string{
-		"DATABASE_URL=" + s.notifyURL, "AMQP_URL=" + s.brokerURL, "SMTP_URL=" + s.mail.url, "MAIL_FROM=shop@example.com",
-	}, settings...)...)
+	return run(s.T, binary, "serve", slices.Concat(
+		s.settings(notificationService), []string{"SMTP_URL=" + s.mail.url, "MAIL_FROM=shop@example.com"}, settings)...)
 }
 
 // address waits for the API and returns its URL.

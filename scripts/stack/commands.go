@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 )
 
 // command is one of the things that stack does.
@@ -39,6 +40,38 @@ addresses for the shell: eval "$(go run ./scripts/stack servers)"`,
 		run:       (*stack).down,
 	},
 	{
+		name:      "kill",
+		arguments: []string{"SERVICE"},
+		help:      "Ends order-service or notification-service at once, as a crash would.",
+		exclusive: true,
+		run:       (*stack).kill,
+	},
+	{
+		name:      "stop",
+		arguments: []string{"NAME"},
+		help:      "Stops a service, or PostgreSQL or RabbitMQ, if `up` has started it.",
+		exclusive: true,
+		run:       (*stack).stop,
+	},
+	{
+		name:      "start",
+		arguments: []string{"NAME"},
+		help:      "Starts again what `kill` or `stop` has ended, and waits until it is ready.",
+		exclusive: true,
+		run:       (*stack).start,
+	},
+	{
+		name:      "run",
+		arguments: []string{"SERVICE", "ARGUMENT..."},
+		help:      "Runs a command of a service with its configuration: run order-service outbox list",
+		run:       (*stack).runCommand,
+	},
+	{
+		name: "databases",
+		help: "Prints the flags that tell others where the databases are, as one who owns them.",
+		run:  (*stack).printDatabases,
+	},
+	{
 		name:      "show",
 		arguments: []string{"ORDER_ID"},
 		help:      "Shows when an order has passed each layer. Waits until its e-mail is sent.",
@@ -59,6 +92,7 @@ Environment:
                        (` + defaultDatabaseServer + `)
   AMQP_URL             a RabbitMQ
                        (` + defaultBroker + `)
+  ` + privateOnly + `      set to anything: look for neither, and start private ones
   All other variables reach the services as they are, SMTP_URL for instance.
 `
 
@@ -78,6 +112,14 @@ func (c command) printHelp(w io.Writer) {
 	fmt.Fprintf(w, "\n%s\n\n", c.help)
 }
 
+// takes reports whether it may have so many arguments.
+func (c command) takes(n int) bool {
+	if len(c.arguments) > 0 && strings.HasSuffix(c.arguments[len(c.arguments)-1], "...") {
+		return n >= len(c.arguments)
+	}
+	return n == len(c.arguments)
+}
+
 // start parses the command's arguments, opens the stack in this folder, and runs the
 // command.
 func (c command) start(ctx context.Context, args []string, stdout, stderr io.Writer) error {
@@ -91,7 +133,7 @@ func (c command) start(ctx context.Context, args []string, stdout, stderr io.Wri
 	if err := flags.Parse(args); err != nil {
 		return flag.ErrHelp // Parse has said what is wrong
 	}
-	if flags.NArg() != len(c.arguments) {
+	if !c.takes(flags.NArg()) {
 		flags.Usage()
 		return flag.ErrHelp
 	}

@@ -7,9 +7,15 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"example.com/transactional-outbox/internal/servertest"
 )
 
-const duplicateDatabase = "42P04" // PostgreSQL's code for it
+// PostgreSQL's codes.
+const (
+	duplicateDatabase     = "42P04"
+	insufficientPrivilege = "42501"
+)
 
 // createDatabase returns the URL of a database on this server, which may exist already.
 func (s *stack) createDatabase(ctx context.Context, server, name string) (string, error) {
@@ -29,6 +35,18 @@ func (s *stack) createDatabase(ctx context.Context, server, name string) (string
 		return "", err
 	}
 	return withDatabase(server, name)
+}
+
+// provisionDatabase gives a service's database its roles. A server that was only found may
+// let us make databases and no roles: there, all is done as the user that we have.
+func (s *stack) provisionDatabase(ctx context.Context, svc service, address string) (servertest.Roles, error) {
+	roles, err := servertest.Provision(ctx, s.root, address, svc.database)
+	var refused *pgconn.PgError
+	if errors.As(err, &refused) && refused.Code == insufficientPrivilege {
+		s.say("no roles for %s, since this user may make none: it owns its tables and could change them", svc.name)
+		return servertest.Roles{Owner: address, Application: address}, nil
+	}
+	return roles, err
 }
 
 func withDatabase(server, name string) (string, error) {

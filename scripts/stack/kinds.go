@@ -19,6 +19,9 @@ const (
 	defaultDatabaseServer = "postgres://postgres@127.0.0.1:5432/postgres?sslmode=disable"
 	defaultBroker         = "amqp://guest:guest@127.0.0.1:5672/"
 
+	// privateOnly asks for servers that nobody else uses, so that they may be stopped.
+	privateOnly = "PRIVATE_SERVERS"
+
 	probeTimeout = 5 * time.Second
 )
 

@@ -24,6 +24,9 @@ func main() {
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		os.Exit(2) // the help has been printed
+	case errors.Is(err, errNotOurs):
+		fmt.Fprintln(os.Stderr, "stack:", err)
+		os.Exit(2) // nothing was tried
 	case err != nil:
 		fmt.Fprintln(os.Stderr, "stack:", err)
 		os.Exit(1)

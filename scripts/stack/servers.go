@@ -53,6 +53,9 @@ func (s *stack) provide(ctx context.Context, k kind) (string, error) {
 
 // find returns the URL of the server that the environment names, if it answers.
 func (s *stack) find(ctx context.Context, k kind) string {
+	if os.Getenv(privateOnly) != "" {
+		return ""
+	}
 	address := cmp.Or(os.Getenv(k.variable), k.defaultURL)
 	version, err := k.probe(ctx, address)
 	if err != nil {

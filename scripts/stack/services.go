@@ -30,7 +30,7 @@ func (s *stack) program(ctx context.Context, svc service, databaseURL, brokerURL
 	cmd.Env = append(os.Environ(),
 		"APP_ENV=demo",
 		"DATABASE_URL="+databaseURL,
-		"AMQP_URL="+brokerURL,
+		"AMQP_URL="+s.brokerOf(svc, brokerURL),
 		"OPS_ADDR="+svc.ops,
 	)
 	if svc.api != "" {

@@ -16,6 +16,7 @@ type state struct {
 	Databases map[string]string     `json:"databases"`       // URLs, by the name of their service
 	Private   map[string]string     `json:"private_servers"` // folders, by the name of the server
 	Found     map[string]string     `json:"found_servers"`   // addresses, by the name of the server
+	Servers   map[string]string     `json:"servers"`         // URLs that `up` has used, by the name of the server
 }
 
 func newState() state {
@@ -24,6 +25,7 @@ func newState() state {
 		Databases: map[string]string{},
 		Private:   map[string]string{},
 		Found:     map[string]string{},
+		Servers:   map[string]string{},
 	}
 }
 

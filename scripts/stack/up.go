@@ -18,6 +18,10 @@ func (s *stack) up(ctx context.Context, _ []string) error {
 	if err != nil {
 		return err
 	}
+	s.state.Servers = map[string]string{postgreSQL.name: server, rabbitMQ.name: broker}
+	if err := s.provisionBroker(ctx); err != nil {
+		return err
+	}
 	// Built first: a program that does not compile is no reason to end the one that runs.
 	if err := s.build(ctx); err != nil {
 		return err
@@ -43,8 +47,8 @@ func (s *stack) build(ctx context.Context) error {
 	return nil
 }
 
-// startServices starts both before it waits for either, since each is ready without the
-// other.
+// startServices starts both before it waits for either: notification-service is not ready
+// until the other one has declared the exchange.
 func (s *stack) startServices(ctx context.Context, server, broker string) error {
 	started := map[string]*process.Process{}
 	for _, svc := range services {
@@ -68,15 +72,19 @@ func (s *stack) startService(ctx context.Context, svc service, server, broker st
 	if err != nil {
 		return nil, fmt.Errorf("create the database %s: %w", svc.database, err)
 	}
-	if output, err := s.program(ctx, svc, database, broker, "migrate").CombinedOutput(); err != nil {
+	roles, err := s.provisionDatabase(ctx, svc, database)
+	if err != nil {
+		return nil, fmt.Errorf("make the roles of %s: %w", svc.name, err)
+	}
+	if output, err := s.program(ctx, svc, roles.Owner, broker, "migrate").CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("%s migrate: %w:\n%s", svc.name, err, output)
 	}
 	// Not bound to ctx, which ends with this program.
-	serve := s.program(context.WithoutCancel(ctx), svc, database, broker, "serve")
+	serve := s.program(context.WithoutCancel(ctx), svc, roles.Application, broker, "serve")
 	p, err := process.Start(serve, process.Detached, s.logOf(svc))
 	if err != nil {
 		return nil, err
 	}
-	s.state.Services[svc.name], s.state.Databases[svc.name] = p.ID, database
+	s.state.Services[svc.name], s.state.Databases[svc.name] = p.ID, roles.Application
 	return p, s.save()
 }
