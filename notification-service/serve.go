@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
 	"example.com/transactional-outbox/internal/httpserver"
@@ -18,7 +19,7 @@ import (
 	"example.com/transactional-outbox/notification-service/migrations"
 )
 
-var schema = postgres.Migrations{Files: migrations.Files, Command: service + " migrate"}
+var schema = postgres.Migrations{Files: migrations.Files, Grants: migrations.Grants, Command: service + " migrate"}
 
 // spareConnections are for what is not a worker: health checks, for one.
 const spareConnections = 2
@@ -36,9 +37,8 @@ func serve(ctx context.Context, c config) error {
 	}
 	registry := telemetry.NewRegistry()
 	registry.MustRegister(db.Metrics("consumer"), db.OldestTransaction())
-	p := parts{config: c, db: db, mailer: mailer, metrics: consumer.NewMetrics(registry), sent: notification.NewMetrics(registry)}
-	ready := func(ctx context.Context) error { return db.Ready(ctx, schema) }
-	return httpserver.ServeDuring(ctx, "OPS_ADDR", c.OpsAddr, httpserver.Ops(ready, registry), func(ctx context.Context) error {
+	p := assemble(c, db, mailer, registry)
+	return httpserver.ServeDuring(ctx, "OPS_ADDR", c.OpsAddr, httpserver.Ops(p.ready, registry), func(ctx context.Context) error {
 		if db.Wait(ctx, schema) != nil {
 			return nil // asked to end before the database came
 		}
@@ -47,13 +47,37 @@ func serve(ctx context.Context, c config) error {
 	})
 }
 
-// parts is what this service is made of.
+// parts is what this service is made of, wired together.
 type parts struct {
-	config  config
-	db      *postgres.DB
-	mailer  notification.Mailer
-	metrics *consumer.Metrics
-	sent    *notification.Metrics
+	config   config
+	db       *postgres.DB
+	seen     *inbox.Inbox
+	copies   *rabbitmq.Outlet
+	messages *consumer.Consumer[notification.Event]
+	// What each connection to the broker waits for.
+	consuming, publishing *stage
+}
+
+func assemble(c config, db *postgres.DB, mailer notification.Mailer, registry prometheus.Registerer) parts {
+	seen, copies := inbox.New(db, c.InboxRetention), rabbitmq.NewOutlet()
+	effect := notification.NewService(
+		notification.Config{From: c.MailFrom, DefaultRecipient: c.DefaultRecipient}, db, mailer, notification.NewMetrics(registry))
+	messages := consumer.New(consumer.Config{
+		Queue:       queue,
+		Workers:     c.ConsumerWorkers,
+		Prefetch:    c.ConsumerPrefetch,
+		DeadLetters: deadLetterExchange,
+		Retries:     retryTiers(c.RetryDelays),
+		MaxHold:     maxHold,
+		Probes: map[string]func(context.Context) error{
+			consumer.Database:       db.Ping,
+			notification.MailServer: mailer.Probe,
+		},
+	}, db, seen, effect, copies, consumer.NewMetrics(registry))
+	return parts{
+		config: c, db: db, seen: seen, copies: copies, messages: messages,
+		consuming: newStage("a session with the broker"), publishing: newStage("a session with the broker, for copies"),
+	}
 }
 
 // consume uses two connections: a memory alarm blocks the one that publishes copies,
@@ -62,43 +86,14 @@ type parts struct {
 func (p parts) consume(ctx context.Context) error {
 	publishing, stopPublishing := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopPublishing()
-	copies := rabbitmq.NewOutlet()
-	seen := inbox.New(p.db, p.config.InboxRetention)
-	messages := p.consumer(seen, copies)
 	running, ctx := errgroup.WithContext(ctx)
-	running.Go(func() error { return seen.KeepPruned(ctx) })
+	running.Go(func() error { return p.seen.KeepPruned(ctx) })
 	running.Go(func() error {
 		defer stopPublishing()
-		return rabbitmq.Keep(ctx, p.config.connection("consumer"), func(ctx context.Context, s *rabbitmq.Session) error {
-			return p.takeMessages(ctx, s, messages)
-		})
+		return rabbitmq.Keep(ctx, p.config.connection("consumer"), p.takeMessages)
 	})
-	running.Go(func() error {
-		return rabbitmq.Keep(publishing, p.config.connection("publisher"), func(ctx context.Context, s *rabbitmq.Session) error {
-			if err := s.Declare(p.config.wayBack()); err != nil {
-				return err
-			}
-			return copies.Serve(ctx, s)
-		})
-	})
+	running.Go(func() error { return rabbitmq.Keep(publishing, p.config.connection("publisher"), p.publishCopies) })
 	return running.Wait()
-}
-
-func (p parts) consumer(seen *inbox.Inbox, copies *rabbitmq.Outlet) *consumer.Consumer[notification.Event] {
-	effect := notification.NewService(
-		notification.Config{From: p.config.MailFrom, DefaultRecipient: p.config.DefaultRecipient}, p.db, p.mailer, p.sent)
-	return consumer.New(consumer.Config{
-		Queue:       queue,
-		Workers:     p.config.ConsumerWorkers,
-		Prefetch:    p.config.ConsumerPrefetch,
-		DeadLetters: deadLetterExchange,
-		Retries:     retryTiers(p.config.RetryDelays),
-		MaxHold:     maxHold,
-		Probes: map[string]func(context.Context) error{
-			consumer.Database:       p.db.Ping,
-			notification.MailServer: p.mailer.Probe,
-		},
-	}, p.db, seen, effect, copies, p.metrics)
 }
 
 // maxHold leaves a third of the broker's consumer timeout, 30 minutes, for the rest.
@@ -110,7 +105,9 @@ func (c config) connection(role string) rabbitmq.Config {
 
 // takeMessages declares the topology, again and again: if somebody deletes a binding
 // or an exchange, no connection closes and nobody else would notice.
-func (p parts) takeMessages(ctx context.Context, s *rabbitmq.Session, messages *consumer.Consumer[notification.Event]) error {
+func (p parts) takeMessages(ctx context.Context, s *rabbitmq.Session) error {
+	p.consuming.waitFor("the exchange " + events)
+	defer p.consuming.startOver()
 	if err := s.WaitForExchange(ctx, events, "topic"); err != nil {
 		return err
 	}
@@ -118,11 +115,21 @@ func (p parts) takeMessages(ctx context.Context, s *rabbitmq.Session, messages *
 	if err := s.Declare(declared); err != nil {
 		return err
 	}
+	p.consuming.waitFor(nothing)
 	slog.InfoContext(ctx, "taking messages", "queue", queue)
 	both, ctx := errgroup.WithContext(ctx)
 	both.Go(func() error { return s.KeepDeclared(ctx, declared) })
-	both.Go(func() error { return messages.Run(ctx, source{s}) })
+	both.Go(func() error { return p.messages.Run(ctx, source{s}) })
 	return both.Wait()
+}
+
+func (p parts) publishCopies(ctx context.Context, s *rabbitmq.Session) error {
+	if err := s.Declare(p.config.wayBack()); err != nil {
+		return err
+	}
+	p.publishing.waitFor(nothing)
+	defer p.publishing.startOver()
+	return p.copies.Serve(ctx, s)
 }
 
 // source lets the consumer see a session through its own interface.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"example.com/transactional-outbox/internal/settings"
+	"example.com/transactional-outbox/order-service/internal/httpapi"
 	"example.com/transactional-outbox/order-service/internal/relay"
 )
 
@@ -17,6 +18,11 @@ type config struct {
 	HTTPAddr string `env:"HTTP_ADDR" envDefault:"127.0.0.1:4000"`
 	// OpsAddr is where /livez, /readyz and /metrics are. Not for the public.
 	OpsAddr string `env:"OPS_ADDR" envDefault:"127.0.0.1:4100"`
+	// HTTPMaxInFlight is how many requests may be at work; the next is refused at once.
+	HTTPMaxInFlight int `env:"HTTP_MAX_IN_FLIGHT" envDefault:"256"`
+	// HTTPRateLimit is how many requests one client address may send in a second; 0: any
+	// number. Behind a reverse proxy every client has the proxy's address: limit there.
+	HTTPRateLimit int `env:"HTTP_RATE_LIMIT" envDefault:"0"`
 
 	// RelayWorkers publish side by side, each on its own channel.
 	RelayWorkers int `env:"RELAY_WORKERS" envDefault:"2"`
@@ -45,12 +51,19 @@ type config struct {
 // maxWorkers is far beyond use: each worker needs a connection to the database.
 const maxWorkers = 1000
 
+// maxConnections is how many clients may be connected to the API; the next waits until one
+// leaves. Those that send or read slowly hold a connection, and nothing else.
+const maxConnections = 1024
+
 // check returns what is wrong, all of it.
 func check(c config) []error {
 	errs := slices.Concat(
 		c.Check(),
 		settings.CheckAddress("HTTP_ADDR", c.HTTPAddr),
 		settings.CheckAddress("OPS_ADDR", c.OpsAddr),
+		settings.AtLeast("HTTP_MAX_IN_FLIGHT", c.HTTPMaxInFlight, 1),
+		settings.AtMost("HTTP_MAX_IN_FLIGHT", c.HTTPMaxInFlight, maxConnections),
+		settings.AtLeast("HTTP_RATE_LIMIT", c.HTTPRateLimit, 0),
 		settings.AtLeast("RELAY_WORKERS", c.RelayWorkers, 1),
 		settings.AtMost("RELAY_WORKERS", c.RelayWorkers, maxWorkers),
 		settings.AtLeast("RELAY_BATCH_SIZE", c.RelayBatchSize, 1),
@@ -66,6 +79,10 @@ func check(c config) []error {
 		errs = append(errs, fmt.Errorf("RELAY_LEASE must be at least three times RELAY_CONFIRM_TIMEOUT (%s)", c.RelayConfirmTimeout))
 	}
 	return errs
+}
+
+func (c config) limits() httpapi.Limits {
+	return httpapi.Limits{InFlight: c.HTTPMaxInFlight, Rate: c.HTTPRateLimit}
 }
 
 func (c config) relay() relay.Config {

@@ -7,6 +7,7 @@ import (
 
 	"example.com/transactional-outbox/internal/settings"
 	"example.com/transactional-outbox/internal/settings/settingstest"
+	"example.com/transactional-outbox/order-service/internal/httpapi"
 	"example.com/transactional-outbox/order-service/internal/relay"
 )
 
@@ -28,6 +29,11 @@ var ours = settingstest.Service[config]{
 		"LOG_LEVEL=loud",
 		"HTTP_ADDR=4000",
 		"OPS_ADDR=127.0.0.1",
+		"HTTP_MAX_IN_FLIGHT=many",
+		"HTTP_MAX_IN_FLIGHT=0",
+		"HTTP_MAX_IN_FLIGHT=1025",
+		"HTTP_RATE_LIMIT=10/s",
+		"HTTP_RATE_LIMIT=-1",
 		"RELAY_WORKERS=0",
 		"RELAY_WORKERS=two",
 		"RELAY_WORKERS=2147483646",
@@ -45,6 +51,10 @@ var ours = settingstest.Service[config]{
 		"RELAY_RETRY_BASE=-1s",
 		"RELAY_RETRY_CAP=15 m",
 		"RELAY_RETRY_CAP=999ms",
+		"OUTBOX_RETENTION=7d",
+		"OUTBOX_RETENTION=59m",
+		"IDEMPOTENCY_RETENTION=1 day",
+		"IDEMPOTENCY_RETENTION=59m",
 	},
 	Database: func(c config) string { return c.DatabaseURL.Reveal() },
 }
@@ -58,13 +68,20 @@ func TestTheDefaultsOfOrderService(t *testing.T) {
 	}
 	want := config{
 		Shared:   settings.Shared{AppEnv: "production", DatabaseURL: ownDatabase, AMQPURL: ownBroker},
-		HTTPAddr: "127.0.0.1:4000", OpsAddr: "127.0.0.1:4100",
+		HTTPAddr: "127.0.0.1:4000", OpsAddr: "127.0.0.1:4100", HTTPMaxInFlight: 256,
 		RelayWorkers: 2, RelayBatchSize: 500, RelayPollInterval: time.Second,
 		RelayLease: time.Minute, RelayConfirmTimeout: 10 * time.Second,
 		RelayMaxAttempts: 20, RelayRetryBase: time.Second, RelayRetryCap: 15 * time.Minute, OutboxRetention: 7 * 24 * time.Hour, IdempotencyRetention: 24 * time.Hour,
 	}
 	if got != want {
 		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+func TestTheAPIGetsItsLimits(t *testing.T) {
+	c, err := ours.Parse(t, map[string]string{"HTTP_MAX_IN_FLIGHT": "3", "HTTP_RATE_LIMIT": "4"})
+	if want := (httpapi.Limits{InFlight: 3, Rate: 4}); err != nil || c.limits() != want {
+		t.Errorf("got %+v, want %+v, error %v", c.limits(), want, err)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 
+	"golang.org/x/net/netutil"
 	"golang.org/x/sync/errgroup"
 
 	"example.com/transactional-outbox/internal/httpserver"
@@ -27,7 +28,7 @@ const (
 )
 
 var (
-	schema   = postgres.Migrations{Files: migrations.Files, Command: service + " migrate"}
+	schema   = postgres.Migrations{Files: migrations.Files, Grants: migrations.Grants, Command: service + " migrate"}
 	topology = rabbitmq.Topology{
 		Exchanges: []rabbitmq.Exchange{{Name: exchange, Kind: "topic"}, {Name: deadLetterExchange, Kind: "fanout"}},
 		Queues: []rabbitmq.Queue{{
@@ -80,8 +81,9 @@ func start(ctx context.Context, c config, work func(parts, context.Context) erro
 	r := relay.New(c.relay(), events, relay.NewMetrics(registry))
 	p := parts{config: c, orders: order.NewService(db, r.Wake), events: events, relay: r, requests: httpapi.NewMetrics(registry)}
 
-	// Not the broker: an order is taken while the broker is away. That is the point.
-	ready := func(ctx context.Context) error { return db.Ready(ctx, schema) }
+	// Not the broker: an order is taken while the broker is away. That is the point. And not
+	// on the API's connections: that requests use them all is no reason to send them elsewhere.
+	ready := func(ctx context.Context) error { return relayDB.Ready(ctx, schema) }
 	return httpserver.ServeDuring(ctx, "OPS_ADDR", c.OpsAddr, httpserver.Ops(ready, registry), func(ctx context.Context) error {
 		if db.Wait(ctx, schema) != nil {
 			return nil // asked to end before the database came
@@ -114,7 +116,10 @@ func (p parts) answerRequests(ctx context.Context) error {
 	slog.InfoContext(ctx, "taking orders", "address", listener.Addr().String())
 	both, ctx := errgroup.WithContext(ctx)
 	both.Go(func() error { return p.orders.KeepPruned(ctx, p.config.IdempotencyRetention) })
-	both.Go(func() error { return httpserver.Serve(ctx, listener, httpapi.New(p.orders, p.requests)) })
+	both.Go(func() error {
+		api := httpapi.New(p.orders, p.config.limits(), p.requests)
+		return httpserver.Serve(ctx, netutil.LimitListener(listener, maxConnections), api)
+	})
 	return both.Wait()
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -84,6 +85,17 @@ func (d *dependency) awaitAnswer(ctx context.Context) error {
 		return struct{}{}, d.ask(ctx)
 	}, backoff.WithBackOff(pause), backoff.WithMaxElapsedTime(0), backoff.WithNotify(again))
 	return err
+}
+
+// Waiting lists what messages wait for, by the names of [Config.Probes].
+func (c *Consumer[E]) Waiting() (names []string) {
+	for name, d := range c.dependencies {
+		if !d.gate.IsOpen() {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // awaitAll returns when every gate is open, or ctx ends.

@@ -11,61 +11,73 @@ package httpapi
 
 import (
 	"net/http"
-	"time"
+	"slices"
+	"strings"
 
 	"github.com/go-chi/chi/v5"
 	"github.com/go-chi/chi/v5/middleware"
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
+	"golang.org/x/sync/semaphore"
 
 	"example.com/transactional-outbox/order-service/internal/order"
 )
 
-// maxBody bounds a request body, in bytes; maxDuration bounds the work on one
-// request, once its body is read: a slow client is not a slow database. An order
-// needs a thousandth of either.
-const (
-	maxBody     = 64 << 10
-	maxDuration = 5 * time.Second
-)
-
 // New returns the API of orders.
-func New(orders *order.Service, metrics *Metrics) chi.Router {
-	api := &api{orders: orders}
+func New(orders *order.Service, limits Limits, metrics *Metrics) chi.Router {
+	api := &api{orders: orders, metrics: metrics, places: semaphore.NewWeighted(int64(limits.InFlight))}
 	r := chi.NewRouter()
-	r.Use(middleware.Recoverer, bounded)
-	// Last, so that the router has matched the route when the span gets its name.
-	r.Use(otelhttp.NewMiddleware("http"), metrics.measure, named)
+	r.Use(bounded, middleware.GetHead)
+	// After what wraps them, so that the router has matched the route when the span gets
+	// its name.
+	r.Use(otelhttp.NewMiddleware("http"), metrics.measure, named, recovered)
 
-	r.NotFound(func(w http.ResponseWriter, req *http.Request) {
-		write(w, req, problem(http.StatusNotFound, "there is nothing at this path"))
-	})
+	r.NotFound(notFound)
 	r.MethodNotAllowed(func(w http.ResponseWriter, req *http.Request) {
 		// The router tells the methods of a path only to its own handler.
-		for _, method := range []string{http.MethodGet, http.MethodPost} {
-			if r.Match(chi.NewRouteContext(), method, req.URL.EscapedPath()) {
-				w.Header().Add("Allow", method)
-			}
+		methods := methodsOf(r, req.URL.EscapedPath())
+		if len(methods) == 0 { // the router does not look for the path of a method that it does not know
+			notFound(w, req)
+			return
 		}
+		w.Header().Set("Allow", strings.Join(methods, ", "))
 		write(w, req, problem(http.StatusMethodNotAllowed, "this path does not answer to "+req.Method))
 	})
-	r.Post("/orders", api.placeOrder)
-	r.Get("/orders/{id}", api.getOrder)
-	r.Post("/orders/{id}/confirm", settleOrder(orders.Confirm))
-	r.Post("/orders/{id}/cancel", settleOrder(orders.Cancel))
-	r.Get("/products", api.listProducts)
-	r.Get("/openapi.yaml", sendDocument)
+	r.Group(func(r chi.Router) {
+		// Not above: to tell that there is nothing costs as little as to refuse.
+		if limits.Rate > 0 {
+			r.Use(api.limitRate(limits.Rate))
+		}
+		r.Post("/orders", api.placeOrder)
+		r.Get("/orders/{id}", api.getOrder)
+		r.Post("/orders/{id}/confirm", api.settleOrder(orders.Confirm))
+		r.Post("/orders/{id}/cancel", api.settleOrder(orders.Cancel))
+		r.Get("/products", api.listProducts)
+		r.Get("/openapi.yaml", sendDocument)
+	})
 	metrics.startAtZero(r)
 	return r
 }
 
-type api struct{ orders *order.Service }
+type api struct {
+	orders  *order.Service
+	metrics *Metrics
+	places  *semaphore.Weighted // of the requests in hand
+}
 
-func bounded(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
-		next.ServeHTTP(w, r)
+func notFound(w http.ResponseWriter, r *http.Request) {
+	write(w, r, problem(http.StatusNotFound, "there is nothing at this path"))
+}
+
+// methodsOf lists what a path answers to. HEAD is a GET without the body.
+func methodsOf(routes chi.Routes, path string) []string {
+	methods := []string{http.MethodGet, http.MethodHead, http.MethodPost}
+	return slices.DeleteFunc(methods, func(method string) bool {
+		if method == http.MethodHead {
+			method = http.MethodGet
+		}
+		return !routes.Match(chi.NewRouteContext(), method, path)
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/prometheus/client_golang/prometheus"
@@ -56,16 +57,32 @@ func newBench(t *testing.T) bench {
 
 func over(t *testing.T, db *postgres.DB) bench {
 	t.Helper()
+	return limited(t, db, httpapi.Limits{InFlight: 256})
+}
+
+func limited(t *testing.T, db *postgres.DB, limits httpapi.Limits) bench {
+	t.Helper()
 	registry := prometheus.NewRegistry()
-	api := httptest.NewServer(httpapi.New(order.NewService(db, func() {}), httpapi.NewMetrics(registry)))
+	api := httptest.NewServer(newAPI(db, limits, registry))
 	t.Cleanup(api.Close)
 	return bench{t, db, api, registry}
+}
+
+func newAPI(db *postgres.DB, limits httpapi.Limits, registry *prometheus.Registry) http.Handler {
+	return httpapi.New(order.NewService(db, func() {}), limits, httpapi.NewMetrics(registry))
 }
 
 type reply struct {
 	status int
 	header http.Header
 	body   string
+}
+
+// answerOf asks an API without a network.
+func answerOf(api http.Handler, request *http.Request) reply {
+	recorded := httptest.NewRecorder()
+	api.ServeHTTP(recorded, request)
+	return reply{status: recorded.Code, header: recorded.Header(), body: recorded.Body.String()}
 }
 
 // send takes header fields as pairs of name and value.
@@ -116,6 +133,21 @@ func (r reply) into(t *testing.T, status int, v any) {
 		t.Fatalf("%v in %s", err, r.body)
 	}
 }
+
+// eventually waits for what tells nobody that it happened.
+func (b bench) eventually(what string, happened func() bool) {
+	b.Helper()
+	ask := time.NewTicker(5 * time.Millisecond)
+	defer ask.Stop()
+	for deadline := time.Now().Add(patience); !happened(); <-ask.C {
+		if time.Now().After(deadline) {
+			b.Fatalf("never: %s", what)
+		}
+	}
+}
+
+// patience bounds a failure; no promise rests on it.
+const patience = 30 * time.Second
 
 // written counts the rows that an order makes.
 func (b bench) written() (rows int) {

@@ -14,15 +14,30 @@ import (
 )
 
 // Metrics are what the API counts.
-type Metrics struct{ duration *prometheus.HistogramVec }
+type Metrics struct {
+	duration *prometheus.HistogramVec
+	refused  *prometheus.CounterVec
+}
 
 // NewMetrics registers the API's metrics.
 func NewMetrics(registry prometheus.Registerer) *Metrics {
-	return &Metrics{duration: promauto.With(registry).NewHistogramVec(prometheus.HistogramOpts{
-		Name: "http_request_duration_seconds", Help: "From the first byte of a request to the last of its answer, by route and class of the status code.",
-		Buckets: prometheus.ExponentialBuckets(0.001, 2.5, 10), // 1 ms to 3.8 s; maxDuration is 5 s
-	}, []string{"method", "route", "code"})}
+	make := promauto.With(registry)
+	m := &Metrics{
+		duration: make.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "http_request_duration_seconds", Help: "From the first byte of a request to the last of its answer, by route and class of the status code.",
+			Buckets: prometheus.ExponentialBuckets(0.001, 2.5, 10), // 1 ms to 3.8 s; maxDuration is 5 s
+		}, []string{"method", "route", "code"}),
+		refused: make.NewCounterVec(prometheus.CounterOpts{
+			Name: "http_requests_refused_total", Help: "Requests that were refused because too many came: HTTP_MAX_IN_FLIGHT or HTTP_RATE_LIMIT. Among the 5xx, a full service and a database that is away look alike.",
+		}, []string{"by"}),
+	}
+	for _, limit := range []string{byInFlight, byRate} {
+		m.refused.WithLabelValues(limit)
+	}
+	return m
 }
+
+func (m *Metrics) refuse(by string) { m.refused.WithLabelValues(by).Inc() }
 
 // noRoute is the label of every request that no route takes: a thousand random paths
 // make one series.
@@ -46,15 +61,14 @@ func (m *Metrics) startAtZero(routes chi.Routes) {
 func (m *Metrics) measure(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began, answer := time.Now(), middleware.NewWrapResponseWriter(w, r.ProtoMajor)
-		status := http.StatusInternalServerError // of a panic, which goes on from here
-		defer func() { m.observe(r, status, time.Since(began)) }()
 		next.ServeHTTP(answer, r)
-		status = answer.Status()
+		m.observe(r, answer.Status(), time.Since(began))
 	})
 }
 
 func (m *Metrics) observe(r *http.Request, status int, duration time.Duration) {
-	method, route := r.Method, chi.RouteContext(r.Context()).RoutePattern()
+	matched := chi.RouteContext(r.Context())
+	method, route := matched.RouteMethod, matched.RoutePattern() // of a HEAD, the GET that it is routed as
 	if route == "" {
 		method, route = noRoute, noRoute // anybody can invent a method, too
 	}

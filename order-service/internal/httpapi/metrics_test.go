@@ -59,6 +59,12 @@ func TestARequestIsCountedWithItsRouteAndTrace(t *testing.T) {
 
 func (b bench) histogram(labels map[string]string) *dto.Histogram {
 	b.Helper()
+	return b.metric(labels).GetHistogram()
+}
+
+// metric is the one that has these labels.
+func (b bench) metric(labels map[string]string) *dto.Metric {
+	b.Helper()
 	families, err := b.registry.Gather()
 	if err != nil {
 		b.Fatal(err)
@@ -70,7 +76,7 @@ func (b bench) histogram(labels map[string]string) *dto.Histogram {
 					matches = matches && labels[l.GetName()] == l.GetValue()
 				}
 				if matches {
-					return m.GetHistogram()
+					return m
 				}
 			}
 		}

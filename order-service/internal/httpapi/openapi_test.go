@@ -6,40 +6,59 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/getkin/kin-openapi/openapi3filter"
 	"github.com/getkin/kin-openapi/routers"
 	"github.com/getkin/kin-openapi/routers/gorillamux"
 	"github.com/go-chi/chi/v5"
+	"github.com/go-json-experiment/json"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"example.com/transactional-outbox/order-service/internal/httpapi"
 )
 
-// contract is the document that the API serves.
+// contract is the document that an API serves, and a way to ask it.
 type contract struct {
 	bench
+	url    string
+	do     func(*http.Request) (*http.Response, error)
 	doc    *openapi3.T
 	router routers.Router
 }
 
 func (b bench) contract() contract {
 	b.Helper()
-	served := b.send(http.MethodGet, "/openapi.yaml", "")
-	doc, err := openapi3.NewLoader().LoadFromData([]byte(served.body))
+	return contract{bench: b, url: b.api.URL, do: http.DefaultClient.Do}.read()
+}
+
+func (c contract) read() contract {
+	c.Helper()
+	request, err := http.NewRequestWithContext(c.Context(), http.MethodGet, c.url+"/openapi.yaml", nil)
 	if err != nil {
-		b.Fatal(err)
+		c.Fatal(err)
 	}
-	if err := doc.Validate(context.Background()); err != nil {
-		b.Fatal(err)
-	}
-	doc.Servers = openapi3.Servers{{URL: b.api.URL}}
-	router, err := gorillamux.NewRouter(doc)
+	served, err := c.do(request)
 	if err != nil {
-		b.Fatal(err)
+		c.Fatal(err)
 	}
-	return contract{b, doc, router}
+	defer func() { _ = served.Body.Close() }()
+	if c.doc, err = openapi3.NewLoader().LoadFromIoReader(served.Body); err != nil {
+		c.Fatal(err)
+	}
+	if err := c.doc.Validate(context.Background()); err != nil {
+		c.Fatal(err)
+	}
+	c.doc.Servers = openapi3.Servers{{URL: c.url}}
+	if c.router, err = gorillamux.NewRouter(c.doc); err != nil {
+		c.Fatal(err)
+	}
+	return c
 }
 
 func TestEveryRouteIsInTheDocumentAndNoOther(t *testing.T) {
@@ -66,7 +85,7 @@ func TestEveryRouteIsInTheDocumentAndNoOther(t *testing.T) {
 }
 
 // TestRequestsAndAnswersAreAsDocumented provokes every status that the document names
-// and that a client can cause, and holds request and answer against it.
+// for what is wrong with a request, and holds request and answer against it.
 func TestRequestsAndAnswersAreAsDocumented(t *testing.T) {
 	t.Parallel()
 	c := newBench(t).contract()
@@ -94,6 +113,39 @@ func TestRequestsAndAnswersAreAsDocumented(t *testing.T) {
 	} {
 		c.check(test.method, test.path, test.body, test.want)
 	}
+	c.checkWith(http.MethodPost, "/orders", oneMug, http.StatusUnsupportedMediaType, http.Header{"Content-Type": {"text/plain"}})
+	c.checkWith(http.MethodPost, "/orders", oneMug, http.StatusBadRequest, http.Header{"Idempotency-Key": {"two words"}})
+}
+
+// TestRefusalsAreAsDocumented provokes what a call may be answered with whatever it asks for.
+func TestRefusalsAreAsDocumented(t *testing.T) {
+	t.Parallel()
+	for status, limits := range map[int]httpapi.Limits{
+		http.StatusServiceUnavailable: {InFlight: 0},
+		http.StatusTooManyRequests:    {InFlight: 256, Rate: 1}, // and that is spent on the document
+	} {
+		synctest.Test(t, func(t *testing.T) { // the second lasts until the end
+			c := asking(t, newAPI(nil, limits, prometheus.NewRegistry())).read()
+			for path, item := range c.doc.Paths.Map() {
+				for method, operation := range item.Operations() {
+					if operation.Responses.Status(status) != nil {
+						body, header := exampleOf(t, operation)
+						c.checkWith(method, strings.ReplaceAll(path, "{id}", "none"), body, status, header)
+					}
+				}
+			}
+		})
+	}
+}
+
+// asking asks without a network, always from the same address.
+func asking(t *testing.T, api http.Handler) contract {
+	return contract{bench: bench{T: t}, url: "http://api", do: func(request *http.Request) (*http.Response, error) {
+		request.RemoteAddr = "192.0.2.1:4321"
+		recorded := httptest.NewRecorder()
+		api.ServeHTTP(recorded, request)
+		return recorded.Result(), nil
+	}}
 }
 
 func (c contract) place() string {
@@ -106,13 +158,20 @@ func (c contract) place() string {
 // must a request that is taken.
 func (c contract) check(method, path, body string, want int) http.Header {
 	c.Helper()
-	request, err := http.NewRequestWithContext(c.Context(), method, c.api.URL+path, strings.NewReader(body))
+	header := http.Header{}
+	if body != "" {
+		header.Set("Content-Type", "application/json")
+	}
+	return c.checkWith(method, path, body, want, header)
+}
+
+func (c contract) checkWith(method, path, body string, want int, header http.Header) http.Header {
+	c.Helper()
+	request, err := http.NewRequestWithContext(c.Context(), method, c.url+path, strings.NewReader(body))
 	if err != nil {
 		c.Fatal(err)
 	}
-	if body != "" {
-		request.Header.Set("Content-Type", "application/json")
-	}
+	request.Header = header
 	name := fmt.Sprintf("%s %s %.60s", method, path, body)
 	route, params, err := c.router.FindRoute(request)
 	if err != nil {
@@ -120,11 +179,12 @@ func (c contract) check(method, path, body string, want int) http.Header {
 	}
 	input := &openapi3filter.RequestValidationInput{Request: request, PathParams: params, Route: route}
 	valid := openapi3filter.ValidateRequest(c.Context(), input)
-	if taken := want < 300; taken != (valid == nil) && (taken || body != "" && want != http.StatusUnprocessableEntity) {
+	malformed := slices.Contains([]int{http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType}, want)
+	if taken := want < 300; taken && valid != nil || malformed && valid == nil {
 		c.Errorf("%s: %d, but for the document: %v", name, want, valid)
 	}
 	request.Body = io.NopCloser(strings.NewReader(body))
-	response, err := http.DefaultClient.Do(request)
+	response, err := c.do(request)
 	if err != nil {
 		c.Fatal(err)
 	}
@@ -146,9 +206,45 @@ func (c contract) check(method, path, body string, want int) http.Header {
 	return response.Header
 }
 
+// TestTheExamplesOfTheDocumentWork calls everything with the document's own examples; that of an
+// id is replaced by one that exists.
 func TestTheExamplesOfTheDocumentWork(t *testing.T) {
 	t.Parallel()
 	c := newBench(t).contract()
-	example := c.doc.Paths.Find("/orders").Post.RequestBody.Value.Content.Get("application/json").Example.(map[string]any)
-	c.check(http.MethodPost, "/orders", fmt.Sprintf(`{"product_id":%q,"quantity":%v}`, example["product_id"], example["quantity"]), http.StatusCreated)
+	called := 0
+	for path, item := range c.doc.Paths.Map() {
+		for method, operation := range item.Operations() {
+			body, header := exampleOf(t, operation)
+			want := http.StatusOK
+			if method+" "+path == "POST /orders" {
+				want = http.StatusCreated
+			}
+			c.checkWith(method, strings.ReplaceAll(path, "{id}", c.place()), body, want, header)
+			called++
+		}
+	}
+	if called == 0 {
+		t.Error("nothing was called")
+	}
+}
+
+func exampleOf(t *testing.T, operation *openapi3.Operation) (body string, header http.Header) {
+	t.Helper()
+	header = http.Header{}
+	for _, parameter := range operation.Parameters {
+		if parameter.Value.Example == nil {
+			t.Errorf("%s: %s has no example", operation.OperationID, parameter.Value.Name)
+		} else if parameter.Value.In == "header" {
+			header.Set(parameter.Value.Name, parameter.Value.Example.(string))
+		}
+	}
+	if operation.RequestBody != nil {
+		example, err := json.Marshal(operation.RequestBody.Value.Content.Get("application/json").Example)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body = string(example)
+		header.Set("Content-Type", "application/json")
+	}
+	return body, header
 }

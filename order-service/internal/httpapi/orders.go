@@ -50,50 +50,57 @@ func (a *api) placeOrder(w http.ResponseWriter, r *http.Request) {
 		write(w, r, *bad)
 		return
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), maxDuration)
-	defer cancel()
-	placed, err := a.orders.Place(ctx, request)
-	if err != nil {
-		write(w, r, problemOf(r, err))
-		return
-	}
-	w.Header().Set("Location", "/orders/"+placed.ID.String())
-	answer(w, r, http.StatusCreated, orderAnswer{Order: orderOf(placed)})
+	a.perform(w, r, func(ctx context.Context) error {
+		placed, err := a.orders.Place(ctx, request)
+		if err != nil {
+			return err
+		}
+		w.Header().Set("Location", "/orders/"+placed.ID.String())
+		answer(w, r, http.StatusCreated, orderAnswer{Order: orderOf(placed)})
+		return nil
+	})
 }
 
 func (a *api) getOrder(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), maxDuration)
-	defer cancel()
-	found, events, err := a.orders.Get(ctx, orderID(r))
-	if err != nil {
-		write(w, r, problemOf(r, err))
-		return
-	}
-	answer(w, r, http.StatusOK, historyAnswer{Order: orderOf(found), Events: eventsOf(events)})
+	a.perform(w, r, func(ctx context.Context) error {
+		found, events, err := a.orders.Get(ctx, orderID(r))
+		if err != nil {
+			return err
+		}
+		answer(w, r, http.StatusOK, historyAnswer{Order: orderOf(found), Events: eventsOf(events)})
+		return nil
+	})
 }
 
 // settleOrder answers /confirm and /cancel, which take no body.
-func settleOrder(settle func(context.Context, uuid.UUID) (order.Order, error)) http.HandlerFunc {
+func (a *api) settleOrder(settle func(context.Context, uuid.UUID) (order.Order, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), maxDuration)
-		defer cancel()
-		settled, err := settle(ctx, orderID(r))
-		if err != nil {
-			write(w, r, problemOf(r, err))
-			return
-		}
-		answer(w, r, http.StatusOK, orderAnswer{Order: orderOf(settled)})
+		a.perform(w, r, func(ctx context.Context) error {
+			settled, err := settle(ctx, orderID(r))
+			if err != nil {
+				return err
+			}
+			answer(w, r, http.StatusOK, orderAnswer{Order: orderOf(settled)})
+			return nil
+		})
 	}
 }
 
 // orderID is the id in the path. For what is no id it is uuid.Nil, which no order
 // has: the answer is that there is no such order.
 func orderID(r *http.Request) uuid.UUID {
-	id, err := uuid.Parse(chi.URLParam(r, "id"))
-	if err != nil {
-		return uuid.Nil
-	}
+	id, _ := parseID(chi.URLParam(r, "id"))
 	return id
+}
+
+// parseID takes one of the ways to write an id, and not the others that the library
+// takes: in braces, as a URN, or without hyphens.
+func parseID(s string) (id uuid.UUID, ok bool) {
+	if len(s) != len(uuid.Nil.String()) {
+		return uuid.Nil, false
+	}
+	id, err := uuid.Parse(s)
+	return id, err == nil && id != uuid.Nil
 }
 
 func orderOf(o order.Order) orderJSON {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"runtime/debug"
 
 	"github.com/go-json-experiment/json"
 
@@ -49,20 +50,42 @@ func problemOf(r *http.Request, err error) problemJSON {
 		return problem(http.StatusUnprocessableEntity, "this key belongs to another order",
 			fieldFault{Field: "Idempotency-Key", Detail: "was used for another request: choose a new one for each order"})
 	case errors.Is(err, context.Canceled):
-		// Nobody reads this answer: the client has gone.
-		return problem(http.StatusServiceUnavailable, "the request was cancelled")
+		return problem(statusClientGone, "the request was cancelled")
 	case postgres.Unavailable(err):
 		slog.WarnContext(r.Context(), "request refused: the database is unavailable", "error", err)
 		return problem(http.StatusServiceUnavailable, "the database is away for the moment; try again")
 	default:
 		slog.ErrorContext(r.Context(), "request failed", "error", err)
-		return problem(http.StatusInternalServerError, "this is our fault; the log has the reason")
+		return ourFault
+	}
+}
+
+// statusClientGone is nginx's. Nobody reads this answer, but the metrics count it: a
+// client that hangs up must not look like an error of the service.
+const statusClientGone = 499
+
+var ourFault = problem(http.StatusInternalServerError, "this is our fault; the log has the reason")
+
+func recovered(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer tellOfPanic(w, r)
+		next.ServeHTTP(w, r)
+	})
+}
+
+func tellOfPanic(w http.ResponseWriter, r *http.Request) {
+	if cause := recover(); cause != nil {
+		slog.ErrorContext(r.Context(), "panic while answering a request", "error", cause, "stack", string(debug.Stack()))
+		write(w, r, ourFault)
 	}
 }
 
 func write(w http.ResponseWriter, r *http.Request, p problemJSON) {
-	if p.Status == http.StatusServiceUnavailable {
+	switch p.Status {
+	case http.StatusServiceUnavailable, http.StatusTooManyRequests:
 		w.Header().Set("Retry-After", "1")
+	case http.StatusUnsupportedMediaType:
+		w.Header().Set("Accept-Encoding", "identity")
 	}
 	send(w, r, p.Status, "application/problem+json", p)
 }

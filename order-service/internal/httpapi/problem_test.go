@@ -1,6 +1,8 @@
 package httpapi_test
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -67,14 +69,21 @@ func TestWhatIsNotThereIsAProblemToo(t *testing.T) {
 		status       int
 		allow        string
 	}{
-		"no such path":            {http.MethodGet, "/nothing", http.StatusNotFound, ""},
-		"a slash too many":        {http.MethodPost, "/orders/", http.StatusNotFound, ""},
-		"nothing of operations":   {http.MethodGet, "/metrics", http.StatusNotFound, ""},
-		"no list of all orders":   {http.MethodGet, "/orders", http.StatusMethodNotAllowed, "POST"},
-		"orders are not deleted":  {http.MethodDelete, "/orders/1", http.StatusMethodNotAllowed, "GET"},
-		"an id with a slash":      {http.MethodDelete, "/orders/a%2Fb", http.StatusMethodNotAllowed, "GET"},
-		"products are not posted": {http.MethodPost, "/products", http.StatusMethodNotAllowed, "GET"},
-		"an unknown method":       {"BREW", "/orders", http.StatusMethodNotAllowed, "POST"},
+		"no such path":             {http.MethodGet, "/nothing", http.StatusNotFound, ""},
+		"a slash too many":         {http.MethodPost, "/orders/", http.StatusNotFound, ""},
+		"two slashes":              {http.MethodPost, "//orders", http.StatusNotFound, ""},
+		"a way around":             {http.MethodGet, "/orders/../products", http.StatusNotFound, ""},
+		"another case":             {http.MethodPost, "/Orders", http.StatusNotFound, ""},
+		"nothing of operations":    {http.MethodGet, "/metrics", http.StatusNotFound, ""},
+		"nor of health":            {http.MethodGet, "/readyz", http.StatusNotFound, ""},
+		"no list of all orders":    {http.MethodGet, "/orders", http.StatusMethodNotAllowed, "POST"},
+		"orders are not deleted":   {http.MethodDelete, "/orders/1", http.StatusMethodNotAllowed, "GET, HEAD"},
+		"an id with a slash":       {http.MethodDelete, "/orders/a%2Fb", http.StatusMethodNotAllowed, "GET, HEAD"},
+		"products are not posted":  {http.MethodPost, "/products", http.StatusMethodNotAllowed, "GET, HEAD"},
+		"nobody asks for options":  {http.MethodOptions, "/orders", http.StatusMethodNotAllowed, "POST"},
+		"an unknown method":        {"BREW", "/orders", http.StatusMethodNotAllowed, "POST"},
+		"and an unknown path":      {"BREW", "/coffee", http.StatusNotFound, ""},
+		"a tunnel to the products": {http.MethodTrace, "/products", http.StatusMethodNotAllowed, "GET, HEAD"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -85,6 +94,74 @@ func TestWhatIsNotThereIsAProblemToo(t *testing.T) {
 				t.Errorf("Allow is %q, want %q", allow, test.allow)
 			}
 		})
+	}
+}
+
+func TestAHeadIsAGetWithoutItsBody(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	before := b.series()
+	for path, status := range map[string]int{
+		"/products": http.StatusOK, "/openapi.yaml": http.StatusOK, "/orders/" + b.place(oneMug).ID.String(): http.StatusOK,
+		"/orders/none": http.StatusNotFound, "/orders": http.StatusMethodNotAllowed,
+	} {
+		get, head := b.get(path), b.send(http.MethodHead, path, "")
+		if head.status != status || get.status != status || head.body != "" || head.header.Get("Content-Type") != get.header.Get("Content-Type") {
+			t.Errorf("%s: HEAD %+v, GET %+v, want both %d", path, head, get, status)
+		}
+	}
+	if after := b.series(); after != before {
+		t.Errorf("%d series became %d", before, after)
+	}
+}
+
+// TestWhateverAClientAcceptsItGetsJSON: there is nothing else to choose, and a client that
+// can do nothing with it can still read the status.
+func TestWhateverAClientAcceptsItGetsJSON(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	for _, accept := range []string{"", "text/html", "application/json;q=0", "*/*", "nonsense"} {
+		var list map[string]any
+		b.send(http.MethodGet, "/products", "", "Accept", accept).into(t, http.StatusOK, &list)
+		b.send(http.MethodGet, "/nothing", "", "Accept", accept).isProblem(t, http.StatusNotFound)
+	}
+}
+
+func TestAPanicIsToldAsOurFault(t *testing.T) {
+	t.Parallel()
+	b := over(t, nil) // what is asked of the database then panics
+	for range 2 {
+		b.get("/products").isProblem(t, http.StatusInternalServerError)
+	}
+	if counted := b.histogram(map[string]string{"method": "GET", "route": "/products", "code": "5xx"}); counted.GetSampleCount() != 2 {
+		t.Errorf("counted %d times", counted.GetSampleCount())
+	}
+}
+
+// TestAClientThatHangsUpIsNoErrorOfTheService has one that does so in the commit.
+func TestAClientThatHangsUpIsNoErrorOfTheService(t *testing.T) {
+	t.Parallel()
+	db, url := servertest.Migrated(t, schema)
+	b := over(t, db)
+	held := servertest.HoldCommits(t, url, "orders")
+	ctx, hangUp := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() {
+		_, err := placeAt(ctx, b.api.Client(), b.api.URL, "a-key")
+		ended <- err
+	}()
+	held.Await()
+	hangUp()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
+	held.AwaitEnd()
+	count := func(code string) uint64 {
+		return b.histogram(map[string]string{"method": "POST", "route": "/orders", "code": code}).GetSampleCount()
+	}
+	b.eventually("the request is counted", func() bool { return count("4xx")+count("5xx") > 0 })
+	if count("5xx") != 0 {
+		t.Error("counted as a 5xx")
 	}
 }
 

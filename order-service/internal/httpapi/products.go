@@ -3,6 +3,8 @@ package httpapi
 import (
 	"context"
 	"net/http"
+
+	"example.com/transactional-outbox/order-service/internal/order"
 )
 
 type productJSON struct {
@@ -17,16 +19,20 @@ type productsAnswer struct {
 }
 
 func (a *api) listProducts(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), maxDuration)
-	defer cancel()
-	catalogue, err := a.orders.Products(ctx)
-	if err != nil {
-		write(w, r, problemOf(r, err))
-		return
-	}
+	a.perform(w, r, func(ctx context.Context) error {
+		catalogue, err := a.orders.Products(ctx)
+		if err != nil {
+			return err
+		}
+		answer(w, r, http.StatusOK, productsAnswer{Products: productsOf(catalogue)})
+		return nil
+	})
+}
+
+func productsOf(catalogue []order.Product) []productJSON {
 	list := make([]productJSON, 0, len(catalogue))
 	for _, p := range catalogue {
 		list = append(list, productJSON{ID: p.ID, Name: p.Name, Price: p.UnitPrice.Minor(), Currency: p.UnitPrice.Currency()})
 	}
-	answer(w, r, http.StatusOK, productsAnswer{Products: list})
+	return list
 }

@@ -6,12 +6,13 @@ import (
 	"mime"
 	"net/http"
 	"net/mail"
+	"os"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/google/uuid"
 
 	"example.com/transactional-outbox/order-service/internal/order"
 )
@@ -52,8 +53,8 @@ func readOrder(r *http.Request) (order.Request, *problemJSON) {
 		fault("quantity", fmt.Sprintf("must be from 1 to %d", order.MaxQuantity))
 	}
 	if body.CustomerID != nil {
-		id, err := uuid.Parse(*body.CustomerID)
-		if err != nil || id == uuid.Nil || len(*body.CustomerID) != 36 {
+		id, ok := parseID(*body.CustomerID)
+		if !ok {
 			fault("customer_id", "must be a UUID such as 0f1e2d3c-4b5a-4678-9abc-def012345678")
 		}
 		request.CustomerID = id
@@ -103,17 +104,36 @@ func isEmail(s string) bool {
 // decode reads exactly one JSON object into v. Unknown, duplicate and case-variant
 // names, invalid UTF-8 and trailing data are errors.
 func decode(r *http.Request, v any) *problemJSON {
-	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if err != nil || kind != "application/json" {
-		bad := problem(http.StatusUnsupportedMediaType, "the body must be application/json; set Content-Type to say so")
+	if !isJSON(r.Header) {
+		bad := problem(http.StatusUnsupportedMediaType, "the body must be application/json in UTF-8; set Content-Type to say so")
 		return &bad
 	}
-	err = json.UnmarshalRead(r.Body, v, json.RejectUnknownMembers(true))
+	if isEncoded(r.Header) {
+		bad := problem(http.StatusUnsupportedMediaType, "the body must not be compressed or encoded; leave out Content-Encoding")
+		return &bad
+	}
+	err := json.UnmarshalRead(r.Body, v, json.RejectUnknownMembers(true))
 	if err == nil {
 		return nil
 	}
 	bad := unreadable(err)
 	return &bad
+}
+
+func isJSON(header http.Header) bool {
+	kinds := header.Values("Content-Type")
+	if len(kinds) != 1 {
+		return false
+	}
+	kind, parameters, err := mime.ParseMediaType(kinds[0])
+	charset, given := parameters["charset"]
+	return err == nil && kind == "application/json" && (!given || strings.EqualFold(charset, "utf-8"))
+}
+
+func isEncoded(header http.Header) bool {
+	return slices.ContainsFunc(header.Values("Content-Encoding"), func(coding string) bool {
+		return !strings.EqualFold(coding, "identity")
+	})
 }
 
 func unreadable(err error) problemJSON {
@@ -133,6 +153,8 @@ func unreadable(err error) problemJSON {
 		return atField(syntactic.JSONPointer, "is given twice")
 	case errors.As(err, &syntactic):
 		return problem(http.StatusBadRequest, fmt.Sprintf("the body is not one JSON object: byte %d is wrong", syntactic.ByteOffset))
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return problem(http.StatusRequestTimeout, "the body did not arrive in time")
 	default:
 		return problem(http.StatusBadRequest, "the body ended too early")
 	}

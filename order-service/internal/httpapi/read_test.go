@@ -4,9 +4,16 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"example.com/transactional-outbox/order-service/internal/httpapi"
 )
 
 // maxBody is what a client is told, in bytes.
@@ -146,15 +153,44 @@ func testRefusals(t *testing.T, tests map[string]refusal) {
 	}
 }
 
-func TestTheContentTypeMustBeJSON(t *testing.T) {
+func TestTheBodyMustBePlainJSON(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	for _, kind := range []string{"", "text/plain", "application/x-www-form-urlencoded", "application/jsonp", "application/json; charset"} {
-		b.send(http.MethodPost, "/orders", oneMug, "Content-Type", kind).isProblem(t, http.StatusUnsupportedMediaType)
+	for _, header := range [][]string{
+		{},
+		{"Content-Type", ""},
+		{"Content-Type", "text/plain"},
+		{"Content-Type", "application/x-www-form-urlencoded"},
+		{"Content-Type", "application/jsonp"},
+		{"Content-Type", "application/json; charset"},
+		{"Content-Type", "application/json; charset=iso-8859-1"},
+		{"Content-Type", "application/json; charset=utf-16"},
+		{"Content-Type", "application/json", "Content-Type", "text/plain"},
+		{"Content-Type", "application/json", "Content-Encoding", "gzip"},
+		{"Content-Type", "application/json", "Content-Encoding", "identity, br"},
+		{"Content-Type", "application/json", "Content-Encoding", "identity", "Content-Encoding", "deflate"},
+	} {
+		got := b.send(http.MethodPost, "/orders", oneMug, header...)
+		got.isProblem(t, http.StatusUnsupportedMediaType)
+		if accepted := got.header.Get("Accept-Encoding"); accepted != "identity" {
+			t.Errorf("%q: Accept-Encoding is %q", header, accepted)
+		}
 	}
 	if n := b.written(); n != 0 {
 		t.Errorf("%d rows were written", n)
 	}
+	plain := []string{"Content-Type", `application/json; charset="UTF-8"`, "Content-Encoding", "Identity"}
+	if got := b.send(http.MethodPost, "/orders", oneMug, plain...); got.status != http.StatusCreated {
+		t.Errorf("%q: %d %s", plain, got.status, got.body)
+	}
+}
+
+func TestABodyThatDoesNotArriveInTimeIsToldSo(t *testing.T) {
+	t.Parallel()
+	late := io.MultiReader(strings.NewReader(oneMug[:10]), iotest.ErrReader(os.ErrDeadlineExceeded)) // as of a connection
+	request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/orders", late)
+	request.Header.Set("Content-Type", "application/json")
+	answerOf(newAPI(nil, httpapi.Limits{}, prometheus.NewRegistry()), request).isProblem(t, http.StatusRequestTimeout)
 }
 
 func TestWhatIsJustAllowedIsAccepted(t *testing.T) {

@@ -1,0 +1,108 @@
+package httpserver_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"example.com/transactional-outbox/internal/httpserver"
+)
+
+// TestASlowClientIsCutOff has clients that send or take nothing more, on a network
+// without a system below it: so the time is not the real one.
+func TestASlowClientIsCutOff(t *testing.T) {
+	t.Parallel()
+	const (
+		get  = "GET / HTTP/1.1\r\nHost: api\r\n\r\n"
+		post = "POST / HTTP/1.1\r\nHost: api\r\nContent-Length: 2\r\n\r\n"
+	)
+	for name, test := range map[string]struct {
+		sends string
+		reads bool // what it is answered
+		after time.Duration
+	}{
+		"before the request":   {"", true, 5 * time.Second},
+		"within the headers":   {"GET / HTTP/1.1\r\nHost: a", true, 5 * time.Second},
+		"within the body":      {post + "1", true, 10 * time.Second},
+		"within the answer":    {get, false, 15 * time.Second},
+		"between two requests": {get, true, 60 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				server, client := net.Pipe()
+				defer serveOn(t, server)()
+				if test.sends != "" {
+					if _, err := io.WriteString(client, test.sends); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if !test.reads {
+					time.Sleep(test.after + time.Second)
+					if _, err := client.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+						t.Errorf("error %v, want %v", err, io.EOF)
+					}
+					return
+				}
+				if _, err := io.Copy(io.Discard, client); err != nil {
+					t.Fatal(err)
+				}
+				if lasted := time.Since(began); lasted < test.after || lasted > test.after+time.Second {
+					t.Errorf("cut off after %s, want %s", lasted, test.after)
+				}
+			})
+		})
+	}
+}
+
+// serveOn answers on one connection, until end.
+func serveOn(t *testing.T, conn net.Conn) (end func()) {
+	t.Helper()
+	reading := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, err := io.ReadAll(r.Body); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+			panic(err)
+		}
+		_, _ = io.WriteString(w, strings.Repeat("hello", 10_000))
+	})
+	ctx, stop := context.WithCancel(context.Background())
+	listener := &onePipe{conns: make(chan net.Conn, 1), closed: make(chan struct{})}
+	listener.conns <- conn
+	served := make(chan error)
+	go func() { served <- httpserver.Serve(ctx, listener, reading) }()
+	return func() {
+		stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// onePipe is a listener to which one client connects.
+type onePipe struct {
+	conns  chan net.Conn
+	closed chan struct{}
+}
+
+func (p *onePipe) Accept() (net.Conn, error) {
+	select {
+	case conn := <-p.conns:
+		return conn, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *onePipe) Close() error {
+	close(p.closed)
+	return nil
+}
+
+func (*onePipe) Addr() net.Addr { return &net.TCPAddr{} }
