@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+// lab is the running system, seen from outside, and what an experiment does to it.
+type lab struct {
+	report
+	machine
+	settings
+	orders, notifications *pgx.Conn // the services' databases, as their owners
+	mail                  mailbox
+	customer              string   // the address of this run's orders, which no other order has
+	placed                []string // ids of this run's orders
+	undo                  []func(context.Context) error
+}
+
+// patience is how long anything may take that must happen, unless something has to
+// run out first.
+const patience = 2 * time.Minute
+
+func open(ctx context.Context, where settings, out io.Writer) (_ *lab, err error) {
+	machine, known := machines[where.mode]
+	if !known {
+		return nil, errors.New("nothing is running: make demo")
+	}
+	l := &lab{
+		report: report{out: out}, machine: machine, settings: where,
+		customer: "break-" + strings.ToLower(uuid.NewString()[:8]) + "@example.com",
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, l.close())
+		}
+	}()
+	if l.mail, err = openMailbox(where.mode); err != nil {
+		return nil, err
+	}
+	if err := l.connect(ctx); err != nil {
+		return nil, err
+	}
+	for _, service := range []string{orderService, notificationService} {
+		if err := l.requireOne(ctx, service); err != nil {
+			return nil, err
+		}
+		if err := ready(ctx, service); err != nil {
+			return nil, fmt.Errorf("%s is not ready: %w; look into its log, or begin anew with make demo", service, err)
+		}
+	}
+	return l, nil
+}
+
+func (l *lab) connect(ctx context.Context) (err error) {
+	if l.orders, err = pgx.Connect(ctx, l.orderDB); err != nil {
+		return fmt.Errorf("order-service's database: %w", err)
+	}
+	if l.notifications, err = pgx.Connect(ctx, l.notificationDB); err != nil {
+		return fmt.Errorf("notification-service's database: %w", err)
+	}
+	var alone bool
+	if err := l.orders.QueryRow(ctx, "SELECT pg_try_advisory_lock($1)", experimentLock).Scan(&alone); err != nil {
+		return err
+	}
+	if !alone {
+		return errors.New("another experiment is at work: begin when it has ended")
+	}
+	return nil
+}
+
+// undoing is for what must be undone however the experiment ends. The function that it
+// returns does so earlier. It succeeds once at most.
+func (l *lab) undoing(undo func(context.Context) error) func(context.Context) error {
+	done := false
+	once := func(ctx context.Context) error {
+		if done {
+			return nil
+		}
+		err := undo(ctx)
+		done = err == nil
+		return err
+	}
+	l.undo = append(l.undo, once)
+	return once
+}
+
+// close undoes what is left to be undone, the last first, also when somebody has
+// interrupted the experiment.
+func (l *lab) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	var errs []error
+	for _, undo := range slices.Backward(l.undo) {
+		if err := undo(ctx); err != nil {
+			errs = append(errs, fmt.Errorf("this is left broken: %w", err))
+		}
+	}
+	for _, conn := range []*pgx.Conn{l.orders, l.notifications} {
+		if conn != nil {
+			_ = conn.Close(ctx)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// crash ends a service at once. However the experiment ends, it runs again then.
+func (l *lab) crash(ctx context.Context, service string) (restart func(context.Context) error, err error) {
+	restart = l.undoing(func(ctx context.Context) error {
+		if _, err := command(ctx, l.start, service); err != nil {
+			return err
+		}
+		return l.await(ctx, patience, func(ctx context.Context) (string, error) {
+			if err := ready(ctx, service); err != nil {
+				return service + " is not ready: " + err.Error(), nil
+			}
+			return "", nil
+		})
+	})
+	_, err = command(ctx, l.kill, service)
+	return restart, err
+}
