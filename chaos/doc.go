@@ -12,6 +12,6 @@
 // reads what is left: the databases, the tap, the queues, and the ledgers of the load
 // and of the mail server.
 //
-// What it does not do: move clocks. Go's cannot be moved from outside; that the results
-// do not depend on them is what the tests of the services prove.
+// A clock cannot be moved from outside; but a service can be built with one that is
+// wrong, for all of its code and its libraries.
 package main

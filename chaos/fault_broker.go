@@ -94,14 +94,23 @@ func (y *system) resetBroker(ctx context.Context) error {
 	return nil
 }
 
-func (y *system) alarmBroker(ctx context.Context) (err error) {
+func (y *system) alarmMemory(ctx context.Context) error {
+	return y.alarm(ctx, "set_vm_memory_high_watermark", []string{"absolute", "1MB"}, "0.4")
+}
+
+func (y *system) alarmDisk(ctx context.Context) error {
+	return y.alarm(ctx, "set_disk_free_limit", []string{"999999GB"}, "50MB")
+}
+
+// alarm lets the broker block its publishers for a while, by a limit that it is over.
+func (y *system) alarm(ctx context.Context, limit string, tooTight []string, usual string) (err error) {
 	y.excuseUnknown()
-	if _, err := y.rabbitmq.Ctl(ctx, "set_vm_memory_high_watermark", "absolute", "1MB"); err != nil {
+	if _, err := y.rabbitmq.Ctl(ctx, append([]string{limit}, tooTight...)...); err != nil {
 		return err
 	}
 	defer func() {
-		_, clear := y.rabbitmq.Ctl(context.WithoutCancel(ctx), "set_vm_memory_high_watermark", "0.4")
-		err = errors.Join(err, clear)
+		_, lifted := y.rabbitmq.Ctl(context.WithoutCancel(ctx), limit, usual)
+		err = errors.Join(err, lifted)
 	}()
 	blocks, err := y.broker.Blocks(ctx)
 	if err != nil {

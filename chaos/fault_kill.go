@@ -108,33 +108,3 @@ func (y *system) crash(ctx context.Context, r *replica, point string, provoke fu
 	y.injected++
 	return r.start(ctx)
 }
-
-// resetThenKill makes deliveries stale that are in hand: an acknowledgement that came
-// after all, on the next connection, would be taken for that of another message, which
-// the kill then loses.
-func (y *system) resetThenKill(ctx context.Context) error {
-	y.mail.Feel(mailserver.Mood{Delay: time.Second})
-	defer y.mail.Feel(mailserver.Mood{})
-	for range 3 {
-		if err := sleep(ctx, y.scaled(2*time.Second)); err != nil {
-			return err
-		}
-		for _, p := range y.notifyToBroker {
-			y.injected += p.Open()
-			p.Reset()
-		}
-		if err := y.aMoment(ctx, y.scaled(4*time.Second)); err != nil {
-			return err
-		}
-		for _, r := range y.notifications {
-			if err := y.kill(ctx, r); err != nil {
-				return err
-			}
-			y.allowed.Mails += mailWorkers
-		}
-		if err := y.start(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
-}

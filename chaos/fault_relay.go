@@ -17,6 +17,7 @@ import (
 // does not hold any more.
 func (y *system) freezeRelay(ctx context.Context) error {
 	const wanted, tries = 2, 12
+	y.allowed.Lease = shortLease
 	for try := 0; y.injected < wanted && try < tries; try++ {
 		if err := y.freeze(ctx, try%replicas); err != nil {
 			return err

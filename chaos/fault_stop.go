@@ -5,6 +5,8 @@ import (
 	"errors"
 	"syscall"
 	"time"
+
+	"example.com/transactional-outbox/internal/servertest"
 )
 
 // end asks a replica to end, and notes how it does.
@@ -76,7 +78,18 @@ func (y *system) twice(ctx context.Context, i int, r *replica) error {
 
 func (y *system) terminateWithHungBroker(ctx context.Context) error {
 	y.excuseUnknown()
-	for _, p := range y.brokerProxies() {
+	return y.terminateBehind(ctx, y.brokerProxies())
+}
+
+func (y *system) terminateWithHungDatabase(ctx context.Context) error {
+	y.excuseUnknown() // what was confirmed cannot be marked
+	y.allowed.Mails += replicas * mailWorkers
+	return y.terminateBehind(ctx, y.databaseProxies())
+}
+
+// terminateBehind asks replicas to end while what is behind these proxies is silent.
+func (y *system) terminateBehind(ctx context.Context, proxies []*servertest.Proxy) error {
+	for _, p := range proxies {
 		y.injected += p.Open()
 		p.Stall()
 		defer p.Resume()

@@ -138,6 +138,26 @@ func (y *system) deleteWayBack(ctx context.Context) error {
 	return nil
 }
 
+// forbidDeadLetters takes from the consumers the right to publish what they give up.
+func (y *system) forbidDeadLetters(ctx context.Context) (err error) {
+	const allButDeadLetters = `^(?!notification-service\.dlx$)`
+	if _, err := y.rabbitmq.Ctl(ctx, "set_permissions", notificationService, ".*", allButDeadLetters, ".*"); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, y.permit(context.WithoutCancel(ctx))) }()
+	for range 3 {
+		if err := errors.Join(y.plant(ctx, 3), y.aMoment(ctx, y.scaled(4*time.Second))); err != nil {
+			return err
+		}
+	}
+	for _, r := range y.notifications {
+		if _, err := r.find("no copy yet, trying again"); err == nil {
+			y.injected++
+		}
+	}
+	return nil
+}
+
 // expireIntoNowhere lets retries come to their end while the exchange is gone through
 // which they return, and nobody is there to declare it.
 func (y *system) expireIntoNowhere(ctx context.Context) error {

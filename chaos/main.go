@@ -32,13 +32,14 @@ func run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	g, err := prepare(ctx, o)
+	chosen := o.chosen()
+	g, err := prepare(ctx, o, chosen)
 	if err != nil {
 		return err
 	}
 	defer g.end() //nolint:contextcheck // ends what ctx has begun, when ctx may have ended
 	progress("SEED=%d", o.Seed)
-	results, err := g.runAll(ctx, o.chosen())
+	results, err := g.runAll(ctx, chosen)
 	if len(results) == 0 {
 		return err
 	}
@@ -50,10 +51,9 @@ func (o options) chosen() []scenario {
 	if o.Soak > 0 {
 		return []scenario{soak}
 	}
-	if len(o.Only) == 0 {
-		return scenarios
-	}
-	return slices.DeleteFunc(slices.Clone(scenarios), func(s scenario) bool { return !slices.Contains(o.Only, s.name) })
+	return slices.DeleteFunc(slices.Clone(scenarios), func(s scenario) bool {
+		return len(o.Only) > 0 && !slices.Contains(o.Only, s.name) || o.Short && !s.short
+	})
 }
 
 // runAll runs one scenario after the other. One that cannot be run fails, and the next

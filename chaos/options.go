@@ -15,6 +15,7 @@ import (
 // options are set by environment variables.
 type options struct {
 	Only      []string      `env:"ONLY" does:"the scenarios to run, with commas between them; empty: all"`
+	Short     bool          `env:"SHORT" does:"only the scenarios marked below: a few, which threaten one promise each"`
 	Seed      uint64        `env:"SEED" does:"chooses what is left to chance; 0: another one each time"`
 	Soak      time.Duration `env:"SOAK" does:"random faults for so long, instead of the scenarios"`
 	Scale     float64       `env:"SCALE" envDefault:"1" does:"makes the load and the outages of each scenario longer"`
@@ -57,6 +58,7 @@ promise is broken. Examples:
 
   make chaos
   make chaos ONLY=broker-sigkill,smtp-down
+  make chaos SHORT=1
   make chaos SOAK=10m SEED=7
 
 `)
@@ -67,7 +69,7 @@ promise is broken. Examples:
 	}
 	fmt.Fprint(table, "\t\t\nSCENARIO\t\tWHAT IT DOES\n")
 	for _, s := range scenarios {
-		fmt.Fprintf(table, "%s\t\t%s\n", s.name, s.does)
+		fmt.Fprintf(table, "%s\t%s\t%s\n", s.name, map[bool]string{true: "short"}[s.short], s.does)
 	}
 	_ = table.Flush()
 }

@@ -31,6 +31,7 @@ type replica struct {
 	starts  int
 	address string // of its API, while it lives
 	hidden  bool   // from the load
+	asked   bool   // to end, one way or the other
 }
 
 // patience is how long anything may take that must happen. It bounds a failure; no
@@ -50,7 +51,7 @@ func (r *replica) launch(program string, settings ...string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.starts++
-	r.address = ""
+	r.address, r.asked = "", false
 	c := exec.Command(program, r.command) //nolint:gosec,noctx // our own; it is ended by its pid
 	c.Env = append(append([]string{
 		"APP_ENV=demo", "OPS_ADDR=127.0.0.1:0", "HTTP_ADDR=127.0.0.1:0", "GORACE=halt_on_error=1",
@@ -80,6 +81,7 @@ func (r *replica) awaitWork(ctx context.Context) error {
 
 // line is one of the log.
 type line struct {
+	Time    time.Time
 	Message string `json:"msg"`
 	Address string
 }
@@ -122,10 +124,17 @@ func (r *replica) target() string {
 
 // kill ends the process at once, and reports whether it was that which ended it.
 func (r *replica) kill(ctx context.Context) (bool, error) {
+	r.asked = true
 	if err := r.process.End(ctx, syscall.SIGKILL); err != nil {
 		return false, err
 	}
 	return r.wasKilled(), nil
+}
+
+// endedByItself reports whether nobody has asked the process to end, and it has: it
+// panicked, or the race detector stopped it.
+func (r *replica) endedByItself() bool {
+	return r.process != nil && !r.process.Alive() && !r.asked && !r.wasKilled()
 }
 
 // wasKilled reports whether the process has ended by SIGKILL, whoever sent it.
@@ -139,6 +148,7 @@ func (r *replica) stop(ctx context.Context) (checker.Exit, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	began := time.Now()
+	r.asked = r.process.Alive()
 	if err := r.process.End(ctx, syscall.SIGTERM); err != nil {
 		return checker.Exit{}, fmt.Errorf("%s: %w", r.name, err)
 	}

@@ -17,7 +17,9 @@ import (
 // scenario is a fault under load.
 type scenario struct {
 	name, does            string
+	build                 string   // what it needs beside the usual one
 	orders, notifications []string // settings beyond the usual ones
+	short                 bool     // one of the few that SHORT chooses
 	// brokerOnly says that the API has no excuse for an order that it does not take.
 	brokerOnly bool
 	// fault injects it and returns when it is over and all replicas may run again.
@@ -109,7 +111,7 @@ func (y *system) judge(ctx context.Context) (r checker.Report, err error) {
 	if err := y.stop(ctx); err != nil {
 		return r, err
 	}
-	e := checker.Evidence{Attempts: y.load.Ledger(), Mails: y.mail.Mails(), Exits: y.exits}
+	e := checker.Evidence{Attempts: y.load.Ledger(), Mails: y.mail.Mails(), Exits: y.exits, Began: y.began, Ended: time.Now()}
 	if err := e.ReadDatabases(ctx, y.orderDB, y.notificationDB); err != nil {
 		return r, err
 	}

@@ -1,5 +1,7 @@
 package main
 
+import "fmt"
+
 // scenarios are all, the most important first.
 var scenarios = []scenario{
 	{
@@ -8,19 +10,19 @@ var scenarios = []scenario{
 	},
 	{
 		name: "notifications-sigkill", does: "notification-service is killed at random moments",
-		fault: (*system).killNotifications,
+		short: true, fault: (*system).killNotifications,
 	},
 	{
 		name: "orders-crash-points", does: "order-service kills itself at each named point",
-		fault: (*system).crashOrders,
+		build: crashing, fault: (*system).crashOrders,
 	},
 	{
 		name: "notifications-crash-points", does: "notification-service kills itself at each named point",
-		fault: (*system).crashNotifications,
+		build: crashing, fault: (*system).crashNotifications,
 	},
 	{
 		name: "broker-sigkill", does: "the broker is killed, and starts again",
-		brokerOnly: true, fault: (*system).killBroker,
+		short: true, brokerOnly: true, fault: (*system).killBroker,
 	},
 	{
 		name: "broker-restart", does: "the broker is restarted in order",
@@ -44,7 +46,11 @@ var scenarios = []scenario{
 	},
 	{
 		name: "broker-alarm", does: "the broker's memory alarm blocks all publishers, and a replica of each service is asked to end",
-		brokerOnly: true, fault: (*system).alarmBroker,
+		brokerOnly: true, fault: (*system).alarmMemory,
+	},
+	{
+		name: "disk-alarm", does: "the broker's disk alarm blocks all publishers, and a replica of each service is asked to end",
+		brokerOnly: true, fault: (*system).alarmDisk,
 	},
 	{
 		name: "postgres-restart", does: "PostgreSQL is restarted, by its fast shutdown",
@@ -64,11 +70,15 @@ var scenarios = []scenario{
 	},
 	{
 		name: "commit-reply-lost", does: "the reply to COMMIT is lost: nobody knows whether it happened",
-		fault: (*system).loseCommitReplies,
+		short: true, fault: (*system).loseCommitReplies,
+	},
+	{
+		name: "table-locked", does: "orders, and then the outbox, are locked for longer than a request may take",
+		fault: (*system).lockTables,
 	},
 	{
 		name: "unroutable", does: "no queue is bound to the exchange for a while",
-		brokerOnly: true, fault: (*system).bindNobody,
+		short: true, brokerOnly: true, fault: (*system).bindNobody,
 	},
 	{
 		name: "queue-deleted", does: "the consumer's queue is deleted with all in it; the events are republished",
@@ -84,7 +94,11 @@ var scenarios = []scenario{
 	},
 	{
 		name: "way-back-deleted", does: "dead-letter queue, dead-letter and retry exchanges are deleted while they are needed",
-		brokerOnly: true, fault: (*system).deleteWayBack,
+		short: true, brokerOnly: true, fault: (*system).deleteWayBack,
+	},
+	{
+		name: "dead-letters-forbidden", does: "the consumers lose the permission to publish dead letters, while there are some",
+		brokerOnly: true, fault: (*system).forbidDeadLetters,
 	},
 	{
 		name: "retries-meet-nothing", does: "retries expire while the exchange through which they return is gone",
@@ -100,7 +114,7 @@ var scenarios = []scenario{
 	},
 	{
 		name: "relay-stopped", does: "a relay with a batch in hand is frozen beyond its lease, and wakes up",
-		orders: []string{"RELAY_CONFIRM_TIMEOUT=1s", "RELAY_LEASE=3s"}, fault: (*system).freezeRelay,
+		orders: []string{"RELAY_CONFIRM_TIMEOUT=1s", fmt.Sprint("RELAY_LEASE=", shortLease)}, fault: (*system).freezeRelay,
 	},
 	{
 		name: "machine-vanished", does: "a consumer's machine is gone in mid-transaction, without a goodbye: nobody tells the database",
@@ -108,7 +122,7 @@ var scenarios = []scenario{
 	},
 	{
 		name: "five-relays", does: "five relays race for the same events, in tiny batches",
-		orders: []string{"RELAY_BATCH_SIZE=3", "RELAY_POLL_INTERVAL=10ms"}, brokerOnly: true, fault: (*system).raceRelays,
+		short: true, orders: []string{"RELAY_BATCH_SIZE=3", "RELAY_POLL_INTERVAL=10ms"}, brokerOnly: true, fault: (*system).raceRelays,
 	},
 	{
 		name: "duplicated-and-shuffled", does: "messages arrive three times, and in any order",
@@ -136,7 +150,7 @@ var scenarios = []scenario{
 	},
 	{
 		name: "sigterm", does: "all replicas are restarted in order, one after the other",
-		fault: (*system).roll,
+		short: true, fault: (*system).roll,
 	},
 	{
 		name: "sigterm-twice", does: "replicas get a second SIGTERM while they finish their work",
@@ -147,8 +161,17 @@ var scenarios = []scenario{
 		fault: (*system).terminateWithHungBroker,
 	},
 	{
+		name: "sigterm-hung-database", does: "replicas are asked to end while the databases do not answer",
+		fault: (*system).terminateWithHungDatabase,
+	},
+	{
+		name: "clocks-apart", does: "the clocks of the replicas are hours apart, and relays die with batches in hand",
+		build: wrongTime, orders: shortestOrderMemory, notifications: shortestNotificationMemory,
+		fault: (*system).setClocks,
+	},
+	{
 		name: "time-zones", does: "each process and each database is in another time zone, and a relay dies",
-		fault: (*system).travel,
+		short: true, fault: (*system).travel,
 	},
 	{
 		name: "idle-transaction", does: "a forgotten transaction pins the old rows of the outbox",

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 
 	"example.com/transactional-outbox/chaos/broker"
@@ -20,17 +19,17 @@ type ground struct {
 	postgres *servertest.PostgresServer
 	rabbitmq *servertest.RabbitMQServer
 	broker   broker.Broker
+	roles    map[string]servertest.Roles // of each service, in the databases of this scenario
 }
 
 const (
 	orderService        = "order-service"
 	notificationService = "notification-service"
-	crashing            = "crashing" // the folder of the build with crash points
 )
 
 // prepare builds the services, starts the servers, and migrates a template of each
 // database.
-func prepare(ctx context.Context, o options) (g *ground, err error) {
+func prepare(ctx context.Context, o options, chosen []scenario) (g *ground, err error) {
 	g = &ground{options: o}
 	defer func() { //nolint:contextcheck // ends what ctx has begun, when ctx may have ended
 		if err != nil {
@@ -44,29 +43,13 @@ func prepare(ctx context.Context, o options) (g *ground, err error) {
 		return g, err
 	}
 	progress("building the services of %s, starting PostgreSQL and RabbitMQ in %s", o.Source, g.folder)
-	if err := g.build(ctx); err != nil {
+	if err := g.buildFor(ctx, chosen); err != nil {
 		return g, err
 	}
 	if err := g.startServers(ctx); err != nil {
 		return g, err
 	}
 	return g, g.makeTemplates(ctx)
-}
-
-func (g *ground) build(ctx context.Context) error {
-	for folder, flags := range map[string][]string{"": nil, crashing: {"-tags", "crashpoints"}} {
-		arguments := append([]string{"build"}, flags...)
-		if g.Race {
-			arguments = append(arguments, "-race")
-		}
-		arguments = append(arguments, "-o", filepath.Join(g.folder, folder)+"/", "./"+orderService, "./"+notificationService)
-		build := exec.CommandContext(ctx, "go", arguments...) //nolint:gosec // a folder of our own
-		build.Dir = g.Source
-		if output, err := build.CombinedOutput(); err != nil {
-			return fmt.Errorf("building the services: %w\n%s", err, output)
-		}
-	}
-	return nil
 }
 
 func (g *ground) startServers(ctx context.Context) (err error) {
@@ -80,8 +63,11 @@ func (g *ground) startServers(ctx context.Context) (err error) {
 		return err
 	}
 	g.broker = broker.Broker{URL: g.rabbitmq.URL("/")}
-	return g.startBroker(ctx)
+	return errors.Join(g.startBroker(ctx), g.permit(ctx))
 }
+
+// permit lets the services do at the broker what they may, and nothing else.
+func (g *ground) permit(ctx context.Context) error { return g.rabbitmq.Provision(ctx, g.Source, "/") }
 
 // startBroker lets a queue that could not hand a message on try again soon: by default
 // it waits three minutes, which no scenario has.

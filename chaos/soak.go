@@ -14,7 +14,7 @@ var soak = scenario{
 // soakable are the faults after which nobody has to mend anything by hand.
 var soakable = []string{
 	"orders-sigkill", "notifications-sigkill", "broker-sigkill", "broker-restart", "broker-outage", "broker-silent", "broker-reset",
-	"postgres-restart", "postgres-immediate", "postgres-sigkill", "postgres-terminate", "commit-reply-lost",
+	"postgres-restart", "postgres-immediate", "postgres-sigkill", "postgres-terminate", "commit-reply-lost", "table-locked",
 	"smtp-down", "smtp-slow", "smtp-drops-after-data", "sigterm", "slow-network", "way-back-deleted",
 }
 

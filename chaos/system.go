@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/sync/errgroup"
@@ -37,6 +38,7 @@ type system struct {
 	ordersToDB, ordersToBroker, notifyToDB, notifyToBroker [replicas]*servertest.Proxy // one for each replica
 	commits                                                *commits
 
+	began    time.Time
 	injected int // faults, as seen from outside
 	allowed  checker.Allowance
 	broken   []complaint
@@ -56,12 +58,15 @@ const (
 
 	// inFlight is what one relay may have published and not yet marked.
 	inFlight = relayWorkers * relayBatch
+
+	lease      = 9 * time.Second
+	shortLease = 3 * time.Second // where a scenario waits for the end of several
 )
 
 var (
 	orderSettings = []string{
 		fmt.Sprintf("RELAY_WORKERS=%d", relayWorkers), fmt.Sprintf("RELAY_BATCH_SIZE=%d", relayBatch),
-		"RELAY_CONFIRM_TIMEOUT=3s", "RELAY_LEASE=9s", "RELAY_POLL_INTERVAL=200ms", "RELAY_RETRY_BASE=100ms", "RELAY_RETRY_CAP=1s",
+		"RELAY_CONFIRM_TIMEOUT=3s", fmt.Sprint("RELAY_LEASE=", lease), "RELAY_POLL_INTERVAL=200ms", "RELAY_RETRY_BASE=100ms", "RELAY_RETRY_CAP=1s",
 	}
 	notificationSettings = []string{
 		fmt.Sprintf("CONSUMER_WORKERS=%d", mailWorkers), "CONSUMER_PREFETCH=16", "RETRY_DELAYS=300ms,1s,3s", "MAIL_FROM=shop@example.com",
@@ -83,6 +88,7 @@ func (g *ground) newSystem(ctx context.Context, s scenario) (y *system, err erro
 			y.close()
 		}
 	}()
+	y.began, y.allowed.Lease = time.Now(), lease
 	if err := errors.Join(os.MkdirAll(y.logs, 0o750), g.newDatabases(ctx), g.newTopology(ctx)); err != nil {
 		return y, err
 	}
@@ -173,8 +179,8 @@ func (y *system) newNotifications(i int, settings []string) *replica {
 		name: fmt.Sprint(notificationService, " ", i+1), program: filepath.Join(y.folder, notificationService), command: "serve",
 		ready: "taking messages", log: filepath.Join(y.logs, fmt.Sprint(notificationService, "-", i+1)),
 		settings: slices.Concat([]string{
-			"DATABASE_URL=" + through(y.notifyToDB[i%replicas], y.postgres.URL(notificationDatabase)),
-			"AMQP_URL=" + through(y.notifyToBroker[i%replicas], y.broker.URL), "SMTP_URL=smtp://" + y.notifyToMail.Addr(),
+			"DATABASE_URL=" + through(y.notifyToDB[i%replicas], y.roles[notificationService].Application),
+			"AMQP_URL=" + through(y.notifyToBroker[i%replicas], servertest.As(notificationService, y.broker.URL)), "SMTP_URL=smtp://" + y.notifyToMail.Addr(),
 		}, notificationSettings, settings),
 	}
 }
@@ -184,8 +190,8 @@ func (y *system) newOrders(i int, settings []string) *replica {
 		name: fmt.Sprint(orderService, " ", i+1), program: filepath.Join(y.folder, orderService), command: "serve",
 		ready: "taking orders", log: filepath.Join(y.logs, fmt.Sprint(orderService, "-", i+1)),
 		settings: slices.Concat([]string{
-			"DATABASE_URL=" + through(y.ordersToDB[i%replicas], y.postgres.URL(orderDatabase)),
-			"AMQP_URL=" + through(y.ordersToBroker[i%replicas], y.broker.URL),
+			"DATABASE_URL=" + through(y.ordersToDB[i%replicas], y.roles[orderService].Application),
+			"AMQP_URL=" + through(y.ordersToBroker[i%replicas], servertest.As(orderService, y.broker.URL)),
 		}, orderSettings, settings),
 	}
 }
@@ -196,6 +202,9 @@ func (y *system) all() []*replica { return slices.Concat(y.orders, y.notificatio
 func (y *system) start(ctx context.Context) error {
 	starting, ctx := errgroup.WithContext(ctx)
 	for _, r := range y.all() {
+		if r.endedByItself() {
+			y.broken = append(y.broken, complaint{"P12", fmt.Sprintf("%s ended by itself: %s", r.name, r.process.State())})
+		}
 		if r.process == nil || !r.process.Alive() {
 			starting.Go(func() error { return r.start(ctx) })
 		}

@@ -152,7 +152,7 @@ func (b Broker) Drain(ctx context.Context, name string) (all []checker.Message, 
 			if err != nil || !got {
 				return err
 			}
-			all = append(all, checker.Message{ID: d.MessageId, Key: d.RoutingKey, Body: d.Body, Headers: d.Headers})
+			all = append(all, checker.Message{ID: d.MessageId, Key: d.RoutingKey, Body: d.Body, Headers: d.Headers, At: d.Timestamp})
 		}
 	})
 	if isMissing(err) {

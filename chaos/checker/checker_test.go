@@ -40,10 +40,21 @@ func order(n int) checker.Evidence {
 			{MessageID: "<" + second + "@example.com>", To: email, Subject: "confirmed"},
 		},
 		Exits: []checker.Exit{{Name: "order-service", Took: time.Second}},
+		Times: []checker.Time{{Where: "orders.created_at", At: began}, {Where: "outbox_events.available_at", At: ended.Add(time.Second)}},
 	}
 }
 
-// healthy is what it leaves of several.
+// All of it happened from the one to the other.
+var (
+	began = time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
+	ended = began.Add(time.Minute)
+)
+
+// lease is how long those of the relays last.
+const lease = 9 * time.Second
+
+// healthy is what it leaves of several, one of whose events was claimed again when its
+// lease had ended.
 func healthy() (all checker.Evidence) {
 	for n := range 3 {
 		e := order(n)
@@ -55,13 +66,16 @@ func healthy() (all checker.Evidence) {
 		all.Processed = append(all.Processed, e.Processed...)
 		all.Mails = append(all.Mails, e.Mails...)
 		all.Exits = append(all.Exits, e.Exits...)
+		all.Times = append(all.Times, e.Times...)
 	}
+	all.Began, all.Ended = began, ended
+	all.Reclaims = []time.Duration{lease}
 	return all
 }
 
 func TestAHealthySystemKeepsItsPromises(t *testing.T) {
 	t.Parallel()
-	r := checker.Judge(healthy(), checker.Allowance{})
+	r := checker.Judge(healthy(), checker.Allowance{Lease: lease})
 	if !r.Kept() || r.Attempted != 6 || r.Acknowledged != 6 || r.Lost != 0 || r.Unexpected != 0 || r.Duplicated != 0 || r.Recovered != 0 {
 		t.Errorf("%+v", r)
 	}
@@ -80,7 +94,7 @@ type defect struct {
 
 func TestEveryDefectIsSeen(t *testing.T) {
 	t.Parallel()
-	for _, d := range slices.Concat(ofOrders, ofTheOutbox, ofEffects, ofMails, ofDeadLetters) {
+	for _, d := range slices.Concat(ofOrders, ofTheOutbox, ofEffects, ofMails, ofDeadLetters, ofClocks) {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
 			e := healthy()

@@ -61,6 +61,13 @@ var ofOrders = []defect{
 		promises: "P10",
 	},
 	{
+		name: "the API blamed itself",
+		do: func(e *checker.Evidence) {
+			e.Attempts[0].Status, e.Attempts[0].Outcome, e.Attempts[0].Accused = 500, checker.Unknown, false
+		},
+		promises: "API",
+	},
+	{
 		name:     "a message is of no event",
 		do:       func(e *checker.Evidence) { e.Tap = append(e.Tap, checker.Message{ID: "ghost"}) },
 		promises: "P2", unexpected: 1,

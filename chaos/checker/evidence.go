@@ -22,6 +22,9 @@ type Evidence struct {
 	OrderDeadLetters []Message // of order-service
 	Mails            []Mail    // in the order in which the server took them
 	Exits            []Exit
+	Times            []Time          // that the databases hold
+	Reclaims         []time.Duration // how long an event had been held when somebody else claimed it
+	Began, Ended     time.Time       // of all this
 }
 
 // Outcome is what a client was told.
@@ -42,6 +45,7 @@ type Attempt struct {
 	Kind    Kind
 	OrderID string // if the client knows it
 	Outcome Outcome
+	Status  int    // of the answer, if there was one
 	Reason  string // why it is not acknowledged
 	// Accused says that no fault but the broker's was about, so that the API should have
 	// answered.
@@ -79,6 +83,7 @@ type Message struct {
 	ID, Key string
 	Body    []byte
 	Headers map[string]any
+	At      time.Time // its property timestamp
 }
 
 // Notification is a row of notifications.
@@ -90,7 +95,16 @@ type Notification struct {
 }
 
 // Mail is what the mail server took.
-type Mail struct{ MessageID, To, Subject string }
+type Mail struct {
+	MessageID, To, Subject string
+	Date                   time.Time
+}
+
+// Time is one that is written somewhere.
+type Time struct {
+	Where string
+	At    time.Time
+}
 
 // Exit is how a process ended that was asked to.
 type Exit struct {
@@ -111,6 +125,8 @@ type Allowance struct {
 	// Rejected says that the mail server rejected e-mails: their messages may be dead
 	// letters until they are replayed.
 	Rejected bool
+	// Lease is how long the relays' leases last.
+	Lease time.Duration
 	// Planted are bad messages of the scenario itself, by id: they end as dead letters.
 	Planted map[string]Message
 }

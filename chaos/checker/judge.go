@@ -17,9 +17,6 @@ type Report struct {
 	Broken       map[string][]string // by promise: what contradicts it
 }
 
-// Promises are P1 to P12 without P11: no scenario moves a clock.
-var Promises = []string{"P1", "P2", "P3", "P4", "P5", "P6", "P7", "P8", "P9", "P10", "P12"}
-
 // Kept reports whether nothing contradicts any promise.
 func (r Report) Kept() bool { return len(r.Broken) == 0 }
 
@@ -34,6 +31,8 @@ func Judge(e Evidence, allowed Allowance) Report {
 	c.judgeEffects()
 	c.judgeMails()
 	c.judgeDeadLetters()
+	c.judgeTimes()
+	c.judgeLeases()
 	c.judgeExits()
 	c.report.Lost, c.report.Unexpected = len(c.lost), len(c.unexpected)
 	return c.report

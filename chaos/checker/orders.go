@@ -2,6 +2,7 @@ package checker
 
 import (
 	"encoding/json"
+	"net/http"
 	"reflect"
 )
 
@@ -71,6 +72,9 @@ func (c *judgement) judgeAttempt(a Attempt, byEmail map[string]Order, sent bool)
 		if happened {
 			c.report.Recovered++
 		}
+	}
+	if a.Status != 0 && a.Status/100 != 2 && a.Status != http.StatusServiceUnavailable {
+		c.breaks("API", "%s of a good order was answered with %s", a.Kind, a.Reason)
 	}
 	if a.Accused && a.Outcome != Acknowledged {
 		c.breaks("P10", "%s was not taken, with only the broker in trouble: %s", a.Kind, a.Reason)

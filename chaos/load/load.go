@@ -96,7 +96,7 @@ func (l *Load) Order(ctx context.Context) {
 		if a.Outcome == checker.Acknowledged {
 			break
 		}
-		a.Outcome, a.Reason = checker.Unknown, ""
+		a.Outcome, a.Status, a.Reason = checker.Unknown, 0, ""
 		l.attempt(ctx, &a, "/orders", fmt.Sprintf(`{"product_id":"sku123","quantity":1,"customer_email":%q}`, a.Email))
 		if a.Outcome != checker.Acknowledged {
 			time.Sleep(pauseBetweenRepeats)
@@ -109,7 +109,7 @@ func (l *Load) Order(ctx context.Context) {
 	if n%3 == 1 {
 		settle, path = checker.Cancel, "/cancel"
 	}
-	a.Kind, a.Outcome, a.Reason = settle, checker.Unknown, ""
+	a.Kind, a.Outcome, a.Status, a.Reason = settle, checker.Unknown, 0, ""
 	l.attempt(ctx, &a, "/orders/"+a.OrderID+path, "")
 }
 
@@ -155,6 +155,7 @@ func (l *Load) post(ctx context.Context, a *checker.Attempt, path, body string) 
 }
 
 func read(response *http.Response, a *checker.Attempt) error {
+	a.Status = response.StatusCode
 	content, err := io.ReadAll(response.Body)
 	if err != nil {
 		return err

@@ -29,7 +29,7 @@ func TestTheLedgerSaysWhatTheClientWasTold(t *testing.T) {
 
 	notSent := checker.Attempt{Email: "c000002@load.example", Kind: checker.Place, Outcome: checker.NotSent, Accused: true}
 	want := []checker.Attempt{
-		{Email: "c000001@load.example", Kind: checker.Place, OrderID: "42", Outcome: checker.Acknowledged, Accused: true},
+		{Email: "c000001@load.example", Kind: checker.Place, OrderID: "42", Outcome: checker.Acknowledged, Status: http.StatusCreated, Accused: true},
 		{Email: "c000001@load.example", Kind: checker.Cancel, OrderID: "42", Outcome: checker.Unknown, Accused: true},
 		notSent, notSent, notSent, // each is a request of its own, for the same order
 	}

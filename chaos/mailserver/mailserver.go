@@ -16,6 +16,7 @@ import (
 // Mood is how the server treats its clients, from now on.
 type Mood struct {
 	Delay time.Duration // before each answer to RCPT
+	Hold  bool          // no answer to RCPT until the next mood
 	Code  int           // of its answer to RCPT; 0: it takes the e-mail
 	Drop  bool          // takes the e-mail, and then breaks the connection instead of saying so
 	Times int           // how often, until it is kind again; 0: until the next mood
@@ -29,6 +30,8 @@ type Server struct {
 	mu    sync.Mutex
 	mood  Mood
 	moody int // how often it was, for the faults as seen from outside
+	held  int // clients that wait for the next mood
+	next  chan struct{}
 	taken []checker.Mail
 }
 
@@ -38,7 +41,7 @@ func Open() (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{address: listener.Addr().String()}
+	s := &Server{address: listener.Addr().String(), next: make(chan struct{})}
 	s.server = smtp.NewServer(smtp.BackendFunc(func(c *smtp.Conn) (smtp.Session, error) {
 		return &session{server: s, conn: c}, nil
 	}))
@@ -51,13 +54,41 @@ func Open() (*Server, error) {
 func (s *Server) Address() string { return s.address }
 
 // Close ends it.
-func (s *Server) Close() { _ = s.server.Close() }
+func (s *Server) Close() {
+	s.Feel(Mood{})
+	_ = s.server.Close()
+}
 
-// Feel changes the mood.
+// Feel changes the mood. Whoever was held is answered, even if the next one will be held
+// again.
 func (s *Server) Feel(m Mood) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.mood = m
+	s.mood, s.held = m, 0
+	close(s.next)
+	s.next = make(chan struct{})
+}
+
+// Held counts the clients that wait for the next mood.
+func (s *Server) Held() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.held
+}
+
+// hold returns at once, or when the mood in which nobody is answered is over.
+func (s *Server) hold() {
+	s.mu.Lock()
+	over := s.next
+	held := s.mood.Hold
+	if held {
+		s.held++
+		s.moody++
+	}
+	s.mu.Unlock()
+	if held {
+		<-over
+	}
 }
 
 // Misbehaved counts what was refused, delayed or dropped.
@@ -100,6 +131,7 @@ func (s *session) Mail(string, *smtp.MailOptions) error { return nil }
 
 func (s *session) Rcpt(to string, _ *smtp.RcptOptions) error {
 	s.to = to
+	s.server.hold()
 	mood, bad := s.server.now(func(m Mood) bool { return m.Delay > 0 || m.Code > 0 })
 	if !bad {
 		return nil
@@ -119,7 +151,10 @@ func (s *session) Data(r io.Reader) error {
 	if _, err := io.Copy(io.Discard, message.Body); err != nil {
 		return err
 	}
-	s.server.take(checker.Mail{MessageID: message.Header.Get("Message-ID"), To: s.to, Subject: message.Header.Get("Subject")})
+	date, _ := message.Header.Date() // none is none
+	s.server.take(checker.Mail{
+		MessageID: message.Header.Get("Message-ID"), To: s.to, Subject: message.Header.Get("Subject"), Date: date,
+	})
 	if _, bad := s.server.now(func(m Mood) bool { return m.Drop }); bad {
 		_ = s.conn.Close()
 	}

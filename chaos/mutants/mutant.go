@@ -72,6 +72,21 @@ var mutants = []mutant{
 		}},
 	},
 	{
+		name: "leases-by-own-clock", does: "the relay says when its lease ends, by its own clock", scenario: "clocks-apart",
+		edits: []edit{
+			{"order-service/internal/outbox/claim.go", "now() + @lease * interval '1 second'", "@until"},
+			{"order-service/internal/outbox/claim.go", `"lease": lease.Seconds(),`, `"until": time.Now().Add(lease),`},
+		},
+	},
+	{
+		name: "library-recovery", does: "the client library reconnects by itself, behind the session's back", scenario: "broker-reset-then-sigkill",
+		edits: []edit{{
+			"internal/rabbitmq/session.go",
+			"		Heartbeat:  heartbeat,\n",
+			"		Heartbeat:  heartbeat,\n		Recovery:   &amqp.Recovery{ReconnectionConfig: &amqp.ReconnectionConfig{MaxRetryCount: 50, RetryInterval: 300 * time.Millisecond}},\n",
+		}},
+	},
+	{
 		name: "ack-before-commit", does: "a message is acknowledged when it arrives", scenario: "notifications-crash-points",
 		edits: []edit{{
 			"notification-service/internal/consumer/deliver.go",
@@ -95,6 +110,14 @@ var mutants = []mutant{
 				"SET status      = CASE", "SET sent_at     = NULL,\n    status      = CASE",
 			},
 		},
+	},
+	{
+		name: "classic-retry-queues", does: "retry queues are of the kind that cannot wait for an answer", scenario: "retries-meet-nothing",
+		edits: []edit{{
+			"notification-service/topology.go",
+			"	q.Arguments[\"x-message-ttl\"] = delay.Milliseconds()\n",
+			"	q.Arguments[\"x-message-ttl\"] = delay.Milliseconds()\n	q.Arguments[\"x-queue-type\"] = \"classic\"\n	delete(q.Arguments, \"x-dead-letter-strategy\")\n",
+		}},
 	},
 	{
 		name: "retries-at-most-once", does: "retry queues hand on without waiting for an answer", scenario: "retries-meet-nothing",
@@ -125,9 +148,9 @@ func (m mutant) apply(tree string) error {
 	return nil
 }
 
-// copyTree copies what the services are built from.
+// copyTree copies what the services are built from, and who they are to the servers.
 func copyTree(from, to string) error {
-	for _, name := range []string{"go.mod", "go.sum", "internal", "order-service", "notification-service"} {
+	for _, name := range []string{"go.mod", "go.sum", "internal", "order-service", "notification-service", "postgres", "rabbitmq"} {
 		source, target := filepath.Join(from, name), filepath.Join(to, name)
 		info, err := os.Stat(source)
 		if err != nil {

@@ -10,8 +10,10 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
+	"github.com/jackc/pgx/v5"
 
 	"example.com/transactional-outbox/internal/crashpoint"
+	"example.com/transactional-outbox/internal/postgres"
 	"example.com/transactional-outbox/internal/rabbitmq"
 )
 
@@ -21,7 +23,7 @@ const (
 	ElsewhereCountHeader   = "elsewhere-count"   // how often another delivery of it was in hand
 	FailureCodeHeader      = "failure-code"      // why it is a dead letter, from a small set
 	FailureReasonHeader    = "failure-reason"    // why it came here, for people
-	FailedAtHeader         = "failed-at"         // when it became a dead letter, RFC 3339, for people
+	FailedAtHeader         = "failed-at"         // when it became a dead letter, by the database's clock, RFC 3339, for people
 	OriginalExchangeHeader = "original-exchange" // where it was published first
 )
 
@@ -88,7 +90,6 @@ func (c *Consumer[E]) bury(ctx, finish context.Context, d rabbitmq.Delivery, cod
 		RetryCountHeader:    int64(retryCount(d.Message)),
 		FailureCodeHeader:   code,
 		FailureReasonHeader: shorten(err.Error()),
-		FailedAtHeader:      time.Now().UTC().Format(time.RFC3339),
 	})
 	return end{deadLettered, tell}, failed
 }
@@ -115,6 +116,13 @@ func (c *Consumer[E]) copyTo(ctx, finish context.Context, d rabbitmq.Delivery, e
 	pause := backoff.NewExponentialBackOff()
 	pause.MaxInterval = longestPause
 	return backoff.Retry(ctx, func() (func() error, error) {
+		if toDeadLetters {
+			at, err := c.now(finish)
+			if err != nil {
+				return nil, err
+			}
+			m.Headers[FailedAtHeader] = at.UTC().Format(time.RFC3339)
+		}
 		switch err := c.publish(finish, m); {
 		case errors.Is(err, rabbitmq.ErrInvalid):
 			return d.Reject, nil
@@ -125,6 +133,20 @@ func (c *Consumer[E]) copyTo(ctx, finish context.Context, d rabbitmq.Delivery, e
 		crashpoint.At("consumer.copied")
 		return d.Ack, nil
 	}, backoff.WithBackOff(pause), backoff.WithMaxElapsedTime(0), backoff.WithNotify(again))
+}
+
+// now is what the database says it is: the clocks of the replicas may differ.
+func (c *Consumer[E]) now(ctx context.Context) (at time.Time, err error) {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	err = c.db.InSnapshot(ctx, func(tx *postgres.Tx) error {
+		at, err = postgres.ReadOne(ctx, tx, "SELECT now()", nil, pgx.RowTo[time.Time])
+		return err
+	})
+	if err != nil {
+		return at, fmt.Errorf("asking the database for the time: %w", err)
+	}
+	return at, nil
 }
 
 // maxPublish is how long one attempt at a copy waits for a session with the broker.

@@ -68,11 +68,13 @@ func (k *broker) outOfOrder(discarded map[version]bool) error {
 
 // TestP7ModelOfManyRelays lets three relays do whatever relays do, one step at a
 // time: claim, publish with any outcome, settle late or never, and lose their leases
-// meanwhile; operators replay and discard. After each step the broker has seen the
-// versions of every order in order, and at the end nothing is left.
+// meanwhile; operators replay and discard, and what is finished is pruned. After each
+// step the broker has seen the versions of every order in order, and at the end nothing
+// is left or has vanished. All of it together takes every step between the states.
 func TestP7ModelOfManyRelays(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
+	b.noteSteps()
 	rapid.Check(t, func(r *rapid.T) {
 		b.exec("TRUNCATE outbox_events")
 		m := newModel(b)
@@ -90,9 +92,11 @@ func TestP7ModelOfManyRelays(t *testing.T) {
 			"replay":        m.replay,
 			"discard":       m.discard,
 			"late confirm":  m.lateConfirm,
+			"prune":         m.prune,
 		})
 		m.drain(r)
 	})
+	b.wantSteps(t)
 }
 
 // endBackOffs makes due what time makes due: nothing that is parked.
@@ -245,6 +249,14 @@ func (m *model) lateConfirm(r *rapid.T) {
 	must(r, m.store.MarkPublished(m.Context(), stored))
 }
 
+// prune lets a week go by in which nobody did anything.
+func (m *model) prune(r *rapid.T) {
+	m.exec(`UPDATE outbox_events SET created_at = created_at - interval '8 days',
+		published_at = published_at - interval '8 days', failed_at = failed_at - interval '8 days'`)
+	_, err := m.store.Prune(m.Context(), 7*24*time.Hour, 1000)
+	must(r, err)
+}
+
 // drain decides about everything that failed and lets one good relay work: it must
 // leave nothing behind.
 func (m *model) drain(r *rapid.T) {
@@ -261,6 +273,11 @@ func (m *model) drain(r *rapid.T) {
 	}
 	if n := m.unsettled(); n > 0 {
 		r.Fatalf("%d events are never published", n)
+	}
+	for id, v := range m.broker.versions {
+		if !m.broker.has(id) && !m.discarded[v] {
+			r.Fatalf("version %d of an order has vanished", v.number)
+		}
 	}
 }
 

@@ -18,13 +18,14 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type bench struct {
 	*testing.T
 	db    *postgres.DB
+	url   string
 	store *outbox.Store
 }
 
 func newBench(t *testing.T) bench {
 	t.Helper()
-	db, _ := servertest.Migrated(t, postgres.Migrations{Files: migrations.Files})
-	return bench{t, db, outbox.NewStore(db)}
+	db, url := servertest.Migrated(t, postgres.Migrations{Files: migrations.Files})
+	return bench{t, db, url, outbox.NewStore(db)}
 }
 
 func message(aggregate uuid.UUID, version int) outbox.Message {

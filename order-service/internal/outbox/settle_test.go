@@ -3,7 +3,6 @@ package outbox_test
 import (
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -197,24 +196,54 @@ func TestAReasonNeverMakesItsUpdateFail(t *testing.T) {
 	}
 }
 
-// TestHoldersOfOverlappingBatchesDoNotDeadlock marks the same rows from both ends
-// at once. Without the lock order, PostgreSQL kills one of the two (40P01).
+// TestHoldersOfOverlappingBatchesDoNotDeadlock marks the same rows by two plans, one of
+// which comes upon them from below and one from above. When they meet at the row that a
+// third one holds, without the lock order each has half of what the other wants, and
+// PostgreSQL kills one (40P01).
 func TestHoldersOfOverlappingBatchesDoNotDeadlock(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	ids := b.appendMany(200)
-	backwards := slices.Clone(ids)
-	slices.Reverse(backwards)
-	for range 20 {
-		b.exec("UPDATE outbox_events SET status = 'pending', published_at = NULL")
-		var holders sync.WaitGroup
-		for _, batch := range [][]uuid.UUID{ids, backwards} {
-			holders.Go(func() {
-				if err := b.store.MarkPublished(t.Context(), batch); err != nil {
-					t.Error(err)
-				}
-			})
+	ids := b.appendDescending(3)
+	byID, asTheyLie := b.storeWith("enable_seqscan=off&enable_bitmapscan=off"), b.storeWith("enable_indexscan=off&enable_bitmapscan=off")
+	var ends []func()
+	b.locked(ids[1], func() {
+		for i, store := range []*outbox.Store{byID, asTheyLie} {
+			ends = append(ends, b.meanwhile(i+1, func() error { return store.MarkPublished(t.Context(), ids) }))
 		}
-		holders.Wait()
+	})
+	for _, end := range ends {
+		end()
 	}
+}
+
+// appendDescending commits n events that lie in the table from the highest id to the
+// lowest.
+func (b bench) appendDescending(n int) (ids []uuid.UUID) {
+	b.Helper()
+	err := b.db.InTx(b.Context(), func(tx *postgres.Tx) error {
+		for i := range n {
+			m := message(uuid.New(), 1)
+			m.ID[0] = byte(n - i)
+			ids = append(ids, m.ID)
+			if err := outbox.Append(b.Context(), tx, m); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return ids
+}
+
+// storeWith is the outbox seen through connections with these parameters.
+func (b bench) storeWith(parameters string) *outbox.Store {
+	b.Helper()
+	db, err := postgres.Open(b.Context(), b.url+"&"+parameters, 1)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(db.Close)
+	return outbox.NewStore(db)
 }

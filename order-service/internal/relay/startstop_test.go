@@ -1,0 +1,198 @@
+package relay_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"example.com/transactional-outbox/internal/postgres"
+	"example.com/transactional-outbox/internal/rabbitmq"
+	"example.com/transactional-outbox/internal/servertest"
+	"example.com/transactional-outbox/order-service/internal/outbox"
+	"example.com/transactional-outbox/order-service/internal/relay"
+	"example.com/transactional-outbox/order-service/migrations"
+)
+
+// TestP12ARelayMayBeAskedToEndAtAnyMoment starts and stops one a hundred times while
+// events are committed. Its leases are far longer than the test: what a stop left in
+// progress, nobody would publish.
+//
+// That no goroutine is left behind, goleak says when all tests are over.
+func TestP12ARelayMayBeAskedToEndAtAnyMoment(t *testing.T) {
+	t.Parallel()
+	b := newStopBench(t)
+	stopWriting := b.writeOrders()
+	servertest.StartAndStop(t, 100, 60*time.Millisecond, b.run, b.wantNothingInHand)
+	orders := stopWriting()
+
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	var last sync.WaitGroup
+	last.Go(func() { _ = b.run(ctx) })
+	b.wantAll(ctx, orders)
+	stop()
+	last.Wait()
+	b.wantNothingInHand()
+	if n := b.count("pg_stat_activity WHERE datname = current_database() AND state LIKE 'idle in transaction%'"); n > 0 {
+		t.Errorf("%d transactions are left open", n)
+	}
+}
+
+// stopBench is a relay between a database and a queue of the test's own.
+type stopBench struct {
+	*testing.T
+	db    *postgres.DB
+	relay *relay.Relay
+	proxy *servertest.Proxy
+	url   string
+	queue rabbitmq.Queue
+}
+
+// versions is how many events each order has.
+const versions = 3
+
+func newStopBench(t *testing.T) *stopBench {
+	t.Helper()
+	b := &stopBench{T: t}
+	b.db, _ = servertest.Migrated(t, postgres.Migrations{Files: migrations.Files})
+	b.proxy, b.url = servertest.ProxiedBroker(t)
+	name := "test-" + uuid.NewString()
+	b.queue = rabbitmq.Queue{
+		Name: name, Arguments: map[string]any{"x-expires": time.Minute.Milliseconds()},
+		Bindings: []rabbitmq.Binding{{Exchange: "amq.topic", Key: b.key()}},
+	}
+	b.relay = relay.New(relay.Config{
+		Exchange: "amq.topic", AppID: "test", Workers: 2, BatchSize: 5, PollInterval: 10 * time.Millisecond,
+		Lease: time.Hour, ConfirmTimeout: 10 * time.Second, MaxAttempts: 20, RetryBase: time.Second, RetryCap: time.Minute,
+	}, outbox.NewStore(b.db), relay.NewMetrics(prometheus.NewRegistry()))
+	b.onSession(t.Context(), func(context.Context, *rabbitmq.Session) {})
+	return b
+}
+
+// key is the event key of this test alone.
+func (b *stopBench) key() string {
+	return "stopped." + strings.ToLower(strings.NewReplacer("/", "_", "-", "_").Replace(b.Name()))
+}
+
+func (b *stopBench) run(ctx context.Context) error {
+	return rabbitmq.Keep(ctx, rabbitmq.Config{URL: b.url, Name: b.Name()}, func(ctx context.Context, s *rabbitmq.Session) error {
+		return b.relay.Run(ctx, session{s})
+	})
+}
+
+// onSession does something with the queue declared, past the proxy.
+func (b *stopBench) onSession(ctx context.Context, do func(context.Context, *rabbitmq.Session)) {
+	b.Helper()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	err := rabbitmq.Keep(ctx, rabbitmq.Config{URL: servertest.BrokerURL(b), Name: b.Name()}, func(ctx context.Context, s *rabbitmq.Session) error {
+		defer stop()
+		if err := s.Declare(rabbitmq.Topology{Queues: []rabbitmq.Queue{b.queue}}); err != nil {
+			return err
+		}
+		do(ctx, s)
+		return nil
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+// writeOrders commits events until it is stopped, and then returns their orders.
+func (b *stopBench) writeOrders() (stop func() []uuid.UUID) {
+	ctx, cancel := context.WithCancel(b.Context())
+	var orders []uuid.UUID
+	var writing sync.WaitGroup
+	writing.Go(func() {
+		for ctx.Err() == nil {
+			order := uuid.New()
+			orders = append(orders, order)
+			for version := 1; version <= versions; version++ {
+				b.write(order, version)
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(5 * time.Millisecond):
+			}
+		}
+	})
+	return func() []uuid.UUID {
+		cancel()
+		writing.Wait()
+		return orders
+	}
+}
+
+func (b *stopBench) write(order uuid.UUID, version int) {
+	err := b.db.InTx(b.Context(), func(tx *postgres.Tx) error {
+		return outbox.Append(b.Context(), tx, outbox.Message{
+			ID: uuid.New(), AggregateType: "order", AggregateID: order, AggregateVersion: version,
+			EventKey: b.key(), Payload: fmt.Appendf(nil, `"%s %d"`, order, version),
+		})
+	})
+	if err != nil {
+		b.Error(err)
+	}
+	b.relay.Wake()
+}
+
+// wantNothingInHand wants a relay that has ended to hold no event, and no connection.
+func (b *stopBench) wantNothingInHand() {
+	b.Helper()
+	if n := b.count("outbox_events WHERE status = 'in_progress'"); n > 0 {
+		b.Fatalf("a relay that has ended holds %d events", n)
+	}
+	for deadline := time.Now().Add(10 * time.Second); b.proxy.Open() > 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			b.Fatalf("a relay that has ended holds %d connections", b.proxy.Open())
+		}
+	}
+}
+
+func (b *stopBench) count(rows string) (n int) {
+	b.Helper()
+	err := b.db.InSnapshot(b.Context(), func(tx *postgres.Tx) error {
+		return tx.Gorm(b.Context()).Raw("SELECT count(*) FROM " + rows).Scan(&n).Error
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return n
+}
+
+// wantAll wants every event in the queue, those of each order in the order of their
+// versions.
+func (b *stopBench) wantAll(ctx context.Context, orders []uuid.UUID) {
+	b.Helper()
+	b.onSession(ctx, func(ctx context.Context, s *rabbitmq.Session) {
+		messages, err := s.Consume(b.queue.Name, 100)
+		if err != nil {
+			b.Error(err)
+			return
+		}
+		newest, whole := map[string]int{}, 0
+		for whole < len(orders) {
+			d, err := messages.Next(ctx)
+			if err != nil {
+				b.Errorf("of %d orders, %d are whole in the queue: %v", len(orders), whole, err)
+				return
+			}
+			var order string
+			var version int
+			if _, err := fmt.Sscanf(string(d.Body), `"%s %d"`, &order, &version); err != nil || version > newest[order]+1 {
+				b.Errorf("%s came after version %d: %v", d.Body, newest[order], err)
+			}
+			if version == newest[order]+1 {
+				newest[order] = version
+				whole += version / versions // 1 for the last
+			}
+			_ = d.Ack()
+		}
+	})
+}
