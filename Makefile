@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo up down order logs watch test bench fuzz chaos chaos-mutants lint
+.PHONY: help demo up down order logs watch test docs bench fuzz chaos chaos-mutants lint
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,6 +24,9 @@ watch: ## watch the orders move through the stages, once a second
 
 test: ## run every test, on PostgreSQL and RabbitMQ that are found or started
 	@scripts/test
+
+docs: ## do what the README and the chapters say, and compare what comes out
+	@go run ./scripts/readme
 
 bench: ## measure how fast it is, beside what the machine can do
 	@scripts/bench
