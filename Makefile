@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo up down order logs watch test docs bench fuzz chaos chaos-mutants lint
+.PHONY: help demo up replicas down order logs watch test docs bench fuzz chaos chaos-mutants lint
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -9,6 +9,9 @@ demo: ## run the whole system, place an order and show its way through every lay
 
 up: ## run the whole system: with Docker Compose, or without it as processes
 	@scripts/up
+
+replicas: ## run three replicas of each service, with Docker Compose
+	@scripts/replicas
 
 down: ## stop what demo or up has started
 	@scripts/down
