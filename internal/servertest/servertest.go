@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	startTimeout = 60 * time.Second
+	startTimeout = 3 * time.Minute // seconds, as a rule; a busy machine has taken more than one
 	killTimeout  = 10 * time.Second
 )
 

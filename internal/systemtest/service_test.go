@@ -18,7 +18,7 @@ import (
 
 // patience is how long a test waits for an event. It bounds a failure; no promise
 // rests on it.
-const patience = 60 * time.Second
+const patience = 2 * time.Minute
 
 // drainTime is what P12 gives a service to end in.
 const drainTime = 25 * time.Second
