@@ -10,20 +10,21 @@ import (
 
 // resetThenKill lets acknowledgements come after their connection is gone. One that went
 // out on the next connection would be taken for that of another message, which nobody
-// has handled yet, and which the kill then loses.
+// has handled yet, and which the kill then loses; or for that of none, which the broker
+// does not forgive.
 func (y *system) resetThenKill(ctx context.Context) error {
 	defer y.mail.Feel(mailserver.Mood{})
-	for range 2 {
-		y.mail.Feel(mailserver.Mood{})
-		if err := sleep(ctx, y.scaled(2*time.Second)); err != nil {
+	if err := sleep(ctx, y.scaled(2*time.Second)); err != nil {
+		return err
+	}
+	if err := y.acknowledgeLate(ctx); err != nil {
+		return err
+	}
+	for _, r := range y.notifications {
+		if err := y.kill(ctx, r); err != nil {
 			return err
 		}
-		if err := y.acknowledgeLate(ctx); err != nil {
-			return err
-		}
-		if err := y.killConsumers(ctx); err != nil {
-			return err
-		}
+		y.allowed.Mails += mailWorkers
 	}
 	return nil
 }
@@ -33,7 +34,7 @@ func (y *system) resetThenKill(ctx context.Context) error {
 // finish. Each connection numbers its deliveries from 1: after the first reset the
 // numbers are small, so that those from before the second mean something after it.
 func (y *system) acknowledgeLate(ctx context.Context) error {
-	if err := y.holdAll(ctx); err != nil {
+	if busy, err := y.holdAll(ctx); err != nil || !busy {
 		return err
 	}
 	for _, batches := range []int{2, 1} {
@@ -45,7 +46,7 @@ func (y *system) acknowledgeLate(ctx context.Context) error {
 			return err
 		}
 		for range batches {
-			if err := y.holdAll(ctx); err != nil {
+			if busy, err := y.holdAll(ctx); err != nil || !busy {
 				return err
 			}
 		}
@@ -54,32 +55,22 @@ func (y *system) acknowledgeLate(ctx context.Context) error {
 }
 
 // holdAll lets go what the mail server holds, and waits until every worker has the next
-// message in hand. A consumer that has just started has one alone, until it has seen a
-// good one.
-func (y *system) holdAll(ctx context.Context) error {
+// message in hand: there are enough. A consumer that has just started has one alone,
+// until it has seen a good one.
+func (y *system) holdAll(ctx context.Context) (busy bool, err error) {
 	const all = replicas * mailWorkers
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(patience / 3); time.Now().Before(deadline); {
 		y.mail.Feel(mailserver.Mood{Hold: true})
 		for soon := time.Now().Add(3 * time.Second); time.Now().Before(soon); {
 			if y.mail.Held() == all {
-				return nil
+				return true, nil
 			}
 			if err := sleep(ctx, 10*time.Millisecond); err != nil {
-				return err
+				return false, err
 			}
 		}
 	}
-	return fmt.Errorf("%d of %d workers wait for the mail server", y.mail.Held(), all)
-}
-
-// killConsumers kills all of them at once, and starts them again.
-func (y *system) killConsumers(ctx context.Context) error {
-	for _, r := range y.notifications {
-		if err := y.kill(ctx, r); err != nil {
-			return err
-		}
-		y.allowed.Mails += mailWorkers
-	}
-	y.mail.Feel(mailserver.Mood{})
-	return y.start(ctx)
+	what := fmt.Sprintf("%d of %d workers have something in hand, %s after the last reset", y.mail.Held(), all, patience/3)
+	y.broken = append(y.broken, complaint{"P5", what})
+	return false, nil
 }

@@ -3,6 +3,7 @@ package mailserver
 
 import (
 	"io"
+	"log"
 	"net"
 	"net/mail"
 	"sync"
@@ -46,6 +47,7 @@ func Open() (*Server, error) {
 		return &session{server: s, conn: c}, nil
 	}))
 	s.server.Domain = "localhost"
+	s.server.ErrorLog = log.New(io.Discard, "", 0) // that clients break off is what this is for
 	go func() { _ = s.server.Serve(listener) }()
 	return s, nil
 }
