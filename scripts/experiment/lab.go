@@ -118,13 +118,17 @@ func (l *lab) crash(ctx context.Context, service string) (restart func(context.C
 		if _, err := command(ctx, l.start, service); err != nil {
 			return err
 		}
-		return l.await(ctx, patience, func(ctx context.Context) (string, error) {
-			if err := ready(ctx, service); err != nil {
-				return service + " is not ready: " + err.Error(), nil
-			}
-			return "", nil
-		})
+		return l.awaitReady(ctx, service)
 	})
 	_, err = command(ctx, l.kill, service)
 	return restart, err
+}
+
+func (l *lab) awaitReady(ctx context.Context, service string) error {
+	return l.await(ctx, patience, func(ctx context.Context) (string, error) {
+		if err := ready(ctx, service); err != nil {
+			return service + " is not ready: " + err.Error(), nil
+		}
+		return "", nil
+	})
 }

@@ -20,7 +20,10 @@ PRIVATE_SERVERS=1 make demo.`,
 			if errors.Is(err, errNotTried) {
 				return nil // neither was it stopped
 			}
-			return err
+			if err != nil {
+				return err
+			}
+			return l.awaitReady(ctx, notificationService) // it may be in a pause between two tries
 		})
 		if _, err := command(ctx, l.stop, rabbitMQ); err != nil {
 			return err
