@@ -38,10 +38,19 @@ func message(aggregate uuid.UUID, version int) outbox.Message {
 // append commits one event of each version of an aggregate and returns their ids.
 func (b bench) append(aggregate uuid.UUID, versions ...int) (ids []uuid.UUID) {
 	b.Helper()
+	var events []outbox.Message
+	for _, v := range versions {
+		m := message(aggregate, v)
+		events, ids = append(events, m), append(ids, m.ID)
+	}
+	b.commit(events)
+	return ids
+}
+
+func (b bench) commit(events []outbox.Message) {
+	b.Helper()
 	err := b.db.InTx(b.Context(), func(tx *postgres.Tx) error {
-		for _, v := range versions {
-			m := message(aggregate, v)
-			ids = append(ids, m.ID)
+		for _, m := range events {
 			if err := outbox.Append(b.Context(), tx, m); err != nil {
 				return err
 			}
@@ -51,7 +60,6 @@ func (b bench) append(aggregate uuid.UUID, versions ...int) (ids []uuid.UUID) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	return ids
 }
 
 // appendMany commits n events of n aggregates.

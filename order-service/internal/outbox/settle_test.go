@@ -220,20 +220,13 @@ func TestHoldersOfOverlappingBatchesDoNotDeadlock(t *testing.T) {
 // lowest.
 func (b bench) appendDescending(n int) (ids []uuid.UUID) {
 	b.Helper()
-	err := b.db.InTx(b.Context(), func(tx *postgres.Tx) error {
-		for i := range n {
-			m := message(uuid.New(), 1)
-			m.ID[0] = byte(n - i)
-			ids = append(ids, m.ID)
-			if err := outbox.Append(b.Context(), tx, m); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		b.Fatal(err)
+	var events []outbox.Message
+	for i := range n {
+		m := message(uuid.New(), 1)
+		m.ID[0] = byte(n - i)
+		events, ids = append(events, m), append(ids, m.ID)
 	}
+	b.commit(events)
 	return ids
 }
 
