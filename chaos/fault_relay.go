@@ -35,7 +35,7 @@ func (y *system) freeze(ctx context.Context, i int) (err error) {
 		err = errors.Join(err, y.awaitSession(ctx, sleeper))
 	}()
 	held := heldBy(sleeper)
-	if err := y.awaitCount(ctx, held, func(n int) bool { return n > 0 }); err != nil {
+	if err := y.awaitCount(ctx, held+claimedAWhileAgo, func(n int) bool { return n > 0 }); err != nil {
 		return err
 	}
 	sleeper.hide(true)
@@ -81,6 +81,10 @@ func (y *system) awaitSession(ctx context.Context, r *replica) error {
 func heldBy(r *replica) string {
 	return fmt.Sprintf("SELECT count(*) FROM outbox_events WHERE status = 'in_progress' AND locked_by LIKE '%%/%d/%%'", r.process.PID)
 }
+
+// claimedAWhileAgo: what was confirmed before the stall is marked by then, and the rest
+// still waits for its confirm.
+var claimedAWhileAgo = fmt.Sprintf(" AND available_at < now() + interval '%d ms'", (shortLease - 200*time.Millisecond).Milliseconds())
 
 // hide keeps the load from a replica that lives and does not answer.
 func (r *replica) hide(hidden bool) {
