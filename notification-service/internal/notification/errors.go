@@ -7,9 +7,13 @@ import (
 	"github.com/google/uuid"
 )
 
-// What can go wrong is of three kinds, which the consumer tells apart by methods: an
-// error with DeadLetterCode is for good, one with Dependency says that what every
-// message needs is away, and any other is this message's own trouble, for now.
+// The consumer tells errors apart by their methods:
+//
+//   - DeadLetterCode: this e-mail is never sent.
+//   - Dependency: what every e-mail needs is away. With Otherwise as well, this is only
+//     likely: Otherwise returns what the error is if the dependency works.
+//   - Deferred: this e-mail is tried again later, and the try is not counted.
+//   - None of these: this e-mail failed now, and the try is counted.
 
 // RefusedError says that the mail server refused the recipient or the message for
 // good.
@@ -47,6 +51,44 @@ const MailServer = "mail"
 
 // Dependency is what is away.
 func (*UnavailableError) Dependency() string { return MailServer }
+
+// UnclearError is an answer of the mail server that does not say whether it holds for
+// this e-mail or for all: a rate limit, a policy, local trouble, or a reply code alone.
+type UnclearError struct {
+	Cause error // the answer
+	// IfServerWorks is what the error is once the same server has accepted an e-mail to
+	// another recipient. It is not part of the chain of errors.
+	IfServerWorks error
+}
+
+// Error says what the server answered.
+func (e *UnclearError) Error() string {
+	return "the mail server did not take it: " + e.Cause.Error()
+}
+
+// Unwrap is the answer.
+func (e *UnclearError) Unwrap() error { return e.Cause }
+
+// Dependency is what may be away.
+func (*UnclearError) Dependency() string { return MailServer }
+
+// Otherwise is a [*RefusedError], a [*DeferredError], or an error that counts as a try.
+func (e *UnclearError) Otherwise() error { return e.IfServerWorks }
+
+// DeferredError says that the mail server takes this e-mail later, and that this e-mail
+// is not the reason.
+type DeferredError struct{ Cause error }
+
+// Error says what the server answered.
+func (e *DeferredError) Error() string {
+	return "the mail server takes it later: " + e.Cause.Error()
+}
+
+// Unwrap is the answer.
+func (e *DeferredError) Unwrap() error { return e.Cause }
+
+// Deferred marks it for the consumer.
+func (*DeferredError) Deferred() {}
 
 // InHandError says that another worker is sending this e-mail: what becomes of it is
 // known when that one is done, or its lease has ended.
