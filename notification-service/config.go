@@ -17,11 +17,14 @@ type config struct {
 	// OpsAddr is where /livez, /readyz and /metrics are. Not for the public.
 	OpsAddr string `env:"OPS_ADDR" envDefault:"127.0.0.1:4101"`
 
-	// ConsumerWorkers handle messages at the same time.
+	// ConsumerWorkers is how many e-mails are sent at the same time, each over a connection
+	// of its own. It is also how many a SIGKILL can repeat.
 	ConsumerWorkers int `env:"CONSUMER_WORKERS" envDefault:"8"`
-	// ConsumerPrefetch is how many messages are out unacknowledged at most, over all
-	// workers.
-	ConsumerPrefetch int `env:"CONSUMER_PREFETCH" envDefault:"32"`
+	// ConsumerBatchSize is how many messages are recorded in one transaction at most. None
+	// waits for others.
+	ConsumerBatchSize int `env:"CONSUMER_BATCH_SIZE" envDefault:"64"`
+	// ConsumerPrefetch is how many messages are out unacknowledged at most.
+	ConsumerPrefetch int `env:"CONSUMER_PREFETCH" envDefault:"128"`
 	// DeliveryLimit is how often a message may be delivered until the broker takes it
 	// for one that kills its consumer. Changing it needs the queue to be made anew.
 	DeliveryLimit int `env:"DELIVERY_LIMIT" envDefault:"50"`
@@ -32,6 +35,9 @@ type config struct {
 	// InboxRetention is how long a message id is remembered. An older message cannot be
 	// told from a repeat, and becomes a dead letter.
 	InboxRetention time.Duration `env:"INBOX_RETENTION" envDefault:"720h"`
+	// NotificationRetention is how long it is kept what was sent to whom. At least
+	// INBOX_RETENTION.
+	NotificationRetention time.Duration `env:"NOTIFICATION_RETENTION" envDefault:"720h"`
 	// SMTPURL is the mail server; empty: e-mails are written to the log.
 	SMTPURL settings.Secret `env:"SMTP_URL"`
 	// MailFrom is the sender of every e-mail.
@@ -41,7 +47,8 @@ type config struct {
 }
 
 const (
-	maxWorkers  = 1000      // far beyond use: each worker needs a connection to the database
+	maxWorkers  = 1000      // far beyond use: each worker needs a connection to the mail server
+	maxBatch    = 1000      // far beyond use: a batch is one transaction
 	maxPrefetch = 1<<16 - 1 // AMQP has 16 bits for it; one more would mean no limit
 	maxDelay    = 24 * time.Hour
 	maxTiers    = 10
@@ -55,11 +62,14 @@ func check(c config) []error {
 		settings.CheckAddress("OPS_ADDR", c.OpsAddr),
 		settings.AtLeast("CONSUMER_WORKERS", c.ConsumerWorkers, 1),
 		settings.AtMost("CONSUMER_WORKERS", c.ConsumerWorkers, maxWorkers),
+		settings.AtLeast("CONSUMER_BATCH_SIZE", c.ConsumerBatchSize, 1),
+		settings.AtMost("CONSUMER_BATCH_SIZE", c.ConsumerBatchSize, maxBatch),
 		settings.AtLeast("CONSUMER_PREFETCH", c.ConsumerPrefetch, c.ConsumerWorkers),
 		settings.AtMost("CONSUMER_PREFETCH", c.ConsumerPrefetch, maxPrefetch),
 		settings.AtLeast("DELIVERY_LIMIT", c.DeliveryLimit, 1),
 		checkDelays(c.RetryDelays),
 		settings.AtLeast("INBOX_RETENTION", c.InboxRetention, leastInbox),
+		settings.AtLeast("NOTIFICATION_RETENTION", c.NotificationRetention, c.InboxRetention),
 		checkMail("MAIL_FROM", c.MailFrom),
 		checkMail("DEFAULT_RECIPIENT", c.DefaultRecipient),
 	)

@@ -21,12 +21,13 @@ import (
 
 var schema = postgres.Migrations{Files: migrations.Files, Grants: migrations.Grants, Command: service + " migrate"}
 
-// spareConnections are for what is not a worker: health checks, for one.
-const spareConnections = 2
+// connections to the database are those of the consumer, and some for health checks and
+// pruning. E-mails need none while they are being sent.
+const connections = consumer.Connections + 3
 
 func serve(ctx context.Context, c config) error {
 	slog.InfoContext(ctx, "starting", settings.Attributes(c)...)
-	db, err := postgres.Open(ctx, c.DatabaseURL.Reveal(), int32(c.ConsumerWorkers)+spareConnections) //nolint:gosec // checked to be small
+	db, err := postgres.Open(ctx, c.DatabaseURL.Reveal(), connections)
 	if err != nil {
 		return err
 	}
@@ -53,7 +54,8 @@ type parts struct {
 	db       *postgres.DB
 	seen     *inbox.Inbox
 	copies   *rabbitmq.Outlet
-	messages *consumer.Consumer[notification.Event]
+	effect   *notification.Service
+	messages *consumer.Consumer
 	// What each connection to the broker waits for.
 	consuming, publishing *stage
 }
@@ -61,10 +63,12 @@ type parts struct {
 func assemble(c config, db *postgres.DB, mailer notification.Mailer, registry prometheus.Registerer) parts {
 	seen, copies := inbox.New(db, c.InboxRetention), rabbitmq.NewOutlet()
 	effect := notification.NewService(
-		notification.Config{From: c.MailFrom, DefaultRecipient: c.DefaultRecipient}, db, mailer, notification.NewMetrics(registry))
+		notification.Config{From: c.MailFrom, DefaultRecipient: c.DefaultRecipient, Retention: c.NotificationRetention},
+		db, mailer, notification.NewMetrics(registry))
 	messages := consumer.New(consumer.Config{
 		Queue:       queue,
 		Workers:     c.ConsumerWorkers,
+		BatchSize:   c.ConsumerBatchSize,
 		Prefetch:    c.ConsumerPrefetch,
 		DeadLetters: deadLetterExchange,
 		Retries:     retryTiers(c.RetryDelays),
@@ -75,7 +79,7 @@ func assemble(c config, db *postgres.DB, mailer notification.Mailer, registry pr
 		},
 	}, db, seen, effect, copies, consumer.NewMetrics(registry))
 	return parts{
-		config: c, db: db, seen: seen, copies: copies, messages: messages,
+		config: c, db: db, seen: seen, copies: copies, effect: effect, messages: messages,
 		consuming: newStage("a session with the broker"), publishing: newStage("a session with the broker, for copies"),
 	}
 }
@@ -88,9 +92,12 @@ func (p parts) consume(ctx context.Context) error {
 	defer stopPublishing()
 	running, ctx := errgroup.WithContext(ctx)
 	running.Go(func() error { return p.seen.KeepPruned(ctx) })
+	running.Go(func() error { return p.effect.KeepPruned(ctx) })
 	running.Go(func() error {
 		defer stopPublishing()
-		return rabbitmq.Keep(ctx, p.config.connection("consumer"), p.takeMessages)
+		return p.messages.Run(ctx, func(ctx context.Context) error {
+			return rabbitmq.Keep(ctx, p.config.connection("consumer"), p.takeMessages)
+		})
 	})
 	running.Go(func() error { return rabbitmq.Keep(publishing, p.config.connection("publisher"), p.publishCopies) })
 	return running.Wait()
@@ -119,7 +126,7 @@ func (p parts) takeMessages(ctx context.Context, s *rabbitmq.Session) error {
 	slog.InfoContext(ctx, "taking messages", "queue", queue)
 	both, ctx := errgroup.WithContext(ctx)
 	both.Go(func() error { return s.KeepDeclared(ctx, declared) })
-	both.Go(func() error { return p.messages.Run(ctx, source{s}) })
+	both.Go(func() error { return p.messages.Take(ctx, source{s}) })
 	return both.Wait()
 }
 

@@ -13,6 +13,7 @@ import (
 type Consumer struct {
 	session *Session
 	channel *amqp.Channel
+	tag     string
 	arrived chan *Delivery
 }
 
@@ -32,12 +33,13 @@ func (s *Session) Consume(queue string, prefetch int) (*Consumer, error) {
 	if err := channel.Qos(prefetch, 0, false); err != nil {
 		return nil, fmt.Errorf("setting the prefetch: %w", err)
 	}
-	deliveries, err := channel.Consume(queue, "", false, false, false, false, nil)
+	const tag = "messages" // on a channel of its own
+	deliveries, err := channel.Consume(queue, tag, false, false, false, false, nil)
 	if err != nil {
 		return nil, fmt.Errorf("consuming from %s: %w", queue, err)
 	}
 	// As wide as what can be out: the pump never waits for a reader.
-	c := &Consumer{session: s, channel: channel, arrived: make(chan *Delivery, prefetch)}
+	c := &Consumer{session: s, channel: channel, tag: tag, arrived: make(chan *Delivery, prefetch)}
 	s.watchers.Go(func() { c.pump(deliveries) })
 	return c, nil
 }
@@ -50,8 +52,20 @@ func (c *Consumer) pump(deliveries <-chan amqp.Delivery) {
 		c.arrived <- &Delivery{
 			Message: messageOf(d), Redelivered: d.Redelivered, Arrived: time.Now(),
 			Ack:    func() error { return d.Ack(false) },
-			Reject: func() error { return d.Reject(false) },
+			Reject: func() error { return d.Reject(false) }, Requeue: func() error { return d.Nack(false, true) },
 		}
+	}
+}
+
+// Stop ends the deliveries. What is out stays out, and may be acknowledged. What has come
+// and was not asked for by Next goes back to the queue.
+func (c *Consumer) Stop() {
+	defer c.session.breakAfter(answerTimeout)()
+	if c.channel.Cancel(c.tag, false) != nil {
+		return // the session has ended, and with it everything is given back
+	}
+	for d := range c.arrived {
+		_ = d.Requeue()
 	}
 }
 
@@ -72,6 +86,8 @@ type Delivery struct {
 	// Reject tells the broker to dead-letter the message itself: unchanged, and
 	// without a word why.
 	Reject func() error
+	// Requeue gives the message back to its queue.
+	Requeue func() error
 }
 
 // Next waits for a message. It may be called from several goroutines.

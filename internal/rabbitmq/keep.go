@@ -23,18 +23,28 @@ const (
 	jitter      = 0.2
 	// settled is how long a session must have lasted to count as a good one.
 	settled = 15 * time.Second
+	// maxUnreadable is how many sessions in a row may end over a message without a pause.
+	// The delivery limit of a queue ends it much earlier.
+	maxUnreadable = 200
 )
+
+// ErrUnreadable says that the client library could not read what the broker sent: a message
+// with headers that it does not know, as a rule. The broker counts a delivery of it, and
+// delivers it again.
+var ErrUnreadable = errors.New("the broker sent what cannot be read")
 
 // Keep connects and runs use, again and again until ctx ends. The context of use
 // ends with its session, or with ctx; use then finishes what is in flight, which it
 // still can when it was ctx that ended, and returns.
+//
+// A session that ends over an unreadable message is no outage: Keep connects again at once.
 //
 // Keep returns nil after ctx, and an error only for what no reconnecting mends: a
 // [MismatchError].
 func Keep(ctx context.Context, c Config, use func(ctx context.Context, s *Session) error) error {
 	pause := backoff.NewExponentialBackOff()
 	pause.InitialInterval, pause.MaxInterval, pause.RandomizationFactor = firstPause, longestWait, jitter
-	for {
+	for unreadable := 0; ; {
 		began := time.Now()
 		err := connectAndUse(ctx, c, use)
 		if ctx.Err() != nil {
@@ -44,7 +54,13 @@ func Keep(ctx context.Context, c Config, use func(ctx context.Context, s *Sessio
 			return err
 		}
 		if time.Since(began) > settled {
+			unreadable = 0
 			pause.Reset()
+		}
+		if errors.Is(err, ErrUnreadable) && unreadable < maxUnreadable {
+			unreadable++
+			slog.WarnContext(ctx, "a message ended the session, connecting again", "connection", c.Name, "error", err)
+			continue
 		}
 		wait := pause.NextBackOff()
 		slog.WarnContext(ctx, "no session with the broker, trying again",

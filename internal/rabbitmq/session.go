@@ -88,11 +88,20 @@ func (s *Session) onClose(end context.CancelCauseFunc) {
 	closed := s.conn.NotifyClose(make(chan *amqp.Error, 1))
 	s.watchers.Go(func() {
 		if reason, ok := <-closed; ok && reason != nil {
-			end(fmt.Errorf("the connection closed: %w", reason))
+			end(s.closeReason(reason))
 			return
 		}
 		end(errors.New("the connection closed"))
 	})
+}
+
+// closeReason tells a message that the client library cannot read from a connection that
+// breaks: the library calls both a frame error.
+func (s *Session) closeReason(reason *amqp.Error) error {
+	if reason.Code == amqp.FrameError && !reason.Server && !s.socket.broken.Load() {
+		return fmt.Errorf("%w: %w", ErrUnreadable, reason)
+	}
+	return fmt.Errorf("the connection closed: %w", reason)
 }
 
 // breakAfter closes the socket, and with it the session, unless it is stopped in

@@ -3,6 +3,7 @@ package rabbitmq
 import (
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -15,9 +16,19 @@ const maxHeld = 64 << 10
 // batch: the library flushes after each message, and so makes a system call of each.
 type socket struct {
 	net.Conn
+	broken  atomic.Bool // nothing can be read any more
 	mu      sync.Mutex
 	holders int    // publishers that are writing a batch
 	held    []byte // not yet written, while there are holders
+}
+
+// Read notes when the connection breaks.
+func (s *socket) Read(p []byte) (int, error) {
+	n, err := s.Conn.Read(p)
+	if err != nil {
+		s.broken.Store(true)
+	}
+	return n, err
 }
 
 // Write writes p, or keeps it for as long as somebody holds.

@@ -15,11 +15,12 @@ DO $$ BEGIN
   GRANT INSERT (message_id, processed_at), UPDATE (processed_at), DELETE
     ON processed_messages TO notification_service;
 
-  GRANT INSERT (order_id, last_version), UPDATE (last_version)
+  GRANT INSERT (order_id, last_version), UPDATE (last_version), DELETE
     ON order_progress TO notification_service;
 
   -- created_at is nobody's to say: it is the database's now().
-  GRANT INSERT (message_id, order_id, order_version, event_key, recipient, order_details, status),
-        UPDATE (status, attempts, lease_token, lease_until, failure_reason, sent_at)
+  GRANT INSERT (message_id, order_id, order_version, event_key, recipient, order_details,
+                status, attempts, lease_token, lease_until),
+        UPDATE (status, attempts, lease_token, lease_until, failure_reason, sent_at), DELETE
     ON notifications TO notification_service;
 END $$;

@@ -2,58 +2,59 @@ package consumer
 
 import (
 	"context"
+	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 
+	"example.com/transactional-outbox/internal/grace"
 	"example.com/transactional-outbox/internal/postgres"
 	"example.com/transactional-outbox/internal/rabbitmq"
+	"example.com/transactional-outbox/notification-service/internal/batch"
 	"example.com/transactional-outbox/notification-service/internal/inbox"
+	"example.com/transactional-outbox/notification-service/internal/notification"
 )
 
 // Config is the consumer's policy.
 type Config struct {
 	Queue       string        // where the messages come from, for the traces
-	Workers     int           // deliveries handled at the same time
-	Prefetch    int           // messages out unacknowledged, over all workers
+	Workers     int           // e-mails that are sent at the same time
+	BatchSize   int           // messages recorded in one transaction
+	Prefetch    int           // messages out unacknowledged
 	DeadLetters string        // the exchange of the dead letters
 	Retries     []string      // the exchange of each retry tier, at least one, the shortest first
 	MaxHold     time.Duration // how long a message is held in place; far below the broker's consumer timeout
-	// Probes ask what messages need whether it is there, by the names that Unavailable
-	// errors use. Database is one of them.
+	// Probes ask what messages need whether it answers, by the names that Unavailable
+	// errors use: Database and notification.MailServer.
 	Probes map[string]func(ctx context.Context) error
 }
 
-// Effect is what the messages of one event type cause.
-type Effect[E any] interface {
+// Effect is what messages cause.
+type Effect interface {
 	// Parse reads a message. Its errors are permanent.
-	Parse(m rabbitmq.Message) (E, error)
-	// Record commits to the effect, in the transaction that records the message id:
-	// it is called once for each id.
-	Record(ctx context.Context, tx *postgres.Tx, id uuid.UUID, event E) error
-	// Complete does what no transaction can hold, after Record is committed. It is
-	// called for every delivery, repeats too, and finds out from the state of the
-	// effect whether there was anything left to do.
-	Complete(ctx context.Context, id uuid.UUID) (left bool, err error)
+	Parse(m rabbitmq.Message) (notification.Event, error)
+	// Record commits to the effects of a batch, in the transaction that records the
+	// messages, and leases what is still to be done.
+	Record(ctx context.Context, tx *postgres.Tx, requests []notification.Request) ([]notification.Notification, error)
+	// Leased is told of each result of Record once its transaction is committed.
+	Leased(n notification.Notification)
+	// Send does what no transaction can hold, under the lease, and returns nil when that
+	// is done and written down.
+	Send(ctx context.Context, n notification.Notification) error
+	// Release gives the lease of what was not done back.
+	Release(ctx context.Context, id uuid.UUID)
+	// Reject notes that the effect will never be: the message is a dead letter.
+	Reject(ctx context.Context, id uuid.UUID, reason string) error
+	// Run does the effect's own work until ctx ends.
+	Run(ctx context.Context) error
 }
 
 // Inbox knows which messages have had their effect.
 type Inbox interface {
-	Record(ctx context.Context, tx *postgres.Tx, m inbox.Message) (inbox.Verdict, error)
-}
-
-// Queue is where messages come from. At most prefetch of them are out at any time.
-type Queue interface {
-	Consume(prefetch int) (Deliveries, error)
-}
-
-// Deliveries are messages that are out. Next may be called from many goroutines;
-// Close gives back what is not acknowledged.
-type Deliveries interface {
-	Next(ctx context.Context) (rabbitmq.Delivery, error)
-	Close()
+	Record(ctx context.Context, tx *postgres.Tx, messages []inbox.Message) ([]inbox.Verdict, error)
 }
 
 // Outlet is where copies go. Publish returns nil when the broker has confirmed the
@@ -63,93 +64,112 @@ type Outlet interface {
 }
 
 // Consumer turns deliveries into effects.
-type Consumer[E any] struct {
-	config       Config
-	db           *postgres.DB
-	inbox        Inbox
-	effect       Effect[E]
-	outlet       Outlet
-	metrics      *Metrics
-	dependencies map[string]*dependency
-	// trusted is set by the first delivery after the start that is not a repeat and
-	// comes to its end. Until then messages come one by one, so that one which kills
-	// the process takes nobody along: the broker counts the death for each message
-	// that is out.
+type Consumer struct {
+	config   Config
+	db       *postgres.DB
+	inbox    Inbox
+	effect   Effect
+	outlet   Outlet
+	metrics  *Metrics
+	database *breaker
+	mail     *breaker
+	records  *batch.Batcher[*message, recorded]
+	slots    chan struct{} // one for each e-mail that is being sent, or sent and not yet marked
+	inHand   inHand
+	clock    clock
+	running  sync.WaitGroup  // messages in hand
+	finish   context.Context //nolint:containedctx // ends when what is in hand must end
+	stop     context.CancelFunc
+	// trusted is set by the first delivery after the start that is not a repeat and comes
+	// to its end. Until then messages come one by one, so that one which kills the process
+	// takes nobody along: the broker counts the death for each message that is out.
 	trusted atomic.Bool
 }
 
 // New returns a consumer that does nothing until Run.
-func New[E any](config Config, db *postgres.DB, in Inbox, effect Effect[E], outlet Outlet, metrics *Metrics) *Consumer[E] {
-	c := &Consumer[E]{
+func New(config Config, db *postgres.DB, in Inbox, effect Effect, outlet Outlet, metrics *Metrics) *Consumer {
+	c := &Consumer{
 		config: config, db: db, inbox: in, effect: effect, outlet: outlet, metrics: metrics,
-		dependencies: map[string]*dependency{},
+		slots:  make(chan struct{}, config.Workers),
+		inHand: inHand{held: map[uuid.UUID]*holder{}},
 	}
-	for name, probe := range config.Probes {
-		c.dependencies[name] = newDependency(name, probe, metrics.gateClosed.WithLabelValues(name))
+	named := func(name string) *breaker {
+		return newBreaker(name, config.Probes[name], metrics.gateClosed.WithLabelValues(name))
 	}
+	c.database, c.mail = named(Database), named(notification.MailServer)
+	c.records = batch.New(config.BatchSize, c.record)
+	c.finish, c.stop = context.WithCancel(context.Background())
+	metrics.oldest(c.oldestAge)
 	return c
 }
 
-// Run handles the messages of queue until ctx ends, and then finishes those that are
-// in hand. It returns an error when no more messages will come.
-func (c *Consumer[E]) Run(ctx context.Context, queue Queue) error {
-	c.metrics.up.Set(1)
-	defer c.metrics.up.Set(0)
-	watching, stopWatching := context.WithCancel(ctx)
-	var watchers errgroup.Group
-	for _, d := range c.dependencies {
-		watchers.Go(func() error { d.watch(watching); return nil })
-	}
-	defer func() {
-		stopWatching()
-		_ = watchers.Wait()
+const (
+	// recorders is how many batches are recorded at the same time.
+	recorders = 4
+	// maxFinish is how long what is in hand may take after the consumer was asked to end:
+	// an e-mail that is being sent by then is broken off.
+	maxFinish = 10 * time.Second
+	// maxWriting is how long it may take until the outcome is written, from then on.
+	maxWriting = 4 * time.Second
+)
+
+// Connections is how many connections to the database a consumer uses at the same time.
+const Connections = recorders + 2 // the effect's marks and leases
+
+// Run calls sessions, which calls Take for each session with the broker until ctx ends. It
+// does what all sessions share, and ends when the messages in hand are done: at most
+// maxFinish and maxWriting after ctx.
+func (c *Consumer) Run(ctx context.Context, sessions func(context.Context) error) error {
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	writing, stopWriting := grace.Period(ctx, maxFinish+maxWriting)
+	defer stopWriting()
+	defer context.AfterFunc(ctx, func() {
+		timer := time.AfterFunc(maxFinish, c.stop)
+		context.AfterFunc(c.finish, func() { timer.Stop() })
+	})()
+	var shared errgroup.Group
+	shared.Go(func() error { return c.database.watch(ctx) })
+	shared.Go(func() error { return c.mail.watch(ctx) })
+	shared.Go(func() error { return c.records.Run(writing, recorders) })
+	shared.Go(func() error { return c.effect.Run(writing) })
+	err := sessions(ctx)
+	end()
+	c.awaitMessages(writing)
+	c.stop()
+	stopWriting()
+	return errors.Join(err, shared.Wait())
+}
+
+// awaitMessages returns when nothing is in hand, or when ctx ends.
+func (c *Consumer) awaitMessages(ctx context.Context) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		c.running.Wait()
 	}()
-	if err := c.workCarefully(ctx, queue); err != nil || ctx.Err() != nil {
-		return err
+	select {
+	case <-done:
+	case <-ctx.Done():
 	}
-	return c.workTogether(ctx, queue)
 }
 
-// workCarefully handles one message at a time until one has earned the trust.
-func (c *Consumer[E]) workCarefully(ctx context.Context, queue Queue) error {
-	if c.trusted.Load() {
-		return nil
+// Waiting lists what messages wait for, by the names of [Config.Probes].
+func (c *Consumer) Waiting() (names []string) {
+	for _, b := range []*breaker{c.database, c.mail} {
+		if !b.isOpen() {
+			names = append(names, b.name)
+		}
 	}
-	deliveries, err := queue.Consume(1)
-	if err != nil {
-		return err
-	}
-	defer deliveries.Close()
-	return c.work(ctx, deliveries, c.trusted.Load)
+	return names
 }
 
-func (c *Consumer[E]) workTogether(ctx context.Context, queue Queue) error {
-	deliveries, err := queue.Consume(c.config.Prefetch)
-	if err != nil {
-		return err
+// oldestAge is how long ago the event of the oldest message in hand was committed.
+func (c *Consumer) oldestAge() time.Duration {
+	since := c.inHand.oldest()
+	now, known := c.clock.now()
+	if since.IsZero() || !known {
+		return 0
 	}
-	workers, ctx := errgroup.WithContext(ctx)
-	for range c.config.Workers {
-		workers.Go(func() error {
-			return c.work(ctx, deliveries, func() bool { return false })
-		})
-	}
-	return workers.Wait()
-}
-
-// work handles one delivery after the other, until enough or the end of ctx.
-func (c *Consumer[E]) work(ctx context.Context, deliveries Deliveries, enough func() bool) error {
-	for !enough() {
-		d, err := deliveries.Next(ctx)
-		if ctx.Err() != nil {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if settled := c.deliver(ctx, d); settled && !d.Redelivered {
-			c.trusted.Store(true)
-		}
-	}
-	return nil
+	return max(0, now.Sub(since))
 }

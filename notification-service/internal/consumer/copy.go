@@ -10,10 +10,8 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
-	"github.com/jackc/pgx/v5"
 
 	"example.com/transactional-outbox/internal/crashpoint"
-	"example.com/transactional-outbox/internal/postgres"
 	"example.com/transactional-outbox/internal/rabbitmq"
 )
 
@@ -21,6 +19,7 @@ import (
 const (
 	RetryCountHeader       = "retry-count"       // how many retries the message has had
 	ElsewhereCountHeader   = "elsewhere-count"   // how often another delivery of it was in hand
+	DeferredCountHeader    = "deferred-count"    // how often the mail server put it off
 	FailureCodeHeader      = "failure-code"      // why it is a dead letter, from a small set
 	FailureReasonHeader    = "failure-reason"    // why it came here, for people
 	FailedAtHeader         = "failed-at"         // when it became a dead letter, by the database's clock, RFC 3339, for people
@@ -30,136 +29,204 @@ const (
 // maxReason bounds the header failure-reason, in bytes.
 const maxReason = 512
 
-// giveAway finds the place for a message that failed.
-func (c *Consumer[E]) giveAway(ctx, finish context.Context, d rabbitmq.Delivery, err error) (end, error) {
+// putElsewhere finds the place for a message that cannot have its effect now: a retry
+// queue, or the dead letters. If the session has ended, that is the queue it came from.
+func (c *Consumer) putElsewhere(ctx context.Context, m *message, err error) (outcome, error) {
+	defer c.release(ctx, m)
+	if ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
+		return "", err
+	}
+	if errors.Is(err, errHeldTooLong) {
+		// It counts nothing: what the message needs was away.
+		return c.retryLater(ctx, m, c.lastTier(), nil, err)
+	}
 	if elsewhere, ok := errors.AsType[Elsewhere](err); ok {
-		return c.yield(ctx, finish, d, elsewhere)
+		return c.comeAgain(ctx, m, ElsewhereCountHeader, maxElsewhere, neverCompleted, elsewhere)
+	}
+	if deferred, ok := errors.AsType[Deferred](err); ok {
+		return c.comeAgain(ctx, m, DeferredCountHeader, maxDeferred, retriesExhausted, deferred)
 	}
 	c.metrics.failed.Inc()
 	if permanent, ok := errors.AsType[Permanent](err); ok {
-		return c.bury(ctx, finish, d, permanent.DeadLetterCode(), err)
+		return c.deadLetter(ctx, m, permanent.DeadLetterCode(), err)
 	}
-	spent := retryCount(d.Message)
+	return c.retry(ctx, m, err)
+}
+
+// release gives the lease back of a notification that was not sent. Nobody waits for that:
+// the database may be away.
+func (c *Consumer) release(ctx context.Context, m *message) {
+	if !m.leased {
+		return
+	}
+	c.running.Go(func() { c.effect.Release(ctx, m.id) })
+}
+
+// retry spends one of the message's retries.
+func (c *Consumer) retry(ctx context.Context, m *message, err error) (outcome, error) {
+	spent := countIn(m.Message, RetryCountHeader)
 	if spent >= len(c.config.Retries) {
 		c.metrics.exhaustions.Inc()
-		return c.bury(ctx, finish, d, retriesExhausted, err)
+		return c.deadLetter(ctx, m, retriesExhausted, err)
 	}
 	c.metrics.retries.Inc()
-	return c.hop(ctx, finish, d, c.config.Retries[spent], RetryCountHeader, spent+1, err)
+	return c.retryLater(ctx, m, spent, map[string]any{RetryCountHeader: int64(spent + 1)}, err)
 }
 
-// maxElsewhere is how often a message may give way to another delivery of it. That one
-// ends, or its process dies; and the broker, which counts such deaths, begins again with
-// each copy. So what never comes to an end is a message that kills. Several hops go
-// into one lease, and all of them into far more than one.
-const maxElsewhere = 50
+const (
+	// maxElsewhere is how often a message may give way to another delivery of it. That one
+	// ends, or its process dies; and the broker, which counts such deaths, begins again
+	// with each copy. Beyond this many, assume that the message crashes its handler.
+	maxElsewhere = 50
+	// maxDeferred is how often the mail server may put a message off while it takes others:
+	// for more than 8 hours, with the default delays.
+	maxDeferred = 100
+)
 
-// yield lets another delivery of the message come to its end first. It is no retry.
-func (c *Consumer[E]) yield(ctx, finish context.Context, d rabbitmq.Delivery, err error) (end, error) {
-	times := countIn(d.Message, ElsewhereCountHeader)
-	if times >= maxElsewhere {
-		return c.bury(ctx, finish, d, neverCompleted, err)
+// comeAgain retries later without spending a retry, at most limit times.
+func (c *Consumer) comeAgain(ctx context.Context, m *message, counter string, limit int, code string, err error) (outcome, error) {
+	times := countIn(m.Message, counter)
+	if times >= limit {
+		c.metrics.failed.Inc()
+		return c.deadLetter(ctx, m, code, err)
 	}
-	return c.hop(ctx, finish, d, c.config.Retries[0], ElsewhereCountHeader, times+1, err)
+	tier := 0 // several of the shortest delays fit into one lease
+	if counter == DeferredCountHeader {
+		tier = min(times, c.lastTier())
+	}
+	return c.retryLater(ctx, m, tier, map[string]any{counter: int64(times + 1)}, err)
 }
 
-// putAside makes room for a message that was held as long as the broker waits for an
-// ack. It counts nothing: what the message needs was away.
-func (c *Consumer[E]) putAside(ctx, finish context.Context, d rabbitmq.Delivery, err error) (end, error) {
-	longest := c.config.Retries[len(c.config.Retries)-1]
-	return c.hop(ctx, finish, d, longest, RetryCountHeader, retryCount(d.Message), err)
-}
+func (c *Consumer) lastTier() int { return len(c.config.Retries) - 1 }
 
-// hop copies the message to a retry queue, from where it comes back, with one of its
-// counts set.
-func (c *Consumer[E]) hop(ctx, finish context.Context, d rabbitmq.Delivery, exchange, header string, count int, err error) (end, error) {
+// retryLater copies the message to a retry queue, from where it comes back.
+func (c *Consumer) retryLater(ctx context.Context, m *message, tier int, counters map[string]any, err error) (outcome, error) {
 	headers := map[string]any{
-		RetryCountHeader:    int64(retryCount(d.Message)),
+		RetryCountHeader:    int64(countIn(m.Message, RetryCountHeader)),
 		FailureReasonHeader: shorten(err.Error()),
 	}
-	headers[header] = int64(count)
-	slog.WarnContext(ctx, "message put aside", "message_id", d.ID, "until", exchange, "retry_count", headers[RetryCountHeader], "error", err)
-	tell, failed := c.copyTo(ctx, finish, d, exchange, headers)
-	return end{retried, tell}, failed
+	maps.Copy(headers, counters)
+	exchange := c.config.Retries[tier]
+	slog.WarnContext(ctx, "message waits for a retry", "message_id", m.ID, "in", exchange, "retry_count", headers[RetryCountHeader], "error", err)
+	return retried, c.moveTo(ctx, m, exchange, headers, nil)
 }
 
-// bury copies the message to the dead letters.
-func (c *Consumer[E]) bury(ctx, finish context.Context, d rabbitmq.Delivery, code string, err error) (end, error) {
-	slog.ErrorContext(ctx, "message dead-lettered", "message_id", d.ID, "routing_key", d.RoutingKey, "failure_code", code, "error", err)
-	tell, failed := c.copyTo(ctx, finish, d, c.config.DeadLetters, map[string]any{
-		RetryCountHeader:    int64(retryCount(d.Message)),
+// deadLetter copies the message to the dead letters.
+func (c *Consumer) deadLetter(ctx context.Context, m *message, code string, err error) (outcome, error) {
+	slog.ErrorContext(ctx, "message dead-lettered", "message_id", m.ID, "routing_key", m.RoutingKey, "failure_code", code, "error", err)
+	headers := map[string]any{
+		RetryCountHeader:    int64(countIn(m.Message, RetryCountHeader)),
 		FailureCodeHeader:   code,
 		FailureReasonHeader: shorten(err.Error()),
-	})
-	return end{deadLettered, tell}, failed
+	}
+	copied := func() error { return nil }
+	if _, permanent := errors.AsType[Permanent](err); permanent && m.leased {
+		copied = func() error {
+			m.leased = false
+			return c.effect.Reject(ctx, m.id, err.Error())
+		}
+	}
+	return deadLettered, c.moveTo(ctx, m, c.config.DeadLetters, headers, copied)
 }
 
-// copyTo publishes a copy and returns how to tell the broker that the original is not
-// needed any more: that may happen only after the copy is confirmed. As long as it
-// cannot be made, the original stays out.
+// moveTo publishes a copy, and acknowledges the original once the copy is confirmed. As
+// long as the copy cannot be made, the original keeps its place in the prefetch. After
+// [Config.MaxHold] it goes back to the queue.
 //
-// What no publisher may send (its headers are too large, for one) the broker moves to
-// the dead letters itself, when it is rejected.
-func (c *Consumer[E]) copyTo(ctx, finish context.Context, d rabbitmq.Delivery, exchange string, headers map[string]any) (func() error, error) {
-	m := d.Copy()
-	m.Exchange = exchange
-	if _, known := m.Headers[OriginalExchangeHeader]; !known {
-		m.Headers[OriginalExchangeHeader] = d.Exchange
+// What no publisher may send (its body or headers are too large) the broker moves to the
+// dead letters itself, when it is rejected.
+func (c *Consumer) moveTo(ctx context.Context, m *message, exchange string, headers map[string]any, copied func() error) error {
+	close(m.copying)
+	waited := c.metrics.waiting(exchange == c.config.DeadLetters)
+	defer waited()
+	err := c.copyUntilDone(ctx, m, c.copyFor(m, exchange, headers))
+	switch {
+	case errors.Is(err, rabbitmq.ErrInvalid):
+		return m.Reject()
+	case errors.Is(err, errHeldTooLong):
+		c.metrics.givenUp.Inc()
+		slog.WarnContext(ctx, "no copy could be made, the message goes back to its queue", "message_id", m.ID, "exchange", exchange)
+		return m.Requeue()
+	case err != nil:
+		return err
 	}
-	maps.Copy(m.Headers, headers)
-	toDeadLetters := exchange == c.config.DeadLetters
+	crashpoint.At("consumer.copied")
+	if copied != nil {
+		if err := copied(); err != nil {
+			return err
+		}
+	}
+	return m.Ack()
+}
+
+func (c *Consumer) copyFor(m *message, exchange string, headers map[string]any) rabbitmq.Message {
+	copied := m.Copy()
+	copied.Exchange = exchange
+	if _, known := copied.Headers[OriginalExchangeHeader]; !known {
+		copied.Headers[OriginalExchangeHeader] = m.Exchange
+	}
+	maps.Copy(copied.Headers, headers)
+	return copied
+}
+
+// Pauses between the attempts at a copy.
+const (
+	firstCopyPause   = 250 * time.Millisecond
+	longestCopyPause = 10 * time.Second
+)
+
+func (c *Consumer) copyUntilDone(ctx context.Context, m *message, copied rabbitmq.Message) error {
+	held, cancel := context.WithDeadlineCause(ctx, m.copyDeadline(c.config.MaxHold), errHeldTooLong)
+	defer cancel()
+	finish, done := c.lasting(ctx)
+	defer done()
+	toDeadLetters := copied.Exchange == c.config.DeadLetters
 	again := func(err error, in time.Duration) {
 		c.metrics.notCopied(toDeadLetters)
 		slog.WarnContext(ctx, "no copy yet, trying again",
-			"message_id", d.ID, "exchange", exchange, "in", in.Round(time.Millisecond).String(), "error", err)
+			"message_id", m.ID, "exchange", copied.Exchange, "in", in.Round(time.Millisecond).String(), "error", err)
 	}
 	pause := backoff.NewExponentialBackOff()
-	pause.MaxInterval = longestPause
-	return backoff.Retry(ctx, func() (func() error, error) {
-		if toDeadLetters {
-			at, err := c.now(finish)
-			if err != nil {
-				return nil, err
-			}
-			m.Headers[FailedAtHeader] = at.UTC().Format(time.RFC3339)
+	pause.InitialInterval, pause.MaxInterval = firstCopyPause, longestCopyPause
+	_, err := backoff.Retry(held, func() (struct{}, error) {
+		if at, known := c.clock.now(); known && toDeadLetters {
+			copied.Headers[FailedAtHeader] = at.UTC().Format(time.RFC3339)
 		}
-		switch err := c.publish(finish, m); {
-		case errors.Is(err, rabbitmq.ErrInvalid):
-			return d.Reject, nil
-		case err != nil:
-			return nil, fmt.Errorf("copying message %s to %s: %w", d.ID, exchange, err)
+		err := c.publish(finish, copied)
+		if errors.Is(err, rabbitmq.ErrInvalid) {
+			err = backoff.Permanent(err)
 		}
-		c.metrics.copied(toDeadLetters)
-		crashpoint.At("consumer.copied")
-		return d.Ack, nil
+		return struct{}{}, err
 	}, backoff.WithBackOff(pause), backoff.WithMaxElapsedTime(0), backoff.WithNotify(again))
+	if err != nil {
+		if held.Err() != nil {
+			err = errors.Join(context.Cause(held), err)
+		}
+		return fmt.Errorf("copying message %s to %s: %w", m.ID, copied.Exchange, err)
+	}
+	c.metrics.copied(toDeadLetters)
+	return nil
 }
 
-// now is what the database says it is: the clocks of the replicas may differ.
-func (c *Consumer[E]) now(ctx context.Context) (at time.Time, err error) {
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
-	defer cancel()
-	err = c.db.InSnapshot(ctx, func(tx *postgres.Tx) error {
-		at, err = postgres.ReadOne(ctx, tx, "SELECT now()", nil, pgx.RowTo[time.Time])
-		return err
-	})
-	if err != nil {
-		return at, fmt.Errorf("asking the database for the time: %w", err)
+// copyDeadline is when the attempts at a copy end. A message that was held at a gate until
+// its time was over gets as much time again: twice that is still far below the broker's
+// consumer timeout.
+func (m *message) copyDeadline(maxHold time.Duration) time.Time {
+	deadline := m.Arrived.Add(maxHold)
+	if time.Until(deadline) < maxHold/2 {
+		deadline = time.Now().Add(maxHold / 2)
 	}
-	return at, nil
+	return deadline
 }
 
 // maxPublish is how long one attempt at a copy waits for a session with the broker.
 const maxPublish = 10 * time.Second
 
-func (c *Consumer[E]) publish(ctx context.Context, m rabbitmq.Message) error {
+func (c *Consumer) publish(ctx context.Context, m rabbitmq.Message) error {
 	ctx, cancel := context.WithTimeout(ctx, maxPublish)
 	defer cancel()
 	return c.outlet.Publish(ctx, m)
 }
-
-// retryCount is how many retries a message has had.
-func retryCount(m rabbitmq.Message) int { return countIn(m, RetryCountHeader) }
 
 // countIn reads a header that anybody may have written.
 func countIn(m rabbitmq.Message, header string) int {

@@ -26,6 +26,23 @@ type Unavailable interface {
 	Dependency() string
 }
 
+// Unclear is an error that may be the fault of what every message needs, or the message's
+// own. What other messages meet decides.
+type Unclear interface {
+	error
+	// Dependency is what may be at fault: a name of [Config.Probes].
+	Dependency() string
+	// Otherwise is the error if that is not at fault.
+	Otherwise() error
+}
+
+// Deferred is an error that says: this message is put off while others are taken. It comes
+// again later, and that spends no retry.
+type Deferred interface {
+	error
+	Deferred()
+}
+
 // Elsewhere is an error that says: another delivery of this message is being handled
 // right now. The message comes again later, and that counts nothing.
 type Elsewhere interface {
@@ -55,9 +72,19 @@ const (
 	retriesExhausted = "retries-exhausted" // it failed after its last retry
 	neverCompleted   = "never-completed"   // it found another delivery of it in hand, again and again
 
+	// TooLarge is a body that the consumer does not parse. The broker moves it, so the
+	// code is not in its headers.
+	TooLarge = "too_large"
+
 	// OutsideDedupeWindow is so old that a repeat cannot be told from a first time.
 	OutsideDedupeWindow = "outside-dedupe-window"
 )
+
+// heldElsewhereError is an Elsewhere.
+type heldElsewhereError struct{ error }
+
+// HeldElsewhere makes it Elsewhere.
+func (heldElsewhereError) HeldElsewhere() {}
 
 // unavailableError is the database's Unavailable.
 type unavailableError struct{ error }
@@ -68,15 +95,39 @@ func (unavailableError) Dependency() string { return Database }
 // Unwrap returns the reason.
 func (u unavailableError) Unwrap() error { return u.error }
 
+// unclearError is the database's Unclear.
+type unclearError struct{ cause error }
+
+// Error is the reason.
+func (u unclearError) Error() string { return u.cause.Error() }
+
+// Dependency makes it Unclear.
+func (unclearError) Dependency() string { return Database }
+
+// Otherwise is the error of a message that failed now.
+func (u unclearError) Otherwise() error { return u.cause }
+
 // ofDatabase finds out whether err is the database's fault, unless somebody who knows
 // better has said what it is.
 func ofDatabase(err error) error {
 	_, permanent := errors.AsType[Permanent](err)
-	_, known := errors.AsType[Unavailable](err)
-	if !permanent && !known && postgres.Unavailable(err) {
+	switch {
+	case permanent, !postgres.Unavailable(err):
+		return err
+	case postgres.Contended(err):
+		return unclearError{err}
+	default:
 		return unavailableError{err}
 	}
-	return err
+}
+
+// certainlyUnavailable reports whether every message would meet err.
+func certainlyUnavailable(err error) bool {
+	if err == nil {
+		return false
+	}
+	_, certainly := errors.AsType[Unavailable](ofDatabase(err))
+	return certainly
 }
 
 // recovered turns a panic into a dead letter: a bug that one message finds must not

@@ -16,7 +16,7 @@ import (
 // startSpan goes on with the trace that the message carries, or begins one. Names and
 // attributes are those of OpenTelemetry's conventions for messaging.
 // https://opentelemetry.io/docs/specs/semconv/messaging/rabbitmq/
-func (c *Consumer[E]) startSpan(ctx context.Context, d rabbitmq.Delivery) (context.Context, trace.Span) {
+func (c *Consumer) startSpan(ctx context.Context, d rabbitmq.Delivery) (context.Context, trace.Span) {
 	parent, _ := d.Headers["traceparent"].(string)
 	return otel.Tracer("consumer").Start( //nolint:spancheck // the caller ends it
 		telemetry.WithTraceparent(ctx, parent), "process "+c.config.Queue,
@@ -29,7 +29,7 @@ func (c *Consumer[E]) startSpan(ctx context.Context, d rabbitmq.Delivery) (conte
 			semconv.MessagingRabbitMQDestinationRoutingKey(d.RoutingKey),
 			semconv.MessagingMessageID(d.ID),
 			semconv.MessagingMessageBodySize(len(d.Body)),
-			attribute.Int("rabbitmq.retry_count", retryCount(d.Message))))
+			attribute.Int("rabbitmq.retry_count", countIn(d.Message, RetryCountHeader))))
 }
 
 // note tells the span what became of the delivery. "failed" is none of the outcomes

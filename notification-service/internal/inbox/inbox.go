@@ -39,35 +39,49 @@ func New(db *postgres.DB, window time.Duration) *Inbox {
 	return &Inbox{db: db, window: window}
 }
 
-// recordSQL waits for another transaction that is recording the same id, and inserts
-// nothing when that one commits. Inside the window, not inserted means noted. The
-// last look at the table is for those outside: a note that is still there is one.
+// recordSQL notes a batch of messages:
 //
-// A note is never dated before its message: a producer's clock that is ahead makes
-// it live longer, and not go while its message may still come.
+//   - ON CONFLICT DO NOTHING waits for another transaction that is recording the same id,
+//     and inserts nothing when that one commits. Inside the window, not inserted means
+//     noted;
+//   - ORDER BY makes all transactions insert in one order. Two that record the same ids
+//     would otherwise wait for each other for ever;
+//   - a note is never dated before its message. A producer's clock that is ahead makes the
+//     note live longer. It cannot go while its message may still come;
+//   - the last look at the table is for messages outside the window: a note that is still
+//     there proves a repeat.
 const recordSQL = `
-WITH age AS (
-  SELECT @forced OR cast(@created AS timestamptz) > now() - @window * interval '1 second' AS fits
+WITH arrived AS MATERIALIZED (
+  SELECT id, place, created, forced OR created > now() - @window * interval '1 second' AS fits
+  FROM unnest(cast(@ids AS uuid[]), cast(@created AS timestamptz[]), cast(@forced AS bool[]))
+       WITH ORDINALITY AS a (id, created, forced, place)
 ), noted AS (
   INSERT INTO processed_messages (message_id, processed_at)
-  SELECT @id, greatest(now(), cast(@created AS timestamptz)) FROM age WHERE fits
+  SELECT id, greatest(now(), created) FROM arrived WHERE fits ORDER BY id
   ON CONFLICT (message_id) DO NOTHING
   RETURNING message_id
 )
 SELECT CASE
-  WHEN EXISTS (SELECT FROM noted) THEN cast(@first AS int)
-  WHEN fits OR EXISTS (SELECT FROM processed_messages WHERE message_id = @id) THEN @repeat
+  WHEN n.message_id IS NOT NULL THEN cast(@first AS int)
+  WHEN a.fits OR EXISTS (SELECT FROM processed_messages p WHERE p.message_id = a.id) THEN @repeat
   ELSE @outside
-END FROM age`
+END
+FROM arrived a LEFT JOIN noted n ON n.message_id = a.id
+ORDER BY a.place`
 
-// Record notes in tx that m is being processed, if this is the first time.
-func (i *Inbox) Record(ctx context.Context, tx *postgres.Tx, m Message) (Verdict, error) {
-	verdict, err := postgres.ReadOne(ctx, tx, recordSQL, postgres.Args{
-		"id": m.ID, "created": m.CreatedAt, "forced": m.Forced, "window": i.window.Seconds(),
+// Record notes in tx that these messages are being processed, and returns for each, in
+// their order, whether this is the first time. No id may be in a batch twice.
+func (i *Inbox) Record(ctx context.Context, tx *postgres.Tx, messages []Message) ([]Verdict, error) {
+	ids, created, forced := make([][16]byte, len(messages)), make([]time.Time, len(messages)), make([]bool, len(messages))
+	for n, m := range messages {
+		ids[n], created[n], forced[n] = m.ID, m.CreatedAt, m.Forced
+	}
+	verdicts, err := postgres.Read(ctx, tx, recordSQL, postgres.Args{
+		"ids": ids, "created": created, "forced": forced, "window": i.window.Seconds(),
 		"first": First, "repeat": Repeat, "outside": OutsideWindow,
 	}, pgx.RowTo[Verdict])
 	if err != nil {
-		return 0, fmt.Errorf("recording message %s: %w", m.ID, err)
+		return nil, fmt.Errorf("recording %d messages in the inbox: %w", len(messages), err)
 	}
-	return verdict, nil
+	return verdicts, nil
 }

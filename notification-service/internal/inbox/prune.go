@@ -15,12 +15,13 @@ const margin = time.Hour
 
 // pruneSQL deletes notes whose messages are outside the window. A message is created
 // no later than its note is dated, so when the note is older than the window, the
-// message is too, and stays so. SKIP LOCKED lets several replicas share the work.
+// message is too, and stays so. ORDER BY keeps the search to the index, whose old end is
+// what is deleted. SKIP LOCKED lets several replicas share the work.
 const pruneSQL = `
 DELETE FROM processed_messages WHERE message_id IN (
   SELECT message_id FROM processed_messages
   WHERE processed_at < now() - @age * interval '1 second'
-  LIMIT @limit
+  ORDER BY processed_at LIMIT @limit
   FOR UPDATE SKIP LOCKED)`
 
 // Prune deletes at most limit notes that no message inside the window needs, and

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-
-	"github.com/go-json-experiment/json"
 )
 
 // Email is one message to one person.
@@ -20,14 +18,11 @@ type Email struct {
 }
 
 // compose writes the e-mail of a notification.
-func (s *Service) compose(n notification) (Email, error) {
+func (s *Service) compose(n Notification) (Email, error) {
 	if !isAddress(n.Recipient) {
 		return Email{}, &BadRecipientError{}
 	}
-	var e Event
-	if err := json.Unmarshal([]byte(n.OrderDetails), &e); err != nil {
-		return Email{}, fmt.Errorf("reading the order of notification %s: %w", n.MessageID, err)
-	}
+	e := n.Event
 	letter, known := letters[n.EventKey]
 	if !known {
 		return Email{}, fmt.Errorf("there is no e-mail for %q", n.EventKey)

@@ -58,7 +58,17 @@ func (*Service) Parse(m rabbitmq.Message) (Event, error) {
 		unless(e.Amount > 0, "amount %d is not positive", e.Amount),
 		unless(isCurrency(e.Currency), "currency %q is not of three letters", e.Currency),
 		unless(e.CustomerEmail == "" || isAddress(e.CustomerEmail), "customer_email is not an address"),
+		unless(isTime(e.OccurredAt), "occurred_at has a year or an offset that the database does not know"),
 	)
+}
+
+// maxOffset is the largest offset from UTC that PostgreSQL reads: 15:59:59.
+const maxOffset = 16 * 60 * 60
+
+// isTime reports whether PostgreSQL can read t. The zero time is no time at all.
+func isTime(t time.Time) bool {
+	_, offset := t.Zone()
+	return t.IsZero() || t.UTC().Year() >= 1 && t.UTC().Year() <= 9999 && offset > -maxOffset && offset < maxOffset
 }
 
 func unless(good bool, format string, args ...any) error {

@@ -22,10 +22,8 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 }
 
 // observe adds what is known.
-func (m *Metrics) observe(ctx context.Context, seconds []float64) {
-	for _, s := range seconds {
-		if !math.IsNaN(s) {
-			telemetry.Observe(ctx, m.latency, s)
-		}
+func (m *Metrics) observe(ctx context.Context, seconds float64) {
+	if !math.IsNaN(seconds) {
+		telemetry.Observe(ctx, m.latency, seconds)
 	}
 }

@@ -1,22 +1,28 @@
 // Package notification tells customers by e-mail what became of their orders.
 //
-// The notification is recorded in the transaction that records its message, so it
-// exists once. The e-mail itself cannot be in a transaction: it is sent under a
-// lease, and what decides whether it is sent is the state of the notification:
+// A notification is recorded in the transaction that records its message, so it exists
+// once. The e-mail itself cannot be in a transaction. It is sent under a lease, and the
+// state of the notification decides whether it is sent:
 //
-//	pending ──start──► sending ──accepted──► sent
-//	   │                  ├──refused──► rejected ──replayed──► may start again
-//	   │                  └──lease ends, or not now──► may start again
-//	   └──a newer event of the order is known──► superseded
+//	(new) ──Record──► sending ──accepted──► sent
+//	  │                 │ ├──not now──► pending ──Record──► sending
+//	  │                 │ └──refused──► rejected ──replayed by an operator──► sending
+//	  │                 └──the lease ends: the process died──► may be leased again
+//	  └──a newer event of the order is known──► superseded
 //
-// A crash after the mail server took the e-mail and before it is marked sent repeats
-// it, with the same Message-ID. Nothing can prevent that: SMTP has no transactions
-// (RFC 1047).
+// # What it promises
+//
+// An e-mail that the mail server has accepted stays known to this process until that is
+// written to the database, however long the database is away. The lease is renewed while
+// an e-mail is being sent, however slow the mail server is.
+//
+// An e-mail can be repeated, with the same Message-ID, only if the process dies or stalls
+// beyond its lease after the server accepted it and before that is written, or if the
+// server's reply is lost. Nothing can prevent that: SMTP has no transactions (RFC 1047).
 package notification
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -26,23 +32,25 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
+	"golang.org/x/sync/errgroup"
 
 	"example.com/transactional-outbox/internal/crashpoint"
 	"example.com/transactional-outbox/internal/postgres"
+	"example.com/transactional-outbox/notification-service/internal/batch"
 )
 
-// Config is who writes, and to whom when an order has no address.
+// Config is who writes, to whom when an order has no address, and for how long what was
+// written is kept.
 type Config struct {
-	From             string // an address; its domain ends every Message-ID
-	DefaultRecipient string
+	From             string        // an address; its domain ends every Message-ID
+	DefaultRecipient string        // for orders without an address
+	Retention        time.Duration // at least as long as the inbox remembers messages
 }
 
-// Mailer sends e-mails. Its errors are of three kinds: a [*RefusedError] or
-// [*BadRecipientError] when this one will never be taken, an [*UnavailableError] when
-// none is taken now, and any other when this one was not taken now.
+// Mailer sends e-mails. An error says whose fault it is: see errors.go.
 type Mailer interface {
 	Send(ctx context.Context, m Email) error
-	// Probe reports whether e-mails would be taken now, without sending one.
+	// Probe reports whether the server answers, without sending an e-mail.
 	Probe(ctx context.Context) error
 }
 
@@ -52,65 +60,59 @@ type Service struct {
 	db      *postgres.DB
 	mailer  Mailer
 	metrics *Metrics
+	token   uuid.UUID // of all leases of this process
+	leases  leases
+	marks   *batch.Batcher[mark, error]
 }
 
-// NewService returns the notifications in db.
+// maxMarks is how many outcomes are written in one transaction.
+const maxMarks = 256
+
+// NewService returns the notifications in db. [Service.Run] must run while it is used.
 func NewService(config Config, db *postgres.DB, mailer Mailer, metrics *Metrics) *Service {
-	return &Service{config: config, db: db, mailer: mailer, metrics: metrics}
+	s := &Service{config: config, db: db, mailer: mailer, metrics: metrics, token: uuid.New()}
+	s.leases.held = map[uuid.UUID]struct{}{}
+	s.marks = batch.New(maxMarks, s.writeMarks)
+	return s
 }
 
-// Record commits to a notification of e, in tx.
-func (s *Service) Record(ctx context.Context, tx *postgres.Tx, id uuid.UUID, e Event) error {
-	recipient := e.CustomerEmail
-	if recipient == "" {
-		recipient = s.config.DefaultRecipient
-	}
-	return record(ctx, tx, id, recipient, e)
+// Run writes what becomes of the e-mails, and renews the leases, until ctx ends. Let ctx
+// end after the last e-mail: what is not written by then is sent again.
+func (s *Service) Run(ctx context.Context) error {
+	running, ctx := errgroup.WithContext(ctx)
+	running.Go(func() error { return s.keepLeases(ctx) })
+	running.Go(func() error { return s.marks.Run(ctx, 1) })
+	return running.Wait()
 }
 
-// lease is how long one attempt to send may hold a notification. Sending and then
-// writing down what became of it end long before.
-const (
-	lease         = 60 * time.Second
-	sendTimeout   = 20 * time.Second
-	settleTimeout = 5 * time.Second
-)
-
-// Complete sends the e-mail of a recorded notification, unless that is done, in
-// hand, or pointless by now; it reports whether there was anything left to do.
-func (s *Service) Complete(ctx context.Context, id uuid.UUID) (left bool, err error) {
-	n, err := s.start(ctx, id)
-	if err != nil {
-		return false, err
-	}
-	switch n.Status {
-	case sent, superseded:
-		return false, nil
-	case sending:
-		if n.mine {
-			crashpoint.At("notification.sending")
-			return true, s.send(ctx, n)
-		}
-		return false, &InHandError{MessageID: id}
-	default:
-		return false, fmt.Errorf("notification %s is %q, which should not be possible", id, n.Status)
-	}
-}
-
-func (s *Service) send(ctx context.Context, n notification) error {
+// Send sends the e-mail of a notification that this process has leased. It returns nil
+// when the mail server has accepted the e-mail and the database knows it. After an error
+// the notification is still leased: [Service.Release] or [Service.Reject] ends that.
+//
+// The end of ctx breaks the sending off. What the server has accepted by then is written
+// all the same.
+func (s *Service) Send(ctx context.Context, n Notification) error {
+	crashpoint.At("notification.sending")
 	email, err := s.compose(n)
 	if err == nil {
 		err = s.hand(ctx, email)
 	}
-	return s.settle(ctx, n, err)
+	if err != nil {
+		return err
+	}
+	crashpoint.At("notification.mailed")
+	if err := s.mark(ctx, mark{kind: markSent, id: n.MessageID, ctx: ctx}); err != nil {
+		return err
+	}
+	crashpoint.At("notification.sent")
+	slog.InfoContext(ctx, "Order email sent to customer", "order_id", n.OrderID, "message_id", n.MessageID, "event_key", n.EventKey)
+	return nil
 }
 
 func (s *Service) hand(ctx context.Context, email Email) error {
 	ctx, span := otel.Tracer("notification").Start(ctx, "send e-mail",
 		trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attribute.String("email.id", email.ID)))
 	defer span.End()
-	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
-	defer cancel()
 	if err := withoutAddress(s.mailer.Send(ctx, email), email.To); err != nil {
 		span.RecordError(err)
 		span.SetStatus(codes.Error, err.Error())
@@ -119,24 +121,18 @@ func (s *Service) hand(ctx context.Context, email Email) error {
 	return nil
 }
 
-// settle writes down what became of the e-mail, also when ctx has ended: otherwise
-// the lease would keep everybody waiting, or a sent e-mail would go out again.
-func (s *Service) settle(ctx context.Context, n notification, err error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
-	defer cancel()
-	if reason, never := forGood(err); never {
-		return errors.Join(err, s.reject(ctx, n, reason))
+// Release gives the lease back: the notification may be leased again at once. If that
+// cannot be written, the lease ends by itself.
+func (s *Service) Release(ctx context.Context, id uuid.UUID) {
+	s.leases.remove(id)
+	if err := s.mark(ctx, mark{kind: markPending, id: id}); err != nil {
+		slog.WarnContext(ctx, "cannot give a lease back, it will end by itself", "message_id", id, "error", err)
 	}
-	if err != nil {
-		return errors.Join(err, s.putBack(ctx, n))
-	}
-	crashpoint.At("notification.mailed")
-	ages, err := s.markSent(ctx, n.MessageID)
-	if err != nil {
-		return err
-	}
-	s.metrics.observe(ctx, ages)
-	crashpoint.At("notification.sent")
-	slog.InfoContext(ctx, "Order email sent to customer", "order_id", n.OrderID, "message_id", n.MessageID, "event_key", n.EventKey)
-	return nil
+}
+
+// Reject notes that the e-mail will never be sent. Call it after the message is safe among
+// the dead letters: a message whose notification is rejected is done.
+func (s *Service) Reject(ctx context.Context, id uuid.UUID, reason string) error {
+	s.leases.remove(id)
+	return s.mark(ctx, mark{kind: markRejected, id: id, reason: shorten(reason)})
 }

@@ -28,8 +28,9 @@ const unknown = "unknown"
 
 // brokersReasons explain the codes of what the broker has moved itself.
 var brokersReasons = map[string]string{
-	"delivery-limit": "delivered too often: each time its consumer died, or did not answer",
-	"rejected":       "the consumer could not publish a copy of it with the reason",
+	"delivery-limit":  "delivered too often: each time its consumer died, or did not answer",
+	"rejected":        "the consumer could not publish a copy of it with the reason",
+	consumer.TooLarge: fmt.Sprintf("the body is larger than %d bytes: the consumer did not read it", rabbitmq.MaxBody),
 }
 
 // letterOf reads a dead letter. The consumer's copies have headers that say what
@@ -41,6 +42,9 @@ func letterOf(m rabbitmq.Message, now time.Time) Letter {
 	failed := time.Time{}
 	if death, ok := m.Death(); ok {
 		l.Code = strings.ReplaceAll(death.Reason, "_", "-")
+		if l.Code == "rejected" && l.Size > rabbitmq.MaxBody {
+			l.Code = consumer.TooLarge
+		}
 		l.Reason, failed = brokersReasons[l.Code], death.Time
 	} else {
 		l.Code = cmp.Or(text(m, consumer.FailureCodeHeader), unknown)

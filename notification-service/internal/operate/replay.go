@@ -83,10 +83,11 @@ func (r replayer) copy(m rabbitmq.Message) rabbitmq.Message {
 	m = m.Copy()
 	m.Exchange = r.Requeue
 	for _, header := range []string{
-		consumer.RetryCountHeader, consumer.ElsewhereCountHeader, consumer.FailureCodeHeader, consumer.FailureReasonHeader, consumer.FailedAtHeader, consumer.ForcedHeader,
+		consumer.RetryCountHeader, consumer.ElsewhereCountHeader, consumer.DeferredCountHeader, consumer.FailureCodeHeader, consumer.FailureReasonHeader, consumer.FailedAtHeader, consumer.ForcedHeader,
 	} {
 		delete(m.Headers, header)
 	}
+	m.Headers[consumer.ReplayedHeader] = true
 	if r.force {
 		m.Headers[consumer.ForcedHeader] = true
 	}

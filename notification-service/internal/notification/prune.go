@@ -1,0 +1,58 @@
+package notification
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"example.com/transactional-outbox/internal/postgres"
+)
+
+// pruneMargin keeps a notification longer than the inbox keeps its message: no message
+// that the inbox lets in finds its notification pruned.
+const pruneMargin = time.Hour
+
+// pruneSQL deletes what is older than the retention, whatever its state: its message is
+// too old to come back. Not what is being sent. ORDER BY keeps the search to the index,
+// whose old end is what is deleted. SKIP LOCKED lets several replicas share the work.
+const pruneSQL = `
+DELETE FROM notifications WHERE message_id IN (
+  SELECT message_id FROM notifications
+  WHERE created_at < now() - @age * interval '1 second' AND (lease_until IS NULL OR lease_until <= now())
+  ORDER BY created_at LIMIT @limit
+  FOR UPDATE SKIP LOCKED)
+RETURNING order_id`
+
+// pruneProgressSQL deletes the progress of orders that have no notification any more.
+const pruneProgressSQL = `
+DELETE FROM order_progress p WHERE p.order_id IN (
+  SELECT o.order_id FROM order_progress o
+  WHERE o.order_id = ANY (cast(@orders AS uuid[]))
+    AND NOT EXISTS (SELECT FROM notifications n WHERE n.order_id = o.order_id)
+  ORDER BY o.order_id FOR UPDATE)`
+
+// Prune deletes at most limit notifications that are older than the retention, and what is
+// known of their orders. It returns how many.
+func (s *Service) Prune(ctx context.Context, limit int) (pruned int, err error) {
+	err = s.db.InTx(ctx, func(tx *postgres.Tx) error {
+		age := (s.config.Retention + pruneMargin).Seconds()
+		orders, err := postgres.Read(ctx, tx, pruneSQL, postgres.Args{"age": age, "limit": limit}, pgx.RowTo[uuid.UUID])
+		if err != nil || len(orders) == 0 {
+			return err
+		}
+		pruned = len(orders)
+		return tx.Write("pruning the progress of orders", pruneProgressSQL, postgres.Args{"orders": bytesOf(orders)})
+	})
+	if err != nil {
+		return 0, fmt.Errorf("pruning notifications: %w", err)
+	}
+	return pruned, nil
+}
+
+// KeepPruned prunes once a minute until ctx ends.
+func (s *Service) KeepPruned(ctx context.Context) error {
+	return postgres.KeepPruned(ctx, "notifications", s.Prune)
+}

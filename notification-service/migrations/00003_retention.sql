@@ -1,0 +1,6 @@
+-- +goose Up
+-- Serves the pruning of what is an hour older than NOTIFICATION_RETENTION.
+CREATE INDEX notifications_age ON notifications (created_at);
+
+-- +goose Down
+DROP INDEX notifications_age;
