@@ -55,7 +55,7 @@ func (c *Consumer) process(ctx context.Context, m *message) (outcome, error) {
 		case !errors.Is(err, errTryAgain):
 			return c.putElsewhere(ctx, m, err)
 		}
-		slog.InfoContext(ctx, "message held", "message_id", m.ID, "error", err)
+		slog.DebugContext(ctx, "message held", "message_id", m.ID, "error", err)
 	}
 }
 
