@@ -45,6 +45,7 @@ var ours = settingstest.Service[config]{
 		"RETRY_DELAYS=1s,2s,3s,4s,5s,6s,7s,8s,9s,10s,11s",
 		"INBOX_RETENTION=30d",
 		"INBOX_RETENTION=24h",
+		"NOTIFICATION_RETENTION=a month",
 		"NOTIFICATION_RETENTION=719h",
 		"SMTP_URL=mail:25",
 		"SMTP_URL=http://mail",
