@@ -47,7 +47,11 @@ func Take(number int) (*Reserved, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB), tryListen(number)); err != nil {
+	err = syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if err == nil { // else it is another's, whose server must not meet us there
+		err = tryListen(number)
+	}
+	if err != nil {
 		_ = lock.Close()
 		return nil, fmt.Errorf("port %d: %w", number, err)
 	}
@@ -67,26 +71,35 @@ func (r *Reserved) Release() { _ = r.lock.Close() }
 // Address is this port on this machine.
 func Address(number int) string { return net.JoinHostPort(localhost, strconv.Itoa(number)) }
 
-// openLock opens the lock file of a port. It creates one only where there is none: for
-// other users' files in such a folder, Linux refuses O_CREATE.
+// openLock opens the lock file of a port. It creates one only where there is none: in such
+// a folder, Linux refuses O_CREATE for the files of other users.
 func openLock(number int) (*os.File, error) {
-	folder := filepath.Join(os.TempDir(), "servertest-ports")
-	if err := os.Mkdir(folder, 0o700); err == nil {
-		// All users may add files; each removes only his own. Not by Mkdir: the umask is in its way.
-		if err := os.Chmod(folder, 0o777|os.ModeSticky); err != nil { //nolint:gosec // as above
-			return nil, err
-		}
+	folder, err := lockFolder()
+	if err != nil {
+		return nil, err
 	}
 	path := filepath.Join(folder, strconv.Itoa(number))
 	lock, err := os.Open(path)
 	if !errors.Is(err, os.ErrNotExist) {
 		return lock, err
 	}
-	lock, err = os.OpenFile(path, os.O_CREATE|os.O_RDONLY, 0o644) //nolint:gosec // all users lock it
-	if err == nil {
-		err = lock.Chmod(0o644) // whatever the umask
+	if lock, err = os.OpenFile(path, os.O_CREATE|os.O_RDONLY, 0o644); err != nil {
+		return nil, err
 	}
-	return lock, err
+	return lock, lock.Chmod(0o644) // whatever the umask
+}
+
+// lockFolder is where all users may add files, and each may remove only his own.
+func lockFolder() (string, error) {
+	folder := filepath.Join(os.TempDir(), "servertest-ports")
+	err := os.Mkdir(folder, 0o700)
+	if errors.Is(err, os.ErrExist) {
+		return folder, nil
+	}
+	if err != nil {
+		return "", err
+	}
+	return folder, os.Chmod(folder, 0o777|os.ModeSticky) // Mkdir minds the umask
 }
 
 // tryListen looks at all addresses on which a server of a test may listen: epmd takes the

@@ -42,7 +42,7 @@ func TestReservedPortIsNobodyElses(t *testing.T) {
 
 func takeElsewhere(t *testing.T, number int) error {
 	t.Helper()
-	other := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestReservedPortIsNobodyElses$") //nolint:gosec // ourselves
+	other := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestReservedPortIsNobodyElses$")
 	other.Env = append(os.Environ(), "WANTED_PORT="+strconv.Itoa(number))
 	return other.Run()
 }
