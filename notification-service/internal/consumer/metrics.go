@@ -36,7 +36,6 @@ type Metrics struct {
 
 // NewMetrics registers the consumer's metrics.
 func NewMetrics(registry prometheus.Registerer) *Metrics {
-	registerWaiting(registry)
 	make := promauto.With(registry)
 	counter := func(name, help string) prometheus.Counter {
 		return make.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
