@@ -62,8 +62,11 @@ func (g *ground) startServers(ctx context.Context) (err error) {
 	if g.rabbitmq, err = servertest.NewRabbitMQ(filepath.Join(g.folder, "rabbitmq"), process.WithParent); err != nil {
 		return err
 	}
-	g.broker = broker.Broker{URL: g.rabbitmq.URL("/")}
-	return errors.Join(g.startBroker(ctx), g.permit(ctx))
+	if err := g.startBroker(ctx); err != nil {
+		return err
+	}
+	g.broker = broker.Broker{URL: g.rabbitmq.URL("/")} // now that its port is certain
+	return g.permit(ctx)
 }
 
 // permit lets the services do at the broker what they may, and nothing else.

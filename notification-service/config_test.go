@@ -32,6 +32,8 @@ var ours = settingstest.Service[config]{
 		"CONSUMER_PREFETCH=1e3",
 		"CONSUMER_PREFETCH=7",
 		"CONSUMER_PREFETCH=65536",
+		"CONSUMER_BATCH_SIZE=0",
+		"CONSUMER_BATCH_SIZE=1001",
 		"DELIVERY_LIMIT=none",
 		"DELIVERY_LIMIT=0",
 		"RETRY_DELAYS=soon",
@@ -43,6 +45,8 @@ var ours = settingstest.Service[config]{
 		"RETRY_DELAYS=1s,2s,3s,4s,5s,6s,7s,8s,9s,10s,11s",
 		"INBOX_RETENTION=30d",
 		"INBOX_RETENTION=24h",
+		"NOTIFICATION_RETENTION=a month",
+		"NOTIFICATION_RETENTION=719h",
 		"SMTP_URL=mail:25",
 		"SMTP_URL=http://mail",
 		"SMTP_URL=smtp://shop:a-secret@mail:x",
@@ -63,9 +67,10 @@ func TestTheDefaultsOfNotificationService(t *testing.T) {
 	}
 	want := config{
 		Shared:  settings.Shared{AppEnv: "production", DatabaseURL: ownDatabase, AMQPURL: ownBroker},
-		OpsAddr: "127.0.0.1:4101", ConsumerWorkers: 8, ConsumerPrefetch: 32, DeliveryLimit: 50,
+		OpsAddr: "127.0.0.1:4101", ConsumerWorkers: 8, ConsumerBatchSize: 64, ConsumerPrefetch: 128, DeliveryLimit: 50,
 		RetryDelays: []time.Duration{30 * time.Second, time.Minute, 5 * time.Minute}, InboxRetention: 30 * 24 * time.Hour,
-		MailFrom: "shop@example.com", DefaultRecipient: "guest@example.com",
+		NotificationRetention: 30 * 24 * time.Hour,
+		MailFrom:              "shop@example.com", DefaultRecipient: "guest@example.com",
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)

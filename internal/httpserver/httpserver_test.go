@@ -13,15 +13,16 @@ import (
 	"go.uber.org/goleak"
 
 	"example.com/transactional-outbox/internal/httpserver"
+	"example.com/transactional-outbox/internal/servertest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-const anyPort = "127.0.0.1:0"
-
+// listen takes a port that is nobody else's for the whole test, which may look whether it is
+// closed.
 func listen(t *testing.T) net.Listener {
 	t.Helper()
-	listener, err := httpserver.Listen(t.Context(), "HTTP_ADDR", anyPort)
+	listener, err := httpserver.Listen(t.Context(), "HTTP_ADDR", servertest.FreeAddress(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,19 +150,11 @@ func TestATakenPortIsAnErrorOfItsSetting(t *testing.T) {
 	}
 }
 
-// freeAddress is one that nobody listens on.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	listener := listen(t)
-	_ = listener.Close()
-	return listener.Addr().String()
-}
-
 func TestServeDuringAnswersUntilTheWorkIsDone(t *testing.T) {
 	t.Parallel()
 	failure := errors.New("the work's own")
 	for _, want := range []error{nil, failure} {
-		address := freeAddress(t)
+		address := servertest.FreeAddress(t)
 		ctx, end := context.WithCancel(t.Context())
 		err := httpserver.ServeDuring(ctx, "OPS_ADDR", address, hello, func(ctx context.Context) error {
 			end()

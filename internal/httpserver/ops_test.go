@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"example.com/transactional-outbox/internal/httpserver"
+	"example.com/transactional-outbox/internal/servertest"
 )
 
 func ready(context.Context) error { return nil }
@@ -96,7 +97,7 @@ func TestCheckHealthTellsWhyAServiceIsNotReady(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "503") || !strings.Contains(err.Error(), "the database is away") {
 		t.Errorf("of a service that is not: %v", err)
 	}
-	if err := httpserver.CheckHealth(t.Context(), freeAddress(t)); err == nil {
+	if err := httpserver.CheckHealth(t.Context(), servertest.FreeAddress(t)); err == nil {
 		t.Error("of no service: no error")
 	}
 }

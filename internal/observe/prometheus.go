@@ -52,20 +52,20 @@ func StartPrometheus(tb testing.TB, root string, targets map[string]string, inte
 	if err := os.WriteFile(file, []byte(configuration(tb, root, targets, interval)), 0o600); err != nil {
 		tb.Fatal(err)
 	}
-	address, err := servertest.FreeAddress()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	p := &Prometheus{TB: tb, url: "http://" + address}
-	p.run(folder, exec.CommandContext(tb.Context(), Program(tb, root, "prometheus"), //nolint:gosec // Prometheus, with arguments of our own
-		"--config.file="+file, "--web.listen-address="+address,
-		"--storage.tsdb.path="+filepath.Join(folder, "data"), "--enable-feature=exemplar-storage"))
+	p := &Prometheus{TB: tb}
+	log := filepath.Join(folder, "log")
+	servertest.OnFreePort(tb, log, func(address string) error {
+		p.url = "http://" + address
+		return p.run(log, exec.CommandContext(tb.Context(), Program(tb, root, "prometheus"), //nolint:gosec // Prometheus, with arguments of our own
+			"--config.file="+file, "--web.listen-address="+address,
+			"--storage.tsdb.path="+filepath.Join(folder, "data"), "--enable-feature=exemplar-storage"))
+	})
 	return p
 }
 
-func (p *Prometheus) run(folder string, command *exec.Cmd) {
+// run returns when it answers, or why it does not.
+func (p *Prometheus) run(log string, command *exec.Cmd) error {
 	p.Helper()
-	log := filepath.Join(folder, "log")
 	server, err := process.Start(command, process.WithParent, log)
 	if err != nil {
 		p.Fatal(err)
@@ -80,8 +80,9 @@ func (p *Prometheus) run(folder string, command *exec.Cmd) {
 	ctx, cancel := context.WithTimeout(p.Context(), patience)
 	defer cancel()
 	if err := server.AwaitReady(ctx, p.ready); err != nil {
-		p.Fatalf("Prometheus: %v; the end of its log:\n%s", err, process.LastLines(log))
+		return fmt.Errorf("Prometheus: %w; the end of its log:\n%s", err, process.LastLines(log))
 	}
+	return nil
 }
 
 var (

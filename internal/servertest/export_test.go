@@ -1,8 +1,9 @@
 package servertest
 
-// Ports returns everything that the broker and its epmd listen on.
+// Ports returns everything that the broker and its epmd listen on: for AMQP, for other
+// nodes, of epmd, and for Prometheus.
 func (s *RabbitMQServer) Ports() []int {
-	return []int{s.record.Port, s.record.DistPort, s.record.EpmdPort}
+	return []int{s.record.Port, s.record.DistPort, s.record.EpmdPort, s.record.MetricsPort}
 }
 
 // ReadVersion is tested with answers that no broker gives.

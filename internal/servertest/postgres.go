@@ -12,6 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"example.com/transactional-outbox/internal/servertest/port"
 	"example.com/transactional-outbox/internal/servertest/process"
 )
 
@@ -23,6 +24,7 @@ type PostgresServer struct {
 	lifetime process.Lifetime
 	as       *syscall.Credential // nil unless we are root
 	server   *process.Process
+	ports    ports
 	record   postgresRecord
 }
 
@@ -43,18 +45,17 @@ func NewPostgres(path string, lifetime process.Lifetime) (*PostgresServer, error
 	if s.as, err = unprivileged(); err != nil {
 		return nil, err
 	}
-	isNew := false
-	if s.folder, isNew, err = openFolder(path, &s.record); err != nil {
+	if s.folder, err = openFolder(path, &s.record); err != nil {
 		return nil, fmt.Errorf("open PostgreSQL's folder: %w", err)
 	}
-	if isNew {
-		err = freePorts(&s.record.Port)
-	}
 	s.server = process.Find(s.record.Server)
-	return s, err
+	if s.ports.fixed = s.Running(); !s.ports.fixed {
+		s.ports.numbers = []*int{&s.record.Port}
+	}
+	return s, s.ports.reserve()
 }
 
-// Port is the same for the server's whole life.
+// Port may change with the first Start, and then stays the same.
 func (s *PostgresServer) Port() int { return s.record.Port }
 
 // Running reports whether the server's process lives.
@@ -62,7 +63,7 @@ func (s *PostgresServer) Running() bool { return s.server.Alive() }
 
 // URL returns the connection string of one database.
 func (s *PostgresServer) URL(database string) string {
-	u := url.URL{Scheme: "postgres", User: url.User("postgres"), Host: address(s.record.Port)}
+	u := url.URL{Scheme: "postgres", User: url.User("postgres"), Host: port.Address(s.record.Port)}
 	return u.JoinPath(database).String() + "?sslmode=disable"
 }
 
@@ -71,6 +72,10 @@ func (s *PostgresServer) Start(ctx context.Context) error {
 	if err := s.initialise(ctx); err != nil {
 		return fmt.Errorf("create PostgreSQL's data: %w", err)
 	}
+	return s.ports.start(ctx, s.folder, s)
+}
+
+func (s *PostgresServer) tryStart(ctx context.Context, _ func() string) error {
 	if err := s.launch(); err != nil {
 		return err
 	}
@@ -98,7 +103,12 @@ func (s *PostgresServer) Kill() error {
 }
 
 // Close ends the server and frees its port. Its folder stays.
-func (s *PostgresServer) Close() error { return s.Kill() }
+func (s *PostgresServer) Close() error {
+	defer s.ports.release()
+	return s.end()
+}
+
+func (s *PostgresServer) end() error { return s.Kill() }
 
 // initialise makes the data elsewhere and renames it, so that data exists only when
 // it is complete.
@@ -144,10 +154,19 @@ func (s *PostgresServer) launch() (err error) {
 
 func (s *PostgresServer) data() string { return s.folder.file("data") }
 
+// connect wants to reach this server, not one that has taken its port.
 func (s *PostgresServer) connect(ctx context.Context) error {
 	conn, err := pgx.Connect(ctx, s.URL("postgres"))
 	if err != nil {
 		return err
 	}
-	return conn.Close(ctx)
+	defer func() { _ = conn.Close(ctx) }()
+	var data string
+	if err := conn.QueryRow(ctx, "SHOW data_directory").Scan(&data); err != nil {
+		return err
+	}
+	if data != s.data() {
+		return fmt.Errorf("the server there has its data in %s", data)
+	}
+	return nil
 }

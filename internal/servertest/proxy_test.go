@@ -70,10 +70,7 @@ func TestProxyRefuse(t *testing.T) {
 }
 
 func TestProxyToDeadTarget(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	_ = listener.Close()
-	expectEnd(t, dial(t, servertest.NewProxy(t, listener.Addr().String())), io.EOF)
+	expectEnd(t, dial(t, servertest.NewProxy(t, servertest.FreeAddress(t))), io.EOF)
 }
 
 // echoServer answers with what it is told, until the test ends.

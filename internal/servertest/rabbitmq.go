@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 
+	"example.com/transactional-outbox/internal/servertest/port"
 	"example.com/transactional-outbox/internal/servertest/process"
 )
 
@@ -29,6 +30,7 @@ type RabbitMQServer struct {
 	lifetime    process.Lifetime
 	broker      *process.Process
 	epmd        *process.Process
+	ports       ports
 	record      rabbitMQRecord
 }
 
@@ -53,47 +55,36 @@ func NewRabbitMQ(path string, lifetime process.Lifetime, plugins ...string) (*Ra
 	if s.epmdPath, err = findBinary("epmd", epmdFolders); err != nil {
 		return nil, fmt.Errorf("RabbitMQ: Erlang's %w; install the package erlang-base", err)
 	}
-	isNew := false
-	if s.folder, isNew, err = openFolder(path, &s.record); err != nil {
+	if s.folder, err = openFolder(path, &s.record); err != nil {
 		return nil, fmt.Errorf("open RabbitMQ's folder: %w", err)
 	}
-	if isNew {
-		err = freePorts(&s.record.Port, &s.record.DistPort, &s.record.EpmdPort, &s.record.MetricsPort)
-	}
 	s.broker, s.epmd = process.Find(s.record.Broker), process.Find(s.record.Epmd)
-	return s, err
+	if s.ports.fixed = s.Running(); !s.ports.fixed {
+		s.ports.numbers = []*int{&s.record.Port, &s.record.DistPort, &s.record.MetricsPort}
+	}
+	if !s.epmd.Alive() { // else it listens, also while its broker is stopped
+		s.ports.numbers = append(s.ports.numbers, &s.record.EpmdPort)
+	}
+	return s, s.ports.reserve()
 }
 
-// Port is the same for the broker's whole life.
+// Port may change with the first Start, and then stays the same.
 func (s *RabbitMQServer) Port() int { return s.record.Port }
 
 // MetricsAddress is where a broker with the plugin rabbitmq_prometheus shows its metrics.
-func (s *RabbitMQServer) MetricsAddress() string { return address(s.record.MetricsPort) }
+func (s *RabbitMQServer) MetricsAddress() string { return port.Address(s.record.MetricsPort) }
 
 // Running reports whether the broker's process lives.
 func (s *RabbitMQServer) Running() bool { return s.broker.Alive() }
 
 // URL returns the connection string of one virtual host.
 func (s *RabbitMQServer) URL(vhost string) string {
-	return "amqp://guest:guest@" + address(s.record.Port) + "/" + url.PathEscape(vhost)
+	return "amqp://guest:guest@" + port.Address(s.record.Port) + "/" + url.PathEscape(vhost)
 }
 
 // Start starts the broker unless it runs, and returns when it accepts connections.
 func (s *RabbitMQServer) Start(ctx context.Context) error {
-	if err := s.configure(); err != nil {
-		return fmt.Errorf("configure RabbitMQ: %w", err)
-	}
-	if err := s.launch(); err != nil {
-		return err
-	}
-	answers := func(ctx context.Context) error {
-		_, err := AMQPVersion(ctx, address(s.record.Port))
-		return err
-	}
-	if err := awaitStart(ctx, s.broker, s.folder, answers); err != nil {
-		return fmt.Errorf("RabbitMQ did not start: %w", err)
-	}
-	return nil
+	return s.ports.start(ctx, s.folder, s)
 }
 
 // Stop ends the broker in order. Its epmd stays, for the next Start or Close.
@@ -111,6 +102,11 @@ func (s *RabbitMQServer) Kill() error {
 
 // Close ends the broker and its epmd, and frees their ports. Its folder stays.
 func (s *RabbitMQServer) Close() error {
+	defer s.ports.release()
+	return s.end()
+}
+
+func (s *RabbitMQServer) end() error {
 	if err := s.Kill(); err != nil || !s.epmd.Alive() {
 		return err
 	}
@@ -148,29 +144,4 @@ func (s *RabbitMQServer) settings() (settings string) {
 		settings += "load_definitions = " + s.definitions + "\n"
 	}
 	return settings
-}
-
-// launch starts epmd before the broker, which would start one of its own and leave
-// it behind.
-func (s *RabbitMQServer) launch() (err error) {
-	if !s.epmd.Alive() {
-		if s.epmd, err = s.run(s.epmdPath, &s.record.Epmd); err != nil {
-			return err
-		}
-	}
-	if !s.broker.Alive() {
-		s.broker, err = s.run(filepath.Join(s.binaries, "rabbitmq-server"), &s.record.Broker)
-	}
-	return err
-}
-
-func (s *RabbitMQServer) run(path string, id *process.ID) (*process.Process, error) {
-	cmd := exec.Command(path)
-	cmd.Dir, cmd.Env = string(s.folder), s.environment()
-	p, err := process.Start(cmd, s.lifetime, s.folder.log())
-	if err != nil {
-		return nil, err
-	}
-	*id = p.ID
-	return p, s.folder.remember(s.record)
 }

@@ -184,7 +184,7 @@ func TestASecondSignalEndsAtOnce(t *testing.T) {
 	_, err = tx.Exec(t.Context(), "LOCK TABLE outbox_events")
 	must(t, err)
 	go func() { _, _ = place(t.Context(), orders.address()) }()
-	s.awaitCount(s.orders, 1, "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%INSERT INTO outbox_events%'")
+	s.awaitCount(s.orders, 1, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%INSERT INTO outbox_events%'")
 	orders.signal(syscall.SIGTERM)
 	s.awaitRefused(orders)
 	orders.signal(syscall.SIGTERM)

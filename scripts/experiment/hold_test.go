@@ -59,7 +59,8 @@ func TestTheHoldOfADeadProgramHoldsNothing(t *testing.T) {
 	must(t, execute(t.Context(), l.orderDB, things))
 	_, err := l.hold(t.Context(), l.orderDB, "things", condition)
 	must(t, err)
-	must(t, execute(t.Context(), l.orderDB, "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'"))
+	must(t, execute(t.Context(), l.orderDB, `SELECT pg_terminate_backend(pid) FROM pg_locks
+		WHERE locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`))
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	must(t, l.await(ctx, patience, func(ctx context.Context) (string, error) {

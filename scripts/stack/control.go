@@ -59,7 +59,10 @@ func (s *stack) start(ctx context.Context, args []string) error {
 		if err := s.requireOurs(k); err != nil {
 			return err
 		}
-		_, err := s.startIn(ctx, s.state.Private[k.name], k)
+		address, err := s.startIn(ctx, s.state.Private[k.name], k)
+		if up, known := s.state.Servers[k.name]; err == nil && known && address != up {
+			return fmt.Errorf("the services look for %s at %s: run `make down` and `make up`", k.name, redacted(up))
+		}
 		return err
 	}
 	svc, err := s.serviceNamed(args[0])

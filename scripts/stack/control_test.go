@@ -2,7 +2,9 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -52,6 +54,39 @@ func TestWhatCannotBeStoppedOrStarted(t *testing.T) {
 	}
 	if err := s.kill(soon(t), []string{"grafana"}); err == nil || !strings.Contains(err.Error(), "grafana") {
 		t.Errorf("kill grafana: %v", err)
+	}
+}
+
+// moving is a server that finds its port taken when it starts.
+type moving struct {
+	privateServer
+	started bool
+}
+
+func (*moving) Running() bool { return false }
+
+func (m *moving) Start(context.Context) error {
+	m.started = true
+	return nil
+}
+
+func (m *moving) URL(string) string { return fmt.Sprintf("amqp://started-%t", m.started) }
+
+func TestAServerThatHadToTakeAnotherPortIsFoundThere(t *testing.T) {
+	s := newStack(t)
+	must(t, s.open(checkout(t), false))
+	known := kinds
+	t.Cleanup(func() { kinds = known })
+	kinds = []kind{{name: "moving", open: func(string) (privateServer, error) { return &moving{}, nil }}}
+	address, err := s.startIn(soon(t), t.TempDir(), kinds[0])
+	must(t, err)
+	if address != "amqp://started-true" {
+		t.Errorf("it is looked for at %s", address)
+	}
+	must(t, s.start(soon(t), []string{"moving"})) // no service looks for it
+	s.state.Servers["moving"] = "amqp://started-false"
+	if err := s.start(soon(t), []string{"moving"}); err == nil || !strings.Contains(err.Error(), "make up") {
+		t.Errorf("services that look for it at its former port: %v", err)
 	}
 }
 

@@ -99,7 +99,12 @@ func (s *stack) startIn(ctx context.Context, folder string, k kind) (string, err
 	if err := s.save(); err != nil {
 		return "", err
 	}
-	return address, server.Start(ctx)
+	err = server.Start(ctx)
+	if moved := server.URL(k.home); moved != address {
+		s.say("%s is at %s, since its port was taken", k.name, redacted(moved))
+		address = moved
+	}
+	return address, err
 }
 
 func redacted(address string) string {

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"example.com/transactional-outbox/internal/servertest"
 	"example.com/transactional-outbox/internal/servertest/process"
 )
 
@@ -18,12 +19,12 @@ func TestTakenPortIsReportedWithItsHolder(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	defer func() { _ = listener.Close() }()
-	svc := service{name: "order-service", api: nobodyHas(t), ops: listener.Addr().String()}
+	svc := service{name: "order-service", api: servertest.FreeAddress(t), ops: listener.Addr().String()}
 	err = svc.requireFree()
 	if err == nil || !strings.Contains(err.Error(), "stack.test") && !strings.Contains(err.Error(), "another process") {
 		t.Errorf("a taken port gave %v", err)
 	}
-	must(t, service{api: nobodyHas(t), ops: nobodyHas(t)}.requireFree())
+	must(t, service{api: servertest.FreeAddress(t), ops: servertest.FreeAddress(t)}.requireFree())
 }
 
 func TestConfigurationOfTheServices(t *testing.T) {
@@ -107,12 +108,4 @@ func sleeper(t *testing.T) *process.Process {
 	must(t, err)
 	t.Cleanup(func() { _ = p.End(soon(t), 9) })
 	return p
-}
-
-// nobodyHas returns an address that is free.
-func nobodyHas(t *testing.T) string {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().String()
 }

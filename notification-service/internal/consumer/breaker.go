@@ -148,7 +148,7 @@ func (t *ticket) fail(ctx context.Context, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.close(ctx, err)
-	t.endTrial()
+	t.endTrial(ctx, err)
 }
 
 // suspect tells that the work met an error that may be the dependency's or the message's
@@ -184,7 +184,7 @@ func (t *ticket) noteSuspect(ctx context.Context, key string, err error) (accept
 	if len(t.suspects) >= suspicious {
 		t.close(ctx, err)
 	}
-	t.endTrial()
+	t.endTrial(ctx, err)
 	return t.accepted
 }
 
@@ -200,13 +200,14 @@ func (b *breaker) close(ctx context.Context, err error) {
 }
 
 // endTrial makes the next trial wait longer.
-func (t *ticket) endTrial() {
+func (t *ticket) endTrial(ctx context.Context, err error) {
 	if !t.trial || !t.trying || t.era != t.breaker.era {
 		return
 	}
 	t.trial, t.trying = false, false
 	t.pause = min(2*t.pause, longestPause)
 	t.next = time.Now().Add(t.pause)
+	slog.WarnContext(ctx, "still away", "dependency", t.name, "tried_again_in", t.pause.String(), "error", err)
 	t.change()
 }
 

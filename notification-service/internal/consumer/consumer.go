@@ -108,9 +108,9 @@ const (
 	recorders = 4
 	// maxFinish is how long what is in hand may take after the consumer was asked to end:
 	// an e-mail that is being sent by then is broken off.
-	maxFinish = 10 * time.Second
+	maxFinish = 9 * time.Second
 	// maxWriting is how long it may take until the outcome is written, from then on.
-	maxWriting = 4 * time.Second
+	maxWriting = 3 * time.Second
 )
 
 // Connections is how many connections to the database a consumer uses at the same time.

@@ -55,7 +55,7 @@ func (c *Consumer) process(ctx context.Context, m *message) (outcome, error) {
 		case !errors.Is(err, errTryAgain):
 			return c.putElsewhere(ctx, m, err)
 		}
-		slog.InfoContext(ctx, "message held", "message_id", m.ID, "error", err)
+		slog.DebugContext(ctx, "message held", "message_id", m.ID, "error", err)
 	}
 }
 
@@ -120,7 +120,7 @@ func (c *Consumer) recordOnce(ctx context.Context, m *message) (recorded, error)
 		database.accept()
 		return found, nil
 	}
-	return recorded{}, c.judge(ctx, m, database, ofDatabase(found.err))
+	return recorded{}, judge(ctx, database, m.ID, ofDatabase(found.err))
 }
 
 // staleAfter is how long a message may wait for its turn to be sent without another look
@@ -134,7 +134,7 @@ func (c *Consumer) send(ctx context.Context, m *message, mail *ticket, n notific
 		m.leased = false
 		return nil
 	}
-	return c.judge(ctx, m, mail, err)
+	return judge(ctx, mail, n.Recipient, err)
 }
 
 func (c *Consumer) sendInTurn(ctx context.Context, m *message, mail *ticket, n notification.Notification) error {
@@ -181,8 +181,9 @@ func (c *Consumer) lasting(ctx context.Context) (context.Context, context.Cancel
 }
 
 // judge finds out whose fault an error is. It returns errTryAgain if it is the fault of
-// what the message needs, and else what it is for the message.
-func (c *Consumer) judge(ctx context.Context, m *message, t *ticket, err error) error {
+// what the message needs, and else what it is for the message. The key tells messages
+// apart that do not prove the same: e-mails to different recipients.
+func judge(ctx context.Context, t *ticket, key string, err error) error {
 	away, isAway := errors.AsType[Unavailable](err)
 	unclear, isUnclear := errors.AsType[Unclear](err)
 	switch {
@@ -191,7 +192,7 @@ func (c *Consumer) judge(ctx context.Context, m *message, t *ticket, err error) 
 	case isAway && away.Dependency() == t.name:
 		t.fail(ctx, err)
 	case isUnclear && unclear.Dependency() == t.name:
-		if t.suspect(ctx, m.ID, err) {
+		if t.suspect(ctx, key, err) {
 			return unclear.Otherwise()
 		}
 	default:

@@ -16,8 +16,8 @@ import (
 // lease is how long a process that dies keeps others from its notifications. A process
 // that lives renews its leases far more often.
 const (
-	lease        = 60 * time.Second
-	leaseRenewal = 15 * time.Second
+	lease        = 30 * time.Second
+	leaseRenewal = 10 * time.Second
 )
 
 // leases are the notifications that this process has leased.

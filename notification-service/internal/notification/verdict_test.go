@@ -3,6 +3,8 @@ package notification
 import (
 	"errors"
 	"testing"
+
+	"example.com/transactional-outbox/internal/servertest"
 )
 
 // kind is what the consumer sees of an error.
@@ -77,9 +79,8 @@ func TestSMTPTellsWhoseFaultItIs(t *testing.T) {
 
 func TestSMTPWithNobodyThereIsUnavailable(t *testing.T) {
 	t.Parallel()
-	refusing := listen(t)
-	_ = refusing.Close()
-	for _, url := range []string{"smtp://" + refusing.Addr().String(), "smtps://" + refusing.Addr().String(), "smtp://nobody.invalid:25"} {
+	refusing := servertest.FreeAddress(t)
+	for _, url := range []string{"smtp://" + refusing, "smtps://" + refusing, "smtp://nobody.invalid:25"} {
 		mailer := newMailer(t, url)
 		for doing, err := range map[string]error{"Send": mailer.Send(t.Context(), letterToAda()), "Probe": mailer.Probe(t.Context())} {
 			if kind(err) != "without mail" {
