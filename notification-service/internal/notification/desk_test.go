@@ -42,6 +42,7 @@ type desk struct {
 	url     string
 	service *Service
 	post    *postbox
+	renewal time.Duration
 }
 
 var deskConfig = Config{From: "shop@example.com", DefaultRecipient: "guest@example.com", Retention: 24 * time.Hour}
@@ -49,7 +50,7 @@ var deskConfig = Config{From: "shop@example.com", DefaultRecipient: "guest@examp
 func newDesk(t *testing.T) desk {
 	t.Helper()
 	db, url := servertest.Migrated(t, postgres.Migrations{Files: migrations.Files})
-	return desk{T: t, db: db, url: url}.process(db)
+	return desk{T: t, db: db, url: url, renewal: leaseRenewal}.process(db)
 }
 
 // process is a desk of another process on the same database.
@@ -57,7 +58,7 @@ func (d desk) process(db *postgres.DB) desk {
 	d.Helper()
 	d.post = &postbox{}
 	d.service = NewService(deskConfig, db, d.post, NewMetrics(prometheus.NewRegistry()))
-	d.service.renewal = 10 * time.Millisecond
+	d.service.renewal = d.renewal
 	var running sync.WaitGroup
 	running.Go(func() {
 		if err := d.service.Run(d.Context()); err != nil {

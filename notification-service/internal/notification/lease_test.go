@@ -2,6 +2,7 @@ package notification
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 )
@@ -22,7 +23,6 @@ func TestADeadProcessesLeaseIsTakenOver(t *testing.T) {
 	b := a.process(a.db)
 	r := first(uuid.New(), 1)
 	n := a.want(r, Sending, true)
-	a.service.leases.remove(r.ID) // it renews nothing any more
 	a.exec("UPDATE notifications SET lease_until = now()")
 	b.want(again(r), Sending, true)
 	a.want(again(r), Sending, false)
@@ -42,12 +42,14 @@ func TestADeadProcessesLeaseIsTakenOver(t *testing.T) {
 func TestP6ALeaseIsRenewedWhileItsHolderLives(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
+	d.renewal = 10 * time.Millisecond
+	d = d.process(d.db)
 	kept, given := d.leased(), d.leased()
 	d.service.Release(t.Context(), given.MessageID)
 	const left = "SELECT coalesce(extract(epoch FROM lease_until - now()), 0) FROM notifications WHERE message_id = ?"
 	for range 2 {
 		d.exec("UPDATE notifications SET lease_until = now() + interval '5 seconds' WHERE message_id = ?", kept.MessageID)
-		d.eventually("the lease is renewed", func() bool { return scan[float64](d, left, kept.MessageID) > 30 })
+		d.eventually("the lease is renewed", func() bool { return scan[float64](d, left, kept.MessageID) > 10 })
 	}
 	if scan[float64](d, left, given.MessageID) != 0 {
 		t.Error("a lease that was given back is renewed")
@@ -62,7 +64,9 @@ func TestP6ALeaseIsRenewedWhileItsHolderLives(t *testing.T) {
 
 func TestARenewalGoesOnAfterTheDatabaseWasAway(t *testing.T) {
 	t.Parallel()
-	d, proxy := newDesk(t).behind()
+	d := newDesk(t)
+	d.renewal = 10 * time.Millisecond
+	d, proxy := d.behind()
 	d.leased()
 	proxy.Refuse(true)
 	proxy.Cut()
@@ -71,7 +75,7 @@ func TestARenewalGoesOnAfterTheDatabaseWasAway(t *testing.T) {
 	d.exec("UPDATE notifications SET lease_until = now() + interval '5 seconds'")
 	proxy.Refuse(false)
 	d.eventually("the lease is renewed", func() bool {
-		return scan[bool](d, "SELECT lease_until > now() + interval '30 seconds' FROM notifications")
+		return scan[bool](d, "SELECT lease_until > now() + interval '10 seconds' FROM notifications")
 	})
 }
 
