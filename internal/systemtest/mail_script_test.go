@@ -17,7 +17,8 @@ import (
 // did not wait for the answer: a real server delivers that as well.
 type scriptedMail struct {
 	*mailServer
-	opened atomic.Int64
+	opened atomic.Int64 // connections
+	asked  atomic.Int64 // recipients
 
 	script sync.Mutex
 	rcpt   func(to string) error
@@ -79,6 +80,7 @@ type scriptedSession struct {
 }
 
 func (s *scriptedSession) Rcpt(to string, options *smtp.RcptOptions) error {
+	s.script.asked.Add(1)
 	rcpt, _ := s.script.answers()
 	if err := rcpt(to); err != nil {
 		return s.say(err)
