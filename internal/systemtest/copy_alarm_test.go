@@ -53,7 +53,7 @@ func (g *gated) goesOnDuringTheAlarm(running *service, bad, orders []amqp.Publis
 	g.Helper()
 	g.wantCount(soon, g.notifications, len(orders), sent)
 	g.wantDeadLetters(0, 0)
-	running.wantWaitingCopies(deadLetterX, float64(len(bad)))
+	running.wantWaitingCopies("dlq", float64(len(bad)))
 
 	g.alarm(false)
 	g.wantDead(bad)

@@ -35,7 +35,7 @@ func TestP9AFullRetryQueueHoldsUpOnlyWhatMustRetry(t *testing.T) {
 			s.emit(append(later, orders...)...)
 
 			s.wantCount(10*time.Second, s.notifications, 1+good, sent+" AND recipient <> 'filler@example.com'")
-			running.wantWaitingCopies(tier, refused/2)
+			running.wantWaitingCopies("retry", refused/2)
 			s.wantDeadLetters(0, 0)
 
 			lift(s)

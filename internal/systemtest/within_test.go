@@ -115,10 +115,10 @@ func (s *service) series(name string) (sum float64, found bool) {
 	return sum, found
 }
 
-// wantWaitingCopies wants the service to say that copies wait, and for which exchange.
-func (s *service) wantWaitingCopies(exchange string, least float64) {
+// wantWaitingCopies wants the service to say that copies wait, and where they go: retry or dlq.
+func (s *service) wantWaitingCopies(to string, least float64) {
 	s.Helper()
-	series := fmt.Sprintf("consumer_copies_waiting{to=%q}", exchange)
+	series := fmt.Sprintf("consumer_copies_waiting{to=%q}", to)
 	got, found := 0.0, false
 	if !within(soon/3, func() bool { got, found = s.series(series); return got >= least }) {
 		s.Errorf("%s is %v (there: %t), want at least %v", series, got, found, least)
