@@ -56,10 +56,11 @@ func TestABlockOfTextHasItsTimeout(t *testing.T) {
 	server := &scripted{script: script{"DATA": deaf}}
 	mailer := newMailer(t, "smtp://"+server.start(t))
 	mailer.limits.block = 50 * time.Millisecond
-	long := letterToAda()
-	long.Text = string(make([]byte, 16<<20))
+	long := envelope{from: "<shop@example.com>", to: "<ada@example.com>", text: make([]byte, 16<<20)}
 	ended := make(chan error, 1)
-	go func() { ended <- mailer.Send(t.Context(), long) }()
+	go func() {
+		ended <- verdict(mailer.talk(t.Context(), func(c *connection) []step { return c.transaction(long) }))
+	}()
 	wantEnd(t, ended, os.ErrDeadlineExceeded)
 	close(server.heal)
 }
