@@ -98,6 +98,8 @@ func (m *mailServer) letters() []taken {
 	return m.taken
 }
 
+var _ smtp.AuthSession = (*mailSession)(nil)
+
 type mailSession struct {
 	*mailServer
 	envelope taken

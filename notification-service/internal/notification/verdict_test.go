@@ -2,6 +2,7 @@ package notification
 
 import (
 	"errors"
+	"strings"
 	"testing"
 )
 
@@ -154,5 +155,22 @@ func TestProbeSendsNothing(t *testing.T) {
 	}
 	if (Log{}).Probe(t.Context()) != nil {
 		t.Error("there is no log")
+	}
+}
+
+func TestTheAddressIsInNoError(t *testing.T) {
+	t.Parallel()
+	e := letterToAda()
+	e.To = "Ada@example.com"
+	for _, answer := range []string{"550 5.1.1 <Ada@example.com> unknown", "451 <ada@example.com> later", "554 5.7.1 <Ada@example.com> denied"} {
+		server := &scripted{script: script{"RCPT": answer}}
+		err := newMailer(t, "smtp://"+server.start(t)).Send(t.Context(), e)
+		texts := err.Error()
+		if unclear, ok := errors.AsType[*UnclearError](err); ok {
+			texts += unclear.Otherwise().Error()
+		}
+		if strings.Contains(strings.ToLower(texts), "ada@") {
+			t.Error(texts)
+		}
 	}
 }
