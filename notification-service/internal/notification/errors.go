@@ -127,9 +127,10 @@ func withoutAddress(err error, address string) error {
 	return unaddressedError{err, address}
 }
 
-// Error is the text with the address left out.
+// Error is the text with the address left out. Some servers repeat it in lower case.
 func (e unaddressedError) Error() string {
-	return strings.ReplaceAll(e.error.Error(), e.address, "[recipient]")
+	const instead = "[recipient]"
+	return strings.NewReplacer(e.address, instead, strings.ToLower(e.address), instead).Replace(e.error.Error())
 }
 
 // Unwrap is the error with the address.
