@@ -9,8 +9,8 @@ import (
 )
 
 // enlarged is a good order that its body makes larger than any event may be.
-func enlarged(customer string, size int) amqp.Publishing {
-	m := orderOf(customer)
+func enlarged(size int) amqp.Publishing {
+	m := orderOf("large@example.com")
 	padding := append(bytes.Repeat([]byte("x"), size), `", "product_id"`...)
 	m.Body = bytes.Replace(m.Body, []byte(`"product_id"`), append([]byte(`"padding": "`), padding...), 1)
 	return m
@@ -23,7 +23,7 @@ func TestP9ATooLargeMessageIsADeadLetterThatSaysSo(t *testing.T) {
 	s := newSystem(t)
 	s.scriptMail()
 	_, first := s.trusted(quick)
-	large, rubbish, orders := enlarged("large@example.com", 2<<20), malformed(), ordersOf(good)
+	large, rubbish, orders := enlarged(2<<20), malformed(), ordersOf(good)
 	rubbish.Body = bytes.Repeat([]byte("x"), 2<<20)
 	s.emit(append([]amqp.Publishing{large, rubbish}, orders...)...)
 	s.wantCount(soon, s.notifications, good, sent+" AND recipient LIKE 'customer-%'")
