@@ -15,7 +15,7 @@ func TestP9AFullRetryQueueHoldsUpOnlyWhatMustRetry(t *testing.T) {
 	t.Parallel()
 	const tier, refused = retry + "15s", workers + 4
 	for name, lift := range map[string]func(*system){
-		"and the policy is raised": func(s *system) { s.setPolicy(`{"max-length": 100000}`) },
+		"and the policy is raised": func(s *system) { s.setPolicy(retryQueues, `{"max-length": 100000}`) },
 		// RabbitMQ 3.10 goes on refusing on the channels that it has refused on.
 		"and the policy is cleared": (*system).clearPolicy,
 	} {
@@ -30,7 +30,7 @@ func TestP9AFullRetryQueueHoldsUpOnlyWhatMustRetry(t *testing.T) {
 			}
 			orders := ordersOf(good)
 			mail.answer(onlyFor("later@example.com", refuseAll(452, 4, 2, 2)), accept)
-			s.setPolicy(`{"max-length": 1}`)
+			s.setPolicy(retryQueues, `{"max-length": 1}`)
 			fillers := s.fillWithOrders(tier)
 			s.emit(append(later, orders...)...)
 
@@ -52,12 +52,14 @@ func TestP9AFullRetryQueueHoldsUpOnlyWhatMustRetry(t *testing.T) {
 	}
 }
 
-const policy = "retries-are-full"
+const policy = "full"
 
-// setPolicy applies to all retry queues.
-func (s *system) setPolicy(definition string) {
+const retryQueues = `^notification-service\.retry\.`
+
+// setPolicy applies to the queues whose names match.
+func (s *system) setPolicy(queues, definition string) {
 	s.Helper()
-	_, err := s.broker.Ctl(s.Context(), "set_policy", "-p", s.vhost(), policy, `^notification-service\.retry\.`, definition, "--apply-to", "queues")
+	_, err := s.broker.Ctl(s.Context(), "set_policy", "-p", s.vhost(), policy, queues, definition, "--apply-to", "queues")
 	must(s.T, err)
 }
 

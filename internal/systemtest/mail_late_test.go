@@ -1,7 +1,6 @@
 package systemtest
 
 import (
-	"syscall"
 	"testing"
 	"time"
 )
@@ -68,6 +67,6 @@ func TestP12SIGTERMWhileTheMailServerIsLateEndsIn20s(t *testing.T) {
 	for range orders {
 		<-arrived
 	}
-	running.endsWithin(20*time.Second, func() { running.signal(syscall.SIGTERM) })
+	running.wantEndIn20s()
 	s.wantNoneDead()
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -136,8 +137,18 @@ type heldDots struct {
 
 // holdDots lets e-mails wait for the answer to their dot, until release.
 func (m *scriptedMail) holdDots(t *testing.T) *heldDots {
+	t.Helper()
+	return m.holdDotsOf(t, "")
+}
+
+// holdDotsOf does so for the recipients that begin like this.
+func (m *scriptedMail) holdDotsOf(t *testing.T, prefix string) *heldDots {
+	t.Helper()
 	h := &heldDots{answer: make(chan struct{})}
-	m.answer(accept, func(string) error {
+	m.answer(accept, func(to string) error {
+		if !strings.HasPrefix(to, prefix) {
+			return nil
+		}
 		h.waiting.Add(1)
 		select {
 		case <-h.answer:

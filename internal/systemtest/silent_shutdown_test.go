@@ -1,9 +1,7 @@
 package systemtest
 
 import (
-	"syscall"
 	"testing"
-	"time"
 
 	"example.com/transactional-outbox/internal/servertest"
 )
@@ -35,7 +33,7 @@ func TestP12SIGTERMWithEverythingSilentEndsIn20s(t *testing.T) {
 				proxies[name].Stall()
 			}
 			dots.release()
-			running.endsWithin(20*time.Second, func() { running.signal(syscall.SIGTERM) })
+			running.wantEndIn20s()
 			s.wantNoneDead()
 		})
 	}
