@@ -44,6 +44,9 @@ func (b *Batcher[In, Out]) Do(ctx context.Context, in In) (out Out, err error) {
 	case b.requests <- request[In, Out]{in, reply}:
 		return <-reply, nil // a worker always replies
 	case <-b.stopped:
+		if ctx.Err() != nil { // the caller knows why
+			return out, context.Cause(ctx)
+		}
 		return out, ErrStopped
 	case <-ctx.Done():
 		return out, context.Cause(ctx)

@@ -24,8 +24,8 @@ func ExampleInbox_Record() {
 
 		for range 2 {
 			err := db.InTx(ctx, func(tx *postgres.Tx) error {
-				verdict, err := seen.Record(ctx, tx, message)
-				if err != nil || verdict != inbox.First {
+				verdicts, err := seen.Record(ctx, tx, []inbox.Message{message})
+				if err != nil || verdicts[0] != inbox.First {
 					return err
 				}
 				fmt.Println("the effect is written here, with the same tx")

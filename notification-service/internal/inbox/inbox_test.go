@@ -2,6 +2,7 @@ package inbox_test
 
 import (
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -41,20 +42,20 @@ func (b box) do(fn func(tx *postgres.Tx) error) {
 	}
 }
 
-// record records a message in a transaction of its own.
-func (b box) record(m inbox.Message) (v inbox.Verdict) {
+// record records messages in a transaction of their own.
+func (b box) record(messages ...inbox.Message) (verdicts []inbox.Verdict) {
 	b.Helper()
 	b.do(func(tx *postgres.Tx) (err error) {
-		v, err = b.Record(b.Context(), tx, m)
+		verdicts, err = b.Record(b.Context(), tx, messages)
 		return err
 	})
-	return v
+	return verdicts
 }
 
 func (b box) want(m inbox.Message, want inbox.Verdict) {
 	b.Helper()
-	if got := b.record(m); got != want {
-		b.Errorf("verdict %d, want %d", got, want)
+	if got := b.record(m); !slices.Equal(got, []inbox.Verdict{want}) {
+		b.Errorf("verdicts %d, want %d", got, want)
 	}
 }
 
@@ -86,7 +87,11 @@ func TestP5OneOfManyIsTheFirst(t *testing.T) {
 		deliveries sync.WaitGroup
 	)
 	for range 20 {
-		deliveries.Go(func() { verdicts[b.record(m)].Add(1) })
+		deliveries.Go(func() {
+			for _, v := range b.record(m) {
+				verdicts[v].Add(1)
+			}
+		})
 	}
 	deliveries.Wait()
 	if first, repeat := verdicts[inbox.First].Load(), verdicts[inbox.Repeat].Load(); first != 1 || repeat != 19 {
@@ -100,8 +105,8 @@ func TestARolledBackMessageIsNewAgain(t *testing.T) {
 	m, failure := b.message(), errors.New("the effect failed")
 	for _, outcome := range []error{failure, failure, nil} {
 		err := b.db.InTx(t.Context(), func(tx *postgres.Tx) error {
-			v, err := b.Record(t.Context(), tx, m)
-			if err != nil || v != inbox.First {
+			v, err := b.Record(t.Context(), tx, []inbox.Message{m})
+			if err != nil || v[0] != inbox.First {
 				t.Errorf("verdict %d, error %v, want the first", v, err)
 			}
 			return outcome

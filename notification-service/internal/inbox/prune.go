@@ -18,11 +18,11 @@ const margin = time.Hour
 // message is too, and stays so. ORDER BY keeps the search to the index, whose old end is
 // what is deleted. SKIP LOCKED lets several replicas share the work.
 const pruneSQL = `
-DELETE FROM processed_messages WHERE message_id IN (
+DELETE FROM processed_messages WHERE message_id = ANY (ARRAY(
   SELECT message_id FROM processed_messages
   WHERE processed_at < now() - @age * interval '1 second'
   ORDER BY processed_at LIMIT @limit
-  FOR UPDATE SKIP LOCKED)`
+  FOR UPDATE SKIP LOCKED))`
 
 // Prune deletes at most limit notes that no message inside the window needs, and
 // returns how many.

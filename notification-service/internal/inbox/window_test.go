@@ -2,6 +2,7 @@ package inbox_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -28,8 +29,8 @@ func TestP11TheWindowEndsByTheDatabasesClock(t *testing.T) {
 			if err := tx.Gorm(t.Context()).Raw("SELECT now()").Scan(&now).Error; err != nil {
 				return err
 			}
-			got, err := b.Record(t.Context(), tx, inbox.Message{ID: uuid.New(), CreatedAt: now.Add(-age)})
-			if got != want {
+			got, err := b.Record(t.Context(), tx, []inbox.Message{{ID: uuid.New(), CreatedAt: now.Add(-age)}})
+			if err == nil && got[0] != want {
 				t.Errorf("verdict %d at the age of %s, want %d", got, age, want)
 			}
 			return err
@@ -70,7 +71,7 @@ func TestP5WhatIsPrunedIsOutside(t *testing.T) {
 			b.want(m, inbox.First)
 			for hour := range 32 {
 				b.prune(1000)
-				if v := b.record(m); v == inbox.First {
+				if v := b.record(m); v[0] == inbox.First {
 					t.Errorf("the message is new again after %d hours", hour)
 				}
 				b.pass(time.Hour)
@@ -98,8 +99,8 @@ func TestP5PruningSparesTransactionsThatBeganInsideTheWindow(t *testing.T) {
 		}
 		b.pass(20 * time.Minute)
 		b.prune(10)
-		v, err := b.Record(t.Context(), slow, m)
-		if v != inbox.Repeat {
+		v, err := b.Record(t.Context(), slow, []inbox.Message{m})
+		if err == nil && v[0] != inbox.Repeat {
 			t.Errorf("verdict %d, want a repeat", v)
 		}
 		return err
@@ -182,5 +183,25 @@ func TestKeepPrunedPrunesUntilItsContextEnds(t *testing.T) {
 	}
 	if n := b.count(); n != 0 {
 		t.Errorf("%d notes are left", n)
+	}
+}
+
+// TestPruneReadsTheOldEndOfItsIndex however many notes there are.
+func TestPruneReadsTheOldEndOfItsIndex(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	b.do(func(tx *postgres.Tx) error {
+		return tx.Gorm(t.Context()).Exec(`INSERT INTO processed_messages (message_id, processed_at)
+			SELECT gen_random_uuid(), now() - n * interval '1 minute' FROM generate_series(1, 20000) n`).Error
+	})
+	b.do(func(tx *postgres.Tx) error { return tx.Gorm(t.Context()).Exec("ANALYZE processed_messages").Error })
+	var lines []string
+	b.do(func(tx *postgres.Tx) error {
+		args := map[string]any{"age": window.Seconds(), "limit": 100}
+		return tx.Gorm(t.Context()).Raw("EXPLAIN "+inbox.PruneSQL, args).Scan(&lines).Error
+	})
+	plan := strings.Join(lines, "\n")
+	if !strings.Contains(plan, "processed_messages_age") || strings.Contains(plan, "Seq Scan") || strings.Contains(plan, "Sort") {
+		t.Errorf("the plan is\n%s", plan)
 	}
 }

@@ -67,3 +67,35 @@ func TestParseRefusesWhatItCannotTrust(t *testing.T) {
 		}
 	}
 }
+
+// TestParseRefusesATimeThatTheDatabaseCannotRead: it would make the note fail that an e-mail
+// is sent.
+func TestParseRefusesATimeThatTheDatabaseCannotRead(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	for occurred, good := range map[string]bool{
+		"2026-01-02T03:04:05.678901Z":  true,
+		"2026-01-02T03:04:05+14:00":    true,
+		"2026-01-02T03:04:05+15:59":    true,
+		"2026-01-02T03:04:05-15:59":    true,
+		"2026-01-02T03:04:05+16:00":    false,
+		"2026-01-02T03:04:05-16:00":    false,
+		"2026-01-02T03:04:05+23:59":    false,
+		"0001-01-01T00:00:00+01:00":    false, // the year before
+		"9999-12-31T23:59:59-01:00":    false, // the year after
+		"9999-12-31T23:59:59.9999999Z": true,
+	} {
+		body := `{"order_id":"` + uuid.NewString() + `","order_version":1,"product_id":"a","quantity":1,"amount":1,"currency":"GBP","occurred_at":"` + occurred + `"}`
+		e, err := d.service.Parse(rabbitmq.Message{Type: OrderCreated, Body: []byte(body)})
+		if (err == nil) != good {
+			t.Errorf("%s: error %v", occurred, err)
+		}
+		if err != nil {
+			continue
+		}
+		n := d.want(Request{ID: uuid.New(), Event: e, First: true}, Sending, true)
+		if err := d.service.Send(t.Context(), n); err != nil {
+			t.Errorf("%s: %v", occurred, err)
+		}
+	}
+}

@@ -46,7 +46,7 @@ func (l *leases) ids() []uuid.UUID {
 
 // keepLeases renews the leases until ctx ends.
 func (s *Service) keepLeases(ctx context.Context) error {
-	tick := time.NewTicker(leaseRenewal)
+	tick := time.NewTicker(s.renewal)
 	defer tick.Stop()
 	for {
 		select {

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"example.com/transactional-outbox/internal/contract"
+	"example.com/transactional-outbox/internal/rabbitmq"
 )
 
 var update = flag.Bool("update", false, "write the golden files in testdata")
@@ -25,9 +26,13 @@ func TestWhatCustomersRead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e, err := service.compose(notification{
+		event, err := service.Parse(rabbitmq.Message{Type: key, Body: details})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := service.compose(Notification{
 			MessageID: uuid.MustParse("0199a0b1-c2d3-7e4f-8a5b-000000000042"), EventKey: key, Recipient: "ada@example.com",
-			OrderDetails: string(details), StartedAt: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
+			Event: event, StartedAt: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
 		})
 		if err != nil {
 			t.Fatal(err)

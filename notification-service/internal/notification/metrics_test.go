@@ -8,8 +8,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	dto "github.com/prometheus/client_model/go"
-
-	"example.com/transactional-outbox/internal/postgres"
 )
 
 // TestTheTimeFromTheEventToItsEmailIsMeasuredOnce: a repeat measures nothing, and an
@@ -23,12 +21,12 @@ func TestTheTimeFromTheEventToItsEmailIsMeasuredOnce(t *testing.T) {
 	for id, occurred := range map[uuid.UUID]time.Time{minuteAgo: time.Now().Add(-time.Minute), unknown: {}} {
 		e := anEvent(uuid.New(), 1)
 		e.OccurredAt = occurred
-		err := d.db.InTx(t.Context(), func(tx *postgres.Tx) error { return d.service.Record(t.Context(), tx, id, e) })
-		if err != nil {
-			t.Fatal(err)
+		n := d.want(Request{ID: id, Event: e, First: true}, Sending, true)
+		for range 2 {
+			if err := d.service.Send(t.Context(), n); err != nil {
+				t.Fatal(err)
+			}
 		}
-		d.want(id, "sent", nil)
-		d.want(id, "sent", nil)
 	}
 	var got dto.Metric
 	if err := d.service.metrics.latency.Write(&got); err != nil {

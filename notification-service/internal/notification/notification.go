@@ -64,6 +64,7 @@ type Service struct {
 	metrics *Metrics
 	token   uuid.UUID // of all leases of this process
 	leases  leases
+	renewal time.Duration
 	marks   *batch.Batcher[mark, error]
 }
 
@@ -72,7 +73,7 @@ const maxMarks = 256
 
 // NewService returns the notifications in db. [Service.Run] must run while it is used.
 func NewService(config Config, db *postgres.DB, mailer Mailer, metrics *Metrics) *Service {
-	s := &Service{config: config, db: db, mailer: mailer, metrics: metrics, token: uuid.New()}
+	s := &Service{config: config, db: db, mailer: mailer, metrics: metrics, token: uuid.New(), renewal: leaseRenewal}
 	s.leases.held = map[uuid.UUID]struct{}{}
 	s.marks = batch.New(maxMarks, s.writeMarks)
 	return s

@@ -17,22 +17,26 @@ const pruneMargin = time.Hour
 
 // pruneSQL deletes what is older than the retention, whatever its state: its message is
 // too old to come back. Not what is being sent. ORDER BY keeps the search to the index,
-// whose old end is what is deleted. SKIP LOCKED lets several replicas share the work.
+// whose old end is what is deleted, and ARRAY keeps the deletion to the primary key: for IN,
+// PostgreSQL may read the whole table. SKIP LOCKED lets several replicas share the work.
 const pruneSQL = `
-DELETE FROM notifications WHERE message_id IN (
+DELETE FROM notifications WHERE message_id = ANY (ARRAY(
   SELECT message_id FROM notifications
   WHERE created_at < now() - @age * interval '1 second' AND (lease_until IS NULL OR lease_until <= now())
   ORDER BY created_at LIMIT @limit
-  FOR UPDATE SKIP LOCKED)
+  FOR UPDATE SKIP LOCKED))
 RETURNING order_id`
 
-// pruneProgressSQL deletes the progress of orders that have no notification any more.
-const pruneProgressSQL = `
-DELETE FROM order_progress p WHERE p.order_id IN (
-  SELECT o.order_id FROM order_progress o
-  WHERE o.order_id = ANY (cast(@orders AS uuid[]))
-    AND NOT EXISTS (SELECT FROM notifications n WHERE n.order_id = o.order_id)
-  ORDER BY o.order_id FOR UPDATE)`
+// The progress of orders that have no notification any more is deleted in two statements.
+// The first one waits for transactions that are raising it. The second one sees what they
+// have recorded.
+const (
+	lockProgressSQL  = `SELECT FROM order_progress WHERE order_id = ANY (cast(@orders AS uuid[])) ORDER BY order_id FOR UPDATE`
+	pruneProgressSQL = `
+DELETE FROM order_progress p
+WHERE p.order_id = ANY (cast(@orders AS uuid[]))
+  AND NOT EXISTS (SELECT FROM notifications n WHERE n.order_id = p.order_id)`
+)
 
 // Prune deletes at most limit notifications that are older than the retention, and what is
 // known of their orders. It returns how many.
@@ -44,6 +48,9 @@ func (s *Service) Prune(ctx context.Context, limit int) (pruned int, err error) 
 			return err
 		}
 		pruned = len(orders)
+		if err := tx.Write("locking the progress of orders", lockProgressSQL, postgres.Args{"orders": bytesOf(orders)}); err != nil {
+			return err
+		}
 		return tx.Write("pruning the progress of orders", pruneProgressSQL, postgres.Args{"orders": bytesOf(orders)})
 	})
 	if err != nil {

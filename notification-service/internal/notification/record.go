@@ -90,11 +90,13 @@ func (s *Service) recipient(e Event) string {
 	return e.CustomerEmail
 }
 
-// Leased tells the service that the transaction of Record is committed: it renews the
-// lease of n from now on.
+// Leased tells the service that the transaction of Record is committed: from now on it
+// renews the lease of n, or does so no more if n has been superseded.
 func (s *Service) Leased(n Notification) {
 	if n.Mine {
 		s.leases.add(n.MessageID)
+	} else {
+		s.leases.remove(n.MessageID)
 	}
 }
 

@@ -1,7 +1,6 @@
 package notification
 
 import (
-	"encoding/json"
 	"errors"
 	"io"
 	"maps"
@@ -121,11 +120,8 @@ func names(h mail.Header) []string { return slices.Sorted(maps.Keys(h)) }
 // composed is the e-mail for an order of anything.
 func composed(t *testing.T, product, currency string) Email {
 	t.Helper()
-	details, err := json.Marshal(map[string]any{"order_id": uuid.New(), "product_id": product, "quantity": 2, "amount": 5998, "currency": currency})
-	if err != nil {
-		t.Fatal(err)
-	}
-	n := notification{MessageID: uuid.New(), EventKey: OrderCreated, Recipient: "ada@example.com", OrderDetails: string(details)}
+	event := Event{Key: OrderCreated, OrderID: uuid.New(), ProductID: product, Quantity: 2, Amount: 5998, Currency: currency}
+	n := Notification{MessageID: uuid.New(), EventKey: OrderCreated, Recipient: "ada@example.com", Event: event}
 	e, err := NewService(Config{From: "shop@example.com"}, nil, nil, nil).compose(n)
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,108 @@
+package inbox_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"example.com/transactional-outbox/internal/postgres"
+	"example.com/transactional-outbox/notification-service/internal/inbox"
+)
+
+func TestABatchHasAVerdictForEachMessageInOrder(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	known, old, forced := b.message(), b.message(), b.message()
+	b.want(known, inbox.First)
+	old.CreatedAt = old.CreatedAt.Add(-2 * window)
+	forced.CreatedAt, forced.Forced = old.CreatedAt, true
+	batch := []inbox.Message{b.message(), known, old, b.message(), forced, {ID: uuid.New()}, known, b.message()}
+	batch[6].ID = uuid.Max // the last id of all, and not in the last place
+	want := []inbox.Verdict{
+		inbox.First, inbox.Repeat, inbox.OutsideWindow, inbox.First, inbox.First, inbox.OutsideWindow, inbox.First, inbox.First,
+	}
+	if got := b.record(batch...); !slices.Equal(got, want) {
+		t.Errorf("verdicts %d, want %d", got, want)
+	}
+	for i, v := range b.record(batch...) {
+		if again := map[inbox.Verdict]inbox.Verdict{inbox.First: inbox.Repeat}[want[i]]; again != 0 && v != again {
+			t.Errorf("message %d again: verdict %d, want %d", i, v, again)
+		}
+	}
+}
+
+func TestAnEmptyBatchHasNoVerdicts(t *testing.T) {
+	t.Parallel()
+	if got := newBox(t).record(); len(got) != 0 {
+		t.Errorf("verdicts %d", got)
+	}
+}
+
+// TestBatchesInOppositeOrdersDoNotDeadlock: each transaction waits at the first id that the
+// other has, and holds none that the other waits for.
+func TestBatchesInOppositeOrdersDoNotDeadlock(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	const rounds, size = 20, 50
+	for range rounds {
+		batch := make([]inbox.Message, size)
+		for i := range batch {
+			batch[i] = b.message()
+		}
+		reversed := slices.Clone(batch)
+		slices.Reverse(reversed)
+		var both sync.WaitGroup
+		first := make(chan int, 2)
+		for _, batch := range [][]inbox.Message{batch, reversed} {
+			both.Go(func() {
+				n := 0
+				for _, v := range b.record(batch...) { // a deadlock is an error
+					if v == inbox.First {
+						n++
+					}
+				}
+				first <- n
+			})
+		}
+		both.Wait()
+		if n := <-first + <-first; n != size {
+			t.Errorf("%d firsts of %d messages", n, size)
+		}
+	}
+}
+
+// TestP5ABatchWaitsForAnotherThatHasItsMessages: it learns what became of that one.
+func TestP5ABatchWaitsForAnotherThatHasItsMessages(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	shared, own := b.message(), b.message()
+	verdicts := make(chan []inbox.Verdict)
+	b.do(func(tx *postgres.Tx) error {
+		_, err := b.Record(t.Context(), tx, []inbox.Message{shared})
+		go func() { verdicts <- b.record(own, shared) }()
+		b.awaitLock()
+		return err
+	})
+	if got := <-verdicts; !slices.Equal(got, []inbox.Verdict{inbox.First, inbox.Repeat}) {
+		t.Errorf("verdicts %d, want a first and a repeat", got)
+	}
+}
+
+// awaitLock waits until a statement waits for the lock of another.
+func (b box) awaitLock() {
+	b.Helper()
+	ctx, cancel := context.WithTimeout(b.Context(), 10*time.Second)
+	defer cancel()
+	for n := 0; n == 0; {
+		err := b.db.InSnapshot(ctx, func(tx *postgres.Tx) error {
+			return tx.Gorm(ctx).Raw("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'").Scan(&n).Error
+		})
+		if err != nil {
+			b.Fatalf("nobody waits: %v", err)
+		}
+	}
+}

@@ -1,0 +1,4 @@
+package inbox
+
+// PruneSQL is pruneSQL, for the tests.
+const PruneSQL = pruneSQL

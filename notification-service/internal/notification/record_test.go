@@ -1,0 +1,149 @@
+package notification
+
+import (
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+func TestARecordedNotificationIsLeased(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	r := first(uuid.New(), 1)
+	n := d.want(r, Sending, true)
+	if n.MessageID != r.ID || n.OrderID != r.Event.OrderID || n.EventKey != OrderCreated || n.Recipient != "guest@example.com" || n.Event != r.Event {
+		t.Errorf("notification %+v of %+v", n, r)
+	}
+	if now := scan[time.Time](d, "SELECT now()"); n.StartedAt.After(now) || n.StartedAt.Before(now.Add(-time.Minute)) {
+		t.Errorf("started at %s, and the database's clock says %s", n.StartedAt, now)
+	}
+	if seconds := scan[float64](d, "SELECT extract(epoch FROM lease_until - now()) FROM notifications"); seconds < lease.Seconds()/2 || seconds > lease.Seconds() {
+		t.Errorf("the lease ends in %v s", seconds)
+	}
+}
+
+func TestResultsStandInTheOrderOfTheRequests(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	known := first(uuid.New(), 1)
+	d.want(known, Sending, true)
+	d.service.Release(t.Context(), known.ID)
+	requests := []Request{first(uuid.New(), 1), again(known), first(uuid.New(), 1), {ID: uuid.New(), Event: anEvent(uuid.New(), 1)}}
+	var got []uuid.UUID
+	var status []Status
+	for _, n := range d.record(requests...) {
+		got, status = append(got, n.MessageID), append(status, n.Status)
+	}
+	for i, r := range requests {
+		if got[i] != r.ID {
+			t.Errorf("result %d is another message's", i)
+		}
+	}
+	if want := []Status{Sending, Sending, Sending, Forgotten}; !slices.Equal(status, want) {
+		t.Errorf("states %s, want %s", status, want)
+	}
+}
+
+func TestP6OnlyTheNewestOfABatchIsSent(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	order := uuid.New()
+	var got []Status
+	for _, n := range d.record(first(order, 2), first(order, 3), first(uuid.New(), 1), first(order, 1)) {
+		got = append(got, n.Status)
+		if n.Mine != (n.Status == Sending) {
+			t.Errorf("%s, mine %t", n.Status, n.Mine)
+		}
+	}
+	if want := []Status{Superseded, Sending, Sending, Superseded}; !slices.Equal(got, want) {
+		t.Errorf("states %s, want %s", got, want)
+	}
+}
+
+func TestP6ALateEventIsSuperseded(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	order := uuid.New()
+	waits := first(order, 1)
+	d.want(waits, Sending, true)
+	d.want(first(order, 3), Sending, true)
+	late := d.want(first(order, 2), Superseded, false)
+	d.want(again(waits), Superseded, false) // recorded first, and not sent before the next one came
+	d.want(again(Request{ID: late.MessageID, Event: late.Event}), Superseded, false)
+	if ids := d.service.leases.ids(); len(ids) != 1 {
+		t.Errorf("leases of %d notifications are renewed, want those of the newest", len(ids))
+	}
+}
+
+func TestASentOneStaysSent(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	r := first(uuid.New(), 1)
+	n := d.want(r, Sending, true)
+	if err := d.service.Send(t.Context(), n); err != nil {
+		t.Fatal(err)
+	}
+	d.want(again(r), Sent, false)
+}
+
+// TestAForcedMessageHasItsEffectAnew: the inbox has forgotten it, and an operator forces it.
+func TestAForcedMessageHasItsEffectAnew(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	r := first(uuid.New(), 1)
+	for range 2 {
+		if err := d.service.Send(t.Context(), d.want(r, Sending, true)); err != nil {
+			t.Fatal(err)
+		}
+		d.wantStatus(r.ID, Sent)
+	}
+	if n := scan[int](d, "SELECT attempts FROM notifications"); n != 2 {
+		t.Errorf("%d attempts, want 2", n)
+	}
+}
+
+func TestARejectedOneIsTriedAgainOnlyWhenReplayed(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	r := first(uuid.New(), 1)
+	d.want(r, Sending, true)
+	if err := d.service.Reject(t.Context(), r.ID, "550 no such user"); err != nil {
+		t.Fatal(err)
+	}
+	d.want(again(r), Rejected, false)
+	if reason := scan[string](d, "SELECT failure_reason FROM notifications"); reason != "550 no such user" {
+		t.Errorf("rejected for %q", reason)
+	}
+	replayed := again(r)
+	replayed.Replayed = true
+	if err := d.service.Send(t.Context(), d.want(replayed, Sending, true)); err != nil {
+		t.Fatal(err) // somebody made the mailbox
+	}
+	d.want(replayed, Sent, false)
+}
+
+func TestABatchOfAnOrdersEventsInManyTransactions(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	orders := []uuid.UUID{uuid.New(), uuid.New(), uuid.New(), uuid.New()}
+	var all sync.WaitGroup
+	for version := 1; version <= 8; version++ {
+		all.Go(func() { // a deadlock is an error
+			var requests []Request
+			for i := range orders {
+				requests = append(requests, first(orders[(i+version)%len(orders)], version))
+			}
+			d.record(requests...)
+		})
+	}
+	all.Wait()
+	if n := scan[int](d, "SELECT count(*) FROM order_progress WHERE last_version = 8"); n != len(orders) {
+		t.Errorf("%d orders of %d are at their last version", n, len(orders))
+	}
+	if n := scan[int](d, "SELECT count(*) FROM notifications WHERE order_version = 8 AND status <> 'sending'"); n != 0 {
+		t.Errorf("%d of the newest events are not sent", n)
+	}
+}
