@@ -49,7 +49,7 @@ func (c Config) decide(events []outbox.Claimed, results []rabbitmq.Result) settl
 			s.release(e)
 		}
 		if r.Outcome == rabbitmq.Unknown {
-			s.unknown = r.Err
+			s.lose(r.Err)
 		}
 	}
 	return s
@@ -77,6 +77,15 @@ func (s *settlement) giveUp(setback outbox.Setback) {
 
 func (s *settlement) release(e outbox.Claimed) {
 	s.released, s.outcomes = append(s.released, e.ID), append(s.outcomes, outcomeFailed)
+}
+
+// lose notes why the session is of no more use. That the broker closed the channel over a
+// message is the cause when it is one of the reasons: the others only follow from it.
+func (s *settlement) lose(err error) {
+	cause := errors.Is(err, rabbitmq.ErrChannelClosed) && !errors.Is(s.unknown, rabbitmq.ErrChannelClosed)
+	if s.unknown == nil || cause {
+		s.unknown = err
+	}
 }
 
 // retryOrFail is for an attempt that was the event's own fault.
