@@ -111,6 +111,7 @@ type worker struct {
 	broker    Broker
 	publisher Publisher
 	name      string
+	claims    int // that failed since the last good one
 }
 
 func (w *worker) run(ctx context.Context) error {
@@ -177,7 +178,7 @@ func (w *worker) pass(ctx context.Context, limit int) (claimed int, err error) {
 	finish, done := grace.Period(ctx, maxFinish)
 	defer done()
 	began := time.Now()
-	claim, err := w.outbox.Claim(finish, w.name, limit, w.config.Lease)
+	claim, err := w.claim(finish, limit)
 	if err != nil {
 		if ctx.Err() == nil {
 			slog.WarnContext(ctx, "cannot claim from the outbox", "error", err)
@@ -204,6 +205,18 @@ func (w *worker) pass(ctx context.Context, limit int) (claimed int, err error) {
 		return 0, err
 	}
 	return len(claim.Events), w.renewAfterRefusal(results)
+}
+
+// claim has a deadline of its own. What it claimed beyond that is free when the lease ends.
+func (w *worker) claim(ctx context.Context, limit int) (outbox.Claim, error) {
+	w.claims++
+	ctx, cancel := context.WithTimeout(ctx, timeoutOf(w.claims))
+	defer cancel()
+	claim, err := w.outbox.Claim(ctx, w.name, limit, w.config.Lease)
+	if err == nil {
+		w.claims = 0
+	}
+	return claim, err
 }
 
 // renewAfterRefusal opens another channel after a queue has refused something. RabbitMQ

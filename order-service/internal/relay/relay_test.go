@@ -281,6 +281,28 @@ func TestP4AnUnknownOutcomeEndsTheSessionAndSpendsNothing(t *testing.T) {
 	})
 }
 
+// TestP4AllOfABatchAreSuspectsWhateverIsKnownOfEach: the broker closed the channel while
+// the batch was being sent, and what could not be sent any more has another error.
+func TestP4AllOfABatchAreSuspectsWhateverIsKnownOfEach(t *testing.T) {
+	t.Parallel()
+	closed := rabbitmq.Result{Outcome: rabbitmq.Unknown, Err: rabbitmq.ErrChannelClosed}
+	unsent := rabbitmq.Result{Outcome: rabbitmq.Unknown, Err: errors.New("not sent")}
+	for name, results := range map[string][]rabbitmq.Result{
+		"the tail was not sent":    {closed, closed, unsent},
+		"the first is not known":   {unsent, closed, closed},
+		"only one knows the cause": {unsent, closed, unsent},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRelay(newFakeOutbox(policy.BatchSize))
+			err := r.Run(t.Context(), fakeBroker(func([]rabbitmq.Message) []rabbitmq.Result { return results }))
+			if !errors.Is(err, rabbitmq.ErrChannelClosed) || r.suspects.Load() != int64(policy.BatchSize) {
+				t.Errorf("%d suspects after %v, want all %d of the batch", r.suspects.Load(), err, policy.BatchSize)
+			}
+		})
+	}
+}
+
 func TestMarkingIsTriedAgainWhenTheDatabaseComesAndGoes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
