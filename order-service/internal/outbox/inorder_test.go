@@ -253,7 +253,7 @@ func (m *model) lateConfirm(r *rapid.T) {
 func (m *model) prune(r *rapid.T) {
 	m.exec(`UPDATE outbox_events SET created_at = created_at - interval '8 days',
 		published_at = published_at - interval '8 days', failed_at = failed_at - interval '8 days'`)
-	_, err := m.store.Prune(m.Context(), 7*24*time.Hour, 1000)
+	_, _, err := m.store.Prune(m.Context(), 7*24*time.Hour, uuid.Nil, 1000)
 	must(r, err)
 }
 
