@@ -37,6 +37,11 @@ func (b bench) blocksSoFar(db *postgres.DB) (n int) {
 	return n
 }
 
+// manySQL commits events of one key, each of an aggregate of its own.
+const manySQL = `
+INSERT INTO outbox_events (id, aggregate_type, aggregate_id, aggregate_version, event_key, payload)
+SELECT gen_random_uuid(), 'order', gen_random_uuid(), 1, ?, '{}' FROM generate_series(1, ?)`
+
 // quiet keeps autovacuum away, which would read and change what is measured.
 func (b bench) quiet() {
 	b.Helper()

@@ -101,6 +101,7 @@ func (s *Store) keepInPlace(ctx context.Context) error {
 	tick := time.NewTicker(time.Minute)
 	defer tick.Stop()
 	for parked := int64(0); ; { // the seq up to which the last time looked
+		s.probeRoutes(ctx)
 		s.parkAll(ctx)
 		parked = s.freeSome(ctx, parked)
 		select {
