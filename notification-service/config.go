@@ -105,7 +105,7 @@ func (c config) mailer() (notification.Mailer, error) {
 	if c.SMTPURL == "" {
 		return notification.Log{}, nil
 	}
-	mailer, err := notification.NewSMTP(c.SMTPURL.Reveal())
+	mailer, err := notification.NewSMTP(c.SMTPURL.Reveal(), c.ConsumerWorkers)
 	if err != nil {
 		return nil, fmt.Errorf("SMTP_URL: %w", err)
 	}

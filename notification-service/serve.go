@@ -36,6 +36,7 @@ func serve(ctx context.Context, c config) error {
 	if err != nil {
 		return err
 	}
+	defer mailer.Close()
 	registry := telemetry.NewRegistry()
 	registry.MustRegister(db.Metrics("consumer"), db.OldestTransaction())
 	p := assemble(c, db, mailer, registry)

@@ -18,6 +18,10 @@ import (
 // operatorConnections is enough: a command does one thing after the other.
 const operatorConnections = 2
 
+// operatorTimeout is for one transaction. Some count or change many events, and somebody
+// waits for them who can break them off.
+const operatorTimeout = time.Minute
+
 // operateOutbox runs the operators' commands on the outbox.
 var operateOutbox = command.WithArguments(service, check, func(args []string) (func(context.Context, config) error, error) {
 	action, err := operate.Parse(args, os.Stdout)
@@ -30,7 +34,7 @@ var operateOutbox = command.WithArguments(service, check, func(args []string) (f
 // atDesk opens what an action needs. Unlike a service it does not wait for the
 // database: somebody waits for it.
 func atDesk(ctx context.Context, c config, action operate.Action) error {
-	db, err := postgres.Open(ctx, c.DatabaseURL.Reveal(), operatorConnections)
+	db, err := postgres.Open(ctx, c.DatabaseURL.Reveal(), operatorConnections, postgres.TxTimeout(operatorTimeout))
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"time"
 
 	"golang.org/x/net/netutil"
 	"golang.org/x/sync/errgroup"
@@ -127,16 +129,38 @@ func (p parts) answerRequests(ctx context.Context) error {
 func (p parts) publishEvents(ctx context.Context) error {
 	both, ctx := errgroup.WithContext(ctx)
 	both.Go(func() error { return p.events.KeepTidy(ctx, p.config.OutboxRetention) })
-	both.Go(func() error {
-		connection := rabbitmq.Config{URL: p.config.AMQPURL.Reveal(), Name: service + " relay"}
-		return rabbitmq.Keep(ctx, connection, func(ctx context.Context, s *rabbitmq.Session) error {
-			if err := s.Declare(topology); err != nil {
-				return err
-			}
-			return p.relay.Run(ctx, broker{s})
-		})
-	})
+	both.Go(func() error { return p.keepRelaying(ctx) })
 	return both.Wait()
+}
+
+// mismatchPause is how long the relay waits before it looks again at a topology that is
+// not ours.
+const mismatchPause = 10 * time.Second
+
+// keepRelaying relays on one session after the other. While the broker has a queue or an
+// exchange of our name with other properties, it says so and tries again: orders are taken
+// all the same, and nobody has to start anything again once the broker is mended.
+func (p parts) keepRelaying(ctx context.Context) error {
+	connection := rabbitmq.Config{URL: p.config.AMQPURL.Reveal(), Name: service + " relay"}
+	for {
+		err := rabbitmq.Keep(ctx, connection, p.relayOn)
+		if _, mismatch := errors.AsType[*rabbitmq.MismatchError](err); !mismatch {
+			return err
+		}
+		slog.ErrorContext(ctx, "the relay does not run: the broker's topology is not ours", "in", mismatchPause.String(), "error", err)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(mismatchPause):
+		}
+	}
+}
+
+func (p parts) relayOn(ctx context.Context, s *rabbitmq.Session) error {
+	if err := s.Declare(topology); err != nil {
+		return err
+	}
+	return p.relay.Run(ctx, broker{s})
 }
 
 // broker lets the relay see a session through its own interface.

@@ -1,4 +1,23 @@
 package postgres
 
+import (
+	"context"
+	"net"
+)
+
 // Acquired is how many connections are in use.
-func (db *DB) Acquired() int32 { return db.pool.Stat().AcquiredConns() }
+func (db *DB) Acquired() int { return int(db.pool.Stat().AcquiredConns()) }
+
+// OnSocket lends the socket of one connection.
+func (db *DB) OnSocket(ctx context.Context, use func(fd uintptr)) error {
+	conn, err := db.pool.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	raw, err := conn.Conn().PgConn().Conn().(socket).Conn.(*net.TCPConn).SyscallConn()
+	if err != nil {
+		return err
+	}
+	return raw.Control(use)
+}

@@ -25,26 +25,26 @@ func (t inTurn) PrepareContext(ctx context.Context, query string) (*sql.Stmt, er
 	if err := t.tx.send(ctx); err != nil {
 		return nil, err
 	}
-	return t.tx.conn.PrepareContext(ctx, query)
+	return t.tx.conn.PrepareContext(t.tx.bound(ctx), query)
 }
 
 func (t inTurn) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
 	if err := t.tx.send(ctx); err != nil {
 		return nil, err
 	}
-	return t.tx.conn.ExecContext(ctx, query, args...)
+	return t.tx.conn.ExecContext(t.tx.bound(ctx), query, args...)
 }
 
 func (t inTurn) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	if err := t.tx.send(ctx); err != nil {
 		return nil, err
 	}
-	return t.tx.conn.QueryContext(ctx, query, args...)
+	return t.tx.conn.QueryContext(t.tx.bound(ctx), query, args...)
 }
 
 // QueryRowContext cannot return the error: a *sql.Row of one's own does not exist. It
 // is not lost: nothing is committed after it.
 func (t inTurn) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
 	_ = t.tx.send(ctx)
-	return t.tx.conn.QueryRowContext(ctx, query, args...)
+	return t.tx.conn.QueryRowContext(t.tx.bound(ctx), query, args...)
 }

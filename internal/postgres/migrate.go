@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"time"
 
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
@@ -23,7 +24,7 @@ type Migrations struct {
 // and logs each file that it applied. A wrong password, role or database name is
 // an error at once.
 func (m Migrations) Migrate(ctx context.Context, url string) error {
-	db, err := Open(ctx, url, migrationConns)
+	db, err := Open(ctx, url, migrationConns, TxTimeout(migrationTimeout))
 	if err != nil {
 		return err
 	}
@@ -41,6 +42,9 @@ func (m Migrations) Migrate(ctx context.Context, url string) error {
 
 // migrationConns is one for the lock and one for the migrations.
 const migrationConns = 2
+
+// migrationTimeout is for the grants, which may wait for those of other replicas.
+const migrationTimeout = time.Minute
 
 // Apply brings the schema and the grants up to date, and returns the names of the files
 // that it applied. A session lock lets replicas start together: one applies, the others

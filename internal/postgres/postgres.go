@@ -32,26 +32,43 @@ import (
 
 // DB is a pool of connections that can begin transactions and nothing else.
 type DB struct {
-	pool *pgxpool.Pool
-	sql  *sql.DB
-	gorm *gorm.DB
+	pool      *pgxpool.Pool
+	sql       *sql.DB
+	gorm      *gorm.DB
+	txTimeout time.Duration
 }
 
 // Option changes how a pool works.
-type Option func(*pgxpool.Config)
+type Option func(*options)
+
+type options struct {
+	pool      *pgxpool.Config
+	txTimeout time.Duration
+}
+
+// defaultTxTimeout is how long a transaction may take, the wait for a connection included.
+// It is longer than the 10 s after which the server frees the locks of a machine that has
+// vanished, and shorter than the bounds of the roles.
+const defaultTxTimeout = 15 * time.Second
+
+// TxTimeout sets how long a transaction may take. The default is 15 s, so that nobody who
+// forgets a deadline waits without a limit for a server that has vanished.
+func TxTimeout(limit time.Duration) Option {
+	return func(o *options) { o.txTimeout = limit }
+}
 
 // WithoutWaitingForDisk lets commits return before they are on disk. A crash of the
 // server then forgets the last moments, whole transactions at a time: right for work
 // that is done again without harm, and for nothing else.
 // https://www.postgresql.org/docs/current/wal-async-commit.html
-func WithoutWaitingForDisk(c *pgxpool.Config) {
-	c.ConnConfig.RuntimeParams["synchronous_commit"] = "off"
+func WithoutWaitingForDisk(o *options) {
+	o.pool.ConnConfig.RuntimeParams["synchronous_commit"] = "off"
 }
 
 // Open prepares a pool of at most maxConns connections to the database at url.
 // It does not connect: a database that is away at start is a reason to wait (see
 // [DB.Wait]), not to fail.
-func Open(ctx context.Context, url string, maxConns int32, options ...Option) (*DB, error) {
+func Open(ctx context.Context, url string, maxConns int32, changes ...Option) (*DB, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, fmt.Errorf("DATABASE_URL: %w", err)
@@ -73,10 +90,11 @@ func Open(ctx context.Context, url string, maxConns int32, options ...Option) (*
 		),
 	)
 	forgetTheVanished(config.ConnConfig.RuntimeParams)
+	boundConnections(config)
 	config.MaxConns = maxConns
-	config.ConnConfig.ConnectTimeout = 5 * time.Second
-	for _, option := range options {
-		option(config)
+	chosen := options{pool: config, txTimeout: defaultTxTimeout}
+	for _, change := range changes {
+		change(&chosen)
 	}
 
 	pool, err := pgxpool.NewWithConfig(ctx, config)
@@ -94,7 +112,7 @@ func Open(ctx context.Context, url string, maxConns int32, options ...Option) (*
 		pool.Close()
 		return nil, fmt.Errorf("opening gorm: %w", err)
 	}
-	return &DB{pool: pool, sql: conn, gorm: orm}, nil
+	return &DB{pool: pool, sql: conn, gorm: orm, txTimeout: chosen.txTimeout}, nil
 }
 
 // forgetTheVanished makes the server end the session of a machine that has vanished
@@ -159,7 +177,7 @@ func (db *DB) wait(ctx context.Context, ready func(context.Context) error, hopel
 	defer tick.Stop()
 	said := ""
 	for {
-		err := ready(ctx)
+		err := tryOnce(ctx, ready)
 		if err == nil || hopeless(err) {
 			return err
 		}
@@ -173,4 +191,11 @@ func (db *DB) wait(ctx context.Context, ready func(context.Context) error, hopel
 		case <-tick.C:
 		}
 	}
+}
+
+// tryOnce bounds one try: the server may vanish during it.
+func tryOnce(ctx context.Context, ready func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	return ready(ctx)
 }

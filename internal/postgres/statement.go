@@ -78,6 +78,7 @@ func (tx *Tx) send(ctx context.Context) error {
 		tx.err = ctx.Err()
 	}
 	if tx.err == nil && batch.Len() > 0 {
+		ctx := tx.bound(ctx)
 		tx.err = tx.pgx(func(conn *pgx.Conn) error {
 			return attributed(conn.SendBatch(ctx, batch).Close(), batch, doing)
 		})

@@ -17,11 +17,18 @@ type Tx struct {
 	waiting *pgx.Batch // not sent yet, from BEGIN on
 	doing   []string   // what each of those does, for its error
 	err     error      // why nothing more can be done
+
+	deadline time.Time // for all of it
+	cancels  []context.CancelFunc
 }
 
 // InTx runs fn in a transaction and commits what it did. An error or a panic in
 // fn, or the end of ctx until then, rolls everything back; a panic goes on to the
 // caller.
+//
+// The transaction has a deadline of its own, see [TxTimeout]: a server can vanish without
+// a word, and then nothing but a deadline ends the wait for its answer. An earlier one of
+// ctx holds.
 //
 // When InTx returns nil, everything is committed. When it returns an error that
 // came from the commit itself, the outcome is unknown: the reply may have been
@@ -41,11 +48,14 @@ func (db *DB) InSnapshot(ctx context.Context, fn func(*Tx) error) error {
 // the one goes out with the first statement, the other takes the last writes along. A
 // server that fails at one statement of such a batch skips the rest, COMMIT included.
 func (db *DB) transact(ctx context.Context, begin string, fn func(*Tx) error) error {
+	tx := &Tx{gorm: db.gorm, waiting: &pgx.Batch{}, deadline: time.Now().Add(db.txTimeout)}
+	ctx = tx.bound(ctx)
+	defer tx.cancel()
 	conn, err := db.sql.Conn(ctx)
 	if err != nil {
 		return err
 	}
-	tx := &Tx{gorm: db.gorm, conn: conn, waiting: &pgx.Batch{}}
+	tx.conn = conn
 	defer tx.end(ctx) // also when ctx has ended
 	tx.queue("beginning the transaction", begin, nil, executed)
 	if err := fn(tx); err != nil {
@@ -53,6 +63,23 @@ func (db *DB) transact(ctx context.Context, begin string, fn func(*Tx) error) er
 	}
 	tx.queue("committing", "COMMIT", nil, committed)
 	return tx.send(ctx)
+}
+
+// bound returns ctx with the deadline of the transaction. Rows that are still being read
+// need it after the call, so it lasts as long as the transaction.
+func (tx *Tx) bound(ctx context.Context) context.Context {
+	if earlier, ok := ctx.Deadline(); ok && !earlier.After(tx.deadline) {
+		return ctx
+	}
+	ctx, cancel := context.WithDeadline(ctx, tx.deadline)
+	tx.cancels = append(tx.cancels, cancel)
+	return ctx
+}
+
+func (tx *Tx) cancel() {
+	for _, cancel := range tx.cancels {
+		cancel()
+	}
 }
 
 // committed tells a commit from the ROLLBACK that the server answers to COMMIT when a

@@ -14,7 +14,7 @@ import (
 )
 
 // Unavailable reports whether err says that the database could not do the work
-// now, whatever the work was: it is away, starting, stopping, full, or too slow.
+// now, whatever the work was: it is away, starting, stopping, read-only, full, or too slow.
 // The same work may succeed later.
 func Unavailable(err error) bool {
 	var (
@@ -53,14 +53,18 @@ func connectionLost(err error) bool {
 	return slices.ContainsFunc(lost, func(e error) bool { return errors.Is(err, e) })
 }
 
-// unavailableState knows the classes of SQLSTATE: 08 connection, 40 rolled back
-// by the server, 53 resources, 55P03 and 57 operator intervention and timeouts.
+// unavailableStates are classes of SQLSTATE, and single states of other classes.
 // https://www.postgresql.org/docs/current/errcodes-appendix.html
+var unavailableStates = []string{
+	"08",             // the connection
+	"25006",          // read-only: after a failover, this is no longer the primary
+	"25P03", "25P04", // the server ended a transaction that was idle, or took too long
+	"40",    // rolled back by the server
+	"53",    // resources: connections, memory, a full disk
+	"55P03", // a lock was not free in time
+	"57",    // an operator, a timeout, a start or a shutdown
+}
+
 func unavailableState(code string) bool {
-	for _, class := range []string{"08", "40", "53", "55P03", "57"} {
-		if strings.HasPrefix(code, class) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(unavailableStates, func(state string) bool { return strings.HasPrefix(code, state) })
 }

@@ -49,8 +49,12 @@ func (s *Session) Consume(queue string, prefetch int) (*Consumer, error) {
 func (c *Consumer) pump(deliveries <-chan amqp.Delivery) {
 	defer close(c.arrived)
 	for d := range deliveries {
+		m := messageOf(d)
+		if len(m.Body) > MaxBody {
+			m.Body = nil // many of them would not fit into the memory
+		}
 		c.arrived <- &Delivery{
-			Message: messageOf(d), Redelivered: d.Redelivered, Arrived: time.Now(),
+			Message: m, Size: len(d.Body), Redelivered: d.Redelivered, Arrived: time.Now(),
 			Ack:    func() error { return d.Ack(false) },
 			Reject: func() error { return d.Reject(false) }, Requeue: func() error { return d.Nack(false, true) },
 		}
@@ -78,6 +82,7 @@ func (c *Consumer) Close() {
 // Delivery is a message that the broker waits to hear of.
 type Delivery struct {
 	Message
+	Size        int // of the body, in bytes. A body of more than MaxBody is left out of Message
 	Redelivered bool
 	Arrived     time.Time // by this process's clock, for durations
 	// Ack tells the broker to forget the message. It fails on a session that has

@@ -1,6 +1,7 @@
 package rabbitmq
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -86,22 +87,37 @@ func (p *Publisher) Publish(messages []Message, timeout time.Duration) []Result 
 	results := make([]Result, len(messages))
 	confirmations := p.send(messages, results)
 
-	deadline := time.NewTimer(timeout)
-	defer deadline.Stop()
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
 	for i, confirmation := range confirmations {
-		if confirmation == nil {
-			continue
-		}
-		select {
-		case <-confirmation.Done():
-			results[i] = p.result(confirmation)
-		case <-deadline.C:
-			results[i] = Result{Unknown, errTimeout}
-			deadline.Reset(0) // it is over for the rest as well
+		if confirmation != nil {
+			results[i] = p.await(ctx, confirmation)
 		}
 	}
 	p.noteReturned(messages, results)
 	return results
+}
+
+// await waits for a confirm until ctx ends. A confirm that is there by then counts: one
+// message of a batch that gets none must not make the others Unknown.
+func (p *Publisher) await(ctx context.Context, confirmation *amqp.DeferredConfirmation) Result {
+	select {
+	case <-confirmation.Done():
+	case <-ctx.Done():
+		if !isDone(confirmation) {
+			return Result{Unknown, errTimeout}
+		}
+	}
+	return p.result(confirmation)
+}
+
+func isDone(confirmation *amqp.DeferredConfirmation) bool {
+	select {
+	case <-confirmation.Done():
+		return true
+	default:
+		return false
+	}
 }
 
 // send writes the batch without waiting, in few pieces; a nil confirmation stands

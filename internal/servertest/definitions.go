@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"example.com/transactional-outbox/internal/servertest/process"
@@ -29,6 +30,10 @@ type permission struct {
 	Read      string `json:"read"`
 }
 
+// importing lets one import at a time happen: two that make the same user at the same moment
+// would fail.
+var importing sync.Mutex
+
 // Provision makes a virtual host, unless it is there, in which the users of
 // rabbitmq/definitions.json in the repository at root may do what they may do in "/",
 // and guest everything.
@@ -50,6 +55,8 @@ func (s *RabbitMQServer) Provision(ctx context.Context, root, vhost string) erro
 }
 
 func (s *RabbitMQServer) importDefinitions(ctx context.Context, d definitions) error {
+	importing.Lock()
+	defer importing.Unlock()
 	file, err := os.CreateTemp("", "definitions-*.json")
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package servertest
 
 import (
 	"testing"
+	"time"
 
 	"example.com/transactional-outbox/internal/postgres"
 )
@@ -14,7 +15,7 @@ const poolForTests = 16
 func Migrated(tb testing.TB, schema postgres.Migrations) (*postgres.DB, string) {
 	tb.Helper()
 	url := Database(tb)
-	db, err := postgres.Open(tb.Context(), url, poolForTests)
+	db, err := postgres.Open(tb.Context(), url, poolForTests, postgres.TxTimeout(time.Minute)) // a test may fill a table in one
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -48,6 +48,15 @@ func TestProxyStallKeepsWhatItHolds(t *testing.T) {
 	expect(t, conn, "held")
 }
 
+func TestProxyFreezesOnlyWhatIsOpen(t *testing.T) {
+	proxy := servertest.NewProxy(t, echoServer(t))
+	conn := connected(t, proxy)
+	proxy.Freeze()
+	say(t, conn, "lost")
+	expectSilence(t, conn)
+	connected(t, proxy)
+}
+
 func TestProxyCutsStalledConnections(t *testing.T) {
 	proxy := servertest.NewProxy(t, echoServer(t))
 	conn := connected(t, proxy)

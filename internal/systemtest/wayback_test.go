@@ -23,7 +23,7 @@ func hurry(t *testing.T, broker *servertest.RabbitMQServer) {
 // they wait in a retry queue.
 func TestP5TheWayBackFromARetryLosesNothing(t *testing.T) {
 	t.Parallel()
-	const n, tier = 20, retry + "5s" // long enough to take things away
+	const n, tier = 20, retry + "20s" // on a busy machine, taking things away takes more than 5 s
 	for gone, test := range map[string]struct {
 		goes func(*system, *service)
 		back func(*system)
@@ -33,14 +33,14 @@ func TestP5TheWayBackFromARetryLosesNothing(t *testing.T) {
 				running.kill()
 				s.at(func(c *amqp.Channel) error { _, err := c.QueueDelete(mainQueue, false, false, false); return err })
 			},
-			func(s *system) { s.consuming("RETRY_DELAYS=5s") },
+			func(s *system) { s.consuming("RETRY_DELAYS=20s") },
 		},
 		"the exchange that leads back, with the service away": {
 			func(s *system, running *service) {
 				running.kill()
 				s.at(func(c *amqp.Channel) error { return c.ExchangeDelete(requeueX, false, false) })
 			},
-			func(s *system) { s.consuming("RETRY_DELAYS=5s") },
+			func(s *system) { s.consuming("RETRY_DELAYS=20s") },
 		},
 		"the exchange that leads back, and the service makes it again": {
 			func(s *system, _ *service) {
@@ -58,7 +58,7 @@ func TestP5TheWayBackFromARetryLosesNothing(t *testing.T) {
 			for i := range orders {
 				s.mail.refuse(fmt.Sprintf("customer-%d@example.com", i), refused(451, 1))
 			}
-			running := s.consuming("RETRY_DELAYS=5s")
+			running := s.consuming("RETRY_DELAYS=20s")
 			s.emit(orders...)
 			copies.await(n)
 			test.goes(s, running)

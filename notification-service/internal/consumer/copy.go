@@ -137,6 +137,9 @@ func (c *Consumer) deadLetter(ctx context.Context, m *message, code string, err 
 // dead letters itself, when it is rejected.
 func (c *Consumer) moveTo(ctx context.Context, m *message, exchange string, headers map[string]any, copied func() error) error {
 	close(m.copying)
+	if m.tooLarge() {
+		return m.Reject()
+	}
 	waited := c.metrics.waiting(exchange == c.config.DeadLetters)
 	defer waited()
 	err := c.copyUntilDone(ctx, m, c.copyFor(m, exchange, headers))

@@ -41,8 +41,8 @@ const lastYear = 9999
 // read validates m. Its errors are permanent.
 func (c *Consumer) read(ctx context.Context, m *message) (err error) {
 	defer recovered(ctx, &err)
-	if len(m.Body) > rabbitmq.MaxBody {
-		return deadLetterError{fmt.Errorf("a body of %d bytes, at most %d", len(m.Body), rabbitmq.MaxBody), TooLarge}
+	if m.tooLarge() {
+		return deadLetterError{fmt.Errorf("a body of %d bytes, at most %d", m.Size, rabbitmq.MaxBody), TooLarge}
 	}
 	m.id, err = uuid.Parse(m.ID)
 	if err != nil {
@@ -57,6 +57,9 @@ func (c *Consumer) read(ctx context.Context, m *message) (err error) {
 	}
 	return nil
 }
+
+// tooLarge reports whether the body was left out: no copy of the message can be made.
+func (m *message) tooLarge() bool { return m.Size > rabbitmq.MaxBody }
 
 func (m *message) inbox() inbox.Message {
 	return inbox.Message{ID: m.id, CreatedAt: m.Timestamp, Forced: m.flag(ForcedHeader)}

@@ -1,11 +1,6 @@
 package notification
 
-import (
-	"errors"
-	"strings"
-
-	"github.com/google/uuid"
-)
+import "strings"
 
 // The consumer tells errors apart by their methods:
 //
@@ -90,29 +85,6 @@ func (e *DeferredError) Unwrap() error { return e.Cause }
 // Deferred marks it for the consumer.
 func (*DeferredError) Deferred() {}
 
-// InHandError says that another worker is sending this e-mail: what becomes of it is
-// known when that one is done, or its lease has ended.
-type InHandError struct{ MessageID uuid.UUID }
-
-// Error says which.
-func (e *InHandError) Error() string {
-	return "another worker is sending the e-mail of message " + e.MessageID.String()
-}
-
-// HeldElsewhere marks it for the consumer.
-func (*InHandError) HeldElsewhere() {}
-
-// forGood returns why an e-mail will never be sent, if that is what err says.
-func forGood(err error) (reason string, ok bool) {
-	if refused, ok := errors.AsType[*RefusedError](err); ok {
-		return refused.Reason, true
-	}
-	if bad, ok := errors.AsType[*BadRecipientError](err); ok {
-		return bad.Error(), true
-	}
-	return "", false
-}
-
 // unaddressedError is an error whose text does not name the recipient: mail servers
 // repeat the address in their answers, and it does not belong into logs and traces.
 type unaddressedError struct {
@@ -127,9 +99,10 @@ func withoutAddress(err error, address string) error {
 	return unaddressedError{err, address}
 }
 
-// Error is the text with the address left out.
+// Error is the text with the address left out. Some servers repeat it in lower case.
 func (e unaddressedError) Error() string {
-	return strings.ReplaceAll(e.error.Error(), e.address, "[recipient]")
+	const instead = "[recipient]"
+	return strings.NewReplacer(e.address, instead, strings.ToLower(e.address), instead).Replace(e.error.Error())
 }
 
 // Unwrap is the error with the address.

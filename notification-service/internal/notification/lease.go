@@ -90,5 +90,3 @@ func bytesOf(ids []uuid.UUID) [][16]byte {
 	}
 	return all
 }
-
-const sendTimeout = 20 * time.Second

@@ -18,3 +18,6 @@ func (Log) Send(ctx context.Context, m Email) error {
 
 // Probe finds that there is always a log.
 func (Log) Probe(context.Context) error { return nil }
+
+// Close has nothing to end.
+func (Log) Close() {}

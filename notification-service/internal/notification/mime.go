@@ -1,10 +1,36 @@
 package notification
 
 import (
+	"bytes"
+	"fmt"
 	"unicode"
 
 	"github.com/wneessen/go-mail"
 )
+
+// envelope is an e-mail as a mail transaction needs it.
+type envelope struct {
+	from, to string // in angle brackets
+	utf8     bool   // it needs SMTPUTF8
+	text     []byte
+}
+
+func (m Email) envelope() (e envelope, err error) {
+	message, err := m.message()
+	if err != nil {
+		return e, err
+	}
+	var text bytes.Buffer
+	if _, err := message.WriteTo(&text); err != nil {
+		return e, fmt.Errorf("writing the e-mail: %w", err)
+	}
+	to, err := message.GetRecipients()
+	if err != nil {
+		return e, err
+	}
+	from, err := message.GetSender(false)
+	return envelope{from: from, to: to[0], utf8: needsUTF8(m.To), text: text.Bytes()}, err
+}
 
 // message builds the MIME message: the text for those who read text, and the same as
 // HTML. go-mail encodes what would break out of a header or a body.

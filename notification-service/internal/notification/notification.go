@@ -52,6 +52,8 @@ type Mailer interface {
 	Send(ctx context.Context, m Email) error
 	// Probe reports whether the server answers, without sending an e-mail.
 	Probe(ctx context.Context) error
+	// Close ends the connections that are kept.
+	Close()
 }
 
 // Service records and sends notifications.
@@ -114,7 +116,7 @@ func (s *Service) hand(ctx context.Context, email Email) error {
 	ctx, span := otel.Tracer("notification").Start(ctx, "send e-mail",
 		trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attribute.String("email.id", email.ID)))
 	defer span.End()
-	if err := withoutAddress(s.mailer.Send(ctx, email), email.To); err != nil {
+	if err := s.mailer.Send(ctx, email); err != nil {
 		span.RecordError(err)
 		span.SetStatus(codes.Error, err.Error())
 		return fmt.Errorf("sending the e-mail: %w", err)

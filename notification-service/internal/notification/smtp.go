@@ -15,25 +15,30 @@ import (
 	"github.com/wneessen/go-mail"
 )
 
-// SMTP sends e-mails through a server, each over a connection of its own.
+// SMTP sends e-mails through a server, over connections that it keeps.
 type SMTP struct {
 	host, port string
 	tls        *tls.Config
 	tlsFirst   bool // before the greeting
 	options    []mail.Option
-	timeout    time.Duration          // of one e-mail, or one probe
+	limits     limits
+	pool       *pool
 	sender     atomic.Pointer[string] // of the last e-mail
 }
 
 // NewSMTP reads smtp://[user:password@]host[:port] or smtps://…. Without a port it
 // is 587, or 465 for smtps. Credentials are sent over TLS only; without any,
-// STARTTLS is used if the server offers it.
-func NewSMTP(address string) (*SMTP, error) {
+// STARTTLS is used if the server offers it. At most that many connections are in use,
+// and at least one.
+func NewSMTP(address string, connections int) (*SMTP, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Hostname() == "" {
 		return nil, errors.New("must be like smtp://user:password@mail.example.com:587")
 	}
-	s := &SMTP{host: u.Hostname(), timeout: sendTimeout, tls: &tls.Config{ServerName: u.Hostname(), MinVersion: tls.VersionTLS12}}
+	s := &SMTP{
+		host: u.Hostname(), tls: &tls.Config{ServerName: u.Hostname(), MinVersion: tls.VersionTLS12},
+		limits: defaultLimits(), pool: newPool(connections),
+	}
 	switch u.Scheme {
 	case "smtp":
 		s.port = cmp.Or(u.Port(), "587")
@@ -49,12 +54,8 @@ func NewSMTP(address string) (*SMTP, error) {
 	return s, nil
 }
 
-// settings leave out what go-mail says to be sure of an old connection: these are new.
 func (s *SMTP) settings(user *url.Userinfo) []mail.Option {
-	options := []mail.Option{
-		mail.WithTimeout(sendTimeout), mail.WithTLSPolicy(mail.TLSOpportunistic), mail.WithTLSConfig(s.tls),
-		mail.WithoutNoop(), mail.WithoutRset(),
-	}
+	options := []mail.Option{mail.WithTLSPolicy(mail.TLSOpportunistic), mail.WithTLSConfig(s.tls)}
 	password, ok := user.Password()
 	if !ok {
 		return options
@@ -66,49 +67,53 @@ func (s *SMTP) settings(user *url.Userinfo) []mail.Option {
 	return append(options, mail.WithTLSPolicy(mail.TLSMandatory))
 }
 
-// Send hands m to the server. It takes no longer than ctx lets it, nor than
-// sendTimeout.
+// Send hands m to the server. It waits for a free connection, and then takes no longer
+// than ctx lets it, nor than RFC 5321 asks for at each step.
 func (s *SMTP) Send(ctx context.Context, m Email) error {
-	message, err := m.message()
+	e, err := m.envelope()
 	if err != nil {
 		return err
 	}
-	s.sender.Store(&m.From)
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
-	defer cancel()
-	talk, err := s.open(ctx, needsUTF8(m.To))
-	if err != nil {
-		return err
-	}
-	defer talk.end()
-	err = talk.client.SendWithSMTPClient(talk.session, message)
-	// An error of what follows, after the server took the e-mail, must not repeat it.
-	if message.IsDelivered() {
-		talk.goodbye()
-		return nil
-	}
-	return verdict(explained(ctx, err))
+	s.sender.Store(&e.from)
+	err = s.talk(ctx, func(c *connection) []step { return c.transaction(e) })
+	return verdict(withoutAddress(err, m.To))
 }
 
 // Probe goes as far as every e-mail has to: it logs in, and asks whether the server
 // would take another one from the sender of the last.
 func (s *SMTP) Probe(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
-	defer cancel()
-	talk, err := s.open(ctx, false)
-	if err != nil {
+	err := s.talk(ctx, func(c *connection) []step { return c.question(s.sender.Load()) })
+	if _, known := errors.AsType[*UnavailableError](err); err == nil || known {
 		return err
 	}
-	defer talk.end()
-	ask := talk.session.Noop
-	if sender := s.sender.Load(); sender != nil {
-		ask = func() error { return talk.session.Mail("<" + *sender + ">") }
+	return &UnavailableError{Cause: err}
+}
+
+// Close ends the connections that are kept. What is being sent goes on, and keeps its
+// connection no longer than that.
+func (s *SMTP) Close() { s.pool.close() }
+
+// talk does the steps over a kept connection, or over a new one. A kept connection that
+// the server has given up is replaced once, as long as it cannot have taken the e-mail.
+func (s *SMTP) talk(ctx context.Context, steps func(*connection) []step) error {
+	if err := s.pool.acquire(ctx); err != nil {
+		return &UnavailableError{Cause: fmt.Errorf("waiting for a connection: %w", err)}
 	}
-	if err := ask(); err != nil {
-		return &UnavailableError{Cause: explained(ctx, err)}
+	var c *connection
+	defer func() { s.pool.release(c) }()
+	until := time.Now().Add(s.limits.beforeDot)
+	if c = s.pool.kept(); c != nil {
+		err := c.run(ctx, until, steps(c))
+		if ctx.Err() != nil || !outdated(err) {
+			return err
+		}
+		c.close()
 	}
-	talk.goodbye()
-	return nil
+	var err error
+	if c, err = s.open(ctx, until); err != nil {
+		return err
+	}
+	return c.run(ctx, until, steps(c))
 }
 
 func (s *SMTP) address() string { return net.JoinHostPort(s.host, s.port) }

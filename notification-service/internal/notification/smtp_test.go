@@ -132,7 +132,7 @@ func composed(t *testing.T, product, currency string) Email {
 func TestNewSMTPWantsAURL(t *testing.T) {
 	t.Parallel()
 	for _, bad := range []string{"", "mail.example.com:25", "http://mail.example.com", "smtp://", "smtp://h:port", "smtp://h:0", "smtps://h:65536"} {
-		if _, err := NewSMTP(bad); err == nil {
+		if _, err := NewSMTP(bad, 1); err == nil {
 			t.Errorf("took %q", bad)
 		}
 	}

@@ -2,40 +2,82 @@ package notification
 
 import (
 	"errors"
-
-	"github.com/wneessen/go-mail"
+	"slices"
 )
 
-// verdict tells whose fault it is that the server did not take an e-mail: of the
-// server and the settings, of this e-mail for good, or of this e-mail for now.
+// verdict turns a step that failed into the error that says whom it concerns. Errors of
+// what came before the steps pass unchanged.
 func verdict(err error) error {
-	answer, ok := errors.AsType[*mail.SendError](err)
-	switch {
-	case !ok, answer.ErrorCode() == 0: // no answer, or none that can be understood
-		return &UnavailableError{Cause: err}
-	case aboutServer(answer.ErrorCode()), aboutSender(answer):
-		return &UnavailableError{Cause: err}
-	case answer.ErrorCode() < 500:
+	e, failed := errors.AsType[*stepError](err)
+	if !failed {
 		return err
+	}
+	switch e.meaning() {
+	case allEmails:
+		return &UnavailableError{Cause: err}
+	case thisForGood:
+		return &RefusedError{Reason: err.Error()}
+	case unclearForGood:
+		return &UnclearError{Cause: err, IfServerWorks: &RefusedError{Reason: err.Error()}}
+	case unclearLater:
+		return &UnclearError{Cause: err, IfServerWorks: &DeferredError{Cause: err}}
 	default:
-		return &RefusedError{Reason: answer.Error()}
+		return &UnclearError{Cause: err, IfServerWorks: err}
 	}
 }
 
-// aboutServer knows the answers that mean the same whatever was asked: closing (421),
-// takes no e-mail at all (521), and what is wrong with the login (RFC 4954, section 6).
-func aboutServer(code int) bool {
-	switch code {
-	case 421, 521, 432, 454, 530, 534, 535, 538:
-		return true
-	default:
-		return false
-	}
-}
+// meaning is what a reply says. If it is unclear whether it concerns all e-mails, it is
+// also what the reply says if it concerns this one only.
+type meaning int
 
-// aboutSender knows that MAIL FROM tells the server nothing about this e-mail: all of
-// them have the same sender, and their sizes are not declared. So a server that
-// refuses it is not set up for MAIL_FROM. 552 speaks of the e-mail all the same.
-func aboutSender(answer *mail.SendError) bool {
-	return answer.Reason == mail.ErrSMTPMailFrom && answer.ErrorCode() != 552
+const (
+	allEmails      meaning = iota // certainly
+	thisForGood                   // certainly
+	unclearForGood                // 5yz
+	unclearLater                  // 4yz that speaks of the server or its policy
+	unclearNow                    // 4yz that speaks of the recipient or the e-mail, or of nothing
+)
+
+// Reply codes that mean the same at every step.
+var (
+	closingCodes = []int{421, 521}           // RFC 5321, section 3.8; RFC 7504, section 3
+	loginCodes   = []int{530, 534, 535, 538} // RFC 4954, section 6
+	troubleCodes = []int{432, 451, 452, 454} // RFC 5321, section 4.2.3; 432 and 454 outside of AUTH
+)
+
+// meaning is the table of replies. The enhanced status code (RFC 3463) is more exact than
+// the reply code (RFC 5321, section 4.2.3), so it counts where there is one.
+func (e *stepError) meaning() meaning {
+	var (
+		permanent = e.code/100 == 5
+		bare      = e.status == statusCode{}
+		// Section 3.2 of RFC 3463: X.1.7 and X.1.8 are about the sender.
+		sender = e.status == statusCode{1, 7} || e.status == statusCode{1, 8}
+		// Sections 3.2 and 3.3: address and mailbox. RFC 7504: the domain takes no e-mail.
+		recipient = e.status.subject == 1 && !sender || e.status.subject == 2 || bare && e.code == 556
+		// Sections 3.4 and 3.7: too big for this system, content. 552 is that at the dot.
+		content = e.status == statusCode{3, 4} || e.status.subject == 6 || bare && e.code == 552 && (e.step == stepDot || e.step == stepMail)
+		// Sections 3.4, 3.5 and 3.8: system, network, security and policy.
+		server = sender || slices.Contains([]int{3, 4, 7}, e.status.subject)
+	)
+	switch {
+	case e.code == 0: // no reply, or nonsense
+		return allEmails
+	case slices.Contains(closingCodes, e.code):
+		return allEmails
+	case slices.Contains(loginCodes, e.code) && (bare || e.status.subject == 7):
+		return allEmails
+	case e.step == stepMail && !content: // all e-mails have the same sender
+		return allEmails
+	case e.step != stepMail && permanent && (recipient || content):
+		return thisForGood
+	case permanent:
+		return unclearForGood
+	case recipient, content:
+		return unclearNow
+	case server, slices.Contains(troubleCodes, e.code):
+		return unclearLater
+	default:
+		return unclearNow
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-json-experiment/json"
 
@@ -212,6 +213,29 @@ func TestADatabaseThatHangsIsToldAfterFiveSeconds(t *testing.T) {
 	proxy.Resume()
 	if n := b.written(); n != 2 {
 		t.Errorf("%d rows of one order and its event", n)
+	}
+}
+
+// TestADatabaseThatCannotDoItNowIsToldAsAway has one that takes no writes, as after a
+// failover, and one that ends a transaction because its client was too slow.
+func TestADatabaseThatCannotDoItNowIsToldAsAway(t *testing.T) {
+	t.Parallel()
+	for setting, delay := range map[string]time.Duration{
+		"default_transaction_read_only=on":          0,
+		"idle_in_transaction_session_timeout=100ms": 250 * time.Millisecond,
+	} {
+		t.Run(setting, func(t *testing.T) {
+			t.Parallel()
+			_, direct := servertest.Migrated(t, schema)
+			proxy, through := servertest.Proxied(t, direct)
+			db, err := postgres.Open(t.Context(), through+"&"+setting, 4)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(db.Close)
+			proxy.Slow(delay)
+			over(t, db).post(oneMug).isUnavailable(t)
+		})
 	}
 }
 

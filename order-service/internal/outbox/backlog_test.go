@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"example.com/transactional-outbox/internal/postgres"
 	"example.com/transactional-outbox/order-service/internal/outbox"
 )
 
@@ -16,7 +17,7 @@ import (
 func (b bench) wantMetrics(backlog, pending, inProgress, failed string) {
 	b.Helper()
 	want := `
-# HELP outbox_backlog Events that are not yet published, whatever they wait for. The table's number, the same on every replica: take the max, not the sum.
+# HELP outbox_backlog Events that are not yet published, whatever they wait for; an estimate beyond some 100,000. The table's number, the same on every replica: take the max, not the sum.
 # TYPE outbox_backlog gauge
 outbox_backlog ` + backlog + `
 # HELP outbox_events Unfinished events, by status. The table's numbers, the same on every replica: take the max, not the sum.
@@ -60,8 +61,8 @@ func TestTheBacklogCountsWhateverIsNotPublished(t *testing.T) {
 	}
 	b.wantMetrics("4", "3", "0", "1") // with what is backed off
 	backlog, err := b.store.Backlog(b.Context())
-	if err != nil || backlog.OldestDue != 0 {
-		t.Errorf("oldest due %v s, error %v: nothing is due", backlog.OldestDue, err)
+	if err != nil || backlog.OldestDue != 0 || backlog.Unroutable != 2 {
+		t.Errorf("%+v, error %v: nothing is due, and 2 wait for a route", backlog, err)
 	}
 }
 
@@ -74,6 +75,44 @@ func TestTheOldestDueEventTellsItsAge(t *testing.T) {
 	if err != nil || backlog.OldestDue < 3600 || backlog.OldestDue > 3700 {
 		t.Errorf("oldest due %v s, error %v, want an hour", backlog.OldestDue, err)
 	}
+}
+
+// TestALargeBacklogCostsNoMoreThanTheBound and is about as large as it is: the bound is a
+// hundredth of the real one.
+func TestALargeBacklogCostsNoMoreThanTheBound(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.quiet()
+	b.store.CountExactly(2000)
+	inProgress := len(idsOf(b.claimOf(100)))
+	var costs []int
+	for _, more := range []int{5000, 45_000} {
+		b.exec(manySQL, "order.created", more)
+		b.vacuum()
+		costs = append(costs, b.blocks(func(db *postgres.DB) error {
+			s := outbox.NewStore(db)
+			s.CountExactly(2000)
+			_, err := s.Backlog(t.Context())
+			return err
+		}))
+	}
+	wantFlat(t, "blocks read for 5,000 and for 50,000 events", 1.5, costs)
+	b.exec("UPDATE outbox_events SET available_at = now() - interval '1 hour' WHERE seq = 200")
+	b.exec(manySQL, "order.created", 10_000) // since the last vacuum
+	backlog, err := b.store.Backlog(t.Context())
+	if err != nil || backlog.Pending < 50_000 || backlog.Pending > 70_000 {
+		t.Errorf("%+v, error %v, want about 60,000 pending", backlog, err)
+	}
+	if backlog.InProgress != inProgress || backlog.OldestDue < 3600 || backlog.OldestDue > 3700 {
+		t.Errorf("%+v, want %d in progress and an hour exactly", backlog, inProgress)
+	}
+}
+
+// claimOf claims n new events.
+func (b bench) claimOf(n int) outbox.Claim {
+	b.Helper()
+	b.exec(manySQL, "order.created", n)
+	return b.claim(n)
 }
 
 // TestAScrapeWhileTheDatabaseIsAwayGivesNothing: an old number would be a lie.

@@ -12,10 +12,13 @@ import (
 )
 
 // Store is the relay's side of the outbox.
-type Store struct{ db *postgres.DB }
+type Store struct {
+	db      *postgres.DB
+	exactly int // up to how many events are counted
+}
 
 // NewStore returns the outbox in db.
-func NewStore(db *postgres.DB) *Store { return &Store{db: db} }
+func NewStore(db *postgres.DB) *Store { return &Store{db: db, exactly: exactly} }
 
 // Claim is a batch of events under one lease.
 type Claim struct {
@@ -30,6 +33,7 @@ type Claimed struct {
 	Payload     string
 	Traceparent string
 	RetryCount  int
+	Unroutable  bool // no queue was bound for its key when it was last tried
 	CreatedAt   time.Time
 	Age         float64 // seconds since CreatedAt, by the database's clock
 }
@@ -62,9 +66,10 @@ WITH due AS MATERIALIZED (
   SET status = 'in_progress', available_at = now() + @lease * interval '1 second',
       lease_token = @token, locked_by = @worker
   WHERE o.ctid = ANY (ARRAY(SELECT place FROM due))
-  RETURNING o.id, o.seq, o.event_key, o.payload, o.traceparent, o.retry_count, o.created_at
+  RETURNING o.id, o.seq, o.event_key, o.payload, o.traceparent, o.retry_count, o.failure_code, o.created_at
 )
-SELECT id, event_key, payload, traceparent, retry_count, created_at,
+SELECT id, event_key, payload, traceparent, retry_count,
+       failure_code IS NOT DISTINCT FROM 'unroutable' AS unroutable, created_at,
        extract(epoch FROM now() - created_at)::float8 AS age
 FROM claimed ORDER BY seq`
 
@@ -86,6 +91,6 @@ func (s *Store) Claim(ctx context.Context, worker string, limit int, lease time.
 // claimed reads a row. pgx takes a uuid.UUID for a text that has to be parsed, and its
 // bytes for what they are.
 func claimed(row pgx.CollectableRow) (e Claimed, err error) {
-	err = row.Scan((*[16]byte)(&e.ID), &e.EventKey, &e.Payload, &e.Traceparent, &e.RetryCount, &e.CreatedAt, &e.Age)
+	err = row.Scan((*[16]byte)(&e.ID), &e.EventKey, &e.Payload, &e.Traceparent, &e.RetryCount, &e.Unroutable, &e.CreatedAt, &e.Age)
 	return e, err
 }

@@ -93,6 +93,7 @@ func TestP7ModelOfManyRelays(t *testing.T) {
 			"discard":       m.discard,
 			"late confirm":  m.lateConfirm,
 			"prune":         m.prune,
+			"bring back":    m.bringBackSome,
 		})
 		m.drain(r)
 	})
@@ -117,6 +118,7 @@ type relay struct {
 	claim     outbox.Claim
 	confirmed []uuid.UUID
 	refused   []uuid.UUID
+	returned  []outbox.Setback
 	published bool
 }
 
@@ -179,7 +181,7 @@ func (m *model) publish(r *rapid.T) {
 func (m *model) send(r *rapid.T, w *relay) {
 	w.published = true
 	for _, e := range w.claim.Events {
-		switch rapid.SampledFrom([]string{"confirmed", "confirmed", "refused", "refused", "unknown, stored", "unknown, lost"}).Draw(r, "outcome") {
+		switch rapid.SampledFrom([]string{"confirmed", "confirmed", "refused", "refused", "returned", "unknown, stored", "unknown, lost"}).Draw(r, "outcome") {
 		case "confirmed":
 			m.broker.publish(e.ID)
 			w.confirmed = append(w.confirmed, e.ID)
@@ -187,6 +189,8 @@ func (m *model) send(r *rapid.T, w *relay) {
 			m.broker.publish(e.ID)
 		case "refused":
 			w.refused = append(w.refused, e.ID)
+		case "returned":
+			w.returned = append(w.returned, outbox.Setback{ID: e.ID, Delay: time.Hour, Code: "unroutable"})
 		}
 	}
 }
@@ -208,7 +212,9 @@ func (m *model) write(r *rapid.T, w *relay) {
 			must(r, err)
 		}
 	}
-	_, err := m.store.Release(m.Context(), w.claim.Token, idsOf(w.claim))
+	_, err := m.store.Reschedule(m.Context(), w.claim.Token, w.returned)
+	must(r, err)
+	_, err = m.store.Release(m.Context(), w.claim.Token, idsOf(w.claim))
 	must(r, err)
 	*w = relay{}
 }
@@ -249,11 +255,16 @@ func (m *model) lateConfirm(r *rapid.T) {
 	must(r, m.store.MarkPublished(m.Context(), stored))
 }
 
+// bringBackSome is a relay's, to which an event of the key was confirmed.
+func (m *model) bringBackSome(r *rapid.T) {
+	m.bench.bringBack("order.created", rapid.IntRange(1, 3).Draw(r, "limit"))
+}
+
 // prune lets a week go by in which nobody did anything.
 func (m *model) prune(r *rapid.T) {
 	m.exec(`UPDATE outbox_events SET created_at = created_at - interval '8 days',
 		published_at = published_at - interval '8 days', failed_at = failed_at - interval '8 days'`)
-	_, err := m.store.Prune(m.Context(), 7*24*time.Hour, 1000)
+	_, _, err := m.store.Prune(m.Context(), 7*24*time.Hour, uuid.Nil, 1000)
 	must(r, err)
 }
 
@@ -264,7 +275,7 @@ func (m *model) drain(r *rapid.T) {
 	decide(r)
 	m.endLeases()
 	m.exec(endBackOffs)
-	for c := m.bench.claim(100); len(c.Events) > 0; c = m.bench.claim(100) {
+	for c := m.claimAfterProbes(); len(c.Events) > 0; c = m.claimAfterProbes() {
 		for _, e := range c.Events {
 			m.broker.publish(e.ID)
 		}
@@ -281,8 +292,14 @@ func (m *model) drain(r *rapid.T) {
 	}
 }
 
-func must(r *rapid.T, err error) {
+// claimAfterProbes lets the janitor and the relay bring back what waits for a route.
+func (m *model) claimAfterProbes() outbox.Claim {
+	m.bench.bringBack("order.created", 100)
+	return m.bench.claim(100)
+}
+
+func must(t interface{ Fatal(args ...any) }, err error) {
 	if err != nil {
-		r.Fatal(err)
+		t.Fatal(err)
 	}
 }

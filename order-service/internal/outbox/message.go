@@ -27,24 +27,26 @@ type Message struct {
 //
 //   - NOT IN, because no partial index fits it: such an index is best while next to
 //     nothing is pending or failed, and the plan would stay when there is much;
-//   - FOR SHARE makes whoever is about to replay, discard or publish the failed event
-//     wait, until he can see the new one, which he has to bring back; and if he came
-//     first, it waits for him and then finds the event no longer failed;
-//   - what is parked is left out of max: only a failed event that is held may park
-//     another one. Otherwise a row could be parked that nobody brings back.
+//   - parking are those that later events are parked behind: failed ones, and those that
+//     wait for a route;
+//   - FOR SHARE makes whoever is about to replay, discard, publish or bring back such an
+//     event wait, until he can see the new one, which he has to bring back; and if he came
+//     first, it waits for him and then finds the event no longer in that state;
+//   - what is parked is left out of max: only an event that is held may park another one.
+//     Otherwise a row could be parked that nobody brings back.
 const appendSQL = `
 WITH older AS MATERIALIZED (
-  SELECT id, status, available_at FROM outbox_events
+  SELECT id, status, failure_code, available_at FROM outbox_events
   WHERE aggregate_type = @type AND aggregate_id = @aggregate AND aggregate_version < @version
     AND status NOT IN ('published', 'discarded')
-), failed AS MATERIALIZED (
-  SELECT FROM outbox_events
-  WHERE id = ANY (ARRAY(SELECT id FROM older WHERE status = 'failed')) AND status = 'failed'
+), parking AS MATERIALIZED (
+  SELECT FROM outbox_events p
+  WHERE id = ANY (ARRAY(SELECT id FROM older p WHERE ` + parksSQL + `)) AND ` + parksSQL + `
   FOR SHARE
 )
 INSERT INTO outbox_events (id, aggregate_type, aggregate_id, aggregate_version, event_key, payload, traceparent, available_at)
 SELECT @id, @type, @aggregate, @version, @key, @payload, @traceparent,
-       CASE WHEN EXISTS (SELECT FROM failed) THEN 'infinity' ELSE greatest(now(), max(older.available_at)) END
+       CASE WHEN EXISTS (SELECT FROM parking) THEN 'infinity' ELSE greatest(now(), max(older.available_at)) END
 FROM older WHERE older.status = 'pending' AND older.available_at < 'infinity'`
 
 // Append stores m in tx, with the trace that ctx belongs to. The relay sees m when

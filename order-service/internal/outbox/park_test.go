@@ -42,12 +42,16 @@ func (b bench) wantDue(seconds float64, ids ...uuid.UUID) {
 var parked = math.Inf(1)
 
 const (
-	// astray counts what is parked behind nothing that failed.
-	astray = `SELECT count(*) FROM outbox_events n WHERE available_at = 'infinity' AND NOT EXISTS (SELECT FROM outbox_events p
-		WHERE p.aggregate_id = n.aggregate_id AND p.aggregate_version < n.aggregate_version AND p.status = 'failed')`
-	// inTheWay counts what is due behind something that failed.
-	inTheWay = `SELECT count(*) FROM outbox_events n WHERE status = 'pending' AND available_at < 'infinity' AND EXISTS (SELECT FROM outbox_events p
-		WHERE p.aggregate_id = n.aggregate_id AND p.aggregate_version < n.aggregate_version AND p.status = 'failed')`
+	// parking is true of p, behind which later events are parked.
+	parking = `p.aggregate_id = n.aggregate_id AND p.aggregate_version < n.aggregate_version AND (p.status = 'failed' OR ` + waiting + `)`
+	// waiting is true of p while it waits for a route.
+	waiting = `p.status = 'pending' AND p.failure_code = 'unroutable' AND p.available_at = 'infinity'`
+	// astray counts what is parked behind nothing.
+	astray = `SELECT count(*) FROM outbox_events n WHERE status = 'pending' AND available_at = 'infinity' AND failure_code IS DISTINCT FROM 'unroutable'
+		AND NOT EXISTS (SELECT FROM outbox_events p WHERE ` + parking + `)`
+	// inTheWay counts what is due behind something that parks it.
+	inTheWay = `SELECT count(*) FROM outbox_events n WHERE status = 'pending' AND available_at < 'infinity'
+		AND EXISTS (SELECT FROM outbox_events p WHERE ` + parking + `)`
 )
 
 func (b bench) wantNone(query string) {

@@ -91,7 +91,7 @@ func TestNothingStaysParkedWhateverRaces(t *testing.T) {
 		})
 	}
 	appended := make(chan struct{})
-	for _, step := range []func(bench){giveUp, giveUp, decide, decide, park} {
+	for _, step := range []func(bench){giveUp, giveUp, decide, decide, park, findNoRoute, findARoute} {
 		others.Go(func() {
 			for {
 				select {
@@ -115,7 +115,7 @@ func (b bench) drain() {
 	b.Helper()
 	b.endLeases()
 	decide(b)
-	for c := b.claim(100); len(c.Events) > 0; c = b.claim(100) {
+	for c := b.claimAll(); len(c.Events) > 0; c = b.claimAll() {
 		if err := b.store.MarkPublished(b.Context(), idsOf(c)); err != nil {
 			b.Fatal(err)
 		}
@@ -158,6 +158,34 @@ func decide(b bench) {
 
 func park(b bench) {
 	if _, err := b.store.ParkBlocked(b.Context(), 100); err != nil {
+		b.Error(err)
+	}
+}
+
+// claimAll claims with what waits for a route.
+func (b bench) claimAll() outbox.Claim {
+	b.Helper()
+	b.bringBack("order.created", 1000)
+	return b.claim(100)
+}
+
+// findNoRoute gets back from the broker what it claims.
+func findNoRoute(b bench) {
+	c, err := b.store.Claim(b.Context(), "race", 1+rand.IntN(5), lease)
+	if err != nil {
+		b.Error(err)
+	}
+	var back []outbox.Setback
+	for _, e := range c.Events {
+		back = append(back, outbox.Setback{ID: e.ID, Delay: time.Millisecond, Code: "unroutable"})
+	}
+	if _, err := b.store.Reschedule(b.Context(), c.Token, back); err != nil {
+		b.Error(err)
+	}
+}
+
+func findARoute(b bench) {
+	if _, err := b.store.BringBack(b.Context(), "order.created", 1+rand.IntN(5)); err != nil {
 		b.Error(err)
 	}
 }

@@ -61,15 +61,18 @@ func (s *Store) ParkBlocked(ctx context.Context, limit int) (int, error) {
 // due, a page at a time: most of them are where they belong.
 const freeStrayedSQL = `
 WITH page AS MATERIALIZED (
-  SELECT id, seq FROM outbox_events
+  SELECT id, seq, aggregate_type, aggregate_id FROM outbox_events
   WHERE status = 'pending' AND available_at = 'infinity' AND seq > @after
   ORDER BY seq LIMIT @limit
+), aggregates AS MATERIALIZED (
+  SELECT DISTINCT aggregate_type, aggregate_id FROM page
+), lines AS MATERIALIZED (` + linesSQL + `
 ), strayed AS MATERIALIZED (
-  SELECT n.id FROM outbox_events n
-  WHERE n.id IN (SELECT id FROM page) AND ` + strayedSQL + `
+  SELECT n.id, l.due FROM lines l JOIN outbox_events n USING (id)
+  WHERE ` + strayedSQL + ` AND n.seq > @after AND n.seq <= (SELECT max(seq) FROM page)
   FOR UPDATE OF n SKIP LOCKED
 ), freed AS (
-  UPDATE outbox_events n SET available_at = ` + dueSQL + `
+  UPDATE outbox_events n SET available_at = s.due
   FROM strayed s WHERE n.id = s.id
   RETURNING n.id
 )
@@ -98,6 +101,7 @@ func (s *Store) keepInPlace(ctx context.Context) error {
 	tick := time.NewTicker(time.Minute)
 	defer tick.Stop()
 	for parked := int64(0); ; { // the seq up to which the last time looked
+		s.probeRoutes(ctx)
 		s.parkAll(ctx)
 		parked = s.freeSome(ctx, parked)
 		select {

@@ -82,19 +82,26 @@ func TestTheJanitorRepairsBoth(t *testing.T) {
 	blocked, strayed := b.append(uuid.New(), 1, 2), b.append(uuid.New(), 1)
 	b.exec("UPDATE outbox_events SET status = 'failed', failed_at = now() WHERE id = ?", blocked[0])
 	b.exec("UPDATE outbox_events SET available_at = 'infinity' WHERE id IN ?", strayed)
-	ctx, end := context.WithCancel(t.Context())
+	b.tidyUntil("SELECT ("+astray+") + ("+inTheWay+")", time.Hour)
+	b.wantDue(parked, blocked[1])
+	b.wantDue(0, strayed...)
+}
+
+// tidyUntil lets the janitor work until the query counts nothing any more.
+func (b bench) tidyUntil(count string, retention time.Duration) {
+	b.Helper()
+	ctx, end := context.WithCancel(b.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- b.store.KeepTidy(ctx, time.Hour) }()
+	go func() { ended <- b.store.KeepTidy(ctx, retention) }()
 	ask := time.NewTicker(10 * time.Millisecond)
 	defer ask.Stop()
 	deadline := time.Now().Add(time.Minute)
-	for left := 1; left > 0 && time.Now().Before(deadline); <-ask.C {
-		b.read(&left, "SELECT ("+astray+") + ("+inTheWay+")")
+	left := 1
+	for ; left > 0 && time.Now().Before(deadline); <-ask.C {
+		b.read(&left, count)
 	}
 	end()
-	if err := <-ended; err != nil {
-		t.Error(err)
+	if err := <-ended; err != nil || left > 0 {
+		b.Errorf("%d left, error %v", left, err)
 	}
-	b.wantDue(parked, blocked[1])
-	b.wantDue(0, strayed...)
 }

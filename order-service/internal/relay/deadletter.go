@@ -16,7 +16,7 @@ func (w *worker) fail(ctx context.Context, claim outbox.Claim, failures []outbox
 	for _, failure := range failures {
 		i := slices.IndexFunc(claim.Events, func(e outbox.Claimed) bool { return e.ID == failure.ID })
 		var at time.Time
-		held := w.write(ctx, "failed", 1, func() (held int, err error) {
+		held := w.write(ctx, "failed", 1, func(ctx context.Context) (held int, err error) {
 			at, held, err = w.outbox.Fail(ctx, claim.Token, failure)
 			return held, err
 		})

@@ -27,7 +27,7 @@ func TestEachOutcomeHasItsConsequence(t *testing.T) {
 		"confirmed":               {result: rabbitmq.Result{Outcome: rabbitmq.Confirmed}, became: "published"},
 		"returned, young":         {result: rabbitmq.Result{Outcome: rabbitmq.Returned, Err: why}, became: "later", code: "unroutable", least: time.Second, most: time.Second},
 		"returned, a while ago":   {result: rabbitmq.Result{Outcome: rabbitmq.Returned, Err: why}, age: 20, became: "later", code: "unroutable", least: 10 * time.Second, most: 10 * time.Second},
-		"returned, days ago":      {result: rabbitmq.Result{Outcome: rabbitmq.Returned, Err: why}, age: 1e6, became: "later", code: "unroutable", least: time.Minute, most: time.Minute},
+		"returned, days ago":      {result: rabbitmq.Result{Outcome: rabbitmq.Returned, Err: why}, age: 1e6, became: "later", code: "unroutable", least: 15 * time.Second, most: 15 * time.Second},
 		"refused, first":          {result: rabbitmq.Result{Outcome: rabbitmq.Refused, Err: why}, became: "later", spends: true, code: "refused", least: time.Second / 2, most: time.Second},
 		"refused, last but one":   {result: rabbitmq.Result{Outcome: rabbitmq.Refused, Err: why}, attempts: 1, became: "later", spends: true, code: "refused", least: time.Second, most: 2 * time.Second},
 		"refused, last":           {result: rabbitmq.Result{Outcome: rabbitmq.Refused, Err: why}, attempts: 2, became: "failed", spends: true, code: "refused"},

@@ -18,10 +18,12 @@ func (c Config) retryDelay(attempts int) time.Duration {
 	return delay/2 + rand.N(delay/2+1) //nolint:gosec // spreads load, hides nothing
 }
 
+// maxProbe is the longest pause between two looks whether a queue is bound for a key.
+const maxProbe = 15 * time.Second
+
 // unroutableDelay is for an event that no queue is bound for. It grows with the
-// event's age, so that a consumer that is only a little late gets its events soon,
-// and one that is days late does not keep the relay busy.
+// event's age, so that a consumer that is only a little late gets its events soon.
 func unroutableDelay(ageSeconds float64) time.Duration {
 	age := time.Duration(ageSeconds * float64(time.Second))
-	return min(max(age/2, time.Second), time.Minute)
+	return min(max(age/2, time.Second), maxProbe)
 }

@@ -78,10 +78,17 @@ func (b batch) end(results []rabbitmq.Result, outcomes []string) {
 		if r.Outcome == rabbitmq.Confirmed {
 			slog.InfoContext(ctx, "message published", "message_id", m.ID, "routing_key", m.RoutingKey)
 		} else {
-			slog.WarnContext(ctx, "message not published", "message_id", m.ID, "routing_key", m.RoutingKey, "error", r.Err)
+			slog.Log(ctx, levels[r.Outcome], "message not published", "message_id", m.ID, "routing_key", m.RoutingKey, "error", r.Err)
 			span.RecordError(r.Err)
 			span.SetStatus(codes.Error, r.Err.Error())
 		}
 		span.End()
 	}
+}
+
+// levels are those of a message that is not out. That no queue is bound is told once for
+// its key.
+var levels = map[rabbitmq.Outcome]slog.Level{
+	rabbitmq.Returned: slog.LevelDebug, rabbitmq.Refused: slog.LevelWarn,
+	rabbitmq.Unknown: slog.LevelWarn, rabbitmq.Invalid: slog.LevelWarn,
 }

@@ -38,6 +38,7 @@ type Outbox interface {
 	Claim(ctx context.Context, worker string, limit int, lease time.Duration) (outbox.Claim, error)
 	MarkPublished(ctx context.Context, ids []uuid.UUID) error
 	Reschedule(ctx context.Context, token uuid.UUID, setbacks []outbox.Setback) (held int, err error)
+	BringBack(ctx context.Context, key string, limit int) (int, error)
 	Release(ctx context.Context, token uuid.UUID, ids []uuid.UUID) (held int, err error)
 	Fail(ctx context.Context, token uuid.UUID, failure outbox.Setback) (at time.Time, held int, err error)
 }
@@ -62,6 +63,7 @@ type Relay struct {
 	config  Config
 	outbox  Outbox
 	metrics *Metrics
+	routes  routes
 	wake    chan struct{}
 	// suspects is how many events may yet be the one that killed its channel. While
 	// there are any, batches are of one, so that it does so alone. Each pass that goes
@@ -71,7 +73,10 @@ type Relay struct {
 
 // New returns a relay that does nothing until Run.
 func New(config Config, events Outbox, metrics *Metrics) *Relay {
-	return &Relay{config: config, outbox: events, metrics: metrics, wake: make(chan struct{}, 1)}
+	return &Relay{
+		config: config, outbox: events, metrics: metrics, wake: make(chan struct{}, 1),
+		routes: routes{missing: map[string]missingRoute{}},
+	}
 }
 
 // Wake tells the relay that an event was committed. It never blocks.
@@ -111,6 +116,7 @@ type worker struct {
 	broker    Broker
 	publisher Publisher
 	name      string
+	claims    int // that failed since the last good one
 }
 
 func (w *worker) run(ctx context.Context) error {
@@ -177,7 +183,7 @@ func (w *worker) pass(ctx context.Context, limit int) (claimed int, err error) {
 	finish, done := grace.Period(ctx, maxFinish)
 	defer done()
 	began := time.Now()
-	claim, err := w.outbox.Claim(finish, w.name, limit, w.config.Lease)
+	claim, err := w.claim(finish, limit)
 	if err != nil {
 		if ctx.Err() == nil {
 			slog.WarnContext(ctx, "cannot claim from the outbox", "error", err)
@@ -193,17 +199,35 @@ func (w *worker) pass(ctx context.Context, limit int) (claimed int, err error) {
 	slog.InfoContext(ctx, "outbox events fetched", "count", len(claim.Events), "worker", w.name)
 
 	crashpoint.At("relay.claimed")
+	claimed = len(claim.Events)
+	var waiting []outbox.Setback
+	claim.Events, waiting = w.routes.split(claim.Events)
 	batch := w.messages(finish, claim.Events)
 	results := w.publisher.Publish(batch.messages, w.config.ConfirmTimeout)
 	s := w.config.decide(claim.Events, results)
+	s.later = append(s.later, waiting...)
 	w.metrics.count(batch, results, time.Since(began)) //nolint:contextcheck // each message has the context of its own trace
 	batch.end(results, s.outcomes)                     //nolint:contextcheck // the same
-	if err := w.settle(finish, claim, s); err != nil {
+	err = w.settle(finish, claim, s)
+	w.followRoutes(finish, claim.Events, results)
+	if err != nil {
 		// A broker that blocks is still there: connecting again would change nothing.
 		_ = w.broker.Unblocked(ctx)
 		return 0, err
 	}
-	return len(claim.Events), w.renewAfterRefusal(results)
+	return claimed, w.renewAfterRefusal(results)
+}
+
+// claim has a deadline of its own. What it claimed beyond that is free when the lease ends.
+func (w *worker) claim(ctx context.Context, limit int) (outbox.Claim, error) {
+	w.claims++
+	ctx, cancel := context.WithTimeout(ctx, timeoutOf(w.claims))
+	defer cancel()
+	claim, err := w.outbox.Claim(ctx, w.name, limit, w.config.Lease)
+	if err == nil {
+		w.claims = 0
+	}
+	return claim, err
 }
 
 // renewAfterRefusal opens another channel after a queue has refused something. RabbitMQ

@@ -34,6 +34,10 @@ type fakeOutbox struct {
 	became   map[uuid.UUID]string
 	claimErr error
 
+	keys   map[uuid.UUID]string // of those that are not order.created
+	probes map[uuid.UUID]bool   // which have waited for a route
+	back   []string             // the keys that were asked for
+
 	claiming  func()
 	leaseLost bool // by the time that an event is to be failed
 }
@@ -62,7 +66,11 @@ func (f *fakeOutbox) Claim(ctx context.Context, _ string, limit int, _ time.Dura
 	n := min(limit, len(f.pending))
 	c := outbox.Claim{Token: uuid.New()}
 	for _, id := range f.pending[:n] {
-		c.Events = append(c.Events, outbox.Claimed{ID: id, EventKey: "order.created"})
+		e := outbox.Claimed{ID: id, EventKey: "order.created", Unroutable: f.probes[id]}
+		if key, other := f.keys[id]; other {
+			e.EventKey = key
+		}
+		c.Events = append(c.Events, e)
 	}
 	f.pending = f.pending[n:]
 	return c, nil
@@ -91,6 +99,13 @@ func (f *fakeOutbox) Reschedule(_ context.Context, _ uuid.UUID, setbacks []outbo
 		f.became[s.ID] = "later"
 	}
 	return len(setbacks), nil
+}
+
+func (f *fakeOutbox) BringBack(_ context.Context, key string, _ int) (int, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.back = append(f.back, key)
+	return 0, nil
 }
 
 func (f *fakeOutbox) Release(_ context.Context, _ uuid.UUID, ids []uuid.UUID) (int, error) {
@@ -279,6 +294,28 @@ func TestP4AnUnknownOutcomeEndsTheSessionAndSpendsNothing(t *testing.T) {
 			t.Errorf("claims of %v, want %v first", events.claims, want)
 		}
 	})
+}
+
+// TestP4AllOfABatchAreSuspectsWhateverIsKnownOfEach: the broker closed the channel while
+// the batch was being sent, and what could not be sent any more has another error.
+func TestP4AllOfABatchAreSuspectsWhateverIsKnownOfEach(t *testing.T) {
+	t.Parallel()
+	closed := rabbitmq.Result{Outcome: rabbitmq.Unknown, Err: rabbitmq.ErrChannelClosed}
+	unsent := rabbitmq.Result{Outcome: rabbitmq.Unknown, Err: errors.New("not sent")}
+	for name, results := range map[string][]rabbitmq.Result{
+		"the tail was not sent":    {closed, closed, unsent},
+		"the first is not known":   {unsent, closed, closed},
+		"only one knows the cause": {unsent, closed, unsent},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRelay(newFakeOutbox(policy.BatchSize))
+			err := r.Run(t.Context(), fakeBroker(func([]rabbitmq.Message) []rabbitmq.Result { return results }))
+			if !errors.Is(err, rabbitmq.ErrChannelClosed) || r.suspects.Load() != int64(policy.BatchSize) {
+				t.Errorf("%d suspects after %v, want all %d of the batch", r.suspects.Load(), err, policy.BatchSize)
+			}
+		})
+	}
 }
 
 func TestMarkingIsTriedAgainWhenTheDatabaseComesAndGoes(t *testing.T) {

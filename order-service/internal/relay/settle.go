@@ -49,7 +49,7 @@ func (c Config) decide(events []outbox.Claimed, results []rabbitmq.Result) settl
 			s.release(e)
 		}
 		if r.Outcome == rabbitmq.Unknown {
-			s.unknown = r.Err
+			s.lose(r.Err)
 		}
 	}
 	return s
@@ -77,6 +77,15 @@ func (s *settlement) giveUp(setback outbox.Setback) {
 
 func (s *settlement) release(e outbox.Claimed) {
 	s.released, s.outcomes = append(s.released, e.ID), append(s.outcomes, outcomeFailed)
+}
+
+// lose notes why the session is of no more use. That the broker closed the channel over a
+// message is the cause when it is one of the reasons: the others only follow from it.
+func (s *settlement) lose(err error) {
+	cause := errors.Is(err, rabbitmq.ErrChannelClosed) && !errors.Is(s.unknown, rabbitmq.ErrChannelClosed)
+	if s.unknown == nil || cause {
+		s.unknown = err
+	}
 }
 
 // retryOrFail is for an attempt that was the event's own fault.
@@ -119,14 +128,14 @@ func (w *worker) settle(ctx context.Context, claim outbox.Claim, s settlement) e
 		w.metrics.retries.Add(float64(spent(setback)))
 	}
 
-	w.write(ctx, "published", len(s.published), func() (int, error) {
+	w.write(ctx, "published", len(s.published), func(ctx context.Context) (int, error) {
 		return len(s.published), w.outbox.MarkPublished(ctx, s.published)
 	})
 	crashpoint.At("relay.marked")
-	w.write(ctx, "released", len(s.released), func() (int, error) {
+	w.write(ctx, "released", len(s.released), func(ctx context.Context) (int, error) {
 		return w.outbox.Release(ctx, claim.Token, s.released)
 	})
-	w.write(ctx, "rescheduled", len(s.later), func() (int, error) {
+	w.write(ctx, "rescheduled", len(s.later), func(ctx context.Context) (int, error) {
 		return w.outbox.Reschedule(ctx, claim.Token, s.later)
 	})
 	w.fail(ctx, claim, s.failed)
@@ -151,16 +160,36 @@ func (w *worker) suspect(s settlement) {
 	w.suspects.Add(int64(suspects))
 }
 
+// statementTimeout is how long a statement of the relay may take at the first attempt. A
+// database that has vanished is noticed by nothing else.
+const statementTimeout = 5 * time.Second
+
+// timeoutOf gives each further attempt more time: a database that is only slow must not be
+// asked for ever in vain.
+func timeoutOf(attempt int) time.Duration { return time.Duration(attempt) * statementTimeout }
+
+// longestPause between two attempts to write is short, because a lease is running.
+const longestPause = 2 * time.Second
+
 // write tries until ctx ends: what it does not get written, the next holder of the
-// lease does again.
-func (w *worker) write(ctx context.Context, what string, events int, fn func() (int, error)) (held int) {
+// lease does again. Each attempt has a deadline of its own and a connection of its own, so
+// that one that is frozen does not use up the lease.
+func (w *worker) write(ctx context.Context, what string, events int, fn func(context.Context) (int, error)) (held int) {
 	if events == 0 {
 		return 0
 	}
 	again := func(err error, in time.Duration) {
 		slog.WarnContext(ctx, "cannot settle events, trying again", "as", what, "events", events, "in", in.String(), "error", err)
 	}
-	held, err := backoff.Retry(ctx, fn, backoff.WithMaxElapsedTime(0), backoff.WithNotify(again))
+	pause := backoff.NewExponentialBackOff()
+	pause.MaxInterval = longestPause
+	attempt := 0
+	held, err := backoff.Retry(ctx, func() (int, error) {
+		attempt++
+		ctx, cancel := context.WithTimeout(ctx, timeoutOf(attempt))
+		defer cancel()
+		return fn(ctx)
+	}, backoff.WithBackOff(pause), backoff.WithMaxElapsedTime(0), backoff.WithNotify(again))
 	switch {
 	case err != nil:
 		slog.ErrorContext(ctx, "gave up settling events, their lease will end", "as", what, "events", events, "error", err)

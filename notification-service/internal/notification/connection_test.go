@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"net"
 	"os"
 	"testing"
 	"time"
@@ -35,26 +36,48 @@ func TestTheEndOfTheContextEndsAnyStep(t *testing.T) {
 	}
 }
 
+// TestTheEndOfTheContextEndsAWaitForAConnection: another e-mail has the only one.
+func TestTheEndOfTheContextEndsAWaitForAConnection(t *testing.T) {
+	t.Parallel()
+	server := &scripted{script: script{".": silence}}
+	mailer := newMailers(t, "smtp://"+server.start(t), 1)
+	first, cancelFirst := context.WithCancel(t.Context())
+	second, cancelSecond := context.WithCancel(t.Context())
+	defer cancelSecond()
+	ended := make(chan error, 2)
+	go func() { ended <- mailer.Send(first, letterToAda()) }()
+	<-server.reached
+	go func() { ended <- mailer.Send(second, letterToAda()) }()
+	cancelSecond()
+	wantEnd(t, ended, context.Canceled)
+	cancelFirst()
+	wantEnd(t, ended, context.Canceled)
+	if n := server.times("greeting"); n != 1 {
+		t.Errorf("%d connections, want one", n)
+	}
+}
+
 // TestNoStepOutlivesTheContext: go-mail starts each with a deadline of its own.
 func TestNoStepOutlivesTheContext(t *testing.T) {
 	t.Parallel()
 	server := &scripted{script: script{"greeting": silence}}
-	mailer := newMailer(t, "smtp://"+server.start(t))
 	ctx, cancel := context.WithCancel(t.Context())
-	var talk dialogue
-	conn, err := talk.dial(ctx, mailer)
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", server.start(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer talk.end()
+	c := &connection{conn: conn}
+	defer c.close()
+	defer c.bind(ctx)()
 	cancel()
 	ended := make(chan error, 1)
 	for range 2 { // the second step begins after the end
 		go func() { _, err := conn.Read(make([]byte, 1)); ended <- &UnavailableError{Cause: err} }()
 		wantEnd(t, ended, os.ErrDeadlineExceeded)
-		if err := conn.SetDeadline(time.Now().Add(time.Hour)); err != nil {
+		if err := (&guarded{Conn: conn}).SetDeadline(time.Now().Add(time.Hour)); err != nil {
 			t.Fatal(err)
 		}
+		c.allow(ctx, time.Hour, time.Time{})
 	}
 }
 
@@ -67,23 +90,6 @@ func wantEnd(t *testing.T, ended <-chan error, want error) {
 		}
 	case <-time.After(wait):
 		t.Fatal("it goes on")
-	}
-}
-
-func TestOneEmailHasOneDeadline(t *testing.T) {
-	t.Parallel()
-	for _, step := range []string{"greeting", "MAIL"} {
-		server := &scripted{script: script{step: drip}}
-		mailer := newMailer(t, "smtp://"+server.start(t))
-		if mailer.timeout != 20*time.Second {
-			t.Errorf("one e-mail may take %s", mailer.timeout)
-		}
-		mailer.timeout = 100 * time.Millisecond
-		ended := make(chan error, 1)
-		go func() { ended <- mailer.Send(t.Context(), letterToAda()) }()
-		wantEnd(t, ended, context.DeadlineExceeded)
-		go func() { ended <- mailer.Probe(t.Context()) }()
-		wantEnd(t, ended, context.DeadlineExceeded)
 	}
 }
 

@@ -1,0 +1,101 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"example.com/transactional-outbox/internal/postgres"
+	"example.com/transactional-outbox/internal/servertest"
+)
+
+// eachWait is where a transaction waits for the server: a connection freezes before it.
+func eachWait(t *testing.T, test func(t *testing.T, db *postgres.DB, proxy *servertest.Proxy, wait func(context.Context, func()) error), options ...postgres.Option) {
+	t.Helper()
+	for name, wait := range map[string]func(*postgres.DB, context.Context, func()) error{
+		"for the answer to its first statement": func(db *postgres.DB, ctx context.Context, freeze func()) error {
+			freeze()
+			return db.InTx(ctx, func(tx *postgres.Tx) error { return write(ctx, tx) })
+		},
+		"for the answer to another": func(db *postgres.DB, ctx context.Context, freeze func()) error {
+			return db.InTx(ctx, func(tx *postgres.Tx) error {
+				if err := write(ctx, tx); err != nil {
+					return err
+				}
+				freeze()
+				return ways["Gorm"](ctx, tx, 2)
+			})
+		},
+		"for the commit": func(db *postgres.DB, ctx context.Context, freeze func()) error {
+			return db.InTx(ctx, func(tx *postgres.Tx) error {
+				defer freeze()
+				return ways["Read"](ctx, tx, 1)
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, direct := servertest.Migrated(t, notes)
+			proxy, through := servertest.Proxied(t, direct)
+			db, err := postgres.Open(t.Context(), through, 1, options...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(db.Close)
+			if err := db.Ping(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			test(t, db, proxy, func(ctx context.Context, freeze func()) error { return wait(db, ctx, freeze) })
+		})
+	}
+}
+
+// TestATransactionThatNobodyBoundsEnds has callers without a deadline.
+func TestATransactionThatNobodyBoundsEnds(t *testing.T) {
+	t.Parallel()
+	eachWait(t, func(t *testing.T, _ *postgres.DB, proxy *servertest.Proxy, wait func(context.Context, func()) error) {
+		ended := make(chan error, 1)
+		go func() { ended <- wait(t.Context(), proxy.Freeze) }()
+		select {
+		case err := <-ended:
+			if !errors.Is(err, context.DeadlineExceeded) || !postgres.Unavailable(err) {
+				t.Errorf("error %v, want a deadline that was exceeded", err)
+			}
+		case <-time.After(20 * time.Second):
+			proxy.Cut()
+			t.Error("it waits for a server that has vanished")
+		}
+	}, postgres.TxTimeout(time.Second))
+}
+
+// TestAFrozenConnectionLosesItsPlaceInThePool has a pool of one: the driver alone would
+// keep the place for 15 s more.
+func TestAFrozenConnectionLosesItsPlaceInThePool(t *testing.T) {
+	t.Parallel()
+	eachWait(t, func(t *testing.T, db *postgres.DB, proxy *servertest.Proxy, wait func(context.Context, func()) error) {
+		briefly, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := wait(briefly, proxy.Freeze); err == nil {
+			t.Error("no error")
+		}
+		soon, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		if err := db.Ping(soon); err != nil {
+			t.Errorf("no other connection: %v", err)
+		}
+	})
+}
+
+// TestAnEarlierDeadlineHolds: the transaction's own only adds to that of the caller.
+func TestAnEarlierDeadlineHolds(t *testing.T) {
+	t.Parallel()
+	n, _ := newNotebook(t)
+	ended, cancel := context.WithDeadline(t.Context(), time.Now())
+	defer cancel()
+	err := n.db.InTx(ended, func(tx *postgres.Tx) error { return write(ended, tx) })
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("error %v, want %v", err, context.DeadlineExceeded)
+	}
+	n.want(0)
+}

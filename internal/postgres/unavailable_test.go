@@ -1,0 +1,84 @@
+package postgres_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"example.com/transactional-outbox/internal/postgres"
+	"example.com/transactional-outbox/internal/servertest"
+)
+
+// TestWhatARealServerCannotDoNowIsUnavailable lets a server refuse work for reasons that
+// have nothing to do with the work.
+func TestWhatARealServerCannotDoNowIsUnavailable(t *testing.T) {
+	t.Parallel()
+	for code, test := range map[string]struct {
+		setting string
+		work    func(ctx context.Context, tx *postgres.Tx, by *postgres.DB) error
+	}{
+		"25006": {"default_transaction_read_only=on", func(ctx context.Context, tx *postgres.Tx, _ *postgres.DB) error {
+			return write(ctx, tx)
+		}},
+		"25P03": {"idle_in_transaction_session_timeout=100ms", func(ctx context.Context, tx *postgres.Tx, by *postgres.DB) error {
+			pid, err := postgres.ReadOne(ctx, tx, "SELECT pg_backend_pid()", nil, pgx.RowTo[int])
+			if err != nil {
+				return err
+			}
+			if err := awaitEnd(ctx, by, pid); err != nil {
+				return err
+			}
+			return write(ctx, tx)
+		}},
+		"53400": {"temp_file_limit=64kB&work_mem=64kB", func(ctx context.Context, tx *postgres.Tx, _ *postgres.DB) error {
+			_, err := postgres.ReadOne(ctx, tx, "SELECT count(*) FROM (SELECT generate_series(1, 100000) AS n ORDER BY n DESC) AS all_of_them", nil, pgx.RowTo[int])
+			return err
+		}},
+		"57014": {"statement_timeout=50ms", func(ctx context.Context, tx *postgres.Tx, _ *postgres.DB) error {
+			return tx.Gorm(ctx).Exec("SELECT pg_sleep(60)").Error
+		}},
+	} {
+		t.Run(code, func(t *testing.T) {
+			t.Parallel()
+			by, url := servertest.Migrated(t, notes)
+			err := open(t, url+"&"+test.setting).InTx(t.Context(), func(tx *postgres.Tx) error { return test.work(t.Context(), tx, by) })
+			if !isState(err, code) || !postgres.Unavailable(err) {
+				t.Errorf("Unavailable is %t of the error %v", postgres.Unavailable(err), err)
+			}
+		})
+	}
+}
+
+// awaitEnd waits until the server has ended a session.
+func awaitEnd(ctx context.Context, by *postgres.DB, pid int) error {
+	ask := time.NewTicker(20 * time.Millisecond)
+	defer ask.Stop()
+	for sessions := 1; sessions > 0; <-ask.C {
+		err := by.InTx(ctx, func(tx *postgres.Tx) (err error) {
+			sessions, err = postgres.ReadOne(ctx, tx, "SELECT count(*) FROM pg_stat_activity WHERE pid = @pid", postgres.Args{"pid": pid}, pgx.RowTo[int])
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TestUnavailableKnowsItsStates is for those that no test can provoke: a full disk, and
+// what newer servers have.
+func TestUnavailableKnowsItsStates(t *testing.T) {
+	t.Parallel()
+	for code, want := range map[string]bool{
+		"08006": true, "40P01": true, "53100": true, "53200": true, "53300": true, "55P03": true, "57P01": true, "57P03": true,
+		"25P04": true,
+		"25P02": false, "25001": false, "23505": false, "42501": false, "22P02": false,
+	} {
+		if got := postgres.Unavailable(&pgconn.PgError{Code: code}); got != want {
+			t.Errorf("Unavailable is %t of %s, want %t", got, code, want)
+		}
+	}
+}

@@ -1,0 +1,24 @@
+package notification
+
+import "testing"
+
+// BenchmarkSMTP sends over 8 kept connections to a server on this machine.
+func BenchmarkSMTP(b *testing.B) {
+	secure, trusted := certificate()
+	for name, server := range map[string]*mailServer{"plain": {}, "STARTTLS and login": {tls: secure}} {
+		b.Run(name, func(b *testing.B) {
+			login := map[bool]string{true: "shop:secret@"}[server.tls != nil]
+			mailer := newMailer(b, "smtp://"+login+server.start(b))
+			mailer.tls.RootCAs = trusted
+			b.SetParallelism(8)
+			b.RunParallel(func(next *testing.PB) {
+				for next.Next() {
+					if err := mailer.Send(b.Context(), letterToAda()); err != nil {
+						b.Error(err)
+					}
+				}
+			})
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "e-mails/s")
+		})
+	}
+}

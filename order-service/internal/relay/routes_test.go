@@ -1,0 +1,149 @@
+package relay
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+
+	"example.com/transactional-outbox/internal/rabbitmq"
+)
+
+// unbound returns what is published with a key of these, and notes what it was given.
+type unbound struct {
+	mu   sync.Mutex
+	keys []string
+	got  map[string]int
+}
+
+func (u *unbound) broker() fakeBroker {
+	return func(messages []rabbitmq.Message) []rabbitmq.Result {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		results := make([]rabbitmq.Result, len(messages))
+		for i, m := range messages {
+			u.got[m.RoutingKey]++
+			results[i] = rabbitmq.Result{Outcome: rabbitmq.Confirmed}
+			if slices.Contains(u.keys, m.RoutingKey) {
+				results[i] = rabbitmq.Result{Outcome: rabbitmq.Returned, Err: errors.New("no queue is bound for it")}
+			}
+		}
+		return results
+	}
+}
+
+func (u *unbound) published(key string) int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.got[key]
+}
+
+// commit adds an event of a key.
+func (f *fakeOutbox) commit(key string, probe bool) uuid.UUID {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	id := uuid.New()
+	if f.keys == nil {
+		f.keys, f.probes = map[uuid.UUID]string{}, map[uuid.UUID]bool{}
+	}
+	f.pending, f.keys[id], f.probes[id] = append(f.pending, id), key, probe
+	return id
+}
+
+// TestEventsOfAKeyWithoutAQueueAreNotSentEachTime: one batch shows that no queue is bound,
+// and then only a probe is published, until the pause is over. Other keys go on.
+func TestEventsOfAKeyWithoutAQueueAreNotSentEachTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		u := &unbound{keys: []string{"a.b"}, got: map[string]int{}}
+		events := newFakeOutbox(0)
+		for range 300 {
+			events.commit("a.b", false)
+		}
+		stop := start(t, newRelay(events), u.broker())
+		synctest.Wait()
+		if n := u.published("a.b"); n != policy.BatchSize {
+			t.Errorf("%d published, want one batch of %d", n, policy.BatchSize)
+		}
+		events.commit("a.b", true)
+		for range 10 {
+			events.commit("a.c", false)
+		}
+		time.Sleep(policy.PollInterval) // the next poll, and the end of the first pause
+		synctest.Wait()
+		if n := u.published("a.b"); n != policy.BatchSize+1 {
+			t.Errorf("%d published with the probe, want one more than %d", n, policy.BatchSize)
+		}
+		if n, later := events.count("published"), events.count("later"); n != 10 || later != 301 {
+			t.Errorf("%d of other keys published, and %d of the key put off, want 10 and 301", n, later)
+		}
+		stop()
+	})
+}
+
+// TestAConfirmBringsBackWhatWaitsForItsRoute, also when another replica had found out that
+// no queue was bound.
+func TestAConfirmBringsBackWhatWaitsForItsRoute(t *testing.T) {
+	t.Parallel()
+	for name, probe := range map[string]bool{"the probe": true, "another event, after the pause": false} {
+		synctest.Test(t, func(t *testing.T) {
+			u := &unbound{keys: []string{"a.b"}, got: map[string]int{}}
+			events := newFakeOutbox(0)
+			events.commit("a.c", false)
+			if !probe {
+				events.commit("a.b", false)
+			}
+			r := newRelay(events)
+			stop := start(t, r, u.broker())
+			synctest.Wait()
+			u.mu.Lock()
+			u.keys = nil
+			u.mu.Unlock()
+			time.Sleep(maxProbe)
+			events.commit("a.b", probe)
+			r.Wake()
+			synctest.Wait()
+			if !slices.Equal(events.back, []string{"a.b"}) {
+				t.Errorf("%s: brought back %v, want a.b", name, events.back)
+			}
+			stop()
+		})
+	}
+}
+
+// TestAMissingRouteIsToldOnce, and so is its return.
+func TestAMissingRouteIsToldOnce(t *testing.T) { //nolint:paralleltest // it takes the log
+	var log bytes.Buffer
+	before := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
+	defer slog.SetDefault(before)
+	synctest.Test(t, func(t *testing.T) {
+		u := &unbound{keys: []string{"a.b"}, got: map[string]int{}}
+		events := newFakeOutbox(0)
+		stop := start(t, newRelay(events), u.broker())
+		for range 20 {
+			events.commit("a.b", true)
+			time.Sleep(maxProbe)
+		}
+		u.mu.Lock()
+		u.keys = nil
+		u.mu.Unlock()
+		events.commit("a.b", true)
+		time.Sleep(maxProbe)
+		events.commit("a.b", true)
+		time.Sleep(maxProbe)
+		stop()
+	})
+	for line, want := range map[string]int{"level=WARN": 1, "no queue is bound": 1, "a queue is bound again": 1} {
+		if n := strings.Count(log.String(), line); n != want {
+			t.Errorf("%d lines with %q, want %d", n, line, want)
+		}
+	}
+}
