@@ -3,6 +3,7 @@ package consumer
 import (
 	"context"
 	"errors"
+	"time"
 
 	"example.com/transactional-outbox/internal/rabbitmq"
 )
@@ -17,6 +18,8 @@ type Deliveries interface {
 	Next(ctx context.Context) (rabbitmq.Delivery, error)
 	// Stop ends the deliveries. What is out stays out, and may be acknowledged.
 	Stop()
+	// Close gives everything back that is not acknowledged.
+	Close()
 }
 
 // Take handles the messages of one session until ctx ends, each in a goroutine of its own.
@@ -43,38 +46,79 @@ func (c *Consumer) Take(ctx context.Context, queue Queue) error {
 
 // takeOneByOne takes one message at a time until one has earned the trust. A message that
 // only waits for its copy keeps its place, on a channel that gets no more, and the next
-// one is taken on another channel.
+// one is taken on another channel. So many may wait as the prefetch allows.
 func (c *Consumer) takeOneByOne(ctx context.Context, queue Queue) error {
-	for !c.trusted.Load() && ctx.Err() == nil {
-		if err := c.takeOne(ctx, queue); err != nil {
+	places := make(chan struct{}, c.config.Prefetch)
+	for !c.trusted.Load() {
+		select {
+		case places <- struct{}{}:
+		case <-ctx.Done():
+			return nil
+		}
+		if err := c.takeOne(ctx, queue, func() { <-places }); err != nil || ctx.Err() != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (c *Consumer) takeOne(ctx context.Context, queue Queue) error {
+// quickCopy is how long a copy may take without a channel for the next message: most are
+// made within milliseconds.
+const quickCopy = 250 * time.Millisecond
+
+// takeOne takes messages from one channel until one of them waits for its copy. When that
+// one is done, it closes the channel and calls leave.
+func (c *Consumer) takeOne(ctx context.Context, queue Queue, leave func()) error {
 	deliveries, err := queue.Consume(1)
 	if err != nil {
 		return err
 	}
-	defer deliveries.Stop()
+	m, err := c.takeUntilCopy(ctx, deliveries)
+	if m == nil {
+		deliveries.Close()
+		leave()
+		return err
+	}
+	deliveries.Stop()
+	c.running.Go(func() {
+		<-m.done
+		deliveries.Close()
+		leave()
+	})
+	return nil
+}
+
+// takeUntilCopy returns the message that waits for its copy, if there is one.
+func (c *Consumer) takeUntilCopy(ctx context.Context, deliveries Deliveries) (*message, error) {
 	for !c.trusted.Load() {
 		d, err := deliveries.Next(ctx)
 		if ctx.Err() != nil {
-			return nil
+			return nil, nil
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
-		m := c.start(ctx, d)
-		select {
-		case <-m.done:
-		case <-m.copying:
-			return nil
+		if m := c.start(ctx, d); waitsForCopy(m) {
+			return m, nil
 		}
 	}
-	return nil
+	return nil, nil
+}
+
+// waitsForCopy returns true when all that is left to do with m is a copy, which takes its
+// time, and false when m is done.
+func waitsForCopy(m *message) bool {
+	select {
+	case <-m.done:
+		return false
+	case <-m.copying:
+	}
+	select {
+	case <-m.done:
+		return false
+	case <-time.After(quickCopy):
+		return true
+	}
 }
 
 func (c *Consumer) takeTogether(ctx context.Context, queue Queue) error {
