@@ -42,7 +42,7 @@ func (c *Consumer) Take(ctx context.Context, queue Queue) error {
 }
 
 // takeOneByOne takes one message at a time until one has earned the trust. A message that
-// only waits for its copy keeps its place, on a channel that gets no more, and the next
+// only waits, for its copy or for what others meet, keeps its place, on a channel that gets no more, and the next
 // one is taken on another channel.
 func (c *Consumer) takeOneByOne(ctx context.Context, queue Queue) error {
 	for !c.trusted.Load() && ctx.Err() == nil {
@@ -70,7 +70,7 @@ func (c *Consumer) takeOne(ctx context.Context, queue Queue) error {
 		m := c.start(ctx, d)
 		select {
 		case <-m.done:
-		case <-m.copying:
+		case <-m.waiting:
 			return nil
 		}
 	}
@@ -97,7 +97,7 @@ func (c *Consumer) takeTogether(ctx context.Context, queue Queue) error {
 
 // start handles a delivery in a goroutine of its own.
 func (c *Consumer) start(ctx context.Context, d rabbitmq.Delivery) *message {
-	m := &message{Delivery: d, copying: make(chan struct{}), done: make(chan struct{})}
+	m := &message{Delivery: d, waiting: make(chan struct{}), done: make(chan struct{})}
 	c.running.Add(1)
 	go func() {
 		defer c.running.Done()
