@@ -8,7 +8,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -120,6 +122,30 @@ func (r *replica) target() string {
 		return ""
 	}
 	return r.address
+}
+
+// setting is what the process is told; of one that is given twice, the last one counts.
+func (r *replica) setting(name, usual string) string {
+	for _, s := range slices.Backward(r.settings) {
+		if value, found := strings.CutPrefix(s, name+"="); found {
+			return value
+		}
+	}
+	return usual
+}
+
+// workers is how many e-mails it may have in hand.
+func (r *replica) workers() int {
+	n, err := strconv.Atoi(r.setting("CONSUMER_WORKERS", "8"))
+	if err != nil {
+		panic(err) // written by us
+	}
+	return n
+}
+
+// retryDelays are those of its retry queues.
+func (r *replica) retryDelays() []string {
+	return strings.Split(r.setting("RETRY_DELAYS", "30s,1m,5m"), ",")
 }
 
 // kill ends the process at once, and reports whether it was that which ended it.

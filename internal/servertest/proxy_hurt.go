@@ -2,6 +2,10 @@ package servertest
 
 import "time"
 
+// Freeze forwards nothing more on the connections that are open, for ever. New ones work:
+// what a program sees after a failover, or when a firewall has forgotten its connections.
+func (p *Proxy) Freeze() { p.each(func(l *link) { l.frozen.Store(true) }) }
+
 // Slow delays what is forwarded, in each direction and piece by piece, so that little
 // gets through as well; 0 ends it.
 func (p *Proxy) Slow(delay time.Duration) {

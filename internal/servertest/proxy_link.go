@@ -12,6 +12,7 @@ type link struct {
 	closed         chan struct{}
 	once           sync.Once
 	deaf           atomic.Bool // the next reply is dropped
+	frozen         atomic.Bool // nothing is forwarded
 }
 
 // forward copies in both directions until either side ends. The proxy says when bytes
@@ -35,6 +36,11 @@ func (l *link) copy(to, from *net.TCPConn, p *Proxy) {
 			return
 		}
 		switch {
+		case l.frozen.Load():
+			if readErr != nil {
+				return
+			}
+			continue // what was read is lost
 		case to == l.server && p.isDeafTo(buffer[:n]):
 			l.deaf.Store(true)
 		case to == l.client && l.deaf.Load():
