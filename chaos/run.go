@@ -122,7 +122,7 @@ func (y *system) judge(ctx context.Context) (r checker.Report, err error) {
 	}
 	r = checker.Judge(e, y.allowed)
 	for _, c := range y.broken {
-		r.Broken[c.promise] = append(r.Broken[c.promise], c.what)
+		r.Broken[c.promise] = append([]string{c.what}, r.Broken[c.promise]...) // the first ones are shown
 	}
 	return r, nil
 }

@@ -34,13 +34,13 @@ func (c *judgement) judgeEffects() {
 }
 
 // toldLater reports whether something newer of the order makes up for an e-mail that was
-// not sent: the mail server has a newer one, or a newer one was refused and is a dead
-// letter, which people see and can replay. That one is superseded itself does not count:
-// there is a newer one still.
+// not sent: the mail server has a newer one, or the message of a newer one is a dead
+// letter, which people see and can replay. A newer one that is superseded itself does not
+// count.
 func (c *judgement) toldLater(old Notification) bool {
 	return slices.ContainsFunc(c.Notifications, func(n Notification) bool {
 		newer := n.OrderID == old.OrderID && n.Version > old.Version
-		return newer && (c.mailed[n.ID] > 0 || n.Status == "rejected" && c.dead[n.ID])
+		return newer && (c.mailed[n.ID] > 0 || c.dead[n.ID])
 	})
 }
 
