@@ -100,14 +100,18 @@ func (r *replica) logged(ctx context.Context, message string) (l line, err error
 	return l, nil
 }
 
-func (r *replica) find(message string) (l line, err error) {
+// find returns the first line with this message.
+func (r *replica) find(message string) (line, error) { return r.findSince(message, time.Time{}) }
+
+// findSince returns the first line with this message that is no older.
+func (r *replica) findSince(message string, then time.Time) (l line, err error) {
 	log, err := os.Open(r.logFile())
 	if err != nil {
 		return l, err
 	}
 	defer func() { _ = log.Close() }()
 	for lines := bufio.NewScanner(log); lines.Scan(); {
-		if json.Unmarshal(lines.Bytes(), &l) == nil && l.Message == message {
+		if json.Unmarshal(lines.Bytes(), &l) == nil && l.Message == message && !l.Time.Before(then) {
 			return l, nil
 		}
 	}
