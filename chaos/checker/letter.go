@@ -46,18 +46,18 @@ func (c *judgement) wrong(m Mail, w wish) string {
 	case !known || !noted:
 		return "is of no event"
 	case !slices.Contains(w.kinds, Kind(e.Key)):
-		return fmt.Sprintf("is of an %s, which that client did not ask for", e.Key)
+		return fmt.Sprintf("tells of %s, which that client did not ask for", e.Key)
 	case e.OrderID != w.OrderID:
 		return fmt.Sprintf("is of order %s, where the client has order %s", e.OrderID, w.OrderID)
 	case len(m.Bodies) == 0:
 		return "is empty"
 	}
 	if says := newsIn(m.Subject); says != Kind(e.Key) {
-		return fmt.Sprintf("is of an %s, and its subject says %q", e.Key, m.Subject)
+		return fmt.Sprintf("is for %s, and its subject says %q", e.Key, m.Subject)
 	}
 	for _, body := range m.Bodies {
 		if says := newsIn(body); says != Kind(e.Key) {
-			return fmt.Sprintf("is of an %s, and reads: %.200q", e.Key, body)
+			return fmt.Sprintf("is for %s, and reads: %.200q", e.Key, body)
 		}
 		if complaint := w.contradicts(factsIn(body)); complaint != "" {
 			return complaint
