@@ -7,36 +7,31 @@ var ofEmails = []mutant{
 		name: "refused-without-copy", does: "a refused e-mail's message is acknowledged, and no dead letter is made", scenario: "smtp-rejecting",
 		edits: []edit{{
 			"notification-service/internal/consumer/copy.go",
-			"		return c.bury(ctx, finish, d, permanent.DeadLetterCode(), err)\n",
-			"		if permanent.DeadLetterCode() == \"recipient-refused\" {\n			return end{deadLettered, d.Ack}, nil\n		}\n" +
-				"		return c.bury(ctx, finish, d, permanent.DeadLetterCode(), err)\n",
+			"		return c.deadLetter(ctx, m, permanent.DeadLetterCode(), err)\n",
+			"		if permanent.DeadLetterCode() == \"recipient-refused\" {\n			m.leased = false\n" +
+				"			return deadLettered, errors.Join(c.effect.Reject(ctx, m.id, err.Error()), m.Ack())\n		}\n" +
+				"		return c.deadLetter(ctx, m, permanent.DeadLetterCode(), err)\n",
 		}},
 	},
 	{
 		name: "refused-is-final", does: "a replay of a refused e-mail sends nothing, and what it superseded was never told", scenario: "smtp-rejecting",
-		edits: []edit{
-			{
-				"notification-service/internal/notification/store.go",
-				"(n.status IN ('pending', 'rejected') OR", "(n.status IN ('pending') OR",
-			},
-			{
-				"notification-service/internal/notification/notification.go",
-				"	case sent, superseded:\n", "	case sent, superseded, rejected:\n",
-			},
-		},
+		edits: []edit{{
+			"notification-service/internal/notification/record.go",
+			"n.status = 'rejected' AND n.message_id = ANY", "n.status = 'never' AND n.message_id = ANY",
+		}},
 	},
 	{
 		name: "e-mails-swapped", does: "each notification is recorded with the details of the order before it", scenario: "smtp-not-now",
 		edits: []edit{
 			{
-				"notification-service/internal/notification/store.go",
-				"	last, err := postgres.ReadOne(ctx, tx, progressSQL,",
-				"	own := details\n	select {\n	case details = <-before:\n	default:\n	}\n" +
-					"	select {\n	case before <- own:\n	default:\n	}\n	last, err := postgres.ReadOne(ctx, tx, progressSQL,",
+				"notification-service/internal/notification/record.go",
+				"	n := Notification{\n",
+				"	own := r.Event\n	select {\n	case other := <-before:\n		r.Event.ProductID, r.Event.Quantity, r.Event.Amount = other.ProductID, other.Quantity, other.Amount\n" +
+					"	default:\n	}\n	select {\n	case before <- own:\n	default:\n	}\n	n := Notification{\n",
 			},
 			{
-				"notification-service/internal/notification/store.go",
-				"func record(ctx context.Context,", "var before = make(chan []byte, 1)\n\nfunc record(ctx context.Context,",
+				"notification-service/internal/notification/record.go",
+				"func (s *Service) notification(r", "var before = make(chan Event, 1)\n\nfunc (s *Service) notification(r",
 			},
 		},
 	},
@@ -57,9 +52,9 @@ var ofEmails = []mutant{
 			},
 			{
 				"notification-service/internal/consumer/copy.go",
-				"	tell, failed := c.copyTo(ctx, finish, d, exchange, headers)\n",
-				"	_, _ = c.copyTo(ctx, finish, d, c.config.Retries[len(c.config.Retries)-1], headers)\n" +
-					"	tell, failed := c.copyTo(ctx, finish, d, exchange, headers)\n",
+				"	err := c.copyUntilDone(ctx, m, c.copyFor(m, exchange, headers))\n",
+				"	if exchange != c.config.DeadLetters {\n		_ = c.copyUntilDone(ctx, m, c.copyFor(m, c.config.Retries[c.lastTier()], headers))\n	}\n" +
+					"	err := c.copyUntilDone(ctx, m, c.copyFor(m, exchange, headers))\n",
 			},
 		},
 	},
@@ -67,9 +62,30 @@ var ofEmails = []mutant{
 		name: "one-e-mail-often", does: "the e-mails of one order are sent six times each", scenario: "notifications-sigkill",
 		edits: []edit{{
 			"notification-service/internal/notification/notification.go",
-			"	if err := withoutAddress(s.mailer.Send(ctx, email), email.To); err != nil {\n",
+			"	if err := s.mailer.Send(ctx, email); err != nil {\n",
 			"	for i := 0; i < 5 && len(email.To) > 7 && email.To[:7] == \"c000010\"; i++ {\n		_ = s.mailer.Send(ctx, email)\n	}\n" +
-				"	if err := withoutAddress(s.mailer.Send(ctx, email), email.To); err != nil {\n",
+				"	if err := s.mailer.Send(ctx, email); err != nil {\n",
+		}},
+	},
+	{
+		name: "mark-forgotten", does: "that an e-mail is sent is forgotten when the database is away", scenario: "postgres-restart-while-mailing",
+		edits: []edit{{
+			"notification-service/internal/notification/mark.go",
+			"		if err != nil && !postgres.Unavailable(err) {\n", "		if err != nil {\n",
+		}},
+	},
+	{
+		name: "policy-blamed-on-messages", does: "what a server refuses by policy is the recipient's own", scenario: "smtp-policy",
+		edits: []edit{{
+			"notification-service/internal/consumer/process.go",
+			"		if t.suspect(ctx, s, err) {\n			return unclear.Otherwise()\n		}\n", "		return unclear.Otherwise()\n",
+		}},
+	},
+	{
+		name: "one-by-one-for-ever", does: "a fresh consumer takes the next message only when the one before has its copy", scenario: "copies-blocked",
+		edits: []edit{{
+			"notification-service/internal/consumer/message.go",
+			"func (m *message) onlyWaits() { m.once.Do(func() { close(m.waiting) }) }", "func (m *message) onlyWaits() {}",
 		}},
 	},
 }

@@ -11,8 +11,8 @@ var ofDelivery = []mutant{
 		name: "confirms-off", does: "what is written to the socket counts as published", scenario: "broker-silent",
 		edits: []edit{{
 			"internal/rabbitmq/publisher.go",
-			"		if confirmation == nil {\n			continue\n		}\n",
-			"		if confirmation != nil {\n			results[i] = Result{Outcome: Confirmed}\n		}\n		if true {\n			continue\n		}\n",
+			"func (p *Publisher) await(ctx context.Context, confirmation *amqp.DeferredConfirmation) Result {\n",
+			"func (p *Publisher) await(ctx context.Context, confirmation *amqp.DeferredConfirmation) Result {\n	if true {\n		return Result{Outcome: Confirmed}\n	}\n",
 		}},
 	},
 	{
@@ -77,27 +77,17 @@ var ofDelivery = []mutant{
 	{
 		name: "ack-before-commit", does: "a message is acknowledged when it arrives", scenario: "notifications-crash-points",
 		edits: []edit{{
-			"notification-service/internal/consumer/deliver.go",
-			"	end, err := c.bringToAnEnd(traced, finish, d)\n",
-			"	_ = d.Ack()\n	end, err := c.bringToAnEnd(traced, finish, d)\n	end.tell = func() error { return nil }\n",
+			"notification-service/internal/consumer/process.go",
+			"	outcome, err := c.process(ctx, m)\n",
+			"	_ = m.Ack()\n	m.Ack = func() error { return nil }\n	outcome, err := c.process(ctx, m)\n",
 		}},
 	},
 	{
 		name: "dedupe-removed", does: "neither the inbox nor the state of the effect stops a repeat", scenario: "duplicated-and-shuffled",
-		edits: []edit{
-			{
-				"notification-service/internal/consumer/cause.go",
-				"err != nil || verdict != inbox.First {", "err != nil {",
-			},
-			{
-				"notification-service/internal/notification/store.go",
-				"(n.status IN ('pending', 'rejected') OR", "(n.status IN ('pending', 'rejected', 'sent') OR",
-			},
-			{
-				"notification-service/internal/notification/store.go",
-				"SET status      = CASE", "SET sent_at     = NULL,\n    status      = CASE",
-			},
-		},
+		edits: []edit{{
+			"notification-service/internal/consumer/record.go",
+			"First: verdicts[i] == inbox.First,", "First: true,",
+		}},
 	},
 	{
 		name: "classic-retry-queues", does: "retry queues are of the kind that cannot wait for an answer", scenario: "retries-meet-nothing",
