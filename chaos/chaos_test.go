@@ -54,3 +54,44 @@ func TestAScenarioWithoutAFaultFails(t *testing.T) {
 		}
 	}
 }
+
+func TestADeathExcusesOneEmailOfEachWorker(t *testing.T) {
+	t.Parallel()
+	y := &system{}
+	for _, r := range []*replica{
+		{settings: []string{"CONSUMER_WORKERS=4", "CONSUMER_WORKERS=3"}}, // the last one counts
+		{settings: []string{"RETRY_DELAYS=1s"}},                          // the service's own default
+	} {
+		y.excuseDeath(r)
+	}
+	if y.allowed.Mails != 3+8 || y.allowed.MailsEach != 2 {
+		t.Errorf("%+v", y.allowed)
+	}
+}
+
+func TestTheTableSaysWhatTheRecoveryWasTakenWith(t *testing.T) {
+	t.Parallel()
+	y := &system{ground: &ground{}, notifications: []*replica{{settings: longDelays}}, allowed: checker.Allowance{Lease: shortLease}}
+	var table bytes.Buffer
+	for _, own := range []bool{false, true} {
+		y.leasesAreTheirs = own
+		if err := printTable(&table, []result{y.result(scenario{}, checker.Report{}, 0)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, want := range []string{"relay lease 3s", "e-mail lease ended after 12s", "e-mail lease its own", "retries 7s 8s 9s"} {
+		if !strings.Contains(table.String(), want) {
+			t.Errorf("%q is not in\n%s", want, table.String())
+		}
+	}
+}
+
+func TestAllRetryQueuesAreKnown(t *testing.T) {
+	t.Parallel()
+	all := strings.Join(allTiers(), " ")
+	for _, tier := range []string{"notification-service.retry.300ms", "notification-service.retry.3s", "notification-service.retry.9s"} {
+		if !strings.Contains(all, tier) {
+			t.Errorf("%s is not in %s", tier, all)
+		}
+	}
+}

@@ -73,6 +73,12 @@ func (g *ground) newDatabases(ctx context.Context) error {
 			return err
 		}
 		// What the roles may do with the database itself is not in its template.
+		// Whoever makes the server read only (makeReadOnly) means the other database.
+		if database == orderDatabase {
+			if err := g.execute(ctx, "postgres", "ALTER DATABASE "+database+" SET default_transaction_read_only = off"); err != nil {
+				return err
+			}
+		}
 		if g.roles[service], err = g.provision(ctx, service, database); err != nil {
 			return err
 		}

@@ -24,7 +24,7 @@ func (y *system) resetThenKill(ctx context.Context) error {
 		if err := y.kill(ctx, r); err != nil {
 			return err
 		}
-		y.allowed.Mails += mailWorkers
+		y.excuseDeath(r)
 	}
 	return nil
 }

@@ -36,7 +36,6 @@ func (y *system) roll(ctx context.Context) error {
 // broker does not confirm what they have in hand.
 func (y *system) terminateTwice(ctx context.Context) error {
 	y.excuseUnknown()
-	y.allowed.Mails += replicas * mailWorkers
 	for i, r := range y.orders {
 		if err := y.twice(ctx, i, r); err != nil {
 			return err
@@ -46,6 +45,7 @@ func (y *system) terminateTwice(ctx context.Context) error {
 		if err := y.twice(ctx, -1, r); err != nil {
 			return err
 		}
+		y.excuseDeath(r)
 	}
 	return nil
 }
@@ -82,8 +82,8 @@ func (y *system) terminateWithHungBroker(ctx context.Context) error {
 }
 
 func (y *system) terminateWithHungDatabase(ctx context.Context) error {
-	y.excuseUnknown() // what was confirmed cannot be marked
-	y.allowed.Mails += replicas * mailWorkers
+	y.excuseUnknown()                 // what was confirmed cannot be marked
+	y.excuseDeath(y.notifications[0]) // nor what was sent, in the time that there is
 	return y.terminateBehind(ctx, y.databaseProxies())
 }
 

@@ -90,10 +90,6 @@ func (y *system) awaitPublished(ctx context.Context) (events int, err error) {
 	return events, nil
 }
 
-func (y *system) replayDeadLetters(ctx context.Context) error {
-	return y.operate(ctx, y.notifications[0], "dlq", "replay", "--all")
-}
-
 // operate runs an operator's command.
 func (y *system) operate(ctx context.Context, r *replica, arguments ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
@@ -124,12 +120,12 @@ func (y *system) plant(ctx context.Context, n int) error {
 func (y *system) deleteWayBack(ctx context.Context) error {
 	for range 3 {
 		err := errors.Join(
-			y.broker.DeleteExchanges(ctx, append([]string{"notification-service.dlx", broker.Requeue}, retryTiers...)...),
+			y.broker.DeleteExchanges(ctx, append([]string{"notification-service.dlx", broker.Requeue}, y.tiers()...)...),
 			y.plant(ctx, 3))
 		if err != nil {
 			return err
 		}
-		y.injected += 2 + len(retryTiers)
+		y.injected += 2 + len(y.tiers())
 		y.mail.Feel(mailserver.Mood{Code: 451, Times: 5})
 		if err := y.aMoment(ctx, y.scaled(4*time.Second)); err != nil {
 			return err
@@ -168,7 +164,7 @@ func (y *system) expireIntoNowhere(ctx context.Context) error {
 		err = errors.Join(err, y.end(ctx, r))
 	}
 	err = errors.Join(err, y.broker.DeleteExchanges(ctx, broker.Requeue))
-	for _, queue := range retryTiers {
+	for _, queue := range y.tiers() {
 		waiting, unknown := y.broker.Ready(ctx, queue)
 		y.injected += waiting
 		err = errors.Join(err, unknown)

@@ -3,11 +3,8 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"path/filepath"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 )
 
 // grace is how long what a vanished machine had in hand may stay undone.
@@ -37,7 +34,7 @@ func (y *system) loseMachine(ctx context.Context) error {
 	if err := y.kill(ctx, lost); err != nil {
 		return err
 	}
-	y.allowed.Mails += mailWorkers
+	y.excuseDeath(lost)
 	next := y.newNotifications(1, nil) // by ways that work
 	next.name, next.log = notificationService+" 3", filepath.Join(y.logs, notificationService+"-3")
 	y.notifications[0] = next
@@ -47,27 +44,9 @@ func (y *system) loseMachine(ctx context.Context) error {
 // awaitOverdue wants every event that is published by now to have its effect within the
 // grace, while the machine is still gone.
 func (y *system) awaitOverdue(ctx context.Context) error {
-	rows, _ := y.orderDB.Query(ctx, "SELECT id::text FROM outbox_events WHERE status = 'published'")
-	published, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	published, err := y.published(ctx)
 	if err != nil {
 		return err
 	}
-	settled := 0
-	for deadline := time.Now().Add(grace); settled < len(published); {
-		if time.Now().After(deadline) {
-			what := fmt.Sprintf("%d events have no effect %s after their consumer's machine was gone", len(published)-settled, grace)
-			y.broken = append(y.broken, complaint{"P5", what})
-			return nil
-		}
-		if err := errors.Join(y.endOldLeases(ctx), sleep(ctx, time.Second)); err != nil {
-			return err
-		}
-		if err := y.notificationDB.QueryRow(ctx, settledSQL, published).Scan(&settled); err != nil {
-			return err
-		}
-	}
-	return nil
+	return y.awaitEffects(ctx, published, grace, "P5", "after their consumer's machine was gone")
 }
-
-const settledSQL = `
-SELECT count(*) FROM notifications WHERE status IN ('sent', 'superseded', 'rejected') AND message_id = ANY ($1::uuid[])`

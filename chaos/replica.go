@@ -8,7 +8,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -98,14 +100,18 @@ func (r *replica) logged(ctx context.Context, message string) (l line, err error
 	return l, nil
 }
 
-func (r *replica) find(message string) (l line, err error) {
+// find returns the first line with this message.
+func (r *replica) find(message string) (line, error) { return r.findSince(message, time.Time{}) }
+
+// findSince returns the first line with this message that is no older.
+func (r *replica) findSince(message string, then time.Time) (l line, err error) {
 	log, err := os.Open(r.logFile())
 	if err != nil {
 		return l, err
 	}
 	defer func() { _ = log.Close() }()
 	for lines := bufio.NewScanner(log); lines.Scan(); {
-		if json.Unmarshal(lines.Bytes(), &l) == nil && l.Message == message {
+		if json.Unmarshal(lines.Bytes(), &l) == nil && l.Message == message && !l.Time.Before(then) {
 			return l, nil
 		}
 	}
@@ -120,6 +126,30 @@ func (r *replica) target() string {
 		return ""
 	}
 	return r.address
+}
+
+// setting is what the process is told; of one that is given twice, the last one counts.
+func (r *replica) setting(name, usual string) string {
+	for _, s := range slices.Backward(r.settings) {
+		if value, found := strings.CutPrefix(s, name+"="); found {
+			return value
+		}
+	}
+	return usual
+}
+
+// workers is how many e-mails it may have in hand.
+func (r *replica) workers() int {
+	n, err := strconv.Atoi(r.setting("CONSUMER_WORKERS", "8"))
+	if err != nil {
+		panic(err) // written by us
+	}
+	return n
+}
+
+// retryDelays are those of its retry queues.
+func (r *replica) retryDelays() []string {
+	return strings.Split(r.setting("RETRY_DELAYS", "30s,1m,5m"), ",")
 }
 
 // kill ends the process at once, and reports whether it was that which ended it.

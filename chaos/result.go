@@ -27,10 +27,35 @@ type result struct {
 	MailRepeats    int                 `json:"mail_repeats"`
 	MailBound      int                 `json:"mail_bound"`
 	Recovery       float64             `json:"recovery_s"`
+	With           conditions          `json:"recovery_with"`
 	Pass           bool                `json:"pass"`
 	Broken         map[string][]string `json:"broken,omitempty"`
 
 	kept string // where the logs are
+}
+
+// conditions are what the recovery takes its time from: with those of production it
+// takes longer.
+type conditions struct {
+	RelayLease  string   `json:"relay_lease"`
+	MailLease   string   `json:"mail_lease"` // of dead senders
+	RetryDelays []string `json:"retry_delays"`
+}
+
+func (y *system) conditions() conditions {
+	c := conditions{RelayLease: y.allowed.Lease.String(), MailLease: "its own"}
+	if !y.leasesAreTheirs {
+		c.MailLease = "ended after " + endLeaseAfter.String()
+	}
+	if len(y.notifications) > 0 {
+		c.RetryDelays = y.notifications[0].retryDelays()
+	}
+	return c
+}
+
+// String is for a column of the table.
+func (c conditions) String() string {
+	return fmt.Sprintf("relay lease %s, e-mail lease %s, retries %s", c.RelayLease, c.MailLease, strings.Join(c.RetryDelays, " "))
 }
 
 // broken names the promises that are, or says why the scenario proves nothing.
@@ -64,11 +89,11 @@ func (r result) explain(w io.Writer) {
 
 func printTable(w io.Writer, results []result) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprint(table, "SCENARIO\tFAULTS\tATTEMPTED\tACKNOWLEDGED\tRECOVERED\tLOST\tUNEXPECTED\tDUPLICATED\tMAIL REPEATS\tRECOVERY\tPROMISES\n")
+	fmt.Fprint(table, "SCENARIO\tFAULTS\tATTEMPTED\tACKNOWLEDGED\tRECOVERED\tLOST\tUNEXPECTED\tDUPLICATED\tMAIL REPEATS\tRECOVERY\tWITH\tPROMISES\n")
 	for _, r := range results {
-		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d of ≤%d\t%d of ≤%d\t%.1f s\t%s\n",
+		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d of ≤%d\t%d of ≤%d\t%.1f s\t%s\t%s\n",
 			r.Name, r.Injected, r.Attempted, r.Orders, r.Recovered, r.Lost, r.Unexpected,
-			r.Duplicated, r.DuplicateBound, r.MailRepeats, r.MailBound, r.Recovery, r.verdict())
+			r.Duplicated, r.DuplicateBound, r.MailRepeats, r.MailBound, r.Recovery, r.With, r.verdict())
 	}
 	return table.Flush()
 }

@@ -20,6 +20,8 @@ type scenario struct {
 	build                 string   // what it needs beside the usual one
 	orders, notifications []string // settings beyond the usual ones
 	short                 bool     // one of the few that SHORT chooses
+	// slowSenders says that an e-mail may take long without anybody being dead.
+	slowSenders bool
 	// brokerOnly says that the API has no excuse for an order that it does not take.
 	brokerOnly bool
 	// fault injects it and returns when it is over and all replicas may run again.
@@ -120,7 +122,7 @@ func (y *system) judge(ctx context.Context) (r checker.Report, err error) {
 	}
 	r = checker.Judge(e, y.allowed)
 	for _, c := range y.broken {
-		r.Broken[c.promise] = append(r.Broken[c.promise], c.what)
+		r.Broken[c.promise] = append([]string{c.what}, r.Broken[c.promise]...) // the first ones are shown
 	}
 	return r, nil
 }
@@ -163,8 +165,8 @@ func (y *system) result(s scenario, r checker.Report, recovery time.Duration) re
 		Name: s.name, Seed: y.Seed, Injected: y.injected, Orders: r.Acknowledged,
 		Attempted: r.Attempted, Recovered: r.Recovered, Lost: r.Lost, Unexpected: r.Unexpected,
 		Duplicated: r.Duplicated, DuplicateBound: y.allowed.Duplicates,
-		MailRepeats: r.MailRepeats, MailBound: y.allowed.Mails,
-		Recovery: recovery.Seconds(), Pass: r.Kept() && y.injected > 0,
+		MailRepeats: r.MailRepeats, MailBound: r.MailBound,
+		Recovery: recovery.Seconds(), With: y.conditions(), Pass: r.Kept() && y.injected > 0,
 		Broken: maps.Clone(r.Broken),
 	}
 }

@@ -57,6 +57,10 @@ var scenarios = []scenario{
 		fault: (*system).restartPostgres,
 	},
 	{
+		name: "postgres-restart-while-mailing", does: "PostgreSQL is restarted while the mail server has e-mails and does not say so yet",
+		short: true, fault: (*system).restartWhileMailing,
+	},
+	{
 		name: "postgres-immediate", does: "PostgreSQL is stopped by its immediate shutdown, and recovers",
 		fault: (*system).quitPostgres,
 	},
@@ -75,6 +79,18 @@ var scenarios = []scenario{
 	{
 		name: "table-locked", does: "orders, and then the outbox, are locked for longer than a request may take",
 		fault: (*system).lockTables,
+	},
+	{
+		name: "database-vanished", does: "the network swallows order-service's connections to its database; new ones work",
+		fault: (*system).loseDatabase,
+	},
+	{
+		name: "database-read-only", does: "the consumer's database answers, and takes nothing",
+		brokerOnly: true, fault: (*system).makeReadOnly,
+	},
+	{
+		name: "disk-full", does: "each write of the consumer ends as if its database's disk were full (53100)",
+		brokerOnly: true, fault: (*system).fillDisk,
 	},
 	{
 		name: "unroutable", does: "no queue is bound to the exchange for a while",
@@ -99,6 +115,18 @@ var scenarios = []scenario{
 	{
 		name: "dead-letters-forbidden", does: "the consumers lose the permission to publish dead letters, while there are some",
 		brokerOnly: true, fault: (*system).forbidDeadLetters,
+	},
+	{
+		name: "copies-blocked", does: "a fresh consumer meets bad messages while the memory alarm blocks their copies",
+		short: true, fault: (*system).blockCopies,
+	},
+	{
+		name: "retry-queue-full", does: "the retry queues refuse messages, while a dozen fail for now",
+		notifications: longDelays, brokerOnly: true, fault: (*system).fillRetryQueues,
+	},
+	{
+		name: "killer-message", does: "a message that no Go client can read ends each connection that it is delivered on",
+		fault: (*system).killConnections,
 	},
 	{
 		name: "retries-meet-nothing", does: "retries expire while the exchange through which they return is gone",
@@ -141,12 +169,24 @@ var scenarios = []scenario{
 		brokerOnly: true, fault: (*system).deferMail,
 	},
 	{
-		name: "smtp-rejecting", does: "the mail server rejects e-mails (550); the dead letters are replayed",
-		brokerOnly: true, fault: (*system).rejectMail, afterwards: (*system).replayDeadLetters,
+		name: "smtp-rejecting", does: "the mail server rejects some recipients (550 5.1.1); the dead letters are replayed, some in vain",
+		brokerOnly: true, fault: (*system).rejectMail, afterwards: (*system).replayRefused,
 	},
 	{
 		name: "smtp-drops-after-data", does: "the mail server takes e-mails, and the connection breaks before it says so",
 		brokerOnly: true, fault: (*system).dropMail,
+	},
+	{
+		name: "smtp-late", does: "the mail server answers 25 s after the dot",
+		slowSenders: true, brokerOnly: true, fault: (*system).answerLate,
+	},
+	{
+		name: "smtp-throttled", does: "the mail server takes a few e-mails a second, and refuses the others (421, 451 4.7.1)",
+		brokerOnly: true, fault: (*system).throttleMail,
+	},
+	{
+		name: "smtp-policy", does: "the mail server refuses everybody: 454 at the dot, 421, 451 and 554 5.7.1 at RCPT",
+		brokerOnly: true, fault: (*system).refuseByPolicy,
 	},
 	{
 		name: "sigterm", does: "all replicas are restarted in order, one after the other",

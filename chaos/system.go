@@ -41,8 +41,10 @@ type system struct {
 	began    time.Time
 	injected int // faults, as seen from outside
 	allowed  checker.Allowance
-	broken   []complaint
-	closers  []func()
+	// leasesAreTheirs says that nobody ends the leases of e-mails before their time.
+	leasesAreTheirs bool
+	broken          []complaint
+	closers         []func()
 
 	mu    sync.Mutex
 	exits []checker.Exit
@@ -71,11 +73,24 @@ var (
 	notificationSettings = []string{
 		fmt.Sprintf("CONSUMER_WORKERS=%d", mailWorkers), "CONSUMER_PREFETCH=16", "RETRY_DELAYS=300ms,1s,3s", "MAIL_FROM=shop@example.com",
 	}
-	retryTiers = []string{"notification-service.retry.300ms", "notification-service.retry.1s", "notification-service.retry.3s"}
 )
+
+// tiers are the names of the retry queues, and of the exchanges before them.
+func (y *system) tiers() (names []string) {
+	for _, delay := range y.notifications[0].retryDelays() {
+		names = append(names, retryTier(delay))
+	}
+	return names
+}
+
+func retryTier(delay string) string { return broker.Queue + ".retry." + delay }
 
 // complaint is what a scenario itself has seen of a promise that was broken.
 type complaint struct{ promise, what string }
+
+func (y *system) complain(promise, format string, args ...any) {
+	y.broken = append(y.broken, complaint{promise, fmt.Sprintf(format, args...)})
+}
 
 // ourselves is how the database knows this program, which no fault shall hit.
 const ourselves = "chaos"
@@ -89,6 +104,7 @@ func (g *ground) newSystem(ctx context.Context, s scenario) (y *system, err erro
 		}
 	}()
 	y.began, y.allowed.Lease = time.Now(), lease
+	y.leasesAreTheirs = g.Leases || s.slowSenders
 	if err := errors.Join(os.MkdirAll(y.logs, 0o750), g.newDatabases(ctx), g.newTopology(ctx)); err != nil {
 		return y, err
 	}
@@ -100,10 +116,23 @@ func (g *ground) newSystem(ctx context.Context, s scenario) (y *system, err erro
 	return y, nil
 }
 
+// allTiers are the retry queues of all scenarios.
+func allTiers() (names []string) {
+	for _, s := range append([]scenario{soak}, scenarios...) {
+		r := replica{settings: slices.Concat(notificationSettings, s.notifications)}
+		for _, delay := range r.retryDelays() {
+			names = append(names, retryTier(delay))
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
 // newTopology deletes what the last scenario has left at the broker.
 func (g *ground) newTopology(ctx context.Context) error {
-	queues := append([]string{broker.Queue, broker.DeadLetters, broker.OrderDeadLetters, broker.Tap}, retryTiers...)
-	exchanges := append([]string{broker.Exchange, "notification-service.dlx", broker.Requeue, "order-service.dlx"}, retryTiers...)
+	tiers := allTiers()
+	queues := append([]string{broker.Queue, broker.DeadLetters, broker.OrderDeadLetters, broker.Tap}, tiers...)
+	exchanges := append([]string{broker.Exchange, "notification-service.dlx", broker.Requeue, "order-service.dlx"}, tiers...)
 	return errors.Join(g.broker.DeleteQueues(ctx, queues...), g.broker.DeleteExchanges(ctx, exchanges...), g.broker.BindTap(ctx))
 }
 

@@ -26,12 +26,13 @@ type config struct {
 
 	// RelayWorkers publish side by side, each on its own channel.
 	RelayWorkers int `env:"RELAY_WORKERS" envDefault:"2"`
-	// RelayBatchSize is how many events one claim takes at most.
+	// RelayBatchSize is how many events one claim takes at most. It takes fewer when they
+	// are large: about 8 MiB together. At most 5000.
 	RelayBatchSize int `env:"RELAY_BATCH_SIZE" envDefault:"500"`
 	// RelayPollInterval is the safety net below the wake-up after each commit.
 	RelayPollInterval time.Duration `env:"RELAY_POLL_INTERVAL" envDefault:"1s"`
 	// RelayLease is how long a claim holds: after a crash, its events are published
-	// that much later. At least three times RELAY_CONFIRM_TIMEOUT.
+	// that much later. At least three times RELAY_CONFIRM_TIMEOUT, at most an hour.
 	RelayLease time.Duration `env:"RELAY_LEASE" envDefault:"60s"`
 	// RelayConfirmTimeout is for all confirms of a batch together.
 	RelayConfirmTimeout time.Duration `env:"RELAY_CONFIRM_TIMEOUT" envDefault:"10s"`
@@ -51,6 +52,13 @@ type config struct {
 // maxWorkers is far beyond use: each worker needs a connection to the database.
 const maxWorkers = 1000
 
+// maxBatchSize keeps one claim, and the statement that marks it, well within their
+// deadlines. Beyond a few hundred events a larger batch is no faster.
+const maxBatchSize = 5000
+
+// maxLease: what a relay that died had in hand waits for as long.
+const maxLease = time.Hour
+
 // maxConnections is how many clients may be connected to the API; the next waits until one
 // leaves. Those that send or read slowly hold a connection, and nothing else.
 const maxConnections = 1024
@@ -67,6 +75,8 @@ func check(c config) []error {
 		settings.AtLeast("RELAY_WORKERS", c.RelayWorkers, 1),
 		settings.AtMost("RELAY_WORKERS", c.RelayWorkers, maxWorkers),
 		settings.AtLeast("RELAY_BATCH_SIZE", c.RelayBatchSize, 1),
+		settings.AtMost("RELAY_BATCH_SIZE", c.RelayBatchSize, maxBatchSize),
+		settings.AtMost("RELAY_LEASE", c.RelayLease, maxLease),
 		settings.AtLeast("RELAY_POLL_INTERVAL", c.RelayPollInterval, 10*time.Millisecond),
 		settings.AtLeast("RELAY_CONFIRM_TIMEOUT", c.RelayConfirmTimeout, 100*time.Millisecond),
 		settings.AtLeast("RELAY_MAX_ATTEMPTS", c.RelayMaxAttempts, 1),

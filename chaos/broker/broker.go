@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go" //nolint:depguard // a checker must not look through the code that it checks
@@ -152,7 +153,7 @@ func (b Broker) Drain(ctx context.Context, name string) (all []checker.Message, 
 			if err != nil || !got {
 				return err
 			}
-			all = append(all, checker.Message{ID: d.MessageId, Key: d.RoutingKey, Body: d.Body, Headers: d.Headers, At: d.Timestamp})
+			all = append(all, checker.Message{ID: d.MessageId, Key: d.RoutingKey, Body: d.Body, Headers: d.Headers, At: d.Timestamp, Queue: name})
 		}
 	})
 	if isMissing(err) {
@@ -167,7 +168,16 @@ func (b Broker) Drain(ctx context.Context, name string) (all []checker.Message, 
 // GiveBack sends messages to the service's queue by the way that its retries come back,
 // as if the broker delivered them again. It returns when all are confirmed.
 func (b Broker) GiveBack(ctx context.Context, messages ...checker.Message) error {
-	return b.publish(ctx, Requeue, messages)
+	again := slices.Clone(messages)
+	for i := range again {
+		again[i].Headers = nil
+	}
+	return b.publish(ctx, Requeue, again)
+}
+
+// Plant sends a message to the service's queue alone, with its headers.
+func (b Broker) Plant(ctx context.Context, m checker.Message) error {
+	return b.publish(ctx, Requeue, []checker.Message{m})
 }
 
 // Emit publishes messages to the exchange, as another program might.
@@ -182,7 +192,7 @@ func (b Broker) publish(ctx context.Context, exchange string, messages []checker
 		}
 		for _, m := range messages {
 			confirm, err := c.PublishWithDeferredConfirm(exchange, m.Key, true, false, amqp.Publishing{
-				MessageId: m.ID, Type: m.Key, Timestamp: time.Now(), Body: m.Body,
+				Headers: table(m.Headers), MessageId: m.ID, Type: m.Key, Timestamp: time.Now(), Body: m.Body,
 				ContentType: "application/json", DeliveryMode: amqp.Persistent,
 			})
 			if err != nil {
@@ -193,6 +203,26 @@ func (b Broker) publish(ctx context.Context, exchange string, messages []checker
 			}
 		}
 		return nil
+	})
+}
+
+// table is for the client library, which wants its own type at each level.
+func table(headers map[string]any) amqp.Table {
+	t := amqp.Table{}
+	for name, value := range headers {
+		if nested, ok := value.(map[string]any); ok {
+			value = table(nested)
+		}
+		t[name] = value
+	}
+	return t
+}
+
+// Purge empties a queue without reading what is in it.
+func (b Broker) Purge(ctx context.Context, name string) error {
+	return b.with(ctx, func(c *amqp.Channel) error {
+		_, err := c.QueuePurge(name, false)
+		return err
 	})
 }
 

@@ -16,7 +16,10 @@ import (
 func order(n int) checker.Evidence {
 	id, first, second := fmt.Sprint("order-", n), fmt.Sprint("event-", n, "-1"), fmt.Sprint("event-", n, "-2")
 	email := fmt.Sprint(n, "@load.example")
-	attempt := checker.Attempt{Email: email, OrderID: id, Outcome: checker.Acknowledged, Accused: true}
+	attempt := checker.Attempt{
+		Email: email, OrderID: id, Product: product(n), Quantity: n + 1, Amount: amount(n), Currency: "GBP",
+		Outcome: checker.Acknowledged, Accused: true,
+	}
 	placed, confirmed := attempt, attempt
 	placed.Kind, confirmed.Kind = checker.Place, checker.Confirm
 	return checker.Evidence{
@@ -36,8 +39,7 @@ func order(n int) checker.Evidence {
 		},
 		Processed: []string{first, second},
 		Mails: []checker.Mail{
-			{MessageID: "<" + first + "@example.com>", To: email, Subject: "received"},
-			{MessageID: "<" + second + "@example.com>", To: email, Subject: "confirmed"},
+			mail(first, email, "received", n), mail(second, email, "confirmed", n),
 		},
 		Exits: []checker.Exit{{Name: "order-service", Took: time.Second}},
 		Times: []checker.Time{{Where: "orders.created_at", At: began}, {Where: "outbox_events.available_at", At: ended.Add(time.Second)}},
@@ -130,27 +132,47 @@ func TestWhatTheFaultsExcuseIsNoDefect(t *testing.T) {
 		allowed checker.Allowance
 	}{
 		"copies":     {func(e *checker.Evidence) { e.Tap = append(e.Tap, e.Tap[0]) }, checker.Allowance{Duplicates: 1}},
-		"e-mails":    {func(e *checker.Evidence) { e.Mails = append(e.Mails, e.Mails[0]) }, checker.Allowance{Mails: 1}},
+		"e-mails":    {func(e *checker.Evidence) { e.Mails = append(e.Mails, e.Mails[0]) }, checker.Allowance{Mails: 1, MailsEach: 1}},
 		"attempts":   {func(e *checker.Evidence) { e.Events[0].RetryCount = 3 }, checker.Allowance{Spent: true}},
 		"a tap away": {func(e *checker.Evidence) { e.Tap = e.Tap[1:] }, checker.Allowance{TapGap: true}},
 		"planted": {func(e *checker.Evidence) {
 			e.Tap, e.DeadLetters = append(e.Tap, planted), append(e.DeadLetters, planted)
 		}, checker.Allowance{Planted: map[string]checker.Message{"bad": planted}}},
-		"rejected": {func(e *checker.Evidence) {
-			e.Notifications[5].Status, e.Mails = "rejected", e.Mails[:5]
-			e.DeadLetters = append(e.DeadLetters, e.Tap[5])
-		}, checker.Allowance{Rejected: true}},
+		"an e-mail that the server cut": {func(e *checker.Evidence) {
+			e.Mails = append(e.Mails, e.Mails[0])
+			e.Mails[0].Cut = true
+		}, checker.Allowance{}},
+		"one e-mail cut twice, another repeated by a kill": {func(e *checker.Evidence) {
+			e.Mails = append(e.Mails, e.Mails[0], e.Mails[0], e.Mails[1])
+			e.Mails[0].Cut, e.Mails[6].Cut = true, true
+		}, checker.Allowance{Mails: 1, MailsEach: 1}},
+		"refused": {func(e *checker.Evidence) { refuse(e, 5) }, refused},
 		"superseded": {func(e *checker.Evidence) {
 			e.Notifications[0].Status, e.Mails = "superseded", e.Mails[1:]
+		}, checker.Allowance{}},
+		"superseded by what is refused and a dead letter": {func(e *checker.Evidence) {
+			refuse(e, 5)
+			e.Notifications[4].Status, e.Mails = "superseded", e.Mails[:4]
+		}, refused},
+		"superseded by what was sent, and that is superseded": {func(e *checker.Evidence) {
+			addVersion(e, 3)
+			e.Notifications[4].Status, e.Notifications[5].Status, e.Mails = "superseded", "superseded", drop(drop(e.Mails, 5), 4)
+		}, checker.Allowance{}},
+		"a client that was not told of its order": {func(e *checker.Evidence) {
+			a := &e.Attempts[0]
+			a.Outcome, a.OrderID, a.Amount, a.Currency, a.Accused = checker.Unknown, "", 0, "", false
+			e.Attempts[1] = e.Attempts[0]
+			e.Attempts[1].Kind = checker.Confirm
 		}, checker.Allowance{}},
 		"a request that was not sent, and then was": {func(e *checker.Evidence) {
 			before := e.Attempts[0]
 			before.Outcome, before.Accused = checker.NotSent, false
 			e.Attempts = append(e.Attempts, before)
 		}, checker.Allowance{}},
-		"still in a queue": {func(e *checker.Evidence) {
-			e.Notifications, e.Processed, e.Mails = e.Notifications[:5], e.Processed[:5], e.Mails[:5]
-			e.Waiting = append(e.Waiting, e.Tap[5])
+		"a repeat in the service's own queue": {func(e *checker.Evidence) {
+			again := e.Tap[5]
+			again.Queue = "notification-service"
+			e.Waiting = append(e.Waiting, again)
 		}, checker.Allowance{}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -34,12 +34,12 @@ var ofOrders = []defect{
 		do: func(e *checker.Evidence) {
 			e.Orders, e.Attempts = drop(e.Orders, 0), e.Attempts[2:]
 		},
-		promises: "P1", unexpected: 2,
+		promises: "P1 P6", unexpected: 4, // its events, and their e-mails
 	},
 	{
 		name:     "nobody asked for an order",
 		do:       func(e *checker.Evidence) { e.Attempts = e.Attempts[2:] },
-		promises: "P1", unexpected: 1,
+		promises: "P1 P6", unexpected: 3, // the order, and its e-mails
 	},
 	{
 		name: "one request made two orders",
@@ -48,12 +48,12 @@ var ofOrders = []defect{
 			e.Attempts = append(e.Attempts[:2:2], e.Attempts[4:]...)
 			e.Attempts[0].OrderID, e.Attempts[1].OrderID = e.Orders[1].ID, e.Orders[1].ID
 		},
-		promises: "P1", unexpected: 1,
+		promises: "P1 P6", unexpected: 5, // the second order, and all e-mails: none is of the order that was told
 	},
 	{
 		name:     "what was never sent has happened",
 		do:       func(e *checker.Evidence) { e.Attempts[0].Outcome, e.Attempts[0].Accused = checker.NotSent, false },
-		promises: "P1", unexpected: 1,
+		promises: "P1 P6", unexpected: 2, // the order, and its e-mail
 	},
 	{
 		name:     "the API did not take an order, with only the broker in trouble",
@@ -181,6 +181,25 @@ var ofEffects = []defect{
 		name:     "superseded by nothing",
 		do:       func(e *checker.Evidence) { e.Notifications[1].Status, e.Mails = "superseded", drop(e.Mails, 1) },
 		promises: "P6", lost: 1,
+	},
+	{
+		name: "a message is left in a retry queue",
+		do: func(e *checker.Evidence) {
+			again := e.Tap[0]
+			again.Queue = "notification-service.retry.5m"
+			e.Waiting = append(e.Waiting, again)
+		},
+		promises: "P5",
+	},
+	{
+		name: "a message without an effect is left in the service's queue",
+		do: func(e *checker.Evidence) {
+			e.Notifications, e.Processed, e.Mails = e.Notifications[:5], e.Processed[:5], e.Mails[:5]
+			left := e.Tap[5]
+			left.Queue = "notification-service"
+			e.Waiting = append(e.Waiting, left)
+		},
+		promises: "P5",
 	},
 	{
 		name:     "a notification is of no event",

@@ -41,12 +41,16 @@ const (
 
 // Attempt is one request of a client.
 type Attempt struct {
-	Email   string // which no other order has
-	Kind    Kind
-	OrderID string // if the client knows it
-	Outcome Outcome
-	Status  int    // of the answer, if there was one
-	Reason  string // why it is not acknowledged
+	Email    string // which no other order has
+	Kind     Kind
+	Product  string // that the client asked for
+	Quantity int
+	OrderID  string // if the client knows it
+	Amount   int64  // that the client was told, in minor units; 0 if it was not
+	Currency string
+	Outcome  Outcome
+	Status   int    // of the answer, if there was one
+	Reason   string // why it is not acknowledged
 	// Accused says that no fault but the broker's was about, so that the API should have
 	// answered.
 	Accused bool
@@ -84,6 +88,7 @@ type Message struct {
 	Body    []byte
 	Headers map[string]any
 	At      time.Time // its property timestamp
+	Queue   string    // where it was found
 }
 
 // Notification is a row of notifications.
@@ -97,7 +102,9 @@ type Notification struct {
 // Mail is what the mail server took.
 type Mail struct {
 	MessageID, To, Subject string
+	Bodies                 []string // the text, and the same as HTML
 	Date                   time.Time
+	Cut                    bool // the server broke the connection instead of saying that it took it
 }
 
 // Time is one that is written somewhere.
@@ -116,15 +123,18 @@ type Exit struct {
 // Allowance is what the faults that were injected excuse. The zero value excuses
 // nothing.
 type Allowance struct {
-	Duplicates int  // copies on the tap beyond the first of each event
-	Mails      int  // e-mails beyond the first of each event
-	Spent      bool // the broker refused events, so attempts were spent
+	Duplicates int // copies on the tap beyond the first of each event
+	// Mails are e-mails beyond the first of each event, beside those that the server cut.
+	// MailsEach is how often one event's e-mail may be among them: a process that dies
+	// repeats several e-mails, and each of them once.
+	Mails, MailsEach int
+	Spent            bool // the broker refused events, so attempts were spent
 	// TapGap says that the tap was not bound all the time: what arrived elsewhere has
 	// been published as well.
 	TapGap bool
-	// Rejected says that the mail server rejected e-mails: their messages may be dead
-	// letters until they are replayed.
-	Rejected bool
+	// Refused are the recipients that the mail server refuses to the end: their messages
+	// are dead letters.
+	Refused map[string]bool
 	// Lease is how long the relays' leases last.
 	Lease time.Duration
 	// Planted are bad messages of the scenario itself, by id: they end as dead letters.

@@ -13,6 +13,7 @@ type Report struct {
 	Unexpected   int // there, and caused by nobody
 	Duplicated   int // copies on the tap beyond the first
 	MailRepeats  int
+	MailBound    int                 // of them, what the faults excuse
 	Recovered    int                 // not acknowledged, and there all the same
 	Broken       map[string][]string // by promise: what contradicts it
 }
@@ -48,6 +49,7 @@ type judgement struct {
 	orders        map[string]Order
 	events        map[string]Event
 	copies        map[string]int // on the tap
+	mailed        map[string]int // e-mails of each message
 	notifications map[string]Notification
 	waiting, dead map[string]bool
 }
@@ -56,7 +58,7 @@ func newCase(e Evidence, allowed Allowance) *judgement {
 	c := &judgement{
 		Evidence: e, allowed: allowed, report: Report{Broken: map[string][]string{}},
 		lost: map[string]bool{}, unexpected: map[string]bool{},
-		orders: map[string]Order{}, events: map[string]Event{}, copies: map[string]int{},
+		orders: map[string]Order{}, events: map[string]Event{}, copies: map[string]int{}, mailed: map[string]int{},
 		notifications: map[string]Notification{}, waiting: idsOf(e.Waiting), dead: idsOf(e.DeadLetters),
 	}
 	for _, o := range e.Orders {
@@ -67,6 +69,9 @@ func newCase(e Evidence, allowed Allowance) *judgement {
 	}
 	for _, m := range e.Tap {
 		c.copies[m.ID]++
+	}
+	for _, m := range e.Mails {
+		c.mailed[messageOf(m)]++
 	}
 	for _, n := range e.Notifications {
 		c.notifications[n.ID] = n

@@ -86,18 +86,30 @@ const (
 	pauseBetweenRepeats = 200 * time.Millisecond
 )
 
+// products are those of the catalogue.
+var products = []string{"sku123", "sku124", "sku125"}
+
+// wish is what the client of order n asks for. Neighbours want different things, so that
+// one's e-mail is not right for the other.
+func wish(n int64) checker.Attempt {
+	return checker.Attempt{
+		Email: fmt.Sprintf("c%06d@load.example", n), Kind: checker.Place,
+		Product: products[n%int64(len(products))], Quantity: 1 + int(n%47),
+	}
+}
+
 // Order places one order, and settles two of three at once: so an order's next event
 // often meets its first one on the way.
 func (l *Load) Order(ctx context.Context) {
 	n := l.numbers.Add(1)
-	a := checker.Attempt{Email: fmt.Sprintf("c%06d@load.example", n), Kind: checker.Place}
+	a := wish(n)
 	// With its key, a request may be repeated until the answer is known.
 	for range repeats {
 		if a.Outcome == checker.Acknowledged {
 			break
 		}
 		a.Outcome, a.Status, a.Reason = checker.Unknown, 0, ""
-		l.attempt(ctx, &a, "/orders", fmt.Sprintf(`{"product_id":"sku123","quantity":1,"customer_email":%q}`, a.Email))
+		l.attempt(ctx, &a, "/orders", fmt.Sprintf(`{"product_id":%q,"quantity":%d,"customer_email":%q}`, a.Product, a.Quantity, a.Email))
 		if a.Outcome != checker.Acknowledged {
 			time.Sleep(pauseBetweenRepeats)
 		}
@@ -163,10 +175,16 @@ func read(response *http.Response, a *checker.Attempt) error {
 	if response.StatusCode/100 != 2 {
 		return fmt.Errorf("%s: %s", response.Status, content)
 	}
-	var answer struct{ Order struct{ ID string } }
+	var answer struct {
+		Order struct {
+			ID, Currency string
+			Amount       int64
+		}
+	}
 	if err := json.Unmarshal(content, &answer); err != nil {
 		return err
 	}
 	a.Outcome, a.OrderID = checker.Acknowledged, answer.Order.ID
+	a.Amount, a.Currency = answer.Order.Amount, answer.Order.Currency
 	return nil
 }

@@ -17,7 +17,7 @@ func TestTheLedgerSaysWhatTheClientWasTold(t *testing.T) {
 			panic(http.ErrAbortHandler) // no answer
 		}
 		w.WriteHeader(http.StatusCreated)
-		_, _ = w.Write([]byte(`{"order": {"id": "42"}}`))
+		_, _ = w.Write([]byte(`{"order": {"id": "42", "amount": 2500, "currency": "GBP"}}`))
 	}))
 	t.Cleanup(api.Close)
 	targets := []string{api.URL}
@@ -27,12 +27,16 @@ func TestTheLedgerSaysWhatTheClientWasTold(t *testing.T) {
 	targets = nil
 	l.Order(t.Context())
 
-	notSent := checker.Attempt{Email: "c000002@load.example", Kind: checker.Place, Outcome: checker.NotSent, Accused: true}
-	want := []checker.Attempt{
-		{Email: "c000001@load.example", Kind: checker.Place, OrderID: "42", Outcome: checker.Acknowledged, Status: http.StatusCreated, Accused: true},
-		{Email: "c000001@load.example", Kind: checker.Cancel, OrderID: "42", Outcome: checker.Unknown, Accused: true},
-		notSent, notSent, notSent, // each is a request of its own, for the same order
+	first := checker.Attempt{
+		Email: "c000001@load.example", Kind: checker.Place, Product: "sku124", Quantity: 2,
+		OrderID: "42", Amount: 2500, Currency: "GBP", Outcome: checker.Acknowledged, Status: http.StatusCreated, Accused: true,
 	}
+	cancelled := first
+	cancelled.Kind, cancelled.Outcome, cancelled.Status = checker.Cancel, checker.Unknown, 0
+	notSent := checker.Attempt{
+		Email: "c000002@load.example", Kind: checker.Place, Product: "sku125", Quantity: 3, Outcome: checker.NotSent, Accused: true,
+	}
+	want := []checker.Attempt{first, cancelled, notSent, notSent, notSent} // each is a request of its own, for the same order
 	got := l.Ledger()
 	if len(got) != len(want) {
 		t.Fatalf("the ledger is %+v", got)

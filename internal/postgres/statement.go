@@ -10,9 +10,6 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// Args are the values of a statement's @names: each of them, and no others.
-type Args = pgx.StrictNamedArgs
-
 // Write executes a statement whose answer nobody waits for. It travels with the next
 // statement that is waited for, at the latest with the commit, so that some writes in
 // a row cost one way to the server and back.

@@ -4,6 +4,7 @@ import "time"
 
 // Freeze forwards nothing more on the connections that are open, for ever. New ones work:
 // what a program sees after a failover, or when a firewall has forgotten its connections.
+// Neither side learns that the other has ended.
 func (p *Proxy) Freeze() { p.each(func(l *link) { l.frozen.Store(true) }) }
 
 // Slow delays what is forwarded, in each direction and piece by piece, so that little

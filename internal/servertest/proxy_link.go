@@ -38,6 +38,7 @@ func (l *link) copy(to, from *net.TCPConn, p *Proxy) {
 		switch {
 		case l.frozen.Load():
 			if readErr != nil {
+				<-l.closed // that one side has ended is lost as well
 				return
 			}
 			continue // what was read is lost

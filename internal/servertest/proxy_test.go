@@ -38,6 +38,31 @@ func TestProxyReset(t *testing.T) {
 	expectEnd(t, conn, syscall.ECONNRESET)
 }
 
+func TestProxyFreezesWhatIsOpen(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	t.Cleanup(func() { _ = listener.Close() })
+	proxy := servertest.NewProxy(t, listener.Addr().String())
+	client, server := pair(t, proxy, listener)
+	proxy.Freeze()
+	say(t, client, "lost")
+	must(t, server.Close())
+	expectSilence(t, client) // not even the end comes through
+	pair(t, proxy, listener) // new connections work
+}
+
+// pair is a connection through a proxy, and its other end.
+func pair(t *testing.T, proxy *servertest.Proxy, listener net.Listener) (client, server net.Conn) {
+	t.Helper()
+	client = dial(t, proxy)
+	server, err := listener.Accept()
+	must(t, err)
+	t.Cleanup(func() { _ = server.Close() })
+	say(t, client, "hello")
+	expect(t, server, "hello")
+	return client, server
+}
+
 func TestProxyStallKeepsWhatItHolds(t *testing.T) {
 	proxy := servertest.NewProxy(t, echoServer(t))
 	conn := connected(t, proxy)

@@ -25,7 +25,7 @@ func TestP3TheRoutesGoUnderLoad(t *testing.T) {
 	for range 3 {
 		before := orders.lines()
 		s.at(func(c *amqp.Channel) error { return c.QueueUnbind(ledger, "#", exchange, nil) })
-		orders.awaitAfter(before, "no queue is bound")
+		orders.awaitAfter(before, "no queue is bound, events wait")
 		clients.awaitMore(t, 20)
 		s.keepLedger()
 		s.awaitPublished()

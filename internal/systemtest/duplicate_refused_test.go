@@ -34,8 +34,8 @@ func TestP5P6ADuplicateOfARefusedMessageChangesNothing(t *testing.T) {
 	s.wantOneCopyEach(bad, first)
 }
 
-// TestP9ARefusedMessageWithoutACopyIsNoDuplicate ends the process after the refusal is
-// recorded, and before a copy is among the dead letters: the queue of them is full.
+// TestP9ARefusedMessageWithoutACopyIsNoDuplicate ends the process after the refusal, and
+// before a copy is among the dead letters: the queue of them is full.
 func TestP9ARefusedMessageWithoutACopyIsNoDuplicate(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
@@ -46,7 +46,7 @@ func TestP9ARefusedMessageWithoutACopyIsNoDuplicate(t *testing.T) {
 	s.setPolicy("^"+deadLetters+"$", `{"max-length": 1, "overflow": "reject-publish"}`)
 	before := len(s.fillWithOrders(deadLetters))
 	s.emit(bad)
-	s.wantCount(soon, s.notifications, 1, "SELECT count(*) FROM notifications WHERE status = 'rejected'")
+	running.wantWaitingCopies("dlq", 1)
 	running.kill()
 	s.wantDeadLetters(0, before)
 

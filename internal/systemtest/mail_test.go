@@ -67,8 +67,17 @@ func refused(code, times int) func(try int) error {
 		if try > times {
 			return nil
 		}
-		return &smtp.SMTPError{Code: code, EnhancedCode: smtp.EnhancedCodeNotSet, Message: "scripted"}
+		return &smtp.SMTPError{Code: code, EnhancedCode: aboutTheRecipient(code), Message: "scripted"}
 	}
+}
+
+// aboutTheRecipient is the enhanced code of a refusal that is the recipient's own: no such
+// mailbox, or a mailbox that is disabled now.
+func aboutTheRecipient(code int) smtp.EnhancedCode {
+	if code >= 500 {
+		return smtp.EnhancedCode{5, 1, 1}
+	}
+	return smtp.EnhancedCode{4, 2, 1}
 }
 
 const always = math.MaxInt

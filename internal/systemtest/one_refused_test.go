@@ -3,6 +3,7 @@ package systemtest
 import (
 	"slices"
 	"testing"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 )
@@ -33,8 +34,9 @@ func TestP9ARefusalOfOneRecipientIsTheMessagesOwn(t *testing.T) {
 			if closed {
 				t.Error("the gate closed for one recipient")
 			}
-			s.wantDeadLetters(soon/3, 1)
-			s.wantOneCopyEach(append(orders, first)...)
+			// It needs evidence: others are taken, and it is refused again.
+			later := s.emitUntilDead(1)
+			s.wantOneCopyEach(append(slices.Concat(orders, later), first)...)
 			s.wantRefusedRecipient(bad)
 		})
 	}
@@ -52,9 +54,26 @@ func TestP9ARefusedRecipientAtTheHeadOfAFreshProcess(t *testing.T) {
 	s.emit(append([]amqp.Publishing{bad}, orders...)...)
 	s.runNotifications(quick)
 	s.wantCount(soon, s.notifications, many, sent)
-	s.wantDeadLetters(soon/3, 1)
-	s.wantOneCopyEach(orders...)
+	later := s.emitUntilDead(1)
+	s.wantOneCopyEach(append(orders, later...)...)
 	s.wantRefusedRecipient(bad)
+}
+
+// emitUntilDead emits an order each second until there are that many dead letters, and
+// returns those that it emitted, which are sent.
+func (s *system) emitUntilDead(letters int) (emitted []amqp.Publishing) {
+	s.Helper()
+	sentBefore := one[int](s, s.notifications, sent)
+	for range 15 {
+		if within(time.Second, func() bool { return s.messagesIn(deadLetters) == letters }) {
+			break
+		}
+		emitted = append(emitted, orderOf("later@example.com"))
+		s.emit(emitted[len(emitted)-1])
+	}
+	s.wantDeadLetters(soon/3, letters)
+	s.wantCount(soon, s.notifications, sentBefore+len(emitted), sent)
+	return emitted
 }
 
 // wantRefusedRecipient wants this message to be the one dead letter, with the reason.

@@ -33,6 +33,9 @@
 //     first one of their order was set back, over none. The worse of two:
 //     claim_flatness_backed_off, behind events that Store.Reschedule backed off, and
 //     claim_flatness_failed, behind events that Store.Fail gave up.
+//   - prune_flatness: the time to prune 1,000 events after all of BENCH_PRUNED published events
+//     have been replaced twice, day by day, over the same before: what costs is what goes,
+//     and not what has been there.
 //   - consume_ratio: messages per second that notification-service handles from a backlog
 //     (BENCH_MESSAGES), with e-mails that go to its log, from its first look at the queue
 //     until all are done, over the rate of the same statements by bare pgx, over as many

@@ -35,6 +35,7 @@ var measurements = []struct {
 	{"latency", (*bench).measureLatency},
 	{"away", (*bench).measureAway},
 	{"claims", (*bench).measureClaims},
+	{"prune", (*bench).measurePrune},
 	{"consume", (*bench).measureConsume},
 	{"notify", (*bench).measureNotify},
 }

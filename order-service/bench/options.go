@@ -22,8 +22,9 @@ type options struct {
 	Pending        int      `env:"BENCH_PENDING" envDefault:"1000000" does:"pending events of claim_flatness_pending"`
 	Published      int      `env:"BENCH_PUBLISHED" envDefault:"5000000" does:"published events of claim_flatness_published"`
 	Blocked        int      `env:"BENCH_BLOCKED" envDefault:"300000" does:"blocked events of claim_flatness_blocked"`
+	Pruned         int      `env:"BENCH_PRUNED" envDefault:"160000" does:"published events of prune_flatness"`
 	Telemetry      bool     `env:"BENCH_TELEMETRY" envDefault:"true" does:"whether order-service exports its traces"`
-	Only           []string `env:"BENCH_ONLY" does:"some of drain,post,latency,away,claims,consume,notify; empty: all"`
+	Only           []string `env:"BENCH_ONLY" does:"some of drain,post,latency,away,claims,prune,consume,notify; empty: all"`
 }
 
 func readOptions() (options, error) {
@@ -31,8 +32,8 @@ func readOptions() (options, error) {
 	if err != nil {
 		return o, err
 	}
-	if min(o.Runs, o.Events, o.Seconds, o.LatencySeconds, o.Messages, o.Claims, o.Pending, o.Published, o.Blocked) < 1 {
-		return o, errors.New("every load must be at least 1")
+	if min(o.Runs, o.Events, o.Seconds, o.LatencySeconds, o.Messages, o.Claims, o.Pending, o.Published, o.Blocked, o.Pruned/keptDays) < 1 {
+		return o, errors.New("every load must be at least 1, and BENCH_PRUNED at least 8")
 	}
 	return o, nil
 }
@@ -45,7 +46,7 @@ func printHelp(w io.Writer) {
 build/bench.json. It takes about a quarter of an hour; this takes about a minute:
 
   BENCH_RUNS=1 BENCH_EVENTS=5000 BENCH_SECONDS=4 BENCH_LATENCY_SECONDS=4 BENCH_CLAIMS=10 BENCH_MESSAGES=3000 \
-  BENCH_PENDING=50000 BENCH_PUBLISHED=50000 BENCH_BLOCKED=20000 make bench
+  BENCH_PENDING=50000 BENCH_PUBLISHED=50000 BENCH_BLOCKED=20000 BENCH_PRUNED=40000 make bench
 
 `)
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)

@@ -46,6 +46,7 @@ var goals = []struct{ key, goal string }{
 	{"claim_flatness_pending", "≤ 1.5"},
 	{"claim_flatness_published", "≤ 1.5"},
 	{"claim_flatness_blocked", "≤ 1.5"},
+	{"prune_flatness", "≤ 1.5"},
 	{"consume_ratio", "≥ 0.60"},
 	{"consumer_rss_mib", "≤ 64"},
 	{"order_to_notification_ms_p50", "≤ 15"},

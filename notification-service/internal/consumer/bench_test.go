@@ -36,7 +36,8 @@ type bench struct {
 	config   Config
 	effect   fakeEffect
 	outlet   fakeOutlet
-	db       *postgres.DB // nil in a bubble, where an inbox in memory takes its place
+	db       *postgres.DB
+	inMemory bool // in a bubble, where an inbox in memory takes the place of the database
 	registry *prometheus.Registry
 	consumer *Consumer
 	stop     func() error // asks the consumer to end, and returns when it has
@@ -70,8 +71,15 @@ func inBubble(t *testing.T, test func(b *bench)) {
 	t.Helper()
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := benchOn(t, nil)
+		away, err := postgres.Open(t.Context(), "postgres://postgres@127.0.0.1:1/", 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer away.Close()
+		b := benchOn(t, away)
+		b.inMemory = true
 		b.begin()
+		synctest.Wait()
 		test(b)
 		if err := b.stop(); err != nil {
 			t.Error(err)
@@ -83,7 +91,7 @@ func inBubble(t *testing.T, test func(b *bench)) {
 func (b *bench) begin() *Consumer {
 	b.Helper()
 	b.consumer = New(b.config, b.db, inbox.New(b.db, window), &b.effect, &b.outlet, NewMetrics(b.registry))
-	if b.db == nil {
+	if b.inMemory {
 		seen := memory{consumer: b.consumer, seen: map[uuid.UUID]bool{}}
 		b.consumer.records = batch.New(b.config.BatchSize, seen.record)
 	}
@@ -97,7 +105,7 @@ func (b *bench) begin() *Consumer {
 		cancel()
 		return <-ended
 	})
-	if b.db != nil {
+	if !b.inMemory {
 		b.Cleanup(func() { _ = b.stop() })
 	}
 	return b.consumer

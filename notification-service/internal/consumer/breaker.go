@@ -13,10 +13,11 @@ import (
 // the work meets:
 //
 //   - open: messages flow. An error that is certainly the dependency's closes it at once.
-//   - An error that may be the message's own waits for evidence. When another message is
-//     accepted, the error is the message's own. When messages of [suspicious] different
-//     keys have met such errors and none was accepted, or when nothing else happens for
-//     [aloneFor], the dependency is at fault, and the breaker closes.
+//   - An error that may be the message's own needs evidence: the message fails so again
+//     after another message was accepted. Then the error is its own. Until another one is
+//     accepted, the message is tried again with growing pauses.
+//   - When [suspicious] messages have met such errors and none was accepted in between, the
+//     dependency is at fault, and the breaker closes.
 //   - closed: messages wait. One at a time is tried, with growing pauses between them. The
 //     first one that is accepted opens the breaker.
 //
@@ -28,29 +29,35 @@ type breaker struct {
 	closed prometheus.Gauge
 
 	mu       sync.Mutex
-	changed  chan struct{}       // closed and replaced at each change
-	isClosed bool                //
-	era      int                 // how often it has closed
-	accepted int                 // how often something was accepted
-	suspects map[string]struct{} // keys that met an unclear error since the last acceptance
-	waiting  int                 // messages that wait for it to open
-	trying   bool                // one message is being tried
-	pause    time.Duration       // before the next trial
-	next     time.Time           // when that may begin, by this process's clock
+	changed  chan struct{}           // closed and replaced at each change
+	isClosed bool                    //
+	era      int                     // how often it has closed
+	accepted int                     // how often something was accepted
+	suspects map[*suspicion]struct{} // messages that met an unclear error since the last acceptance
+	waiting  int                     // messages that wait for it to open
+	trying   bool                    // one message is being tried
+	pause    time.Duration           // before the next trial
+	next     time.Time               // when that may begin, by this process's clock
 }
 
 const (
 	suspicious   = 3
-	aloneFor     = time.Second
 	firstPause   = time.Second
 	longestPause = 10 * time.Second
+	longestAlone = 30 * time.Second // between the tries of a message without evidence
 	probeTimeout = 10 * time.Second
 )
+
+// suspicion is what a message remembers of its unclear errors.
+type suspicion struct {
+	times    int // how often it met one
+	accepted int // how many others had been accepted at the last time
+}
 
 func newBreaker(name string, probe func(context.Context) error, closed prometheus.Gauge) *breaker {
 	return &breaker{
 		name: name, probe: probe, closed: closed,
-		changed: make(chan struct{}), suspects: map[string]struct{}{},
+		changed: make(chan struct{}), suspects: map[*suspicion]struct{}{},
 	}
 }
 
@@ -151,40 +158,58 @@ func (t *ticket) fail(ctx context.Context, err error) {
 }
 
 // suspect tells that the work met an error that may be the dependency's or the message's
-// own. It waits for evidence, and reports whether the error is the message's own.
-func (t *ticket) suspect(ctx context.Context, key string, err error) (own bool) {
-	alone := time.NewTimer(aloneFor)
-	defer alone.Stop()
-	accepted := t.noteSuspect(ctx, key, err)
+// own. It reports whether there is evidence that the error is the message's own. If not, it
+// returns when the message may be tried again.
+func (t *ticket) suspect(ctx context.Context, s *suspicion, err error) (own bool) {
+	if t.evidence(ctx, s, err) {
+		return true
+	}
+	pause := time.NewTimer(min(firstPause<<min(s.times-1, 10), longestAlone))
+	defer pause.Stop()
+	defer t.acquit(s)
 	for {
-		t.mu.Lock()
-		changed, isClosed, proved := t.changed, t.isClosed, t.accepted > accepted
-		t.mu.Unlock()
-		switch {
-		case proved:
-			return true
-		case isClosed:
+		changed, decided := t.decided(s)
+		if decided {
 			return false
 		}
 		select {
 		case <-changed:
-		case <-alone.C:
-			t.fail(ctx, err)
+		case <-pause.C:
+			return false
 		case <-ctx.Done():
 			return false
 		}
 	}
 }
 
-func (t *ticket) noteSuspect(ctx context.Context, key string, err error) (accepted int) {
+func (t *ticket) evidence(ctx context.Context, s *suspicion, err error) (own bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.suspects[key] = struct{}{}
+	defer t.endTrial(ctx, err)
+	if s.times > 0 && t.accepted > s.accepted {
+		return true
+	}
+	s.times, s.accepted = s.times+1, t.accepted
+	t.suspects[s] = struct{}{}
 	if len(t.suspects) >= suspicious {
 		t.close(ctx, err)
 	}
-	t.endTrial(ctx, err)
-	return t.accepted
+	return false
+}
+
+// decided reports whether s need not wait any more: another message was accepted, or the
+// breaker closed.
+func (b *breaker) decided(s *suspicion) (changed <-chan struct{}, decided bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.changed, b.isClosed || b.accepted > s.accepted
+}
+
+// acquit forgets a suspect that is tried again, or gone.
+func (b *breaker) acquit(s *suspicion) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.suspects, s)
 }
 
 func (b *breaker) close(ctx context.Context, err error) {

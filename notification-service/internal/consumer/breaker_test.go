@@ -3,7 +3,6 @@ package consumer
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -22,8 +21,6 @@ type circuit struct {
 	probes atomic.Int32
 	back   atomic.Bool // what the probe says
 	began  time.Time
-
-	blaming sync.Mutex
 }
 
 func withBreaker(t *testing.T, test func(c *circuit)) {
@@ -113,59 +110,81 @@ func TestTrialsComeOneAtATimeWithGrowingPauses(t *testing.T) {
 	})
 }
 
-// suspectAll lets messages of these keys meet an unclear error at once.
-func (c *circuit) suspectAll(users *sync.WaitGroup, own *[]string, keys ...string) {
-	for _, key := range keys {
+// suspectAll lets messages meet an unclear error, one after the other, and counts those
+// that are blamed for it.
+func (c *circuit) suspectAll(users *sync.WaitGroup, messages ...*suspicion) (blamed *atomic.Int32) {
+	blamed = &atomic.Int32{}
+	for _, s := range messages {
 		t := c.get()
 		users.Go(func() {
-			if t.suspect(c.Context(), key, errAway) {
-				c.blaming.Lock()
-				defer c.blaming.Unlock()
-				*own = append(*own, key)
+			if t.suspect(c.Context(), s, errAway) {
+				blamed.Add(1)
 			}
 		})
 		synctest.Wait()
 	}
+	return blamed
 }
 
-func TestThreeDifferentKeysCloseIt(t *testing.T) {
+func TestThreeDifferentMessagesCloseIt(t *testing.T) {
 	withBreaker(t, func(c *circuit) {
 		var users sync.WaitGroup
-		var own []string
-		c.suspectAll(&users, &own, "ada", "ada", "ada", "eve")
+		c.suspectAll(&users, &suspicion{}, &suspicion{})
 		c.wantOpen(true)
-		c.suspectAll(&users, &own, "bob")
+		blamed := c.suspectAll(&users, &suspicion{})
 		c.wantOpen(false)
 		users.Wait()
-		if len(own) != 0 || time.Since(c.began) != 0 {
-			c.Errorf("%v are blamed after %s", own, time.Since(c.began))
+		if blamed.Load() != 0 || time.Since(c.began) != 0 {
+			c.Errorf("%d are blamed after %s", blamed.Load(), time.Since(c.began))
 		}
 	})
 }
 
-func TestAloneForASecondClosesIt(t *testing.T) {
+// TestOneMessageAloneIsTriedWithGrowingPauses: there is no evidence against anybody.
+func TestOneMessageAloneIsTriedWithGrowingPauses(t *testing.T) {
 	withBreaker(t, func(c *circuit) {
-		if c.get().suspect(c.Context(), "ada", errAway) {
-			c.Error("the message is blamed, and nothing else was tried")
+		var s suspicion
+		for _, want := range []time.Duration{1, 2, 4, 8, 16, 30, 30} {
+			began := time.Now()
+			if c.get().suspect(c.Context(), &s, errAway) {
+				c.Error("the message is blamed, and nothing else was tried")
+			}
+			if waited := time.Since(began); waited != want*time.Second {
+				c.Errorf("tried again after %s, want %d s", waited, want)
+			}
+			c.wantOpen(true)
 		}
-		if waited := time.Since(c.began); waited != aloneFor {
-			c.Errorf("decided after %s", waited)
-		}
-		c.wantOpen(false)
 	})
 }
 
-func TestP9AnAcceptedMessageMakesSuspectsTheirOwnTrouble(t *testing.T) {
+func TestP9AMessageThatFailsAfterAnotherWasAcceptedIsBlamed(t *testing.T) {
 	withBreaker(t, func(c *circuit) {
 		var users sync.WaitGroup
-		var own []string
-		c.suspectAll(&users, &own, "ada", "eve")
+		ada, eve := &suspicion{}, &suspicion{}
+		blamed := c.suspectAll(&users, ada, eve)
 		c.get().accept()
-		users.Wait()
-		if len(own) != 2 {
-			c.Errorf("only %v are blamed", own)
+		users.Wait() // both may be tried again at once
+		if waited := time.Since(c.began); blamed.Load() != 0 || waited != 0 {
+			c.Errorf("%d are blamed at once, after %s", blamed.Load(), waited)
 		}
-		c.suspectAll(&users, &own, "bob") // the others are forgotten
+		if blamed := c.suspectAll(&users, ada, eve); blamed.Load() != 2 {
+			c.Errorf("%d are blamed at the second time, want both", blamed.Load())
+		}
+		c.suspectAll(&users, &suspicion{}, &suspicion{}) // the others are forgotten
+		c.wantOpen(true)
+		users.Wait()
+	})
+}
+
+func TestAMessageThatIsTriedAgainIsNoNewSuspect(t *testing.T) {
+	withBreaker(t, func(c *circuit) {
+		var s suspicion
+		var users sync.WaitGroup
+		for range 3 {
+			c.suspectAll(&users, &s)
+			users.Wait()
+		}
+		c.suspectAll(&users, &s, &suspicion{})
 		c.wantOpen(true)
 		users.Wait()
 	})
@@ -214,7 +233,7 @@ func TestEnterAndSuspectEndWithTheirContext(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(c.Context())
 		suspect := c.get()
 		own := make(chan bool)
-		go func() { own <- suspect.suspect(ctx, "ada", errAway) }()
+		go func() { own <- suspect.suspect(ctx, &suspicion{}, errAway) }()
 		synctest.Wait()
 		cancel(enough)
 		if <-own {
@@ -238,8 +257,7 @@ func TestTheProbeIsAskedOnlyWhileNobodyWaits(t *testing.T) {
 			c.Errorf("%d probes while it was open", n)
 		}
 		var users sync.WaitGroup
-		var own []string
-		c.suspectAll(&users, &own, "ada", "eve", "bob")
+		c.suspectAll(&users, &suspicion{}, &suspicion{}, &suspicion{})
 		users.Wait()
 		trial := c.get()
 		time.Sleep(time.Minute)
@@ -255,7 +273,7 @@ func TestTheProbeIsAskedOnlyWhileNobodyWaits(t *testing.T) {
 		c.back.Store(true)
 		time.Sleep(longestPause)
 		c.wantOpen(true)
-		c.suspectAll(&users, &own, "kim") // who was suspect before is forgotten
+		c.suspectAll(&users, &suspicion{}, &suspicion{}) // who was suspect before is forgotten
 		c.wantOpen(true)
 		stop()
 		watching.Wait()
@@ -268,6 +286,7 @@ func TestManyUsersOfABreaker(t *testing.T) {
 		var users sync.WaitGroup
 		for i := range 60 {
 			users.Go(func() {
+				var s suspicion
 				for round := range 20 {
 					work := c.get()
 					time.Sleep(time.Duration(i) * time.Millisecond)
@@ -275,7 +294,7 @@ func TestManyUsersOfABreaker(t *testing.T) {
 					case 0:
 						work.fail(c.Context(), errAway)
 					case 1:
-						_ = work.suspect(c.Context(), fmt.Sprint(i), errAway)
+						_ = work.suspect(c.Context(), &s, errAway)
 					case 2:
 					default:
 						work.accept()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 
 	"example.com/transactional-outbox/internal/grace"
@@ -133,12 +134,27 @@ func (c *Consumer) Run(ctx context.Context, sessions func(context.Context) error
 	shared.Go(func() error { return c.mail.watch(ctx) })
 	shared.Go(func() error { return c.records.Run(writing, recorders) })
 	shared.Go(func() error { return c.effect.Run(writing) })
+	c.learnTime(ctx)
 	err := sessions(ctx)
 	end()
 	c.awaitMessages(writing)
 	c.stop()
 	stopWriting()
 	return errors.Join(err, shared.Wait())
+}
+
+// learnTime asks the database for the time: a first message may be a dead letter, and needs
+// no database otherwise.
+func (c *Consumer) learnTime(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	_ = c.db.InSnapshot(ctx, func(tx *postgres.Tx) error {
+		now, err := postgres.ReadOne(ctx, tx, "SELECT now()", nil, pgx.RowTo[time.Time])
+		if err == nil {
+			c.clock.set(now)
+		}
+		return err
+	})
 }
 
 // awaitMessages returns when nothing is in hand, or when ctx ends.

@@ -146,7 +146,7 @@ func (c *Consumer) deadLetter(ctx context.Context, m *message, code string, err 
 // What no publisher may send (its body or headers are too large) the broker moves to the
 // dead letters itself, when it is rejected.
 func (c *Consumer) moveTo(ctx context.Context, m *message, exchange string, headers map[string]any, copied func() error) error {
-	close(m.copying)
+	m.onlyWaits()
 	if m.tooLarge() {
 		return m.Reject()
 	}

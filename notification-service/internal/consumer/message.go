@@ -21,9 +21,15 @@ type message struct {
 	id      uuid.UUID
 	event   notification.Event
 	leased  bool          // this process has the lease of its notification
-	copying chan struct{} // closed when all that is left to do is a copy
 	done    chan struct{} // closed at the end
+	waiting chan struct{} // closed when it only waits: for a copy, or for what others meet
+	once    sync.Once     // closes waiting
+
+	database, mail suspicion
 }
+
+// onlyWaits tells that the message does not end the process: others may be taken.
+func (m *message) onlyWaits() { m.once.Do(func() { close(m.waiting) }) }
 
 // Headers with which an operator says how a message is to be handled.
 const (

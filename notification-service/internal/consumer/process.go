@@ -120,7 +120,7 @@ func (c *Consumer) recordOnce(ctx context.Context, m *message) (recorded, error)
 		database.accept()
 		return found, nil
 	}
-	return recorded{}, judge(ctx, database, m.ID, ofDatabase(found.err))
+	return recorded{}, m.judge(ctx, database, &m.database, ofDatabase(found.err))
 }
 
 // staleAfter is how long a message may wait for its turn to be sent without another look
@@ -134,7 +134,7 @@ func (c *Consumer) send(ctx context.Context, m *message, mail *ticket, n notific
 		m.leased = false
 		return nil
 	}
-	return judge(ctx, mail, n.Recipient, err)
+	return m.judge(ctx, mail, &m.mail, err)
 }
 
 func (c *Consumer) sendInTurn(ctx context.Context, m *message, mail *ticket, n notification.Notification) error {
@@ -181,20 +181,20 @@ func (c *Consumer) lasting(ctx context.Context) (context.Context, context.Cancel
 }
 
 // judge finds out whose fault an error is. It returns errTryAgain if it is the fault of
-// what the message needs, and else what it is for the message. The key tells messages
-// apart that do not prove the same: e-mails to different recipients.
-func judge(ctx context.Context, t *ticket, key string, err error) error {
+// what the message needs, and else what it is for the message.
+func (m *message) judge(ctx context.Context, t *ticket, s *suspicion, err error) error {
 	away, isAway := errors.AsType[Unavailable](err)
 	unclear, isUnclear := errors.AsType[Unclear](err)
 	switch {
 	case ctx.Err() != nil && (isAway || isUnclear):
 		return context.Cause(ctx)
-	case isAway && away.Dependency() == t.name:
-		t.fail(ctx, err)
 	case isUnclear && unclear.Dependency() == t.name:
-		if t.suspect(ctx, key, err) {
+		m.onlyWaits()
+		if t.suspect(ctx, s, err) {
 			return unclear.Otherwise()
 		}
+	case isAway && away.Dependency() == t.name:
+		t.fail(ctx, err)
 	default:
 		return err
 	}

@@ -45,8 +45,9 @@ func (c *Consumer) Take(ctx context.Context, queue Queue) error {
 }
 
 // takeOneByOne takes one message at a time until one has earned the trust. A message that
-// only waits for its copy keeps its place, on a channel that gets no more, and the next
-// one is taken on another channel. So many may wait as the prefetch allows.
+// only waits, for its copy or for what others meet, keeps its place, on a channel that gets
+// no more, and the next one is taken on another channel. So many may wait as the prefetch
+// allows.
 func (c *Consumer) takeOneByOne(ctx context.Context, queue Queue) error {
 	places := make(chan struct{}, c.config.Prefetch)
 	for !c.trusted.Load() {
@@ -62,18 +63,18 @@ func (c *Consumer) takeOneByOne(ctx context.Context, queue Queue) error {
 	return nil
 }
 
-// quickCopy is how long a copy may take without a channel for the next message: most are
-// made within milliseconds.
-const quickCopy = 250 * time.Millisecond
+// shortWait is how long a message may wait before the next one has a channel of its own:
+// most copies are made within milliseconds.
+const shortWait = 250 * time.Millisecond
 
-// takeOne takes messages from one channel until one of them waits for its copy. When that
-// one is done, it closes the channel and calls leave.
+// takeOne takes messages from one channel until one of them only waits. When that one is
+// done, it closes the channel and calls leave.
 func (c *Consumer) takeOne(ctx context.Context, queue Queue, leave func()) error {
 	deliveries, err := queue.Consume(1)
 	if err != nil {
 		return err
 	}
-	m, err := c.takeUntilCopy(ctx, deliveries)
+	m, err := c.takeUntilWait(ctx, deliveries)
 	if m == nil {
 		deliveries.Close()
 		leave()
@@ -88,8 +89,8 @@ func (c *Consumer) takeOne(ctx context.Context, queue Queue, leave func()) error
 	return nil
 }
 
-// takeUntilCopy returns the message that waits for its copy, if there is one.
-func (c *Consumer) takeUntilCopy(ctx context.Context, deliveries Deliveries) (*message, error) {
+// takeUntilWait returns the message that only waits, if there is one.
+func (c *Consumer) takeUntilWait(ctx context.Context, deliveries Deliveries) (*message, error) {
 	for !c.trusted.Load() {
 		d, err := deliveries.Next(ctx)
 		if ctx.Err() != nil {
@@ -98,25 +99,24 @@ func (c *Consumer) takeUntilCopy(ctx context.Context, deliveries Deliveries) (*m
 		if err != nil {
 			return nil, err
 		}
-		if m := c.start(ctx, d); waitsForCopy(m) {
+		if m := c.start(ctx, d); m.waits() {
 			return m, nil
 		}
 	}
 	return nil, nil
 }
 
-// waitsForCopy returns true when all that is left to do with m is a copy, which takes its
-// time, and false when m is done.
-func waitsForCopy(m *message) bool {
+// waits returns true when m only waits, and longer than a moment; false when it is done.
+func (m *message) waits() bool {
 	select {
 	case <-m.done:
 		return false
-	case <-m.copying:
+	case <-m.waiting:
 	}
 	select {
 	case <-m.done:
 		return false
-	case <-time.After(quickCopy):
+	case <-time.After(shortWait):
 		return true
 	}
 }
@@ -141,7 +141,7 @@ func (c *Consumer) takeTogether(ctx context.Context, queue Queue) error {
 
 // start handles a delivery in a goroutine of its own.
 func (c *Consumer) start(ctx context.Context, d rabbitmq.Delivery) *message {
-	m := &message{Delivery: d, copying: make(chan struct{}), done: make(chan struct{})}
+	m := &message{Delivery: d, waiting: make(chan struct{}), done: make(chan struct{})}
 	c.running.Add(1)
 	go func() {
 		defer c.running.Done()

@@ -14,6 +14,7 @@ func TestEveryReplyHasItsKind(t *testing.T) {
 	t.Parallel()
 	const (
 		all, refused = "without mail", "recipient-refused"
+		transient    = "transient"
 		orRefused    = "unclear, recipient-refused"
 		orDeferred   = "unclear, deferred"
 		orTransient  = "unclear, transient"
@@ -26,6 +27,7 @@ func TestEveryReplyHasItsKind(t *testing.T) {
 		{"550 5.1.0 | 550 5.1.1 | 553 5.1.2 | 553 5.1.3 | 554 5.1.6 | 556 5.1.10", refused, refused},
 		{"550 5.2.0 | 550 5.2.1 | 552 5.2.2 | 552 5.2.3 | 530 5.1.1", refused, refused},
 		{"550 5.6.0 | 554 5.6.1 | 550 5.6.7 | 552 5.3.4 | 554 5.3.4", refused, refused},
+		{"450 4.2.0 | 450 4.2.1 | 452 4.2.2 | 450 4.1.1 | 450 4.1.2 | 452 4.3.4 | 451 4.6.0", transient, transient},
 		{"552", orRefused, refused}, // at RCPT: too many recipients, or a full mailbox, or a full disk
 		{"556", refused, refused},
 		// About a policy, the system, the network, the sender, or nothing at all.
@@ -37,7 +39,6 @@ func TestEveryReplyHasItsKind(t *testing.T) {
 		{"451 4.3.0 | 452 4.3.1 | 432 4.3.2 | 450 4.3.2 | 451 4.4.1 | 450 4.4.3", orDeferred, orDeferred},
 		{"454 4.7.0 | 450 4.7.1 | 451 4.7.1 | 450 4.7.25 | 450 4.1.8 | 450 4.1.7", orDeferred, orDeferred},
 		{"450 | 400 | 455 | 450 4.0.0 | 450 4.5.0", orTransient, orTransient},
-		{"450 4.2.0 | 450 4.2.1 | 452 4.2.2 | 450 4.1.1 | 450 4.1.2 | 452 4.3.4 | 451 4.6.0", orTransient, orTransient},
 		// An enhanced code that contradicts the reply code, or is none, says nothing.
 		{"550 4.1.1 | 550 5.1 | 550 5.1.1x | 550 5.1.1111", orRefused, orRefused},
 		{"450 5.1.1 | 450 2.1.5", orTransient, orTransient},
@@ -67,7 +68,7 @@ func TestMAILSpeaksOfAllEmails(t *testing.T) {
 		"550": "without mail", "550 5.7.1": "without mail", "553 5.1.8": "without mail", "451 4.3.0": "without mail", "450": "without mail",
 		"454 4.7.0": "without mail", "432": "without mail", "530": "without mail", "550 5.1.1": "without mail", "452 4.3.1": "without mail",
 		"553 5.6.7": "unclear, recipient-refused", "552": "unclear, recipient-refused", "552 5.3.4": "unclear, recipient-refused",
-		"452 4.3.4": "unclear, transient",
+		"452 4.3.4": "transient",
 	} {
 		if err := answered(stepMail, reply); kind(err) != want {
 			t.Errorf("%q is %q, want %q", reply, kind(err), want)

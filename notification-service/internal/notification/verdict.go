@@ -21,6 +21,8 @@ func verdict(err error) error {
 		return &UnclearError{Cause: err, IfServerWorks: &RefusedError{Reason: err.Error()}}
 	case unclearLater:
 		return &UnclearError{Cause: err, IfServerWorks: &DeferredError{Cause: err}}
+	case thisNow:
+		return err
 	default:
 		return &UnclearError{Cause: err, IfServerWorks: err}
 	}
@@ -33,6 +35,7 @@ type meaning int
 const (
 	allEmails      meaning = iota // certainly
 	thisForGood                   // certainly
+	thisNow                       // certainly
 	unclearForGood                // 5yz
 	unclearLater                  // 4yz that speaks of the server or its policy
 	unclearNow                    // 4yz that speaks of the recipient or the e-mail, or of nothing
@@ -74,7 +77,7 @@ func (e *stepError) meaning() meaning {
 	case permanent:
 		return unclearForGood
 	case recipient, content:
-		return unclearNow
+		return thisNow
 	case server, slices.Contains(troubleCodes, e.code):
 		return unclearLater
 	default:

@@ -104,10 +104,7 @@ func tell(ctx context.Context, tx *postgres.Tx, key string, o Order, at time.Tim
 // Get returns an order and what became of its events, as of one moment.
 func (s *Service) Get(ctx context.Context, id uuid.UUID) (found Order, events []outbox.Event, err error) {
 	err = s.db.InSnapshot(ctx, func(tx *postgres.Tx) error {
-		if found, err = find(ctx, tx, id); err != nil {
-			return err
-		}
-		events, err = outbox.History(ctx, tx, Aggregate, id)
+		found, events, err = findWithEvents(ctx, tx, id)
 		return err
 	})
 	return found, events, err

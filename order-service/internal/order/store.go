@@ -9,9 +9,9 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"gorm.io/gorm"
 
 	"example.com/transactional-outbox/internal/postgres"
+	"example.com/transactional-outbox/order-service/internal/outbox"
 )
 
 // row is an order in its table.
@@ -27,9 +27,6 @@ type row struct {
 	Status        Status
 	CreatedAt     time.Time
 }
-
-// TableName is gorm's way to ask.
-func (row) TableName() string { return "orders" }
 
 func (r row) order() Order {
 	return Order{
@@ -54,15 +51,36 @@ func insert(tx *postgres.Tx, o Order) error {
 	})
 }
 
+const findSQL = `
+SELECT id, version, customer_id, customer_email, product_id, quantity, amount, currency, status, created_at
+FROM orders WHERE id = @id`
+
 func find(ctx context.Context, tx *postgres.Tx, id uuid.UUID) (Order, error) {
-	var r row
-	switch err := tx.Gorm(ctx).Take(&r, "id = ?", id).Error; {
-	case errors.Is(err, gorm.ErrRecordNotFound):
+	switch r, err := postgres.ReadOne(ctx, tx, findSQL, postgres.Args{"id": id}, pgx.RowToStructByName[row]); {
+	case errors.Is(err, sql.ErrNoRows):
 		return Order{}, ErrNoOrder
 	case err != nil:
 		return Order{}, fmt.Errorf("reading order %s: %w", id, err)
+	default:
+		return r.order(), nil
 	}
-	return r.order(), nil
+}
+
+// findWithEvents waits for the server once: the order travels with its events.
+func findWithEvents(ctx context.Context, tx *postgres.Tx, id uuid.UUID) (Order, []outbox.Event, error) {
+	var found []row
+	err := postgres.Collect(tx, &found, "reading order "+id.String(), findSQL, postgres.Args{"id": id}, pgx.RowToStructByName[row])
+	if err != nil {
+		return Order{}, nil, err
+	}
+	events, err := outbox.History(ctx, tx, Aggregate, id)
+	switch {
+	case err != nil:
+		return Order{}, nil, err
+	case len(found) == 0:
+		return Order{}, nil, ErrNoOrder
+	}
+	return found[0].order(), events, nil
 }
 
 // changeSQL is one statement: of two changes at once, the second waits for the

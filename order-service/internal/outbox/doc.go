@@ -36,6 +36,9 @@
 // hands stay due: that is soon over, and they are not many. [Store.KeepTidy] puts
 // away what two overlapping transactions have left in the way.
 //
+// Of the events of a key that no queue is bound for, one is tried again after a pause,
+// and the others are parked, until [Store.BringBack] is told that there is a queue.
+//
 // # When a relay dies
 //
 //   - before the claim commits: nothing happened;

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"example.com/transactional-outbox/internal/postgres"
 	"example.com/transactional-outbox/internal/telemetry"
@@ -72,12 +73,15 @@ type Event struct {
 	FailureCode *string
 }
 
+const historySQL = `
+SELECT id, event_key, status, retry_count, created_at, published_at, failure_code
+FROM outbox_events WHERE (aggregate_type, aggregate_id) = (@type, @aggregate)
+ORDER BY aggregate_version`
+
 // History returns the events of one aggregate, oldest first.
 func History(ctx context.Context, tx *postgres.Tx, aggregateType string, aggregateID uuid.UUID) ([]Event, error) {
-	var events []Event
-	err := tx.Gorm(ctx).Table("outbox_events").
-		Where("aggregate_type = ? AND aggregate_id = ?", aggregateType, aggregateID).
-		Order("aggregate_version").Find(&events).Error
+	args := postgres.Args{"type": aggregateType, "aggregate": aggregateID}
+	events, err := postgres.Read(ctx, tx, historySQL, args, pgx.RowToStructByName[Event])
 	if err != nil {
 		return nil, fmt.Errorf("reading the events of %s %s: %w", aggregateType, aggregateID, err)
 	}

@@ -22,16 +22,25 @@ import (
 // unroutableSQL is true of an event that waits for a route, or is on its way to find out.
 const unroutableSQL = `status = 'pending' AND failure_code = 'unroutable'`
 
+// firstOfKeySQL is when the first event of the key k is due that waits for a route: of the
+// probe, if there is one. It is the first entry of the index, however many wait.
+const firstOfKeySQL = `SELECT available_at FROM outbox_events
+    WHERE event_key = k.event_key AND ` + unroutableSQL + `
+    ORDER BY event_key, available_at, seq LIMIT 1`
+
 // bringBackSQL fills up to the limit what is due of a key. It counts what has been brought
 // back and not claimed yet: what comes back must not make the events of other keys wait.
+// IS NOT DISTINCT FROM, so that the rows are locked by way of their ids. By the index of
+// what waits, each batch would walk over all the others.
 const bringBackSQL = `
 WITH first AS MATERIALIZED (
-  SELECT id FROM outbox_events
+  SELECT id, available_at FROM outbox_events
   WHERE event_key = @key AND ` + unroutableSQL + `
   ORDER BY event_key, available_at, seq LIMIT @limit
 ), waiting AS MATERIALIZED (
   SELECT id FROM outbox_events
-  WHERE id = ANY (ARRAY(SELECT id FROM first)) AND ` + unroutableSQL + ` AND available_at > now()
+  WHERE id = ANY (ARRAY(SELECT id FROM first WHERE available_at > now()))
+    AND status = 'pending' AND failure_code IS NOT DISTINCT FROM 'unroutable'
   ORDER BY id FOR UPDATE SKIP LOCKED
 )
 UPDATE outbox_events SET available_at = now()

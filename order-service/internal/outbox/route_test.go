@@ -187,3 +187,21 @@ func TestEventsThatWaitForARouteCostOthersNothing(t *testing.T) {
 	}
 	wantFlat(t, "blocks read to claim, publish and look for probes", 1.5, costs)
 }
+
+// TestABatchComesBackAtTheSameCost however many wait, and whatever the planner's statistics
+// are: nothing is analysed here.
+func TestABatchComesBackAtTheSameCost(t *testing.T) {
+	t.Parallel()
+	var costs []int
+	for _, many := range []int{4000, 30_000} {
+		b := newBench(t)
+		b.quiet()
+		b.exec(manySQL, "order.created", many)
+		b.exec("UPDATE outbox_events SET available_at = 'infinity', failure_code = 'unroutable'")
+		costs = append(costs, b.blocks(func(db *postgres.DB) error {
+			_, err := outbox.NewStore(db).BringBack(t.Context(), "order.created", 1000)
+			return err
+		}))
+	}
+	wantFlat(t, "blocks read to bring 1,000 back", 1.5, costs)
+}

@@ -70,10 +70,9 @@ WITH held AS MATERIALIZED (
   WHERE o.lease_token = @token AND o.status = 'in_progress'
   ORDER BY o.id FOR UPDATE OF o
 ), probes AS MATERIALIZED (
-  SELECT DISTINCT ON (h.event_key) h.id FROM held h
-  WHERE h.code = 'unroutable' AND NOT EXISTS (
-    SELECT FROM outbox_events WHERE event_key = h.event_key AND ` + unroutableSQL + ` AND available_at < 'infinity')
-  ORDER BY h.event_key, h.seq
+  SELECT k.id FROM (
+    SELECT DISTINCT ON (event_key) id, event_key FROM held WHERE code = 'unroutable' ORDER BY event_key, seq) k
+  WHERE coalesce((` + firstOfKeySQL + `), 'infinity') = 'infinity'
 ), back AS (
   UPDATE outbox_events o
   SET status = 'pending', retry_count = o.retry_count + h.spends,

@@ -19,7 +19,7 @@ var ErrNoEvent = errors.New("no such event")
 type Detail struct {
 	Entry
 	Seq         int64          `json:"seq"`
-	AvailableAt time.Time      `json:"available_at,omitzero"` // none of a parked event: only a decision brings it back
+	AvailableAt time.Time      `json:"available_at,omitzero"` // none of a parked event
 	LockedBy    *string        `json:"locked_by"`
 	Traceparent string         `json:"traceparent"`
 	Payload     jsontext.Value `json:"payload"`

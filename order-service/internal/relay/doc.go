@@ -17,7 +17,7 @@
 //
 //	outcome    what it means                          what happens
 //	Confirmed  on disk, in a queue                    published
-//	Returned   no queue is bound                      later, at most every 60 s; no attempt spent
+//	Returned   no queue is bound                      later, one of each key; no attempt spent
 //	Refused    a queue did not take it                back-off; after MaxAttempts: failed
 //	Unknown    channel closed, cut, or timed out      released at once; no attempt spent
 //	Invalid    no broker could take it; never sent    failed
@@ -26,6 +26,10 @@
 // channel, and nothing but the channel, for as many events as the batch had: any of
 // them may be the cause. The one over which it does so again, alone in its batch, is
 // to blame: it is treated as Refused, and the others go on.
+//
+// After a Returned, events of the key are not published for a pause of at most 15 s. They
+// wait in the outbox, which makes one of them due again: the probe. When one of the key is
+// confirmed, the others come back in batches.
 //
 // A failed event stays in the outbox, which is the truth. The copy in the
 // dead-letter queue is a signal, made once, as well as it goes.

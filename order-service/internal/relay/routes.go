@@ -70,7 +70,7 @@ func (r *routes) learn(ctx context.Context, events []outbox.Claimed, results []r
 
 func (r *routes) found(ctx context.Context, key string) {
 	if _, missing := r.missing[key]; missing {
-		slog.InfoContext(ctx, "a queue is bound again, its events go out", "routing_key", key)
+		slog.InfoContext(ctx, "a queue is bound again", "routing_key", key)
 		delete(r.missing, key)
 	}
 }
@@ -78,7 +78,7 @@ func (r *routes) found(ctx context.Context, key string) {
 func (r *routes) notFound(ctx context.Context, key string, now time.Time) {
 	route, missing := r.missing[key]
 	if !missing {
-		slog.WarnContext(ctx, "no queue is bound, events of this key wait", "routing_key", key)
+		slog.WarnContext(ctx, "no queue is bound, events wait", "routing_key", key)
 		route.since = now
 	}
 	route.until = now.Add(unroutableDelay(now.Sub(route.since).Seconds()))
