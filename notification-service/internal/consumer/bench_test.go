@@ -40,7 +40,8 @@ type bench struct {
 	inMemory bool // in a bubble, where an inbox in memory takes the place of the database
 	registry *prometheus.Registry
 	consumer *Consumer
-	stop     func() error // asks the consumer to end, and returns when it has
+	ask      func()       // asks the consumer to end
+	stop     func() error // does so, and returns when it has
 }
 
 const window = time.Hour
@@ -69,7 +70,6 @@ func benchOn(t *testing.T, db *postgres.DB) *bench {
 // inBubble has an inbox in memory, and virtual time.
 func inBubble(t *testing.T, test func(b *bench)) {
 	t.Helper()
-	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		away, err := postgres.Open(t.Context(), "postgres://postgres@127.0.0.1:1/", 1)
 		if err != nil {
@@ -101,6 +101,7 @@ func (b *bench) begin() *Consumer {
 	go func() {
 		ended <- c.Run(ctx, func(ctx context.Context) error { <-ctx.Done(); return nil })
 	}()
+	b.ask = cancel
 	b.stop = sync.OnceValue(func() error {
 		cancel()
 		return <-ended
@@ -207,7 +208,10 @@ func (b *bench) wantCopy(m rabbitmq.Message, exchange string, headers map[string
 // inBubbleOf is inBubble for a subtest.
 func inBubbleOf(t *testing.T, name string, test func(b *bench)) {
 	t.Helper()
-	t.Run(name, func(t *testing.T) { inBubble(t, test) })
+	t.Run(name, func(t *testing.T) {
+		t.Parallel()
+		inBubble(t, test)
+	})
 }
 
 func idOf(m rabbitmq.Message) uuid.UUID { return uuid.MustParse(m.ID) }

@@ -23,9 +23,10 @@ func (b *bench) waitingCopies() (dlq, retry float64) {
 }
 
 func TestNothingIsAcknowledgedBeforeItsCopyIsThere(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(b *bench) {
 		b.effect.sends(always(errFailed))
-		b.outlet.fail = times(2, errFailed)
+		b.outlet.fails(times(2, errFailed))
 		m := aMessage()
 		b.want(m, "parse", "record", "send", "copy", "copy", "copy", "ack", "release")
 		b.wantCopy(m, "short", map[string]any{RetryCountHeader: int64(1)})
@@ -37,8 +38,9 @@ func TestNothingIsAcknowledgedBeforeItsCopyIsThere(t *testing.T) {
 
 // TestP9CopiesThatCannotBeMadeHoldNoOther message, however many they are.
 func TestP9CopiesThatCannotBeMadeHoldNoOther(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(b *bench) {
-		b.outlet.fail = always(errFailed)
+		b.outlet.fails(always(errFailed))
 		for range 20 {
 			b.consumer.start(b.Context(), b.delivery(spoilt()))
 		}
@@ -48,7 +50,7 @@ func TestP9CopiesThatCannotBeMadeHoldNoOther(t *testing.T) {
 		if dlq, retry := b.waitingCopies(); dlq != 20 || retry != 0 {
 			b.Errorf("%v and %v copies wait, want 20 dead letters", dlq, retry)
 		}
-		b.outlet.fail = nil
+		b.outlet.fails(nil)
 		time.Sleep(2 * longestCopyPause)
 		b.wantCounts(map[string]int{"ack": 40, "requeued": 0})
 		if dlq, _ := b.waitingCopies(); dlq != 0 {
@@ -58,8 +60,9 @@ func TestP9CopiesThatCannotBeMadeHoldNoOther(t *testing.T) {
 }
 
 func TestP9ACopyThatIsNotMadeInTimeGoesBackToTheQueue(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(b *bench) {
-		b.outlet.fail = always(errFailed)
+		b.outlet.fails(always(errFailed))
 		began := time.Now()
 		b.deliver(b.Context(), b.delivery(spoilt()))
 		if held := time.Since(began); held != b.config.MaxHold {
@@ -78,15 +81,17 @@ func TestP9ACopyThatIsNotMadeInTimeGoesBackToTheQueue(t *testing.T) {
 
 // TestAHeldMessageHasTimeForItsCopy: it was held at a gate until its time was over.
 func TestAHeldMessageHasTimeForItsCopy(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(b *bench) {
 		b.effect.sends(always(mailAwayError{errFailed}))
-		b.outlet.fail = times(5, errFailed)
+		b.outlet.fails(times(5, errFailed))
 		b.deliver(b.Context(), b.delivery(aMessage()))
 		b.wantCounts(map[string]int{"ack": 1, "requeued": 0})
 	})
 }
 
 func TestADeadLetterNeedsNoDatabase(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(b *bench) {
 		b.effect.record = nil
 		m := spoilt()
@@ -105,8 +110,9 @@ func TestADeadLetterNeedsNoDatabase(t *testing.T) {
 
 // TestP9WhatNobodyCouldPublishIsRejected: a copy of it would never get through.
 func TestP9WhatNobodyCouldPublishIsRejected(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(b *bench) {
-		b.outlet.fail = always(rabbitmq.ErrTooLarge)
+		b.outlet.fails(always(rabbitmq.ErrTooLarge))
 		b.want(spoilt(), "parse", "copy", "rejected")
 
 		large := b.delivery(aMessage())

@@ -80,8 +80,11 @@ func (*fakeEffect) Leased(notification.Notification) {}
 
 func (f *fakeEffect) Send(ctx context.Context, n notification.Notification) error {
 	f.note("send")
-	if f.send != nil {
-		if err := f.send(ctx, n); err != nil {
+	f.mu.Lock()
+	send := f.send
+	f.mu.Unlock()
+	if send != nil {
+		if err := send(ctx, n); err != nil {
 			return err
 		}
 	}
@@ -115,6 +118,8 @@ func (f *fakeEffect) set(id uuid.UUID, s notification.Status) {
 
 // sends makes every e-mail end like this.
 func (f *fakeEffect) sends(fail func() error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.send = func(context.Context, notification.Notification) error { return fail() }
 }
 
@@ -129,21 +134,22 @@ type fakeOutlet struct {
 
 func (f *fakeOutlet) Publish(_ context.Context, m rabbitmq.Message) error {
 	f.note("copy")
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	if f.fail != nil {
 		if err := f.fail(); err != nil {
 			return err
 		}
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	f.copies = append(f.copies, m)
 	return nil
 }
 
-func (f *fakeOutlet) all() []rabbitmq.Message {
+// fails makes every copy end like this.
+func (f *fakeOutlet) fails(fail func() error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.copies
+	f.fail = fail
 }
 
 // times fails that often.

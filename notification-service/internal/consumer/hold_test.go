@@ -38,6 +38,7 @@ func (b *bench) wantCounts(want map[string]int) {
 // TestP9MessagesWaitWhileTheMailServerIsAway: nothing is spent, one at a time is tried, and
 // work goes on by itself.
 func TestP9MessagesWaitWhileTheMailServerIsAway(t *testing.T) {
+	t.Parallel()
 	for name, err := range map[string]error{"certainly": mailAwayError{errFailed}, "likely": mailUnclearError{errFailed}} {
 		inBubbleOf(t, name, func(b *bench) {
 			b.effect.sends(always(err))
@@ -62,6 +63,7 @@ func TestP9MessagesWaitWhileTheMailServerIsAway(t *testing.T) {
 
 // TestP9AnUnclearErrorIsJudgedByWhatOthersMeet: one of the messages is at fault.
 func TestP9AnUnclearErrorIsJudgedByWhatOthersMeet(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(b *bench) {
 		bad := aMessage()
 		b.effect.send = func(_ context.Context, n notification.Notification) error {
@@ -72,14 +74,17 @@ func TestP9AnUnclearErrorIsJudgedByWhatOthersMeet(t *testing.T) {
 			return nil
 		}
 		b.consumer.start(b.Context(), b.delivery(bad))
-		b.startAll(10)
-		time.Sleep(time.Second)
-		b.wantCounts(map[string]int{"ack": 11, "copy": 1})
+		b.startAll(9)
+		time.Sleep(100 * time.Millisecond)
+		b.startAll(1) // certainly after the first error
+		time.Sleep(longestAlone)
+		b.wantCounts(map[string]int{"ack": 11, "copy": 1, "reject": 1})
 		b.wantCopy(bad, "dlx", map[string]any{FailureCodeHeader: "no-hope"})
 	})
 }
 
 func TestWhatIsHeldTooLongIsPutAsideAndSpendsNothing(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(b *bench) {
 		b.effect.sends(always(mailAwayError{errFailed}))
 		m := aMessage()
@@ -98,6 +103,7 @@ func TestWhatIsHeldTooLongIsPutAsideAndSpendsNothing(t *testing.T) {
 }
 
 func TestADeferredMessageComesLaterAndSpendsNothing(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(b *bench) {
 		b.effect.sends(always(deferredError{errFailed}))
 		for had, want := range map[int64]string{0: "short", 1: "long", 2: "long", maxDeferred - 1: "long"} {
@@ -114,6 +120,7 @@ func TestADeferredMessageComesLaterAndSpendsNothing(t *testing.T) {
 }
 
 func TestAMessageInOtherHandsIsWaitedFor(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(b *bench) {
 		b.effect.elsewhere = true
 		m := aMessage()
@@ -126,6 +133,7 @@ func TestAMessageInOtherHandsIsWaitedFor(t *testing.T) {
 }
 
 func TestAMessageThatStaysInOtherHandsComesLater(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(b *bench) {
 		b.effect.elsewhere = true
 		for had, want := range map[int64]string{0: "short", 7: "short", maxElsewhere: "dlx"} {
@@ -147,6 +155,7 @@ func TestAMessageThatStaysInOtherHandsComesLater(t *testing.T) {
 
 // TestASecondDeliveryWaitsForTheFirst: the first one's session has ended.
 func TestASecondDeliveryWaitsForTheFirst(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(b *bench) {
 		b.effect.send = func(context.Context, notification.Notification) error { time.Sleep(time.Minute); return nil }
 		m := aMessage()
@@ -167,6 +176,7 @@ func TestASecondDeliveryWaitsForTheFirst(t *testing.T) {
 // TestASecondDeliveryWaitsForTheReleaseOfTheFirst: a lease that is given back late would be
 // the second one's.
 func TestASecondDeliveryWaitsForTheReleaseOfTheFirst(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(b *bench) {
 		b.effect.sends(times(1, errFailed))
 		b.effect.release = func() { time.Sleep(time.Minute) } // the database is away

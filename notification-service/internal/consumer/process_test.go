@@ -100,6 +100,7 @@ func TestAnOldMessageThatIsForcedHasItsEffect(t *testing.T) {
 }
 
 func TestARetryGoesFromTierToTierAndThenToTheDeadLetters(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(b *bench) {
 		b.effect.sends(always(errFailed))
 		for _, test := range []struct {
@@ -124,6 +125,7 @@ func TestARetryGoesFromTierToTierAndThenToTheDeadLetters(t *testing.T) {
 }
 
 func TestEachOutcomeIsCounted(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(b *bench) {
 		m := aMessage()
 		b.deliver(b.Context(), b.delivery(m))

@@ -67,6 +67,7 @@ func TestASpanGoesOnWithTheTraceOfItsMessage(t *testing.T) {
 
 // TestNoTraceBleedsIntoTheNextMessage handles them in one batch.
 func TestNoTraceBleedsIntoTheNextMessage(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(b *bench) {
 		first, second, third := aMessage(), aMessage(), aMessage()
 		first.Headers["traceparent"] = ofAnOrder
@@ -88,6 +89,7 @@ func TestNoTraceBleedsIntoTheNextMessage(t *testing.T) {
 }
 
 func TestTheSpanTellsWhatBecameOfTheMessage(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(b *bench) {
 		for want, test := range map[string]struct {
 			send    func() error
