@@ -2,10 +2,11 @@ package consumer
 
 import (
 	"context"
-	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
@@ -17,7 +18,9 @@ import (
 	"example.com/transactional-outbox/internal/postgres"
 	"example.com/transactional-outbox/internal/rabbitmq"
 	"example.com/transactional-outbox/internal/servertest"
+	"example.com/transactional-outbox/notification-service/internal/batch"
 	"example.com/transactional-outbox/notification-service/internal/inbox"
+	"example.com/transactional-outbox/notification-service/internal/notification"
 	"example.com/transactional-outbox/notification-service/migrations"
 )
 
@@ -26,64 +29,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// steps notes what happened, in order.
-type steps struct {
-	mu    sync.Mutex
-	taken []string
-}
-
-func (s *steps) note(step string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.taken = append(s.taken, step)
-}
-
-// fakeEffect fails where the test wants it to.
-type fakeEffect struct {
-	*steps
-	parse, record, complete func() error
-	left                    bool
-}
-
-func (f fakeEffect) do(step string, fail func() error) error {
-	f.note(step)
-	if fail == nil {
-		return nil
-	}
-	return fail()
-}
-
-func (f fakeEffect) Parse(m rabbitmq.Message) (string, error) {
-	return string(m.Body), f.do("parse", f.parse)
-}
-
-func (f fakeEffect) Record(context.Context, *postgres.Tx, uuid.UUID, string) error {
-	return f.do("record", f.record)
-}
-
-func (f fakeEffect) Complete(context.Context, uuid.UUID) (bool, error) {
-	return f.left, f.do("complete", f.complete)
-}
-
-// fakeOutlet keeps the copies.
-type fakeOutlet struct {
-	*steps
-	fail   func() error
-	copies []rabbitmq.Message
-}
-
-func (f *fakeOutlet) Publish(_ context.Context, m rabbitmq.Message) error {
-	f.note("copy")
-	if f.fail != nil {
-		if err := f.fail(); err != nil {
-			return err
-		}
-	}
-	f.copies = append(f.copies, m)
-	return nil
-}
-
-// bench is a consumer on fakes and a real inbox.
+// bench is a consumer on fakes.
 type bench struct {
 	*testing.T
 	steps
@@ -91,28 +37,108 @@ type bench struct {
 	effect   fakeEffect
 	outlet   fakeOutlet
 	db       *postgres.DB
+	inMemory bool // in a bubble, where an inbox in memory takes the place of the database
 	registry *prometheus.Registry
+	consumer *Consumer
+	stop     func() error // asks the consumer to end, and returns when it has
 }
 
 const window = time.Hour
 
+// newBench has a real inbox.
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	b := &bench{T: t, registry: prometheus.NewRegistry()}
+	db, _ := servertest.Migrated(t, postgres.Migrations{Files: migrations.Files})
+	return benchOn(t, db)
+}
+
+func benchOn(t *testing.T, db *postgres.DB) *bench {
+	t.Helper()
+	b := &bench{T: t, registry: prometheus.NewRegistry(), db: db}
 	b.effect.steps, b.outlet.steps = &b.steps, &b.steps
-	b.db, _ = servertest.Migrated(t, postgres.Migrations{Files: migrations.Files})
+	b.effect.states = map[uuid.UUID]notification.Status{}
 	b.config = Config{
-		Queue: "the-queue", Workers: 4, Prefetch: 8, DeadLetters: "dlx", Retries: []string{"short", "long"}, MaxHold: time.Minute,
-		Probes: map[string]func(context.Context) error{Database: b.db.Ping, "mail": func(context.Context) error { return nil }},
+		Queue: "the-queue", Workers: 4, BatchSize: 10, Prefetch: 8, DeadLetters: "dlx", Retries: []string{"short", "long"}, MaxHold: 10 * time.Minute,
+		Probes: map[string]func(context.Context) error{
+			Database: func(context.Context) error { return errFailed }, "mail": func(context.Context) error { return errFailed },
+		},
 	}
 	return b
 }
 
-func (b *bench) consumer() *Consumer[string] {
-	return New(b.config, b.db, inbox.New(b.db, window), b.effect, &b.outlet, NewMetrics(b.registry))
+// inBubble has an inbox in memory, and virtual time.
+func inBubble(t *testing.T, test func(b *bench)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		away, err := postgres.Open(t.Context(), "postgres://postgres@127.0.0.1:1/", 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer away.Close()
+		b := benchOn(t, away)
+		b.inMemory = true
+		b.begin()
+		synctest.Wait()
+		test(b)
+		if err := b.stop(); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
-func (b *bench) message() rabbitmq.Message {
+// begin starts the consumer, without a session.
+func (b *bench) begin() *Consumer {
+	b.Helper()
+	b.consumer = New(b.config, b.db, inbox.New(b.db, window), &b.effect, &b.outlet, NewMetrics(b.registry))
+	if b.inMemory {
+		seen := memory{consumer: b.consumer, seen: map[uuid.UUID]bool{}}
+		b.consumer.records = batch.New(b.config.BatchSize, seen.record)
+	}
+	ctx, cancel := context.WithCancel(b.Context())
+	ended := make(chan error, 1)
+	c := b.consumer
+	go func() {
+		ended <- c.Run(ctx, func(ctx context.Context) error { <-ctx.Done(); return nil })
+	}()
+	b.stop = sync.OnceValue(func() error {
+		cancel()
+		return <-ended
+	})
+	if !b.inMemory {
+		b.Cleanup(func() { _ = b.stop() })
+	}
+	return b.consumer
+}
+
+// memory is an inbox without a database.
+type memory struct {
+	consumer *Consumer
+	mu       sync.Mutex
+	seen     map[uuid.UUID]bool
+}
+
+func (s *memory) record(ctx context.Context, batch []*message) []recorded {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	results := make([]recorded, len(batch))
+	verdicts := make([]inbox.Verdict, len(batch))
+	for i, m := range batch {
+		verdicts[i] = inbox.First
+		if s.seen[m.id] {
+			verdicts[i] = inbox.Repeat
+		}
+	}
+	if err := s.consumer.recordEffects(ctx, nil, batch, verdicts, results); err != nil {
+		return failed(batch, err)
+	}
+	for _, m := range batch {
+		s.seen[m.id] = true
+	}
+	return results
+}
+
+func aMessage() rabbitmq.Message {
 	return rabbitmq.Message{
 		ID: uuid.NewString(), Type: "order.created", Exchange: "outbox.events", RoutingKey: "order.created",
 		Timestamp: time.Now(), Body: []byte("{}"),
@@ -121,24 +147,24 @@ func (b *bench) message() rabbitmq.Message {
 }
 
 func (b *bench) delivery(m rabbitmq.Message) rabbitmq.Delivery {
+	does := func(step string) func() error { return func() error { b.note(step); return nil } }
 	return rabbitmq.Delivery{
-		Message: m, Arrived: time.Now(),
-		Ack:    func() error { b.note("ack"); return nil },
-		Reject: func() error { b.note("reject"); return nil },
+		Message: m, Size: len(m.Body), Arrived: time.Now(),
+		Ack: does("ack"), Reject: does("rejected"), Requeue: does("requeued"),
 	}
 }
 
-// deliver handles a message and wants these steps.
-func (b *bench) deliver(m rabbitmq.Message, want ...string) {
-	b.Helper()
-	b.taken = nil
-	b.registry = prometheus.NewRegistry()
-	b.consumer().deliver(b.Context(), b.delivery(m))
-	b.want(want...)
+// deliver handles a message to its end.
+func (b *bench) deliver(ctx context.Context, d rabbitmq.Delivery) {
+	<-b.consumer.start(ctx, d).done
+	b.consumer.running.Wait()
 }
 
-func (b *bench) want(want ...string) {
+// want handles a message of a new consumer and wants these steps.
+func (b *bench) want(m rabbitmq.Message, want ...string) {
 	b.Helper()
+	b.taken = nil
+	b.deliver(b.Context(), b.delivery(m))
 	if !slices.Equal(b.taken, want) {
 		b.Errorf("steps %v, want %v", b.taken, want)
 	}
@@ -146,18 +172,19 @@ func (b *bench) want(want ...string) {
 
 // wantCopy wants one copy of m, there, with these headers and the ones that belong to
 // every copy.
-func (b *bench) wantCopy(m rabbitmq.Message, exchange string, headers map[string]any) {
+func (b *bench) wantCopy(m rabbitmq.Message, exchange string, headers map[string]any) rabbitmq.Message {
 	b.Helper()
-	if len(b.outlet.copies) != 1 {
-		b.Fatalf("%d copies, want one", len(b.outlet.copies))
+	if n := len(b.outlet.copies); n != 1 {
+		b.Fatalf("%d copies, want one", n)
 	}
 	got := b.outlet.copies[0]
 	if got.ID != m.ID || got.Type != m.Type || got.RoutingKey != m.RoutingKey || !got.Timestamp.Equal(m.Timestamp) ||
 		string(got.Body) != string(m.Body) || got.Exchange != exchange {
 		b.Errorf("the copy is %+v, of %+v", got, m)
 	}
-	headers["traceparent"], headers[OriginalExchangeHeader] = "kept", "outbox.events"
-	for name, value := range headers {
+	all := maps.Clone(headers)
+	all["traceparent"], all[OriginalExchangeHeader] = "kept", "outbox.events"
+	for name, value := range all {
 		if got.Headers[name] != value {
 			b.Errorf("header %s: %v, want %v", name, got.Headers[name], value)
 		}
@@ -173,31 +200,14 @@ func (b *bench) wantCopy(m rabbitmq.Message, exchange string, headers map[string
 	if m.Headers["x-death"] != "stripped" {
 		b.Error("the headers of the original were changed")
 	}
+	b.outlet.copies = nil
+	return got
 }
 
-// times fails that often.
-func times(n int, err error) func() error {
-	return func() error {
-		if n == 0 {
-			return nil
-		}
-		n--
-		return err
-	}
+// inBubbleOf is inBubble for a subtest.
+func inBubbleOf(t *testing.T, name string, test func(b *bench)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { inBubble(t, test) })
 }
 
-func always(err error) func() error { return func() error { return err } }
-
-var errFailed = errors.New("it failed")
-
-type permanent struct{ error }
-
-func (permanent) DeadLetterCode() string { return "no-hope" }
-
-type mailAwayError struct{ error }
-
-func (mailAwayError) Dependency() string { return "mail" }
-
-type heldElsewhereError struct{ error }
-
-func (heldElsewhereError) HeldElsewhere() {}
+func idOf(m rabbitmq.Message) uuid.UUID { return uuid.MustParse(m.ID) }

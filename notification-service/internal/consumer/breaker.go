@@ -126,7 +126,6 @@ func (t *ticket) accept() {
 	}
 	t.accepted++
 	if len(t.suspects) > 0 || t.isClosed {
-		clear(t.suspects)
 		t.open()
 		t.change()
 	}
@@ -237,6 +236,7 @@ func (t *ticket) endTrial(ctx context.Context, err error) {
 }
 
 func (b *breaker) open() {
+	clear(b.suspects)
 	if !b.isClosed {
 		return
 	}

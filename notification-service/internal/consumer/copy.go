@@ -13,6 +13,7 @@ import (
 
 	"example.com/transactional-outbox/internal/crashpoint"
 	"example.com/transactional-outbox/internal/rabbitmq"
+	"example.com/transactional-outbox/notification-service/internal/batch"
 )
 
 // Headers of the copies. None begins with x-: those are the broker's.
@@ -32,8 +33,7 @@ const maxReason = 512
 // putElsewhere finds the place for a message that cannot have its effect now: a retry
 // queue, or the dead letters. If the session has ended, that is the queue it came from.
 func (c *Consumer) putElsewhere(ctx context.Context, m *message, err error) (outcome, error) {
-	defer c.release(ctx, m)
-	if ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
+	if ctx.Err() != nil && ended(ctx, err) {
 		return "", err
 	}
 	if errors.Is(err, errHeldTooLong) {
@@ -53,13 +53,23 @@ func (c *Consumer) putElsewhere(ctx context.Context, m *message, err error) (out
 	return c.retry(ctx, m, err)
 }
 
-// release gives the lease back of a notification that was not sent. Nobody waits for that:
-// the database may be away.
-func (c *Consumer) release(ctx context.Context, m *message) {
+// ended reports whether err only says that the time is over: of the session, or of the
+// consumer.
+func ended(ctx context.Context, err error) bool {
+	return errors.Is(err, context.Cause(ctx)) || errors.Is(err, context.Canceled) || errors.Is(err, batch.ErrStopped)
+}
+
+// release gives the lease back of a notification that was not sent, and then the message's
+// id. Only another delivery of the same message waits for that: the database may be away.
+func (c *Consumer) release(ctx context.Context, m *message, free func()) {
 	if !m.leased {
+		free()
 		return
 	}
-	c.running.Go(func() { c.effect.Release(ctx, m.id) })
+	c.running.Go(func() {
+		defer free()
+		c.effect.Release(ctx, m.id)
+	})
 }
 
 // retry spends one of the message's retries.
@@ -148,8 +158,7 @@ func (c *Consumer) moveTo(ctx context.Context, m *message, exchange string, head
 		return m.Reject()
 	case errors.Is(err, errHeldTooLong):
 		c.metrics.givenUp.Inc()
-		slog.WarnContext(ctx, "no copy could be made, the message goes back to its queue", "message_id", m.ID, "exchange", exchange)
-		return m.Requeue()
+		return errors.Join(errGivenBack, err, m.Requeue())
 	case err != nil:
 		return err
 	}
@@ -161,6 +170,9 @@ func (c *Consumer) moveTo(ctx context.Context, m *message, exchange string, head
 	}
 	return m.Ack()
 }
+
+// errGivenBack says that the message went back to its queue.
+var errGivenBack = errors.New("no copy could be made, the message goes back to its queue")
 
 func (c *Consumer) copyFor(m *message, exchange string, headers map[string]any) rabbitmq.Message {
 	copied := m.Copy()

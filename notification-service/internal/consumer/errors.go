@@ -121,13 +121,16 @@ func ofDatabase(err error) error {
 	}
 }
 
-// certainlyUnavailable reports whether every message would meet err.
+// certainlyUnavailable reports whether every message would meet err. An [Unclear] error
+// names its dependency as well, and is not certain.
 func certainlyUnavailable(err error) bool {
 	if err == nil {
 		return false
 	}
-	_, certainly := errors.AsType[Unavailable](ofDatabase(err))
-	return certainly
+	err = ofDatabase(err)
+	_, isAway := errors.AsType[Unavailable](err)
+	_, isUnclear := errors.AsType[Unclear](err)
+	return isAway && !isUnclear
 }
 
 // recovered turns a panic into a dead letter: a bug that one message finds must not

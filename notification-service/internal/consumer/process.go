@@ -45,7 +45,7 @@ func (c *Consumer) process(ctx context.Context, m *message) (outcome, error) {
 	if err != nil {
 		return c.putElsewhere(ctx, m, err)
 	}
-	defer release()
+	defer func() { c.release(ctx, m, release) }()
 	for {
 		outcome, err := c.attempt(held, m)
 		switch {

@@ -75,8 +75,10 @@ func (c *Consumer) recordTogether(ctx context.Context, batch []*message) (result
 	}
 	crashpoint.At("consumer.committed")
 	for _, r := range results {
-		if r.notification.Mine {
+		if r.verdict != inbox.OutsideWindow {
 			c.effect.Leased(r.notification)
+		}
+		if r.notification.Mine {
 			c.clock.set(r.notification.StartedAt)
 		}
 	}

@@ -3,6 +3,7 @@ package consumer
 import (
 	"context"
 	"errors"
+	"time"
 
 	"example.com/transactional-outbox/internal/rabbitmq"
 )
@@ -17,6 +18,8 @@ type Deliveries interface {
 	Next(ctx context.Context) (rabbitmq.Delivery, error)
 	// Stop ends the deliveries. What is out stays out, and may be acknowledged.
 	Stop()
+	// Close gives everything back that is not acknowledged.
+	Close()
 }
 
 // Take handles the messages of one session until ctx ends, each in a goroutine of its own.
@@ -42,39 +45,80 @@ func (c *Consumer) Take(ctx context.Context, queue Queue) error {
 }
 
 // takeOneByOne takes one message at a time until one has earned the trust. A message that
-// only waits, for its copy or for what others meet, keeps its place, on a channel that gets no more, and the next
-// one is taken on another channel.
+// only waits, for its copy or for what others meet, keeps its place, on a channel that gets
+// no more, and the next one is taken on another channel. So many may wait as the prefetch
+// allows.
 func (c *Consumer) takeOneByOne(ctx context.Context, queue Queue) error {
-	for !c.trusted.Load() && ctx.Err() == nil {
-		if err := c.takeOne(ctx, queue); err != nil {
+	places := make(chan struct{}, c.config.Prefetch)
+	for !c.trusted.Load() {
+		select {
+		case places <- struct{}{}:
+		case <-ctx.Done():
+			return nil
+		}
+		if err := c.takeOne(ctx, queue, func() { <-places }); err != nil || ctx.Err() != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (c *Consumer) takeOne(ctx context.Context, queue Queue) error {
+// shortWait is how long a message may wait before the next one has a channel of its own:
+// most copies are made within milliseconds.
+const shortWait = 250 * time.Millisecond
+
+// takeOne takes messages from one channel until one of them only waits. When that one is
+// done, it closes the channel and calls leave.
+func (c *Consumer) takeOne(ctx context.Context, queue Queue, leave func()) error {
 	deliveries, err := queue.Consume(1)
 	if err != nil {
 		return err
 	}
-	defer deliveries.Stop()
+	m, err := c.takeUntilWait(ctx, deliveries)
+	if m == nil {
+		deliveries.Close()
+		leave()
+		return err
+	}
+	deliveries.Stop()
+	c.running.Go(func() {
+		<-m.done
+		deliveries.Close()
+		leave()
+	})
+	return nil
+}
+
+// takeUntilWait returns the message that only waits, if there is one.
+func (c *Consumer) takeUntilWait(ctx context.Context, deliveries Deliveries) (*message, error) {
 	for !c.trusted.Load() {
 		d, err := deliveries.Next(ctx)
 		if ctx.Err() != nil {
-			return nil
+			return nil, nil
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
-		m := c.start(ctx, d)
-		select {
-		case <-m.done:
-		case <-m.waiting:
-			return nil
+		if m := c.start(ctx, d); m.waits() {
+			return m, nil
 		}
 	}
-	return nil
+	return nil, nil
+}
+
+// waits returns true when m only waits, and longer than a moment; false when it is done.
+func (m *message) waits() bool {
+	select {
+	case <-m.done:
+		return false
+	case <-m.waiting:
+	}
+	select {
+	case <-m.done:
+		return false
+	case <-time.After(shortWait):
+		return true
+	}
 }
 
 func (c *Consumer) takeTogether(ctx context.Context, queue Queue) error {

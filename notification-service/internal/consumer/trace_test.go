@@ -1,7 +1,6 @@
 package consumer
 
 import (
-	"errors"
 	"testing"
 
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -43,9 +42,10 @@ const (
 func TestASpanGoesOnWithTheTraceOfItsMessage(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	m := b.message()
+	b.begin()
+	m := aMessage()
 	m.Headers["traceparent"] = ofAnOrder
-	b.deliver(m, "parse", "record", "complete", "ack")
+	b.want(m, "parse", "record", "send", "ack")
 	span := b.spanOf(m)
 	if span.SpanContext().TraceID().String() != tracedOrder || span.Parent().SpanID().String() != "b7ad6b7169203331" {
 		t.Errorf("trace %s below %s", span.SpanContext().TraceID(), span.Parent().SpanID())
@@ -65,49 +65,46 @@ func TestASpanGoesOnWithTheTraceOfItsMessage(t *testing.T) {
 	}
 }
 
-// TestNoTraceBleedsIntoTheNextMessage handles them with one worker, one by one.
+// TestNoTraceBleedsIntoTheNextMessage handles them in one batch.
 func TestNoTraceBleedsIntoTheNextMessage(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	first, second, third := b.message(), b.message(), b.message()
-	first.Headers["traceparent"] = ofAnOrder
-	second.Headers["traceparent"] = "garbage"
-	delete(third.Headers, "traceparent")
-	var queue fakeQueue
-	for _, m := range []rabbitmq.Message{first, second, third} {
-		queue.add(b.delivery(m))
-	}
-	b.config.Workers = 1
-	if err := b.consumer().Run(t.Context(), &queue); !errors.Is(err, rabbitmq.ErrCancelled) {
-		t.Error(err)
-	}
-	traces := map[trace.TraceID]bool{b.spanOf(first).SpanContext().TraceID(): true}
-	for _, m := range []rabbitmq.Message{second, third} {
-		span := b.spanOf(m)
-		if id := span.SpanContext().TraceID(); traces[id] || !id.IsValid() || span.Parent().IsValid() {
-			t.Errorf("trace %s below %s, want one of its own", id, span.Parent().SpanID())
+	inBubble(t, func(b *bench) {
+		first, second, third := aMessage(), aMessage(), aMessage()
+		first.Headers["traceparent"] = ofAnOrder
+		second.Headers["traceparent"] = "garbage"
+		delete(third.Headers, "traceparent")
+		for _, m := range []rabbitmq.Message{first, second, third} {
+			b.consumer.start(b.Context(), b.delivery(m))
 		}
-		traces[span.SpanContext().TraceID()] = true
-	}
+		b.consumer.running.Wait()
+		traces := map[trace.TraceID]bool{b.spanOf(first).SpanContext().TraceID(): true}
+		for _, m := range []rabbitmq.Message{second, third} {
+			span := b.spanOf(m)
+			if id := span.SpanContext().TraceID(); traces[id] || !id.IsValid() || span.Parent().IsValid() {
+				b.Errorf("trace %s below %s, want one of its own", id, span.Parent().SpanID())
+			}
+			traces[span.SpanContext().TraceID()] = true
+		}
+	})
 }
 
 func TestTheSpanTellsWhatBecameOfTheMessage(t *testing.T) {
-	t.Parallel()
-	for want, test := range map[string]struct {
-		complete func() error
-		retries  int64
-	}{
-		"retry": {always(errFailed), 1},
-		"dlq":   {always(permanent{errFailed}), 0},
-	} {
-		b := newBench(t)
-		b.effect.complete = test.complete
-		m := b.message()
-		m.Headers[RetryCountHeader] = test.retries
-		b.deliver(m, "parse", "record", "complete", "copy", "ack")
-		got := attributes(b.spanOf(m))
-		if got["consumer.outcome"] != want || got["rabbitmq.retry_count"] != test.retries {
-			t.Errorf("attributes %v, want the outcome %s after %d retries", got, want, test.retries)
+	inBubble(t, func(b *bench) {
+		for want, test := range map[string]struct {
+			send    func() error
+			retries int64
+		}{
+			"success": {always(nil), 0},
+			"retry":   {always(errFailed), 1},
+			"dlq":     {always(permanent{errFailed}), 0},
+		} {
+			b.effect.sends(test.send)
+			m := aMessage()
+			m.Headers[RetryCountHeader] = test.retries
+			b.deliver(b.Context(), b.delivery(m))
+			got := attributes(b.spanOf(m))
+			if got["consumer.outcome"] != want || got["rabbitmq.retry_count"] != test.retries {
+				b.Errorf("attributes %v, want the outcome %s after %d retries", got, want, test.retries)
+			}
 		}
-	}
+	})
 }

@@ -1,0 +1,144 @@
+package consumer
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"example.com/transactional-outbox/internal/rabbitmq"
+	"example.com/transactional-outbox/notification-service/internal/notification"
+)
+
+func TestAMessageIsAcknowledgedAfterItsEffect(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.begin()
+	b.want(aMessage(), "parse", "record", "send", "ack")
+}
+
+func TestP5ARepeatIsOnlyAcknowledged(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.begin()
+	m := aMessage()
+	b.want(m, "parse", "record", "send", "ack")
+	b.want(m, "parse", "record", "ack")
+}
+
+func TestARepeatGoesOnFromItsState(t *testing.T) {
+	t.Parallel()
+	for _, done := range []notification.Status{notification.Sent, notification.Rejected, notification.Superseded, notification.Forgotten} {
+		inBubbleOf(t, string(done), func(b *bench) {
+			m := aMessage()
+			b.effect.sends(times(1, errFailed))
+			b.want(m, "parse", "record", "send", "copy", "ack", "release")
+			b.want(m, "parse", "record", "send", "ack") // it was not sent yet
+			b.effect.set(idOf(m), done)
+			b.want(m, "parse", "record", "ack")
+		})
+	}
+}
+
+func TestP9WhatCannotSucceedIsADeadLetterAtOnce(t *testing.T) {
+	t.Parallel()
+	db := newBench(t).db
+	noHope := permanent{errFailed}
+	recording := func(fail func() error) func(*bench, *rabbitmq.Message) {
+		return func(b *bench, _ *rabbitmq.Message) {
+			b.effect.record = func([]notification.Request) error { return fail() }
+		}
+	}
+	sending := func(fail func() error) func(*bench, *rabbitmq.Message) {
+		return func(b *bench, _ *rabbitmq.Message) { b.effect.sends(fail) }
+	}
+	for name, test := range map[string]struct {
+		fail func(*bench, *rabbitmq.Message)
+		code string
+	}{
+		"what cannot be parsed":      {func(b *bench, _ *rabbitmq.Message) { b.effect.parse = always(errFailed) }, malformed},
+		"an id that is none":         {func(_ *bench, m *rabbitmq.Message) { m.ID = "42" }, malformed},
+		"no id":                      {func(_ *bench, m *rabbitmq.Message) { m.ID = "" }, malformed},
+		"no timestamp":               {func(_ *bench, m *rabbitmq.Message) { m.Timestamp = time.Time{} }, malformed},
+		"what can never be recorded": {recording(always(noHope)), "no-hope"},
+		"what can never be sent":     {sending(always(noHope)), "no-hope"},
+		"a wrapped permanent error":  {sending(always(errors.Join(errFailed, noHope))), "no-hope"},
+		"what makes parsing panic":   {func(b *bench, _ *rabbitmq.Message) { b.effect.parse = panics }, panicked},
+		"what makes recording panic": {recording(panics), panicked},
+		"what makes sending panic":   {sending(panics), panicked},
+		"what is older than the window": {func(_ *bench, m *rabbitmq.Message) {
+			m.Timestamp = time.Now().Add(-window - time.Minute)
+		}, OutsideDedupeWindow},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := benchOn(t, db)
+			b.begin()
+			m := aMessage()
+			test.fail(b, &m)
+			b.deliver(t.Context(), b.delivery(m))
+			if copied := slices.Index(b.taken, "copy"); copied < 0 || slices.Index(b.taken, "ack") < copied || b.count("release") != 0 {
+				t.Errorf("steps %v, want the copy, then the ack, and no other try", b.taken)
+			}
+			if sent := b.count("send"); b.count("reject") != sent || sent == 1 && slices.Index(b.taken, "reject") < slices.Index(b.taken, "copy") {
+				t.Errorf("steps %v: what was leased is rejected after the copy", b.taken)
+			}
+			b.wantCopy(m, "dlx", map[string]any{FailureCodeHeader: test.code, RetryCountHeader: int64(0)})
+		})
+	}
+}
+
+func TestAnOldMessageThatIsForcedHasItsEffect(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.begin()
+	m := aMessage()
+	m.Timestamp, m.Headers[ForcedHeader] = time.Now().Add(-window-time.Minute), true
+	b.want(m, "parse", "record", "send", "ack")
+}
+
+func TestARetryGoesFromTierToTierAndThenToTheDeadLetters(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		b.effect.sends(always(errFailed))
+		for _, test := range []struct {
+			had      any
+			exchange string
+			want     int64
+		}{
+			{nil, "short", 1},
+			{"garbage", "short", 1},
+			{int64(-7), "short", 1},
+			{int32(1), "long", 2},
+			{int64(1), "long", 2},
+			{int64(2), "dlx", 2},
+			{int64(99), "dlx", 99},
+		} {
+			m := aMessage()
+			m.Headers[RetryCountHeader] = test.had
+			b.want(m, "parse", "record", "send", "copy", "ack", "release")
+			b.wantCopy(m, test.exchange, map[string]any{RetryCountHeader: test.want})
+		}
+	})
+}
+
+func TestEachOutcomeIsCounted(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		m := aMessage()
+		b.deliver(b.Context(), b.delivery(m))
+		b.deliver(b.Context(), b.delivery(m))
+		for _, err := range []error{errFailed, permanent{errFailed}} {
+			b.effect.sends(always(err))
+			b.deliver(b.Context(), b.delivery(aMessage()))
+		}
+		for _, o := range []outcome{success, duplicate, retried, deadLettered} {
+			if got := testutil.ToFloat64(b.consumer.metrics.messages[o]); got != 1 {
+				b.Errorf("%s counted %v times", o, got)
+			}
+		}
+		if problems, err := testutil.GatherAndLint(b.registry); err != nil || len(problems) > 0 {
+			b.Error(problems, err)
+		}
+	})
+}
