@@ -69,9 +69,9 @@ func (y *system) restlessQueues(ctx context.Context) error {
 }
 
 // A dead process loses the lease of an e-mail after mailLease. Here it loses it sooner: one
-// that lives has long ended by then, unless the scenario has slow senders.
+// that lives renews it every 10 seconds.
 const (
-	mailLease     = time.Minute
+	mailLease     = 30 * time.Second
 	endLeaseAfter = 12 * time.Second
 )
 

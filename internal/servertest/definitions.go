@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
@@ -77,18 +78,33 @@ func (s *RabbitMQServer) importDefinitions(ctx context.Context, d definitions) e
 }
 
 // DefinedRabbitMQ is [RabbitMQ] with the users of rabbitmq/definitions.json in the
-// repository at root, and nobody else: there is no guest.
+// repository at root, and nobody else: there is no guest. It has the settings of
+// rabbitmq/rabbitmq.conf as well.
 func DefinedRabbitMQ(tb testing.TB, root string) *RabbitMQServer {
 	tb.Helper()
 	s, err := NewRabbitMQ(serverFolder(tb), process.WithParent)
 	if err == nil {
 		s.definitions, err = filepath.Abs(filepath.Join(root, definitionsFile))
 	}
+	if err == nil {
+		s.configured, err = readSettings(root)
+	}
 	if err != nil {
 		tb.Fatal(err)
 	}
 	startFor(tb, s, s.folder)
 	return s
+}
+
+// readSettings reads rabbitmq/rabbitmq.conf, but for where Compose has the definitions.
+func readSettings(root string) (settings string, err error) {
+	content, err := os.ReadFile(filepath.Join(root, "rabbitmq", "rabbitmq.conf")) //nolint:gosec // of this repository
+	for line := range strings.Lines(string(content)) {
+		if !strings.HasPrefix(line, "load_definitions") {
+			settings += line
+		}
+	}
+	return settings, err
 }
 
 // As is the way to a broker for a user of rabbitmq/definitions.json, whose password in

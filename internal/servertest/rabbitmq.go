@@ -27,6 +27,7 @@ type RabbitMQServer struct {
 	epmdPath    string
 	plugins     []string
 	definitions string // of users and permissions, which each start imports; "" is none
+	configured  string // more settings
 	lifetime    process.Lifetime
 	broker      *process.Process
 	epmd        *process.Process
@@ -143,5 +144,5 @@ func (s *RabbitMQServer) settings() (settings string) {
 	if s.definitions != "" {
 		settings += "load_definitions = " + s.definitions + "\n"
 	}
-	return settings
+	return settings + s.configured
 }

@@ -7,13 +7,14 @@ import (
 )
 
 // TestP5P6EveryEventThreeTimesAtTwoProcessesHasOneEffect lets all copies begin at the
-// same moment: a lock makes the workers of both processes wait for each other.
+// same moment: a lock makes the transactions of both processes wait for each other.
 func TestP5P6EveryEventThreeTimesAtTwoProcessesHasOneEffect(t *testing.T) {
 	t.Parallel()
-	const n, copies, workers = 60, 3, 8
+	const n, copies, transactions = 60, 3, 4 // of each process at a time
 	s := newSystem(t)
 	s.watchEffects()
-	processes := []*service{s.consuming(quick), s.consuming(quick)}
+	small := []string{quick, "CONSUMER_BATCH_SIZE=5"}
+	processes := []*service{s.consuming(small...), s.consuming(small...)}
 	warm := s.warmUp(processes)
 
 	events := newEvents(n)
@@ -23,7 +24,7 @@ func TestP5P6EveryEventThreeTimesAtTwoProcessesHasOneEffect(t *testing.T) {
 		publishers.Go(func() { s.post(events...) })
 	}
 	publishers.Wait()
-	s.awaitCount(s.notifications, len(processes)*workers, waitingForInbox)
+	s.awaitCount(s.notifications, len(processes)*transactions, waitingForInbox)
 	release()
 
 	s.awaitOutcomes(copies*n+len(warm), processes, "success", "duplicate")

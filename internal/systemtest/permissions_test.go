@@ -8,6 +8,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"example.com/transactional-outbox/internal/rabbitmq"
 	"example.com/transactional-outbox/internal/servertest"
 )
 
@@ -241,5 +242,35 @@ func TestAServiceThatLeaksConnectionsIsStopped(t *testing.T) {
 	}
 	if open > limit || composeBroker == "" && open < limit {
 		t.Errorf("%d connections at a time, want %d", open, limit)
+	}
+}
+
+// TestP9ABrokerTakesNoMessageThatIsTooLarge: what the consumer keeps in memory is bounded
+// where everybody publishes.
+func TestP9ABrokerTakesNoMessageThatIsTooLarge(t *testing.T) {
+	t.Parallel()
+	address := composeBroker
+	if address == "" {
+		address = servertest.DefinedRabbitMQ(t, repository).URL("/")
+	}
+	conn, err := amqp.Dial(servertest.As(orderService, address))
+	must(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	for size, refused := range map[int]bool{rabbitmq.MaxBody: false, rabbitmq.MaxBody + 1: true} {
+		channel, err := conn.Channel()
+		must(t, err)
+		must(t, channel.ExchangeDeclare(exchange, "topic", true, false, false, false, nil))
+		closed := channel.NotifyClose(make(chan *amqp.Error, 1))
+		must(t, channel.Confirm(false))
+		confirm, err := channel.PublishWithDeferredConfirm(exchange, "order.created", false, false, amqp.Publishing{Body: make([]byte, size)})
+		must(t, err)
+		if taken := confirm.Wait(); taken == refused {
+			t.Errorf("%d bytes: taken is %t", size, taken)
+		}
+		if refused {
+			if reason := <-closed; reason == nil || reason.Code != amqp.PreconditionFailed {
+				t.Errorf("%d bytes: the channel closed over %v", size, reason)
+			}
+		}
 	}
 }

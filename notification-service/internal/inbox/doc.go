@@ -3,8 +3,9 @@
 //
 // # What it promises
 //
-// [Inbox.Record] asks for a *postgres.Tx, as outbox.Append does on the other side.
-// The note and the effect are committed together or not at all. Of two transactions
+// [Inbox.Record] asks for a *postgres.Tx, as outbox.Append does on the other side. It
+// records a batch of messages. The notes and the effects are committed together or not at
+// all. Of two transactions
 // that record one id at the same moment, the second waits for the first: if that
 // commits, it learns that the message is a repeat; if it rolls back, it is the first.
 //

@@ -33,7 +33,7 @@ func TestReplaySendsTheMessageAsItWas(t *testing.T) {
 		t.Errorf("sent %+v", m)
 	}
 	delete(m.Headers, "x-delivery-count") // the broker's, of this queue
-	if len(m.Headers) != 2 || m.Headers["traceparent"] != "00-aa-bb-01" || m.Headers["original-exchange"] != "outbox.events" {
+	if len(m.Headers) != 3 || m.Headers["replayed"] != true || m.Headers["traceparent"] != "00-aa-bb-01" || m.Headers["original-exchange"] != "outbox.events" {
 		t.Errorf("sent with the headers %v", m.Headers)
 	}
 	if left := b.drain(b.queue, 0); len(left) != 0 {

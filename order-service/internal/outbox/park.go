@@ -30,7 +30,7 @@ const parksSQL = `(p.status = 'failed' OR p.status = 'pending' AND p.failure_cod
 // none does: now, or together with an older one that is backed off. To look for the older
 // ones of each event would be quadratic: 30,000 of one aggregate never came to an end.
 const linesSQL = `
-  SELECT p.id, bool_or(` + parksSQL + `) OVER older AS parked,
+  SELECT p.id, p.available_at, bool_or(` + parksSQL + `) OVER older AS parked,
          greatest(now(), max(p.available_at) FILTER (WHERE p.status = 'pending' AND p.available_at < 'infinity') OVER older) AS due
   FROM aggregates a JOIN outbox_events p USING (aggregate_type, aggregate_id)
   WHERE p.status IN ('pending', 'failed')
@@ -41,7 +41,7 @@ const linesSQL = `
 // isfinite, because no index serves it. An index would lead to all parked events, for each
 // row of l, whenever the planner's statistics are from before they were parked.
 const strayedSQL = `n.status = 'pending' AND NOT isfinite(n.available_at)
-    AND n.failure_code IS DISTINCT FROM 'unroutable' AND l.parked IS NOT TRUE`
+    AND n.failure_code IS DISTINCT FROM 'unroutable' AND l.available_at = 'infinity' AND l.parked IS NOT TRUE`
 
 // unparkSQL is a statement of its own, after the one that locked the events: only so does
 // it see what was appended while that one waited for the lock.

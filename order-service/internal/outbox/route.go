@@ -30,21 +30,20 @@ const firstOfKeySQL = `SELECT available_at FROM outbox_events
 
 // bringBackSQL fills up to the limit what is due of a key. It counts what has been brought
 // back and not claimed yet: what comes back must not make the events of other keys wait.
-// IS NOT DISTINCT FROM, so that the rows are locked by way of their ids. By the index of
-// what waits, each batch would walk over all the others.
+// It finds the rows by where they lie, as the claim does. By the index of what waits, each
+// batch would walk over all the others.
 const bringBackSQL = `
 WITH first AS MATERIALIZED (
-  SELECT id, available_at FROM outbox_events
+  SELECT ctid AS place, available_at FROM outbox_events
   WHERE event_key = @key AND ` + unroutableSQL + `
   ORDER BY event_key, available_at, seq LIMIT @limit
 ), waiting AS MATERIALIZED (
-  SELECT id FROM outbox_events
-  WHERE id = ANY (ARRAY(SELECT id FROM first WHERE available_at > now()))
-    AND status = 'pending' AND failure_code IS NOT DISTINCT FROM 'unroutable'
-  ORDER BY id FOR UPDATE SKIP LOCKED
+  SELECT ctid AS place FROM outbox_events
+  WHERE ctid = ANY (ARRAY(SELECT place FROM first WHERE available_at > now())) AND ` + unroutableSQL + `
+  FOR UPDATE SKIP LOCKED
 )
 UPDATE outbox_events SET available_at = now()
-WHERE id = ANY (ARRAY(SELECT id FROM waiting))
+WHERE ctid = ANY (ARRAY(SELECT place FROM waiting))
 RETURNING id`
 
 // BringBack makes events of a key due that wait for a route, so that limit are due, and
