@@ -106,6 +106,7 @@ func (c *Consumer) Next(ctx context.Context) (Delivery, error) {
 		return Delivery{}, context.Cause(ctx)
 	case d, ok := <-c.arrived:
 		if !ok {
+			c.session.awaitReason()
 			return Delivery{}, ErrCancelled
 		}
 		return *d, nil

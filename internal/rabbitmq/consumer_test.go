@@ -176,3 +176,52 @@ func TestConsumingFromNoQueueFails(t *testing.T) {
 		t.Errorf("Consume returned %v", err)
 	}
 }
+
+func TestRequeueGivesAMessageBack(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	queue := b.queue(nil)
+	b.put(queue, "A")
+	consumer := b.consume(b.session(), queue, 1)
+	if err := b.takeFrom(consumer, "A")[0].Requeue(); err != nil {
+		t.Fatal(err)
+	}
+	if again := b.takeFrom(consumer, "A")[0]; !again.Redelivered {
+		t.Error("it does not say that it is a repeat")
+	}
+}
+
+// TestStopKeepsWhatIsOut, and gives back what nobody asked for.
+func TestStopKeepsWhatIsOut(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	queue := b.queue(nil)
+	b.put(queue, "A", "B", "C", "D")
+	s := b.session()
+	consumer := b.consume(s, queue, 10)
+	out := b.takeFrom(consumer, "A", "B")
+	consumer.Stop()
+	other := b.consume(s, queue, 10)
+	b.takeFrom(other, "C", "D")
+	b.put(queue, "E")
+	b.takeFrom(other, "E") // the stopped one gets no more
+	if _, err := consumer.Next(t.Context()); !errors.Is(err, rabbitmq.ErrCancelled) {
+		t.Errorf("Next returned %v", err)
+	}
+	b.ack(out[0])
+	consumer.Close() // which gives B back
+	b.takeFrom(other, "B")
+}
+
+func TestStopAfterTheEndOfTheSession(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	proxy, url := b.proxy()
+	s := b.keep(url).next()
+	queue := b.queue(nil)
+	consumer := b.consume(s, queue, 10)
+	proxy.Cut()
+	receive(t, s.ctx.Done(), "the end of the session's context")
+	consumer.Stop()
+	consumer.Close()
+}

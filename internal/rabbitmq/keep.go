@@ -84,8 +84,9 @@ func connectAndUse(ctx context.Context, c Config, use func(context.Context, *Ses
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	s.onClose(end)
-	if err := use(ctx, s); err != nil {
-		return err
+	err = use(ctx, s)
+	if reason := context.Cause(ctx); err == nil || errors.Is(reason, ErrUnreadable) {
+		return reason // not what followed from it
 	}
-	return context.Cause(ctx)
+	return err
 }

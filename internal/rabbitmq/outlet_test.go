@@ -1,10 +1,12 @@
 package rabbitmq_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -154,5 +156,38 @@ func TestAnOutletStopsServingWithTheContext(t *testing.T) {
 	defer cancel()
 	if err := outlet.Publish(ctx, message("", "a")); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Publish returned %v", err)
+	}
+}
+
+// opensChannel is the method channel.open, as it goes over the wire.
+var opensChannel = []byte{0, 20, 0, 10}
+
+// TestP9AnOutletGoesOnAfterARefusal: a full queue ends no session, only the channel, and when
+// it has room again, its copies get through.
+func TestP9AnOutletGoesOnAfterARefusal(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	exchange, full := b.route("full", amqp.Table{"x-max-length": 1, "x-overflow": "reject-publish"})
+	room := b.queue(nil)
+	b.on(func(c *amqp.Channel) error { return c.QueueBind(room, "room", exchange, false, nil) })
+	outlet, sessions := rabbitmq.NewOutlet(), make(chan struct{}, 10)
+	proxy, url := b.proxy()
+	var channels atomic.Int32
+	proxy.DropReply(func(request []byte) bool { // which it does not
+		channels.Add(int32(bytes.Count(request, opensChannel)))
+		return false
+	})
+	b.run(url, func(ctx context.Context, s *rabbitmq.Session) error {
+		sessions <- struct{}{}
+		return outlet.Serve(ctx, s)
+	})
+	eventually(t, "the queue is full", func() bool { return send(t, outlet, message(exchange, "full")) != nil })
+	if err := send(t, outlet, message(exchange, "room")); err != nil {
+		t.Errorf("another queue's message: %v", err)
+	}
+	b.on(func(c *amqp.Channel) error { _, err := c.QueuePurge(full, false); return err })
+	eventually(t, "the queue takes messages again", func() bool { return send(t, outlet, message(exchange, "full")) == nil })
+	if n := channels.Load(); len(sessions) != 1 || n < 2 {
+		t.Errorf("%d channels in %d sessions, want a new channel, and one session", n, len(sessions))
 	}
 }

@@ -28,10 +28,11 @@ type Session struct {
 	socket   *socket
 	gate     *gate.Gate // closed while the broker blocks its publishers
 	watchers sync.WaitGroup
+	ended    chan struct{} // closed when it is known why the connection is gone
 }
 
 func connect(ctx context.Context, c Config) (*Session, error) {
-	s := &Session{gate: gate.New()}
+	s := &Session{gate: gate.New(), ended: make(chan struct{})}
 	properties := amqp.NewConnectionProperties()
 	properties.SetClientConnectionName(c.Name)
 	conn, err := amqp.DialConfig(c.URL, amqp.Config{
@@ -87,12 +88,21 @@ func dial(ctx context.Context, network, address string) (*socket, error) {
 func (s *Session) onClose(end context.CancelCauseFunc) {
 	closed := s.conn.NotifyClose(make(chan *amqp.Error, 1))
 	s.watchers.Go(func() {
+		defer close(s.ended)
 		if reason, ok := <-closed; ok && reason != nil {
 			end(s.closeReason(reason))
 			return
 		}
 		end(errors.New("the connection closed"))
 	})
+}
+
+// awaitReason waits until the session's context says why the connection is gone, if it is.
+// The client library ends everything else at the same time.
+func (s *Session) awaitReason() {
+	if s.conn.IsClosed() {
+		<-s.ended
+	}
 }
 
 // closeReason tells a message that the client library cannot read from a connection that
