@@ -84,9 +84,9 @@ func (y *system) crashNotifications(ctx context.Context) error {
 	}
 	r := y.oneOf(y.notifications)
 	y.excuseDeath(r)
-	// Only what fails is copied.
+	// Only what fails by its own fault is copied.
 	return y.crash(ctx, r, "consumer.copied", func() {
-		y.mail.Feel(mailserver.Mood{Code: 451, Times: 4})
+		y.mail.Feel(mailserver.Mood{Code: 450, Enhanced: [3]int{4, 2, 1}, Times: 4})
 	})
 }
 

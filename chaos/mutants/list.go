@@ -11,8 +11,8 @@ var ofDelivery = []mutant{
 		name: "confirms-off", does: "what is written to the socket counts as published", scenario: "broker-silent",
 		edits: []edit{{
 			"internal/rabbitmq/publisher.go",
-			"func (p *Publisher) await(ctx context.Context, confirmation *amqp.DeferredConfirmation) Result {\n",
-			"func (p *Publisher) await(ctx context.Context, confirmation *amqp.DeferredConfirmation) Result {\n	if true {\n		return Result{Outcome: Confirmed}\n	}\n",
+			"func (p *Publisher) await(confirmation *amqp.DeferredConfirmation, late <-chan struct{}) Result {\n",
+			"func (p *Publisher) await(confirmation *amqp.DeferredConfirmation, late <-chan struct{}) Result {\n	if true {\n		return Result{Outcome: Confirmed}\n	}\n",
 		}},
 	},
 	{

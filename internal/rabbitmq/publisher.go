@@ -1,7 +1,6 @@
 package rabbitmq
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -87,23 +86,23 @@ func (p *Publisher) Publish(messages []Message, timeout time.Duration) []Result 
 	results := make([]Result, len(messages))
 	confirmations := p.send(messages, results)
 
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
-	defer cancel()
+	late := make(chan struct{})
+	defer time.AfterFunc(timeout, func() { close(late) }).Stop()
 	for i, confirmation := range confirmations {
 		if confirmation != nil {
-			results[i] = p.await(ctx, confirmation)
+			results[i] = p.await(confirmation, late)
 		}
 	}
 	p.noteReturned(messages, results)
 	return results
 }
 
-// await waits for a confirm until ctx ends. A confirm that is there by then counts: one
+// await waits for a confirm until it is late. A confirm that is there by then counts: one
 // message of a batch that gets none must not make the others Unknown.
-func (p *Publisher) await(ctx context.Context, confirmation *amqp.DeferredConfirmation) Result {
+func (p *Publisher) await(confirmation *amqp.DeferredConfirmation, late <-chan struct{}) Result {
 	select {
 	case <-confirmation.Done():
-	case <-ctx.Done():
+	case <-late:
 		if !isDone(confirmation) {
 			return Result{Unknown, errTimeout}
 		}

@@ -160,11 +160,11 @@ func (m *scriptedMail) holdDotsOf(t *testing.T, prefix string) *heldDots {
 	return h
 }
 
-// await returns when n e-mails wait.
-func (h *heldDots) await(t *testing.T, n int64) {
+// await returns when each worker has an e-mail that waits.
+func (h *heldDots) await(t *testing.T) {
 	t.Helper()
-	if !within(soon, func() bool { return h.waiting.Load() >= n }) {
-		t.Fatalf("%d e-mails are at the dot, want %d", h.waiting.Load(), n)
+	if !within(soon, func() bool { return h.waiting.Load() >= workers }) {
+		t.Fatalf("%d e-mails are at the dot, want %d", h.waiting.Load(), workers)
 	}
 }
 

@@ -24,7 +24,7 @@ func TestP6ARestartOfTheDatabaseRepeatsNoEmail(t *testing.T) {
 	_, first := s.trusted(quick)
 	dots, orders := mail.holdDots(t), ordersOf(workers)
 	s.emit(orders...)
-	dots.await(t, workers)
+	dots.await(t)
 
 	must(t, private.Stop(t.Context()))
 	dots.release()
@@ -54,7 +54,7 @@ func TestP6ADatabaseThatIsAwayBeyondTheLeaseRepeatsNothing(t *testing.T) {
 			_, first := s.trusted(quick, throughBroker, throughDatabase)
 			dots, orders := mail.holdDots(t), ordersOf(workers)
 			s.emit(orders...)
-			dots.await(t, workers)
+			dots.await(t)
 
 			refuse(database)
 			dots.release()

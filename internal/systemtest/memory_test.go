@@ -47,7 +47,7 @@ func TestP9LargeMessagesFitIntoTheMemory(t *testing.T) {
 
 	dots := mail.holdDotsOf(t, "held-")
 	running := s.runNotificationsAs(name, quick, "GOMEMLIMIT=200MiB")
-	dots.await(t, workers)
+	dots.await(t)
 	waiting := prefetched + len(orders) - (prefetched - workers) // in the queue, the others being out
 	if !within(soon, func() bool { return s.messagesIn(mainQueue) <= waiting }) {
 		t.Errorf("%d messages are still in the queue, want at most %d", s.messagesIn(mainQueue), waiting)

@@ -28,7 +28,7 @@ func TestP12SIGTERMWithEverythingSilentEndsIn20s(t *testing.T) {
 			running, _ := s.trusted(settings...)
 			dots := mail.holdDots(t)
 			s.emit(ordersOf(workers)...)
-			dots.await(t, workers)
+			dots.await(t)
 			for _, name := range silent {
 				proxies[name].Stall()
 			}

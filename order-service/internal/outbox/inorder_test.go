@@ -257,7 +257,7 @@ func (m *model) lateConfirm(r *rapid.T) {
 
 // bringBackSome is a relay's, to which an event of the key was confirmed.
 func (m *model) bringBackSome(r *rapid.T) {
-	m.bench.bringBack("order.created", rapid.IntRange(1, 3).Draw(r, "limit"))
+	m.bringBack(rapid.IntRange(1, 3).Draw(r, "limit"))
 }
 
 // prune lets a week go by in which nobody did anything.
@@ -294,7 +294,7 @@ func (m *model) drain(r *rapid.T) {
 
 // claimAfterProbes lets the janitor and the relay bring back what waits for a route.
 func (m *model) claimAfterProbes() outbox.Claim {
-	m.bench.bringBack("order.created", 100)
+	m.bringBack(100)
 	return m.bench.claim(100)
 }
 

@@ -165,7 +165,7 @@ func park(b bench) {
 // claimAll claims with what waits for a route.
 func (b bench) claimAll() outbox.Claim {
 	b.Helper()
-	b.bringBack("order.created", 1000)
+	b.bringBack(1000)
 	return b.claim(100)
 }
 

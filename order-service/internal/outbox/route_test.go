@@ -25,9 +25,9 @@ func (b bench) returned() {
 	}
 }
 
-func (b bench) bringBack(key string, limit int) int {
+func (b bench) bringBack(limit int) int {
 	b.Helper()
-	n, err := b.store.BringBack(b.Context(), key, limit)
+	n, err := b.store.BringBack(b.Context(), "order.created", limit)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -76,10 +76,10 @@ func TestWhatWaitsForARouteComesBackInBatches(t *testing.T) {
 	b.returned()
 	published := []uuid.UUID{}
 	for _, want := range []int{10, 10, 5} {
-		if n := b.bringBack("order.created", 10); n != want {
+		if n := b.bringBack(10); n != want {
 			t.Errorf("%d came back, want %d", n, want)
 		}
-		if n := b.bringBack("order.created", 10); n != 0 {
+		if n := b.bringBack(10); n != 0 {
 			t.Errorf("%d more came back, and %d are due", n, want)
 		}
 		c := b.claim(100)
@@ -101,7 +101,7 @@ func TestWhatWaitsForARouteComesBackInBatches(t *testing.T) {
 func TestP7LaterEventsWaitForARouteWithTheFirst(t *testing.T) {
 	t.Parallel()
 	for name, back := range map[string]func(bench, uuid.UUID){
-		"brought back":   func(b bench, _ uuid.UUID) { b.bringBack("order.created", 100) },
+		"brought back":   func(b bench, _ uuid.UUID) { b.bringBack(100) },
 		"a late confirm": func(b bench, id uuid.UUID) { must(t, b.store.MarkPublished(b.Context(), []uuid.UUID{id})) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -139,11 +139,11 @@ func TestAnAppendWhileItsOrderIsBroughtBackIsNotParked(t *testing.T) {
 		if err := tx.Gorm(t.Context()).Raw("SELECT count(*) FROM outbox_events").Scan(&seen).Error; err != nil {
 			return err
 		}
-		b.bringBack("order.created", 100) // passes over what the appender holds
+		b.bringBack(100) // passes over what the appender holds
 		return nil
 	}))
 	b.wantDue(parked, first, second.ID)
-	b.bringBack("order.created", 100)
+	b.bringBack(100)
 	b.wantDue(0, first, second.ID)
 }
 

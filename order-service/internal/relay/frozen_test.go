@@ -32,10 +32,10 @@ func TestP4ARelayOutlivesFrozenConnections(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newFrozenBench(t, poll)
-			b.write(50)
+			b.write()
 			b.await(50)
 			b.proxy.Freeze()
-			b.write(50)
+			b.write()
 			b.await(100)
 			b.wantNoRepeat()
 		})
@@ -46,12 +46,12 @@ func TestP4ARelayOutlivesFrozenConnections(t *testing.T) {
 func TestP4AMarkGoesOutOnAnotherConnection(t *testing.T) {
 	t.Parallel()
 	b := newFrozenBench(t, 10*time.Millisecond)
-	b.write(50)
+	b.write()
 	b.await(50)
 	b.broker.whenConfirmed(sync.OnceFunc(b.proxy.Freeze))
-	b.write(50)
+	b.write()
 	b.await(100)
-	b.write(50)
+	b.write()
 	b.await(150)
 	b.wantNoRepeat()
 }
@@ -90,10 +90,11 @@ func newFrozenBench(t *testing.T, poll time.Duration) *frozenBench {
 	return b
 }
 
-func (b *frozenBench) write(events int) {
+// write commits 50 events.
+func (b *frozenBench) write() {
 	b.Helper()
 	err := b.direct.InTx(b.Context(), func(tx *postgres.Tx) error {
-		for range events {
+		for range 50 {
 			if err := outbox.Append(b.Context(), tx, outbox.Message{
 				ID: uuid.New(), AggregateType: "order", AggregateID: uuid.New(), AggregateVersion: 1,
 				EventKey: "order.created", Payload: []byte(`{}`),

@@ -46,7 +46,7 @@ func (u *unbound) published(key string) int {
 }
 
 // commit adds an event of a key.
-func (f *fakeOutbox) commit(key string, probe bool) uuid.UUID {
+func (f *fakeOutbox) commit(key string, probe bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	id := uuid.New()
@@ -54,7 +54,6 @@ func (f *fakeOutbox) commit(key string, probe bool) uuid.UUID {
 		f.keys, f.probes = map[uuid.UUID]string{}, map[uuid.UUID]bool{}
 	}
 	f.pending, f.keys[id], f.probes[id] = append(f.pending, id), key, probe
-	return id
 }
 
 // TestEventsOfAKeyWithoutAQueueAreNotSentEachTime: one batch shows that no queue is bound,
