@@ -47,7 +47,8 @@ func unknownUser(only func(to string) bool) mailserver.Mood {
 }
 
 func isMoved(to string) bool { return strings.HasSuffix(strings.TrimSuffix(to, "@load.example"), "5") }
-func isGone(to string) bool  { return strings.HasSuffix(strings.TrimSuffix(to, "@load.example"), "10") }
+
+func isGone(to string) bool { return strings.HasSuffix(strings.TrimSuffix(to, "@load.example"), "10") }
 
 // replayRefused replays what was refused, and excuses those who are refused to the end.
 func (y *system) replayRefused(ctx context.Context) error {
