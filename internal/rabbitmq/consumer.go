@@ -44,8 +44,8 @@ func (s *Session) Consume(queue string, prefetch int) (*Consumer, error) {
 	return c, nil
 }
 
-// pump notes when each message comes: the broker's patience begins there, and not
-// when somebody has time for it.
+// pump notes when each message arrives. The broker's consumer timeout begins then, and not when
+// Next returns the message.
 func (c *Consumer) pump(deliveries <-chan amqp.Delivery) {
 	defer close(c.arrived)
 	for d := range deliveries {

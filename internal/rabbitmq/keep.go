@@ -15,8 +15,8 @@ type Config struct {
 	Name string
 }
 
-// Attempts to connect are far enough apart to spare a broker that struggles (fewer
-// than ten a minute), and close enough that work goes on within 15 s of its return.
+// After the first minute there are fewer than ten attempts to connect a minute, which spares a
+// broker that struggles. They are close enough that work goes on within 15 s of its return.
 const (
 	firstPause  = 250 * time.Millisecond
 	longestWait = 10 * time.Second
@@ -33,9 +33,9 @@ const (
 // delivers it again.
 var ErrUnreadable = errors.New("the broker sent what cannot be read")
 
-// Keep connects and runs use, again and again until ctx ends. The context of use
-// ends with its session, or with ctx; use then finishes what is in flight, which it
-// still can when it was ctx that ended, and returns.
+// Keep connects and runs use, again and again until ctx ends. The context of use ends with its
+// session, or with ctx. Then use must return. If ctx ended, the session still works, and use
+// may finish what is in flight first.
 //
 // A session that ends over an unreadable message is no outage: Keep connects again at once.
 //

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// confirmTimeout is how long a single message may take to be confirmed.
+// confirmTimeout is for all confirms of the messages that are published together.
 const confirmTimeout = 10 * time.Second
 
 // Outlet publishes single messages for many goroutines, over whichever session serves it

@@ -9,20 +9,20 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// breaker is a circuit breaker for something that every message needs. It decides by what
-// the work meets:
+// breaker is a circuit breaker for a dependency of all messages. "Open" and "closed" are those
+// of a gate, and the opposite of the usual terms: open means that messages flow.
 //
-//   - open: messages flow. An error that is certainly the dependency's closes it at once.
-//   - An error that may be the message's own needs evidence: the message fails so again
-//     after another message was accepted. Then the error is its own. Until another one is
-//     accepted, the message is tried again with growing pauses.
-//   - When [suspicious] messages have met such errors and none was accepted in between, the
-//     dependency is at fault, and the breaker closes.
-//   - closed: messages wait. One at a time is tried, with growing pauses between them. The
+//   - Open: messages flow. An error that is certainly the dependency's closes it at once.
+//   - Unclear: an error may be the dependency's or the message's own. The message is tried
+//     again, with growing pauses, and as soon as another message is accepted. If it fails
+//     again after another one was accepted, the error is its own.
+//   - When [suspicious] messages wait with unclear errors at the same time, and none is
+//     accepted, the breaker closes.
+//   - Closed: messages wait. One at a time is tried, with growing pauses between them. The
 //     first one that is accepted opens the breaker.
 //
-// So nothing is spent on messages while the dependency is at fault, and one bad message
-// does not stop the good ones.
+// So no message loses a retry while the dependency is at fault, and one bad message does not
+// stop the good ones.
 type breaker struct {
 	name   string
 	probe  func(ctx context.Context) error // asked only while nobody waits
@@ -30,10 +30,10 @@ type breaker struct {
 
 	mu       sync.Mutex
 	changed  chan struct{}           // closed and replaced at each change
-	isClosed bool                    //
+	isClosed bool                    // messages wait
 	era      int                     // how often it has closed
 	accepted int                     // how often something was accepted
-	suspects map[*suspicion]struct{} // messages that met an unclear error since the last acceptance
+	suspects map[*suspicion]struct{} // messages that wait after an unclear error
 	waiting  int                     // messages that wait for it to open
 	trying   bool                    // one message is being tried
 	pause    time.Duration           // before the next trial
@@ -61,8 +61,8 @@ func newBreaker(name string, probe func(context.Context) error, closed prometheu
 	}
 }
 
-// ticket allows its holder one piece of work. Exactly one of its methods ends it; leave
-// may follow.
+// ticket allows its holder one piece of work. The holder calls at most one of accept, fail and
+// suspect when it knows the result, and always leave at the end.
 type ticket struct {
 	*breaker
 	era   int
@@ -251,7 +251,7 @@ func (b *breaker) change() {
 	b.changed = make(chan struct{})
 }
 
-// watch asks the dependency itself while it is closed and no message is there to be tried.
+// watch probes the dependency while the breaker is closed and no message waits to be tried.
 func (b *breaker) watch(ctx context.Context) error {
 	tick := time.NewTicker(longestPause)
 	defer tick.Stop()

@@ -28,7 +28,7 @@ type Config struct {
 	DeadLetters string        // the exchange of the dead letters
 	Retries     []string      // the exchange of each retry tier, at least one, the shortest first
 	MaxHold     time.Duration // how long a message is held in place; far below the broker's consumer timeout
-	// Probes ask what messages need whether it answers, by the names that Unavailable
+	// Probes ask each dependency whether it answers. Their keys are the names that Unavailable
 	// errors use: Database and notification.MailServer.
 	Probes map[string]func(ctx context.Context) error
 }
@@ -37,17 +37,17 @@ type Config struct {
 type Effect interface {
 	// Parse reads a message. Its errors are permanent.
 	Parse(m rabbitmq.Message) (notification.Event, error)
-	// Record commits to the effects of a batch, in the transaction that records the
-	// messages, and leases what is still to be done.
+	// Record writes the effects of a batch, in the transaction that records the messages, and
+	// leases what is still to be done. It does not commit.
 	Record(ctx context.Context, tx *postgres.Tx, requests []notification.Request) ([]notification.Notification, error)
 	// Leased is told of each result of Record once its transaction is committed.
 	Leased(n notification.Notification)
 	// Send does what no transaction can hold, under the lease, and returns nil when that
 	// is done and written down.
 	Send(ctx context.Context, n notification.Notification) error
-	// Release gives the lease of what was not done back.
+	// Release gives back the lease of an effect that was not done.
 	Release(ctx context.Context, id uuid.UUID)
-	// Reject notes that the effect will never be: the message is a dead letter.
+	// Reject notes that the effect will never happen: the message is a dead letter.
 	Reject(ctx context.Context, id uuid.UUID, reason string) error
 	// Run does the effect's own work until ctx ends.
 	Run(ctx context.Context) error
@@ -81,9 +81,9 @@ type Consumer struct {
 	running  sync.WaitGroup  // messages in hand
 	finish   context.Context //nolint:containedctx // ends when what is in hand must end
 	stop     context.CancelFunc
-	// trusted is set by the first delivery after the start that is not a repeat and comes
-	// to its end. Until then messages come one by one, so that one which kills the process
-	// takes nobody along: the broker counts the death for each message that is out.
+	// trusted is set when a message is done that had not been delivered before. Until then
+	// messages come one by one. The broker counts the death of a process against each message
+	// that is unacknowledged, so a message that kills the process must be alone.
 	trusted atomic.Bool
 }
 
@@ -143,8 +143,8 @@ func (c *Consumer) Run(ctx context.Context, sessions func(context.Context) error
 	return errors.Join(err, shared.Wait())
 }
 
-// learnTime asks the database for the time: a first message may be a dead letter, and needs
-// no database otherwise.
+// learnTime asks the database for the time. A dead letter carries it, and the first message
+// may become one before anything else has asked the database.
 func (c *Consumer) learnTime(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()

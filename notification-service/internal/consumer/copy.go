@@ -59,8 +59,9 @@ func ended(ctx context.Context, err error) bool {
 	return errors.Is(err, context.Cause(ctx)) || errors.Is(err, context.Canceled) || errors.Is(err, batch.ErrStopped)
 }
 
-// release gives the lease back of a notification that was not sent, and then the message's
-// id. Only another delivery of the same message waits for that: the database may be away.
+// release gives back the lease of a notification that was not sent, and then the message's id.
+// It does so in the background, because the database may be away. Only another delivery of the
+// same message waits for it.
 func (c *Consumer) release(ctx context.Context, m *message, free func()) {
 	if !m.leased {
 		free()
@@ -84,9 +85,10 @@ func (c *Consumer) retry(ctx context.Context, m *message, err error) (outcome, e
 }
 
 const (
-	// maxElsewhere is how often a message may give way to another delivery of it. That one
-	// ends, or its process dies; and the broker, which counts such deaths, begins again
-	// with each copy. Beyond this many, assume that the message crashes its handler.
+	// maxElsewhere is how often a message may wait for the lease of another process. As a rule
+	// that process finishes, or dies and its lease ends. A message that kills each process is
+	// not stopped by the delivery limit, because the broker starts its count again for each
+	// copy. So beyond this many waits, assume that the message crashes its handler.
 	maxElsewhere = 50
 	// maxDeferred is how often the mail server may put a message off while it takes others:
 	// for more than 8 hours, with the default delays.
@@ -100,7 +102,7 @@ func (c *Consumer) comeAgain(ctx context.Context, m *message, counter string, li
 		c.metrics.failed.Inc()
 		return c.deadLetter(ctx, m, code, err)
 	}
-	tier := 0 // several of the shortest delays fit into one lease
+	tier := 0 // a lease ends about when the shortest delay does
 	if counter == DeferredCountHeader {
 		tier = min(times, c.lastTier())
 	}
@@ -143,8 +145,8 @@ func (c *Consumer) deadLetter(ctx context.Context, m *message, code string, err 
 // long as the copy cannot be made, the original keeps its place in the prefetch. After
 // [Config.MaxHold] it goes back to the queue.
 //
-// What no publisher may send (its body or headers are too large) the broker moves to the
-// dead letters itself, when it is rejected.
+// A message whose body or headers are too large cannot be published. It is rejected, and the
+// broker itself moves it to the dead letters.
 func (c *Consumer) moveTo(ctx context.Context, m *message, exchange string, headers map[string]any, copied func() error) error {
 	m.onlyWaits()
 	if m.tooLarge() {
@@ -223,9 +225,9 @@ func (c *Consumer) copyUntilDone(ctx context.Context, m *message, copied rabbitm
 	return nil
 }
 
-// copyDeadline is when the attempts at a copy end. A message that was held at a gate until
-// its time was over gets as much time again: twice that is still far below the broker's
-// consumer timeout.
+// copyDeadline is when the attempts at a copy end. Each message gets at least half of maxHold
+// for its copy, also one that a gate has held for all of maxHold. One and a half times maxHold
+// is still far below the broker's consumer timeout.
 func (m *message) copyDeadline(maxHold time.Duration) time.Time {
 	deadline := m.Arrived.Add(maxHold)
 	if time.Until(deadline) < maxHold/2 {

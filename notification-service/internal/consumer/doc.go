@@ -17,23 +17,33 @@
 //
 // A message is acknowledged after its effect is committed and done, or after the broker has
 // confirmed a copy of it in the queue where it goes next; never before. A message whose copy
-// cannot be made keeps its place in the prefetch, and no other message waits for it. So a
-// message may be delivered again, and the inbox makes its effect happen once.
+// cannot be made keeps its place in the prefetch, and no other message waits for it. After
+// [Config.MaxHold] it goes back to its queue. A message that is too large for a copy is
+// rejected, and the broker itself moves it to the dead letters.
 //
-// # Three kinds of error
+// So a message may be delivered again. The inbox makes its effect happen once.
 //
-//   - [Permanent]: no repeat mends it. The message becomes a dead letter at once, with
-//     the same id, routing key and body, and the reason in its headers. So does one
-//     whose handling panics.
-//   - [Unavailable]: what every message needs is away. A circuit breaker closes: messages
-//     wait, nothing is spent, and the prefetch makes the rest wait in the queue. One
-//     message at a time is tried, until one is accepted. An [Unclear] error closes the
-//     breaker only if other messages fail as well; else it is the message's own.
-//   - any other is transient: this message failed now. A copy waits in the next retry
-//     queue, and the header retry-count says how many it has been in.
+// # Kinds of error
 //
-// A message that has been held for [Config.MaxHold] goes to the longest retry queue,
-// which counts nothing: the broker would take it back soon, and cancel the consumer.
+//   - [Permanent]: another try cannot help. The message becomes a dead letter at once, with
+//     the same id, routing key and body, and the reason in its headers. A message whose
+//     handling panics becomes one too.
+//   - [Unavailable]: what every message needs is away. The circuit breaker closes at once:
+//     messages wait, no retry is spent, and the prefetch makes the rest wait in the queue.
+//     One message at a time is tried, until one is accepted.
+//   - [Unclear]: the dependency or the message is at fault. The message is held and tried
+//     again. If it fails again after another message was accepted, it is at fault, and
+//     [Unclear.Otherwise] is its error. If three messages wait with such an error at the same
+//     time, the breaker closes.
+//   - [Deferred]: the mail server takes this e-mail later. [Elsewhere]: another process has
+//     the lease. A copy waits in a retry queue, and no retry is spent. A header of its own
+//     counts these waits, and beyond a limit the message becomes a dead letter.
+//   - any other error is transient: this message failed now. A copy waits in the next retry
+//     queue, and the header retry-count says how many retries the message has had.
+//
+// When a message has been held for [Config.MaxHold], a copy goes to the longest retry queue,
+// and no counter is raised. If the consumer held it much longer, the broker would take it
+// back and cancel the consumer.
 //
 // # When the process dies
 //
@@ -43,14 +53,14 @@
 //   - after a copy is confirmed, before the ack: two messages with one id, of which the
 //     inbox lets one have the effect. Two dead letters can be the result.
 //
-// The broker counts the death against every message that was out. After the delivery limit
-// it dead-letters them all. So a consumer begins with one message at a time, until the first
-// one that is no repeat has come to its end. It does so again after a message has ended the
-// session, because the client library cannot read it.
+// The broker counts the death against every message that was unacknowledged. After the
+// delivery limit it dead-letters them all. So a consumer begins with one message at a time,
+// until one is done that had not been delivered before. It does so again after a message has
+// ended the session, because the client library cannot read it.
 //
-// A message that finds the lease of a dead process waits for its end in a retry queue,
-// and of a copy the broker begins to count again. So the consumer counts those waits,
-// and after many the message is a dead letter as well.
+// A message whose notification is leased to a dead process waits in a retry queue until the
+// lease ends. The broker starts its count again for each copy. So the consumer counts these
+// waits itself, and after 50 of them the message becomes a dead letter.
 //
 // # Sessions
 //
@@ -59,11 +69,12 @@
 //
 // # Shutdown
 //
-// When its context ends, the consumer finishes the e-mails that are being sent, for 9
-// seconds at most, and writes their outcomes, for 3 seconds at most. What has not begun goes
-// back to the queue.
+// When its context ends, the consumer finishes the e-mails that are being sent and the copies
+// that are being published, for 9 seconds at most. It writes their outcomes, for 3 seconds at
+// most. All other messages go back to the queue, also those that are recorded and wait for
+// their turn to be sent.
 //
 // # What it does not promise
 //
-// That a message is delivered once, and any order of deliveries.
+// That a message is delivered only once, or in any order.
 package consumer

@@ -43,8 +43,9 @@ type Deferred interface {
 	Deferred()
 }
 
-// Elsewhere is an error that says: another delivery of this message is being handled
-// right now. The message comes again later, and that counts nothing.
+// Elsewhere is an error that says: another process has the lease for this message. That
+// process may be dead. The message comes again later, and that spends no retry. After
+// maxElsewhere times it becomes a dead letter.
 type Elsewhere interface {
 	error
 	HeldElsewhere()

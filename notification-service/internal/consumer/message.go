@@ -22,13 +22,13 @@ type message struct {
 	event   notification.Event
 	leased  bool          // this process has the lease of its notification
 	done    chan struct{} // closed at the end
-	waiting chan struct{} // closed when it only waits: for a copy, or for what others meet
+	waiting chan struct{} // closed when it only waits: for a copy, or for evidence from others
 	once    sync.Once     // closes waiting
 
 	database, mail suspicion
 }
 
-// onlyWaits tells that the message does not end the process: others may be taken.
+// onlyWaits says that the message cannot end the process any more, so others may be taken.
 func (m *message) onlyWaits() { m.once.Do(func() { close(m.waiting) }) }
 
 // Headers with which an operator says how a message is to be handled.
@@ -76,8 +76,8 @@ func (m *message) flag(header string) bool {
 	return set
 }
 
-// inHand knows the messages that this process is handling, by their ids. A message comes
-// a second time while the first one is in hand when its session has ended.
+// inHand knows the messages that this process is handling, by their ids. When a session ends,
+// the broker delivers a message again while its first delivery may still be in hand.
 type inHand struct {
 	mu   sync.Mutex
 	held map[uuid.UUID]*holder

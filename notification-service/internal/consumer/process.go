@@ -180,8 +180,9 @@ func (c *Consumer) lasting(ctx context.Context) (context.Context, context.Cancel
 	}
 }
 
-// judge finds out whose fault an error is. It returns errTryAgain if it is the fault of
-// what the message needs, and else what it is for the message.
+// judge finds out whose fault an error is. It returns errTryAgain if the dependency is at
+// fault, or if nobody knows yet. Otherwise it returns the error that decides what becomes of
+// the message.
 func (m *message) judge(ctx context.Context, t *ticket, s *suspicion, err error) error {
 	away, isAway := errors.AsType[Unavailable](err)
 	unclear, isUnclear := errors.AsType[Unclear](err)

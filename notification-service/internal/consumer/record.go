@@ -21,9 +21,9 @@ type recorded struct {
 // maxRecording is for one transaction.
 const maxRecording = 10 * time.Second
 
-// record commits to the effects of a batch in one transaction. If that fails, each message
-// is tried alone: a bad one spends nothing of its neighbours. When the database is away or
-// does not answer, that would only take longer.
+// record writes the notes and the effects of a batch in one transaction. If that fails, each
+// message is tried alone, so that a bad one costs the others no retry. It does not try them
+// alone when the database is away or does not answer: each try would fail as well.
 func (c *Consumer) record(ctx context.Context, batch []*message) []recorded {
 	results, err := c.recordTogether(ctx, batch)
 	if err == nil {

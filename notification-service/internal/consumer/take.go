@@ -44,10 +44,10 @@ func (c *Consumer) Take(ctx context.Context, queue Queue) error {
 	return err
 }
 
-// takeOneByOne takes one message at a time until one has earned the trust. A message that
-// only waits, for its copy or for what others meet, keeps its place, on a channel that gets
-// no more, and the next one is taken on another channel. So many may wait as the prefetch
-// allows.
+// takeOneByOne takes one message at a time until c.trusted is set. A message may only wait: for
+// its copy, or for evidence from other messages. Such a message cannot end the process. It
+// keeps its channel, on which no more messages come, and the next one is taken on another
+// channel. At most as many messages wait as the prefetch allows.
 func (c *Consumer) takeOneByOne(ctx context.Context, queue Queue) error {
 	places := make(chan struct{}, c.config.Prefetch)
 	for !c.trusted.Load() {

@@ -3,11 +3,13 @@
 //
 // # What it promises
 //
-// [Inbox.Record] asks for a *postgres.Tx, as outbox.Append does on the other side. It
-// records a batch of messages. The notes and the effects are committed together or not at
-// all. Of two transactions
-// that record one id at the same moment, the second waits for the first: if that
-// commits, it learns that the message is a repeat; if it rolls back, it is the first.
+// [Inbox.Record] takes a *postgres.Tx, as outbox.Append does in order-service. It records a
+// batch of messages, in which no id may occur twice. The notes and the effects are committed
+// together or not at all.
+//
+// When two transactions record one id at the same moment, the second one waits for the first.
+// If the first one commits, the second one sees a repeat. If the first one rolls back, the
+// second one sees a first time.
 //
 // # The verdicts
 //
@@ -23,9 +25,9 @@
 //
 // Notes are not kept for ever. A message that was created longer ago than the window
 // cannot be told from one whose note is pruned, and only an operator who knows may
-// force it. A note lives an hour longer than the window lets its message in, so a
-// message inside the window is never new twice: [Inbox.Prune] says why. All ages are
-// by the database's clock.
+// force it. A note is kept an hour longer than the window, so a message inside the window
+// never counts as the first twice. The comments in prune.go say why. All ages are by the
+// database's clock.
 //
 // # When the consumer dies
 //

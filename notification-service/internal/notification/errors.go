@@ -51,8 +51,8 @@ func (*UnavailableError) Dependency() string { return MailServer }
 // this e-mail or for all: a rate limit, a policy, local trouble, or a reply code alone.
 type UnclearError struct {
 	Cause error // the answer
-	// IfServerWorks is what the error is once the same server has accepted an e-mail to
-	// another recipient. It is not part of the chain of errors.
+	// IfServerWorks is what the error is if this e-mail fails again after the server has
+	// accepted another one. It is not part of the chain of errors.
 	IfServerWorks error
 }
 

@@ -39,8 +39,8 @@ import (
 	"example.com/transactional-outbox/notification-service/internal/batch"
 )
 
-// Config is who writes, to whom when an order has no address, and for how long what was
-// written is kept.
+// Config is the sender, the recipient of orders without an address, and how long notifications
+// are kept.
 type Config struct {
 	From             string        // an address; its domain ends every Message-ID
 	DefaultRecipient string        // for orders without an address

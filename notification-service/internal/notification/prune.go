@@ -11,8 +11,9 @@ import (
 	"example.com/transactional-outbox/internal/postgres"
 )
 
-// pruneMargin keeps a notification longer than the inbox keeps its message: no message
-// that the inbox lets in finds its notification pruned.
+// pruneMargin is how much longer than the retention a notification is kept. The retention is
+// at least the window of the inbox, so the inbox lets no message in whose notification is
+// pruned.
 const pruneMargin = time.Hour
 
 // pruneSQL deletes what is older than the retention, whatever its state: its message is

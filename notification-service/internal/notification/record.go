@@ -90,8 +90,9 @@ func (s *Service) recipient(e Event) string {
 	return e.CustomerEmail
 }
 
-// Leased tells the service that the transaction of Record is committed: from now on it
-// renews the lease of n, or does so no more if n has been superseded.
+// Leased tells the service that the transaction of Record is committed. From now on the
+// service renews the lease of n if this process has it, and stops renewing it if not: n may
+// be superseded, or sent already.
 func (s *Service) Leased(n Notification) {
 	if n.Mine {
 		s.leases.add(n.MessageID)

@@ -55,8 +55,9 @@ func broken(err error) bool {
 	return ok && (e.code == 0 || e.code == 421)
 }
 
-// outdated reports whether err may be the fault of a kept connection, and the server
-// cannot have the e-mail. Up to MAIL it has heard nothing that depends on the e-mail.
+// outdated reports whether the steps may be repeated over a new connection: err may come from
+// the age of the kept one, and the server cannot have the e-mail. An error up to MAIL does not
+// depend on the e-mail.
 func outdated(err error) bool {
 	e, ok := errors.AsType[*stepError](err)
 	if !ok || e.step == stepDot {

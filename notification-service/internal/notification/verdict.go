@@ -28,8 +28,8 @@ func verdict(err error) error {
 	}
 }
 
-// meaning is what a reply says. If it is unclear whether it concerns all e-mails, it is
-// also what the reply says if it concerns this one only.
+// meaning says whom a reply concerns, and for how long. The unclear ones may concern all
+// e-mails or this one. Their names say what follows if it is only this one.
 type meaning int
 
 const (
@@ -58,7 +58,7 @@ func (e *stepError) meaning() meaning {
 		sender = e.status == statusCode{1, 7} || e.status == statusCode{1, 8}
 		// Sections 3.2 and 3.3: address and mailbox. RFC 7504: the domain takes no e-mail.
 		recipient = e.status.subject == 1 && !sender || e.status.subject == 2 || bare && e.code == 556
-		// Sections 3.4 and 3.7: too big for this system, content. 552 is that at the dot.
+		// Sections 3.4 and 3.7: too big for this system, content. Bare 552: at MAIL, the dot.
 		content = e.status == statusCode{3, 4} || e.status.subject == 6 || bare && e.code == 552 && (e.step == stepDot || e.step == stepMail)
 		// Sections 3.4, 3.5 and 3.8: system, network, security and policy.
 		server = sender || slices.Contains([]int{3, 4, 7}, e.status.subject)

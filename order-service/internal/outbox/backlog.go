@@ -68,7 +68,7 @@ func (s *Store) Backlog(ctx context.Context) (b Backlog, err error) {
 
 var (
 	backlogDesc = prometheus.NewDesc("outbox_backlog",
-		"Events that are not yet published, whatever they wait for; an estimate beyond some 100,000. The table's number, the same on every replica: take the max, not the sum.", nil, nil)
+		"Events that are not yet published, whatever they wait for; an estimate beyond 200,000. The table's number, the same on every replica: take the max, not the sum.", nil, nil)
 	eventsDesc = prometheus.NewDesc("outbox_events",
 		"Unfinished events, by status. The table's numbers, the same on every replica: take the max, not the sum.", []string{"status"}, nil)
 	unroutableDesc = prometheus.NewDesc("outbox_events_unroutable",

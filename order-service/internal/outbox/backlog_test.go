@@ -17,7 +17,7 @@ import (
 func (b bench) wantMetrics(backlog, pending, inProgress, failed string) {
 	b.Helper()
 	want := `
-# HELP outbox_backlog Events that are not yet published, whatever they wait for; an estimate beyond some 100,000. The table's number, the same on every replica: take the max, not the sum.
+# HELP outbox_backlog Events that are not yet published, whatever they wait for; an estimate beyond 200,000. The table's number, the same on every replica: take the max, not the sum.
 # TYPE outbox_backlog gauge
 outbox_backlog ` + backlog + `
 # HELP outbox_events Unfinished events, by status. The table's numbers, the same on every replica: take the max, not the sum.

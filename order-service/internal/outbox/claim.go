@@ -40,7 +40,7 @@ type Claimed struct {
 
 // claimSQL takes what is due, in one statement:
 //
-//   - "due" is what became available, whether it was pending or its lease ended;
+//   - "ready" is what became available, whether it was pending or its lease ended;
 //   - NOT EXISTS passes over events whose aggregate has an older unsettled one: all
 //     states but the two that settle an event, so a failed one blocks as well;
 //   - SKIP LOCKED lets claimers pass each other instead of queueing, and OF o keeps
@@ -48,9 +48,9 @@ type Claimed struct {
 //   - MATERIALIZED makes the choice once, so that LIMIT means the batch;
 //   - ctid is where the row lies: to find it again by its id was a quarter of the work.
 //     A row that somebody changes before it is locked is missed this time, and due still;
-//   - ready knows how long each payload is, and due is what fits into one batch: memory and
-//     the time on the wire are bounded, and the first event always fits. What is short is
-//     not turned into text to find out;
+//   - "due" is the part of ready that fits into @bytes. That bounds the memory and the time on
+//     the wire. The first event always fits. A short payload is measured by its stored size,
+//     because turning it into text costs more;
 //   - the last SELECT sorts again: UPDATE … RETURNING keeps no order.
 const claimSQL = `
 WITH ready AS MATERIALIZED (
@@ -87,8 +87,8 @@ FROM claimed ORDER BY seq`
 // go beyond. A network of 10 Mbit/s carries them within the default confirm timeout.
 const MaxClaimBytes = 8 << 20
 
-// Claim leases at most limit due events to worker, and fewer when they are large. The lease ends after the given
-// time, counted from the database's now.
+// Claim leases at most limit due events to worker, and fewer when they are large. The lease ends
+// after the given time, counted from the database's now.
 func (s *Store) Claim(ctx context.Context, worker string, limit int, lease time.Duration) (Claim, error) {
 	claim := Claim{Token: uuid.New()}
 	err := s.db.InTx(ctx, func(tx *postgres.Tx) error {

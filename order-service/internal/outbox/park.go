@@ -16,9 +16,8 @@ import (
 // operator's decisions exclude each other, and what one of them leaves, the next one sees.
 // An Append that overlaps a Fail may leave its row due; ParkBlocked parks it later.
 
-// laterSQL is true of n when it waits behind b. Those rows need no order of locking:
-// who comes for them by the row that they wait for holds that row's lock, and the
-// janitor passes over what is locked, so that nobody waits for them in a circle.
+// laterSQL is true of n when it waits behind b. These rows may be locked in any order without a
+// deadlock: whoever locks them has locked b first, and the janitor skips locked rows.
 const laterSQL = `(n.aggregate_type, n.aggregate_id) = (b.aggregate_type, b.aggregate_id)
   AND n.aggregate_version > b.aggregate_version AND n.status = 'pending'`
 

@@ -22,16 +22,16 @@ import (
 // unroutableSQL is true of an event that waits for a route, or is on its way to find out.
 const unroutableSQL = `status = 'pending' AND failure_code = 'unroutable'`
 
-// firstOfKeySQL is when the first event of the key k is due that waits for a route: of the
-// probe, if there is one. It is the first entry of the index, however many wait.
+// firstOfKeySQL is the earliest available_at of the events of key k that wait for a route. If
+// there is a probe, it is the probe's. It is one look at the index, however many events wait.
 const firstOfKeySQL = `SELECT available_at FROM outbox_events
     WHERE event_key = k.event_key AND ` + unroutableSQL + `
     ORDER BY event_key, available_at, seq LIMIT 1`
 
-// bringBackSQL fills up to the limit what is due of a key. It counts what has been brought
-// back and not claimed yet: what comes back must not make the events of other keys wait.
-// It finds the rows by where they lie, as the claim does. By the index of what waits, each
-// batch would walk over all the others.
+// bringBackSQL makes events of one key due, until limit of them are due and not claimed yet.
+// Those that are due already count, so that one key cannot make the events of others wait.
+// The rows are found by their ctid, as in claimSQL. With the index of unroutable events, each
+// batch would read all the others.
 const bringBackSQL = `
 WITH first AS MATERIALIZED (
   SELECT ctid AS place, available_at FROM outbox_events
@@ -76,8 +76,8 @@ WITH RECURSIVE keys AS (
 )
 SELECT key FROM keys WHERE available_at = 'infinity'`
 
-// ProbeRoutes makes one event due of each key of which all wait, and returns how many it
-// did. A probe that is in a relay's hands is not seen, so there may be two for a while.
+// ProbeRoutes makes one event due for each key that has no probe, and returns how many. It does
+// not see a probe that a relay has claimed, so a key may have two for a while.
 func (s *Store) ProbeRoutes(ctx context.Context) (probes int, err error) {
 	var keys []string
 	err = s.db.InSnapshot(ctx, func(tx *postgres.Tx) error { return tx.Gorm(ctx).Raw(withoutProbeSQL).Scan(&keys).Error })

@@ -65,9 +65,9 @@ type Relay struct {
 	metrics *Metrics
 	routes  routes
 	wake    chan struct{}
-	// suspects is how many events may yet be the one that killed its channel. While
-	// there are any, batches are of one, so that it does so alone. Each pass that goes
-	// well clears one.
+	// suspects is how many events may be the one over which the broker closed the channel.
+	// While there are any, a batch has one event, so that the next closed channel shows which
+	// one it is. Each pass that succeeds clears one.
 	suspects atomic.Int64
 }
 

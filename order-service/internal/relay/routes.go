@@ -40,8 +40,8 @@ func (r *routes) split(events []outbox.Claimed) (try []outbox.Claimed, wait []ou
 	return try, wait
 }
 
-// learn notes what a batch says about routes, and returns the keys of which events may wait
-// that can go now.
+// learn notes what a batch shows about routes. It returns the keys that have a route now, and of
+// which events may still be waiting.
 func (r *routes) learn(ctx context.Context, events []outbox.Claimed, results []rabbitmq.Result) (found []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -79,8 +79,8 @@ func (s *settlement) release(e outbox.Claimed) {
 	s.released, s.outcomes = append(s.released, e.ID), append(s.outcomes, outcomeFailed)
 }
 
-// lose notes why the session is of no more use. That the broker closed the channel over a
-// message is the cause when it is one of the reasons: the others only follow from it.
+// lose notes why the session is of no more use. If the broker closed the channel over one of the
+// messages, that is the cause, and the other errors only follow from it.
 func (s *settlement) lose(err error) {
 	cause := errors.Is(err, rabbitmq.ErrChannelClosed) && !errors.Is(s.unknown, rabbitmq.ErrChannelClosed)
 	if s.unknown == nil || cause {
@@ -119,8 +119,8 @@ func code(r rabbitmq.Result) string {
 // settle writes what became of a batch. The events that are published come first:
 // each one that is not marked would be published again.
 func (w *worker) settle(ctx context.Context, claim outbox.Claim, s settlement) error {
-	// From now, and not from the claim: whoever slept beyond its lease still writes what
-	// is published, and learns what it has lost.
+	// The time runs from now, and not from the claim. A relay that slept beyond its lease still
+	// marks what is published, and the other statements tell it which leases it has lost.
 	ctx, cancel := context.WithTimeout(ctx, w.config.Lease)
 	defer cancel()
 	crashpoint.At("relay.confirmed")
