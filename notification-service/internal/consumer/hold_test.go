@@ -9,19 +9,15 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"example.com/transactional-outbox/internal/rabbitmq"
 	"example.com/transactional-outbox/notification-service/internal/notification"
 )
 
-// startAll begins to handle new messages, and returns them.
-func (b *bench) startAll(n int) (messages []rabbitmq.Message) {
-	for range n {
-		m := aMessage()
-		messages = append(messages, m)
-		b.consumer.start(b.Context(), b.delivery(m))
+// startAll begins to handle new messages.
+func (b *bench) startAll(n int) {
+	for _, d := range b.deliveries(aMessages(n)...) {
+		b.consumer.start(b.Context(), d)
 	}
 	synctest.Wait()
-	return messages
 }
 
 // wantCounts checks how often each step was taken.

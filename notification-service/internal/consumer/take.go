@@ -39,7 +39,7 @@ func (c *Consumer) Take(ctx context.Context, queue Queue) error {
 	case errors.Is(cause, rabbitmq.ErrUnreadable):
 		c.trusted.Store(false) // one of the messages ends sessions: find out which
 	case errors.Is(cause, context.Canceled):
-		c.awaitMessages(c.finish)
+		c.awaitMessages(c.finish) //nolint:contextcheck // ctx has ended
 	}
 	return err
 }
@@ -142,13 +142,11 @@ func (c *Consumer) takeTogether(ctx context.Context, queue Queue) error {
 // start handles a delivery in a goroutine of its own.
 func (c *Consumer) start(ctx context.Context, d rabbitmq.Delivery) *message {
 	m := &message{Delivery: d, waiting: make(chan struct{}), done: make(chan struct{})}
-	c.running.Add(1)
-	go func() {
-		defer c.running.Done()
+	c.running.Go(func() {
 		defer close(m.done)
 		if c.handle(ctx, m) && !d.Redelivered {
 			c.trusted.Store(true)
 		}
-	}()
+	})
 	return m
 }

@@ -64,7 +64,7 @@ func (s *Service) writeUntilDone(ctx context.Context, marks []mark) error {
 	warned := false
 	again := func(err error, _ time.Duration) {
 		if !warned {
-			slog.WarnContext(ctx, "cannot mark e-mails, trying again until it is done", "e-mails", len(marks), "error", err)
+			slog.WarnContext(ctx, "cannot mark e-mails, trying again until it is done", "emails", len(marks), "error", err)
 			warned = true
 		}
 	}
