@@ -14,8 +14,8 @@ import (
 
 // startAll begins to handle new messages.
 func (b *bench) startAll(n int) {
-	for range n {
-		b.consumer.start(b.Context(), b.delivery(aMessage()))
+	for _, d := range b.deliveries(aMessages(n)...) {
+		b.consumer.start(b.Context(), d)
 	}
 	synctest.Wait()
 }
