@@ -35,6 +35,18 @@ func (s *Service) mark(ctx context.Context, m mark) error {
 	return errors.Join(err, written)
 }
 
+// markSent waits until the database knows that the e-mail was accepted. It goes on after any
+// error until ctx ends: to give up would be to send the e-mail again.
+func (s *Service) markSent(ctx context.Context, id uuid.UUID) error {
+	again := func(err error, in time.Duration) {
+		slog.ErrorContext(ctx, "cannot mark an e-mail sent, trying again", "message_id", id, "in", in.String(), "error", err)
+	}
+	_, err := backoff.Retry(ctx, func() (struct{}, error) {
+		return struct{}{}, s.mark(ctx, mark{kind: markSent, id: id, ctx: ctx})
+	}, backoff.WithMaxElapsedTime(0), backoff.WithNotify(again))
+	return err
+}
+
 // writeMarks writes a batch. As long as the database is away it tries again: what is known
 // to be sent stays known here.
 func (s *Service) writeMarks(ctx context.Context, marks []mark) []error {

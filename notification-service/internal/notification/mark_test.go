@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 )
@@ -141,6 +142,27 @@ func TestAMarkThatFailsSpoilsNoOther(t *testing.T) {
 	}
 	d.wantStatus(good.MessageID, Sent)
 	d.wantStatus(better.MessageID, Sent)
+}
+
+// TestP6WhatWasAcceptedIsMarkedAfterAnyError: a mark that the database refuses is tried until
+// somebody has mended the database. To give up would be to send the e-mail again.
+func TestP6WhatWasAcceptedIsMarkedAfterAnyError(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	n := d.leased()
+	d.exec("ALTER TABLE notifications ADD CONSTRAINT wrong CHECK (status <> 'sent')")
+	sent := make(chan error, 1)
+	go func() { sent <- d.service.Send(t.Context(), n) }()
+	select {
+	case err := <-sent:
+		t.Errorf("Send returned %v before the database knew it", err)
+	case <-time.After(time.Second):
+	}
+	d.exec("ALTER TABLE notifications DROP CONSTRAINT wrong")
+	if err := <-sent; err != nil {
+		t.Error(err)
+	}
+	d.wantStatus(n.MessageID, Sent)
 }
 
 func TestARejectionNeverOverwritesSent(t *testing.T) {

@@ -104,7 +104,7 @@ func (s *Service) Send(ctx context.Context, n Notification) error {
 		return err
 	}
 	crashpoint.At("notification.mailed")
-	if err := s.mark(ctx, mark{kind: markSent, id: n.MessageID, ctx: ctx}); err != nil {
+	if err := s.markSent(ctx, n.MessageID); err != nil {
 		return err
 	}
 	crashpoint.At("notification.sent")

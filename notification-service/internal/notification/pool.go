@@ -38,9 +38,9 @@ func (p *pool) release(c *connection) {
 	}
 }
 
-// keep puts c back for the next e-mail, and reports whether its slot is free. If c is too old,
-// the slot becomes free only after its QUIT, so that the server never sees one connection too
-// many.
+// keep puts c back for the next e-mail, and reports whether its slot is free. If c is too old or
+// has sent enough e-mails, the slot becomes free only after its QUIT, so that the server never
+// sees one connection too many.
 func (p *pool) keep(c *connection) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
