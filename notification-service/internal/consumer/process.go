@@ -190,7 +190,7 @@ func (m *message) judge(ctx context.Context, t *ticket, s *suspicion, err error)
 	case ctx.Err() != nil && (isAway || isUnclear):
 		return context.Cause(ctx)
 	case isUnclear && unclear.Dependency() == t.name:
-		slog.WarnContext(ctx, "message held, until others tell whose fault it is", "message_id", m.ID, "dependency", t.name, "error", err)
+		slog.WarnContext(ctx, "message held", "message_id", m.ID, "dependency", t.name, "error", err)
 		m.onlyWaits()
 		if t.suspect(ctx, s, err) {
 			return unclear.Otherwise()
