@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"example.com/transactional-outbox/chaos/mailserver"
 )
 
 // kill ends a replica, and counts that if it was the kill that did it.
@@ -86,7 +85,7 @@ func (y *system) crashNotifications(ctx context.Context) error {
 	y.excuseDeath(r)
 	// Only what fails by its own fault is copied.
 	return y.crash(ctx, r, "consumer.copied", func() {
-		y.mail.Feel(mailserver.Mood{Code: 450, Enhanced: [3]int{4, 2, 1}, Times: 4})
+		y.mail.Feel(busyMailboxes(4))
 	})
 }
 

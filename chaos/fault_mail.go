@@ -36,6 +36,12 @@ func (y *system) deferMail(ctx context.Context) error {
 	return nil
 }
 
+// busyMailboxes refuses so many recipients for now, or all. It is their own trouble: their
+// messages go to the retry queues.
+func busyMailboxes(times int) mailserver.Mood {
+	return mailserver.Mood{Code: 450, Enhanced: [3]int{4, 2, 1}, Times: times}
+}
+
 // rejectMail refuses a few recipients, as unknown. One kind of them it takes when the dead
 // letters are replayed; the other it never takes.
 func (y *system) rejectMail(ctx context.Context) error {

@@ -126,7 +126,7 @@ func (y *system) deleteWayBack(ctx context.Context) error {
 			return err
 		}
 		y.injected += 2 + len(y.tiers())
-		y.mail.Feel(mailserver.Mood{Code: 451, Times: 5})
+		y.mail.Feel(busyMailboxes(5))
 		if err := y.aMoment(ctx, y.scaled(4*time.Second)); err != nil {
 			return err
 		}
@@ -157,7 +157,7 @@ func (y *system) forbidDeadLetters(ctx context.Context) (err error) {
 // expireIntoNowhere lets retries come to their end while the exchange is gone through
 // which they return, and nobody is there to declare it.
 func (y *system) expireIntoNowhere(ctx context.Context) error {
-	y.mail.Feel(mailserver.Mood{Code: 451})
+	y.mail.Feel(busyMailboxes(0))
 	err := sleep(ctx, y.scaled(2*time.Second))
 	y.mail.Feel(mailserver.Mood{})
 	for _, r := range y.notifications {
