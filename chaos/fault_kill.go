@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"time"
-
 )
 
 // kill ends a replica, and counts that if it was the kill that did it.
