@@ -52,6 +52,7 @@ const (
 type suspicion struct {
 	times    int // how often it met one
 	accepted int // how many others had been accepted at the last time
+	again    int // how often it failed for certain although others had been accepted
 }
 
 func newBreaker(name string, probe func(context.Context) error, closed prometheus.Gauge) *breaker {
@@ -155,6 +156,19 @@ func (t *ticket) fail(ctx context.Context, err error) {
 	defer t.mu.Unlock()
 	t.close(ctx, err)
 	t.endTrial(ctx, err)
+}
+
+// failed is fail for a message. It returns how often the message has failed so although
+// others had been accepted since its last failure.
+func (t *ticket) failed(ctx context.Context, s *suspicion, err error) (again int) {
+	t.mu.Lock()
+	if s.times > 0 && t.accepted > s.accepted {
+		s.again++
+	}
+	s.times, s.accepted = s.times+1, t.accepted
+	t.mu.Unlock()
+	t.fail(ctx, err)
+	return s.again
 }
 
 // suspect tells that the work met an error that may be the dependency's or the message's

@@ -26,6 +26,10 @@ type Unavailable interface {
 	Dependency() string
 }
 
+// OwnFault may be a method of an [Unavailable] error: what the error is for a message that
+// meets it again and again while others are accepted, or nil.
+type OwnFault interface{ OwnFault() error }
+
 // Unclear is an error that may be the fault of what every message needs, or the message's
 // own. What other messages meet decides.
 type Unclear interface {

@@ -177,6 +177,11 @@ type mailAwayError struct{ error }
 
 func (mailAwayError) Dependency() string { return "mail" }
 
+// mailBrokenError is a mailAwayError that may be one message's own.
+type mailBrokenError struct{ mailAwayError }
+
+func (mailBrokenError) OwnFault() error { return errFailed }
+
 type mailUnclearError struct{ error }
 
 func (mailUnclearError) Dependency() string { return "mail" }

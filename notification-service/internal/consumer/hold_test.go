@@ -185,3 +185,28 @@ func TestASecondDeliveryWaitsForTheReleaseOfTheFirst(t *testing.T) {
 		}
 	})
 }
+
+// TestP9AMessageThatAlwaysBreaksTheConnectionIsRetriedElsewhere, while others are accepted: it
+// would close the gate again and again.
+func TestP9AMessageThatAlwaysBreaksTheConnectionIsRetriedElsewhere(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(b *bench) {
+		bad := aMessage()
+		b.effect.send = func(_ context.Context, n notification.Notification) error {
+			if n.MessageID == idOf(bad) {
+				return mailBrokenError{mailAwayError{errFailed}}
+			}
+			return nil
+		}
+		b.consumer.start(b.Context(), b.delivery(bad))
+		for range 3 * maxFailures {
+			b.startAll(1)
+			time.Sleep(longestPause)
+		}
+		b.wantCounts(map[string]int{"copy": 1, "ack": 3*maxFailures + 1})
+		b.wantCopy(bad, "short", map[string]any{RetryCountHeader: int64(1)})
+		if waiting := b.consumer.Waiting(); len(waiting) != 0 {
+			b.Errorf("messages wait for %v", waiting)
+		}
+	})
+}

@@ -96,6 +96,7 @@ func (h *inHand) take(ctx context.Context, m *message) (release func(), err erro
 		if other == nil {
 			return func() { h.release(m.id) }, nil
 		}
+		m.onlyWaits()
 		select {
 		case <-other.released:
 		case <-ctx.Done():

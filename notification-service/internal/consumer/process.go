@@ -180,6 +180,10 @@ func (c *Consumer) lasting(ctx context.Context) (context.Context, context.Cancel
 	}
 }
 
+// maxFailures is how often a message may meet an error that is certainly the dependency's,
+// while others are accepted in between. Beyond this many, the error is the message's own.
+const maxFailures = 5
+
 // judge finds out whose fault an error is. It returns errTryAgain if the dependency is at
 // fault, or if nobody knows yet. Otherwise it returns the error that decides what becomes of
 // the message.
@@ -196,7 +200,14 @@ func (m *message) judge(ctx context.Context, t *ticket, s *suspicion, err error)
 			return unclear.Otherwise()
 		}
 	case isAway && away.Dependency() == t.name:
-		t.fail(ctx, err)
+		if t.failed(ctx, s, err) >= maxFailures {
+			if own, may := errors.AsType[interface {
+				error
+				OwnFault
+			}](err); may && own.OwnFault() != nil {
+				return fmt.Errorf("it failed %d times while others were accepted: %w", maxFailures, own.OwnFault())
+			}
+		}
 	default:
 		return err
 	}

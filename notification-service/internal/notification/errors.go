@@ -31,7 +31,12 @@ func (*BadRecipientError) Error() string { return "the recipient is not an e-mai
 func (*BadRecipientError) DeadLetterCode() string { return "bad-recipient" }
 
 // UnavailableError says that the mail server takes no e-mail now, whichever it is.
-type UnavailableError struct{ Cause error }
+type UnavailableError struct {
+	Cause error
+	// Own is what the error is for an e-mail that meets it again and again while others are
+	// accepted; nil if it cannot be the e-mail's own. It is not part of the chain of errors.
+	Own error
+}
 
 // Error says what happened.
 func (e *UnavailableError) Error() string {
@@ -46,6 +51,9 @@ const MailServer = "mail"
 
 // Dependency is what is away.
 func (*UnavailableError) Dependency() string { return MailServer }
+
+// OwnFault is what the error is for an e-mail that meets it again and again.
+func (e *UnavailableError) OwnFault() error { return e.Own }
 
 // UnclearError is an answer of the mail server that does not say whether it holds for
 // this e-mail or for all: a rate limit, a policy, local trouble, or a reply code alone.

@@ -68,7 +68,8 @@ const maxOffset = 16 * 60 * 60
 // isTime reports whether PostgreSQL can read t. The zero time is no time at all.
 func isTime(t time.Time) bool {
 	_, offset := t.Zone()
-	return t.IsZero() || t.UTC().Year() >= 1 && t.UTC().Year() <= 9999 && offset > -maxOffset && offset < maxOffset
+	within := func(year int) bool { return year >= 1 && year <= 9999 }
+	return t.IsZero() || within(t.Year()) && within(t.UTC().Year()) && offset > -maxOffset && offset < maxOffset
 }
 
 func unless(good bool, format string, args ...any) error {

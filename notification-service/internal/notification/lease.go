@@ -60,13 +60,13 @@ func (s *Service) keepLeases(ctx context.Context) error {
 	}
 }
 
-// renewSQL renews only what is still this process's. ORDER BY is the order in which
-// everybody locks several notifications.
+// renewSQL renews only what is still this process's. It passes over a row that somebody has
+// locked: one locked row must not end all leases.
 const renewSQL = `
 WITH mine AS MATERIALIZED (
   SELECT message_id FROM notifications
   WHERE message_id = ANY (cast(@ids AS uuid[])) AND lease_token = @token
-  ORDER BY message_id FOR UPDATE
+  FOR UPDATE SKIP LOCKED
 )
 UPDATE notifications n SET lease_until = now() + @lease * interval '1 second'
 FROM mine m WHERE n.message_id = m.message_id`

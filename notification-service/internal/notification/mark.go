@@ -35,14 +35,14 @@ func (s *Service) mark(ctx context.Context, m mark) error {
 	return errors.Join(err, written)
 }
 
-// markSent waits until the database knows that the e-mail was accepted. It goes on after any
-// error until ctx ends: to give up would be to send the e-mail again.
-func (s *Service) markSent(ctx context.Context, id uuid.UUID) error {
+// markSurely waits until the database knows m. It goes on after any error until ctx ends: to
+// give up would be to send the e-mail, or the dead letter, again.
+func (s *Service) markSurely(ctx context.Context, m mark) error {
 	again := func(err error, in time.Duration) {
-		slog.ErrorContext(ctx, "cannot mark an e-mail sent, trying again", "message_id", id, "in", in.String(), "error", err)
+		slog.ErrorContext(ctx, "cannot mark an e-mail, trying again", "message_id", m.id, "as", m.kind, "in", in.String(), "error", err)
 	}
 	_, err := backoff.Retry(ctx, func() (struct{}, error) {
-		return struct{}{}, s.mark(ctx, mark{kind: markSent, id: id, ctx: ctx})
+		return struct{}{}, s.mark(ctx, m)
 	}, backoff.WithMaxElapsedTime(0), backoff.WithNotify(again))
 	return err
 }
@@ -50,13 +50,18 @@ func (s *Service) markSent(ctx context.Context, id uuid.UUID) error {
 // writeMarks writes a batch. As long as the database is away it tries again: what is known
 // to be sent stays known here.
 func (s *Service) writeMarks(ctx context.Context, marks []mark) []error {
-	errs := make([]error, len(marks))
-	err := s.writeUntilDone(ctx, marks)
+	errs, err := s.writeUntilDone(ctx, marks)
+	if err == nil {
+		return errs
+	}
+	errs = make([]error, len(marks))
 	for i := range marks {
-		if err != nil && len(marks) > 1 && !postgres.Unavailable(err) {
-			errs[i] = s.writeUntilDone(ctx, marks[i:i+1]) // one of them is at fault: not the others
-		} else {
-			errs[i] = err
+		errs[i] = err
+		if len(marks) > 1 && !postgres.Unavailable(err) { // one of them is at fault: not the others
+			var alone []error
+			if alone, errs[i] = s.writeUntilDone(ctx, marks[i:i+1]); errs[i] == nil {
+				errs[i] = alone[0]
+			}
 		}
 	}
 	return errs
@@ -70,7 +75,7 @@ const (
 	markTimeout      = 5 * time.Second // for one attempt: a silent connection is given up
 )
 
-func (s *Service) writeUntilDone(ctx context.Context, marks []mark) error {
+func (s *Service) writeUntilDone(ctx context.Context, marks []mark) ([]error, error) {
 	pause := backoff.NewExponentialBackOff()
 	pause.InitialInterval, pause.MaxInterval = firstMarkPause, longestMarkPause
 	warned := false
@@ -80,17 +85,17 @@ func (s *Service) writeUntilDone(ctx context.Context, marks []mark) error {
 			warned = true
 		}
 	}
-	_, err := backoff.Retry(ctx, func() (struct{}, error) {
-		err := s.write(ctx, marks)
+	errs, err := backoff.Retry(ctx, func() ([]error, error) {
+		errs, err := s.write(ctx, marks)
 		if err != nil && !postgres.Unavailable(err) {
 			err = backoff.Permanent(err)
 		}
-		return struct{}{}, err
+		return errs, err
 	}, backoff.WithBackOff(pause), backoff.WithMaxElapsedTime(0), backoff.WithNotify(again))
 	if err != nil {
-		return fmt.Errorf("marking %d e-mails: %w", len(marks), err)
+		return nil, fmt.Errorf("marking %d e-mails: %w", len(marks), err)
 	}
-	return nil
+	return errs, nil
 }
 
 // An outcome is written whoever has the lease by now, except the step back to pending:
@@ -99,61 +104,77 @@ func (s *Service) writeUntilDone(ctx context.Context, marks []mark) error {
 //   - a rejection never overwrites that fact;
 //   - only the holder of the lease may give it back.
 //
-// ORDER BY is the order in which everybody locks several notifications.
+// SKIP LOCKED, because one row that somebody has locked must not hold up the others. The
+// statements for what is sent or rejected return what they passed over.
 const (
 	markSentSQL = `
-WITH accepted AS MATERIALIZED (
+WITH open AS MATERIALIZED (
+  SELECT message_id FROM notifications WHERE message_id = ANY (cast(@ids AS uuid[])) AND status <> 'sent'
+), accepted AS MATERIALIZED (
   SELECT message_id FROM notifications
-  WHERE message_id = ANY (cast(@ids AS uuid[])) AND status <> 'sent'
-  ORDER BY message_id FOR UPDATE
+  WHERE message_id = ANY (ARRAY(SELECT message_id FROM open)) AND status <> 'sent'
+  FOR UPDATE SKIP LOCKED
+), marked AS (
+  UPDATE notifications n
+  SET status = 'sent', sent_at = now(), lease_token = NULL, lease_until = NULL, failure_reason = NULL
+  FROM accepted a WHERE n.message_id = a.message_id
+  RETURNING n.message_id,
+    coalesce(extract(epoch FROM now() - cast(n.order_details->>'occurred_at' AS timestamptz))::float8, 'NaN') AS age
 )
-UPDATE notifications n
-SET status = 'sent', sent_at = now(), lease_token = NULL, lease_until = NULL, failure_reason = NULL
-FROM accepted a WHERE n.message_id = a.message_id
-RETURNING n.message_id,
-  coalesce(extract(epoch FROM now() - cast(n.order_details->>'occurred_at' AS timestamptz))::float8, 'NaN') AS age`
+SELECT message_id, m.age IS NULL AS locked, coalesce(m.age, 'NaN') AS age
+FROM open LEFT JOIN marked m USING (message_id)`
 
 	markRejectedSQL = `
-WITH refused AS MATERIALIZED (
+WITH open AS MATERIALIZED (
+  SELECT message_id FROM notifications WHERE message_id = ANY (cast(@ids AS uuid[])) AND status NOT IN ('sent', 'rejected')
+), refused AS MATERIALIZED (
   SELECT n.message_id, r.reason FROM notifications n
   JOIN unnest(cast(@ids AS uuid[]), cast(@reasons AS text[])) AS r (id, reason) ON r.id = n.message_id
-  WHERE n.status <> 'sent' ORDER BY n.message_id FOR UPDATE OF n
+  WHERE n.message_id = ANY (ARRAY(SELECT message_id FROM open)) AND n.status <> 'sent' FOR UPDATE OF n SKIP LOCKED
+), marked AS (
+  UPDATE notifications n
+  SET status = 'rejected', lease_token = NULL, lease_until = NULL, failure_reason = r.reason
+  FROM refused r WHERE n.message_id = r.message_id
+  RETURNING n.message_id
 )
-UPDATE notifications n
-SET status = 'rejected', lease_token = NULL, lease_until = NULL, failure_reason = r.reason
-FROM refused r WHERE n.message_id = r.message_id`
+SELECT message_id, m.message_id IS NULL AS locked, float8 'NaN' AS age
+FROM open LEFT JOIN marked m USING (message_id)`
 
 	markPendingSQL = `
 WITH mine AS MATERIALIZED (
   SELECT message_id FROM notifications
   WHERE message_id = ANY (cast(@ids AS uuid[])) AND lease_token = @token
-  ORDER BY message_id FOR UPDATE
+  FOR UPDATE SKIP LOCKED
 )
 UPDATE notifications n SET status = 'pending', lease_token = NULL, lease_until = NULL
 FROM mine m WHERE n.message_id = m.message_id`
 )
 
-// aged is how old an event was when its e-mail was sent, by the databases' clocks: NaN if
-// the event does not say when it occurred.
-type aged struct {
+// marked is a row that a mark found.
+type marked struct {
 	MessageID uuid.UUID
-	Age       float64
+	Locked    bool    // somebody else has it locked: it was passed over
+	Age       float64 // of its event, by the databases' clocks; NaN if unknown
 }
 
-func (s *Service) write(ctx context.Context, marks []mark) error {
+// errLocked says that somebody has locked the row of a notification.
+var errLocked = errors.New("the notification's row is locked")
+
+// write writes the marks in one transaction, and returns an error for each of them.
+func (s *Service) write(ctx context.Context, marks []mark) ([]error, error) {
 	ctx, cancel := context.WithTimeout(ctx, markTimeout)
 	defer cancel()
-	var ages []aged
+	var sentRows, rejectedRows []marked
 	err := s.db.InTx(ctx, func(tx *postgres.Tx) error {
 		sent, rejected, pending := ofKind(marks, markSent), ofKind(marks, markRejected), ofKind(marks, markPending)
 		return errors.Join(
 			ifAny(sent, func() error {
-				return postgres.Collect(tx, &ages, "marking e-mails sent", markSentSQL,
-					postgres.Args{"ids": bytesOf(idsOf(sent))}, pgx.RowToStructByName[aged])
+				return postgres.Collect(tx, &sentRows, "marking e-mails sent", markSentSQL,
+					postgres.Args{"ids": bytesOf(idsOf(sent))}, pgx.RowToStructByName[marked])
 			}),
 			ifAny(rejected, func() error {
-				return tx.Write("marking e-mails rejected", markRejectedSQL,
-					postgres.Args{"ids": bytesOf(idsOf(rejected)), "reasons": reasonsOf(rejected)})
+				return postgres.Collect(tx, &rejectedRows, "marking e-mails rejected", markRejectedSQL,
+					postgres.Args{"ids": bytesOf(idsOf(rejected)), "reasons": reasonsOf(rejected)}, pgx.RowToStructByName[marked])
 			}),
 			ifAny(pending, func() error {
 				return tx.Write("giving leases back", markPendingSQL,
@@ -162,25 +183,30 @@ func (s *Service) write(ctx context.Context, marks []mark) error {
 		)
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for _, m := range marks {
-		s.leases.remove(m.id)
-	}
-	s.measure(marks, ages)
-	return nil
+	return s.note(marks, append(sentRows, rejectedRows...)), nil
 }
 
-func (s *Service) measure(marks []mark, ages []aged) {
-	known := map[uuid.UUID]float64{}
-	for _, a := range ages {
-		known[a.MessageID] = a.Age
+// note tells each mark what became of it.
+func (s *Service) note(marks []mark, rows []marked) []error {
+	found := map[uuid.UUID]marked{}
+	for _, row := range rows {
+		found[row.MessageID] = row
 	}
-	for _, m := range ofKind(marks, markSent) {
-		if age, ok := known[m.id]; ok {
-			s.metrics.observe(m.ctx, age)
+	errs := make([]error, len(marks))
+	for i, m := range marks {
+		row, known := found[m.id]
+		if known && row.Locked && m.kind != markPending {
+			errs[i] = errLocked
+			continue
+		}
+		s.leases.remove(m.id)
+		if known && m.kind == markSent {
+			s.metrics.observe(m.ctx, row.Age)
 		}
 	}
+	return errs
 }
 
 func ofKind(marks []mark, kind Status) (those []mark) {

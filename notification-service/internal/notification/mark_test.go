@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"example.com/transactional-outbox/internal/postgres"
 )
 
 func TestSendReturnsWhenTheDatabaseKnowsIt(t *testing.T) {
@@ -144,6 +146,43 @@ func TestAMarkThatFailsSpoilsNoOther(t *testing.T) {
 	d.wantStatus(better.MessageID, Sent)
 }
 
+// TestP6ALockedRowHoldsUpNoOther: somebody has one notification locked while e-mails are sent.
+func TestP6ALockedRowHoldsUpNoOther(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	locked, free := d.leased(), d.leased()
+	letGo := make(chan struct{})
+	holding := make(chan struct{})
+	var all sync.WaitGroup
+	all.Go(func() {
+		err := d.db.InTx(t.Context(), func(tx *postgres.Tx) error {
+			err := tx.Gorm(t.Context()).Exec("SELECT FROM notifications WHERE message_id = ? FOR UPDATE", locked.MessageID).Error
+			close(holding)
+			<-letGo
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	<-holding
+	all.Go(func() {
+		if err := d.service.Send(t.Context(), locked); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := d.service.Send(t.Context(), free); err != nil {
+		t.Error(err)
+	}
+	d.wantStatus(free.MessageID, Sent)
+	if err := d.service.renew(t.Context(), []uuid.UUID{locked.MessageID, free.MessageID}); err != nil {
+		t.Errorf("renewing beside a locked row: %v", err)
+	}
+	close(letGo)
+	all.Wait()
+	d.wantStatus(locked.MessageID, Sent)
+}
+
 // TestP6WhatWasAcceptedIsMarkedAfterAnyError: a mark that the database refuses is tried until
 // somebody has mended the database. To give up would be to send the e-mail again.
 func TestP6WhatWasAcceptedIsMarkedAfterAnyError(t *testing.T) {
@@ -220,8 +259,8 @@ func TestMarkersInOppositeOrdersDoNotDeadlock(t *testing.T) {
 		ids := idsOf(reversed)
 		var all sync.WaitGroup
 		for _, write := range []func() error{
-			func() error { return a.service.write(t.Context(), marks) },
-			func() error { return b.service.write(t.Context(), reversed) },
+			func() error { _, err := a.service.write(t.Context(), marks); return err },
+			func() error { _, err := b.service.write(t.Context(), reversed); return err },
 			func() error { return a.service.renew(t.Context(), ids) },
 		} {
 			all.Go(func() {

@@ -104,7 +104,7 @@ func (s *Service) Send(ctx context.Context, n Notification) error {
 		return err
 	}
 	crashpoint.At("notification.mailed")
-	if err := s.markSent(ctx, n.MessageID); err != nil {
+	if err := s.markSurely(ctx, mark{kind: markSent, id: n.MessageID, ctx: ctx}); err != nil {
 		return err
 	}
 	crashpoint.At("notification.sent")
@@ -137,5 +137,5 @@ func (s *Service) Release(ctx context.Context, id uuid.UUID) {
 // the dead letters: a message whose notification is rejected is done.
 func (s *Service) Reject(ctx context.Context, id uuid.UUID, reason string) error {
 	s.leases.remove(id)
-	return s.mark(ctx, mark{kind: markRejected, id: id, reason: shorten(reason)})
+	return s.markSurely(ctx, mark{kind: markRejected, id: id, reason: shorten(reason)})
 }

@@ -17,7 +17,6 @@ func TestEveryReplyHasItsKind(t *testing.T) {
 		transient    = "transient"
 		orRefused    = "unclear, recipient-refused"
 		orDeferred   = "unclear, deferred"
-		orTransient  = "unclear, transient"
 	)
 	for _, test := range []struct{ replies, atRcpt, atDot string }{
 		// For certain about the server.
@@ -38,10 +37,10 @@ func TestEveryReplyHasItsKind(t *testing.T) {
 		{"451 | 452 | 454 | 432 | 451 4.0.0 | 451 4.5.0", orDeferred, orDeferred},
 		{"451 4.3.0 | 452 4.3.1 | 432 4.3.2 | 450 4.3.2 | 451 4.4.1 | 450 4.4.3", orDeferred, orDeferred},
 		{"454 4.7.0 | 450 4.7.1 | 451 4.7.1 | 450 4.7.25 | 450 4.1.8 | 450 4.1.7", orDeferred, orDeferred},
-		{"450 | 400 | 455 | 450 4.0.0 | 450 4.5.0", orTransient, orTransient},
+		{"450 | 400 | 455 | 450 4.0.0 | 450 4.5.0", orDeferred, orDeferred},
 		// An enhanced code that contradicts the reply code, or is none, says nothing.
 		{"550 4.1.1 | 550 5.1 | 550 5.1.1x | 550 5.1.1111", orRefused, orRefused},
-		{"450 5.1.1 | 450 2.1.5", orTransient, orTransient},
+		{"450 5.1.1 | 450 2.1.5", orDeferred, orDeferred},
 	} {
 		for reply := range strings.SplitSeq(test.replies, " | ") {
 			for step, want := range map[string]string{stepRcpt: test.atRcpt, "DATA": test.atRcpt, stepDot: test.atDot} {

@@ -14,18 +14,26 @@ func verdict(err error) error {
 	}
 	switch e.meaning() {
 	case allEmails:
-		return &UnavailableError{Cause: err}
+		return &UnavailableError{Cause: err, Own: e.own()}
 	case thisForGood:
 		return &RefusedError{Reason: err.Error()}
 	case unclearForGood:
 		return &UnclearError{Cause: err, IfServerWorks: &RefusedError{Reason: err.Error()}}
 	case unclearLater:
 		return &UnclearError{Cause: err, IfServerWorks: &DeferredError{Cause: err}}
-	case thisNow:
-		return err
 	default:
-		return &UnclearError{Cause: err, IfServerWorks: err}
+		return err
 	}
+}
+
+// own is what a failure of all e-mails is for one that meets it again and again while others
+// are accepted. A server that closes the connection with a reply puts it off. One that never
+// replies to this e-mail may have taken it each time, so those tries are counted.
+func (e *stepError) own() error {
+	if e.code == 0 {
+		return e
+	}
+	return &DeferredError{Cause: e}
 }
 
 // meaning says whom a reply concerns, and for how long. The unclear ones may concern all
@@ -37,15 +45,13 @@ const (
 	thisForGood                   // certainly
 	thisNow                       // certainly
 	unclearForGood                // 5yz
-	unclearLater                  // 4yz that speaks of the server or its policy
-	unclearNow                    // 4yz that speaks of the recipient or the e-mail, or of nothing
+	unclearLater                  // 4yz
 )
 
 // Reply codes that mean the same at every step.
 var (
 	closingCodes = []int{421, 521}           // RFC 5321, section 3.8; RFC 7504, section 3
 	loginCodes   = []int{530, 534, 535, 538} // RFC 4954, section 6
-	troubleCodes = []int{432, 451, 452, 454} // RFC 5321, section 4.2.3; 432 and 454 outside of AUTH
 )
 
 // meaning is the table of replies. The enhanced status code (RFC 3463) is more exact than
@@ -60,8 +66,6 @@ func (e *stepError) meaning() meaning {
 		recipient = e.status.subject == 1 && !sender || e.status.subject == 2 || bare && e.code == 556
 		// Sections 3.4 and 3.7: too big for this system, content. Bare 552: at MAIL, the dot.
 		content = e.status == statusCode{3, 4} || e.status.subject == 6 || bare && e.code == 552 && (e.step == stepDot || e.step == stepMail)
-		// Sections 3.4, 3.5 and 3.8: system, network, security and policy.
-		server = sender || slices.Contains([]int{3, 4, 7}, e.status.subject)
 	)
 	switch {
 	case e.code == 0: // no reply, or nonsense
@@ -78,9 +82,7 @@ func (e *stepError) meaning() meaning {
 		return unclearForGood
 	case recipient, content:
 		return thisNow
-	case server, slices.Contains(troubleCodes, e.code):
-		return unclearLater
 	default:
-		return unclearNow
+		return unclearLater
 	}
 }

@@ -37,7 +37,7 @@ func TestSMTPTellsWhoseFaultItIs(t *testing.T) {
 	t.Parallel()
 	const (
 		away, refused = "without mail", "recipient-refused"
-		busy          = "unclear, transient"
+		busy          = "unclear, deferred"
 		later         = "unclear, deferred"
 		no            = "unclear, recipient-refused"
 	)
