@@ -44,7 +44,7 @@ const (
 	suspicious   = 3
 	firstPause   = time.Second
 	longestPause = 10 * time.Second
-	longestAlone = 30 * time.Second // between the tries of a message without evidence
+	longestAlone = 15 * time.Second // between the tries of a message without evidence
 	probeTimeout = 10 * time.Second
 )
 
