@@ -92,8 +92,9 @@ func TestAStaleAckRemovesNoOtherMessage(t *testing.T) {
 	s.awaitCount(s.notifications, 4, sent)
 
 	asked, answer := s.mail.hold(events[4])
-	s.post(events[4:]...)
+	s.post(events[4])
 	<-asked
+	s.post(events[5:]...)
 	s.awaitReady(0) // the others are in its hands as well
 	release := s.lockInbox()
 	proxy.Cut()

@@ -44,7 +44,7 @@ func TestOneMessageAloneIsTriedWithGrowingPauses(t *testing.T) {
 	t.Parallel()
 	withBreaker(t, func(c *circuit) {
 		var s suspicion
-		for _, want := range []time.Duration{1, 2, 4, 8, 16, 30, 30} {
+		for _, want := range []time.Duration{1, 2, 4, 8, 15, 15} {
 			began := time.Now()
 			if c.get().suspect(c.Context(), &s, errAway) {
 				c.Error("the message is blamed, and nothing else was tried")
