@@ -43,7 +43,7 @@ var ofEmails = []mutant{
 		}},
 	},
 	{
-		name: "copies-left-behind", does: "what is retried goes to the longest tier as well, and nothing ever leaves that one", scenario: "smtp-not-now",
+		name: "copies-left-behind", does: "what is retried goes to the longest tier as well, and nothing ever leaves that one", scenario: "way-back-deleted",
 		edits: []edit{
 			{
 				"notification-service/topology.go",
@@ -69,10 +69,17 @@ var ofEmails = []mutant{
 	},
 	{
 		name: "mark-forgotten", does: "that an e-mail is sent is forgotten when the database is away", scenario: "postgres-restart-while-mailing",
-		edits: []edit{{
-			"notification-service/internal/notification/mark.go",
-			"		if err != nil && !postgres.Unavailable(err) {\n", "		if err != nil {\n",
-		}},
+		edits: []edit{
+			{
+				"notification-service/internal/notification/mark.go",
+				"		if err != nil && !postgres.Unavailable(err) {\n", "		if err != nil {\n",
+			},
+			{
+				"notification-service/internal/notification/mark.go",
+				"		return struct{}{}, s.mark(ctx, m)\n",
+				"		err := s.mark(ctx, m)\n		if err != nil {\n			err = backoff.Permanent(err)\n		}\n		return struct{}{}, err\n",
+			},
+		},
 	},
 	{
 		name: "policy-blamed-on-messages", does: "what a server refuses by policy is the recipient's own", scenario: "smtp-policy",
