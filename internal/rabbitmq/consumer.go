@@ -33,7 +33,7 @@ func (s *Session) Consume(queue string, prefetch int) (*Consumer, error) {
 	if err := channel.Qos(prefetch, 0, false); err != nil {
 		return nil, fmt.Errorf("setting the prefetch: %w", err)
 	}
-	const tag = "messages" // on a channel of its own
+	tag := fmt.Sprintf("messages-%d", s.consumers.Add(1))
 	deliveries, err := channel.Consume(queue, tag, false, false, false, false, nil)
 	if err != nil {
 		return nil, fmt.Errorf("consuming from %s: %w", queue, err)

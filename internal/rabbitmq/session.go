@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -24,11 +25,12 @@ const (
 
 // Session is one connection to the broker.
 type Session struct {
-	conn     *amqp.Connection
-	socket   *socket
-	gate     *gate.Gate // closed while the broker blocks its publishers
-	watchers sync.WaitGroup
-	ended    chan struct{} // closed when it is known why the connection is gone
+	conn      *amqp.Connection
+	socket    *socket
+	gate      *gate.Gate // closed while the broker blocks its publishers
+	watchers  sync.WaitGroup
+	consumers atomic.Int64  // for their tags
+	ended     chan struct{} // closed when it is known why the connection is gone
 }
 
 func connect(ctx context.Context, c Config) (*Session, error) {
