@@ -67,12 +67,18 @@ var ofDelivery = []mutant{
 		},
 	},
 	{
-		name: "library-recovery", does: "the client library reconnects by itself, behind the session's back", scenario: "broker-reset-then-sigkill",
-		edits: []edit{{
-			"internal/rabbitmq/session.go",
-			"		Heartbeat:  heartbeat,\n",
-			"		Heartbeat:  heartbeat,\n		Recovery:   &amqp.Recovery{ReconnectionConfig: &amqp.ReconnectionConfig{MaxRetryCount: 50, RetryInterval: 300 * time.Millisecond}},\n",
-		}},
+		name: "library-recovery", does: "the client library reconnects by itself, while a session that has ended waits for what is in hand", scenario: "broker-reset-then-sigkill",
+		edits: []edit{
+			{
+				"internal/rabbitmq/session.go",
+				"		Heartbeat:  heartbeat,\n",
+				"		Heartbeat:  heartbeat,\n		Recovery:   &amqp.Recovery{ReconnectionConfig: &amqp.ReconnectionConfig{MaxRetryCount: 50, RetryInterval: 300 * time.Millisecond}},\n",
+			},
+			{
+				"notification-service/internal/consumer/take.go",
+				"	case errors.Is(cause, context.Canceled):\n", "	default:\n",
+			},
+		},
 	},
 	{
 		name: "ack-before-commit", does: "a message is acknowledged when it arrives", scenario: "notifications-crash-points",
