@@ -41,6 +41,7 @@ func (y *system) bindNobody(ctx context.Context) error {
 }
 
 func (y *system) deleteQueue(ctx context.Context) error {
+	y.allowed.SpentOnce = replicas * inFlight
 	return y.damage(ctx, func() error { return y.broker.DeleteQueues(ctx, broker.Queue) })
 }
 

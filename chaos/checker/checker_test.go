@@ -134,6 +134,9 @@ func TestWhatTheFaultsExcuseIsNoDefect(t *testing.T) {
 		"copies":     {func(e *checker.Evidence) { e.Tap = append(e.Tap, e.Tap[0]) }, checker.Allowance{Duplicates: 1}},
 		"e-mails":    {func(e *checker.Evidence) { e.Mails = append(e.Mails, e.Mails[0]) }, checker.Allowance{Mails: 1, MailsEach: 1}},
 		"attempts":   {func(e *checker.Evidence) { e.Events[0].RetryCount = 3 }, checker.Allowance{Spent: true}},
+		"refused by a queue that was deleted": {func(e *checker.Evidence) {
+			e.Events[0].RetryCount, e.Tap = 1, append(e.Tap, e.Tap[0])
+		}, checker.Allowance{SpentOnce: 1}},
 		"a tap away": {func(e *checker.Evidence) { e.Tap = e.Tap[1:] }, checker.Allowance{TapGap: true}},
 		"planted": {func(e *checker.Evidence) {
 			e.Tap, e.DeadLetters = append(e.Tap, planted), append(e.DeadLetters, planted)

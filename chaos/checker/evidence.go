@@ -129,6 +129,9 @@ type Allowance struct {
 	// repeats several e-mails, and each of them once.
 	Mails, MailsEach int
 	Spent            bool // the broker refused events, so attempts were spent
+	// SpentOnce is how many events may have spent one attempt: a queue was deleted while the
+	// broker put them into it. The broker refuses such an event, which is true of that moment.
+	SpentOnce int
 	// TapGap says that the tap was not bound all the time: what arrived elsewhere has
 	// been published as well.
 	TapGap bool
