@@ -131,9 +131,9 @@ func TestWhatTheFaultsExcuseIsNoDefect(t *testing.T) {
 		do      func(*checker.Evidence)
 		allowed checker.Allowance
 	}{
-		"copies":     {func(e *checker.Evidence) { e.Tap = append(e.Tap, e.Tap[0]) }, checker.Allowance{Duplicates: 1}},
-		"e-mails":    {func(e *checker.Evidence) { e.Mails = append(e.Mails, e.Mails[0]) }, checker.Allowance{Mails: 1, MailsEach: 1}},
-		"attempts":   {func(e *checker.Evidence) { e.Events[0].RetryCount = 3 }, checker.Allowance{Spent: true}},
+		"copies":   {func(e *checker.Evidence) { e.Tap = append(e.Tap, e.Tap[0]) }, checker.Allowance{Duplicates: 1}},
+		"e-mails":  {func(e *checker.Evidence) { e.Mails = append(e.Mails, e.Mails[0]) }, checker.Allowance{Mails: 1, MailsEach: 1}},
+		"attempts": {func(e *checker.Evidence) { e.Events[0].RetryCount = 3 }, checker.Allowance{Spent: true}},
 		"refused by a queue that was deleted": {func(e *checker.Evidence) {
 			e.Events[0].RetryCount, e.Tap = 1, append(e.Tap, e.Tap[0])
 		}, checker.Allowance{SpentOnce: 1}},
