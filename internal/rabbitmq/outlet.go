@@ -54,7 +54,7 @@ func (o *Outlet) Serve(ctx context.Context, s *Session) error {
 		if len(requests) == 0 {
 			return nil
 		}
-		if publisher, err = serve(s, publisher, requests); err != nil { //nolint:contextcheck // a batch is finished after ctx
+		if publisher, err = serve(s, publisher, requests); err != nil {
 			return err
 		}
 	}
