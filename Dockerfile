@@ -1,12 +1,12 @@
-# One file for both services: SERVICE is the folder of the one to build.
+# One file for both services. SERVICE is the folder of the service to build.
 
 FROM golang:1.26.8-alpine AS build
 WORKDIR /src
 
-# Only for those who need a module proxy of their own; empty is Go's default.
+# Only for builds that need another module proxy. Empty: Go's default.
 ARG GOPROXY
 
-# Before the sources, so that only a change of a dependency downloads anything.
+# Before the sources, so that only a changed dependency causes a download.
 COPY go.mod go.sum ./
 RUN --mount=type=cache,target=/go/pkg/mod \
     go mod download
@@ -22,7 +22,7 @@ RUN --mount=type=cache,target=/go/pkg/mod \
       -X example.com/transactional-outbox/internal/telemetry.version=${VERSION} \
       -X example.com/transactional-outbox/internal/telemetry.revision=${REVISION}" -o /service "./${SERVICE}"
 
-# Without a shell: the binary is also what migrates the database and checks the health.
+# Without a shell: the binary itself migrates the database and checks the health.
 FROM gcr.io/distroless/static-debian13:nonroot
 COPY --from=build /service /service
 ENTRYPOINT ["/service"]

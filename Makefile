@@ -4,10 +4,10 @@
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: ## run the whole system, place an order and show its way through every layer
+demo: ## run the whole system, place an order, and show its way through every layer
 	@scripts/demo
 
-up: ## run the whole system: with Docker Compose, or without it as processes
+up: ## run the whole system: with Docker Compose, or as processes without it
 	@scripts/up
 
 replicas: ## run three replicas of each service, with Docker Compose
@@ -17,31 +17,34 @@ down: ## stop what demo or up has started
 	@scripts/down
 
 order: ## place one order
-	@scripts/order
+	@curl -sS --fail-with-body -X POST -H "Content-Type: application/json" \
+	  -d '{"product_id":"sku123","quantity":1}' http://localhost:4000/orders
+	@echo
 
 logs: ## follow the logs of both services
 	@scripts/logs
 
-watch: ## watch the orders move through the stages, once a second
+watch: ## show how many orders are at each stage, once a second
 	@scripts/watch
 
 test: ## run every test, on PostgreSQL and RabbitMQ that are found or started
 	@scripts/test
 
-docs: ## do what the README and the chapters say, and compare what comes out
-	@go run ./scripts/readme
+docs: ## run the commands of the README and the chapters, and compare the output
+	@go run ./test/docs/execute
 
-bench: ## measure how fast it is, beside what the machine can do
-	@scripts/bench
+# These are built, because `go run` does not pass on a SIGTERM. ARGS=help lists their settings.
+bench: ## measure the speed, compared with what the machine can do
+	@go build -o build/bench ./test/bench && exec build/bench $(ARGS)
 
-fuzz: ## feed what comes from outside with inputs that nobody thought of
+fuzz: ## run the fuzz tests of everything that reads input from outside
 	@scripts/fuzz
 
-chaos: ## break everything they stand on, and check that the services keep their promises
-	@scripts/chaos
+chaos: ## break the servers, the network and the processes, and check every promise
+	@go build -o build/chaos ./test/chaos && exec build/chaos $(ARGS)
 
-chaos-mutants: ## break the services' code, and check that chaos sees it
-	@scripts/chaos-mutants
+chaos-mutants: ## break the services' code, and check that chaos detects it
+	@go build -o build/chaos-mutants ./test/chaos/mutants && exec build/chaos-mutants
 
 lint: ## run the linters
 	@scripts/lint

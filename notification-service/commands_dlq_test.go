@@ -7,16 +7,16 @@ import (
 	"testing"
 
 	"example.com/transactional-outbox/internal/rabbitmq"
-	"example.com/transactional-outbox/internal/servertest"
 	"example.com/transactional-outbox/internal/settings"
-	"example.com/transactional-outbox/notification-service/internal/operate"
+	dlqcli "example.com/transactional-outbox/notification-service/internal/cli"
+	"example.com/transactional-outbox/test/servers"
 )
 
 func TestAnOperatorGetsOneSession(t *testing.T) {
 	t.Parallel()
-	c := config{Shared: settings.Shared{AMQPURL: settings.Secret(servertest.BrokerURL(t))}}
+	c := config{Shared: settings.Shared{AMQPURL: settings.Secret(servers.BrokerURL(t))}}
 	sessions := 0
-	err := c.onceConnected(t.Context(), func(_ context.Context, s operate.Session) error {
+	err := c.onceConnected(t.Context(), func(_ context.Context, s dlqcli.Session) error {
 		sessions++
 		_, err := s.Browse("test." + rand.Text())
 		return err

@@ -7,35 +7,36 @@ import (
 	"time"
 
 	"example.com/transactional-outbox/internal/settings"
-	"example.com/transactional-outbox/notification-service/internal/notification"
+	"example.com/transactional-outbox/notification-service/internal/mailer"
 )
 
 // config is everything that can be set, by environment variables.
 type config struct {
 	settings.Shared
 
-	// OpsAddr is where /livez, /readyz and /metrics are. Not for the public.
+	// OpsAddr is where /livez, /readyz and /metrics are. It is not public.
 	OpsAddr string `env:"OPS_ADDR" envDefault:"127.0.0.1:4101"`
 
 	// ConsumerWorkers is how many e-mails are sent at the same time, each over a connection
-	// of its own. It is also how many a SIGKILL can repeat.
+	// of its own.
 	ConsumerWorkers int `env:"CONSUMER_WORKERS" envDefault:"8"`
-	// ConsumerBatchSize is how many messages are recorded in one transaction at most. None
-	// waits for others.
+	// ConsumerBatchSize is how many messages are recorded in one transaction at most. A message
+	// waits at most 10 ms for the batch before it. As many e-mails may be sent and not yet
+	// marked: one SIGKILL repeats at most these and the ConsumerWorkers that are being sent.
 	ConsumerBatchSize int `env:"CONSUMER_BATCH_SIZE" envDefault:"64"`
-	// ConsumerPrefetch is how many messages are out unacknowledged at most.
-	ConsumerPrefetch int `env:"CONSUMER_PREFETCH" envDefault:"128"`
-	// DeliveryLimit is how often a message may be delivered until the broker takes it
-	// for one that kills its consumer. Changing it needs the queue to be made anew.
+	// ConsumerPrefetch is how many messages are unacknowledged at most.
+	ConsumerPrefetch int `env:"CONSUMER_PREFETCH" envDefault:"256"`
+	// DeliveryLimit is how often a message may be delivered before the broker dead-letters it.
+	// Changing it means deleting the queue.
 	DeliveryLimit int `env:"DELIVERY_LIMIT" envDefault:"50"`
 
-	// RetryDelays are how long a message that failed waits before each further try.
-	// Other delays make other queues; the old ones give back what they hold.
+	// RetryDelays are how long a failed message waits before each further attempt. Other delays
+	// make other queues; the old ones return their messages.
 	RetryDelays []time.Duration `env:"RETRY_DELAYS" envDefault:"30s,1m,5m"`
-	// InboxRetention is how long a message id is remembered. An older message cannot be
-	// told from a repeat, and becomes a dead letter.
+	// InboxRetention is how long a message id is remembered. An older message may be a
+	// duplicate, and becomes a dead letter.
 	InboxRetention time.Duration `env:"INBOX_RETENTION" envDefault:"720h"`
-	// NotificationRetention is how long it is kept what was sent to whom. At least
+	// NotificationRetention is how long notifications are kept. It is at least
 	// INBOX_RETENTION.
 	NotificationRetention time.Duration `env:"NOTIFICATION_RETENTION" envDefault:"720h"`
 	// SMTPURL is the mail server; empty: e-mails are written to the log.
@@ -52,10 +53,10 @@ const (
 	maxPrefetch = 1<<16 - 1 // AMQP has 16 bits for it; one more would mean no limit
 	maxDelay    = 24 * time.Hour
 	maxTiers    = 10
-	leastInbox  = maxDelay + time.Hour // a message must outlast its retries
+	minInbox    = maxDelay + time.Hour // a message must outlast its retries
 )
 
-// check returns what is wrong, all of it.
+// check returns everything that is wrong.
 func check(c config) []error {
 	errs := slices.Concat(
 		c.Check(),
@@ -68,7 +69,7 @@ func check(c config) []error {
 		settings.AtMost("CONSUMER_PREFETCH", c.ConsumerPrefetch, maxPrefetch),
 		settings.AtLeast("DELIVERY_LIMIT", c.DeliveryLimit, 1),
 		checkDelays(c.RetryDelays),
-		settings.AtLeast("INBOX_RETENTION", c.InboxRetention, leastInbox),
+		settings.AtLeast("INBOX_RETENTION", c.InboxRetention, minInbox),
 		settings.AtLeast("NOTIFICATION_RETENTION", c.NotificationRetention, c.InboxRetention),
 		checkMail("MAIL_FROM", c.MailFrom),
 		checkMail("DEFAULT_RECIPIENT", c.DefaultRecipient),
@@ -101,13 +102,13 @@ func checkMail(name, address string) []error {
 	return nil
 }
 
-func (c config) mailer() (notification.Mailer, error) {
+func (c config) mailer() (mailer.Mailer, error) {
 	if c.SMTPURL == "" {
-		return notification.Log{}, nil
+		return mailer.Log{}, nil
 	}
-	mailer, err := notification.NewSMTP(c.SMTPURL.Reveal(), c.ConsumerWorkers)
+	smtp, err := mailer.NewSMTP(c.SMTPURL.Reveal(), c.ConsumerWorkers)
 	if err != nil {
 		return nil, fmt.Errorf("SMTP_URL: %w", err)
 	}
-	return mailer, nil
+	return smtp, nil
 }

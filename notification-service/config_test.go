@@ -8,7 +8,7 @@ import (
 
 	"example.com/transactional-outbox/internal/settings"
 	"example.com/transactional-outbox/internal/settings/settingstest"
-	"example.com/transactional-outbox/notification-service/internal/notification"
+	"example.com/transactional-outbox/notification-service/internal/mailer"
 )
 
 const (
@@ -67,7 +67,7 @@ func TestTheDefaultsOfNotificationService(t *testing.T) {
 	}
 	want := config{
 		Shared:  settings.Shared{AppEnv: "production", DatabaseURL: ownDatabase, AMQPURL: ownBroker},
-		OpsAddr: "127.0.0.1:4101", ConsumerWorkers: 8, ConsumerBatchSize: 64, ConsumerPrefetch: 128, DeliveryLimit: 50,
+		OpsAddr: "127.0.0.1:4101", ConsumerWorkers: 8, ConsumerBatchSize: 64, ConsumerPrefetch: 256, DeliveryLimit: 50,
 		RetryDelays: []time.Duration{30 * time.Second, time.Minute, 5 * time.Minute}, InboxRetention: 30 * 24 * time.Hour,
 		NotificationRetention: 30 * 24 * time.Hour,
 		MailFrom:              "shop@example.com", DefaultRecipient: "guest@example.com",
@@ -78,18 +78,18 @@ func TestTheDefaultsOfNotificationService(t *testing.T) {
 }
 
 func TestTheMailerIsTheLogUntilThereIsAServer(t *testing.T) {
-	tests := map[string]func(notification.Mailer) bool{
-		"":                                    func(m notification.Mailer) bool { return m == notification.Log{} },
-		"smtp://mail:25":                      func(m notification.Mailer) bool { _, ok := m.(*notification.SMTP); return ok },
-		"smtps://shop:a-secret@mail.example/": func(m notification.Mailer) bool { _, ok := m.(*notification.SMTP); return ok },
+	tests := map[string]func(mailer.Mailer) bool{
+		"":                                    func(m mailer.Mailer) bool { return m == mailer.Log{} },
+		"smtp://mail:25":                      func(m mailer.Mailer) bool { _, ok := m.(*mailer.SMTP); return ok },
+		"smtps://shop:a-secret@mail.example/": func(m mailer.Mailer) bool { _, ok := m.(*mailer.SMTP); return ok },
 	}
 	for server, is := range tests {
 		c, err := ours.Parse(t, map[string]string{"SMTP_URL": server})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if mailer, err := c.mailer(); err != nil || !is(mailer) {
-			t.Errorf("SMTP_URL=%q makes a %T, error %v", server, mailer, err)
+		if m, err := c.mailer(); err != nil || !is(m) {
+			t.Errorf("SMTP_URL=%q makes a %T, error %v", server, m, err)
 		}
 	}
 }

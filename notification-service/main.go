@@ -1,5 +1,5 @@
-// Command notification-service tells customers by e-mail what became of their
-// orders. It consumes order events, each with one effect, however often it comes.
+// Command notification-service sends customers e-mails about their orders. It consumes order
+// events. Each event has its effect once, even if it is delivered more often.
 package main
 
 import (
@@ -20,8 +20,8 @@ func main() {
 	)
 }
 
-func configured(perform func(context.Context, config) error) func(context.Context, []string) error {
-	return command.Configured(service, check, perform)
+func configured(run func(context.Context, config) error) func(context.Context, []string) error {
+	return command.Configured(service, check, run)
 }
 
 func migrate(ctx context.Context, c config) error {

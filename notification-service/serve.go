@@ -15,14 +15,15 @@ import (
 	"example.com/transactional-outbox/internal/telemetry"
 	"example.com/transactional-outbox/notification-service/internal/consumer"
 	"example.com/transactional-outbox/notification-service/internal/inbox"
+	"example.com/transactional-outbox/notification-service/internal/mailer"
 	"example.com/transactional-outbox/notification-service/internal/notification"
 	"example.com/transactional-outbox/notification-service/migrations"
 )
 
 var schema = postgres.Migrations{Files: migrations.Files, Grants: migrations.Grants, Command: service + " migrate"}
 
-// connections to the database are those of the consumer, and some for health checks and
-// pruning. E-mails need none while they are being sent.
+// connections are the connections to the database: those of the consumer, and some for health
+// checks and pruning. E-mails need none while they are being sent.
 const connections = consumer.Connections + 3
 
 func serve(ctx context.Context, c config) error {
@@ -32,24 +33,24 @@ func serve(ctx context.Context, c config) error {
 		return err
 	}
 	defer db.Close()
-	mailer, err := c.mailer()
+	emails, err := c.mailer()
 	if err != nil {
 		return err
 	}
-	defer mailer.Close()
+	defer emails.Close()
 	registry := telemetry.NewRegistry()
 	registry.MustRegister(db.Metrics("consumer"), db.OldestTransaction())
-	p := assemble(c, db, mailer, registry)
+	p := assemble(c, db, emails, registry)
 	return httpserver.ServeDuring(ctx, "OPS_ADDR", c.OpsAddr, httpserver.Ops(p.ready, registry), func(ctx context.Context) error {
 		if db.Wait(ctx, schema) != nil {
-			return nil // asked to end before the database came
+			return nil // shutdown began before the database was ready
 		}
 		defer slog.InfoContext(ctx, "stopped")
 		return p.consume(ctx)
 	})
 }
 
-// parts is what this service is made of, wired together.
+// parts are the parts of this service, wired together.
 type parts struct {
 	config   config
 	db       *postgres.DB
@@ -61,22 +62,22 @@ type parts struct {
 	consuming, publishing *stage
 }
 
-func assemble(c config, db *postgres.DB, mailer notification.Mailer, registry prometheus.Registerer) parts {
+func assemble(c config, db *postgres.DB, emails mailer.Mailer, registry prometheus.Registerer) parts {
 	seen, copies := inbox.New(db, c.InboxRetention), rabbitmq.NewOutlet()
 	effect := notification.NewService(
 		notification.Config{From: c.MailFrom, DefaultRecipient: c.DefaultRecipient, Retention: c.NotificationRetention},
-		db, mailer, notification.NewMetrics(registry))
+		db, emails, notification.NewMetrics(registry))
 	messages := consumer.New(consumer.Config{
-		Queue:       queue,
-		Workers:     c.ConsumerWorkers,
-		BatchSize:   c.ConsumerBatchSize,
-		Prefetch:    c.ConsumerPrefetch,
-		DeadLetters: deadLetterExchange,
-		Retries:     retryTiers(c.RetryDelays),
-		MaxHold:     maxHold,
+		Queue:              queue,
+		Workers:            c.ConsumerWorkers,
+		BatchSize:          c.ConsumerBatchSize,
+		Prefetch:           c.ConsumerPrefetch,
+		DeadLetterExchange: deadLetterExchange,
+		RetryExchanges:     retryTiers(c.RetryDelays),
+		MaxHold:            maxHold,
 		Probes: map[string]func(context.Context) error{
-			consumer.Database:       db.Ping,
-			notification.MailServer: mailer.Probe,
+			consumer.Database: db.Ping,
+			mailer.MailServer: emails.Probe,
 		},
 	}, db, seen, effect, copies, consumer.NewMetrics(registry))
 	return parts{
@@ -85,9 +86,9 @@ func assemble(c config, db *postgres.DB, mailer notification.Mailer, registry pr
 	}
 }
 
-// consume uses two connections: a memory alarm blocks the one that publishes copies,
-// and consuming goes on. Publishing ends after consuming, so that it is there for the
-// last delivery.
+// consume uses two connections to the broker. A memory alarm blocks the one that publishes
+// copies, and consuming goes on. Publishing ends after consuming, because the last delivery may
+// need a copy.
 func (p parts) consume(ctx context.Context) error {
 	publishing, stopPublishing := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopPublishing()
@@ -97,25 +98,27 @@ func (p parts) consume(ctx context.Context) error {
 	running.Go(func() error {
 		defer stopPublishing()
 		return p.messages.Run(ctx, func(ctx context.Context) error {
-			return rabbitmq.Keep(ctx, p.config.connection("consumer"), p.takeMessages)
+			return rabbitmq.KeepConnected(ctx, p.config.connection("consumer"), p.consumeSession)
 		})
 	})
-	running.Go(func() error { return rabbitmq.Keep(publishing, p.config.connection("publisher"), p.publishCopies) })
+	running.Go(func() error {
+		return rabbitmq.KeepConnected(publishing, p.config.connection("publisher"), p.publishCopies)
+	})
 	return running.Wait()
 }
 
-// maxHold leaves a third of the broker's consumer timeout, 30 minutes, for the rest.
+// maxHold is a third of the broker's consumer timeout, which is 30 minutes.
 const maxHold = 10 * time.Minute
 
 func (c config) connection(role string) rabbitmq.Config {
 	return rabbitmq.Config{URL: c.AMQPURL.Reveal(), Name: service + " " + role}
 }
 
-// takeMessages declares the topology, again and again: if somebody deletes a binding
-// or an exchange, no connection closes and nobody else would notice.
-func (p parts) takeMessages(ctx context.Context, s *rabbitmq.Session) error {
+// consumeSession declares the topology again and again. If somebody deletes a binding or an
+// exchange, no connection closes, so nothing else would notice it.
+func (p parts) consumeSession(ctx context.Context, s *rabbitmq.Session) error {
 	p.consuming.waitFor("the exchange " + events)
-	defer p.consuming.startOver()
+	defer p.consuming.reset()
 	if err := s.WaitForExchange(ctx, events, "topic"); err != nil {
 		return err
 	}
@@ -127,23 +130,23 @@ func (p parts) takeMessages(ctx context.Context, s *rabbitmq.Session) error {
 	slog.InfoContext(ctx, "taking messages", "queue", queue)
 	both, ctx := errgroup.WithContext(ctx)
 	both.Go(func() error { return s.KeepDeclared(ctx, declared) })
-	both.Go(func() error { return p.messages.Take(ctx, source{s}) })
+	both.Go(func() error { return p.messages.Consume(ctx, queueSource{s}) })
 	return both.Wait()
 }
 
 func (p parts) publishCopies(ctx context.Context, s *rabbitmq.Session) error {
-	if err := s.Declare(p.config.wayBack()); err != nil {
+	if err := s.Declare(p.config.retryTopology()); err != nil {
 		return err
 	}
 	p.publishing.waitFor(nothing)
-	defer p.publishing.startOver()
+	defer p.publishing.reset()
 	return p.copies.Serve(ctx, s)
 }
 
-// source lets the consumer see a session through its own interface.
-type source struct{ *rabbitmq.Session }
+// queueSource is a session as the interface that the consumer uses.
+type queueSource struct{ *rabbitmq.Session }
 
 // Consume takes messages from the service's queue.
-func (s source) Consume(prefetch int) (consumer.Deliveries, error) {
+func (s queueSource) Consume(prefetch int) (consumer.Deliveries, error) {
 	return s.Session.Consume(queue, prefetch)
 }

@@ -8,7 +8,7 @@ import (
 	"example.com/transactional-outbox/notification-service/internal/notification"
 )
 
-// What this service owns at the broker, and the one thing that it does not.
+// The names at the broker. This service owns all of them but events.
 const (
 	events             = "outbox.events" // order-service's
 	queue              = service
@@ -17,17 +17,16 @@ const (
 	deadLetterQueue    = service + ".dlq"
 )
 
-// topology is all of it.
+// topology is everything that this service declares.
 func (c config) topology() rabbitmq.Topology {
-	t := c.wayBack()
+	t := c.retryTopology()
 	t.Queues = append(t.Queues, mainQueue(c.DeliveryLimit))
 	return t
 }
 
-// wayBack is where messages wait that failed. Each exchange is a fanout to which only
-// this service's queues are bound: so a message keeps its routing key on each hop, and
-// no other service ever sees it.
-func (c config) wayBack() rabbitmq.Topology {
+// retryTopology is where copies go. Each exchange is a fanout, bound only to queues of this
+// service. So a message keeps its routing key, and no other service sees it.
+func (c config) retryTopology() rabbitmq.Topology {
 	t := rabbitmq.Topology{
 		Exchanges: []rabbitmq.Exchange{{Name: deadLetterExchange, Kind: "fanout"}, {Name: requeueExchange, Kind: "fanout"}},
 		Queues:    []rabbitmq.Queue{deadLetters()},
@@ -39,8 +38,8 @@ func (c config) wayBack() rabbitmq.Topology {
 	return t
 }
 
-// mainQueue names every event key: a wildcard would bring events of which this
-// service knows nothing.
+// mainQueue binds every event key. A wildcard would bring events that this service does not
+// know.
 func mainQueue(deliveryLimit int) rabbitmq.Queue {
 	q := rabbitmq.Queue{
 		Name:      queue,
@@ -48,14 +47,14 @@ func mainQueue(deliveryLimit int) rabbitmq.Queue {
 		Bindings:  []rabbitmq.Binding{{Exchange: requeueExchange}},
 	}
 	q.Arguments["x-delivery-limit"] = deliveryLimit
-	for _, key := range notification.Keys {
+	for _, key := range notification.EventKeys {
 		q.Bindings = append(q.Bindings, rabbitmq.Binding{Exchange: events, Key: key})
 	}
 	return q
 }
 
-// retryQueue holds messages for one delay, and then gives them back. One queue for
-// each delay, because messages expire only at the head of their queue.
+// retryQueue holds messages for one delay, and then returns them to the main queue. Each delay
+// has its own queue, because messages expire only at the head of a queue.
 func retryQueue(delay time.Duration) rabbitmq.Queue {
 	q := rabbitmq.Queue{
 		Name:      retryTier(delay),
@@ -74,9 +73,9 @@ func deadLetters() rabbitmq.Queue {
 	}
 }
 
-// deadLettering makes the broker's own hop as safe as a confirmed publish: a message
-// stays where it is until the queues behind the exchange have it. It needs
-// reject-publish: a queue that drops from its head has nothing to keep it in.
+// deadLettering makes the broker's own dead-lettering as safe as a confirmed publish. A message
+// stays in its queue until the target queues have it. It needs reject-publish, because a queue
+// that drops messages from its head cannot keep them.
 // https://www.rabbitmq.com/docs/quorum-queues#dead-lettering
 func deadLettering(exchange string) map[string]any {
 	return map[string]any{
@@ -86,8 +85,8 @@ func deadLettering(exchange string) map[string]any {
 	}
 }
 
-// retryTier is the name of the exchange and of the queue of a delay: with another
-// delay come other queues, and the old ones still give back what they hold.
+// retryTier is the name of the exchange and of the queue of a delay. Another delay makes another
+// queue, and the old queue still returns its messages.
 func retryTier(delay time.Duration) string {
 	short := strings.Replace(delay.String(), "m0s", "m", 1) // 1m0s, 1h0m0s
 	short = strings.Replace(short, "h0m", "h", 1)

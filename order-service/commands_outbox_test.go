@@ -12,30 +12,30 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"example.com/transactional-outbox/internal/rabbitmq"
-	"example.com/transactional-outbox/internal/servertest"
 	"example.com/transactional-outbox/internal/settings"
-	"example.com/transactional-outbox/order-service/internal/operate"
+	outboxcli "example.com/transactional-outbox/order-service/internal/cli"
 	"example.com/transactional-outbox/order-service/internal/relay"
+	"example.com/transactional-outbox/test/servers"
 )
 
-const hour = time.Hour // far beyond what a session takes
+const hour = time.Hour // much longer than it takes to connect
 
-func TestAnOperatorGetsOneSessionWithTheExchangeThere(t *testing.T) {
-	url := servertest.BrokerURL(t)
+func TestACommandGetsOneSessionWithTheExchangeDeclared(t *testing.T) {
+	url := servers.BrokerURL(t)
 	exchange := "test." + rand.Text()
 	t.Cleanup(func() { deleteExchange(t, url, exchange) })
 	owned := rabbitmq.Topology{Exchanges: []rabbitmq.Exchange{{Name: exchange, Kind: "topic"}}}
-	failure := errors.New("the command's own")
+	failure := errors.New("the command failed")
 	for _, want := range []error{nil, failure} {
 		sessions := 0
-		err := onceConnected(rabbitmq.Config{URL: url, Name: t.Name()}, owned, hour)(t.Context(), func(_ context.Context, b relay.Broker) error {
+		err := connectOnce(rabbitmq.Config{URL: url, Name: t.Name()}, owned, hour)(t.Context(), func(_ context.Context, b relay.Broker) error {
 			sessions++
 			publisher, err := b.NewPublisher(1)
 			if err != nil {
 				return err
 			}
 			defer publisher.Close()
-			// Taken and returned, where a missing exchange would close the channel.
+			// The exchange returns the message. A missing exchange would close the channel.
 			result := publisher.Publish([]rabbitmq.Message{{ID: "1", Exchange: exchange, RoutingKey: "k"}}, time.Minute)[0]
 			if result.Outcome != rabbitmq.Returned {
 				t.Errorf("publishing: %v", result.Err)
@@ -64,40 +64,40 @@ func deleteExchange(t *testing.T, url, exchange string) {
 	}
 }
 
-func TestAnOperatorDoesNotWaitForABrokerForEver(t *testing.T) {
+func TestACommandGivesUpOnABrokerThatDoesNotAnswer(t *testing.T) {
 	nowhere := rabbitmq.Config{URL: "amqp://shop:own@127.0.0.1:1/", Name: t.Name()}
 	use := func(context.Context, relay.Broker) error {
 		t.Error("there is a session")
 		return nil
 	}
-	err := onceConnected(nowhere, topology, 100*time.Millisecond)(t.Context(), use)
+	err := connectOnce(nowhere, topology, 100*time.Millisecond)(t.Context(), use)
 	if err == nil || !strings.Contains(err.Error(), "AMQP_URL") {
 		t.Errorf("error %v, want one that names AMQP_URL", err)
 	}
 	interrupted, interrupt := context.WithCancel(t.Context())
 	interrupt()
-	if err := onceConnected(nowhere, topology, hour)(interrupted, use); !errors.Is(err, context.Canceled) {
+	if err := connectOnce(nowhere, topology, hour)(interrupted, use); !errors.Is(err, context.Canceled) {
 		t.Errorf("interrupted, it gives the error %v", err)
 	}
 }
 
-func TestADeskNeedsADatabaseThatIsThereAndMigrated(t *testing.T) {
+func TestACommandNeedsAReachableAndMigratedDatabase(t *testing.T) {
 	worked := 0
-	work := func(context.Context, operate.Desk) error {
+	work := func(context.Context, outboxcli.Dependencies) error {
 		worked++
 		return nil
 	}
 	for url, hint := range map[string]string{
 		"postgres://shop@127.0.0.1:1/shop": "DATABASE_URL",
-		servertest.Database(t):             "order-service migrate",
+		servers.Database(t):                "order-service migrate",
 	} {
 		c := config{Shared: settings.Shared{DatabaseURL: settings.Secret(url)}}
-		if err := atDesk(t.Context(), c, work); worked != 0 || err == nil || !strings.Contains(err.Error(), hint) {
+		if err := runAction(t.Context(), c, work); worked != 0 || err == nil || !strings.Contains(err.Error(), hint) {
 			t.Errorf("error %v, want a hint at %s", err, hint)
 		}
 	}
-	_, url := servertest.Migrated(t, schema)
-	if err := atDesk(t.Context(), config{Shared: settings.Shared{DatabaseURL: settings.Secret(url)}}, work); worked != 1 || err != nil {
+	_, url := servers.Migrated(t, schema)
+	if err := runAction(t.Context(), config{Shared: settings.Shared{DatabaseURL: settings.Secret(url)}}, work); worked != 1 || err != nil {
 		t.Errorf("worked %d times, error %v", worked, err)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"example.com/transactional-outbox/order-service/internal/relay"
 )
 
-// config is everything that can be set, by environment variables.
+// config holds the settings, which come from environment variables.
 type config struct {
 	settings.Shared
 
@@ -18,52 +18,55 @@ type config struct {
 	HTTPAddr string `env:"HTTP_ADDR" envDefault:"127.0.0.1:4000"`
 	// OpsAddr is where /livez, /readyz and /metrics are. Not for the public.
 	OpsAddr string `env:"OPS_ADDR" envDefault:"127.0.0.1:4100"`
-	// HTTPMaxInFlight is how many requests may be at work; the next is refused at once.
+	// HTTPMaxInFlight is how many requests may be in progress; further ones are refused.
 	HTTPMaxInFlight int `env:"HTTP_MAX_IN_FLIGHT" envDefault:"256"`
-	// HTTPRateLimit is how many requests one client address may send in a second; 0: any
-	// number. Behind a reverse proxy every client has the proxy's address: limit there.
+	// HTTPRateLimit is how many requests a client address may send in a second; 0 means any
+	// number. Behind a reverse proxy every client has the proxy's address: limit them there.
 	HTTPRateLimit int `env:"HTTP_RATE_LIMIT" envDefault:"0"`
 
-	// RelayWorkers publish side by side, each on its own channel.
+	// RelayWorkers is how many workers publish in parallel, each on its own channel.
 	RelayWorkers int `env:"RELAY_WORKERS" envDefault:"2"`
-	// RelayBatchSize is how many events one claim takes at most. It takes fewer when they
-	// are large: about 8 MiB together. At most 5000.
+	// RelayBatchSize is how many events one claim takes at most. If they are large, it takes
+	// fewer: about 8 MiB together. At most 5000.
 	RelayBatchSize int `env:"RELAY_BATCH_SIZE" envDefault:"500"`
-	// RelayPollInterval is the safety net below the wake-up after each commit.
+	// OutboxNotify wakes the relays of other processes by PostgreSQL's LISTEN and NOTIFY. If it
+	// is off, their poll finds the events. LISTEN does not work through PgBouncer.
+	OutboxNotify bool `env:"OUTBOX_NOTIFY" envDefault:"true"`
+	// RelayPollInterval is how often the relay looks for events, even if nothing wakes it.
 	RelayPollInterval time.Duration `env:"RELAY_POLL_INTERVAL" envDefault:"1s"`
-	// RelayLease is how long a claim holds: after a crash, its events are published
-	// that much later. At least three times RELAY_CONFIRM_TIMEOUT, at most an hour.
+	// RelayLease is how long a claim is valid. After a crash, its events are published that
+	// much later. At least three times RELAY_CONFIRM_TIMEOUT, at most an hour.
 	RelayLease time.Duration `env:"RELAY_LEASE" envDefault:"60s"`
-	// RelayConfirmTimeout is for all confirms of a batch together.
+	// RelayConfirmTimeout bounds the wait for all confirms of a batch.
 	RelayConfirmTimeout time.Duration `env:"RELAY_CONFIRM_TIMEOUT" envDefault:"10s"`
-	// RelayMaxAttempts is how often a queue may refuse an event until it is failed.
+	// RelayMaxAttempts is how many times a queue may refuse an event before it is failed.
 	RelayMaxAttempts int `env:"RELAY_MAX_ATTEMPTS" envDefault:"20"`
-	// RelayRetryBase is the first back-off of a refused event; it doubles.
+	// RelayRetryBase is the first back-off of a refused event. It doubles each time.
 	RelayRetryBase time.Duration `env:"RELAY_RETRY_BASE" envDefault:"1s"`
 	// RelayRetryCap is the longest back-off.
 	RelayRetryCap time.Duration `env:"RELAY_RETRY_CAP" envDefault:"15m"`
-	// OutboxRetention is how long published and discarded events are kept: the time
-	// in which a broker that lost its disk can be given them again. At least an hour.
+	// OutboxRetention is how long published and discarded events are kept. Within this time
+	// they can be published again, to a broker that lost its disk. At least an hour.
 	OutboxRetention time.Duration `env:"OUTBOX_RETENTION" envDefault:"168h"`
 	// IdempotencyRetention is how long an Idempotency-Key is remembered. At least an hour.
 	IdempotencyRetention time.Duration `env:"IDEMPOTENCY_RETENTION" envDefault:"24h"`
 }
 
-// maxWorkers is far beyond use: each worker needs a connection to the database.
+// maxWorkers is more than anybody needs: each worker uses a connection to the database.
 const maxWorkers = 1000
 
-// maxBatchSize keeps one claim, and the statement that marks it, well within their
-// deadlines. Beyond a few hundred events a larger batch is no faster.
+// maxBatchSize keeps a claim, and the statement that marks it, well within their
+// deadlines. A batch of more than a few hundred events is not faster.
 const maxBatchSize = 5000
 
-// maxLease: what a relay that died had in hand waits for as long.
+// maxLease is also how long the events of a relay that died may wait.
 const maxLease = time.Hour
 
-// maxConnections is how many clients may be connected to the API; the next waits until one
-// leaves. Those that send or read slowly hold a connection, and nothing else.
+// maxConnections is how many clients may be connected to the API. Further ones wait until
+// one disconnects. A client that sends or reads slowly holds a connection and nothing else.
 const maxConnections = 1024
 
-// check returns what is wrong, all of it.
+// check returns everything that is wrong.
 func check(c config) []error {
 	errs := slices.Concat(
 		c.Check(),

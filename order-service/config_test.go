@@ -40,6 +40,7 @@ var ours = settingstest.Service[config]{
 		"RELAY_BATCH_SIZE=1.5",
 		"RELAY_BATCH_SIZE=-1",
 		"RELAY_BATCH_SIZE=5001",
+		"OUTBOX_NOTIFY=sometimes",
 		"RELAY_POLL_INTERVAL=1",
 		"RELAY_POLL_INTERVAL=9ms",
 		"RELAY_LEASE=1 minute",
@@ -71,7 +72,7 @@ func TestTheDefaultsOfOrderService(t *testing.T) {
 	want := config{
 		Shared:   settings.Shared{AppEnv: "production", DatabaseURL: ownDatabase, AMQPURL: ownBroker},
 		HTTPAddr: "127.0.0.1:4000", OpsAddr: "127.0.0.1:4100", HTTPMaxInFlight: 256,
-		RelayWorkers: 2, RelayBatchSize: 500, RelayPollInterval: time.Second,
+		RelayWorkers: 2, RelayBatchSize: 500, OutboxNotify: true, RelayPollInterval: time.Second,
 		RelayLease: time.Minute, RelayConfirmTimeout: 10 * time.Second,
 		RelayMaxAttempts: 20, RelayRetryBase: time.Second, RelayRetryCap: 15 * time.Minute, OutboxRetention: 7 * 24 * time.Hour, IdempotencyRetention: 24 * time.Hour,
 	}

@@ -1,5 +1,5 @@
-// Command order-service takes orders and tells the world about them: an HTTP API
-// that commits each order with its event, and a relay that publishes the events.
+// Command order-service is an HTTP API that commits each order with its event, and a relay
+// that publishes the events.
 package main
 
 import (
@@ -9,8 +9,6 @@ import (
 	"example.com/transactional-outbox/internal/httpserver"
 )
 
-const service = "order-service"
-
 func main() {
 	command.Main(service,
 		command.Command{Name: "serve", Does: "run the API and the relay (the default)", Run: configured(serve)},
@@ -18,12 +16,12 @@ func main() {
 		command.Command{Name: "relay", Does: "run the relay alone", Run: configured(serveRelay)},
 		command.Command{Name: "migrate", Does: "bring the database's schema up to date", Run: configured(migrate)},
 		command.Command{Name: "healthcheck", Does: "exit 0 if the service on OPS_ADDR is ready", Run: configured(healthcheck)},
-		command.Command{Name: "outbox", Does: "list, show, replay, discard and republish events", Run: operateOutbox},
+		command.Command{Name: "outbox", Does: "list, show, replay, discard and republish events", Run: outboxCommands},
 	)
 }
 
-func configured(perform func(context.Context, config) error) func(context.Context, []string) error {
-	return command.Configured(service, check, perform)
+func configured(run func(context.Context, config) error) func(context.Context, []string) error {
+	return command.Configured(service, check, run)
 }
 
 func migrate(ctx context.Context, c config) error {

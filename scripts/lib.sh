@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# What the scripts share. Each one sources this file and then stands in the
-# repository's root.
+# What the scripts share. Each script sources this file, which changes to the repository's
+# root.
 
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -13,21 +13,34 @@ command -v go >/dev/null || die "This needs Go $(sed -n 's/^go //p' go.mod) or n
 # Where `up` writes how it started the system: compose or processes.
 readonly mode_file=.stack/mode
 
-stack() { go run ./scripts/stack "$@"; }
+stack() { go run ./test/stack "$@"; }
 
 mode() { cat "$mode_file" 2>/dev/null || true; }
 
-# databases prints the flags that tell `stack` where the services' databases are, as those
-# who own them.
+# databases prints the flags with the URLs of the services' databases, as their owners.
 databases() {
   if [ "$(mode)" = compose ]; then
-    echo --order-db "$(sed 's/@order-db:5432/@127.0.0.1:5433/' secrets/order-owner-database-url)"
-    echo --notification-db "$(sed 's/@notification-db:5432/@127.0.0.1:5434/' secrets/notification-owner-database-url)"
+    echo --order-db "$(sed 's/@order-db:5432/@127.0.0.1:5433/' deploy/secrets/order-owner-database-url)"
+    echo --notification-db "$(sed 's/@notification-db:5432/@127.0.0.1:5434/' deploy/secrets/notification-owner-database-url)"
   fi
 }
 
-# find_prometheus puts promtool and prometheus on the PATH: the machine's, else Debian's,
-# unpacked below build/. Installed, the package would run a server, now and at each boot.
+# experiment runs one experiment of test/break on the running system. The programs are built
+# first, because `go run` passes on neither a SIGTERM nor the exit status.
+experiment() {
+  go build -o build/bin/experiment ./test/break
+  go build -o build/bin/stack ./test/stack
+  local where=
+  case "$(mode)" in
+    compose) where=$(databases) ;;
+    processes) where=$(build/bin/stack databases) ;;
+  esac
+  # shellcheck disable=SC2086 # one word for each flag and value
+  exec build/bin/experiment --mode "$(mode)" $where "$@"
+}
+
+# find_prometheus puts promtool and prometheus on the PATH: the machine's, or else those of
+# Debian's package, unpacked below build/. Installing it would run a server at each boot.
 find_prometheus() {
   local folder=$PWD/build/tools/prometheus
   PATH=$PATH:$folder/usr/bin
@@ -44,7 +57,7 @@ unpack() {
   new=$(mktemp -d build/tools/unpacking-XXXXXX)
   (
     cd "$new"
-    # Lists of packages may be missing, or too old; only root can get new ones.
+    # The lists of packages may be missing or too old. Only root can update them.
     apt-get download -q -o APT::Sandbox::User=root "$package" ||
       { apt-get update -q && apt-get download -q -o APT::Sandbox::User=root "$package"; }
     dpkg-deb -x ./*.deb .

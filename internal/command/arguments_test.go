@@ -14,11 +14,11 @@ import (
 	"example.com/transactional-outbox/internal/settings"
 )
 
-// withArguments runs a command whose parser gives this error, and tells what became
-// of it: the arguments with which it performed, and what went to stdout and stderr.
+// withArguments runs a command whose parser returns this error. It returns the arguments that the
+// action got, and the text on stdout and stderr.
 func withArguments(t *testing.T, failure error, args ...string) (performed []string, out, log string, err error) {
 	t.Helper()
-	usual, stdout, stderr := slog.Default(), os.Stdout, os.Stderr
+	logger, stdout, stderr := slog.Default(), os.Stdout, os.Stderr
 	files := [2]*os.File{}
 	for i := range files {
 		if files[i], err = os.CreateTemp(t.TempDir(), "output"); err != nil {
@@ -29,7 +29,7 @@ func withArguments(t *testing.T, failure error, args ...string) (performed []str
 	os.Stdout, os.Stderr = files[0], files[1]
 	defer func() {
 		os.Stdout, os.Stderr = stdout, stderr
-		slog.SetDefault(usual)
+		slog.SetDefault(logger)
 	}()
 
 	check := func(c config) []error { return append(c.Check(), settings.AtLeast("WORKERS", c.Workers, 1)...) }
@@ -40,10 +40,10 @@ func withArguments(t *testing.T, failure error, args ...string) (performed []str
 			return nil
 		}, failure
 	})(t.Context(), args)
-	return performed, content(t, files[0]), content(t, files[1]), err
+	return performed, readFile(t, files[0]), readFile(t, files[1]), err
 }
 
-func content(t *testing.T, file *os.File) string {
+func readFile(t *testing.T, file *os.File) string {
 	t.Helper()
 	text, err := os.ReadFile(file.Name())
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package command runs a service's commands: it picks the one that the arguments
-// name, and turns signals into the end of its context.
+// Package command runs a service's commands. It picks the command that the arguments name,
+// and cancels the command's context on SIGINT or SIGTERM.
 package command
 
 import (
@@ -28,18 +28,18 @@ type Command struct {
 	Run  func(ctx context.Context, args []string) error
 }
 
-// maxDrain is how long a process may take to end after it was asked to. Whatever
-// then still holds it up, leases and acknowledgements make it safe to leave.
+// maxDrain is how long a process may take to end after the first signal. After that it exits
+// at once. This is safe: leases and missing acknowledgements make others repeat the work.
 const maxDrain = 25 * time.Second
 
-// Main runs the command that the arguments name, the first one when they name none,
-// and exits. SIGINT and SIGTERM end the command's context; a second one ends the
-// process at once.
+// Main runs the command that the arguments name, and exits. Without arguments it runs the first
+// command. SIGINT and SIGTERM cancel the command's context. A second signal ends the process
+// at once.
 func Main(service string, commands ...Command) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, func() {
 		stop()
-		time.AfterFunc(maxDrain, giveUp)
+		time.AfterFunc(maxDrain, exitAfterDrainLimit)
 	})
 	if err := run(ctx, service, commands, os.Args[1:], os.Stdout); err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", service, err)
@@ -47,7 +47,7 @@ func Main(service string, commands ...Command) {
 	}
 }
 
-func giveUp() {
+func exitAfterDrainLimit() {
 	slog.Error("the drain took too long, leaving", "after", maxDrain.String())
 	os.Exit(1)
 }
@@ -77,40 +77,40 @@ func help(service string, commands []Command, out io.Writer) {
 	for _, c := range commands {
 		_, _ = fmt.Fprintf(out, "  %-12s %s\n", c.Name, c.Does)
 	}
-	_, _ = fmt.Fprintf(out, "  %-12s %s\n", "version", "tell which version this is (or --version)")
+	_, _ = fmt.Fprintf(out, "  %-12s %s\n", "version", "print the version (or --version)")
 	_, _ = fmt.Fprintln(out, "\nSettings are environment variables; the README lists them.\nDATABASE_URL and AMQP_URL have no default.")
 }
 
-// Configured makes the Run of a command that takes settings and no arguments: it
-// reads the settings, sets up logs and traces, and performs.
+// Configured returns the Run function of a command that has settings and no arguments. The
+// function reads the settings, sets up logs and traces, and runs action.
 func Configured[C configuration](
-	service string, check func(C) []error, perform func(context.Context, C) error,
+	service string, check func(C) []error, action func(context.Context, C) error,
 ) func(context.Context, []string) error {
 	return func(ctx context.Context, args []string) error {
 		if len(args) > 0 {
 			return fmt.Errorf("this command takes no arguments, but got %q", args)
 		}
-		return configure(ctx, service, check, os.Stdout, perform)
+		return configure(ctx, service, check, os.Stdout, action)
 	}
 }
 
-// WithArguments makes the Run of a command for people. Its stdout is for what they
-// asked for, so its log goes to stderr.
+// WithArguments returns the Run function of a command for people. The command's output goes to
+// stdout, so its log goes to stderr.
 //
-// Parse reads the arguments and returns what is to be performed, or [flag.ErrHelp]
-// after it has printed the help. It comes before the settings: help needs none.
+// Parse reads the arguments and returns the action, or [flag.ErrHelp] after it has printed the
+// help. It runs before the settings are read, because help needs no settings.
 func WithArguments[C configuration](
-	service string, check func(C) []error, parse func(args []string) (perform func(context.Context, C) error, err error),
+	service string, check func(C) []error, parse func(args []string) (action func(context.Context, C) error, err error),
 ) func(context.Context, []string) error {
 	return func(ctx context.Context, args []string) error {
-		perform, err := parse(args)
+		action, err := parse(args)
 		if errors.Is(err, flag.ErrHelp) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		return configure(ctx, service, check, os.Stderr, perform)
+		return configure(ctx, service, check, os.Stderr, action)
 	}
 }
 
@@ -118,9 +118,9 @@ func WithArguments[C configuration](
 type configuration interface{ Level() slog.Level }
 
 func configure[C configuration](
-	ctx context.Context, service string, check func(C) []error, log io.Writer, perform func(context.Context, C) error,
+	ctx context.Context, service string, check func(C) []error, log io.Writer, action func(context.Context, C) error,
 ) error {
-	collectLess()
+	setGCPercent()
 	config, err := settings.Parse(check)
 	if err != nil {
 		return fmt.Errorf("these settings are wrong:\n%w", err)
@@ -131,15 +131,15 @@ func configure[C configuration](
 	}
 	defer flush()
 	telemetry.LogTo(log, service, config.Level())
-	return perform(ctx, config)
+	return action(ctx, config)
 }
 
-// gcPercent lets the heap grow to four times what lives, instead of twice. A service
-// keeps a few MiB alive, which its garbage doubles many times a second.
+// gcPercent lets the heap grow to four times the live heap. Go's default is twice. The live heap
+// of a service is a few MiB, so with the default the collector would run many times a second.
 const gcPercent = 300
 
-// collectLess runs the collector less often, unless the user has said how often.
-func collectLess() {
+// setGCPercent makes garbage collections less frequent, unless the user has set GOGC.
+func setGCPercent() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}

@@ -13,8 +13,9 @@ import (
 	"example.com/transactional-outbox/internal/settings"
 )
 
-// shop runs the commands of a program, and tells which of them ran and with what.
-func shop(t *testing.T, args ...string) (ran, out string, err error) {
+// runShop runs a program with three commands. It returns the command that ran, with its arguments,
+// and the program's output.
+func runShop(t *testing.T, args ...string) (ran, out string, err error) {
 	t.Helper()
 	command := func(name string) Command {
 		return Command{Name: name, Does: "do what " + name + " does", Run: func(_ context.Context, args []string) error {
@@ -41,7 +42,7 @@ func TestTheArgumentsChooseTheCommand(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ran, out, err := shop(t, test.args...)
+			ran, out, err := runShop(t, test.args...)
 			if ran != test.want || out != "" || err != nil {
 				t.Errorf("ran %q, wrote %q, error %v; want %q", ran, out, err, test.want)
 			}
@@ -52,7 +53,7 @@ func TestTheArgumentsChooseTheCommand(t *testing.T) {
 func TestHelpListsEveryCommandAndRunsNone(t *testing.T) {
 	t.Parallel()
 	for _, arg := range []string{"help", "-h", "-help", "--help"} {
-		ran, out, err := shop(t, arg)
+		ran, out, err := runShop(t, arg)
 		if ran != "" || err != nil {
 			t.Errorf("%s ran %q, error %v", arg, ran, err)
 		}
@@ -67,7 +68,7 @@ func TestHelpListsEveryCommandAndRunsNone(t *testing.T) {
 	}
 }
 
-func TestTheVersionIsToldAndNothingRuns(t *testing.T) {
+func TestVersionIsPrintedAndNoCommandRuns(t *testing.T) {
 	t.Parallel()
 	for _, argument := range []string{"version", "--version"} {
 		var out bytes.Buffer
@@ -75,15 +76,15 @@ func TestTheVersionIsToldAndNothingRuns(t *testing.T) {
 			t.Error(err)
 		}
 		if !strings.HasPrefix(out.String(), "some-service ") || !strings.Contains(out.String(), "commit ") {
-			t.Errorf("%s says %q", argument, out.String())
+			t.Errorf("%s prints %q", argument, out.String())
 		}
 	}
 }
 
-func TestAnUnknownCommandIsNamedWithAHint(t *testing.T) {
+func TestAnUnknownCommandIsAnErrorWithAHint(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"srve", "SERVE", "", "--migrate"} {
-		ran, _, err := shop(t, name)
+		ran, _, err := runShop(t, name)
 		if ran != "" || err == nil || !strings.Contains(err.Error(), `"`+name+`"`) || !strings.Contains(err.Error(), "shop help") {
 			t.Errorf("%q ran %q, error %v", name, ran, err)
 		}
@@ -96,17 +97,17 @@ type config struct {
 	Workers int `env:"WORKERS" envDefault:"2"`
 }
 
-// configured runs a command with settings, and tells the settings that it got.
+// configured runs a command with settings, and returns the settings that its action got.
 func configured(t *testing.T, failure error, args ...string) (got *config, err error) {
 	t.Helper()
-	usual := slog.Default()
-	t.Cleanup(func() { slog.SetDefault(usual) })
+	logger := slog.Default()
+	t.Cleanup(func() { slog.SetDefault(logger) })
 	check := func(c config) []error { return append(c.Check(), settings.AtLeast("WORKERS", c.Workers, 1)...) }
-	perform := func(_ context.Context, c config) error {
+	action := func(_ context.Context, c config) error {
 		got = &c
 		return failure
 	}
-	err = Configured("shop", check, perform)(t.Context(), args)
+	err = Configured("shop", check, action)(t.Context(), args)
 	return got, err
 }
 
@@ -115,7 +116,7 @@ func TestAConfiguredCommandGetsItsSettings(t *testing.T) {
 	t.Setenv("AMQP_URL", "amqp://shop:own@mq/")
 	t.Setenv("WORKERS", "5")
 	t.Setenv("LOG_LEVEL", "warn")
-	failure := errors.New("the command's own")
+	failure := errors.New("the command failed")
 	got, err := configured(t, failure)
 	if !errors.Is(err, failure) {
 		t.Errorf("error %v, want the command's", err)
@@ -124,7 +125,7 @@ func TestAConfiguredCommandGetsItsSettings(t *testing.T) {
 		t.Fatalf("the command got %+v", got)
 	}
 	if slog.Default().Enabled(t.Context(), slog.LevelInfo) || !slog.Default().Enabled(t.Context(), slog.LevelWarn) {
-		t.Error("the log has not the level of the settings")
+		t.Error("the log does not have the level of the settings")
 	}
 }
 
@@ -147,14 +148,14 @@ func TestAConfiguredCommandRefusesArguments(t *testing.T) {
 	}
 }
 
-func TestTheCollectorRunsLessOftenUnlessTheUserSaysHowOften(t *testing.T) {
+func TestGCPercentIsSetUnlessTheUserSetsGOGC(t *testing.T) {
 	const before = 77
 	for gogc, want := range map[string]int{"": gcPercent, "50": before} {
 		t.Run("GOGC="+gogc, func(t *testing.T) {
 			t.Setenv("GOGC", gogc)
-			own := debug.SetGCPercent(before)
-			collectLess()
-			if got := debug.SetGCPercent(own); got != want {
+			original := debug.SetGCPercent(before)
+			setGCPercent()
+			if got := debug.SetGCPercent(original); got != want {
 				t.Errorf("the heap may grow by %d %%, want %d %%", got, want)
 			}
 		})

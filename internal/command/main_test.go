@@ -16,27 +16,27 @@ import (
 	"go.uber.org/goleak"
 )
 
-// asProgram makes this test binary a program with the commands below, because Main
-// takes signals and exits.
-const asProgram = "COMMAND_TEST_PROGRAM"
+// programEnv is a variable that turns this test binary into a program with the commands below.
+// Main handles signals and exits, so it needs a process of its own.
+const programEnv = "COMMAND_TEST_PROGRAM"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(asProgram) == "" {
+	if os.Getenv(programEnv) == "" {
 		goleak.VerifyTestMain(m)
 		return
 	}
-	say := func(line string) { _, _ = fmt.Println(line) }
+	printLine := func(line string) { _, _ = fmt.Println(line) }
 	Main("shop",
 		Command{Name: "serve", Run: func(ctx context.Context, _ []string) error {
-			say("serving")
+			printLine("serving")
 			<-ctx.Done()
-			say("drained")
+			printLine("drained")
 			return nil
 		}},
 		Command{Name: "hang", Run: func(ctx context.Context, _ []string) error {
-			say("serving")
+			printLine("serving")
 			<-ctx.Done()
-			say("draining")
+			printLine("draining")
 			select {}
 		}},
 		Command{Name: "fail", Run: func(context.Context, []string) error { return errors.New("no stock") }},
@@ -52,7 +52,7 @@ type program struct {
 func start(t *testing.T, args ...string) *program {
 	t.Helper()
 	p := &program{Cmd: exec.Command(os.Args[0], args...)}
-	p.Env = append(os.Environ(), asProgram+"=1")
+	p.Env = append(os.Environ(), programEnv+"=1")
 	p.Stderr = &p.errors
 	out, err := p.StdoutPipe()
 	if err != nil {
@@ -66,10 +66,10 @@ func start(t *testing.T, args ...string) *program {
 	return p
 }
 
-func (p *program) says(t *testing.T, want string) {
+func (p *program) wantLine(t *testing.T, want string) {
 	t.Helper()
 	if !p.lines.Scan() || p.lines.Text() != want {
-		t.Fatalf("the program says %q, want %q", p.lines.Text(), want)
+		t.Fatalf("the program prints %q, want %q", p.lines.Text(), want)
 	}
 }
 
@@ -84,9 +84,9 @@ func TestASignalEndsTheContextOfTheCommand(t *testing.T) {
 	t.Parallel()
 	for _, s := range []os.Signal{syscall.SIGTERM, syscall.SIGINT} {
 		p := start(t)
-		p.says(t, "serving")
+		p.wantLine(t, "serving")
 		p.signal(t, s)
-		p.says(t, "drained")
+		p.wantLine(t, "drained")
 		if err := p.Wait(); err != nil {
 			t.Errorf("after %v: %v", s, err)
 		}
@@ -96,17 +96,17 @@ func TestASignalEndsTheContextOfTheCommand(t *testing.T) {
 func TestASecondSignalEndsTheProcessAtOnce(t *testing.T) {
 	t.Parallel()
 	p := start(t, "hang")
-	p.says(t, "serving")
+	p.wantLine(t, "serving")
 	p.signal(t, syscall.SIGTERM)
-	p.says(t, "draining")
+	p.wantLine(t, "draining")
 
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		_ = p.Wait()
 	}()
-	// Repeated, as people do: the command may see the first one a moment before the
-	// process is ready for the second.
+	// The signal is repeated: the command may see the first signal a moment before the process is
+	// ready for the second.
 	again := time.NewTicker(10 * time.Millisecond)
 	defer again.Stop()
 	for {

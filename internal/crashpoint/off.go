@@ -3,4 +3,4 @@
 package crashpoint
 
 // At does nothing in this build.
-func At(string, ...string) {}
+func At(_ string, _ ...string) {}

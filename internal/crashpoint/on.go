@@ -8,12 +8,11 @@ import (
 	"syscall"
 )
 
-// At kills the process when CRASH_AT is this point, and CRASH_ON is not set or one of
-// those that are there.
-func At(point string, there ...string) {
-	on := os.Getenv("CRASH_ON")
-	if os.Getenv("CRASH_AT") == point && (on == "" || slices.Contains(there, on)) {
+// At kills the process if CRASH_AT is this point, and CRASH_ON is not set or is one of the ids.
+func At(point string, ids ...string) {
+	crashID := os.Getenv("CRASH_ON")
+	if os.Getenv("CRASH_AT") == point && (crashID == "" || slices.Contains(ids, crashID)) {
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-		select {} // the signal is on its way; nothing more may happen
+		select {} // until the signal arrives, nothing more may happen
 	}
 }

@@ -1,5 +1,4 @@
-// Package gate lets many goroutines wait while something that they all need is
-// away.
+// Package gate makes goroutines wait while something that they all need is unavailable.
 package gate
 
 import (
@@ -7,10 +6,10 @@ import (
 	"sync"
 )
 
-// Gate is open or closed.
+// Gate is open or closed. While it is open, Wait returns at once. While it is closed, Wait blocks.
 type Gate struct {
 	mu   sync.Mutex
-	open chan struct{} // closed, in Go's sense, while the gate is open
+	open chan struct{} // this channel is closed while the gate is open
 }
 
 // New returns an open gate.
@@ -58,8 +57,8 @@ func (g *Gate) isOpen() bool {
 	}
 }
 
-// Wait returns nil when the gate is open, also when ctx has ended; or else, once ctx
-// ends, its cause.
+// Wait returns nil as soon as the gate is open, even if ctx has ended. If ctx ends while the gate
+// is closed, Wait returns the cause of ctx.
 func (g *Gate) Wait(ctx context.Context) error {
 	g.mu.Lock()
 	open := g.open

@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 )
 
-func TestAGateIsOpenedAndClosedOnce(t *testing.T) {
+func TestOpenAndCloseReportAChange(t *testing.T) {
 	t.Parallel()
 	g := New()
 	for _, step := range []struct {
@@ -27,7 +27,7 @@ func TestAGateIsOpenedAndClosedOnce(t *testing.T) {
 	}
 }
 
-func TestWaitersGoOnWhenTheGateOpens(t *testing.T) {
+func TestWaitReturnsWhenTheGateOpens(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := New()
@@ -49,17 +49,17 @@ func TestWaitersGoOnWhenTheGateOpens(t *testing.T) {
 	})
 }
 
-func TestWaitTellsWhyItsContextEnded(t *testing.T) {
+func TestWaitReturnsTheCauseOfItsContext(t *testing.T) {
 	t.Parallel()
-	because := errors.New("because")
-	ctx, end := context.WithCancelCause(t.Context())
-	end(because)
+	cause := errors.New("the cause")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(cause)
 	g := New()
 	if err := g.Wait(ctx); err != nil {
 		t.Errorf("an open gate: error %v", err)
 	}
 	g.Close()
-	if err := g.Wait(ctx); !errors.Is(err, because) {
-		t.Errorf("a closed gate: error %v, want %v", err, because)
+	if err := g.Wait(ctx); !errors.Is(err, cause) {
+		t.Errorf("a closed gate: error %v, want %v", err, cause)
 	}
 }

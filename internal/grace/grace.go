@@ -1,4 +1,4 @@
-// Package grace gives work that is in hand time to finish after a shutdown began.
+// Package grace gives running work time to finish after a shutdown has begun.
 package grace
 
 import (
@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Period returns a context with the values of ctx that outlives it: it ends the given
-// time after ctx has ended. Calling the function ends it at once.
+// Period returns a context with the values of ctx. The new context ends a grace period of this
+// length after ctx has ended. The function ends it at once.
 func Period(ctx context.Context, length time.Duration) (context.Context, context.CancelFunc) {
 	finish, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {

@@ -22,7 +22,7 @@ func TestAPeriodOutlivesItsContext(t *testing.T) {
 		time.Sleep(time.Minute - time.Nanosecond)
 		synctest.Wait()
 		if finish.Err() != nil {
-			t.Error("it ended before its time")
+			t.Error("it ended too early")
 		}
 		time.Sleep(time.Nanosecond)
 		synctest.Wait()
@@ -32,7 +32,7 @@ func TestAPeriodOutlivesItsContext(t *testing.T) {
 	})
 }
 
-// What is left behind would fail the test: synctest waits for every goroutine.
+// A goroutine that is left behind fails the test: synctest waits for every goroutine.
 func TestAPeriodCanEndEarlyAndLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -45,7 +45,7 @@ func TestAPeriodCanEndEarlyAndLeavesNothingBehind(t *testing.T) {
 			done()
 			synctest.Wait()
 			if finish.Err() == nil {
-				t.Error("it goes on")
+				t.Error("it did not end")
 			}
 			end()
 		}

@@ -1,5 +1,5 @@
-// Package httpserver serves HTTP until a context ends, and answers an operator's
-// questions: is the process alive, is it ready, what are its numbers.
+// Package httpserver serves HTTP until a context ends. It also serves the endpoints for operators:
+// liveness, readiness and metrics.
 package httpserver
 
 import (
@@ -14,11 +14,11 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// drainTimeout is how long requests in flight may take after the end was asked for.
+// drainTimeout is how long requests in flight may take after the shutdown has begun.
 const drainTimeout = 10 * time.Second
 
-// Listen opens an address at once, so that a taken port stops the start with a
-// clear error; name is the setting that the address came from.
+// Listen opens an address at once, so that a port in use stops the start with a clear error. The
+// error begins with name, the setting that the address came from.
 func Listen(ctx context.Context, name, address string) (net.Listener, error) {
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", address)
@@ -28,10 +28,10 @@ func Listen(ctx context.Context, name, address string) (net.Listener, error) {
 	return listener, nil
 }
 
-// Serve answers on listener until ctx ends. Then it accepts nothing more and
-// returns when the requests in flight are answered, or after ten seconds.
+// Serve answers on listener until ctx ends. Then it accepts no more connections. It returns when
+// the requests in flight are answered, or after ten seconds.
 //
-// The limits keep a slow or endless client from holding what others need.
+// The limits stop a slow or endless client from using up what other clients need.
 func Serve(ctx context.Context, listener net.Listener, handler http.Handler) error {
 	server := &http.Server{
 		Handler:           handler,
@@ -60,8 +60,8 @@ func Serve(ctx context.Context, listener net.Listener, handler http.Handler) err
 	return nil
 }
 
-// ServeDuring answers on address for as long as work runs. When the server fails,
-// the context of work ends. The setting that the address came from is for errors.
+// ServeDuring answers on address for as long as work runs. If the server fails, the context of work
+// ends. Errors begin with setting, which the address came from.
 func ServeDuring(ctx context.Context, setting, address string, handler http.Handler, work func(context.Context) error) error {
 	listener, err := Listen(ctx, setting, address)
 	if err != nil {

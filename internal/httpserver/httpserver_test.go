@@ -13,16 +13,16 @@ import (
 	"go.uber.org/goleak"
 
 	"example.com/transactional-outbox/internal/httpserver"
-	"example.com/transactional-outbox/internal/servertest"
+	"example.com/transactional-outbox/test/servers"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// listen takes a port that is nobody else's for the whole test, which may look whether it is
-// closed.
+// listen opens a port that no other process uses during the test. So a test can check that the
+// port is closed.
 func listen(t *testing.T) net.Listener {
 	t.Helper()
-	listener, err := httpserver.Listen(t.Context(), "HTTP_ADDR", servertest.FreeAddress(t))
+	listener, err := httpserver.Listen(t.Context(), "HTTP_ADDR", servers.FreeAddress(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +30,7 @@ func listen(t *testing.T) net.Listener {
 	return listener
 }
 
-// get opens a connection of its own, so that none is left.
+// get opens a new connection and closes it, so that no connection is left open.
 func get(t *testing.T, url string, header ...string) (status int, body string, err error) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
@@ -52,7 +52,7 @@ func get(t *testing.T, url string, header ...string) (status int, body string, e
 
 var hello = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") })
 
-func TestServeAnswersWhatIsInFlightBeforeItReturns(t *testing.T) {
+func TestServeAnswersRequestsInFlightBeforeItReturns(t *testing.T) {
 	t.Parallel()
 	arrived, finish := make(chan struct{}), make(chan struct{})
 	slow := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -92,7 +92,7 @@ func TestServeAnswersWhatIsInFlightBeforeItReturns(t *testing.T) {
 	}
 }
 
-// awaitClosed returns when nobody accepts connections there any more.
+// awaitClosed returns when nobody accepts connections at the address any more.
 func awaitClosed(t *testing.T, address string) {
 	t.Helper()
 	for {
@@ -134,7 +134,7 @@ func TestAnEndlessHeaderIsRefused(t *testing.T) {
 	}
 }
 
-func TestATakenPortIsAnErrorOfItsSetting(t *testing.T) {
+func TestTheErrorOfAPortInUseNamesItsSetting(t *testing.T) {
 	t.Parallel()
 	taken := listen(t).Addr().String()
 	_, err := httpserver.Listen(t.Context(), "HTTP_ADDR", taken)
@@ -152,14 +152,14 @@ func TestATakenPortIsAnErrorOfItsSetting(t *testing.T) {
 
 func TestServeDuringAnswersUntilTheWorkIsDone(t *testing.T) {
 	t.Parallel()
-	failure := errors.New("the work's own")
+	failure := errors.New("the work failed")
 	for _, want := range []error{nil, failure} {
-		address := servertest.FreeAddress(t)
+		address := servers.FreeAddress(t)
 		ctx, end := context.WithCancel(t.Context())
 		err := httpserver.ServeDuring(ctx, "OPS_ADDR", address, hello, func(ctx context.Context) error {
 			end()
 			<-ctx.Done()
-			// The work drains. An operator still wants to see it.
+			// The work drains. The operator's endpoints still answer.
 			if status, _, err := get(t, "http://"+address); err != nil || status != http.StatusOK {
 				t.Errorf("while the work drains: status %d, error %v", status, err)
 			}

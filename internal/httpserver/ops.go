@@ -11,9 +11,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Ops answers /livez (the process runs), /readyz (ready returns nil; otherwise 503
-// and the reason) and /metrics. It belongs on a listener of its own: none of it is
-// for the public.
+// Ops answers /livez, /readyz and /metrics. /livez says that the process runs. /readyz is 200 if
+// ready returns nil, otherwise 503 with the reason. Use a separate listener: these endpoints are
+// not for the public.
 func Ops(ready func(context.Context) error, metrics *prometheus.Registry) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) {
@@ -33,8 +33,8 @@ func Ops(ready func(context.Context) error, metrics *prometheus.Registry) http.H
 	return mux
 }
 
-// CheckHealth asks the /readyz of a service that listens on address. It is the
-// health check of an image without a shell.
+// CheckHealth calls /readyz of the service at address. It is the health check of an image that
+// has no shell.
 func CheckHealth(ctx context.Context, address string) error {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
@@ -42,7 +42,7 @@ func CheckHealth(ctx context.Context, address string) error {
 	if err != nil {
 		return err
 	}
-	// Never over a proxy, which the environment of a container may name.
+	// A transport without a proxy: the environment of a container may name one.
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	response, err := client.Do(request)
 	if err != nil {

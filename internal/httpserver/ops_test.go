@@ -11,22 +11,22 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"example.com/transactional-outbox/internal/httpserver"
-	"example.com/transactional-outbox/internal/servertest"
+	"example.com/transactional-outbox/test/servers"
 )
 
 func ready(context.Context) error { return nil }
 
 func notReady(context.Context) error { return errors.New("the database is away") }
 
-// operate serves Ops and returns its URL.
-func operate(t *testing.T, ready func(context.Context) error, metrics *prometheus.Registry) string {
+// serveOps serves Ops and returns its URL.
+func serveOps(t *testing.T, ready func(context.Context) error, metrics *prometheus.Registry) string {
 	t.Helper()
 	server := httptest.NewServer(httpserver.Ops(ready, metrics))
 	t.Cleanup(server.Close)
 	return server.URL
 }
 
-func TestTheOperatorsQuestionsAreAnswered(t *testing.T) {
+func TestOpsEndpoints(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		ready  func(context.Context) error
@@ -34,16 +34,16 @@ func TestTheOperatorsQuestionsAreAnswered(t *testing.T) {
 		status int
 		body   string
 	}{
-		"alive":                       {ready, "/livez", http.StatusOK, "ok\n"},
-		"alive, though not ready":     {notReady, "/livez", http.StatusOK, "ok\n"},
-		"ready":                       {ready, "/readyz", http.StatusOK, "ok\n"},
-		"not ready, and why":          {notReady, "/readyz", http.StatusServiceUnavailable, "not ready: the database is away\n"},
-		"what there is no answer for": {ready, "/debug/pprof/", http.StatusNotFound, "404 page not found\n"},
+		"alive":               {ready, "/livez", http.StatusOK, "ok\n"},
+		"alive but not ready": {notReady, "/livez", http.StatusOK, "ok\n"},
+		"ready":               {ready, "/readyz", http.StatusOK, "ok\n"},
+		"not ready":           {notReady, "/readyz", http.StatusServiceUnavailable, "not ready: the database is away\n"},
+		"no such endpoint":    {ready, "/debug/pprof/", http.StatusNotFound, "404 page not found\n"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			status, body, err := get(t, operate(t, test.ready, prometheus.NewRegistry())+test.path)
+			status, body, err := get(t, serveOps(t, test.ready, prometheus.NewRegistry())+test.path)
 			if err != nil || status != test.status || body != test.body {
 				t.Errorf("got %d %q, error %v; want %d %q", status, body, err, test.status, test.body)
 			}
@@ -51,15 +51,15 @@ func TestTheOperatorsQuestionsAreAnswered(t *testing.T) {
 	}
 }
 
-func TestReadinessHasLimitedTime(t *testing.T) {
+func TestTheReadinessCheckHasADeadline(t *testing.T) {
 	t.Parallel()
 	hanging := func(ctx context.Context) error {
 		if _, limited := ctx.Deadline(); !limited {
-			t.Error("the question has no deadline")
+			t.Error("the check has no deadline")
 		}
 		return ctx.Err()
 	}
-	if _, _, err := get(t, operate(t, hanging, prometheus.NewRegistry())+"/readyz"); err != nil {
+	if _, _, err := get(t, serveOps(t, hanging, prometheus.NewRegistry())+"/readyz"); err != nil {
 		t.Error(err)
 	}
 }
@@ -70,7 +70,7 @@ func TestMetricsAreThoseOfTheRegistryWithExemplars(t *testing.T) {
 	orders.(prometheus.ExemplarAdder).AddWithExemplar(7, prometheus.Labels{"trace_id": "abc"})
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(orders)
-	url := operate(t, ready, registry) + "/metrics"
+	url := serveOps(t, ready, registry) + "/metrics"
 
 	tests := map[string]string{
 		"":                             "orders_total 7\n",
@@ -87,17 +87,17 @@ func TestMetricsAreThoseOfTheRegistryWithExemplars(t *testing.T) {
 	}
 }
 
-func TestCheckHealthTellsWhyAServiceIsNotReady(t *testing.T) {
+func TestCheckHealthReturnsWhyAServiceIsNotReady(t *testing.T) {
 	t.Parallel()
 	address := func(url string) string { return strings.TrimPrefix(url, "http://") }
-	if err := httpserver.CheckHealth(t.Context(), address(operate(t, ready, prometheus.NewRegistry()))); err != nil {
-		t.Errorf("of a service that is ready: %v", err)
+	if err := httpserver.CheckHealth(t.Context(), address(serveOps(t, ready, prometheus.NewRegistry()))); err != nil {
+		t.Errorf("a service that is ready: %v", err)
 	}
-	err := httpserver.CheckHealth(t.Context(), address(operate(t, notReady, prometheus.NewRegistry())))
+	err := httpserver.CheckHealth(t.Context(), address(serveOps(t, notReady, prometheus.NewRegistry())))
 	if err == nil || !strings.Contains(err.Error(), "503") || !strings.Contains(err.Error(), "the database is away") {
-		t.Errorf("of a service that is not: %v", err)
+		t.Errorf("a service that is not ready: %v", err)
 	}
-	if err := httpserver.CheckHealth(t.Context(), servertest.FreeAddress(t)); err == nil {
-		t.Error("of no service: no error")
+	if err := httpserver.CheckHealth(t.Context(), servers.FreeAddress(t)); err == nil {
+		t.Error("no error although there is no service")
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"example.com/transactional-outbox/internal/httpserver"
 )
 
-// TestASlowClientIsCutOff has clients that send or take nothing more, on a network
-// without a system below it: so the time is not the real one.
+// TestASlowClientIsCutOff has clients that stop sending or reading. The connection is a pipe in
+// this process, so that the time is virtual.
 func TestASlowClientIsCutOff(t *testing.T) {
 	t.Parallel()
 	const (
@@ -25,7 +25,7 @@ func TestASlowClientIsCutOff(t *testing.T) {
 	)
 	for name, test := range map[string]struct {
 		sends string
-		reads bool // what it is answered
+		reads bool // whether it reads the answer
 		after time.Duration
 	}{
 		"before the request":   {"", true, 5 * time.Second},
@@ -37,7 +37,7 @@ func TestASlowClientIsCutOff(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				began := time.Now()
+				start := time.Now()
 				server, client := net.Pipe()
 				defer serveOn(t, server)()
 				if test.sends != "" {
@@ -55,15 +55,15 @@ func TestASlowClientIsCutOff(t *testing.T) {
 				if _, err := io.Copy(io.Discard, client); err != nil {
 					t.Fatal(err)
 				}
-				if lasted := time.Since(began); lasted < test.after || lasted > test.after+time.Second {
-					t.Errorf("cut off after %s, want %s", lasted, test.after)
+				if duration := time.Since(start); duration < test.after || duration > test.after+time.Second {
+					t.Errorf("cut off after %s, want %s", duration, test.after)
 				}
 			})
 		})
 	}
 }
 
-// serveOn answers on one connection, until end.
+// serveOn answers on one connection until end is called.
 func serveOn(t *testing.T, conn net.Conn) (end func()) {
 	t.Helper()
 	reading := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -73,7 +73,7 @@ func serveOn(t *testing.T, conn net.Conn) (end func()) {
 		_, _ = io.WriteString(w, strings.Repeat("hello", 10_000))
 	})
 	ctx, stop := context.WithCancel(context.Background())
-	listener := &onePipe{conns: make(chan net.Conn, 1), closed: make(chan struct{})}
+	listener := &pipeListener{conns: make(chan net.Conn, 1), closed: make(chan struct{})}
 	listener.conns <- conn
 	served := make(chan error)
 	go func() { served <- httpserver.Serve(ctx, listener, reading) }()
@@ -85,13 +85,13 @@ func serveOn(t *testing.T, conn net.Conn) (end func()) {
 	}
 }
 
-// onePipe is a listener to which one client connects.
-type onePipe struct {
+// pipeListener is a listener to which one client connects.
+type pipeListener struct {
 	conns  chan net.Conn
 	closed chan struct{}
 }
 
-func (p *onePipe) Accept() (net.Conn, error) {
+func (p *pipeListener) Accept() (net.Conn, error) {
 	select {
 	case conn := <-p.conns:
 		return conn, nil
@@ -100,9 +100,9 @@ func (p *onePipe) Accept() (net.Conn, error) {
 	}
 }
 
-func (p *onePipe) Close() error {
+func (p *pipeListener) Close() error {
 	close(p.closed)
 	return nil
 }
 
-func (*onePipe) Addr() net.Addr { return &net.TCPAddr{} }
+func (*pipeListener) Addr() net.Addr { return &net.TCPAddr{} }

@@ -31,16 +31,16 @@ func BenchmarkArgs(b *testing.B) {
 	}
 }
 
-// TestArgsStayStrictWhenTheStatementIsKnown has the wrong arguments before and after the
-// right ones: a statement is read once, and its arguments are looked at each time.
-func TestArgsStayStrictWhenTheStatementIsKnown(t *testing.T) {
+// TestArgsStayStrictWhenTheStatementIsCached tries wrong arguments before and after the right
+// ones: a statement is rewritten once, but its arguments are checked each time.
+func TestArgsStayStrictWhenTheStatementIsCached(t *testing.T) {
 	t.Parallel()
 	const statement = "SELECT @one, @two, @one, '@three' -- of this test alone"
 	for range 2 {
 		for wrong, args := range map[string]postgres.Args{
 			"argument two":   {"one": 1},
 			"argument three": {"one": 1, "two": 2, "three": 3},
-			"argument ":      {"one": 1, "four": 4}, // two is missing, and four is beside
+			"argument ":      {"one": 1, "four": 4}, // two is missing, and four is not used
 		} {
 			if _, _, err := args.RewriteQuery(t.Context(), nil, statement, nil); err == nil || !strings.Contains(err.Error(), wrong) {
 				t.Errorf("%v: error %v, want it to name the %s", args, err, wrong)

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"example.com/transactional-outbox/internal/postgres"
-	"example.com/transactional-outbox/internal/servertest"
+	"example.com/transactional-outbox/test/servers"
 )
 
 func TestInTxReportsAFailedCommit(t *testing.T) {
@@ -34,33 +34,33 @@ func TestInTxReportsAFailedCommit(t *testing.T) {
 	}
 }
 
-// TestACutConnection is cut in each place where it makes a difference.
+// TestACutConnection cuts the connection before, during and after the commit.
 func TestACutConnection(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		inTx     func(p *servertest.Proxy)
-		inCommit func(h *servertest.HeldCommits, p *servertest.Proxy)
-		notes    int // that are committed, whatever InTx says
+		inTx     func(p *servers.Proxy)
+		inCommit func(h *servers.HeldCommits, p *servers.Proxy)
+		notes    int // committed notes, whatever InTx returns
 	}{
 		"before the commit": {
-			inTx: (*servertest.Proxy).Cut,
+			inTx: (*servers.Proxy).Cut,
 		},
 		"in the commit, which the server goes on with": {
-			inCommit: func(h *servertest.HeldCommits, p *servertest.Proxy) { p.Cut(); h.Release() },
+			inCommit: func(h *servers.HeldCommits, p *servers.Proxy) { p.Cut(); h.Release() },
 			notes:    1,
 		},
 		"after the commit, with the answer on its way": {
-			inCommit: func(h *servertest.HeldCommits, p *servertest.Proxy) { p.Stall(); h.Release(); h.AwaitEnd(); p.Cut() },
+			inCommit: func(h *servers.HeldCommits, p *servers.Proxy) { p.Stall(); h.Release(); h.AwaitEnd(); p.Cut() },
 			notes:    1,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			by, direct := servertest.Migrated(t, notes)
-			proxy, address := servertest.Proxied(t, direct)
-			n := openNotebook(t, by, address)
+			observer, direct := servers.Migrated(t, notes)
+			proxy, address := servers.ProxyFor(t, direct)
+			n := openNotebook(t, observer, address)
 			n.want(0)
-			held := servertest.HoldCommits(t, direct, "notes")
+			held := servers.HoldCommits(t, direct, "notes")
 			ended := make(chan error)
 			go func() {
 				ended <- n.db.InTx(t.Context(), func(tx *postgres.Tx) error {
@@ -92,11 +92,12 @@ func TestACutConnection(t *testing.T) {
 	}
 }
 
-// TestAContextThatEndsInTheCommit leaves open what became of it; not of the connection.
+// TestAContextThatEndsInTheCommit: whether it was committed is unknown, but the connection is
+// usable.
 func TestAContextThatEndsInTheCommit(t *testing.T) {
 	t.Parallel()
 	n, address := newNotebook(t)
-	held := servertest.HoldCommits(t, address, "notes")
+	held := servers.HoldCommits(t, address, "notes")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	ended := make(chan error)
@@ -106,6 +107,6 @@ func TestAContextThatEndsInTheCommit(t *testing.T) {
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want %v", err, context.Canceled)
 	}
-	held.AwaitEnd() // the driver has asked the server to break it off
+	held.AwaitEnd() // the driver has asked the server to cancel it
 	n.want(0)
 }

@@ -8,9 +8,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Contended reports whether an [Unavailable] error may concern only some rows, while the
-// database serves others: a lock that was not to be had, a deadlock, a transaction that took
-// too long.
+// Contended reports whether an [Unavailable] error may concern only some rows, while the database
+// serves others: a lock timeout, a deadlock, or a transaction that took too long.
 func Contended(err error) bool {
 	var server *pgconn.PgError
 	if !errors.As(err, &server) {

@@ -8,7 +8,7 @@ import (
 // Acquired is how many connections are in use.
 func (db *DB) Acquired() int { return int(db.pool.Stat().AcquiredConns()) }
 
-// OnSocket lends the socket of one connection.
+// OnSocket calls use with the socket of one connection.
 func (db *DB) OnSocket(ctx context.Context, use func(fd uintptr)) error {
 	conn, err := db.pool.Acquire(ctx)
 	if err != nil {

@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"example.com/transactional-outbox/internal/postgres"
-	"example.com/transactional-outbox/internal/servertest"
+	"example.com/transactional-outbox/test/servers"
 )
 
-// eachWait is where a transaction waits for the server: a connection freezes before it.
-func eachWait(t *testing.T, test func(t *testing.T, db *postgres.DB, proxy *servertest.Proxy, wait func(context.Context, func()) error), options ...postgres.Option) {
+// forEachWait runs test for each place where a transaction waits for the server. The connection
+// freezes before the wait.
+func forEachWait(t *testing.T, test func(t *testing.T, db *postgres.DB, proxy *servers.Proxy, wait func(context.Context, func()) error), options ...postgres.Option) {
 	t.Helper()
 	for name, wait := range map[string]func(*postgres.DB, context.Context, func()) error{
 		"for the answer to its first statement": func(db *postgres.DB, ctx context.Context, freeze func()) error {
@@ -24,20 +25,20 @@ func eachWait(t *testing.T, test func(t *testing.T, db *postgres.DB, proxy *serv
 					return err
 				}
 				freeze()
-				return ways["Gorm"](ctx, tx, 2)
+				return writers["Gorm"](ctx, tx, 2)
 			})
 		},
 		"for the commit": func(db *postgres.DB, ctx context.Context, freeze func()) error {
 			return db.InTx(ctx, func(tx *postgres.Tx) error {
 				defer freeze()
-				return ways["Read"](ctx, tx, 1)
+				return writers["Read"](ctx, tx, 1)
 			})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, direct := servertest.Migrated(t, notes)
-			proxy, through := servertest.Proxied(t, direct)
+			_, direct := servers.Migrated(t, notes)
+			proxy, through := servers.ProxyFor(t, direct)
 			db, err := postgres.Open(t.Context(), through, 1, options...)
 			if err != nil {
 				t.Fatal(err)
@@ -51,10 +52,10 @@ func eachWait(t *testing.T, test func(t *testing.T, db *postgres.DB, proxy *serv
 	}
 }
 
-// TestATransactionThatNobodyBoundsEnds has callers without a deadline.
-func TestATransactionThatNobodyBoundsEnds(t *testing.T) {
+// TestATransactionHasItsOwnDeadline: the caller's context has none.
+func TestATransactionHasItsOwnDeadline(t *testing.T) {
 	t.Parallel()
-	eachWait(t, func(t *testing.T, _ *postgres.DB, proxy *servertest.Proxy, wait func(context.Context, func()) error) {
+	forEachWait(t, func(t *testing.T, _ *postgres.DB, proxy *servers.Proxy, wait func(context.Context, func()) error) {
 		ended := make(chan error, 1)
 		go func() { ended <- wait(t.Context(), proxy.Freeze) }()
 		select {
@@ -64,16 +65,16 @@ func TestATransactionThatNobodyBoundsEnds(t *testing.T) {
 			}
 		case <-time.After(20 * time.Second):
 			proxy.Cut()
-			t.Error("it waits for a server that has vanished")
+			t.Error("it waits without a limit")
 		}
 	}, postgres.TxTimeout(time.Second))
 }
 
-// TestAFrozenConnectionLosesItsPlaceInThePool has a pool of one: the driver alone would
-// keep the place for 15 s more.
+// TestAFrozenConnectionLosesItsPlaceInThePool has a pool of one connection. The driver alone would
+// keep the place for another 15 s.
 func TestAFrozenConnectionLosesItsPlaceInThePool(t *testing.T) {
 	t.Parallel()
-	eachWait(t, func(t *testing.T, db *postgres.DB, proxy *servertest.Proxy, wait func(context.Context, func()) error) {
+	forEachWait(t, func(t *testing.T, db *postgres.DB, proxy *servers.Proxy, wait func(context.Context, func()) error) {
 		briefly, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := wait(briefly, proxy.Freeze); err == nil {
@@ -87,7 +88,7 @@ func TestAFrozenConnectionLosesItsPlaceInThePool(t *testing.T) {
 	})
 }
 
-// TestAnEarlierDeadlineHolds: the transaction's own only adds to that of the caller.
+// TestAnEarlierDeadlineHolds: the caller's deadline holds if it is earlier than the transaction's.
 func TestAnEarlierDeadlineHolds(t *testing.T) {
 	t.Parallel()
 	n, _ := newNotebook(t)

@@ -5,17 +5,17 @@ import (
 	"testing"
 
 	"example.com/transactional-outbox/internal/postgres"
-	"example.com/transactional-outbox/internal/servertest"
+	"example.com/transactional-outbox/test/servers"
 )
 
-// TestReplicasMayGrantTogether has several that start together, again and again: each time
-// the same rows of the catalogue are written.
+// TestReplicasMayGrantTogether starts several replicas together, many times. Each start writes the
+// same rows of the catalogue.
 func TestReplicasMayGrantTogether(t *testing.T) {
 	t.Parallel()
 	const replicas, starts = 4, 25
 	granting := notes
 	granting.Grants = "DO $$ BEGIN REVOKE ALL ON ALL TABLES IN SCHEMA public FROM PUBLIC; GRANT SELECT ON notes TO PUBLIC; END $$"
-	_, url := servertest.Migrated(t, granting)
+	_, url := servers.Migrated(t, granting)
 	var together sync.WaitGroup
 	for range replicas {
 		db := open(t, url)

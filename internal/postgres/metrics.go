@@ -4,16 +4,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics returns the numbers of the pool, under the name that tells it from others.
+// Metrics returns the metrics of the pool. The label pool has this name.
 func (db *DB) Metrics(pool string) prometheus.Collector {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc(name, help, labels, prometheus.Labels{"pool": pool})
 	}
 	return &poolMetrics{
 		db:          db,
-		connections: desc("db_pool_connections", "Connections of the pool, by what they do.", "state"),
-		limit:       desc("db_pool_connections_limit", "The most connections that the pool may have."),
-		waits:       desc("db_pool_waits_total", "Times that somebody had to wait for a connection."),
+		connections: desc("db_pool_connections", "Connections of the pool, by state.", "state"),
+		limit:       desc("db_pool_connections_limit", "Maximum number of connections of the pool."),
+		waits:       desc("db_pool_waits_total", "Number of waits for a connection."),
 		waited:      desc("db_pool_wait_seconds_total", "Time spent waiting for connections."),
 	}
 }
@@ -23,14 +23,14 @@ type poolMetrics struct {
 	connections, limit, waits, waited *prometheus.Desc
 }
 
-// Describe tells the registry what to expect.
+// Describe sends the descriptions of the metrics.
 func (m *poolMetrics) Describe(descs chan<- *prometheus.Desc) {
 	for _, desc := range []*prometheus.Desc{m.connections, m.limit, m.waits, m.waited} {
 		descs <- desc
 	}
 }
 
-// Collect reads the pool's own statistics, and asks the database nothing.
+// Collect reads the pool's statistics. It does not query the database.
 func (m *poolMetrics) Collect(metrics chan<- prometheus.Metric) {
 	stat := m.db.pool.Stat()
 	gauge := func(desc *prometheus.Desc, value int32, labels ...string) {

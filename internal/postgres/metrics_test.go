@@ -8,7 +8,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"example.com/transactional-outbox/internal/postgres"
-	"example.com/transactional-outbox/internal/servertest"
+	"example.com/transactional-outbox/test/servers"
 )
 
 func value(t *testing.T, registry *prometheus.Registry, name, state string) float64 {
@@ -37,11 +37,11 @@ func has(m *dto.Metric, state string) bool {
 	return false
 }
 
-func TestTheMetricsTellWhatThePoolAndTheOldestTransactionDo(t *testing.T) {
+func TestMetricsOfThePoolAndTheOldestTransaction(t *testing.T) {
 	t.Parallel()
-	db, _ := servertest.Migrated(t, notes)
-	// One for each: a registry asks all at once, and the one question needs a connection
-	// that the other would count.
+	db, _ := servers.Migrated(t, notes)
+	// Two registries: a registry collects all metrics at once, and the age of the oldest transaction
+	// needs a connection, which the pool's metrics would count.
 	registry, oldest := prometheus.NewRegistry(), prometheus.NewRegistry()
 	registry.MustRegister(db.Metrics("test"))
 	oldest.MustRegister(db.OldestTransaction())

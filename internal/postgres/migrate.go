@@ -11,25 +11,23 @@ import (
 	"github.com/pressly/goose/v3/lock"
 )
 
-// Migrations are the schema of one service: the numbered .sql files, what the role of
-// the application may do with it, and the name of the command that applies them, for
-// the hint in an error.
+// Migrations are the schema of one service: the numbered .sql files, the grants for the role of the
+// application, and the name of the command that applies them, for the hint in an error.
 type Migrations struct {
 	Files   fs.FS
 	Grants  string // one statement; it may be repeated
 	Command string
 }
 
-// Migrate waits for the database at url to answer, applies what is missing of m,
-// and logs each file that it applied. A wrong password, role or database name is
-// an error at once.
+// Migrate waits until the database at url answers, applies the missing migrations, and logs which
+// files it applied. It does not wait if the password, the role or the database name is wrong.
 func (m Migrations) Migrate(ctx context.Context, url string) error {
 	db, err := Open(ctx, url, migrationConns, TxTimeout(migrationTimeout))
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	if err := db.wait(ctx, db.Ping, misconfigured); err != nil {
+	if err := db.wait(ctx, db.Ping, isMisconfigured); err != nil {
 		return err
 	}
 	applied, err := m.Apply(ctx, db)
@@ -40,15 +38,15 @@ func (m Migrations) Migrate(ctx context.Context, url string) error {
 	return nil
 }
 
-// migrationConns is one for the lock and one for the migrations.
+// migrationConns is one connection for the lock and one for the migrations.
 const migrationConns = 2
 
-// migrationTimeout is for the grants, which may wait for those of other replicas.
+// migrationTimeout limits the grants, which may wait for the grants of other replicas.
 const migrationTimeout = time.Minute
 
-// Apply brings the schema and the grants up to date, and returns the names of the files
-// that it applied. A session lock lets replicas start together: one applies, the others
-// wait for it and find nothing left to do.
+// Apply brings the schema and the grants up to date, and returns the names of the files that it
+// applied. Replicas may start together: one has a session lock and applies the migrations. The
+// others wait for the lock, and then nothing is left to do.
 func (m Migrations) Apply(ctx context.Context, db *DB) ([]string, error) {
 	locker, err := lock.NewPostgresSessionLocker()
 	if err != nil {
@@ -69,8 +67,9 @@ func (m Migrations) Apply(ctx context.Context, db *DB) ([]string, error) {
 	return applied, m.grant(ctx, db)
 }
 
-// grant grants each time: the role may have come after the files. Two at once would
-// change the same rows of the catalogue, which PostgreSQL refuses.
+// grant grants at each start, because the role may have been created after the files were applied.
+// A lock makes replicas take turns: PostgreSQL refuses two grants that change the same rows of
+// the catalogue at the same time.
 func (m Migrations) grant(ctx context.Context, db *DB) error {
 	if m.Grants == "" {
 		return nil
@@ -87,14 +86,14 @@ func (m Migrations) grant(ctx context.Context, db *DB) error {
 	return nil
 }
 
-// applied returns an error as long as a migration is missing.
+// applied returns an error if a migration is missing.
 func (m Migrations) applied(ctx context.Context, db *DB) error {
 	provider, err := m.provider(db)
 	if err != nil {
 		return err
 	}
 	pending, err := provider.HasPending(ctx)
-	if notGranted(err) {
+	if isPermissionDenied(err) {
 		return fmt.Errorf("this role may not read the schema's version: run `%s` as the owner of the database: %w", m.Command, err)
 	}
 	if err != nil {

@@ -1,15 +1,14 @@
-// Package postgres opens the database, runs its migrations, and makes the one
-// thing that may write to it: a transaction.
+// Package postgres opens the database, runs its migrations, and begins transactions. Only a
+// transaction can write.
 //
-// A [DB] can begin transactions and offers no way to write. A [Tx] is made by
-// [DB.InTx] and by nothing else, so a function that asks for a *Tx cannot be
-// called outside a transaction: the program does not compile. Go cannot prove
-// that a transaction is still open, but a Tx that has ended refuses every
+// A [DB] can begin transactions and has no method that writes. Only [DB.InTx] and
+// [DB.InSnapshot] make a [Tx], and InSnapshot is read-only: the server refuses its writes. So a
+// function with a *Tx parameter cannot be called outside a transaction: the program does not
+// compile. Go cannot prove that a transaction is still open, but a Tx that has ended refuses every
 // statement with [database/sql.ErrTxDone].
 //
-// What is executed for each order and each event goes by [Tx.Write], [Read] and their
-// like, which wait for the server as seldom as they can. Everything else goes by
-// [Tx.Gorm].
+// The statements of each order and each event use [Tx.Write], [Collect], [Read] and [ReadOne],
+// which wait for the server as seldom as possible. Everything else uses [Tx.Gorm].
 package postgres
 
 import (
@@ -46,41 +45,41 @@ type options struct {
 	txTimeout time.Duration
 }
 
-// defaultTxTimeout is how long a transaction may take, the wait for a connection included.
-// It is longer than the 10 s after which the server frees the locks of a machine that has
-// vanished, and shorter than the bounds of the roles.
+// defaultTxTimeout is how long a transaction may take, including the wait for a connection. It is
+// longer than the 10 s after which the server frees the locks of a machine that has vanished. It
+// is shorter than the timeouts of the roles.
 const defaultTxTimeout = 15 * time.Second
 
-// TxTimeout sets how long a transaction may take. The default is 15 s, so that nobody who
-// forgets a deadline waits without a limit for a server that has vanished.
+// TxTimeout sets how long a transaction may take. The default is 15 s, so that a caller without
+// a deadline does not wait for ever for a server that has vanished.
 func TxTimeout(limit time.Duration) Option {
 	return func(o *options) { o.txTimeout = limit }
 }
 
-// WithoutWaitingForDisk lets commits return before they are on disk. A crash of the
-// server then forgets the last moments, whole transactions at a time: right for work
-// that is done again without harm, and for nothing else.
+// WithoutWaitingForDisk sets synchronous_commit to off: commits return before they are on disk.
+// A crash of the server then loses the last transactions, each as a whole. Use it only for work
+// that may be repeated without harm.
 // https://www.postgresql.org/docs/current/wal-async-commit.html
 func WithoutWaitingForDisk(o *options) {
 	o.pool.ConnConfig.RuntimeParams["synchronous_commit"] = "off"
 }
 
-// Open prepares a pool of at most maxConns connections to the database at url.
-// It does not connect: a database that is away at start is a reason to wait (see
-// [DB.Wait]), not to fail.
+// Open prepares a pool of at most maxConns connections to the database at url. It does not
+// connect. If the database is unavailable at the start, a service waits (see [DB.Wait]) and does
+// not fail.
 func Open(ctx context.Context, url string, maxConns int32, changes ...Option) (*DB, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, fmt.Errorf("DATABASE_URL: %w", err)
 	}
 	if mode := config.ConnConfig.DefaultQueryExecMode; mode == pgx.QueryExecModeExec || mode == pgx.QueryExecModeSimpleProtocol {
-		// They send arguments as text, without asking for their types, and our arrays not at all.
-		return nil, fmt.Errorf("DATABASE_URL: default_query_exec_mode must not be %s; before PgBouncer it is cache_describe", strings.ReplaceAll(mode.String(), " ", "_"))
+		// They send arguments as text, without asking for their types, and cannot send our arrays.
+		return nil, fmt.Errorf("DATABASE_URL: default_query_exec_mode must not be %s; with PgBouncer use cache_describe", strings.ReplaceAll(mode.String(), " ", "_"))
 	}
-	// Spans appear only below a span that records, so that polling makes no traces.
+	// A statement has a span only below a span that records. So polling makes no traces.
 	config.ConnConfig.Tracer = otelpgx.NewTracer(
 		otelpgx.WithDisableAcquireTracer(),
-		// It would copy the whole configuration for each span, to say these.
+		// To add these details, it would copy the whole configuration for each span.
 		otelpgx.WithDisableConnectionDetailsInAttributes(),
 		otelpgx.WithTracerAttributes(
 			semconv.ServerAddress(config.ConnConfig.Host),
@@ -89,8 +88,9 @@ func Open(ctx context.Context, url string, maxConns int32, changes ...Option) (*
 			semconv.DBNamespace(config.ConnConfig.Database),
 		),
 	)
-	forgetTheVanished(config.ConnConfig.RuntimeParams)
-	boundConnections(config)
+	setSessionTimeouts(config.ConnConfig.RuntimeParams)
+	setConnectionTimeouts(config.ConnConfig)
+	config.PingTimeout = pingTimeout
 	config.MaxConns = maxConns
 	chosen := options{pool: config, txTimeout: defaultTxTimeout}
 	for _, change := range changes {
@@ -115,11 +115,10 @@ func Open(ctx context.Context, url string, maxConns int32, changes ...Option) (*
 	return &DB{pool: pool, sql: conn, gorm: orm, txTimeout: chosen.txTimeout}, nil
 }
 
-// forgetTheVanished makes the server end the session of a machine that has vanished
-// without a word. Until then its transaction keeps its locks: a message that it had in
-// hand could be handled by nobody. By default the server waits for two hours. What the
-// URL says, stays.
-func forgetTheVanished(parameters map[string]string) {
+// setSessionTimeouts makes the server end the session of a machine that has vanished. Until then
+// its transaction keeps its locks, and nobody can process the message that it worked on. By
+// default the server waits for two hours. Parameters in the URL are not changed.
+func setSessionTimeouts(parameters map[string]string) {
 	for name, value := range map[string]string{
 		"idle_in_transaction_session_timeout": "10s", // our transactions wait for nothing but the database
 		"tcp_keepalives_idle":                 "10",  // seconds
@@ -132,8 +131,8 @@ func forgetTheVanished(parameters map[string]string) {
 	}
 }
 
-// closeTimeout is how long Close waits for a server that does not answer. The driver
-// would wait for 15 s, which a process that was asked to end does not have.
+// closeTimeout is how long Close waits for a server that does not answer. The driver would wait
+// for 15 s. That is too long for a process that shuts down.
 const closeTimeout = 3 * time.Second
 
 // Close waits for running transactions and closes every connection.
@@ -155,15 +154,14 @@ func (db *DB) Ping(ctx context.Context) error {
 	return db.pool.Ping(ctx)
 }
 
-// Wait returns when the database is ready. Until then it says what it waits for,
-// each time that changes.
+// Wait returns when the database is ready. Until then it logs the reason, each time that the
+// reason changes.
 func (db *DB) Wait(ctx context.Context, migrations Migrations) error {
 	ready := func(ctx context.Context) error { return db.Ready(ctx, migrations) }
 	return db.wait(ctx, ready, func(error) bool { return false })
 }
 
-// Ready reports whether the database answers and its schema is the one of
-// migrations.
+// Ready returns an error unless the database answers and its schema is that of migrations.
 func (db *DB) Ready(ctx context.Context, migrations Migrations) error {
 	if err := db.Ping(ctx); err != nil {
 		return err
@@ -171,19 +169,19 @@ func (db *DB) Ready(ctx context.Context, migrations Migrations) error {
 	return migrations.applied(ctx, db)
 }
 
-// wait tries ready until it succeeds, or fails in a hopeless way.
-func (db *DB) wait(ctx context.Context, ready func(context.Context) error, hopeless func(error) bool) error {
+// wait calls ready until it succeeds or its error is permanent.
+func (db *DB) wait(ctx context.Context, ready func(context.Context) error, permanent func(error) bool) error {
 	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()
-	said := ""
+	logged := ""
 	for {
 		err := tryOnce(ctx, ready)
-		if err == nil || hopeless(err) {
+		if err == nil || permanent(err) {
 			return err
 		}
-		if reason := err.Error(); reason != said && ctx.Err() == nil {
+		if reason := err.Error(); reason != logged && ctx.Err() == nil {
 			slog.WarnContext(ctx, "waiting for the database", "error", reason)
-			said = reason
+			logged = reason
 		}
 		select {
 		case <-ctx.Done():
@@ -193,7 +191,7 @@ func (db *DB) wait(ctx context.Context, ready func(context.Context) error, hopel
 	}
 }
 
-// tryOnce bounds one try: the server may vanish during it.
+// tryOnce limits the time of one try, because the server may vanish during it.
 func tryOnce(ctx context.Context, ready func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()

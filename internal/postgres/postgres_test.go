@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"example.com/transactional-outbox/internal/postgres"
-	"example.com/transactional-outbox/internal/servertest"
+	"example.com/transactional-outbox/test/servers"
 )
 
 func open(t *testing.T, url string) *postgres.DB {
@@ -22,7 +22,7 @@ func open(t *testing.T, url string) *postgres.DB {
 
 func TestReplicasMayMigrateTogether(t *testing.T) {
 	t.Parallel()
-	url := servertest.Database(t)
+	url := servers.Database(t)
 	var replicas sync.WaitGroup
 	for range 4 {
 		db := open(t, url)
@@ -40,7 +40,7 @@ func TestReplicasMayMigrateTogether(t *testing.T) {
 
 func TestReadyNamesTheCommandThatMigrates(t *testing.T) {
 	t.Parallel()
-	err := open(t, servertest.Database(t)).Ready(t.Context(), postgres.Migrations{Files: notes.Files, Command: "shop migrate"})
+	err := open(t, servers.Database(t)).Ready(t.Context(), postgres.Migrations{Files: notes.Files, Command: "shop migrate"})
 	if err == nil || !strings.Contains(err.Error(), "shop migrate") {
 		t.Errorf("error %v does not name the command", err)
 	}
@@ -48,7 +48,7 @@ func TestReadyNamesTheCommandThatMigrates(t *testing.T) {
 
 func TestWaitReturnsWhenTheDatabaseComes(t *testing.T) {
 	t.Parallel()
-	server := servertest.Postgres(t)
+	server := servers.Postgres(t)
 	if err := server.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -69,9 +69,9 @@ func TestWaitReturnsWhenTheDatabaseComes(t *testing.T) {
 	}
 }
 
-func TestMigrateDoesNotWaitForWhatNeverComes(t *testing.T) {
+func TestMigrateDoesNotWaitForADatabaseThatDoesNotExist(t *testing.T) {
 	t.Parallel()
-	url := strings.Replace(servertest.Database(t), "/test", "/no_such", 1)
+	url := strings.Replace(servers.Database(t), "/test", "/no_such", 1)
 	if err := notes.Migrate(t.Context(), url); err == nil {
 		t.Error("migrated a database that does not exist")
 	}
@@ -79,11 +79,11 @@ func TestMigrateDoesNotWaitForWhatNeverComes(t *testing.T) {
 
 func TestUnavailable(t *testing.T) {
 	t.Parallel()
-	db := open(t, servertest.Database(t))
+	db := open(t, servers.Database(t))
 	late, cancel := context.WithTimeout(t.Context(), 0)
 	defer cancel()
 	if err := db.Ping(late); !postgres.Unavailable(err) {
-		t.Errorf("too late is not Unavailable: %v", err)
+		t.Errorf("a deadline is not Unavailable: %v", err)
 	}
 	err := db.InTx(t.Context(), func(tx *postgres.Tx) error {
 		return tx.Gorm(t.Context()).Exec("SELECT * FROM nothing").Error
@@ -95,7 +95,7 @@ func TestUnavailable(t *testing.T) {
 
 func TestOnlyTheOptionTradesDurabilityForSpeed(t *testing.T) {
 	t.Parallel()
-	url := servertest.Database(t)
+	url := servers.Database(t)
 	for want, options := range map[string][]postgres.Option{"on": nil, "off": {postgres.WithoutWaitingForDisk}} {
 		db, err := postgres.Open(t.Context(), url, 1, options...)
 		if err != nil {
@@ -112,9 +112,9 @@ func TestOnlyTheOptionTradesDurabilityForSpeed(t *testing.T) {
 	}
 }
 
-// TestOpenRefusesWhatCannotSendArrays: with these modes events were published and never
-// marked, which is worse than not to start.
-func TestOpenRefusesWhatCannotSendArrays(t *testing.T) {
+// TestOpenRefusesModesThatCannotSendArrays: with these modes, events were published and never
+// marked as published. An error at the start is better.
+func TestOpenRefusesModesThatCannotSendArrays(t *testing.T) {
 	t.Parallel()
 	for mode, opens := range map[string]bool{"exec": false, "simple_protocol": false, "cache_describe": true, "describe_exec": true} {
 		db, err := postgres.Open(t.Context(), "postgres://localhost/x?default_query_exec_mode="+mode, 1)

@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// Pruning deletes in small batches: each one is a short transaction that holds few
-// locks, and vacuum keeps up with it.
+// Rows are deleted in small batches. Each batch is a short transaction with few locks, and vacuum
+// can keep up.
 const (
 	pruneBatch    = 1000
 	pruneInterval = time.Minute
 )
 
-// KeepPruned calls prune once a minute until ctx ends, each time as often as it
-// deletes a whole batch of limit rows. Trouble is logged and waits for the next
-// minute. What is pruned is for the log.
+// KeepPruned calls prune once a minute until ctx ends. It calls prune again at once if prune
+// deletes a whole batch of limit rows. Errors are logged, and the next try is a minute later. What
+// names the rows in the log.
 func KeepPruned(ctx context.Context, what string, prune func(ctx context.Context, limit int) (int, error)) error {
 	tick := time.NewTicker(pruneInterval)
 	defer tick.Stop()

@@ -11,8 +11,8 @@ import (
 	"example.com/transactional-outbox/internal/postgres"
 )
 
-// TestKeepPrunedTakesAllBatchesOnceAMinute runs on the clock of a bubble.
-func TestKeepPrunedTakesAllBatchesOnceAMinute(t *testing.T) {
+// TestKeepPrunedDeletesAllBatchesOnceAMinute uses virtual time.
+func TestKeepPrunedDeletesAllBatchesOnceAMinute(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
@@ -33,7 +33,7 @@ func TestKeepPrunedTakesAllBatchesOnceAMinute(t *testing.T) {
 	})
 }
 
-func TestKeepPrunedWaitsAMinuteAfterTrouble(t *testing.T) {
+func TestKeepPrunedWaitsAMinuteAfterAnError(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute+time.Second)

@@ -5,44 +5,44 @@ import (
 	"net"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// A server that vanishes without a word leaves connections on which no answer comes. These
-// bounds find them, and free their places in the pool for new connections.
+// A server that vanishes leaves connections on which no answer comes. These timeouts detect such
+// connections, and free their places in the pool for new ones.
 const (
 	connectTimeout = 5 * time.Second
 	dialTimeout    = 3 * time.Second
-	// pingTimeout is for the ping of a connection that was idle, before it is used.
+	// pingTimeout limits the ping of an idle connection before it is used.
 	pingTimeout = 2 * time.Second
-	// giveUpTimeout is how long a connection that is given up keeps its place in the pool.
-	// The driver would wait 15 s for an answer to its goodbye.
-	giveUpTimeout = time.Second
-	// unansweredTimeout is how long the kernel sends again what nobody acknowledges. Its
-	// own limit is about 15 minutes. It is for statements that have no deadline.
-	unansweredTimeout = 15 * time.Second
+	// closeConnTimeout is how long a broken connection keeps its place in the pool while it is
+	// closed. The driver would wait 15 s for an answer.
+	closeConnTimeout = time.Second
+	// userTimeout is TCP_USER_TIMEOUT: how long the kernel sends unacknowledged data again. Without
+	// it, that is about 15 minutes. It is for statements that have no deadline.
+	userTimeout = 15 * time.Second
 )
 
-// boundConnections gives every wait for the server a limit.
-func boundConnections(c *pgxpool.Config) {
-	c.PingTimeout = pingTimeout
-	c.ConnConfig.ConnectTimeout = connectTimeout
+// setConnectionTimeouts limits the time to connect, and the wait on a connection whose server has
+// vanished.
+func setConnectionTimeouts(c *pgx.ConnConfig) {
+	c.ConnectTimeout = connectTimeout
 	dialer := net.Dialer{
 		Timeout:         dialTimeout,
 		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 10 * time.Second, Interval: 5 * time.Second, Count: 3},
-		Control:         boundUnanswered,
+		Control:         setUserTimeout,
 	}
-	c.ConnConfig.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+	c.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
 		return dial(ctx, &dialer, network, address)
 	}
-	c.ConnConfig.AfterConnect = func(_ context.Context, conn *pgconn.PgConn) error {
+	c.AfterConnect = func(_ context.Context, conn *pgconn.PgConn) error {
 		return conn.Conn().SetDeadline(time.Time{})
 	}
 }
 
-// dial gives the socket a deadline. AfterConnect takes it away, so it stays only on the
-// sockets that the driver opens to cancel a statement.
+// dial sets a deadline on the socket. AfterConnect removes it. So only the sockets that the driver
+// opens to cancel a statement keep it.
 func dial(ctx context.Context, dialer *net.Dialer, network, address string) (net.Conn, error) {
 	conn, err := dialer.DialContext(ctx, network, address)
 	if err != nil {
@@ -55,13 +55,13 @@ func dial(ctx context.Context, dialer *net.Dialer, network, address string) (net
 	return socket{conn}, nil
 }
 
-// socket is a connection that is given up soon.
+// socket is a connection whose later deadlines are short.
 type socket struct{ net.Conn }
 
-// SetDeadline shortens a deadline in the future: the driver sets one only when it gives
-// the connection up.
+// SetDeadline shortens a deadline in the future. The driver sets a deadline only when it closes
+// a broken connection.
 func (s socket) SetDeadline(t time.Time) error {
-	if last := time.Now().Add(giveUpTimeout); t.After(last) {
+	if last := time.Now().Add(closeConnTimeout); t.After(last) {
 		t = last
 	}
 	return s.Conn.SetDeadline(t)

@@ -9,13 +9,13 @@ import (
 // name. https://man7.org/linux/man-pages/man7/tcp.7.html
 const tcpUserTimeout = 18
 
-// boundUnanswered makes the kernel end a connection on which nothing is acknowledged.
-func boundUnanswered(network, _ string, conn syscall.RawConn) (err error) {
+// setUserTimeout makes the kernel end a connection whose data is not acknowledged.
+func setUserTimeout(network, _ string, conn syscall.RawConn) (err error) {
 	if !strings.HasPrefix(network, "tcp") {
 		return nil
 	}
 	failed := conn.Control(func(fd uintptr) {
-		err = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, tcpUserTimeout, int(unansweredTimeout.Milliseconds()))
+		err = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, tcpUserTimeout, int(userTimeout.Milliseconds()))
 	})
 	if failed != nil {
 		return failed

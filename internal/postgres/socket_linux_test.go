@@ -4,14 +4,14 @@ import (
 	"syscall"
 	"testing"
 
-	"example.com/transactional-outbox/internal/servertest"
+	"example.com/transactional-outbox/test/servers"
 )
 
-// TestTheKernelGivesUpWhatNobodyAcknowledges: on a connection whose packets are dropped
-// there is no answer at all, which a proxy cannot show.
-func TestTheKernelGivesUpWhatNobodyAcknowledges(t *testing.T) {
+// TestSocketOptionsEndADeadConnection checks the options only: a proxy cannot drop packets, so that
+// the kernel gets no acknowledgements.
+func TestSocketOptionsEndADeadConnection(t *testing.T) {
 	t.Parallel()
-	db, _ := servertest.Migrated(t, notes)
+	db, _ := servers.Migrated(t, notes)
 	const tcpUserTimeout = 18
 	for name, limit := range map[int]int{tcpUserTimeout: 15_000, syscall.TCP_KEEPIDLE: 10, syscall.TCP_KEEPINTVL: 5, syscall.TCP_KEEPCNT: 3} {
 		var got int

@@ -4,6 +4,6 @@ package postgres
 
 import "syscall"
 
-// boundUnanswered changes nothing: other systems do not have the option, or have it under
-// another name. The deadlines of transactions and the keepalives hold there as well.
-func boundUnanswered(_, _ string, _ syscall.RawConn) error { return nil }
+// setUserTimeout does nothing: other systems do not have the option, or have it under another name.
+// The deadlines of transactions and the keepalives work there as well.
+func setUserTimeout(_, _ string, _ syscall.RawConn) error { return nil }

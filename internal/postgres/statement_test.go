@@ -23,14 +23,14 @@ func insert(id any) (doing, statement string, args postgres.Args) {
 	return "writing a note", "INSERT INTO notes (id) VALUES (@id)", postgres.Args{"id": id}
 }
 
-// TestStatementsAreExecutedInTheirOrder mixes all that a transaction offers.
+// TestStatementsAreExecutedInTheirOrder mixes all methods of a transaction.
 func TestStatementsAreExecutedInTheirOrder(t *testing.T) {
 	t.Parallel()
 	n, _ := newNotebook(t)
 	var collected []int
 	const countSQL = "SELECT count(*) FROM notes"
 	err := n.db.InTx(t.Context(), func(tx *postgres.Tx) error {
-		early := tx.Gorm(t.Context()) // made before what its statement comes after
+		early := tx.Gorm(t.Context()) // made before the writes that its statements must follow
 		var read, byGorm, inARow int
 		err := errors.Join(
 			tx.Write(insert(1)),
@@ -65,9 +65,9 @@ func TestStatementsAreExecutedInTheirOrder(t *testing.T) {
 	n.want(5)
 }
 
-// TestWritesTravelWithTheCommit looks from outside: until then there is not even a
-// transaction.
-func TestWritesTravelWithTheCommit(t *testing.T) {
+// TestWritesAreSentWithTheCommit looks from another connection: before the commit, the server has
+// no transaction yet.
+func TestWritesAreSentWithTheCommit(t *testing.T) {
 	t.Parallel()
 	n, _ := newNotebook(t)
 	n.session()
@@ -76,7 +76,7 @@ func TestWritesTravelWithTheCommit(t *testing.T) {
 			return err
 		}
 		const openSQL = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND xact_start IS NOT NULL"
-		return n.by.InTx(t.Context(), func(other *postgres.Tx) error {
+		return n.observer.InTx(t.Context(), func(other *postgres.Tx) error {
 			if open, err := postgres.ReadOne(t.Context(), other, openSQL, nil, pgx.RowTo[int]); err != nil || open != 0 {
 				t.Errorf("%d transactions are open, want none yet; error %v", open, err)
 			}
@@ -89,20 +89,20 @@ func TestWritesTravelWithTheCommit(t *testing.T) {
 	n.want(2)
 }
 
-// TestTheErrorSaysWhichStatementItWas lets a write fail, and the error come out of
-// whatever is waited for next.
-func TestTheErrorSaysWhichStatementItWas(t *testing.T) {
+// TestTheErrorNamesTheStatement lets a write fail. The next awaited statement must return the
+// error.
+func TestTheErrorNamesTheStatement(t *testing.T) {
 	t.Parallel()
 	read := func(ctx context.Context, tx *postgres.Tx) error {
 		_, err := postgres.Read(ctx, tx, "SELECT 1", nil, pgx.RowTo[int])
 		return err
 	}
 	waits := map[string]func(context.Context, *postgres.Tx) error{
-		"the commit":          func(context.Context, *postgres.Tx) error { return nil },
-		"a read":              read,
-		"a read, passed over": func(ctx context.Context, tx *postgres.Tx) error { _ = read(ctx, tx); return nil },
-		"gorm":                func(ctx context.Context, tx *postgres.Tx) error { return tx.Gorm(ctx).Exec("SELECT 1").Error },
-		"gorm's row, passed over": func(ctx context.Context, tx *postgres.Tx) error {
+		"the commit":      func(context.Context, *postgres.Tx) error { return nil },
+		"a read":          read,
+		"a read, ignored": func(ctx context.Context, tx *postgres.Tx) error { _ = read(ctx, tx); return nil },
+		"gorm":            func(ctx context.Context, tx *postgres.Tx) error { return tx.Gorm(ctx).Exec("SELECT 1").Error },
+		"gorm's row, ignored": func(ctx context.Context, tx *postgres.Tx) error {
 			_ = tx.Gorm(ctx).Raw("SELECT 1").Row().Scan(new(int))
 			return nil
 		},
@@ -114,9 +114,9 @@ func TestTheErrorSaysWhichStatementItWas(t *testing.T) {
 	}{
 		"refused by the server":   {"INSERT INTO notes (id) VALUES (@id)", postgres.Args{"id": 1}, []string{"writing a note: ", "23505"}},
 		"no such table":           {"INSERT INTO nothing (id) VALUES (@id)", postgres.Args{"id": 1}, []string{"writing a note: ", "42P01"}},
-		"of a wrong kind":         {"INSERT INTO notes (id) VALUES (@id)", postgres.Args{"id": "one"}, []string{"writing a note: ", "one"}},
+		"of a wrong type":         {"INSERT INTO notes (id) VALUES (@id)", postgres.Args{"id": "one"}, []string{"writing a note: ", "one"}},
 		"without an argument":     {"INSERT INTO notes (id) VALUES (@id)", nil, []string{"argument id "}},
-		"with one that is beside": {"INSERT INTO notes (id) VALUES (2)", postgres.Args{"id": 1}, []string{"argument id "}},
+		"with an unused argument": {"INSERT INTO notes (id) VALUES (2)", postgres.Args{"id": 1}, []string{"argument id "}},
 	} {
 		for name, wait := range waits {
 			t.Run(fault+", seen by "+name, func(t *testing.T) {
@@ -129,7 +129,7 @@ func TestTheErrorSaysWhichStatementItWas(t *testing.T) {
 						tx.Write("writing another note", "INSERT INTO notes (id) VALUES (3)", nil),
 					)
 					if err != nil {
-						t.Errorf("nobody has waited for it: %v", err)
+						t.Errorf("an error before a statement was awaited: %v", err)
 					}
 					return wait(t.Context(), tx)
 				})
@@ -144,8 +144,8 @@ func TestTheErrorSaysWhichStatementItWas(t *testing.T) {
 	}
 }
 
-// TestAFailedStatementThatIsPassedOverIsNoCommit: the server takes COMMIT for ROLLBACK
-// then, and says so in a word.
+// TestAFailedStatementThatIsPassedOverIsNoCommit: the server answers ROLLBACK to COMMIT if
+// a statement has failed before.
 func TestAFailedStatementThatIsPassedOverIsNoCommit(t *testing.T) {
 	t.Parallel()
 	n, _ := newNotebook(t)
@@ -160,7 +160,7 @@ func TestAFailedStatementThatIsPassedOverIsNoCommit(t *testing.T) {
 	n.want(0)
 }
 
-// TestAfterAStatementWasLostNothingIsCommitted: the write was queued, and never sent.
+// TestAfterAStatementWasLostNothingIsCommitted: the write was queued and never sent.
 func TestAfterAStatementWasLostNothingIsCommitted(t *testing.T) {
 	t.Parallel()
 	ended, cancel := context.WithCancel(t.Context())
@@ -170,7 +170,7 @@ func TestAfterAStatementWasLostNothingIsCommitted(t *testing.T) {
 			_, err := postgres.Read(ctx, tx, "SELECT @n::int", postgres.Args{"n": "one"}, pgx.RowTo[int])
 			return err
 		},
-		"with one that came too late": func(_ context.Context, tx *postgres.Tx) error {
+		"with one whose context has ended": func(_ context.Context, tx *postgres.Tx) error {
 			return tx.Gorm(ended).Exec("SELECT 1").Error
 		},
 	} {
@@ -199,19 +199,19 @@ func TestAfterAStatementWasLostNothingIsCommitted(t *testing.T) {
 	}
 }
 
-// TestAStatementThatCameTooLateIsNotSent: database/sql would call the connection bad,
-// and throw it away.
-func TestAStatementThatCameTooLateIsNotSent(t *testing.T) {
+// TestAStatementWithAnEndedContextIsNotSent: database/sql would treat the connection as broken and
+// close it.
+func TestAStatementWithAnEndedContextIsNotSent(t *testing.T) {
 	t.Parallel()
 	n, _ := newNotebook(t)
 	before := n.session()
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	_ = n.db.InTx(t.Context(), func(tx *postgres.Tx) error {
-		if err := ways["Gorm"](t.Context(), tx, 1); err != nil {
+		if err := writers["Gorm"](t.Context(), tx, 1); err != nil {
 			return err
 		}
-		err := ways["Gorm"](ended, tx, 2)
+		err := writers["Gorm"](ended, tx, 2)
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("error %v, want %v", err, context.Canceled)
 		}
@@ -223,7 +223,7 @@ func TestAStatementThatCameTooLateIsNotSent(t *testing.T) {
 	}
 }
 
-func TestReadOneOfNoneIsAnError(t *testing.T) {
+func TestReadOneWithoutRowsIsAnError(t *testing.T) {
 	t.Parallel()
 	n, _ := newNotebook(t)
 	err := n.db.InTx(t.Context(), func(tx *postgres.Tx) error {

@@ -12,7 +12,7 @@ import (
 	"gorm.io/gorm"
 
 	"example.com/transactional-outbox/internal/postgres"
-	"example.com/transactional-outbox/internal/servertest"
+	"example.com/transactional-outbox/test/servers"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -23,34 +23,34 @@ var notes = postgres.Migrations{Command: "test", Files: fstest.MapFS{"00001_note
 CREATE TABLE notes (id int PRIMARY KEY, follows int REFERENCES notes (id) DEFERRABLE INITIALLY DEFERRED);
 `)}}}
 
-// notebook is a database with one connection for transactions: one that is not given
-// back would be missed, and one that is still in a transaction be noticed.
+// notebook is a database with one connection for transactions. So a test fails if the connection
+// is not returned, or is returned while it is in a transaction.
 type notebook struct {
 	*testing.T
-	db *postgres.DB
-	by *postgres.DB // who stands by, and sees what is committed
+	db       *postgres.DB
+	observer *postgres.DB // another pool, which sees only committed rows
 }
 
 func newNotebook(t *testing.T) (n notebook, url string) {
 	t.Helper()
-	by, url := servertest.Migrated(t, notes)
-	return openNotebook(t, by, url), url
+	observer, url := servers.Migrated(t, notes)
+	return openNotebook(t, observer, url), url
 }
 
-func openNotebook(t *testing.T, by *postgres.DB, url string) notebook {
+func openNotebook(t *testing.T, observer *postgres.DB, url string) notebook {
 	t.Helper()
 	db, err := postgres.Open(t.Context(), url, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(db.Close)
-	return notebook{t, db, by}
+	return notebook{t, db, observer}
 }
 
-// want checks how many notes are committed, and that the connection is of use.
+// want checks how many notes are committed, and that the connection works.
 func (n notebook) want(notes int) {
 	n.Helper()
-	if got := count(n.T, n.by); got != notes {
+	if got := count(n.T, n.observer); got != notes {
 		n.Errorf("%d notes, want %d", got, notes)
 	}
 	if got := count(n.T, n.db); got != notes {
@@ -61,7 +61,7 @@ func (n notebook) want(notes int) {
 	}
 }
 
-// session names the connection.
+// session returns the server's process id of the connection.
 func (n notebook) session() (pid int) {
 	n.Helper()
 	err := n.db.InTx(context.WithoutCancel(n.Context()), func(tx *postgres.Tx) (err error) {
@@ -74,8 +74,8 @@ func (n notebook) session() (pid int) {
 	return pid
 }
 
-// ways are all that a transaction offers to write with.
-var ways = map[string]func(ctx context.Context, tx *postgres.Tx, id int) error{
+// writers are all ways to write in a transaction.
+var writers = map[string]func(ctx context.Context, tx *postgres.Tx, id int) error{
 	"Write": func(_ context.Context, tx *postgres.Tx, id int) error {
 		return tx.Write("writing a note", "INSERT INTO notes (id) VALUES (@id)", postgres.Args{"id": id})
 	},
@@ -92,9 +92,9 @@ var ways = map[string]func(ctx context.Context, tx *postgres.Tx, id int) error{
 	},
 }
 
-func eachWay(t *testing.T, test func(t *testing.T, n notebook, write func(context.Context, *postgres.Tx, int) error)) {
+func forEachWriter(t *testing.T, test func(t *testing.T, n notebook, write func(context.Context, *postgres.Tx, int) error)) {
 	t.Helper()
-	for name, write := range ways {
+	for name, write := range writers {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			n, _ := newNotebook(t)
@@ -103,7 +103,7 @@ func eachWay(t *testing.T, test func(t *testing.T, n notebook, write func(contex
 	}
 }
 
-func write(ctx context.Context, tx *postgres.Tx) error { return ways["Gorm"](ctx, tx, 1) }
+func write(ctx context.Context, tx *postgres.Tx) error { return writers["Gorm"](ctx, tx, 1) }
 
 func count(t *testing.T, db *postgres.DB) (n int) {
 	t.Helper()
@@ -133,7 +133,7 @@ func TestInTxCommitsAllOrNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			eachWay(t, func(t *testing.T, n notebook, write func(context.Context, *postgres.Tx, int) error) {
+			forEachWriter(t, func(t *testing.T, n notebook, write func(context.Context, *postgres.Tx, int) error) {
 				before := n.session()
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
@@ -157,7 +157,7 @@ func TestInTxCommitsAllOrNothing(t *testing.T) {
 
 func TestInTxRollsBackAndPassesOnAPanic(t *testing.T) {
 	t.Parallel()
-	eachWay(t, func(t *testing.T, n notebook, write func(context.Context, *postgres.Tx, int) error) {
+	forEachWriter(t, func(t *testing.T, n notebook, write func(context.Context, *postgres.Tx, int) error) {
 		func() {
 			defer func() {
 				if recover() != "boom" {
@@ -175,14 +175,14 @@ func TestInTxRollsBackAndPassesOnAPanic(t *testing.T) {
 	})
 }
 
-// TestAPanicWithHalfAnAnswerRead leaves a connection behind that nobody may use.
+// TestAPanicWithHalfAnAnswerRead: the connection cannot be used again after that.
 func TestAPanicWithHalfAnAnswerRead(t *testing.T) {
 	t.Parallel()
 	n, _ := newNotebook(t)
 	func() {
 		defer func() { _ = recover() }()
 		_ = n.db.InTx(t.Context(), func(tx *postgres.Tx) error {
-			if err := ways["Write"](t.Context(), tx, 1); err != nil {
+			if err := writers["Write"](t.Context(), tx, 1); err != nil {
 				t.Error(err)
 			}
 			_, err := postgres.Read(t.Context(), tx, "SELECT generate_series(1, 100000)", nil,
@@ -196,7 +196,7 @@ func TestAPanicWithHalfAnAnswerRead(t *testing.T) {
 
 func TestAnEndedTxRefusesToWrite(t *testing.T) {
 	t.Parallel()
-	eachWay(t, func(t *testing.T, n notebook, write func(context.Context, *postgres.Tx, int) error) {
+	forEachWriter(t, func(t *testing.T, n notebook, write func(context.Context, *postgres.Tx, int) error) {
 		for name, end := range map[string]error{"committed": nil, "rolled back": errors.New("business says no")} {
 			var kept *postgres.Tx
 			if err := n.db.InTx(t.Context(), func(tx *postgres.Tx) error { kept = tx; return end }); !errors.Is(err, end) {
@@ -210,8 +210,8 @@ func TestAnEndedTxRefusesToWrite(t *testing.T) {
 	})
 }
 
-// TestWhatGormKeptIsOfNoUse: a *gorm.DB may outlive its transaction.
-func TestWhatGormKeptIsOfNoUse(t *testing.T) {
+// TestGormRefusesToWriteAfterTheTransaction: a *gorm.DB may outlive its transaction.
+func TestGormRefusesToWriteAfterTheTransaction(t *testing.T) {
 	t.Parallel()
 	n, _ := newNotebook(t)
 	var kept *gorm.DB
@@ -223,7 +223,7 @@ func TestWhatGormKeptIsOfNoUse(t *testing.T) {
 		if err := tx.Gorm(t.Context()).Commit().Error; err == nil {
 			t.Error("gorm committed")
 		}
-		return ways["Write"](t.Context(), tx, 1)
+		return writers["Write"](t.Context(), tx, 1)
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -236,7 +236,7 @@ func TestWhatGormKeptIsOfNoUse(t *testing.T) {
 
 func TestASnapshotCannotWrite(t *testing.T) {
 	t.Parallel()
-	eachWay(t, func(t *testing.T, n notebook, write func(context.Context, *postgres.Tx, int) error) {
+	forEachWriter(t, func(t *testing.T, n notebook, write func(context.Context, *postgres.Tx, int) error) {
 		err := n.db.InSnapshot(t.Context(), func(tx *postgres.Tx) error { return write(t.Context(), tx, 1) })
 		if !isState(err, "25006") {
 			t.Errorf("error %v, want that the transaction is read-only", err)
@@ -255,7 +255,7 @@ func TestASnapshotSeesOneMoment(t *testing.T) {
 			if err != nil || seen != 0 {
 				t.Errorf("%d notes, want none; error %v", seen, err)
 			}
-			err = n.by.InTx(t.Context(), func(tx *postgres.Tx) error {
+			err = n.observer.InTx(t.Context(), func(tx *postgres.Tx) error {
 				return tx.Write("writing a note", "INSERT INTO notes SELECT count(*) FROM notes", nil)
 			})
 			if err != nil {

@@ -13,9 +13,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Unavailable reports whether err says that the database could not do the work
-// now, whatever the work was: it is away, starting, stopping, read-only, full, or too slow.
-// The same work may succeed later.
+// Unavailable reports whether err says that the database could not do any work now: it is
+// unreachable, starting, stopping, read-only, full, or too slow. The same work may succeed later.
 func Unavailable(err error) bool {
 	var (
 		connect *pgconn.ConnectError
@@ -34,16 +33,16 @@ func Unavailable(err error) bool {
 	}
 }
 
-// misconfigured knows what only a change of the settings mends: class 28, the role
-// or its password, 3D, the name of the database, and a role that may not connect to it.
-func misconfigured(err error) bool {
+// isMisconfigured reports whether only other settings can help: the role or its password is wrong
+// (class 28), the database does not exist (3D), or the role may not connect to it.
+func isMisconfigured(err error) bool {
 	var server *pgconn.PgError
 	return errors.As(err, &server) &&
-		(strings.HasPrefix(server.Code, "28") || strings.HasPrefix(server.Code, "3D")) || notGranted(err)
+		(strings.HasPrefix(server.Code, "28") || strings.HasPrefix(server.Code, "3D")) || isPermissionDenied(err)
 }
 
-// notGranted knows what a role is refused that lacks a privilege.
-func notGranted(err error) bool {
+// isPermissionDenied reports whether the role lacks a privilege.
+func isPermissionDenied(err error) bool {
 	var server *pgconn.PgError
 	return errors.As(err, &server) && server.Code == "42501"
 }
@@ -53,7 +52,7 @@ func connectionLost(err error) bool {
 	return slices.ContainsFunc(lost, func(e error) bool { return errors.Is(err, e) })
 }
 
-// unavailableStates are classes of SQLSTATE, and single states of other classes.
+// unavailableStates are whole classes of SQLSTATE, and single states of other classes.
 // https://www.postgresql.org/docs/current/errcodes-appendix.html
 var unavailableStates = []string{
 	"08",             // the connection

@@ -9,26 +9,26 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"example.com/transactional-outbox/internal/postgres"
-	"example.com/transactional-outbox/internal/servertest"
+	"example.com/transactional-outbox/test/servers"
 )
 
-// TestWhatARealServerCannotDoNowIsUnavailable lets a server refuse work for reasons that
-// have nothing to do with the work.
-func TestWhatARealServerCannotDoNowIsUnavailable(t *testing.T) {
+// TestErrorsOfARealServerAreUnavailable lets a server refuse work for reasons that do not depend on
+// the work.
+func TestErrorsOfARealServerAreUnavailable(t *testing.T) {
 	t.Parallel()
 	for code, test := range map[string]struct {
 		setting string
-		work    func(ctx context.Context, tx *postgres.Tx, by *postgres.DB) error
+		work    func(ctx context.Context, tx *postgres.Tx, observer *postgres.DB) error
 	}{
 		"25006": {"default_transaction_read_only=on", func(ctx context.Context, tx *postgres.Tx, _ *postgres.DB) error {
 			return write(ctx, tx)
 		}},
-		"25P03": {"idle_in_transaction_session_timeout=100ms", func(ctx context.Context, tx *postgres.Tx, by *postgres.DB) error {
+		"25P03": {"idle_in_transaction_session_timeout=100ms", func(ctx context.Context, tx *postgres.Tx, observer *postgres.DB) error {
 			pid, err := postgres.ReadOne(ctx, tx, "SELECT pg_backend_pid()", nil, pgx.RowTo[int])
 			if err != nil {
 				return err
 			}
-			if err := awaitEnd(ctx, by, pid); err != nil {
+			if err := awaitEnd(ctx, observer, pid); err != nil {
 				return err
 			}
 			return write(ctx, tx)
@@ -43,8 +43,8 @@ func TestWhatARealServerCannotDoNowIsUnavailable(t *testing.T) {
 	} {
 		t.Run(code, func(t *testing.T) {
 			t.Parallel()
-			by, url := servertest.Migrated(t, notes)
-			err := open(t, url+"&"+test.setting).InTx(t.Context(), func(tx *postgres.Tx) error { return test.work(t.Context(), tx, by) })
+			observer, url := servers.Migrated(t, notes)
+			err := open(t, url+"&"+test.setting).InTx(t.Context(), func(tx *postgres.Tx) error { return test.work(t.Context(), tx, observer) })
 			if !isState(err, code) || !postgres.Unavailable(err) {
 				t.Errorf("Unavailable is %t of the error %v", postgres.Unavailable(err), err)
 			}
@@ -53,11 +53,11 @@ func TestWhatARealServerCannotDoNowIsUnavailable(t *testing.T) {
 }
 
 // awaitEnd waits until the server has ended a session.
-func awaitEnd(ctx context.Context, by *postgres.DB, pid int) error {
+func awaitEnd(ctx context.Context, observer *postgres.DB, pid int) error {
 	ask := time.NewTicker(20 * time.Millisecond)
 	defer ask.Stop()
 	for sessions := 1; sessions > 0; <-ask.C {
-		err := by.InTx(ctx, func(tx *postgres.Tx) (err error) {
+		err := observer.InTx(ctx, func(tx *postgres.Tx) (err error) {
 			sessions, err = postgres.ReadOne(ctx, tx, "SELECT count(*) FROM pg_stat_activity WHERE pid = @pid", postgres.Args{"pid": pid}, pgx.RowTo[int])
 			return err
 		})
@@ -68,9 +68,9 @@ func awaitEnd(ctx context.Context, by *postgres.DB, pid int) error {
 	return nil
 }
 
-// TestUnavailableKnowsItsStates is for those that no test can provoke: a full disk, and
-// what newer servers have.
-func TestUnavailableKnowsItsStates(t *testing.T) {
+// TestUnavailableStates has states that no test can provoke: a full disk, and states of newer
+// servers.
+func TestUnavailableStates(t *testing.T) {
 	t.Parallel()
 	for code, want := range map[string]bool{
 		"08006": true, "40P01": true, "53100": true, "53200": true, "53300": true, "55P03": true, "57P01": true, "57P03": true,

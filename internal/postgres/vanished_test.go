@@ -4,15 +4,15 @@ import (
 	"testing"
 
 	"example.com/transactional-outbox/internal/postgres"
-	"example.com/transactional-outbox/internal/servertest"
+	"example.com/transactional-outbox/test/servers"
 )
 
-// TestTheLocksOfAVanishedMachineAreFree has one whose network is gone in the middle of a
-// transaction: the server hears nothing of it, not even that it has ended.
-func TestTheLocksOfAVanishedMachineAreFree(t *testing.T) {
+// TestTheLocksOfAVanishedMachineAreReleased has a client whose network fails in the middle of
+// a transaction. The server gets nothing from it, not even the end of the connection.
+func TestTheLocksOfAVanishedMachineAreReleased(t *testing.T) {
 	t.Parallel()
-	db, direct := servertest.Migrated(t, notes)
-	proxy, through := servertest.Proxied(t, direct)
+	db, direct := servers.Migrated(t, notes)
+	proxy, through := servers.ProxyFor(t, direct)
 	vanished, err := postgres.Open(t.Context(), through, 1)
 	if err != nil {
 		t.Fatal(err)
@@ -38,6 +38,6 @@ func TestTheLocksOfAVanishedMachineAreFree(t *testing.T) {
 	})
 	<-holds
 	if err := db.InTx(t.Context(), func(tx *postgres.Tx) error { return write(t.Context(), tx) }); err != nil {
-		t.Errorf("nobody else can do what it had in hand: %v", err)
+		t.Errorf("nobody else can do its work: %v", err)
 	}
 }

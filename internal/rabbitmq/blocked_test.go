@@ -8,22 +8,22 @@ import (
 	"time"
 
 	"example.com/transactional-outbox/internal/rabbitmq"
-	"example.com/transactional-outbox/internal/servertest"
+	"example.com/transactional-outbox/test/servers"
 )
 
-// blockable is a broker of the test's own, whose memory alarm goes on and off.
-type blockable struct {
-	bench
-	server *servertest.RabbitMQServer
+// blockableBroker is a broker that only this test uses, so that it can switch the memory alarm.
+type blockableBroker struct {
+	brokerTest
+	server *servers.RabbitMQServer
 }
 
-func newBlockable(t *testing.T) blockable {
+func newBlockableBroker(t *testing.T) blockableBroker {
 	t.Helper()
-	server := servertest.RabbitMQ(t)
-	return blockable{benchAt(t, server.URL("/")), server}
+	server := servers.RabbitMQ(t)
+	return blockableBroker{newBrokerTestAt(t, server.URL("/")), server}
 }
 
-func (b blockable) alarm(on bool) {
+func (b blockableBroker) alarm(on bool) {
 	b.Helper()
 	limit := []string{"0.4"}
 	if on {
@@ -41,19 +41,19 @@ func blocks(s session) bool {
 	return s.Unblocked(ended) != nil
 }
 
-// A broker takes seconds to start, so all of this is one test.
+// A broker takes seconds to start, so all cases are in one test.
 func TestABrokerThatBlocks(t *testing.T) {
 	t.Parallel()
-	b := newBlockable(t)
+	b := newBlockableBroker(t)
 	exchange, _ := b.route("#", nil)
-	b.isWaitedFor(exchange)
+	b.testWaiting(exchange)
 	b.alarm(true)
-	b.letsKeepEnd(exchange)
-	b.hangsNothing(exchange)
+	b.testEnd(exchange)
+	b.testNothingHangs(exchange)
 	b.alarm(false)
 }
 
-func (b blockable) isWaitedFor(exchange string) {
+func (b blockableBroker) testWaiting(exchange string) {
 	b.Helper()
 	s := b.session()
 	if blocks(s) {
@@ -66,10 +66,10 @@ func (b blockable) isWaitedFor(exchange string) {
 	}
 	b.alarm(true)
 	p, results := b.publisher(s, 1), make(chan []rabbitmq.Result, 1)
-	go func() { results <- p.Publish(to(exchange, "a"), patience) }()
+	go func() { results <- p.Publish(to(exchange, "a"), testTimeout) }()
 	eventually(b.T, "the broker says that it blocks", func() bool { return blocks(s) })
 
-	b.holdsBack(outlet, exchange)
+	b.testOutletWaits(outlet, exchange)
 	waited := make(chan error, 1)
 	go func() { waited <- s.Unblocked(b.Context()) }()
 	select {
@@ -88,9 +88,9 @@ func (b blockable) isWaitedFor(exchange string) {
 	}
 }
 
-// holdsBack expects that the outlet looks whether it is blocked before it takes a
-// message. It has been waiting for one since before it was.
-func (b blockable) holdsBack(outlet *rabbitmq.Outlet, exchange string) {
+// testOutletWaits expects that the outlet checks for a block before it accepts a message. It has
+// waited for a message since before the block, so it accepts one.
+func (b blockableBroker) testOutletWaits(outlet *rabbitmq.Outlet, exchange string) {
 	b.Helper()
 	if err := send(b.T, outlet, message(exchange, strings.Repeat("k", 256))); !errors.Is(err, rabbitmq.ErrBadKey) {
 		b.Fatal(err)
@@ -102,9 +102,9 @@ func (b blockable) holdsBack(outlet *rabbitmq.Outlet, exchange string) {
 	}
 }
 
-func (b blockable) letsKeepEnd(exchange string) {
+func (b blockableBroker) testEnd(exchange string) {
 	b.Helper()
-	k, s, _ := b.meet(exchange)
+	k, s, _ := b.blockedSession(exchange)
 	waited := make(chan error, 1)
 	go func() { waited <- s.Unblocked(s.ctx) }()
 	if err := k.end(); err != nil {
@@ -115,8 +115,8 @@ func (b blockable) letsKeepEnd(exchange string) {
 	}
 }
 
-// hangsNothing does all at once what has to wait until a limit is over.
-func (b blockable) hangsNothing(exchange string) {
+// testNothingHangs makes all calls at the same time, because each of them waits for a timeout.
+func (b blockableBroker) testNothingHangs(exchange string) {
 	b.Helper()
 	full := to(exchange, make([]string, 64)...) // more than the sockets hold
 	for i := range full {
@@ -135,7 +135,7 @@ func (b blockable) hangsNothing(exchange string) {
 		"Declare":         func(s session, _ *rabbitmq.Publisher) error { return s.Declare(rabbitmq.Topology{}) },
 		"WaitForExchange": func(s session, _ *rabbitmq.Publisher) error { return s.WaitForExchange(s.ctx, exchange, "topic") },
 	} {
-		_, s, p := b.meet(exchange)
+		_, s, p := b.blockedSession(exchange)
 		a := attempt{what, s, make(chan error, 1)}
 		go func() { a.ended <- do(s, p) }()
 		attempts = append(attempts, a)
@@ -145,16 +145,16 @@ func (b blockable) hangsNothing(exchange string) {
 			b.Errorf("%s: a blocked broker answered", a.what)
 		}
 		receive(b.T, a.s.ctx.Done(), "the end of the session of "+a.what)
-		// Else it is the heartbeat that ends it, when there is one.
+		// Without the deadline, a heartbeat would end the session later.
 		if cause := context.Cause(a.s.ctx).Error(); a.what == "Publish" && !strings.Contains(cause, "write") {
 			b.Errorf("what was written had no deadline: %s", cause)
 		}
 	}
 }
 
-// meet returns a session that the broker blocks, with a publisher opened before. The
-// broker reads nothing more from a connection after a first publish.
-func (b blockable) meet(exchange string) (keeper, session, *rabbitmq.Publisher) {
+// blockedSession returns a session that the broker blocks, and a publisher that was opened before.
+// After the first publish the broker reads nothing more from the connection.
+func (b blockableBroker) blockedSession(exchange string) (keeper, session, *rabbitmq.Publisher) {
 	b.Helper()
 	k := b.keep(b.url)
 	s := k.next()

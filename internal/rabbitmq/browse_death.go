@@ -7,20 +7,20 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// Death is what the broker wrote on a message when it moved it to a dead-letter
-// exchange itself.
+// Death is a dead-lettering by the broker itself, as the broker recorded it in the headers of the
+// message.
 type Death struct {
 	Reason string // delivery_limit, rejected, expired, maxlen
-	Queue  string // where it was
+	Queue  string // the queue that the message came from
 	Time   time.Time
 }
 
-// Death returns the last one. A copy that was published has none: see [Message.Copy].
+// Death returns the last dead-lettering. A published copy has none, see [Message.Copy].
 func (m Message) Death() (Death, bool) {
 	deaths := m.deaths()
 	reason, queue := text(m.Headers["x-last-death-reason"]), text(m.Headers["x-last-death-queue"])
 	for _, d := range deaths {
-		// RabbitMQ 4 says which of them is the last; 3 puts it first.
+		// RabbitMQ 4 has headers that say which is the last. RabbitMQ 3 puts it first.
 		if reason == "" || d.Reason == reason && d.Queue == queue {
 			return d, true
 		}
@@ -44,8 +44,7 @@ func text(header any) string {
 	return s
 }
 
-// HeaderValues returns the headers with maps in them where the client library has a type
-// of its own.
+// HeaderValues returns the headers with plain maps instead of the client library's type.
 func (m Message) HeaderValues() map[string]any {
 	values, _ := goValue(amqp.Table(m.Headers)).(map[string]any)
 	return values

@@ -13,7 +13,7 @@ import (
 	"example.com/transactional-outbox/internal/rabbitmq"
 )
 
-func (b bench) browse(s session, queue string) *rabbitmq.Browser {
+func (b brokerTest) browse(s session, queue string) *rabbitmq.Browser {
 	b.Helper()
 	browser, err := s.Browse(queue)
 	if err != nil {
@@ -22,8 +22,8 @@ func (b bench) browse(s session, queue string) *rabbitmq.Browser {
 	return browser
 }
 
-// look takes at most n messages.
-func (b bench) look(browser *rabbitmq.Browser, n int) (messages []rabbitmq.Taken) {
+// browseNext gets at most n messages.
+func (b brokerTest) browseNext(browser *rabbitmq.Browser, n int) (messages []rabbitmq.BrowsedMessage) {
 	b.Helper()
 	for range n {
 		taken, ok, err := browser.Next()
@@ -38,16 +38,16 @@ func (b bench) look(browser *rabbitmq.Browser, n int) (messages []rabbitmq.Taken
 	return messages
 }
 
-func (b bench) giveBack(browser *rabbitmq.Browser) {
+func (b brokerTest) giveBack(browser *rabbitmq.Browser) {
 	b.Helper()
-	if err := browser.GiveBack(); err != nil {
+	if err := browser.Requeue(); err != nil {
 		b.Fatal(err)
 	}
 }
 
-// letters is a queue of n messages like that of the dead letters: without a delivery
-// limit, RabbitMQ 3.10 puts what is given back behind the rest.
-func (b bench) letters(n int) (queue string, ids []string) {
+// deadLetterQueue makes a queue of n messages with the arguments of a dead-letter queue. Without
+// the delivery limit, RabbitMQ 3.10 would requeue messages behind the others.
+func (b brokerTest) deadLetterQueue(n int) (queue string, ids []string) {
 	b.Helper()
 	queue = b.queue(amqp.Table{"x-delivery-limit": 1_000_000_000})
 	for i := range n {
@@ -57,22 +57,23 @@ func (b bench) letters(n int) (queue string, ids []string) {
 	return queue, ids
 }
 
-func takenIDs(messages []rabbitmq.Taken) (ids []string) {
+func takenIDs(messages []rabbitmq.BrowsedMessage) (ids []string) {
 	for _, m := range messages {
 		ids = append(ids, m.ID)
 	}
 	return ids
 }
 
-// TestWhatIsGivenBackIsThereAtOnceInItsOrder: the broker writes it down after it has
-// answered everything else, and makes an unordered map of more than 32.
-func TestWhatIsGivenBackIsThereAtOnceInItsOrder(t *testing.T) {
+// TestGiveBackKeepsTheOrder: when Requeue returns, the messages are ready in their order. The
+// broker stores them after it has answered everything else, and does not keep the order of more
+// than 32.
+func TestGiveBackKeepsTheOrder(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	queue, ids := b.letters(200)
+	b := newBrokerTest(t)
+	queue, ids := b.deadLetterQueue(200)
 	for range 10 {
 		browser := b.browse(b.session(), queue)
-		got := takenIDs(b.look(browser, 1000))
+		got := takenIDs(b.browseNext(browser, 1000))
 		if browser.Count() != len(ids) || !slices.Equal(got, ids) {
 			t.Fatalf("%d messages, and in the queue are\n%v, want\n%v", browser.Count(), got, ids)
 		}
@@ -80,12 +81,12 @@ func TestWhatIsGivenBackIsThereAtOnceInItsOrder(t *testing.T) {
 	}
 }
 
-func TestWhatIsRemovedIsGoneAndTheRestIsNot(t *testing.T) {
+func TestOnlyRemovedMessagesAreDeleted(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	queue, ids := b.letters(100)
+	b := newBrokerTest(t)
+	queue, ids := b.deadLetterQueue(100)
 	browser := b.browse(b.session(), queue)
-	for i, m := range b.look(browser, 100) {
+	for i, m := range b.browseNext(browser, 100) {
 		if i%10 != 9 {
 			continue
 		}
@@ -95,28 +96,28 @@ func TestWhatIsRemovedIsGoneAndTheRestIsNot(t *testing.T) {
 		ids = slices.DeleteFunc(ids, func(id string) bool { return id == m.ID })
 	}
 	b.giveBack(browser)
-	if got := takenIDs(b.look(b.browse(b.session(), queue), 100)); !slices.Equal(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(ids))) {
+	if got := takenIDs(b.browseNext(b.browse(b.session(), queue), 100)); !slices.Equal(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(ids))) {
 		t.Errorf("left are %v, want %v", got, ids)
 	}
 }
 
-func TestABrowserSeesNoneOfWhatCameLater(t *testing.T) {
+func TestABrowserDoesNotGetLaterMessages(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	queue, _ := b.letters(2)
+	b := newBrokerTest(t)
+	queue, _ := b.deadLetterQueue(2)
 	browser := b.browse(b.session(), queue)
 	b.put(queue, "later")
-	if got := takenIDs(b.look(browser, 10)); !slices.Equal(got, []string{"0", "1"}) {
+	if got := takenIDs(b.browseNext(browser, 10)); !slices.Equal(got, []string{"0", "1"}) {
 		t.Errorf("it sees %v", got)
 	}
 }
 
 func TestTwoBrowsersShareTheMessages(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	queue, _ := b.letters(3)
+	b := newBrokerTest(t)
+	queue, _ := b.deadLetterQueue(3)
 	one, other := b.browse(b.session(), queue), b.browse(b.session(), queue)
-	got := [][]string{takenIDs(b.look(one, 2)), takenIDs(b.look(other, 10)), takenIDs(b.look(one, 10))}
+	got := [][]string{takenIDs(b.browseNext(one, 2)), takenIDs(b.browseNext(other, 10)), takenIDs(b.browseNext(one, 10))}
 	if want := [][]string{{"0", "1"}, {"2"}, nil}; !slices.EqualFunc(got, want, slices.Equal[[]string]) {
 		t.Errorf("they see %v, want %v", got, want)
 	}
@@ -127,15 +128,15 @@ func TestTwoBrowsersShareTheMessages(t *testing.T) {
 	}
 }
 
-func TestACutGivesBackWhatABrowserHolds(t *testing.T) {
+func TestACutRequeuesTheMessagesOfABrowser(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	queue, _ := b.letters(3)
+	b := newBrokerTest(t)
+	queue, _ := b.deadLetterQueue(3)
 	proxy, url := b.proxy()
 	browser := b.browse(b.keep(url).next(), queue)
-	held := b.look(browser, 3)
+	held := b.browseNext(browser, 3)
 	proxy.Cut()
-	if err := browser.GiveBack(); err == nil {
+	if err := browser.Requeue(); err == nil {
 		t.Error("it has given back over a connection that was cut")
 	}
 	if err := held[0].Remove(); err == nil {
@@ -146,22 +147,22 @@ func TestACutGivesBackWhatABrowserHolds(t *testing.T) {
 
 func TestBrowsingNoQueueFails(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newBrokerTest(t)
 	s, missing := b.session(), name()
 	if _, err := s.Browse(missing); !errors.Is(err, rabbitmq.ErrNoQueue) || !strings.Contains(err.Error(), missing) {
 		t.Errorf("Browse returned %v", err)
 	}
-	// Nor does it when the queue is deleted meanwhile.
+	// The error is the same if the queue is deleted while it is browsed.
 	queue := b.queue(nil)
 	b.put(queue, "A")
 	browser := b.browse(s, queue)
-	b.on(func(c *amqp.Channel) error { return b.deleteQueue(c, queue) })
+	b.withChannel(func(c *amqp.Channel) error { return b.deleteQueue(c, queue) })
 	if _, _, err := browser.Next(); !errors.Is(err, rabbitmq.ErrNoQueue) {
 		t.Errorf("Next returned %v", err)
 	}
 }
 
-func TestDeathIsTheLastOneThatTheBrokerWroteDown(t *testing.T) {
+func TestDeathIsTheLastDeadLettering(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
 	deaths := []any{

@@ -9,7 +9,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// Consumer takes messages from one queue.
+// Consumer receives messages from one queue.
 type Consumer struct {
 	session *Session
 	channel *amqp.Channel
@@ -17,15 +17,15 @@ type Consumer struct {
 	arrived chan *Delivery
 }
 
-// ErrCancelled says that no more messages will come: the queue was deleted, the
-// broker cancelled the consumer, or the channel closed. A deleted queue leaves
-// channel and connection open, so this is the only sign of it.
+// ErrCancelled says that no more messages will come: the queue was deleted, the broker cancelled
+// the consumer, or the channel closed. If the queue was deleted, channel and connection stay open,
+// so this error is the only sign of it.
 var ErrCancelled = errors.New("the broker ended the deliveries")
 
-// Consume starts taking messages from queue; at most prefetch of them are out
-// unacknowledged at any time.
+// Consume starts to receive messages from queue. At most prefetch of them are unacknowledged at any
+// time.
 func (s *Session) Consume(queue string, prefetch int) (*Consumer, error) {
-	defer s.breakAfter(answerTimeout)()
+	defer s.closeAfter(answerTimeout)()
 	channel, err := s.conn.Channel()
 	if err != nil {
 		return nil, fmt.Errorf("opening a channel: %w", err)
@@ -38,66 +38,68 @@ func (s *Session) Consume(queue string, prefetch int) (*Consumer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("consuming from %s: %w", queue, err)
 	}
-	// As wide as what can be out: the pump never waits for a reader.
+	// The channel has room for the whole prefetch, so receive never blocks.
 	c := &Consumer{session: s, channel: channel, tag: tag, arrived: make(chan *Delivery, prefetch)}
-	s.watchers.Go(func() { c.pump(deliveries) })
+	s.watchers.Go(func() { c.receive(deliveries) })
 	return c, nil
 }
 
-// pump notes when each message arrives. The broker's consumer timeout begins then, and not when
-// Next returns the message.
-func (c *Consumer) pump(deliveries <-chan amqp.Delivery) {
+// receive records when each message arrives. The broker's consumer timeout begins then, and not
+// when Next returns the message.
+func (c *Consumer) receive(deliveries <-chan amqp.Delivery) {
 	defer close(c.arrived)
+	acks := newAcknowledger(c.channel)
 	for d := range deliveries {
 		m := messageOf(d)
 		if len(m.Body) > MaxBody {
 			m.Body = nil // many of them would not fit into the memory
 		}
+		acks.track(d.DeliveryTag)
 		c.arrived <- &Delivery{
 			Message: m, Size: len(d.Body), Redelivered: d.Redelivered, Arrived: time.Now(),
-			Ack:    func() error { return d.Ack(false) },
-			Reject: func() error { return d.Reject(false) }, Requeue: func() error { return d.Nack(false, true) },
+			Ack:     func() error { return acks.ack(d.DeliveryTag) },
+			Reject:  func() error { return acks.settleWith(d.DeliveryTag, func() error { return d.Reject(false) }) },
+			Requeue: func() error { return acks.settleWith(d.DeliveryTag, func() error { return d.Nack(false, true) }) },
 		}
 	}
 }
 
-// Stop ends the deliveries. What is out stays out, and may be acknowledged. What has come
-// and was not asked for by Next goes back to the queue.
+// Stop ends the deliveries. Messages that Next has returned may still be acknowledged. Messages
+// that have arrived and that Next has not returned are requeued.
 func (c *Consumer) Stop() {
-	defer c.session.breakAfter(answerTimeout)()
+	defer c.session.closeAfter(answerTimeout)()
 	if c.channel.Cancel(c.tag, false) != nil {
-		return // the session has ended, and with it everything is given back
+		return // the session has ended, so the broker requeues all messages
 	}
 	for d := range c.arrived {
 		_ = d.Requeue()
 	}
 }
 
-// Close gives everything back that is not acknowledged.
+// Close closes the channel. The broker requeues all messages that are not acknowledged.
 func (c *Consumer) Close() {
-	defer c.session.breakAfter(answerTimeout)()
+	defer c.session.closeAfter(answerTimeout)()
 	_ = c.channel.Close()
 }
 
-// Delivery is a message that the broker waits to hear of.
+// Delivery is a message that must be acknowledged, rejected or requeued.
 type Delivery struct {
 	Message
-	Size        int // of the body, in bytes. A body of more than MaxBody is left out of Message
+	Size        int // of the body, in bytes. Message has no body if Size is more than MaxBody
 	Redelivered bool
 	Arrived     time.Time // by this process's clock, for durations
-	// Ack tells the broker to forget the message. It fails on a session that has
-	// ended, and the broker delivers the message again.
+	// Ack tells the broker to delete the message. It fails if the session has ended. Then the broker
+	// delivers the message again.
 	Ack func() error
-	// Reject tells the broker to dead-letter the message itself: unchanged, and
-	// without a word why.
+	// Reject tells the broker to dead-letter the message itself, unchanged and without our reason.
 	Reject func() error
-	// Requeue gives the message back to its queue.
+	// Requeue returns the message to its queue.
 	Requeue func() error
 }
 
 // Next waits for a message. It may be called from several goroutines.
 func (c *Consumer) Next(ctx context.Context) (Delivery, error) {
-	// An ended context first: select would choose between it and a message by chance.
+	// Check the context first: select would choose at random between its end and a message.
 	if ctx.Err() != nil {
 		return Delivery{}, context.Cause(ctx)
 	}

@@ -12,7 +12,7 @@ import (
 	"example.com/transactional-outbox/internal/rabbitmq"
 )
 
-func (b bench) consume(s session, queue string, prefetch int) *rabbitmq.Consumer {
+func (b brokerTest) consume(s session, queue string, prefetch int) *rabbitmq.Consumer {
 	b.Helper()
 	c, err := s.Consume(queue, prefetch)
 	if err != nil {
@@ -21,10 +21,10 @@ func (b bench) consume(s session, queue string, prefetch int) *rabbitmq.Consumer
 	return c
 }
 
-// takeFrom waits for deliveries of these messages, in this order.
-func (b bench) takeFrom(c *rabbitmq.Consumer, ids ...string) (deliveries []rabbitmq.Delivery) {
+// wantDeliveries waits for deliveries of these messages, in this order.
+func (b brokerTest) wantDeliveries(c *rabbitmq.Consumer, ids ...string) (deliveries []rabbitmq.Delivery) {
 	b.Helper()
-	ctx, cancel := context.WithTimeout(b.Context(), patience)
+	ctx, cancel := context.WithTimeout(b.Context(), testTimeout)
 	defer cancel()
 	for _, id := range ids {
 		d, err := c.Next(ctx)
@@ -39,28 +39,28 @@ func (b bench) takeFrom(c *rabbitmq.Consumer, ids ...string) (deliveries []rabbi
 	return deliveries
 }
 
-func (b bench) ack(d rabbitmq.Delivery) {
+func (b brokerTest) ack(d rabbitmq.Delivery) {
 	b.Helper()
 	if err := d.Ack(); err != nil {
 		b.Fatal(err)
 	}
 }
 
-func TestPrefetchBoundsWhatIsOut(t *testing.T) {
+func TestPrefetchLimitsUnacknowledgedMessages(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newBrokerTest(t)
 	queue := b.queue(nil)
 	b.put(queue, "A", "B", "C", "D", "E")
 	s := b.session()
 	bounded := b.consume(s, queue, 2)
-	b.takeFrom(bounded, "A", "B")
+	b.wantDeliveries(bounded, "A", "B")
 	// The others are still in the queue: another consumer gets them.
-	b.takeFrom(b.consume(s, queue, 10), "C", "D", "E")
+	b.wantDeliveries(b.consume(s, queue, 10), "C", "D", "E")
 }
 
 func TestDeliveriesCarryTheWholeMessage(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newBrokerTest(t)
 	exchange, queue := b.route("#", nil)
 	sent := rabbitmq.Message{
 		ID: name(), Type: "order.created", Exchange: exchange, RoutingKey: "order.created", ContentType: "application/json",
@@ -68,20 +68,20 @@ func TestDeliveriesCarryTheWholeMessage(t *testing.T) {
 	}
 	s := b.session()
 	expect(t, publish(t, b.publisher(s, 1), sent), rabbitmq.Confirmed)
-	got := b.takeFrom(b.consume(s, queue, 1), sent.ID)[0]
+	got := b.wantDeliveries(b.consume(s, queue, 1), sent.ID)[0]
 	if got.Type != sent.Type || got.Exchange != exchange || got.RoutingKey != sent.RoutingKey || got.ContentType != sent.ContentType ||
 		got.AppID != sent.AppID || got.Headers["retry-count"] != int64(2) || string(got.Body) != `{}` || got.Redelivered {
 		t.Errorf("sent %+v, got %+v", sent, got)
 	}
 }
 
-func TestWhatIsAckedIsGoneAndTheRestComesAgain(t *testing.T) {
+func TestUnacknowledgedMessagesAreRedelivered(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newBrokerTest(t)
 	queue := b.queue(nil)
 	b.put(queue, "A", "B")
 	first := b.keep(b.url)
-	out := b.takeFrom(b.consume(first.next(), queue, 10), "A", "B")
+	out := b.wantDeliveries(b.consume(first.next(), queue, 10), "A", "B")
 	if out[0].Redelivered || out[1].Redelivered {
 		t.Error("a first delivery says that it is a repeat")
 	}
@@ -90,28 +90,28 @@ func TestWhatIsAckedIsGoneAndTheRestComesAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.put(queue, "C")
-	again := b.takeFrom(b.consume(b.session(), queue, 10), "A", "C")
+	again := b.wantDeliveries(b.consume(b.session(), queue, 10), "A", "C")
 	if !again[0].Redelivered || again[1].Redelivered {
 		t.Errorf("redelivered: A %t, C %t", again[0].Redelivered, again[1].Redelivered)
 	}
 }
 
-// The numbers of deliveries begin again with each session. With the client library's
-// own recovery the late ack of B would remove C.
+// Delivery tags begin again at 1 with each session. With the client library's own recovery, the
+// late ack of B would remove C.
 func TestAnAckFromBeforeACutRemovesNothing(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newBrokerTest(t)
 	queue := b.queue(nil)
 	b.put(queue, "A", "B", "C", "D")
 	proxy, url := b.proxy()
 	k := b.keep(url)
 	consumer := b.consume(k.next(), queue, 3)
-	out := b.takeFrom(consumer, "A", "B", "C")
+	out := b.wantDeliveries(consumer, "A", "B", "C")
 	b.ack(out[0])
-	b.takeFrom(consumer, "D") // so the broker has the ack of A
+	b.wantDeliveries(consumer, "D") // so the broker has the ack of A
 	proxy.Cut()
 
-	again := b.takeFrom(b.consume(k.next(), queue, 3), "B", "C", "D")
+	again := b.wantDeliveries(b.consume(k.next(), queue, 3), "B", "C", "D")
 	if err := out[1].Ack(); err == nil {
 		t.Error("the ack of B went somewhere")
 	}
@@ -119,12 +119,12 @@ func TestAnAckFromBeforeACutRemovesNothing(t *testing.T) {
 	if err := k.end(); err != nil {
 		t.Fatal(err)
 	}
-	b.takeFrom(b.consume(b.session(), queue, 3), "C", "D")
+	b.wantDeliveries(b.consume(b.session(), queue, 3), "C", "D")
 }
 
 func TestADeletedQueueEndsTheDeliveries(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newBrokerTest(t)
 	queue := b.queue(nil)
 	consumer := b.consume(b.session(), queue, 1)
 	ended := make(chan error, 1)
@@ -132,7 +132,7 @@ func TestADeletedQueueEndsTheDeliveries(t *testing.T) {
 		_, err := consumer.Next(t.Context())
 		ended <- err
 	}()
-	b.on(func(c *amqp.Channel) error { return b.deleteQueue(c, queue) })
+	b.withChannel(func(c *amqp.Channel) error { return b.deleteQueue(c, queue) })
 	if err := receive(t, ended, "the end of Next"); !errors.Is(err, rabbitmq.ErrCancelled) {
 		t.Errorf("Next returned %v", err)
 	}
@@ -140,7 +140,7 @@ func TestADeletedQueueEndsTheDeliveries(t *testing.T) {
 
 func TestNextEndsWithItsContext(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newBrokerTest(t)
 	queue := b.queue(nil)
 	s := b.session()
 	consumer := b.consume(s, queue, 10)
@@ -156,21 +156,21 @@ func TestNextEndsWithItsContext(t *testing.T) {
 		t.Errorf("Next returned %v", err)
 	}
 
-	// Nor does it take a message after that, however many there are.
+	// After that Next returns no message, even if there are some.
 	b.put(queue, "A", "B")
-	b.takeFrom(consumer, "A")
+	b.wantDeliveries(consumer, "A")
 	b.publisher(s, 1) // an answer of the broker, which comes after B
 	for range 100 {
 		if d, err := consumer.Next(ctx); !errors.Is(err, enough) {
 			t.Fatalf("took %s after the end: %v", d.ID, err)
 		}
 	}
-	b.takeFrom(consumer, "B")
+	b.wantDeliveries(consumer, "B")
 }
 
 func TestConsumingFromNoQueueFails(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newBrokerTest(t)
 	missing := name()
 	if _, err := b.session().Consume(missing, 1); err == nil || !strings.Contains(err.Error(), missing) {
 		t.Errorf("Consume returned %v", err)
@@ -179,43 +179,44 @@ func TestConsumingFromNoQueueFails(t *testing.T) {
 
 func TestRequeueGivesAMessageBack(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newBrokerTest(t)
 	queue := b.queue(nil)
 	b.put(queue, "A")
 	consumer := b.consume(b.session(), queue, 1)
-	if err := b.takeFrom(consumer, "A")[0].Requeue(); err != nil {
+	if err := b.wantDeliveries(consumer, "A")[0].Requeue(); err != nil {
 		t.Fatal(err)
 	}
-	if again := b.takeFrom(consumer, "A")[0]; !again.Redelivered {
+	if again := b.wantDeliveries(consumer, "A")[0]; !again.Redelivered {
 		t.Error("it does not say that it is a repeat")
 	}
 }
 
-// TestStopKeepsWhatIsOut, and gives back what nobody asked for.
-func TestStopKeepsWhatIsOut(t *testing.T) {
+// TestStopRequeuesOnlyWhatNextHasNotReturned: the messages that Next has returned stay
+// unacknowledged.
+func TestStopRequeuesOnlyWhatNextHasNotReturned(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newBrokerTest(t)
 	queue := b.queue(nil)
 	b.put(queue, "A", "B", "C", "D")
 	s := b.session()
 	consumer := b.consume(s, queue, 10)
-	out := b.takeFrom(consumer, "A", "B")
+	out := b.wantDeliveries(consumer, "A", "B")
 	consumer.Stop()
 	other := b.consume(s, queue, 10)
-	b.takeFrom(other, "C", "D")
+	b.wantDeliveries(other, "C", "D")
 	b.put(queue, "E")
-	b.takeFrom(other, "E") // the stopped one gets no more
+	b.wantDeliveries(other, "E") // the stopped one gets no more
 	if _, err := consumer.Next(t.Context()); !errors.Is(err, rabbitmq.ErrCancelled) {
 		t.Errorf("Next returned %v", err)
 	}
 	b.ack(out[0])
-	consumer.Close() // which gives B back
-	b.takeFrom(other, "B")
+	consumer.Close() // the broker requeues B
+	b.wantDeliveries(other, "B")
 }
 
 func TestStopAfterTheEndOfTheSession(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newBrokerTest(t)
 	proxy, url := b.proxy()
 	s := b.keep(url).next()
 	queue := b.queue(nil)

@@ -1,35 +1,33 @@
-// Package rabbitmq keeps connections to the broker, and publishes and consumes on
-// them. It is the only package that knows the client library.
+// Package rabbitmq keeps connections to the broker, and publishes and consumes on them. It is the
+// only package that uses the client library.
 //
 // # Sessions
 //
-// [Keep] runs work on a connection, and runs it again on the next one when the
-// broker comes and goes. A [Session] is one connection with the channels opened on
-// it. It is given to the work as a parameter, and the work's context ends with it,
-// so nothing can use a connection that is no more.
+// [KeepConnected] runs work on a connection. When the connection breaks, it reconnects and runs
+// the work again. A [Session] is one connection with its channels. The work gets the session as a
+// parameter, and the work's context ends with the session. So nothing uses a connection that is
+// closed.
 //
-// The client library can reconnect by itself (Config.Recovery). That stays off: it
-// keeps the Channel objects and numbers deliveries from 1 again, so that an Ack
-// from before the cut acknowledges whatever message has that number now. That
-// message is then lost. Without recovery the late Ack is refused, and the broker
-// delivers again what was not acknowledged.
+// The client library can reconnect by itself (Config.Recovery). We leave that off. It keeps the
+// Channel objects, and delivery tags begin at 1 again. So an Ack from before the reconnect would
+// acknowledge another message that has the same tag now, and that message would be lost. Without
+// recovery the late Ack fails, and the broker delivers the unacknowledged messages again.
 //
 // # Publishing
 //
-// Every message is persistent and mandatory, and its channel is in confirm mode. A
-// message counts as delivered when the broker confirmed it and did not return it:
-// one that no queue is bound for is confirmed as well. When the broker does not
-// say, [Unknown] is the outcome, and only publishing again, with the same id, is
-// safe.
+// Every message is persistent and mandatory, and its channel is in confirm mode. A message counts
+// as delivered if the broker confirmed it and did not return it. A confirm alone is not enough: the
+// broker also confirms a message that no queue is bound for. If no confirm comes, the outcome is
+// [Unknown]. Then the only safe step is to publish the message again, with the same id.
 //
 // # A broker that blocks
 //
-// With a memory or disk alarm the broker stops reading from its publishers. It
-// says so ([Session.Unblocked] waits for the end of it); in case it cannot, each
+// During a memory or disk alarm the broker stops reading from its publishers, and notifies them.
+// [Session.Unblocked] waits for the end of the alarm. If the notification does not arrive, each
 // write has a deadline, and closing does not wait for an answer for ever.
 //
-// # What it does not promise
+// # Limits
 //
-// That a message is published once. And it knows one broker address: a cluster
-// stands behind a load balancer or a name.
+// A message may be published more than once. The package connects to one broker address: put
+// a load balancer or a DNS name before a cluster.
 package rabbitmq

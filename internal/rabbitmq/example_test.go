@@ -9,13 +9,13 @@ import (
 	"github.com/google/uuid"
 
 	"example.com/transactional-outbox/internal/rabbitmq"
-	"example.com/transactional-outbox/internal/servertest"
+	"example.com/transactional-outbox/test/servers"
 )
 
-// What is bound for a message decides whether it counts as delivered: one that no queue
-// gets is confirmed as well, and comes back first.
-func ExampleKeep() {
-	servertest.Example(func(tb testing.TB) {
+// A message counts as delivered only if a queue is bound for it. The broker confirms a message
+// without a queue as well, but returns it first.
+func ExampleKeepConnected() {
+	servers.Example(func(tb testing.TB) {
 		name := "example-" + uuid.NewString()
 		topology := rabbitmq.Topology{Queues: []rabbitmq.Queue{{
 			Name: name, Arguments: map[string]any{"x-expires": time.Minute.Milliseconds()},
@@ -24,7 +24,7 @@ func ExampleKeep() {
 		ctx, stop := context.WithTimeout(tb.Context(), time.Minute)
 		defer stop()
 
-		err := rabbitmq.Keep(ctx, rabbitmq.Config{URL: servertest.BrokerURL(tb), Name: "an example"},
+		err := rabbitmq.KeepConnected(ctx, rabbitmq.Config{URL: servers.BrokerURL(tb), Name: "an example"},
 			func(_ context.Context, s *rabbitmq.Session) error { // again on each new session
 				defer stop()
 				if err := s.Declare(topology); err != nil {

@@ -7,8 +7,8 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// FuzzCopy wants a copy of whatever was delivered to carry nothing that the broker acts
-// upon, to leave the original as it was, and to be checked without a panic.
+// FuzzCopy copies any delivered message. The copy must have no header that the broker acts upon.
+// The original must not change, and check must not panic.
 func FuzzCopy(f *testing.F) {
 	f.Add("x-death", "value", "order.created", []byte("{}"))
 	f.Add("CC", "order.confirmed", "", []byte(nil))

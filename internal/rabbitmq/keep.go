@@ -9,7 +9,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 )
 
-// Config says which broker, and by which name it will see this connection.
+// Config has the URL of the broker, and the name that the broker shows for this connection.
 type Config struct {
 	URL  string // amqp://user:password@host:port/vhost
 	Name string
@@ -18,32 +18,33 @@ type Config struct {
 // After the first minute there are fewer than ten attempts to connect a minute, which spares a
 // broker that struggles. They are close enough that work goes on within 15 s of its return.
 const (
-	firstPause  = 250 * time.Millisecond
-	longestWait = 10 * time.Second
-	jitter      = 0.2
-	// settled is how long a session must have lasted to count as a good one.
-	settled = 15 * time.Second
-	// maxUnreadable is how many sessions in a row may end over a message without a pause.
-	// The delivery limit of a queue ends it much earlier.
+	firstPause = 250 * time.Millisecond
+	maxPause   = 10 * time.Second
+	jitter     = 0.2
+	// stableAfter is how long a session must last before the pauses begin at firstPause again.
+	stableAfter = 15 * time.Second
+	// maxUnreadable is how many sessions in a row may end because of an unreadable message without
+	// a pause between them. The delivery limit of a queue removes such a message much earlier.
 	maxUnreadable = 200
 )
 
-// ErrUnreadable says that the client library could not read what the broker sent: a message
-// with headers that it does not know, as a rule. The broker counts a delivery of it, and
+// ErrUnreadable says that the client library could not parse what the broker sent. Usually this is
+// a message with headers that the library does not know. The broker counts its delivery, and
 // delivers it again.
 var ErrUnreadable = errors.New("the broker sent what cannot be read")
 
-// Keep connects and runs use, again and again until ctx ends. The context of use ends with its
-// session, or with ctx. Then use must return. If ctx ended, the session still works, and use
-// may finish what is in flight first.
+// KeepConnected connects and runs use, and repeats this until ctx ends. The context of use ends
+// with its session, or with ctx. Then use must return. If ctx has ended, the session still works,
+// and use may finish the work in flight first.
 //
-// A session that ends over an unreadable message is no outage: Keep connects again at once.
+// If a session ends because of an unreadable message, this is no outage: KeepConnected reconnects
+// at once.
 //
-// Keep returns nil after ctx, and an error only for what no reconnecting mends: a
-// [MismatchError].
-func Keep(ctx context.Context, c Config, use func(ctx context.Context, s *Session) error) error {
+// KeepConnected returns nil when ctx ends. It returns only errors that a new connection cannot
+// solve: a [MismatchError].
+func KeepConnected(ctx context.Context, c Config, use func(ctx context.Context, s *Session) error) error {
 	pause := backoff.NewExponentialBackOff()
-	pause.InitialInterval, pause.MaxInterval, pause.RandomizationFactor = firstPause, longestWait, jitter
+	pause.InitialInterval, pause.MaxInterval, pause.RandomizationFactor = firstPause, maxPause, jitter
 	for unreadable := 0; ; {
 		began := time.Now()
 		err := connectAndUse(ctx, c, use)
@@ -53,7 +54,7 @@ func Keep(ctx context.Context, c Config, use func(ctx context.Context, s *Sessio
 		if _, mismatch := errors.AsType[*MismatchError](err); mismatch {
 			return err
 		}
-		if time.Since(began) > settled {
+		if time.Since(began) > stableAfter {
 			unreadable = 0
 			pause.Reset()
 		}
@@ -86,7 +87,7 @@ func connectAndUse(ctx context.Context, c Config, use func(context.Context, *Ses
 	s.onClose(end)
 	err = use(ctx, s)
 	if reason := context.Cause(ctx); err == nil || errors.Is(reason, ErrUnreadable) {
-		return reason // not what followed from it
+		return reason // the error of use is only a consequence of it
 	}
 	return err
 }

@@ -16,7 +16,7 @@ import (
 
 func TestKeepReconnectsWithANewSession(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newBrokerTest(t)
 	proxy, url := b.proxy()
 	k := b.keep(url)
 	old := k.next()
@@ -35,7 +35,7 @@ func TestKeepReconnectsWithANewSession(t *testing.T) {
 
 func TestKeepReconnectsWhenTheWorkFails(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newBrokerTest(t)
 	used := make(chan *rabbitmq.Session)
 	b.run(b.url, func(ctx context.Context, s *rabbitmq.Session) error {
 		select {
@@ -55,7 +55,7 @@ func TestKeepReconnectsWhenTheWorkFails(t *testing.T) {
 
 func TestWorkInFlightIsFinishedAfterTheEnd(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newBrokerTest(t)
 	exchange, queue := b.route("#", nil)
 	begun, results := make(chan struct{}), make(chan []rabbitmq.Result, 1)
 	end := b.run(b.url, func(ctx context.Context, s *rabbitmq.Session) error {
@@ -65,7 +65,7 @@ func TestWorkInFlightIsFinishedAfterTheEnd(t *testing.T) {
 		}
 		close(begun)
 		<-ctx.Done()
-		results <- p.Publish(to(exchange, "last"), patience)
+		results <- p.Publish(to(exchange, "last"), testTimeout)
 		return nil
 	})
 	receive(t, begun, "the work")
@@ -73,18 +73,18 @@ func TestWorkInFlightIsFinishedAfterTheEnd(t *testing.T) {
 		t.Error(err)
 	}
 	expect(t, receive(t, results, "the results of Publish"), rabbitmq.Confirmed)
-	b.take(queue)
+	b.get(queue)
 }
 
-func TestKeepEndsWithAnErrorThatNoReconnectingMends(t *testing.T) {
+func TestKeepReturnsAMismatch(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newBrokerTest(t)
 	queue := b.queue(amqp.Table{"x-max-length": 5})
-	err := rabbitmq.Keep(t.Context(), rabbitmq.Config{URL: b.url, Name: t.Name()}, func(_ context.Context, s *rabbitmq.Session) error {
+	err := rabbitmq.KeepConnected(t.Context(), rabbitmq.Config{URL: b.url, Name: t.Name()}, func(_ context.Context, s *rabbitmq.Session) error {
 		return s.Declare(rabbitmq.Topology{Queues: []rabbitmq.Queue{{Name: queue, Arguments: map[string]any{"x-max-length": 6}}}})
 	})
 	if _, ok := errors.AsType[*rabbitmq.MismatchError](err); !ok {
-		t.Fatalf("Keep returned %v", err)
+		t.Fatalf("KeepConnected returned %v", err)
 	}
 	if !strings.Contains(err.Error(), "queue "+queue) || !strings.Contains(err.Error(), "x-max-length") {
 		t.Errorf("the error does not name the queue and the argument: %v", err)
@@ -93,43 +93,43 @@ func TestKeepEndsWithAnErrorThatNoReconnectingMends(t *testing.T) {
 
 func TestKeepTriesUntilTheBrokerIsBack(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newBrokerTest(t)
 	proxy, url := b.proxy()
 	proxy.Refuse(true)
 	k := b.keep(url)
-	eventually(t, "Keep tries again", func() bool { return proxy.Accepted() >= 3 })
+	eventually(t, "KeepConnected tries again", func() bool { return proxy.Accepted() >= 3 })
 	proxy.Refuse(false)
 	k.next()
 }
 
-func TestAServerThatNeverAnswersDoesNotHangKeep(t *testing.T) {
+func TestAServerThatNeverAnswersDoesNotHangKeepConnected(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newBrokerTest(t)
 	proxy, url := b.proxy()
 	proxy.Stall()
 	k := b.keep(url)
-	eventually(t, "Keep gives up and tries again", func() bool { return proxy.Accepted() >= 2 })
+	eventually(t, "KeepConnected gives up and tries again", func() bool { return proxy.Accepted() >= 2 })
 	proxy.Resume()
 	k.next()
 }
 
 func TestKeepReturnsNilAfterItsContext(t *testing.T) {
 	t.Parallel()
-	for what, prepare := range map[string]func(bench) keeper{
-		"before it began": func(b bench) keeper { return b.keep(b.url) },
-		"with a session": func(b bench) keeper {
+	for what, prepare := range map[string]func(brokerTest) keeper{
+		"before it began": func(b brokerTest) keeper { return b.keep(b.url) },
+		"with a session": func(b brokerTest) keeper {
 			k := b.keep(b.url)
 			k.next()
 			return k
 		},
-		"while it waits to try again": func(b bench) keeper {
+		"while it waits to try again": func(b brokerTest) keeper {
 			proxy, url := b.proxy()
 			proxy.Refuse(true)
 			k := b.keep(url)
 			eventually(b.T, "an attempt", func() bool { return proxy.Accepted() >= 4 })
 			return k
 		},
-		"in the handshake": func(b bench) keeper {
+		"in the handshake": func(b brokerTest) keeper {
 			proxy, url := b.proxy()
 			proxy.Stall()
 			k := b.keep(url)
@@ -139,16 +139,16 @@ func TestKeepReturnsNilAfterItsContext(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			if err := prepare(newBench(t)).end(); err != nil {
+			if err := prepare(newBrokerTest(t)).end(); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 }
 
-// Each Keep waits longer from cut to cut, so there are several.
+// A KeepConnected waits longer after each cut, so there are several with few cuts each.
 func TestSessionsLeaveNothingBehind(t *testing.T) { //nolint:paralleltest // it counts goroutines
-	b := newBench(t)
+	b := newBrokerTest(t)
 	proxy, url := b.proxy()
 	before := goleak.IgnoreCurrent()
 	var keepers []keeper

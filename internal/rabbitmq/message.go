@@ -12,7 +12,7 @@ import (
 
 // Message is what a publisher sends and a consumer gets.
 type Message struct {
-	ID          string // the same in every repeat of the message
+	ID          string // the same each time that the message is published
 	Type        string
 	Exchange    string
 	RoutingKey  string
@@ -22,18 +22,17 @@ type Message struct {
 	Headers     map[string]any
 	Body        []byte
 
-	// What only other publishers set, kept in every copy.
+	// Only other publishers set these. A copy keeps them.
 	ContentEncoding string
 	CorrelationID   string
 	ReplyTo         string
 	Priority        uint8
 }
 
-// Copy returns m as it may be published once more, with headers of its own. Left out
-// is what the broker would act upon: CC and BCC route to more queues, and RabbitMQ
-// 3.10 silently drops a message whose x-death says that it has been here before. A
-// per-message expiration and the user id are never read from a delivery: the one
-// would lose the copy, the other is refused from another user.
+// Copy returns a copy of m that may be published again. It has its own headers, without those that
+// the broker would act upon: CC and BCC route to more queues, and RabbitMQ 3.10 silently drops a
+// message if x-death says that it was in the queue before. A Message has no expiration and no user
+// id: with an expiration the copy might be lost, and the broker refuses the id of another user.
 func (m Message) Copy() Message {
 	headers := maps.Clone(m.Headers)
 	if headers == nil {
@@ -46,8 +45,8 @@ func (m Message) Copy() Message {
 	return m
 }
 
-// Limits that are checked before a message goes out, in bytes. What breaks them
-// would close the channel, or the whole connection with every other channel on it.
+// These limits are checked before a message is sent, in bytes. A message over a limit would close
+// the channel, or the whole connection with all its channels.
 const (
 	MaxBody    = 1 << 20  // brokers take 16 MiB (4.x) or 128 MiB (3.x)
 	maxShort   = 255      // AMQP's short string: keys, properties, the names of headers
@@ -55,7 +54,7 @@ const (
 )
 
 var (
-	// ErrInvalid is each of the following.
+	// ErrInvalid is wrapped by each of the following.
 	ErrInvalid = errors.New("no broker could take it")
 	// ErrTooLarge is a body over MaxBody.
 	ErrTooLarge = fmt.Errorf("%w: the body is too large", ErrInvalid)
@@ -88,8 +87,8 @@ func (m Message) check() error {
 	return nil
 }
 
-// measure returns how many bytes a header's value takes, or a few more, and the
-// longest name in it: arrays and tables nest.
+// measure returns the size of a header's value in bytes, or a few bytes more, and the length of the
+// longest name in it. Arrays and tables nest.
 func measure(value any) (size, longest int) {
 	switch v := value.(type) {
 	case string:

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// confirmTimeout is for all confirms of the messages that are published together.
+// confirmTimeout limits the wait for all confirms of one batch.
 const confirmTimeout = 10 * time.Second
 
-// Outlet publishes single messages for many goroutines, over whichever session serves it
-// at the time. What waits at the same time is published together.
+// Outlet publishes single messages for many goroutines on the session that currently serves it. It
+// publishes messages that wait at the same time together.
 type Outlet struct{ requests chan request }
 
 type request struct {
@@ -19,15 +19,15 @@ type request struct {
 	reply   chan<- Result
 }
 
-// maxOutlet is how many messages are published together.
-const maxOutlet = 64
+// maxOutletBatch is how many messages are published together.
+const maxOutletBatch = 64
 
-// NewOutlet returns an outlet that nothing serves yet.
+// NewOutlet returns an outlet that no session serves yet.
 func NewOutlet() *Outlet { return &Outlet{requests: make(chan request)} }
 
-// Publish returns nil once the broker has confirmed m and routed it to a queue. It
-// waits for a session as long as there is none, until ctx ends. After an error the
-// message may or may not be there.
+// Publish returns nil when the broker has confirmed m and routed it to a queue. While no session
+// serves the outlet, Publish waits until ctx ends. After an error the broker may or may not have
+// the message.
 func (o *Outlet) Publish(ctx context.Context, m Message) error {
 	reply := make(chan Result, 1)
 	select {
@@ -35,14 +35,14 @@ func (o *Outlet) Publish(ctx context.Context, m Message) error {
 	case <-ctx.Done():
 		return fmt.Errorf("waiting for a session: %w", context.Cause(ctx))
 	}
-	// Serve always replies: it does not wait for the broker for ever.
+	// Serve always replies, because its wait for the broker is limited.
 	return (<-reply).Err
 }
 
-// Serve answers the requests on s until ctx ends, the session fails, or a message
-// finds no queue.
+// Serve publishes the requests on s until ctx ends, the session fails, or no queue is bound for
+// a message.
 func (o *Outlet) Serve(ctx context.Context, s *Session) error {
-	publisher, err := s.NewPublisher(maxOutlet)
+	publisher, err := s.NewPublisher(maxOutletBatch)
 	if err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func (o *Outlet) Serve(ctx context.Context, s *Session) error {
 		if err := s.Unblocked(ctx); err != nil {
 			return nil
 		}
-		requests := o.gather(ctx)
+		requests := o.collectRequests(ctx)
 		if len(requests) == 0 {
 			return nil
 		}
@@ -60,15 +60,15 @@ func (o *Outlet) Serve(ctx context.Context, s *Session) error {
 	}
 }
 
-// gather waits for a first request, and takes those that wait already.
-func (o *Outlet) gather(ctx context.Context) (requests []request) {
+// collectRequests waits for a first request, and adds the requests that already wait.
+func (o *Outlet) collectRequests(ctx context.Context) (requests []request) {
 	select {
 	case <-ctx.Done():
 		return nil
 	case r := <-o.requests:
 		requests = append(requests, r)
 	}
-	for len(requests) < maxOutlet {
+	for len(requests) < maxOutletBatch {
 		select {
 		case r := <-o.requests:
 			requests = append(requests, r)
@@ -79,8 +79,8 @@ func (o *Outlet) gather(ctx context.Context) (requests []request) {
 	return requests
 }
 
-// serve publishes a batch, and returns the publisher for the next one. An error says that
-// the session is of no more use.
+// serve publishes a batch, and returns the publisher for the next batch. After an error the session
+// must not be used again.
 func serve(s *Session, publisher *Publisher, requests []request) (*Publisher, error) {
 	messages := make([]Message, 0, len(requests))
 	for _, r := range requests {
@@ -101,7 +101,8 @@ func serve(s *Session, publisher *Publisher, requests []request) (*Publisher, er
 	if failure != nil || !refused {
 		return publisher, failure
 	}
-	// RabbitMQ 3.10 goes on refusing on the old channel when the queue takes messages again.
+	// On the old channel, RabbitMQ 3.10 would go on refusing even when the queue accepts messages
+	// again.
 	publisher.Close()
-	return s.NewPublisher(maxOutlet)
+	return s.NewPublisher(maxOutletBatch)
 }

@@ -20,14 +20,14 @@ func message(exchange, key string) rabbitmq.Message { return to(exchange, key)[0
 // send publishes through an outlet that must be served.
 func send(t *testing.T, outlet *rabbitmq.Outlet, m rabbitmq.Message) error {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	defer cancel()
 	return outlet.Publish(ctx, m)
 }
 
 func TestAnOutletWaitsForASession(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newBrokerTest(t)
 	exchange, queue := b.route("#", nil)
 	outlet := rabbitmq.NewOutlet()
 	m := message(exchange, "a")
@@ -38,7 +38,7 @@ func TestAnOutletWaitsForASession(t *testing.T) {
 	if err := receive(t, published, "the end of Publish"); err != nil {
 		t.Fatal(err)
 	}
-	if got := b.take(queue).MessageId; got != m.ID {
+	if got := b.get(queue).MessageId; got != m.ID {
 		t.Errorf("got %s, want %s", got, m.ID)
 	}
 }
@@ -55,9 +55,9 @@ func TestAnOutletThatNothingServesEndsWithTheContext(t *testing.T) {
 	}
 }
 
-func TestAnOutletTellsWhatWasNotRouted(t *testing.T) {
+func TestAnOutletReturnsAnErrorForAnUnroutableMessage(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newBrokerTest(t)
 	exchange, _ := b.route("order.*", nil)
 	outlet, sessions := rabbitmq.NewOutlet(), make(chan struct{}, 10)
 	b.run(b.url, func(ctx context.Context, s *rabbitmq.Session) error {
@@ -70,7 +70,7 @@ func TestAnOutletTellsWhatWasNotRouted(t *testing.T) {
 	if err := send(t, outlet, message(exchange, "order.created")); err != nil {
 		t.Error(err)
 	}
-	// A queue of its owner's is gone; the next session is the chance to declare it.
+	// A queue may have been deleted. The next session can declare it again.
 	if len(sessions) != 2 {
 		t.Errorf("%d sessions, want a new one after the message that found no queue", len(sessions))
 	}
@@ -78,7 +78,7 @@ func TestAnOutletTellsWhatWasNotRouted(t *testing.T) {
 
 func TestAnOutletServesManyAtOnce(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newBrokerTest(t)
 	exchange, queue := b.route("order.*", nil)
 	outlet := rabbitmq.NewOutlet()
 	b.run(b.url, outlet.Serve)
@@ -104,7 +104,7 @@ func TestAnOutletServesManyAtOnce(t *testing.T) {
 		missing[id] = true
 	}
 	for range len(missing) {
-		delete(missing, b.take(queue).MessageId)
+		delete(missing, b.get(queue).MessageId)
 	}
 	if len(missing) != 0 {
 		t.Errorf("%d messages did not arrive", len(missing))
@@ -113,13 +113,13 @@ func TestAnOutletServesManyAtOnce(t *testing.T) {
 
 func TestAnOutletGoesOnAfterACut(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newBrokerTest(t)
 	exchange, _ := b.route("#", nil)
 	proxy, url := b.proxy()
 	outlet := rabbitmq.NewOutlet()
 	b.run(url, outlet.Serve)
 	for range 2 {
-		// A message that meets the cut fails, as it may.
+		// A message that is published during the cut may fail.
 		eventually(t, "published", func() bool { return send(t, outlet, message(exchange, "a")) == nil })
 		proxy.Cut()
 	}
@@ -127,7 +127,7 @@ func TestAnOutletGoesOnAfterACut(t *testing.T) {
 
 func TestAnOutletLeavesAChannelThatClosed(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newBrokerTest(t)
 	exchange, _ := b.route("#", nil)
 	outlet := rabbitmq.NewOutlet()
 	b.run(b.url, outlet.Serve)
@@ -142,7 +142,7 @@ func TestAnOutletLeavesAChannelThatClosed(t *testing.T) {
 
 func TestAnOutletStopsServingWithTheContext(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newBrokerTest(t)
 	exchange, _ := b.route("#", nil)
 	outlet := rabbitmq.NewOutlet()
 	end := b.run(b.url, outlet.Serve)
@@ -159,21 +159,21 @@ func TestAnOutletStopsServingWithTheContext(t *testing.T) {
 	}
 }
 
-// opensChannel is the method channel.open, as it goes over the wire.
+// opensChannel is the AMQP method channel.open, as it is encoded.
 var opensChannel = []byte{0, 20, 0, 10}
 
-// TestP9AnOutletGoesOnAfterARefusal: a full queue ends no session, only the channel, and when
-// it has room again, its copies get through.
+// TestP9AnOutletGoesOnAfterARefusal: a full queue ends the channel but not the session. When the
+// queue has room again, it gets its messages.
 func TestP9AnOutletGoesOnAfterARefusal(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newBrokerTest(t)
 	exchange, full := b.route("full", amqp.Table{"x-max-length": 1, "x-overflow": "reject-publish"})
 	room := b.queue(nil)
-	b.on(func(c *amqp.Channel) error { return c.QueueBind(room, "room", exchange, false, nil) })
+	b.withChannel(func(c *amqp.Channel) error { return c.QueueBind(room, "room", exchange, false, nil) })
 	outlet, sessions := rabbitmq.NewOutlet(), make(chan struct{}, 10)
 	proxy, url := b.proxy()
 	var channels atomic.Int32
-	proxy.DropReply(func(request []byte) bool { // which it does not
+	proxy.DropReply(func(request []byte) bool { // only counts, and drops nothing
 		channels.Add(int32(bytes.Count(request, opensChannel)))
 		return false
 	})
@@ -185,7 +185,7 @@ func TestP9AnOutletGoesOnAfterARefusal(t *testing.T) {
 	if err := send(t, outlet, message(exchange, "room")); err != nil {
 		t.Errorf("another queue's message: %v", err)
 	}
-	b.on(func(c *amqp.Channel) error { _, err := c.QueuePurge(full, false); return err })
+	b.withChannel(func(c *amqp.Channel) error { _, err := c.QueuePurge(full, false); return err })
 	eventually(t, "the queue takes messages again", func() bool { return send(t, outlet, message(exchange, "full")) == nil })
 	if n := channels.Load(); len(sessions) != 1 || n < 2 {
 		t.Errorf("%d channels in %d sessions, want a new channel, and one session", n, len(sessions))

@@ -8,20 +8,21 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// Outcome is what is known of a message that was to be published.
+// Outcome is the result of publishing a message.
 type Outcome int
 
 const (
-	// Unknown means: the broker may have the message or not. The channel or connection
-	// closed, or the broker did not answer in time.
+	// Unknown means: the broker may or may not have the message. The channel or connection closed,
+	// or the broker did not answer in time.
 	Unknown Outcome = iota
-	// Confirmed means: the broker has the message, in at least one queue, on disk.
+	// Confirmed means: each queue that the message was routed to has it on disk, and that is at
+	// least one queue.
 	Confirmed
-	// Returned means: no queue is bound for it. The broker took and dropped it.
+	// Returned means: no queue is bound for the message. The broker dropped it.
 	Returned
-	// Refused means: a queue did not take it (it is full, for one).
+	// Refused means: a queue did not accept the message, for example because the queue is full.
 	Refused
-	// Invalid means: it was never sent, because no broker could take it.
+	// Invalid means: the message was not sent, because no broker could accept it.
 	Invalid
 )
 
@@ -37,14 +38,14 @@ type Publisher struct {
 	channel *amqp.Channel
 	returns chan amqp.Return
 	closed  chan *amqp.Error
-	reason  error // why the channel closed, once it has
+	reason  error // why the channel closed
 	window  int
 }
 
 var (
-	// ErrChannelClosed is an Unknown for which the broker closed the channel, and the
-	// channel alone: one of the batch's messages is to blame.
-	ErrChannelClosed = errors.New("the broker closed the channel over it")
+	// ErrChannelClosed is an Unknown after which the broker closed the channel but not the
+	// connection: one of the batch's messages is the cause.
+	ErrChannelClosed = errors.New("the broker closed the channel because of this message or another one of its batch")
 
 	errNoRoute = errors.New("no queue is bound for it")
 	errRefused = errors.New("a queue refused it")
@@ -54,7 +55,7 @@ var (
 
 // NewPublisher opens a channel for batches of at most window messages.
 func (s *Session) NewPublisher(window int) (*Publisher, error) {
-	defer s.breakAfter(answerTimeout)()
+	defer s.closeAfter(answerTimeout)()
 	channel, err := s.conn.Channel()
 	if err != nil {
 		return nil, fmt.Errorf("opening a channel: %w", err)
@@ -65,8 +66,8 @@ func (s *Session) NewPublisher(window int) (*Publisher, error) {
 	return &Publisher{
 		session: s,
 		channel: channel,
-		// Registered once, before any publish, and wide enough for a whole batch:
-		// the client library drops what a full listener does not take.
+		// The listener is registered once, before any publish. It has room for a whole batch: the
+		// client library drops returns if the listener's channel is full.
 		returns: channel.NotifyReturn(make(chan amqp.Return, window)),
 		closed:  channel.NotifyClose(make(chan *amqp.Error, 1)),
 		reason:  amqp.ErrClosed,
@@ -74,11 +75,11 @@ func (s *Session) NewPublisher(window int) (*Publisher, error) {
 	}, nil
 }
 
-// Publish sends a batch and waits for the confirms of all of it, at most timeout
-// for the whole batch. The results stand in the order of the messages.
+// Publish sends a batch and waits for all its confirms. Timeout is for the whole batch. The results
+// are in the order of the messages.
 //
-// After an Unknown the channel must not be used again: a late confirm would be
-// taken for that of another message.
+// After an Unknown the channel must not be used again: a late confirm might be counted for another
+// message.
 func (p *Publisher) Publish(messages []Message, timeout time.Duration) []Result {
 	if len(messages) > p.window {
 		panic(fmt.Sprintf("rabbitmq: a batch of %d on a publisher with a window of %d", len(messages), p.window))
@@ -97,8 +98,8 @@ func (p *Publisher) Publish(messages []Message, timeout time.Duration) []Result 
 	return results
 }
 
-// await waits for a confirm until it is late. A confirm that is there by then counts: one
-// message of a batch that gets none must not make the others Unknown.
+// await waits for a confirm until it is late. A confirm that has arrived by then counts: if one
+// message of a batch gets no confirm, the others must not become Unknown.
 func (p *Publisher) await(confirmation *amqp.DeferredConfirmation, late <-chan struct{}) Result {
 	select {
 	case <-confirmation.Done():
@@ -119,8 +120,8 @@ func isDone(confirmation *amqp.DeferredConfirmation) bool {
 	}
 }
 
-// send writes the batch without waiting, in few pieces; a nil confirmation stands
-// where nothing was sent, and the result then says why.
+// send writes the batch in few pieces, and does not wait for confirms. A message that was not sent
+// has a nil confirmation, and its result says why.
 func (p *Publisher) send(messages []Message, results []Result) []*amqp.DeferredConfirmation {
 	defer p.session.socket.hold()()
 	confirmations := make([]*amqp.DeferredConfirmation, len(messages))
@@ -145,8 +146,8 @@ func (p *Publisher) send(messages []Message, results []Result) []*amqp.DeferredC
 	return confirmations
 }
 
-// result tells a refusal from a closed channel: the client library answers both
-// with "not acknowledged".
+// result distinguishes a refusal from a closed channel. The client library reports both as "not
+// acknowledged".
 func (p *Publisher) result(c *amqp.DeferredConfirmation) Result {
 	switch {
 	case c.Acked():
@@ -158,24 +159,24 @@ func (p *Publisher) result(c *amqp.DeferredConfirmation) Result {
 	}
 }
 
-// closeReason remembers: the client library tells the reason once, and each message
-// of the batch asks.
+// closeReason stores the reason: the client library sends it once, and each message of the batch
+// needs it.
 func (p *Publisher) closeReason() error {
 	select {
 	case reason, ok := <-p.closed:
 		if ok && reason != nil {
-			p.reason = p.overAMessage(reason)
+			p.reason = p.markMessageFault(reason)
 		}
 	default:
 	}
 	return p.reason
 }
 
-// overAMessage marks the reason when it is that of a message. The broker closes the
-// channel, and only that, over a message that it will not have (406) or that this
-// user may not publish (403). A missing exchange (404), a broker that is going down
-// (320) and a cut, which no broker sent, are no message's fault.
-func (p *Publisher) overAMessage(reason *amqp.Error) error {
+// markMessageFault adds ErrChannelClosed to the reason if a message is the cause. The broker closes
+// only the channel if it does not accept a message (406), or if this user may not publish it
+// (403). No message is the cause of a missing exchange (404), a broker that shuts down (320), or
+// a cut, which has no reason from the broker.
+func (p *Publisher) markMessageFault(reason *amqp.Error) error {
 	refused := reason.Code == amqp.PreconditionFailed || reason.Code == amqp.AccessRefused
 	if reason.Server && refused && !p.session.conn.IsClosed() {
 		return fmt.Errorf("%w: %w", ErrChannelClosed, reason)
@@ -185,12 +186,12 @@ func (p *Publisher) overAMessage(reason *amqp.Error) error {
 
 // Close closes the channel.
 func (p *Publisher) Close() {
-	defer p.session.breakAfter(answerTimeout)()
+	defer p.session.closeAfter(answerTimeout)()
 	_ = p.channel.Close()
 }
 
-// noteReturned corrects what was confirmed but went nowhere. The broker sends the
-// return before the confirm, so all of a batch's returns are here by now.
+// noteReturned corrects the results of messages that were confirmed but that no queue got. The
+// broker sends the return before the confirm, so all returns of the batch have arrived by now.
 func (p *Publisher) noteReturned(messages []Message, results []Result) {
 	returned := map[string]bool{}
 	for {

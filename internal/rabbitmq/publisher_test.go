@@ -12,10 +12,10 @@ import (
 	"example.com/transactional-outbox/internal/rabbitmq"
 )
 
-// publish sends a batch that the broker must answer.
+// publish sends a batch, with a long timeout for its confirms.
 func publish(t *testing.T, p *rabbitmq.Publisher, messages ...rabbitmq.Message) []rabbitmq.Result {
 	t.Helper()
-	return publishWithin(t, patience, p, messages...)
+	return publishWithin(t, testTimeout, p, messages...)
 }
 
 // publishWithin sends a batch, and fails the test when Publish does not return.
@@ -26,7 +26,7 @@ func publishWithin(t *testing.T, timeout time.Duration, p *rabbitmq.Publisher, m
 	return receive(t, results, "the results of Publish")
 }
 
-// expect compares the outcomes. Whatever is not Confirmed must have a reason.
+// expect compares the outcomes. Every outcome but Confirmed must have a reason.
 func expect(t *testing.T, results []rabbitmq.Result, outcomes ...rabbitmq.Outcome) {
 	t.Helper()
 	if len(results) != len(outcomes) {
@@ -52,7 +52,7 @@ func to(exchange string, keys ...string) (messages []rabbitmq.Message) {
 
 func TestConfirmedMessagesArriveAsTheyWere(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newBrokerTest(t)
 	exchange, queue := b.route("order.created", nil)
 	m := rabbitmq.Message{
 		ID: name(), Type: "order.created", Exchange: exchange, RoutingKey: "order.created",
@@ -63,7 +63,7 @@ func TestConfirmedMessagesArriveAsTheyWere(t *testing.T) {
 	}
 	expect(t, publish(t, b.publisher(b.session(), 1), m), rabbitmq.Confirmed)
 
-	got := b.take(queue)
+	got := b.get(queue)
 	if got.DeliveryMode != amqp.Persistent {
 		t.Errorf("delivery mode %d is not persistent", got.DeliveryMode)
 	}
@@ -78,7 +78,7 @@ func TestConfirmedMessagesArriveAsTheyWere(t *testing.T) {
 
 func TestOnlyWhatNoQueueTakesIsReturned(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newBrokerTest(t)
 	exchange, queue := b.route("order.*", nil)
 	batch := to(exchange, "order.created", "nobody.cares", "order.cancelled", "nobody.listens")
 	p := b.publisher(b.session(), len(batch))
@@ -89,7 +89,7 @@ func TestOnlyWhatNoQueueTakesIsReturned(t *testing.T) {
 	}
 	expect(t, publish(t, p, batch[0]), rabbitmq.Confirmed)
 	for _, want := range []int{0, 2, 0, 2, 0} {
-		if got := b.take(queue).MessageId; got != batch[want].ID {
+		if got := b.get(queue).MessageId; got != batch[want].ID {
 			t.Errorf("got %s, want %s", got, batch[want].ID)
 		}
 	}
@@ -97,7 +97,7 @@ func TestOnlyWhatNoQueueTakesIsReturned(t *testing.T) {
 
 func TestReturnsOfAWholeWindowAreSeen(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newBrokerTest(t)
 	batch := to(b.exchange(), make([]string, 200)...)
 	for i, r := range publish(t, b.publisher(b.session(), len(batch)), batch...) {
 		if r.Outcome != rabbitmq.Returned {
@@ -108,7 +108,7 @@ func TestReturnsOfAWholeWindowAreSeen(t *testing.T) {
 
 func TestAFullQueueRefusesAndTheChannelLivesOn(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newBrokerTest(t)
 	exchange, queue := b.route("#", amqp.Table{"x-max-length": 1, "x-overflow": "reject-publish"})
 	p := b.publisher(b.session(), 1)
 	// A quorum queue looks at its length a little late: the limit is soft.
@@ -117,7 +117,7 @@ func TestAFullQueueRefusesAndTheChannelLivesOn(t *testing.T) {
 	})
 	expect(t, publish(t, p, to(exchange, "order.created")...), rabbitmq.Refused)
 
-	b.on(func(c *amqp.Channel) error {
+	b.withChannel(func(c *amqp.Channel) error {
 		_, err := c.QueuePurge(queue, false)
 		return err
 	})
@@ -128,27 +128,27 @@ func TestAFullQueueRefusesAndTheChannelLivesOn(t *testing.T) {
 
 func TestAMissingExchangeIsUnknownAndTheReasonTells(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newBrokerTest(t)
 	exchange, _ := b.route("#", nil)
 	s := b.session()
 	sibling := b.publisher(s, 1)
 	missing := name()
-	tells := func(r rabbitmq.Result) bool {
+	hasReason := func(r rabbitmq.Result) bool {
 		var reason *amqp.Error
 		return errors.As(r.Err, &reason) && reason.Code == amqp.NotFound && reason.Server && strings.Contains(reason.Reason, missing)
 	}
-	// All of them tell, unless the broker was faster than we were.
+	// All results have the reason, unless the broker closed the channel while we were sending.
 	eventually(t, "each message of the batch tells the reason", func() bool {
 		results := publish(t, b.publisher(s, 3), to(missing, "a", "b", "c")...)
 		expect(t, results, rabbitmq.Unknown, rabbitmq.Unknown, rabbitmq.Unknown)
-		return tells(results[0]) && tells(results[1]) && tells(results[2])
+		return hasReason(results[0]) && hasReason(results[1]) && hasReason(results[2])
 	})
 	expect(t, publish(t, sibling, to(exchange, "a")...), rabbitmq.Confirmed)
 }
 
 func TestACutInMidBatchLeavesUnknownWhatWasNotConfirmed(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newBrokerTest(t)
 	exchange, queue := b.route("#", nil)
 	proxy, url := b.proxy()
 	k := b.keep(url)
@@ -165,7 +165,7 @@ func TestACutInMidBatchLeavesUnknownWhatWasNotConfirmed(t *testing.T) {
 			batch[i].Body = make([]byte, rabbitmq.MaxBody)
 		}
 		p, results := b.publisher(k.next(), len(batch)), make(chan []rabbitmq.Result, 1)
-		go func() { results <- p.Publish(batch, patience) }()
+		go func() { results <- p.Publish(batch, testTimeout) }()
 		arrive(batch[0].ID)
 		proxy.Cut()
 
@@ -185,7 +185,7 @@ func TestACutInMidBatchLeavesUnknownWhatWasNotConfirmed(t *testing.T) {
 }
 
 // deliveries takes everything from the queue while the test runs.
-func (b bench) deliveries(queue string) <-chan amqp.Delivery {
+func (b brokerTest) deliveries(queue string) <-chan amqp.Delivery {
 	b.Helper()
 	channel, err := b.conn.Channel()
 	if err != nil {
@@ -201,14 +201,14 @@ func (b bench) deliveries(queue string) <-chan amqp.Delivery {
 
 func TestOneTimeoutIsForTheWholeBatch(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newBrokerTest(t)
 	exchange, _ := b.route("#", nil)
 	proxy, url := b.proxy()
 	batch := to(exchange, make([]string, 500)...)
 	p := b.publisher(b.keep(url).next(), len(batch))
 	proxy.Stall()
 	defer proxy.Resume()
-	// One timeout for each message would be longer than the test's patience.
+	// One timeout for each message would be longer than testTimeout.
 	for i, r := range publishWithin(t, 300*time.Millisecond, p, batch...) {
 		if r.Outcome != rabbitmq.Unknown || r.Err == nil || !strings.Contains(r.Err.Error(), "in time") {
 			t.Fatalf("message %d: outcome %d (%v)", i, r.Outcome, r.Err)
@@ -216,9 +216,9 @@ func TestOneTimeoutIsForTheWholeBatch(t *testing.T) {
 	}
 }
 
-func TestWhatNoBrokerTakesIsNeverSent(t *testing.T) {
+func TestInvalidMessagesAreNotSent(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newBrokerTest(t)
 	exchange, queue := b.route("#", nil)
 	s := b.session()
 	sibling := b.publisher(s, 1)
@@ -238,23 +238,23 @@ func TestWhatNoBrokerTakesIsNeverSent(t *testing.T) {
 	}
 	expect(t, publish(t, sibling, to(exchange, "last")...), rabbitmq.Confirmed)
 	for _, i := range []int{0, 3, 6} {
-		if got := b.take(queue).MessageId; got != batch[i].ID {
+		if got := b.get(queue).MessageId; got != batch[i].ID {
 			t.Errorf("got %s, want message %d", got, i)
 		}
 	}
-	if got := b.take(queue).RoutingKey; got != "last" {
+	if got := b.get(queue).RoutingKey; got != "last" {
 		t.Errorf("got %s, want the last", got)
 	}
 }
 
-func TestABatchOverTheWindowIsAMistakeOfTheProgram(t *testing.T) {
+func TestABatchOverTheWindowPanics(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newBrokerTest(t)
 	p := b.publisher(b.session(), 2)
 	defer func() {
 		if recover() == nil {
 			t.Error("published " + strconv.Itoa(3) + " messages with a window of 2")
 		}
 	}()
-	p.Publish(to("", "a", "b", "c"), patience)
+	p.Publish(to("", "a", "b", "c"), testTimeout)
 }

@@ -14,39 +14,40 @@ import (
 	"go.uber.org/goleak"
 
 	"example.com/transactional-outbox/internal/rabbitmq"
-	"example.com/transactional-outbox/internal/servertest"
+	"example.com/transactional-outbox/test/servers"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience is how long a test waits for what must happen before it calls it hung.
-const patience = 40 * time.Second
+// testTimeout is how long a test waits for an event before it fails.
+const testTimeout = 40 * time.Second
 
-// bench is a broker, seen over a connection that the package under test has no part
-// in. What it declares is deleted when the test ends.
-type bench struct {
+// brokerTest is a test with a connection to the broker that does not use the package under test.
+// Its exchanges and queues are deleted when the test ends.
+type brokerTest struct {
 	*testing.T
 	url  string
 	conn *amqp.Connection
 }
 
-func newBench(t *testing.T) bench {
+func newBrokerTest(t *testing.T) brokerTest {
 	t.Helper()
-	return benchAt(t, servertest.BrokerURL(t))
+	return newBrokerTestAt(t, servers.BrokerURL(t))
 }
 
-func benchAt(t *testing.T, url string) bench {
+func newBrokerTestAt(t *testing.T, url string) brokerTest {
 	t.Helper()
 	conn, err := amqp.Dial(url)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	return bench{t, url, conn}
+	return brokerTest{t, url, conn}
 }
 
-// on does one thing on a channel of its own, which the broker may close over it.
-func (b bench) on(do func(*amqp.Channel) error) {
+// withChannel calls do with a new channel. So an error that closes the channel affects nothing
+// else.
+func (b brokerTest) withChannel(do func(*amqp.Channel) error) {
 	b.Helper()
 	channel, err := b.conn.Channel()
 	if err != nil {
@@ -61,39 +62,40 @@ func (b bench) on(do func(*amqp.Channel) error) {
 func name() string { return "test." + rand.Text() }
 
 // route makes a topic exchange and a quorum queue that is bound to it by key.
-func (b bench) route(key string, arguments amqp.Table) (exchange, queue string) {
+func (b brokerTest) route(key string, arguments amqp.Table) (exchange, queue string) {
 	b.Helper()
 	exchange, queue = b.exchange(), b.queue(arguments)
-	b.on(func(c *amqp.Channel) error { return c.QueueBind(queue, key, exchange, false, nil) })
+	b.withChannel(func(c *amqp.Channel) error { return c.QueueBind(queue, key, exchange, false, nil) })
 	return exchange, queue
 }
 
-func (b bench) exchange() string {
+func (b brokerTest) exchange() string {
 	b.Helper()
-	exchange := b.later("topic")
-	b.on(func(c *amqp.Channel) error {
+	exchange := b.newName("topic")
+	b.withChannel(func(c *amqp.Channel) error {
 		return c.ExchangeDeclare(exchange, "topic", true, false, false, false, nil)
 	})
 	return exchange
 }
 
-func (b bench) queue(arguments amqp.Table) string {
+func (b brokerTest) queue(arguments amqp.Table) string {
 	b.Helper()
-	queue := b.later("queue")
+	queue := b.newName("queue")
 	all := amqp.Table{amqp.QueueTypeArg: amqp.QueueTypeQuorum}
 	maps.Copy(all, arguments)
-	b.on(func(c *amqp.Channel) error {
+	b.withChannel(func(c *amqp.Channel) error {
 		_, err := c.QueueDeclare(queue, true, false, false, false, all)
 		return err
 	})
 	return queue
 }
 
-// later returns the name for something that the test will declare.
-func (b bench) later(what string) string {
+// newName returns a name for a queue or exchange that the test declares later. It is deleted when
+// the test ends.
+func (b brokerTest) newName(what string) string {
 	object := name()
 	b.Cleanup(func() {
-		b.on(func(c *amqp.Channel) error {
+		b.withChannel(func(c *amqp.Channel) error {
 			if what == "queue" {
 				return b.deleteQueue(c, object)
 			}
@@ -103,15 +105,15 @@ func (b bench) later(what string) string {
 	return object
 }
 
-func (b bench) deleteQueue(c *amqp.Channel, queue string) error {
+func (b brokerTest) deleteQueue(c *amqp.Channel, queue string) error {
 	_, err := c.QueueDelete(queue, false, false, false)
 	return err
 }
 
 // put publishes a message of each id to the queue, in this order.
-func (b bench) put(queue string, ids ...string) {
+func (b brokerTest) put(queue string, ids ...string) {
 	b.Helper()
-	b.on(func(c *amqp.Channel) error {
+	b.withChannel(func(c *amqp.Channel) error {
 		if err := c.Confirm(false); err != nil {
 			return err
 		}
@@ -128,10 +130,10 @@ func (b bench) put(queue string, ids ...string) {
 	})
 }
 
-// take removes the next message, which must be there, from the queue.
-func (b bench) take(queue string) (d amqp.Delivery) {
+// get removes the next message, which must be there, from the queue.
+func (b brokerTest) get(queue string) (d amqp.Delivery) {
 	b.Helper()
-	b.on(func(c *amqp.Channel) (err error) {
+	b.withChannel(func(c *amqp.Channel) (err error) {
 		var ok bool
 		if d, ok, err = c.Get(queue, true); err == nil && !ok {
 			return errors.New("the queue is empty")
@@ -142,32 +144,32 @@ func (b bench) take(queue string) (d amqp.Delivery) {
 }
 
 // proxy returns a proxy before the broker, and the URL of the broker through it.
-func (b bench) proxy() (*servertest.Proxy, string) {
+func (b brokerTest) proxy() (*servers.Proxy, string) {
 	b.Helper()
 	u, err := url.Parse(b.url)
 	if err != nil {
 		b.Fatal(err)
 	}
-	proxy := servertest.NewProxy(b, u.Host)
+	proxy := servers.NewProxy(b, u.Host)
 	u.Host = proxy.Addr()
 	return proxy, u.String()
 }
 
-// session is what Keep gave to its use.
+// session is a session with its context, as KeepConnected passes them to use.
 type session struct {
 	*rabbitmq.Session
 	ctx context.Context
 }
 
-// keeper is a running Keep.
+// keeper is a running KeepConnected.
 type keeper struct {
 	*testing.T
 	sessions chan session
-	end      func() error // ends Keep and returns what it returned
+	end      func() error // ends KeepConnected and returns what it returned
 }
 
-// keep runs Keep until the test ends it, or is over.
-func (b bench) keep(url string) keeper {
+// keep runs KeepConnected until the test ends it, or is over.
+func (b brokerTest) keep(url string) keeper {
 	k := keeper{T: b.T, sessions: make(chan session)}
 	k.end = b.run(url, func(ctx context.Context, s *rabbitmq.Session) error {
 		select {
@@ -180,18 +182,18 @@ func (b bench) keep(url string) keeper {
 	return k
 }
 
-// run runs Keep with this use until the test ends it, or is over.
-func (b bench) run(url string, use func(context.Context, *rabbitmq.Session) error) (end func() error) {
+// run runs KeepConnected with this use until the test ends it, or is over.
+func (b brokerTest) run(url string, use func(context.Context, *rabbitmq.Session) error) (end func() error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- rabbitmq.Keep(ctx, rabbitmq.Config{URL: url, Name: b.Name()}, use) }()
+	go func() { ended <- rabbitmq.KeepConnected(ctx, rabbitmq.Config{URL: url, Name: b.Name()}, use) }()
 	end = sync.OnceValue(func() error {
 		cancel()
-		return receive(b.T, ended, "the end of Keep")
+		return receive(b.T, ended, "the end of KeepConnected")
 	})
 	b.Cleanup(func() {
 		if err := end(); err != nil {
-			b.Errorf("Keep returned %v", err)
+			b.Errorf("KeepConnected returned %v", err)
 		}
 	})
 	return end
@@ -204,12 +206,12 @@ func (k keeper) next() session {
 }
 
 // session returns a session that lasts as long as the test.
-func (b bench) session() session {
+func (b brokerTest) session() session {
 	b.Helper()
 	return b.keep(b.url).next()
 }
 
-func (b bench) publisher(s session, window int) *rabbitmq.Publisher {
+func (b brokerTest) publisher(s session, window int) *rabbitmq.Publisher {
 	b.Helper()
 	p, err := s.NewPublisher(window)
 	if err != nil {
@@ -223,18 +225,18 @@ func receive[T any](t *testing.T, values <-chan T, what string) (v T) {
 	t.Helper()
 	select {
 	case v = <-values:
-	case <-time.After(patience):
-		t.Fatalf("waited in vain for %s", what)
+	case <-time.After(testTimeout):
+		t.Fatalf("no %s within the time limit", what)
 	}
 	return v
 }
 
-// eventually waits for a condition that nothing announces.
+// eventually polls a condition, for which there is no event to wait for.
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !condition(); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(testTimeout); !condition(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain: %s", what)
+			t.Fatalf("not within the time limit: %s", what)
 		}
 	}
 }

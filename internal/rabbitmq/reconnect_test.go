@@ -13,28 +13,27 @@ import (
 	"example.com/transactional-outbox/internal/rabbitmq"
 )
 
-// TestReconnects200TimesAndLeavesNothingBehind ends every other session by a cut, and
-// the rest by their use, as a deleted queue does: then Keep has to close the connection.
-// The pauses between them take no time here. The proxy is in this process, so the
-// goroutines tell of an open connection as well.
+// TestReconnects200TimesAndLeavesNothingBehind ends every second session by a cut. The others end
+// because use returns an error, as it does when a queue is deleted. Then KeepConnected must close
+// the connection. The pauses use virtual time. The proxy is in this process, so an open connection
+// would show as a goroutine as well.
 func TestReconnects200TimesAndLeavesNothingBehind(t *testing.T) { //nolint:paralleltest // it counts goroutines
 	const reconnects = 200
-	b := newBench(t)
+	b := newBrokerTest(t)
 	_, queue := b.route("#", nil)
 	proxy, url := b.proxy()
 	before := goleak.IgnoreCurrent()
 	ask := time.NewTicker(10 * time.Millisecond) // by the real clock
 	defer ask.Stop()
-	// A connection that is left open keeps the clock of the pauses from going on, and a
-	// failed test from ending.
+	// A connection that is left open would stop the virtual clock, and a failed test would not end.
 	late := make(chan struct{})
-	defer time.AfterFunc(patience, func() {
+	defer time.AfterFunc(testTimeout, func() {
 		close(late)
 		proxy.Refuse(true)
 		proxy.Cut()
 	}).Stop()
 	synctest.Test(t, func(t *testing.T) {
-		inside := bench{t, b.url, b.conn}
+		inside := brokerTest{t, b.url, b.conn}
 		sessions, fail := make(chan session), make(chan error)
 		end := inside.run(url, func(ctx context.Context, s *rabbitmq.Session) error {
 			sessions <- session{s, ctx}

@@ -7,26 +7,25 @@ import (
 	"time"
 
 	"example.com/transactional-outbox/internal/rabbitmq"
-	"example.com/transactional-outbox/internal/servertest"
+	"example.com/transactional-outbox/test/servers"
 )
 
-// TestKeepSparesABrokerThatIsAway counts the attempts of many minutes, whose pauses
-// take no time here.
-func TestKeepSparesABrokerThatIsAway(t *testing.T) {
+// TestKeepLimitsItsAttemptsToConnect counts the attempts of ten minutes of virtual time.
+func TestKeepLimitsItsAttemptsToConnect(t *testing.T) {
 	t.Parallel()
-	proxy := servertest.NewProxy(t, "")
+	proxy := servers.NewProxy(t, "")
 	proxy.Refuse(true)
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() {
-			ended <- rabbitmq.Keep(ctx, rabbitmq.Config{URL: "amqp://guest:guest@" + proxy.Addr(), Name: t.Name()}, nil)
+			ended <- rabbitmq.KeepConnected(ctx, rabbitmq.Config{URL: "amqp://guest:guest@" + proxy.Addr(), Name: t.Name()}, nil)
 		}()
 		time.Sleep(time.Minute)
 		for range 10 {
 			before := proxy.Accepted()
 			time.Sleep(time.Minute)
-			// It is to be found back within 15 s, even when the dial takes a while.
+			// KeepConnected must reconnect within 15 s of the broker's return, even if the dial takes long.
 			if n := proxy.Accepted() - before; n < 5 || n > 10 {
 				t.Errorf("%d attempts in a minute, want 5 to 10", n)
 			}

@@ -19,22 +19,22 @@ const (
 	dialTimeout   = 5 * time.Second
 	heartbeat     = 10 * time.Second
 	writeTimeout  = 10 * time.Second // one write to the socket; a blocked broker reads nothing
-	answerTimeout = 10 * time.Second // for the broker's answers to what we ask of it
-	closeTimeout  = 2 * time.Second  // for the broker's answer to our goodbye
+	answerTimeout = 10 * time.Second // for the broker's answer to a request
+	closeTimeout  = 2 * time.Second  // for the broker's answer when the connection is closed
 )
 
 // Session is one connection to the broker.
 type Session struct {
-	conn      *amqp.Connection
-	socket    *socket
-	gate      *gate.Gate // closed while the broker blocks its publishers
-	watchers  sync.WaitGroup
-	consumers atomic.Int64  // for their tags
-	ended     chan struct{} // closed when it is known why the connection is gone
+	conn        *amqp.Connection
+	socket      *socket
+	publishGate *gate.Gate // closed while the broker blocks its publishers
+	watchers    sync.WaitGroup
+	consumers   atomic.Int64  // for their tags
+	ended       chan struct{} // closed when it is known why the connection is gone
 }
 
 func connect(ctx context.Context, c Config) (*Session, error) {
-	s := &Session{gate: gate.New(), ended: make(chan struct{})}
+	s := &Session{publishGate: gate.New(), ended: make(chan struct{})}
 	properties := amqp.NewConnectionProperties()
 	properties.SetClientConnectionName(c.Name)
 	conn, err := amqp.DialConfig(c.URL, amqp.Config{
@@ -43,7 +43,7 @@ func connect(ctx context.Context, c Config) (*Session, error) {
 		Dial: func(network, address string) (net.Conn, error) {
 			conn, err := dial(ctx, network, address)
 			if err != nil {
-				return nil, err // not conn, which is nil: as an interface it would not be
+				return nil, err // not conn: a nil *socket in an interface is not nil
 			}
 			s.socket = conn
 			return conn, nil
@@ -64,9 +64,9 @@ func connect(ctx context.Context, c Config) (*Session, error) {
 
 func (s *Session) noteBlocked(b amqp.Blocking) {
 	switch {
-	case b.Active && s.gate.Close():
+	case b.Active && s.publishGate.Close():
 		slog.Warn("the broker blocks publishers", "reason", b.Reason)
-	case !b.Active && s.gate.Open():
+	case !b.Active && s.publishGate.Open():
 		slog.Info("the broker takes messages again")
 	}
 }
@@ -77,8 +77,8 @@ func dial(ctx context.Context, network, address string) (*socket, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Until the handshake is done: a server that accepts and says nothing. The
-	// client library lifts it.
+	// The deadline is for a server that accepts the connection and sends nothing. The client library
+	// removes it after the handshake.
 	if err := conn.SetDeadline(time.Now().Add(dialTimeout)); err != nil {
 		_ = conn.Close()
 		return nil, err
@@ -99,16 +99,16 @@ func (s *Session) onClose(end context.CancelCauseFunc) {
 	})
 }
 
-// awaitReason waits until the session's context says why the connection is gone, if it is.
-// The client library ends everything else at the same time.
+// awaitReason waits, if the connection is closed, until the session's context has the reason. The
+// client library ends everything else at the same time, so without it the reason may come later.
 func (s *Session) awaitReason() {
 	if s.conn.IsClosed() {
 		<-s.ended
 	}
 }
 
-// closeReason tells a message that the client library cannot read from a connection that
-// breaks: the library calls both a frame error.
+// closeReason distinguishes a message that the client library cannot parse from a broken
+// connection. The library reports both as a frame error.
 func (s *Session) closeReason(reason *amqp.Error) error {
 	if reason.Code == amqp.FrameError && !reason.Server && !s.socket.broken.Load() {
 		return fmt.Errorf("%w: %w", ErrUnreadable, reason)
@@ -116,22 +116,21 @@ func (s *Session) closeReason(reason *amqp.Error) error {
 	return fmt.Errorf("the connection closed: %w", reason)
 }
 
-// breakAfter closes the socket, and with it the session, unless it is stopped in
-// time. A blocked broker answers nothing and keeps the connection alive, and the
-// client library waits for its answers without a limit.
-func (s *Session) breakAfter(limit time.Duration) (stop func() bool) {
+// closeAfter closes the socket, and so ends the session, unless stop is called within the limit.
+// A blocked broker answers nothing and keeps the connection open, and the client library waits for
+// its answers without a limit.
+func (s *Session) closeAfter(limit time.Duration) (stop func() bool) {
 	return time.AfterFunc(limit, func() { _ = s.socket.Close() }).Stop
 }
 
-// close says goodbye.
+// close closes the connection, and waits for the session's goroutines.
 func (s *Session) close() {
-	defer s.breakAfter(closeTimeout)()
+	defer s.closeAfter(closeTimeout)()
 	_ = s.conn.Close()
 	s.watchers.Wait()
 }
 
-// Unblocked waits until the broker takes messages: not at all, or until its memory
-// or disk alarm is over.
+// Unblocked returns when the broker accepts messages. It waits only during a memory or disk alarm.
 func (s *Session) Unblocked(ctx context.Context) error {
-	return s.gate.Wait(ctx)
+	return s.publishGate.Wait(ctx)
 }

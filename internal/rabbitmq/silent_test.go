@@ -9,18 +9,18 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"example.com/transactional-outbox/internal/rabbitmq"
-	"example.com/transactional-outbox/internal/servertest"
+	"example.com/transactional-outbox/test/servers"
 )
 
-// TestAQueueThatNeverConfirmsMakesNothingElseUnknown has one message for a queue whose
-// process is suspended, among many for a healthy queue.
+// TestAQueueThatNeverConfirmsMakesNothingElseUnknown publishes one message to a queue whose process
+// is suspended, together with many messages to a healthy queue.
 func TestAQueueThatNeverConfirmsMakesNothingElseUnknown(t *testing.T) {
 	t.Parallel()
-	server := servertest.RabbitMQ(t)
-	b := benchAt(t, server.URL("/"))
+	server := servers.RabbitMQ(t)
+	b := newBrokerTestAt(t, server.URL("/"))
 	exchange, _ := b.route("healthy", nil)
 	silent := b.queue(nil)
-	b.on(func(c *amqp.Channel) error { return c.QueueBind(silent, "silent", exchange, false, nil) })
+	b.withChannel(func(c *amqp.Channel) error { return c.QueueBind(silent, "silent", exchange, false, nil) })
 	batch := to(exchange, slices.Repeat([]string{"healthy"}, 500)...)
 	p := b.publisher(b.session(), len(batch))
 	// The broker's channel waits for a queue that it has not met before.
@@ -33,8 +33,8 @@ func TestAQueueThatNeverConfirmsMakesNothingElseUnknown(t *testing.T) {
 	expect(t, publishWithin(t, 10*time.Second, p, batch...), outcomes...)
 }
 
-// suspend stops the process of a queue. The broker takes messages for it all the same.
-func (b bench) suspend(server *servertest.RabbitMQServer, queue string) {
+// suspend stops the process of a queue. The broker still accepts messages for it.
+func (b brokerTest) suspend(server *servers.RabbitMQServer, queue string) {
 	b.Helper()
 	expression := fmt.Sprintf(`{ok, Q} = rabbit_amqqueue:lookup(rabbit_misc:r(<<"/">>, queue, <<"%s">>)),
 		sys:suspend(amqqueue:get_pid(Q)).`, queue)

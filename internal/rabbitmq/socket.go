@@ -7,22 +7,22 @@ import (
 	"time"
 )
 
-// maxHeld is about how much is held back at most: a hundred events, so that the broker
-// has work while the rest of a batch is being written.
+// maxHeld is about how many bytes are held back: a hundred events. So the broker has work while the
+// rest of a batch is being written.
 const maxHeld = 64 << 10
 
-// socket gives each write a deadline: the client library has none, and ignores
-// contexts once it writes. And it lets a publisher hold writes back while it writes a
-// batch: the library flushes after each message, and so makes a system call of each.
+// socket sets a deadline for each write. The client library sets none, and ignores contexts while
+// it writes. A publisher can also hold writes back while it writes a batch: the library flushes
+// after each message, so each message would cost a system call.
 type socket struct {
 	net.Conn
-	broken  atomic.Bool // nothing can be read any more
+	broken  atomic.Bool // a read or write has failed
 	mu      sync.Mutex
 	holders int    // publishers that are writing a batch
 	held    []byte // not yet written, while there are holders
 }
 
-// Read notes when the connection breaks.
+// Read records when the connection breaks.
 func (s *socket) Read(p []byte) (int, error) {
 	n, err := s.Conn.Read(p)
 	if err != nil {
@@ -31,7 +31,7 @@ func (s *socket) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write writes p, or keeps it for as long as somebody holds.
+// Write writes p, or holds it back while there are holders.
 func (s *socket) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -45,8 +45,8 @@ func (s *socket) Write(p []byte) (int, error) {
 	return len(p), s.flush()
 }
 
-// hold keeps back what is written until release. Between the two nobody may wait for
-// an answer: what others write meanwhile, heartbeats too, is kept back as well.
+// hold holds writes back until release. Meanwhile the caller must not wait for an answer: the
+// writes of others, such as heartbeats, are held back as well.
 func (s *socket) hold() (release func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,8 +54,8 @@ func (s *socket) hold() (release func()) {
 	return s.release
 }
 
-// release writes all that is held, whoever else holds on: the one who releases is
-// about to wait. The library learns of a failure by the end of the connection.
+// release writes all held bytes, even if there are other holders, because the caller is about to
+// wait for answers. If the write fails, it closes the connection, so that the library notices.
 func (s *socket) release() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,5 +79,9 @@ func (s *socket) write(p []byte) (int, error) {
 	if err := s.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
 		return 0, err
 	}
-	return s.Conn.Write(p)
+	n, err := s.Conn.Write(p)
+	if err != nil {
+		s.broken.Store(true)
+	}
+	return n, err
 }

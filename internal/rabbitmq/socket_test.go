@@ -10,10 +10,10 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"example.com/transactional-outbox/internal/servertest"
+	"example.com/transactional-outbox/test/servers"
 )
 
-// wire records what is written, piece by piece.
+// wire records each write.
 type wire struct {
 	net.Conn
 	pieces []string
@@ -47,7 +47,7 @@ func (w *wire) want(t *testing.T, pieces ...string) {
 	}
 }
 
-func TestWhatIsHeldGoesOutInOnePiece(t *testing.T) {
+func TestHeldWritesAreWrittenTogether(t *testing.T) {
 	t.Parallel()
 	w := &wire{}
 	s := &socket{Conn: w}
@@ -61,7 +61,7 @@ func TestWhatIsHeldGoesOutInOnePiece(t *testing.T) {
 	w.want(t, "a", "b", "cd", "e")
 }
 
-func TestWhoReleasesDoesNotWaitForOtherHolders(t *testing.T) {
+func TestReleaseDoesNotWaitForOtherHolders(t *testing.T) {
 	t.Parallel()
 	w := &wire{}
 	s := &socket{Conn: w}
@@ -116,7 +116,7 @@ func TestABatchIsNotWrittenMessageByMessage(t *testing.T) {
 	c := &counted{}
 	s := &Session{socket: &socket{Conn: c}}
 	var err error
-	s.conn, err = amqp.DialConfig(servertest.BrokerURL(t), amqp.Config{
+	s.conn, err = amqp.DialConfig(servers.BrokerURL(t), amqp.Config{
 		Dial: func(network, address string) (_ net.Conn, err error) {
 			c.Conn, err = net.DialTimeout(network, address, dialTimeout)
 			return s.socket, err

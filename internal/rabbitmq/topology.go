@@ -11,8 +11,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// Topology is what a service owns at the broker. Declaring it again changes
-// nothing.
+// Topology has the exchanges and queues that a service owns. Declaring it again changes nothing.
 type Topology struct {
 	Exchanges []Exchange
 	Queues    []Queue
@@ -21,38 +20,36 @@ type Topology struct {
 // Exchange is a durable exchange of a kind: topic or fanout.
 type Exchange struct{ Name, Kind string }
 
-// Queue is a quorum queue: it survives the broker, confirms after the disk has the
-// message, and counts deliveries.
+// Queue is a quorum queue. It survives a restart of the broker, confirms a message when it is on
+// disk, and counts deliveries.
 type Queue struct {
 	Name      string
 	Arguments map[string]any
 	Bindings  []Binding
 }
 
-// NoDeliveryLimit is the argument of a queue whose messages people look at. Where there
-// is none, RabbitMQ 4 sets a limit of 20 deliveries, and throws away what was looked at
-// more often.
+// NoDeliveryLimit is the delivery limit of a queue whose messages people read. Without the
+// argument, RabbitMQ 4 sets a limit of 20, and drops messages that were read more often.
 const NoDeliveryLimit = 1_000_000_000
 
-// Binding routes what an exchange gets under a key. A fanout exchange ignores the
-// key.
+// Binding routes the messages of an exchange that have this key. A fanout exchange ignores the key.
 type Binding struct{ Exchange, Key string }
 
-// MismatchError says that the broker has an object of that name with other
-// properties. No reconnecting mends it: somebody must delete or rename it.
+// MismatchError says that the broker has an object of that name with other properties. A new
+// connection cannot solve this: somebody must delete or rename the object.
 type MismatchError struct {
 	Object string
 	Reason string
 }
 
-// Error tells what to do.
+// Error says what to do.
 func (e *MismatchError) Error() string {
 	return fmt.Sprintf("the broker already has %s with other properties (%s): delete it, or let its owner change it", e.Object, e.Reason)
 }
 
-// Declare makes what is missing of t.
+// Declare creates the missing objects of t.
 func (s *Session) Declare(t Topology) error {
-	defer s.breakAfter(answerTimeout)()
+	defer s.closeAfter(answerTimeout)()
 	channel, err := s.conn.Channel()
 	if err != nil {
 		return fmt.Errorf("opening a channel: %w", err)
@@ -60,7 +57,7 @@ func (s *Session) Declare(t Topology) error {
 	defer func() { _ = channel.Close() }()
 	for _, e := range t.Exchanges {
 		if err := channel.ExchangeDeclare(e.Name, e.Kind, true, false, false, false, nil); err != nil {
-			return declared("exchange "+e.Name, err)
+			return declareError("exchange "+e.Name, err)
 		}
 	}
 	for _, q := range t.Queues {
@@ -71,13 +68,13 @@ func (s *Session) Declare(t Topology) error {
 	return nil
 }
 
-// redeclared is how often KeepDeclared declares.
-const redeclared = 10 * time.Second
+// redeclareInterval is how often KeepDeclared declares the topology.
+const redeclareInterval = 10 * time.Second
 
-// KeepDeclared makes again what somebody deletes of t, until ctx ends. The broker
-// does not tell of a deleted exchange or binding.
+// KeepDeclared declares t again and again until ctx ends, in case somebody deletes a part of it.
+// The broker does not notify us of a deleted exchange or binding.
 func (s *Session) KeepDeclared(ctx context.Context, t Topology) error {
-	tick := time.NewTicker(redeclared)
+	tick := time.NewTicker(redeclareInterval)
 	defer tick.Stop()
 	for {
 		select {
@@ -95,17 +92,17 @@ func declareQueue(channel *amqp.Channel, q Queue) error {
 	arguments := amqp.Table{amqp.QueueTypeArg: amqp.QueueTypeQuorum}
 	maps.Copy(arguments, q.Arguments)
 	if _, err := channel.QueueDeclare(q.Name, true, false, false, false, arguments); err != nil {
-		return declared("queue "+q.Name, err)
+		return declareError("queue "+q.Name, err)
 	}
 	for _, b := range q.Bindings {
 		if err := channel.QueueBind(q.Name, b.Key, b.Exchange, false, nil); err != nil {
-			return declared(fmt.Sprintf("binding of %s to %s by %q", q.Name, b.Exchange, b.Key), err)
+			return declareError(fmt.Sprintf("binding of %s to %s by %q", q.Name, b.Exchange, b.Key), err)
 		}
 	}
 	return nil
 }
 
-func declared(object string, err error) error {
+func declareError(object string, err error) error {
 	var reason *amqp.Error
 	if errors.As(err, &reason) && reason.Code == amqp.PreconditionFailed {
 		return &MismatchError{Object: object, Reason: reason.Reason}
@@ -113,18 +110,18 @@ func declared(object string, err error) error {
 	return fmt.Errorf("declaring %s: %w", object, err)
 }
 
-// WaitForExchange returns when the broker has an exchange that another service
-// owns. Until then it says once that it waits.
+// WaitForExchange returns when the broker has an exchange that another service owns. If it must
+// wait, it logs this once.
 func (s *Session) WaitForExchange(ctx context.Context, name, kind string) error {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	for said := false; ; said = true {
+	for logged := false; ; logged = true {
 		err := s.findExchange(name, kind)
 		var reason *amqp.Error
 		if !errors.As(err, &reason) || reason.Code != amqp.NotFound {
 			return err
 		}
-		if !said {
+		if !logged {
 			slog.WarnContext(ctx, "waiting for an exchange that another service declares", "exchange", name)
 		}
 		select {
@@ -135,10 +132,10 @@ func (s *Session) WaitForExchange(ctx context.Context, name, kind string) error 
 	}
 }
 
-// findExchange uses a channel of its own: the broker closes it when the exchange
-// is not there.
+// findExchange opens a channel, because the broker closes the channel if the exchange does not
+// exist.
 func (s *Session) findExchange(name, kind string) error {
-	defer s.breakAfter(answerTimeout)()
+	defer s.closeAfter(answerTimeout)()
 	channel, err := s.conn.Channel()
 	if err != nil {
 		return fmt.Errorf("opening a channel: %w", err)

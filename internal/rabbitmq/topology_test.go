@@ -12,10 +12,10 @@ import (
 	"example.com/transactional-outbox/internal/rabbitmq"
 )
 
-func TestDeclareMakesWhatIsMissingAndNothingTwice(t *testing.T) {
+func TestDeclareCreatesOnlyWhatIsMissing(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	exchange, queue := b.later("exchange"), b.later("queue")
+	b := newBrokerTest(t)
+	exchange, queue := b.newName("exchange"), b.newName("queue")
 	topology := rabbitmq.Topology{
 		Exchanges: []rabbitmq.Exchange{{Name: exchange, Kind: "topic"}},
 		Queues: []rabbitmq.Queue{{
@@ -35,20 +35,20 @@ func TestDeclareMakesWhatIsMissingAndNothingTwice(t *testing.T) {
 	expect(t, results, rabbitmq.Confirmed, rabbitmq.Confirmed, rabbitmq.Returned)
 
 	// The broker compares these with what it has.
-	b.on(func(c *amqp.Channel) error {
+	b.withChannel(func(c *amqp.Channel) error {
 		_, err := c.QueueDeclare(queue, true, false, false, false, amqp.Table{
 			amqp.QueueTypeArg: amqp.QueueTypeQuorum, "x-max-length": 10, "x-overflow": "reject-publish",
 		})
 		return err
 	})
-	b.on(func(c *amqp.Channel) error {
+	b.withChannel(func(c *amqp.Channel) error {
 		return c.ExchangeDeclare(exchange, "topic", true, false, false, false, nil)
 	})
 }
 
-func TestDeclareTellsAMismatchFromOtherErrors(t *testing.T) {
+func TestDeclareReturnsAMismatch(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newBrokerTest(t)
 	exchange, queue, missing := b.exchange(), b.queue(nil), name()
 	s := b.session()
 	for what, c := range map[string]struct {
@@ -79,8 +79,8 @@ func TestDeclareTellsAMismatchFromOtherErrors(t *testing.T) {
 
 func TestWaitForExchange(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	exchange := b.later("exchange")
+	b := newBrokerTest(t)
+	exchange := b.newName("exchange")
 	s := b.session()
 
 	briefly, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -91,7 +91,7 @@ func TestWaitForExchange(t *testing.T) {
 
 	waited := make(chan error, 1)
 	go func() { waited <- s.WaitForExchange(t.Context(), exchange, "topic") }()
-	b.on(func(c *amqp.Channel) error {
+	b.withChannel(func(c *amqp.Channel) error {
 		return c.ExchangeDeclare(exchange, "topic", true, false, false, false, nil)
 	})
 	if err := receive(t, waited, "the exchange"); err != nil {
@@ -101,7 +101,7 @@ func TestWaitForExchange(t *testing.T) {
 
 func TestWaitForExchangeEndsWithItsSession(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newBrokerTest(t)
 	proxy, url := b.proxy()
 	s := b.keep(url).next()
 	waited := make(chan error, 1)

@@ -21,9 +21,9 @@ func nested(depth int) amqp.Table {
 	return t
 }
 
-func (b bench) putUnreadable(queue string) {
+func (b brokerTest) putUnreadable(queue string) {
 	b.Helper()
-	b.on(func(c *amqp.Channel) error {
+	b.withChannel(func(c *amqp.Channel) error {
 		if err := c.Confirm(false); err != nil {
 			return err
 		}
@@ -36,18 +36,18 @@ func (b bench) putUnreadable(queue string) {
 	})
 }
 
-// TestP9AnUnreadableMessageIsNoOutage: the session that it ends is followed by another one
-// at once, until the delivery limit ends the message. Pauses would take virtual time.
+// TestP9AnUnreadableMessageIsNoOutage: the message ends the session, and KeepConnected connects
+// again at once, until the delivery limit removes the message. A pause would take virtual time.
 func TestP9AnUnreadableMessageIsNoOutage(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newBrokerTest(t)
 	queue := b.queue(amqp.Table{"x-delivery-limit": 5})
 	b.putUnreadable(queue)
 	b.put(queue, "good")
 	synctest.Test(t, func(t *testing.T) {
 		began, sessions, taken := time.Now(), 0, make(chan string, 1)
 		ctx, stop := context.WithCancel(t.Context())
-		err := rabbitmq.Keep(ctx, rabbitmq.Config{URL: b.url, Name: t.Name()}, func(ctx context.Context, s *rabbitmq.Session) error {
+		err := rabbitmq.KeepConnected(ctx, rabbitmq.Config{URL: b.url, Name: t.Name()}, func(ctx context.Context, s *rabbitmq.Session) error {
 			sessions++
 			c, err := s.Consume(queue, 1)
 			if err != nil {
@@ -59,7 +59,7 @@ func TestP9AnUnreadableMessageIsNoOutage(t *testing.T) {
 				taken <- d.ID
 				return d.Ack()
 			}
-			// The session's end is known by then, whatever it was that said so first.
+			// When Next returns, the context has the reason.
 			if cause := context.Cause(ctx); !errors.Is(cause, rabbitmq.ErrUnreadable) {
 				t.Errorf("Next returned %v, and the session ended with %v", err, cause)
 			}
@@ -76,12 +76,12 @@ func TestP9AnUnreadableMessageIsNoOutage(t *testing.T) {
 
 func TestACutKeepsTheGrowingPauses(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newBrokerTest(t)
 	proxy, url := b.proxy()
 	synctest.Test(t, func(t *testing.T) {
 		last, sessions := time.Now(), 0
 		ctx, stop := context.WithCancel(t.Context())
-		err := rabbitmq.Keep(ctx, rabbitmq.Config{URL: url, Name: t.Name()}, func(ctx context.Context, _ *rabbitmq.Session) error {
+		err := rabbitmq.KeepConnected(ctx, rabbitmq.Config{URL: url, Name: t.Name()}, func(ctx context.Context, _ *rabbitmq.Session) error {
 			pause := time.Since(last)
 			if least := time.Duration(sessions) * 140 * time.Millisecond; pause < least {
 				t.Errorf("a pause of %s before session %d, want %s at least", pause, sessions, least)
@@ -106,7 +106,7 @@ func TestACutKeepsTheGrowingPauses(t *testing.T) {
 
 func TestAResetSessionIsNotUnreadable(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newBrokerTest(t)
 	proxy, url := b.proxy()
 	k := b.keep(url)
 	s := k.next()

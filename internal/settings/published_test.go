@@ -16,11 +16,11 @@ import (
 
 const repository = "../.."
 
-// TestWhatIsPublishedIsRefused holds the list of passwords against the files that Compose
+// TestPublishedPasswordsAreRefused compares the list of passwords with the secrets that Compose
 // gives to the servers.
-func TestWhatIsPublishedIsRefused(t *testing.T) {
+func TestPublishedPasswordsAreRefused(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob(repository + "/secrets/*-*")
+	files, err := filepath.Glob(repository + "/deploy/secrets/*-*")
 	if err != nil || len(files) < 8 {
 		t.Fatalf("the files are %v, error %v", files, err)
 	}
@@ -32,28 +32,28 @@ func TestWhatIsPublishedIsRefused(t *testing.T) {
 		secret := strings.TrimSpace(string(content))
 		switch {
 		case strings.HasPrefix(secret, "amqp"):
-			refuses(t, file, settings.Shared{DatabaseURL: database, AMQPURL: settings.Secret(secret)})
+			wantRefused(t, file, settings.Shared{DatabaseURL: database, AMQPURL: settings.Secret(secret)})
 		case strings.HasPrefix(secret, "postgres:"):
-			refuses(t, file, settings.Shared{DatabaseURL: settings.Secret(secret), AMQPURL: broker})
+			wantRefused(t, file, settings.Shared{DatabaseURL: settings.Secret(secret), AMQPURL: broker})
 		default: // the password of a superuser
-			refuses(t, file, settings.Shared{DatabaseURL: settings.Secret("postgres://postgres:" + secret + "@db/x"), AMQPURL: broker})
+			wantRefused(t, file, settings.Shared{DatabaseURL: settings.Secret("postgres://postgres:" + secret + "@db/x"), AMQPURL: broker})
 		}
 	}
 }
 
-func refuses(t *testing.T, file string, shared settings.Shared) {
+func wantRefused(t *testing.T, file string, shared settings.Shared) {
 	t.Helper()
 	shared.AppEnv = "production"
 	if errs := shared.Check(); len(errs) != 1 || !strings.Contains(errs[0].Error(), "published with this repository") {
-		t.Errorf("%s is a secret that anybody knows, and the services say: %v", file, errs)
+		t.Errorf("the secret in %s is published, but the services return: %v", file, errs)
 	}
 }
 
-// TestTheBrokersPasswordsAreThePublishedOnes finds a hash that belongs to no password which
-// the services refuse.
+// TestTheBrokersPasswordsAreThePublishedOnes checks that each password hash of the broker is that
+// of a password that the services refuse.
 func TestTheBrokersPasswordsAreThePublishedOnes(t *testing.T) {
 	t.Parallel()
-	content, err := os.ReadFile(repository + "/rabbitmq/definitions.json")
+	content, err := os.ReadFile(repository + "/deploy/rabbitmq/definitions.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,9 +70,9 @@ func TestTheBrokersPasswordsAreThePublishedOnes(t *testing.T) {
 		salt, password := user.Hash[:4], []byte(user.Name)
 		sum := sha256.Sum256(slices.Concat(salt, password))
 		if !bytes.Equal(user.Hash[4:], sum[:]) {
-			t.Errorf("the hash of %s is %s, and not that of its name", user.Name, base64.StdEncoding.EncodeToString(user.Hash))
+			t.Errorf("the hash of %s is %s, want the hash of its name", user.Name, base64.StdEncoding.EncodeToString(user.Hash))
 		}
-		refuses(t, user.Name, settings.Shared{DatabaseURL: database, AMQPURL: settings.Secret("amqp://x:" + user.Name + "@mq/")})
+		wantRefused(t, user.Name, settings.Shared{DatabaseURL: database, AMQPURL: settings.Secret("amqp://x:" + user.Name + "@mq/")})
 	}
 	if len(definitions.Users) != 3 {
 		t.Errorf("%d users", len(definitions.Users))

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// Secret is a value that may hold a password. It prints as a URL without it.
+// Secret is a value that may contain a password. It prints as a URL without the password.
 type Secret string
 
-// Reveal returns the value itself.
+// Reveal returns the value with its password.
 func (s Secret) Reveal() string { return string(s) }
 
 // String masks the password.
@@ -17,7 +17,7 @@ func (s Secret) String() string {
 		return ""
 	}
 	u, err := url.Parse(string(s))
-	// An @ behind the host: a password with a character that must be escaped.
+	// An @ after the host belongs to a password with a character that is not escaped.
 	if err != nil || u.Host == "" || strings.Contains(u.Path+u.RawQuery+u.Fragment, "@") {
 		return mask
 	}

@@ -1,5 +1,5 @@
-// Package settings reads a service's configuration from the environment: once,
-// with all errors together, and with secrets that do not print.
+// Package settings reads a service's configuration from the environment. It reports all errors
+// together. Secrets do not print.
 package settings
 
 import (
@@ -16,10 +16,10 @@ import (
 	"github.com/caarlos0/env/v11"
 )
 
-// Shared are the settings that both services have.
+// Shared has the settings of both services.
 type Shared struct {
-	// AppEnv is "demo" or the name of a real environment. Only demo accepts the
-	// passwords that are committed with this repository.
+	// AppEnv is "demo" or the name of a real environment. Only "demo" accepts the passwords that are
+	// published in this repository.
 	AppEnv string `env:"APP_ENV" envDefault:"production"`
 	// DatabaseURL is the service's own PostgreSQL database.
 	DatabaseURL Secret `env:"DATABASE_URL,required,notEmpty"`
@@ -32,19 +32,19 @@ type Shared struct {
 // Level is the log level.
 func (s Shared) Level() slog.Level { return s.LogLevel }
 
-// Parse fills a T, a struct with env tags, from the environment; a secret may also
-// be given as NAME_FILE, the path of a file that holds it. It returns every error
-// at once, those of validate included. Each begins with the name of its variable.
+// Parse fills a T, a struct with env tags, from the environment. A secret may also be given as
+// NAME_FILE, the path of a file with the secret. Parse returns all errors together, those of
+// validate included. Each error begins with the name of its variable.
 func Parse[T any](validate func(T) []error) (T, error) {
 	environment := env.ToMap(os.Environ())
 	unreadable := readFiles(environment)
 	settings, err := env.ParseAsWithOptions[T](env.Options{Environment: environment})
-	return settings, errors.Join(firstOfEach(slices.Concat(unreadable, malformed[T](err), validate(settings)))...)
+	return settings, errors.Join(firstPerVariable(slices.Concat(unreadable, parseErrors[T](err), validate(settings)))...)
 }
 
-// malformed lists the errors of the parser. It names a field of T where we want
-// the variable.
-func malformed[T any](err error) (errs []error) {
+// parseErrors returns the errors of the parser. The parser names fields of T: parseErrors replaces
+// them by the names of the variables.
+func parseErrors[T any](err error) (errs []error) {
 	all, ok := errors.AsType[env.AggregateError](err)
 	if err != nil && !ok {
 		return []error{err}
@@ -63,19 +63,19 @@ func malformed[T any](err error) (errs []error) {
 	return errs
 }
 
-// firstOfEach drops what only follows: a value that cannot be read is not out of
-// range as well.
-func firstOfEach(errs []error) []error {
-	told := map[string]bool{}
+// firstPerVariable keeps the first error of each variable. A value that cannot be parsed would
+// also be out of range.
+func firstPerVariable(errs []error) []error {
+	reported := map[string]bool{}
 	return slices.DeleteFunc(errs, func(err error) bool {
 		name, _, _ := strings.Cut(err.Error(), " ")
 		name = strings.TrimSuffix(strings.TrimSuffix(name, ":"), "_FILE")
-		defer func() { told[name] = true }()
-		return told[name]
+		defer func() { reported[name] = true }()
+		return reported[name]
 	})
 }
 
-// readFiles sets NAME to what the file of NAME_FILE holds.
+// readFiles sets NAME to the content of the file that NAME_FILE names.
 func readFiles(environment map[string]string) (errs []error) {
 	for _, name := range secrets {
 		path, given := environment[name+"_FILE"]
@@ -95,7 +95,7 @@ func readFiles(environment map[string]string) (errs []error) {
 // secrets are the settings that may come from a file.
 var secrets = []string{"DATABASE_URL", "AMQP_URL", "SMTP_URL"}
 
-// Check returns what is wrong with the shared settings.
+// Check returns the errors in the shared settings.
 func (s Shared) Check() []error {
 	return slices.Concat(
 		s.checkURL("DATABASE_URL", s.DatabaseURL, "postgres", "postgresql"),
@@ -103,8 +103,7 @@ func (s Shared) Check() []error {
 	)
 }
 
-// demoPasswords are the ones that anybody can read in this repository, its past
-// included, or in RabbitMQ's manual.
+// demoPasswords are published: in this repository, in its history, or in RabbitMQ's manual.
 var demoPasswords = []string{
 	"order_service", "order_service_owner", "order-service",
 	"notification_service", "notification_service_owner", "notification-service",
@@ -123,9 +122,9 @@ func (s Shared) checkURL(name string, value Secret, schemes ...string) []error {
 	return nil
 }
 
-// passwords are those that a client would find in u.
+// passwords returns the passwords that a client would find in u.
 func passwords(u *url.URL) []string {
-	found := u.Query()["password"] // which PostgreSQL's clients prefer to the usual place
+	found := u.Query()["password"] // PostgreSQL's clients prefer it to the one before the @
 	if password, given := u.User.Password(); given {
 		return append(found, password)
 	}
@@ -135,7 +134,7 @@ func passwords(u *url.URL) []string {
 	return found
 }
 
-// CheckAddress returns an error unless value is host:port.
+// CheckAddress returns an error if value is not host:port.
 func CheckAddress(name, value string) []error {
 	if _, _, err := net.SplitHostPort(value); err != nil {
 		return []error{fmt.Errorf("%s must be host:port: %w", name, err)}
@@ -143,7 +142,7 @@ func CheckAddress(name, value string) []error {
 	return nil
 }
 
-// AtLeast returns an error unless value is least or more.
+// AtLeast returns an error if value is less than least.
 func AtLeast[N interface{ ~int | ~int64 }](name string, value, least N) []error {
 	if value < least {
 		return []error{fmt.Errorf("%s must be at least %v", name, least)}
@@ -151,7 +150,7 @@ func AtLeast[N interface{ ~int | ~int64 }](name string, value, least N) []error 
 	return nil
 }
 
-// AtMost returns an error unless value is most or less.
+// AtMost returns an error if value is more than most.
 func AtMost[N interface{ ~int | ~int64 }](name string, value, most N) []error {
 	if value > most {
 		return []error{fmt.Errorf("%s must be at most %v", name, most)}
@@ -159,7 +158,7 @@ func AtMost[N interface{ ~int | ~int64 }](name string, value, most N) []error {
 	return nil
 }
 
-// Attributes lists the settings for the log, by the names of their variables.
+// Attributes returns the settings for the log, with the names of their variables.
 func Attributes(settings any) []any {
 	var attributes []any
 	v := reflect.ValueOf(settings)
@@ -174,7 +173,7 @@ func Attributes(settings any) []any {
 	return attributes
 }
 
-// variable is the name of the environment variable that fills a field.
+// variable returns the name of the environment variable that fills a field.
 func variable(field reflect.StructField) string {
 	name, _, _ := strings.Cut(field.Tag.Get("env"), ",")
 	return name

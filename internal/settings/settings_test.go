@@ -1,4 +1,4 @@
-//nolint:paralleltest // they set variables of the environment, which all tests share
+//nolint:paralleltest // they set environment variables, which all tests share
 package settings_test
 
 import (
@@ -34,8 +34,7 @@ const (
 	broker   = "amqp://shop:mq-secret@mq:5672/"
 )
 
-// setenv gives the test an environment that has these variables of ours and no
-// others.
+// setenv sets these variables of ours for the test, and unsets all others of ours.
 func setenv(t *testing.T, variables map[string]string) {
 	t.Helper()
 	for _, name := range []string{"APP_ENV", "LOG_LEVEL", "WORKERS", "POLL"} {
@@ -50,7 +49,7 @@ func setenv(t *testing.T, variables map[string]string) {
 	}
 }
 
-// unset is undone when the test ends, because Setenv is.
+// unset removes a variable. Setenv restores it when the test ends.
 func unset(t *testing.T, name string) {
 	t.Helper()
 	t.Setenv(name, "")
@@ -59,7 +58,7 @@ func unset(t *testing.T, name string) {
 	}
 }
 
-// requireFaults fails unless err has one line for each, which starts with it.
+// requireFaults fails unless err has one line for each fault, and the line starts with the fault.
 func requireFaults(t *testing.T, err error, faults ...string) {
 	t.Helper()
 	var lines []string
@@ -76,7 +75,7 @@ func requireFaults(t *testing.T, err error, faults ...string) {
 	}
 }
 
-func TestDefaultsHoldWhereNothingIsSet(t *testing.T) {
+func TestVariablesThatAreNotSetHaveDefaults(t *testing.T) {
 	setenv(t, map[string]string{"DATABASE_URL": database, "AMQP_URL": broker})
 	got, err := settings.Parse(check)
 	if err != nil {
@@ -152,17 +151,17 @@ func TestOnlyTheDemoTakesPublishedPasswords(t *testing.T) {
 		database, broker settings.Secret
 		faults           []string
 	}{
-		"passwords of one's own":          {database, broker, nil},
-		"no password for PostgreSQL":      {"postgres://shop@/shop?host=/run/postgresql", broker, nil},
-		"the demo's of the order-service": {"postgres://order_service:order_service@db/orders", broker, []string{"DATABASE_URL"}},
-		"the demo's of the other service": {"postgresql://n:notification_service@db/n", broker, []string{"DATABASE_URL"}},
-		"written with escapes":            {"postgres://o:%6frder_service@db/orders", broker, []string{"DATABASE_URL"}},
-		"in the query":                    {"postgres://o:own@db/orders?password=order_service", broker, []string{"DATABASE_URL"}},
-		"the demo's broker":               {database, "amqp://outbox:outbox@mq/", []string{"AMQP_URL"}},
-		"the broker's guest":              {database, "amqps://guest:guest@mq/", []string{"AMQP_URL"}},
-		"guest, as it is the default":     {database, "amqp://mq/", []string{"AMQP_URL"}},
-		"guest's, for another user":       {database, "amqp://shop@mq/", []string{"AMQP_URL"}},
-		"both":                            {"postgres://o:outbox@db/orders", "amqp://mq/", []string{"DATABASE_URL", "AMQP_URL"}},
+		"passwords that are not published": {database, broker, nil},
+		"no password for PostgreSQL":       {"postgres://shop@/shop?host=/run/postgresql", broker, nil},
+		"the demo's of the order-service":  {"postgres://order_service:order_service@db/orders", broker, []string{"DATABASE_URL"}},
+		"the demo's of the other service":  {"postgresql://n:notification_service@db/n", broker, []string{"DATABASE_URL"}},
+		"written with escapes":             {"postgres://o:%6frder_service@db/orders", broker, []string{"DATABASE_URL"}},
+		"in the query":                     {"postgres://o:own@db/orders?password=order_service", broker, []string{"DATABASE_URL"}},
+		"the demo's broker":                {database, "amqp://outbox:outbox@mq/", []string{"AMQP_URL"}},
+		"the broker's guest":               {database, "amqps://guest:guest@mq/", []string{"AMQP_URL"}},
+		"guest, as it is the default":      {database, "amqp://mq/", []string{"AMQP_URL"}},
+		"guest's, for another user":        {database, "amqp://shop@mq/", []string{"AMQP_URL"}},
+		"both":                             {"postgres://o:outbox@db/orders", "amqp://mq/", []string{"DATABASE_URL", "AMQP_URL"}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -184,7 +183,7 @@ func TestAURLMustBeOfItsKind(t *testing.T) {
 	}
 }
 
-// printed is one secret in every way that a log or a message may take.
+// printed returns a secret as it looks in each format of a log or a message.
 func printed(t *testing.T, secret settings.Secret) map[string]string {
 	t.Helper()
 	c := config{Shared: settings.Shared{DatabaseURL: secret, AMQPURL: secret}, Mail: secret}
@@ -228,19 +227,19 @@ func TestASecretDoesNotPrint(t *testing.T) {
 	for name, secret := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for way, text := range printed(t, secret) {
+			for format, text := range printed(t, secret) {
 				if strings.Contains(text, "4711") {
-					t.Errorf("%s tells the password: %s", way, text)
+					t.Errorf("%s shows the password: %s", format, text)
 				}
 			}
 			if !strings.Contains(secret.Reveal(), "4711") {
-				t.Errorf("Reveal does not: %s", secret.Reveal())
+				t.Errorf("Reveal does not return the password: %s", secret.Reveal())
 			}
 		})
 	}
 }
 
-func TestASecretPrintsWhatIsNone(t *testing.T) {
+func TestASecretPrintsItsURLWithoutThePassword(t *testing.T) {
 	t.Parallel()
 	tests := map[settings.Secret]string{
 		"": "",

@@ -7,7 +7,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Observe adds a value to a histogram. If the trace of ctx is sampled it is the
+// Observe adds a value to a histogram. If the trace of ctx is sampled, Observe adds it as the
 // value's exemplar: the point on a dashboard that opens the trace.
 func Observe(ctx context.Context, histogram prometheus.Observer, value float64) {
 	span := trace.SpanContextFromContext(ctx)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// BenchmarkALine is what the log costs: an order makes about three lines.
+// BenchmarkALine measures the cost of a log line. An order writes about three lines.
 func BenchmarkALine(b *testing.B) {
 	file, err := os.CreateTemp(b.TempDir(), "log")
 	if err != nil {

@@ -5,8 +5,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 )
 
-// NewRegistry returns a registry with the numbers of the process and the Go
-// runtime.
+// NewRegistry returns a registry with the metrics of the process and the Go runtime.
 func NewRegistry() *prometheus.Registry {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(

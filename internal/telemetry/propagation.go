@@ -13,8 +13,8 @@ func Traceparent(ctx context.Context) string {
 	return carrier["traceparent"]
 }
 
-// WithTraceparent returns a context that continues the trace of traceparent; with
-// an empty or malformed one it returns ctx.
+// WithTraceparent returns a context that continues the trace of traceparent. If traceparent is
+// empty or malformed, it returns ctx.
 func WithTraceparent(ctx context.Context, traceparent string) context.Context {
 	return propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{"traceparent": traceparent})
 }

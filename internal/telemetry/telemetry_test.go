@@ -1,4 +1,4 @@
-//nolint:paralleltest // they set the process's logger and tracer, and variables of its environment
+//nolint:paralleltest // they set the process's logger and tracer, and environment variables
 package telemetry
 
 import (
@@ -31,7 +31,7 @@ func TestALogLineOfATraceHasItsIDs(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		derive func(*slog.Logger) *slog.Logger
-		group  string // where the record's own attributes stand
+		group  string // the group of the record's own attributes
 	}{
 		"the logger itself": {func(l *slog.Logger) *slog.Logger { return l }, ""},
 		"With":              {func(l *slog.Logger) *slog.Logger { return l.With("a", 1) }, ""},
@@ -112,8 +112,8 @@ func TestAMalformedTraceparentIsIgnored(t *testing.T) {
 	}
 }
 
-// setup calls Setup in an environment with these variables of OpenTelemetry and no
-// others. What it logs goes to the file that it returns.
+// setup calls Setup with these variables of OpenTelemetry and no others. The log goes to the file
+// that it returns.
 func setup(t *testing.T, variables map[string]string) (logged *os.File, flush func(), err error) {
 	t.Helper()
 	for _, name := range []string{
@@ -126,9 +126,9 @@ func setup(t *testing.T, variables map[string]string) (logged *os.File, flush fu
 	if err != nil {
 		t.Fatal(err)
 	}
-	usual, stdout := slog.Default(), os.Stdout
+	logger, stdout := slog.Default(), os.Stdout
 	t.Cleanup(func() {
-		slog.SetDefault(usual)
+		slog.SetDefault(logger)
 		os.Stdout = stdout
 		_ = logged.Close()
 	})
@@ -137,8 +137,8 @@ func setup(t *testing.T, variables map[string]string) (logged *os.File, flush fu
 	return logged, flush, err
 }
 
-// TestNothingInALineMakesAnotherLine has what a client may send.
-func TestNothingInALineMakesAnotherLine(t *testing.T) {
+// TestTextInALogLineMakesNoNewLine logs texts that a client may send.
+func TestTextInALogLineMakesNoNewLine(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.OneOf(rapid.String(), rapid.Just("x\n{\"level\":\"ERROR\",\"msg\":\"forged\"}\n"), rapid.Just("\x1b[2J\r\u2028\x00")).Draw(t, "text")
@@ -164,6 +164,9 @@ func TestWithoutACollectorTraceIDsAreMadeAndLogged(t *testing.T) {
 	if !span.SpanContext().IsValid() || Traceparent(ctx) == "" {
 		t.Errorf("the span has no ids: %v", span.SpanContext())
 	}
+	if span.IsRecording() {
+		t.Error("the span records although there is no collector")
+	}
 	if _, err := logged.Seek(0, io.SeekStart); err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +175,7 @@ func TestWithoutACollectorTraceIDsAreMadeAndLogged(t *testing.T) {
 		t.Fatal(err)
 	}
 	if lines := strings.Count(string(all), "\n"); lines != 1 {
-		t.Fatalf("%d lines, want the one that has the level: %s", lines, all)
+		t.Fatalf("%d lines, want only the warning: %s", lines, all)
 	}
 	line := decode(t, bytes.NewReader(all))
 	if line["service"] != "shop" || line["trace_id"] != span.SpanContext().TraceID().String() {
@@ -193,31 +196,33 @@ func TestASpanContinuesTheTraceOfATraceparent(t *testing.T) {
 	}
 }
 
-// TestTheStandardVariableSamples: whether a span of a message is sampled follows the
-// trace that the message carries.
+// TestTheStandardVariableSamples: the trace of a message decides whether the spans for the message
+// are sampled.
 func TestTheStandardVariableSamples(t *testing.T) {
-	for sampler, want := range map[string]struct{ root, below bool }{
+	collector := httptest.NewServer(http.NotFoundHandler())
+	defer collector.Close()
+	for sampler, want := range map[string]struct{ root, child bool }{
 		"":                       {true, true},
 		"always_off":             {false, false},
 		"parentbased_always_off": {false, true},
 	} {
-		_, flush, err := setup(t, map[string]string{"OTEL_TRACES_SAMPLER": sampler})
+		_, flush, err := setup(t, map[string]string{"OTEL_TRACES_SAMPLER": sampler, "OTEL_EXPORTER_OTLP_ENDPOINT": collector.URL})
 		if err != nil {
 			t.Fatal(err)
 		}
 		_, root := otel.Tracer("test").Start(t.Context(), "root")
-		_, below := otel.Tracer("test").Start(WithTraceparent(t.Context(), traceparent), "below a sampled one")
-		if root.SpanContext().IsSampled() != want.root || below.SpanContext().IsSampled() != want.below {
+		_, child := otel.Tracer("test").Start(WithTraceparent(t.Context(), traceparent), "child of a sampled span")
+		if root.SpanContext().IsSampled() != want.root || child.SpanContext().IsSampled() != want.child {
 			t.Errorf("%q: sampled %t and %t, want %t and %t", sampler,
-				root.SpanContext().IsSampled(), below.SpanContext().IsSampled(), want.root, want.below)
+				root.SpanContext().IsSampled(), child.SpanContext().IsSampled(), want.root, want.child)
 		}
 		root.End()
-		below.End()
+		child.End()
 		flush()
 	}
 }
 
-func TestFlushSendsWhatIsLeftToTheCollector(t *testing.T) {
+func TestFlushSendsTheRemainingSpans(t *testing.T) {
 	tests := map[string]struct {
 		exporter string
 		want     bool
@@ -256,7 +261,7 @@ func TestSetupNamesAMalformedVariable(t *testing.T) {
 	}
 }
 
-func TestARegistryHasTheNumbersOfTheProcess(t *testing.T) {
+func TestARegistryHasTheMetricsOfTheProcess(t *testing.T) {
 	t.Parallel()
 	families, err := NewRegistry().Gather()
 	if err != nil {

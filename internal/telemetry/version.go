@@ -7,11 +7,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Set by the linker where there is no repository to read them from: in an image.
+// The linker sets them when an image is built: there is no repository to read them from.
 var version, revision string
 
-// Version tells which program this is: its version, and the commit that it was built
-// from. What is not known is "unknown".
+// Version returns the program's version, and the commit that it was built from. Each is "unknown"
+// if it is not known.
 func Version() (number, commit string) {
 	built, _ := debug.ReadBuildInfo()
 	return versionOf(built)
@@ -30,11 +30,11 @@ func versionOf(built *debug.BuildInfo) (string, string) {
 	return cmp.Or(foundVersion, "unknown"), cmp.Or(foundRevision, "unknown")
 }
 
-// buildInfo is a metric whose labels are what it tells.
+// buildInfo is a metric that has the version and the commit as labels.
 func buildInfo() prometheus.Collector {
 	version, revision := Version()
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "build_info", Help: "Always 1: which version of the program this is, and from which commit.",
+		Name: "build_info", Help: "Always 1. The labels are the version and the commit of the program.",
 		ConstLabels: prometheus.Labels{"version": version, "revision": revision},
 	})
 	info.Set(1)

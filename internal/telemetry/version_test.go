@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-func TestTheVersionComesFromWhereverItIsKnown(t *testing.T) {
+func TestTheVersionComesFromTheBuildInfo(t *testing.T) {
 	t.Parallel()
 	built := &debug.BuildInfo{Main: debug.Module{Version: "v1.2.3"}, Settings: []debug.BuildSetting{{Key: "vcs.revision", Value: "abc"}}}
 	if number, commit := versionOf(built); number != "v1.2.3" || commit != "abc" {
@@ -23,7 +23,7 @@ func TestTheVersionIsAMetric(t *testing.T) {
 	t.Parallel()
 	number, commit := Version()
 	want := `
-# HELP build_info Always 1: which version of the program this is, and from which commit.
+# HELP build_info Always 1. The labels are the version and the commit of the program.
 # TYPE build_info gauge
 build_info{revision="` + commit + `",version="` + number + `"} 1
 `

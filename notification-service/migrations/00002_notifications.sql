@@ -1,6 +1,6 @@
 -- +goose Up
--- How far this service has seen each order. Raising it serialises the order's
--- events: two of them at once wait here for each other.
+-- The newest version of each order that this service has seen. Raising it locks the row, which
+-- serialises the order's events.
 CREATE TABLE order_progress (
   order_id     uuid PRIMARY KEY,
   last_version int NOT NULL CHECK (last_version > 0)
@@ -11,14 +11,14 @@ CREATE TABLE order_progress (
 --   pending ──start──► sending ──250──► sent
 --      │                  │ ├──5xx──► rejected
 --      │                  │ └──lease ends, temporary refusal──► may be started again
---      └──a newer event of the order is known──► superseded
+--      └──the order has a newer event──► superseded
 CREATE TABLE notifications (
   message_id     uuid PRIMARY KEY,
   order_id       uuid NOT NULL,
   order_version  int NOT NULL CHECK (order_version > 0),
   event_key      text NOT NULL,
   recipient      text NOT NULL,
-  order_details  jsonb NOT NULL, -- what the e-mail says, so that sending it needs no message
+  order_details  jsonb NOT NULL, -- the content of the e-mail
   status         text NOT NULL DEFAULT 'pending'
                  CHECK (status IN ('pending', 'sending', 'sent', 'rejected', 'superseded')),
   attempts       int NOT NULL DEFAULT 0 CHECK (attempts >= 0),
@@ -32,7 +32,7 @@ CREATE TABLE notifications (
   CHECK ((status = 'sent') = (sent_at IS NOT NULL))
 );
 
--- Serves "what did we tell the customer about this order?"
+-- For finding all e-mails about an order.
 CREATE INDEX notifications_order ON notifications (order_id, order_version);
 
 -- +goose Down

@@ -1,5 +1,5 @@
 -- +goose Up
--- Serves the pruning of what is an hour older than NOTIFICATION_RETENTION.
+-- For pruning rows that are an hour older than NOTIFICATION_RETENTION.
 CREATE INDEX notifications_age ON notifications (created_at);
 
 -- +goose Down

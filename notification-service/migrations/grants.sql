@@ -1,8 +1,8 @@
--- What notification-service may do in its database. `migrate` runs this each time, after the
--- numbered files: what is not granted here is taken away.
+-- The privileges of notification-service in its database. `migrate` runs this each time, after
+-- the numbered files. It revokes every privilege that is not granted here.
 --
--- What a notification says never changes: of a row, only its state may be written. In a
--- database without the role, which a developer or a test has, nothing happens.
+-- The content of a notification never changes: only its state may be updated. In a database
+-- without the role, for example of a developer or a test, nothing happens.
 DO $$ BEGIN
   IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'notification_service') THEN
     RETURN;
@@ -11,14 +11,14 @@ DO $$ BEGIN
 
   GRANT SELECT ON goose_db_version, processed_messages, order_progress, notifications TO notification_service;
 
-  -- UPDATE, because FOR UPDATE asks for it, on any one column: pruning locks what it deletes.
+  -- Pruning locks the rows with FOR UPDATE, which needs UPDATE on at least one column.
   GRANT INSERT (message_id, processed_at), UPDATE (processed_at), DELETE
     ON processed_messages TO notification_service;
 
   GRANT INSERT (order_id, last_version), UPDATE (last_version), DELETE
     ON order_progress TO notification_service;
 
-  -- created_at is nobody's to say: it is the database's now().
+  -- created_at is not granted: it is always the database's now().
   GRANT INSERT (message_id, order_id, order_version, event_key, recipient, order_details,
                 status, attempts, lease_token, lease_until),
         UPDATE (status, attempts, lease_token, lease_until, failure_reason, sent_at), DELETE

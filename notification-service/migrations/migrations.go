@@ -1,6 +1,5 @@
-// Package migrations holds the schema of notification-service, one numbered file for
-// each step, and what its role in the database may do. `notification-service migrate` applies
-// them.
+// Package migrations has the schema of notification-service, one numbered file for each step,
+// and the privileges of its database role. `notification-service migrate` applies them.
 package migrations
 
 import "embed"
@@ -10,7 +9,7 @@ import "embed"
 //go:embed 0*.sql
 var Files embed.FS
 
-// Grants says what the application may do with all that.
+// Grants are the privileges of the application's role.
 //
 //go:embed grants.sql
 var Grants string

@@ -13,7 +13,7 @@ INSERT INTO products (id, name, unit_price, currency) VALUES
 
 CREATE TABLE orders (
   id             uuid PRIMARY KEY,
-  version        int NOT NULL CHECK (version > 0), -- the aggregate_version of its newest event
+  version        int NOT NULL CHECK (version > 0), -- the aggregate_version of the newest event
   customer_id    uuid NOT NULL,
   customer_email text NOT NULL CHECK (octet_length(customer_email) <= 254), -- empty: a guest without one
   product_id     text NOT NULL REFERENCES products (id),

@@ -1,16 +1,16 @@
 -- +goose NO TRANSACTION
 -- +goose Up
--- CONCURRENTLY, so that orders are taken meanwhile. One that is broken off leaves an index
--- that is not valid, so it is dropped first.
+-- CONCURRENTLY does not block new orders. If it is interrupted, it leaves an invalid index. So the
+-- index is dropped first.
 DROP INDEX CONCURRENTLY IF EXISTS outbox_events_unroutable;
 
--- Serves the events that wait until a queue is bound for their key, and the look whether
--- one of them is being tried. Nothing is in it, as long as all is well.
+-- For the events that wait until a queue is bound for their key, and for the search for the probe
+-- of a key. Usually it is empty.
 CREATE INDEX CONCURRENTLY outbox_events_unroutable ON outbox_events (event_key, available_at, seq)
   WHERE status = 'pending' AND failure_code = 'unroutable';
 
--- Pruning finds old events by their ids. In a BRIN, the pages that are used again become
--- pages of all times.
+-- Pruning now finds old events by their ids. After pages are reused, each page has events of any
+-- age, and a BRIN no longer helps.
 DROP INDEX CONCURRENTLY IF EXISTS outbox_events_age;
 
 -- +goose Down

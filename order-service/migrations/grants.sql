@@ -1,28 +1,42 @@
--- What order-service may do in its database. `migrate` runs this each time, after the
--- numbered files: what is not granted here is taken away.
+-- What order-service may do in its database. Each `migrate` runs this after the numbered files. It
+-- revokes everything that is not granted here.
 --
--- An event's content never changes: of a row, only its state may be written. Nobody deletes
--- an order. In a database without the role, which a developer or a test has, nothing happens.
+-- The service cannot change an event of the log, nor delete an order. In a database without the
+-- role, such as a developer's or a test's, this does nothing.
 DO $$ BEGIN
   IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'order_service') THEN
     RETURN;
   END IF;
   REVOKE ALL ON ALL TABLES IN SCHEMA public FROM order_service;
+  REVOKE ALL ON ALL FUNCTIONS IN SCHEMA public FROM order_service;
 
-  GRANT SELECT ON goose_db_version, products, orders, outbox_events, idempotency_keys TO order_service;
+  GRANT SELECT ON goose_db_version, products, orders, idempotency_keys,
+                  outbox_events, outbox_queue, outbox_claims, outbox_published, outbox_discarded, outbox_status,
+                  outbox_partitions
+    TO order_service;
 
-  -- created_at is nobody's to say: it is the database's now().
+  -- These run with the rights of their owner. So the service can make and drop partitions, and no
+  -- other tables.
+  GRANT EXECUTE ON FUNCTION outbox_make_partition, outbox_drop_partition TO order_service;
+
+  -- The service cannot set created_at: it is the database's now().
   GRANT INSERT (id, version, customer_id, customer_email, product_id, quantity, amount, currency, status),
         UPDATE (version, status)
     ON orders TO order_service;
 
-  GRANT INSERT (id, aggregate_type, aggregate_id, aggregate_version, event_key, payload, traceparent, available_at),
-        UPDATE (status, retry_count, available_at, lease_token, locked_by,
-                failure_code, failure_reason, published_at, failed_at),
-        DELETE
+  GRANT INSERT (id, aggregate_type, aggregate_id, aggregate_version, event_key, payload, traceparent), DELETE
     ON outbox_events TO order_service;
 
-  -- UPDATE, because FOR UPDATE asks for it, on any one column: pruning locks what it deletes.
+  GRANT INSERT (id, seq, aggregate_type, aggregate_id, aggregate_version, event_key, bytes),
+        UPDATE (available_at, retry_count, failure_code, failure_reason, failed_at), DELETE
+    ON outbox_queue TO order_service;
+
+  GRANT INSERT (id, retry_count), DELETE ON outbox_published TO order_service;
+  GRANT INSERT (id, failed_at, retry_count, failure_code, failure_reason), DELETE ON outbox_discarded TO order_service;
+
+  -- Reschedule and Fail remove an event from its claim.
+  GRANT INSERT, UPDATE (events), DELETE ON outbox_claims TO order_service;
+  -- Pruning locks the rows that it deletes, and FOR UPDATE requires the right to UPDATE a column.
   GRANT INSERT (key, request_hash, order_id), UPDATE (created_at), DELETE
     ON idempotency_keys TO order_service;
 END $$;

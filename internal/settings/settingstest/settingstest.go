@@ -1,5 +1,5 @@
-// Package settingstest holds the settings of a service against what every service
-// promises of them. Its tests set variables of the environment, so none is parallel.
+// Package settingstest tests the settings of a service for the rules of all services. Its tests
+// set environment variables, so no test is parallel.
 package settingstest
 
 import (
@@ -14,23 +14,23 @@ import (
 	"example.com/transactional-outbox/internal/settings"
 )
 
-// Service is the settings of one. They all have DATABASE_URL and AMQP_URL.
+// Service describes the settings of one service. All have DATABASE_URL and AMQP_URL.
 type Service[C any] struct {
 	Check     func(C) []error
-	Own       map[string]string // what has no default, with passwords of one's own, "…secret"
+	Own       map[string]string // the settings without a default; the passwords contain "secret"
 	Published map[string]string // the same with the passwords of this repository
-	Wrong     []string          // NAME=value, each alone enough to stop the start
-	Database  func(C) string    // DATABASE_URL, as it was read
+	Wrong     []string          // NAME=value: each of them stops the start
+	Database  func(C) string    // returns DATABASE_URL
 }
 
-// Parse reads the settings from these variables, and those without a default.
+// Parse reads the settings from Own and from these variables.
 func (s Service[C]) Parse(t *testing.T, variables map[string]string) (C, error) {
 	t.Helper()
 	var none C
 	for _, attribute := range settings.Attributes(none) {
 		name := attribute.(slog.Attr).Key
 		for _, name := range []string{name, name + "_FILE"} {
-			t.Setenv(name, "") // so that it comes back
+			t.Setenv(name, "") // so that the variable is restored after the test
 			if err := os.Unsetenv(name); err != nil {
 				t.Fatal(err)
 			}
@@ -44,21 +44,21 @@ func (s Service[C]) Parse(t *testing.T, variables map[string]string) (C, error) 
 	return settings.Parse(s.Check)
 }
 
-// Test runs what holds for every service.
+// Test runs the tests that are the same for every service.
 func (s Service[C]) Test(t *testing.T) {
 	for _, wrong := range s.Wrong {
 		t.Run(wrong+" stops the start", func(t *testing.T) {
 			name, value, _ := strings.Cut(wrong, "=")
-			s.stopsTheStart(t, name, value)
+			s.testWrong(t, name, value)
 		})
 	}
-	t.Run("all that is wrong is reported together", s.reportsAll)
-	t.Run("published passwords are for the demo only", s.takesPublishedPasswordsInTheDemoOnly)
-	t.Run("DATABASE_URL may stand in a file", s.readsAFile)
-	t.Run("the log holds every setting and no password", s.logsNoPassword)
+	t.Run("all errors are reported together", s.testAllErrors)
+	t.Run("published passwords are for the demo only", s.testPublishedPasswords)
+	t.Run("DATABASE_URL may come from a file", s.testFile)
+	t.Run("the log has every setting and no password", s.testLog)
 }
 
-// faults are the lines of an error, each by the variable that it begins with.
+// faults returns the variables with which the lines of an error begin.
 func faults(err error) map[string]bool {
 	names := map[string]bool{}
 	if err != nil {
@@ -70,7 +70,7 @@ func faults(err error) map[string]bool {
 	return names
 }
 
-func (s Service[C]) stopsTheStart(t *testing.T, name, value string) {
+func (s Service[C]) testWrong(t *testing.T, name, value string) {
 	_, err := s.Parse(t, map[string]string{name: value})
 	if got := faults(err); len(got) != 1 || !got[name] {
 		t.Fatalf("want one error, of %s, but got:\n%v", name, err)
@@ -80,7 +80,7 @@ func (s Service[C]) stopsTheStart(t *testing.T, name, value string) {
 	}
 }
 
-func (s Service[C]) reportsAll(t *testing.T) {
+func (s Service[C]) testAllErrors(t *testing.T) {
 	variables, want := map[string]string{}, map[string]bool{}
 	for _, wrong := range s.Wrong {
 		if name, value, _ := strings.Cut(wrong, "="); !want[name] {
@@ -93,7 +93,7 @@ func (s Service[C]) reportsAll(t *testing.T) {
 	}
 }
 
-func (s Service[C]) takesPublishedPasswordsInTheDemoOnly(t *testing.T) {
+func (s Service[C]) testPublishedPasswords(t *testing.T) {
 	_, err := s.Parse(t, s.Published)
 	if want := map[string]bool{"DATABASE_URL": true, "AMQP_URL": true}; !maps.Equal(faults(err), want) {
 		t.Errorf("want errors of %v, but got:\n%v", want, err)
@@ -105,7 +105,7 @@ func (s Service[C]) takesPublishedPasswordsInTheDemoOnly(t *testing.T) {
 	}
 }
 
-func (s Service[C]) readsAFile(t *testing.T) {
+func (s Service[C]) testFile(t *testing.T) {
 	const url = "postgres://from:a-file@db/"
 	file := filepath.Join(t.TempDir(), "database_url")
 	if err := os.WriteFile(file, []byte(url+"\n"), 0o600); err != nil {
@@ -117,7 +117,7 @@ func (s Service[C]) readsAFile(t *testing.T) {
 	}
 }
 
-func (s Service[C]) logsNoPassword(t *testing.T) {
+func (s Service[C]) testLog(t *testing.T) {
 	c, err := s.Parse(t, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -16,24 +17,24 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// workshop is a batcher whose batches wait until they are let go. It runs in a bubble of
-// synctest: when everything waits, what has been submitted waits too.
-type workshop struct {
+// fixture is a batcher whose batches wait for finish. It runs in a bubble of
+// synctest, where synctest.Wait returns when all submitted requests wait.
+type fixture struct {
 	*testing.T
 	batcher *batch.Batcher[int, string]
 	began   chan []int
-	let     chan struct{}
+	finish  chan struct{}
 	stop    func()
 	users   sync.WaitGroup
 }
 
-func inWorkshop(t *testing.T, size, workers int, test func(w *workshop)) {
+func withBatcher(t *testing.T, size, workers int, test func(w *fixture)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := &workshop{T: t, began: make(chan []int, 100), let: make(chan struct{})}
+		w := &fixture{T: t, began: make(chan []int, 100), finish: make(chan struct{})}
 		w.batcher = batch.New(size, func(_ context.Context, in []int) (out []string) {
 			w.began <- slices.Clone(in)
-			<-w.let
+			<-w.finish
 			for _, n := range in {
 				out = append(out, strconv.Itoa(n))
 			}
@@ -49,14 +50,14 @@ func inWorkshop(t *testing.T, size, workers int, test func(w *workshop)) {
 		w.stop = func() { stop(); synctest.Wait() }
 		test(w)
 		stop()
-		close(w.let)
+		close(w.finish)
 		running.Wait()
 		w.users.Wait()
 	})
 }
 
 // submit wants the result that belongs to each request.
-func (w *workshop) submit(requests ...int) {
+func (w *fixture) submit(requests ...int) {
 	for _, n := range requests {
 		w.users.Go(func() {
 			if got, err := w.batcher.Do(w.Context(), n); err != nil || got != strconv.Itoa(n) {
@@ -67,7 +68,7 @@ func (w *workshop) submit(requests ...int) {
 	synctest.Wait()
 }
 
-func (w *workshop) wantBatch(want ...int) {
+func (w *fixture) wantBatch(want ...int) {
 	w.Helper()
 	select {
 	case got := <-w.began:
@@ -79,33 +80,61 @@ func (w *workshop) wantBatch(want ...int) {
 	}
 }
 
-func (w *workshop) next() {
-	w.let <- struct{}{}
+func (w *fixture) finishBatch() {
+	w.finish <- struct{}{}
 	synctest.Wait()
 }
 
-func TestALoneRequestWaitsForNobody(t *testing.T) {
+func TestARequestIsProcessedAtOnceWhenNoBatchIsRunning(t *testing.T) {
 	t.Parallel()
-	inWorkshop(t, 10, 2, func(w *workshop) {
+	withBatcher(t, 10, 2, func(w *fixture) {
 		w.submit(1)
 		w.wantBatch(1)
-		w.submit(2) // the second worker is free
+		w.finishBatch()
+		w.submit(2)
 		w.wantBatch(2)
 	})
 }
 
-func TestWhateverWaitsMakesOneBatch(t *testing.T) {
+// TestABatchWaitsForTheOneBefore although a worker is free, so that it becomes larger.
+func TestABatchWaitsForTheOneBefore(t *testing.T) {
 	t.Parallel()
-	inWorkshop(t, 4, 1, func(w *workshop) {
+	withBatcher(t, 10, 2, func(w *fixture) {
+		w.submit(1)
+		w.wantBatch(1)
+		w.submit(2)
+		w.submit(3)
+		time.Sleep(batch.MaxWait - 1)
+		w.finishBatch()
+		w.wantBatch(2, 3)
+	})
+}
+
+// TestASlowBatchDelaysOthersOnlyForAMoment: then the second worker takes the next batch.
+func TestASlowBatchDelaysOthersOnlyForAMoment(t *testing.T) {
+	t.Parallel()
+	withBatcher(t, 10, 2, func(w *fixture) {
+		w.submit(1)
+		w.wantBatch(1)
+		w.submit(2, 3)
+		time.Sleep(batch.MaxWait)
+		synctest.Wait()
+		w.wantBatch(2, 3)
+	})
+}
+
+func TestWaitingRequestsMakeOneBatch(t *testing.T) {
+	t.Parallel()
+	withBatcher(t, 4, 1, func(w *fixture) {
 		w.submit(1)
 		w.wantBatch(1)
 		w.submit(2, 3, 4)
-		w.next()
+		w.finishBatch()
 		w.wantBatch(2, 3, 4)
 		w.submit(5, 6, 7, 8, 9, 10)
-		w.next()
+		w.finishBatch()
 		first := <-w.began
-		w.next()
+		w.finishBatch()
 		second := <-w.began
 		if all := slices.Sorted(slices.Values(slices.Concat(first, second))); len(first) != 4 || !slices.Equal(all, []int{5, 6, 7, 8, 9, 10}) {
 			w.Errorf("the batches are %v and %v, want 4 and the other 2", first, second)
@@ -116,7 +145,7 @@ func TestWhateverWaitsMakesOneBatch(t *testing.T) {
 func TestDoEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	enough := errors.New("enough")
-	inWorkshop(t, 4, 1, func(w *workshop) {
+	withBatcher(t, 4, 1, func(w *fixture) {
 		w.submit(1) // keeps the worker busy
 		ctx, cancel := context.WithCancelCause(w.Context())
 		w.users.Go(func() {
@@ -128,7 +157,7 @@ func TestDoEndsWithItsContext(t *testing.T) {
 		cancel(enough)
 		synctest.Wait()
 		w.wantBatch(1)
-		w.next()
+		w.finishBatch()
 		w.submit(3)
 		w.wantBatch(3) // nothing was done for 2
 	})
@@ -136,23 +165,23 @@ func TestDoEndsWithItsContext(t *testing.T) {
 
 func TestARequestThatWasTakenGetsItsResult(t *testing.T) {
 	t.Parallel()
-	inWorkshop(t, 4, 1, func(w *workshop) {
+	withBatcher(t, 4, 1, func(w *fixture) {
 		ctx, cancel := context.WithCancel(w.Context())
 		w.users.Go(func() {
 			if got, err := w.batcher.Do(ctx, 1); got != "1" || err != nil {
-				w.Errorf("result %q, error %v: what is done is not known", got, err)
+				w.Errorf("result %q, error %v: the request was processed", got, err)
 			}
 		})
 		synctest.Wait()
 		cancel()
 		w.stop()
-		w.next()
+		w.finishBatch()
 	})
 }
 
 func TestNothingIsTakenAfterRun(t *testing.T) {
 	t.Parallel()
-	inWorkshop(t, 4, 2, func(w *workshop) {
+	withBatcher(t, 4, 2, func(w *fixture) {
 		w.stop()
 		if _, err := w.batcher.Do(w.Context(), 1); !errors.Is(err, batch.ErrStopped) {
 			w.Errorf("error %v, want %v", err, batch.ErrStopped)
@@ -160,7 +189,7 @@ func TestNothingIsTakenAfterRun(t *testing.T) {
 		enough := errors.New("enough")
 		ctx, cancel := context.WithCancelCause(w.Context())
 		cancel(enough)
-		for range 100 { // both have ended: the caller's own reason is the better one
+		for range 100 { // both have ended: the error is the one of the caller
 			if _, err := w.batcher.Do(ctx, 1); !errors.Is(err, enough) {
 				w.Fatalf("error %v, want %v", err, enough)
 			}

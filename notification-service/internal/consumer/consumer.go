@@ -16,38 +16,45 @@ import (
 	"example.com/transactional-outbox/internal/rabbitmq"
 	"example.com/transactional-outbox/notification-service/internal/batch"
 	"example.com/transactional-outbox/notification-service/internal/inbox"
+	"example.com/transactional-outbox/notification-service/internal/mailer"
 	"example.com/transactional-outbox/notification-service/internal/notification"
 )
 
 // Config is the consumer's policy.
 type Config struct {
-	Queue       string        // where the messages come from, for the traces
-	Workers     int           // e-mails that are sent at the same time
-	BatchSize   int           // messages recorded in one transaction
-	Prefetch    int           // messages out unacknowledged
-	DeadLetters string        // the exchange of the dead letters
-	Retries     []string      // the exchange of each retry tier, at least one, the shortest first
-	MaxHold     time.Duration // how long a message is held in place; far below the broker's consumer timeout
+	Queue     string // where the messages come from, for the traces
+	Workers   int    // e-mails that are sent at the same time
+	BatchSize int    // messages in one transaction, and e-mails that are sent and not yet marked
+	Prefetch  int    // unacknowledged messages
+	// DeadLetterExchange is where copies of messages go that cannot have their effect.
+	DeadLetterExchange string
+	// RetryExchanges has the exchange of each retry queue: at least one, the shortest delay first.
+	RetryExchanges []string
+	// MaxHold is how long a message is held in place. It is far below the broker's consumer
+	// timeout.
+	MaxHold time.Duration
 	// Probes ask each dependency whether it answers. Their keys are the names that Unavailable
-	// errors use: Database and notification.MailServer.
+	// errors use: Database and mailer.MailServer.
 	Probes map[string]func(ctx context.Context) error
 }
 
-// Effect is what messages cause.
+// Effect is what a message does.
 type Effect interface {
 	// Parse reads a message. Its errors are permanent.
 	Parse(m rabbitmq.Message) (notification.Event, error)
 	// Record writes the effects of a batch, in the transaction that records the messages, and
 	// leases what is still to be done. It does not commit.
 	Record(ctx context.Context, tx *postgres.Tx, requests []notification.Request) ([]notification.Notification, error)
-	// Leased is told of each result of Record once its transaction is committed.
-	Leased(n notification.Notification)
-	// Send does what no transaction can hold, under the lease, and returns nil when that
-	// is done and written down.
+	// AfterCommit gets each result of Record once its transaction is committed.
+	AfterCommit(n notification.Notification)
+	// Send does what no transaction can hold, under the lease.
 	Send(ctx context.Context, n notification.Notification) error
+	// MarkSent records that Send has returned nil. It makes at least one attempt, and
+	// after ctx has ended no further one.
+	MarkSent(ctx context.Context, n notification.Notification) error
 	// Release gives back the lease of an effect that was not done.
 	Release(ctx context.Context, id uuid.UUID)
-	// Reject notes that the effect will never happen: the message is a dead letter.
+	// Reject records that the effect will never happen: the message is a dead letter.
 	Reject(ctx context.Context, id uuid.UUID, reason string) error
 	// Run does the effect's own work until ctx ends.
 	Run(ctx context.Context) error
@@ -55,71 +62,79 @@ type Effect interface {
 
 // Inbox knows which messages have had their effect.
 type Inbox interface {
-	Record(ctx context.Context, tx *postgres.Tx, messages []inbox.Message) ([]inbox.Verdict, error)
+	Record(ctx context.Context, tx *postgres.Tx, messages []inbox.Message) ([]inbox.Result, error)
 }
 
-// Outlet is where copies go. Publish returns nil when the broker has confirmed the
-// copy and routed it to a queue.
-type Outlet interface {
+// Publisher publishes copies. Publish returns nil when the broker has confirmed the copy and
+// routed it to a queue.
+type Publisher interface {
 	Publish(ctx context.Context, m rabbitmq.Message) error
 }
 
-// Consumer turns deliveries into effects.
+// Consumer takes messages from a queue, and makes each have its effect.
 type Consumer struct {
-	config   Config
-	db       *postgres.DB
-	inbox    Inbox
-	effect   Effect
-	outlet   Outlet
-	metrics  *Metrics
-	database *breaker
-	mail     *breaker
-	records  *batch.Batcher[*message, recorded]
-	slots    chan struct{} // one for each e-mail that is being sent, or sent and not yet marked
-	inHand   inHand
+	config    Config
+	db        *postgres.DB
+	inbox     Inbox
+	effect    Effect
+	publisher Publisher
+	metrics   *Metrics
+	database  *gate
+	mail      *gate
+	records   *batch.Batcher[*delivery, recorded]
+	sending   chan struct{} // one for each e-mail that is being sent
+	// unmarked has one entry for each e-mail that is sent and not yet marked. A worker sends the
+	// next e-mail while earlier ones are being marked. A SIGKILL repeats at most those that are
+	// being sent, and these.
+	unmarked chan struct{}
+	inFlight inFlight
 	clock    clock
-	running  sync.WaitGroup  // messages in hand
-	finish   context.Context //nolint:containedctx // ends when what is in hand must end
-	stop     context.CancelFunc
-	// trusted is set when a message is done that had not been delivered before. Until then
-	// messages come one by one. The broker counts the death of a process against each message
-	// that is unacknowledged, so a message that kills the process must be alone.
-	trusted atomic.Bool
+	running  sync.WaitGroup // the goroutines that handle messages
+	// finish ends when the messages in flight must end: some time after shutdown has begun. It
+	// outlives a session.
+	finish context.Context //nolint:containedctx // it belongs to no single call
+	stop   context.CancelFunc
+	// mayPrefetch is set when a message is done that had not been delivered before. Until then
+	// messages are taken one by one. The broker counts the death of a process against each
+	// unacknowledged message, so a message that kills the process must be alone.
+	mayPrefetch atomic.Bool
 }
 
 // New returns a consumer that does nothing until Run.
-func New(config Config, db *postgres.DB, in Inbox, effect Effect, outlet Outlet, metrics *Metrics) *Consumer {
+func New(config Config, db *postgres.DB, in Inbox, effect Effect, publisher Publisher, metrics *Metrics) *Consumer {
 	c := &Consumer{
-		config: config, db: db, inbox: in, effect: effect, outlet: outlet, metrics: metrics,
-		slots:  make(chan struct{}, config.Workers),
-		inHand: inHand{held: map[uuid.UUID]*holder{}},
+		config: config, db: db, inbox: in, effect: effect, publisher: publisher, metrics: metrics,
+		sending:  make(chan struct{}, config.Workers),
+		unmarked: make(chan struct{}, config.BatchSize),
+		inFlight: inFlight{messages: map[uuid.UUID]*inFlightMessage{}},
 	}
-	named := func(name string) *breaker {
-		return newBreaker(name, config.Probes[name], metrics.gateClosed.WithLabelValues(name))
+	gateFor := func(name string) *gate {
+		return newGate(name, config.Probes[name], metrics.gateClosed.WithLabelValues(name))
 	}
-	c.database, c.mail = named(Database), named(notification.MailServer)
+	c.database, c.mail = gateFor(Database), gateFor(mailer.MailServer)
 	c.records = batch.New(config.BatchSize, c.record)
 	c.finish, c.stop = context.WithCancel(context.Background())
-	metrics.oldest(c.oldestAge)
+	metrics.registerOldestAge(c.oldestAge)
 	return c
 }
 
 const (
 	// recorders is how many batches are recorded at the same time.
 	recorders = 4
-	// maxFinish is how long what is in hand may take after the consumer was asked to end:
-	// an e-mail that is being sent by then is broken off.
+	// maxFinish is how long the messages in flight may take after shutdown has begun. An e-mail
+	// that is still being sent then is broken off.
 	maxFinish = 9 * time.Second
-	// maxWriting is how long it may take until the outcome is written, from then on.
+	// maxWriting is how long the outcomes may take to be written after that.
 	maxWriting = 3 * time.Second
 )
 
-// Connections is how many connections to the database a consumer uses at the same time.
-const Connections = recorders + 2 // the effect's marks and leases
+// Connections is how many connections to the database a consumer uses at the same time. The
+// effect's marks and leases need two.
+const Connections = recorders + 2
 
-// Run calls sessions, which calls Take for each session with the broker until ctx ends. It
-// does what all sessions share, and ends when the messages in hand are done: at most
-// maxFinish and maxWriting after ctx.
+// Run does what all sessions with the broker share. It calls sessions, which must call Consume
+// for each session until ctx ends. Run returns when the messages in flight are done: at most
+// maxFinish and maxWriting after the end of ctx.
 func (c *Consumer) Run(ctx context.Context, sessions func(context.Context) error) error {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
@@ -134,7 +149,7 @@ func (c *Consumer) Run(ctx context.Context, sessions func(context.Context) error
 	shared.Go(func() error { return c.mail.watch(ctx) })
 	shared.Go(func() error { return c.records.Run(writing, recorders) })
 	shared.Go(func() error { return c.effect.Run(writing) })
-	c.learnTime(ctx)
+	c.setClock(ctx)
 	err := sessions(ctx)
 	end()
 	c.awaitMessages(writing)
@@ -143,9 +158,9 @@ func (c *Consumer) Run(ctx context.Context, sessions func(context.Context) error
 	return errors.Join(err, shared.Wait())
 }
 
-// learnTime asks the database for the time. A dead letter carries it, and the first message
-// may become one before anything else has asked the database.
-func (c *Consumer) learnTime(ctx context.Context) {
+// setClock asks the database for the time. A dead letter carries it, and the first message may
+// be dead-lettered before anything else has asked the database.
+func (c *Consumer) setClock(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	_ = c.db.InSnapshot(ctx, func(tx *postgres.Tx) error {
@@ -157,7 +172,7 @@ func (c *Consumer) learnTime(ctx context.Context) {
 	})
 }
 
-// awaitMessages returns when nothing is in hand, or when ctx ends.
+// awaitMessages returns when no message is in flight, or when ctx ends.
 func (c *Consumer) awaitMessages(ctx context.Context) {
 	done := make(chan struct{})
 	go func() {
@@ -170,22 +185,22 @@ func (c *Consumer) awaitMessages(ctx context.Context) {
 	}
 }
 
-// Waiting lists what messages wait for, by the names of [Config.Probes].
-func (c *Consumer) Waiting() (names []string) {
-	for _, b := range []*breaker{c.database, c.mail} {
-		if !b.isOpen() {
-			names = append(names, b.name)
+// Unavailable lists the dependencies that messages wait for, by the names of [Config.Probes].
+func (c *Consumer) Unavailable() (names []string) {
+	for _, g := range []*gate{c.database, c.mail} {
+		if !g.isOpen() {
+			names = append(names, g.name)
 		}
 	}
 	return names
 }
 
-// oldestAge is how long ago the event of the oldest message in hand was committed.
+// oldestAge is how long ago the oldest event in flight was committed.
 func (c *Consumer) oldestAge() time.Duration {
-	since := c.inHand.oldest()
+	committedAt := c.inFlight.oldest()
 	now, known := c.clock.now()
-	if since.IsZero() || !known {
+	if committedAt.IsZero() || !known {
 		return 0
 	}
-	return max(0, now.Sub(since))
+	return max(0, now.Sub(committedAt))
 }

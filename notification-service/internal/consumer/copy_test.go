@@ -10,24 +10,24 @@ import (
 	"example.com/transactional-outbox/internal/rabbitmq"
 )
 
-// spoilt is a message that cannot be read: all that is left to do is its copy.
-func spoilt() rabbitmq.Message {
-	m := aMessage()
+// malformedMessage cannot be read, so it only needs its copy.
+func malformedMessage() rabbitmq.Message {
+	m := newMessage()
 	m.Timestamp = time.Time{}
 	return m
 }
 
-func (b *bench) waitingCopies() (dlq, retry float64) {
+func (b *fixture) waitingCopies() (dlq, retry float64) {
 	waiting := b.consumer.metrics.copiesWaiting
 	return testutil.ToFloat64(waiting[true]), testutil.ToFloat64(waiting[false])
 }
 
 func TestNothingIsAcknowledgedBeforeItsCopyIsThere(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(b *bench) {
+	inBubble(t, func(b *fixture) {
 		b.effect.sends(always(errFailed))
-		b.outlet.fails(times(2, errFailed))
-		m := aMessage()
+		b.publisher.fails(times(2, errFailed))
+		m := newMessage()
 		b.want(m, "parse", "record", "send", "copy", "copy", "copy", "ack", "release")
 		b.wantCopy(m, "short", map[string]any{RetryCountHeader: int64(1)})
 		if n := testutil.ToFloat64(b.consumer.metrics.copyFailures[false]); n != 2 {
@@ -36,13 +36,13 @@ func TestNothingIsAcknowledgedBeforeItsCopyIsThere(t *testing.T) {
 	})
 }
 
-// TestP9CopiesThatCannotBeMadeHoldNoOther message, however many they are.
-func TestP9CopiesThatCannotBeMadeHoldNoOther(t *testing.T) {
+// TestP9CopiesThatCannotBeMadeDelayNoOther message, however many they are.
+func TestP9CopiesThatCannotBeMadeDelayNoOther(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(b *bench) {
-		b.outlet.fails(always(errFailed))
+	inBubble(t, func(b *fixture) {
+		b.publisher.fails(always(errFailed))
 		for range 20 {
-			b.consumer.start(b.Context(), b.delivery(spoilt()))
+			b.consumer.start(b.Context(), b.delivery(malformedMessage()))
 		}
 		synctest.Wait()
 		b.startAll(20)
@@ -50,8 +50,8 @@ func TestP9CopiesThatCannotBeMadeHoldNoOther(t *testing.T) {
 		if dlq, retry := b.waitingCopies(); dlq != 20 || retry != 0 {
 			b.Errorf("%v and %v copies wait, want 20 dead letters", dlq, retry)
 		}
-		b.outlet.fails(nil)
-		time.Sleep(2 * longestCopyPause)
+		b.publisher.fails(nil)
+		time.Sleep(2 * maxCopyPause)
 		b.wantCounts(map[string]int{"ack": 40, "requeued": 0})
 		if dlq, _ := b.waitingCopies(); dlq != 0 {
 			b.Errorf("%v copies wait", dlq)
@@ -61,10 +61,10 @@ func TestP9CopiesThatCannotBeMadeHoldNoOther(t *testing.T) {
 
 func TestP9ACopyThatIsNotMadeInTimeGoesBackToTheQueue(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(b *bench) {
-		b.outlet.fails(always(errFailed))
+	inBubble(t, func(b *fixture) {
+		b.publisher.fails(always(errFailed))
 		began := time.Now()
-		b.deliver(b.Context(), b.delivery(spoilt()))
+		b.deliver(b.Context(), b.delivery(malformedMessage()))
 		if held := time.Since(began); held != b.config.MaxHold {
 			b.Errorf("held for %s", held)
 		}
@@ -73,28 +73,28 @@ func TestP9ACopyThatIsNotMadeInTimeGoesBackToTheQueue(t *testing.T) {
 		if given != 1 || counted != 0 {
 			b.Errorf("%v are counted as given up, %v as dead letters", given, counted)
 		}
-		if b.consumer.trusted.Load() {
-			b.Error("that has earned the trust")
+		if b.consumer.mayPrefetch.Load() {
+			b.Error("messages are prefetched after a message that was not done")
 		}
 	})
 }
 
-// TestAHeldMessageHasTimeForItsCopy: it was held at a gate until its time was over.
+// TestAHeldMessageHasTimeForItsCopy, also after a gate has held it for all of MaxHold.
 func TestAHeldMessageHasTimeForItsCopy(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(b *bench) {
+	inBubble(t, func(b *fixture) {
 		b.effect.sends(always(mailAwayError{errFailed}))
-		b.outlet.fails(times(5, errFailed))
-		b.deliver(b.Context(), b.delivery(aMessage()))
+		b.publisher.fails(times(5, errFailed))
+		b.deliver(b.Context(), b.delivery(newMessage()))
 		b.wantCounts(map[string]int{"ack": 1, "requeued": 0})
 	})
 }
 
 func TestADeadLetterNeedsNoDatabase(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(b *bench) {
+	inBubble(t, func(b *fixture) {
 		b.effect.record = nil
-		m := spoilt()
+		m := malformedMessage()
 		b.want(m, "parse", "copy", "ack")
 		got := b.wantCopy(m, "dlx", map[string]any{FailureCodeHeader: malformed})
 		if at, there := got.Headers[FailedAtHeader]; there {
@@ -108,16 +108,16 @@ func TestADeadLetterNeedsNoDatabase(t *testing.T) {
 	})
 }
 
-// TestP9WhatNobodyCouldPublishIsRejected: a copy of it would never get through.
-func TestP9WhatNobodyCouldPublishIsRejected(t *testing.T) {
+// TestP9AMessageThatCannotBePublishedIsRejected: its copy would always be refused.
+func TestP9AMessageThatCannotBePublishedIsRejected(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(b *bench) {
-		b.outlet.fails(always(rabbitmq.ErrTooLarge))
-		b.want(spoilt(), "parse", "copy", "rejected")
+	inBubble(t, func(b *fixture) {
+		b.publisher.fails(always(rabbitmq.ErrTooLarge))
+		b.want(malformedMessage(), "parse", "copy", "rejected")
 
-		large := b.delivery(aMessage())
+		large := b.delivery(newMessage())
 		large.Size = rabbitmq.MaxBody + 1 // its body is left out
-		b.taken = nil
+		b.done = nil
 		b.deliver(b.Context(), large)
 		b.wantCounts(map[string]int{"parse": 0, "copy": 0, "rejected": 1})
 	})

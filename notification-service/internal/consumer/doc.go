@@ -1,17 +1,16 @@
-// Package consumer takes messages from the service's queue and decides what becomes
-// of each: acknowledged, put into a retry queue, made a dead letter, or held until what
-// it needs is back.
+// Package consumer takes messages from the service's queue. It acknowledges each one, moves it
+// to a retry queue or to the dead letters, or holds it until its dependencies are back.
 //
 // # One message
 //
-// Each message has a goroutine of its own. What messages record at the same time goes into
-// one transaction.
+// Each message has a goroutine of its own. Messages that are recorded at the same time share one
+// transaction.
 //
-//	read ─► one transaction { inbox: the first time? ─► record the effect, lease it } ─► send ─► ack
-//	  │                 │                                                                 │
-//	  └─ permanent ─────┴────────────── dead letter, ack                                  │
-//	                    └─ transient ── retry 30s, 1m, 5m, then dead letter; ack ─────────┤
-//	                    └─ unavailable ─ hold, until it is there again ───────────────────┘
+//	validate ─► one transaction { inbox: first? ─► record the effect, lease it } ─► send ─► ack
+//	  │               │                                                              │
+//	  └─ permanent ───┴─────────────── dead letter, ack                              │
+//	                  └─ transient ─── retry 30s, 1m, 5m, then dead letter; ack ─────┤
+//	                  └─ unavailable ─ hold, until the dependency is back ───────────┘
 //
 // # What it promises
 //
@@ -28,14 +27,14 @@
 //   - [Permanent]: another try cannot help. The message becomes a dead letter at once, with
 //     the same id, routing key and body, and the reason in its headers. A message whose
 //     handling panics becomes one too.
-//   - [Unavailable]: what every message needs is away. The circuit breaker closes at once:
+//   - [Unavailable]: what every message needs is away. The gate closes at once:
 //     messages wait, no retry is spent, and the prefetch makes the rest wait in the queue.
 //     One message at a time is tried, until one is accepted.
 //   - [Unclear]: the dependency or the message is at fault. The message is held and tried
 //     again. If it fails again after another message was accepted, it is at fault, and
-//     [Unclear.Otherwise] is its error. If three messages wait with such an error at the same
-//     time, the breaker closes.
-//   - [Deferred]: the mail server takes this e-mail later. [Elsewhere]: another process has
+//     [Unclear.MessageError] is its error. If three messages wait with such an error at the same
+//     time, the gate closes.
+//   - [Deferred]: the mail server takes this e-mail later. [LeasedElsewhere]: another process has
 //     the lease. A copy waits in a retry queue, and no retry is spent. A header of its own
 //     counts these waits, and beyond a limit the message becomes a dead letter.
 //   - any other error is transient: this message failed now. A copy waits in the next retry

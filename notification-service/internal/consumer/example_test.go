@@ -11,14 +11,14 @@ import (
 
 	"example.com/transactional-outbox/internal/postgres"
 	"example.com/transactional-outbox/internal/rabbitmq"
-	"example.com/transactional-outbox/internal/servertest"
 	"example.com/transactional-outbox/notification-service/internal/consumer"
 	"example.com/transactional-outbox/notification-service/internal/inbox"
 	"example.com/transactional-outbox/notification-service/internal/notification"
 	"example.com/transactional-outbox/notification-service/migrations"
+	"example.com/transactional-outbox/test/servers"
 )
 
-// greeting is an effect: what a message causes. This one prints instead of sending e-mails.
+// greeting is an effect that prints instead of sending e-mails.
 type greeting struct{}
 
 func (greeting) Parse(m rabbitmq.Message) (notification.Event, error) {
@@ -29,7 +29,7 @@ func (greeting) Parse(m rabbitmq.Message) (notification.Event, error) {
 func (greeting) Record(_ context.Context, _ *postgres.Tx, requests []notification.Request) (all []notification.Notification, err error) {
 	for _, r := range requests {
 		fmt.Println("recorded once:", r.Event.CustomerEmail)
-		all = append(all, notification.Notification{MessageID: r.ID, Event: r.Event, Status: notification.Sending, Mine: true})
+		all = append(all, notification.Notification{MessageID: r.ID, Event: r.Event, Status: notification.Sending, HasLease: true})
 	}
 	return all, nil
 }
@@ -39,7 +39,9 @@ func (greeting) Send(_ context.Context, n notification.Notification) error {
 	return nil
 }
 
-func (greeting) Leased(notification.Notification)                {}
+func (greeting) MarkSent(context.Context, notification.Notification) error { return nil }
+
+func (greeting) AfterCommit(notification.Notification)           {}
 func (greeting) Release(context.Context, uuid.UUID)              {}
 func (greeting) Reject(context.Context, uuid.UUID, string) error { return nil }
 func (greeting) Run(ctx context.Context) error                   { <-ctx.Done(); return nil }
@@ -67,14 +69,14 @@ func (s single) Next(ctx context.Context) (rabbitmq.Delivery, error) {
 	}
 }
 
-// A consumer for events of one's own needs an Effect, and nothing else that is new.
+// A consumer of other events needs only its own Effect.
 func ExampleNew() {
-	servertest.Example(func(tb testing.TB) {
+	servers.Example(func(tb testing.TB) {
 		ctx, stop := context.WithCancel(tb.Context())
-		db, _ := servertest.Migrated(tb, postgres.Migrations{Files: migrations.Files})
+		db, _ := servers.Migrated(tb, postgres.Migrations{Files: migrations.Files})
 		config := consumer.Config{
-			Queue: "greetings", Workers: 8, BatchSize: 16, Prefetch: 32, DeadLetters: "greetings.dlx",
-			Retries: []string{"greetings.retry.30s"}, MaxHold: 10 * time.Minute,
+			Queue: "greetings", Workers: 8, BatchSize: 16, Prefetch: 32, DeadLetterExchange: "greetings.dlx",
+			RetryExchanges: []string{"greetings.retry.30s"}, MaxHold: 10 * time.Minute,
 			Probes: map[string]func(context.Context) error{consumer.Database: db.Ping},
 		}
 		c := consumer.New(config, db, inbox.New(db, 30*24*time.Hour), greeting{}, rabbitmq.NewOutlet(),
@@ -82,7 +84,7 @@ func ExampleNew() {
 
 		queue := single{make(chan rabbitmq.Message, 1), stop}
 		queue.messages <- rabbitmq.Message{ID: uuid.NewString(), Timestamp: time.Now(), Body: []byte("Ada")}
-		err := c.Run(ctx, func(ctx context.Context) error { return c.Take(ctx, queue) })
+		err := c.Run(ctx, func(ctx context.Context) error { return c.Consume(ctx, queue) })
 		fmt.Println("stopped:", err)
 	})
 	// Output:

@@ -12,35 +12,36 @@ import (
 	"example.com/transactional-outbox/notification-service/internal/notification"
 )
 
-// steps notes what happened, in order.
+// steps records what happened, in order.
 type steps struct {
 	noting sync.Mutex
-	taken  []string
+	done   []string
 }
 
 func (s *steps) note(step string) {
 	s.noting.Lock()
 	defer s.noting.Unlock()
-	s.taken = append(s.taken, step)
+	s.done = append(s.done, step)
 }
 
 func (s *steps) count(step string) (n int) {
 	s.noting.Lock()
 	defer s.noting.Unlock()
-	for _, taken := range s.taken {
-		if taken == step {
+	for _, done := range s.done {
+		if done == step {
 			n++
 		}
 	}
 	return n
 }
 
-// fakeEffect keeps the states of its notifications, and fails where the test wants it to.
+// fakeEffect keeps the states of its notifications. The test chooses where it fails.
 type fakeEffect struct {
 	*steps
 	parse     func() error
 	record    func(requests []notification.Request) error
 	send      func(ctx context.Context, n notification.Notification) error
+	mark      func(ctx context.Context, n notification.Notification) error
 	release   func()
 	elsewhere bool // another process has every lease
 
@@ -69,14 +70,14 @@ func (f *fakeEffect) Record(_ context.Context, _ *postgres.Tx, requests []notifi
 	for _, r := range requests {
 		n := notification.Notification{MessageID: r.ID, Recipient: r.Event.CustomerEmail, Event: r.Event, Status: f.states[r.ID]}
 		if n.Status == "" || n.Status == notification.Pending {
-			n.Status, n.Mine = notification.Sending, !f.elsewhere
+			n.Status, n.HasLease = notification.Sending, !f.elsewhere
 		}
 		all = append(all, n)
 	}
 	return all, nil
 }
 
-func (*fakeEffect) Leased(notification.Notification) {}
+func (*fakeEffect) AfterCommit(notification.Notification) {}
 
 func (f *fakeEffect) Send(ctx context.Context, n notification.Notification) error {
 	f.note("send")
@@ -85,6 +86,15 @@ func (f *fakeEffect) Send(ctx context.Context, n notification.Notification) erro
 	f.mu.Unlock()
 	if send != nil {
 		if err := send(ctx, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *fakeEffect) MarkSent(ctx context.Context, n notification.Notification) error {
+	if f.mark != nil {
+		if err := f.mark(ctx, n); err != nil {
 			return err
 		}
 	}
@@ -123,8 +133,8 @@ func (f *fakeEffect) sends(fail func() error) {
 	f.send = func(context.Context, notification.Notification) error { return fail() }
 }
 
-// fakeOutlet keeps the copies.
-type fakeOutlet struct {
+// fakePublisher keeps the copies.
+type fakePublisher struct {
 	*steps
 	fail func() error
 
@@ -132,7 +142,7 @@ type fakeOutlet struct {
 	copies []rabbitmq.Message
 }
 
-func (f *fakeOutlet) Publish(_ context.Context, m rabbitmq.Message) error {
+func (f *fakePublisher) Publish(_ context.Context, m rabbitmq.Message) error {
 	f.note("copy")
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -146,13 +156,13 @@ func (f *fakeOutlet) Publish(_ context.Context, m rabbitmq.Message) error {
 }
 
 // fails makes every copy end like this.
-func (f *fakeOutlet) fails(fail func() error) {
+func (f *fakePublisher) fails(fail func() error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.fail = fail
 }
 
-// times fails that often.
+// times returns err n times.
 func times(n int, err error) func() error {
 	return func() error {
 		if n == 0 {
@@ -184,8 +194,8 @@ func (mailBrokenError) OwnFault() error { return errFailed }
 
 type mailUnclearError struct{ error }
 
-func (mailUnclearError) Dependency() string { return "mail" }
-func (mailUnclearError) Otherwise() error   { return permanent{errFailed} }
+func (mailUnclearError) Dependency() string  { return "mail" }
+func (mailUnclearError) MessageError() error { return permanent{errFailed} }
 
 type deferredError struct{ error }
 

@@ -11,14 +11,14 @@ import (
 type outcome string
 
 const (
-	success      outcome = "success"   // its effect is there
-	duplicate    outcome = "duplicate" // its effect was there already
-	retried      outcome = "retry"     // it waits in a retry queue
+	success      outcome = "success"   // the message has had its effect
+	duplicate    outcome = "duplicate" // it had had its effect before
+	retried      outcome = "retry"     // a copy waits in a retry queue
 	deadLettered outcome = "dlq"       // it is a dead letter
 )
 
-// Metrics are what a consumer counts. Every series is there from the start, at zero:
-// an alert on an increase would otherwise miss the first one.
+// Metrics are what a consumer counts. Every series exists from the start, at zero. Otherwise an
+// alert on an increase would miss the first one.
 type Metrics struct {
 	messages             map[outcome]prometheus.Counter
 	failed               prometheus.Counter
@@ -36,38 +36,38 @@ type Metrics struct {
 
 // NewMetrics registers the consumer's metrics.
 func NewMetrics(registry prometheus.Registerer) *Metrics {
-	make := promauto.With(registry)
+	factory := promauto.With(registry)
 	counter := func(name, help string) prometheus.Counter {
-		return make.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+		return factory.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 	}
-	messages := make.NewCounterVec(prometheus.CounterOpts{
-		Name: "consumer_messages_total", Help: "Deliveries that the broker was told the end of, by what became of them.",
+	messages := factory.NewCounterVec(prometheus.CounterOpts{
+		Name: "consumer_messages_total", Help: "Deliveries that are done, by their outcome.",
 	}, []string{"outcome"})
 	m := &Metrics{
 		messages:        map[outcome]prometheus.Counter{},
-		failed:          counter("consumer_processing_failed_total", "Tries that failed by the message's own fault."),
+		failed:          counter("consumer_processing_failed_total", "Attempts to process a message that failed because of the message."),
 		retries:         counter("consumer_retries_total", "Messages that failed and are tried again from a retry queue."),
 		exhaustions:     counter("consumer_retry_exhaustions_total", "Messages that became dead letters after their last retry."),
-		dlqCopies:       counter("consumer_dlq_published_total", "Messages of which a confirmed copy is in the dead-letter queue."),
-		dlqCopyFailures: counter("consumer_dlq_publish_failed_total", "Attempts at a copy for the dead-letter queue that failed. The message is held, and tried again."),
+		dlqCopies:       counter("consumer_dlq_published_total", "Messages with a confirmed copy in the dead-letter queue."),
+		dlqCopyFailures: counter("consumer_dlq_publish_failed_total", "Failed attempts to copy a message to the dead-letter queue. The message is held, and the copy is tried again."),
 		copyFailures:    map[bool]prometheus.Counter{}, copiesWaiting: map[bool]prometheus.Gauge{},
-		givenUp:    counter("consumer_copies_given_up_total", "Messages that went back to the queue because no copy of them could be made for too long."),
-		duplicates: counter("consumer_duplicates_total", "Deliveries whose message had had its effect before."),
-		gateClosed: make.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "consumer_gate_closed", Help: "1 while messages wait because this is away.",
+		givenUp:    counter("consumer_copies_given_up_total", "Messages that went back to the queue, because the broker took no copy of them for too long."),
+		duplicates: counter("consumer_duplicates_total", "Deliveries of messages that had already had their effect."),
+		gateClosed: factory.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "consumer_gate_closed", Help: "1 while messages wait because this dependency is unavailable.",
 		}, []string{"dependency"}),
-		up: make.NewGauge(prometheus.GaugeOpts{
+		up: factory.NewGauge(prometheus.GaugeOpts{
 			Name: "consumer_up", Help: "1 while this consumer has a session with the broker.",
 		}),
 	}
 	for _, o := range []outcome{success, duplicate, retried, deadLettered} {
 		m.messages[o] = messages.WithLabelValues(string(o))
 	}
-	failures := make.NewCounterVec(prometheus.CounterOpts{
-		Name: "consumer_copy_failures_total", Help: "Attempts at a copy that failed, by where the copy goes. The message is held, and the copy is tried again.",
+	failures := factory.NewCounterVec(prometheus.CounterOpts{
+		Name: "consumer_copy_failures_total", Help: "Failed attempts to copy a message, by the target of the copy. The message is held, and the copy is tried again.",
 	}, []string{"to"})
-	waiting := make.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "consumer_copies_waiting", Help: "Messages of which a copy is being made, by where it goes.",
+	waiting := factory.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "consumer_copies_waiting", Help: "Messages that wait for their copy, by the target of the copy.",
 	}, []string{"to"})
 	for toDeadLetters, to := range map[bool]string{true: "dlq", false: "retry"} {
 		m.copyFailures[toDeadLetters] = failures.WithLabelValues(to)
@@ -77,11 +77,11 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	return m
 }
 
-// oldest shows the age of the oldest message in hand.
-func (m *Metrics) oldest(age func() time.Duration) {
+// registerOldestAge registers the age of the oldest message in flight.
+func (m *Metrics) registerOldestAge(age func() time.Duration) {
 	promauto.With(m.registry).NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "consumer_oldest_message_age_seconds",
-		Help: "How long ago the event of the oldest message in hand was committed; 0 if none is in hand.",
+		Help: "Time since the commit of the oldest event in flight. 0: none is in flight.",
 	}, func() float64 { return age().Seconds() })
 }
 
@@ -92,20 +92,19 @@ func (m *Metrics) count(o outcome) {
 	}
 }
 
-// waiting counts a message that waits for its copy, until the function that it returns is
-// called.
-func (m *Metrics) waiting(toDeadLetters bool) (done func()) {
+// copyWaits counts a message that waits for its copy, until the returned function is called.
+func (m *Metrics) copyWaits(toDeadLetters bool) (ended func()) {
 	m.copiesWaiting[toDeadLetters].Inc()
 	return m.copiesWaiting[toDeadLetters].Dec
 }
 
-func (m *Metrics) copied(toDeadLetters bool) {
+func (m *Metrics) copyPublished(toDeadLetters bool) {
 	if toDeadLetters {
 		m.dlqCopies.Inc()
 	}
 }
 
-func (m *Metrics) notCopied(toDeadLetters bool) {
+func (m *Metrics) copyFailed(toDeadLetters bool) {
 	m.copyFailures[toDeadLetters].Inc()
 	if toDeadLetters {
 		m.dlqCopyFailures.Inc()

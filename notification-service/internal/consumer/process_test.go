@@ -14,25 +14,25 @@ import (
 
 func TestAMessageIsAcknowledgedAfterItsEffect(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newFixture(t)
 	b.begin()
-	b.want(aMessage(), "parse", "record", "send", "ack")
+	b.want(newMessage(), "parse", "record", "send", "ack")
 }
 
-func TestP5ARepeatIsOnlyAcknowledged(t *testing.T) {
+func TestP5ADuplicateIsOnlyAcknowledged(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newFixture(t)
 	b.begin()
-	m := aMessage()
+	m := newMessage()
 	b.want(m, "parse", "record", "send", "ack")
 	b.want(m, "parse", "record", "ack")
 }
 
-func TestARepeatGoesOnFromItsState(t *testing.T) {
+func TestADuplicateGoesOnFromItsState(t *testing.T) {
 	t.Parallel()
-	for _, done := range []notification.Status{notification.Sent, notification.Rejected, notification.Superseded, notification.Forgotten} {
-		inBubbleOf(t, string(done), func(b *bench) {
-			m := aMessage()
+	for _, done := range []notification.Status{notification.Sent, notification.Rejected, notification.Superseded, notification.Pruned} {
+		inBubbleNamed(t, string(done), func(b *fixture) {
+			m := newMessage()
 			b.effect.sends(times(1, errFailed))
 			b.want(m, "parse", "record", "send", "copy", "ack", "release")
 			b.want(m, "parse", "record", "send", "ack") // it was not sent yet
@@ -42,48 +42,48 @@ func TestARepeatGoesOnFromItsState(t *testing.T) {
 	}
 }
 
-func TestP9WhatCannotSucceedIsADeadLetterAtOnce(t *testing.T) {
+func TestP9AMessageThatCannotSucceedIsDeadLetteredAtOnce(t *testing.T) {
 	t.Parallel()
-	db := newBench(t).db
+	db := newFixture(t).db
 	noHope := permanent{errFailed}
-	recording := func(fail func() error) func(*bench, *rabbitmq.Message) {
-		return func(b *bench, _ *rabbitmq.Message) {
+	recording := func(fail func() error) func(*fixture, *rabbitmq.Message) {
+		return func(b *fixture, _ *rabbitmq.Message) {
 			b.effect.record = func([]notification.Request) error { return fail() }
 		}
 	}
-	sending := func(fail func() error) func(*bench, *rabbitmq.Message) {
-		return func(b *bench, _ *rabbitmq.Message) { b.effect.sends(fail) }
+	sending := func(fail func() error) func(*fixture, *rabbitmq.Message) {
+		return func(b *fixture, _ *rabbitmq.Message) { b.effect.sends(fail) }
 	}
 	for name, test := range map[string]struct {
-		fail func(*bench, *rabbitmq.Message)
+		fail func(*fixture, *rabbitmq.Message)
 		code string
 	}{
-		"what cannot be parsed":      {func(b *bench, _ *rabbitmq.Message) { b.effect.parse = always(errFailed) }, malformed},
-		"an id that is none":         {func(_ *bench, m *rabbitmq.Message) { m.ID = "42" }, malformed},
-		"no id":                      {func(_ *bench, m *rabbitmq.Message) { m.ID = "" }, malformed},
-		"no timestamp":               {func(_ *bench, m *rabbitmq.Message) { m.Timestamp = time.Time{} }, malformed},
+		"what cannot be parsed":      {func(b *fixture, _ *rabbitmq.Message) { b.effect.parse = always(errFailed) }, malformed},
+		"an id that is none":         {func(_ *fixture, m *rabbitmq.Message) { m.ID = "42" }, malformed},
+		"no id":                      {func(_ *fixture, m *rabbitmq.Message) { m.ID = "" }, malformed},
+		"no timestamp":               {func(_ *fixture, m *rabbitmq.Message) { m.Timestamp = time.Time{} }, malformed},
 		"what can never be recorded": {recording(always(noHope)), "no-hope"},
 		"what can never be sent":     {sending(always(noHope)), "no-hope"},
 		"a wrapped permanent error":  {sending(always(errors.Join(errFailed, noHope))), "no-hope"},
-		"what makes parsing panic":   {func(b *bench, _ *rabbitmq.Message) { b.effect.parse = panics }, panicked},
+		"what makes parsing panic":   {func(b *fixture, _ *rabbitmq.Message) { b.effect.parse = panics }, panicked},
 		"what makes recording panic": {recording(panics), panicked},
 		"what makes sending panic":   {sending(panics), panicked},
-		"what is older than the window": {func(_ *bench, m *rabbitmq.Message) {
+		"what is older than the window": {func(_ *fixture, m *rabbitmq.Message) {
 			m.Timestamp = time.Now().Add(-window - time.Minute)
 		}, OutsideDedupeWindow},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := benchOn(t, db)
+			b := fixtureOn(t, db)
 			b.begin()
-			m := aMessage()
+			m := newMessage()
 			test.fail(b, &m)
 			b.deliver(t.Context(), b.delivery(m))
-			if copied := slices.Index(b.taken, "copy"); copied < 0 || slices.Index(b.taken, "ack") < copied || b.count("release") != 0 {
-				t.Errorf("steps %v, want the copy, then the ack, and no other try", b.taken)
+			if copied := slices.Index(b.done, "copy"); copied < 0 || slices.Index(b.done, "ack") < copied || b.count("release") != 0 {
+				t.Errorf("steps %v, want the copy, then the ack, and no other try", b.done)
 			}
-			if sent := b.count("send"); b.count("reject") != sent || sent == 1 && slices.Index(b.taken, "reject") < slices.Index(b.taken, "copy") {
-				t.Errorf("steps %v: what was leased is rejected after the copy", b.taken)
+			if sent := b.count("send"); b.count("reject") != sent || sent == 1 && slices.Index(b.done, "reject") < slices.Index(b.done, "copy") {
+				t.Errorf("steps %v: what was leased is rejected after the copy", b.done)
 			}
 			b.wantCopy(m, "dlx", map[string]any{FailureCodeHeader: test.code, RetryCountHeader: int64(0)})
 		})
@@ -92,16 +92,16 @@ func TestP9WhatCannotSucceedIsADeadLetterAtOnce(t *testing.T) {
 
 func TestAnOldMessageThatIsForcedHasItsEffect(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newFixture(t)
 	b.begin()
-	m := aMessage()
+	m := newMessage()
 	m.Timestamp, m.Headers[ForcedHeader] = time.Now().Add(-window-time.Minute), true
 	b.want(m, "parse", "record", "send", "ack")
 }
 
 func TestARetryGoesFromTierToTierAndThenToTheDeadLetters(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(b *bench) {
+	inBubble(t, func(b *fixture) {
 		b.effect.sends(always(errFailed))
 		for _, test := range []struct {
 			had      any
@@ -116,7 +116,7 @@ func TestARetryGoesFromTierToTierAndThenToTheDeadLetters(t *testing.T) {
 			{int64(2), "dlx", 2},
 			{int64(99), "dlx", 99},
 		} {
-			m := aMessage()
+			m := newMessage()
 			m.Headers[RetryCountHeader] = test.had
 			b.want(m, "parse", "record", "send", "copy", "ack", "release")
 			b.wantCopy(m, test.exchange, map[string]any{RetryCountHeader: test.want})
@@ -126,13 +126,13 @@ func TestARetryGoesFromTierToTierAndThenToTheDeadLetters(t *testing.T) {
 
 func TestEachOutcomeIsCounted(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(b *bench) {
-		m := aMessage()
+	inBubble(t, func(b *fixture) {
+		m := newMessage()
 		b.deliver(b.Context(), b.delivery(m))
 		b.deliver(b.Context(), b.delivery(m))
 		for _, err := range []error{errFailed, permanent{errFailed}} {
 			b.effect.sends(always(err))
-			b.deliver(b.Context(), b.delivery(aMessage()))
+			b.deliver(b.Context(), b.delivery(newMessage()))
 		}
 		for _, o := range []outcome{success, duplicate, retried, deadLettered} {
 			if got := testutil.ToFloat64(b.consumer.metrics.messages[o]); got != 1 {

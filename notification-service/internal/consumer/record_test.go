@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
@@ -14,15 +15,15 @@ import (
 )
 
 // recordBatch records new messages in one batch, and returns their errors.
-func (b *bench) recordBatch(messages ...rabbitmq.Message) (errs []error) {
+func (b *fixture) recordBatch(messages ...rabbitmq.Message) (errs []error) {
 	b.Helper()
-	var batch []*message
+	var batch []*delivery
 	for _, m := range messages {
-		one := &message{Delivery: b.delivery(m)}
-		if err := b.consumer.read(b.Context(), one); err != nil {
+		d := newDelivery(b.Context(), b.delivery(m))
+		if err := b.consumer.validate(d); err != nil {
 			b.Fatal(err)
 		}
-		batch = append(batch, one)
+		batch = append(batch, d)
 	}
 	for _, r := range b.consumer.record(b.Context(), batch) {
 		errs = append(errs, r.err)
@@ -30,8 +31,8 @@ func (b *bench) recordBatch(messages ...rabbitmq.Message) (errs []error) {
 	return errs
 }
 
-// hits fails for every batch with this message.
-func hits(bad rabbitmq.Message, err error) func([]notification.Request) error {
+// failsFor fails for every batch with this message.
+func failsFor(bad rabbitmq.Message, err error) func([]notification.Request) error {
 	return func(requests []notification.Request) error {
 		if slices.ContainsFunc(requests, func(r notification.Request) bool { return r.ID == idOf(bad) }) {
 			return err
@@ -40,10 +41,10 @@ func hits(bad rabbitmq.Message, err error) func([]notification.Request) error {
 	}
 }
 
-// TestP9ABadMessageSpoilsNoOtherOfItsBatch: the others are recorded, each alone.
-func TestP9ABadMessageSpoilsNoOtherOfItsBatch(t *testing.T) {
+// TestP9ABadMessageFailsAloneInItsBatch: the others are recorded, each alone.
+func TestP9ABadMessageFailsAloneInItsBatch(t *testing.T) {
 	t.Parallel()
-	db := newBench(t).db
+	db := newFixture(t).db
 	for name, err := range map[string]error{
 		"a transient error": errFailed,
 		"a permanent error": permanent{errFailed},
@@ -52,15 +53,15 @@ func TestP9ABadMessageSpoilsNoOtherOfItsBatch(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := benchOn(t, db)
+			b := fixtureOn(t, db)
 			b.begin()
-			good, bad, better := aMessage(), aMessage(), aMessage()
-			b.effect.record = hits(bad, err)
+			good, bad, better := newMessage(), newMessage(), newMessage()
+			b.effect.record = failsFor(bad, err)
 			if errs := b.recordBatch(good, bad, better); errs[0] != nil || errs[1] == nil || errs[2] != nil {
 				t.Errorf("errors %v, want one in the middle", errs)
 			}
 			b.effect.record = nil
-			b.taken = nil
+			b.done = nil
 			b.want(good, "parse", "record", "send", "ack") // recorded, and not yet sent
 			if n := testutil.ToFloat64(b.consumer.metrics.duplicates); n != 0 {
 				t.Errorf("%v duplicates", n)
@@ -71,12 +72,12 @@ func TestP9ABadMessageSpoilsNoOtherOfItsBatch(t *testing.T) {
 
 func TestP9ABadMessageSpendsNoRetriesOfItsNeighbours(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newFixture(t)
 	c := b.begin()
-	bad := aMessage()
-	b.effect.record = hits(bad, errFailed)
+	bad := newMessage()
+	b.effect.record = failsFor(bad, errFailed)
 	for range 30 {
-		c.start(t.Context(), b.delivery(aMessage()))
+		c.start(t.Context(), b.delivery(newMessage()))
 	}
 	c.start(t.Context(), b.delivery(bad))
 	c.running.Wait()
@@ -86,18 +87,18 @@ func TestP9ABadMessageSpendsNoRetriesOfItsNeighbours(t *testing.T) {
 	}
 }
 
-func TestAPanicSpoilsNoOtherOfItsBatch(t *testing.T) {
+func TestAMessageThatPanicsFailsAloneInItsBatch(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newFixture(t)
 	b.begin()
-	bad := aMessage()
+	bad := newMessage()
 	b.effect.record = func(requests []notification.Request) error {
-		if hits(bad, errFailed)(requests) != nil {
+		if failsFor(bad, errFailed)(requests) != nil {
 			panic("a bug")
 		}
 		return nil
 	}
-	if errs := b.recordBatch(aMessage(), bad); errs[0] != nil || errs[1] == nil {
+	if errs := b.recordBatch(newMessage(), bad); errs[0] != nil || errs[1] == nil {
 		t.Errorf("errors %v, want the second", errs)
 	}
 }
@@ -105,35 +106,58 @@ func TestAPanicSpoilsNoOtherOfItsBatch(t *testing.T) {
 // TestADatabaseThatIsAwayIsAskedOnce for a whole batch.
 func TestADatabaseThatIsAwayIsAskedOnce(t *testing.T) {
 	t.Parallel()
-	db := newBench(t).db
+	db := newFixture(t).db
 	for _, code := range []string{"57P01", "53100", "25006"} { // ended, disk full, read-only
-		b := benchOn(t, db)
+		b := fixtureOn(t, db)
 		b.begin()
 		b.effect.record = func([]notification.Request) error { return &pgconn.PgError{Code: code} }
-		errs := b.recordBatch(aMessage(), aMessage(), aMessage(), aMessage())
+		errs := b.recordBatch(newMessage(), newMessage(), newMessage(), newMessage())
 		if n := b.count("record"); n != 1 || slices.Contains(errs, nil) {
 			t.Errorf("%s: asked %d times, errors %v", code, n, errs)
 		}
 	}
 }
 
-// TestP9ADatabaseThatIsAwayIsNoMessagesFault connects to a port that nobody listens at.
-func TestP9ADatabaseThatIsAwayIsNoMessagesFault(t *testing.T) {
+// TestP9ADatabaseThatIsAwaySpendsNoRetries connects to a port without a listener.
+func TestP9ADatabaseThatIsAwaySpendsNoRetries(t *testing.T) {
 	t.Parallel()
 	db, err := postgres.Open(t.Context(), "postgres://postgres@127.0.0.1:1/", 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(db.Close)
-	b := benchOn(t, db)
+	b := fixtureOn(t, db)
 	c := b.begin()
 	for range 8 {
-		c.start(t.Context(), b.delivery(aMessage()))
+		c.start(t.Context(), b.delivery(newMessage()))
 	}
-	for deadline := time.Now().Add(10 * time.Second); len(c.Waiting()) == 0 && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(10 * time.Second); len(c.Unavailable()) == 0 && time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
 	}
-	if !slices.Equal(c.Waiting(), []string{Database}) {
-		t.Errorf("%v is waited for, want the database", c.Waiting())
+	if !slices.Equal(c.Unavailable(), []string{Database}) {
+		t.Errorf("%v is waited for, want the database", c.Unavailable())
+	}
+}
+
+// TestP9ALockedRowDelaysOnlyItsMessage: a transaction has locked the row of one message. The
+// others of its batch are recorded meanwhile.
+func TestP9ALockedRowDelaysOnlyItsMessage(t *testing.T) {
+	t.Parallel()
+	b := newFixture(t)
+	b.begin()
+	good, locked, better := newMessage(), newMessage(), newMessage()
+	err := b.db.InTx(t.Context(), func(tx *postgres.Tx) error {
+		const note = "INSERT INTO processed_messages (message_id, processed_at) VALUES (@id, now()) RETURNING 1"
+		if _, err := postgres.ReadOne(t.Context(), tx, note, postgres.Args{"id": idOf(locked)}, pgx.RowTo[int]); err != nil {
+			return err
+		}
+		errs := b.recordBatch(good, locked, better)
+		if errs[0] != nil || !postgres.Contended(errs[1]) || errs[2] != nil {
+			t.Errorf("errors %v, want a lock in the middle", errs)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }

@@ -27,10 +27,10 @@ func slow(d time.Duration) func(context.Context, notification.Notification) erro
 
 func TestP12ShutdownFinishesTheMessagesInHand(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(b *bench) {
+	inBubble(t, func(b *fixture) {
 		b.effect.send = slow(maxFinish - time.Second)
-		b.consumer.trusted.Store(true)
-		end := b.take(newFakeQueue(b.deliveries(aMessages(b.config.Workers)...)...))
+		b.consumer.mayPrefetch.Store(true)
+		end := b.consume(newFakeQueue(b.deliveries(newMessages(b.config.Workers)...)...))
 		began := time.Now()
 		if err := end(context.Canceled); err != nil {
 			b.Error(err)
@@ -45,10 +45,10 @@ func TestP12ShutdownFinishesTheMessagesInHand(t *testing.T) {
 // TestP12ShutdownGivesBackWhatHasNotBegun: the messages come again, and nothing is copied.
 func TestP12ShutdownGivesBackWhatHasNotBegun(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(b *bench) {
+	inBubble(t, func(b *fixture) {
 		b.effect.send = slow(time.Second)
-		b.consumer.trusted.Store(true)
-		end := b.take(newFakeQueue(b.deliveries(aMessages(b.config.Prefetch)...)...))
+		b.consumer.mayPrefetch.Store(true)
+		end := b.consume(newFakeQueue(b.deliveries(newMessages(b.config.Prefetch)...)...))
 		if err := end(context.Canceled); err != nil {
 			b.Error(err)
 		}
@@ -59,10 +59,10 @@ func TestP12ShutdownGivesBackWhatHasNotBegun(t *testing.T) {
 
 func TestP12ShutdownMakesTheCopyOfAMessageInHand(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(b *bench) {
+	inBubble(t, func(b *fixture) {
 		b.effect.send = func(context.Context, notification.Notification) error { time.Sleep(time.Second); return errFailed }
-		m := aMessage()
-		end := b.take(newFakeQueue(b.delivery(m)))
+		m := newMessage()
+		end := b.consume(newFakeQueue(b.delivery(m)))
 		_ = end(context.Canceled)
 		b.wantCopy(m, "short", map[string]any{RetryCountHeader: int64(1)})
 		b.wantCounts(map[string]int{"ack": 1, "release": 1})
@@ -71,10 +71,10 @@ func TestP12ShutdownMakesTheCopyOfAMessageInHand(t *testing.T) {
 
 func TestP12ShutdownEndsAHoldWithoutAnAck(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(b *bench) {
+	inBubble(t, func(b *fixture) {
 		b.effect.sends(always(mailAwayError{errFailed}))
-		b.consumer.trusted.Store(true)
-		end := b.take(newFakeQueue(b.deliveries(aMessages(5)...)...))
+		b.consumer.mayPrefetch.Store(true)
+		end := b.consume(newFakeQueue(b.deliveries(newMessages(5)...)...))
 		time.Sleep(time.Minute)
 		began := time.Now()
 		_ = end(context.Canceled)
@@ -85,23 +85,23 @@ func TestP12ShutdownEndsAHoldWithoutAnAck(t *testing.T) {
 	})
 }
 
-// TestP12ShutdownIsBoundedWhenAllIsSilent: mail server, database and broker keep quiet.
-func TestP12ShutdownIsBoundedWhenAllIsSilent(t *testing.T) {
+// TestP12ShutdownIsBoundedWhenNothingAnswers: mail server, database and broker are silent.
+func TestP12ShutdownIsBoundedWhenNothingAnswers(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(b *bench) {
+	inBubble(t, func(b *fixture) {
 		stopped := make(chan struct{}) // the end of the effect's Run
 		defer close(stopped)
 		b.effect.send = slow(time.Hour)
 		b.effect.release = func() { <-stopped }
 		c := b.consumer
-		c.trusted.Store(true)
-		end := b.take(newFakeQueue(b.deliveries(append(aMessages(10), spoilt())...)...))
+		c.mayPrefetch.Store(true)
+		end := b.consume(newFakeQueue(b.deliveries(append(newMessages(10), malformedMessage())...)...))
 		began := time.Now()
 		ended := make(chan error, 1)
 		go func() { ended <- end(context.Canceled) }()
-		b.ask()
+		b.shutdown()
 		if err := <-ended; err != nil || time.Since(began) != maxFinish {
-			b.Errorf("Take ended after %s, error %v; want %s", time.Since(began), err, maxFinish)
+			b.Errorf("Consume ended after %s, error %v; want %s", time.Since(began), err, maxFinish)
 		}
 		if err := b.stop(); err != nil || time.Since(began) != maxFinish+maxWriting {
 			b.Errorf("Run ended after %s, error %v; want %s", time.Since(began), err, maxFinish+maxWriting)
@@ -112,12 +112,12 @@ func TestP12ShutdownIsBoundedWhenAllIsSilent(t *testing.T) {
 // TestP12ARecordingOrAMarkThatEndsIsNoFailure: nothing is spent, nothing is copied.
 func TestP12ARecordingOrAMarkThatEndsIsNoFailure(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(b *bench) {
+	inBubble(t, func(b *fixture) {
 		for _, err := range []error{batch.ErrStopped, context.Canceled} {
 			ctx, cancel := context.WithCancelCause(b.Context())
 			b.effect.send = func(context.Context, notification.Notification) error { cancel(errCut); return err }
-			b.taken = nil
-			b.deliver(ctx, b.delivery(aMessage()))
+			b.done = nil
+			b.deliver(ctx, b.delivery(newMessage()))
 			b.wantCounts(map[string]int{"send": 1, "copy": 0, "ack": 0, "release": 1})
 		}
 		if n := testutil.ToFloat64(b.consumer.metrics.failed); n != 0 {
@@ -126,23 +126,23 @@ func TestP12ARecordingOrAMarkThatEndsIsNoFailure(t *testing.T) {
 	})
 }
 
-// TestP6ALostSessionBreaksNoEmailOff: its message comes again, waits, and is a duplicate.
-func TestP6ALostSessionBreaksNoEmailOff(t *testing.T) {
+// TestP6ALostSessionInterruptsNoEmail: its message comes again, waits, and is a duplicate.
+func TestP6ALostSessionInterruptsNoEmail(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(b *bench) {
+	inBubble(t, func(b *fixture) {
 		b.effect.send = slow(time.Minute)
-		b.consumer.trusted.Store(true)
-		m := aMessage()
+		b.consumer.mayPrefetch.Store(true)
+		m := newMessage()
 		lost := b.delivery(m)
 		lost.Ack = func() error { return errors.New("the session has ended") }
-		end := b.take(newFakeQueue(lost))
+		end := b.consume(newFakeQueue(lost))
 		began := time.Now()
 		if err := end(errCut); err != nil || time.Since(began) != 0 {
-			b.Errorf("Take ended after %s, error %v", time.Since(began), err)
+			b.Errorf("Consume ended after %s, error %v", time.Since(began), err)
 		}
 		again := b.delivery(m)
 		again.Redelivered = true
-		end = b.take(newFakeQueue(again))
+		end = b.consume(newFakeQueue(again))
 		synctest.Wait()
 		b.wantCounts(map[string]int{"send": 1, "ack": 0})
 		time.Sleep(time.Minute)

@@ -12,23 +12,23 @@ import (
 
 	"example.com/transactional-outbox/internal/postgres"
 	"example.com/transactional-outbox/internal/rabbitmq"
-	"example.com/transactional-outbox/internal/servertest"
 	"example.com/transactional-outbox/notification-service/internal/consumer"
 	"example.com/transactional-outbox/notification-service/internal/inbox"
 	"example.com/transactional-outbox/notification-service/internal/notification"
 	"example.com/transactional-outbox/notification-service/migrations"
+	"example.com/transactional-outbox/test/servers"
 )
 
-// TestP12AConsumerMayBeAskedToEndAtAnyMoment starts and stops one a hundred times while
-// messages come. What is not acknowledged comes again, and the broker counts it: none
-// may come as often as one that kills its consumer.
+// TestP12AConsumerMayBeStoppedAtAnyMoment starts and stops a consumer a hundred times
+// while messages come. The broker counts the deliveries of a message that is not acknowledged.
+// No message may reach the delivery limit.
 //
-// That no goroutine is left behind, goleak says when all tests are over.
-func TestP12AConsumerMayBeAskedToEndAtAnyMoment(t *testing.T) {
+// After all tests, goleak checks that no goroutine is left.
+func TestP12AConsumerMayBeStoppedAtAnyMoment(t *testing.T) {
 	t.Parallel()
-	b := newStopBench(t)
+	b := newStopFixture(t)
 	stopSending := b.send()
-	servertest.StartAndStop(t, 100, 60*time.Millisecond, b.run, b.wantNobodyConnected)
+	servers.StartAndStop(t, 100, 60*time.Millisecond, b.run, b.wantNobodyConnected)
 	sent := stopSending()
 
 	ctx, stop := context.WithCancel(t.Context())
@@ -44,29 +44,29 @@ func TestP12AConsumerMayBeAskedToEndAtAnyMoment(t *testing.T) {
 	b.wantOnce(sent)
 }
 
-// stopBench is a consumer between a queue and a database of the test's own.
-type stopBench struct {
+// stopFixture is a consumer between a queue and a database of the test's own.
+type stopFixture struct {
 	*testing.T
 	db    *postgres.DB
-	proxy *servertest.Proxy
+	proxy *servers.Proxy
 	url   string
 	queue string
 	dead  string
 }
 
-func newStopBench(t *testing.T) *stopBench {
+func newStopFixture(t *testing.T) *stopFixture {
 	t.Helper()
-	b := &stopBench{T: t, queue: "test-" + uuid.NewString()}
+	b := &stopFixture{T: t, queue: "test-" + uuid.NewString()}
 	b.dead = b.queue + ".dead"
-	b.db, _ = servertest.Migrated(t, postgres.Migrations{Files: migrations.Files})
+	b.db, _ = servers.Migrated(t, postgres.Migrations{Files: migrations.Files})
 	b.exec("CREATE TABLE effects (message_id uuid NOT NULL)")
-	b.proxy, b.url = servertest.ProxiedBroker(t)
+	b.proxy, b.url = servers.ProxyFor(t, servers.BrokerURL(t))
 	b.onSession(t.Context(), func(_ context.Context, s *rabbitmq.Session) error { return s.Declare(b.topology()) })
 	return b
 }
 
 // topology has the delivery limit that the service has.
-func (b *stopBench) topology() rabbitmq.Topology {
+func (b *stopFixture) topology() rabbitmq.Topology {
 	expires := time.Minute.Milliseconds()
 	return rabbitmq.Topology{
 		Queues: []rabbitmq.Queue{
@@ -78,7 +78,7 @@ func (b *stopBench) topology() rabbitmq.Topology {
 	}
 }
 
-// effects are rows that nothing keeps from being written twice.
+// effects are rows without a primary key, so they could be written twice.
 type effects struct{}
 
 func (effects) Parse(rabbitmq.Message) (notification.Event, error) { return notification.Event{}, nil }
@@ -93,11 +93,12 @@ func (effects) Record(_ context.Context, tx *postgres.Tx, requests []notificatio
 	return all, err
 }
 
-func (effects) Leased(notification.Notification)                      {}
-func (effects) Send(context.Context, notification.Notification) error { return nil }
-func (effects) Release(context.Context, uuid.UUID)                    {}
-func (effects) Reject(context.Context, uuid.UUID, string) error       { return nil }
-func (effects) Run(ctx context.Context) error                         { <-ctx.Done(); return nil }
+func (effects) AfterCommit(notification.Notification)                     {}
+func (effects) Send(context.Context, notification.Notification) error     { return nil }
+func (effects) MarkSent(context.Context, notification.Notification) error { return nil }
+func (effects) Release(context.Context, uuid.UUID)                        {}
+func (effects) Reject(context.Context, uuid.UUID, string) error           { return nil }
+func (effects) Run(ctx context.Context) error                             { <-ctx.Done(); return nil }
 
 // source lets the consumer see a session through its own interface.
 type source struct {
@@ -109,25 +110,25 @@ func (s source) Consume(prefetch int) (consumer.Deliveries, error) {
 	return s.Session.Consume(s.queue, prefetch)
 }
 
-// run is the life of one consumer.
-func (b *stopBench) run(ctx context.Context) error {
+// run runs one consumer until ctx ends.
+func (b *stopFixture) run(ctx context.Context) error {
 	c := consumer.New(consumer.Config{
-		Queue: b.queue, Workers: 4, BatchSize: 8, Prefetch: 8, DeadLetters: b.dead, Retries: []string{b.dead}, MaxHold: time.Minute,
+		Queue: b.queue, Workers: 4, BatchSize: 8, Prefetch: 8, DeadLetterExchange: b.dead, RetryExchanges: []string{b.dead}, MaxHold: time.Minute,
 		Probes: map[string]func(context.Context) error{consumer.Database: b.db.Ping},
 	}, b.db, inbox.New(b.db, time.Hour), effects{}, rabbitmq.NewOutlet(), consumer.NewMetrics(prometheus.NewRegistry()))
 	return c.Run(ctx, func(ctx context.Context) error {
-		return rabbitmq.Keep(ctx, rabbitmq.Config{URL: b.url, Name: b.Name()}, func(ctx context.Context, s *rabbitmq.Session) error {
-			return c.Take(ctx, source{s, b.queue})
+		return rabbitmq.KeepConnected(ctx, rabbitmq.Config{URL: b.url, Name: b.Name()}, func(ctx context.Context, s *rabbitmq.Session) error {
+			return c.Consume(ctx, source{s, b.queue})
 		})
 	})
 }
 
-// onSession does something past the proxy.
-func (b *stopBench) onSession(ctx context.Context, do func(context.Context, *rabbitmq.Session) error) {
+// onSession uses a session that does not go through the proxy.
+func (b *stopFixture) onSession(ctx context.Context, do func(context.Context, *rabbitmq.Session) error) {
 	b.Helper()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	err := rabbitmq.Keep(ctx, rabbitmq.Config{URL: servertest.BrokerURL(b), Name: b.Name()}, func(ctx context.Context, s *rabbitmq.Session) error {
+	err := rabbitmq.KeepConnected(ctx, rabbitmq.Config{URL: servers.BrokerURL(b), Name: b.Name()}, func(ctx context.Context, s *rabbitmq.Session) error {
 		defer stop()
 		if err := do(ctx, s); err != nil {
 			b.Error(err)
@@ -139,8 +140,8 @@ func (b *stopBench) onSession(ctx context.Context, do func(context.Context, *rab
 	}
 }
 
-// send publishes messages until it is stopped, and then returns how many it was.
-func (b *stopBench) send() (stop func() int) {
+// send publishes messages until stop, which returns how many there were.
+func (b *stopFixture) send() (stop func() int) {
 	ctx, cancel := context.WithCancel(b.Context())
 	n := 0
 	var sending sync.WaitGroup
@@ -162,18 +163,18 @@ func (b *stopBench) send() (stop func() int) {
 	}
 }
 
-// wantNobodyConnected wants a consumer that has ended to hold no connection.
-func (b *stopBench) wantNobodyConnected() {
+// wantNobodyConnected wants no open connection after the consumer has ended.
+func (b *stopFixture) wantNobodyConnected() {
 	b.Helper()
 	b.eventually("its connections are closed", func() bool { return b.proxy.Open() == 0 })
 }
 
-func (b *stopBench) awaitEffects(n int) {
+func (b *stopFixture) awaitEffects(n int) {
 	b.Helper()
 	b.eventually("every message has its effect", func() bool { return b.count("DISTINCT message_id", "effects") >= n })
 }
 
-func (b *stopBench) eventually(what string, holds func() bool) {
+func (b *stopFixture) eventually(what string, holds func() bool) {
 	b.Helper()
 	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -182,8 +183,8 @@ func (b *stopBench) eventually(what string, holds func() bool) {
 	}
 }
 
-// wantOnce wants one effect of each message, and none among the dead letters.
-func (b *stopBench) wantOnce(sent int) {
+// wantOnce wants one effect of each message, and no dead letter.
+func (b *stopFixture) wantOnce(sent int) {
 	b.Helper()
 	if n := b.count("*", "effects"); n != sent {
 		b.Errorf("%d messages had %d effects", sent, n)
@@ -205,7 +206,7 @@ func (b *stopBench) wantOnce(sent int) {
 	})
 }
 
-func (b *stopBench) count(what, rows string) (n int) {
+func (b *stopFixture) count(what, rows string) (n int) {
 	b.Helper()
 	err := b.db.InSnapshot(b.Context(), func(tx *postgres.Tx) error {
 		return tx.Gorm(b.Context()).Raw("SELECT count(" + what + ") FROM " + rows).Scan(&n).Error
@@ -216,7 +217,7 @@ func (b *stopBench) count(what, rows string) (n int) {
 	return n
 }
 
-func (b *stopBench) exec(statement string) {
+func (b *stopFixture) exec(statement string) {
 	b.Helper()
 	err := b.db.InTx(b.Context(), func(tx *postgres.Tx) error { return tx.Gorm(b.Context()).Exec(statement).Error })
 	if err != nil {

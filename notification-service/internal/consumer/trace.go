@@ -13,15 +13,15 @@ import (
 	"example.com/transactional-outbox/internal/telemetry"
 )
 
-// startSpan goes on with the trace that the message carries, or begins one. Names and
+// startSpan continues the trace that the message carries, or begins one. Names and
 // attributes are those of OpenTelemetry's conventions for messaging.
 // https://opentelemetry.io/docs/specs/semconv/messaging/rabbitmq/
 func (c *Consumer) startSpan(ctx context.Context, d rabbitmq.Delivery) (context.Context, trace.Span) {
 	parent, _ := d.Headers["traceparent"].(string)
-	return otel.Tracer("consumer").Start( //nolint:spancheck // the caller ends it
-		telemetry.WithTraceparent(ctx, parent), "process "+c.config.Queue,
-		trace.WithSpanKind(trace.SpanKindConsumer),
-		trace.WithAttributes(
+	ctx, span := otel.Tracer("consumer").Start(
+		telemetry.WithTraceparent(ctx, parent), "process "+c.config.Queue, trace.WithSpanKind(trace.SpanKindConsumer))
+	if span.IsRecording() {
+		span.SetAttributes(
 			semconv.MessagingSystemRabbitMQ,
 			semconv.MessagingOperationTypeProcess,
 			semconv.MessagingOperationName("process"),
@@ -29,12 +29,14 @@ func (c *Consumer) startSpan(ctx context.Context, d rabbitmq.Delivery) (context.
 			semconv.MessagingRabbitMQDestinationRoutingKey(d.RoutingKey),
 			semconv.MessagingMessageID(d.ID),
 			semconv.MessagingMessageBodySize(len(d.Body)),
-			attribute.Int("rabbitmq.retry_count", countIn(d.Message, RetryCountHeader))))
+			attribute.Int("rabbitmq.retry_count", counter(d.Message, RetryCountHeader)))
+	}
+	return ctx, span
 }
 
-// note tells the span what became of the delivery. "failed" is none of the outcomes
-// that the broker was told: the message comes again.
-func note(span trace.Span, o outcome, err error) {
+// recordOutcome adds the outcome of the delivery to the span. After an error it is "failed":
+// the message was not acknowledged, and comes again.
+func recordOutcome(span trace.Span, o outcome, err error) {
 	if err != nil {
 		o = "failed"
 		span.RecordError(err)

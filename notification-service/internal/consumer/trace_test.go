@@ -13,7 +13,7 @@ import (
 // spans are those of all tests of this package: the tracer is the process's.
 var spans = tracetest.NewSpanRecorder()
 
-func (b *bench) spanOf(m rabbitmq.Message) (found sdktrace.ReadOnlySpan) {
+func (b *fixture) spanOf(m rabbitmq.Message) (found sdktrace.ReadOnlySpan) {
 	b.Helper()
 	for _, s := range spans.Ended() {
 		if s.SpanKind() == trace.SpanKindConsumer && attributes(s)["messaging.message.id"] == m.ID {
@@ -39,11 +39,11 @@ const (
 	tracedOrder = "0af7651916cd43dd8448eb211c80319c"
 )
 
-func TestASpanGoesOnWithTheTraceOfItsMessage(t *testing.T) {
+func TestASpanContinuesTheTraceOfItsMessage(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newFixture(t)
 	b.begin()
-	m := aMessage()
+	m := newMessage()
 	m.Headers["traceparent"] = ofAnOrder
 	b.want(m, "parse", "record", "send", "ack")
 	span := b.spanOf(m)
@@ -65,11 +65,11 @@ func TestASpanGoesOnWithTheTraceOfItsMessage(t *testing.T) {
 	}
 }
 
-// TestNoTraceBleedsIntoTheNextMessage handles them in one batch.
-func TestNoTraceBleedsIntoTheNextMessage(t *testing.T) {
+// TestNoTraceLeaksIntoTheNextMessage handles them in one batch.
+func TestNoTraceLeaksIntoTheNextMessage(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(b *bench) {
-		first, second, third := aMessage(), aMessage(), aMessage()
+	inBubble(t, func(b *fixture) {
+		first, second, third := newMessage(), newMessage(), newMessage()
 		first.Headers["traceparent"] = ofAnOrder
 		second.Headers["traceparent"] = "garbage"
 		delete(third.Headers, "traceparent")
@@ -88,9 +88,9 @@ func TestNoTraceBleedsIntoTheNextMessage(t *testing.T) {
 	})
 }
 
-func TestTheSpanTellsWhatBecameOfTheMessage(t *testing.T) {
+func TestTheSpanHasTheOutcome(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(b *bench) {
+	inBubble(t, func(b *fixture) {
 		for want, test := range map[string]struct {
 			send    func() error
 			retries int64
@@ -100,7 +100,7 @@ func TestTheSpanTellsWhatBecameOfTheMessage(t *testing.T) {
 			"dlq":     {always(permanent{errFailed}), 0},
 		} {
 			b.effect.sends(test.send)
-			m := aMessage()
+			m := newMessage()
 			m.Headers[RetryCountHeader] = test.retries
 			b.deliver(b.Context(), b.delivery(m))
 			got := attributes(b.spanOf(m))

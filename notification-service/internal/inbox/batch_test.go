@@ -13,40 +13,40 @@ import (
 	"example.com/transactional-outbox/notification-service/internal/inbox"
 )
 
-func TestABatchHasAVerdictForEachMessageInOrder(t *testing.T) {
+func TestABatchHasAResultForEachMessageInOrder(t *testing.T) {
 	t.Parallel()
-	b := newBox(t)
+	b := newFixture(t)
 	known, old, forced := b.message(), b.message(), b.message()
 	b.want(known, inbox.First)
 	old.CreatedAt = old.CreatedAt.Add(-2 * window)
 	forced.CreatedAt, forced.Forced = old.CreatedAt, true
 	batch := []inbox.Message{b.message(), known, old, b.message(), forced, {ID: uuid.New()}, known, b.message()}
 	batch[6].ID = uuid.Max // the last id of all, and not in the last place
-	want := []inbox.Verdict{
-		inbox.First, inbox.Repeat, inbox.OutsideWindow, inbox.First, inbox.First, inbox.OutsideWindow, inbox.First, inbox.First,
+	want := []inbox.Result{
+		inbox.First, inbox.Duplicate, inbox.OutsideWindow, inbox.First, inbox.First, inbox.OutsideWindow, inbox.First, inbox.First,
 	}
 	if got := b.record(batch...); !slices.Equal(got, want) {
-		t.Errorf("verdicts %d, want %d", got, want)
+		t.Errorf("results %d, want %d", got, want)
 	}
 	for i, v := range b.record(batch...) {
-		if again := map[inbox.Verdict]inbox.Verdict{inbox.First: inbox.Repeat}[want[i]]; again != 0 && v != again {
-			t.Errorf("message %d again: verdict %d, want %d", i, v, again)
+		if again := map[inbox.Result]inbox.Result{inbox.First: inbox.Duplicate}[want[i]]; again != 0 && v != again {
+			t.Errorf("message %d again: result %d, want %d", i, v, again)
 		}
 	}
 }
 
-func TestAnEmptyBatchHasNoVerdicts(t *testing.T) {
+func TestAnEmptyBatchHasNoResults(t *testing.T) {
 	t.Parallel()
-	if got := newBox(t).record(); len(got) != 0 {
-		t.Errorf("verdicts %d", got)
+	if got := newFixture(t).record(); len(got) != 0 {
+		t.Errorf("results %d", got)
 	}
 }
 
-// TestBatchesInOppositeOrdersDoNotDeadlock: each transaction waits at the first id that the
-// other has, and holds none that the other waits for.
+// TestBatchesInOppositeOrdersDoNotDeadlock: both transactions insert in the order of the ids, so
+// neither holds an id that the other one waits for before it.
 func TestBatchesInOppositeOrdersDoNotDeadlock(t *testing.T) {
 	t.Parallel()
-	b := newBox(t)
+	b := newFixture(t)
 	const rounds, size = 20, 50
 	for range rounds {
 		batch := make([]inbox.Message, size)
@@ -75,25 +75,25 @@ func TestBatchesInOppositeOrdersDoNotDeadlock(t *testing.T) {
 	}
 }
 
-// TestP5ABatchWaitsForAnotherThatHasItsMessages: it learns what became of that one.
+// TestP5ABatchWaitsForAnotherThatHasItsMessages. Its result depends on the other one.
 func TestP5ABatchWaitsForAnotherThatHasItsMessages(t *testing.T) {
 	t.Parallel()
-	b := newBox(t)
+	b := newFixture(t)
 	shared, own := b.message(), b.message()
-	verdicts := make(chan []inbox.Verdict)
+	results := make(chan []inbox.Result)
 	b.do(func(tx *postgres.Tx) error {
 		_, err := b.Record(t.Context(), tx, []inbox.Message{shared})
-		go func() { verdicts <- b.record(own, shared) }()
+		go func() { results <- b.record(own, shared) }()
 		b.awaitLock()
 		return err
 	})
-	if got := <-verdicts; !slices.Equal(got, []inbox.Verdict{inbox.First, inbox.Repeat}) {
-		t.Errorf("verdicts %d, want a first and a repeat", got)
+	if got := <-results; !slices.Equal(got, []inbox.Result{inbox.First, inbox.Duplicate}) {
+		t.Errorf("results %d, want a first and a duplicate", got)
 	}
 }
 
 // awaitLock waits until a statement waits for the lock of another.
-func (b box) awaitLock() {
+func (b fixture) awaitLock() {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.Context(), 10*time.Second)
 	defer cancel()
@@ -102,7 +102,7 @@ func (b box) awaitLock() {
 			return tx.Gorm(ctx).Raw("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'").Scan(&n).Error
 		})
 		if err != nil {
-			b.Fatalf("nobody waits: %v", err)
+			b.Fatalf("no statement waits for a lock: %v", err)
 		}
 	}
 }

@@ -8,24 +8,24 @@ import (
 	"github.com/google/uuid"
 
 	"example.com/transactional-outbox/internal/postgres"
-	"example.com/transactional-outbox/internal/servertest"
 	"example.com/transactional-outbox/notification-service/internal/inbox"
 	"example.com/transactional-outbox/notification-service/migrations"
+	"example.com/transactional-outbox/test/servers"
 )
 
-// A message that comes twice has its effect once: the note and the effect are in one
+// A message that comes twice has its effect once: the inbox row and the effect are in one
 // transaction.
 func ExampleInbox_Record() {
-	servertest.Example(func(tb testing.TB) {
+	servers.Example(func(tb testing.TB) {
 		ctx := tb.Context()
-		db, _ := servertest.Migrated(tb, postgres.Migrations{Files: migrations.Files})
-		seen := inbox.New(db, 30*24*time.Hour)
+		db, _ := servers.Migrated(tb, postgres.Migrations{Files: migrations.Files})
+		in := inbox.New(db, 30*24*time.Hour)
 		message := inbox.Message{ID: uuid.New(), CreatedAt: time.Now()}
 
 		for range 2 {
 			err := db.InTx(ctx, func(tx *postgres.Tx) error {
-				verdicts, err := seen.Record(ctx, tx, []inbox.Message{message})
-				if err != nil || verdicts[0] != inbox.First {
+				results, err := in.Record(ctx, tx, []inbox.Message{message})
+				if err != nil || results[0] != inbox.First {
 					return err
 				}
 				fmt.Println("the effect is written here, with the same tx")

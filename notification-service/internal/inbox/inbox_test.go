@@ -12,30 +12,30 @@ import (
 	"go.uber.org/goleak"
 
 	"example.com/transactional-outbox/internal/postgres"
-	"example.com/transactional-outbox/internal/servertest"
 	"example.com/transactional-outbox/notification-service/internal/inbox"
 	"example.com/transactional-outbox/notification-service/migrations"
+	"example.com/transactional-outbox/test/servers"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const window = 24 * time.Hour
 
-// box is an inbox in a database of the test's own.
-type box struct {
+// fixture is an inbox in a database of the test's own.
+type fixture struct {
 	*testing.T
 	*inbox.Inbox
 	db *postgres.DB
 }
 
-func newBox(t *testing.T) box {
+func newFixture(t *testing.T) fixture {
 	t.Helper()
-	db, _ := servertest.Migrated(t, postgres.Migrations{Files: migrations.Files})
-	return box{t, inbox.New(db, window), db}
+	db, _ := servers.Migrated(t, postgres.Migrations{Files: migrations.Files})
+	return fixture{t, inbox.New(db, window), db}
 }
 
 // do runs fn in a transaction that succeeds.
-func (b box) do(fn func(tx *postgres.Tx) error) {
+func (b fixture) do(fn func(tx *postgres.Tx) error) {
 	b.Helper()
 	if err := b.db.InTx(b.Context(), fn); err != nil {
 		b.Error(err)
@@ -43,24 +43,24 @@ func (b box) do(fn func(tx *postgres.Tx) error) {
 }
 
 // record records messages in a transaction of their own.
-func (b box) record(messages ...inbox.Message) (verdicts []inbox.Verdict) {
+func (b fixture) record(messages ...inbox.Message) (results []inbox.Result) {
 	b.Helper()
 	b.do(func(tx *postgres.Tx) (err error) {
-		verdicts, err = b.Record(b.Context(), tx, messages)
+		results, err = b.Record(b.Context(), tx, messages)
 		return err
 	})
-	return verdicts
+	return results
 }
 
-func (b box) want(m inbox.Message, want inbox.Verdict) {
+func (b fixture) want(m inbox.Message, want inbox.Result) {
 	b.Helper()
-	if got := b.record(m); !slices.Equal(got, []inbox.Verdict{want}) {
-		b.Errorf("verdicts %d, want %d", got, want)
+	if got := b.record(m); !slices.Equal(got, []inbox.Result{want}) {
+		b.Errorf("results %d, want %d", got, want)
 	}
 }
 
 // message is one that was created now, by the database's clock.
-func (b box) message() inbox.Message {
+func (b fixture) message() inbox.Message {
 	b.Helper()
 	m := inbox.Message{ID: uuid.New()}
 	b.do(func(tx *postgres.Tx) error {
@@ -69,7 +69,7 @@ func (b box) message() inbox.Message {
 	return m
 }
 
-func (b box) count() (n int) {
+func (b fixture) count() (n int) {
 	b.Helper()
 	b.do(func(tx *postgres.Tx) error {
 		return tx.Gorm(b.Context()).Raw("SELECT count(*) FROM processed_messages").Scan(&n).Error
@@ -80,34 +80,34 @@ func (b box) count() (n int) {
 // TestP5OneOfManyIsTheFirst records one message in twenty transactions at once.
 func TestP5OneOfManyIsTheFirst(t *testing.T) {
 	t.Parallel()
-	b := newBox(t)
+	b := newFixture(t)
 	m := b.message()
 	var (
-		verdicts   [inbox.OutsideWindow + 1]atomic.Int32
+		results    [inbox.OutsideWindow + 1]atomic.Int32
 		deliveries sync.WaitGroup
 	)
 	for range 20 {
 		deliveries.Go(func() {
 			for _, v := range b.record(m) {
-				verdicts[v].Add(1)
+				results[v].Add(1)
 			}
 		})
 	}
 	deliveries.Wait()
-	if first, repeat := verdicts[inbox.First].Load(), verdicts[inbox.Repeat].Load(); first != 1 || repeat != 19 {
-		t.Errorf("%d deliveries were the first and %d repeats, want 1 and 19", first, repeat)
+	if first, duplicates := results[inbox.First].Load(), results[inbox.Duplicate].Load(); first != 1 || duplicates != 19 {
+		t.Errorf("%d deliveries were the first and %d duplicates, want 1 and 19", first, duplicates)
 	}
 }
 
 func TestARolledBackMessageIsNewAgain(t *testing.T) {
 	t.Parallel()
-	b := newBox(t)
+	b := newFixture(t)
 	m, failure := b.message(), errors.New("the effect failed")
 	for _, outcome := range []error{failure, failure, nil} {
 		err := b.db.InTx(t.Context(), func(tx *postgres.Tx) error {
 			v, err := b.Record(t.Context(), tx, []inbox.Message{m})
 			if err != nil || v[0] != inbox.First {
-				t.Errorf("verdict %d, error %v, want the first", v, err)
+				t.Errorf("result %d, error %v, want the first", v, err)
 			}
 			return outcome
 		})

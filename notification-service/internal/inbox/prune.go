@@ -8,15 +8,15 @@ import (
 	"example.com/transactional-outbox/internal/postgres"
 )
 
-// margin is how much longer a note lives than the window. It covers transactions:
-// now() is when one began, and one that began inside the window may insert after
-// another has pruned. None of them lasts for an hour.
+// margin is how much longer than the window a row is kept. now() is constant within a
+// transaction. So a transaction that began inside the window may insert after another one has
+// pruned. No transaction lasts for an hour.
 const margin = time.Hour
 
-// pruneSQL deletes notes whose messages are outside the window. A message is created
-// no later than its note is dated, so when the note is older than the window, the
-// message is too, and stays so. ORDER BY keeps the search to the index, whose old end is
-// what is deleted. SKIP LOCKED lets several replicas share the work.
+// pruneSQL deletes rows whose messages are outside the window. processed_at is never before the
+// message's creation. So if the row is older than the window, the message is too. ORDER BY makes
+// PostgreSQL search the index, from its old end. SKIP LOCKED lets several replicas share the
+// work.
 const pruneSQL = `
 DELETE FROM processed_messages WHERE message_id = ANY (ARRAY(
   SELECT message_id FROM processed_messages
@@ -24,8 +24,8 @@ DELETE FROM processed_messages WHERE message_id = ANY (ARRAY(
   ORDER BY processed_at LIMIT @limit
   FOR UPDATE SKIP LOCKED))`
 
-// Prune deletes at most limit notes that no message inside the window needs, and
-// returns how many.
+// Prune deletes at most limit rows that no message inside the window needs, and returns how
+// many.
 func (i *Inbox) Prune(ctx context.Context, limit int) (int, error) {
 	var pruned int64
 	err := i.db.InTx(ctx, func(tx *postgres.Tx) error {

@@ -12,12 +12,12 @@ import (
 	"example.com/transactional-outbox/notification-service/internal/inbox"
 )
 
-// TestP11TheWindowEndsByTheDatabasesClock: now() stands still in a transaction, so the
-// edge is exact.
+// TestP11TheWindowEndsByTheDatabasesClock: now() is constant within a transaction, so the
+// limit is exact.
 func TestP11TheWindowEndsByTheDatabasesClock(t *testing.T) {
 	t.Parallel()
-	b := newBox(t)
-	for age, want := range map[time.Duration]inbox.Verdict{
+	b := newFixture(t)
+	for age, want := range map[time.Duration]inbox.Result{
 		-2 * window:               inbox.First, // a producer's clock that is ahead
 		0:                         inbox.First,
 		window - time.Microsecond: inbox.First,
@@ -31,41 +31,41 @@ func TestP11TheWindowEndsByTheDatabasesClock(t *testing.T) {
 			}
 			got, err := b.Record(t.Context(), tx, []inbox.Message{{ID: uuid.New(), CreatedAt: now.Add(-age)}})
 			if err == nil && got[0] != want {
-				t.Errorf("verdict %d at the age of %s, want %d", got, age, want)
+				t.Errorf("result %d at the age of %s, want %d", got, age, want)
 			}
 			return err
 		})
 	}
 	if n := b.count(); n != 3 {
-		t.Errorf("%d notes, want 3: what is outside leaves none", n)
+		t.Errorf("%d rows, want 3: a message outside the window leaves none", n)
 	}
 }
 
 func TestAMessageOfUnknownAgeIsOutside(t *testing.T) {
 	t.Parallel()
-	newBox(t).want(inbox.Message{ID: uuid.New()}, inbox.OutsideWindow)
+	newFixture(t).want(inbox.Message{ID: uuid.New()}, inbox.OutsideWindow)
 }
 
-func TestForceSkipsTheAgeAndNotTheNote(t *testing.T) {
+func TestForceSkipsTheAgeAndNotTheRow(t *testing.T) {
 	t.Parallel()
-	b := newBox(t)
+	b := newFixture(t)
 	m := b.message()
 	m.CreatedAt = m.CreatedAt.Add(-2 * window)
 	b.want(m, inbox.OutsideWindow)
 	m.Forced = true
 	b.want(m, inbox.First)
-	b.want(m, inbox.Repeat)
+	b.want(m, inbox.Duplicate)
 	m.Forced = false
-	b.want(m, inbox.Repeat) // its note is there, however old it is
+	b.want(m, inbox.Duplicate) // its row is there, however old it is
 }
 
-// TestP5WhatIsPrunedIsOutside: at no age is a message new again.
+// TestP5WhatIsPrunedIsOutside: a message never becomes new again.
 func TestP5WhatIsPrunedIsOutside(t *testing.T) {
 	t.Parallel()
 	for name, ahead := range map[string]time.Duration{"clocks agree": 0, "the producer's clock is ahead": 4 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newBox(t)
+			b := newFixture(t)
 			m := b.message()
 			m.CreatedAt = m.CreatedAt.Add(ahead)
 			b.want(m, inbox.First)
@@ -74,48 +74,48 @@ func TestP5WhatIsPrunedIsOutside(t *testing.T) {
 				if v := b.record(m); v[0] == inbox.First {
 					t.Errorf("the message is new again after %d hours", hour)
 				}
-				b.pass(time.Hour)
+				b.makeOlder(time.Hour)
 				m.CreatedAt = m.CreatedAt.Add(-time.Hour)
 			}
 			if n := b.count(); n != 0 {
-				t.Errorf("%d notes are left", n)
+				t.Errorf("%d rows are left", n)
 			}
 		})
 	}
 }
 
-// TestP5PruningSparesTransactionsThatBeganInsideTheWindow: their now() stays behind.
+// TestP5PruningSparesTransactionsThatBeganInsideTheWindow: their now() is the time when they began.
 func TestP5PruningSparesTransactionsThatBeganInsideTheWindow(t *testing.T) {
 	t.Parallel()
-	b := newBox(t)
+	b := newFixture(t)
 	m := b.message()
 	b.want(m, inbox.First)
-	b.pass(window - 10*time.Minute)
+	b.makeOlder(window - 10*time.Minute)
 	m.CreatedAt = m.CreatedAt.Add(10*time.Minute - window)
 	b.do(func(slow *postgres.Tx) error {
 		var began time.Time // the first statement opens the transaction for the server
 		if err := slow.Gorm(t.Context()).Raw("SELECT now()").Scan(&began).Error; err != nil {
 			return err
 		}
-		b.pass(20 * time.Minute)
+		b.makeOlder(20 * time.Minute)
 		b.prune(10)
 		v, err := b.Record(t.Context(), slow, []inbox.Message{m})
-		if err == nil && v[0] != inbox.Repeat {
-			t.Errorf("verdict %d, want a repeat", v)
+		if err == nil && v[0] != inbox.Duplicate {
+			t.Errorf("result %d, want a duplicate", v)
 		}
 		return err
 	})
 }
 
-// pass makes every note older, as time would.
-func (b box) pass(d time.Duration) {
+// makeOlder makes every row older.
+func (b fixture) makeOlder(d time.Duration) {
 	b.Helper()
 	b.do(func(tx *postgres.Tx) error {
 		return tx.Gorm(b.Context()).Exec("UPDATE processed_messages SET processed_at = processed_at - ? * interval '1 second'", d.Seconds()).Error
 	})
 }
 
-func (b box) prune(limit int) int {
+func (b fixture) prune(limit int) int {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.Context(), 10*time.Second)
 	defer cancel()
@@ -126,17 +126,17 @@ func (b box) prune(limit int) int {
 	return n
 }
 
-func TestPruneTakesSmallBatchesOfOldNotesOnly(t *testing.T) {
+func TestPruneTakesSmallBatchesOfOldRowsOnly(t *testing.T) {
 	t.Parallel()
-	b := newBox(t)
+	b := newFixture(t)
 	for range 5 {
 		b.want(b.message(), inbox.First)
 	}
-	b.pass(window + time.Hour/2)
+	b.makeOlder(window + time.Hour/2)
 	if n := b.prune(10); n != 0 {
-		t.Errorf("pruned %d notes within the margin", n)
+		t.Errorf("pruned %d rows within the margin", n)
 	}
-	b.pass(time.Hour)
+	b.makeOlder(time.Hour)
 	young := b.message()
 	b.want(young, inbox.First)
 	for _, want := range []int{2, 2, 1, 0} {
@@ -144,17 +144,17 @@ func TestPruneTakesSmallBatchesOfOldNotesOnly(t *testing.T) {
 			t.Errorf("pruned %d, want %d", n, want)
 		}
 	}
-	b.want(young, inbox.Repeat)
+	b.want(young, inbox.Duplicate)
 }
 
-// TestPruneWaitsForNobody: the janitor of another replica has its rows locked.
-func TestPruneWaitsForNobody(t *testing.T) {
+// TestPruneSkipsLockedRows: another replica that prunes has locked its rows.
+func TestPruneSkipsLockedRows(t *testing.T) {
 	t.Parallel()
-	b := newBox(t)
+	b := newFixture(t)
 	for range 3 {
 		b.want(b.message(), inbox.First)
 	}
-	b.pass(2 * window)
+	b.makeOlder(2 * window)
 	b.do(func(tx *postgres.Tx) error {
 		var locked []string
 		err := tx.Gorm(t.Context()).Raw("SELECT message_id FROM processed_messages LIMIT 1 FOR UPDATE").Scan(&locked).Error
@@ -167,9 +167,9 @@ func TestPruneWaitsForNobody(t *testing.T) {
 
 func TestKeepPrunedPrunesUntilItsContextEnds(t *testing.T) {
 	t.Parallel()
-	b := newBox(t)
+	b := newFixture(t)
 	b.want(b.message(), inbox.First)
-	b.pass(2 * window)
+	b.makeOlder(2 * window)
 	ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
 	defer stop()
 	ended := make(chan error)
@@ -182,14 +182,14 @@ func TestKeepPrunedPrunesUntilItsContextEnds(t *testing.T) {
 		t.Error(err)
 	}
 	if n := b.count(); n != 0 {
-		t.Errorf("%d notes are left", n)
+		t.Errorf("%d rows are left", n)
 	}
 }
 
-// TestPruneReadsTheOldEndOfItsIndex however many notes there are.
+// TestPruneReadsTheOldEndOfItsIndex however many rows there are.
 func TestPruneReadsTheOldEndOfItsIndex(t *testing.T) {
 	t.Parallel()
-	b := newBox(t)
+	b := newFixture(t)
 	b.do(func(tx *postgres.Tx) error {
 		return tx.Gorm(t.Context()).Exec(`INSERT INTO processed_messages (message_id, processed_at)
 			SELECT gen_random_uuid(), now() - n * interval '1 minute' FROM generate_series(1, 20000) n`).Error

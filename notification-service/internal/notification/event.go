@@ -4,32 +4,31 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net/mail"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 
 	"example.com/transactional-outbox/internal/rabbitmq"
+	"example.com/transactional-outbox/notification-service/internal/mailer"
 )
 
-// The events that customers are told of.
+// The events that customers get an e-mail about.
 const (
 	OrderCreated   = "order.created"
 	OrderConfirmed = "order.confirmed"
 	OrderCancelled = "order.cancelled"
 )
 
-// Keys are the events that this service listens to.
-var Keys = []string{OrderCreated, OrderConfirmed, OrderCancelled}
+// EventKeys are the events that this service consumes.
+var EventKeys = []string{OrderCreated, OrderConfirmed, OrderCancelled}
 
-// maxVersion is what an int of the database holds.
+// maxVersion is the largest int of the database.
 const maxVersion = math.MaxInt32
 
-// Event is what this service reads of an order event. Fields that it does not know
-// are none of its business: order-service may add some.
+// Event has the fields that this service needs of an order event. It ignores other fields:
+// order-service may add some.
 type Event struct {
 	Key           string    `json:"-"` // the message's type
 	OrderID       uuid.UUID `json:"order_id"`
@@ -42,8 +41,7 @@ type Event struct {
 	OccurredAt    time.Time `json:"occurred_at,omitzero"` // by order-service's database
 }
 
-// Parse reads an event. What comes over the wire is trusted no more than what comes
-// from a browser.
+// Parse reads and validates an event. It trusts a message no more than an HTTP request.
 func (*Service) Parse(m rabbitmq.Message) (Event, error) {
 	e := Event{Key: m.Type}
 	if err := json.Unmarshal(m.Body, &e); err != nil {
@@ -53,11 +51,11 @@ func (*Service) Parse(m rabbitmq.Message) (Event, error) {
 		unless(m.Type == OrderCreated || m.Type == OrderConfirmed || m.Type == OrderCancelled, "type %q is unknown", m.Type),
 		unless(e.OrderID != uuid.Nil, "order_id is missing"),
 		unless(e.OrderVersion > 0 && e.OrderVersion <= maxVersion, "order_version %d is not between 1 and %d", e.OrderVersion, maxVersion),
-		unless(e.ProductID != "" && isLine(e.ProductID), "product_id is missing, or has control characters"),
+		unless(e.ProductID != "" && mailer.IsSingleLine(e.ProductID), "product_id is missing, or has control characters"),
 		unless(e.Quantity > 0, "quantity %d is not positive", e.Quantity),
 		unless(e.Amount > 0, "amount %d is not positive", e.Amount),
 		unless(isCurrency(e.Currency), "currency %q is not of three letters", e.Currency),
-		unless(e.CustomerEmail == "" || isAddress(e.CustomerEmail), "customer_email is not an address"),
+		unless(e.CustomerEmail == "" || mailer.IsAddress(e.CustomerEmail), "customer_email is not an address"),
 		unless(isTime(e.OccurredAt), "occurred_at has a year or an offset that the database does not know"),
 	)
 }
@@ -65,31 +63,18 @@ func (*Service) Parse(m rabbitmq.Message) (Event, error) {
 // maxOffset is the largest offset from UTC that PostgreSQL reads: 15:59:59.
 const maxOffset = 16 * 60 * 60
 
-// isTime reports whether PostgreSQL can read t. The zero time is no time at all.
+// isTime reports whether PostgreSQL can read t. The zero time means that there is none.
 func isTime(t time.Time) bool {
 	_, offset := t.Zone()
-	within := func(year int) bool { return year >= 1 && year <= 9999 }
-	return t.IsZero() || within(t.Year()) && within(t.UTC().Year()) && offset > -maxOffset && offset < maxOffset
+	isYear := func(year int) bool { return year >= 1 && year <= 9999 }
+	return t.IsZero() || isYear(t.Year()) && isYear(t.UTC().Year()) && offset > -maxOffset && offset < maxOffset
 }
 
-func unless(good bool, format string, args ...any) error {
-	if good {
+func unless(valid bool, format string, args ...any) error {
+	if valid {
 		return nil
 	}
 	return fmt.Errorf(format, args...)
-}
-
-// isAddress is stricter than the standard library's parser, which takes names,
-// comments, and some characters that nobody sees.
-func isAddress(s string) bool {
-	address, err := mail.ParseAddress(s)
-	return err == nil && address.Address == s && len(s) <= 254 && isLine(s)
-}
-
-func isLine(s string) bool {
-	return !strings.ContainsFunc(s, func(r rune) bool {
-		return unicode.IsControl(r) || unicode.In(r, unicode.Zl, unicode.Zp) || r == unicode.ReplacementChar
-	})
 }
 
 func isCurrency(s string) bool {

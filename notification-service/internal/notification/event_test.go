@@ -72,7 +72,7 @@ func TestParseRefusesWhatItCannotTrust(t *testing.T) {
 // is sent.
 func TestParseRefusesATimeThatTheDatabaseCannotRead(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	for occurred, good := range map[string]bool{
 		"2026-01-02T03:04:05.678901Z":  true,
 		"2026-01-02T03:04:05+14:00":    true,
@@ -81,6 +81,7 @@ func TestParseRefusesATimeThatTheDatabaseCannotRead(t *testing.T) {
 		"2026-01-02T03:04:05+16:00":    false,
 		"2026-01-02T03:04:05-16:00":    false,
 		"2026-01-02T03:04:05+23:59":    false,
+		"0000-12-31T03:04:05Z":         false,
 		"0001-01-01T00:00:00+01:00":    false, // the year before
 		"9999-12-31T23:59:59-01:00":    false, // the year after
 		"9999-12-31T23:59:59.9999999Z": true,
@@ -94,7 +95,7 @@ func TestParseRefusesATimeThatTheDatabaseCannotRead(t *testing.T) {
 			continue
 		}
 		n := d.want(Request{ID: uuid.New(), Event: e, First: true}, Sending, true)
-		if err := d.service.Send(t.Context(), n); err != nil {
+		if err := d.service.sendAndMark(t.Context(), n); err != nil {
 			t.Errorf("%s: %v", occurred, err)
 		}
 	}

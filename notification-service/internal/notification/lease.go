@@ -13,8 +13,8 @@ import (
 	"example.com/transactional-outbox/internal/postgres"
 )
 
-// lease is how long a process that dies keeps others from its notifications. A process
-// that lives renews its leases far more often.
+// lease is how long the notifications of a process that has died stay leased. A live process
+// renews its leases far more often.
 const (
 	lease        = 30 * time.Second
 	leaseRenewal = 10 * time.Second
@@ -60,8 +60,8 @@ func (s *Service) keepLeases(ctx context.Context) error {
 	}
 }
 
-// renewSQL renews only what is still this process's. It passes over a row that somebody has
-// locked: one locked row must not end all leases.
+// renewSQL renews only the leases that this process still has. It skips a locked row: one locked
+// row must not end all leases.
 const renewSQL = `
 WITH mine AS MATERIALIZED (
   SELECT message_id FROM notifications
@@ -78,11 +78,14 @@ func (s *Service) renew(ctx context.Context, ids []uuid.UUID) error {
 	ctx, cancel := context.WithTimeout(ctx, leaseRenewal/2)
 	defer cancel()
 	return s.db.InTx(ctx, func(tx *postgres.Tx) error {
+		if err := tx.UseIndexes(); err != nil {
+			return err
+		}
 		return tx.Write("renewing leases", renewSQL, postgres.Args{"ids": bytesOf(ids), "token": s.token, "lease": lease.Seconds()})
 	})
 }
 
-// bytesOf returns the ids as pgx encodes them without parsing a text.
+// bytesOf returns the ids in a form that pgx encodes without parsing text.
 func bytesOf(ids []uuid.UUID) [][16]byte {
 	all := make([][16]byte, 0, len(ids))
 	for _, id := range ids {

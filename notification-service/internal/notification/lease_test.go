@@ -9,41 +9,41 @@ import (
 
 func TestP6ALiveLeaseIsNotTakenOver(t *testing.T) {
 	t.Parallel()
-	a := newDesk(t)
-	b := a.process(a.db)
-	r := first(uuid.New(), 1)
+	a := newFixture(t)
+	b := a.otherProcess(a.db)
+	r := firstRequest(uuid.New(), 1)
 	a.want(r, Sending, true)
-	b.want(again(r), Sending, false)
-	a.want(again(r), Sending, true) // its own
+	b.want(repeated(r), Sending, false)
+	a.want(repeated(r), Sending, true) // its own
 }
 
 func TestADeadProcessesLeaseIsTakenOver(t *testing.T) {
 	t.Parallel()
-	a := newDesk(t)
-	b := a.process(a.db)
-	r := first(uuid.New(), 1)
+	a := newFixture(t)
+	b := a.otherProcess(a.db)
+	r := firstRequest(uuid.New(), 1)
 	n := a.want(r, Sending, true)
 	a.exec("UPDATE notifications SET lease_until = now()")
-	b.want(again(r), Sending, true)
-	a.want(again(r), Sending, false)
+	b.want(repeated(r), Sending, true)
+	a.want(repeated(r), Sending, false)
 
 	a.service.Release(t.Context(), r.ID)
-	b.want(again(r), Sending, true)
+	b.want(repeated(r), Sending, true)
 	if owner := scan[string](a, "SELECT lease_token FROM notifications"); owner != b.service.token.String() {
 		t.Error("the old process has given the new one's lease back")
 	}
 	// What the old process knows to be sent is a fact all the same.
-	if err := a.service.Send(t.Context(), n); err != nil {
+	if err := a.service.sendAndMark(t.Context(), n); err != nil {
 		t.Fatal(err)
 	}
-	b.want(again(r), Sent, false)
+	b.want(repeated(r), Sent, false)
 }
 
 func TestP6ALeaseIsRenewedWhileItsHolderLives(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	d.renewal = 10 * time.Millisecond
-	d = d.process(d.db)
+	d = d.otherProcess(d.db)
 	kept, given := d.leased(), d.leased()
 	d.service.Release(t.Context(), given.MessageID)
 	const left = "SELECT coalesce(extract(epoch FROM lease_until - now()), 0) FROM notifications WHERE message_id = ?"
@@ -54,7 +54,7 @@ func TestP6ALeaseIsRenewedWhileItsHolderLives(t *testing.T) {
 	if scan[float64](d, left, given.MessageID) != 0 {
 		t.Error("a lease that was given back is renewed")
 	}
-	if err := d.service.Send(t.Context(), kept); err != nil {
+	if err := d.service.sendAndMark(t.Context(), kept); err != nil {
 		t.Fatal(err)
 	}
 	if ids := d.service.leases.ids(); len(ids) != 0 {
@@ -64,9 +64,9 @@ func TestP6ALeaseIsRenewedWhileItsHolderLives(t *testing.T) {
 
 func TestARenewalGoesOnAfterTheDatabaseWasAway(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	d.renewal = 10 * time.Millisecond
-	d, proxy := d.behind()
+	d, proxy := d.behindProxy()
 	d.leased()
 	proxy.Refuse(true)
 	proxy.Cut()

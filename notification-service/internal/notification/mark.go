@@ -15,31 +15,25 @@ import (
 	"example.com/transactional-outbox/internal/postgres"
 )
 
-// mark is an outcome that the database must know.
+// mark is the outcome of one e-mail. It must be written to the database.
 type mark struct {
-	kind   Status
+	status Status
 	id     uuid.UUID
 	reason string
-	ctx    context.Context //nolint:containedctx // of the trace to which the measured time belongs
+	ctx    context.Context //nolint:containedctx // of the trace that the measured time belongs to
 }
 
-const (
-	markSent     = Sent
-	markPending  = Pending
-	markRejected = Rejected
-)
-
-// mark waits until m is written, together with what others mark at the same time.
+// mark waits until m is written, together with the other marks of the same moment.
 func (s *Service) mark(ctx context.Context, m mark) error {
 	written, err := s.marks.Do(context.WithoutCancel(ctx), m)
 	return errors.Join(err, written)
 }
 
-// markSurely waits until the database knows m. It goes on after any error until ctx ends: to
-// give up would be to send the e-mail, or the dead letter, again.
-func (s *Service) markSurely(ctx context.Context, m mark) error {
+// markUntilDone waits until the database knows m. It tries again after any error until ctx ends.
+// If it gave up, the e-mail or the dead letter would be sent again.
+func (s *Service) markUntilDone(ctx context.Context, m mark) error {
 	again := func(err error, in time.Duration) {
-		slog.ErrorContext(ctx, "cannot mark an e-mail, trying again", "message_id", m.id, "as", m.kind, "in", in.String(), "error", err)
+		slog.ErrorContext(ctx, "cannot mark an e-mail, trying again", "message_id", m.id, "as", m.status, "in", in.String(), "error", err)
 	}
 	_, err := backoff.Retry(ctx, func() (struct{}, error) {
 		return struct{}{}, s.mark(ctx, m)
@@ -47,8 +41,8 @@ func (s *Service) markSurely(ctx context.Context, m mark) error {
 	return err
 }
 
-// writeMarks writes a batch. As long as the database is away it tries again: what is known
-// to be sent stays known here.
+// writeMarks writes a batch. While the database is away it tries again, so that no e-mail that
+// was sent is forgotten. After another error it writes each mark alone.
 func (s *Service) writeMarks(ctx context.Context, marks []mark) []error {
 	errs, err := s.writeUntilDone(ctx, marks)
 	if err == nil {
@@ -57,7 +51,7 @@ func (s *Service) writeMarks(ctx context.Context, marks []mark) []error {
 	errs = make([]error, len(marks))
 	for i := range marks {
 		errs[i] = err
-		if len(marks) > 1 && !postgres.Unavailable(err) { // one of them is at fault: not the others
+		if len(marks) > 1 && !postgres.Unavailable(err) { // only one of them may be at fault
 			var alone []error
 			if alone, errs[i] = s.writeUntilDone(ctx, marks[i:i+1]); errs[i] == nil {
 				errs[i] = alone[0]
@@ -67,12 +61,12 @@ func (s *Service) writeMarks(ctx context.Context, marks []mark) []error {
 	return errs
 }
 
-// Pauses between two attempts are short: when the database is back, what this process
-// knows must be there before a lease is taken over.
+// Pauses between two attempts are short. When the database is back, the marks must be written
+// before another process takes over a lease.
 const (
 	firstMarkPause   = 50 * time.Millisecond
 	longestMarkPause = 500 * time.Millisecond
-	markTimeout      = 5 * time.Second // for one attempt: a silent connection is given up
+	markTimeout      = 5 * time.Second // for one attempt, because a connection may be silent
 )
 
 func (s *Service) writeUntilDone(ctx context.Context, marks []mark) ([]error, error) {
@@ -98,14 +92,14 @@ func (s *Service) writeUntilDone(ctx context.Context, marks []mark) ([]error, er
 	return errs, nil
 }
 
-// An outcome is written whoever has the lease by now, except the step back to pending:
+// Who may write which mark:
 //
-//   - that an e-mail is sent is a fact, and to write it saves a repeat;
-//   - a rejection never overwrites that fact;
-//   - only the holder of the lease may give it back.
+//   - Any process may write sent. It is a fact, and writing it prevents a repeat.
+//   - Any process may write rejected. It never overwrites sent.
+//   - Only the lease's holder may write pending.
 //
-// SKIP LOCKED, because one row that somebody has locked must not hold up the others. The
-// statements for what is sent or rejected return what they passed over.
+// SKIP LOCKED, because one locked row must not delay the others. The statements for sent and
+// rejected return the rows that they skipped.
 const (
 	markSentSQL = `
 WITH open AS MATERIALIZED (
@@ -153,11 +147,11 @@ FROM mine m WHERE n.message_id = m.message_id`
 // marked is a row that a mark found.
 type marked struct {
 	MessageID uuid.UUID
-	Locked    bool    // somebody else has it locked: it was passed over
-	Age       float64 // of its event, by the databases' clocks; NaN if unknown
+	Locked    bool    // another transaction has locked it, so it was skipped
+	Age       float64 // of its event in seconds, by the databases' clocks; NaN if unknown
 }
 
-// errLocked says that somebody has locked the row of a notification.
+// errLocked says that another transaction has locked the row of a notification.
 var errLocked = errors.New("the notification's row is locked")
 
 // write writes the marks in one transaction, and returns an error for each of them.
@@ -166,8 +160,9 @@ func (s *Service) write(ctx context.Context, marks []mark) ([]error, error) {
 	defer cancel()
 	var sentRows, rejectedRows []marked
 	err := s.db.InTx(ctx, func(tx *postgres.Tx) error {
-		sent, rejected, pending := ofKind(marks, markSent), ofKind(marks, markRejected), ofKind(marks, markPending)
+		sent, rejected, pending := withStatus(marks, Sent), withStatus(marks, Rejected), withStatus(marks, Pending)
 		return errors.Join(
+			tx.UseIndexes(),
 			ifAny(sent, func() error {
 				return postgres.Collect(tx, &sentRows, "marking e-mails sent", markSentSQL,
 					postgres.Args{"ids": bytesOf(idsOf(sent))}, pgx.RowToStructByName[marked])
@@ -185,11 +180,11 @@ func (s *Service) write(ctx context.Context, marks []mark) ([]error, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.note(marks, append(sentRows, rejectedRows...)), nil
+	return s.markResults(marks, append(sentRows, rejectedRows...)), nil
 }
 
-// note tells each mark what became of it.
-func (s *Service) note(marks []mark, rows []marked) []error {
+// markResults returns an error for each mark that was not written.
+func (s *Service) markResults(marks []mark, rows []marked) []error {
 	found := map[uuid.UUID]marked{}
 	for _, row := range rows {
 		found[row.MessageID] = row
@@ -197,25 +192,25 @@ func (s *Service) note(marks []mark, rows []marked) []error {
 	errs := make([]error, len(marks))
 	for i, m := range marks {
 		row, known := found[m.id]
-		if known && row.Locked && m.kind != markPending {
+		if known && row.Locked && m.status != Pending {
 			errs[i] = errLocked
 			continue
 		}
 		s.leases.remove(m.id)
-		if known && m.kind == markSent {
+		if known && m.status == Sent {
 			s.metrics.observe(m.ctx, row.Age)
 		}
 	}
 	return errs
 }
 
-func ofKind(marks []mark, kind Status) (those []mark) {
+func withStatus(marks []mark, status Status) (found []mark) {
 	for _, m := range marks {
-		if m.kind == kind {
-			those = append(those, m)
+		if m.status == status {
+			found = append(found, m)
 		}
 	}
-	return those
+	return found
 }
 
 func ifAny(marks []mark, write func() error) error {

@@ -13,17 +13,18 @@ import (
 	"github.com/google/uuid"
 
 	"example.com/transactional-outbox/internal/postgres"
+	"example.com/transactional-outbox/notification-service/internal/mailer"
 )
 
-func TestSendReturnsWhenTheDatabaseKnowsIt(t *testing.T) {
+func TestMarkSentReturnsWhenTheDatabaseKnowsIt(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	n := d.leased()
-	if err := d.service.Send(t.Context(), n); err != nil {
+	if err := d.service.sendAndMark(t.Context(), n); err != nil {
 		t.Fatal(err)
 	}
 	d.wantStatus(n.MessageID, Sent)
-	e := d.post.sent[0]
+	e := d.mailer.sent[0]
 	if e.To != "guest@example.com" || e.ID != n.MessageID.String()+"@example.com" || !strings.Contains(e.Text, "£59.98") || !e.Date.Equal(n.StartedAt) {
 		t.Errorf("e-mail %+v", e)
 	}
@@ -31,28 +32,28 @@ func TestSendReturnsWhenTheDatabaseKnowsIt(t *testing.T) {
 
 func TestAnEmailThatIsNotTakenLeavesTheLease(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
-	r := first(uuid.New(), 1)
+	d := newFixture(t)
+	r := firstRequest(uuid.New(), 1)
 	n := d.want(r, Sending, true)
 	busy := errors.New("450 busy")
-	d.post.answer = func(context.Context) error { return busy }
-	if err := d.service.Send(t.Context(), n); !errors.Is(err, busy) {
+	d.mailer.answer = func(context.Context) error { return busy }
+	if err := d.service.sendAndMark(t.Context(), n); !errors.Is(err, busy) {
 		t.Errorf("error %v, want %v", err, busy)
 	}
 	d.wantStatus(r.ID, Sending)
 	d.service.Release(t.Context(), r.ID)
 	d.wantStatus(r.ID, Pending)
-	d.want(again(r), Sending, true)
+	d.want(repeated(r), Sending, true)
 }
 
 // TestP6WhatWasAcceptedIsWrittenAfterTheEnd: nothing else is done in that context any more.
 func TestP6WhatWasAcceptedIsWrittenAfterTheEnd(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	n := d.leased()
 	ctx, cancel := context.WithCancel(t.Context())
-	d.post.answer = func(context.Context) error { cancel(); return nil }
-	if err := d.service.Send(ctx, n); err != nil {
+	d.mailer.answer = func(context.Context) error { cancel(); return nil }
+	if err := d.service.sendAndMark(ctx, n); err != nil {
 		t.Error(err)
 	}
 	d.wantStatus(n.MessageID, Sent)
@@ -62,11 +63,11 @@ func TestP6WhatWasAcceptedIsWrittenAfterTheEnd(t *testing.T) {
 // Send returns when the database is back and knows of it.
 func TestP6DatabaseAwayAfter250(t *testing.T) {
 	t.Parallel()
-	d, proxy := newDesk(t).behind()
+	d, proxy := newFixture(t).behindProxy()
 	const emails = 8
 	var at sync.WaitGroup
 	at.Add(emails)
-	d.post.answer = func(context.Context) error { // all stand at the dot when the database ends
+	d.mailer.answer = func(context.Context) error { // all wait at the dot when the database goes away
 		at.Done()
 		at.Wait()
 		proxy.Refuse(true)
@@ -76,16 +77,16 @@ func TestP6DatabaseAwayAfter250(t *testing.T) {
 	sent := make(chan error, emails)
 	requests := make([]Request, emails)
 	for i := range requests {
-		requests[i] = first(uuid.New(), 1)
+		requests[i] = firstRequest(uuid.New(), 1)
 	}
 	for _, n := range d.record(requests...) {
-		go func() { sent <- d.service.Send(t.Context(), n) }()
+		go func() { sent <- d.service.sendAndMark(t.Context(), n) }()
 	}
 	at.Wait()
 	tried := proxy.Accepted()
 	d.eventually("it tries again and again", func() bool { return proxy.Accepted() > tried+4 || len(sent) > 0 })
 	if n := len(sent); n != 0 {
-		t.Errorf("Send returned %d times while the database was away", n)
+		t.Errorf("MarkSent returned %d times while the database was away", n)
 	}
 	proxy.Refuse(false)
 	for range emails {
@@ -94,17 +95,17 @@ func TestP6DatabaseAwayAfter250(t *testing.T) {
 		}
 	}
 	for _, r := range requests {
-		d.want(again(r), Sent, false)
+		d.want(repeated(r), Sent, false)
 	}
 }
 
 func TestAMarkWhoseReplyIsLostIsWrittenAgain(t *testing.T) {
 	t.Parallel()
-	d, proxy := newDesk(t).behind()
+	d, proxy := newFixture(t).behindProxy()
 	n := d.leased()
 	proxy.DropReply(func(request []byte) bool { return bytes.Contains(request, n.MessageID[:]) })
 	done := make(chan error, 1)
-	go func() { done <- d.service.Send(t.Context(), n) }()
+	go func() { done <- d.service.sendAndMark(t.Context(), n) }()
 	d.eventually("replies are lost", func() bool { return proxy.Dropped() > 1 })
 	proxy.DropReply(nil)
 	if err := <-done; err != nil {
@@ -115,29 +116,29 @@ func TestAMarkWhoseReplyIsLostIsWrittenAgain(t *testing.T) {
 
 func TestMarksAreWrittenTogether(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	var marks []mark
 	for i := range 30 {
-		kind := []Status{markSent, markRejected, markPending}[i%3]
-		marks = append(marks, mark{kind: kind, id: d.leased().MessageID, reason: "550 no", ctx: t.Context()})
+		kind := []Status{Sent, Rejected, Pending}[i%3]
+		marks = append(marks, mark{status: kind, id: d.leased().MessageID, reason: "550 no", ctx: t.Context()})
 	}
 	if err := errors.Join(d.service.writeMarks(t.Context(), marks)...); err != nil {
 		t.Fatal(err)
 	}
 	for _, m := range marks {
-		d.wantStatus(m.id, m.kind)
+		d.wantStatus(m.id, m.status)
 	}
 	if n := scan[int](d, "SELECT count(DISTINCT xmin::text) FROM notifications"); n != 1 {
 		t.Errorf("they were written by %d transactions, want one", n)
 	}
 }
 
-func TestAMarkThatFailsSpoilsNoOther(t *testing.T) {
+func TestAMarkThatFailsDoesNotStopOthers(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	good, bad, better := d.leased(), d.leased(), d.leased()
 	d.exec("ALTER TABLE notifications ADD CHECK (status <> 'sent' OR message_id <> '" + bad.MessageID.String() + "')")
-	marks := []mark{{kind: markSent, id: good.MessageID, ctx: t.Context()}, {kind: markSent, id: bad.MessageID, ctx: t.Context()}, {kind: markSent, id: better.MessageID, ctx: t.Context()}}
+	marks := []mark{{status: Sent, id: good.MessageID, ctx: t.Context()}, {status: Sent, id: bad.MessageID, ctx: t.Context()}, {status: Sent, id: better.MessageID, ctx: t.Context()}}
 	errs := d.service.writeMarks(t.Context(), marks)
 	if errs[0] != nil || errs[1] == nil || errs[2] != nil {
 		t.Errorf("errors %v, want one in the middle", errs)
@@ -146,19 +147,19 @@ func TestAMarkThatFailsSpoilsNoOther(t *testing.T) {
 	d.wantStatus(better.MessageID, Sent)
 }
 
-// TestP6ALockedRowHoldsUpNoOther: somebody has one notification locked while e-mails are sent.
-func TestP6ALockedRowHoldsUpNoOther(t *testing.T) {
+// TestP6ALockedRowDelaysNoOther: a transaction has locked one notification while e-mails are sent.
+func TestP6ALockedRowDelaysNoOther(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	locked, free := d.leased(), d.leased()
-	letGo := make(chan struct{})
+	unlock := make(chan struct{})
 	holding := make(chan struct{})
 	var all sync.WaitGroup
 	all.Go(func() {
 		err := d.db.InTx(t.Context(), func(tx *postgres.Tx) error {
 			err := tx.Gorm(t.Context()).Exec("SELECT FROM notifications WHERE message_id = ? FOR UPDATE", locked.MessageID).Error
 			close(holding)
-			<-letGo
+			<-unlock
 			return err
 		})
 		if err != nil {
@@ -167,34 +168,34 @@ func TestP6ALockedRowHoldsUpNoOther(t *testing.T) {
 	})
 	<-holding
 	all.Go(func() {
-		if err := d.service.Send(t.Context(), locked); err != nil {
+		if err := d.service.sendAndMark(t.Context(), locked); err != nil {
 			t.Error(err)
 		}
 	})
-	if err := d.service.Send(t.Context(), free); err != nil {
+	if err := d.service.sendAndMark(t.Context(), free); err != nil {
 		t.Error(err)
 	}
 	d.wantStatus(free.MessageID, Sent)
 	if err := d.service.renew(t.Context(), []uuid.UUID{locked.MessageID, free.MessageID}); err != nil {
 		t.Errorf("renewing beside a locked row: %v", err)
 	}
-	close(letGo)
+	close(unlock)
 	all.Wait()
 	d.wantStatus(locked.MessageID, Sent)
 }
 
 // TestP6WhatWasAcceptedIsMarkedAfterAnyError: a mark that the database refuses is tried until
-// somebody has mended the database. To give up would be to send the e-mail again.
+// the database is repaired. If it gave up, the e-mail would be sent again.
 func TestP6WhatWasAcceptedIsMarkedAfterAnyError(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	n := d.leased()
 	d.exec("ALTER TABLE notifications ADD CONSTRAINT wrong CHECK (status <> 'sent')")
 	sent := make(chan error, 1)
-	go func() { sent <- d.service.Send(t.Context(), n) }()
+	go func() { sent <- d.service.sendAndMark(t.Context(), n) }()
 	select {
 	case err := <-sent:
-		t.Errorf("Send returned %v before the database knew it", err)
+		t.Errorf("MarkSent returned %v before the database knew it", err)
 	case <-time.After(time.Second):
 	}
 	d.exec("ALTER TABLE notifications DROP CONSTRAINT wrong")
@@ -206,9 +207,9 @@ func TestP6WhatWasAcceptedIsMarkedAfterAnyError(t *testing.T) {
 
 func TestARejectionNeverOverwritesSent(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	n := d.leased()
-	if err := d.service.Send(t.Context(), n); err != nil {
+	if err := d.service.sendAndMark(t.Context(), n); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.service.Reject(t.Context(), n.MessageID, "550 no such user"); err != nil {
@@ -220,7 +221,7 @@ func TestARejectionNeverOverwritesSent(t *testing.T) {
 
 func TestAReasonFitsItsColumn(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	n := d.leased()
 	if err := d.service.Reject(t.Context(), n.MessageID, "x\x00"+strings.Repeat("ü", 1000)); err != nil {
 		t.Error(err)
@@ -231,15 +232,15 @@ func TestAReasonFitsItsColumn(t *testing.T) {
 // TestABadRecipientIsForGood: also one that was recorded before anybody checked.
 func TestABadRecipientIsForGood(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	n := d.leased()
 	for _, bad := range []string{"", "guest@example.com\r\nBcc: eve@example.com", "Ada <ada@example.com>"} {
 		n.Recipient = bad
-		if _, ok := errors.AsType[*BadRecipientError](d.service.Send(t.Context(), n)); !ok {
+		if _, ok := errors.AsType[*mailer.BadRecipientError](d.service.sendAndMark(t.Context(), n)); !ok {
 			t.Errorf("sent to %q", bad)
 		}
 	}
-	if len(d.post.sent) != 0 {
+	if len(d.mailer.sent) != 0 {
 		t.Error("an e-mail went out")
 	}
 }
@@ -247,12 +248,12 @@ func TestABadRecipientIsForGood(t *testing.T) {
 // TestMarkersInOppositeOrdersDoNotDeadlock: two processes and a renewal lock the same rows.
 func TestMarkersInOppositeOrdersDoNotDeadlock(t *testing.T) {
 	t.Parallel()
-	a := newDesk(t)
-	b := a.process(a.db)
+	a := newFixture(t)
+	b := a.otherProcess(a.db)
 	for range 10 {
 		var marks []mark
 		for range 50 {
-			marks = append(marks, mark{kind: markSent, id: a.leased().MessageID, ctx: t.Context()})
+			marks = append(marks, mark{status: Sent, id: a.leased().MessageID, ctx: t.Context()})
 		}
 		reversed := slices.Clone(marks)
 		slices.Reverse(reversed)

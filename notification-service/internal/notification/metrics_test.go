@@ -10,20 +10,20 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// TestTheTimeFromTheEventToItsEmailIsMeasuredOnce: a repeat measures nothing, and an
-// event that does not tell when it occurred neither.
+// TestTheTimeFromTheEventToItsEmailIsMeasuredOnce: a repeat is not
+// measured, and neither is an event without occurred_at.
 func TestTheTimeFromTheEventToItsEmailIsMeasuredOnce(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	registry := prometheus.NewRegistry()
 	d.service.metrics = NewMetrics(registry)
 	minuteAgo, unknown := uuid.New(), uuid.New()
 	for id, occurred := range map[uuid.UUID]time.Time{minuteAgo: time.Now().Add(-time.Minute), unknown: {}} {
-		e := anEvent(uuid.New(), 1)
+		e := newEvent(uuid.New(), 1)
 		e.OccurredAt = occurred
 		n := d.want(Request{ID: id, Event: e, First: true}, Sending, true)
 		for range 2 {
-			if err := d.service.Send(t.Context(), n); err != nil {
+			if err := d.service.sendAndMark(t.Context(), n); err != nil {
 				t.Fatal(err)
 			}
 		}

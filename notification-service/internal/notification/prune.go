@@ -11,15 +11,16 @@ import (
 	"example.com/transactional-outbox/internal/postgres"
 )
 
-// pruneMargin is how much longer than the retention a notification is kept. The retention is
-// at least the window of the inbox, so the inbox lets no message in whose notification is
-// pruned.
+// pruneMargin is how much longer than the retention a notification is kept. The retention is at
+// least the inbox's window. So the inbox accepts no message whose notification is pruned.
 const pruneMargin = time.Hour
 
-// pruneSQL deletes what is older than the retention, whatever its state: its message is
-// too old to come back. Not what is being sent. ORDER BY keeps the search to the index,
-// whose old end is what is deleted, and ARRAY keeps the deletion to the primary key: for IN,
-// PostgreSQL may read the whole table. SKIP LOCKED lets several replicas share the work.
+// pruneSQL deletes notifications that are older than the retention, in any state but being sent.
+// Their messages are too old to come back.
+//
+//   - ORDER BY makes PostgreSQL search the index, from its old end.
+//   - ARRAY makes it delete by the primary key. For IN, it may read the whole table.
+//   - SKIP LOCKED lets several replicas share the work.
 const pruneSQL = `
 DELETE FROM notifications WHERE message_id = ANY (ARRAY(
   SELECT message_id FROM notifications
@@ -28,9 +29,8 @@ DELETE FROM notifications WHERE message_id = ANY (ARRAY(
   FOR UPDATE SKIP LOCKED))
 RETURNING order_id`
 
-// The progress of orders that have no notification any more is deleted in two statements.
-// The first one waits for transactions that are raising it. The second one sees what they
-// have recorded.
+// Two statements delete the progress of orders that have no more notifications. The first one
+// waits for transactions that are raising it. The second one sees what they have recorded.
 const (
 	lockProgressSQL  = `SELECT FROM order_progress WHERE order_id = ANY (cast(@orders AS uuid[])) ORDER BY order_id FOR UPDATE`
 	pruneProgressSQL = `
@@ -39,8 +39,8 @@ WHERE p.order_id = ANY (cast(@orders AS uuid[]))
   AND NOT EXISTS (SELECT FROM notifications n WHERE n.order_id = p.order_id)`
 )
 
-// Prune deletes at most limit notifications that are older than the retention, and what is
-// known of their orders. It returns how many.
+// Prune deletes at most limit notifications that are older than the retention, and the progress
+// of their orders. It returns how many notifications it deleted.
 func (s *Service) Prune(ctx context.Context, limit int) (pruned int, err error) {
 	err = s.db.InTx(ctx, func(tx *postgres.Tx) error {
 		age := (s.config.Retention + pruneMargin).Seconds()

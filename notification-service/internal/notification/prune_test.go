@@ -11,25 +11,25 @@ import (
 	"example.com/transactional-outbox/internal/postgres"
 )
 
-// sentAgo records and sends the notification of an event, and makes it that old.
-func (d desk) sentAgo(age time.Duration, order uuid.UUID, version int) uuid.UUID {
+// sendAndAge records and sends the notification of an event, and makes it that old.
+func (d fixture) sendAndAge(age time.Duration, order uuid.UUID, version int) uuid.UUID {
 	d.Helper()
-	n := d.want(first(order, version), Sending, true)
-	if err := d.service.Send(d.Context(), n); err != nil {
+	n := d.want(firstRequest(order, version), Sending, true)
+	if err := d.service.sendAndMark(d.Context(), n); err != nil {
 		d.Fatal(err)
 	}
 	d.makeOlder(age, n.MessageID)
 	return n.MessageID
 }
 
-func (d desk) makeOlder(age time.Duration, id uuid.UUID) {
+func (d fixture) makeOlder(age time.Duration, id uuid.UUID) {
 	d.Helper()
 	d.exec("UPDATE notifications SET created_at = created_at - ? * interval '1 second' WHERE message_id = ?", age.Seconds(), id)
 }
 
-func (d desk) wantPruned(limit, want int) {
+func (d fixture) wantPruned(limit, want int) {
 	d.Helper()
-	ctx, cancel := context.WithTimeout(d.Context(), patience)
+	ctx, cancel := context.WithTimeout(d.Context(), testTimeout)
 	defer cancel()
 	if n, err := d.service.Prune(ctx, limit); n != want || err != nil {
 		d.Errorf("pruned %d, want %d; error %v", n, want, err)
@@ -38,11 +38,11 @@ func (d desk) wantPruned(limit, want int) {
 
 func TestPruneTakesWhatIsOlderThanItsRetention(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	for range 5 {
-		d.sentAgo(deskConfig.Retention+pruneMargin+time.Minute, uuid.New(), 1)
+		d.sendAndAge(testConfig.Retention+pruneMargin+time.Minute, uuid.New(), 1)
 	}
-	young := d.sentAgo(deskConfig.Retention+pruneMargin-time.Minute, uuid.New(), 1)
+	young := d.sendAndAge(testConfig.Retention+pruneMargin-time.Minute, uuid.New(), 1)
 	for _, want := range []int{2, 2, 1, 0} {
 		d.wantPruned(2, want)
 	}
@@ -54,11 +54,11 @@ func TestPruneTakesWhatIsOlderThanItsRetention(t *testing.T) {
 
 func TestProgressGoesWithItsOrdersLastNotification(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	order := uuid.New()
 	const old = 2 * 24 * time.Hour
-	d.sentAgo(old, order, 1)
-	last := d.sentAgo(0, order, 2)
+	d.sendAndAge(old, order, 1)
+	last := d.sendAndAge(0, order, 2)
 	d.wantPruned(10, 1)
 	if v := scan[int](d, "SELECT last_version FROM order_progress"); v != 2 {
 		t.Errorf("the order's progress is %d, want 2", v)
@@ -72,7 +72,7 @@ func TestProgressGoesWithItsOrdersLastNotification(t *testing.T) {
 
 func TestWhatIsBeingSentIsNotPruned(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	n := d.leased()
 	d.makeOlder(100*24*time.Hour, n.MessageID)
 	d.wantPruned(10, 0)
@@ -84,12 +84,12 @@ func TestWhatIsBeingSentIsNotPruned(t *testing.T) {
 // old one is deleted.
 func TestProgressThatIsBeingRaisedIsNotPruned(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	order := uuid.New()
-	d.sentAgo(2*24*time.Hour, order, 1)
+	d.sendAndAge(2*24*time.Hour, order, 1)
 	pruned := make(chan struct{})
 	err := d.db.InTx(t.Context(), func(tx *postgres.Tx) error {
-		_, err := d.service.Record(t.Context(), tx, []Request{first(order, 2)})
+		_, err := d.service.Record(t.Context(), tx, []Request{firstRequest(order, 2)})
 		go func() {
 			defer close(pruned)
 			d.wantPruned(10, 1)
@@ -110,7 +110,7 @@ func TestProgressThatIsBeingRaisedIsNotPruned(t *testing.T) {
 
 func TestPruneReadsTheOldEndOfItsIndex(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	d.exec(`INSERT INTO notifications (message_id, order_id, order_version, event_key, recipient, order_details, created_at)
 		SELECT gen_random_uuid(), gen_random_uuid(), 1, 'order.created', 'a@b', '{}', now() - n * interval '1 minute'
 		FROM generate_series(1, 20000) n`)

@@ -17,24 +17,24 @@ type Status string
 
 // The states.
 const (
-	Pending    Status = "pending"    // not sent, and in nobody's hands
+	Pending    Status = "pending"    // not sent, and not leased
 	Sending    Status = "sending"    // leased
 	Sent       Status = "sent"       // accepted by the mail server
 	Rejected   Status = "rejected"   // never accepted; its message is a dead letter
-	Superseded Status = "superseded" // a newer event of the order says more
-	// Forgotten is the state of a notification that is pruned. Its message came before.
-	Forgotten Status = "forgotten"
+	Superseded Status = "superseded" // the order has a newer event
+	// Pruned is for a message that came before, and whose notification is pruned.
+	Pruned Status = "pruned"
 )
 
 // Request asks for the notification of one message.
 type Request struct {
 	ID       uuid.UUID
 	Event    Event
-	First    bool // the inbox had not seen the message
+	First    bool // the message came for the first time
 	Replayed bool // an operator wants another try after a rejection
 }
 
-// Notification is what is known of one, and of its e-mail.
+// Notification is a notification as Record found or made it.
 type Notification struct {
 	MessageID uuid.UUID
 	OrderID   uuid.UUID
@@ -42,27 +42,27 @@ type Notification struct {
 	Recipient string
 	Event     Event
 	Status    Status
-	Mine      bool      // this process has the lease, and may send the e-mail
+	HasLease  bool      // this process has the lease, and may send the e-mail
 	StartedAt time.Time // by the database's clock
 }
 
-// Record writes in tx a notification for each message that came for the first time, and
-// leases it; it leases those that came before and still have to be sent. The results
-// stand in the order of the requests. No id may be in a batch twice.
+// Record writes a notification in tx for each message that came for the first time, and leases
+// it. It also leases those that came before and still have to be sent. The results have the
+// order of the requests. An id may occur only once in a batch.
 func (s *Service) Record(ctx context.Context, tx *postgres.Tx, requests []Request) ([]Notification, error) {
-	var first, again []Request
+	var first, repeated []Request
 	for _, r := range requests {
 		if r.First {
 			first = append(first, r)
 		} else {
-			again = append(again, r)
+			repeated = append(repeated, r)
 		}
 	}
 	states := map[uuid.UUID]state{}
 	if err := s.insert(ctx, tx, first, states); err != nil {
 		return nil, err
 	}
-	if err := s.lease(ctx, tx, again, states); err != nil {
+	if err := s.lease(ctx, tx, repeated, states); err != nil {
 		return nil, err
 	}
 	notifications := make([]Notification, 0, len(requests))
@@ -75,10 +75,10 @@ func (s *Service) Record(ctx context.Context, tx *postgres.Tx, requests []Reques
 func (s *Service) notification(r Request, states map[uuid.UUID]state) Notification {
 	n := Notification{
 		MessageID: r.ID, OrderID: r.Event.OrderID, EventKey: r.Event.Key,
-		Recipient: s.recipient(r.Event), Event: r.Event, Status: Forgotten,
+		Recipient: s.recipient(r.Event), Event: r.Event, Status: Pruned,
 	}
 	if now, known := states[r.ID]; known {
-		n.Status, n.Mine, n.StartedAt = now.Status, now.Mine, now.StartedAt
+		n.Status, n.HasLease, n.StartedAt = now.Status, now.HasLease, now.StartedAt
 	}
 	return n
 }
@@ -90,33 +90,33 @@ func (s *Service) recipient(e Event) string {
 	return e.CustomerEmail
 }
 
-// Leased tells the service that the transaction of Record is committed. From now on the
-// service renews the lease of n if this process has it, and stops renewing it if not: n may
-// be superseded, or sent already.
-func (s *Service) Leased(n Notification) {
-	if n.Mine {
+// AfterCommit must be called for each result of Record once its transaction is committed. From
+// now on the service renews the lease of n, if this process has it. If not, it stops renewing
+// it: n may be superseded, or already sent.
+func (s *Service) AfterCommit(n Notification) {
+	if n.HasLease {
 		s.leases.add(n.MessageID)
 	} else {
 		s.leases.remove(n.MessageID)
 	}
 }
 
-// state is a row as Record leaves it.
+// state is a row after Record.
 type state struct {
 	MessageID uuid.UUID
 	Status    Status
-	Mine      bool
+	HasLease  bool
 	StartedAt time.Time
 }
 
 // insertSQL records a batch:
 //
-//   - progress: the newest version of each order is raised first. The row's lock
-//     serialises the order's events until their transactions end, and ORDER BY makes all
-//     transactions lock the orders in one order;
-//   - an event that is older than the progress is superseded: it is never sent;
-//   - DO UPDATE is for a message that an operator forces after the inbox has forgotten it:
-//     it has its effect anew.
+//   - progress: the newest version of each order is raised first. The row's lock serialises the
+//     order's events until their transactions end. ORDER BY makes all transactions lock the
+//     orders in the same order, so that they do not deadlock.
+//   - An event that is older than the progress is superseded: its e-mail is never sent.
+//   - DO UPDATE is for a message that an operator forces after the inbox has forgotten it. It
+//     has its effect again.
 const insertSQL = `
 WITH arrived AS MATERIALIZED (
   SELECT * FROM unnest(cast(@ids AS uuid[]), cast(@orders AS uuid[]), cast(@versions AS int[]),
@@ -140,7 +140,7 @@ ORDER BY a.id
 ON CONFLICT (message_id) DO UPDATE
   SET status = excluded.status, attempts = n.attempts + excluded.attempts, sent_at = NULL, failure_reason = NULL,
       lease_token = excluded.lease_token, lease_until = excluded.lease_until
-RETURNING message_id, status, status = 'sending' AS mine, now() AS started_at`
+RETURNING message_id, status, status = 'sending' AS has_lease, now() AS started_at`
 
 func (s *Service) insert(ctx context.Context, tx *postgres.Tx, requests []Request, states map[uuid.UUID]state) error {
 	if len(requests) == 0 {
@@ -160,16 +160,16 @@ func (s *Service) insert(ctx context.Context, tx *postgres.Tx, requests []Reques
 		keys, recipients = append(keys, r.Event.Key), append(recipients, s.recipient(r.Event))
 		details = append(details, string(encoded))
 	}
-	return collect(ctx, tx, states, insertSQL, postgres.Args{
+	return readStates(ctx, tx, states, insertSQL, postgres.Args{
 		"ids": ids, "orders": orders, "versions": versions, "keys": keys, "recipients": recipients, "details": details,
 		"token": s.token, "lease": lease.Seconds(),
 	})
 }
 
-// leaseSQL leases what still has to be sent: what is pending, what a dead process had
-// leased, and what this process had leased and could not give back. A rejected one is
-// tried again only if an operator replays its message. One whose order has gone on is
-// superseded now.
+// leaseSQL leases the notifications that still have to be sent: the pending ones, those that a
+// dead process had leased, and those that this process had leased and could not give back. A
+// rejected one is tried again only if an operator replays its message. One whose order has a
+// newer event becomes superseded.
 const leaseSQL = `
 WITH chosen AS MATERIALIZED (
   SELECT n.message_id, coalesce(n.order_version < p.last_version, false) AS outdated
@@ -189,7 +189,7 @@ SET status      = CASE WHEN c.outdated THEN 'superseded' ELSE 'sending' END,
 FROM chosen c WHERE n.message_id = c.message_id`
 
 const stateSQL = `
-SELECT message_id, status, coalesce(lease_token = @token, false) AS mine, now() AS started_at
+SELECT message_id, status, coalesce(lease_token = @token, false) AS has_lease, now() AS started_at
 FROM notifications WHERE message_id = ANY (cast(@ids AS uuid[]))`
 
 func (s *Service) lease(ctx context.Context, tx *postgres.Tx, requests []Request, states map[uuid.UUID]state) error {
@@ -209,10 +209,10 @@ func (s *Service) lease(ctx context.Context, tx *postgres.Tx, requests []Request
 	if err != nil {
 		return err
 	}
-	return collect(ctx, tx, states, stateSQL, postgres.Args{"ids": bytesOf(ids), "token": s.token})
+	return readStates(ctx, tx, states, stateSQL, postgres.Args{"ids": bytesOf(ids), "token": s.token})
 }
 
-func collect(ctx context.Context, tx *postgres.Tx, states map[uuid.UUID]state, statement string, args postgres.Args) error {
+func readStates(ctx context.Context, tx *postgres.Tx, states map[uuid.UUID]state, statement string, args postgres.Args) error {
 	rows, err := postgres.Read(ctx, tx, statement, args, pgx.RowToStructByName[state])
 	if err != nil {
 		return fmt.Errorf("recording notifications: %w", err)

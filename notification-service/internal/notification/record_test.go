@@ -11,8 +11,8 @@ import (
 
 func TestARecordedNotificationIsLeased(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
-	r := first(uuid.New(), 1)
+	d := newFixture(t)
+	r := firstRequest(uuid.New(), 1)
 	n := d.want(r, Sending, true)
 	if n.MessageID != r.ID || n.OrderID != r.Event.OrderID || n.EventKey != OrderCreated || n.Recipient != "guest@example.com" || n.Event != r.Event {
 		t.Errorf("notification %+v of %+v", n, r)
@@ -27,11 +27,11 @@ func TestARecordedNotificationIsLeased(t *testing.T) {
 
 func TestResultsStandInTheOrderOfTheRequests(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
-	known := first(uuid.New(), 1)
+	d := newFixture(t)
+	known := firstRequest(uuid.New(), 1)
 	d.want(known, Sending, true)
 	d.service.Release(t.Context(), known.ID)
-	requests := []Request{first(uuid.New(), 1), again(known), first(uuid.New(), 1), {ID: uuid.New(), Event: anEvent(uuid.New(), 1)}}
+	requests := []Request{firstRequest(uuid.New(), 1), repeated(known), firstRequest(uuid.New(), 1), {ID: uuid.New(), Event: newEvent(uuid.New(), 1)}}
 	var got []uuid.UUID
 	var status []Status
 	for _, n := range d.record(requests...) {
@@ -42,20 +42,20 @@ func TestResultsStandInTheOrderOfTheRequests(t *testing.T) {
 			t.Errorf("result %d is another message's", i)
 		}
 	}
-	if want := []Status{Sending, Sending, Sending, Forgotten}; !slices.Equal(status, want) {
+	if want := []Status{Sending, Sending, Sending, Pruned}; !slices.Equal(status, want) {
 		t.Errorf("states %s, want %s", status, want)
 	}
 }
 
 func TestP6OnlyTheNewestOfABatchIsSent(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	order := uuid.New()
 	var got []Status
-	for _, n := range d.record(first(order, 2), first(order, 3), first(uuid.New(), 1), first(order, 1)) {
+	for _, n := range d.record(firstRequest(order, 2), firstRequest(order, 3), firstRequest(uuid.New(), 1), firstRequest(order, 1)) {
 		got = append(got, n.Status)
-		if n.Mine != (n.Status == Sending) {
-			t.Errorf("%s, mine %t", n.Status, n.Mine)
+		if n.HasLease != (n.Status == Sending) {
+			t.Errorf("%s, has the lease: %t", n.Status, n.HasLease)
 		}
 	}
 	if want := []Status{Superseded, Sending, Sending, Superseded}; !slices.Equal(got, want) {
@@ -65,14 +65,14 @@ func TestP6OnlyTheNewestOfABatchIsSent(t *testing.T) {
 
 func TestP6ALateEventIsSuperseded(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	order := uuid.New()
-	waits := first(order, 1)
+	waits := firstRequest(order, 1)
 	d.want(waits, Sending, true)
-	d.want(first(order, 3), Sending, true)
-	late := d.want(first(order, 2), Superseded, false)
-	d.want(again(waits), Superseded, false) // recorded first, and not sent before the next one came
-	d.want(again(Request{ID: late.MessageID, Event: late.Event}), Superseded, false)
+	d.want(firstRequest(order, 3), Sending, true)
+	late := d.want(firstRequest(order, 2), Superseded, false)
+	d.want(repeated(waits), Superseded, false) // recorded first, and not sent before the next one came
+	d.want(repeated(Request{ID: late.MessageID, Event: late.Event}), Superseded, false)
 	if ids := d.service.leases.ids(); len(ids) != 1 {
 		t.Errorf("leases of %d notifications are renewed, want those of the newest", len(ids))
 	}
@@ -80,22 +80,22 @@ func TestP6ALateEventIsSuperseded(t *testing.T) {
 
 func TestASentOneStaysSent(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
-	r := first(uuid.New(), 1)
+	d := newFixture(t)
+	r := firstRequest(uuid.New(), 1)
 	n := d.want(r, Sending, true)
-	if err := d.service.Send(t.Context(), n); err != nil {
+	if err := d.service.sendAndMark(t.Context(), n); err != nil {
 		t.Fatal(err)
 	}
-	d.want(again(r), Sent, false)
+	d.want(repeated(r), Sent, false)
 }
 
 // TestAForcedMessageHasItsEffectAnew: the inbox has forgotten it, and an operator forces it.
 func TestAForcedMessageHasItsEffectAnew(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
-	r := first(uuid.New(), 1)
+	d := newFixture(t)
+	r := firstRequest(uuid.New(), 1)
 	for range 2 {
-		if err := d.service.Send(t.Context(), d.want(r, Sending, true)); err != nil {
+		if err := d.service.sendAndMark(t.Context(), d.want(r, Sending, true)); err != nil {
 			t.Fatal(err)
 		}
 		d.wantStatus(r.ID, Sent)
@@ -107,34 +107,34 @@ func TestAForcedMessageHasItsEffectAnew(t *testing.T) {
 
 func TestARejectedOneIsTriedAgainOnlyWhenReplayed(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
-	r := first(uuid.New(), 1)
+	d := newFixture(t)
+	r := firstRequest(uuid.New(), 1)
 	d.want(r, Sending, true)
 	if err := d.service.Reject(t.Context(), r.ID, "550 no such user"); err != nil {
 		t.Fatal(err)
 	}
-	d.want(again(r), Rejected, false)
+	d.want(repeated(r), Rejected, false)
 	if reason := scan[string](d, "SELECT failure_reason FROM notifications"); reason != "550 no such user" {
 		t.Errorf("rejected for %q", reason)
 	}
-	replayed := again(r)
+	replayed := repeated(r)
 	replayed.Replayed = true
-	if err := d.service.Send(t.Context(), d.want(replayed, Sending, true)); err != nil {
-		t.Fatal(err) // somebody made the mailbox
+	if err := d.service.sendAndMark(t.Context(), d.want(replayed, Sending, true)); err != nil {
+		t.Fatal(err) // the mailbox exists now
 	}
 	d.want(replayed, Sent, false)
 }
 
 func TestABatchOfAnOrdersEventsInManyTransactions(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	orders := []uuid.UUID{uuid.New(), uuid.New(), uuid.New(), uuid.New()}
 	var all sync.WaitGroup
 	for version := 1; version <= 8; version++ {
 		all.Go(func() { // a deadlock is an error
 			var requests []Request
 			for i := range orders {
-				requests = append(requests, first(orders[(i+version)%len(orders)], version))
+				requests = append(requests, firstRequest(orders[(i+version)%len(orders)], version))
 			}
 			d.record(requests...)
 		})

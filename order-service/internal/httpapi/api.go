@@ -1,5 +1,5 @@
-// Package httpapi is the way in: it turns HTTP requests into orders, and errors
-// into problem documents (RFC 9457) that name the field and tell no internals.
+// Package httpapi is the HTTP API. It turns requests into orders, and errors into problem
+// documents (RFC 9457) that name the wrong field and contain no internals.
 //
 //	$ curl -X POST -H "Content-Type: application/json" \
 //	    -d '{"product_id":"sku123","quantity":1}' http://localhost:4000/orders
@@ -26,35 +26,34 @@ import (
 
 // New returns the API of orders.
 func New(orders *order.Service, limits Limits, metrics *Metrics) chi.Router {
-	api := &api{orders: orders, metrics: metrics, places: semaphore.NewWeighted(int64(limits.InFlight))}
+	api := &api{orders: orders, metrics: metrics, slots: semaphore.NewWeighted(int64(limits.InFlight))}
 	r := chi.NewRouter()
-	r.Use(bounded, middleware.GetHead)
-	// After what wraps them, so that the router has matched the route when the span gets
-	// its name.
-	r.Use(otelhttp.NewMiddleware("http"), metrics.measure, named, recovered)
+	r.Use(limitBody, middleware.GetHead)
+	// They read the route after the handler has run, when the router has matched it.
+	r.Use(otelhttp.NewMiddleware("http"), metrics.measure, nameSpan, recoverPanics)
 
 	r.NotFound(notFound)
 	r.MethodNotAllowed(func(w http.ResponseWriter, req *http.Request) {
-		// The router tells the methods of a path only to its own handler.
+		// Only the router's own handler knows the methods of a path.
 		methods := methodsOf(r, req.URL.EscapedPath())
-		if len(methods) == 0 { // the router does not look for the path of a method that it does not know
+		if len(methods) == 0 { // the method is unknown to the router, so it has not looked for the path
 			notFound(w, req)
 			return
 		}
 		w.Header().Set("Allow", strings.Join(methods, ", "))
-		write(w, req, problem(http.StatusMethodNotAllowed, "this path does not answer to "+req.Method))
+		writeProblem(w, req, problem(http.StatusMethodNotAllowed, "this path does not support the method "+req.Method))
 	})
 	r.Group(func(r chi.Router) {
-		// Not above: to tell that there is nothing costs as little as to refuse.
+		// 404s are not rate-limited: they cost no more than a 429.
 		if limits.Rate > 0 {
 			r.Use(api.limitRate(limits.Rate))
 		}
 		r.Post("/orders", api.placeOrder)
 		r.Get("/orders/{id}", api.getOrder)
-		r.Post("/orders/{id}/confirm", api.settleOrder(orders.Confirm))
-		r.Post("/orders/{id}/cancel", api.settleOrder(orders.Cancel))
+		r.Post("/orders/{id}/confirm", api.changeStatus(orders.Confirm))
+		r.Post("/orders/{id}/cancel", api.changeStatus(orders.Cancel))
 		r.Get("/products", api.listProducts)
-		r.Get("/openapi.yaml", sendDocument)
+		r.Get("/openapi.yaml", serveDocument)
 	})
 	metrics.startAtZero(r)
 	return r
@@ -63,14 +62,14 @@ func New(orders *order.Service, limits Limits, metrics *Metrics) chi.Router {
 type api struct {
 	orders  *order.Service
 	metrics *Metrics
-	places  *semaphore.Weighted // of the requests in hand
+	slots   *semaphore.Weighted // one for each request in progress
 }
 
 func notFound(w http.ResponseWriter, r *http.Request) {
-	write(w, r, problem(http.StatusNotFound, "there is nothing at this path"))
+	writeProblem(w, r, problem(http.StatusNotFound, "this path does not exist"))
 }
 
-// methodsOf lists what a path answers to. HEAD is a GET without the body.
+// methodsOf lists the methods of a path. HEAD is a GET without the body.
 func methodsOf(routes chi.Routes, path string) []string {
 	methods := []string{http.MethodGet, http.MethodHead, http.MethodPost}
 	return slices.DeleteFunc(methods, func(method string) bool {
@@ -81,9 +80,9 @@ func methodsOf(routes chi.Routes, path string) []string {
 	})
 }
 
-// named puts the route into the span; a path with ids in it would make a new
-// operation of every order.
-func named(next http.Handler) http.Handler {
+// nameSpan sets the span's route. With the path instead, every order id would be a new
+// operation.
+func nameSpan(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		next.ServeHTTP(w, r)
 		route := chi.RouteContext(r.Context()).RoutePattern()

@@ -9,8 +9,8 @@ import (
 	"example.com/transactional-outbox/order-service/internal/order"
 )
 
-// FuzzReadOrder wants every body to be a request within the bounds, or a problem that is
-// the client's.
+// FuzzReadOrder checks that every body gives either a request within the bounds or a 4xx
+// problem.
 func FuzzReadOrder(f *testing.F) {
 	for _, body := range []string{
 		`{"product_id":"sku123","quantity":1}`, `{"product_id":"sku123","quantity":1,"customer_email":"ada@example.com","customer_id":null}`,

@@ -14,14 +14,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"example.com/transactional-outbox/internal/httpserver"
-	"example.com/transactional-outbox/internal/servertest"
 	"example.com/transactional-outbox/order-service/internal/httpapi"
+	"example.com/transactional-outbox/test/servers"
 )
 
-// TestWhatIsHardlyHTTPIsTheClientsFault sends what no client library would.
-func TestWhatIsHardlyHTTPIsTheClientsFault(t *testing.T) {
+// TestMalformedHTTPIsAClientError sends requests that no client library would send.
+func TestMalformedHTTPIsAClientError(t *testing.T) {
 	t.Parallel()
-	db, _ := servertest.Migrated(t, schema)
+	db, _ := servers.Migrated(t, schema)
 	address := serve(t, newAPI(db, httpapi.Limits{InFlight: 256}, prometheus.NewRegistry()))
 	const (
 		host  = "Host: api\r\n"
@@ -56,7 +56,7 @@ func TestWhatIsHardlyHTTPIsTheClientsFault(t *testing.T) {
 		"an endless chunk":            {post + "Transfer-Encoding: chunked\r\n" + empty + "ffffffffffffffff\r\n" + strings.Repeat(" ", maxBody+1), http.StatusRequestEntityTooLarge},
 		"an unknown expectation":      {post + "Expect: the-unexpected\r\n" + empty, http.StatusExpectationFailed},
 		"an order with half a header": {post + "Idempotency-Key\r\n" + empty, http.StatusBadRequest},
-		// What the RFC asks a server for (9112, 6.1; 9110, 15.6.6), before the API hears of it.
+		// The server answers these before the API gets them (RFC 9112, 6.1; RFC 9110, 15.6.6).
 		"an unknown transfer coding": {post + "Transfer-Encoding: gzip, chunked\r\n" + empty, http.StatusNotImplemented},
 		"HTTP of the future":         {"GET /products HTTP/9.9\r\n" + host + empty, http.StatusHTTPVersionNotSupported},
 	} {
@@ -67,13 +67,13 @@ func TestWhatIsHardlyHTTPIsTheClientsFault(t *testing.T) {
 				t.Errorf("got %d, want %d: %s", got.status, test.status, got.body)
 			}
 			if i := slices.IndexFunc(internals, func(word string) bool { return strings.Contains(got.body, word) }); i >= 0 {
-				t.Errorf("the body tells %q: %s", internals[i], got.body)
+				t.Errorf("the body contains %q: %s", internals[i], got.body)
 			}
 		})
 	}
 }
 
-// serve answers as the service does, until the test ends, and returns the address.
+// serve serves the API like the service, until the test ends. It returns the address.
 func serve(t *testing.T, api http.Handler) string {
 	t.Helper()
 	listener, err := httpserver.Listen(t.Context(), "HTTP_ADDR", "127.0.0.1:0")
@@ -92,7 +92,7 @@ func serve(t *testing.T, api http.Handler) string {
 	return listener.Addr().String()
 }
 
-// sendRaw sends a request and then ends its side of the connection.
+// sendRaw sends a request and then closes its side of the connection.
 func sendRaw(t *testing.T, address, request string) reply {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)

@@ -14,19 +14,21 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.uber.org/goleak"
 
 	"example.com/transactional-outbox/internal/postgres"
-	"example.com/transactional-outbox/internal/servertest"
 	"example.com/transactional-outbox/internal/telemetry"
 	"example.com/transactional-outbox/order-service/internal/httpapi"
 	"example.com/transactional-outbox/order-service/internal/order"
 	"example.com/transactional-outbox/order-service/migrations"
+	"example.com/transactional-outbox/test/servers"
 )
 
 var schema = postgres.Migrations{Files: migrations.Files}
 
-// silent is above every level: what these tests provoke is not worth a log.
+// silent is above every level, because these tests provoke many errors.
 const silent = slog.LevelError + 1
 
 func TestMain(m *testing.M) {
@@ -34,38 +36,40 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		panic(err)
 	}
+	// Setup found no collector, so its spans would record nothing.
+	otel.SetTracerProvider(sdktrace.NewTracerProvider())
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
 		flush()
 		os.Exit(code)
 	}))
 }
 
-// bench is the API over a database, and a client of it.
-type bench struct {
+// fixture is the API on a database, with a client.
+type fixture struct {
 	*testing.T
 	db       *postgres.DB
 	api      *httptest.Server
 	registry *prometheus.Registry
 }
 
-// newBench has a database of its own.
-func newBench(t *testing.T) bench {
+// newFixture creates a database for this test.
+func newFixture(t *testing.T) fixture {
 	t.Helper()
-	db, _ := servertest.Migrated(t, schema)
-	return over(t, db)
+	db, _ := servers.Migrated(t, schema)
+	return newFixtureOn(t, db)
 }
 
-func over(t *testing.T, db *postgres.DB) bench {
+func newFixtureOn(t *testing.T, db *postgres.DB) fixture {
 	t.Helper()
-	return limited(t, db, httpapi.Limits{InFlight: 256})
+	return newLimitedFixture(t, db, httpapi.Limits{InFlight: 256})
 }
 
-func limited(t *testing.T, db *postgres.DB, limits httpapi.Limits) bench {
+func newLimitedFixture(t *testing.T, db *postgres.DB, limits httpapi.Limits) fixture {
 	t.Helper()
 	registry := prometheus.NewRegistry()
 	api := httptest.NewServer(newAPI(db, limits, registry))
 	t.Cleanup(api.Close)
-	return bench{t, db, api, registry}
+	return fixture{t, db, api, registry}
 }
 
 func newAPI(db *postgres.DB, limits httpapi.Limits, registry *prometheus.Registry) http.Handler {
@@ -78,15 +82,15 @@ type reply struct {
 	body   string
 }
 
-// answerOf asks an API without a network.
+// answerOf sends a request to an API without a network.
 func answerOf(api http.Handler, request *http.Request) reply {
 	recorded := httptest.NewRecorder()
 	api.ServeHTTP(recorded, request)
 	return reply{status: recorded.Code, header: recorded.Header(), body: recorded.Body.String()}
 }
 
-// send takes header fields as pairs of name and value.
-func (b bench) send(method, path, body string, header ...string) reply {
+// send sends a request. header has pairs of name and value.
+func (b fixture) send(method, path, body string, header ...string) reply {
 	b.Helper()
 	request, err := http.NewRequestWithContext(b.Context(), method, b.api.URL+path, strings.NewReader(body))
 	if err != nil {
@@ -107,23 +111,23 @@ func (b bench) send(method, path, body string, header ...string) reply {
 	return reply{status: response.StatusCode, header: response.Header, body: string(text)}
 }
 
-func (b bench) get(path string) reply {
+func (b fixture) get(path string) reply {
 	b.Helper()
 	return b.send(http.MethodGet, path, "")
 }
 
-func (b bench) post(body string) reply {
+func (b fixture) post(body string) reply {
 	b.Helper()
 	return b.send(http.MethodPost, "/orders", body, "Content-Type", "application/json")
 }
 
-// on is the same bench in a subtest.
-func (b bench) on(t *testing.T) bench {
+// in returns the same fixture for a subtest.
+func (b fixture) in(t *testing.T) fixture {
 	b.T = t
 	return b
 }
 
-// into reads an answer of this status; a field that v does not have is an error.
+// into decodes an answer with this status. A field that v does not have is an error.
 func (r reply) into(t *testing.T, status int, v any) {
 	t.Helper()
 	if r.status != status || r.header.Get("Content-Type") != "application/json" {
@@ -134,29 +138,29 @@ func (r reply) into(t *testing.T, status int, v any) {
 	}
 }
 
-// eventually waits for what tells nobody that it happened.
-func (b bench) eventually(what string, happened func() bool) {
+// eventually polls until happened returns true.
+func (b fixture) eventually(what string, happened func() bool) {
 	b.Helper()
-	ask := time.NewTicker(5 * time.Millisecond)
-	defer ask.Stop()
-	for deadline := time.Now().Add(patience); !happened(); <-ask.C {
+	poll := time.NewTicker(5 * time.Millisecond)
+	defer poll.Stop()
+	for deadline := time.Now().Add(waitTimeout); !happened(); <-poll.C {
 		if time.Now().After(deadline) {
-			b.Fatalf("never: %s", what)
+			b.Fatalf("%s: not within %s", what, waitTimeout)
 		}
 	}
 }
 
-// patience bounds a failure; no promise rests on it.
-const patience = 30 * time.Second
+// waitTimeout bounds each wait. It is not a limit on speed.
+const waitTimeout = 30 * time.Second
 
-// written counts the rows that an order makes.
-func (b bench) written() (rows int) {
+// countRows counts the rows of orders and their events.
+func (b fixture) countRows() (rows int) {
 	b.Helper()
 	b.read(&rows, "SELECT (SELECT count(*) FROM orders) + (SELECT count(*) FROM outbox_events)")
 	return rows
 }
 
-func (b bench) read(into any, query string) {
+func (b fixture) read(into any, query string) {
 	b.Helper()
 	err := b.db.InSnapshot(b.Context(), func(tx *postgres.Tx) error {
 		return tx.Gorm(b.Context()).Raw(query).Scan(into).Error
@@ -166,7 +170,7 @@ func (b bench) read(into any, query string) {
 	}
 }
 
-func (b bench) exec(statement string, args ...any) {
+func (b fixture) exec(statement string, args ...any) {
 	b.Helper()
 	err := b.db.InTx(b.Context(), func(tx *postgres.Tx) error {
 		return tx.Gorm(b.Context()).Exec(statement, args...).Error

@@ -7,14 +7,14 @@ import (
 	"testing"
 )
 
-func (b bench) placeWith(key, body string) reply {
+func (b fixture) placeWith(key, body string) reply {
 	b.Helper()
 	return b.send(http.MethodPost, "/orders", body, "Content-Type", "application/json", "Idempotency-Key", key)
 }
 
 func TestARepeatWithItsKeyGetsTheSameAnswer(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newFixture(t)
 	first, again := b.placeWith("a-key", oneMug), b.placeWith("a-key", `{ "quantity": 1, "product_id": "sku123" }`)
 	if first.status != http.StatusCreated || again.status != http.StatusCreated || again.body != first.body ||
 		again.header.Get("Location") != first.header.Get("Location") {
@@ -31,7 +31,7 @@ func TestARepeatWithItsKeyGetsTheSameAnswer(t *testing.T) {
 
 func TestFiftyRequestsWithOneKeyGetOneAnswer(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newFixture(t)
 	answers := make([]reply, 50)
 	var clients sync.WaitGroup
 	for i := range answers {
@@ -43,14 +43,14 @@ func TestFiftyRequestsWithOneKeyGetOneAnswer(t *testing.T) {
 			t.Errorf("got %d %s, and another %d %s", got.status, got.body, answers[0].status, answers[0].body)
 		}
 	}
-	if n := b.written(); n != 2 {
+	if n := b.countRows(); n != 2 {
 		t.Errorf("%d rows of one order and its event", n)
 	}
 }
 
 func TestAMalformedKeyIsRefusedByItsName(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newFixture(t)
 	for _, key := range []string{"", "two words", "schlüssel", strings.Repeat("k", 256)} {
 		got := b.placeWith(key, oneMug)
 		if got.status != http.StatusBadRequest || !strings.Contains(got.body, "Idempotency-Key") {

@@ -9,63 +9,63 @@ import (
 	"github.com/go-chi/httprate"
 )
 
-// maxBody bounds a request body, in bytes; maxDuration bounds the work on one
-// request, once its body is read: a slow client is not a slow database. An order
-// needs a thousandth of either.
+// maxBody bounds a request body, in bytes. maxDuration bounds the work on a request after its
+// body is read, so that a slow client is not taken for a slow database. An order needs a
+// thousandth of either.
 const (
 	maxBody     = 64 << 10
 	maxDuration = 5 * time.Second
 )
 
-// Limits are what clients may ask for at a time: beyond them, they are refused at once,
-// and told to come back.
+// Limits are how many requests clients may send. Requests beyond them are refused at once, with
+// Retry-After.
 type Limits struct {
-	InFlight int // requests at work, of all clients together
-	Rate     int // requests per second and client address; 0: any number
+	InFlight int // requests in progress, of all clients together
+	Rate     int // requests per second and client address; 0 means any number
 }
 
-// What a request is refused by, as a label.
+// The values of the label "by": which limit refused the request.
 const (
-	byInFlight = "in_flight"
-	byRate     = "rate"
+	refusedInFlight = "in_flight"
+	refusedRate     = "rate"
 )
 
-func bounded(next http.Handler) http.Handler {
+func limitBody(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 		next.ServeHTTP(w, r)
 	})
 }
 
-// perform gives work a place among the requests in flight, and the time that it may
-// take, and tells the client of its error. The body has been read by then: a client that
-// sends slowly takes no place from the others.
-func (a *api) perform(w http.ResponseWriter, r *http.Request, work func(context.Context) error) {
-	if !a.places.TryAcquire(1) {
-		a.metrics.refuse(byInFlight)
-		write(w, r, problem(http.StatusServiceUnavailable, "too many requests are in hand, and nothing was done with this one; try again"))
+// withinLimits runs work in one of the slots for requests in flight, with a deadline, and sends
+// the problem if it fails. It runs after the body is read, so that a client that sends slowly
+// does not take a slot from the others.
+func (a *api) withinLimits(w http.ResponseWriter, r *http.Request, work func(context.Context) error) {
+	if !a.slots.TryAcquire(1) {
+		a.metrics.countRefusal(refusedInFlight)
+		writeProblem(w, r, problem(http.StatusServiceUnavailable, "too many requests are in progress, and this one was not processed; try again"))
 		return
 	}
-	defer a.places.Release(1)
+	defer a.slots.Release(1)
 	ctx, cancel := context.WithTimeout(r.Context(), maxDuration)
 	defer cancel()
 	if err := work(ctx); err != nil {
-		write(w, r, problemOf(r, err))
+		writeProblem(w, r, problemOf(r, err))
 	}
 }
 
-// limitRate counts over a sliding second, and forgets who has been silent for two.
+// limitRate counts over a sliding second. It drops an address after two seconds without requests.
 func (a *api) limitRate(perSecond int) func(http.Handler) http.Handler {
 	refuse := func(w http.ResponseWriter, r *http.Request) {
-		a.metrics.refuse(byRate)
-		write(w, r, problem(http.StatusTooManyRequests, "this address asks too often; nothing was done, try again later"))
+		a.metrics.countRefusal(refusedRate)
+		writeProblem(w, r, problem(http.StatusTooManyRequests, "too many requests from this address, and this one was not processed; try again later"))
 	}
 	return httprate.LimitBy(perSecond, time.Second, clientAddress,
 		httprate.WithLimitHandler(refuse), httprate.WithResponseHeaders(httprate.ResponseHeaders{}))
 }
 
-// clientAddress takes all of an IPv6 network of 64 bits for one client, who can have any
-// address in it.
+// clientAddress counts a whole IPv6 network of 64 bits as one client, because one client can use
+// every address in it.
 func clientAddress(r *http.Request) (string, error) {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	return httprate.CanonicalizeIP(host), err

@@ -13,16 +13,16 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"example.com/transactional-outbox/internal/servertest"
 	"example.com/transactional-outbox/order-service/internal/httpapi"
+	"example.com/transactional-outbox/test/servers"
 )
 
-// TestARequestTooManyIsRefusedAtOnce while another one is in its commit.
-func TestARequestTooManyIsRefusedAtOnce(t *testing.T) {
+// TestARequestBeyondTheLimitIsRefusedAtOnce holds another request in its commit.
+func TestARequestBeyondTheLimitIsRefusedAtOnce(t *testing.T) {
 	t.Parallel()
-	db, url := servertest.Migrated(t, schema)
-	b := limited(t, db, httpapi.Limits{InFlight: 1})
-	held := servertest.HoldCommits(t, url, "orders")
+	db, url := servers.Migrated(t, schema)
+	b := newLimitedFixture(t, db, httpapi.Limits{InFlight: 1})
+	held := servers.HoldCommits(t, url, "orders")
 	first := make(chan reply)
 	go func() { first <- b.post(oneMug) }()
 	held.Await()
@@ -31,7 +31,7 @@ func TestARequestTooManyIsRefusedAtOnce(t *testing.T) {
 	b.get("/orders/none").isUnavailable(t)
 	b.send(http.MethodPost, "/orders/none/confirm", "").isUnavailable(t)
 	b.get("/products").isUnavailable(t)
-	b.post("{").isProblem(t, http.StatusBadRequest) // its own fault, and no work for the database
+	b.post("{").isProblem(t, http.StatusBadRequest) // a client error, for which the database is not used
 	if n := b.metric(map[string]string{"by": "in_flight"}).GetCounter().GetValue(); n != 4 {
 		t.Errorf("%v requests are counted as refused, want 4", n)
 	}
@@ -44,16 +44,16 @@ func TestARequestTooManyIsRefusedAtOnce(t *testing.T) {
 	if retried.status != http.StatusCreated || again.body != retried.body {
 		t.Errorf("after the refusal: %+v, and then %+v", retried, again)
 	}
-	if n := b.written(); n != 4 {
+	if n := b.countRows(); n != 4 {
 		t.Errorf("%d rows of two orders and their events", n)
 	}
 }
 
-// TestSlowClientsHurtOnlyThemselves has many more of them than there may be requests in
-// flight: their bodies never end.
-func TestSlowClientsHurtOnlyThemselves(t *testing.T) {
+// TestSlowClientsDoNotBlockOthers has many more slow clients than there may be requests in
+// flight. Their bodies never end.
+func TestSlowClientsDoNotBlockOthers(t *testing.T) {
 	t.Parallel()
-	db, _ := servertest.Migrated(t, schema)
+	db, _ := servers.Migrated(t, schema)
 	address := serve(t, newAPI(db, httpapi.Limits{InFlight: 4}, prometheus.NewRegistry()))
 	var slow []*bufio.Reader
 	for range 300 {
@@ -72,7 +72,7 @@ func TestSlowClientsHurtOnlyThemselves(t *testing.T) {
 	}
 }
 
-// sendHalf returns when the API waits for the other half of the body: it asks for it.
+// sendHalf sends half a body, after the API has asked for the body.
 func sendHalf(t *testing.T, address string) *bufio.Reader {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)
@@ -139,9 +139,9 @@ func TestTheRateIsLimitedForEachAddress(t *testing.T) {
 	})
 }
 
-func TestWithoutARateLimitNobodyIsCounted(t *testing.T) {
+func TestWithoutARateLimitNoRequestIsRefused(t *testing.T) {
 	t.Parallel()
-	b := over(t, nil)
+	b := newFixtureOn(t, nil)
 	for range 100 {
 		if got := b.get("/openapi.yaml"); got.status != http.StatusOK {
 			t.Fatalf("status %d", got.status)

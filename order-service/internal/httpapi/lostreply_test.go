@@ -7,12 +7,12 @@ import (
 	"testing"
 
 	"example.com/transactional-outbox/internal/postgres"
-	"example.com/transactional-outbox/internal/servertest"
+	"example.com/transactional-outbox/test/servers"
 )
 
-// TestAClientThatLostTheReplyEndsWithOneOrder cuts the client off at each moment, and lets
-// it ask again with its key.
-func TestAClientThatLostTheReplyEndsWithOneOrder(t *testing.T) {
+// TestARepeatAfterALostReplyGivesOneOrder cuts the client's connection at each step, and then
+// repeats the request with its key.
+func TestARepeatAfterALostReplyGivesOneOrder(t *testing.T) {
 	t.Parallel()
 	for name, cut := range map[string]func(lost lostReply){
 		"before the commit": func(lost lostReply) {
@@ -26,7 +26,7 @@ func TestAClientThatLostTheReplyEndsWithOneOrder(t *testing.T) {
 			lost.want(0)
 		},
 		"in the commit": func(lost lostReply) {
-			held := servertest.HoldCommits(lost, lost.database, "orders")
+			held := servers.HoldCommits(lost, lost.database, "orders")
 			lost.send()
 			held.Await()
 			lost.proxy.Cut()
@@ -44,9 +44,9 @@ func TestAClientThatLostTheReplyEndsWithOneOrder(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			db, url := servertest.Migrated(t, schema)
-			b := over(t, db)
-			lost := lostReply{bench: b, database: url, proxy: servertest.NewProxy(t, b.api.Listener.Addr().String()), ended: make(chan struct{})}
+			db, url := servers.Migrated(t, schema)
+			b := newFixtureOn(t, db)
+			lost := lostReply{fixture: b, database: url, proxy: servers.NewProxy(t, b.api.Listener.Addr().String()), ended: make(chan struct{})}
 			cut(lost)
 			first, again := b.placeWith("a-key", oneMug), b.placeWith("a-key", oneMug)
 			if first.status != http.StatusCreated || again.body != first.body {
@@ -57,11 +57,11 @@ func TestAClientThatLostTheReplyEndsWithOneOrder(t *testing.T) {
 	}
 }
 
-// lostReply is a request whose client is cut off.
+// lostReply is a request whose client loses its connection.
 type lostReply struct {
-	bench
+	fixture
 	database string
-	proxy    *servertest.Proxy
+	proxy    *servers.Proxy
 	ended    chan struct{} // the client knows that it was cut off
 }
 
@@ -76,7 +76,7 @@ func (l lostReply) send() {
 	}()
 }
 
-// lockKeys keeps requests with a key from going on, until release.
+// lockKeys blocks requests with a key until release.
 func (l lostReply) lockKeys() (release func()) {
 	locked, free := make(chan struct{}), make(chan struct{})
 	done := make(chan error, 1)
@@ -102,7 +102,7 @@ func (l lostReply) lockKeys() (release func()) {
 	}
 }
 
-// awaitWaiting returns when a request waits for the lock, or none.
+// awaitWaiting waits until a request waits for the lock, or until none does.
 func (l lostReply) awaitWaiting(want bool) {
 	l.Helper()
 	l.eventually("a request waits, or none", func() (waits bool) {
@@ -112,15 +112,15 @@ func (l lostReply) awaitWaiting(want bool) {
 	})
 }
 
-// want wants so many rows of an order and its event.
+// want checks the number of rows.
 func (l lostReply) want(rows int) {
 	l.Helper()
-	if n := l.written(); n != rows {
+	if n := l.countRows(); n != rows {
 		l.Errorf("%d rows, want %d", n, rows)
 	}
 }
 
-// placeAt places an order with a client of its own, and returns what became of that.
+// placeAt places an order and returns the status of the answer.
 func placeAt(ctx context.Context, client *http.Client, target, key string) (status int, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, target+"/orders", strings.NewReader(oneMug))
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"example.com/transactional-outbox/internal/telemetry"
 )
 
-// Metrics are what the API counts.
+// Metrics are the API's metrics.
 type Metrics struct {
 	duration *prometheus.HistogramVec
 	refused  *prometheus.CounterVec
@@ -21,29 +21,29 @@ type Metrics struct {
 
 // NewMetrics registers the API's metrics.
 func NewMetrics(registry prometheus.Registerer) *Metrics {
-	make := promauto.With(registry)
+	factory := promauto.With(registry)
 	m := &Metrics{
-		duration: make.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "http_request_duration_seconds", Help: "From the first byte of a request to the last of its answer, by route and class of the status code.",
+		duration: factory.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "http_request_duration_seconds", Help: "Time from the first byte of a request to the last byte of its answer, by route and class of the status code.",
 			Buckets: prometheus.ExponentialBuckets(0.001, 2.5, 10), // 1 ms to 3.8 s; maxDuration is 5 s
 		}, []string{"method", "route", "code"}),
-		refused: make.NewCounterVec(prometheus.CounterOpts{
-			Name: "http_requests_refused_total", Help: "Requests that were refused because too many came: HTTP_MAX_IN_FLIGHT or HTTP_RATE_LIMIT. Among the 5xx, a full service and a database that is away look alike.",
+		refused: factory.NewCounterVec(prometheus.CounterOpts{
+			Name: "http_requests_refused_total", Help: "Requests refused because there were too many, by the limit: HTTP_MAX_IN_FLIGHT or HTTP_RATE_LIMIT. The status code does not distinguish a full service from a database that is away.",
 		}, []string{"by"}),
 	}
-	for _, limit := range []string{byInFlight, byRate} {
+	for _, limit := range []string{refusedInFlight, refusedRate} {
 		m.refused.WithLabelValues(limit)
 	}
 	return m
 }
 
-func (m *Metrics) refuse(by string) { m.refused.WithLabelValues(by).Inc() }
+func (m *Metrics) countRefusal(by string) { m.refused.WithLabelValues(by).Inc() }
 
-// noRoute is the label of every request that no route takes: a thousand random paths
-// make one series.
+// noRoute is the label of every request without a route. So a thousand random paths make only
+// one series.
 const noRoute = "none"
 
-// startAtZero makes the series of every route, so that the first error is an increase.
+// startAtZero creates the series of every route, so that the first error is an increase.
 func (m *Metrics) startAtZero(routes chi.Routes) {
 	register := func(method, route string) {
 		for _, class := range []int{2, 4, 5} {
@@ -60,17 +60,17 @@ func (m *Metrics) startAtZero(routes chi.Routes) {
 
 func (m *Metrics) measure(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		began, answer := time.Now(), middleware.NewWrapResponseWriter(w, r.ProtoMajor)
+		start, answer := time.Now(), middleware.NewWrapResponseWriter(w, r.ProtoMajor)
 		next.ServeHTTP(answer, r)
-		m.observe(r, answer.Status(), time.Since(began))
+		m.observe(r, answer.Status(), time.Since(start))
 	})
 }
 
 func (m *Metrics) observe(r *http.Request, status int, duration time.Duration) {
 	matched := chi.RouteContext(r.Context())
-	method, route := matched.RouteMethod, matched.RoutePattern() // of a HEAD, the GET that it is routed as
+	method, route := matched.RouteMethod, matched.RoutePattern() // a HEAD is routed as a GET
 	if route == "" {
-		method, route = noRoute, noRoute // anybody can invent a method, too
+		method, route = noRoute, noRoute // a client can send any method
 	}
 	telemetry.Observe(r.Context(), m.duration.WithLabelValues(method, route, codeClass(status)), duration.Seconds())
 }

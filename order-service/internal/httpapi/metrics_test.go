@@ -11,7 +11,7 @@ import (
 
 const durations = "http_request_duration_seconds"
 
-func (b bench) series() int {
+func (b fixture) series() int {
 	b.Helper()
 	n, err := testutil.GatherAndCount(b.registry, durations)
 	if err != nil {
@@ -20,9 +20,9 @@ func (b bench) series() int {
 	return n
 }
 
-func TestRandomPathsAndMethodsMakeNoSeries(t *testing.T) {
+func TestRandomPathsAndMethodsAddNoSeries(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newFixture(t)
 	before := b.series()
 	if before == 0 {
 		t.Fatal("no series before the first request")
@@ -43,7 +43,7 @@ func TestRandomPathsAndMethodsMakeNoSeries(t *testing.T) {
 
 func TestARequestIsCountedWithItsRouteAndTrace(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newFixture(t)
 	b.send(http.MethodPost, "/orders", oneMug, "Content-Type", "application/json")
 	counted := b.histogram(map[string]string{"method": "POST", "route": "/orders", "code": "2xx"})
 	if counted.GetSampleCount() != 1 {
@@ -57,13 +57,13 @@ func TestARequestIsCountedWithItsRouteAndTrace(t *testing.T) {
 	t.Error("no exemplar")
 }
 
-func (b bench) histogram(labels map[string]string) *dto.Histogram {
+func (b fixture) histogram(labels map[string]string) *dto.Histogram {
 	b.Helper()
 	return b.metric(labels).GetHistogram()
 }
 
-// metric is the one that has these labels.
-func (b bench) metric(labels map[string]string) *dto.Metric {
+// metric returns the metric with these labels.
+func (b fixture) metric(labels map[string]string) *dto.Metric {
 	b.Helper()
 	families, err := b.registry.Gather()
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 //go:embed openapi.yaml
 var document []byte
 
-// sendDocument answers with what this API promises.
-func sendDocument(w http.ResponseWriter, _ *http.Request) {
+// serveDocument sends the OpenAPI document of this API.
+func serveDocument(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/yaml")
 	_, _ = w.Write(document)
 }

@@ -23,18 +23,18 @@ import (
 	"example.com/transactional-outbox/order-service/internal/httpapi"
 )
 
-// contract is the document that an API serves, and a way to ask it.
+// contract is the document that an API serves, with a client.
 type contract struct {
-	bench
+	fixture
 	url    string
 	do     func(*http.Request) (*http.Response, error)
 	doc    *openapi3.T
 	router routers.Router
 }
 
-func (b bench) contract() contract {
+func (b fixture) contract() contract {
 	b.Helper()
-	return contract{bench: b, url: b.api.URL, do: http.DefaultClient.Do}.read()
+	return contract{fixture: b, url: b.api.URL, do: http.DefaultClient.Do}.read()
 }
 
 func (c contract) read() contract {
@@ -63,7 +63,7 @@ func (c contract) read() contract {
 
 func TestEveryRouteIsInTheDocumentAndNoOther(t *testing.T) {
 	t.Parallel()
-	c := newBench(t).contract()
+	c := newFixture(t).contract()
 	var documented, served []string
 	for path, item := range c.doc.Paths.Map() {
 		for method := range item.Operations() {
@@ -84,11 +84,11 @@ func TestEveryRouteIsInTheDocumentAndNoOther(t *testing.T) {
 	}
 }
 
-// TestRequestsAndAnswersAreAsDocumented provokes every status that the document names
-// for what is wrong with a request, and holds request and answer against it.
+// TestRequestsAndAnswersAreAsDocumented provokes every documented status for a wrong request, and
+// checks request and answer against the document.
 func TestRequestsAndAnswersAreAsDocumented(t *testing.T) {
 	t.Parallel()
-	c := newBench(t).contract()
+	c := newFixture(t).contract()
 	placed := c.place()
 	settled := c.place()
 	c.check(http.MethodPost, "/orders/"+settled+"/confirm", "", http.StatusOK)
@@ -117,15 +117,15 @@ func TestRequestsAndAnswersAreAsDocumented(t *testing.T) {
 	c.checkWith(http.MethodPost, "/orders", oneMug, http.StatusBadRequest, http.Header{"Idempotency-Key": {"two words"}})
 }
 
-// TestRefusalsAreAsDocumented provokes what a call may be answered with whatever it asks for.
+// TestRefusalsAreAsDocumented provokes the refusals that any call may get.
 func TestRefusalsAreAsDocumented(t *testing.T) {
 	t.Parallel()
 	for status, limits := range map[int]httpapi.Limits{
 		http.StatusServiceUnavailable: {InFlight: 0},
-		http.StatusTooManyRequests:    {InFlight: 256, Rate: 1}, // and that is spent on the document
+		http.StatusTooManyRequests:    {InFlight: 256, Rate: 1}, // the request for the document is already one
 	} {
-		synctest.Test(t, func(t *testing.T) { // the second lasts until the end
-			c := asking(t, newAPI(nil, limits, prometheus.NewRegistry())).read()
+		synctest.Test(t, func(t *testing.T) { // in a bubble the second does not pass
+			c := newContract(t, newAPI(nil, limits, prometheus.NewRegistry())).read()
 			for path, item := range c.doc.Paths.Map() {
 				for method, operation := range item.Operations() {
 					if operation.Responses.Status(status) != nil {
@@ -138,9 +138,9 @@ func TestRefusalsAreAsDocumented(t *testing.T) {
 	}
 }
 
-// asking asks without a network, always from the same address.
-func asking(t *testing.T, api http.Handler) contract {
-	return contract{bench: bench{T: t}, url: "http://api", do: func(request *http.Request) (*http.Response, error) {
+// newContract sends requests without a network, always from the same address.
+func newContract(t *testing.T, api http.Handler) contract {
+	return contract{fixture: fixture{T: t}, url: "http://api", do: func(request *http.Request) (*http.Response, error) {
 		request.RemoteAddr = "192.0.2.1:4321"
 		recorded := httptest.NewRecorder()
 		api.ServeHTTP(recorded, request)
@@ -154,8 +154,8 @@ func (c contract) place() string {
 	return strings.TrimPrefix(answer.Get("Location"), "/orders/")
 }
 
-// check sends a request and wants this status. The answer must be as documented, and so
-// must a request that is taken.
+// check sends a request and wants this status. The answer must be as documented. If the request
+// is accepted, it must be as documented as well.
 func (c contract) check(method, path, body string, want int) http.Header {
 	c.Helper()
 	header := http.Header{}
@@ -200,17 +200,17 @@ func (c contract) checkWith(method, path, body string, want int, header http.Hea
 		RequestValidationInput: input, Status: response.StatusCode, Header: response.Header,
 		Body: io.NopCloser(bytes.NewReader(content)), Options: &openapi3filter.Options{IncludeResponseStatus: true},
 	})
-	if err != nil && path != "/openapi.yaml" { // a page of text: there is no schema to hold it against
+	if err != nil && path != "/openapi.yaml" { // it is plain text and has no schema
 		c.Errorf("%s: the answer is not as documented: %v", name, err)
 	}
 	return response.Header
 }
 
-// TestTheExamplesOfTheDocumentWork calls everything with the document's own examples; that of an
-// id is replaced by one that exists.
+// TestTheExamplesOfTheDocumentWork calls every operation with the document's own examples. It
+// replaces the id by one that exists.
 func TestTheExamplesOfTheDocumentWork(t *testing.T) {
 	t.Parallel()
-	c := newBench(t).contract()
+	c := newFixture(t).contract()
 	called := 0
 	for path, item := range c.doc.Paths.Map() {
 		for method, operation := range item.Operations() {

@@ -2,13 +2,13 @@ package httpapi
 
 import (
 	"context"
-	"log/slog"
 	"net/http"
 	"time"
 
 	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
 
+	"example.com/transactional-outbox/internal/telemetry"
 	"example.com/transactional-outbox/order-service/internal/order"
 	"example.com/transactional-outbox/order-service/internal/outbox"
 )
@@ -44,57 +44,57 @@ type historyAnswer struct {
 }
 
 func (a *api) placeOrder(w http.ResponseWriter, r *http.Request) {
-	slog.InfoContext(r.Context(), "create order request arrived")
+	telemetry.Milestone(r.Context(), "create order request arrived")
 	request, bad := readOrder(r)
 	if bad != nil {
-		write(w, r, *bad)
+		writeProblem(w, r, *bad)
 		return
 	}
-	a.perform(w, r, func(ctx context.Context) error {
+	a.withinLimits(w, r, func(ctx context.Context) error {
 		placed, err := a.orders.Place(ctx, request)
 		if err != nil {
 			return err
 		}
 		w.Header().Set("Location", "/orders/"+placed.ID.String())
-		answer(w, r, http.StatusCreated, orderAnswer{Order: orderOf(placed)})
+		writeAnswer(w, r, http.StatusCreated, orderAnswer{Order: orderOf(placed)})
 		return nil
 	})
 }
 
 func (a *api) getOrder(w http.ResponseWriter, r *http.Request) {
-	a.perform(w, r, func(ctx context.Context) error {
+	a.withinLimits(w, r, func(ctx context.Context) error {
 		found, events, err := a.orders.Get(ctx, orderID(r))
 		if err != nil {
 			return err
 		}
-		answer(w, r, http.StatusOK, historyAnswer{Order: orderOf(found), Events: eventsOf(events)})
+		writeAnswer(w, r, http.StatusOK, historyAnswer{Order: orderOf(found), Events: eventsOf(events)})
 		return nil
 	})
 }
 
-// settleOrder answers /confirm and /cancel, which take no body.
-func (a *api) settleOrder(settle func(context.Context, uuid.UUID) (order.Order, error)) http.HandlerFunc {
+// changeStatus handles /confirm and /cancel, which take no body.
+func (a *api) changeStatus(change func(context.Context, uuid.UUID) (order.Order, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		a.perform(w, r, func(ctx context.Context) error {
-			settled, err := settle(ctx, orderID(r))
+		a.withinLimits(w, r, func(ctx context.Context) error {
+			changed, err := change(ctx, orderID(r))
 			if err != nil {
 				return err
 			}
-			answer(w, r, http.StatusOK, orderAnswer{Order: orderOf(settled)})
+			writeAnswer(w, r, http.StatusOK, orderAnswer{Order: orderOf(changed)})
 			return nil
 		})
 	}
 }
 
-// orderID is the id in the path. For what is no id it is uuid.Nil, which no order
-// has: the answer is that there is no such order.
+// orderID is the id in the path. If that is not an id, it is uuid.Nil. No order has that id, so
+// the answer is 404.
 func orderID(r *http.Request) uuid.UUID {
 	id, _ := parseID(chi.URLParam(r, "id"))
 	return id
 }
 
-// parseID takes one of the ways to write an id, and not the others that the library
-// takes: in braces, as a URN, or without hyphens.
+// parseID accepts only the usual form of an id. The library also accepts ids in braces, as a
+// URN, or without hyphens.
 func parseID(s string) (id uuid.UUID, ok bool) {
 	if len(s) != len(uuid.Nil.String()) {
 		return uuid.Nil, false

@@ -39,7 +39,7 @@ type historyView struct {
 	Events []eventView `json:"events"`
 }
 
-func (b bench) place(body string) orderView {
+func (b fixture) place(body string) orderView {
 	b.Helper()
 	var placed struct {
 		Order orderView `json:"order"`
@@ -52,7 +52,7 @@ const oneMug = `{"product_id":"sku123","quantity":1}`
 
 func TestAnOrderIsPlacedWithItsEvent(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newFixture(t)
 	const customer = "0f1e2d3c-4b5a-4678-9abc-def012345678"
 	placed := b.place(`{"product_id":"sku124","quantity":3,"customer_id":"` + customer + `","customer_email":"ada@example.com"}`)
 
@@ -83,7 +83,7 @@ func TestAnOrderIsPlacedWithItsEvent(t *testing.T) {
 
 func TestTheAmountIsPriceTimesQuantity(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newFixture(t)
 	tests := []struct {
 		product  string
 		quantity int
@@ -103,10 +103,10 @@ func TestTheAmountIsPriceTimesQuantity(t *testing.T) {
 
 func TestAnAmountThatFitsNoNumberIsTheQuantitysFault(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newFixture(t)
 	b.exec("INSERT INTO products VALUES ('yacht', 'Yacht', ?, 'GBP')", int64(math.MaxInt64))
 	b.post(`{"product_id":"yacht","quantity":2}`).isProblem(t, http.StatusUnprocessableEntity, "quantity")
-	if n := b.written(); n != 0 {
+	if n := b.countRows(); n != 0 {
 		t.Errorf("%d rows were written", n)
 	}
 	if placed := b.place(`{"product_id":"yacht","quantity":1}`); placed.Amount != math.MaxInt64 {
@@ -116,7 +116,7 @@ func TestAnAmountThatFitsNoNumberIsTheQuantitysFault(t *testing.T) {
 
 func TestEachGuestGetsAnIDOfTheirOwn(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newFixture(t)
 	first, second := b.place(oneMug), b.place(`{"product_id":"sku123","quantity":1,"customer_id":null,"customer_email":null}`)
 	if first.CustomerID == uuid.Nil || first.CustomerID == second.CustomerID {
 		t.Errorf("guests are %s and %s", first.CustomerID, second.CustomerID)
@@ -125,7 +125,7 @@ func TestEachGuestGetsAnIDOfTheirOwn(t *testing.T) {
 
 func TestTheLocationLeadsToTheOrderAndItsEvents(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newFixture(t)
 	b.place(`{"product_id":"sku124","quantity":9}`) // another one, which must not show
 	posted := b.post(oneMug)
 	var placed struct {
@@ -150,7 +150,7 @@ func TestTheLocationLeadsToTheOrderAndItsEvents(t *testing.T) {
 
 func TestAnOrderThatIsNotThereIsNotFound(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newFixture(t)
 	ids := []string{
 		"0f1e2d3c-4b5a-4678-9abc-def012345678", "00000000-0000-0000-0000-000000000000",
 		"x", "1", "'", "%00", "%ff", "a%2Fb", "%7B0f1e2d3c%7D", strings.Repeat("9", 5000),
@@ -174,7 +174,7 @@ func TestTheCatalogueIsListedByID(t *testing.T) {
 	var list struct {
 		Products []product `json:"products"`
 	}
-	newBench(t).get("/products").into(t, http.StatusOK, &list)
+	newFixture(t).get("/products").into(t, http.StatusOK, &list)
 	want := []product{
 		{"sku123", "Ceramic mug", 2999, "GBP"},
 		{"sku124", "Linen tea towel", 1250, "GBP"},
@@ -203,7 +203,7 @@ func TestTheEventContinuesTheTraceOfItsRequest(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t)
+			b := newFixture(t)
 			header := append([]string{"Content-Type", "application/json"}, test.header...)
 			if got := b.send(http.MethodPost, "/orders", oneMug, header...); got.status != http.StatusCreated {
 				t.Fatalf("status %d: %s", got.status, got.body)

@@ -13,18 +13,18 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"example.com/transactional-outbox/internal/postgres"
-	"example.com/transactional-outbox/internal/servertest"
+	"example.com/transactional-outbox/test/servers"
 )
 
-// internals are words that a client must not read: they tell what we are made of.
+// internals are words that must not be in an answer, because they show how the service works.
 var internals = []string{
 	"pgx", "pgconn", "SQLSTATE", "SQL", "sql:", "ERROR:", "gorm", "constraint", "outbox_events", "amqp", "AMQP",
 	"json:", "jsontext", "unmarshal", "invalid character", "EOF", "dial tcp", "connect:", "127.0.0.1", "http:",
 	"context deadline", "goroutine", "panic", ".go:", "github.com", "example.com/transactional", "invalid UUID", "mail:",
 }
 
-// isProblem fails unless r is a problem document (RFC 9457) of this status, which
-// names exactly these fields and no internals.
+// isProblem fails unless r is a problem document (RFC 9457) with this status, exactly these
+// fields and no internals.
 func (r reply) isProblem(t *testing.T, status int, fields ...string) {
 	t.Helper()
 	if r.status != status || r.header.Get("Content-Type") != "application/problem+json" {
@@ -57,14 +57,14 @@ func (r reply) isProblem(t *testing.T, status int, fields ...string) {
 	}
 	for _, word := range internals {
 		if strings.Contains(r.body, word) {
-			t.Errorf("the body tells %q: %s", word, r.body)
+			t.Errorf("the body contains %q: %s", word, r.body)
 		}
 	}
 }
 
-func TestWhatIsNotThereIsAProblemToo(t *testing.T) {
+func TestUnknownPathsAndMethodsAreProblems(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newFixture(t)
 	tests := map[string]struct {
 		method, path string
 		status       int
@@ -89,7 +89,7 @@ func TestWhatIsNotThereIsAProblemToo(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := b.on(t).send(test.method, test.path, "")
+			got := b.in(t).send(test.method, test.path, "")
 			got.isProblem(t, test.status)
 			if allow := got.header.Get("Allow"); allow != test.allow {
 				t.Errorf("Allow is %q, want %q", allow, test.allow)
@@ -100,7 +100,7 @@ func TestWhatIsNotThereIsAProblemToo(t *testing.T) {
 
 func TestAHeadIsAGetWithoutItsBody(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newFixture(t)
 	before := b.series()
 	for path, status := range map[string]int{
 		"/products": http.StatusOK, "/openapi.yaml": http.StatusOK, "/orders/" + b.place(oneMug).ID.String(): http.StatusOK,
@@ -116,11 +116,11 @@ func TestAHeadIsAGetWithoutItsBody(t *testing.T) {
 	}
 }
 
-// TestWhateverAClientAcceptsItGetsJSON: there is nothing else to choose, and a client that
-// can do nothing with it can still read the status.
-func TestWhateverAClientAcceptsItGetsJSON(t *testing.T) {
+// TestAnswersAreJSONWhateverTheClientAccepts: there is no other format, and every client can read
+// the status.
+func TestAnswersAreJSONWhateverTheClientAccepts(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newFixture(t)
 	for _, accept := range []string{"", "text/html", "application/json;q=0", "*/*", "nonsense"} {
 		var list map[string]any
 		b.send(http.MethodGet, "/products", "", "Accept", accept).into(t, http.StatusOK, &list)
@@ -128,9 +128,9 @@ func TestWhateverAClientAcceptsItGetsJSON(t *testing.T) {
 	}
 }
 
-func TestAPanicIsToldAsOurFault(t *testing.T) {
+func TestAPanicIsAnInternalServerError(t *testing.T) {
 	t.Parallel()
-	b := over(t, nil) // what is asked of the database then panics
+	b := newFixtureOn(t, nil) // without a database, each query panics
 	for range 2 {
 		b.get("/products").isProblem(t, http.StatusInternalServerError)
 	}
@@ -139,12 +139,12 @@ func TestAPanicIsToldAsOurFault(t *testing.T) {
 	}
 }
 
-// TestAClientThatHangsUpIsNoErrorOfTheService has one that does so in the commit.
-func TestAClientThatHangsUpIsNoErrorOfTheService(t *testing.T) {
+// TestAClientThatDisconnectsIsNotAServerError disconnects during the commit.
+func TestAClientThatDisconnectsIsNotAServerError(t *testing.T) {
 	t.Parallel()
-	db, url := servertest.Migrated(t, schema)
-	b := over(t, db)
-	held := servertest.HoldCommits(t, url, "orders")
+	db, url := servers.Migrated(t, schema)
+	b := newFixtureOn(t, db)
+	held := servers.HoldCommits(t, url, "orders")
 	ctx, hangUp := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() {
@@ -174,10 +174,10 @@ func (r reply) isUnavailable(t *testing.T) {
 	}
 }
 
-func TestADatabaseThatIsAwayIsToldAndComesBack(t *testing.T) {
+func TestWithoutADatabaseTheAPIAnswers503(t *testing.T) {
 	t.Parallel()
-	server := servertest.Postgres(t)
-	b := over(t, openMigrated(t, server.URL("postgres")))
+	server := servers.Postgres(t)
+	b := newFixtureOn(t, openMigrated(t, server.URL("postgres")))
 	placed := b.place(oneMug)
 	if err := server.Stop(t.Context()); err != nil {
 		t.Fatal(err)
@@ -192,33 +192,33 @@ func TestADatabaseThatIsAwayIsToldAndComesBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.place(oneMug)
-	if n := b.written(); n != 4 {
+	if n := b.countRows(); n != 4 {
 		t.Errorf("%d rows of two orders and their events", n)
 	}
 }
 
-func TestADatabaseThatHangsIsToldAfterFiveSeconds(t *testing.T) {
+func TestADatabaseThatHangsIs503AfterFiveSeconds(t *testing.T) {
 	t.Parallel()
-	_, address := servertest.Migrated(t, schema)
+	_, address := servers.Migrated(t, schema)
 	u, err := url.Parse(address)
 	if err != nil {
 		t.Fatal(err)
 	}
-	proxy := servertest.NewProxy(t, u.Host)
+	proxy := servers.NewProxy(t, u.Host)
 	u.Host = proxy.Addr()
-	b := over(t, openMigrated(t, u.String()))
+	b := newFixtureOn(t, openMigrated(t, u.String()))
 	b.place(oneMug)
 	proxy.Stall()
 	b.post(oneMug).isUnavailable(t)
 	proxy.Resume()
-	if n := b.written(); n != 2 {
+	if n := b.countRows(); n != 2 {
 		t.Errorf("%d rows of one order and its event", n)
 	}
 }
 
-// TestADatabaseThatCannotDoItNowIsToldAsAway has one that takes no writes, as after a
-// failover, and one that ends a transaction because its client was too slow.
-func TestADatabaseThatCannotDoItNowIsToldAsAway(t *testing.T) {
+// TestADatabaseThatRefusesForNowIs503 has a database that is read-only, as after a failover, and
+// one that ends a transaction because its client was too slow.
+func TestADatabaseThatRefusesForNowIs503(t *testing.T) {
 	t.Parallel()
 	for setting, delay := range map[string]time.Duration{
 		"default_transaction_read_only=on":          0,
@@ -226,15 +226,15 @@ func TestADatabaseThatCannotDoItNowIsToldAsAway(t *testing.T) {
 	} {
 		t.Run(setting, func(t *testing.T) {
 			t.Parallel()
-			_, direct := servertest.Migrated(t, schema)
-			proxy, through := servertest.Proxied(t, direct)
+			_, direct := servers.Migrated(t, schema)
+			proxy, through := servers.ProxyFor(t, direct)
 			db, err := postgres.Open(t.Context(), through+"&"+setting, 4)
 			if err != nil {
 				t.Fatal(err)
 			}
 			t.Cleanup(db.Close)
 			proxy.Slow(delay)
-			over(t, db).post(oneMug).isUnavailable(t)
+			newFixtureOn(t, db).post(oneMug).isUnavailable(t)
 		})
 	}
 }

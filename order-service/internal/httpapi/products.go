@@ -19,12 +19,12 @@ type productsAnswer struct {
 }
 
 func (a *api) listProducts(w http.ResponseWriter, r *http.Request) {
-	a.perform(w, r, func(ctx context.Context) error {
+	a.withinLimits(w, r, func(ctx context.Context) error {
 		catalogue, err := a.orders.Products(ctx)
 		if err != nil {
 			return err
 		}
-		answer(w, r, http.StatusOK, productsAnswer{Products: productsOf(catalogue)})
+		writeAnswer(w, r, http.StatusOK, productsAnswer{Products: productsOf(catalogue)})
 		return nil
 	})
 }

@@ -17,8 +17,8 @@ import (
 	"example.com/transactional-outbox/order-service/internal/order"
 )
 
-// orderRequest is everything a client may say. A field that is not here, the
-// price for one, is refused and not ignored.
+// orderRequest has every field that a client may send. Any other field, such as the price, is
+// refused.
 type orderRequest struct {
 	ProductID     string  `json:"product_id"`
 	Quantity      int     `json:"quantity"`
@@ -27,12 +27,12 @@ type orderRequest struct {
 }
 
 var (
-	productID   = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
-	emailDomain = regexp.MustCompile(`^[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*$`)
-	emailLocal  = regexp.MustCompile("^[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}$")
+	productIDPattern   = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+	emailDomainPattern = regexp.MustCompile(`^[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*$`)
+	emailLocalPattern  = regexp.MustCompile("^[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}$")
 )
 
-// readOrder reads and checks a request for an order, all fields at once.
+// readOrder reads and checks a request for an order. The problem lists all wrong fields.
 func readOrder(r *http.Request) (order.Request, *problemJSON) {
 	key, bad := idempotencyKey(r)
 	if bad != nil {
@@ -42,37 +42,37 @@ func readOrder(r *http.Request) (order.Request, *problemJSON) {
 	if bad := decode(r, &body); bad != nil {
 		return order.Request{}, bad
 	}
-	var faults []fieldFault
-	fault := func(field, detail string) { faults = append(faults, fieldFault{Field: field, Detail: detail}) }
+	var errs []fieldError
+	wrong := func(field, detail string) { errs = append(errs, fieldError{Field: field, Detail: detail}) }
 
 	request := order.Request{ProductID: body.ProductID, Quantity: body.Quantity, IdempotencyKey: key}
-	if !productID.MatchString(body.ProductID) {
-		fault("product_id", "must be 1 to 64 letters, digits, dots, hyphens or underscores, and start with a letter or digit")
+	if !productIDPattern.MatchString(body.ProductID) {
+		wrong("product_id", "must be 1 to 64 letters, digits, dots, hyphens or underscores, and start with a letter or digit")
 	}
 	if body.Quantity < 1 || body.Quantity > order.MaxQuantity {
-		fault("quantity", fmt.Sprintf("must be from 1 to %d", order.MaxQuantity))
+		wrong("quantity", fmt.Sprintf("must be from 1 to %d", order.MaxQuantity))
 	}
 	if body.CustomerID != nil {
 		id, ok := parseID(*body.CustomerID)
 		if !ok {
-			fault("customer_id", "must be a UUID such as 0f1e2d3c-4b5a-4678-9abc-def012345678")
+			wrong("customer_id", "must be a UUID such as 0f1e2d3c-4b5a-4678-9abc-def012345678")
 		}
 		request.CustomerID = id
 	}
 	if body.CustomerEmail != nil {
 		if !isEmail(*body.CustomerEmail) {
-			fault("customer_email", "must be a plain e-mail address such as ada@example.com")
+			wrong("customer_email", "must be a plain e-mail address such as ada@example.com")
 		}
 		request.CustomerEmail = *body.CustomerEmail
 	}
-	if faults != nil {
-		bad := problem(http.StatusUnprocessableEntity, "the order cannot be placed as it is", faults...)
+	if errs != nil {
+		bad := problem(http.StatusUnprocessableEntity, "this order cannot be placed", errs...)
 		return order.Request{}, &bad
 	}
 	return request, nil
 }
 
-var usableKey = regexp.MustCompile(`^[!-~]{1,255}$`)
+var keyPattern = regexp.MustCompile(`^[!-~]{1,255}$`)
 
 // idempotencyKey returns the key, or "" if there is none.
 // https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/
@@ -81,24 +81,24 @@ func idempotencyKey(r *http.Request) (string, *problemJSON) {
 	switch {
 	case len(keys) == 0:
 		return "", nil
-	case len(keys) == 1 && usableKey.MatchString(keys[0]):
+	case len(keys) == 1 && keyPattern.MatchString(keys[0]):
 		return keys[0], nil
 	default:
-		bad := problem(http.StatusBadRequest, "the headers cannot be read",
-			fieldFault{Field: "Idempotency-Key", Detail: "must be one key of 1 to 255 visible ASCII characters, such as a UUID"})
+		bad := problem(http.StatusBadRequest, "a header is not valid",
+			fieldError{Field: "Idempotency-Key", Detail: "must be one key of 1 to 255 visible ASCII characters, such as a UUID"})
 		return "", &bad
 	}
 }
 
-// isEmail is stricter than the standard library's parser, which takes quoted
-// names, address literals and domains of any length.
+// isEmail is stricter than the standard library's parser, which accepts quoted names, address
+// literals and domains of any length.
 func isEmail(s string) bool {
 	address, err := mail.ParseAddress(s)
 	if err != nil || address.Address != s || len(s) > 254 {
 		return false
 	}
 	local, domain, _ := strings.Cut(s, "@")
-	return emailLocal.MatchString(local) && emailDomain.MatchString(domain)
+	return emailLocalPattern.MatchString(local) && emailDomainPattern.MatchString(domain)
 }
 
 // decode reads exactly one JSON object into v. Unknown, duplicate and case-variant
@@ -116,7 +116,7 @@ func decode(r *http.Request, v any) *problemJSON {
 	if err == nil {
 		return nil
 	}
-	bad := unreadable(err)
+	bad := bodyProblem(err)
 	return &bad
 }
 
@@ -136,7 +136,7 @@ func isEncoded(header http.Header) bool {
 	})
 }
 
-func unreadable(err error) problemJSON {
+func bodyProblem(err error) problemJSON {
 	var (
 		tooLarge  *http.MaxBytesError
 		semantic  *json.SemanticError
@@ -146,13 +146,13 @@ func unreadable(err error) problemJSON {
 	case errors.As(err, &tooLarge):
 		return problem(http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is larger than %d bytes", maxBody))
 	case errors.As(err, &semantic) && errors.Is(err, json.ErrUnknownName):
-		return atField(semantic.JSONPointer, "is not a field of this request")
+		return fieldProblem(semantic.JSONPointer, "is not a field of this request")
 	case errors.As(err, &semantic):
-		return atField(semantic.JSONPointer, "has the wrong type")
+		return fieldProblem(semantic.JSONPointer, "has the wrong type")
 	case errors.As(err, &syntactic) && errors.Is(err, jsontext.ErrDuplicateName):
-		return atField(syntactic.JSONPointer, "is given twice")
+		return fieldProblem(syntactic.JSONPointer, "appears twice")
 	case errors.As(err, &syntactic):
-		return problem(http.StatusBadRequest, fmt.Sprintf("the body is not one JSON object: byte %d is wrong", syntactic.ByteOffset))
+		return problem(http.StatusBadRequest, fmt.Sprintf("the body is not one JSON object: error at byte %d", syntactic.ByteOffset))
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return problem(http.StatusRequestTimeout, "the body did not arrive in time")
 	default:
@@ -160,9 +160,9 @@ func unreadable(err error) problemJSON {
 	}
 }
 
-func atField(pointer jsontext.Pointer, detail string) problemJSON {
+func fieldProblem(pointer jsontext.Pointer, detail string) problemJSON {
 	if pointer == "" { // the body itself
 		return problem(http.StatusBadRequest, "the body must be one JSON object")
 	}
-	return problem(http.StatusBadRequest, "the body cannot be read", fieldFault{Field: pointer.LastToken(), Detail: detail})
+	return problem(http.StatusBadRequest, "the body is not valid", fieldError{Field: pointer.LastToken(), Detail: detail})
 }

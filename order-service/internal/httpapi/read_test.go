@@ -16,16 +16,18 @@ import (
 	"example.com/transactional-outbox/order-service/internal/httpapi"
 )
 
-// maxBody is what a client is told, in bytes.
+// maxBody is the limit that the API documents, in bytes.
 const maxBody = 64 << 10
 
-// with is an order of one mug that says something more.
-func with(more string) string { return strings.TrimSuffix(oneMug, "}") + "," + more + "}" }
+// orderWith is an order of one mug with more fields.
+func orderWith(more string) string { return strings.TrimSuffix(oneMug, "}") + "," + more + "}" }
 
-// of is an order of so many mugs.
-func of(quantity string) string { return `{"product_id":"sku123","quantity":` + quantity + `}` }
+// orderOfQuantity is an order of that many mugs.
+func orderOfQuantity(quantity string) string {
+	return `{"product_id":"sku123","quantity":` + quantity + `}`
+}
 
-// spaced is body, made as long as length by spaces.
+// spaced pads body with spaces to length.
 func spaced(body string, length int) string { return body + strings.Repeat(" ", length-len(body)) }
 
 func nested(open, within, shut string, depth int) string {
@@ -52,28 +54,28 @@ func TestABodyThatCannotBeReadIsRefused(t *testing.T) {
 		"invalid UTF-8 in a name":        {"{\"product\xff\":\"sku123\",\"quantity\":1}", bad, nil},
 		"half a surrogate pair":          {`{"product_id":"\ud800","quantity":1}`, bad, nil},
 		"a control character":            {"{\"product_id\":\"sku\x01\",\"quantity\":1}", bad, nil},
-		"an unknown field":               {with(`"coupon":"x"`), bad, []string{"coupon"}},
-		"a price":                        {with(`"price":1`), bad, []string{"price"}},
-		"an amount":                      {with(`"amount":1`), bad, []string{"amount"}},
-		"a status":                       {with(`"status":"confirmed"`), bad, []string{"status"}},
-		"an id":                          {with(`"id":"0f1e2d3c-4b5a-4678-9abc-def012345678"`), bad, []string{"id"}},
-		"a name without a letter":        {with(`"":1`), bad, []string{""}},
-		"a name like a path":             {with(`"a/b~c":1`), bad, []string{"a/b~c"}},
-		"a field given twice":            {with(`"quantity":2`), bad, []string{"quantity"}},
-		"given twice, once with escapes": {with(`"quant\u0069ty":2`), bad, []string{"quantity"}},
+		"an unknown field":               {orderWith(`"coupon":"x"`), bad, []string{"coupon"}},
+		"a price":                        {orderWith(`"price":1`), bad, []string{"price"}},
+		"an amount":                      {orderWith(`"amount":1`), bad, []string{"amount"}},
+		"a status":                       {orderWith(`"status":"confirmed"`), bad, []string{"status"}},
+		"an id":                          {orderWith(`"id":"0f1e2d3c-4b5a-4678-9abc-def012345678"`), bad, []string{"id"}},
+		"a name without a letter":        {orderWith(`"":1`), bad, []string{""}},
+		"a name like a path":             {orderWith(`"a/b~c":1`), bad, []string{"a/b~c"}},
+		"a field given twice":            {orderWith(`"quantity":2`), bad, []string{"quantity"}},
+		"given twice, once with escapes": {orderWith(`"quant\u0069ty":2`), bad, []string{"quantity"}},
 		"another case":                   {`{"Product_ID":"sku123","quantity":1}`, bad, []string{"Product_ID"}},
-		"another case, given twice":      {with(`"QUANTITY":2`), bad, []string{"QUANTITY"}},
-		"a quantity in quotes":           {of(`"1"`), bad, []string{"quantity"}},
-		"one and a half":                 {of("1.5"), bad, []string{"quantity"}},
-		"one with decimals":              {of("1.0"), bad, []string{"quantity"}},
-		"one with an exponent":           {of("1e0"), bad, []string{"quantity"}},
-		"more than 64 bits":              {of("9223372036854775808"), bad, []string{"quantity"}},
-		"not a number":                   {of("NaN"), bad, nil},
-		"a quantity in an object":        {of(`{"is":1}`), bad, []string{"quantity"}},
+		"another case, given twice":      {orderWith(`"QUANTITY":2`), bad, []string{"QUANTITY"}},
+		"a quantity in quotes":           {orderOfQuantity(`"1"`), bad, []string{"quantity"}},
+		"one and a half":                 {orderOfQuantity("1.5"), bad, []string{"quantity"}},
+		"one with decimals":              {orderOfQuantity("1.0"), bad, []string{"quantity"}},
+		"one with an exponent":           {orderOfQuantity("1e0"), bad, []string{"quantity"}},
+		"more than 64 bits":              {orderOfQuantity("9223372036854775808"), bad, []string{"quantity"}},
+		"not a number":                   {orderOfQuantity("NaN"), bad, nil},
+		"a quantity in an object":        {orderOfQuantity(`{"is":1}`), bad, []string{"quantity"}},
 		"a product without quotes":       {`{"product_id":123,"quantity":1}`, bad, []string{"product_id"}},
 		"a list of products":             {`{"product_id":["sku123"],"quantity":1}`, bad, []string{"product_id"}},
-		"a customer without quotes":      {with(`"customer_id":7`), bad, []string{"customer_id"}},
-		"an e-mail without quotes":       {with(`"customer_email":true`), bad, []string{"customer_email"}},
+		"a customer without quotes":      {orderWith(`"customer_id":7`), bad, []string{"customer_id"}},
+		"an e-mail without quotes":       {orderWith(`"customer_email":true`), bad, []string{"customer_email"}},
 		"deep arrays":                    {nested("[", "", "]", 30_000), bad, nil},
 		"a deep product":                 {`{"product_id":` + nested("[", "", "]", 30_000) + `}`, bad, nil},
 		"a deep unknown field":           {nested(`{"a":`, "1", "}", 10_000), bad, []string{"a"}},
@@ -87,8 +89,8 @@ func TestABodyThatCannotBeReadIsRefused(t *testing.T) {
 func TestAnOrderThatCannotBePlacedIsRefused(t *testing.T) {
 	t.Parallel()
 	product := func(id string) string { return fmt.Sprintf(`{"product_id":%q,"quantity":1}`, id) }
-	customer := func(id string) string { return with(`"customer_id":"` + id + `"`) }
-	email := func(address string) string { return with(fmt.Sprintf(`"customer_email":%q`, address)) }
+	customer := func(id string) string { return orderWith(`"customer_id":"` + id + `"`) }
+	email := func(address string) string { return orderWith(fmt.Sprintf(`"customer_email":%q`, address)) }
 	const refused = http.StatusUnprocessableEntity
 
 	testRefusals(t, map[string]refusal{
@@ -96,12 +98,12 @@ func TestAnOrderThatCannotBePlacedIsRefused(t *testing.T) {
 		"an empty object":               {"{}", refused, []string{"product_id", "quantity"}},
 		"everything wrong":              {`{"product_id":"","quantity":0,"customer_id":"","customer_email":""}`, refused, []string{"product_id", "quantity", "customer_id", "customer_email"}},
 		"no quantity":                   {`{"product_id":"sku123"}`, refused, []string{"quantity"}},
-		"null of a product":             {of("null"), refused, []string{"quantity"}},
-		"none of a product":             {of("0"), refused, []string{"quantity"}},
-		"less than none":                {of("-1"), refused, []string{"quantity"}},
-		"too many":                      {of("10001"), refused, []string{"quantity"}},
-		"more than 32 bits":             {of("4294967297"), refused, []string{"quantity"}},
-		"the most that 64 bits hold":    {of("9223372036854775807"), refused, []string{"quantity"}},
+		"null of a product":             {orderOfQuantity("null"), refused, []string{"quantity"}},
+		"none of a product":             {orderOfQuantity("0"), refused, []string{"quantity"}},
+		"less than none":                {orderOfQuantity("-1"), refused, []string{"quantity"}},
+		"too many":                      {orderOfQuantity("10001"), refused, []string{"quantity"}},
+		"more than 32 bits":             {orderOfQuantity("4294967297"), refused, []string{"quantity"}},
+		"the most that 64 bits hold":    {orderOfQuantity("9223372036854775807"), refused, []string{"quantity"}},
 		"a product of no catalogue":     {product("sku999"), refused, []string{"product_id"}},
 		"a product in another case":     {product("SKU123"), refused, []string{"product_id"}},
 		"a product with a line break":   {product("sku123\n"), refused, []string{"product_id"}},
@@ -133,20 +135,19 @@ func TestAnOrderThatCannotBePlacedIsRefused(t *testing.T) {
 type refusal struct {
 	body   string
 	status int
-	fields []string // that the problem must name, and no others
+	fields []string // exactly the fields that the problem must name
 }
 
-// testRefusals runs one case after the other, so that a row that was written is
-// the fault of its case.
+// testRefusals runs the cases one after the other, so that it sees which case has written a row.
 func testRefusals(t *testing.T, tests map[string]refusal) {
 	t.Helper()
-	shared := newBench(t)
+	shared := newFixture(t)
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			b := shared.on(t)
-			before := b.written()
+			b := shared.in(t)
+			before := b.countRows()
 			b.post(test.body).isProblem(t, test.status, test.fields...)
-			if n := b.written() - before; n != 0 {
+			if n := b.countRows() - before; n != 0 {
 				t.Errorf("%d rows were written", n)
 			}
 		})
@@ -155,7 +156,7 @@ func testRefusals(t *testing.T, tests map[string]refusal) {
 
 func TestTheBodyMustBePlainJSON(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newFixture(t)
 	for _, header := range [][]string{
 		{},
 		{"Content-Type", ""},
@@ -176,7 +177,7 @@ func TestTheBodyMustBePlainJSON(t *testing.T) {
 			t.Errorf("%q: Accept-Encoding is %q", header, accepted)
 		}
 	}
-	if n := b.written(); n != 0 {
+	if n := b.countRows(); n != 0 {
 		t.Errorf("%d rows were written", n)
 	}
 	plain := []string{"Content-Type", `application/json; charset="UTF-8"`, "Content-Encoding", "Identity"}
@@ -185,7 +186,7 @@ func TestTheBodyMustBePlainJSON(t *testing.T) {
 	}
 }
 
-func TestABodyThatDoesNotArriveInTimeIsToldSo(t *testing.T) {
+func TestABodyThatArrivesTooLateIs408(t *testing.T) {
 	t.Parallel()
 	late := io.MultiReader(strings.NewReader(oneMug[:10]), iotest.ErrReader(os.ErrDeadlineExceeded)) // as of a connection
 	request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/orders", late)
@@ -193,22 +194,22 @@ func TestABodyThatDoesNotArriveInTimeIsToldSo(t *testing.T) {
 	answerOf(newAPI(nil, httpapi.Limits{}, prometheus.NewRegistry()), request).isProblem(t, http.StatusRequestTimeout)
 }
 
-func TestWhatIsJustAllowedIsAccepted(t *testing.T) {
+func TestValuesAtTheLimitsAreAccepted(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ body, kind string }{
 		"64 KiB":                    {spaced(oneMug, maxBody), "application/json"},
 		"another way to write JSON": {"\t{ \"quantity\" : 1,\r\n\"product\\u005fid\":\"sku123\" }\n", "application/json"},
 		"a charset":                 {oneMug, "Application/JSON; charset=utf-8"},
-		"the most of a product":     {of("10000"), "application/json"},
-		"an e-mail of 254 letters":  {with(`"customer_email":"ada@` + strings.Repeat("a.", 124) + `aa"`), "application/json"},
-		"odd letters in an e-mail":  {with(`"customer_email":"o'brien+tag_1!#$%&*/=?^{|}~-@x-1.example"`), "application/json"},
-		"capitals in a UUID":        {with(`"customer_id":"0F1E2D3C-4B5A-4678-9ABC-DEF012345678"`), "application/json"},
+		"the most of a product":     {orderOfQuantity("10000"), "application/json"},
+		"an e-mail of 254 letters":  {orderWith(`"customer_email":"ada@` + strings.Repeat("a.", 124) + `aa"`), "application/json"},
+		"odd letters in an e-mail":  {orderWith(`"customer_email":"o'brien+tag_1!#$%&*/=?^{|}~-@x-1.example"`), "application/json"},
+		"capitals in a UUID":        {orderWith(`"customer_id":"0F1E2D3C-4B5A-4678-9ABC-DEF012345678"`), "application/json"},
 	}
-	shared := newBench(t)
+	shared := newFixture(t)
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := shared.on(t).send(http.MethodPost, "/orders", test.body, "Content-Type", test.kind)
+			got := shared.in(t).send(http.MethodPost, "/orders", test.body, "Content-Type", test.kind)
 			if got.status != http.StatusCreated {
 				t.Errorf("status %d: %s", got.status, got.body)
 			}
@@ -216,9 +217,9 @@ func TestWhatIsJustAllowedIsAccepted(t *testing.T) {
 	}
 }
 
-func TestASlowClientIsNotToldThatTheDatabaseIsAway(t *testing.T) {
+func TestASlowClientIsNotTakenForASlowDatabase(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newFixture(t)
 	body := io.MultiReader(strings.NewReader(oneMug[:10]), pause(5100*time.Millisecond), strings.NewReader(oneMug[10:]))
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, b.api.URL+"/orders", body)
 	if err != nil {
@@ -235,8 +236,7 @@ func TestASlowClientIsNotToldThatTheDatabaseIsAway(t *testing.T) {
 	}
 }
 
-// pause reads nothing and takes its time. It sleeps because there is nothing to
-// wait for: the time itself is the case.
+// pause is a reader that sleeps and reads nothing. It sleeps because the test is about time.
 type pause time.Duration
 
 // Read sleeps.

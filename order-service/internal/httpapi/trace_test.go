@@ -35,7 +35,7 @@ func TestARequestIsASpanNamedForItsRouteWithTheDatabaseBelow(t *testing.T) {
 	t.Parallel()
 	spans := tracetest.NewSpanRecorder()
 	otel.GetTracerProvider().(*sdktrace.TracerProvider).RegisterSpanProcessor(spans)
-	b := newBench(t)
+	b := newFixture(t)
 	traced := []string{"Content-Type", "application/json", "traceparent", "00-" + callersTrace + "-" + callersSpan + "-01"}
 	b.send(http.MethodPost, "/orders", oneMug, traced...)
 	b.send(http.MethodGet, "/orders/0199a0b1-c2d3-7e4f-8a5b-6c7d8e9f0a1b", "", traced...)

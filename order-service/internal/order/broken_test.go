@@ -7,12 +7,12 @@ import (
 	"testing"
 
 	"example.com/transactional-outbox/internal/postgres"
-	"example.com/transactional-outbox/internal/servertest"
 	"example.com/transactional-outbox/order-service/internal/order"
+	"example.com/transactional-outbox/test/servers"
 )
 
-// TestP2NothingIsLeftOfAnOrderThatFailed breaks the transaction when its last
-// statement, the insert of the event, is on its way or done.
+// TestP2NothingIsLeftOfAnOrderThatFailed breaks the transaction before or after its last
+// statement, the insert of the event.
 func TestP2NothingIsLeftOfAnOrderThatFailed(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -43,7 +43,7 @@ func TestP2NothingIsLeftOfAnOrderThatFailed(t *testing.T) {
 			}
 			s.want(0, 0)
 			if s.commits != 0 {
-				t.Error("the relay was woken for nothing")
+				t.Error("the relay was woken without a commit")
 			}
 		})
 	}
@@ -71,7 +71,7 @@ func TestP2NothingIsLeftOfAnOrderThatFailed(t *testing.T) {
 	}
 }
 
-// placeAnd does what Place does in its transaction, and then something else.
+// placeAnd runs the transaction of Place, and then calls then.
 func (s *shop) placeAnd(ctx context.Context, send bool, then func() error) (err error) {
 	defer func() {
 		if panicked, ok := recover().(error); ok {
@@ -92,20 +92,20 @@ func (s *shop) placeAnd(ctx context.Context, send bool, then func() error) (err 
 	})
 }
 
-// TestP1AnOrderAndItsEventAreBothThereOrNeither when it is not known whether the
-// commit took place.
+// TestP1AnOrderAndItsEventAreBothThereOrNeither has clients that do not know whether their
+// commit succeeded.
 func TestP1AnOrderAndItsEventAreBothThereOrNeither(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		inCommit func(h *servertest.HeldCommits, p *servertest.Proxy, cancel context.CancelFunc)
+		inCommit func(h *servers.HeldCommits, p *servers.Proxy, cancel context.CancelFunc)
 		there    int
 	}{
 		"the connection is cut in the commit": {
-			inCommit: func(h *servertest.HeldCommits, p *servertest.Proxy, _ context.CancelFunc) { p.Cut(); h.Release() },
+			inCommit: func(h *servers.HeldCommits, p *servers.Proxy, _ context.CancelFunc) { p.Cut(); h.Release() },
 			there:    1,
 		},
 		"the answer to the commit is lost": {
-			inCommit: func(h *servertest.HeldCommits, p *servertest.Proxy, _ context.CancelFunc) {
+			inCommit: func(h *servers.HeldCommits, p *servers.Proxy, _ context.CancelFunc) {
 				p.Stall()
 				h.Release()
 				h.AwaitEnd()
@@ -114,27 +114,27 @@ func TestP1AnOrderAndItsEventAreBothThereOrNeither(t *testing.T) {
 			there: 1,
 		},
 		"the context ends in the commit, and the server does not hear of it": {
-			inCommit: func(h *servertest.HeldCommits, _ *servertest.Proxy, cancel context.CancelFunc) { cancel(); h.Release() },
+			inCommit: func(h *servers.HeldCommits, _ *servers.Proxy, cancel context.CancelFunc) { cancel(); h.Release() },
 			there:    1,
 		},
 		"the server ends the session in the commit": {
-			inCommit: func(h *servertest.HeldCommits, _ *servertest.Proxy, _ context.CancelFunc) { h.Terminate() },
+			inCommit: func(h *servers.HeldCommits, _ *servers.Proxy, _ context.CancelFunc) { h.Terminate() },
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s, direct, proxy := newShopBehindProxy(t)
-			held := servertest.HoldCommits(t, direct, "orders")
+			held := servers.HoldCommits(t, direct, "orders")
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			ended := make(chan error)
+			done := make(chan error)
 			request := oneMug
 			request.IdempotencyKey = "this-one"
-			go func() { _, err := s.orders.Place(ctx, request); ended <- err }()
+			go func() { _, err := s.orders.Place(ctx, request); done <- err }()
 			held.Await()
-			proxy.Refuse(true) // so that the server is not asked to break it off
+			proxy.Refuse(true) // so that no cancel request reaches the server
 			test.inCommit(held, proxy, cancel)
-			if err := <-ended; err == nil {
+			if err := <-done; err == nil {
 				t.Error("Place returned no error, and cannot know that the order is there")
 			}
 			held.AwaitEnd()
@@ -142,10 +142,10 @@ func TestP1AnOrderAndItsEventAreBothThereOrNeither(t *testing.T) {
 			proxy.Refuse(false)
 			s.want(test.there, test.there)
 			if s.commits != 0 {
-				t.Error("the relay was woken for an order of which nothing is known")
+				t.Error("the relay was woken although the result of the commit is unknown")
 			}
 			held.Release()
-			// The client asks again, and there is one order then, whatever there was.
+			// The client repeats the request. Then there is one order in any case.
 			if _, err := s.orders.Place(t.Context(), request); err != nil {
 				t.Error(err)
 			}
@@ -154,12 +154,12 @@ func TestP1AnOrderAndItsEventAreBothThereOrNeither(t *testing.T) {
 	}
 }
 
-// newShopBehindProxy is one whose connections can be hurt. It returns the way around the
-// proxy as well.
-func newShopBehindProxy(t *testing.T) (s *shop, direct string, proxy *servertest.Proxy) {
+// newShopBehindProxy returns a shop whose connections go through a proxy, and the URL of the
+// database without the proxy.
+func newShopBehindProxy(t *testing.T) (s *shop, direct string, proxy *servers.Proxy) {
 	t.Helper()
-	_, direct = servertest.Migrated(t, schema)
-	proxy, url := servertest.Proxied(t, direct)
+	_, direct = servers.Migrated(t, schema)
+	proxy, url := servers.ProxyFor(t, direct)
 	db, err := postgres.Open(t.Context(), url, 1)
 	if err != nil {
 		t.Fatal(err)

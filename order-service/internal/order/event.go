@@ -13,15 +13,15 @@ import (
 // Aggregate is the outbox's aggregate_type of orders.
 const Aggregate = "order"
 
-// What became of an order, by the key of its event.
+// The event keys.
 const (
 	keyCreated   = "order.created"
 	keyConfirmed = "order.confirmed"
 	keyCancelled = "order.cancelled"
 )
 
-// body is the JSON of every order event. The golden files of package contract
-// hold it fixed: consumers rely on each name.
+// body is the JSON of every order event. Consumers rely on each name, so the golden files of
+// package contract must not change.
 type body struct {
 	OrderID       uuid.UUID `json:"order_id"`
 	OrderVersion  int       `json:"order_version"`
@@ -35,7 +35,7 @@ type body struct {
 	OccurredAt    time.Time `json:"occurred_at"`
 }
 
-// event tells of what just became of o, at the given time.
+// event returns the event about o, which changed at the given time.
 func event(key string, o Order, occurred time.Time) (outbox.Message, error) {
 	id, err := uuid.NewV7()
 	if err != nil {

@@ -1,4 +1,4 @@
 package order
 
-// PlaceIn is what Place does in its transaction, for tests that break off after it.
+// PlaceIn is the transaction of Place, for tests that interrupt it.
 var PlaceIn = placeIn

@@ -6,15 +6,15 @@ import (
 	"testing"
 
 	"example.com/transactional-outbox/internal/postgres"
-	"example.com/transactional-outbox/internal/servertest"
 	"example.com/transactional-outbox/order-service/internal/order"
+	"example.com/transactional-outbox/test/servers"
 )
 
-// TestGetWaitsForTheServerTwice at most: for what it reads, and for the commit.
+// TestGetWaitsForTheServerTwice: at most once for its queries and once for the commit.
 func TestGetWaitsForTheServerTwice(t *testing.T) {
 	t.Parallel()
-	_, direct := servertest.Migrated(t, schema)
-	proxy, through := servertest.Proxied(t, direct)
+	_, direct := servers.Migrated(t, schema)
+	proxy, through := servers.ProxyFor(t, direct)
 	db, err := postgres.Open(t.Context(), through, 1)
 	if err != nil {
 		t.Fatal(err)
@@ -28,7 +28,7 @@ func TestGetWaitsForTheServerTwice(t *testing.T) {
 	var requests atomic.Int64
 	proxy.DropReply(func([]byte) bool { requests.Add(1); return false })
 	fewest := int64(math.MaxInt64)
-	for range 5 { // the first prepares its statements, and a pool may ask whether its connection lives
+	for range 5 { // the first prepares statements, and the pool may check its connection
 		before := requests.Load()
 		found, events, err := orders.Get(t.Context(), placed.ID)
 		if err != nil || found != placed || len(events) != 1 {

@@ -11,7 +11,7 @@ import (
 	"example.com/transactional-outbox/order-service/internal/order"
 )
 
-// edges are where multiplication wraps. Random numbers alone would seldom meet them.
+// edges are the values near which multiplication wraps. Random numbers seldom hit them.
 var edges = []int64{
 	math.MinInt64, math.MinInt64 + 1, math.MinInt64 / 2, math.MinInt64/2 - 1, math.MinInt32, -2, -1, 0,
 	1, 2, 2999, math.MaxInt32, math.MaxInt64/2 + 1, math.MaxInt64 / 2, math.MaxInt64 - 1, math.MaxInt64,

@@ -1,5 +1,5 @@
-// Package order is the business: what an order is, and the one transaction in
-// which it and its event are committed together.
+// Package order is the business logic: what an order is, and the transaction that commits an
+// order together with its event.
 package order
 
 import (
@@ -9,22 +9,22 @@ import (
 	"github.com/google/uuid"
 )
 
-// Status is where an order stands: pending, then confirmed or cancelled.
+// Status is the status of an order: pending, then confirmed or cancelled.
 type Status string
 
-// The three statuses. What is confirmed or cancelled stays so.
+// The three statuses. A confirmed or cancelled order does not change any more.
 const (
 	Pending   Status = "pending"
 	Confirmed Status = "confirmed"
 	Cancelled Status = "cancelled"
 )
 
-// Order is what a customer ordered, at the price of that moment.
+// Order is what a customer ordered, at the price at that time.
 type Order struct {
 	ID            uuid.UUID
-	Version       int // raised by each event; the newest event has it
+	Version       int // each event increases it; the newest event has the same
 	CustomerID    uuid.UUID
-	CustomerEmail string // empty for a guest who gave none
+	CustomerEmail string // may be empty for a guest
 	ProductID     string
 	Quantity      int
 	Amount        Money // unit price × quantity
@@ -32,14 +32,14 @@ type Order struct {
 	CreatedAt     time.Time // by the database's clock
 }
 
-// Request is what a customer may say of a new order. The price is not among it.
+// Request is what a customer asks for. It has no price: that comes from the catalogue.
 type Request struct {
 	ProductID     string
 	Quantity      int
-	CustomerID    uuid.UUID // uuid.Nil: a guest, who gets a new id
+	CustomerID    uuid.UUID // uuid.Nil is a guest, who gets a new id
 	CustomerEmail string
-	// IdempotencyKey makes all requests with it one: the first is placed, the others get
-	// its order. Empty: each request is one of its own.
+	// IdempotencyKey makes requests repeatable: the first one with a key places an order, and
+	// the others get that order. If it is empty, each request places a new order.
 	IdempotencyKey string
 }
 
@@ -50,13 +50,13 @@ type Product struct {
 	UnitPrice Money
 }
 
-// MaxQuantity bounds one order.
+// MaxQuantity is the largest quantity of an order.
 const MaxQuantity = 10_000
 
 var (
 	// ErrNoProduct says that the catalogue has no such product.
 	ErrNoProduct = errors.New("no such product")
-	// ErrNoOrder says that there is no order of that id.
+	// ErrNoOrder says that there is no order with that id.
 	ErrNoOrder = errors.New("no such order")
 	// ErrQuantity says that the quantity is not from 1 to MaxQuantity.
 	ErrQuantity = errors.New("quantity out of range")
@@ -68,7 +68,7 @@ type StatusError struct{ Status Status }
 // Error names the status.
 func (e *StatusError) Error() string { return "the order is " + string(e.Status) }
 
-// place makes a new order of product. It does not touch the database.
+// place returns a new order for product. It does not use the database.
 func place(r Request, product Product, now time.Time) (Order, error) {
 	if r.Quantity < 1 || r.Quantity > MaxQuantity {
 		return Order{}, ErrQuantity

@@ -9,16 +9,16 @@ import (
 	"go.uber.org/goleak"
 
 	"example.com/transactional-outbox/internal/postgres"
-	"example.com/transactional-outbox/internal/servertest"
 	"example.com/transactional-outbox/order-service/internal/order"
 	"example.com/transactional-outbox/order-service/migrations"
+	"example.com/transactional-outbox/test/servers"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var schema = postgres.Migrations{Files: migrations.Files}
 
-// shop is an order service in a database of the test's own.
+// shop has the orders in a database for this test.
 type shop struct {
 	*testing.T
 	db      *postgres.DB
@@ -29,7 +29,7 @@ type shop struct {
 func newShop(t *testing.T) *shop {
 	t.Helper()
 	s := &shop{T: t}
-	s.db, _ = servertest.Migrated(t, schema)
+	s.db, _ = servers.Migrated(t, schema)
 	s.orders = order.NewService(s.db, func() { s.commits++ })
 	return s
 }
@@ -91,9 +91,9 @@ func TestP1AnOrderAndItsEventAreCommittedTogether(t *testing.T) {
 	}
 }
 
-// TestTheNaiveWaysLose shows what the transaction is for: the same two steps in two
-// separate systems, and a crash between them. Whatever their order, one is done and
-// the other never will be; with the outbox, what is left to do is committed as well.
+// TestTheNaiveWaysLose shows why the transaction is needed. It does the same two steps in two
+// separate systems, and crashes between them. In either order one step is done and the other is
+// lost. With the outbox, the second step is committed as an event.
 func TestTheNaiveWaysLose(t *testing.T) {
 	t.Parallel()
 	const store = `INSERT INTO orders (id, version, customer_id, customer_email, product_id, quantity, amount, currency, status)

@@ -10,7 +10,7 @@ import (
 	"example.com/transactional-outbox/order-service/internal/outbox"
 )
 
-// Service places orders, settles them, and looks them up.
+// Service places, confirms, cancels and finds orders.
 type Service struct {
 	db        *postgres.DB
 	committed func()
@@ -22,13 +22,13 @@ func NewService(db *postgres.DB, committed func()) *Service {
 	return &Service{db: db, committed: committed}
 }
 
-// Place commits a new order and the event that tells of it, in one transaction:
-// a crash, an error or a cancelled ctx leaves both or neither.
+// Place commits a new order and its event in one transaction. After a crash, an error or a
+// cancelled ctx, both exist or neither.
 //
-// An error of the database leaves open whether the order exists: the reply to a
-// commit can be lost. Whoever then repeats r with the same idempotency key gets the
-// order that is there, or a new one, and never two. With the key of another request it
-// gets [ErrKeyReused].
+// After an error of the database the order may exist or not, because the reply to a commit can
+// be lost. A client that then repeats r with the same idempotency key gets the existing order,
+// or a new one, and never two. With a key that was used for another request, Place returns
+// [ErrKeyReused].
 func (s *Service) Place(ctx context.Context, r Request) (Order, error) {
 	var placed Order
 	err := s.db.InTx(ctx, func(tx *postgres.Tx) error {
@@ -43,10 +43,10 @@ func (s *Service) Place(ctx context.Context, r Request) (Order, error) {
 	return placed, nil
 }
 
-// placeIn waits for the server once, or twice with a key: the order and its event go
-// out with the commit.
+// placeIn waits for the server once, or twice with a key. The inserts of the order and its event
+// are sent together with the commit.
 func placeIn(ctx context.Context, tx *postgres.Tx, r Request) (Order, error) {
-	product, now, err := offered(ctx, tx, r.ProductID)
+	product, now, err := findProduct(ctx, tx, r.ProductID)
 	if err != nil {
 		return Order{}, err
 	}
@@ -55,45 +55,45 @@ func placeIn(ctx context.Context, tx *postgres.Tx, r Request) (Order, error) {
 		return Order{}, err
 	}
 	if r.IdempotencyKey != "" {
-		if before, again, err := remember(ctx, tx, r, placed.ID); err != nil || again {
-			return before, err
+		if earlier, found, err := insertKey(ctx, tx, r, placed.ID); err != nil || found {
+			return earlier, err
 		}
 	}
 	if err := insert(tx, placed); err != nil {
 		return Order{}, err
 	}
-	return placed, tell(ctx, tx, keyCreated, placed, now)
+	return placed, appendEvent(ctx, tx, keyCreated, placed, now)
 }
 
-// Confirm commits that a pending order is confirmed, and the event that tells of it.
-// For an order that is not pending it returns a [*StatusError].
+// Confirm commits that a pending order is confirmed, and its event. For an order that is
+// not pending it returns a [*StatusError].
 func (s *Service) Confirm(ctx context.Context, id uuid.UUID) (Order, error) {
-	return s.settle(ctx, id, Confirmed, keyConfirmed)
+	return s.changeStatus(ctx, id, Confirmed, keyConfirmed)
 }
 
-// Cancel commits that a pending order is cancelled, and the event that tells of it.
-// For an order that is not pending it returns a [*StatusError].
+// Cancel commits that a pending order is cancelled, and its event. For an order that is
+// not pending it returns a [*StatusError].
 func (s *Service) Cancel(ctx context.Context, id uuid.UUID) (Order, error) {
-	return s.settle(ctx, id, Cancelled, keyCancelled)
+	return s.changeStatus(ctx, id, Cancelled, keyCancelled)
 }
 
-func (s *Service) settle(ctx context.Context, id uuid.UUID, status Status, key string) (settled Order, err error) {
+func (s *Service) changeStatus(ctx context.Context, id uuid.UUID, status Status, key string) (changed Order, err error) {
 	err = s.db.InTx(ctx, func(tx *postgres.Tx) error {
 		var at time.Time
-		if settled, at, err = change(ctx, tx, id, status); err != nil {
+		if changed, at, err = updateStatus(ctx, tx, id, status); err != nil {
 			return err
 		}
-		return tell(ctx, tx, key, settled, at)
+		return appendEvent(ctx, tx, key, changed, at)
 	})
 	if err != nil {
 		return Order{}, err
 	}
 	s.committed()
-	return settled, nil
+	return changed, nil
 }
 
-// tell appends the event of what just became of o.
-func tell(ctx context.Context, tx *postgres.Tx, key string, o Order, at time.Time) error {
+// appendEvent appends the event about the change of o.
+func appendEvent(ctx context.Context, tx *postgres.Tx, key string, o Order, at time.Time) error {
 	m, err := event(key, o, at)
 	if err != nil {
 		return err
@@ -101,7 +101,7 @@ func tell(ctx context.Context, tx *postgres.Tx, key string, o Order, at time.Tim
 	return outbox.Append(ctx, tx, m)
 }
 
-// Get returns an order and what became of its events, as of one moment.
+// Get returns an order and its events, from one snapshot.
 func (s *Service) Get(ctx context.Context, id uuid.UUID) (found Order, events []outbox.Event, err error) {
 	err = s.db.InSnapshot(ctx, func(tx *postgres.Tx) error {
 		found, events, err = findWithEvents(ctx, tx, id)
@@ -110,7 +110,7 @@ func (s *Service) Get(ctx context.Context, id uuid.UUID) (found Order, events []
 	return found, events, err
 }
 
-// Products returns the catalogue, by id.
+// Products returns the catalogue, ordered by id.
 func (s *Service) Products(ctx context.Context) (catalogue []Product, err error) {
 	err = s.db.InSnapshot(ctx, func(tx *postgres.Tx) error {
 		catalogue, err = products(ctx, tx)

@@ -36,13 +36,13 @@ func (r row) order() Order {
 	}
 }
 
-// insertSQL leaves created_at to its default. That is now(), and so what [offered] has
-// returned: all of a transaction has one now().
+// insertSQL leaves created_at to its default, now(). [findProduct] has returned the same time,
+// because now() is constant within a transaction.
 const insertSQL = `
 INSERT INTO orders (id, version, customer_id, customer_email, product_id, quantity, amount, currency, status)
 VALUES (@id, @version, @customer, @email, @product, @quantity, @amount, @currency, @status)`
 
-// insert is unexported: only Place makes orders, and Place makes their events.
+// insert is unexported, so that only Place can create orders. Place also appends the event.
 func insert(tx *postgres.Tx, o Order) error {
 	return tx.Write("inserting the order", insertSQL, postgres.Args{
 		"id": o.ID, "version": o.Version, "customer": o.CustomerID, "email": o.CustomerEmail,
@@ -66,7 +66,7 @@ func find(ctx context.Context, tx *postgres.Tx, id uuid.UUID) (Order, error) {
 	}
 }
 
-// findWithEvents waits for the server once: the order travels with its events.
+// findWithEvents waits for the server once: both queries are sent together.
 func findWithEvents(ctx context.Context, tx *postgres.Tx, id uuid.UUID) (Order, []outbox.Event, error) {
 	var found []row
 	err := postgres.Collect(tx, &found, "reading order "+id.String(), findSQL, postgres.Args{"id": id}, pgx.RowToStructByName[row])
@@ -83,9 +83,9 @@ func findWithEvents(ctx context.Context, tx *postgres.Tx, id uuid.UUID) (Order, 
 	return found[0].order(), events, nil
 }
 
-// changeSQL is one statement: of two changes at once, the second waits for the
-// first and then finds nothing pending.
-const changeSQL = `
+// updateStatusSQL is one statement. Of two concurrent changes, the second waits for the first
+// and then finds no pending order.
+const updateStatusSQL = `
 UPDATE orders SET status = @status, version = version + 1
 WHERE id = @id AND status = 'pending'
 RETURNING id, version, customer_id, customer_email, product_id, quantity, amount, currency, status, created_at,
@@ -96,10 +96,10 @@ type changedRow struct {
 	ChangedAt time.Time
 }
 
-// change gives a pending order its last status, and returns when, by the database's
-// clock.
-func change(ctx context.Context, tx *postgres.Tx, id uuid.UUID, status Status) (Order, time.Time, error) {
-	changed, err := postgres.ReadOne(ctx, tx, changeSQL, postgres.Args{"id": id, "status": status}, pgx.RowToStructByName[changedRow])
+// updateStatus changes the status of a pending order. It returns the time of the change by the
+// database's clock.
+func updateStatus(ctx context.Context, tx *postgres.Tx, id uuid.UUID, status Status) (Order, time.Time, error) {
+	changed, err := postgres.ReadOne(ctx, tx, updateStatusSQL, postgres.Args{"id": id, "status": status}, pgx.RowToStructByName[changedRow])
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return Order{}, time.Time{}, notPending(ctx, tx, id)
@@ -124,24 +124,24 @@ type productRow struct {
 	Currency  string
 }
 
-// TableName is gorm's way to ask.
+// TableName is the name for gorm.
 func (productRow) TableName() string { return "products" }
 
 func (r productRow) product() Product {
 	return Product{ID: r.ID, Name: r.Name, UnitPrice: NewMoney(r.UnitPrice, r.Currency)}
 }
 
-const offeredSQL = `
+const findProductSQL = `
 SELECT id, name, unit_price, currency, now() FROM products WHERE id = @id`
 
-type offeredRow struct {
+type pricedRow struct {
 	productRow
 	Now time.Time
 }
 
-// offered returns a product, and the database's now.
-func offered(ctx context.Context, tx *postgres.Tx, id string) (Product, time.Time, error) {
-	r, err := postgres.ReadOne(ctx, tx, offeredSQL, postgres.Args{"id": id}, pgx.RowToStructByName[offeredRow])
+// findProduct returns a product and the database's now().
+func findProduct(ctx context.Context, tx *postgres.Tx, id string) (Product, time.Time, error) {
+	r, err := postgres.ReadOne(ctx, tx, findProductSQL, postgres.Args{"id": id}, pgx.RowToStructByName[pricedRow])
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return Product{}, time.Time{}, ErrNoProduct

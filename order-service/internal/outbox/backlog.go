@@ -9,56 +9,58 @@ import (
 	"example.com/transactional-outbox/internal/postgres"
 )
 
-// Backlog is what is not yet published, whatever it waits for.
+// Backlog counts the events that are not published yet.
 type Backlog struct {
 	Pending, InProgress, Failed int
-	Unroutable                  int     // of the pending ones, those that no queue was bound for
-	OldestDue                   float64 // seconds since the first event that is due became so; 0 if none is
+	Unroutable                  int     // those of the pending events that no queue is bound for
+	OldestDue                   float64 // seconds since the oldest due event became due; 0 if none is due
 }
 
-// exactly is up to how many events are counted. A million takes half a second, and a scrape
-// has three: without a bound the numbers would be gone when they are wanted most.
-const exactly = 200_000
+// countLimit bounds the counting. To count a million events takes half a second, and a scrape may
+// take three. Without the bound the metrics would be missing when the backlog is largest.
+const countLimit = 200_000
 
-// backlogSQL walks the partial indexes of what is unfinished, and never the table: what it
-// costs does not grow with what has been published, nor beyond the bound with the backlog.
+// backlogSQL reads the queue and the claims, and never the log. So its cost does not grow with the
+// number of published events, and with the backlog only up to the bound.
 //
-//   - what is not due is counted by itself, the nearest first: so all that is in progress is
-//     among it, however much is due;
-//   - OldestDue is the first entry of the index, so it is always exact.
+//   - a claim still lists events that its relay has already finished or put off. They are not in
+//     the queue, or due later, and are not counted as in progress;
+//   - a claim whose lease has ended does not count. The next claim deletes it, and perhaps no
+//     relay is left to make one;
+//   - OldestDue is the first entry of an index, so it is always exact.
 var backlogSQL = `
-WITH unfinished AS MATERIALIZED (
-  (SELECT status FROM outbox_events WHERE status IN ('pending', 'in_progress') AND available_at <= now()
-   ORDER BY available_at LIMIT @limit)
-  UNION ALL
-  (SELECT status FROM outbox_events WHERE status IN ('pending', 'in_progress') AND available_at > now()
-   ORDER BY available_at LIMIT @limit)
-), counted AS (
-  SELECT (SELECT count(*) FROM unfinished) AS unfinished,
-         (SELECT count(*) FROM unfinished WHERE status = 'in_progress') AS in_progress,
-         (SELECT count(*) FROM (SELECT FROM outbox_events WHERE status = 'failed' LIMIT @limit) f) AS failed,
-         (SELECT count(*) FROM (SELECT FROM outbox_events WHERE ` + unroutableSQL + ` LIMIT @limit) u) AS unroutable
+WITH counted AS (
+  SELECT (SELECT count(*) FROM (SELECT FROM outbox_queue LIMIT @limit) q) AS unfinished,
+         (SELECT count(*) FROM (SELECT unnest(events) AS id FROM outbox_claims WHERE until > now()) c, LATERAL (
+            SELECT FROM outbox_queue WHERE id = c.id AND available_at <= now() LIMIT 1) q) AS in_progress,
+         (SELECT count(*) FROM (SELECT FROM outbox_queue WHERE failed_at IS NOT NULL LIMIT @limit) f) AS failed,
+         (SELECT count(*) FROM (SELECT FROM outbox_queue WHERE ` + unroutableSQL + ` LIMIT @limit) u) AS unroutable
+), numbers AS (
+  SELECT in_progress, ` + countOrEstimateSQL("unfinished", "outbox_queue_pkey") + ` AS unfinished,
+         ` + countOrEstimateSQL("failed", "outbox_queue_failed") + ` AS failed,
+         ` + countOrEstimateSQL("unroutable", "outbox_queue_unroutable") + ` AS unroutable
+  FROM counted
 )
-SELECT ` + numberSQL("unfinished", "outbox_events_due") + ` - in_progress AS pending, in_progress,
-       ` + numberSQL("failed", "outbox_events_failed") + ` AS failed,
-       ` + numberSQL("unroutable", "outbox_events_unroutable") + ` AS unroutable,
+SELECT greatest(unfinished - failed - in_progress, 0) AS pending, in_progress, failed, unroutable,
        coalesce(extract(epoch FROM now() - (
-         SELECT min(available_at) FROM outbox_events
-         WHERE status IN ('pending', 'in_progress') AND available_at <= now())), 0)::float8 AS oldest_due
-FROM counted`
+         SELECT available_at FROM outbox_queue
+         WHERE available_at <= now() AND available_at < 'infinity'
+           AND id NOT IN (SELECT unnest(events) FROM outbox_claims WHERE until > now())
+         ORDER BY available_at, seq LIMIT 1)), 0)::float8 AS oldest_due
+FROM numbers`
 
-// numberSQL is what was counted, or beyond the bound an estimate: each page of the index
-// has as many entries as there were when it was last vacuumed or analysed.
-func numberSQL(counted, index string) string {
+// countOrEstimateSQL is the count, or above the bound an estimate: the pages of the index, times
+// the entries on each page when it was last vacuumed or analysed.
+func countOrEstimateSQL(counted, index string) string {
 	return `CASE WHEN ` + counted + ` < @limit THEN ` + counted + ` ELSE greatest(` + counted + `, (
          SELECT reltuples / greatest(relpages, 1) * (pg_relation_size(oid) / current_setting('block_size')::int)
          FROM pg_class WHERE oid = '` + index + `'::regclass)::bigint) END`
 }
 
-// Backlog counts, or estimates what is too much to be counted.
+// Backlog counts the unfinished events. It estimates numbers above 200,000.
 func (s *Store) Backlog(ctx context.Context) (b Backlog, err error) {
 	err = s.db.InSnapshot(ctx, func(tx *postgres.Tx) error {
-		return tx.Gorm(ctx).Raw(backlogSQL, map[string]any{"limit": s.exactly}).Scan(&b).Error
+		return tx.Gorm(ctx).Raw(backlogSQL, map[string]any{"limit": s.countLimit}).Scan(&b).Error
 	})
 	if err != nil {
 		return Backlog{}, fmt.Errorf("counting the backlog: %w", err)
@@ -68,20 +70,20 @@ func (s *Store) Backlog(ctx context.Context) (b Backlog, err error) {
 
 var (
 	backlogDesc = prometheus.NewDesc("outbox_backlog",
-		"Events that are not yet published, whatever they wait for; an estimate beyond 200,000. The table's number, the same on every replica: take the max, not the sum.", nil, nil)
+		"Events that are not published yet; above 200,000 an estimate. Every replica reports the same table: take the max, not the sum.", nil, nil)
 	eventsDesc = prometheus.NewDesc("outbox_events",
-		"Unfinished events, by status. The table's numbers, the same on every replica: take the max, not the sum.", []string{"status"}, nil)
+		"Unfinished events, by status. Every replica reports the same table: take the max, not the sum.", []string{"status"}, nil)
 	unroutableDesc = prometheus.NewDesc("outbox_events_unroutable",
-		"Of the pending events, those that the broker returned, or would return, because no queue is bound. The table's number, the same on every replica.", nil, nil)
+		"Pending events without a route: the broker returned them, or another event of their key. Every replica reports the same table: take the max, not the sum.", nil, nil)
 	oldestDueDesc = prometheus.NewDesc("outbox_oldest_due_age_seconds",
-		"For how long the first event that is due has been so. The table's number, the same on every replica.", nil, nil)
+		"Seconds since the oldest due event became due. Every replica reports the same table: take the max, not the sum.", nil, nil)
 )
 
-// Metrics shows the backlog.
+// Metrics reports the backlog to Prometheus.
 func (s *Store) Metrics() prometheus.Collector {
 	return postgres.Scrape{
 		Descs: []*prometheus.Desc{backlogDesc, eventsDesc, unroutableDesc, oldestDueDesc},
-		Ask: func(ctx context.Context) ([]prometheus.Metric, error) {
+		Query: func(ctx context.Context) ([]prometheus.Metric, error) {
 			b, err := s.Backlog(ctx)
 			if err != nil {
 				return nil, err

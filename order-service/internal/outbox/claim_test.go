@@ -1,86 +1,23 @@
 package outbox_test
 
 import (
+	"bytes"
 	"slices"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
+
+	"example.com/transactional-outbox/internal/postgres"
+	"example.com/transactional-outbox/order-service/internal/outbox"
 )
 
-const lease = time.Minute
-
-func TestClaimersNeverShareAnEvent(t *testing.T) {
+func TestAClaimReturnsCompleteEventsInOrder(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	want := b.appendMany(10)
-
-	var (
-		mu       sync.Mutex
-		claimed  []uuid.UUID
-		claimers sync.WaitGroup
-	)
-	for range 3 {
-		claimers.Go(func() {
-			for {
-				c, err := b.store.Claim(t.Context(), "test", 2, lease)
-				if err != nil {
-					t.Error(err)
-				}
-				if len(c.Events) == 0 {
-					return
-				}
-				mu.Lock()
-				claimed = append(claimed, idsOf(c)...)
-				mu.Unlock()
-			}
-		})
-	}
-	claimers.Wait()
-	slices.SortFunc(claimed, compareIDs)
-	slices.SortFunc(want, compareIDs)
-	if !slices.Equal(claimed, want) {
-		t.Errorf("claimed %v, want each of %v once", claimed, want)
-	}
-}
-
-func TestAClaimPassesByWhatAnotherHoldsLocked(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	ids := b.appendMany(2)
-	b.locked(ids[0], func() {
-		if got := idsOf(b.claim(10)); !slices.Equal(got, ids[1:]) {
-			t.Errorf("claimed %v, want %v", got, ids[1:])
-		}
-	})
-}
-
-func TestP12AnEventOfACrashedClaimIsClaimedAgain(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	ids := b.appendMany(1)
-	first := b.claim(10)
-	if again := b.claim(10); len(again.Events) != 0 {
-		t.Fatalf("claimed %v under somebody else's lease", idsOf(again))
-	}
-	b.endLeases()
-	second := b.claim(10)
-	if !slices.Equal(idsOf(second), ids) {
-		t.Errorf("after the lease ended, claimed %v, want %v", idsOf(second), ids)
-	}
-	if first.Token == second.Token {
-		t.Error("two claims have one token")
-	}
-}
-
-func TestAClaimIsInOrderOfCommitAndHasAllOfAnEvent(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	ids := b.appendMany(50)
-	// The planner may take the rows in any order; the claim must not.
-	b.exec("UPDATE outbox_events SET traceparent = 't' WHERE seq % 3 = 0")
-	c := b.claim(50)
+	f := newFixture(t)
+	ids := f.appendMany(50)
+	// The update moves rows in the table, so a plan without a sort would return another order.
+	f.exec("UPDATE outbox_status SET traceparent = 't' WHERE seq % 3 = 0")
+	c := f.claim(50)
 	if !slices.Equal(idsOf(c), ids) {
 		t.Errorf("claimed\n%v, want\n%v", idsOf(c), ids)
 	}
@@ -90,31 +27,129 @@ func TestAClaimIsInOrderOfCommitAndHasAllOfAnEvent(t *testing.T) {
 	}
 }
 
-// TestP7AClaimPassesOverEventsBehindAnUnsettledOne puts the older event into each
-// state, and wants the younger one only behind a settled one.
+// TestP7AClaimPassesOverEventsBehindAnUnsettledOne puts the older event of an order into each
+// state. The later one may be claimed only if the older one is settled.
 func TestP7AClaimPassesOverEventsBehindAnUnsettledOne(t *testing.T) {
 	t.Parallel()
 	states := map[string]struct {
 		set  string
 		free bool
 	}{
-		"pending, backed off": {set: "available_at = now() + interval '1 hour'"},
-		"in progress":         {set: "status = 'in_progress', lease_token = id, locked_by = 'x', available_at = now() + interval '1 hour'"},
-		"failed":              {set: "status = 'failed', failed_at = now()"},
-		"published":           {set: "status = 'published', published_at = now()", free: true},
-		"discarded":           {set: "status = 'discarded', failed_at = now()", free: true},
+		"pending, delayed": {set: "available_at = now() + interval '1 hour'"},
+		"in progress":      {set: "status = 'in_progress', lease_token = id, locked_by = 'x', available_at = now() + interval '1 hour'"},
+		"failed":           {set: "status = 'failed', failed_at = now()"},
+		"published":        {set: "status = 'published', published_at = now()", free: true},
+		"discarded":        {set: "status = 'discarded', failed_at = now()", free: true},
 	}
 	for name, state := range states {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t)
-			ids := b.append(uuid.New(), 1, 2)
-			b.exec("UPDATE outbox_events SET "+state.set+" WHERE id = ?", ids[0])
-			if claimed := len(b.claim(10).Events) == 1; claimed != state.free {
-				t.Errorf("the younger event was claimed: %t, want %t", claimed, state.free)
+			f := newFixture(t)
+			ids := f.append(uuid.New(), 1, 2)
+			f.exec("UPDATE outbox_status SET "+state.set+" WHERE id = ?", ids[0])
+			if claimed := len(f.claim(10).Events) == 1; claimed != state.free {
+				t.Errorf("the later event was claimed: %t, want %t", claimed, state.free)
 			}
 		})
 	}
 }
 
-func compareIDs(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) }
+// TestAClaimDoesNotWaitForRowLocks: an operator may lock an event for long, and a transaction that
+// has appended an event may stay open.
+func TestAClaimDoesNotWaitForRowLocks(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	order := uuid.New()
+	ids := f.append(order, 1, 2)
+	must(t, f.db.InTx(t.Context(), func(tx *postgres.Tx) error {
+		must(t, outbox.Append(t.Context(), tx, message(order, 3)))
+		must(t, tx.Gorm(t.Context()).Exec("SELECT 1 FROM outbox_queue WHERE id = ? FOR UPDATE", ids[1]).Error)
+		if got := idsOf(f.claim(10)); !slices.Equal(got, ids[:1]) {
+			t.Errorf("claimed %v, want %v", got, ids[:1])
+		}
+		return f.store.MarkPublished(t.Context(), uuid.Nil, ids[:1])
+	}))
+}
+
+// TestLockedRowsDoNotHideOtherOrders: MarkPublished of a batch waits for one locked row, so the
+// other rows of the batch are locked too. The next events of their orders can neither be claimed
+// nor parked, and they are as many as a claim looks at first.
+func TestLockedRowsDoNotHideOtherOrders(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	var orders []uuid.UUID
+	var firsts []uuid.UUID
+	for range 101 {
+		order := uuid.New()
+		orders = append(orders, order)
+		firsts = append(firsts, f.append(order, 1)...)
+	}
+	c := f.claim(1000)
+	if len(c.Events) != 101 {
+		t.Fatal(len(c.Events))
+	}
+	last := slices.MaxFunc(firsts, func(a, c uuid.UUID) int { return bytes.Compare(a[:], c[:]) })
+	for _, order := range orders {
+		f.append(order, 2)
+	}
+	unrelated := f.appendMany(1)
+	var marked func()
+	f.withRowLocked(last, func() {
+		marked = f.startUntilBlocked(1, func() error { return f.store.MarkPublished(t.Context(), c.Token, firsts) })
+		got, err := f.store.Claim(t.Context(), "x", 10, lease)
+		if must(t, err); len(got.Events) != 1 {
+			t.Errorf("claimed %d, more: %t, want only %v", len(got.Events), got.More, unrelated)
+		}
+	})
+	marked()
+}
+
+// TestAClaimReportsThatMoreEventsMayBeDue: after those that the claim looked at there may be events
+// that can be claimed. So the relay claims again at once.
+func TestAClaimReportsThatMoreEventsMayBeDue(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	order := uuid.New()
+	f.fail(f.append(order, 1)...)
+	f.appendLater(order, 250, "now()")
+	unrelated := f.appendMany(1)
+	for _, want := range []bool{true, true, false} {
+		c, err := f.store.Claim(t.Context(), "test", 1, lease)
+		if must(t, err); c.More != want || len(c.Events) > 0 == want {
+			t.Errorf("claimed %d events, more: %t, want %t", len(c.Events), c.More, want)
+		}
+		if !want && !slices.Equal(idsOf(c), unrelated) {
+			t.Errorf("claimed %v, want %v", idsOf(c), unrelated)
+		}
+	}
+}
+
+// TestCachedPlansUseIndexesWhenTheQueueGrows: the server keeps the plans that it made while the
+// tables were empty.
+func TestCachedPlansUseIndexesWhenTheQueueGrows(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.disableAutovacuum()
+	var costs []int
+	f.blocksRead(func(db *postgres.DB) error {
+		s := outbox.NewStore(db)
+		pass := func(events int) {
+			before := f.totalBlocks(db)
+			for range 8 { // from the sixth time on the server uses a cached plan
+				c, err := s.Claim(t.Context(), "test", 1, lease)
+				if must(t, err); len(c.Events) != 1 {
+					t.Fatalf("claimed %d, want 1", len(c.Events))
+				}
+				must(t, s.MarkPublished(t.Context(), c.Token, idsOf(c)))
+			}
+			costs = append(costs, f.totalBlocks(db)-before)
+			f.exec(appendManySQL, "order.created", events)
+		}
+		f.appendMany(8)
+		pass(8)
+		pass(50_000)
+		pass(0)
+		return nil
+	})
+	wantBoundedGrowth(t, "blocks read by eight passes, in an empty outbox and with 50,000 events", 3, costs[1:])
+}

@@ -1,14 +1,29 @@
-// Package outbox keeps events in the database of the business, so that an event
-// is committed together with what it tells of, or not at all.
+// Package outbox stores events in the business database, so that an event is committed together
+// with the order that it reports, or not at all.
 //
 // # What it promises
 //
-// [Append] asks for a *postgres.Tx, which only an open transaction has: an event
-// outside the transaction of its order does not compile. What is committed stays
-// until it is published or an operator discards it. What was rolled back was
-// never there.
+// [Append] requires a *postgres.Tx, and only an open transaction has one. So code that appends an
+// event outside its order's transaction does not compile. A committed event stays until it is
+// published or an operator discards it. An event that was rolled back never existed.
 //
-// # The states
+// # The tables
+//
+//	outbox_events      the log: inserted with the order, never changed
+//	outbox_queue       what is still to publish: inserted with the event, deleted when it is done
+//	outbox_claims      the events that relays work on, and until when
+//	outbox_published   the events that the broker has confirmed
+//	outbox_discarded   the events that an operator has discarded
+//
+// The log and outbox_published are partitioned by the id, which begins with the time of its creation.
+// The janitor is a loop beside each relay ([Store.RunJanitor]). It makes the partitions ahead and
+// drops each one as a whole when it is old. There are about a dozen. Before it drops one, it moves
+// the events that have to stay to the default partition. The default partition also takes ids of
+// wrong clocks, and new events while no janitor runs. Its events are deleted one by one
+// (migrations/00006_outbox_partitions.sql).
+//
+// An event waits if and only if it has a row in the queue. The tables determine its status; the
+// view outbox_status shows it:
 //
 //	pending ──Claim──► in_progress ──MarkPublished──► published
 //	   ▲                    │
@@ -16,50 +31,46 @@
 //	   │                    └──Fail──► failed ──Discard────► discarded
 //	   └──────────Replay─────────────────┘
 //
-// A claim is a lease: it has an end, and a token that no other claim has. The end
-// stands in available_at, the column that says of a pending event when it is due,
-// so one predicate finds what is due and what a crashed relay left behind.
+// A claim is a lease: it ends after a time, and it has a token that no other claim has. It changes
+// no event. Claims run one after the other; each takes milliseconds.
 //
 // # Order
 //
-// A claim passes over an event whose order has an older one that is neither
-// published nor discarded. So the events of one order leave in the order of their
-// versions, whatever the number of relays; and a failed event holds its order's
-// later ones back until it is replayed or discarded.
+// A claim takes an event only if it is the oldest of its order in the queue. So the events of one
+// order are published in the order of their versions, with any number of relays. A failed event
+// blocks the later events of its order until it is replayed or discarded.
 //
-// # Where blocked events wait
+// # Parked events
 //
-// A claim walks over what is due and blocked, so such rows are moved away: behind a
-// backed-off or released event to the same time, and behind a failed one to
-// 'infinity', where only its replay, its discard or a late confirm of it brings them
-// back. That is a matter of cost, never of order. Rows behind an event in a relay's
-// hands stay due: that is soon over, and they are not many. [Store.KeepTidy] puts
-// away what two overlapping transactions have left in the way.
+// An event that waits for a claimed one stays due. If it waits for an event that is itself due
+// later, the claim that finds it parks it: it sets available_at to 'infinity', so that claims do
+// not read it again and again. A claim also parks a large number of blocked events. Whoever
+// deletes the older event makes the next one due (park.go). Parking saves work; it does not keep
+// the order.
 //
-// Of the events of a key that no queue is bound for, one is tried again after a pause,
-// and the others are parked, until [Store.BringBack] is told that there is a queue.
+// If no queue is bound for a key, one event of the key is retried after a pause, and the others
+// are parked until [Store.RetryUnroutable] (route.go).
 //
 // # When a relay dies
 //
-//   - before the claim commits: nothing happened;
-//   - after it, before the broker has the event: the lease ends, the next claim
-//     takes the event again;
-//   - after the broker confirmed, before MarkPublished: the same, and the event is
-//     published twice with one id. This is why delivery is at-least-once, and why
-//     the consumer keeps an inbox.
+//   - before the claim commits: nothing has happened;
+//   - after the claim, before the broker has the event: the lease ends, and the next claim takes
+//     the event again;
+//   - after the broker's confirm, before MarkPublished commits: the same, and the event is
+//     published twice with one id. This is why delivery is at-least-once, and why the consumer
+//     needs an inbox.
 //
-// # Fences
+// # Fencing
 //
-// Being published is a fact, whoever learns it: MarkPublished needs no lease.
-// Every step back (Reschedule, Release, Fail) names the claim's token and does
-// nothing when the lease has gone to somebody else.
+// MarkPublished needs no lease: the broker's confirm is a fact, whoever records it. Reschedule,
+// Release and Fail give the claim's token. They do nothing if that claim has ended.
 //
 // # Clocks
 //
-// Every time in the table is the database's. Callers send durations only, so the
-// replicas' clocks may disagree as much as they like.
+// Every time in the tables is the database's. Callers give durations only. So the clocks of the
+// replicas may differ by any amount.
 //
 // # What it does not promise
 //
-// Order between different orders, and that an event is published only once.
+// It does not promise an order between different orders, nor that an event is published only once.
 package outbox

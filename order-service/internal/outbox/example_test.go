@@ -9,17 +9,16 @@ import (
 	"github.com/google/uuid"
 
 	"example.com/transactional-outbox/internal/postgres"
-	"example.com/transactional-outbox/internal/servertest"
 	"example.com/transactional-outbox/order-service/internal/outbox"
 	"example.com/transactional-outbox/order-service/migrations"
+	"example.com/transactional-outbox/test/servers"
 )
 
-// The event goes into the transaction of what it tells of. A transaction that fails
-// takes its event along.
+// The event is appended in the transaction of its order. If that fails, there is no event.
 func ExampleAppend() {
-	servertest.Example(func(tb testing.TB) {
+	servers.Example(func(tb testing.TB) {
 		ctx := tb.Context()
-		db, _ := servertest.Migrated(tb, postgres.Migrations{Files: migrations.Files})
+		db, _ := servers.Migrated(tb, postgres.Migrations{Files: migrations.Files})
 		errOutOfStock := errors.New("out of stock")
 
 		for _, stock := range []int{1, 0} {
@@ -49,27 +48,26 @@ func ExampleAppend() {
 	// events: 1 <nil>
 }
 
-// One pass of a relay: claim, publish, mark what the broker confirmed, and give back the
-// rest.
+// One pass of a relay: claim, publish, mark the confirmed events, and release the others.
 func ExampleStore() {
-	servertest.Example(func(tb testing.TB) {
+	servers.Example(func(tb testing.TB) {
 		ctx := tb.Context()
-		db, _ := servertest.Migrated(tb, postgres.Migrations{Files: migrations.Files})
+		db, _ := servers.Migrated(tb, postgres.Migrations{Files: migrations.Files})
 		store := outbox.NewStore(db)
 		appended := db.InTx(ctx, func(tx *postgres.Tx) error {
 			return errors.Join(outbox.Append(ctx, tx, message(uuid.New(), 1)), outbox.Append(ctx, tx, message(uuid.New(), 1)))
 		})
 
 		claim, err := store.Claim(ctx, "an example", 10, time.Minute)
-		confirmed, rest := claim.Events[0].ID, claim.Events[1].ID // so says the broker
-		marked := store.MarkPublished(ctx, []uuid.UUID{confirmed})
-		held, released := store.Release(ctx, claim.Token, []uuid.UUID{rest})
-		fmt.Println("claimed:", len(claim.Events), "still under our lease:", held, errors.Join(appended, err, marked, released))
+		confirmed, unconfirmed := claim.Events[0].ID, claim.Events[1].ID // by the broker
+		marked := store.MarkPublished(ctx, uuid.Nil, []uuid.UUID{confirmed})
+		held, released := store.Release(ctx, claim.Token)
+		fmt.Println("claimed:", len(claim.Events), "still held:", held, errors.Join(appended, err, marked, released))
 
-		next, err := store.Claim(ctx, "another one", 10, time.Minute)
-		fmt.Println("claimed next:", len(next.Events), "the one that was released:", next.Events[0].ID == rest, err)
+		next, err := store.Claim(ctx, "another example", 10, time.Minute)
+		fmt.Println("claimed next:", len(next.Events), "the one that was released:", next.Events[0].ID == unconfirmed, err)
 	})
 	// Output:
-	// claimed: 2 still under our lease: 1 <nil>
+	// claimed: 2 still held: true <nil>
 	// claimed next: 1 the one that was released: true <nil>
 }

@@ -1,4 +1,4 @@
 package outbox
 
-// CountExactly sets up to how many events are counted.
-func (s *Store) CountExactly(events int) { s.exactly = events }
+// SetCountLimit sets up to how many events Backlog counts.
+func (s *Store) SetCountLimit(events int) { s.countLimit = events }

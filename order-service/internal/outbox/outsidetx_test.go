@@ -9,19 +9,19 @@ import (
 	"testing"
 )
 
-// TestP1AppendDoesNotCompileOutsideATransaction builds testdata/outsidetx and wants
-// each line that is marked there refused, for the reason that stands there.
+// TestP1AppendDoesNotCompileOutsideATransaction builds testdata/outsidetx. Each line
+// marked "refused" there must not compile, for the reason that the mark gives.
 func TestP1AppendDoesNotCompileOutsideATransaction(t *testing.T) {
 	t.Parallel()
-	// -e: all errors, and not the first ten.
+	// -e reports all errors, not only the first ten.
 	build := exec.CommandContext(t.Context(), "go", "build", "-gcflags=-e", "-o", os.DevNull, "./testdata/outsidetx")
 	output, err := build.CombinedOutput()
 	if err == nil {
 		t.Fatal("the package compiles")
 	}
-	refusals := marked(t, "testdata/outsidetx/outsidetx.go")
+	refusals := markedLines(t, "testdata/outsidetx/outsidetx.go")
 	for line, reason := range refusals {
-		if !mentions(string(output), fmt.Sprintf("outsidetx.go:%d:", line), reason) {
+		if !reports(string(output), fmt.Sprintf("outsidetx.go:%d:", line), reason) {
 			t.Errorf("line %d is not refused for %q", line, reason)
 		}
 	}
@@ -30,8 +30,8 @@ func TestP1AppendDoesNotCompileOutsideATransaction(t *testing.T) {
 	}
 }
 
-// marked returns the reasons behind "// refused: ", by line.
-func marked(t *testing.T, path string) map[int]string {
+// markedLines returns the reasons after "// refused: ", by line number.
+func markedLines(t *testing.T, path string) map[int]string {
 	t.Helper()
 	file, err := os.Open(path)
 	if err != nil {
@@ -48,7 +48,7 @@ func marked(t *testing.T, path string) map[int]string {
 	return reasons
 }
 
-func mentions(output, line, reason string) bool {
+func reports(output, line, reason string) bool {
 	for said := range strings.Lines(output) {
 		if strings.Contains(said, line) && strings.Contains(said, reason) {
 			return true

@@ -1,62 +1,91 @@
 package outbox
 
 import (
+	"context"
+	"fmt"
+	"log/slog"
+
 	"github.com/google/uuid"
 
 	"example.com/transactional-outbox/internal/postgres"
 )
 
-// An event behind a failed one is parked: it is pending, and due at 'infinity', so
-// that no claim walks over it. So is one behind an event that waits for a route (route.go).
-// That is about cost alone. What keeps the order is the NOT EXISTS of claimSQL, and it
-// holds wherever the rows are.
+// A parked event waits for an older event of its order. Its available_at is 'infinity', so claims
+// do not read it again and again. Whoever deletes the older event makes the next one due. Parking
+// saves work; it does not keep the order: a claim takes only the oldest event of an order.
 //
-// Nothing stays parked for ever. Whoever parks a row, or brings one back, holds the
-// event before it locked meanwhile: Fail, Append, MarkPublished, BringBack and the
-// operator's decisions exclude each other, and what one of them leaves, the next one sees.
-// An Append that overlaps a Fail may leave its row due; ParkBlocked parks it later.
+// No event stays parked for ever. A claim parks an event only while it holds a lock on the oldest
+// event of the order. If that one is deleted before the lock, the claim does not park the event. If
+// it is deleted after the claim's commit, promote finds the parked event.
 
-// laterSQL is true of n when it waits behind b. These rows may be locked in any order without a
-// deadlock: whoever locks them has locked b first, and the janitor skips locked rows.
-const laterSQL = `(n.aggregate_type, n.aggregate_id) = (b.aggregate_type, b.aggregate_id)
-  AND n.aggregate_version > b.aggregate_version AND n.status = 'pending'`
+// parkedSQL is true for an event that waits for an older one only.
+const parkedSQL = `available_at = 'infinity' AND failed_at IS NULL AND failure_code IS DISTINCT FROM 'unroutable'`
 
-// parksSQL is true of p when the later events of its aggregate are parked.
-const parksSQL = `(p.status = 'failed' OR p.status = 'pending' AND p.failure_code = 'unroutable' AND p.available_at = 'infinity')`
-
-// linesSQL goes once through the unfinished events of each of the aggregates, in the order
-// of their versions. It says of each whether an older one parks it, and when it is due if
-// none does: now, or together with an older one that is backed off. To look for the older
-// ones of each event would be quadratic: 30,000 of one aggregate never came to an end.
-const linesSQL = `
-  SELECT p.id, p.available_at, bool_or(` + parksSQL + `) OVER older AS parked,
-         greatest(now(), max(p.available_at) FILTER (WHERE p.status = 'pending' AND p.available_at < 'infinity') OVER older) AS due
-  FROM aggregates a JOIN outbox_events p USING (aggregate_type, aggregate_id)
-  WHERE p.status IN ('pending', 'failed')
-  WINDOW older AS (PARTITION BY p.aggregate_type, p.aggregate_id ORDER BY p.aggregate_version
-                   ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)`
-
-// strayedSQL is true of n when it is parked, and no older event of its line l parks it.
-// isfinite, because no index serves it. An index would lead to all parked events, for each
-// row of l, whenever the planner's statistics are from before they were parked.
-const strayedSQL = `n.status = 'pending' AND NOT isfinite(n.available_at)
-    AND n.failure_code IS DISTINCT FROM 'unroutable' AND l.available_at = 'infinity' AND l.parked IS NOT TRUE`
-
-// unparkSQL is a statement of its own, after the one that locked the events: only so does
-// it see what was appended while that one waited for the lock.
-const unparkSQL = `
-WITH aggregates AS MATERIALIZED (
-  SELECT DISTINCT aggregate_type, aggregate_id FROM outbox_events WHERE id = ANY (cast(@ids AS uuid[]))
-), lines AS MATERIALIZED (` + linesSQL + `
+// promoteSQL makes due, for each order of a deleted event, the next parked event. It looks at one
+// row for each order, however many are parked, and at none while nothing is parked. It updates
+// rows by ctid, so no plan reads other rows.
+const promoteSQL = `
+WITH next AS MATERIALIZED (
+  SELECT n.place FROM outbox_events e, LATERAL (
+    SELECT ctid AS place FROM outbox_queue
+    WHERE (aggregate_type, aggregate_id) = (e.aggregate_type, e.aggregate_id) AND ` + parkedSQL + `
+    ORDER BY aggregate_version LIMIT 1) n
+  WHERE e.id = ANY (@ids) AND EXISTS (SELECT FROM outbox_queue WHERE ` + parkedSQL + `)
 )
-UPDATE outbox_events n SET available_at = l.due
-FROM lines l WHERE n.id = l.id AND ` + strayedSQL
+UPDATE outbox_queue SET available_at = now() WHERE ctid = ANY (ARRAY(SELECT place FROM next))`
 
-// unpark brings back what was parked behind these events, which tx has locked, and
-// which no longer park anything.
-func unpark(tx *postgres.Tx, ids []uuid.UUID) error {
-	if len(ids) == 0 {
-		return nil
+// promote is a statement of its own, after the statement that deleted the events. That one may
+// have waited for a claim's lock, and only a later snapshot includes what the claim parked.
+func promote(tx *postgres.Tx, deleted []uuid.UUID) error {
+	return tx.Write("making the next events due", promoteSQL, postgres.Args{"ids": uuids(deleted)})
+}
+
+// repairSQL reads a page of the queue, and makes events due that are parked although no older
+// event of their order is left.
+const repairSQL = `
+WITH page AS MATERIALIZED (
+  SELECT id FROM outbox_queue WHERE id > @after ORDER BY id LIMIT @limit
+), stranded AS MATERIALIZED (
+  SELECT id FROM outbox_queue q
+  WHERE id = ANY (ARRAY(SELECT id FROM page)) AND ` + parkedSQL + ` AND id = (
+    SELECT id FROM outbox_queue
+    WHERE (aggregate_type, aggregate_id) = (q.aggregate_type, q.aggregate_id)
+    ORDER BY aggregate_version LIMIT 1)
+  FOR UPDATE SKIP LOCKED
+), repaired AS (
+  UPDATE outbox_queue SET available_at = now() WHERE id = ANY (ARRAY(SELECT id FROM stranded))
+  RETURNING 1
+)
+SELECT (SELECT count(*) FROM repaired) AS repaired, (SELECT id FROM page ORDER BY id OFFSET @limit - 1) AS last`
+
+// RepairParked reads limit events of the queue with ids greater than after. It makes those due
+// that are parked although no older event is left. It returns how many, and the id to continue
+// from: [uuid.Nil] after the last page. This package's statements leave no such event; a person
+// who changes the table may.
+func (s *Store) RepairParked(ctx context.Context, after uuid.UUID, limit int) (repaired int, last uuid.UUID, err error) {
+	var page struct {
+		Repaired int
+		Last     uuid.NullUUID
 	}
-	return tx.Write("bringing back what was parked", unparkSQL, postgres.Args{"ids": uuids(ids)})
+	args := map[string]any{"after": after, "limit": limit}
+	err = s.db.InTx(ctx, func(tx *postgres.Tx) error { return tx.Gorm(ctx).Raw(repairSQL, args).Scan(&page).Error })
+	if err != nil {
+		return 0, after, fmt.Errorf("making parked events due: %w", err)
+	}
+	return page.Repaired, page.Last.UUID, nil
+}
+
+// repairPage is how many events repairParked reads each time. Most of them need no repair.
+const repairPage = 5000
+
+// repairParked reads one page only: it expects nothing to repair.
+func (s *Store) repairParked(ctx context.Context, after uuid.UUID) uuid.UUID {
+	repaired, last, err := s.RepairParked(ctx, after, repairPage)
+	if err != nil && ctx.Err() == nil {
+		slog.WarnContext(ctx, "cannot make parked events due", "error", err)
+	}
+	if repaired > 0 {
+		slog.WarnContext(ctx, "events were parked although no older event was left", "events", repaired)
+	}
+	return last
 }

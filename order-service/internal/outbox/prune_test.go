@@ -5,11 +5,12 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"example.com/transactional-outbox/internal/postgres"
+	"example.com/transactional-outbox/order-service/internal/outbox"
 )
 
-// TestPruneDeletesOnlyWhatWasFinishedLongAgo has an event of each kind, and counts
-// those that are left.
-func TestPruneDeletesOnlyWhatWasFinishedLongAgo(t *testing.T) {
+func TestPruneDeletesOnlyEventsFinishedBeforeTheRetention(t *testing.T) {
 	t.Parallel()
 	const old = "created_at = now() - interval '8 days', "
 	for name, event := range map[string]struct {
@@ -21,14 +22,14 @@ func TestPruneDeletesOnlyWhatWasFinishedLongAgo(t *testing.T) {
 		"published today":                 {"status = 'published', published_at = now()", false},
 		"created long ago, published now": {old + "status = 'published', published_at = now()", false},
 		"failed long ago":                 {old + "status = 'failed', failed_at = now() - interval '8 days'", false},
-		"pending for long":                {old + "status = 'pending'", false},
+		"pending for a week":              {old + "status = 'pending'", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t)
-			id := b.appendMany(1)[0]
-			b.exec("UPDATE outbox_events SET "+event.set+" WHERE id = ?", id)
-			n, _, err := b.store.Prune(t.Context(), 7*24*time.Hour, uuid.Nil, 10)
+			f := newFixture(t)
+			id := f.appendMany(1)[0]
+			f.exec("UPDATE outbox_status SET "+event.set+" WHERE id = ?", id)
+			n, _, err := f.store.Prune(t.Context(), 7*24*time.Hour, uuid.Nil, 10)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -39,14 +40,14 @@ func TestPruneDeletesOnlyWhatWasFinishedLongAgo(t *testing.T) {
 	}
 }
 
-func TestPruneTakesOnePageAtATime(t *testing.T) {
+func TestPruneReadsOnePageAtATime(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	b.appendMany(5)
-	b.exec("UPDATE outbox_events SET created_at = now() - interval '9 days', status = 'published', published_at = now() - interval '8 days'")
+	f := newFixture(t)
+	f.appendMany(5)
+	f.exec("UPDATE outbox_status SET created_at = now() - interval '9 days', status = 'published', published_at = now() - interval '8 days'")
 	after := uuid.Nil
 	for _, want := range []int{2, 2, 1} {
-		n, last, err := b.store.Prune(t.Context(), 7*24*time.Hour, after, 2)
+		n, last, err := f.store.Prune(t.Context(), 7*24*time.Hour, after, 2)
 		if n != want || err != nil || (last == uuid.Nil) != (want == 1) {
 			t.Errorf("pruned %d up to %s, error %v, want %d", n, last, err, want)
 		}
@@ -54,13 +55,12 @@ func TestPruneTakesOnePageAtATime(t *testing.T) {
 	}
 }
 
-// TestP11ClocksDoNotDecideWhatIsPruned: an id has the time of a replica's clock.
+// TestP11ClocksDoNotDecideWhatIsPruned: the time in an id is from a replica's clock.
 func TestP11ClocksDoNotDecideWhatIsPruned(t *testing.T) {
 	t.Parallel()
-	const day = 24 * time.Hour
 	for name, event := range map[string]struct {
-		clock  time.Duration // of the replica, against the database's now
-		age    time.Duration // by the database
+		clock  time.Duration // the time in the id, relative to the database's now
+		age    time.Duration // by the database's clock
 		pruned bool
 	}{
 		"old, its clock was right":          {-8 * day, 8 * day, true},
@@ -72,11 +72,11 @@ func TestP11ClocksDoNotDecideWhatIsPruned(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t)
-			b.publishedDaysAgo(int(event.age/day), 1)
-			b.exec("UPDATE outbox_events SET id = (lpad(to_hex(?::bigint), 12, '0') || substr(replace(id::text, '-', ''), 13))::uuid",
+			f := newFixture(t)
+			f.publishedDaysAgo(int(event.age/day), 1)
+			f.exec("UPDATE outbox_status SET id = (lpad(to_hex(?::bigint), 12, '0') || substr(replace(id::text, '-', ''), 13))::uuid",
 				time.Now().Add(event.clock).UnixMilli())
-			n, _, err := b.store.Prune(t.Context(), 7*day, uuid.Nil, 10)
+			n, _, err := f.store.Prune(t.Context(), 7*day, uuid.Nil, 10)
 			if pruned := n == 1; pruned != event.pruned || err != nil {
 				t.Errorf("pruned: %t, error %v, want %t", pruned, err, event.pruned)
 			}
@@ -84,13 +84,58 @@ func TestP11ClocksDoNotDecideWhatIsPruned(t *testing.T) {
 	}
 }
 
-// TestTheJanitorPrunesBeyondWhatStays has a few pages of old events that failed before
-// those that were published.
-func TestTheJanitorPrunesBeyondWhatStays(t *testing.T) {
+// TestTheCostOfPruneDoesNotGrowWhenPagesAreReused appends and prunes a few thousand events for each
+// of several days, so that new events reuse the pages of old ones.
+func TestTheCostOfPruneDoesNotGrowWhenPagesAreReused(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	b.publishedDaysAgo(9, 3000)
-	b.exec("UPDATE outbox_events SET status = 'failed', failed_at = published_at, published_at = NULL")
-	b.publishedDaysAgo(8, 3000)
-	b.tidyUntil("SELECT count(*) FROM outbox_events WHERE status = 'published'", 7*24*time.Hour)
+	f := newFixture(t)
+	f.disableAutovacuum()
+	const turnovers, kept, events = 6, 10, 2000
+	day := turnovers + kept
+	for ; day > turnovers; day-- {
+		f.publishedDaysAgo(day, events)
+	}
+	f.vacuum()
+	var costs []int
+	for ; day > 0; day-- {
+		f.publishedDaysAgo(day, events)
+		costs = append(costs, f.blocksRead(func(db *postgres.DB) error {
+			return pruneAll(t, outbox.NewStore(db), time.Duration(day+kept)*24*time.Hour-12*time.Hour, events)
+		}))
+		f.vacuum()
+	}
+	wantBoundedGrowth(t, "blocks read to prune a day", 1.5, costs)
+}
+
+// pruneAll prunes in pages of 100, from the first id to the last, and checks how many events go.
+func pruneAll(t *testing.T, s *outbox.Store, retention time.Duration, want int) error {
+	t.Helper()
+	pruned, after := 0, uuid.Nil
+	for {
+		n, last, err := s.Prune(t.Context(), retention, after, 100)
+		if err != nil {
+			return err
+		}
+		pruned += n
+		if after = last; last == uuid.Nil {
+			break
+		}
+	}
+	if pruned != want {
+		t.Errorf("pruned %d, want %d", pruned, want)
+	}
+	return nil
+}
+
+// publishedDaysAgo commits n events that were created and published this many days ago, with ids
+// of that time.
+func (f fixture) publishedDaysAgo(days, n int) {
+	f.Helper()
+	f.exec(`WITH event AS (
+		INSERT INTO outbox_events (id, aggregate_type, aggregate_id, aggregate_version, event_key, payload, created_at)
+		SELECT (lpad(to_hex((extract(epoch FROM created) * 1000)::bigint), 12, '0') || '7' || substr(md5(random()::text), 1, 3) || '8' || substr(md5(random()::text), 1, 15))::uuid,
+			'order', gen_random_uuid(), 1, 'order.created', jsonb_build_object('a', repeat('x', 400)), created
+		FROM (SELECT now() - ? * interval '1 day' + i * interval '1 millisecond' AS created FROM generate_series(1, ?) i) e
+		RETURNING id, created_at)
+		INSERT INTO outbox_published (id, published_at) SELECT id, created_at FROM event`, days, n)
 }

@@ -5,36 +5,33 @@ import (
 	"fmt"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"example.com/transactional-outbox/internal/postgres"
 )
 
-// chosenSQL holds what an operator decides about:
+// chosenSQL locks the events that an operator decides about:
 //
-//   - status is asked for once more, in the lock: of two operators with the same
-//     events, the second waits for the first and then finds them decided;
-//   - ORDER BY id is the order in which everybody locks several events, so that no
-//     two wait for each other for ever.
+//   - the condition is checked again under the lock: if two operators choose the same events, the
+//     second waits for the first and then finds no failed events;
+//   - everybody locks events in the order of their ids. So no two transactions deadlock.
 const chosenSQL = `
 WITH chosen AS MATERIALIZED (
-  SELECT id FROM outbox_events
-  WHERE id = ANY (cast(@ids AS uuid[])) AND status = 'failed'
+  SELECT * FROM outbox_queue
+  WHERE id = ANY (@ids) AND failed_at IS NOT NULL
   ORDER BY id FOR UPDATE
 )`
 
-// replaySQL makes failed events as good as new, and due now. What the failure was is
-// in the log and, as long as somebody keeps it, in the dead-letter queue.
-const replaySQL = chosenSQL + `, replayed AS (
-  UPDATE outbox_events o
-  SET status = 'pending', retry_count = 0, available_at = now(),
-      failure_code = NULL, failure_reason = NULL, failed_at = NULL
-  FROM chosen c WHERE o.id = c.id
-  RETURNING o.*
-)
-SELECT ` + entryColumns + ` FROM replayed ORDER BY id`
+// replaySQL resets failed events to the state of new ones, due now. The failure remains in the
+// service's log and, until somebody deletes it, in the dead-letter queue.
+const replaySQL = chosenSQL + `
+UPDATE outbox_queue
+SET retry_count = 0, available_at = now(), failure_code = NULL, failure_reason = NULL, failed_at = NULL
+WHERE id IN (SELECT id FROM chosen)
+RETURNING id`
 
-// Replay puts those of these events that are failed back to pending and returns them,
-// by id. Their orders' later events follow them.
+// Replay makes the failed ones of these events pending, and returns them, ordered by id. The later
+// events of their orders follow them.
 func (o *Operator) Replay(ctx context.Context, ids []uuid.UUID) ([]Entry, error) {
 	replayed, err := o.decide(ctx, replaySQL, ids)
 	if err != nil {
@@ -43,16 +40,16 @@ func (o *Operator) Replay(ctx context.Context, ids []uuid.UUID) ([]Entry, error)
 	return replayed, nil
 }
 
-// discardSQL keeps the reason and the time of the failure: they are why.
-const discardSQL = chosenSQL + `, discarded AS (
-  UPDATE outbox_events o SET status = 'discarded'
-  FROM chosen c WHERE o.id = c.id
-  RETURNING o.*
+// discardSQL keeps the reason and the time of the failure: they explain the decision.
+const discardSQL = chosenSQL + `, done AS (
+  DELETE FROM outbox_queue WHERE id IN (SELECT id FROM chosen)
 )
-SELECT ` + entryColumns + ` FROM discarded ORDER BY id`
+INSERT INTO outbox_discarded (id, failed_at, retry_count, failure_code, failure_reason)
+SELECT id, failed_at, retry_count, failure_code, failure_reason FROM chosen
+RETURNING id`
 
-// Discard gives those of these events that are failed up for good and returns them,
-// by id. Their orders' later events no longer wait for them.
+// Discard discards the failed ones of these events, and returns them, ordered by id. They will never
+// be published. The later events of their orders no longer wait for them.
 func (o *Operator) Discard(ctx context.Context, ids []uuid.UUID) ([]Entry, error) {
 	discarded, err := o.decide(ctx, discardSQL, ids)
 	if err != nil {
@@ -61,16 +58,17 @@ func (o *Operator) Discard(ctx context.Context, ids []uuid.UUID) ([]Entry, error
 	return discarded, nil
 }
 
+// decide runs a decision, and returns the events with their new status.
 func (o *Operator) decide(ctx context.Context, statement string, ids []uuid.UUID) (decided []Entry, err error) {
 	err = o.db.InTx(ctx, func(tx *postgres.Tx) error {
-		if err := tx.Gorm(ctx).Raw(statement, map[string]any{"ids": uuids(ids)}).Scan(&decided).Error; err != nil {
+		chosen, err := postgres.Read(ctx, tx, statement, postgres.Args{"ids": uuids(ids)}, pgx.RowTo[uuid.UUID])
+		if err != nil || len(chosen) == 0 {
 			return err
 		}
-		settled := make([]uuid.UUID, 0, len(decided))
-		for _, e := range decided {
-			settled = append(settled, e.ID)
+		if err := promote(tx, chosen); err != nil {
+			return err
 		}
-		return unpark(tx, settled)
+		return tx.Gorm(ctx).Raw(getSQL, map[string]any{"ids": uuids(chosen)}).Scan(&decided).Error
 	})
 	return decided, err
 }

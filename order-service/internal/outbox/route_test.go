@@ -11,83 +11,87 @@ import (
 	"example.com/transactional-outbox/order-service/internal/outbox"
 )
 
-// returned claims everything that is due, and lets the broker return it.
-func (b bench) returned() {
-	b.Helper()
-	for c := b.claim(1000); len(c.Events) > 0; c = b.claim(1000) {
-		back := []outbox.Setback{}
+// returnDue claims all due events, and the broker returns them as unroutable.
+func (f fixture) returnDue() {
+	f.Helper()
+	for c := f.claim(1000); len(c.Events) > 0; c = f.claim(1000) {
+		back := []outbox.Failure{}
 		for _, e := range c.Events {
-			back = append(back, outbox.Setback{ID: e.ID, Delay: 15 * time.Second, Code: "unroutable", Reason: "no queue is bound"})
+			back = append(back, outbox.Failure{ID: e.ID, Delay: 15 * time.Second, Code: "unroutable", Reason: "no queue is bound"})
 		}
-		if held, err := b.store.Reschedule(b.Context(), c.Token, back); held != len(back) || err != nil {
-			b.Fatalf("%d of %d held, error %v", held, len(back), err)
+		if held, err := f.store.Reschedule(f.Context(), c.Token, back); held != len(back) || err != nil {
+			f.Fatalf("%d of %d held, error %v", held, len(back), err)
+		}
+		if _, err := f.store.Release(f.Context(), c.Token); err != nil {
+			f.Fatal(err)
 		}
 	}
 }
 
-func (b bench) bringBack(limit int) int {
-	b.Helper()
-	n, err := b.store.BringBack(b.Context(), "order.created", limit)
+func (f fixture) retryUnroutable(limit int) int {
+	f.Helper()
+	n, err := f.store.RetryUnroutable(f.Context(), "order.created", limit)
 	if err != nil {
-		b.Fatal(err)
+		f.Fatal(err)
 	}
 	return n
 }
 
-// probes counts the events that are tried again by themselves.
-const probes = "SELECT count(*) FROM outbox_events WHERE status = 'pending' AND available_at < 'infinity'"
+// probesSQL counts the events that are retried without a new route.
+const probesSQL = "SELECT count(*) FROM outbox_queue WHERE available_at < 'infinity'"
 
-func (b bench) wantProbes(want int) {
-	b.Helper()
+func (f fixture) wantProbes(want int) {
+	f.Helper()
 	var n int
-	if b.read(&n, probes); n != want {
-		b.Errorf("%d events are tried again, want %d", n, want)
+	if f.read(&n, probesSQL); n != want {
+		f.Errorf("%d events are retried, want %d", n, want)
 	}
 }
 
-func TestOneUnroutableEventOfAKeyIsTriedAgain(t *testing.T) {
+func TestOnlyOneUnroutableEventOfAKeyIsRetried(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	ids := b.appendMany(30)
-	b.returned()
-	b.wantProbes(1)
-	b.wantDue(15, ids[0])
-	b.wantDue(parked, ids[1:]...)
-	b.appendMany(30)
-	b.returned()
-	b.wantProbes(1)
-	b.exec(endBackOffs)
-	b.returned()
-	b.wantProbes(1)
-	other := b.appendMany(2)
-	b.exec("UPDATE outbox_events SET event_key = 'order.cancelled' WHERE id IN ?", other)
-	b.returned()
-	b.wantProbes(2)
-	if got := b.row(ids[1]); got.Status != "pending" || got.RetryCount != 0 || got.FailureCode != "unroutable" {
-		t.Errorf("%+v: no attempt was spent", got)
+	f := newFixture(t)
+	ids := f.appendMany(30)
+	f.returnDue()
+	f.wantProbes(1)
+	f.wantDue(15, ids[0])
+	f.wantDue(parked, ids[1:]...)
+	f.appendMany(30)
+	f.returnDue()
+	f.wantProbes(1)
+	f.exec(endBackOffs)
+	f.returnDue()
+	f.wantProbes(1)
+	other := f.appendMany(2)
+	f.exec("UPDATE outbox_status SET event_key = 'order.cancelled' WHERE id IN ?", other)
+	f.returnDue()
+	f.wantProbes(2)
+	if got := f.row(ids[1]); got.Status != "pending" || got.RetryCount != 0 || got.FailureCode != "unroutable" {
+		t.Errorf("got %+v, want pending, unroutable, and no attempt counted", got)
 	}
 }
 
-// TestWhatWaitsForARouteComesBackInBatches that are claimed before the next one comes.
-func TestWhatWaitsForARouteComesBackInBatches(t *testing.T) {
+// TestRetryUnroutableMakesEventsDueInBatches: the next batch becomes due when the last one is
+// claimed.
+func TestRetryUnroutableMakesEventsDueInBatches(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	ids := b.appendMany(25)
-	b.returned()
+	f := newFixture(t)
+	ids := f.appendMany(25)
+	f.returnDue()
 	published := []uuid.UUID{}
 	for _, want := range []int{10, 10, 5} {
-		if n := b.bringBack(10); n != want {
-			t.Errorf("%d came back, want %d", n, want)
+		if n := f.retryUnroutable(10); n != want {
+			t.Errorf("made %d due, want %d", n, want)
 		}
-		if n := b.bringBack(10); n != 0 {
-			t.Errorf("%d more came back, and %d are due", n, want)
+		if n := f.retryUnroutable(10); n != 0 {
+			t.Errorf("made %d more due, although %d are due already", n, want)
 		}
-		c := b.claim(100)
+		c := f.claim(100)
 		if slices.ContainsFunc(c.Events, func(e outbox.Claimed) bool { return !e.Unroutable }) {
-			t.Error("a claim does not tell what has waited for a route")
+			t.Error("Unroutable is false for an event that was returned")
 		}
 		published = append(published, idsOf(c)...)
-		if err := b.store.MarkPublished(t.Context(), idsOf(c)); err != nil {
+		if err := f.store.MarkPublished(t.Context(), uuid.Nil, idsOf(c)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -96,114 +100,90 @@ func TestWhatWaitsForARouteComesBackInBatches(t *testing.T) {
 	}
 }
 
-// TestP7LaterEventsWaitForARouteWithTheFirst whether they are there before it is returned
-// or come after it.
+// TestP7LaterEventsWaitForARouteWithTheFirst, if they were appended before the broker returned the
+// first one, and also if they were appended after it.
 func TestP7LaterEventsWaitForARouteWithTheFirst(t *testing.T) {
 	t.Parallel()
-	for name, back := range map[string]func(bench, uuid.UUID){
-		"brought back":   func(b bench, _ uuid.UUID) { b.bringBack(100) },
-		"a late confirm": func(b bench, id uuid.UUID) { must(t, b.store.MarkPublished(b.Context(), []uuid.UUID{id})) },
+	for name, retry := range map[string]func(fixture, uuid.UUID){
+		"retried":        func(f fixture, _ uuid.UUID) { f.retryUnroutable(100) },
+		"a late confirm": func(f fixture, id uuid.UUID) { must(t, f.store.MarkPublished(f.Context(), uuid.Nil, []uuid.UUID{id})) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t)
-			b.appendMany(1) // the probe
+			f := newFixture(t)
+			f.appendMany(1) // the probe
 			order := uuid.New()
-			ids := b.append(order, 1, 2)
-			b.returned()
-			ids = append(ids, b.append(order, 3)...)
-			b.wantDue(parked, ids...)
-			back(b, ids[0])
-			b.wantDue(0, ids[1:]...)
-			b.wantNone(astray)
-			b.wantNone(inTheWay)
+			ids := f.append(order, 1, 2)
+			f.returnDue()
+			ids = append(ids, f.append(order, 3)...)
+			f.claim(10)
+			f.wantDue(parked, ids...)
+			retry(f, ids[0])
+			for c := f.claim(100); len(c.Events) > 0; c = f.claim(100) {
+				must(t, f.store.MarkPublished(t.Context(), c.Token, idsOf(c)))
+			}
+			f.wantNone("SELECT count(*) FROM outbox_queue WHERE aggregate_version > 1")
 		})
 	}
 }
 
-// TestAnAppendWhileItsOrderIsBroughtBackIsNotParked: the appender has seen the event wait,
-// and whoever brings it back cannot see the appender's.
-func TestAnAppendWhileItsOrderIsBroughtBackIsNotParked(t *testing.T) {
+// TestALostProbeIsReplaced: a relay died after the broker confirmed the probe, and before it made
+// the first batch due.
+func TestALostProbeIsReplaced(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	b.appendMany(1)
-	order := uuid.New()
-	first := b.append(order, 1)[0]
-	b.returned()
-	second := message(order, 2)
-	must(t, b.db.InTx(t.Context(), func(tx *postgres.Tx) error {
-		if err := outbox.Append(t.Context(), tx, second); err != nil {
-			return err
-		}
-		var seen int // what was appended is there, and is not committed
-		if err := tx.Gorm(t.Context()).Raw("SELECT count(*) FROM outbox_events").Scan(&seen).Error; err != nil {
-			return err
-		}
-		b.bringBack(100) // passes over what the appender holds
-		return nil
-	}))
-	b.wantDue(parked, first, second.ID)
-	b.bringBack(100)
-	b.wantDue(0, first, second.ID)
-}
-
-// TestAProbeThatGotLostIsReplaced: a relay died after its confirm, before it brought the
-// first batch back.
-func TestAProbeThatGotLostIsReplaced(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	ids := b.appendMany(5)
-	b.returned()
-	if n, err := b.store.ProbeRoutes(t.Context()); n != 0 || err != nil {
-		t.Errorf("%d probes, error %v, and there is one", n, err)
+	f := newFixture(t)
+	ids := f.appendMany(5)
+	f.returnDue()
+	if n, err := f.store.ProbeRoutes(t.Context()); n != 0 || err != nil {
+		t.Errorf("made %d probes, error %v, want none: there is one", n, err)
 	}
-	must(t, b.store.MarkPublished(t.Context(), ids[:1]))
-	b.tidyUntil("SELECT count(*) - 3 FROM outbox_events WHERE available_at = 'infinity'", time.Hour)
-	b.wantDue(0, ids[1])
-	b.wantDue(parked, ids[2:]...)
+	must(t, f.store.MarkPublished(t.Context(), uuid.Nil, ids[:1]))
+	f.runJanitorUntil("SELECT count(*) - 3 FROM outbox_queue WHERE available_at = 'infinity'", time.Hour)
+	f.wantDue(0, ids[1])
+	f.wantDue(parked, ids[2:]...)
 }
 
-// TestEventsThatWaitForARouteCostOthersNothing however many there are.
-func TestEventsThatWaitForARouteCostOthersNothing(t *testing.T) {
+// TestUnroutableEventsDoNotSlowOtherKeys, however many there are.
+func TestUnroutableEventsDoNotSlowOtherKeys(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	b.quiet()
+	f := newFixture(t)
+	f.disableAutovacuum()
 	var costs []int
 	for _, waiting := range []int{2000, 20_000} {
-		b.exec(manySQL, "order.confirmed", waiting)
-		b.returned()
+		f.exec(appendManySQL, "order.confirmed", waiting)
+		f.returnDue()
 		// The probe is not due during the measurement, however slow the machine is.
-		b.exec("UPDATE outbox_events SET available_at = now() + interval '1 hour' WHERE failure_code = 'unroutable' AND available_at < 'infinity'")
-		b.vacuum()
-		b.appendMany(100)
-		costs = append(costs, b.blocks(func(db *postgres.DB) error {
+		f.exec("UPDATE outbox_queue SET available_at = now() + interval '1 hour' WHERE failure_code = 'unroutable' AND available_at < 'infinity'")
+		f.vacuum()
+		f.appendMany(100)
+		costs = append(costs, f.blocksRead(func(db *postgres.DB) error {
 			s := outbox.NewStore(db)
 			c, err := s.Claim(t.Context(), "test", 500, lease)
 			if err == nil && len(c.Events) != 100 {
 				t.Errorf("claimed %d, want the 100 of other keys", len(c.Events))
 			}
-			must(t, s.MarkPublished(t.Context(), idsOf(c)))
+			must(t, s.MarkPublished(t.Context(), uuid.Nil, idsOf(c)))
 			_, err = s.ProbeRoutes(t.Context())
 			return err
 		}))
 	}
-	wantFlat(t, "blocks read to claim, publish and look for probes", 1.5, costs)
+	wantBoundedGrowth(t, "blocks read to claim, publish and look for probes", 1.5, costs)
 }
 
-// TestABatchComesBackAtTheSameCost however many wait, and whatever the planner's statistics
-// are: nothing is analysed here.
-func TestABatchComesBackAtTheSameCost(t *testing.T) {
+// TestTheCostOfRetryUnroutableDoesNotGrowWithTheBacklog, whatever statistics the planner has: no
+// table is analysed here.
+func TestTheCostOfRetryUnroutableDoesNotGrowWithTheBacklog(t *testing.T) {
 	t.Parallel()
 	var costs []int
 	for _, many := range []int{4000, 30_000} {
-		b := newBench(t)
-		b.quiet()
-		b.exec(manySQL, "order.created", many)
-		b.exec("UPDATE outbox_events SET available_at = 'infinity', failure_code = 'unroutable'")
-		costs = append(costs, b.blocks(func(db *postgres.DB) error {
-			_, err := outbox.NewStore(db).BringBack(t.Context(), "order.created", 1000)
+		f := newFixture(t)
+		f.disableAutovacuum()
+		f.exec(appendManySQL, "order.created", many)
+		f.exec("UPDATE outbox_queue SET available_at = 'infinity', failure_code = 'unroutable'")
+		costs = append(costs, f.blocksRead(func(db *postgres.DB) error {
+			_, err := outbox.NewStore(db).RetryUnroutable(t.Context(), "order.created", 1000)
 			return err
 		}))
 	}
-	wantFlat(t, "blocks read to bring 1,000 back", 1.5, costs)
+	wantBoundedGrowth(t, "blocks read to make 1,000 due", 1.5, costs)
 }

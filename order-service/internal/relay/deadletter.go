@@ -10,9 +10,9 @@ import (
 	"example.com/transactional-outbox/order-service/internal/outbox"
 )
 
-// fail gives events up: first in the outbox, which is the truth, and then with a copy
-// in the dead-letter queue, which is a signal.
-func (w *worker) fail(ctx context.Context, claim outbox.Claim, failures []outbox.Setback) {
+// fail marks events as failed in the outbox, and then publishes a copy of each to the
+// dead-letter queue. The outbox has the authoritative state; the copy is only a signal.
+func (w *worker) fail(ctx context.Context, claim outbox.Claim, failures []outbox.Failure) {
 	for _, failure := range failures {
 		i := slices.IndexFunc(claim.Events, func(e outbox.Claimed) bool { return e.ID == failure.ID })
 		var at time.Time
@@ -21,20 +21,20 @@ func (w *worker) fail(ctx context.Context, claim outbox.Claim, failures []outbox
 			return held, err
 		})
 		if held == 0 {
-			continue // whoever holds the event now gives it up, or does not
+			continue // the new holder of the event decides about it
 		}
 		w.metrics.failed.Inc()
-		if failure.Spends {
+		if failure.Counts {
 			w.metrics.exhaustions.Inc()
 		}
 		slog.ErrorContext(ctx, "event failed", "message_id", failure.ID, "failure_code", failure.Code, "error", failure.Reason)
-		w.bury(ctx, w.deadLetter(claim.Events[i], failure, at))
+		w.publishDeadLetter(ctx, w.deadLetter(claim.Events[i], failure, at))
 	}
 }
 
-// bury publishes a copy on a channel of its own: the batch's may have been closed
-// over this very event.
-func (w *worker) bury(ctx context.Context, dead rabbitmq.Message) {
+// publishDeadLetter publishes a copy on its own channel, because this event may have made the
+// broker close the channel of the batch.
+func (w *worker) publishDeadLetter(ctx context.Context, dead rabbitmq.Message) {
 	publisher, err := w.broker.NewPublisher(1)
 	if err == nil {
 		result := publisher.Publish([]rabbitmq.Message{dead}, w.config.ConfirmTimeout)[0]
@@ -42,23 +42,23 @@ func (w *worker) bury(ctx context.Context, dead rabbitmq.Message) {
 		err = result.Err
 	}
 	if err != nil {
-		w.metrics.notCopied.Inc()
+		w.metrics.deadLetterFailed.Inc()
 		slog.WarnContext(ctx, "no copy in the dead-letter queue", "message_id", dead.ID, "error", err)
 		return
 	}
-	w.metrics.copied.Inc()
+	w.metrics.deadLettered.Inc()
 }
 
-func spent(failure outbox.Setback) int {
-	if failure.Spends {
+func boolToInt(b bool) int {
+	if b {
 		return 1
 	}
 	return 0
 }
 
-// deadLetter is the copy of a failed event. Of one that no broker could take, it
-// carries the id and the reason only.
-func (w *worker) deadLetter(e outbox.Claimed, failure outbox.Setback, at time.Time) rabbitmq.Message {
+// deadLetter returns the copy of a failed event. If the event itself cannot be sent, the copy
+// has only the id and the reason.
+func (w *worker) deadLetter(e outbox.Claimed, failure outbox.Failure, at time.Time) rabbitmq.Message {
 	dead := w.config.Message(e)
 	if slices.Contains([]string{"too_large", "bad_key", "bad_headers"}, failure.Code) {
 		dead = rabbitmq.Message{ID: dead.ID, AppID: dead.AppID, Headers: map[string]any{}}
@@ -67,6 +67,6 @@ func (w *worker) deadLetter(e outbox.Claimed, failure outbox.Setback, at time.Ti
 	dead.Headers["failure-code"] = failure.Code
 	dead.Headers["failure-reason"] = failure.Reason
 	dead.Headers["failed-at"] = at.UTC().Format(time.RFC3339Nano)
-	dead.Headers["retry-count"] = int64(e.RetryCount + spent(failure))
+	dead.Headers["retry-count"] = int64(e.RetryCount + boolToInt(failure.Counts))
 	return dead
 }

@@ -9,7 +9,7 @@ import (
 	"example.com/transactional-outbox/internal/rabbitmq"
 )
 
-// runUntilIdle relays everything that is due, and stops.
+// runUntilIdle publishes everything that is due, and stops.
 func runUntilIdle(t *testing.T, r *Relay, broker Broker) {
 	t.Helper()
 	stop := start(t, r, broker)
@@ -17,10 +17,10 @@ func runUntilIdle(t *testing.T, r *Relay, broker Broker) {
 	stop()
 }
 
-// refusing answers events with this result, and takes dead letters into dead.
-func refusing(result rabbitmq.Result, dead *[]rabbitmq.Message) fakeBroker {
+// answerWith answers events with this result, and appends dead letters to dead.
+func answerWith(result rabbitmq.Result, dead *[]rabbitmq.Message) fakeBroker {
 	return func(messages []rabbitmq.Message) []rabbitmq.Result {
-		if messages[0].Exchange == policy.DeadLetters {
+		if messages[0].Exchange == testConfig.DeadLetters {
 			*dead = append(*dead, messages...)
 			return []rabbitmq.Result{{Outcome: rabbitmq.Confirmed}}
 		}
@@ -39,24 +39,24 @@ func TestAFailedEventIsCopiedAndCountedOnce(t *testing.T) {
 		id := events.pending[0].String()
 		r := newRelay(events)
 		var dead []rabbitmq.Message
-		runUntilIdle(t, r, refusing(rabbitmq.Result{Outcome: rabbitmq.Invalid, Err: rabbitmq.ErrTooLarge}, &dead))
+		runUntilIdle(t, r, answerWith(rabbitmq.Result{Outcome: rabbitmq.Invalid, Err: rabbitmq.ErrTooLarge}, &dead))
 		if len(dead) != 1 || dead[0].ID != id || len(dead[0].Body) != 0 || dead[0].Headers["failure-code"] != "too_large" {
 			t.Errorf("dead letters %+v, want one of %s without its body", dead, id)
 		}
-		if failed, copied := testutil.ToFloat64(r.metrics.failed), testutil.ToFloat64(r.metrics.copied); failed != 1 || copied != 1 {
+		if failed, copied := testutil.ToFloat64(r.metrics.failed), testutil.ToFloat64(r.metrics.deadLettered); failed != 1 || copied != 1 {
 			t.Errorf("%v failed and %v copied are counted, want 1 and 1", failed, copied)
 		}
 	})
 }
 
-func TestAnEventThatSomebodyElseHoldsIsNotFailed(t *testing.T) {
+func TestAnEventWithALostLeaseIsNotFailed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		events := newFakeOutbox(1)
 		events.leaseLost = true
 		r := newRelay(events)
 		var dead []rabbitmq.Message
-		runUntilIdle(t, r, refusing(rabbitmq.Result{Outcome: rabbitmq.Invalid, Err: rabbitmq.ErrBadKey}, &dead))
+		runUntilIdle(t, r, answerWith(rabbitmq.Result{Outcome: rabbitmq.Invalid, Err: rabbitmq.ErrBadKey}, &dead))
 		if len(dead) != 0 || testutil.ToFloat64(r.metrics.failed) != 0 {
 			t.Errorf("%d dead letters and %v failed, want none", len(dead), testutil.ToFloat64(r.metrics.failed))
 		}
@@ -66,14 +66,14 @@ func TestAnEventThatSomebodyElseHoldsIsNotFailed(t *testing.T) {
 	})
 }
 
-func TestWithoutACopyTheEventIsFailedAllTheSame(t *testing.T) {
+func TestAnEventIsFailedEvenIfItsCopyIsNotPublished(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		events := newFakeOutbox(1)
 		r := newRelay(events)
-		runUntilIdle(t, r, all(rabbitmq.Invalid))
-		if events.count("failed") != 1 || testutil.ToFloat64(r.metrics.notCopied) != 1 {
-			t.Errorf("%d failed, %v without a copy, want 1 and 1", events.count("failed"), testutil.ToFloat64(r.metrics.notCopied))
+		runUntilIdle(t, r, answerAll(rabbitmq.Invalid))
+		if events.count("failed") != 1 || testutil.ToFloat64(r.metrics.deadLetterFailed) != 1 {
+			t.Errorf("%d failed, %v without a copy, want 1 and 1", events.count("failed"), testutil.ToFloat64(r.metrics.deadLetterFailed))
 		}
 	})
 }

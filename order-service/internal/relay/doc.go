@@ -1,56 +1,56 @@
-// Package relay carries events from the outbox to the broker. It is the loop and
-// its policy; the outbox's SQL and the broker's protocol are behind two small
-// interfaces.
+// Package relay publishes the events of the outbox to the broker. It has the loop and the
+// policy. The outbox's SQL and the broker's protocol are behind two small interfaces.
 //
-// # One pass
+// # One batch
 //
 //	claim a batch ─► publish all of it ─► wait for every confirm ─► mark in one statement
 //
-// A worker wakes when an order commits in its process, and by a poll as a safety
-// net; then it passes until nothing is due. Each worker has a channel and a batch of
-// its own.
+// Three things wake a worker: an order that commits in its process, a notification from another
+// process (package wakeup), and a poll in case both are missed. It then processes batches until
+// nothing is due. Each worker has its own channel.
 //
 // # What it promises
 //
-// An event is marked published only after the broker confirmed it and routed it to
-// at least one queue. Every other outcome brings it back:
+// An event is marked published only after the broker has confirmed it and routed it to at least
+// one queue. After every other outcome it stays in the outbox:
 //
 //	outcome    what it means                          what happens
 //	Confirmed  on disk, in a queue                    published
 //	Returned   no queue is bound                      later, one of each key; no attempt spent
 //	Refused    a queue did not take it                back-off; after MaxAttempts: failed
 //	Unknown    channel closed, cut, or timed out      released at once; no attempt spent
-//	Invalid    no broker could take it; never sent    failed
+//	Invalid    no broker can take it; never sent      failed
 //
-// After an Unknown the batches are of one until a success; when the broker closed the
-// channel, and nothing but the channel, for as many events as the batch had: any of
-// them may be the cause. The one over which it does so again, alone in its batch, is
-// to blame: it is treated as Refused, and the others go on.
+// After an Unknown, a batch has one event until one succeeds. If the broker closed only the
+// channel, any event of the batch may be the cause. So as many batches have one event as the
+// batch had events. If the broker closes the channel again because of a single event, that event
+// is treated as Refused, and the others are published.
 //
-// After a Returned, events of the key are not published for a pause of at most 15 s. They
-// wait in the outbox, which makes one of them due again: the probe. When one of the key is
-// confirmed, the others come back in batches.
+// After a Returned, events of that key are not published for at most 15 s. They wait in the
+// outbox, and the outbox makes one of them due again: the probe. When an event of the key is
+// confirmed, the others become due again in batches.
 //
-// A failed event stays in the outbox, which is the truth. The copy in the
-// dead-letter queue is a signal, made once, as well as it goes.
+// A failed event stays in the outbox, which has the authoritative state. The copy in the
+// dead-letter queue is a signal. The relay tries only once to publish it.
 //
-// An outage is no event's fault: the relay runs only on a session, claims nothing
-// while the broker blocks, and gives back what it could not finish.
+// An outage is not the fault of any event. The relay runs only on a session, claims nothing
+// while the broker blocks, and releases what it could not finish.
 //
 // # When a step dies
 //
-//   - after the claim: the lease ends, and another worker takes the batch;
-//   - after the confirm, before the mark: the same, and the batch is published
-//     again with the same ids. Consumers drop what they have had;
-//   - stopped longer than its lease: its steps back find the lease gone and do
-//     nothing; its "published" is still true and still written.
+//   - After the claim: the lease ends, and another worker claims the events.
+//   - After the confirm and before the mark: the same, and the batch is published again with the
+//     same ids. Consumers ignore the ids that they have already processed.
+//   - Suspended for longer than its lease: the relay no longer holds the claim, so it cannot
+//     release, retry or fail the events. It still marks those that the broker confirmed.
 //
 // # Shutdown
 //
-// When its context ends, a worker finishes the pass that it is in: the confirms are
-// awaited and marked. Nothing is published twice because of a shutdown.
+// When its context ends, a worker finishes its batch: it waits for the confirms and marks the
+// events. A shutdown causes no second publish.
 //
 // # What it does not promise
 //
-// That an event is published once, and any order between different orders.
+// It does not promise that an event is published only once, nor any order between different
+// orders.
 package relay

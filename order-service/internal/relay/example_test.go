@@ -11,26 +11,26 @@ import (
 
 	"example.com/transactional-outbox/internal/postgres"
 	"example.com/transactional-outbox/internal/rabbitmq"
-	"example.com/transactional-outbox/internal/servertest"
 	"example.com/transactional-outbox/order-service/internal/outbox"
 	"example.com/transactional-outbox/order-service/internal/relay"
 	"example.com/transactional-outbox/order-service/migrations"
+	"example.com/transactional-outbox/test/servers"
 )
 
-// session lets the relay see a session through its own interface.
+// session adapts a session to the relay's interface.
 type session struct{ *rabbitmq.Session }
 
 func (s session) NewPublisher(window int) (relay.Publisher, error) {
 	return s.Session.NewPublisher(window)
 }
 
-// A relay runs on one session after the other. What a session leaves unpublished, the
-// next one publishes.
+// A relay runs on one session after the other. The next session publishes what the last one
+// left.
 func ExampleRelay() {
-	servertest.Example(func(tb testing.TB) {
+	servers.Example(func(tb testing.TB) {
 		ctx, stop := context.WithTimeout(tb.Context(), time.Minute)
 		defer stop()
-		db, _ := servertest.Migrated(tb, postgres.Migrations{Files: migrations.Files})
+		db, _ := servers.Migrated(tb, postgres.Migrations{Files: migrations.Files})
 		queue := "example-" + uuid.NewString()
 		topology := rabbitmq.Topology{Queues: []rabbitmq.Queue{{
 			Name: queue, Arguments: map[string]any{"x-expires": time.Minute.Milliseconds()},
@@ -50,7 +50,7 @@ func ExampleRelay() {
 		fmt.Println("committed:", err == nil)
 		r.Wake() // or the next poll finds it
 
-		err = rabbitmq.Keep(ctx, rabbitmq.Config{URL: servertest.BrokerURL(tb), Name: "an example"},
+		err = rabbitmq.KeepConnected(ctx, rabbitmq.Config{URL: servers.BrokerURL(tb), Name: "an example"},
 			func(ctx context.Context, s *rabbitmq.Session) error {
 				if err := s.Declare(topology); err != nil {
 					return err

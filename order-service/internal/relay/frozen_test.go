@@ -12,26 +12,26 @@ import (
 
 	"example.com/transactional-outbox/internal/postgres"
 	"example.com/transactional-outbox/internal/rabbitmq"
-	"example.com/transactional-outbox/internal/servertest"
 	"example.com/transactional-outbox/order-service/internal/outbox"
 	"example.com/transactional-outbox/order-service/internal/relay"
 	"example.com/transactional-outbox/order-service/migrations"
+	"example.com/transactional-outbox/test/servers"
 )
 
-// goesOnWithin is how soon a relay must publish again.
-const goesOnWithin = 15 * time.Second
+// recoveryTimeout bounds the wait until the relay publishes again.
+const recoveryTimeout = 15 * time.Second
 
-// TestP4ARelayOutlivesFrozenConnections has connections to the database on which nothing
-// comes any more, while new ones work: after a failover, for one.
+// TestP4ARelayOutlivesFrozenConnections freezes the connections to the database, while new ones
+// work. This happens after a failover, for example.
 func TestP4ARelayOutlivesFrozenConnections(t *testing.T) {
 	t.Parallel()
 	for name, poll := range map[string]time.Duration{
-		"that were idle":    2 * time.Second, // the pool asks them first whether they live
-		"that were in work": 10 * time.Millisecond,
+		"idle":   2 * time.Second, // the pool checks an idle connection before it uses it
+		"in use": 10 * time.Millisecond,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newFrozenBench(t, poll)
+			b := newFrozenFixture(t, poll)
 			b.write()
 			b.await(50)
 			b.proxy.Freeze()
@@ -42,13 +42,13 @@ func TestP4ARelayOutlivesFrozenConnections(t *testing.T) {
 	}
 }
 
-// TestP4AMarkGoesOutOnAnotherConnection freezes them between the confirms and the mark.
+// TestP4AMarkGoesOutOnAnotherConnection freezes the connections between confirms and mark.
 func TestP4AMarkGoesOutOnAnotherConnection(t *testing.T) {
 	t.Parallel()
-	b := newFrozenBench(t, 10*time.Millisecond)
+	b := newFrozenFixture(t, 10*time.Millisecond)
 	b.write()
 	b.await(50)
-	b.broker.whenConfirmed(sync.OnceFunc(b.proxy.Freeze))
+	b.broker.setOnConfirm(sync.OnceFunc(b.proxy.Freeze))
 	b.write()
 	b.await(100)
 	b.write()
@@ -56,20 +56,20 @@ func TestP4AMarkGoesOutOnAnotherConnection(t *testing.T) {
 	b.wantNoRepeat()
 }
 
-// frozenBench is a relay whose way to the database may freeze.
-type frozenBench struct {
+// frozenFixture is a relay whose connections to the database can freeze.
+type frozenFixture struct {
 	*testing.T
 	direct *postgres.DB
-	proxy  *servertest.Proxy
+	proxy  *servers.Proxy
 	broker *countingConfirms
 	relay  *relay.Relay
 }
 
-func newFrozenBench(t *testing.T, poll time.Duration) *frozenBench {
+func newFrozenFixture(t *testing.T, poll time.Duration) *frozenFixture {
 	t.Helper()
-	b := &frozenBench{T: t, broker: &countingConfirms{copies: map[string]int{}}}
-	direct, url := servertest.Migrated(t, postgres.Migrations{Files: migrations.Files})
-	proxy, through := servertest.Proxied(t, url)
+	b := &frozenFixture{T: t, broker: &countingConfirms{copies: map[string]int{}}}
+	direct, url := servers.Migrated(t, postgres.Migrations{Files: migrations.Files})
+	proxy, through := servers.ProxyFor(t, url)
 	b.direct, b.proxy = direct, proxy
 	db, err := postgres.Open(t.Context(), through, 4)
 	if err != nil {
@@ -91,7 +91,7 @@ func newFrozenBench(t *testing.T, poll time.Duration) *frozenBench {
 }
 
 // write commits 50 events.
-func (b *frozenBench) write() {
+func (b *frozenFixture) write() {
 	b.Helper()
 	err := b.direct.InTx(b.Context(), func(tx *postgres.Tx) error {
 		for range 50 {
@@ -110,27 +110,27 @@ func (b *frozenBench) write() {
 	b.relay.Wake()
 }
 
-// await waits until so many events are marked published.
-func (b *frozenBench) await(events int) {
+// await waits until that number of events is marked published.
+func (b *frozenFixture) await(events int) {
 	b.Helper()
-	ask := time.NewTicker(20 * time.Millisecond)
-	defer ask.Stop()
-	for began := time.Now(); ; <-ask.C {
+	poll := time.NewTicker(20 * time.Millisecond)
+	defer poll.Stop()
+	for began := time.Now(); ; <-poll.C {
 		published := b.published()
 		if published == events {
 			b.Logf("%d published after %s", events, time.Since(began).Round(time.Millisecond))
 			return
 		}
-		if time.Since(began) > goesOnWithin {
-			b.Fatalf("%d of %d events are published %s later", published, events, goesOnWithin)
+		if time.Since(began) > recoveryTimeout {
+			b.Fatalf("%d of %d events are published %s later", published, events, recoveryTimeout)
 		}
 	}
 }
 
-func (b *frozenBench) published() (n int) {
+func (b *frozenFixture) published() (n int) {
 	b.Helper()
 	err := b.direct.InSnapshot(b.Context(), func(tx *postgres.Tx) error {
-		return tx.Gorm(b.Context()).Raw("SELECT count(*) FROM outbox_events WHERE status = 'published'").Scan(&n).Error
+		return tx.Gorm(b.Context()).Raw("SELECT count(*) FROM outbox_status WHERE status = 'published'").Scan(&n).Error
 	})
 	if err != nil {
 		b.Fatal(err)
@@ -138,20 +138,20 @@ func (b *frozenBench) published() (n int) {
 	return n
 }
 
-func (b *frozenBench) wantNoRepeat() {
+func (b *frozenFixture) wantNoRepeat() {
 	b.Helper()
-	for id, copies := range b.broker.all() {
+	for id, copies := range b.broker.copiesByID() {
 		if copies > 1 {
 			b.Errorf("event %s was published %d times", id, copies)
 		}
 	}
 }
 
-// countingConfirms is a broker that confirms everything, and counts it.
+// countingConfirms is a broker that confirms every message and counts the copies.
 type countingConfirms struct {
 	mu        sync.Mutex
 	copies    map[string]int
-	confirmed func() // called before the relay learns of the confirms
+	onConfirm func() // called before the relay gets the confirms
 }
 
 func (c *countingConfirms) NewPublisher(int) (relay.Publisher, error) { return c, nil }
@@ -166,19 +166,19 @@ func (c *countingConfirms) Publish(messages []rabbitmq.Message, _ time.Duration)
 		c.copies[m.ID]++
 		results[i].Outcome = rabbitmq.Confirmed
 	}
-	if c.confirmed != nil {
-		c.confirmed()
+	if c.onConfirm != nil {
+		c.onConfirm()
 	}
 	return results
 }
 
-func (c *countingConfirms) whenConfirmed(do func()) {
+func (c *countingConfirms) setOnConfirm(f func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.confirmed = do
+	c.onConfirm = f
 }
 
-func (c *countingConfirms) all() map[string]int {
+func (c *countingConfirms) copiesByID() map[string]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return maps.Clone(c.copies)

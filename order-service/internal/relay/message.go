@@ -15,26 +15,27 @@ import (
 	"example.com/transactional-outbox/order-service/internal/outbox"
 )
 
-// batch is what is being published, each message in the trace of its own order.
+// batch is the events that are being published. Each message is in the trace of its own order.
 type batch struct {
 	events   []outbox.Claimed
 	messages []rabbitmq.Message
 	contexts []context.Context
 }
 
-// messages starts a span for each event. Each one begins from the worker's ctx
-// anew: a trace must not run on into the next event.
-func (w *worker) messages(ctx context.Context, events []outbox.Claimed) batch {
+// newBatch makes the messages and starts a span for each. Each span starts from the worker's
+// ctx, so that the trace of one event does not continue in the next.
+func (w *worker) newBatch(ctx context.Context, events []outbox.Claimed) batch {
 	b := batch{
 		events:   events,
 		messages: make([]rabbitmq.Message, 0, len(events)),
 		contexts: make([]context.Context, 0, len(events)),
 	}
+	tracer, name, producer := otel.Tracer("relay"), "publish "+w.config.Exchange, trace.WithSpanKind(trace.SpanKindProducer)
 	for _, e := range events {
-		ctx, _ := otel.Tracer("relay").Start( //nolint:spancheck // batch.end ends it
-			telemetry.WithTraceparent(ctx, e.Traceparent), "publish "+w.config.Exchange,
-			trace.WithSpanKind(trace.SpanKindProducer),
-			trace.WithAttributes(w.config.attributes(e)...))
+		ctx, span := tracer.Start(telemetry.WithTraceparent(ctx, e.Traceparent), name, producer)
+		if span.IsRecording() {
+			span.SetAttributes(w.config.attributes(e)...)
+		}
 		b.contexts = append(b.contexts, ctx)
 		m := w.config.Message(e)
 		m.Headers["traceparent"] = telemetry.Traceparent(ctx)
@@ -43,7 +44,7 @@ func (w *worker) messages(ctx context.Context, events []outbox.Claimed) batch {
 	return b
 }
 
-// attributes are those of OpenTelemetry's conventions for messaging, and our own.
+// attributes are those of OpenTelemetry's conventions for messaging, and event.retry_count.
 // https://opentelemetry.io/docs/specs/semconv/messaging/rabbitmq/
 func (c Config) attributes(e outbox.Claimed) []attribute.KeyValue {
 	return []attribute.KeyValue{
@@ -58,7 +59,7 @@ func (c Config) attributes(e outbox.Claimed) []attribute.KeyValue {
 	}
 }
 
-// Message is an event as the broker gets it.
+// Message returns an event as it is published.
 func (c Config) Message(e outbox.Claimed) rabbitmq.Message {
 	return rabbitmq.Message{
 		ID: e.ID.String(), Type: e.EventKey, Exchange: c.Exchange, RoutingKey: e.EventKey,
@@ -68,17 +69,18 @@ func (c Config) Message(e outbox.Claimed) rabbitmq.Message {
 	}
 }
 
-// end ends the spans with what becomes of the messages, and logs each one that is
-// out.
-func (b batch) end(results []rabbitmq.Result, outcomes []string) {
+// endSpans ends the spans with the outcomes, and logs whether each message was published.
+func (b batch) endSpans(results []rabbitmq.Result, outcomes []string) {
 	for i, ctx := range b.contexts {
 		m, r := b.messages[i], results[i]
 		span := trace.SpanFromContext(ctx)
-		span.SetAttributes(attribute.String("outbox.outcome", outcomes[i]))
+		if span.IsRecording() {
+			span.SetAttributes(attribute.String("outbox.outcome", outcomes[i]))
+		}
 		if r.Outcome == rabbitmq.Confirmed {
-			slog.InfoContext(ctx, "message published", "message_id", m.ID, "routing_key", m.RoutingKey)
+			telemetry.Milestone(ctx, "message published", "message_id", m.ID, "routing_key", m.RoutingKey)
 		} else {
-			slog.Log(ctx, levels[r.Outcome], "message not published", "message_id", m.ID, "routing_key", m.RoutingKey, "error", r.Err)
+			slog.Log(ctx, logLevels[r.Outcome], "message not published", "message_id", m.ID, "routing_key", m.RoutingKey, "error", r.Err)
 			span.RecordError(r.Err)
 			span.SetStatus(codes.Error, r.Err.Error())
 		}
@@ -86,9 +88,9 @@ func (b batch) end(results []rabbitmq.Result, outcomes []string) {
 	}
 }
 
-// levels are those of a message that is not out. That no queue is bound is told once for
-// its key.
-var levels = map[rabbitmq.Outcome]slog.Level{
+// logLevels are for messages that were not published. Returned has a low level, because the
+// relay logs once for each key that no queue is bound.
+var logLevels = map[rabbitmq.Outcome]slog.Level{
 	rabbitmq.Returned: slog.LevelDebug, rabbitmq.Refused: slog.LevelWarn,
 	rabbitmq.Unknown: slog.LevelWarn, rabbitmq.Invalid: slog.LevelWarn,
 }

@@ -11,8 +11,8 @@ import (
 	"example.com/transactional-outbox/internal/telemetry"
 )
 
-// Metrics are what a relay counts. Every series is there from the start, at zero:
-// an alert on an increase would otherwise miss the first one.
+// Metrics are the relay's metrics. Every series starts at zero. Otherwise an alert on an
+// increase would miss the first one.
 type Metrics struct {
 	published, failed prometheus.Counter
 	retries           prometheus.Counter
@@ -20,44 +20,45 @@ type Metrics struct {
 	unroutable        prometheus.Counter
 	leaseLost         prometheus.Counter
 	publishErrors     prometheus.Counter
-	copied, notCopied prometheus.Counter
+	deadLettered      prometheus.Counter
+	deadLetterFailed  prometheus.Counter
 	latency           prometheus.Histogram
 	up                prometheus.Gauge
 }
 
 // NewMetrics registers the relay's metrics.
 func NewMetrics(registry prometheus.Registerer) *Metrics {
-	make := promauto.With(registry)
-	events := make.NewCounterVec(prometheus.CounterOpts{
-		Name: "outbox_events_total", Help: "Events that left the relay's hands, by what they became.",
+	factory := promauto.With(registry)
+	events := factory.NewCounterVec(prometheus.CounterOpts{
+		Name: "outbox_events_total", Help: "Events that the relay finished, by their status.",
 	}, []string{"status"})
 	counter := func(name, help string) prometheus.Counter {
-		return make.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+		return factory.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 	}
 	return &Metrics{
 		published:   events.WithLabelValues("published"),
 		failed:      events.WithLabelValues("failed"),
-		retries:     counter("outbox_retries_total", "Attempts that were an event's own fault and are followed by another."),
+		retries:     counter("outbox_retries_total", "Attempts that a queue refused and that are followed by another one."),
 		exhaustions: counter("outbox_retry_exhaustions_total", "Events that failed after their last attempt."),
 		unroutable:  counter("outbox_unroutable_total", "Publishes that the broker returned because no queue is bound."),
-		leaseLost:   counter("outbox_lease_lost_total", "Events whose lease had gone to somebody else when their outcome was to be written."),
+		leaseLost:   counter("outbox_lease_lost_total", "Events that another relay had claimed before their outcome was written."),
 		publishErrors: counter("outbox_publish_errors_total",
-			"Publishes whose outcome is unknown: the channel or the connection closed, or no confirm came in time. They are done again."),
-		copied:    counter("outbox_dlq_published_total", "Failed events of which a copy is in the dead-letter queue."),
-		notCopied: counter("outbox_dlq_publish_failed_total", "Failed events of which no copy could be made. The events themselves stay in the outbox."),
-		latency: make.NewHistogram(prometheus.HistogramOpts{
-			Name: "outbox_publish_latency_seconds", Help: "From the commit of an event to its confirm.",
+			"Publishes with an unknown outcome: the channel or the connection closed, or no confirm came in time. The events are published again."),
+		deadLettered:     counter("outbox_dlq_published_total", "Failed events that have a copy in the dead-letter queue."),
+		deadLetterFailed: counter("outbox_dlq_publish_failed_total", "Failed events that have no copy in the dead-letter queue, because the broker did not take it. The events themselves stay in the outbox."),
+		latency: factory.NewHistogram(prometheus.HistogramOpts{
+			Name: "outbox_publish_latency_seconds", Help: "Time from the commit of an event to its confirm.",
 			Buckets: prometheus.ExponentialBuckets(0.001, 2.5, 12), // 1 ms to 24 s; longer is an outage
 		}),
-		up: make.NewGauge(prometheus.GaugeOpts{
+		up: factory.NewGauge(prometheus.GaugeOpts{
 			Name: "outbox_relay_up", Help: "1 while this relay has a session with the broker.",
 		}),
 	}
 }
 
-// count adds a batch; what fails is counted when it is written. One exemplar for each
-// batch is enough: it is the oldest event's trace.
-func (m *Metrics) count(b batch, results []rabbitmq.Result, sinceClaim time.Duration) {
+// countBatch counts the outcomes of a batch. Only the latency of its oldest event gets an
+// exemplar: one for each batch is enough.
+func (m *Metrics) countBatch(b batch, results []rabbitmq.Result, sinceClaim time.Duration) {
 	observe := func(ctx context.Context, latency float64) { telemetry.Observe(ctx, m.latency, latency) }
 	for i, e := range b.events {
 		switch results[i].Outcome {
@@ -69,7 +70,7 @@ func (m *Metrics) count(b batch, results []rabbitmq.Result, sinceClaim time.Dura
 			m.unroutable.Inc()
 		case rabbitmq.Unknown:
 			m.publishErrors.Inc()
-		default: // counted where it is written
+		default: // counted when it is written to the outbox
 		}
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"example.com/transactional-outbox/order-service/internal/outbox"
 )
 
-// routes remembers for which keys no queue is bound. That saves publishing what would be
-// returned, and tells it once for each key. What is due when is in the outbox.
+// routes remembers the keys for which no queue is bound. So the relay does not publish events
+// that would be returned, and logs once for each key. The due times are in the outbox.
 type routes struct {
 	mu      sync.Mutex
 	missing map[string]missingRoute
@@ -21,28 +21,28 @@ type routes struct {
 
 type missingRoute struct{ since, until time.Time }
 
-// split returns the events to publish, and the setbacks of those that wait with the others
-// of their key. An event that has waited itself is the probe, or was brought back.
-func (r *routes) split(events []outbox.Claimed) (try []outbox.Claimed, wait []outbox.Setback) {
+// split separates the events to publish from those whose key has no queue. Of such a key it
+// publishes only events that have waited before: the probe, and events that were brought back.
+func (r *routes) split(events []outbox.Claimed) (publish []outbox.Claimed, wait []outbox.Failure) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()
 	for _, e := range events {
 		route, missing := r.missing[e.EventKey]
 		if missing && !e.Unroutable && now.Before(route.until) {
-			wait = append(wait, outbox.Setback{
+			wait = append(wait, outbox.Failure{
 				ID: e.ID, Delay: unroutableDelay(e.Age), Code: "unroutable", Reason: "no queue is bound for its key",
 			})
 			continue
 		}
-		try = append(try, e)
+		publish = append(publish, e)
 	}
-	return try, wait
+	return publish, wait
 }
 
-// learn notes what a batch shows about routes. It returns the keys that have a route now, and of
-// which events may still be waiting.
-func (r *routes) learn(ctx context.Context, events []outbox.Claimed, results []rabbitmq.Result) (found []string) {
+// update notes for which keys the broker returned or confirmed events. It returns the keys that
+// have a queue now and whose events may still be waiting.
+func (r *routes) update(ctx context.Context, events []outbox.Claimed, results []rabbitmq.Result) (bound []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	routable, now := map[string]bool{}, time.Now()
@@ -59,23 +59,23 @@ func (r *routes) learn(ctx context.Context, events []outbox.Claimed, results []r
 	}
 	for _, key := range slices.Sorted(maps.Keys(routable)) {
 		if routable[key] {
-			r.found(ctx, key)
-			found = append(found, key)
+			r.markBound(ctx, key)
+			bound = append(bound, key)
 		} else {
-			r.notFound(ctx, key, now)
+			r.markUnbound(ctx, key, now)
 		}
 	}
-	return found
+	return bound
 }
 
-func (r *routes) found(ctx context.Context, key string) {
+func (r *routes) markBound(ctx context.Context, key string) {
 	if _, missing := r.missing[key]; missing {
 		slog.InfoContext(ctx, "a queue is bound again", "routing_key", key)
 		delete(r.missing, key)
 	}
 }
 
-func (r *routes) notFound(ctx context.Context, key string, now time.Time) {
+func (r *routes) markUnbound(ctx context.Context, key string, now time.Time) {
 	route, missing := r.missing[key]
 	if !missing {
 		slog.WarnContext(ctx, "no queue is bound, events wait", "routing_key", key)
@@ -85,12 +85,12 @@ func (r *routes) notFound(ctx context.Context, key string, now time.Time) {
 	r.missing[key] = route
 }
 
-// followRoutes brings back what can go now, as much as the workers carry at once. The pass
-// that publishes it brings the next ones back. If this fails, the outbox's janitor makes
-// another probe.
-func (w *worker) followRoutes(ctx context.Context, events []outbox.Claimed, results []rabbitmq.Result) {
-	for _, key := range w.routes.learn(ctx, events, results) {
-		n, err := w.outbox.BringBack(ctx, key, w.config.Workers*w.config.BatchSize)
+// updateRoutes makes events due again whose key has a queue now, as many as the workers publish
+// at once. When one of them is confirmed, that batch makes the next ones due. If this fails, the
+// outbox's repair makes another event the probe.
+func (w *worker) updateRoutes(ctx context.Context, events []outbox.Claimed, results []rabbitmq.Result) {
+	for _, key := range w.routes.update(ctx, events, results) {
+		n, err := w.outbox.RetryUnroutable(ctx, key, w.config.Workers*w.config.BatchSize)
 		if err != nil {
 			slog.WarnContext(ctx, "cannot bring back events that wait for a route", "routing_key", key, "error", err)
 		}

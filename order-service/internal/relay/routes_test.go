@@ -16,11 +16,11 @@ import (
 	"example.com/transactional-outbox/internal/rabbitmq"
 )
 
-// unbound returns what is published with a key of these, and notes what it was given.
+// unbound is a broker without a queue for some keys. It counts the messages of each key.
 type unbound struct {
 	mu   sync.Mutex
-	keys []string
-	got  map[string]int
+	keys []string // no queue is bound for these
+	sent map[string]int
 }
 
 func (u *unbound) broker() fakeBroker {
@@ -29,7 +29,7 @@ func (u *unbound) broker() fakeBroker {
 		defer u.mu.Unlock()
 		results := make([]rabbitmq.Result, len(messages))
 		for i, m := range messages {
-			u.got[m.RoutingKey]++
+			u.sent[m.RoutingKey]++
 			results[i] = rabbitmq.Result{Outcome: rabbitmq.Confirmed}
 			if slices.Contains(u.keys, m.RoutingKey) {
 				results[i] = rabbitmq.Result{Outcome: rabbitmq.Returned, Err: errors.New("no queue is bound for it")}
@@ -42,10 +42,10 @@ func (u *unbound) broker() fakeBroker {
 func (u *unbound) published(key string) int {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.got[key]
+	return u.sent[key]
 }
 
-// commit adds an event of a key.
+// commit adds an event with this key.
 func (f *fakeOutbox) commit(key string, probe bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -56,44 +56,43 @@ func (f *fakeOutbox) commit(key string, probe bool) {
 	f.pending, f.keys[id], f.probes[id] = append(f.pending, id), key, probe
 }
 
-// TestEventsOfAKeyWithoutAQueueAreNotSentEachTime: one batch shows that no queue is bound,
-// and then only a probe is published, until the pause is over. Other keys go on.
-func TestEventsOfAKeyWithoutAQueueAreNotSentEachTime(t *testing.T) {
+// TestWithoutAQueueOnlyAProbeOfTheKeyIsPublished: one batch shows that no queue is bound, and
+// then only a probe is published until the pause is over. Other keys are published.
+func TestWithoutAQueueOnlyAProbeOfTheKeyIsPublished(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		u := &unbound{keys: []string{"a.b"}, got: map[string]int{}}
+		u := &unbound{keys: []string{"a.b"}, sent: map[string]int{}}
 		events := newFakeOutbox(0)
 		for range 300 {
 			events.commit("a.b", false)
 		}
 		stop := start(t, newRelay(events), u.broker())
 		synctest.Wait()
-		if n := u.published("a.b"); n != policy.BatchSize {
-			t.Errorf("%d published, want one batch of %d", n, policy.BatchSize)
+		if n := u.published("a.b"); n != testConfig.BatchSize {
+			t.Errorf("%d published, want one batch of %d", n, testConfig.BatchSize)
 		}
 		events.commit("a.b", true)
 		for range 10 {
 			events.commit("a.c", false)
 		}
-		time.Sleep(policy.PollInterval) // the next poll, and the end of the first pause
+		time.Sleep(testConfig.PollInterval) // the next poll, and the end of the first pause
 		synctest.Wait()
-		if n := u.published("a.b"); n != policy.BatchSize+1 {
-			t.Errorf("%d published with the probe, want one more than %d", n, policy.BatchSize)
+		if n := u.published("a.b"); n != testConfig.BatchSize+1 {
+			t.Errorf("%d published with the probe, want one more than %d", n, testConfig.BatchSize)
 		}
 		if n, later := events.count("published"), events.count("later"); n != 10 || later != 301 {
-			t.Errorf("%d of other keys published, and %d of the key put off, want 10 and 301", n, later)
+			t.Errorf("%d of other keys are published and %d of the key are rescheduled, want 10 and 301", n, later)
 		}
 		stop()
 	})
 }
 
-// TestAConfirmBringsBackWhatWaitsForItsRoute, also when another replica had found out that
-// no queue was bound.
-func TestAConfirmBringsBackWhatWaitsForItsRoute(t *testing.T) {
+// TestAConfirmBringsBackTheEventsOfItsKey, also if another replica has put them off.
+func TestAConfirmBringsBackTheEventsOfItsKey(t *testing.T) {
 	t.Parallel()
 	for name, probe := range map[string]bool{"the probe": true, "another event, after the pause": false} {
 		synctest.Test(t, func(t *testing.T) {
-			u := &unbound{keys: []string{"a.b"}, got: map[string]int{}}
+			u := &unbound{keys: []string{"a.b"}, sent: map[string]int{}}
 			events := newFakeOutbox(0)
 			events.commit("a.c", false)
 			if !probe {
@@ -117,14 +116,14 @@ func TestAConfirmBringsBackWhatWaitsForItsRoute(t *testing.T) {
 	}
 }
 
-// TestAMissingRouteIsToldOnce, and so is its return.
-func TestAMissingRouteIsToldOnce(t *testing.T) { //nolint:paralleltest // it takes the log
+// TestAMissingQueueIsLoggedOnce: so is its return.
+func TestAMissingQueueIsLoggedOnce(t *testing.T) { //nolint:paralleltest // it replaces the default logger
 	var log bytes.Buffer
 	before := slog.Default()
 	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
 	defer slog.SetDefault(before)
 	synctest.Test(t, func(t *testing.T) {
-		u := &unbound{keys: []string{"a.b"}, got: map[string]int{}}
+		u := &unbound{keys: []string{"a.b"}, sent: map[string]int{}}
 		events := newFakeOutbox(0)
 		stop := start(t, newRelay(events), u.broker())
 		for range 20 {

@@ -14,22 +14,22 @@ import (
 
 	"example.com/transactional-outbox/internal/postgres"
 	"example.com/transactional-outbox/internal/rabbitmq"
-	"example.com/transactional-outbox/internal/servertest"
 	"example.com/transactional-outbox/order-service/internal/outbox"
 	"example.com/transactional-outbox/order-service/internal/relay"
 	"example.com/transactional-outbox/order-service/migrations"
+	"example.com/transactional-outbox/test/servers"
 )
 
-// TestP12ARelayMayBeAskedToEndAtAnyMoment starts and stops one a hundred times while
-// events are committed. Its leases are far longer than the test: what a stop left in
-// progress, nobody would publish.
+// TestP12ARelayCanStopAtAnyMoment starts and stops a relay a hundred times while events are
+// committed. Its leases are much longer than the test, so an event that a stop leaves in
+// progress is never published.
 //
-// That no goroutine is left behind, goleak says when all tests are over.
-func TestP12ARelayMayBeAskedToEndAtAnyMoment(t *testing.T) {
+// At the end of all tests, goleak checks that no goroutine is left.
+func TestP12ARelayCanStopAtAnyMoment(t *testing.T) {
 	t.Parallel()
-	b := newStopBench(t)
+	b := newStopFixture(t)
 	stopWriting := b.writeOrders()
-	servertest.StartAndStop(t, 100, 60*time.Millisecond, b.run, b.wantNothingInHand)
+	servers.StartAndStop(t, 100, 60*time.Millisecond, b.run, b.wantNothingHeld)
 	orders := stopWriting()
 
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
@@ -39,18 +39,18 @@ func TestP12ARelayMayBeAskedToEndAtAnyMoment(t *testing.T) {
 	b.wantAll(ctx, orders)
 	stop()
 	last.Wait()
-	b.wantNothingInHand()
+	b.wantNothingHeld()
 	if n := b.count("pg_stat_activity WHERE datname = current_database() AND state LIKE 'idle in transaction%'"); n > 0 {
 		t.Errorf("%d transactions are left open", n)
 	}
 }
 
-// stopBench is a relay between a database and a queue of the test's own.
-type stopBench struct {
+// stopFixture is a relay with a database and a queue that only this test uses.
+type stopFixture struct {
 	*testing.T
 	db    *postgres.DB
 	relay *relay.Relay
-	proxy *servertest.Proxy
+	proxy *servers.Proxy
 	url   string
 	key   string // the event key of this test alone
 	queue rabbitmq.Queue
@@ -59,12 +59,12 @@ type stopBench struct {
 // versions is how many events each order has.
 const versions = 3
 
-func newStopBench(t *testing.T) *stopBench {
+func newStopFixture(t *testing.T) *stopFixture {
 	t.Helper()
-	// By chance, not by name: the same test may run twice on this broker.
-	b := &stopBench{T: t, key: "stopped." + strings.ToLower(rand.Text())}
-	b.db, _ = servertest.Migrated(t, postgres.Migrations{Files: migrations.Files})
-	b.proxy, b.url = servertest.ProxiedBroker(t)
+	// A random key, because the same test may run twice on this broker.
+	b := &stopFixture{T: t, key: "stopped." + strings.ToLower(rand.Text())}
+	b.db, _ = servers.Migrated(t, postgres.Migrations{Files: migrations.Files})
+	b.proxy, b.url = servers.ProxyFor(t, servers.BrokerURL(t))
 	name := "test-" + uuid.NewString()
 	b.queue = rabbitmq.Queue{
 		Name: name, Arguments: map[string]any{"x-expires": time.Minute.Milliseconds()},
@@ -78,18 +78,18 @@ func newStopBench(t *testing.T) *stopBench {
 	return b
 }
 
-func (b *stopBench) run(ctx context.Context) error {
-	return rabbitmq.Keep(ctx, rabbitmq.Config{URL: b.url, Name: b.Name()}, func(ctx context.Context, s *rabbitmq.Session) error {
+func (b *stopFixture) run(ctx context.Context) error {
+	return rabbitmq.KeepConnected(ctx, rabbitmq.Config{URL: b.url, Name: b.Name()}, func(ctx context.Context, s *rabbitmq.Session) error {
 		return b.relay.Run(ctx, session{s})
 	})
 }
 
-// onSession does something with the queue declared, past the proxy.
-func (b *stopBench) onSession(ctx context.Context, do func(context.Context, *rabbitmq.Session)) {
+// onSession calls do on a session without the proxy, after it declares the queue.
+func (b *stopFixture) onSession(ctx context.Context, do func(context.Context, *rabbitmq.Session)) {
 	b.Helper()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	err := rabbitmq.Keep(ctx, rabbitmq.Config{URL: servertest.BrokerURL(b), Name: b.Name()}, func(ctx context.Context, s *rabbitmq.Session) error {
+	err := rabbitmq.KeepConnected(ctx, rabbitmq.Config{URL: servers.BrokerURL(b), Name: b.Name()}, func(ctx context.Context, s *rabbitmq.Session) error {
 		defer stop()
 		if err := s.Declare(rabbitmq.Topology{Queues: []rabbitmq.Queue{b.queue}}); err != nil {
 			return err
@@ -102,8 +102,8 @@ func (b *stopBench) onSession(ctx context.Context, do func(context.Context, *rab
 	}
 }
 
-// writeOrders commits events until it is stopped, and then returns their orders.
-func (b *stopBench) writeOrders() (stop func() []uuid.UUID) {
+// writeOrders commits events until stop, which returns their orders.
+func (b *stopFixture) writeOrders() (stop func() []uuid.UUID) {
 	ctx, cancel := context.WithCancel(b.Context())
 	var orders []uuid.UUID
 	var writing sync.WaitGroup
@@ -127,7 +127,7 @@ func (b *stopBench) writeOrders() (stop func() []uuid.UUID) {
 	}
 }
 
-func (b *stopBench) write(order uuid.UUID, version int) {
+func (b *stopFixture) write(order uuid.UUID, version int) {
 	err := b.db.InTx(b.Context(), func(tx *postgres.Tx) error {
 		return outbox.Append(b.Context(), tx, outbox.Message{
 			ID: uuid.New(), AggregateType: "order", AggregateID: order, AggregateVersion: version,
@@ -140,20 +140,20 @@ func (b *stopBench) write(order uuid.UUID, version int) {
 	b.relay.Wake()
 }
 
-// wantNothingInHand wants a relay that has ended to hold no event, and no connection.
-func (b *stopBench) wantNothingInHand() {
+// wantNothingHeld wants that a stopped relay holds no event and no connection.
+func (b *stopFixture) wantNothingHeld() {
 	b.Helper()
-	if n := b.count("outbox_events WHERE status = 'in_progress'"); n > 0 {
-		b.Fatalf("a relay that has ended holds %d events", n)
+	if n := b.count("outbox_claims"); n > 0 {
+		b.Fatalf("a stopped relay has %d claims", n)
 	}
 	for deadline := time.Now().Add(10 * time.Second); b.proxy.Open() > 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			b.Fatalf("a relay that has ended holds %d connections", b.proxy.Open())
+			b.Fatalf("a stopped relay holds %d connections", b.proxy.Open())
 		}
 	}
 }
 
-func (b *stopBench) count(rows string) (n int) {
+func (b *stopFixture) count(rows string) (n int) {
 	b.Helper()
 	err := b.db.InSnapshot(b.Context(), func(tx *postgres.Tx) error {
 		return tx.Gorm(b.Context()).Raw("SELECT count(*) FROM " + rows).Scan(&n).Error
@@ -164,9 +164,9 @@ func (b *stopBench) count(rows string) (n int) {
 	return n
 }
 
-// wantAll wants every event in the queue, those of each order in the order of their
+// wantAll wants every event in the queue, and the events of each order in the order of their
 // versions.
-func (b *stopBench) wantAll(ctx context.Context, orders []uuid.UUID) {
+func (b *stopFixture) wantAll(ctx context.Context, orders []uuid.UUID) {
 	b.Helper()
 	b.onSession(ctx, func(ctx context.Context, s *rabbitmq.Session) {
 		messages, err := s.Consume(b.queue.Name, 100)
@@ -174,11 +174,11 @@ func (b *stopBench) wantAll(ctx context.Context, orders []uuid.UUID) {
 			b.Error(err)
 			return
 		}
-		newest, whole := map[string]int{}, 0
-		for whole < len(orders) {
+		newest, complete := map[string]int{}, 0
+		for complete < len(orders) {
 			d, err := messages.Next(ctx)
 			if err != nil {
-				b.Errorf("of %d orders, %d are whole in the queue: %v", len(orders), whole, err)
+				b.Errorf("all events of %d of %d orders are in the queue, then: %v", complete, len(orders), err)
 				return
 			}
 			var order string
@@ -188,7 +188,7 @@ func (b *stopBench) wantAll(ctx context.Context, orders []uuid.UUID) {
 			}
 			if version == newest[order]+1 {
 				newest[order] = version
-				whole += version / versions // 1 for the last
+				complete += version / versions // 1 for the last
 			}
 			_ = d.Ack()
 		}

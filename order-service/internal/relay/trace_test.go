@@ -19,7 +19,7 @@ import (
 	"example.com/transactional-outbox/order-service/internal/outbox"
 )
 
-// spans are those of all tests of this package: the tracer is the process's.
+// spans has the spans of all tests of this package, because a process has one tracer.
 var spans = tracetest.NewSpanRecorder()
 
 func init() {
@@ -27,22 +27,22 @@ func init() {
 }
 
 const (
-	ofAnOrder   = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-	tracedOrder = "0af7651916cd43dd8448eb211c80319c"
+	orderParent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	orderTrace  = "0af7651916cd43dd8448eb211c80319c"
 )
 
-// publishBatch sends three events through one batch: one with a trace, one with none,
-// and one with garbage.
+// publishBatch publishes a batch of three events: one has a trace, one has none, and one has
+// an invalid traceparent.
 func publishBatch(t *testing.T, results ...rabbitmq.Result) (batch, map[string]sdktrace.ReadOnlySpan) {
 	t.Helper()
 	w := &worker{Relay: newRelay(nil)}
 	events := []outbox.Claimed{
-		{ID: uuid.New(), EventKey: "order.created", Traceparent: ofAnOrder, Payload: "{}", RetryCount: 1},
+		{ID: uuid.New(), EventKey: "order.created", Traceparent: orderParent, Payload: "{}", RetryCount: 1},
 		{ID: uuid.New(), EventKey: "order.created"},
 		{ID: uuid.New(), EventKey: "order.created", Traceparent: "garbage"},
 	}
-	b := w.messages(t.Context(), events)
-	b.end(results, policy.decide(events, results).outcomes)
+	b := w.newBatch(t.Context(), events)
+	b.endSpans(results, testConfig.decide(events, results).outcomes)
 	found := map[string]sdktrace.ReadOnlySpan{}
 	for _, s := range spans.Ended() {
 		for _, a := range s.Attributes() {
@@ -56,12 +56,12 @@ func publishBatch(t *testing.T, results ...rabbitmq.Result) (batch, map[string]s
 
 var (
 	confirmed = rabbitmq.Result{Outcome: rabbitmq.Confirmed}
-	refused   = rabbitmq.Result{Outcome: rabbitmq.Refused, Err: errors.New("because")}
+	refused   = rabbitmq.Result{Outcome: rabbitmq.Refused, Err: errors.New("the reason")}
 	tooLarge  = rabbitmq.Result{Outcome: rabbitmq.Invalid, Err: rabbitmq.ErrTooLarge}
-	unknown   = rabbitmq.Result{Outcome: rabbitmq.Unknown, Err: errors.New("because")}
+	unknown   = rabbitmq.Result{Outcome: rabbitmq.Unknown, Err: errors.New("the reason")}
 )
 
-func TestEachMessageGoesOnWithTheTraceOfItsOwnOrder(t *testing.T) {
+func TestEachMessageContinuesTheTraceOfItsOrder(t *testing.T) {
 	t.Parallel()
 	b, found := publishBatch(t, confirmed, confirmed, confirmed)
 	seen := map[trace.TraceID]bool{}
@@ -72,7 +72,7 @@ func TestEachMessageGoesOnWithTheTraceOfItsOwnOrder(t *testing.T) {
 		if !strings.Contains(carried, span.SpanContext().SpanID().String()) || !strings.Contains(carried, id.String()) {
 			t.Errorf("message %d carries %q, its span is %s", i, carried, span.SpanContext().SpanID())
 		}
-		if ordered := id.String() == tracedOrder; seen[id] || ordered != (i == 0) || span.Parent().IsValid() != (i == 0) {
+		if isOrder := id.String() == orderTrace; seen[id] || isOrder != (i == 0) || span.Parent().IsValid() != (i == 0) {
 			t.Errorf("message %d is in trace %s below %s", i, id, span.Parent().SpanID())
 		}
 		if span.SpanKind() != trace.SpanKindProducer || span.Name() != "publish events" {
@@ -82,7 +82,7 @@ func TestEachMessageGoesOnWithTheTraceOfItsOwnOrder(t *testing.T) {
 	}
 }
 
-func TestTheSpanTellsWhatBecomesOfTheEvent(t *testing.T) {
+func TestTheSpanHasTheOutcomeOfTheEvent(t *testing.T) {
 	t.Parallel()
 	b, found := publishBatch(t, refused, tooLarge, unknown)
 	for i, want := range []string{"retry", "dlq", "failed"} {
@@ -98,12 +98,12 @@ func TestTheSpanTellsWhatBecomesOfTheEvent(t *testing.T) {
 	}
 }
 
-func TestABatchIsCountedWithOneExemplar(t *testing.T) {
+func TestABatchHasOneExemplar(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
 	metrics := NewMetrics(registry)
 	b, _ := publishBatch(t, confirmed, unknown, confirmed)
-	metrics.count(b, []rabbitmq.Result{confirmed, unknown, confirmed}, 30*time.Millisecond)
+	metrics.countBatch(b, []rabbitmq.Result{confirmed, unknown, confirmed}, 30*time.Millisecond)
 	if n := testutil.ToFloat64(metrics.published); n != 2 {
 		t.Errorf("%v published, want 2", n)
 	}
@@ -117,7 +117,7 @@ func TestABatchIsCountedWithOneExemplar(t *testing.T) {
 	exemplars := 0
 	for _, family := range families {
 		for _, bucket := range family.GetMetric()[0].GetHistogram().GetBucket() {
-			if e := bucket.GetExemplar(); e != nil && e.GetLabel()[0].GetValue() == tracedOrder {
+			if e := bucket.GetExemplar(); e != nil && e.GetLabel()[0].GetValue() == orderTrace {
 				exemplars++
 			}
 		}

@@ -1,6 +1,6 @@
 // Package outsidetx does not compile: each function tries to append an event
 // without a transaction that postgres.DB.InTx began. The test of package outbox
-// builds it, and wants every line marked "refused" to be refused.
+// builds it, and checks that the compiler refuses each marked line for the given reason.
 package outsidetx
 
 import (

@@ -1,0 +1,61 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/user"
+	"time"
+
+	"example.com/transactional-outbox/internal/rabbitmq"
+)
+
+// SessionTimeout is how long a command waits for a session. A service waits without a limit.
+const SessionTimeout = 30 * time.Second
+
+// WithSession runs use on one session and does not reconnect. If the session breaks, it returns
+// an error, so that the user can decide whether to run the command again.
+func WithSession(
+	ctx context.Context, connection rabbitmq.Config, timeout time.Duration, use func(context.Context, *rabbitmq.Session) error,
+) (err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	errTimeout := fmt.Errorf("the broker that AMQP_URL names gave no session within %s; the log above says why", timeout)
+	timer := time.AfterFunc(timeout, func() { cancel(errTimeout) })
+	defer timer.Stop()
+
+	used := false
+	keepErr := rabbitmq.KeepConnected(ctx, connection, func(ctx context.Context, s *rabbitmq.Session) error {
+		if !timer.Stop() {
+			return nil
+		}
+		defer cancel(nil)
+		used, err = true, use(ctx, s)
+		return err
+	})
+	if !used {
+		return errors.Join(keepErr, context.Cause(ctx))
+	}
+	return err
+}
+
+// Advice returns what the user can do about a message that the broker did not take.
+func Advice(o rabbitmq.Outcome) string {
+	switch o {
+	case rabbitmq.Returned:
+		return "start the services that consume it: they bind their queues"
+	case rabbitmq.Refused:
+		return "look for a queue that is full"
+	default:
+		return "check that the broker runs, and that the services have declared their exchanges"
+	}
+}
+
+// Name returns the user who runs this command, for the log.
+func Name() string {
+	if u, err := user.Current(); err == nil {
+		return u.Username
+	}
+	return fmt.Sprintf("uid %d", os.Getuid()) // a container may have no user names
+}

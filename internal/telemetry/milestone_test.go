@@ -1,0 +1,45 @@
+package telemetry
+
+import (
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"example.com/transactional-outbox/internal/cli/clitest"
+)
+
+// TestMilestonesAreLimited: at high rates only some lines are written, and a warning says how many
+// were left out.
+func TestMilestonesAreLimited(t *testing.T) { //nolint:paralleltest // it sets the process's logger
+	for level, want := range map[slog.Level][]int{ // lines at once, a second later, and for one more
+		slog.LevelInfo:  {3, 4, 5},
+		slog.LevelDebug: {10, 10, 11},
+		slog.LevelWarn:  {0, 0, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var out clitest.Log
+			logger := slog.Default()
+			LogTo(&out, "shop", level)
+			defer slog.SetDefault(logger)
+			l := newRateLimited(1, 3)
+			for range 10 {
+				l.log(t.Context(), "message arrived", "message_id", "m-1")
+			}
+			got := []int{len(out.With(""))}
+			time.Sleep(time.Second)
+			synctest.Wait() // for the warning
+			got = append(got, len(out.With("")))
+			l.log(t.Context(), "message arrived", "message_id", "m-2")
+			got = append(got, len(out.With("")))
+			for i := range want {
+				if got[i] != want[i] {
+					t.Fatalf("level %s: %d lines, want %d:\n%s", level, got, want, out.With(""))
+				}
+			}
+			if level == slog.LevelInfo && len(out.With(`"lines_left_out":7`)) != 1 {
+				t.Errorf("no warning of 7 lines:\n%s", out.With(""))
+			}
+		})
+	}
+}

@@ -1,0 +1,4 @@
+package batch
+
+// MaxWait is for the tests.
+const MaxWait = maxWait

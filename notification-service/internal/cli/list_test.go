@@ -1,0 +1,213 @@
+package cli_test
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"weak"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"example.com/transactional-outbox/internal/rabbitmq"
+)
+
+func TestListShowsWhatTheConsumerDeadLettered(t *testing.T) {
+	t.Parallel()
+	b := newFixture(t)
+	if out := b.must("list"); out != "There are no messages like that in "+b.queue+".\n" {
+		t.Errorf("of an empty queue it prints %q", out)
+	}
+	id := b.deadLetter("malformed", 3*time.Hour, func(p *amqp.Publishing) {
+		p.Headers["failure-reason"] = "red \x1b[31m and a long story: " + strings.Repeat("x", 100)
+	})
+	lines := strings.Split(strings.TrimSpace(b.must("list")), "\n")
+	if len(lines) != 2 {
+		t.Fatalf("%d lines:\n%s", len(lines), strings.Join(lines, "\n"))
+	}
+	for _, want := range []string{id, "order.created", "malformed", "Z  3h0m", "3 ", "15 ", "red  [31m", "xxx…"} {
+		if !strings.Contains(lines[1], want) {
+			t.Errorf("no %q in %q", want, lines[1])
+		}
+	}
+	if strings.Index(lines[0], "CODE") != strings.Index(lines[1], "malformed") {
+		t.Errorf("not aligned:\n%s", strings.Join(lines, "\n"))
+	}
+}
+
+// TestListShowsWhatTheBrokerHasMoved: it leaves no reason, and may leave the headers
+// of the retries before.
+func TestListShowsWhatTheBrokerHasMoved(t *testing.T) {
+	t.Parallel()
+	b := newFixture(t)
+	for _, id := range []string{"killer", "unsendable"} {
+		b.publish(b.requeue, amqp.Publishing{MessageId: id, Type: "order.created", Headers: amqp.Table{
+			"failure-reason": "an older one", "failed-at": time.Now().Add(-time.Hour).Format(time.RFC3339), "retry-count": int64(1),
+		}})
+	}
+	for _, d := range b.hold(b.service, 2) {
+		b.check(d.Nack(false, d.MessageId == "killer"))
+	}
+	for _, d := range b.hold(b.service, 1) {
+		b.check(d.Nack(false, true)) // one more than the queue's limit
+	}
+	b.drain(b.service, 0)
+	b.await(b.queue, 2)
+	out := b.must("list")
+	for id, want := range map[string]string{"killer": "delivery-limit", "unsendable": "rejected"} {
+		line, found := lineWith(out, id)
+		words := strings.Fields(line)
+		if !found || words[2] != want || !strings.HasSuffix(words[4], "s") || words[5] != "1" || strings.Contains(line, "older") {
+			t.Errorf("%s is shown as %q, want %s, some seconds ago, after 1 retry", id, line, want)
+		}
+	}
+	if got := b.ids(b.must("list", "--json", "--reason", "rejected")); !slices.Equal(got, []string{"unsendable"}) {
+		t.Errorf("rejected are %v", got)
+	}
+}
+
+// hold takes n messages, which must come, and keeps them.
+func (b fixture) hold(queue string, n int) (messages []amqp.Delivery) {
+	b.Helper()
+	b.await(queue, n)
+	for range n {
+		d, _, err := b.channel.Get(queue, false)
+		b.check(err)
+		messages = append(messages, d)
+	}
+	return messages
+}
+
+// await returns when n messages are in the queue.
+func (b fixture) await(queue string, n int) {
+	b.Helper()
+	for deadline := time.Now().Add(testTimeout); ; time.Sleep(5 * time.Millisecond) {
+		q, err := b.channel.QueueDeclarePassive(queue, true, false, false, false, nil)
+		b.check(err)
+		if q.Messages >= n {
+			return
+		}
+		if time.Now().After(deadline) {
+			b.Fatalf("%d messages in %s, want %d", q.Messages, queue, n)
+		}
+	}
+}
+
+func lineWith(text, word string) (line string, found bool) {
+	for line := range strings.Lines(text) {
+		if strings.Contains(line, word) {
+			return line, true
+		}
+	}
+	return "", false
+}
+
+func TestListFilters(t *testing.T) {
+	t.Parallel()
+	b := newFixture(t)
+	key := func(p *amqp.Publishing) { p.Type = "order.cancelled" }
+	ids := []string{b.deadLetter("malformed", 2*time.Hour), b.deadLetter("retries-exhausted", 0), b.deadLetter("malformed", 0, key)}
+	ids = append(ids, b.deadLetter("", 0, func(p *amqp.Publishing) { p.Headers = nil }))
+	for line, want := range map[string][]int{
+		"":                              {0, 1, 2, 3},
+		"--older-than 1h":               {0},
+		"--reason malformed":            {0, 2},
+		"--routing-key order.cancelled": {2},
+		"--reason malformed --routing-key order.created": {0},
+		"--reason unknown": {3},
+		"--reason none":    {},
+		"--limit 2":        {0, 1},
+		"--limit 4":        {0, 1, 2, 3},
+	} {
+		out, progress, err := b.run(append([]string{"list", "--json"}, strings.Fields(line)...)...)
+		got := b.ids(out)
+		if line == "--limit 2" {
+			if len(got) != 2 || !strings.Contains(progress, "there are more") {
+				t.Errorf("with a limit of 2, it prints %v and %q", got, progress)
+			}
+			continue // a command that stops before the end of the queue may change its order
+		}
+		chosen := []string{}
+		for _, i := range want {
+			chosen = append(chosen, ids[i])
+		}
+		if err != nil || !sameSet(got, chosen) || progress != "" {
+			t.Errorf("%s: %v and %q, error %v, want %v", line, got, progress, err, chosen)
+		}
+	}
+}
+
+// TestReadingKeepsTheQueue also in its order, for more messages than an Erlang
+// map keeps in order.
+func TestReadingKeepsTheQueue(t *testing.T) {
+	t.Parallel()
+	b := newFixture(t)
+	ids := b.deadLetterMany(100)
+	for _, line := range []string{"list", "show " + ids[7], "replay --all --dry-run", "discard --all --dry-run", "list --reason none"} {
+		b.must(strings.Fields(line)...)
+		if got := b.ids(b.must("list", "--json")); !slices.Equal(got, ids) {
+			t.Fatalf("after %s there are\n%v, want\n%v", line, got, ids)
+		}
+	}
+	left, sent := b.contents(100, 0)
+	if !slices.Equal(left, ids) || len(sent) != 0 {
+		t.Errorf("left are %v, and sent %v", left, sent)
+	}
+}
+
+// TestReadingEndsInAQueueThatFills for each message that it takes, one comes.
+func TestReadingEndsInAQueueThatFills(t *testing.T) {
+	t.Parallel()
+	b := newFixture(t)
+	ids := b.deadLetterMany(5)
+	var later []string
+	b.hooks.taken = func(rabbitmq.BrowsedMessage) { later = append(later, b.deadLetter("malformed", 0)) }
+	if got := b.ids(b.must("list", "--json")); !slices.Equal(got, ids) {
+		t.Errorf("it sees %v, want %v", got, ids)
+	}
+	if left, _ := b.contents(10, 0); !sameSet(left, append(ids, later...)) {
+		t.Errorf("left are %v", left)
+	}
+}
+
+func TestReadingKeepsNoBodies(t *testing.T) {
+	t.Parallel()
+	b := newFixture(t)
+	var bodies []weak.Pointer[byte]
+	most := 0
+	b.hooks.taken = func(m rabbitmq.BrowsedMessage) {
+		bodies = append(bodies, weak.Make(&m.Body[0]))
+		runtime.GC()
+		alive := 0
+		for _, body := range bodies {
+			if body.Value() != nil {
+				alive++
+			}
+		}
+		most = max(most, alive)
+	}
+	for i := range 20 {
+		b.deadLetter("malformed", 0, func(p *amqp.Publishing) { p.Body = []byte(fmt.Sprint(i, strings.Repeat("x", 10_000))) })
+	}
+	for _, line := range []string{"list", "replay --all --dry-run", "show nobody"} {
+		if _, _, err := b.run(strings.Fields(line)...); (err != nil) != strings.HasPrefix(line, "show") {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
+	if most > 3 {
+		t.Errorf("%d bodies of 20 are held at a time", most)
+	}
+}
+
+func TestALongCommandShowsItsProgress(t *testing.T) {
+	t.Parallel()
+	b := newFixture(t)
+	b.deadLetterMany(1001)
+	out, progress, err := b.run("list", "--reason", "none")
+	want := "500 of 1001 messages (49%)\n1000 of 1001 messages (99%)\n1001 of 1001 messages (100%)\n"
+	if err != nil || progress != want {
+		t.Errorf("it prints %q and the progress %q, error %v; want %q", out, progress, err, want)
+	}
+}

@@ -1,0 +1,230 @@
+package cli_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"example.com/transactional-outbox/internal/rabbitmq"
+)
+
+func TestReplaySendsTheMessageAsItWas(t *testing.T) {
+	t.Parallel()
+	b := newFixture(t)
+	at := time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
+	id := b.deadLetter("malformed", 0, func(p *amqp.Publishing) {
+		p.CorrelationId, p.Timestamp = "corr", at
+		p.Headers["CC"], p.Headers["BCC"] = []any{b.queue}, []any{b.queue} // to our own dead letters
+		p.Headers["x-death"] = []any{amqp.Table{"queue": b.service, "reason": "rejected", "count": int64(1), "exchange": b.requeue}}
+		p.Headers["x-of-somebody"], p.Headers["replay-forced"] = "?", true
+	})
+	if out := b.must("replay", id); out != "1 message replayed.\n" {
+		t.Errorf("it prints %q", out)
+	}
+	m := b.drain(b.service, 1)[0]
+	if m.MessageId != id || m.Type != "order.created" || m.RoutingKey != "order.created" || m.AppId != "order-service" ||
+		m.ContentType != "application/json" || m.CorrelationId != "corr" || !m.Timestamp.Equal(at) ||
+		m.DeliveryMode != amqp.Persistent || string(m.Body) != `{"quantity": 2}` {
+		t.Errorf("sent %+v", m)
+	}
+	delete(m.Headers, "x-delivery-count") // the broker's, of this queue
+	if len(m.Headers) != 3 || m.Headers["replayed"] != true || m.Headers["traceparent"] != "00-aa-bb-01" || m.Headers["original-exchange"] != "outbox.events" {
+		t.Errorf("sent with the headers %v", m.Headers)
+	}
+	if left := b.drain(b.queue, 0); len(left) != 0 {
+		t.Errorf("left are %v", messageIDs(left))
+	}
+}
+
+// TestWhatTheBrokerMovedSurvivesARetry after its replay: RabbitMQ 3.10 drops, on its own
+// hops, a message whose x-death says that it goes round in a circle.
+func TestWhatTheBrokerMovedSurvivesARetry(t *testing.T) {
+	t.Parallel()
+	b := newFixture(t)
+	retry := b.service + ".retry"
+	b.declare(retry, retry, amqp.Table{
+		"x-message-ttl": 1, "x-dead-letter-exchange": b.requeue, "x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish",
+	})
+	b.publish(b.requeue, amqp.Publishing{MessageId: "A", Type: "order.created"})
+	for range 2 { // one more than the queue's limit
+		b.check(b.hold(b.service, 1)[0].Nack(false, true))
+	}
+	b.await(b.queue, 1)
+	b.must("replay", "A")
+	replayed := b.drain(b.service, 1)[0]
+	b.publish(retry, amqp.Publishing{MessageId: "A", Type: "order.created", Headers: replayed.Headers})
+	b.drain(b.service, 1)
+}
+
+func TestReplayAndDiscardChooseByIDOrFilter(t *testing.T) {
+	t.Parallel()
+	for _, command := range []string{"replay", "discard"} {
+		for line, want := range map[string][]int{
+			"--all":                         {0, 1, 2},
+			"--older-than 1h":               {0},
+			"--reason malformed":            {0, 2},
+			"--routing-key order.cancelled": {2},
+			"--reason none":                 {},
+			"ID":                            {1},
+		} {
+			b := newFixture(t)
+			ids := []string{b.deadLetter("malformed", 2*time.Hour), b.deadLetter("panicked", 0), b.deadLetter("malformed", 0, func(p *amqp.Publishing) { p.Type = "order.cancelled" })}
+			args := append([]string{command, "--json"}, strings.Fields(strings.ReplaceAll(line, "ID", ids[1]))...)
+			chosen, others := []string{}, slices.Clone(ids)
+			for _, i := range want {
+				chosen = append(chosen, ids[i])
+				others = slices.DeleteFunc(others, func(id string) bool { return id == ids[i] })
+			}
+			if got := b.ids(b.must(append(args, "--dry-run")...)); !slices.Equal(got, chosen) {
+				t.Errorf("%s %s: a dry run prints %v, want %v", command, line, got, chosen)
+			}
+			b.await(b.queue, 3)
+			if got := b.ids(b.must(args...)); !slices.Equal(got, chosen) {
+				t.Errorf("%s %s prints %v, want %v", command, line, got, chosen)
+			}
+			left, sent := b.contents(len(others), 0)
+			if command == "discard" {
+				chosen = nil
+			}
+			if !sameSet(left, others) || !slices.Equal(sent, chosen) {
+				t.Errorf("%s %s: left are %v, want %v; sent %v, want %v", command, line, left, others, sent, chosen)
+			}
+		}
+	}
+}
+
+// TestTheOriginalIsRemovedAfterTheCopyIsConfirmed also when that is all that is known.
+func TestTheOriginalIsRemovedAfterTheCopyIsConfirmed(t *testing.T) {
+	t.Parallel()
+	b := newFixture(t)
+	var steps []string
+	b.hooks.published = func(_ rabbitmq.Message, r rabbitmq.Result) rabbitmq.Result {
+		steps = append(steps, "published")
+		return r
+	}
+	b.hooks.removing = func(rabbitmq.BrowsedMessage) { steps = append(steps, "removing") }
+	b.deadLetter("malformed", 0)
+	b.must("replay", "--all")
+	if !slices.Equal(steps, []string{"published", "removing"}) {
+		t.Errorf("the steps are %v", steps)
+	}
+}
+
+func TestWithoutACopyTheOriginalStays(t *testing.T) {
+	t.Parallel()
+	for outcome, advice := range map[rabbitmq.Outcome]string{
+		rabbitmq.Returned: "start the services", rabbitmq.Refused: "full", rabbitmq.Unknown: "broker runs",
+	} {
+		b := newFixture(t)
+		b.hooks.published = func(rabbitmq.Message, rabbitmq.Result) rabbitmq.Result {
+			return rabbitmq.Result{Outcome: outcome, Err: errors.New("because")}
+		}
+		ids := []string{b.deadLetter("malformed", 0), b.deadLetter("malformed", 0)}
+		_, _, err := b.run("replay", "--all")
+		if err == nil || !strings.Contains(err.Error(), "0 messages replayed") || !strings.Contains(err.Error(), ids[0]) || !strings.Contains(err.Error(), advice) {
+			t.Errorf("error %v, want that of %s with %q", err, ids[0], advice)
+		}
+		if left, sent := b.contents(2, 1); !sameSet(left, ids) || !slices.Equal(sent, ids[:1]) {
+			t.Errorf("left are %v, and tried %v", left, sent)
+		}
+	}
+}
+
+// TestWithoutAQueueBehindTheExchangeTheOriginalStays, and without the exchange: the
+// broker's own answers.
+func TestWithoutAQueueBehindTheExchangeTheOriginalStays(t *testing.T) {
+	t.Parallel()
+	b := newFixture(t)
+	id := b.deadLetter("malformed", 0)
+	b.check(b.channel.QueueUnbind(b.service, "", b.requeue, nil))
+	if _, _, err := b.run("replay", id); err == nil || !strings.Contains(err.Error(), "no queue is bound") || !strings.Contains(err.Error(), "start the services") {
+		t.Errorf("without a binding the error is %v", err)
+	}
+	b.check(b.channel.ExchangeDelete(b.requeue, false, false))
+	if _, _, err := b.run("replay", id); err == nil || !strings.Contains(err.Error(), "no exchange '"+b.requeue) {
+		t.Errorf("without the exchange the error is %v", err)
+	}
+	if left := messageIDs(b.drain(b.queue, 1)); !slices.Equal(left, []string{id}) {
+		t.Errorf("left are %v", left)
+	}
+}
+
+// TestWhatCannotBeSentIsNamedAndTheOthersReplayed: the headers are more than a
+// publisher may send.
+func TestWhatCannotBeSentIsNamedAndTheOthersReplayed(t *testing.T) {
+	t.Parallel()
+	b := newFixture(t)
+	large := b.deadLetter("rejected", 0, func(p *amqp.Publishing) { p.Headers["large"] = strings.Repeat("x", 70<<10) })
+	good := b.deadLetter("malformed", 0)
+	out, _, err := b.run("replay", "--all")
+	if out != "1 message replayed.\n" || err == nil || !strings.Contains(err.Error(), large+" cannot be sent") {
+		t.Errorf("it prints %q, error %v", out, err)
+	}
+	if left, sent := b.contents(1, 1); !slices.Equal(left, []string{large}) || !slices.Equal(sent, []string{good}) {
+		t.Errorf("left are %v, and sent %v", left, sent)
+	}
+}
+
+func TestOutsideTheDedupeWindowNeedsForce(t *testing.T) {
+	t.Parallel()
+	b := newFixture(t)
+	old, other := b.deadLetter("outside-dedupe-window", 0), b.deadLetter("malformed", 0)
+	for _, line := range []string{"replay --all --dry-run", "replay --all"} {
+		out, _, err := b.run(strings.Fields(line)...)
+		if !strings.Contains(out, "1 message ") || err == nil || !strings.Contains(err.Error(), old) || !strings.Contains(err.Error(), "--force") {
+			t.Errorf("%s prints %q, error %v", line, out, err)
+		}
+	}
+	sent := b.drain(b.service, 1)
+	if _, marked := sent[0].Headers["replay-forced"]; marked || sent[0].MessageId != other || len(sent) != 1 {
+		t.Errorf("sent %v, marked %t", messageIDs(sent), marked)
+	}
+	b.must("replay", "--force", old)
+	sent = b.drain(b.service, 1)
+	if sent[0].MessageId != old || sent[0].Headers["replay-forced"] != true {
+		t.Errorf("sent %v with %v", messageIDs(sent), sent[0].Headers)
+	}
+}
+
+// TestTwoOperatorsAtOnce share the messages.
+func TestTwoOperatorsAtOnceReplayEachMessageOnce(t *testing.T) {
+	t.Parallel()
+	b := newFixture(t)
+	ids := b.deadLetterMany(300)
+	ended := make(chan error, 2)
+	for range 2 {
+		go func() {
+			_, _, err := b.run("replay", "--all")
+			ended <- err
+		}()
+	}
+	b.check(errors.Join(<-ended, <-ended))
+	if left, sent := b.contents(0, 300); len(left) != 0 || len(sent) != 300 || !sameSet(sent, ids) {
+		t.Errorf("%d are left, and %d sent", len(left), len(sent))
+	}
+}
+
+// TestAnInterruptedCommandGivesBackWhatItHolds and says how far it came.
+func TestAnInterruptedCommandGivesBackWhatItHolds(t *testing.T) {
+	t.Parallel()
+	b := newFixture(t)
+	ids := b.deadLetterMany(4)
+	ctx, interrupt := context.WithCancel(t.Context())
+	b.hooks.removed = func(m rabbitmq.BrowsedMessage) {
+		if m.ID == ids[1] {
+			interrupt()
+		}
+	}
+	_, _, err := b.runIn(ctx, "replay", "--all")
+	if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "2 messages replayed, then") {
+		t.Errorf("error %v", err)
+	}
+	if left, sent := b.contents(2, 2); !slices.Equal(left, ids[2:]) || !slices.Equal(sent, ids[:2]) {
+		t.Errorf("left are %v, and sent %v", left, sent)
+	}
+}

@@ -1,0 +1,101 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"time"
+
+	"example.com/transactional-outbox/internal/cli"
+)
+
+var show = command{
+	Name: "show", Arguments: "ID [flags]",
+	Does: "show one message: properties, headers and body",
+	More: `Shows the properties, the headers and the body of one message. The body is indented if
+it is JSON, and in base64 if it is not text. If several messages have that id, it shows
+all of them. For example:
+
+  ` + program + ` show 0198f2d3-5b7c-7c3e-9d4a-6f2b8e1c0a57
+
+` + concurrencyNote,
+	Define: func(flags *flag.FlagSet) func([]string) (Action, error) {
+		asJSON, none := cli.DefineJSON(flags), defineFilter(flag.NewFlagSet("", flag.ContinueOnError))
+		return func(args []string) (_ Action, err error) {
+			if none.ids, err = identifier(args); err != nil {
+				return nil, err
+			}
+			return showCommand{none, *asJSON}.run, nil
+		}
+	},
+}
+
+type showCommand struct {
+	filter
+	asJSON bool
+}
+
+func (s showCommand) run(ctx context.Context, deps Dependencies) error {
+	var details []detail
+	err := deps.Broker(ctx, func(ctx context.Context, session Session) error {
+		return deps.browse(ctx, session, func(f found) (bool, error) {
+			if s.matches(f.DeadLetter) {
+				details = append(details, detailOf(f))
+			}
+			return true, nil
+		})
+	})
+	if err == nil && len(details) == 0 {
+		err = errors.New(notFound(s.ids[0]))
+	}
+	for _, each := range details {
+		if err == nil {
+			err = each.print(deps.Out, s.asJSON)
+		}
+	}
+	return err
+}
+
+func (d detail) print(out io.Writer, asJSON bool) error {
+	if asJSON {
+		return cli.PrintJSON(out, d)
+	}
+	lines := cli.NewLines(out)
+	lines.Add("id", d.ID)
+	lines.Add("routing key", d.RoutingKey)
+	lines.Add("failure code", d.Code)
+	lines.Add("failure reason", d.Reason)
+	lines.Add("failed at", d.failedAt())
+	lines.Add("age", d.age())
+	lines.Add("retries", fmt.Sprint(d.Retries))
+	lines.Add("exchange", d.Exchange)
+	lines.Add("type", d.Type)
+	lines.Add("timestamp", d.Timestamp)
+	lines.Add("app id", d.AppID)
+	lines.Add("correlation id", d.CorrelationID)
+	lines.Add("reply to", d.ReplyTo)
+	if d.Priority > 0 {
+		lines.Add("priority", fmt.Sprint(d.Priority))
+	}
+	lines.Add("content type", d.ContentType)
+	lines.Add("content encoding", d.ContentEncoding)
+	for _, name := range slices.Sorted(maps.Keys(d.Headers)) {
+		lines.Add("header "+name, headerText(d.Headers[name]))
+	}
+	if err := lines.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(out, "body, %d bytes, %s\n%s\n", d.Size, d.BodyEncoding, d.bodyForPeople())
+	return err
+}
+
+func timestamp(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339)
+}

@@ -1,0 +1,56 @@
+// Package cli has the operators' commands on the outbox: list, show, replay, discard and
+// republish. It parses their arguments and prints results. The SQL is in package outbox.
+//
+// Results go to stdout. Progress goes to stderr, and so does one log line for each event that a
+// command changes.
+package cli
+
+import (
+	"context"
+	"io"
+
+	"example.com/transactional-outbox/internal/cli"
+	"example.com/transactional-outbox/order-service/internal/outbox"
+	"example.com/transactional-outbox/order-service/internal/relay"
+)
+
+const program = "order-service outbox"
+
+const event cli.Noun = "event"
+
+// batchSize is how many events are changed in one transaction, read at once, and published at
+// once.
+const batchSize = cli.BatchSize
+
+// Dependencies are what a command needs.
+type Dependencies struct {
+	Outbox   *outbox.Operator
+	Relay    relay.Config // how an event is published
+	Broker   Broker
+	Out      io.Writer // results
+	Progress io.Writer // progress of long commands
+	By       string    // the operator's name, for the log
+}
+
+// Broker runs use once, on a session with the broker.
+type Broker func(ctx context.Context, use func(context.Context, relay.Broker) error) error
+
+// Action is a command with its arguments.
+type Action = cli.Action[Dependencies]
+
+type command = cli.Command[Dependencies]
+
+var commands = cli.Program[Dependencies]{
+	Name:     program,
+	Commands: []command{list, show, replay, discard, republish},
+	Example: `For example, see which events failed
+and why, and send them again when the cause is gone:
+
+  ` + program + ` list
+  ` + program + ` replay --all --dry-run
+  ` + program + ` replay --all`,
+}
+
+// Parse returns the action that args name. When they ask for help, it writes that to
+// out and returns [flag.ErrHelp].
+func Parse(args []string, out io.Writer) (Action, error) { return commands.Parse(args, out) }

@@ -1,0 +1,131 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"example.com/transactional-outbox/internal/cli"
+	"example.com/transactional-outbox/internal/rabbitmq"
+	"example.com/transactional-outbox/order-service/internal/outbox"
+	"example.com/transactional-outbox/order-service/internal/relay"
+)
+
+// republishing is one run of the command, with its progress.
+type republishing struct {
+	Dependencies
+	cli.Printer
+	printEach bool // whether each event is printed
+	window    outbox.Window
+	after     outbox.Position // the events up to here are done
+	last      uuid.UUID       // the event at that position
+	sent      int
+	total     int
+}
+
+// start finds the position after which to begin, and counts the events after it.
+func (s *republishing) start(ctx context.Context) error {
+	if s.last != uuid.Nil {
+		found, err := s.Outbox.Get(ctx, s.last)
+		if err != nil {
+			return err
+		}
+		if len(found) == 0 {
+			return fmt.Errorf("there is no event %s to go on after: leave out --after, because starting again does no harm", s.last)
+		}
+		s.after = found[0].Position
+	}
+	total, err := s.Outbox.CountPublished(ctx, s.window, s.after)
+	s.total = total
+	return err
+}
+
+// forEachPage calls do with each page of events, and then counts the page as done.
+func (s *republishing) forEachPage(ctx context.Context, do func([]outbox.Published) error) error {
+	progress := cli.Progress{To: s.Progress, Noun: event, Total: s.total}
+	for {
+		page, err := s.Outbox.Published(ctx, s.window, s.after, batchSize)
+		if err != nil || len(page) == 0 {
+			return err
+		}
+		if err := do(page); err != nil {
+			return err
+		}
+		end := page[len(page)-1]
+		s.after, s.last, s.sent = end.Position, end.ID, s.sent+len(page)
+		if s.printEach {
+			if err := s.Page(publishedRows(page)); err != nil {
+				return err
+			}
+		}
+		progress.At(s.sent)
+	}
+}
+
+// send publishes all pages on one session.
+func (s *republishing) send(ctx context.Context, broker relay.Broker) error {
+	publisher, err := broker.NewPublisher(batchSize)
+	if err != nil {
+		return err
+	}
+	defer publisher.Close()
+	return s.forEachPage(ctx, func(page []outbox.Published) error {
+		for _, part := range splitByVersion(page) {
+			if err := broker.Unblocked(ctx); err != nil {
+				return err
+			}
+			if err := s.publish(publisher, part); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// splitByVersion splits a page so that no part has two events of one order. Each part is
+// confirmed before the next one is published. So if the broker does not take an event, the next
+// event of its order is not published before it.
+func splitByVersion(page []outbox.Published) (parts [][]outbox.Published) {
+	nth := 0
+	for i, e := range page {
+		if i > 0 && page[i-1].AggregateType == e.AggregateType && page[i-1].AggregateID == e.AggregateID {
+			nth++
+		} else {
+			nth = 0
+		}
+		if nth == len(parts) {
+			parts = append(parts, nil)
+		}
+		parts[nth] = append(parts[nth], e)
+	}
+	return parts
+}
+
+func (s *republishing) publish(publisher relay.Publisher, part []outbox.Published) error {
+	messages := make([]rabbitmq.Message, 0, len(part))
+	for _, e := range part {
+		messages = append(messages, s.Relay.Message(e.Claimed))
+	}
+	for i, result := range publisher.Publish(messages, s.Relay.ConfirmTimeout) {
+		if result.Outcome != rabbitmq.Confirmed {
+			return fmt.Errorf("%s (%s) was not taken: %w; %s", messages[i].ID, messages[i].RoutingKey, result.Err, cli.Advice(result.Outcome))
+		}
+	}
+	return nil
+}
+
+// resumeError says how many events were sent and how to continue.
+func (s *republishing) resumeError(err error) error {
+	resume := fmt.Sprintf("%s republish --since %s --until %s", program,
+		s.window.Since.UTC().Format(time.RFC3339Nano), s.window.Until.UTC().Format(time.RFC3339Nano))
+	if s.window.EventKey != "" {
+		resume += " --event-key " + s.window.EventKey
+	}
+	if s.last != uuid.Nil {
+		resume += " --after " + s.last.String()
+	}
+	return fmt.Errorf("%d of %s sent again, then: %w\nGo on with\n  %s\nEvents that are sent twice do no harm: they have the ids that they had",
+		s.sent, event.Count(s.total), err, resume)
+}

@@ -1,0 +1,122 @@
+package relay
+
+import (
+	"errors"
+
+	"github.com/google/uuid"
+
+	"example.com/transactional-outbox/internal/rabbitmq"
+	"example.com/transactional-outbox/order-service/internal/outbox"
+)
+
+// settlement groups the events of a batch by what becomes of them.
+type settlement struct {
+	outcomes  []string // for the spans, in the order of the events
+	published []uuid.UUID
+	later     []outbox.Failure
+	failed    []outbox.Failure
+	released  []uuid.UUID
+	unknown   error // why the session can no longer be used
+}
+
+// decide applies the policy to the outcomes. It has no side effects.
+func (c Config) decide(events []outbox.Claimed, results []rabbitmq.Result) settlement {
+	var s settlement
+	for i, e := range events {
+		r := results[i]
+		failure := outbox.Failure{ID: e.ID, Code: failureCode(r)}
+		if r.Err != nil {
+			failure.Reason = r.Err.Error()
+		}
+		alone := len(events) == 1
+		switch {
+		case r.Outcome == rabbitmq.Confirmed:
+			s.markPublished(e)
+		case r.Outcome == rabbitmq.Returned:
+			failure.Delay = unroutableDelay(e.Age)
+			s.retryLater(failure)
+		case r.Outcome == rabbitmq.Invalid:
+			s.fail(failure)
+		case r.Outcome == rabbitmq.Refused, alone && errors.Is(r.Err, rabbitmq.ErrChannelClosed):
+			s.retryOrFail(c, e, failure)
+		default:
+			s.release(e)
+		}
+		if r.Outcome == rabbitmq.Unknown {
+			s.noteUnknown(r.Err)
+		}
+	}
+	return s
+}
+
+// The values of the span attribute outbox.outcome.
+const (
+	outcomePublished = "published"
+	outcomeRetry     = "retry"  // it is tried again later
+	outcomeDLQ       = "dlq"    // it is failed, and a copy goes to the dead-letter queue
+	outcomeFailed    = "failed" // the outcome is unknown, and it is tried again at once
+)
+
+func (s *settlement) markPublished(e outbox.Claimed) {
+	s.published, s.outcomes = append(s.published, e.ID), append(s.outcomes, outcomePublished)
+}
+
+func (s *settlement) retryLater(failure outbox.Failure) {
+	s.later, s.outcomes = append(s.later, failure), append(s.outcomes, outcomeRetry)
+}
+
+func (s *settlement) fail(failure outbox.Failure) {
+	s.failed, s.outcomes = append(s.failed, failure), append(s.outcomes, outcomeDLQ)
+}
+
+func (s *settlement) release(e outbox.Claimed) {
+	s.released, s.outcomes = append(s.released, e.ID), append(s.outcomes, outcomeFailed)
+}
+
+// noteUnknown keeps the error that ends the session. If the broker closed the channel because
+// of one of the messages, it keeps that error: the others only follow from it.
+func (s *settlement) noteUnknown(err error) {
+	isCause := errors.Is(err, rabbitmq.ErrChannelClosed) && !errors.Is(s.unknown, rabbitmq.ErrChannelClosed)
+	if s.unknown == nil || isCause {
+		s.unknown = err
+	}
+}
+
+// retryOrFail counts an attempt that failed because of the event itself.
+func (s *settlement) retryOrFail(c Config, e outbox.Claimed, failure outbox.Failure) {
+	failure.Counts = true
+	if failure.Delay = c.retryDelay(e.RetryCount); e.RetryCount+1 >= c.MaxAttempts {
+		s.fail(failure)
+	} else {
+		s.retryLater(failure)
+	}
+}
+
+// failureCode is the value of the column failure_code for an outcome.
+func failureCode(r rabbitmq.Result) string {
+	switch {
+	case errors.Is(r.Err, rabbitmq.ErrTooLarge):
+		return "too_large"
+	case errors.Is(r.Err, rabbitmq.ErrBadKey):
+		return "bad_key"
+	case errors.Is(r.Err, rabbitmq.ErrBadHeaders):
+		return "bad_headers"
+	case errors.Is(r.Err, rabbitmq.ErrChannelClosed):
+		return "channel_closed"
+	case r.Outcome == rabbitmq.Returned:
+		return "unroutable"
+	default:
+		return "refused"
+	}
+}
+
+func (s settlement) allPublished() bool { return len(s.later)+len(s.failed)+len(s.released) == 0 }
+
+// tokenToEnd returns the token if the whole claim is published, so that marking its events
+// also ends it.
+func (s settlement) tokenToEnd(token uuid.UUID) uuid.UUID {
+	if s.allPublished() {
+		return token
+	}
+	return uuid.Nil
+}

@@ -1,0 +1,185 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+
+	"example.com/transactional-outbox/internal/rabbitmq"
+	"example.com/transactional-outbox/order-service/internal/outbox"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// testConfig has small limits, so that tests can count by hand.
+var testConfig = Config{
+	Exchange: "events", DeadLetters: "dlx", Workers: 1, BatchSize: 3, PollInterval: time.Second, Lease: time.Minute,
+	ConfirmTimeout: 10 * time.Second, MaxAttempts: 3, RetryBase: time.Second, RetryCap: time.Minute,
+}
+
+// fakeOutbox returns pending events to claims, and records what became of them.
+type fakeOutbox struct {
+	mu       sync.Mutex
+	pending  []uuid.UUID
+	markErr  error                     // what the next MarkPublished returns
+	claims   []int                     // the limit of each claim
+	claimed  map[uuid.UUID][]uuid.UUID // by token
+	became   map[uuid.UUID]string
+	claimErr error
+
+	keys   map[uuid.UUID]string // of the events that are not order.created
+	probes map[uuid.UUID]bool   // the events that have waited for a queue
+	back   []string             // the keys whose events were brought back
+
+	onClaim   func() // called by each claim
+	leaseLost bool   // whether the lease is lost when an event is released or failed
+}
+
+func newFakeOutbox(events int) *fakeOutbox {
+	f := &fakeOutbox{claimed: map[uuid.UUID][]uuid.UUID{}, became: map[uuid.UUID]string{}}
+	for range events {
+		f.pending = append(f.pending, uuid.New())
+	}
+	return f
+}
+
+func (f *fakeOutbox) Claim(ctx context.Context, _ string, limit int, _ time.Duration) (outbox.Claim, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.onClaim != nil {
+		f.onClaim()
+	}
+	if ctx.Err() != nil {
+		return outbox.Claim{}, ctx.Err()
+	}
+	f.claims = append(f.claims, limit)
+	if f.claimErr != nil {
+		return outbox.Claim{}, f.claimErr
+	}
+	n := min(limit, len(f.pending))
+	c := outbox.Claim{Token: uuid.New(), More: n == limit}
+	for _, id := range f.pending[:n] {
+		e := outbox.Claimed{ID: id, EventKey: "order.created", Unroutable: f.probes[id]}
+		if key, found := f.keys[id]; found {
+			e.EventKey = key
+		}
+		c.Events = append(c.Events, e)
+	}
+	f.claimed[c.Token], f.pending = f.pending[:n], f.pending[n:]
+	return c, nil
+}
+
+func (f *fakeOutbox) MarkPublished(ctx context.Context, _ uuid.UUID, ids []uuid.UUID) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err := f.markErr; err != nil {
+		f.markErr = nil
+		return err
+	}
+	for _, id := range ids {
+		f.became[id] = "published"
+	}
+	return nil
+}
+
+func (f *fakeOutbox) Reschedule(_ context.Context, _ uuid.UUID, failures []outbox.Failure) (int, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, s := range failures {
+		f.became[s.ID] = "later"
+	}
+	return len(failures), nil
+}
+
+func (f *fakeOutbox) RetryUnroutable(_ context.Context, key string, _ int) (int, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.back = append(f.back, key)
+	return 0, nil
+}
+
+func (f *fakeOutbox) Release(_ context.Context, token uuid.UUID) (bool, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, id := range f.claimed[token] {
+		if f.became[id] == "" {
+			f.became[id] = "released"
+		}
+	}
+	return !f.leaseLost, nil
+}
+
+func (f *fakeOutbox) Fail(_ context.Context, _ uuid.UUID, failure outbox.Failure) (time.Time, int, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.leaseLost {
+		return time.Time{}, 0, nil
+	}
+	f.became[failure.ID] = "failed"
+	return time.Now(), 1, nil
+}
+
+func (f *fakeOutbox) append() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.pending = append(f.pending, uuid.New())
+}
+
+func (f *fakeOutbox) count(became string) (n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, b := range f.became {
+		if b == became {
+			n++
+		}
+	}
+	return n
+}
+
+// fakeBroker answers each batch with its function.
+type fakeBroker func(messages []rabbitmq.Message) []rabbitmq.Result
+
+func (f fakeBroker) NewPublisher(int) (Publisher, error) { return f, nil }
+func (f fakeBroker) Close()                              {}
+func (f fakeBroker) Unblocked(context.Context) error     { return nil }
+func (f fakeBroker) Publish(m []rabbitmq.Message, _ time.Duration) []rabbitmq.Result {
+	return f(m)
+}
+
+func newRelay(events Outbox) *Relay {
+	return New(testConfig, events, NewMetrics(prometheus.NewRegistry()))
+}
+
+// start runs r. stop ends it and wants no error.
+func start(t *testing.T, r *Relay, broker Broker) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- r.Run(ctx, broker) }()
+	return func() {
+		t.Helper()
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func answerAll(outcome rabbitmq.Outcome) fakeBroker {
+	return func(messages []rabbitmq.Message) []rabbitmq.Result {
+		results := make([]rabbitmq.Result, len(messages))
+		for i := range results {
+			results[i] = rabbitmq.Result{Outcome: outcome, Err: errors.New("the reason")}
+		}
+		return results
+	}
+}

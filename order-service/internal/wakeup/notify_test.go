@@ -1,0 +1,207 @@
+package wakeup_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"example.com/transactional-outbox/order-service/internal/wakeup"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// fixture is a notifier in a synctest bubble. It counts the notifications.
+type fixture struct {
+	*testing.T
+	notifier *wakeup.Notifier
+	notified atomic.Int64
+	last     atomic.Int64 // how many commits there were at the last notification
+	commits  atomic.Int64
+	hang     atomic.Bool // the database does not answer
+	stop     func()
+	done     chan struct{}
+}
+
+// relay is the relay of the same process.
+type relay bool
+
+func (busy relay) Busy() bool { return bool(busy) }
+
+func withNotifier(t *testing.T, own wakeup.Relay, test func(f *fixture)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		f := &fixture{T: t, done: make(chan struct{})}
+		f.notifier = wakeup.NewNotifierWith(f.notify)
+		ctx, stop := context.WithCancel(t.Context())
+		f.stop = sync.OnceFunc(func() { stop(); <-f.done })
+		go func() {
+			defer close(f.done)
+			if err := f.notifier.Run(ctx, own); err != nil {
+				t.Error(err)
+			}
+		}()
+		test(f)
+		f.stop()
+	})
+}
+
+func (f *fixture) notify(ctx context.Context) error {
+	f.last.Store(f.commits.Load())
+	if f.hang.Load() {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	f.notified.Add(1)
+	return nil
+}
+
+func (f *fixture) commit() {
+	f.commits.Add(1)
+	f.notifier.Committed()
+}
+
+func (f *fixture) want(notifications int64) {
+	f.Helper()
+	synctest.Wait()
+	if got := f.notified.Load(); got != notifications {
+		f.Errorf("%d notifications, want %d", got, notifications)
+	}
+}
+
+func TestASingleCommitIsNotifiedAtOnce(t *testing.T) {
+	t.Parallel()
+	withNotifier(t, nil, func(f *fixture) {
+		for n := range 3 {
+			start := time.Now()
+			f.commit()
+			f.want(int64(n) + 1)
+			if took := time.Since(start); took != 0 {
+				t.Errorf("it took %s", took)
+			}
+			time.Sleep(time.Second)
+		}
+	})
+}
+
+func TestManyCommitsAreOneNotificationEach5ms(t *testing.T) {
+	t.Parallel()
+	const commits, every, most = 10_000, 100 * time.Microsecond, 201 // in a second
+	withNotifier(t, nil, func(f *fixture) {
+		for range commits {
+			f.commit()
+			time.Sleep(every)
+		}
+		time.Sleep(time.Second)
+		if got := f.notified.Load(); got < most/2 || got > most {
+			t.Errorf("%d notifications of %d commits in a second, want at most %d", got, commits, most)
+		}
+		if f.last.Load() != commits {
+			t.Error("there was no notification after the last commits")
+		}
+	})
+}
+
+// TestNoCommitWaitsForANotification uses a database that does not answer.
+func TestNoCommitWaitsForANotification(t *testing.T) {
+	t.Parallel()
+	withNotifier(t, nil, func(f *fixture) {
+		f.hang.Store(true)
+		start := time.Now()
+		for range 100 {
+			f.commit()
+			synctest.Wait()
+		}
+		if took := time.Since(start); took != 0 {
+			t.Errorf("the commits waited for %s", took)
+		}
+		f.want(0)
+		f.hang.Store(false)
+		time.Sleep(2 * time.Second) // the call times out after one second, and is tried again after another
+		f.want(1)
+		time.Sleep(time.Second)
+		f.commit()
+		f.want(2)
+	})
+}
+
+func TestShutdownDoesNotWaitForADatabaseThatHangs(t *testing.T) {
+	t.Parallel()
+	withNotifier(t, nil, func(f *fixture) {
+		f.hang.Store(true)
+		f.commit()
+		synctest.Wait()
+		f.commit()
+		start := time.Now()
+		f.stop()
+		if took := time.Since(start); took > 2*time.Second {
+			t.Errorf("it took %s", took)
+		}
+	})
+}
+
+func TestOthersAreNotifiedOnlyIfTheOwnRelayIsBusy(t *testing.T) {
+	t.Parallel()
+	for busy, notifications := range map[relay]int64{false: 0, true: 1} {
+		withNotifier(t, busy, func(f *fixture) {
+			f.commit()
+			f.want(0)
+			time.Sleep(20 * time.Millisecond)
+			f.want(notifications)
+		})
+	}
+}
+
+// TestTheLastCommitIsNotified commits between two notifications and then stops. It does so many
+// times, because the notifier may notice the stop before the commit or after it.
+func TestTheLastCommitIsNotified(t *testing.T) {
+	t.Parallel()
+	for range 50 {
+		withNotifier(t, nil, func(f *fixture) {
+			f.commit()
+			synctest.Wait()
+			f.commit()
+			f.stop()
+			f.want(2)
+		})
+	}
+}
+
+func TestOthersAreNotifiedOfTheLastCommitAtShutdown(t *testing.T) {
+	t.Parallel()
+	withNotifier(t, relay(false), func(f *fixture) {
+		f.commit()
+		synctest.Wait()
+		f.stop()
+		f.want(1)
+	})
+}
+
+func TestAFailedNotificationIsTriedAgainEachSecond(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const failures = 3
+		start, tries := time.Now(), 0
+		n := wakeup.NewNotifierWith(func(context.Context) error {
+			tries++
+			if took := time.Since(start); took != time.Duration(tries-1)*time.Second {
+				t.Errorf("try %d after %s", tries, took)
+			}
+			if tries <= failures {
+				return errors.New("away")
+			}
+			return nil
+		})
+		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+		defer stop()
+		n.Committed()
+		if err := n.Run(ctx, nil); err != nil || tries != failures+1 {
+			t.Errorf("%d tries, want %d; error %v", tries, failures+1, err)
+		}
+	})
+}

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/jackc/pgx/v5"
+
+	"example.com/transactional-outbox/test/servers"
+	"example.com/transactional-outbox/test/servers/process"
+)
+
+// bench has what the measurements share: the servers, the programs and the samples.
+type bench struct {
+	options
+	folder    string
+	postgres  *servers.PostgresServer
+	broker    *servers.RabbitMQServer
+	collector *httptest.Server
+	samples   samples
+	names     int // databases and virtual hosts so far
+}
+
+// start builds the services and starts the servers.
+func start(ctx context.Context, o options) (b *bench, err error) {
+	b = &bench{options: o, samples: samples{}, collector: httptest.NewServer(http.HandlerFunc(discardTraces))}
+	defer func() { //nolint:contextcheck // cleanup must also run after ctx has ended
+		if err != nil {
+			b.end()
+		}
+	}()
+	if b.folder, err = os.MkdirTemp("", "bench-"); err != nil {
+		return b, err
+	}
+	progress("building the services, starting PostgreSQL and RabbitMQ in %s", b.folder)
+	if err := os.Chmod(b.folder, 0o755); err != nil { //nolint:gosec // as root, PostgreSQL runs as another user
+		return b, err
+	}
+	build := exec.CommandContext(ctx, "go", "build", "-o", b.folder+"/", "./"+orderService, "./"+notificationService) //nolint:gosec // our own folder
+	if output, err := build.CombinedOutput(); err != nil {
+		return b, fmt.Errorf("building the services: %w\n%s", err, output)
+	}
+	if err := b.startPostgres(ctx); err != nil {
+		return b, err
+	}
+	// Detached: a broker that ends with its parent runs with one scheduler thread only.
+	if b.broker, err = servers.NewRabbitMQ(filepath.Join(b.folder, "rabbitmq"), process.Detached); err != nil {
+		return b, err
+	}
+	return b, b.broker.Start(ctx)
+}
+
+// startPostgres keeps the default durability. It turns on track_commit_timestamp, which requires a
+// restart.
+func (b *bench) startPostgres(ctx context.Context) (err error) {
+	if b.postgres, err = servers.NewPostgres(filepath.Join(b.folder, "postgres"), process.WithParent); err != nil {
+		return err
+	}
+	if err := b.postgres.Start(ctx); err != nil {
+		return err
+	}
+	if err := b.executeAsAdmin(ctx, "ALTER SYSTEM SET track_commit_timestamp = on"); err != nil {
+		return err
+	}
+	if err := b.postgres.Stop(ctx); err != nil {
+		return err
+	}
+	return b.postgres.Start(ctx)
+}
+
+// executeAsAdmin runs a statement in the database postgres.
+func (b *bench) executeAsAdmin(ctx context.Context, statement string) error {
+	conn, err := pgx.Connect(ctx, b.postgres.URL("postgres"))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(ctx) }()
+	_, err = conn.Exec(ctx, statement)
+	return err
+}
+
+// end stops the servers and removes everything.
+func (b *bench) end() {
+	var errs []error
+	if b.broker != nil {
+		errs = append(errs, b.broker.Close())
+	}
+	if b.postgres != nil {
+		errs = append(errs, b.postgres.Close())
+	}
+	b.collector.Close()
+	errs = append(errs, os.RemoveAll(b.folder))
+	if err := errors.Join(errs...); err != nil {
+		progress("cleaning up: %v", err)
+	}
+}
+
+// newName returns a new name for a database or virtual host.
+func (b *bench) newName() string {
+	b.names++
+	return fmt.Sprintf("bench%d", b.names)
+}
+
+// discardTraces receives traces as a collector does, and drops them.
+func discardTraces(_ http.ResponseWriter, r *http.Request) {
+	_, _ = io.Copy(io.Discard, r.Body)
+}

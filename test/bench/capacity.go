@@ -1,0 +1,127 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"example.com/transactional-outbox/internal/postgres"
+	"example.com/transactional-outbox/order-service/forbench"
+)
+
+const (
+	filledPartitions = 12 // of published events
+	turnedPartitions = 8  // how many are dropped during a run
+)
+
+// capacity is one run: a log of published events, the service, and a janitor that makes and drops
+// partitions every second.
+type capacity struct {
+	*bench
+	database
+	width time.Duration // of a partition
+	db    *postgres.DB  // the janitor's only connection
+	store *forbench.Store
+}
+
+// measureCapacity places orders at a steady rate, first with an empty log and then with a full one.
+// During a run, two thirds of the log are dropped.
+func (b *bench) measureCapacity(ctx context.Context) error {
+	for _, run := range []struct {
+		name   string
+		filled int
+	}{{"empty", 0}, {"full", b.CapacityEvents}} {
+		if err := b.capacityRun(ctx, run.name, run.filled); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *bench) capacityRun(ctx context.Context, name string, filled int) error {
+	return b.withServers(ctx, func(ctx context.Context, d database) error {
+		c := capacity{bench: b, database: d, width: b.capacitySeconds() / turnedPartitions}
+		var err error
+		if c.db, err = postgres.Open(ctx, d.url, 1, postgres.TxTimeout(10*time.Minute)); err != nil {
+			return err
+		}
+		defer c.db.Close()
+		c.store = forbench.NewStore(c.db)
+		if err := c.takeJanitorLock(ctx); err != nil {
+			return err
+		}
+		began := time.Now()
+		if err := c.fillLog(ctx, filled); err != nil {
+			return err
+		}
+		progress("capacity: %d events published in %s; %d orders/s for %s", filled, time.Since(began).Round(time.Second), b.CapacityRate, b.capacitySeconds())
+		return b.withAPI(ctx, d, "serve", func(ctx context.Context, _ database, address string) error {
+			return c.measure(ctx, name, address)
+		})
+	})
+}
+
+// takeJanitorLock takes the janitors' lock, so that the service's own janitor does nothing.
+func (c capacity) takeJanitorLock(ctx context.Context) error {
+	return c.db.InTx(ctx, func(tx *postgres.Tx) error {
+		return tx.Write("keeping the janitors' lock", "SELECT pg_advisory_lock(hashtext('outbox_prune'))", nil)
+	})
+}
+
+// filledSQL fills a table without indexes, adds the indexes, and attaches the table as a partition.
+// Each event belongs to an order of its own, and its id grows with time.
+const filledSQL = `
+CREATE TABLE outbox_events_%[1]s (LIKE outbox_events INCLUDING DEFAULTS INCLUDING CONSTRAINTS);
+CREATE TABLE outbox_published_%[1]s (LIKE outbox_published INCLUDING DEFAULTS INCLUDING CONSTRAINTS);
+INSERT INTO outbox_events_%[1]s (id, seq, aggregate_type, aggregate_id, aggregate_version, event_key, payload, traceparent, created_at)
+SELECT (time || '7' || substr(hash, 1, 3) || '8' || substr(hash, 4, 15))::uuid, i, 'order',
+       (time || '7' || substr(hash, 17, 3) || '8' || substr(hash, 8, 15))::uuid, 1, 'order.created', payload,
+       '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01', at
+FROM generate_series(0, %[2]d - 1) i,
+LATERAL (SELECT timestamptz '%[3]s' + i * interval '%[4]d microseconds' / %[2]d AS at, md5(i::text) AS hash) h,
+LATERAL (SELECT lpad(to_hex(floor(extract(epoch FROM at) * 1000)::bigint), 12, '0') AS time) t,
+(SELECT jsonb_build_object('order_id', gen_random_uuid(), 'order_version', 1, 'customer_id', gen_random_uuid(),
+   'customer_email', 'ada@example.com', 'product_id', 'sku123', 'quantity', 1, 'amount', 2999,
+   'currency', 'GBP', 'status', 'pending', 'occurred_at', now()) AS payload) p;
+INSERT INTO outbox_published_%[1]s (id, published_at) SELECT id, created_at FROM outbox_events_%[1]s;
+ALTER TABLE outbox_events_%[1]s ADD PRIMARY KEY (id), ADD CHECK (%[5]s);
+ALTER TABLE outbox_published_%[1]s ADD PRIMARY KEY (id), ADD CHECK (%[5]s);
+CREATE INDEX ON outbox_events_%[1]s (aggregate_type, aggregate_id, aggregate_version);
+ALTER TABLE outbox_events ATTACH PARTITION outbox_events_%[1]s FOR VALUES %[6]s;
+ALTER TABLE outbox_published ATTACH PARTITION outbox_published_%[1]s FOR VALUES %[6]s`
+
+// fillLog fills partitions of the past, two at a time.
+func (c capacity) fillLog(ctx context.Context, events int) error {
+	now := time.Now().UTC().Truncate(time.Second)
+	all, filling := errgroup.WithContext(ctx)
+	all.SetLimit(2)
+	for i := range filledPartitions {
+		from := now.Add(time.Duration(i-filledPartitions) * c.width)
+		first, end := firstID(from), firstID(from.Add(c.width))
+		statements := fmt.Sprintf(filledSQL, fmt.Sprintf("filled%d", i), max(events/filledPartitions, 1), from.Format(time.RFC3339Nano), c.width.Microseconds(),
+			fmt.Sprintf("id >= '%s' AND id < '%s'", first, end), fmt.Sprintf("FROM ('%s') TO ('%s')", first, end))
+		all.Go(func() error {
+			_, err := c.pool.Exec(filling, statements)
+			return err
+		})
+	}
+	if err := all.Wait(); err != nil {
+		return err
+	}
+	for made := "some"; made != ""; {
+		var err error
+		if made, err = c.store.MakePartition(ctx, c.width); err != nil {
+			return err
+		}
+	}
+	return c.settle(ctx)
+}
+
+// firstID returns the lowest UUIDv7 of a time.
+func firstID(at time.Time) string {
+	hex := fmt.Sprintf("%012x", at.UnixMilli()) + strings.Repeat("0", 20)
+	return strings.Join([]string{hex[:8], hex[8:12], hex[12:16], hex[16:20], hex[20:]}, "-")
+}

@@ -1,0 +1,87 @@
+// Command bench measures how fast the services are. For comparison, the same run also measures how
+// fast the servers are without the services. It prints a table and writes build/bench.json. A
+// missed goal is not an error.
+//
+// It starts its own PostgreSQL and RabbitMQ with their default durability, and runs the services as
+// separate processes, with logs. With BENCH_TELEMETRY=true they also export traces to a collector,
+// which drops them. Each figure is the median of BENCH_RUNS runs. Compared measurements run in
+// turn, so that a machine that becomes slower affects both.
+//
+// # The figures
+//
+//   - relay_drain_ratio: events per second that `order-service relay` publishes from a backlog
+//     (BENCH_EVENTS; one order in ten has two events), divided by the best rate of publishing the
+//     same messages to the same kind of queue without the relay: over 1, 2 or 4 channels, with
+//     windows of 100, 500 or 1000 unconfirmed messages. The relay's time runs from its connection
+//     to the broker until the backlog is empty.
+//
+//   - relay_rss_mib: resident memory of that relay at the end.
+//
+//   - post_ratio: POST /orders per second over 16 connections, for BENCH_SECONDS, with the relay
+//     in the same process, divided by the rate of the same statements with bare pgx over 16
+//     connections.
+//
+//   - sustained_backlog_s: the unpublished events at the end of that run, in seconds of input.
+//
+//   - commit_to_publish_ms_p50, _p99: at 200 orders per second, the time from the commit of an
+//     order to the mark of its event, which follows the confirm. The commit timestamp is taken
+//     before the commit is on disk. Both times come from the database's clock.
+//
+//   - commit_to_publish_split_ms_p50, _p99: the same with `order-service api` and `order-service
+//     relay` as separate processes.
+//
+//   - post_notify_ratio: POST /orders per second to an API that notifies the relay after commits,
+//     divided by the rate of one that does not (OUTBOX_NOTIFY=false). Both run, and are measured
+//     in turn. The relay polls every 10 ms, so it is busy in both cases.
+//
+//   - post_p99_away_ratio: at 200 orders per second, the 99th percentile of the duration of a POST
+//     while the broker is stopped, divided by the same with the broker.
+//
+//   - claim_flatness_pending: the time of a claim of 500 with BENCH_PENDING pending events,
+//     divided by the same with 1,000. After each claim its events are marked published and as many
+//     new ones are added, so that each backlog keeps its length.
+//
+//   - claim_flatness_published: the same with BENCH_PUBLISHED published events, divided by none.
+//
+//   - claim_flatness_blocked: the same with BENCH_BLOCKED events that were due when the first
+//     event of their order was blocked, divided by none. The greater one of
+//     claim_flatness_backed_off (blocked by Store.Reschedule) and claim_flatness_failed (blocked
+//     by Store.Fail).
+//
+//   - claim_flatness_replayed: the same with BENCH_BLOCKED events of one order that wait behind an
+//     event that failed and was replayed.
+//
+//   - claim_ms_pending: the time of such a claim with BENCH_PENDING pending events.
+//
+//   - prune_flatness: the time to drop the partition of a day, with an eighth of BENCH_PRUNED
+//     published events, after all events have been replaced three times, divided by the same at
+//     the beginning.
+//
+//   - consume_ratio: messages per second that notification-service handles from a backlog
+//     (BENCH_MESSAGES), with e-mails that go to its log, divided by the rate of bare pgx that
+//     handles one message at a time, in three transactions, over as many connections as the
+//     service has workers. The service's time runs from the start of its consumer until all
+//     e-mails are sent.
+//
+//   - consume_batch_ratio: the same, divided by the rate of bare pgx that handles batches of 64
+//     over 4 connections. Bare pgx has no broker, logs or e-mails.
+//
+//   - consume_smtp_per_s: messages per second with a mail server that takes 5 ms for each e-mail.
+//     smtp_limit_per_s is the rate that the SMTP connections can carry at most.
+//
+//   - consumer_rss_mib: resident memory of that service at the end of the backlog.
+//
+//   - order_to_notification_ms_p50, _p99: at 200 orders per second through both services, the time
+//     from the commit of an order until its e-mail is marked sent.
+//
+//   - end_to_end_ratio: after BENCH_END_TO_END_SECONDS of POSTs over 16 connections through both
+//     services, the number of sent e-mails divided by the number of orders.
+//
+//   - capacity_*, only if BENCH_ONLY names it: BENCH_CAPACITY_RATE orders per second for
+//     BENCH_CAPACITY_SECONDS, with an empty log and with a log of BENCH_CAPACITY_EVENTS in twelve
+//     partitions. Eight partitions are dropped during a run. For the first and the last fifth of
+//     the time: median durations in milliseconds, dead rows, the size of the log, and WAL per
+//     order.
+//
+// The other keys are the rates and times from which the figures are computed.
+package main

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// measureEndToEnd places orders at full speed through both services, and compares the number of
+// e-mails with the number of orders, halfway and at the end.
+func (b *bench) measureEndToEnd(ctx context.Context) error {
+	for run := range b.Runs {
+		progress("endtoend, run %d of %d: %d s of orders at full speed", run+1, b.Runs, b.EndToEnd)
+		if err := b.withBothServices(ctx, b.endToEndRun); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *bench) endToEndRun(ctx context.Context, orders, notifications database, address string) error {
+	clients, closeAll, err := dialAll(ctx, address)
+	if err != nil {
+		return err
+	}
+	defer closeAll()
+	work := make([]func(context.Context) error, 0, connections)
+	for _, c := range clients {
+		work = append(work, c.place)
+	}
+	half := b.endToEnd() / 2
+	var perSecond float64
+	both, placing := errgroup.WithContext(ctx)
+	both.Go(func() (err error) {
+		perSecond, err = repeat(placing, b.endToEnd(), work)
+		return err
+	})
+	both.Go(func() error {
+		select {
+		case <-time.After(half):
+		case <-placing.Done():
+			return nil
+		}
+		_, behind, err := compareEmails(ctx, orders, notifications)
+		b.samples.add("end_to_end_behind_at_half_time", behind)
+		return err
+	})
+	if err := both.Wait(); err != nil {
+		return err
+	}
+	ratio, behind, err := compareEmails(ctx, orders, notifications)
+	b.samples.add("end_to_end_ratio", ratio)
+	b.samples.add("end_to_end_behind_at_the_end", behind)
+	b.samples.add("end_to_end_orders_per_s", perSecond)
+	return err
+}
+
+// compareEmails returns the share of the orders whose e-mail is sent, and the number of the others.
+func compareEmails(ctx context.Context, orders, notifications database) (ratio, behind float64, err error) {
+	placed, err := queryValue[float64](ctx, orders, "SELECT count(*)::float8 FROM orders")
+	if err != nil {
+		return 0, 0, err
+	}
+	sent, err := queryValue[float64](ctx, notifications, "SELECT count(*)::float8 FROM notifications WHERE status = 'sent'")
+	return sent / placed, placed - sent, err
+}

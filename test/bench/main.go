@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"slices"
+	"syscall"
+
+	"example.com/transactional-outbox/test/jsonfile"
+)
+
+func main() {
+	// In this process, order-service's packages log warnings and errors only.
+	slog.SetDefault(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})))
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if len(os.Args) > 1 {
+		printHelp(os.Stdout)
+		return
+	}
+	if err := run(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1) //nolint:gocritic // the process exits: stop() is not needed
+	}
+}
+
+// measurements are in the order of the table.
+var measurements = []struct {
+	name    string
+	measure func(*bench, context.Context) error
+}{
+	{"drain", (*bench).measureDrain},
+	{"post", (*bench).measurePost},
+	{"latency", (*bench).measureLatency},
+	{"split", (*bench).measureSplit},
+	{"away", (*bench).measureOutage},
+	{"claims", (*bench).measureClaims},
+	{"prune", (*bench).measurePrune},
+	{"consume", (*bench).measureConsume},
+	{"notify", (*bench).measureNotify},
+	{"endtoend", (*bench).measureEndToEnd},
+	{longest, (*bench).measureCapacity},
+}
+
+// longest runs only if BENCH_ONLY names it.
+const longest = "capacity"
+
+func run(ctx context.Context) (err error) {
+	o, err := readOptions()
+	if err != nil {
+		return err
+	}
+	b, err := start(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer b.end() //nolint:contextcheck // cleanup must also run after ctx has ended
+	for _, m := range measurements {
+		if len(o.Only) == 0 && m.name == longest || len(o.Only) > 0 && !slices.Contains(o.Only, m.name) {
+			continue
+		}
+		if err := m.measure(b, ctx); err != nil {
+			return fmt.Errorf("%s: %w", m.name, err)
+		}
+	}
+	figures := b.samples.figures()
+	if err := printTable(os.Stdout, figures); err != nil {
+		return err
+	}
+	return jsonfile.Write("build/bench.json", figures)
+}
+
+// progress prints what the program does.
+func progress(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, format+"\n", args...)
+}

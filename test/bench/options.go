@@ -1,0 +1,63 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"text/tabwriter"
+	"time"
+
+	"github.com/caarlos0/env/v11"
+)
+
+// options are set by environment variables.
+type options struct {
+	Runs           int      `env:"BENCH_RUNS" envDefault:"3" does:"runs of each measurement; a figure is their median"`
+	Events         int      `env:"BENCH_EVENTS" envDefault:"50000" does:"events to publish, with and without a relay"`
+	Seconds        int      `env:"BENCH_SECONDS" envDefault:"30" does:"length of one run of POST, and of one with bare pgx"`
+	LatencySeconds int      `env:"BENCH_LATENCY_SECONDS" envDefault:"15" does:"length of one run at 200 orders per second"`
+	Messages       int      `env:"BENCH_MESSAGES" envDefault:"20000" does:"messages to consume, and to handle with bare pgx"`
+	EndToEnd       int      `env:"BENCH_END_TO_END_SECONDS" envDefault:"60" does:"length of one run of POST at full speed through both services"`
+	Claims         int      `env:"BENCH_CLAIMS" envDefault:"30" does:"claims in one run"`
+	Pending        int      `env:"BENCH_PENDING" envDefault:"1000000" does:"pending events of claim_flatness_pending"`
+	Published      int      `env:"BENCH_PUBLISHED" envDefault:"5000000" does:"published events of claim_flatness_published"`
+	Blocked        int      `env:"BENCH_BLOCKED" envDefault:"300000" does:"blocked events of claim_flatness_blocked"`
+	Pruned         int      `env:"BENCH_PRUNED" envDefault:"160000" does:"published events of prune_flatness"`
+	CapacityEvents int      `env:"BENCH_CAPACITY_EVENTS" envDefault:"10000000" does:"published events in the full log of capacity"`
+	CapacityRate   int      `env:"BENCH_CAPACITY_RATE" envDefault:"2000" does:"orders per second of capacity"`
+	CapacityTime   int      `env:"BENCH_CAPACITY_SECONDS" envDefault:"300" does:"length of one run of capacity"`
+	Telemetry      bool     `env:"BENCH_TELEMETRY" envDefault:"false" does:"export the services' traces to a collector that drops them"`
+	Only           []string `env:"BENCH_ONLY" does:"some of drain,post,latency,split,away,claims,prune,consume,notify,endtoend,capacity; empty: all but capacity"`
+}
+
+func readOptions() (options, error) {
+	o, err := env.ParseAs[options]()
+	if err != nil {
+		return o, err
+	}
+	if min(o.Runs, o.Events, o.Seconds, o.LatencySeconds, o.Messages, o.EndToEnd, o.Claims, o.Pending, o.Published, o.Blocked, o.Pruned/keptDays, o.CapacityEvents, o.CapacityRate, o.CapacityTime/10) < 1 {
+		return o, errors.New("every load must be at least 1, BENCH_PRUNED at least 8, and BENCH_CAPACITY_SECONDS at least 10")
+	}
+	return o, nil
+}
+
+func (o options) seconds() time.Duration         { return time.Duration(o.Seconds) * time.Second }
+func (o options) capacitySeconds() time.Duration { return time.Duration(o.CapacityTime) * time.Second }
+func (o options) endToEnd() time.Duration        { return time.Duration(o.EndToEnd) * time.Second }
+func (o options) latencySeconds() time.Duration  { return time.Duration(o.LatencySeconds) * time.Second }
+
+func printHelp(w io.Writer) {
+	fmt.Fprint(w, `Measures both services on private servers; prints a table and writes
+build/bench.json. This takes about a quarter of an hour. A short run takes about a minute:
+
+  BENCH_RUNS=1 BENCH_EVENTS=5000 BENCH_SECONDS=4 BENCH_LATENCY_SECONDS=4 BENCH_END_TO_END_SECONDS=4 BENCH_CLAIMS=10 BENCH_MESSAGES=3000 \
+  BENCH_PENDING=50000 BENCH_PUBLISHED=50000 BENCH_BLOCKED=20000 BENCH_PRUNED=40000 make bench
+
+`)
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for field := range reflect.TypeFor[options]().Fields() {
+		fmt.Fprintf(table, "%s\t%s\t%s\n", field.Tag.Get("env"), field.Tag.Get("envDefault"), field.Tag.Get("does"))
+	}
+	_ = table.Flush()
+}

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
+
+	"example.com/transactional-outbox/internal/rabbitmq"
+	"example.com/transactional-outbox/order-service/forbench"
+)
+
+// publishing is a way to publish many messages: over channels, each with a window of messages.
+type publishing struct{ channels, window int }
+
+var publishings = []publishing{
+	{1, 100},
+	{1, 500},
+	{1, 1000},
+	{2, 100},
+	{2, 500},
+	{2, 1000},
+	{4, 100},
+	{4, 500},
+	{4, 1000},
+}
+
+func (p publishing) key() string { return fmt.Sprintf("raw_publish_%dx%d_per_s", p.channels, p.window) }
+
+// confirmTimeout is much longer than a broker needs.
+const confirmTimeout = time.Minute
+
+// publishRaw measures each way with all events of d. Each way has a virtual host of its own, which is
+// deleted afterwards: the broker still works on the messages that its queues hold, and that
+// would slow down what is measured next.
+func (b *bench) publishRaw(ctx context.Context, d database) error {
+	for _, way := range publishings {
+		perSecond, err := b.publishOneWay(ctx, d, way)
+		if err != nil {
+			return err
+		}
+		b.samples.add(way.key(), perSecond)
+	}
+	return nil
+}
+
+func (b *bench) publishOneWay(ctx context.Context, d database, way publishing) (perSecond float64, err error) {
+	url, drop, err := b.newVirtualHost(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer drop()
+	messages, err := d.messages(ctx, exchange)
+	if err != nil {
+		return 0, err
+	}
+	err = inSession(ctx, url, func(s *rabbitmq.Session) error {
+		if err := s.Declare(boundQueue(exchange)); err != nil {
+			return err
+		}
+		perSecond, err = way.publish(s, messages)
+		return err
+	})
+	return perSecond, err
+}
+
+// exchange is the relay's exchange.
+const exchange = "outbox.events"
+
+// messages returns the events of d as the relay publishes them.
+func (d database) messages(ctx context.Context, exchange string) ([]rabbitmq.Message, error) {
+	rows, _ := d.pool.Query(ctx, "SELECT id, event_key, payload, traceparent, created_at FROM outbox_events ORDER BY seq")
+	events, err := pgx.CollectRows(rows, pgx.RowToStructByNameLax[forbench.Claimed])
+	if err != nil {
+		return nil, err
+	}
+	config := forbench.RelayConfig{Exchange: exchange, AppID: "order-service"}
+	messages := make([]rabbitmq.Message, 0, len(events))
+	for _, e := range events {
+		messages = append(messages, config.Message(e))
+	}
+	return messages, nil
+}
+
+// publish returns the confirmed messages per second. Each channel takes the next window when its
+// last one is confirmed.
+func (p publishing) publish(s *rabbitmq.Session, messages []rabbitmq.Message) (float64, error) {
+	windows := make(chan []rabbitmq.Message, len(messages)/p.window+1)
+	for window := range slices.Chunk(messages, p.window) {
+		windows <- window
+	}
+	close(windows)
+	publishers := make([]*rabbitmq.Publisher, 0, p.channels)
+	for range p.channels {
+		publisher, err := s.NewPublisher(p.window)
+		if err != nil {
+			return 0, err
+		}
+		defer publisher.Close()
+		publishers = append(publishers, publisher)
+	}
+	var channels errgroup.Group
+	began := time.Now()
+	for _, publisher := range publishers {
+		channels.Go(func() error {
+			var errs []error
+			for window := range windows {
+				for _, result := range publisher.Publish(window, confirmTimeout) {
+					errs = append(errs, result.Err)
+				}
+			}
+			return errors.Join(errs...)
+		})
+	}
+	err := channels.Wait()
+	return float64(len(messages)) / time.Since(began).Seconds(), err
+}

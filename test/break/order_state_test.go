@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"io/fs"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"example.com/transactional-outbox/internal/postgres"
+	notificationmigrations "example.com/transactional-outbox/notification-service/migrations"
+	ordermigrations "example.com/transactional-outbox/order-service/migrations"
+	"example.com/transactional-outbox/test/servers"
+)
+
+const (
+	mine   = "01990000-0000-7000-8000-000000000001"
+	theirs = "01990000-0000-7000-8000-000000000002"
+	event  = "01990000-0000-7000-8000-000000000003"
+)
+
+// emails is a mailbox for tests.
+type fakeMailbox map[string]int
+
+func (m fakeMailbox) emails(context.Context) (map[string]int, error) { return m, nil }
+
+func TestTheStateHasThisRunsOrdersOnly(t *testing.T) {
+	l := migratedLab(t)
+	l.placed, l.mail = []string{mine}, fakeMailbox{event: 2, "another": 1}
+	const insert = `INSERT INTO outbox_status (id, aggregate_type, aggregate_id, aggregate_version, event_key, payload,
+	                                           status, retry_count, available_at, lease_token, locked_by) VALUES `
+	must(t, execute(t.Context(), l.orderDB, servers.WritableOutboxView,
+		insert+"('"+event+"', 'order', '"+mine+"', 1, 'order.created', '{}', 'in_progress', 3, now() + interval '50 s', '"+event+"', 'w')",
+		insert+"(gen_random_uuid(), 'order', '"+theirs+"', 1, 'order.created', '{}', 'pending', 0, now(), NULL, NULL)"))
+	const notify = `INSERT INTO notifications (message_id, order_id, order_version, event_key, recipient, order_details,
+	                                           status, attempts, lease_token, lease_until) VALUES `
+	must(t, execute(t.Context(), l.notificationDB, "INSERT INTO processed_messages VALUES ('"+event+"')",
+		notify+"('"+event+"', '"+mine+"', 1, 'order.created', 'a@b', '{}', 'sending', 2, '"+event+"', now() + interval '50 s')",
+		notify+"(gen_random_uuid(), '"+theirs+"', 1, 'order.created', 'a@b', '{}', 'pending', 0, NULL, NULL)"))
+	got, err := l.readOrders(t.Context())
+	must(t, err)
+	if len(got.messages) != 1 || got.inProgress != 1 || got.waiting != 0 || got.attempts != 3 || got.consumed != 1 ||
+		got.notifications != 1 || got.sent != 0 || got.sendings != 2 || got.emails != 2 || got.repeated != 1 {
+		t.Errorf("the state is %+v", got)
+	}
+	for query, conn := range map[string]*pgx.Conn{relayLeaseSQL: l.orders, mailLeaseSQL: l.notifications} {
+		var lease int
+		must(t, conn.QueryRow(t.Context(), query, l.placed).Scan(&lease))
+		if lease < 40 || lease > 50 {
+			t.Errorf("the lease ends in %d s, want 50: %s", lease, query)
+		}
+	}
+}
+
+func TestOnlyOneExperimentRunsAtATime(t *testing.T) {
+	l := migratedLab(t)
+	other := &lab{settings: l.settings}
+	must(t, l.connect(t.Context()))
+	if err := other.connect(t.Context()); err == nil {
+		t.Error("two experiments run at the same time")
+	}
+	must(t, other.close())
+	must(t, l.close())
+}
+
+func migratedLab(t *testing.T) *lab {
+	l := &lab{report: report{out: t.Output()}}
+	l.orderDB, l.notificationDB = migrated(t, ordermigrations.Files), migrated(t, notificationmigrations.Files)
+	l.orders, l.notifications = connect(t, l.orderDB), connect(t, l.notificationDB)
+	return l
+}
+
+func migrated(t *testing.T, files fs.FS) string {
+	_, url := servers.Migrated(t, postgres.Migrations{Files: files})
+	return url
+}

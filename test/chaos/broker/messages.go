@@ -1,0 +1,112 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go" //nolint:depguard // the suite must not use the code that it checks
+
+	"example.com/transactional-outbox/test/chaos/checker"
+)
+
+// Ready returns the number of ready messages in a queue, 0 if the queue does not exist.
+func (b Broker) Ready(ctx context.Context, name string) (n int, err error) {
+	err = b.withChannel(ctx, func(c *amqp.Channel) error {
+		queue, err := c.QueueDeclarePassive(name, true, false, false, false, nil)
+		n = queue.Messages
+		return err
+	})
+	if isMissing(err) {
+		return 0, nil
+	}
+	return n, err
+}
+
+func isMissing(err error) bool {
+	reason, ok := errors.AsType[*amqp.Error](err)
+	return ok && reason.Code == amqp.NotFound
+}
+
+// Drain empties a queue in order, with basic.get. It does not see unacknowledged messages.
+func (b Broker) Drain(ctx context.Context, name string) (all []checker.Message, err error) {
+	err = b.withChannel(ctx, func(c *amqp.Channel) error {
+		for {
+			d, got, err := c.Get(name, true)
+			if err != nil || !got {
+				return err
+			}
+			all = append(all, checker.Message{ID: d.MessageId, Key: d.RoutingKey, Body: d.Body, Headers: d.Headers, At: d.Timestamp, Queue: name})
+		}
+	})
+	if isMissing(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("draining %s: %w", name, err)
+	}
+	return all, nil
+}
+
+// Redeliver sends messages to the service's queue through the requeue exchange, without headers, as
+// if the broker delivered them again. It returns when all are confirmed.
+func (b Broker) Redeliver(ctx context.Context, messages ...checker.Message) error {
+	again := slices.Clone(messages)
+	for i := range again {
+		again[i].Headers = nil
+	}
+	return b.publish(ctx, Requeue, again)
+}
+
+// SendToQueue sends a message with its headers to the service's queue only.
+func (b Broker) SendToQueue(ctx context.Context, m checker.Message) error {
+	return b.publish(ctx, Requeue, []checker.Message{m})
+}
+
+// Publish publishes messages to the exchange, as another program could.
+func (b Broker) Publish(ctx context.Context, messages ...checker.Message) error {
+	return b.publish(ctx, Exchange, messages)
+}
+
+func (b Broker) publish(ctx context.Context, exchange string, messages []checker.Message) error {
+	return b.withChannel(ctx, func(c *amqp.Channel) error {
+		if err := c.Confirm(false); err != nil {
+			return err
+		}
+		for _, m := range messages {
+			confirm, err := c.PublishWithDeferredConfirm(exchange, m.Key, true, false, amqp.Publishing{
+				Headers: table(m.Headers), MessageId: m.ID, Type: m.Key, Timestamp: time.Now(), Body: m.Body,
+				ContentType: "application/json", DeliveryMode: amqp.Persistent,
+			})
+			if err != nil {
+				return err
+			}
+			if acked, err := confirm.WaitContext(ctx); err != nil || !acked {
+				return fmt.Errorf("publishing a message: not confirmed: %w", err)
+			}
+		}
+		return nil
+	})
+}
+
+// table converts nested maps to the client library's own type.
+func table(headers map[string]any) amqp.Table {
+	t := amqp.Table{}
+	for name, value := range headers {
+		if nested, ok := value.(map[string]any); ok {
+			value = table(nested)
+		}
+		t[name] = value
+	}
+	return t
+}
+
+// Purge deletes the ready messages of a queue.
+func (b Broker) Purge(ctx context.Context, name string) error {
+	return b.withChannel(ctx, func(c *amqp.Channel) error {
+		_, err := c.QueuePurge(name, false)
+		return err
+	})
+}

@@ -1,0 +1,26 @@
+package checker
+
+import "time"
+
+// Allowance is what the injected faults permit. The zero value permits nothing.
+type Allowance struct {
+	Duplicates int // copies on the tap after the first copy of each event
+	// Mails is the number of repeated e-mails. It excludes repeats after the server cut the
+	// connection. MailsEach limits the repeats of one e-mail: a process that dies repeats several
+	// e-mails, each of them once.
+	Mails, MailsEach int
+	Spent            bool // the broker refused events, so the relay spent attempts
+	// SpentOnce is the number of events that may have spent one attempt: the broker refuses an
+	// event while it is putting it into a queue that is deleted at that moment.
+	SpentOnce int
+	// TapGap says that the tap was unbound for a while. An event that another queue received
+	// counts as routed then.
+	TapGap bool
+	// Refused are the recipients that the mail server never accepts. Their messages are dead
+	// letters.
+	Refused map[string]bool
+	// Lease is the length of the relays' leases.
+	Lease time.Duration
+	// Malformed are the malformed messages of the scenario, by id. They must become dead letters.
+	Malformed map[string]Message
+}

@@ -1,0 +1,113 @@
+package checker
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Report has the counts of Jepsen's queue checker, and the violations of each promise.
+type Report struct {
+	Attempted    int // requests
+	Acknowledged int
+	Lost         int // acknowledged or committed, and missing
+	Unexpected   int // present without a cause
+	Duplicated   int // copies on the tap after the first one
+	MailRepeats  int
+	MailBound    int                 // the permitted MailRepeats
+	Recovered    int                 // not acknowledged, and present
+	Broken       map[string][]string // violations, by promise
+}
+
+// Kept reports whether there is no violation.
+func (r Report) Kept() bool { return len(r.Broken) == 0 }
+
+// Check compares the evidence with every promise.
+func Check(e Evidence, allowed Allowance) Report {
+	c := newCheck(e, allowed)
+	c.checkOrders()
+	c.checkContents()
+	c.checkOutbox()
+	c.checkRoute()
+	c.checkSequence()
+	c.checkEffects()
+	c.checkMails()
+	c.checkDeadLetters()
+	c.checkTimes()
+	c.checkLeases()
+	c.checkExits()
+	c.report.Lost, c.report.Unexpected = len(c.lost), len(c.unexpected)
+	return c.report
+}
+
+// check is one run of all checks.
+type check struct {
+	Evidence
+	allowed          Allowance
+	report           Report
+	lost, unexpected map[string]bool
+
+	orders        map[string]Order
+	events        map[string]Event
+	copies        map[string]int // on the tap, by event
+	mailed        map[string]int // e-mails, by message
+	notifications map[string]Notification
+	waiting, dead map[string]bool
+}
+
+func newCheck(e Evidence, allowed Allowance) *check {
+	c := &check{
+		Evidence: e, allowed: allowed, report: Report{Broken: map[string][]string{}},
+		lost: map[string]bool{}, unexpected: map[string]bool{},
+		orders: map[string]Order{}, events: map[string]Event{}, copies: map[string]int{}, mailed: map[string]int{},
+		notifications: map[string]Notification{}, waiting: idsOf(e.Waiting), dead: idsOf(e.DeadLetters),
+	}
+	for _, o := range e.Orders {
+		c.orders[o.ID] = o
+	}
+	for _, v := range e.Events {
+		c.events[v.ID] = v
+	}
+	for _, m := range e.Tap {
+		c.copies[m.ID]++
+	}
+	for _, m := range e.Mails {
+		c.mailed[messageID(m)]++
+	}
+	for _, n := range e.Notifications {
+		c.notifications[n.ID] = n
+	}
+	return c
+}
+
+func idsOf(messages []Message) map[string]bool {
+	ids := map[string]bool{}
+	for _, m := range messages {
+		ids[m.ID] = true
+	}
+	return ids
+}
+
+func (c *check) violation(promise, format string, args ...any) {
+	c.report.Broken[promise] = append(c.report.Broken[promise], fmt.Sprintf(format, args...))
+}
+
+func (c *check) reportLost(promise, id, format string, args ...any) {
+	c.lost[id] = true
+	c.violation(promise, format, args...)
+}
+
+func (c *check) reportUnexpected(promise, id, format string, args ...any) {
+	c.unexpected[id] = true
+	c.violation(promise, format, args...)
+}
+
+func (c *check) requireAtMost(promise string, got, bound int, what string) {
+	if got > bound {
+		c.violation(promise, "%d %s, and the faults permit %d", got, what, bound)
+	}
+}
+
+// settled are the final states of a notification.
+var settled = []string{"sent", "superseded", "rejected"}
+
+func isSettled(status string) bool { return slices.Contains(settled, status) }

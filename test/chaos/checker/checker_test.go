@@ -1,0 +1,189 @@
+package checker_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"example.com/transactional-outbox/test/chaos/checker"
+)
+
+// order is the evidence of one order with two events in a healthy system. The first e-mail was sent
+// before the second event.
+func order(n int) checker.Evidence {
+	id, first, second := fmt.Sprint("order-", n), fmt.Sprint("event-", n, "-1"), fmt.Sprint("event-", n, "-2")
+	email := fmt.Sprint(n, "@load.example")
+	attempt := checker.Attempt{
+		Email: email, OrderID: id, Product: product(n), Quantity: n + 1, Amount: amount(n), Currency: "GBP",
+		Outcome: checker.Acknowledged, MustSucceed: true,
+	}
+	placed, confirmed := attempt, attempt
+	placed.Kind, confirmed.Kind = checker.Place, checker.Confirm
+	return checker.Evidence{
+		Attempts: []checker.Attempt{placed, confirmed},
+		Orders:   []checker.Order{{ID: id, Email: email, Version: 2}},
+		Events: []checker.Event{
+			{ID: first, OrderID: id, Version: 1, Key: "order.created", Status: "published", Payload: `{"a": 1}`},
+			{ID: second, OrderID: id, Version: 2, Key: "order.confirmed", Status: "published", Payload: `{"a": 2}`},
+		},
+		Tap: []checker.Message{
+			{ID: first, Key: "order.created", Body: []byte(`{"a":1}`)},
+			{ID: second, Key: "order.confirmed", Body: []byte(`{"a":2}`)},
+		},
+		Notifications: []checker.Notification{
+			{ID: first, OrderID: id, Version: 1, Recipient: email, Status: "sent"},
+			{ID: second, OrderID: id, Version: 2, Recipient: email, Status: "sent"},
+		},
+		Processed: []string{first, second},
+		Mails: []checker.Mail{
+			mail(first, email, "received", n), mail(second, email, "confirmed", n),
+		},
+		Exits: []checker.Exit{{Name: "order-service", Took: time.Second}},
+		Times: []checker.Time{{Where: "orders.created_at", At: began}, {Where: "outbox_events.available_at", At: ended.Add(time.Second)}},
+	}
+}
+
+// The scenario's begin and end.
+var (
+	began = time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
+	ended = began.Add(time.Minute)
+)
+
+// lease is the length of the relays' leases.
+const lease = 9 * time.Second
+
+// healthy is the evidence of three orders. One event was claimed again after its lease had ended.
+func healthy() (all checker.Evidence) {
+	for n := range 3 {
+		e := order(n)
+		all.Attempts = append(all.Attempts, e.Attempts...)
+		all.Orders = append(all.Orders, e.Orders...)
+		all.Events = append(all.Events, e.Events...)
+		all.Tap = append(all.Tap, e.Tap...)
+		all.Notifications = append(all.Notifications, e.Notifications...)
+		all.Processed = append(all.Processed, e.Processed...)
+		all.Mails = append(all.Mails, e.Mails...)
+		all.Exits = append(all.Exits, e.Exits...)
+		all.Times = append(all.Times, e.Times...)
+	}
+	all.Began, all.Ended = began, ended
+	all.Reclaims = []time.Duration{lease}
+	return all
+}
+
+func TestAHealthySystemKeepsItsPromises(t *testing.T) {
+	t.Parallel()
+	r := checker.Check(healthy(), checker.Allowance{Lease: lease})
+	if !r.Kept() || r.Attempted != 6 || r.Acknowledged != 6 || r.Lost != 0 || r.Unexpected != 0 || r.Duplicated != 0 || r.Recovered != 0 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// defect is one change of the evidence, and the violation that the checker must report.
+type defect struct {
+	name       string
+	do         func(*checker.Evidence)
+	allowed    checker.Allowance
+	promises   string // the broken promises
+	lost       int
+	unexpected int
+	duplicated int
+}
+
+func TestEveryDefectIsSeen(t *testing.T) {
+	t.Parallel()
+	for _, d := range slices.Concat(orderDefects, outboxDefects, effectDefects, mailDefects, deadLetterDefects, clockDefects) {
+		t.Run(d.name, func(t *testing.T) {
+			t.Parallel()
+			e := healthy()
+			d.do(&e)
+			r := checker.Check(e, d.allowed)
+			if got := strings.Join(slices.Sorted(maps.Keys(r.Broken)), " "); got != d.promises {
+				t.Errorf("broken promises %q, want %q: %v", got, d.promises, r.Broken)
+			}
+			if r.Lost != d.lost || r.Unexpected != d.unexpected || r.Duplicated != d.duplicated {
+				t.Errorf("%d lost, %d unexpected, %d duplicated; want %d, %d, %d",
+					r.Lost, r.Unexpected, r.Duplicated, d.lost, d.unexpected, d.duplicated)
+			}
+		})
+	}
+}
+
+func TestWhatWasNotAcknowledgedMayExist(t *testing.T) {
+	t.Parallel()
+	e := healthy()
+	for i := range e.Attempts {
+		e.Attempts[i].Outcome, e.Attempts[i].OrderID, e.Attempts[i].MustSucceed = checker.Unknown, "", false
+	}
+	if r := checker.Check(e, checker.Allowance{}); !r.Kept() || r.Recovered != 6 || r.Acknowledged != 0 {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestWhatTheFaultsExcuseIsNoDefect(t *testing.T) {
+	t.Parallel()
+	malformed := checker.Message{ID: "bad", Key: "order.created", Body: []byte("{"), Headers: map[string]any{"failure-reason": "no JSON"}}
+	for name, test := range map[string]struct {
+		do      func(*checker.Evidence)
+		allowed checker.Allowance
+	}{
+		"copies":   {func(e *checker.Evidence) { e.Tap = append(e.Tap, e.Tap[0]) }, checker.Allowance{Duplicates: 1}},
+		"e-mails":  {func(e *checker.Evidence) { e.Mails = append(e.Mails, e.Mails[0]) }, checker.Allowance{Mails: 1, MailsEach: 1}},
+		"attempts": {func(e *checker.Evidence) { e.Events[0].RetryCount = 3 }, checker.Allowance{Spent: true}},
+		"an event refused by a deleted queue": {func(e *checker.Evidence) {
+			e.Events[0].RetryCount, e.Tap = 1, append(e.Tap, e.Tap[0])
+		}, checker.Allowance{SpentOnce: 1}},
+		"an unbound tap": {func(e *checker.Evidence) { e.Tap = e.Tap[1:] }, checker.Allowance{TapGap: true}},
+		"a malformed message": {func(e *checker.Evidence) {
+			e.Tap, e.DeadLetters = append(e.Tap, malformed), append(e.DeadLetters, malformed)
+		}, checker.Allowance{Malformed: map[string]checker.Message{"bad": malformed}}},
+		"an e-mail repeated after a cut": {func(e *checker.Evidence) {
+			e.Mails = append(e.Mails, e.Mails[0])
+			e.Mails[0].Cut = true
+		}, checker.Allowance{}},
+		"one e-mail cut twice, another one repeated after a kill": {func(e *checker.Evidence) {
+			e.Mails = append(e.Mails, e.Mails[0], e.Mails[0], e.Mails[1])
+			e.Mails[0].Cut, e.Mails[6].Cut = true, true
+		}, checker.Allowance{Mails: 1, MailsEach: 1}},
+		"refused": {func(e *checker.Evidence) { refuse(e, 5) }, refused},
+		"superseded": {func(e *checker.Evidence) {
+			e.Notifications[0].Status, e.Mails = "superseded", e.Mails[1:]
+		}, checker.Allowance{}},
+		"superseded by a refused e-mail whose message is a dead letter": {func(e *checker.Evidence) {
+			refuse(e, 5)
+			e.Notifications[4].Status, e.Mails = "superseded", e.Mails[:4]
+		}, refused},
+		"superseded by a sent and by a superseded e-mail": {func(e *checker.Evidence) {
+			addVersion(e, 3)
+			e.Notifications[4].Status, e.Notifications[5].Status, e.Mails = "superseded", "superseded", drop(drop(e.Mails, 5), 4)
+		}, checker.Allowance{}},
+		"a client without an answer": {func(e *checker.Evidence) {
+			a := &e.Attempts[0]
+			a.Outcome, a.OrderID, a.Amount, a.Currency, a.MustSucceed = checker.Unknown, "", 0, "", false
+			e.Attempts[1] = e.Attempts[0]
+			e.Attempts[1].Kind = checker.Confirm
+		}, checker.Allowance{}},
+		"a request that was not sent, and then repeated": {func(e *checker.Evidence) {
+			before := e.Attempts[0]
+			before.Outcome, before.MustSucceed = checker.NotSent, false
+			e.Attempts = append(e.Attempts, before)
+		}, checker.Allowance{}},
+		"a duplicate in the service's own queue": {func(e *checker.Evidence) {
+			again := e.Tap[5]
+			again.Queue = "notification-service"
+			e.Waiting = append(e.Waiting, again)
+		}, checker.Allowance{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := healthy()
+			test.do(&e)
+			if r := checker.Check(e, test.allowed); !r.Kept() {
+				t.Errorf("%v", r.Broken)
+			}
+		})
+	}
+}

@@ -1,0 +1,132 @@
+package checker_test
+
+import (
+	"strings"
+
+	"example.com/transactional-outbox/test/chaos/checker"
+)
+
+var mailDefects = []defect{
+	{
+		name:     "a missing e-mail",
+		do:       func(e *checker.Evidence) { e.Mails = drop(e.Mails, 0) },
+		promises: "P6", lost: 1,
+	},
+	{
+		name:     "too many e-mails",
+		do:       func(e *checker.Evidence) { e.Mails = append(e.Mails, e.Mails[0], e.Mails[0]) },
+		allowed:  checker.Allowance{Mails: 1, MailsEach: 2},
+		promises: "P6",
+	},
+	{
+		name: "one e-mail too often, within the limit of all e-mails",
+		do: func(e *checker.Evidence) {
+			for range 20 {
+				e.Mails = append(e.Mails, e.Mails[0])
+			}
+		},
+		allowed:  checker.Allowance{Mails: 20, MailsEach: 5},
+		promises: "P6",
+	},
+	{
+		name: "one e-mail was cut, and another one was repeated",
+		do: func(e *checker.Evidence) {
+			e.Mails = append(e.Mails, e.Mails[1])
+			e.Mails[0].Cut = true
+		},
+		promises: "P6",
+	},
+	{
+		name: "two customers got each other's e-mails, and the service's rows agree",
+		do: func(e *checker.Evidence) {
+			e.Mails[0].To, e.Mails[2].To = e.Mails[2].To, e.Mails[0].To
+			e.Notifications[0].Recipient, e.Notifications[2].Recipient = e.Notifications[2].Recipient, e.Notifications[0].Recipient
+		},
+		promises: "P6", unexpected: 2,
+	},
+	{
+		name:     "two customers got the details of each other's orders",
+		do:       func(e *checker.Evidence) { e.Mails[0].Bodies, e.Mails[2].Bodies = e.Mails[2].Bodies, e.Mails[0].Bodies },
+		promises: "P6", unexpected: 2,
+	},
+	{
+		name:     "another order",
+		do:       func(e *checker.Evidence) { rewrite(&e.Mails[0], "order-0", "order-1") },
+		promises: "P6", unexpected: 1,
+	},
+	{
+		name:     "another product",
+		do:       func(e *checker.Evidence) { rewrite(&e.Mails[0], "sku0", "sku1") },
+		promises: "P6", unexpected: 1,
+	},
+	{
+		name: "another quantity in the HTML part only",
+		do: func(e *checker.Evidence) {
+			e.Mails[0].Bodies[1] = strings.ReplaceAll(e.Mails[0].Bodies[1], ">1<", ">7<")
+		},
+		promises: "P6", unexpected: 1,
+	},
+	{
+		name:     "another amount",
+		do:       func(e *checker.Evidence) { rewrite(&e.Mails[0], "£333.50", "£33.35") },
+		promises: "P6", unexpected: 1,
+	},
+	{
+		name:     "another currency",
+		do:       func(e *checker.Evidence) { rewrite(&e.Mails[0], "£", "$") },
+		promises: "P6", unexpected: 1,
+	},
+	{
+		name:     "an e-mail without a body",
+		do:       func(e *checker.Evidence) { e.Mails[0].Bodies = nil },
+		promises: "P6", unexpected: 1,
+	},
+	{
+		name:     "a confirmation that says cancelled",
+		do:       func(e *checker.Evidence) { rewrite(&e.Mails[1], "confirmed", "cancelled") },
+		promises: "P6", unexpected: 1,
+	},
+	{
+		name: "a confirmation that says both",
+		do: func(e *checker.Evidence) {
+			e.Mails[1].Bodies[0] = strings.Replace(e.Mails[1].Bodies[0], "confirmed", "confirmed and cancelled", 1)
+		},
+		promises: "P6", unexpected: 1,
+	},
+	{
+		name: "a cancellation that no client requested",
+		do: func(e *checker.Evidence) {
+			e.Events[1].Key, e.Tap[1].Key = "order.cancelled", "order.cancelled"
+			rewrite(&e.Mails[1], "confirmed", "cancelled")
+		},
+		promises: "P6", unexpected: 1,
+	},
+	{
+		name: "an e-mail about another event",
+		do: func(e *checker.Evidence) {
+			e.Mails[0].MessageID, e.Mails[1].MessageID = e.Mails[1].MessageID, e.Mails[0].MessageID
+		},
+		promises: "P6", unexpected: 2,
+	},
+	{
+		name: "a second e-mail with another id",
+		do: func(e *checker.Evidence) {
+			again := e.Mails[0]
+			again.MessageID = "<another@example.com>"
+			e.Mails = append(e.Mails, again)
+		},
+		promises: "P6", unexpected: 2, // nobody can see that it is a repeat, and it belongs to no notification
+	},
+	{
+		name:     "an e-mail to somebody else",
+		do:       func(e *checker.Evidence) { e.Mails[0].To = "eve@load.example" },
+		promises: "P6", unexpected: 1,
+	},
+	{
+		name: "an e-mail that belongs to no event",
+		do: func(e *checker.Evidence) {
+			e.Mails = append(e.Mails, checker.Mail{MessageID: "<x@y>", To: "z", Subject: "?"})
+		},
+		promises: "P6", unexpected: 1,
+	},
+}

@@ -1,0 +1,54 @@
+package checker
+
+import "strings"
+
+// messageID returns the id of the message that caused an e-mail.
+func messageID(m Mail) string {
+	id, _, _ := strings.Cut(strings.Trim(m.MessageID, "<>"), "@")
+	return id
+}
+
+// checkMails requires one e-mail for each sent notification, with the right content. A repeat has
+// the same Message-ID, and a fault that permits it (P6).
+func (c *check) checkMails() {
+	ids, requests := map[[2]string]string{}, c.requests() // Message-IDs, by recipient and subject
+	for _, m := range c.Mails {
+		what := [2]string{m.To, m.Subject}
+		if before, repeated := ids[what]; repeated && before != m.MessageID {
+			c.reportUnexpected("P6", messageID(m), "%s got %q twice, with two ids", m.To, m.Subject)
+		}
+		ids[what] = m.MessageID
+		if problem := c.mailError(m, requests[m.To]); problem != "" {
+			c.reportUnexpected("P6", m.MessageID, "the e-mail %s to %s %s", m.MessageID, m.To, problem)
+		}
+	}
+	for _, n := range c.Notifications {
+		if n.Status == "sent" && c.mailed[n.ID] == 0 {
+			c.reportLost("P6", n.ID, "notification %s is sent, and the mail server has no e-mail", n.ID)
+		}
+	}
+	c.checkRepeats()
+}
+
+// checkRepeats limits the repeats of each e-mail and the repeats of all. Each cut connection
+// permits one repeat of its e-mail.
+func (c *check) checkRepeats() {
+	cuts := map[string]int{}
+	for _, m := range c.Mails {
+		if m.Cut {
+			cuts[messageID(m)]++
+			c.report.MailBound++
+		}
+	}
+	c.report.MailBound += c.allowed.Mails
+	unexcused := 0
+	for id, copies := range c.mailed {
+		c.report.MailRepeats += copies - 1
+		repeats := max(0, copies-1-cuts[id])
+		unexcused += repeats
+		if repeats > c.allowed.MailsEach {
+			c.violation("P6", "the e-mail %s was repeated %d times, and the faults permit %d", id, repeats, c.allowed.MailsEach)
+		}
+	}
+	c.requireAtMost("P6", unexcused, c.allowed.Mails, "e-mails were repeated")
+}

@@ -1,0 +1,110 @@
+package checker
+
+import (
+	"encoding/json"
+	"net/http"
+	"reflect"
+)
+
+// checkOrders compares the clients' ledger with the orders, and the orders with their events. Both
+// are committed together, or neither is (P1).
+func (c *check) checkOrders() {
+	byEmail := map[string]Order{}
+	for _, o := range c.Orders {
+		if _, twice := byEmail[o.Email]; twice {
+			c.reportUnexpected("P1", o.ID, "order %s is the second order of one request", o.ID)
+		}
+		byEmail[o.Email] = o
+	}
+	attempted, sent := map[string]bool{}, map[string]bool{} // a client repeats a request without an answer
+	for _, a := range c.Attempts {
+		attempted[a.Email] = true
+		sent[a.Email+string(a.Kind)] = sent[a.Email+string(a.Kind)] || a.Outcome != NotSent
+	}
+	for _, a := range c.Attempts {
+		c.checkAttempt(a, byEmail, sent[a.Email+string(a.Kind)])
+	}
+	versions := c.versions()
+	for _, o := range c.Orders {
+		if !attempted[o.Email] {
+			c.reportUnexpected("P1", o.ID, "order %s: no client requested it", o.ID)
+		}
+		for v := 1; v <= o.Version; v++ {
+			if versions[o.ID][v] == "" {
+				c.reportLost("P1", o.ID, "order %s has no event of version %d", o.ID, v)
+			}
+		}
+	}
+	for _, e := range c.Events {
+		if o, known := c.orders[e.OrderID]; !known || e.Version > o.Version {
+			c.reportUnexpected("P1", e.ID, "event %s has no order of version %d", e.ID, e.Version)
+		}
+	}
+}
+
+// versions returns the event ids by order and version.
+func (c *check) versions() map[string]map[int]string {
+	all := map[string]map[int]string{}
+	for _, e := range c.Events {
+		if all[e.OrderID] == nil {
+			all[e.OrderID] = map[int]string{}
+		}
+		all[e.OrderID][e.Version] = e.ID
+	}
+	return all
+}
+
+func (c *check) checkAttempt(a Attempt, byEmail map[string]Order, sent bool) {
+	o, exists := byEmail[a.Email]
+	happened := exists && (a.Kind == Place || o.Version > 1)
+	c.report.Attempted++
+	switch a.Outcome {
+	case Acknowledged:
+		c.report.Acknowledged++
+		if !happened || o.ID != a.OrderID {
+			c.reportLost("P1", a.Email+string(a.Kind), "%s of order %s was acknowledged and is missing", a.Kind, a.OrderID)
+		}
+	case NotSent:
+		if happened && !sent {
+			c.reportUnexpected("P1", o.ID, "order %s: %s happened and was never sent", o.ID, a.Kind)
+		}
+	case Unknown:
+		if happened {
+			c.report.Recovered++
+		}
+	}
+	if a.Status != 0 && a.Status/100 != 2 && a.Status != http.StatusServiceUnavailable {
+		c.violation("API", "the answer to a valid %s was %s", a.Kind, a.Reason)
+	}
+	if a.MustSucceed && a.Outcome != Acknowledged {
+		c.violation("P10", "%s failed, and no fault touched the API: %s", a.Kind, a.Reason)
+	}
+}
+
+// checkContents requires a committed event for every published message (P2).
+func (c *check) checkContents() {
+	for _, m := range c.Tap {
+		e, known := c.events[m.ID]
+		switch {
+		case known && (m.Key != e.Key || !sameJSON(m.Body, []byte(e.Payload))):
+			c.reportUnexpected("P2", m.ID, "event %s was published as %s %s", m.ID, m.Key, m.Body)
+		case !known && !c.isMalformed(m.ID):
+			c.reportUnexpected("P2", m.ID, "message %s is not an event of the outbox", m.ID)
+		}
+	}
+	for _, n := range c.Notifications {
+		if e, known := c.events[n.ID]; !known || e.OrderID != n.OrderID || e.Version != n.Version {
+			c.reportUnexpected("P2", n.ID, "notification %s belongs to no event", n.ID)
+		}
+	}
+}
+
+func (c *check) isMalformed(id string) bool {
+	_, malformed := c.allowed.Malformed[id]
+	return malformed
+}
+
+func sameJSON(a, b []byte) bool {
+	var first, second any
+	return json.Unmarshal(a, &first) == nil && json.Unmarshal(b, &second) == nil && reflect.DeepEqual(first, second)
+}

@@ -1,0 +1,69 @@
+package checker
+
+// checkOutbox requires that every committed event is published. An outage spends no attempts (P4).
+func (c *check) checkOutbox() {
+	spentOnce := 0
+	for _, e := range c.Events {
+		switch e.Status {
+		case "published":
+		case "failed", "discarded":
+			c.reportLost("P4", e.ID, "event %s is %s", e.ID, e.Status)
+		default:
+			c.reportLost("P4", e.ID, "event %s is still %s", e.ID, e.Status)
+		}
+		if e.RetryCount == 1 && spentOnce < c.allowed.SpentOnce {
+			spentOnce++
+			c.allowed.Duplicates++ // another queue got a copy
+		} else if e.RetryCount > 0 && !c.allowed.Spent {
+			c.violation("P4", "event %s has spent %d attempts", e.ID, e.RetryCount)
+		}
+	}
+	if c.Unpublished > 0 {
+		c.violation("P3", "%d events were published and later were not", c.Unpublished)
+	}
+}
+
+// checkRoute requires every published event on the tap (P3), and as a notification or in a queue of
+// the service (P5). It limits the copies.
+func (c *check) checkRoute() {
+	for _, e := range c.Events {
+		_, taken := c.notifications[e.ID]
+		kept := taken || c.waiting[e.ID] || c.dead[e.ID]
+		routed := c.copies[e.ID] > 0 || (c.allowed.TapGap && kept)
+		if e.Status == "published" && !routed {
+			c.reportLost("P3", e.ID, "event %s is published and reached no queue", e.ID)
+		}
+		if e.Status == "published" && !kept {
+			c.reportLost("P5", e.ID, "event %s is published, and it is neither a notification nor in a queue", e.ID)
+		}
+	}
+	for _, copies := range c.copies {
+		c.report.Duplicated += copies - 1
+	}
+	c.requireAtMost("P5", c.report.Duplicated, c.allowed.Duplicates, "additional copies were published")
+	for _, m := range c.Tap {
+		if _, retried := m.Headers["retry-count"]; retried {
+			c.violation("P8", "a retry of message %s reached another service's queue", m.ID)
+		}
+	}
+}
+
+// checkSequence requires the first copies of an order's events in the order of their versions,
+// withoutOrder a gap (P7).
+func (c *check) checkSequence() {
+	if c.allowed.TapGap {
+		return
+	}
+	last, seen := map[string]int{}, map[string]bool{}
+	for _, m := range c.Tap {
+		e, known := c.events[m.ID]
+		if !known || seen[m.ID] {
+			continue
+		}
+		seen[m.ID] = true
+		if e.Version != last[e.OrderID]+1 {
+			c.violation("P7", "order %s: version %d came after version %d", e.OrderID, e.Version, last[e.OrderID])
+		}
+		last[e.OrderID] = max(last[e.OrderID], e.Version)
+	}
+}

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"example.com/transactional-outbox/test/servers"
+)
+
+const (
+	orderDatabase        = "orders"
+	notificationDatabase = "notifications"
+)
+
+var databaseOf = map[string]string{orderService: orderDatabase, notificationService: notificationDatabase}
+
+// recordingSQL adds triggers that record two things. unpublished: events that were published and
+// then deleted, changed or queued again. reclaims: events that were claimed a second time, with the
+// age of the first claim, unless its holder had ended that claim or had taken the event out of it.
+const recordingSQL = `
+CREATE TABLE unpublished (event_id uuid, deleted boolean);
+CREATE FUNCTION note_unpublished() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN
+  IF TG_TABLE_NAME <> 'outbox_queue'
+     OR EXISTS (SELECT FROM outbox_published WHERE id = NEW.id) THEN
+    INSERT INTO unpublished VALUES (coalesce(NEW.id, OLD.id), TG_OP = 'DELETE'); -- or moved to a partition
+  END IF;
+  RETURN NULL;
+END $$;
+CREATE TRIGGER unpublished AFTER UPDATE OR DELETE ON outbox_published FOR EACH ROW EXECUTE FUNCTION note_unpublished();
+CREATE TRIGGER unpublished AFTER INSERT OR UPDATE ON outbox_queue FOR EACH ROW EXECUTE FUNCTION note_unpublished();
+
+CREATE TABLE claims (event_id uuid PRIMARY KEY, since timestamptz NOT NULL);
+CREATE TABLE reclaims (event_id uuid, held interval NOT NULL);
+CREATE FUNCTION note_claim() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN
+  IF TG_OP = 'DELETE' THEN
+    DELETE FROM claims WHERE OLD.until > now() AND event_id = ANY (OLD.events);
+    RETURN NULL;
+  END IF;
+  IF TG_OP = 'UPDATE' THEN
+    DELETE FROM claims WHERE OLD.until > now() AND event_id = ANY (OLD.events) AND event_id <> ALL (NEW.events);
+    RETURN NULL;
+  END IF;
+  INSERT INTO claims SELECT unnest(NEW.events), now() ON CONFLICT (event_id) DO UPDATE SET since = now();
+  RETURN NULL;
+END $$;
+CREATE TRIGGER claim AFTER INSERT OR UPDATE OR DELETE ON outbox_claims FOR EACH ROW EXECUTE FUNCTION note_claim();
+
+CREATE FUNCTION note_reclaim() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN
+  INSERT INTO reclaims VALUES (NEW.event_id, NEW.since - OLD.since);
+  RETURN NULL;
+END $$;
+CREATE TRIGGER reclaim AFTER UPDATE ON claims FOR EACH ROW EXECUTE FUNCTION note_reclaim()`
+
+// makeTemplates migrates a template of each database once. A copy of a template is fast.
+func (env *environment) makeTemplates(ctx context.Context) error {
+	for service, database := range databaseOf {
+		template := database + "_template"
+		if err := env.execute(ctx, "postgres", "CREATE DATABASE "+template); err != nil {
+			return err
+		}
+		roles, err := env.provision(ctx, service, template)
+		if err != nil {
+			return err
+		}
+		migrate := exec.CommandContext(ctx, filepath.Join(env.folder, service), "migrate") //nolint:gosec // our own program
+		migrate.Env = []string{"APP_ENV=demo", "DATABASE_URL=" + roles.Owner, "AMQP_URL=" + env.broker.URL}
+		if output, err := migrate.CombinedOutput(); err != nil {
+			return fmt.Errorf("%s migrate: %w\n%s", service, err, output)
+		}
+	}
+	return env.execute(ctx, orderDatabase+"_template", recordingSQL)
+}
+
+// resetDatabases replaces the databases of the scenario before.
+func (env *environment) resetDatabases(ctx context.Context) error {
+	env.roles = map[string]servers.Roles{}
+	for service, database := range databaseOf {
+		err := env.execute(ctx, "postgres",
+			"DROP DATABASE IF EXISTS "+database+" WITH (FORCE)",
+			"CREATE DATABASE "+database+" TEMPLATE "+database+"_template")
+		if err != nil {
+			return err
+		}
+		// makeReadOnly makes the whole server read-only. The order database stays writable.
+		if database == orderDatabase {
+			if err := env.execute(ctx, "postgres", "ALTER DATABASE "+database+" SET default_transaction_read_only = off"); err != nil {
+				return err
+			}
+		}
+		// A template does not hold the privileges on the database itself.
+		if env.roles[service], err = env.provision(ctx, service, database); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// provision creates a service's roles, and grants them access to a database.
+func (env *environment) provision(ctx context.Context, service, database string) (servers.Roles, error) {
+	return servers.CreateRoles(ctx, env.Source, env.postgres.URL(database), strings.ReplaceAll(service, "-", "_"))
+}
+
+// execute runs statements on a new connection, without a proxy.
+func (env *environment) execute(ctx context.Context, database string, statements ...string) error {
+	conn, err := pgx.Connect(ctx, env.postgres.URL(database))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	for _, statement := range statements {
+		if _, err := conn.Exec(ctx, statement); err != nil {
+			return fmt.Errorf("%.60s: %w", statement, err)
+		}
+	}
+	return nil
+}

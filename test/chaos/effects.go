@@ -1,0 +1,52 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// recoveryTime is how long the services may take to send all e-mails after a fault.
+const recoveryTime = 15 * time.Second
+
+// published returns the ids of the published events, without those of some customers.
+func (sys *system) published(ctx context.Context, without ...string) ([]string, error) {
+	rows, _ := sys.orderDB.Query(ctx, `
+		SELECT id::text FROM outbox_status
+		WHERE status = 'published' AND payload->>'customer_email' <> ALL ($1)`, without)
+	return pgx.CollectRows(rows, pgx.RowTo[string])
+}
+
+const settledSQL = `
+SELECT count(*) FROM notifications WHERE status IN ('sent', 'superseded', 'rejected') AND message_id = ANY ($1::uuid[])`
+
+// requireEffects requires that these messages have their effect within a time. If they have not,
+// the promise is broken.
+func (sys *system) requireEffects(ctx context.Context, ids []string, within time.Duration, promise, when string) error {
+	settled := 0
+	for deadline := time.Now().Add(within); settled < len(ids); {
+		if time.Now().After(deadline) {
+			sys.reportViolation(promise, "%d of %d messages have no effect %s %s", len(ids)-settled, len(ids), within, when)
+			return nil
+		}
+		if err := errors.Join(sys.endMailLeases(ctx), sleep(ctx, 200*time.Millisecond)); err != nil {
+			return err
+		}
+		if err := sys.notificationDB.QueryRow(ctx, settledSQL, ids).Scan(&settled); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// requireAllEffects requires that all published events have their effect within
+// recoveryTime.
+func (sys *system) requireAllEffects(ctx context.Context) error {
+	ids, err := sys.published(ctx)
+	if err != nil {
+		return err
+	}
+	return sys.requireEffects(ctx, ids, recoveryTime, "P9", "after the fault")
+}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"example.com/transactional-outbox/test/chaos/broker"
+	"example.com/transactional-outbox/test/chaos/mailserver"
+)
+
+const fullPolicy = "full"
+
+// fillQueue limits the length of the queue and stops its consumers.
+func (sys *system) fillQueue(ctx context.Context) error {
+	sys.allowed.Spent = true
+	if _, err := sys.rabbitmq.Ctl(ctx, "set_policy", fullPolicy, "^"+broker.Queue+"$", `{"max-length":20}`, "--apply-to", "queues"); err != nil {
+		return err
+	}
+	for _, r := range sys.notificationServices {
+		if err := sys.stopReplica(ctx, r); err != nil {
+			return err
+		}
+	}
+	return sleep(ctx, sys.scaled(4*time.Second))
+}
+
+// liftLimit fills the queue, and removes the limit while the queue is still full.
+func (sys *system) liftLimit(ctx context.Context) error {
+	if err := sys.fillQueue(ctx); err != nil {
+		return err
+	}
+	_, err := sys.rabbitmq.Ctl(ctx, "clear_policy", fullPolicy)
+	return err
+}
+
+// allowRefusedCopies permits duplicates of the events that the full queue refused: the broker had
+// routed them to the tap.
+func (sys *system) allowRefusedCopies(ctx context.Context) error {
+	defer func() { _, _ = sys.rabbitmq.Ctl(context.WithoutCancel(ctx), "clear_policy", fullPolicy) }()
+	soon, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	if _, err := sys.awaitPublished(soon); err != nil {
+		sys.reportViolation("P4", "%v", err)
+	}
+	err := sys.orderDB.QueryRow(ctx, "SELECT coalesce(sum(retry_count), 0) FROM outbox_status").Scan(&sys.injected)
+	sys.allowed.Duplicates += sys.injected
+	return err
+}
+
+// longDelays keep messages in the retry queues, so that the queues stay full.
+var longDelays = []string{"RETRY_DELAYS=7s,8s,9s"}
+
+// fillRetryQueues limits the retry queues to one message, while a dozen messages fail temporarily:
+// more than there are workers. The other messages must still have their effect.
+func (sys *system) fillRetryQueues(ctx context.Context) error {
+	const failures = replicas*mailWorkers + 4
+	if _, err := sys.rabbitmq.Ctl(ctx, "set_policy", fullPolicy, `^notification-service\.retry\.`, `{"max-length":0}`, "--apply-to", "queues"); err != nil {
+		return err
+	}
+	defer func() { _, _ = sys.rabbitmq.Ctl(context.WithoutCancel(ctx), "clear_policy", fullPolicy) }()
+	sys.mail.SetFault(mailserver.Fault{Code: 452, Enhanced: [3]int{4, 2, 2}, Only: hasFullMailbox, Times: failures})
+	for soon := time.Now().Add(recoveryTime); len(sys.mail.Refused()) < failures && time.Now().Before(soon); {
+		if err := sleep(ctx, 100*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	if err := sleep(ctx, sys.scaled(time.Second)); err != nil {
+		return err
+	}
+	valid, err := sys.published(ctx, sys.mail.Refused()...)
+	if err != nil {
+		return err
+	}
+	if err := sys.requireEffects(ctx, valid, 5*time.Second, "P9", "beside others that cannot be retried"); err != nil {
+		return err
+	}
+	for _, queue := range sys.retryQueues() {
+		waiting, err := sys.broker.Ready(ctx, queue)
+		if err != nil {
+			return err
+		}
+		sys.injected -= waiting // these are in a retry queue
+	}
+	sys.injected = max(0, sys.injected+len(sys.mail.Refused()))
+	return nil
+}
+
+// hasFullMailbox reports whether the recipient's mailbox is full: one of five is.
+func hasFullMailbox(to string) bool {
+	n, err := strconv.Atoi(strings.TrimSuffix(strings.TrimPrefix(to, "c"), "@load.example"))
+	return err == nil && n%5 == 0
+}

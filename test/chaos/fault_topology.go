@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"example.com/transactional-outbox/test/chaos/broker"
+	"example.com/transactional-outbox/test/chaos/checker"
+	"example.com/transactional-outbox/test/chaos/mailserver"
+)
+
+// unbindAll removes all bindings. The events must stay in the outbox.
+func (sys *system) unbindAll(ctx context.Context) error {
+	sys.allowed.TapGap = true
+	for _, r := range sys.notificationServices {
+		if err := sys.stopReplica(ctx, r); err != nil {
+			return err
+		}
+	}
+	// The tap first: an event that only reaches the tap would be lost for the service.
+	err := errors.Join(
+		sys.broker.Unbind(ctx, broker.Tap, "#"),
+		sys.broker.Unbind(ctx, broker.Queue, string(checker.Place), string(checker.Confirm), string(checker.Cancel)))
+	if err != nil {
+		return err
+	}
+	if err := sleep(ctx, sys.scaled(4*time.Second)); err != nil {
+		return err
+	}
+	err = sys.orderDB.QueryRow(ctx, "SELECT count(*) FROM outbox_status WHERE failure_code = 'unroutable'").Scan(&sys.injected)
+	if err != nil {
+		return err
+	}
+	return errors.Join(sys.start(ctx), sys.broker.BindTap(ctx))
+}
+
+func (sys *system) deleteQueue(ctx context.Context) error {
+	sys.allowed.SpentOnce = replicas * inFlight
+	return sys.damageTopology(ctx, func() error { return sys.broker.DeleteQueues(ctx, broker.Queue) })
+}
+
+func (sys *system) deleteBinding(ctx context.Context) error {
+	return sys.damageTopology(ctx, func() error { return sys.broker.Unbind(ctx, broker.Queue, string(checker.Place)) })
+}
+
+func (sys *system) deleteExchange(ctx context.Context) error {
+	sys.allowed.TapGap = true
+	sys.allowInFlight()
+	return sys.damageTopology(ctx, func() error {
+		return errors.Join(sys.broker.DeleteExchanges(ctx, broker.Exchange), sleep(ctx, time.Second), sys.broker.BindTap(ctx))
+	})
+}
+
+// damageTopology damages the topology. The services check it every ten seconds and must repair it.
+func (sys *system) damageTopology(ctx context.Context, do func() error) error {
+	if err := do(); err != nil {
+		return err
+	}
+	sys.injected++
+	return sleep(ctx, sys.scaled(11*time.Second))
+}
+
+// deleteRetryPath deletes the exchanges for retries and dead letters, and makes some messages fail.
+func (sys *system) deleteRetryPath(ctx context.Context) error {
+	for range 3 {
+		err := errors.Join(
+			sys.broker.DeleteExchanges(ctx, append([]string{"notification-service.dlx", broker.Requeue}, sys.retryQueues()...)...),
+			sys.publishMalformed(ctx, 3))
+		if err != nil {
+			return err
+		}
+		sys.injected += 2 + len(sys.retryQueues())
+		sys.mail.SetFault(busyMailboxes(5))
+		if err := sys.sleepRandom(ctx, sys.scaled(4*time.Second)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// expireWithoutRequeue lets messages expire in the retry queues while the requeue exchange does not
+// exist and no consumer runs that could declare it.
+func (sys *system) expireWithoutRequeue(ctx context.Context) error {
+	sys.mail.SetFault(busyMailboxes(0))
+	err := sleep(ctx, sys.scaled(2*time.Second))
+	sys.mail.SetFault(mailserver.Fault{})
+	for _, r := range sys.notificationServices {
+		err = errors.Join(err, sys.stopReplica(ctx, r))
+	}
+	err = errors.Join(err, sys.broker.DeleteExchanges(ctx, broker.Requeue))
+	for _, queue := range sys.retryQueues() {
+		waiting, unknown := sys.broker.Ready(ctx, queue)
+		sys.injected += waiting
+		err = errors.Join(err, unknown)
+	}
+	return errors.Join(err, sleep(ctx, sys.scaled(5*time.Second))) // all of them expire
+}

@@ -1,0 +1,117 @@
+package mailserver
+
+import (
+	"time"
+
+	"github.com/emersion/go-smtp"
+)
+
+// Fault is how the server misbehaves. The zero value is no fault.
+type Fault struct {
+	RcptDelay time.Duration        // before each answer to RCPT
+	DataDelay time.Duration        // between recording the e-mail and answering DATA
+	HoldRcpt  bool                 // no answer to RCPT until the next SetFault
+	HoldData  bool                 // no answer to DATA until the next SetFault; the e-mail is recorded
+	Code      int                  // of the refusal; 0: none. After 421 the server closes the connection
+	Enhanced  [3]int               // enhanced status code of the refusal; zero: none
+	AfterData bool                 // the refusal answers DATA instead of RCPT
+	Only      func(to string) bool // the recipients with the fault; nil: all
+	PerSecond int                  // e-mails per second without the fault; 0: none
+	Drop      bool                 // close the connection after DATA; the e-mail is recorded
+	Times     int                  // how often the fault happens; 0: until the next SetFault
+}
+
+// appliesTo reports whether a recipient has the fault.
+func (f Fault) appliesTo(to string) bool { return f.Only == nil || f.Only(to) }
+
+// refusal returns the reply with the fault's code.
+func (f Fault) refusal() error {
+	e := &smtp.SMTPError{Code: f.Code, EnhancedCode: smtp.EnhancedCode(f.Enhanced), Message: "not now"}
+	if f.Enhanced == [3]int{} {
+		e.EnhancedCode = smtp.NoEnhancedCode
+	}
+	if f.Code >= 500 {
+		e.Message = "no"
+	}
+	return e
+}
+
+// SetFault replaces the fault. The server then answers the clients that it held, even if the new
+// fault holds clients again.
+func (s *Server) SetFault(f Fault) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fault, s.held = f, 0
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// Held counts the clients that wait for the next SetFault.
+func (s *Server) Held() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.held
+}
+
+// hold waits until the fault changes, if the fault holds this recipient at this step.
+func (s *Server) hold(to string, holds func(Fault) bool) {
+	s.mu.Lock()
+	changed := s.changed
+	held := holds(s.fault) && s.fault.appliesTo(to)
+	if held {
+		s.held++
+		s.count()
+	}
+	s.mu.Unlock()
+	if held {
+		<-changed
+	}
+}
+
+// faultAt returns the fault, and whether it applies to one step of an e-mail. A fault that applies
+// is counted.
+func (s *Server) faultAt(to string, matters func(Fault) bool) (Fault, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f := s.fault
+	if !matters(f) || !f.appliesTo(to) || s.belowRate(f.PerSecond) {
+		return f, false
+	}
+	if f.Code != 0 {
+		s.refused[to] = true
+	}
+	s.count()
+	return f, true
+}
+
+// belowRate reports whether fewer than perSecond recipients were accepted in the last second.
+func (s *Server) belowRate(perSecond int) bool {
+	return perSecond > 0 && countSince(s.accepted, time.Now().Add(-time.Second)) < perSecond
+}
+
+// accept records an accepted recipient, for PerSecond.
+func (s *Server) accept() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.accepted = append(s.accepted, time.Now())
+}
+
+// count counts one occurrence of the fault, and ends the fault after Times of them.
+func (s *Server) count() {
+	s.injected++
+	s.fault.Times--
+	if s.fault.Times == 0 {
+		s.fault = Fault{}
+	}
+}
+
+// wait returns after d, or when the server stops.
+func (s *Server) wait(d time.Duration) {
+	if d == 0 {
+		return
+	}
+	select {
+	case <-time.After(d):
+	case <-s.closed:
+	}
+}

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"example.com/transactional-outbox/test/chaos/broker"
+	"example.com/transactional-outbox/test/servers"
+	"example.com/transactional-outbox/test/servers/process"
+)
+
+// environment has the servers and the programs that all scenarios share.
+type environment struct {
+	options
+	folder   string
+	postgres *servers.PostgresServer
+	rabbitmq *servers.RabbitMQServer
+	broker   broker.Broker
+	roles    map[string]servers.Roles // by service, in the databases of the scenario
+}
+
+const (
+	orderService        = "order-service"
+	notificationService = "notification-service"
+)
+
+// prepare builds the services, starts the servers, and makes the templates of the databases.
+func prepare(ctx context.Context, o options, chosen []scenario) (env *environment, err error) {
+	env = &environment{options: o}
+	defer func() { //nolint:contextcheck // cleanup must also run after ctx has ended
+		if err != nil {
+			env.stopServers()
+		}
+	}()
+	if env.folder, err = os.MkdirTemp("", "chaos-"); err != nil {
+		return env, err
+	}
+	if err := os.Chmod(env.folder, 0o755); err != nil { //nolint:gosec // as root, PostgreSQL runs as another user
+		return env, err
+	}
+	progress("building the services of %s, starting PostgreSQL and RabbitMQ in %s", o.Source, env.folder)
+	if err := env.buildFor(ctx, chosen); err != nil {
+		return env, err
+	}
+	if err := env.startServers(ctx); err != nil {
+		return env, err
+	}
+	return env, env.makeTemplates(ctx)
+}
+
+func (env *environment) startServers(ctx context.Context) (err error) {
+	if env.postgres, err = servers.NewPostgres(filepath.Join(env.folder, "postgres"), process.WithParent); err != nil {
+		return err
+	}
+	if err := env.postgres.Start(ctx); err != nil {
+		return err
+	}
+	if env.rabbitmq, err = servers.NewRabbitMQ(filepath.Join(env.folder, "rabbitmq"), process.WithParent); err != nil {
+		return err
+	}
+	if err := env.startBroker(ctx); err != nil {
+		return err
+	}
+	env.broker = broker.Broker{URL: env.rabbitmq.URL("/")} // Start may have changed the port
+	return env.setPermissions(ctx)
+}
+
+// setPermissions sets the services' permissions at the broker.
+func (env *environment) setPermissions(ctx context.Context) error {
+	return env.rabbitmq.CreateVhost(ctx, env.Source, "/")
+}
+
+// startBroker starts the broker. It shortens the time after which a queue dead-letters a message
+// again that was not confirmed: the default of three minutes is too long for a scenario.
+func (env *environment) startBroker(ctx context.Context) error {
+	if err := env.rabbitmq.Start(ctx); err != nil {
+		return err
+	}
+	_, err := env.rabbitmq.Ctl(ctx, "eval", "application:set_env(rabbit, dead_letter_worker_publisher_confirm_timeout, 3000).")
+	return err
+}
+
+// stopServers stops the servers and removes everything.
+func (env *environment) stopServers() {
+	var errs []error
+	if env.rabbitmq != nil {
+		errs = append(errs, env.rabbitmq.Close())
+	}
+	if env.postgres != nil {
+		errs = append(errs, env.postgres.Close())
+	}
+	errs = append(errs, os.RemoveAll(env.folder))
+	if err := errors.Join(errs...); err != nil {
+		progress("cleaning up: %v", err)
+	}
+}
+
+// progress prints what the suite does.
+func progress(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, format+"\n", args...)
+}

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"example.com/transactional-outbox/test/chaos/checker"
+	"example.com/transactional-outbox/test/chaos/load"
+	"example.com/transactional-outbox/test/chaos/mailserver"
+	"example.com/transactional-outbox/test/servers"
+)
+
+// system has everything that belongs to one scenario.
+type system struct {
+	*environment
+	random *rand.Rand
+	logs   string
+
+	orderDB, notificationDB             *pgxpool.Pool // without a proxy
+	mail                                *mailserver.Server
+	load                                *load.Load
+	orderServices, notificationServices []*replica
+	relays                              []*replica // additional relays without an API
+
+	notifyToMail                                           *servers.Proxy
+	ordersToDB, ordersToBroker, notifyToDB, notifyToBroker [replicas]*servers.Proxy // one for each replica
+	commits                                                *commits
+
+	began    time.Time
+	injected int // faults that had an effect
+	allowed  checker.Allowance
+	// keepMailLeases says that the suite does not end the leases of e-mails early.
+	keepMailLeases bool
+	violations     []violation
+	closers        []func()
+
+	mu    sync.Mutex
+	exits []checker.Exit
+}
+
+// violation is a broken promise that the scenario itself has found.
+type violation struct{ promise, what string }
+
+func (sys *system) reportViolation(promise, format string, args ...any) {
+	sys.violations = append(sys.violations, violation{promise, fmt.Sprintf(format, args...)})
+}
+
+// applicationName is this program's application_name. No fault may hit its connections.
+const applicationName = "chaos"
+
+// newSystem prepares everything for a scenario. The services do not run yet.
+func (env *environment) newSystem(ctx context.Context, s scenario) (sys *system, err error) {
+	random := rand.New(rand.NewPCG(env.Seed, 1)) //nolint:gosec // a seed repeats it
+	sys = &system{environment: env, random: random, logs: filepath.Join(env.folder, s.name)}
+	defer func() { //nolint:contextcheck // cleanup must also run after ctx has ended
+		if err != nil {
+			sys.close()
+		}
+	}()
+	sys.began, sys.allowed.Lease = time.Now(), lease
+	sys.keepMailLeases = env.Leases || s.slowSenders
+	if err := errors.Join(os.MkdirAll(sys.logs, 0o750), env.resetDatabases(ctx), env.resetTopology(ctx)); err != nil {
+		return sys, err
+	}
+	if err := sys.open(ctx); err != nil {
+		return sys, err
+	}
+	sys.addReplicas(s)
+	sys.load = load.New(sys.targets, clients, env.PerSecond)
+	return sys, nil
+}
+
+func (sys *system) open(ctx context.Context) (err error) {
+	for _, pool := range []struct {
+		to       **pgxpool.Pool
+		database string
+	}{{&sys.orderDB, orderDatabase}, {&sys.notificationDB, notificationDatabase}} {
+		if *pool.to, err = pgxpool.New(ctx, sys.postgres.URL(pool.database)+"&application_name="+applicationName); err != nil {
+			return err
+		}
+		sys.closers = append(sys.closers, (*pool.to).Close)
+	}
+	if sys.mail, err = mailserver.Open(); err != nil {
+		return err
+	}
+	sys.closers = append(sys.closers, sys.mail.Close)
+	database, amqp := hostOf(sys.postgres.URL("")), hostOf(sys.broker.URL)
+	for _, proxy := range []struct {
+		to     **servers.Proxy
+		target string
+	}{
+		{&sys.ordersToDB[0], database},
+		{&sys.ordersToDB[1], database},
+		{&sys.notifyToDB[0], database},
+		{&sys.notifyToDB[1], database},
+		{&sys.ordersToBroker[0], amqp},
+		{&sys.ordersToBroker[1], amqp},
+		{&sys.notifyToBroker[0], amqp},
+		{&sys.notifyToBroker[1], amqp},
+		{&sys.notifyToMail, sys.mail.Address()},
+	} {
+		if *proxy.to, err = servers.OpenProxy(proxy.target); err != nil {
+			return err
+		}
+		sys.closers = append(sys.closers, (*proxy.to).Close)
+	}
+	sys.commits = &commits{names: map[string]bool{}}
+	for _, p := range sys.databaseProxies() {
+		p.DropReply(sys.commits.dropsReply)
+	}
+	return nil
+}
+
+func hostOf(address string) string { return mustParse(address).Host }
+
+// mustParse is for URLs from our own servers, which are valid.
+func mustParse(address string) *url.URL {
+	u, err := url.Parse(address)
+	if err != nil {
+		panic(err)
+	}
+	return u
+}
+
+// viaProxy returns the URL of a server with the address of a proxy.
+func viaProxy(p *servers.Proxy, address string) string {
+	u := *mustParse(address)
+	u.Host = p.Addr()
+	return u.String()
+}
+
+// close kills the replicas and closes the rest.
+func (sys *system) close() {
+	for _, r := range sys.allReplicas() {
+		if r.process != nil {
+			_, _ = r.kill(context.Background())
+		}
+	}
+	for _, end := range sys.closers {
+		end()
+	}
+}

@@ -1,0 +1,172 @@
+package servers
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+
+	"github.com/jackc/pgx/v5"
+
+	"example.com/transactional-outbox/test/servers/port"
+	"example.com/transactional-outbox/test/servers/process"
+)
+
+// PostgresServer is a private PostgreSQL on 127.0.0.1. The superuser postgres needs no
+// password.
+type PostgresServer struct {
+	folder   folder
+	binaries string
+	lifetime process.Lifetime
+	as       *syscall.Credential // nil unless we are root
+	server   *process.Process
+	ports    ports
+	record   postgresRecord
+}
+
+type postgresRecord struct {
+	Port   int        `json:"port"`
+	Server process.ID `json:"server"`
+}
+
+// NewPostgres returns the server in this folder. It may run, be stopped, or not exist yet:
+// then Start creates it.
+func NewPostgres(path string, lifetime process.Lifetime) (*PostgresServer, error) {
+	s := &PostgresServer{lifetime: lifetime}
+	initdb, err := findBinary("initdb", postgresFolders)
+	if err != nil {
+		return nil, fmt.Errorf("PostgreSQL: %w; install the package postgresql", err)
+	}
+	s.binaries = filepath.Dir(initdb)
+	if s.as, err = unprivileged(); err != nil {
+		return nil, err
+	}
+	if s.folder, err = openFolder(path, &s.record); err != nil {
+		return nil, fmt.Errorf("open PostgreSQL's folder: %w", err)
+	}
+	s.server = process.Find(s.record.Server)
+	if s.ports.fixed = s.Running(); !s.ports.fixed {
+		s.ports.numbers = []*int{&s.record.Port}
+	}
+	return s, s.ports.reserve()
+}
+
+// Port returns the port, which only the first Start may change.
+func (s *PostgresServer) Port() int { return s.record.Port }
+
+// Running reports whether the server's process lives.
+func (s *PostgresServer) Running() bool { return s.server.Alive() }
+
+// URL returns the connection string of one database.
+func (s *PostgresServer) URL(database string) string {
+	u := url.URL{Scheme: "postgres", User: url.User("postgres"), Host: port.Address(s.record.Port)}
+	return u.JoinPath(database).String() + "?sslmode=disable"
+}
+
+// Start starts the server unless it runs, and waits until it accepts connections.
+func (s *PostgresServer) Start(ctx context.Context) error {
+	if err := s.initialise(ctx); err != nil {
+		return fmt.Errorf("create PostgreSQL's data: %w", err)
+	}
+	return s.ports.start(ctx, s.folder, s)
+}
+
+func (s *PostgresServer) tryStart(ctx context.Context, _ func() string) error {
+	if err := s.launch(); err != nil {
+		return err
+	}
+	if err := awaitStart(ctx, s.server, s.folder, s.connect); err != nil {
+		return fmt.Errorf("PostgreSQL did not start: %w", err)
+	}
+	return nil
+}
+
+// Stop shuts the server down: it aborts transactions and writes everything to disk.
+func (s *PostgresServer) Stop(ctx context.Context) error {
+	return s.server.End(ctx, syscall.SIGINT) // PostgreSQL's fast shutdown
+}
+
+// Kill ends the server and all its processes with SIGKILL.
+func (s *PostgresServer) Kill() error {
+	if !s.Running() {
+		return nil
+	}
+	// A stopped server starts no more children while we list them.
+	if err := s.server.Signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	return kill(append(s.server.Children(), s.server)...)
+}
+
+// Close ends the server and releases its port. It keeps the folder.
+func (s *PostgresServer) Close() error {
+	defer s.ports.release()
+	return s.end()
+}
+
+func (s *PostgresServer) end() error { return s.Kill() }
+
+// initialise creates the data in another folder and renames it, so that the data folder is
+// always complete.
+func (s *PostgresServer) initialise(ctx context.Context) error {
+	if _, err := os.Stat(s.data()); err == nil {
+		return nil
+	}
+	unfinished := s.folder.file("data.new")
+	if err := os.RemoveAll(unfinished); err != nil {
+		return err
+	}
+	if err := os.Mkdir(unfinished, 0o700); err != nil {
+		return err
+	}
+	if err := changeOwner(unfinished, s.as); err != nil {
+		return err
+	}
+	initdb := exec.CommandContext(ctx, filepath.Join(s.binaries, "initdb"), "--pgdata="+unfinished,
+		"--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync")
+	initdb.Dir, initdb.SysProcAttr = unfinished, &syscall.SysProcAttr{Credential: s.as}
+	if output, err := initdb.CombinedOutput(); err != nil {
+		return fmt.Errorf("initdb: %w: %s", err, output)
+	}
+	return os.Rename(unfinished, s.data())
+}
+
+func (s *PostgresServer) launch() (err error) {
+	if s.Running() {
+		return nil
+	}
+	server := exec.Command(filepath.Join(s.binaries, "postgres"), "-D", s.data(),
+		"-p", strconv.Itoa(s.record.Port),
+		"-c", "listen_addresses="+localhost,
+		"-c", "unix_socket_directories=", // our path may be too long for a socket
+	)
+	server.Dir, server.SysProcAttr = s.data(), &syscall.SysProcAttr{Credential: s.as}
+	if s.server, err = process.Start(server, s.lifetime, s.folder.log()); err != nil {
+		return err
+	}
+	s.record.Server = s.server.ID
+	return s.folder.writeRecord(s.record)
+}
+
+func (s *PostgresServer) data() string { return s.folder.file("data") }
+
+// connect checks that this server answers, and not another one that uses its port.
+func (s *PostgresServer) connect(ctx context.Context) error {
+	conn, err := pgx.Connect(ctx, s.URL("postgres"))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(ctx) }()
+	var data string
+	if err := conn.QueryRow(ctx, "SHOW data_directory").Scan(&data); err != nil {
+		return err
+	}
+	if data != s.data() {
+		return fmt.Errorf("another server answers, with its data in %s", data)
+	}
+	return nil
+}

@@ -1,0 +1,69 @@
+package servers
+
+import (
+	"context"
+	"os"
+	"testing"
+
+	"example.com/transactional-outbox/test/servers/process"
+)
+
+// server is a [PostgresServer] or a [RabbitMQServer].
+type server interface {
+	Start(context.Context) error
+	Close() error
+}
+
+// Postgres starts a private PostgreSQL, which the test may stop and kill.
+func Postgres(tb testing.TB) *PostgresServer {
+	tb.Helper()
+	s, err := NewPostgres(serverFolder(tb), process.WithParent)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	startUntilCleanup(tb, s, s.folder)
+	return s
+}
+
+// RabbitMQ starts a private RabbitMQ, which the test may stop and kill. The start takes several
+// seconds.
+func RabbitMQ(tb testing.TB, plugins ...string) *RabbitMQServer {
+	tb.Helper()
+	s, err := NewRabbitMQ(serverFolder(tb), process.WithParent, plugins...)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	startUntilCleanup(tb, s, s.folder)
+	return s
+}
+
+func startUntilCleanup(tb testing.TB, s server, f folder) {
+	tb.Helper()
+	tb.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			tb.Error(err)
+		}
+		if tb.Failed() {
+			tb.Logf("the end of the log of %T:\n%s", s, process.LastLines(f.log()))
+		}
+	})
+	if err := s.Start(tb.Context()); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// serverFolder creates a folder that other users can enter, unlike tb.TempDir: PostgreSQL runs
+// as another user when the test runs as root.
+func serverFolder(tb testing.TB) string {
+	tb.Helper()
+	folder, err := os.MkdirTemp("", "test-servers-")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := os.RemoveAll(folder); err != nil {
+			tb.Error(err)
+		}
+	})
+	return folder
+}

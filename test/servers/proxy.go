@@ -1,0 +1,180 @@
+package servers
+
+import (
+	"net"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Proxy forwards connections between a program and its server, and simulates the faults of a
+// network.
+type Proxy struct {
+	listener net.Listener
+	target   string
+	running  sync.WaitGroup
+
+	mu       sync.Mutex
+	links    map[*link]struct{}
+	flowing  chan struct{} // closed unless the proxy is stalled
+	refusing bool
+	accepted int
+	delay    time.Duration
+	dropsFor func(request []byte) bool // the requests whose replies are dropped; may be nil
+	dropped  int
+}
+
+// NewProxy listens on a free port and forwards to target ("host:port") until the test ends.
+func NewProxy(tb testing.TB, target string) *Proxy {
+	tb.Helper()
+	p, err := OpenProxy(target)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(p.Close)
+	return p
+}
+
+// OpenProxy is NewProxy for programs. They must call Close.
+func OpenProxy(target string) (*Proxy, error) {
+	listener, err := net.Listen("tcp", localhost+":0")
+	if err != nil {
+		return nil, err
+	}
+	p := &Proxy{listener: listener, target: target, links: map[*link]struct{}{}, flowing: make(chan struct{})}
+	close(p.flowing)
+	p.running.Go(p.accept)
+	return p, nil
+}
+
+// Close closes all connections and the listener.
+func (p *Proxy) Close() {
+	p.Refuse(true) // also connections that are accepted from now on
+	_ = p.listener.Close()
+	p.Cut()
+	p.running.Wait()
+}
+
+// Addr returns the address to which programs connect instead of the target.
+func (p *Proxy) Addr() string { return p.listener.Addr().String() }
+
+// Accepted counts the connections that programs have opened, including refused ones.
+func (p *Proxy) Accepted() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.accepted
+}
+
+// Open counts the open connections.
+func (p *Proxy) Open() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.links)
+}
+
+// Cut closes all connections, like a server that ends.
+func (p *Proxy) Cut() { p.each((*link).close) }
+
+// Reset closes all connections with an RST: the peers lose unread data.
+func (p *Proxy) Reset() { p.each((*link).reset) }
+
+// Refuse sets whether new connections are closed at once.
+func (p *Proxy) Refuse(refuse bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.refusing = refuse
+}
+
+// Stall keeps all connections, old and new, but forwards nothing, like a network that drops
+// packets.
+func (p *Proxy) Stall() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if isClosed(p.flowing) {
+		p.flowing = make(chan struct{})
+	}
+}
+
+// Resume ends Stall. No data is lost.
+func (p *Proxy) Resume() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !isClosed(p.flowing) {
+		close(p.flowing)
+	}
+}
+
+func (p *Proxy) accept() {
+	for {
+		client, err := p.listener.Accept()
+		if err != nil {
+			return
+		}
+		if !p.admit() {
+			_ = client.Close()
+			continue
+		}
+		p.running.Go(func() { p.serve(client.(*net.TCPConn)) })
+	}
+}
+
+func (p *Proxy) admit() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.accepted++
+	return !p.refusing
+}
+
+func (p *Proxy) serve(client *net.TCPConn) {
+	server, err := net.Dial("tcp", p.target)
+	if err != nil {
+		_ = client.Close()
+		return
+	}
+	l := &link{client: client, server: server.(*net.TCPConn), closed: make(chan struct{})}
+	if !p.add(l) {
+		l.close()
+		return
+	}
+	l.forward(p)
+	p.remove(l)
+}
+
+// add registers the link, unless Refuse was called while the proxy connected to the server.
+func (p *Proxy) add(l *link) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.refusing {
+		p.links[l] = struct{}{}
+	}
+	return !p.refusing
+}
+
+func (p *Proxy) remove(l *link) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.links, l)
+}
+
+func (p *Proxy) each(do func(*link)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for l := range p.links {
+		do(l)
+	}
+}
+
+func (p *Proxy) gate() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.flowing
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,148 @@
+package servers
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"example.com/transactional-outbox/test/servers/port"
+	"example.com/transactional-outbox/test/servers/process"
+)
+
+// MetricsPlugin gives a broker an endpoint with metrics for Prometheus.
+const MetricsPlugin = "rabbitmq_prometheus"
+
+// RabbitMQServer is a private RabbitMQ on 127.0.0.1 with the user guest. It has two processes:
+// the broker, and epmd, from which Erlang programs such as rabbitmqctl get the broker's port.
+type RabbitMQServer struct {
+	folder        folder
+	binaries      string
+	epmdPath      string
+	plugins       []string
+	definitions   string // a file that each start imports; may be ""
+	extraSettings string
+	lifetime      process.Lifetime
+	broker        *process.Process
+	epmd          *process.Process
+	ports         ports
+	record        rabbitMQRecord
+}
+
+type rabbitMQRecord struct {
+	Port        int        `json:"port"`
+	DistPort    int        `json:"dist_port"` // for other Erlang programs
+	EpmdPort    int        `json:"epmd_port"`
+	MetricsPort int        `json:"metrics_port"` // of the plugin rabbitmq_prometheus
+	Broker      process.ID `json:"broker"`
+	Epmd        process.ID `json:"epmd"`
+}
+
+// NewRabbitMQ returns the broker in this folder. It may run, be stopped, or not exist yet: then
+// Start creates it.
+func NewRabbitMQ(path string, lifetime process.Lifetime, plugins ...string) (*RabbitMQServer, error) {
+	s := &RabbitMQServer{lifetime: lifetime, plugins: plugins}
+	server, err := findBinary("rabbitmq-server", rabbitMQFolders)
+	if err != nil {
+		return nil, fmt.Errorf("RabbitMQ: %w; install the package rabbitmq-server", err)
+	}
+	s.binaries = filepath.Dir(server)
+	if s.epmdPath, err = findBinary("epmd", epmdFolders); err != nil {
+		return nil, fmt.Errorf("RabbitMQ: Erlang's %w; install the package erlang-base", err)
+	}
+	if s.folder, err = openFolder(path, &s.record); err != nil {
+		return nil, fmt.Errorf("open RabbitMQ's folder: %w", err)
+	}
+	s.broker, s.epmd = process.Find(s.record.Broker), process.Find(s.record.Epmd)
+	if s.ports.fixed = s.Running(); !s.ports.fixed {
+		s.ports.numbers = []*int{&s.record.Port, &s.record.DistPort, &s.record.MetricsPort}
+	}
+	if !s.epmd.Alive() { // it may run while its broker is stopped
+		s.ports.numbers = append(s.ports.numbers, &s.record.EpmdPort)
+	}
+	return s, s.ports.reserve()
+}
+
+// Port returns the port for AMQP, which only the first Start may change.
+func (s *RabbitMQServer) Port() int { return s.record.Port }
+
+// MetricsAddress returns the address of the metrics, if the broker has [MetricsPlugin].
+func (s *RabbitMQServer) MetricsAddress() string { return port.Address(s.record.MetricsPort) }
+
+// Running reports whether the broker's process lives.
+func (s *RabbitMQServer) Running() bool { return s.broker.Alive() }
+
+// URL returns the connection string of one virtual host.
+func (s *RabbitMQServer) URL(vhost string) string {
+	return "amqp://guest:guest@" + port.Address(s.record.Port) + "/" + url.PathEscape(vhost)
+}
+
+// Start starts the broker unless it runs, and waits until it accepts connections.
+func (s *RabbitMQServer) Start(ctx context.Context) error {
+	return s.ports.start(ctx, s.folder, s)
+}
+
+// Stop shuts the broker down. Its epmd still runs, for the next Start or Close.
+func (s *RabbitMQServer) Stop(ctx context.Context) error {
+	return s.broker.End(ctx, syscall.SIGTERM)
+}
+
+// Kill ends the broker with SIGKILL.
+func (s *RabbitMQServer) Kill() error {
+	if !s.Running() {
+		return nil
+	}
+	return kill(s.broker)
+}
+
+// Close ends the broker and its epmd, and releases their ports. It keeps the folder.
+func (s *RabbitMQServer) Close() error {
+	defer s.ports.release()
+	return s.end()
+}
+
+func (s *RabbitMQServer) end() error {
+	if err := s.Kill(); err != nil || !s.epmd.Alive() {
+		return err
+	}
+	return kill(s.epmd)
+}
+
+// Ctl runs rabbitmqctl for this broker, and returns its output.
+func (s *RabbitMQServer) Ctl(ctx context.Context, args ...string) (string, error) {
+	ctl := exec.CommandContext(ctx, filepath.Join(s.binaries, "rabbitmqctl"), append([]string{"--quiet"}, args...)...)
+	ctl.Env = s.environment()
+	output, err := ctl.CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("rabbitmqctl %s: %w: %s", strings.Join(args, " "), err, output)
+	}
+	return string(output), nil
+}
+
+func (s *RabbitMQServer) configure() error {
+	if err := os.MkdirAll(s.folder.file("home"), 0o700); err != nil {
+		return err
+	}
+	if err := os.WriteFile(s.folder.file("rabbitmq.conf"), []byte(s.settings()), 0o600); err != nil {
+		return err
+	}
+	plugins := "[" + strings.Join(s.plugins, ",") + "]."
+	return os.WriteFile(s.folder.file("enabled_plugins"), []byte(plugins), 0o600)
+}
+
+// settings returns rabbitmq.conf. It has the settings of a plugin only if the plugin is enabled:
+// otherwise the broker would not start.
+func (s *RabbitMQServer) settings() (settings string) {
+	if slices.Contains(s.plugins, MetricsPlugin) {
+		settings += fmt.Sprintf("prometheus.tcp.ip = %s\nprometheus.tcp.port = %d\n", localhost, s.record.MetricsPort)
+	}
+	if s.definitions != "" {
+		settings += "load_definitions = " + s.definitions + "\n"
+	}
+	return settings + s.extraSettings
+}

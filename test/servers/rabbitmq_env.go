@@ -1,0 +1,45 @@
+package servers
+
+import (
+	"os"
+	"strconv"
+
+	"example.com/transactional-outbox/test/servers/process"
+)
+
+// environment is the whole environment of the broker, epmd and rabbitmqctl. Of the caller's
+// environment it has only PATH, so that it never refers to the machine's own RabbitMQ.
+func (s *RabbitMQServer) environment() []string {
+	erlang := ""
+	if s.lifetime == process.WithParent {
+		erlang = "+S 1:1" // one scheduler: tests run several brokers on few cores
+	}
+	return []string{
+		"PATH=" + os.Getenv("PATH"),
+		"LANG=C.UTF-8",
+		"HOME=" + s.folder.file("home"), // holds the Erlang cookie
+
+		"RABBITMQ_NODENAME=outbox@localhost",
+		"RABBITMQ_NODE_IP_ADDRESS=" + localhost,
+		"RABBITMQ_NODE_PORT=" + strconv.Itoa(s.record.Port),
+		"RABBITMQ_DIST_PORT=" + strconv.Itoa(s.record.DistPort),
+		"ERL_EPMD_PORT=" + strconv.Itoa(s.record.EpmdPort),
+		"ERL_EPMD_ADDRESS=" + localhost,
+		"ERL_FLAGS=-kernel inet_dist_use_interface {127,0,0,1}",
+		// Any free port, so that several rabbitmqctl can run at the same time.
+		"RABBITMQ_CTL_DIST_PORT_MIN=0",
+		"RABBITMQ_CTL_DIST_PORT_MAX=0",
+
+		"RABBITMQ_MNESIA_BASE=" + s.folder.file("data"),
+		"RABBITMQ_LOG_BASE=" + string(s.folder),
+		"RABBITMQ_LOGS=-", // stdout, which is our log
+		"RABBITMQ_CONFIG_FILE=" + s.folder.file("rabbitmq.conf"),
+		"RABBITMQ_CONF_ENV_FILE=" + s.folder.file("rabbitmq-env.conf"), // not the machine's
+		"RABBITMQ_ENABLED_PLUGINS_FILE=" + s.folder.file("enabled_plugins"),
+
+		"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=+sbwt none " + erlang, // no busy waiting
+		// With this, the start script replaces itself by the broker instead of waiting for it.
+		// So the process that we start is the one that we kill.
+		"RUNNING_UNDER_SYSTEMD=true",
+	}
+}

@@ -1,0 +1,74 @@
+package servers
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"net"
+	"net/url"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+const (
+	databaseURL = "postgres://postgres@127.0.0.1:5432/postgres?sslmode=disable"
+	brokerURL   = "amqp://guest:guest@127.0.0.1:5672/"
+	startHint   = "run `make test`, which starts what is missing"
+
+	sharedTimeout = 10 * time.Second
+)
+
+// Database creates an empty database on the shared server, and returns its URL. It is dropped
+// when the test ends, even if there are connections.
+func Database(tb testing.TB) string {
+	tb.Helper()
+	server := cmp.Or(os.Getenv("TEST_DATABASE_URL"), databaseURL)
+	name := "test_" + strings.ToLower(rand.Text())
+	execute(tb, server, "CREATE DATABASE "+identifier(name))
+	tb.Cleanup(func() { execute(tb, server, "DROP DATABASE "+identifier(name)+" WITH (FORCE)") })
+
+	u, err := url.Parse(server)
+	if err != nil {
+		tb.Fatalf("TEST_DATABASE_URL: %v", err)
+	}
+	u.Path = "/" + name
+	return u.String()
+}
+
+// BrokerURL returns the URL of the shared broker. Each test must use unique names for its queues
+// and exchanges.
+func BrokerURL(tb testing.TB) string {
+	tb.Helper()
+	broker := cmp.Or(os.Getenv("TEST_AMQP_URL"), brokerURL)
+	u, err := url.Parse(broker)
+	if err != nil {
+		tb.Fatalf("TEST_AMQP_URL: %v", err)
+	}
+	host := net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "5672"))
+	if _, err := AMQPVersion(tb.Context(), host); err != nil {
+		tb.Fatalf("RabbitMQ at %s: %v; %s", u.Redacted(), err, startHint)
+	}
+	return broker
+}
+
+// execute runs one statement on a new connection. It does not use the test's context, which is
+// cancelled before the cleanups run.
+func execute(tb testing.TB, server, statement string) {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), sharedTimeout)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, server)
+	if err != nil {
+		tb.Fatalf("PostgreSQL: %v; %s", err, startHint)
+	}
+	defer func() { _ = conn.Close(ctx) }()
+	if _, err := conn.Exec(ctx, statement); err != nil {
+		tb.Fatalf("%s: %v", statement, err)
+	}
+}
+
+func identifier(name string) string { return pgx.Identifier{name}.Sanitize() }

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"bytes"
+	"database/sql"
+	"io/fs"
+	"strings"
+	"testing"
+	"time"
+
+	_ "github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+
+	notificationmigrations "example.com/transactional-outbox/notification-service/migrations"
+	ordermigrations "example.com/transactional-outbox/order-service/migrations"
+	"example.com/transactional-outbox/test/servers"
+)
+
+const (
+	orderID   = "01990000-0000-7000-8000-000000000001"
+	messageID = "01990000-0000-7000-8000-000000000002"
+)
+
+// The rows of an order whose event has passed all layers.
+const (
+	placed = `WITH event AS (
+	  INSERT INTO outbox_events (id, aggregate_type, aggregate_id, aggregate_version, event_key, payload, traceparent, created_at)
+	  VALUES ('` + messageID + `', 'order', '` + orderID + `', 1, 'order.created', '{}',
+	          '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01', '2026-01-01 00:00:00Z'))
+	INSERT INTO outbox_published (id, published_at) VALUES ('` + messageID + `', '2026-01-01 00:00:00.012Z')`
+	consumed = `INSERT INTO processed_messages VALUES ('` + messageID + `', '2026-01-01 00:00:00.015Z')`
+	emailed  = `INSERT INTO notifications (message_id, order_id, order_version, event_key, recipient, order_details, status, sent_at)
+	VALUES ('` + messageID + `', '` + orderID + `', 1, 'order.created', 'a@b', '{}', 'sent', '2026-01-01 00:00:00.018Z')`
+)
+
+func TestShow(t *testing.T) {
+	s := newStack(t)
+	var out bytes.Buffer
+	s.out = &out
+	s.orderDB = database(t, ordermigrations.Files, placed)
+	s.notificationDB = database(t, notificationmigrations.Files, consumed, emailed)
+	must(t, s.show(shortContext(t), []string{orderID}))
+	for _, want := range []string{
+		"committed        0.0 ms", "trace 4bf92f3577b34da6a3ce929d0e0e4736",
+		"published       12.0 ms", "routing key order.created, message " + messageID,
+		"consumed        15.0 ms",
+		"e-mailed        18.0 ms", "sent",
+	} {
+		if !strings.Contains(strings.Join(strings.Fields(out.String()), " "), strings.Join(strings.Fields(want), " ")) {
+			t.Errorf("%q is missing in\n%s", want, out.String())
+		}
+	}
+}
+
+func TestShowOfUnknownOrders(t *testing.T) {
+	s := newStack(t)
+	if err := s.show(shortContext(t), []string{orderID}); err == nil || !strings.Contains(err.Error(), "up") {
+		t.Errorf("before up: %v", err)
+	}
+	s.orderDB = database(t, ordermigrations.Files)
+	s.notificationDB = database(t, notificationmigrations.Files)
+	for _, id := range []string{orderID, "sku123"} {
+		if err := s.show(shortContext(t), []string{id}); err == nil {
+			t.Errorf("order %s was shown", id)
+		}
+	}
+}
+
+func TestExplainSaysWhereAnEventIs(t *testing.T) {
+	now := time.Now()
+	for want, e := range map[string]event{
+		"":                        {published: &now, consumed: &now, sent: &now, notificationStatus: "sent"},
+		"not published within":    {outboxStatus: "pending"},
+		"not consumed within":     {published: &now},
+		"not e-mailed within":     {published: &now, consumed: &now, notificationStatus: "sending"},
+		"status is failed: nack":  {outboxStatus: "failed", failure: "nack"},
+		"status is rejected: 550": {published: &now, consumed: &now, notificationStatus: "rejected", failure: "550"},
+		"does RabbitMQ run":       {outboxStatus: "in_progress", consumed: &now, sent: &now, notificationStatus: "sent"},
+		"no reason is recorded":   {outboxStatus: "discarded"},
+	} {
+		err := explain([]event{e})
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("want %q, got %v", want, err)
+		}
+	}
+	if err := explain([]event{{published: &now, consumed: &now, notificationStatus: "superseded"}}); err != nil {
+		t.Errorf("a superseded event is complete, but: %v", err)
+	}
+}
+
+func TestTraceOf(t *testing.T) {
+	for _, traceparent := range []string{"", "00", "not a traceparent"} {
+		if got := traceOf(traceparent); got != "none" {
+			t.Errorf("the trace of %q is %q", traceparent, got)
+		}
+	}
+}
+
+// database returns the URL of a database with a service's schema and these rows.
+func database(t *testing.T, migrations fs.FS, statements ...string) string {
+	url := servers.Database(t)
+	db, err := sql.Open("pgx", url)
+	must(t, err)
+	defer func() { _ = db.Close() }()
+	provider, err := goose.NewProvider(goose.DialectPostgres, db, migrations)
+	must(t, err)
+	_, err = provider.Up(shortContext(t))
+	must(t, err)
+	for _, statement := range statements {
+		_, err := db.ExecContext(shortContext(t), statement)
+		must(t, err)
+	}
+	return url
+}

@@ -1,0 +1,143 @@
+package system
+
+import (
+	"testing"
+	"time"
+
+	"example.com/transactional-outbox/test/servers"
+)
+
+// What a relay logs when the broker is unavailable.
+const (
+	logNoSession = "no session with the broker, trying again"
+	logBlocked   = "the broker blocks publishers"
+)
+
+// quickConfirmTimeout makes a relay notice soon that nothing is confirmed, and poll all the time.
+var quickConfirmTimeout = []string{"RELAY_CONFIRM_TIMEOUT=1s", "RELAY_LEASE=3s", "RELAY_POLL_INTERVAL=10ms"}
+
+// underLoad is a system in which clients place orders all the time.
+type underLoad struct {
+	*system
+	orders  *service
+	clients *load
+}
+
+// TestP4P10ABrokerOutageOrAlarmDelaysNoOrder makes the broker unavailable in several ways
+// while clients place orders. It is one test because a broker takes seconds to start.
+func TestP4P10ABrokerOutageOrAlarmDelaysNoOrder(t *testing.T) {
+	t.Parallel()
+	broker := servers.RabbitMQ(t)
+	s := newSystemOn(t, sharedDatabase, broker)
+	s.recordOutboxChanges()
+	s.bindAuditQueue()
+	proxy, throughProxy := s.brokerProxy(orderService)
+	orders := s.runOrders(append(quickConfirmTimeout, throughProxy)...)
+	g := &underLoad{system: s, orders: orders, clients: s.startLoad(1, orders)}
+	g.clients.awaitMore(t, 20)
+	s.awaitPublished()
+
+	before := orders.logLength()
+	g.setMemoryAlarm(true)
+	// So many orders take longer than the relay needs to reconnect and to try again.
+	g.wantNoClaims(before, logBlocked, 1000)
+	g.setMemoryAlarm(false)
+	s.awaitPublished()
+
+	must(t, broker.Stop(t.Context()))
+	g.wantNoClaims(orders.logLength(), logNoSession, 50)
+	must(t, broker.Start(t.Context()))
+	s.awaitPublished()
+
+	must(t, broker.Kill())
+	g.wantNoClaims(orders.logLength(), logNoSession, 50)
+	must(t, broker.Start(t.Context()))
+	s.awaitPublished()
+
+	g.clients.stop()
+	wantBackoffBetweenConnections(t, orders, proxy)
+	orders.stop()
+
+	g.wantShutdownWhileBlocked()
+	s.wantAuditQueueComplete(g.clients)
+}
+
+// wantNoClaims waits until the relay logs the outage, after so many lines. Then it wants the
+// relay to release its batches, and to claim nothing while clients place so many orders.
+func (g *underLoad) wantNoClaims(lines int, message string, orders int) {
+	g.Helper()
+	g.orders.awaitLogAfter(lines, message)
+	g.awaitCount(g.ordersDB, 0, inProgressCount)
+	before := queryValue[int](g.system, g.ordersDB, claimCount)
+	g.clients.awaitMore(g.T, orders)
+	if after := queryValue[int](g.system, g.ordersDB, claimCount); after != before {
+		g.Errorf("after %q, %d events were claimed", message, after-before)
+	}
+}
+
+// wantShutdownWhileBlocked stops a relay that has sent a batch to a broker which blocks. The
+// relay must not wait for the confirms: that would take longer than a shutdown may take.
+func (g *underLoad) wantShutdownWhileBlocked() {
+	g.Helper()
+	relay := g.runOrdersCommand("relay")
+	g.insertEvents(createdEvents(1)...)
+	g.awaitPublished()
+	g.setMemoryAlarm(true)
+	g.insertEvents(createdEvents(10)...)
+	relay.awaitLog(logBlocked)
+	relay.stop()
+	if held := queryValue[int](g.system, g.ordersDB, inProgressCount); held != 0 {
+		g.Errorf("it ended and left %d events in_progress", held)
+	}
+	g.setMemoryAlarm(false)
+	g.runOrdersCommand("relay")
+}
+
+// wantBackoffBetweenConnections wants a pause after each attempt to connect. It must be long
+// enough not to overload the broker, and end soon after the broker returns.
+func wantBackoffBetweenConnections(t *testing.T, orders *service, proxy *servers.Proxy) {
+	t.Helper()
+	dials, pauses := proxy.Accepted(), orders.logLines(logNoSession)
+	if dials > len(pauses)+1 {
+		t.Errorf("%d connections, and only %d pauses between them", dials, len(pauses))
+	}
+	for _, r := range pauses {
+		if in := duration(t, r, "in"); in < 200*time.Millisecond || in > 12*time.Second {
+			t.Errorf("a pause of %s", in)
+		}
+	}
+}
+
+// TestP4AStalledNetworkLosesNoEvent stalls the connection to the broker without an error
+// that the relay could see.
+func TestP4AStalledNetworkLosesNoEvent(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(*servers.Proxy){
+		"and then flows again": func(*servers.Proxy) {},
+		"and then is cut":      (*servers.Proxy).Cut,
+		"and then is reset":    (*servers.Proxy).Reset,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSystem(t)
+			s.bindAuditQueue()
+			proxy, throughProxy := s.brokerProxy(orderService)
+			orders := s.runOrders(append(quickConfirmTimeout, throughProxy)...)
+			clients := s.startLoad(2, orders)
+			clients.awaitMore(t, 20)
+			s.awaitPublished()
+
+			before := orders.logLength()
+			proxy.Stall()
+			orders.awaitLogAfter(before, "message not published") // the confirm timed out
+			orders.awaitLogAfter(before, logNoSession)
+			s.awaitCount(s.ordersDB, 0, inProgressCount)
+			clients.awaitMore(t, 20)
+			end(proxy)
+			proxy.Resume()
+			s.awaitPublished()
+			clients.stop()
+			s.wantAuditQueueComplete(clients)
+		})
+	}
+}

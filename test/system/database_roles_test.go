@@ -1,0 +1,207 @@
+package system
+
+import (
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"example.com/transactional-outbox/test/servers"
+)
+
+// forbiddenToAll are the statements that no service may execute.
+var forbiddenToAll = []string{
+	"CREATE TABLE mine (id int)",
+	"CREATE TEMPORARY TABLE mine (id int)",
+	"CREATE SCHEMA mine",
+	"CREATE FUNCTION mine() RETURNS int LANGUAGE sql AS 'SELECT 1'",
+	"DELETE FROM goose_db_version",
+	"UPDATE goose_db_version SET version_id = 0",
+	"ALTER ROLE CURRENT_USER CONNECTION LIMIT 1000",
+	"COPY (SELECT 1) TO PROGRAM 'cat >/dev/null'",
+}
+
+// forbiddenStatements are further statements that a service may not execute, by its role.
+var forbiddenStatements = map[string][]string{
+	"order_service": {
+		"UPDATE outbox_events SET payload = '{}'",
+		"UPDATE outbox_events SET event_key = 'order.cancelled'",
+		"UPDATE outbox_events SET id = gen_random_uuid()",
+		"UPDATE outbox_events SET aggregate_version = 7",
+		"UPDATE outbox_events SET created_at = now()",
+		"UPDATE outbox_events SET traceparent = ''",
+		"UPDATE outbox_queue SET event_key = 'order.cancelled'",
+		"UPDATE outbox_queue SET id = gen_random_uuid()",
+		"UPDATE outbox_queue SET aggregate_version = 7",
+		"UPDATE outbox_claims SET until = now()",
+		"UPDATE outbox_published SET published_at = now()",
+		"INSERT INTO outbox_published (id, published_at) VALUES (gen_random_uuid(), now())",
+		"UPDATE outbox_discarded SET failure_code = 'refused'",
+		"TRUNCATE outbox_events",
+		"TRUNCATE outbox_queue",
+		"ALTER TABLE outbox_events ADD more int",
+		"ALTER TABLE outbox_events DETACH PARTITION outbox_events_default",
+		"CREATE TABLE mine PARTITION OF outbox_events FOR VALUES FROM (MINVALUE) TO (MAXVALUE)",
+		"DROP TABLE outbox_events_default",
+		"DELETE FROM outbox_events_default",
+		"SELECT outbox_empty_default()",
+		"CREATE TRIGGER mine BEFORE UPDATE ON outbox_events EXECUTE FUNCTION suppress_redundant_updates_trigger()",
+		"DROP TABLE idempotency_keys",
+		"DELETE FROM orders",
+		"TRUNCATE orders CASCADE",
+		"UPDATE orders SET amount = 1",
+		"UPDATE orders SET customer_email = 'x@example.com'",
+		"UPDATE idempotency_keys SET order_id = gen_random_uuid()",
+		"UPDATE products SET unit_price = 1",
+		"INSERT INTO products VALUES ('x', 'x', 1, 'GBP')",
+		"SET ROLE order_service_owner",
+	},
+	"notification_service": {
+		"UPDATE notifications SET recipient = 'x@example.com'",
+		"UPDATE notifications SET order_details = '{}'",
+		"UPDATE notifications SET message_id = gen_random_uuid()",
+		"UPDATE processed_messages SET message_id = gen_random_uuid()",
+		"TRUNCATE processed_messages",
+		"ALTER TABLE notifications ADD more text",
+		"DROP TABLE order_progress",
+		"SET ROLE notification_service_owner",
+	},
+}
+
+// TestTheDatabaseEnforcesThePrivileges also executes each statement as a superuser, so that no
+// statement fails only for another reason.
+func TestTheDatabaseEnforcesThePrivileges(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	for role, statements := range forbiddenStatements {
+		application, superuser := s.connectTo(s.rolesOf(role).Application), s.connectTo(s.superuserURL(role))
+		for _, statement := range append(statements, forbiddenToAll...) {
+			if err := execAndRollBack(t, application, statement); !insufficientPrivilege(err) {
+				t.Errorf("%s may %s: %v", role, statement, err)
+			}
+			if err := execAndRollBack(t, superuser, statement); err != nil {
+				t.Errorf("a superuser cannot %s, so the test proves nothing: %v", statement, err)
+			}
+		}
+	}
+}
+
+// TestTheServiceCreatesAndDropsPartitions calls the owner's functions for that. The partitions
+// must belong to the owner.
+func TestTheServiceCreatesAndDropsPartitions(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	application := s.connectTo(s.ordersRoles.Application)
+	for _, statement := range []string{"SELECT outbox_make_partition('1 hour')", "SELECT outbox_drop_partition('-3 hours')"} {
+		var name, owner string
+		must(t, application.QueryRow(t.Context(), statement).Scan(&name))
+		if name == "" {
+			t.Errorf("%s did nothing", statement)
+		}
+		must(t, s.ordersDB.QueryRow(t.Context(), "SELECT coalesce(max(tableowner), 'order_service_owner') FROM pg_tables WHERE tablename = $1", name).Scan(&owner))
+		if owner != "order_service_owner" {
+			t.Errorf("%s belongs to %s", name, owner)
+		}
+	}
+}
+
+// TestNoServiceReadsTheOthersDatabase also tries the roles of the owners.
+func TestNoServiceReadsTheOthersDatabase(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	for _, test := range []struct{ role, database string }{
+		{s.ordersRoles.Application, s.notificationsRoles.Application},
+		{s.ordersRoles.Owner, s.notificationsRoles.Owner},
+		{s.notificationsRoles.Application, s.ordersRoles.Application},
+		{s.notificationsRoles.Owner, s.ordersRoles.Owner},
+	} {
+		from := parseURL(t, test.role)
+		from.Path = parseURL(t, test.database).Path
+		// The command must fail and not wait for the database.
+		if output, err := s.migrateCommand(orderService, servers.Roles{Owner: from.String()}).CombinedOutput(); !strings.Contains(string(output), "42501") {
+			t.Errorf("%s migrates %s: %v: %s", from.User.Username(), from.Path, err, output)
+		}
+		if conn, err := pgx.Connect(t.Context(), from.String()); !insufficientPrivilege(err) {
+			t.Errorf("%s can connect to %s: %v", from.User.Username(), from.Path, err)
+			if err == nil {
+				_ = conn.Close(t.Context())
+			}
+		}
+	}
+}
+
+// TestMigrateGrantsAndRevokesPrivileges has replicas that migrate at the same time.
+func TestMigrateGrantsAndRevokesPrivileges(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	_, err := s.ordersDB.Exec(t.Context(), "REVOKE ALL ON ALL TABLES IN SCHEMA public FROM order_service; GRANT DELETE ON orders TO order_service")
+	must(t, err)
+	orders := s.runOrders()
+	orders.mayLackRights = true
+	if waits := orders.awaitLog("waiting for the database"); !strings.Contains(waits["error"].(string), "run `order-service migrate` as the owner") {
+		t.Errorf("the service waits for: %v", waits)
+	}
+	var replicas sync.WaitGroup
+	for range 3 {
+		replicas.Go(func() { s.migrate(orderService, s.ordersRoles) })
+	}
+	replicas.Wait()
+	s.place(orders)
+	s.wantForbidden("DELETE FROM orders")
+}
+
+func (s *system) wantForbidden(statement string) {
+	s.Helper()
+	if err := execAndRollBack(s.T, s.connectTo(s.ordersRoles.Application), statement); !insufficientPrivilege(err) {
+		s.Errorf("%s: %v", statement, err)
+	}
+}
+
+// TestAnOlderDatabaseIsHandedOverToTheRoles has a database that a superuser created, as in
+// this project's earlier versions.
+func TestAnOlderDatabaseIsHandedOverToTheRoles(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	name := s.vhost() + "_older"
+	_, err := s.ordersDB.Exec(t.Context(), "CREATE DATABASE "+name)
+	must(t, err)
+	older := s.database.URL(name)
+	s.migrate(orderService, servers.Roles{Owner: older})
+	roles, err := servers.CreateRoles(t.Context(), repository, older, "order_service")
+	must(t, err)
+	s.ordersRoles = roles
+	s.migrate(orderService, roles)
+	must(t, execAndRollBack(t, s.connectTo(roles.Owner), "ALTER TABLE outbox_events ADD more int; ALTER DOMAIN event_key ADD CHECK (VALUE <> 'x')"))
+	s.place(s.runOrders())
+	s.wantForbidden("UPDATE outbox_events SET payload = '{}'")
+}
+
+// TestTheServicesConnectAsTheirOwnUsers asks the servers who is connected. It proves that all
+// other tests run with these users' rights.
+func TestTheServicesConnectAsTheirOwnUsers(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	orders := s.runOrders()
+	orders.awaitLog("connected to the broker")
+	s.runNotifications().awaitLog("taking messages")
+	s.place(orders)
+	s.awaitCount(s.notificationsDB, 1, sentCount)
+	for want, db := range map[string]*pgxpool.Pool{"order_service": s.ordersDB, "notification_service": s.notificationsDB} {
+		if got := queryValue[string](s, db, `SELECT string_agg(DISTINCT usename, ', ') FROM pg_stat_activity
+			WHERE datname = current_database() AND application_name <> $1`, testApplication); got != want {
+			t.Errorf("connected to the database of %s: %s", want, got)
+		}
+	}
+	users, err := s.broker.Ctl(t.Context(), "list_connections", "user", "vhost")
+	must(t, err)
+	for _, want := range []string{orderService, notificationService} {
+		if !strings.Contains(users, want+"\t"+s.vhost()) {
+			t.Errorf("%s is not connected as itself: %s", want, users)
+		}
+	}
+	if strings.Contains(users, "guest\t"+s.vhost()) {
+		t.Errorf("guest is connected: %s", users)
+	}
+}

@@ -1,0 +1,94 @@
+package system
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"example.com/transactional-outbox/test/servers"
+	"example.com/transactional-outbox/test/servers/process"
+)
+
+// All tests share these. Each test has its own databases and its own virtual host. A test
+// that stops a server starts a private one.
+var (
+	sharedDatabase *servers.PostgresServer
+	sharedBroker   *servers.RabbitMQServer
+	binaries       string // the folder with the services' binaries
+)
+
+const repository = "../.."
+
+func TestMain(m *testing.M) {
+	code, err := runWithServers(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "test/system:", err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// parallelTests is how many tests run at a time. It may exceed the number of processors,
+// because the tests mostly wait for processes. It replaces the flag -parallel of go test.
+const parallelTests = "6"
+
+func runWithServers(m *testing.M) (code int, err error) {
+	if err := flag.Set("test.parallel", parallelTests); err != nil {
+		return 0, err
+	}
+	folder, err := os.MkdirTemp("", "test-system-")
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = os.RemoveAll(folder) }()
+	// When the tests run as root, PostgreSQL runs as another user, who must enter the folder.
+	if err := os.Chmod(folder, 0o755); err != nil {
+		return 0, err
+	}
+	if binaries, err = build(folder); err != nil {
+		return 0, err
+	}
+	if sharedDatabase, err = servers.NewPostgres(filepath.Join(folder, "postgres"), process.WithParent); err != nil {
+		return 0, err
+	}
+	defer func() { _ = sharedDatabase.Close() }()
+	if sharedBroker, err = servers.NewRabbitMQ(filepath.Join(folder, "rabbitmq"), process.WithParent); err != nil {
+		return 0, err
+	}
+	defer func() { _ = sharedBroker.Close() }()
+	ctx := context.Background()
+	if err := sharedDatabase.Start(ctx); err != nil {
+		return 0, err
+	}
+	if err := sharedBroker.Start(ctx); err != nil {
+		return 0, err
+	}
+	return m.Run(), nil
+}
+
+// build compiles both services with the race detector.
+func build(folder string) (string, error) {
+	return folder, goBuild("-race", "-o", folder+"/", "./order-service", "./notification-service")
+}
+
+// withCrashPoints builds notification-service with crash points, for the first test that
+// needs it, and returns the name of the binary.
+var withCrashPoints = sync.OnceValues(func() (name string, err error) {
+	const folder = "crashing/"
+	err = goBuild("-race", "-tags", "crashpoints", "-o", filepath.Join(binaries, folder)+"/", "./notification-service")
+	return folder + "notification-service", err
+})
+
+func goBuild(arguments ...string) error {
+	command := exec.Command("go", append([]string{"build"}, arguments...)...)
+	command.Dir = repository
+	if output, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("building the services: %w\n%s", err, output)
+	}
+	return nil
+}

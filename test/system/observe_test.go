@@ -1,0 +1,190 @@
+package system
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"example.com/transactional-outbox/test/observe"
+	"example.com/transactional-outbox/test/servers"
+)
+
+const (
+	scrapeInterval = 500 * time.Millisecond
+	rateInterval   = "2s" // four scrapes, as Grafana's $__rate_interval
+)
+
+// raisedSeries are the series that createTraffic raises above zero. A panel or an alert that
+// uses one of them must return a value above zero.
+var raisedSeries = []string{
+	`http_request_duration_seconds_count{job="order-service", method="POST", code="2xx"}`,
+	`outbox_events_total{status="published"}`,
+	`outbox_events_total{status="failed"}`,
+	`outbox_events{status="failed"}`,
+	"outbox_retries_total", "outbox_retry_exhaustions_total", "outbox_dlq_published_total",
+	`consumer_messages_total{outcome="success"}`,
+	`consumer_messages_total{outcome="retry"}`,
+	`consumer_messages_total{outcome="dlq"}`,
+	"consumer_processing_failed_total", "consumer_retries_total", "consumer_dlq_published_total",
+	"order_to_notification_seconds_count",
+	`rabbitmq_detailed_queue_messages{queue="notification-service.dlq"}`,
+	`rabbitmq_detailed_queue_messages{queue="order-service.dlq"}`,
+	`rabbitmq_detailed_queue_consumers{queue="notification-service"}`,
+	"outbox_relay_up", "consumer_up",
+}
+
+// observedSystem is a whole system with a Prometheus that scrapes it.
+type observedSystem struct {
+	*system
+	orders, notifications *service
+	prometheus            *observe.Prometheus
+	began                 time.Time
+}
+
+// TestEveryQueryReturnsSeries creates orders, a retry, a failed event and dead letters. Then
+// it sends the query of each panel and each alert to a real Prometheus.
+func TestEveryQueryReturnsSeries(t *testing.T) {
+	t.Parallel()
+	o := newObservedSystem(t)
+	o.createTraffic()
+	queries, err := observe.Queries(repository, rateInterval)
+	must(t, err)
+	if len(queries) < 100 {
+		t.Errorf("only %d queries were found", len(queries))
+	}
+	o.awaitQueries(append(queries, selectorsOf(queries)...))
+	o.awaitAlerts("DeadLettersWait notification-service.dlq", "DeadLettersWait order-service.dlq", "OutboxEventsFailed ")
+}
+
+func newObservedSystem(t *testing.T) *observedSystem {
+	t.Helper()
+	broker := servers.RabbitMQ(t, servers.MetricsPlugin)
+	s := newSystemOn(t, sharedDatabase, broker)
+	traces := collectSpans(t).settings() // exemplars need sampled traces
+	o := &observedSystem{
+		system:        s,
+		began:         time.Now(),
+		orders:        s.runOrders(slices.Concat(twoAttempts, traces)...),
+		notifications: s.runNotifications(append(traces, "RETRY_DELAYS=1s")...),
+	}
+	o.prometheus = observe.StartPrometheus(t, repository, map[string]string{
+		"order-service:4100":        o.orders.opsAddress(),
+		"notification-service:4101": o.notifications.opsAddress(),
+		"rabbitmq:15692":            broker.MetricsAddress(),
+	}, scrapeInterval)
+	// An event that is published before the queue exists has no route, which raises an alert.
+	o.notifications.awaitLog("taking messages")
+	// increase() needs a value from before the increase.
+	o.awaitQueries([]observe.Query{{Where: "the targets", Expr: "sum(up) == 4"}})
+	return o
+}
+
+// createTraffic places twenty orders that succeed, one that needs a retry, and one whose
+// recipient does not exist. It also inserts an event that a queue rejects until it fails.
+func (o *observedSystem) createTraffic() {
+	o.Helper()
+	o.mail.refuse("later@example.com", refused(451, 1))
+	o.mail.refuse("nobody@example.com", refused(550, always))
+	for range 20 {
+		o.place(o.orders)
+	}
+	o.placeWithEmail(o.orders, "later@example.com")
+	o.placeWithEmail(o.orders, "nobody@example.com")
+	o.awaitCount(o.notificationsDB, 21, sentCount)
+
+	o.declareBoundQueue("full", "order.refused", amqp.Table{"x-max-length": 1, "x-overflow": "reject-publish"})
+	o.fillQueue("full", emptyMessage)
+	o.insertEvents(outboxEvent{"order.refused", "{}"})
+	o.awaitCount(o.ordersDB, 1, "SELECT count(*) FROM outbox_status WHERE status = 'failed'")
+}
+
+// awaitQueries repeats the queries until each one has a good answer, and lists the others.
+func (o *observedSystem) awaitQueries(queries []observe.Query) {
+	o.Helper()
+	var problems []string
+	if !poll(scrapeInterval, awaitTimeout, func() bool {
+		problems = nil
+		queries = slices.DeleteFunc(queries, func(q observe.Query) bool {
+			err := errors.Join(o.checkSeries(q), o.checkExemplars(q))
+			if err != nil {
+				problems = append(problems, fmt.Sprintf("%s: %v: %s", q.Where, err, q.Expr))
+			}
+			return err == nil
+		})
+		return len(queries) == 0
+	}) {
+		o.Fatalf("%d queries:\n%s", len(queries), strings.Join(problems, "\n"))
+	}
+}
+
+// checkSeries wants series, and a value above zero for raisedSeries.
+func (o *observedSystem) checkSeries(q observe.Query) error {
+	series, err := o.prometheus.Query(q, o.began)
+	if err != nil {
+		return err
+	}
+	if len(series) == 0 {
+		return fmt.Errorf("no series")
+	}
+	raised := slices.ContainsFunc(q.Selectors(), func(s string) bool { return slices.Contains(raisedSeries, s) })
+	aboveZero := slices.ContainsFunc(series, func(s observe.Series) bool { return slices.Max(s.Values) > 0 })
+	if raised && !aboveZero && !strings.Contains(q.Expr, " bool ") {
+		return fmt.Errorf("never above zero")
+	}
+	return nil
+}
+
+// checkExemplars wants an exemplar with a trace id, if the panel shows exemplars.
+func (o *observedSystem) checkExemplars(q observe.Query) error {
+	if !q.Exemplar {
+		return nil
+	}
+	exemplars, err := o.prometheus.Exemplars(q, o.began)
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(exemplars, func(labels map[string]string) bool { return len(labels["trace_id"]) == 32 }) {
+		return fmt.Errorf("no exemplar has a trace")
+	}
+	return nil
+}
+
+// selectorsOf returns a query for each selector: `or` would hide a selector without series.
+func selectorsOf(queries []observe.Query) (selectors []observe.Query) {
+	seen := map[string]bool{}
+	for _, q := range queries {
+		for _, s := range q.Selectors() {
+			if !seen[s] {
+				selectors = append(selectors, observe.Query{Where: q.Where, Expr: s})
+			}
+			seen[s] = true
+		}
+	}
+	return selectors
+}
+
+// awaitAlerts waits until exactly these alerts are active. Each has a name and a queue.
+func (o *observedSystem) awaitAlerts(want ...string) {
+	o.Helper()
+	var got []string
+	if !poll(scrapeInterval, awaitTimeout, func() bool {
+		active, err := o.prometheus.ActiveAlerts()
+		must(o.T, err)
+		got = nil
+		for _, a := range active {
+			got = append(got, a.Labels["alertname"]+" "+a.Labels["queue"])
+			if text := a.Annotations["summary"]; strings.Contains(text, "<error") || strings.Contains(text, "%!") {
+				o.Errorf("%s: %s", a.Labels["alertname"], text)
+			}
+		}
+		slices.Sort(got)
+		return slices.Equal(got, want)
+	}) {
+		o.Fatalf("the active alerts are %q, want %q", got, want)
+	}
+}

@@ -1,0 +1,135 @@
+package system
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// opsAddress returns where the service answers operators: metrics and health.
+func (s *service) opsAddress() string {
+	s.Helper()
+	return fmt.Sprint(s.awaitLog("answering operators")["address"])
+}
+
+func (s *service) getOps(path string) (status int, text string) {
+	s.Helper()
+	response, err := http.Get("http://" + s.opsAddress() + path)
+	must(s.T, err)
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
+	must(s.T, err)
+	return response.StatusCode, string(body)
+}
+
+// metricSum adds up all series of a metric, or of those that have the given labels. There
+// may be none.
+func (s *service) metricSum(name string) (sum float64, found bool) {
+	s.Helper()
+	_, text := s.getOps("/metrics")
+	for line := range strings.Lines(text) {
+		series, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if series == name || strings.HasPrefix(series, name+"{") {
+			number, err := strconv.ParseFloat(value, 64)
+			must(s.T, err)
+			sum, found = sum+number, true
+		}
+	}
+	return sum, found
+}
+
+// metric returns the value of one series, which must exist.
+func (s *service) metric(series string) float64 {
+	s.Helper()
+	value, found := s.metricSum(series)
+	if !found {
+		s.Fatalf("there is no series %s", series)
+	}
+	return value
+}
+
+// awaitMetric waits until a series has a value, and fails when it exceeds the value.
+func (s *service) awaitMetric(series string, want float64) {
+	s.Helper()
+	got := 0.0
+	reached := func() bool { got = s.metric(series); return got >= want }
+	if !poll(20*time.Millisecond, awaitTimeout, reached) || got > want {
+		s.Fatalf("%s is %v, want %v", series, got, want)
+	}
+}
+
+// awaitReadyz waits until /readyz names exactly these dependencies as missing. None means
+// that the service is ready. /livez must answer 200 all the time.
+func (s *service) awaitReadyz(want ...string) {
+	s.Helper()
+	status, text := 0, ""
+	if !eventually(awaitTimeout, func() bool {
+		if live, _ := s.getOps("/livez"); live != http.StatusOK {
+			s.Fatalf("/livez answers %d", live)
+		}
+		status, text = s.getOps("/readyz")
+		return slices.Equal(waitingFor(text), want) && (status == http.StatusOK) == (want == nil)
+	}) {
+		s.Fatalf("/readyz answers %d %q, want it to wait for %q", status, text, want)
+	}
+}
+
+// waitingFor returns what an answer of /readyz names, sorted. An explanation follows a colon.
+func waitingFor(text string) (names []string) {
+	for line := range strings.Lines(strings.TrimPrefix(text, "not ready: ")) {
+		if what, waits := strings.CutPrefix(strings.TrimSpace(line), "waiting for "); waits {
+			name, _, _ := strings.Cut(what, ":")
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// gateClosed reports whether the consumer has closed its gate for a dependency.
+func (s *service) gateClosed(dependency string) bool {
+	s.Helper()
+	closed, _ := s.metricSum(`consumer_gate_closed{dependency="` + dependency + `"}`)
+	return closed == 1
+}
+
+// awaitClosedGates waits until the gates of these dependencies are closed and all others
+// are open.
+func (s *service) awaitClosedGates(closed ...string) {
+	s.Helper()
+	if !eventually(awaitTimeout, func() bool {
+		for _, dependency := range []string{"database", "mail"} {
+			gate := s.metric(`consumer_gate_closed{dependency="` + dependency + `"}`)
+			if (gate == 1) != slices.Contains(closed, dependency) {
+				return false
+			}
+		}
+		return true
+	}) {
+		s.Fatalf("the closed gates are not %v", closed)
+	}
+}
+
+// wantWaitingCopies wants the service to report at least so many copies that wait for a
+// confirm. They go to "retry" or "dlq".
+func (s *service) wantWaitingCopies(to string, least float64) {
+	s.Helper()
+	series := fmt.Sprintf("consumer_copies_waiting{to=%q}", to)
+	got, found := 0.0, false
+	if !eventually(shortTimeout/3, func() bool { got, found = s.metricSum(series); return got >= least }) {
+		s.Errorf("%s is %v (exists: %t), want at least %v", series, got, found, least)
+	}
+}
+
+// wantNoWaitingCopies wants the service to report that no copy waits any more.
+func (s *service) wantNoWaitingCopies() {
+	s.Helper()
+	waiting := 0.0
+	if !eventually(shortTimeout/3, func() bool { waiting, _ = s.metricSum("consumer_copies_waiting"); return waiting == 0 }) {
+		s.Errorf("%v copies wait, but all were made", waiting)
+	}
+}

@@ -1,0 +1,97 @@
+package system
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// outboxEvent is an event that a test inserts into the outbox itself, because the service
+// would never write it.
+type outboxEvent struct{ key, payload string }
+
+// createdEvents returns n events that the broker accepts.
+func createdEvents(n int) []outboxEvent {
+	return slices.Repeat([]outboxEvent{{createdKey, "{}"}}, n)
+}
+
+// insertEvents inserts events of different orders in one transaction, and returns their ids.
+func (s *system) insertEvents(events ...outboxEvent) []string {
+	s.Helper()
+	var ids, keys, payloads []string
+	for _, e := range events {
+		ids, keys, payloads = append(ids, uuid.NewString()), append(keys, e.key), append(payloads, e.payload)
+	}
+	_, err := s.ordersDB.Exec(s.Context(), `
+		WITH event AS (
+			INSERT INTO outbox_events (id, aggregate_type, aggregate_id, aggregate_version, event_key, payload)
+			SELECT id, 'order', id, 1, key, payload::jsonb
+			FROM unnest($1::uuid[], $2::text[], $3::text[]) AS e (id, key, payload)
+			RETURNING *)
+		INSERT INTO outbox_queue (id, seq, aggregate_type, aggregate_id, aggregate_version, event_key, bytes)
+		SELECT id, seq, aggregate_type, aggregate_id, aggregate_version, event_key, octet_length(payload::text) FROM event`, ids, keys, payloads)
+	must(s.T, err)
+	return ids
+}
+
+// recordOutboxChanges adds triggers that record each claim of an event in the table claims,
+// and each event that loses its state published in the table reversals.
+func (s *system) recordOutboxChanges() {
+	s.Helper()
+	_, err := s.ordersDB.Exec(s.Context(), `
+		CREATE TABLE claims (event_id uuid);
+		CREATE TABLE reversals (event_id uuid);
+		CREATE FUNCTION record_claim() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN
+			INSERT INTO claims SELECT unnest(NEW.events);
+			RETURN NULL;
+		END $$;
+		CREATE TRIGGER record_claim AFTER INSERT ON outbox_claims FOR EACH ROW EXECUTE FUNCTION record_claim();
+		CREATE FUNCTION record_reversal() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN
+			IF TG_TABLE_NAME <> 'outbox_queue' OR EXISTS (SELECT FROM outbox_published WHERE id = NEW.id) THEN
+				INSERT INTO reversals VALUES (coalesce(NEW.id, OLD.id));
+			END IF;
+			RETURN NULL;
+		END $$;
+		CREATE TRIGGER record_reversal AFTER UPDATE OR DELETE ON outbox_published FOR EACH ROW EXECUTE FUNCTION record_reversal();
+		CREATE TRIGGER record_reversal AFTER INSERT OR UPDATE ON outbox_queue FOR EACH ROW EXECUTE FUNCTION record_reversal()`)
+	must(s.T, err)
+}
+
+const (
+	claimCount    = "SELECT count(*) FROM claims"
+	reversalCount = "SELECT count(*) FROM reversals"
+)
+
+// wantNoAttempts wants that no event used an attempt or failed.
+func (s *system) wantNoAttempts() {
+	s.Helper()
+	if n := queryValue[int](s, s.ordersDB, "SELECT count(*) FROM outbox_status WHERE retry_count > 0 OR failed_at IS NOT NULL"); n != 0 {
+		s.Errorf("%d events used attempts or failed, want none", n)
+	}
+}
+
+// wantFailed waits until an event is failed, and wants this code and number of attempts. It
+// returns the one copy in the dead-letter queue.
+func (s *system) wantFailed(id, code string, attempts int) (dead amqp.Delivery) {
+	s.Helper()
+	s.awaitCount(s.ordersDB, 1, "SELECT count(*) FROM outbox_status WHERE status = 'failed' AND id = '"+id+"'")
+	row := queryValue[string](s, s.ordersDB, "SELECT failure_code || ' ' || retry_count FROM outbox_status WHERE id = $1", id)
+	if want := fmt.Sprintf("%s %d", code, attempts); row != want {
+		s.Errorf("failed as %q, want %q", row, want)
+	}
+	dead = s.takeMessages(orderDeadLetterQueue, 1)[0]
+	if dead.MessageId != id || dead.Headers["failure-code"] != code || dead.Headers["retry-count"] != int64(attempts) {
+		s.Errorf("the dead letter is %s %v, want event %s", dead.MessageId, dead.Headers, id)
+	}
+	if dead.Headers["failure-reason"] == "" {
+		s.Errorf("the dead letter has no reason: %v", dead.Headers)
+	}
+	at, _ := dead.Headers["failed-at"].(string)
+	if failed := queryValue[time.Time](s, s.ordersDB, "SELECT failed_at FROM outbox_status WHERE id = $1", id); at != failed.UTC().Format(time.RFC3339Nano) {
+		s.Errorf("the dead letter failed at %q, its event at %s", at, failed)
+	}
+	return dead
+}

@@ -1,0 +1,71 @@
+package system
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestReadyzNamesWhatTheConsumerWaitsFor makes each dependency of the consumer unavailable,
+// and then available again.
+func TestReadyzNamesWhatTheConsumerWaitsFor(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	broker, throughBroker := s.brokerProxy(notificationService)
+	database, throughDatabase := s.databaseProxy()
+	mail, throughMail := s.mailProxy()
+	refuseConnections(broker)
+	service := s.runNotifications(throughBroker, throughDatabase, throughMail)
+	service.awaitReadyz("a session with the broker", "a session with the broker, for copies")
+	admitConnections(broker)
+	service.awaitReadyz("the exchange outbox.events")
+	service.wantHealth("waiting for the exchange outbox.events")
+	s.declareExchange()
+	service.awaitReadyz()
+	service.wantHealth("")
+
+	refuseConnections(database)
+	service.awaitReadyz("the database")
+	admitConnections(database)
+	service.awaitReadyz()
+
+	refuseConnections(mail)
+	s.publish(newOrders(1)...)
+	service.awaitReadyz("mail")
+	refuseConnections(broker)
+	service.awaitReadyz("a session with the broker", "a session with the broker, for copies", "mail")
+	admitConnections(mail)
+	admitConnections(broker)
+	service.awaitReadyz()
+	s.awaitCount(s.notificationsDB, 1, sentCount)
+
+	// The broker does not report this. The service checks every ten seconds.
+	s.deleteExchange(eventsExchange)
+	service.awaitReadyz("the exchange outbox.events")
+	s.declareExchange()
+	service.awaitReadyz()
+}
+
+func TestOrderServiceIsReadyWithoutTheBroker(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	broker, throughBroker := s.brokerProxy(orderService)
+	refuseConnections(broker)
+	orders := s.runOrders(throughBroker)
+	orders.awaitLog(logNoSession)
+	orders.awaitLog("taking orders")
+	orders.wantHealth("")
+}
+
+// wantHealth runs the command healthcheck, and wants it to fail with this reason, or to
+// succeed if the reason is "".
+func (s *service) wantHealth(reason string) {
+	s.Helper()
+	check := exec.Command(filepath.Join(binaries, s.name), "healthcheck")
+	check.Env = []string{"OPS_ADDR=" + s.opsAddress(), "DATABASE_URL=postgres://own:own@db/own", "AMQP_URL=amqp://own:own@mq/"}
+	output, err := check.CombinedOutput()
+	if healthy := reason == ""; healthy != (err == nil) || !strings.Contains(string(output), reason) {
+		s.Errorf("healthcheck: %v, output %q, want %q", err, output, reason)
+	}
+}

@@ -1,0 +1,162 @@
+package system
+
+import (
+	"crypto/rand"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"example.com/transactional-outbox/test/servers"
+)
+
+// system is the environment of one test.
+type system struct {
+	*testing.T
+	database           *servers.PostgresServer
+	broker             *servers.RabbitMQServer
+	ordersDB           *pgxpool.Pool // order-service's database, as the superuser
+	notificationsDB    *pgxpool.Pool // notification-service's database, as the superuser
+	ordersRoles        servers.Roles
+	notificationsRoles servers.Roles
+	brokerURL          string // the test's virtual host, as guest, who may do everything
+	mail               *mailServer
+}
+
+const (
+	orderService        = "order-service"
+	notificationService = "notification-service"
+)
+
+// testApplication is the application_name of the test's own connections to a database.
+const testApplication = "test-system"
+
+// newSystem creates databases, a virtual host and a mail server. It starts no service.
+func newSystem(t *testing.T) *system {
+	t.Helper()
+	return newSystemOn(t, sharedDatabase, sharedBroker)
+}
+
+// newSystemOn does the same on private servers, which the test may stop.
+func newSystemOn(t *testing.T, database *servers.PostgresServer, broker *servers.RabbitMQServer) *system {
+	t.Helper()
+	name := "t" + strings.ToLower(rand.Text())[:10]
+	s := &system{T: t, database: database, broker: broker, mail: startMailServer(t)}
+	s.brokerURL = broker.URL(name)
+	must(t, broker.CreateVhost(t.Context(), repository, name))
+	s.ordersDB, s.ordersRoles = s.createDatabase(name+"_orders", "order_service")
+	s.notificationsDB, s.notificationsRoles = s.createDatabase(name+"_notifications", "notification_service")
+	s.migrate(orderService, s.ordersRoles)
+	s.migrate(notificationService, s.notificationsRoles)
+	return s
+}
+
+// createDatabase creates a database with the roles of a service.
+func (s *system) createDatabase(name, role string) (*pgxpool.Pool, servers.Roles) {
+	s.Helper()
+	admin, err := pgx.Connect(s.Context(), s.database.URL("postgres"))
+	must(s.T, err)
+	defer func() { _ = admin.Close(s.Context()) }()
+	_, err = admin.Exec(s.Context(), "CREATE DATABASE "+name)
+	must(s.T, err)
+	url := s.database.URL(name)
+	pool, err := pgxpool.New(s.Context(), url+"&application_name="+testApplication)
+	must(s.T, err)
+	s.Cleanup(pool.Close)
+	roles, err := servers.CreateRoles(s.Context(), repository, url, role)
+	must(s.T, err)
+	return pool, roles
+}
+
+func (s *system) migrate(name string, roles servers.Roles) {
+	s.Helper()
+	if output, err := s.migrateCommand(name, roles).CombinedOutput(); err != nil {
+		s.Fatalf("%s migrate: %v\n%s", name, err, output)
+	}
+}
+
+// migrateCommand returns the command that migrates a service's database, as its owner.
+func (s *system) migrateCommand(name string, roles servers.Roles) *exec.Cmd {
+	command := exec.CommandContext(s.Context(), filepath.Join(binaries, name), "migrate")
+	command.Env = []string{"APP_ENV=demo", "DATABASE_URL=" + roles.Owner, "AMQP_URL=" + s.brokerURL}
+	return command
+}
+
+// connectionSettings returns the settings with which a service connects: as the
+// application's role to its database, and as its own user to the broker.
+func (s *system) connectionSettings(name string) []string {
+	database := s.ordersRoles.Application
+	if name == notificationService {
+		database = s.notificationsRoles.Application
+	}
+	return []string{"DATABASE_URL=" + database, "AMQP_URL=" + servers.BrokerURLFor(name, s.brokerURL)}
+}
+
+// runOrders starts order-service: API and relay. Where a setting is given twice, the last
+// one applies, here and below.
+func (s *system) runOrders(settings ...string) *service {
+	s.Helper()
+	return s.runOrdersCommand("serve", settings...)
+}
+
+// runOrdersCommand starts order-service with a command: serve, or only api or relay.
+func (s *system) runOrdersCommand(command string, settings ...string) *service {
+	s.Helper()
+	return startService(s.T, orderService, command, append(s.connectionSettings(orderService), settings...)...)
+}
+
+func (s *system) runNotifications(settings ...string) *service {
+	s.Helper()
+	return s.runNotificationsBinary(notificationService, settings...)
+}
+
+// runWithCrashPoints starts notification-service with crash points.
+func (s *system) runWithCrashPoints(settings ...string) *service {
+	s.Helper()
+	name, err := withCrashPoints()
+	must(s.T, err)
+	return s.runNotificationsBinary(name, settings...)
+}
+
+func (s *system) runNotificationsBinary(binary string, settings ...string) *service {
+	s.Helper()
+	return startService(s.T, binary, "serve", slices.Concat(s.connectionSettings(notificationService),
+		[]string{"SMTP_URL=" + s.mail.url, "MAIL_FROM=shop@example.com"}, settings)...)
+}
+
+// startConsumer starts notification-service on an existing exchange, and waits until it
+// consumes.
+func (s *system) startConsumer(settings ...string) *service {
+	s.Helper()
+	s.declareExchange()
+	service := s.runNotifications(settings...)
+	service.awaitLog("taking messages")
+	return service
+}
+
+// outboxCommand runs an operator's command of order-service, and returns its output.
+func (s *system) outboxCommand(arguments ...string) string {
+	s.Helper()
+	return s.runCommand(orderService, append([]string{"outbox"}, arguments...)...)
+}
+
+// deadLetterCommand runs an operator's command of notification-service.
+func (s *system) deadLetterCommand(arguments ...string) string {
+	s.Helper()
+	return s.runCommand(notificationService, append([]string{"dlq"}, arguments...)...)
+}
+
+func (s *system) runCommand(service string, arguments ...string) string {
+	s.Helper()
+	command := exec.CommandContext(s.Context(), filepath.Join(binaries, service), arguments...)
+	command.Env = append(s.connectionSettings(service), "APP_ENV=demo")
+	output, err := command.CombinedOutput()
+	if err != nil {
+		s.Fatalf("%s %v: %v\n%s", service, arguments, err, output)
+	}
+	return string(output)
+}

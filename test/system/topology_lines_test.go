@@ -1,0 +1,112 @@
+package system
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// deadLetterArguments returns the arguments of a queue that dead-letters at least once, and
+// more arguments.
+func deadLetterArguments(exchange string, more amqp.Table) amqp.Table {
+	arguments := amqp.Table{
+		"x-dead-letter-exchange": exchange, "x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish",
+	}
+	maps.Copy(arguments, more)
+	return arguments
+}
+
+// topologyOf returns the documented topology, one line for each object.
+func topologyOf(deliveryLimit int, tiers ...tier) []string {
+	lines := []string{
+		exchangeLine(eventsExchange, "topic"), exchangeLine(requeueExchange, "fanout"), exchangeLine(deadLetterExchange, "fanout"),
+		queueLine(mainQueue, deadLetterArguments(deadLetterExchange, amqp.Table{"x-delivery-limit": deliveryLimit})),
+		// RabbitMQ 4 has a default delivery limit, so the dead-letter queue sets a high one.
+		queueLine(deadLetterQueue, amqp.Table{"x-delivery-limit": 1_000_000_000}),
+		bindingLine(requeueExchange, mainQueue, ""), bindingLine(deadLetterExchange, deadLetterQueue, ""),
+	}
+	for _, key := range []string{"order.created", "order.confirmed", "order.cancelled"} {
+		lines = append(lines, bindingLine(eventsExchange, mainQueue, key))
+	}
+	for _, t := range tiers {
+		lines = append(lines, exchangeLine(retryPrefix+t.name, "fanout"), bindingLine(retryPrefix+t.name, retryPrefix+t.name, ""),
+			queueLine(retryPrefix+t.name, deadLetterArguments(requeueExchange, amqp.Table{"x-message-ttl": t.ttl})))
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+func exchangeLine(name, kind string) string {
+	return fmt.Sprintf("exchange %s: %s, durable", name, kind)
+}
+
+func queueLine(name string, arguments amqp.Table) string {
+	all := amqp.Table{"x-queue-type": "quorum"}
+	maps.Copy(all, arguments)
+	text, _ := json.Marshal(all) // sorts the names
+	return fmt.Sprintf("queue %s: %s", name, text)
+}
+
+func bindingLine(exchange, queue, key string) string {
+	return fmt.Sprintf("binding of %s to %s by %q", queue, exchange, key)
+}
+
+// topology returns the objects of this virtual host, except for the broker's own.
+func (s *system) topology() (lines []string) {
+	s.Helper()
+	for _, e := range s.listObjects("exchanges", "name", "type", "durable", "auto_delete", "internal") {
+		if name := e["name"].(string); name != "" && !strings.HasPrefix(name, "amq.") {
+			line := exchangeLine(name, e["type"].(string))
+			if e["durable"] != true || e["auto_delete"] != false || e["internal"] != false {
+				line += fmt.Sprint(", but ", e)
+			}
+			lines = append(lines, line)
+		}
+	}
+	for _, q := range s.listObjects("queues", "name", "durable", "auto_delete", "arguments") {
+		line := queueLine(q["name"].(string), argumentsOf(q))
+		if q["durable"] != true || q["auto_delete"] != false {
+			line += fmt.Sprint(", but ", q)
+		}
+		lines = append(lines, line)
+	}
+	for _, b := range s.listObjects("bindings", "source_name", "destination_name", "routing_key") {
+		if b["source_name"] != "" { // the default exchange has a binding for each queue
+			lines = append(lines, bindingLine(b["source_name"].(string), b["destination_name"].(string), b["routing_key"].(string)))
+		}
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+// argumentsOf reads the arguments of a queue, which are triples of name, type and value.
+func argumentsOf(queue map[string]any) amqp.Table {
+	arguments := amqp.Table{}
+	for _, argument := range queue["arguments"].([]any) {
+		triple := argument.([]any)
+		arguments[triple[0].(string)] = triple[2]
+		if number, ok := triple[2].(float64); ok {
+			arguments[triple[0].(string)] = int64(number)
+		}
+	}
+	return arguments
+}
+
+func wantLines(t *testing.T, got, want []string) {
+	t.Helper()
+	for _, line := range got {
+		if !slices.Contains(want, line) {
+			t.Errorf("the broker has: %s", line)
+		}
+	}
+	for _, line := range want {
+		if !slices.Contains(got, line) {
+			t.Errorf("the broker does not have: %s", line)
+		}
+	}
+}

@@ -1,0 +1,53 @@
+package system
+
+import (
+	"testing"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// TestP10ATopologyMismatchStopsOnlyTheRelay declares the relay's dead-letter queue with other
+// properties, before the service starts or while it runs.
+func TestP10ATopologyMismatchStopsOnlyTheRelay(t *testing.T) {
+	t.Parallel()
+	for name, running := range map[string]bool{"from the start": false, "while it runs": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSystem(t)
+			var orders *service
+			if running {
+				orders = s.runOrders()
+				orders.awaitMetric("outbox_relay_up", 1)
+			}
+			s.declareClassicQueue(orderDeadLetterQueue)
+			if running {
+				_, err := s.broker.Ctl(t.Context(), "close_all_connections", "--vhost", s.vhost(), "test")
+				must(t, err)
+			} else {
+				orders = s.runOrders()
+			}
+
+			orders.awaitLog("the relay does not run: the broker's topology is not ours")
+			s.place(orders)
+			if up := orders.metric("outbox_relay_up"); up != 0 {
+				t.Errorf("outbox_relay_up is %v", up)
+			}
+
+			s.bindAuditQueue() // otherwise the event has no route
+			s.deleteQueue(orderDeadLetterQueue)
+			s.awaitCount(s.ordersDB, 1, publishedCount)
+			orders.awaitMetric("outbox_relay_up", 1)
+		})
+	}
+}
+
+// declareClassicQueue replaces a queue by a classic queue with the same name.
+func (s *system) declareClassicQueue(queue string) {
+	s.Helper()
+	s.withChannel(func(c *amqp.Channel) error {
+		if _, err := c.QueueDelete(queue, false, false, false); err != nil {
+			return err
+		}
+		return declareQueueOfType(c, queue, "classic", nil)
+	})
+}

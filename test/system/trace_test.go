@@ -1,0 +1,124 @@
+package system
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+
+	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+)
+
+// spanCollector receives the spans that the services export.
+type spanCollector struct {
+	*testing.T
+	server *httptest.Server
+	mu     sync.Mutex
+	spans  []*otlp.Span
+}
+
+func collectSpans(t *testing.T) *spanCollector {
+	t.Helper()
+	c := &spanCollector{T: t}
+	c.server = httptest.NewServer(http.HandlerFunc(c.receive))
+	t.Cleanup(c.server.Close)
+	return c
+}
+
+// settings make a service export its spans soon.
+func (c *spanCollector) settings() []string {
+	return []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + c.server.URL, "OTEL_BSP_SCHEDULE_DELAY=50"}
+}
+
+func (c *spanCollector) receive(_ http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	var request collector.ExportTraceServiceRequest
+	if err == nil {
+		err = proto.Unmarshal(body, &request)
+	}
+	if err != nil {
+		c.Errorf("the collector cannot read a request: %v", err)
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, resource := range request.GetResourceSpans() {
+		for _, scope := range resource.GetScopeSpans() {
+			c.spans = append(c.spans, scope.GetSpans()...)
+		}
+	}
+}
+
+// await waits for n spans with a name, and returns all with that name.
+func (c *spanCollector) await(name string, n int) (found []*otlp.Span) {
+	c.Helper()
+	if !poll(20*time.Millisecond, awaitTimeout, func() bool { found = c.named(name); return len(found) >= n }) {
+		c.Fatalf("%d spans %q, want %d", len(found), name, n)
+	}
+	return found
+}
+
+func (c *spanCollector) named(name string) (found []*otlp.Span) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, s := range c.spans {
+		if s.GetName() == name {
+			found = append(found, s)
+		}
+	}
+	return found
+}
+
+func attributeOf(s *otlp.Span, key string) string {
+	for _, a := range s.GetAttributes() {
+		if a.GetKey() == key {
+			return a.GetValue().GetStringValue()
+		}
+	}
+	return ""
+}
+
+// TestOneTraceFromTheRequestToTheEmail sends one order through a retry, the dead-letter queue
+// and a replay.
+func TestOneTraceFromTheRequestToTheEmail(t *testing.T) {
+	t.Parallel()
+	s, c := newSystem(t), collectSpans(t)
+	s.mail.refuse("guest@example.com", func(attempt int) error {
+		return []error{refused(451, always)(1), refused(550, always)(1), nil}[attempt-1]
+	})
+	orders := s.runOrders(c.settings()...)
+	s.runNotifications(append(c.settings(), quickRetries)...).awaitLog("taking messages")
+	s.place(orders)
+	s.awaitCount(s.notificationsDB, 1, "SELECT count(*) FROM notifications WHERE status = 'rejected'")
+	c.await("process notification-service", 2) // both attempts ended, so the dead letter exists
+	s.deadLetterCommand("replay", "--all")
+	s.awaitCount(s.notificationsDB, 1, sentCount)
+
+	request := c.await("POST /orders", 1)[0]
+	publish := c.await("publish outbox.events", 1)[0]
+	attempts := c.await("process notification-service", 3)
+	for _, span := range append(append([]*otlp.Span{publish}, attempts...), c.await("send e-mail", 3)...) {
+		if string(span.GetTraceId()) != string(request.GetTraceId()) {
+			t.Errorf("%q is in trace %x, the request in %x", span.GetName(), span.GetTraceId(), request.GetTraceId())
+		}
+	}
+	outcomes := map[string]int{}
+	for _, attempt := range attempts {
+		outcomes[attributeOf(attempt, "consumer.outcome")]++
+		if string(attempt.GetParentSpanId()) != string(publish.GetSpanId()) {
+			t.Errorf("the parent of an attempt is %x, want %x", attempt.GetParentSpanId(), publish.GetSpanId())
+		}
+	}
+	for _, outcome := range []string{"retry", "dlq", "success"} {
+		if outcomes[outcome] != 1 {
+			t.Errorf("outcomes %v, want one %s", outcomes, outcome)
+		}
+	}
+	if got := attributeOf(publish, "outbox.outcome"); got != "published" {
+		t.Errorf("outbox.outcome is %q", got)
+	}
+}
