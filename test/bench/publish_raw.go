@@ -29,7 +29,9 @@ var publishings = []publishing{
 	{4, 1000},
 }
 
-func (p publishing) key() string { return fmt.Sprintf("raw_publish_%dx%d_per_s", p.channels, p.window) }
+func (p publishing) name() string { return fmt.Sprintf("raw_publish_%dx%d", p.channels, p.window) }
+
+func (p publishing) key() string { return p.name() + "_per_s" }
 
 // confirmTimeout is much longer than a broker needs.
 const confirmTimeout = time.Minute
@@ -62,7 +64,9 @@ func (b *bench) publishOneWay(ctx context.Context, d database, way publishing) (
 		if err := s.Declare(boundQueue(exchange)); err != nil {
 			return err
 		}
+		before := usedCPU()
 		perSecond, err = way.publish(s, messages)
+		b.addCPU(way.name()+"_cpu_us", before, len(messages))
 		return err
 	})
 	return perSecond, err
