@@ -61,7 +61,7 @@ func (b *bench) newDatabaseOf(ctx context.Context, files fs.FS) (d database, err
 }
 
 // fillSQL makes $1 events: eleven for ten orders. The ids grow with time, one per millisecond until
-// now. $2 makes the ids of two fillings different.
+// now. The trace of one event in ten is sampled. $2 makes the ids of two fillings different.
 const fillSQL = `
 WITH event AS (
   INSERT INTO outbox_events (id, aggregate_type, aggregate_id, aggregate_version, event_key, payload, traceparent)
@@ -70,7 +70,7 @@ WITH event AS (
          jsonb_build_object('order_id', order_id, 'order_version', version, 'customer_id', gen_random_uuid(),
            'customer_email', 'ada@example.com', 'product_id', 'sku123', 'quantity', 1, 'amount', 2999,
            'currency', 'GBP', 'status', status, 'occurred_at', now()),
-         '00-' || hash || '-' || substr(hash, 1, 16) || '-01'
+         '00-' || hash || '-' || substr(hash, 1, 16) || CASE i % 10 WHEN 0 THEN '-01' ELSE '-00' END
   FROM generate_series(0, $1::int - 1) i,
   LATERAL (SELECT (extract(epoch FROM now()) * 1000)::bigint - $1 AS began) b,
   LATERAL (SELECT md5($2::text || i) AS hash, (i / 11) * 10 + least(i % 11, 9) AS nth, i % 11 = 10 AS second) e,
