@@ -92,9 +92,9 @@ BEGIN
     RETURN NULL;
   END IF;
   -- An INSERT that has chosen the default partition and waits for its lock would fail afterwards.
-  -- The first lock makes it wait before it chooses. MarkPublished locks the two tables in the same
-  -- order.
-  LOCK TABLE ONLY outbox_published, outbox_events IN SHARE ROW EXCLUSIVE MODE;
+  -- The first lock makes it wait before it chooses. ONLY leaves out the partitions: autovacuum may
+  -- work on one of them for long. MarkPublished locks the two tables in the same order.
+  LOCK TABLE ONLY outbox_published, ONLY outbox_events IN SHARE ROW EXCLUSIVE MODE;
   LOCK TABLE outbox_published_default, outbox_events_default IN ACCESS EXCLUSIVE MODE;
   FOREACH parent IN ARRAY ARRAY['outbox_published', 'outbox_events'] LOOP
     made := parent || to_char(begins AT TIME ZONE 'UTC', '_YYYYMMDD_HH24MISS');

@@ -153,7 +153,7 @@ WHERE (aggregate_type, aggregate_id) = (@type, @aggregate) AND aggregate_version
 
 // Show returns one event, read in one snapshot, or [ErrNoEvent].
 func (o *Operator) Show(ctx context.Context, id uuid.UUID) (d Detail, err error) {
-	err = o.db.InSnapshot(ctx, func(tx *postgres.Tx) error {
+	err = o.inSnapshot(ctx, func(tx *postgres.Tx) error {
 		found := tx.Gorm(ctx).Raw(showSQL, map[string]any{"id": id}).Scan(&d)
 		if found.Error == nil && found.RowsAffected == 0 {
 			return ErrNoEvent
@@ -174,7 +174,22 @@ func (o *Operator) Show(ctx context.Context, id uuid.UUID) (d Detail, err error)
 }
 
 func (o *Operator) read(ctx context.Context, into any, query string, args ...any) error {
-	return o.db.InSnapshot(ctx, func(tx *postgres.Tx) error {
+	return o.inSnapshot(ctx, func(tx *postgres.Tx) error {
 		return tx.Gorm(ctx).Raw(query, args...).Scan(into).Error
+	})
+}
+
+// keepPartitionsSQL waits for a janitor that moves events to another partition. Until the end of the
+// transaction, no janitor moves any. It comes before the snapshot: a query that waits for the
+// janitor with an older snapshot does not find the events that moved.
+const keepPartitionsSQL = "LOCK TABLE outbox_published, outbox_events IN ACCESS SHARE MODE"
+
+// inSnapshot runs fn in a read-only transaction.
+func (o *Operator) inSnapshot(ctx context.Context, fn func(*postgres.Tx) error) error {
+	return o.db.InSnapshot(ctx, func(tx *postgres.Tx) error {
+		if err := tx.Write("waiting for the janitor", keepPartitionsSQL, nil); err != nil {
+			return err
+		}
+		return fn(tx)
 	})
 }
