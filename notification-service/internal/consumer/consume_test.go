@@ -117,6 +117,26 @@ func TestP9WaitingCopiesDoNotBlockTheStart(t *testing.T) {
 	})
 }
 
+// TestP9ASlowFirstEmailDelaysNoOther: the mail server may take 15 minutes for one recipient.
+func TestP9ASlowFirstEmailDelaysNoOther(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(b *fixture) {
+		slow := newMessage()
+		b.effect.send = func(_ context.Context, n notification.Notification) error {
+			if n.MessageID.String() == slow.ID {
+				time.Sleep(15 * time.Minute)
+			}
+			return nil
+		}
+		end := b.consume(newFakeQueue(b.deliveries(slow, newMessage(), newMessage())...))
+		time.Sleep(time.Minute)
+		b.wantCounts(map[string]int{"ack": 2})
+		time.Sleep(15 * time.Minute)
+		b.wantCounts(map[string]int{"ack": 3})
+		_ = end(errCut)
+	})
+}
+
 func TestAtTheStartAsManyCopiesWaitAsThePrefetch(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(b *fixture) {

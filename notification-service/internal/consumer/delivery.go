@@ -51,7 +51,7 @@ func (c *Consumer) setContexts(ctx context.Context, d *delivery) (cancel func())
 	}
 }
 
-// markWaiting says that the message only waits. It can no longer crash the process, so the
+// markWaiting says that the message only waits. It hardly crashes the process any more, so the
 // next message may be taken.
 func (d *delivery) markWaiting() { d.once.Do(func() { close(d.waiting) }) }
 

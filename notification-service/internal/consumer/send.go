@@ -55,8 +55,14 @@ func (c *Consumer) sendWhenFree(d *delivery, mail *permit, n notification.Notifi
 	return c.effect.MarkSent(d.finish, n)
 }
 
+// slowEmail is how long an e-mail may take before it counts as one that only waits. The mail
+// server may take many minutes for one recipient. At the start of a consumer, the other messages
+// must not wait as long.
+const slowEmail = 10 * time.Second
+
 // sendSafely turns a panic into an error.
 func (c *Consumer) sendSafely(d *delivery, n notification.Notification) (err error) {
 	defer recoverPanic(d.finish, &err)
+	defer time.AfterFunc(slowEmail, d.markWaiting).Stop()
 	return c.effect.Send(d.finish, n)
 }
