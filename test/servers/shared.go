@@ -19,7 +19,8 @@ const (
 	brokerURL   = "amqp://guest:guest@127.0.0.1:5672/"
 	startHint   = "run `make test`, which starts what is missing"
 
-	sharedTimeout = 10 * time.Second
+	// To drop a database, PostgreSQL waits for a checkpoint. On a busy disk that takes long.
+	sharedTimeout = time.Minute
 )
 
 // Database creates an empty database on the shared server, and returns its URL. It is dropped

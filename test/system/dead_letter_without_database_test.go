@@ -2,7 +2,6 @@ package system
 
 import (
 	"testing"
-	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 )
@@ -27,7 +26,7 @@ func TestP9DeadLetteringNeedsNoDatabase(t *testing.T) {
 			}
 			bad := malformed()
 			s.publish(bad)
-			s.wantDeadLetterCount(8*time.Second, 1)
+			s.wantDeadLetterCount(shortTimeout, 1)
 
 			admitConnections(database)
 			s.awaitDeadLetters([]amqp.Publishing{bad})

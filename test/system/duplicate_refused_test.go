@@ -1,9 +1,6 @@
 package system
 
-import (
-	"testing"
-	"time"
-)
+import "testing"
 
 // TestP5P6ADuplicateOfARefusedMessageChangesNothing publishes a message a second time, as
 // `outbox republish` does. The mail server refused its recipient for good, so only an
@@ -23,12 +20,12 @@ func TestP5P6ADuplicateOfARefusedMessageChangesNothing(t *testing.T) {
 	if again := s.mail.recipients.Load() - asked; again != 0 {
 		t.Errorf("%d more RCPT commands for a recipient that the mail server refuses", again)
 	}
-	s.wantDeadLetterCount(time.Second, 1)
+	s.wantDeadLetterCount(shortTimeout, 1)
 
 	s.mail.acceptAll()
 	s.deadLetterCommand("replay", bad.MessageId)
 	s.wantCount(shortTimeout, s.notificationsDB, 2, sentCount)
-	s.wantDeadLetterCount(time.Second, 0)
+	s.wantDeadLetterCount(shortTimeout, 0)
 	s.wantOneEmailEach(bad, first)
 }
 
