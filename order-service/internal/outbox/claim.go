@@ -129,11 +129,12 @@ func (s *Store) Claim(ctx context.Context, worker string, limit int, lease time.
 	}
 	found, err := s.lookAndClaim(ctx, args, max(limit, minLook))
 	if err == nil && found.claimed {
-		// The janitor may have moved all of them to another partition, where an older snapshot
-		// does not have them.
-		if claim.Events, err = s.readClaimed(ctx, claim.Token); len(claim.Events) == 0 {
-			s.releaseUnread(ctx, claim.Token)
-		}
+		claim.Events, err = s.readClaimed(ctx, claim.Token)
+	}
+	// After an error the claim may be committed. And the janitor may have moved all events to
+	// another partition, where an older snapshot does not have them.
+	if err != nil || found.claimed && len(claim.Events) == 0 {
+		s.releaseUnread(ctx, claim.Token)
 	}
 	if err != nil {
 		return Claim{}, fmt.Errorf("claiming from the outbox: %w", err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -182,6 +183,29 @@ func TestAClaimThatCannotReadItsEventsIsReleased(t *testing.T) {
 		claimed()
 		return nil
 	}))
+	if got := idsOf(f.claim(10)); !slices.Equal(got, ids) {
+		t.Errorf("claimed %v, want %v", got, ids)
+	}
+}
+
+// TestAClaimWhoseCommitHasNoReplyIsReleased: the relay does not know whether it holds the events.
+// Without the release, they would wait for the end of the lease.
+func TestAClaimWhoseCommitHasNoReplyIsReleased(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	proxy, through := servers.ProxyFor(t, f.url)
+	db, err := postgres.Open(t.Context(), through, 1)
+	must(t, err)
+	defer db.Close()
+	store := outbox.NewStore(db)
+	_, err = store.Claim(t.Context(), "prepares the statements", 10, lease)
+	must(t, err)
+	ids := f.appendMany(1)
+	var dropped atomic.Bool
+	proxy.DropReply(func([]byte) bool { return dropped.CompareAndSwap(false, true) })
+	if claim, err := store.Claim(t.Context(), "gets no reply", 10, lease); err == nil {
+		t.Errorf("claimed %v without a reply", idsOf(claim))
+	}
 	if got := idsOf(f.claim(10)); !slices.Equal(got, ids) {
 		t.Errorf("claimed %v, want %v", got, ids)
 	}
