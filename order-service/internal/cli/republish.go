@@ -40,7 +40,7 @@ func defineRepublish(flags *flag.FlagSet) func([]string) (Action, error) {
 		until: defineMoment(flags, "until", "and before this `TIME`; the default is now"),
 		key:   defineKey(flags), dryRun: cli.DefineDryRun(flags), asJSON: cli.DefineJSON(flags),
 	}
-	flags.Func("after", "go on after this `ID`, where an earlier run stopped", func(value string) error {
+	flags.Func("after", "go on after this `ID`, which the error of an earlier run names", func(value string) error {
 		ids, err := parseIDs([]string{value})
 		if err == nil {
 			r.after = ids[0]
@@ -64,7 +64,7 @@ func (r republication) run(ctx context.Context, d Dependencies) error {
 		return err
 	}
 	s := republishing{
-		Dependencies: d, Printer: cli.Printer{Out: d.Out, JSON: *r.asJSON}, printEach: *r.asJSON || *r.dryRun, last: r.after,
+		Dependencies: d, Printer: cli.Printer{Out: d.Out, JSON: *r.asJSON}, printEach: *r.asJSON || *r.dryRun, after: r.after,
 		window: outbox.Window{Since: r.since.asOf(now), Until: r.until.asOf(now), EventKey: *r.key},
 	}
 	if !s.window.Since.Before(s.window.Until) {

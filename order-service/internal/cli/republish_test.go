@@ -147,7 +147,7 @@ func TestRepublishChoosesByTimeAndKey(t *testing.T) {
 		"--since 3h --until 1h":                  {old[0].String()},
 		"--since 3h --until " + hourAgo:          {old[0].String()},
 		"--since 3h --event-key order.cancelled": {new[1].String()},
-		"--since 1h --after " + new[0].String():  {new[1].String()},
+		"--since 3h --after " + old[0].String():  {new[0].String(), new[1].String()},
 		"--since 3h --event-key order.confirmed": nil,
 	} {
 		b.must(append([]string{"republish"}, strings.Fields(line)...)...)
@@ -176,7 +176,7 @@ func TestP7RepublishKeepsTheOrderOfTheVersions(t *testing.T) {
 		SELECT gen_random_uuid(), 'order', o.id, v, 'order.changed', jsonb_build_object('order', o.id, 'version', v), 'published', now() - v * interval '1 minute'
 		FROM (SELECT gen_random_uuid() AS id FROM generate_series(1, 201)) AS o, generate_series(3, 1, -1) AS v`)
 	out, progress, err := b.run("republish", "--since", "1h")
-	if err != nil || out != "603 events sent again.\n" || progress != "500 of 603 events (82%)\n603 of 603 events (100%)\n" {
+	if err != nil || out != "603 events sent again.\n" || !strings.HasSuffix(progress, "603 of 603 events (100%)\n") {
 		t.Errorf("it prints %.200q and %q, error %v", out, progress, err)
 	}
 	sent, newest := b.drain(queue), map[string]int{}
@@ -206,7 +206,7 @@ func TestRepublishStopsAtAnUnroutableEventAndResumes(t *testing.T) {
 	queue := b.consume("order.created")
 	b.publish(b.appendMany(700)...)
 	b.exec(`UPDATE outbox_status SET event_key = 'order.cancelled' WHERE id =
-		(SELECT id FROM outbox_status ORDER BY aggregate_type, aggregate_id, aggregate_version OFFSET 650 LIMIT 1)`)
+		(SELECT id FROM outbox_status ORDER BY id OFFSET 650 LIMIT 1)`)
 	_, _, err := b.run("republish", "--since", "1h")
 	if err == nil {
 		t.Fatal("it says that all was sent")

@@ -19,23 +19,21 @@ type republishing struct {
 	cli.Printer
 	printEach bool // whether each event is printed
 	window    outbox.Window
-	after     outbox.Position // the events up to here are done
-	last      uuid.UUID       // the event at that position
+	after     uuid.UUID // the events up to here are done
 	sent      int
 	total     int
 }
 
-// start finds the position after which to begin, and counts the events after it.
+// start counts the events to send.
 func (s *republishing) start(ctx context.Context) error {
-	if s.last != uuid.Nil {
-		found, err := s.Outbox.Get(ctx, s.last)
+	if s.after != uuid.Nil {
+		found, err := s.Outbox.Get(ctx, s.after)
 		if err != nil {
 			return err
 		}
 		if len(found) == 0 {
-			return fmt.Errorf("there is no event %s to go on after: leave out --after, because starting again does no harm", s.last)
+			return fmt.Errorf("there is no event %s to go on after: leave out --after, because starting again does no harm", s.after)
 		}
-		s.after = found[0].Position
 	}
 	total, err := s.Outbox.CountPublished(ctx, s.window, s.after)
 	s.total = total
@@ -46,15 +44,14 @@ func (s *republishing) start(ctx context.Context) error {
 func (s *republishing) forEachPage(ctx context.Context, do func([]outbox.Published) error) error {
 	progress := cli.Progress{To: s.Progress, Noun: event, Total: s.total}
 	for {
-		page, err := s.Outbox.Published(ctx, s.window, s.after, batchSize)
-		if err != nil || len(page) == 0 {
+		page, next, err := s.Outbox.Published(ctx, s.window, s.after, batchSize)
+		if err != nil || next == uuid.Nil {
 			return err
 		}
 		if err := do(page); err != nil {
 			return err
 		}
-		end := page[len(page)-1]
-		s.after, s.last, s.sent = end.Position, end.ID, s.sent+len(page)
+		s.after, s.sent = next, s.sent+len(page)
 		if s.printEach {
 			if err := s.Page(publishedRows(page)); err != nil {
 				return err
@@ -123,8 +120,8 @@ func (s *republishing) resumeError(err error) error {
 	if s.window.EventKey != "" {
 		resume += " --event-key " + s.window.EventKey
 	}
-	if s.last != uuid.Nil {
-		resume += " --after " + s.last.String()
+	if s.after != uuid.Nil {
+		resume += " --after " + s.after.String()
 	}
 	return fmt.Errorf("%d of %s sent again, then: %w\nGo on with\n  %s\nEvents that are sent twice do no harm: they have the ids that they had",
 		s.sent, event.Count(s.total), err, resume)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"example.com/transactional-outbox/internal/postgres"
 	"example.com/transactional-outbox/order-service/internal/outbox"
 )
 
@@ -26,13 +27,13 @@ func TestP7PublishedEventsComeInTheOrderOfTheirVersions(t *testing.T) {
 	}
 	w := outbox.Window{Since: now.Add(-time.Hour), Until: now}
 	newest := map[uuid.UUID]int{}
-	got, after := 0, outbox.Position{}
+	got, after := 0, uuid.Nil
 	for {
-		page, err := operator.Published(t.Context(), w, after, 7)
+		page, next, err := operator.Published(t.Context(), w, after, 7)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(page) == 0 {
+		if next == uuid.Nil {
 			break
 		}
 		for _, e := range page {
@@ -41,13 +42,43 @@ func TestP7PublishedEventsComeInTheOrderOfTheirVersions(t *testing.T) {
 			}
 			newest[e.AggregateID] = e.AggregateVersion
 		}
-		got, after = got+len(page), page[len(page)-1].Position
+		got, after = got+len(page), next
 	}
-	if n, err := operator.CountPublished(t.Context(), w, outbox.Position{}); got != 60 || n != 60 || err != nil {
+	if n, err := operator.CountPublished(t.Context(), w, uuid.Nil); got != 60 || n != 60 || err != nil {
 		t.Errorf("%d read, %d counted, error %v, want 60", got, n, err)
 	}
 	w = outbox.Window{Since: now.Add(-150 * time.Second), Until: now.Add(-90 * time.Second), EventKey: "order.created"}
-	if n, err := operator.CountPublished(t.Context(), w, outbox.Position{}); n != 20 || err != nil {
+	if n, err := operator.CountPublished(t.Context(), w, uuid.Nil); n != 20 || err != nil {
 		t.Errorf("%d in a narrower window, error %v, want the 20 of version 2", n, err)
 	}
+}
+
+const publishedManySQL = `
+WITH event AS (
+  INSERT INTO outbox_events (id, aggregate_type, aggregate_id, aggregate_version, event_key, payload, traceparent)
+  SELECT gen_random_uuid(), 'order', gen_random_uuid(), 1, 'order.created', '{}', '' FROM generate_series(1, ?)
+  RETURNING id
+)
+INSERT INTO outbox_published (id) SELECT id FROM event`
+
+// TestAPageOfPublishedEventsCostsTheSameInALongLog: republishing reads the log once, and not once
+// for each page.
+func TestAPageOfPublishedEventsCostsTheSameInALongLog(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.disableAutovacuum()
+	var costs []int
+	for _, more := range []int{2_000, 38_000} {
+		f.exec(publishedManySQL, more)
+		f.vacuum()
+		costs = append(costs, f.blocksRead(func(db *postgres.DB) error {
+			w := outbox.Window{Since: time.Now().Add(-time.Hour), Until: time.Now().Add(time.Hour)}
+			events, _, err := outbox.NewOperator(db).Published(t.Context(), w, uuid.Nil, 500)
+			if len(events) != 500 {
+				t.Errorf("a page of %d events", len(events))
+			}
+			return err
+		}))
+	}
+	wantBoundedGrowth(t, "blocks read for a page", 1.5, costs)
 }
