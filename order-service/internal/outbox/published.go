@@ -55,7 +55,7 @@ ORDER BY first_id, aggregate_version`
 // A page looks at limit events; with an event key it may return fewer, even none. It returns more
 // if further events of its orders follow. The id is [uuid.Nil] after the last page.
 func (o *Operator) Published(ctx context.Context, w Window, after uuid.UUID, limit int) (events []Published, next uuid.UUID, err error) {
-	err = o.db.InSnapshot(ctx, func(tx *postgres.Tx) error {
+	err = o.inSnapshot(ctx, func(tx *postgres.Tx) error {
 		args := w.args()
 		args["after"], args["limit"] = after, limit
 		var page []uuid.UUID
