@@ -74,7 +74,7 @@ func (r republication) run(ctx context.Context, d Dependencies) error {
 		return err
 	}
 	switch {
-	case s.total == 0:
+	case s.in.Events == 0:
 		s.Printf("No such events were published since %s. (Events older than OUTBOX_RETENTION are pruned.)",
 			s.window.Since.Format(time.RFC3339))
 		return nil

@@ -21,7 +21,7 @@ type republishing struct {
 	window    outbox.Window
 	after     uuid.UUID // the events up to here are done
 	sent      int
-	total     int
+	in        outbox.Range // where the events are
 }
 
 // start counts the events to send.
@@ -35,16 +35,16 @@ func (s *republishing) start(ctx context.Context) error {
 			return fmt.Errorf("there is no event %s to go on after: leave out --after, because starting again does no harm", s.after)
 		}
 	}
-	total, err := s.Outbox.CountPublished(ctx, s.window, s.after)
-	s.total = total
+	in, err := s.Outbox.PublishedRange(ctx, s.window, s.after)
+	s.in = in
 	return err
 }
 
 // forEachPage calls do with each page of events, and then counts the page as done.
 func (s *republishing) forEachPage(ctx context.Context, do func([]outbox.Published) error) error {
-	progress := cli.Progress{To: s.Progress, Noun: event, Total: s.total}
+	progress := cli.Progress{To: s.Progress, Noun: event, Total: s.in.Events}
 	for {
-		page, next, err := s.Outbox.Published(ctx, s.window, s.after, batchSize)
+		page, next, err := s.Outbox.Published(ctx, s.window, s.in, s.after, batchSize)
 		if err != nil || next == uuid.Nil {
 			return err
 		}
@@ -124,5 +124,5 @@ func (s *republishing) resumeError(err error) error {
 		resume += " --after " + s.after.String()
 	}
 	return fmt.Errorf("%d of %s sent again, then: %w\nGo on with\n  %s\nEvents that are sent twice do no harm: they have the ids that they had",
-		s.sent, event.Count(s.total), err, resume)
+		s.sent, event.Count(s.in.Events), err, resume)
 }

@@ -19,7 +19,7 @@ var readsOfTheLog = map[string]struct {
 }{
 	"republish": {"status = 'published', published_at = now() - interval '160 hours'", func(ctx context.Context, f fixture, _ uuid.UUID) (ids []uuid.UUID, err error) {
 		window := outbox.Window{Since: time.Now().Add(-aWeek), Until: time.Now()}
-		found, _, err := outbox.NewOperator(f.db).Published(ctx, window, uuid.Nil, 10)
+		found, _, err := outbox.NewOperator(f.db).Published(ctx, window, outbox.Range{Last: uuid.Max}, uuid.Nil, 10)
 		for _, e := range found {
 			ids = append(ids, e.ID)
 		}

@@ -27,11 +27,14 @@ func (w Window) args() map[string]any {
 	return map[string]any{"since": w.Since, "until": w.Until, "event_key": w.EventKey}
 }
 
-// publishedPageSQL is a page of the published events, in the order of their ids.
+// publishedPageSQL is a page of the published events, in the order of their ids. The limit is
+// inside, so that a page costs the same wherever the window is.
 const publishedPageSQL = `
-SELECT id FROM outbox_published
-WHERE id > @after AND published_at >= @since AND published_at < @until
-ORDER BY id LIMIT @limit`
+SELECT id, published_at >= @since AND published_at < @until AS wanted FROM (
+  SELECT id, published_at FROM outbox_published
+  WHERE id > @after AND id BETWEEN @first AND @last
+  ORDER BY id LIMIT @limit
+) page`
 
 // publishedSQL returns the events of the orders that a page is the first to have. So each order
 // comes once, with all its events in the order of their versions, although the order of the ids
@@ -50,20 +53,29 @@ SELECT * FROM orders, LATERAL (
 WHERE first_id > @after AND @event_key IN ('', event_key)
 ORDER BY first_id, aggregate_version`
 
-// Published returns the next events of w after an id, and the id to go on after. All pages
+// Published returns the next events in a range after an id, and the id to go on after. All pages
 // together read each event once, and the events of each order come in the order of their versions.
-// A page looks at limit events; with an event key it may return fewer, even none. It returns more
-// if further events of its orders follow. The id is [uuid.Nil] after the last page.
-func (o *Operator) Published(ctx context.Context, w Window, after uuid.UUID, limit int) (events []Published, next uuid.UUID, err error) {
+// A page looks at limit events. It may return fewer, even none, and more if further events of its
+// orders follow. The id is [uuid.Nil] after the last page.
+func (o *Operator) Published(ctx context.Context, w Window, in Range, after uuid.UUID, limit int) (events []Published, next uuid.UUID, err error) {
 	err = o.inSnapshot(ctx, func(tx *postgres.Tx) error {
 		args := w.args()
-		args["after"], args["limit"] = after, limit
-		var page []uuid.UUID
+		args["first"], args["last"], args["after"], args["limit"] = in.First, in.Last, after, limit
+		var page []struct {
+			ID     uuid.UUID
+			Wanted bool
+		}
 		if err := tx.Gorm(ctx).Raw(publishedPageSQL, args).Scan(&page).Error; err != nil || len(page) == 0 {
 			return err
 		}
-		next = page[len(page)-1]
-		args["page"] = uuids(page)
+		next = page[len(page)-1].ID
+		var wanted []uuid.UUID
+		for _, e := range page {
+			if e.Wanted {
+				wanted = append(wanted, e.ID)
+			}
+		}
+		args["page"] = uuids(wanted)
 		return tx.Gorm(ctx).Raw(publishedSQL, args).Scan(&events).Error
 	})
 	if err != nil {
@@ -72,26 +84,37 @@ func (o *Operator) Published(ctx context.Context, w Window, after uuid.UUID, lim
 	return events, next, nil
 }
 
+// Range is where the events of a window are.
+type Range struct {
+	Events      int       // how many there are
+	First, Last uuid.UUID // the smallest and the greatest id, also of other event keys
+}
+
+// PostgreSQL before 18 has no min(uuid).
 const (
-	countPublishedSQL = `
-SELECT count(*) FROM outbox_published
+	rangeSQL = `
+SELECT count(*) AS events, min(id::text)::uuid AS first, max(id::text)::uuid AS last FROM outbox_published
 WHERE id > @after AND published_at >= @since AND published_at < @until`
 
-	countPublishedOfKeySQL = `
-SELECT count(*) FROM outbox_published p JOIN outbox_events e USING (id)
-WHERE id > @after AND published_at >= @since AND published_at < @until AND event_key = @event_key`
+	countKeySQL = `
+SELECT count(*) FROM outbox_published JOIN outbox_events USING (id)
+WHERE id BETWEEN @first AND @last AND published_at >= @since AND published_at < @until AND event_key = @event_key`
 )
 
-// CountPublished returns how many events of w have an id after this one. It reads the whole
-// outbox_published, and for an event key the log.
-func (o *Operator) CountPublished(ctx context.Context, w Window, after uuid.UUID) (n int, err error) {
-	args, query := w.args(), countPublishedSQL
-	args["after"] = after
-	if w.EventKey != "" {
-		query = countPublishedOfKeySQL
+// PublishedRange returns where the events of w after an id are. It finds them by the times of
+// their publishing, so it does not read the whole log.
+func (o *Operator) PublishedRange(ctx context.Context, w Window, after uuid.UUID) (in Range, err error) {
+	err = o.inSnapshot(ctx, func(tx *postgres.Tx) error {
+		args := w.args()
+		args["after"] = after
+		if err := tx.Gorm(ctx).Raw(rangeSQL, args).Scan(&in).Error; err != nil || w.EventKey == "" {
+			return err
+		}
+		args["first"], args["last"] = in.First, in.Last
+		return tx.Gorm(ctx).Raw(countKeySQL, args).Scan(&in.Events).Error
+	})
+	if err != nil {
+		return Range{}, fmt.Errorf("counting published events: %w", err)
 	}
-	if err := o.read(ctx, &n, query, args); err != nil {
-		return 0, fmt.Errorf("counting published events: %w", err)
-	}
-	return n, nil
+	return in, nil
 }
