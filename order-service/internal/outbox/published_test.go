@@ -64,21 +64,18 @@ WITH event AS (
   FROM generate_series(1, ?) i
   RETURNING id
 )
-INSERT INTO outbox_published (id) SELECT id FROM event`
+INSERT INTO outbox_published (id, published_at) SELECT id, now() - ? * interval '1 hour' FROM event`
 
 // TestRepublishingReadsOnlyItsWindow: to find what was published in the last minute, and to read
 // the first page of it, costs the same in a long log.
 func TestRepublishingReadsOnlyItsWindow(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
-	f.disableAutovacuum()
 	var costs []int
 	for _, older := range []int{2_000, 100_000} {
-		f.exec("UPDATE outbox_published SET published_at = now() - interval '2 hours'")
-		f.exec(publishedManySQL, older)
-		f.exec("UPDATE outbox_published SET published_at = now() - interval '2 hours'")
-		f.vacuum()
-		f.exec(publishedManySQL, 500)
+		f := newFixture(t)
+		f.disableAutovacuum()
+		f.exec(publishedManySQL, older, 2)
+		f.exec(publishedManySQL, 500, 0)
 		f.vacuum()
 		costs = append(costs, f.blocksRead(func(db *postgres.DB) error {
 			operator := outbox.NewOperator(db)
@@ -94,5 +91,5 @@ func TestRepublishingReadsOnlyItsWindow(t *testing.T) {
 			return err
 		}))
 	}
-	wantBoundedGrowth(t, "blocks read for the first page", 2, costs)
+	wantBoundedGrowth(t, "blocks read for the first page", 3, costs)
 }
