@@ -2,12 +2,17 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
+	"time"
 
+	"example.com/transactional-outbox/internal/audit"
 	"example.com/transactional-outbox/internal/cli"
 	"example.com/transactional-outbox/internal/command"
+	"example.com/transactional-outbox/internal/postgres"
 	"example.com/transactional-outbox/internal/rabbitmq"
 	dlqcli "example.com/transactional-outbox/notification-service/internal/cli"
+	"example.com/transactional-outbox/notification-service/internal/deadletter"
 )
 
 // operateDeadLetters runs the operators' commands on the dead letters.
@@ -18,15 +23,37 @@ var operateDeadLetters = command.WithArguments(service, check, func(args []strin
 	}
 	return func(ctx context.Context, c config) error {
 		return action(ctx, dlqcli.Dependencies{
-			Broker: c.onceConnected, Queue: deadLetterQueue, Requeue: requeueExchange,
+			Queue: c.deadLetters(cli.SessionTimeout), Database: c.recordDecisions,
 			Out: os.Stdout, Progress: os.Stderr, By: cli.Name(),
 		})
 	}, nil
 })
 
-// onceConnected declares no queue: only the service declares its topology.
-func (c config) onceConnected(ctx context.Context, use func(context.Context, dlqcli.Session) error) error {
-	return cli.WithSession(ctx, c.connection("dlq"), cli.SessionTimeout, func(ctx context.Context, s *rabbitmq.Session) error {
-		return use(ctx, dlqcli.Adapt(s))
-	})
+// deadLetters is the queue of the dead letters. It waits for a session at most for timeout. It
+// declares nothing: only the service declares its topology.
+func (c config) deadLetters(timeout time.Duration) deadletter.Queue {
+	connect := func(ctx context.Context, use func(context.Context, deadletter.Session) error) error {
+		return cli.WithSession(ctx, c.connection("dlq"), timeout, func(ctx context.Context, s *rabbitmq.Session) error {
+			return use(ctx, deadletter.Adapt(s))
+		})
+	}
+	return deadletter.Queue{Name: deadLetterQueue, Requeue: requeueExchange, Connect: connect}
+}
+
+// decisionTimeout is how long a record of a decision may take. Meanwhile messages are held.
+const decisionTimeout = 5 * time.Second
+
+// recordDecisions calls use with the database, if it answers and has the right schema.
+func (c config) recordDecisions(ctx context.Context, use func(deadletter.Recorder) error) error {
+	db, err := postgres.Open(ctx, c.DatabaseURL.Reveal(), 1, postgres.TxTimeout(decisionTimeout))
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	ready, cancel := context.WithTimeout(ctx, decisionTimeout)
+	defer cancel()
+	if err := db.Ready(ready, schema); err != nil {
+		return fmt.Errorf("each change is recorded in the database first, and the one that DATABASE_URL names is not ready: %w; nothing was changed", err)
+	}
+	return use(audit.NewLog(db))
 }

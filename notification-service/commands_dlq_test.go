@@ -4,11 +4,14 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"strings"
 	"testing"
 
+	"example.com/transactional-outbox/internal/audit"
+	"example.com/transactional-outbox/internal/cli"
 	"example.com/transactional-outbox/internal/rabbitmq"
 	"example.com/transactional-outbox/internal/settings"
-	dlqcli "example.com/transactional-outbox/notification-service/internal/cli"
+	"example.com/transactional-outbox/notification-service/internal/deadletter"
 	"example.com/transactional-outbox/test/servers"
 )
 
@@ -16,12 +19,34 @@ func TestAnOperatorGetsOneSession(t *testing.T) {
 	t.Parallel()
 	c := config{Shared: settings.Shared{AMQPURL: settings.Secret(servers.BrokerURL(t))}}
 	sessions := 0
-	err := c.onceConnected(t.Context(), func(_ context.Context, s dlqcli.Session) error {
+	err := c.deadLetters(cli.SessionTimeout).Connect(t.Context(), func(_ context.Context, s deadletter.Session) error {
 		sessions++
 		_, err := s.Browse("test." + rand.Text())
 		return err
 	})
 	if sessions != 1 || !errors.Is(err, rabbitmq.ErrNoQueue) {
 		t.Errorf("%d sessions, error %v", sessions, err)
+	}
+}
+
+// TestADecisionNeedsTheDatabase with the right schema. Otherwise the error says what to do.
+func TestADecisionNeedsTheDatabase(t *testing.T) {
+	t.Parallel()
+	proxy, away := servers.ProxyFor(t, servers.Database(t))
+	proxy.Close()
+	_, migrated := servers.Migrated(t, schema)
+	for url, hint := range map[string]string{away: "DATABASE_URL", servers.Database(t): service + " migrate", migrated: ""} {
+		c, used := config{Shared: settings.Shared{DatabaseURL: settings.Secret(url)}}, false
+		err := c.recordDecisions(t.Context(), func(r deadletter.Recorder) error {
+			used = true
+			_, err := r.Begin(t.Context(), audit.New("somebody", audit.CLI, "--all"), audit.Replay, []string{"A"})
+			return err
+		})
+		if used != (hint == "") || (err == nil) != used {
+			t.Errorf("with %q: used %t, error %v", hint, used, err)
+		}
+		if err != nil && (!strings.Contains(err.Error(), hint) || !strings.Contains(err.Error(), "nothing was changed")) {
+			t.Errorf("error %v, want a hint at %q", err, hint)
+		}
 	}
 }

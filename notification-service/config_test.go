@@ -26,6 +26,13 @@ var ours = settingstest.Service[config]{
 		"DATABASE_URL=db",
 		"AMQP_URL=mq:5672",
 		"LOG_LEVEL=loud",
+		"PEER_OPS_URL=notification-service:4101",
+		"PEER_PAGE_URL=http://user:secret@localhost:4101/",
+		"JAEGER_URL=javascript:alert(1)",
+		"JAEGER_URL=http:///search",
+		"AUDIT_RETENTION=23h",
+		"PAGE_USERS=ann",
+		"PAGE_USERS=ann:read:plain",
 		"OPS_ADDR=127.0.0.1",
 		"CONSUMER_WORKERS=eight",
 		"CONSUMER_WORKERS=0",
@@ -66,7 +73,7 @@ func TestTheDefaultsOfNotificationService(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := config{
-		Shared:  settings.Shared{AppEnv: "production", DatabaseURL: ownDatabase, AMQPURL: ownBroker},
+		Shared:  settings.Shared{AppEnv: "production", DatabaseURL: ownDatabase, AMQPURL: ownBroker, Page: settings.Page{AuditRetention: 8760 * time.Hour}},
 		OpsAddr: "127.0.0.1:4101", ConsumerWorkers: 8, ConsumerBatchSize: 64, ConsumerPrefetch: 256, DeliveryLimit: 50,
 		RetryDelays: []time.Duration{30 * time.Second, time.Minute, 5 * time.Minute}, InboxRetention: 30 * 24 * time.Hour,
 		NotificationRetention: 30 * 24 * time.Hour,

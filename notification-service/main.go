@@ -7,6 +7,7 @@ import (
 
 	"example.com/transactional-outbox/internal/command"
 	"example.com/transactional-outbox/internal/httpserver"
+	"example.com/transactional-outbox/internal/page"
 )
 
 const service = "notification-service"
@@ -17,6 +18,7 @@ func main() {
 		command.Command{Name: "migrate", Does: "bring the database's schema up to date", Run: configured(migrate)},
 		command.Command{Name: "healthcheck", Does: "exit 0 if the service on OPS_ADDR is ready", Run: configured(healthcheck)},
 		command.Command{Name: "dlq", Does: "list, show, replay and discard dead letters", Run: operateDeadLetters},
+		page.UserCommand(service),
 	)
 }
 

@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
+
+	"example.com/transactional-outbox/internal/stage"
+	"example.com/transactional-outbox/notification-service/internal/consumer"
+	"example.com/transactional-outbox/notification-service/internal/mailer"
 )
 
 // ready returns nil while messages flow, and otherwise everything that they wait for.
 func (p parts) ready(ctx context.Context) error {
-	errs := []error{p.consuming.ready(), p.publishing.ready()}
+	errs := []error{p.consuming.Ready(), p.publishing.Ready()}
 	if err := p.db.Ready(ctx, schema); err != nil {
 		errs = append(errs, fmt.Errorf("waiting for the database: %w", err))
 	}
@@ -19,28 +22,18 @@ func (p parts) ready(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// stage is what a connection to the broker waits for.
-type stage struct {
-	first      string
-	waitingFor atomic.Pointer[string]
-}
-
-// nothing is the stage of a connection that is in use.
-const nothing = ""
-
-func newStage(first string) *stage {
-	s := &stage{first: first}
-	s.reset()
-	return s
-}
-
-func (s *stage) waitFor(what string) { s.waitingFor.Store(&what) }
-
-func (s *stage) reset() { s.waitFor(s.first) }
-
-func (s *stage) ready() error {
-	if what := *s.waitingFor.Load(); what != nothing {
-		return errors.New("waiting for " + what)
+// waitsFor returns what messages wait for, for the page.
+func (p parts) waitsFor() (waits []string) {
+	for _, s := range []*stage.Stage{p.consuming, p.publishing} {
+		if what := s.WaitsFor(); what != stage.Nothing {
+			waits = append(waits, what)
+		}
 	}
-	return nil
+	for _, dependency := range p.messages.Unavailable() {
+		waits = append(waits, inWords[dependency])
+	}
+	return waits
 }
+
+// inWords are the names of the gates, for people.
+var inWords = map[string]string{consumer.Database: "the database", mailer.MailServer: "the mail server"}

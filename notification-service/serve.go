@@ -8,10 +8,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
+	"example.com/transactional-outbox/internal/audit"
 	"example.com/transactional-outbox/internal/httpserver"
 	"example.com/transactional-outbox/internal/postgres"
 	"example.com/transactional-outbox/internal/rabbitmq"
 	"example.com/transactional-outbox/internal/settings"
+	"example.com/transactional-outbox/internal/stage"
 	"example.com/transactional-outbox/internal/telemetry"
 	"example.com/transactional-outbox/notification-service/internal/consumer"
 	"example.com/transactional-outbox/notification-service/internal/inbox"
@@ -41,13 +43,20 @@ func serve(ctx context.Context, c config) error {
 	registry := telemetry.NewRegistry()
 	registry.MustRegister(db.Metrics("consumer"), db.OldestTransaction())
 	p := assemble(c, db, emails, registry)
-	return httpserver.ServeDuring(ctx, "OPS_ADDR", c.OpsAddr, httpserver.Ops(p.ready, registry), func(ctx context.Context) error {
+	view, closePage, err := p.page(ctx)
+	if err != nil {
+		return err
+	}
+	defer closePage()
+	registry.MustRegister(view.Metrics())
+	ops := httpserver.Ops(p.ready, registry, view)
+	return httpserver.ServeDuring(ctx, "OPS_ADDR", c.OpsAddr, ops, view.During(func(ctx context.Context) error {
 		if db.Wait(ctx, schema) != nil {
 			return nil // shutdown began before the database was ready
 		}
 		defer slog.InfoContext(ctx, "stopped")
 		return p.consume(ctx)
-	})
+	}))
 }
 
 // parts are the parts of this service, wired together.
@@ -59,7 +68,7 @@ type parts struct {
 	effect   *notification.Service
 	messages *consumer.Consumer
 	// What each connection to the broker waits for.
-	consuming, publishing *stage
+	consuming, publishing *stage.Stage
 }
 
 func assemble(c config, db *postgres.DB, emails mailer.Mailer, registry prometheus.Registerer) parts {
@@ -82,7 +91,7 @@ func assemble(c config, db *postgres.DB, emails mailer.Mailer, registry promethe
 	}, db, seen, effect, copies, consumer.NewMetrics(registry))
 	return parts{
 		config: c, db: db, seen: seen, copies: copies, effect: effect, messages: messages,
-		consuming: newStage("a session with the broker"), publishing: newStage("a session with the broker, for copies"),
+		consuming: stage.New("a session with the broker"), publishing: stage.New("a session with the broker, for copies"),
 	}
 }
 
@@ -95,6 +104,7 @@ func (p parts) consume(ctx context.Context) error {
 	running, ctx := errgroup.WithContext(ctx)
 	running.Go(func() error { return p.seen.KeepPruned(ctx) })
 	running.Go(func() error { return p.effect.KeepPruned(ctx) })
+	running.Go(func() error { return audit.NewLog(p.db).KeepPruned(ctx, p.config.AuditRetention) })
 	running.Go(func() error {
 		defer stopPublishing()
 		return p.messages.Run(ctx, func(ctx context.Context) error {
@@ -117,8 +127,8 @@ func (c config) connection(role string) rabbitmq.Config {
 // consumeSession declares the topology again and again. If somebody deletes a binding or an
 // exchange, no connection closes, so nothing else would notice it.
 func (p parts) consumeSession(ctx context.Context, s *rabbitmq.Session) error {
-	p.consuming.waitFor("the exchange " + events)
-	defer p.consuming.reset()
+	p.consuming.WaitFor("the exchange " + events)
+	defer p.consuming.Reset()
 	if err := s.WaitForExchange(ctx, events, "topic"); err != nil {
 		return err
 	}
@@ -126,7 +136,7 @@ func (p parts) consumeSession(ctx context.Context, s *rabbitmq.Session) error {
 	if err := s.Declare(declared); err != nil {
 		return err
 	}
-	p.consuming.waitFor(nothing)
+	p.consuming.WaitFor(stage.Nothing)
 	slog.InfoContext(ctx, "taking messages", "queue", queue)
 	both, ctx := errgroup.WithContext(ctx)
 	both.Go(func() error { return s.KeepDeclared(ctx, declared) })
@@ -138,8 +148,8 @@ func (p parts) publishCopies(ctx context.Context, s *rabbitmq.Session) error {
 	if err := s.Declare(p.config.retryTopology()); err != nil {
 		return err
 	}
-	p.publishing.waitFor(nothing)
-	defer p.publishing.reset()
+	p.publishing.WaitFor(stage.Nothing)
+	defer p.publishing.Reset()
 	return p.copies.Serve(ctx, s)
 }
 

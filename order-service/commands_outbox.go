@@ -6,10 +6,12 @@ import (
 	"os"
 	"time"
 
+	"example.com/transactional-outbox/internal/audit"
 	"example.com/transactional-outbox/internal/cli"
 	"example.com/transactional-outbox/internal/command"
 	"example.com/transactional-outbox/internal/postgres"
 	"example.com/transactional-outbox/internal/rabbitmq"
+	"example.com/transactional-outbox/internal/stage"
 	outboxcli "example.com/transactional-outbox/order-service/internal/cli"
 	"example.com/transactional-outbox/order-service/internal/outbox"
 	"example.com/transactional-outbox/order-service/internal/relay"
@@ -43,7 +45,7 @@ func runAction(ctx context.Context, c config, action outboxcli.Action) error {
 		return fmt.Errorf("the database that DATABASE_URL names is not ready: %w", err)
 	}
 	return action(ctx, outboxcli.Dependencies{
-		Outbox: outbox.NewOperator(db), Relay: c.relay(),
+		Outbox: outbox.NewOperator(db), Decisions: audit.NewLog(db), Relay: c.relay(),
 		Broker: connectOnce(rabbitmq.Config{URL: c.AMQPURL.Reveal(), Name: service + " republish"}, topology, cli.SessionTimeout),
 		Out:    os.Stdout, Progress: os.Stderr, By: cli.Name(),
 	})
@@ -57,7 +59,7 @@ func connectOnce(connection rabbitmq.Config, owned rabbitmq.Topology, patience t
 			if err := s.Declare(owned); err != nil {
 				return err
 			}
-			return use(ctx, broker{s})
+			return use(ctx, broker{s, stage.New("")})
 		})
 	}
 }

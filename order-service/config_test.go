@@ -27,6 +27,13 @@ var ours = settingstest.Service[config]{
 		"DATABASE_URL=amqp://orders:x@mq/",
 		"AMQP_URL=mq:5672",
 		"LOG_LEVEL=loud",
+		"PEER_OPS_URL=notification-service:4101",
+		"PEER_PAGE_URL=http://user:secret@localhost:4101/",
+		"JAEGER_URL=javascript:alert(1)",
+		"JAEGER_URL=http:///search",
+		"AUDIT_RETENTION=23h",
+		"PAGE_USERS=ann",
+		"PAGE_USERS=ann:read:plain",
 		"HTTP_ADDR=4000",
 		"OPS_ADDR=127.0.0.1",
 		"HTTP_MAX_IN_FLIGHT=many",
@@ -70,7 +77,7 @@ func TestTheDefaultsOfOrderService(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := config{
-		Shared:   settings.Shared{AppEnv: "production", DatabaseURL: ownDatabase, AMQPURL: ownBroker},
+		Shared:   settings.Shared{AppEnv: "production", DatabaseURL: ownDatabase, AMQPURL: ownBroker, Page: settings.Page{AuditRetention: 8760 * time.Hour}},
 		HTTPAddr: "127.0.0.1:4000", OpsAddr: "127.0.0.1:4100", HTTPMaxInFlight: 256,
 		RelayWorkers: 2, RelayBatchSize: 500, OutboxNotify: true, RelayPollInterval: time.Second,
 		RelayLease: time.Minute, RelayConfirmTimeout: 10 * time.Second,

@@ -8,8 +8,10 @@ import (
 	"golang.org/x/net/netutil"
 	"golang.org/x/sync/errgroup"
 
+	"example.com/transactional-outbox/internal/audit"
 	"example.com/transactional-outbox/internal/httpserver"
 	"example.com/transactional-outbox/internal/postgres"
+	"example.com/transactional-outbox/internal/stage"
 	"example.com/transactional-outbox/order-service/internal/httpapi"
 	"example.com/transactional-outbox/order-service/internal/order"
 	"example.com/transactional-outbox/order-service/internal/outbox"
@@ -23,7 +25,9 @@ type parts struct {
 	orders     *order.Service
 	apiMetrics *httpapi.Metrics
 	outbox     *outbox.Store
+	decisions  *audit.Log
 	relay      *relay.Relay
+	publishing *stage.Stage // what the relay's connection to the broker waits for
 	notifier   *wakeup.Notifier
 	listener   *wakeup.Listener
 }
@@ -39,7 +43,7 @@ func assemble(c config, db, relayDB *postgres.DB, registry prometheus.Registerer
 	}
 	return parts{
 		config: c, orders: order.NewService(db, committed), apiMetrics: httpapi.NewMetrics(registry),
-		outbox: events, relay: r,
+		outbox: events, decisions: audit.NewLog(relayDB), relay: r, publishing: stage.New("a session with the broker"),
 		notifier: notifier, listener: wakeup.NewListener(c.DatabaseURL.Reveal(), r.Wake, registry),
 	}
 }
@@ -91,8 +95,9 @@ func (p parts) serveOrders(ctx context.Context) error {
 func (p parts) runRelay(ctx context.Context) error {
 	all, ctx := errgroup.WithContext(ctx)
 	all.Go(func() error { return p.outbox.RunJanitor(ctx, p.config.OutboxRetention) })
+	all.Go(func() error { return p.decisions.KeepPruned(ctx, p.config.AuditRetention) })
 	all.Go(func() error { return p.listen(ctx) })
-	all.Go(func() error { return publishEvents(ctx, p.config, p.relay) })
+	all.Go(func() error { return publishEvents(ctx, p.config, p.relay, p.publishing) })
 	return all.Wait()
 }
 

@@ -20,13 +20,24 @@ const (
 	spareConnections = 2 // beyond one for each relay worker
 )
 
-func serve(ctx context.Context, c config) error      { return start(ctx, c, parts.runAll) }
-func serveAPI(ctx context.Context, c config) error   { return start(ctx, c, parts.runAPIOnly) }
-func serveRelay(ctx context.Context, c config) error { return start(ctx, c, parts.runRelay) }
+func serve(ctx context.Context, c config) error {
+	return start(ctx, c, withRelay, parts.runAll)
+}
+
+func serveAPI(ctx context.Context, c config) error {
+	return start(ctx, c, !withRelay, parts.runAPIOnly)
+}
+
+func serveRelay(ctx context.Context, c config) error {
+	return start(ctx, c, withRelay, parts.runRelay)
+}
+
+// withRelay says that a process has a relay.
+const withRelay = true
 
 // start opens the database and answers on OPS_ADDR. It calls run when the database is there
 // and migrated.
-func start(ctx context.Context, c config, run func(parts, context.Context) error) error {
+func start(ctx context.Context, c config, relays bool, run func(parts, context.Context) error) error {
 	slog.InfoContext(ctx, "starting", settings.Attributes(c)...)
 	db, err := postgres.Open(ctx, c.DatabaseURL.Reveal(), apiConnections)
 	if err != nil {
@@ -48,11 +59,18 @@ func start(ctx context.Context, c config, run func(parts, context.Context) error
 	// The broker is not part of it: the API takes orders while the broker is away. The check
 	// uses the relay's pool, because a replica whose API uses all its connections is still ready.
 	ready := func(ctx context.Context) error { return relayDB.Ready(ctx, schema) }
-	return httpserver.ServeDuring(ctx, "OPS_ADDR", c.OpsAddr, httpserver.Ops(ready, registry), func(ctx context.Context) error {
+	view, closePage, err := p.page(ctx, relays)
+	if err != nil {
+		return err
+	}
+	defer closePage()
+	registry.MustRegister(view.Metrics())
+	ops := httpserver.Ops(ready, registry, view)
+	return httpserver.ServeDuring(ctx, "OPS_ADDR", c.OpsAddr, ops, view.During(func(ctx context.Context) error {
 		if db.Wait(ctx, schema) != nil {
 			return nil // the process was asked to end before the database came
 		}
 		defer slog.InfoContext(ctx, "stopped")
 		return run(p, ctx)
-	})
+	}))
 }

@@ -19,8 +19,8 @@ BEGIN
     EXECUTE format('CREATE ROLE %I', thing.name);
   END LOOP;
   EXECUTE format('ALTER ROLE %I LOGIN CONNECTION LIMIT 20 PASSWORD %L', owner, current_setting('provision.owner_password'));
-  -- Three replicas of order-service have 75 connections at most, and PostgreSQL has 100.
-  EXECUTE format('ALTER ROLE %I LOGIN CONNECTION LIMIT 80 PASSWORD %L', application, current_setting('provision.password'));
+  -- Three replicas of order-service have 81 connections at most, and PostgreSQL has 100.
+  EXECUTE format('ALTER ROLE %I LOGIN CONNECTION LIMIT 85 PASSWORD %L', application, current_setting('provision.password'));
 
   -- No other role may connect, and only the owner may create objects.
   EXECUTE format('ALTER DATABASE %I OWNER TO %I', current_database(), owner);

@@ -12,9 +12,9 @@ import (
 )
 
 // Ops answers /livez, /readyz and /metrics. /livez says that the process runs. /readyz is 200 if
-// ready returns nil, otherwise 503 with the reason. Use a separate listener: these endpoints are
-// not for the public.
-func Ops(ready func(context.Context) error, metrics *prometheus.Registry) http.Handler {
+// ready returns nil, otherwise 503 with the reason. Everything else is the page's. Use a separate
+// listener: these endpoints are not for the public.
+func Ops(ready func(context.Context) error, metrics *prometheus.Registry, page http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "ok\n")
@@ -30,6 +30,7 @@ func Ops(ready func(context.Context) error, metrics *prometheus.Registry) http.H
 	})
 	// OpenMetrics carries exemplars; the older format drops them.
 	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{EnableOpenMetrics: true}))
+	mux.Handle("/", page)
 	return mux
 }
 

@@ -21,7 +21,7 @@ func notReady(context.Context) error { return errors.New("the database is away")
 // serveOps serves Ops and returns its URL.
 func serveOps(t *testing.T, ready func(context.Context) error, metrics *prometheus.Registry) string {
 	t.Helper()
-	server := httptest.NewServer(httpserver.Ops(ready, metrics))
+	server := httptest.NewServer(httpserver.Ops(ready, metrics, hello))
 	t.Cleanup(server.Close)
 	return server.URL
 }
@@ -38,7 +38,7 @@ func TestOpsEndpoints(t *testing.T) {
 		"alive but not ready": {notReady, "/livez", http.StatusOK, "ok\n"},
 		"ready":               {ready, "/readyz", http.StatusOK, "ok\n"},
 		"not ready":           {notReady, "/readyz", http.StatusServiceUnavailable, "not ready: the database is away\n"},
-		"no such endpoint":    {ready, "/debug/pprof/", http.StatusNotFound, "404 page not found\n"},
+		"all else":            {ready, "/", http.StatusOK, "hello"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

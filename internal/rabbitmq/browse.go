@@ -15,7 +15,8 @@ var ErrNoQueue = errors.New("the broker has no such queue")
 // Browser reads the messages of a queue. Other consumers do not see a message that it has read,
 // until the message is removed or given back. If the session breaks, the broker requeues it.
 //
-// It gets one message at a time. A consumer would prefetch messages that nobody may want.
+// It gets the first messages one at a time, because most readers want only some. Later it gets
+// several at a time, see browse_fetch.go.
 type Browser struct {
 	session   *Session
 	channel   *amqp.Channel
@@ -23,13 +24,17 @@ type Browser struct {
 	count     int
 	remaining int      // how many messages Next may still get
 	held      []uint64 // the numbers of what is in its hands, ascending
+
+	fetched []amqp.Delivery // taken from the queue, and not returned by Next yet
+	taken   int             // how many messages it has taken
+	largest int             // the largest body so far, in bytes
 }
 
 // BrowsedMessage is a message that a Browser has read.
 type BrowsedMessage struct {
 	Message
 	// Remove deletes the message from the queue. It is certain that the broker has deleted it when
-	// Requeue returns nil.
+	// Removed or Requeue returns nil.
 	Remove func() error
 }
 
@@ -76,17 +81,19 @@ func (b *Browser) Next() (BrowsedMessage, bool, error) {
 	if b.remaining == 0 {
 		return BrowsedMessage{}, false, nil
 	}
-	defer b.session.closeAfter(answerTimeout)()
-	d, ok, err := b.channel.Get(b.queue, false)
-	if err != nil {
-		return BrowsedMessage{}, false, b.explain(err)
+	if len(b.fetched) == 0 {
+		if err := b.fetch(); err != nil {
+			return BrowsedMessage{}, false, b.explain(err)
+		}
 	}
-	if !ok {
+	if len(b.fetched) == 0 {
 		b.remaining = 0 // other consumers have the rest
 		return BrowsedMessage{}, false, nil
 	}
+	d := b.fetched[0]
+	b.fetched[0] = amqp.Delivery{} // its body may be large
+	b.fetched = b.fetched[1:]
 	b.remaining--
-	b.held = append(b.held, d.DeliveryTag)
 	return BrowsedMessage{Message: messageOf(d), Remove: b.removeFunc(d.DeliveryTag)}, true, nil
 }
 
@@ -98,6 +105,13 @@ func (b *Browser) removeFunc(tag uint64) func() error {
 		}
 		return b.channel.Ack(tag, false)
 	}
+}
+
+// Removed returns nil when the broker has processed all removals so far. It asks something on the
+// same channel, and the broker answers in order.
+func (b *Browser) Removed() error {
+	_, err := b.countReady()
+	return err
 }
 
 const (
@@ -124,7 +138,7 @@ func (b *Browser) Requeue() error {
 		ready += len(batch)
 		complete = complete && err == nil && b.awaitReady(ready)
 	}
-	b.held = nil
+	b.held, b.fetched = nil, nil
 	return errors.Join(err, b.close())
 }
 

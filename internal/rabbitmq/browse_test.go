@@ -128,6 +128,46 @@ func TestTwoBrowsersShareTheMessages(t *testing.T) {
 	}
 }
 
+// TestALongQueueIsBrowsedLikeAShortOne: after the first messages, several are taken at a time.
+func TestALongQueueIsBrowsedLikeAShortOne(t *testing.T) {
+	t.Parallel()
+	b := newBrokerTest(t)
+	queue, ids := b.deadLetterQueue(500)
+	one := b.browse(b.session(), queue)
+	held := b.browseNext(one, 300)
+	if got := takenIDs(held); !slices.Equal(got, ids[:300]) {
+		t.Errorf("it sees %v", got)
+	}
+	b.put(queue, "later")
+	for _, m := range held[:200] {
+		if err := m.Remove(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := takenIDs(b.browseNext(one, 1000)); !slices.Equal(got, ids[300:]) {
+		t.Errorf("after the removals it sees %v", got)
+	}
+	b.giveBack(one)
+	got := takenIDs(b.browseNext(b.browse(b.session(), queue), 1000))
+	if !slices.Equal(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(append(ids[200:], "later")))) {
+		t.Errorf("left are %v", got)
+	}
+}
+
+// TestBrowsersOfALongQueueShareItsMessages, and each of them ends.
+func TestBrowsersOfALongQueueShareItsMessages(t *testing.T) {
+	t.Parallel()
+	b := newBrokerTest(t)
+	queue, ids := b.deadLetterQueue(500)
+	one, other := b.browse(b.session(), queue), b.browse(b.session(), queue)
+	first := takenIDs(b.browseNext(one, 100))
+	rest := takenIDs(b.browseNext(other, 1000))
+	first = append(first, takenIDs(b.browseNext(one, 1000))...)
+	if got := slices.Concat(first, rest); !slices.Equal(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(ids))) {
+		t.Errorf("they see %d and %d messages of %d", len(first), len(rest), len(ids))
+	}
+}
+
 func TestACutRequeuesTheMessagesOfABrowser(t *testing.T) {
 	t.Parallel()
 	b := newBrokerTest(t)

@@ -130,6 +130,9 @@ func (s *Session) close() {
 	s.watchers.Wait()
 }
 
+// Blocked reports that the broker accepts no messages, because of a memory or disk alarm.
+func (s *Session) Blocked() bool { return !s.publishGate.IsOpen() }
+
 // Unblocked returns when the broker accepts messages. It waits only during a memory or disk alarm.
 func (s *Session) Unblocked(ctx context.Context) error {
 	return s.publishGate.Wait(ctx)

@@ -16,6 +16,9 @@ import (
 	"github.com/caarlos0/env/v11"
 )
 
+// Demo is the APP_ENV that accepts the passwords of this repository.
+const Demo = "demo"
+
 // Shared has the settings of both services.
 type Shared struct {
 	// AppEnv is "demo" or the name of a real environment. Only "demo" accepts the passwords that are
@@ -27,6 +30,7 @@ type Shared struct {
 	AMQPURL Secret `env:"AMQP_URL,required,notEmpty"`
 	// LogLevel is debug, info, warn or error.
 	LogLevel slog.Level `env:"LOG_LEVEL" envDefault:"info"`
+	Page
 }
 
 // Level is the log level.
@@ -93,13 +97,14 @@ func readFiles(environment map[string]string) (errs []error) {
 }
 
 // secrets are the settings that may come from a file.
-var secrets = []string{"DATABASE_URL", "AMQP_URL", "SMTP_URL"}
+var secrets = []string{"DATABASE_URL", "AMQP_URL", "SMTP_URL", "PAGE_USERS"}
 
 // Check returns the errors in the shared settings.
 func (s Shared) Check() []error {
 	return slices.Concat(
 		s.checkURL("DATABASE_URL", s.DatabaseURL, "postgres", "postgresql"),
 		s.checkURL("AMQP_URL", s.AMQPURL, "amqp", "amqps"),
+		s.checkPage(),
 	)
 }
 
@@ -116,7 +121,7 @@ func (s Shared) checkURL(name string, value Secret, schemes ...string) []error {
 		return []error{fmt.Errorf("%s must be a URL that starts with %s://", name, schemes[0])}
 	}
 	published := func(password string) bool { return slices.Contains(demoPasswords, password) }
-	if s.AppEnv != "demo" && slices.ContainsFunc(passwords(u), published) {
+	if s.AppEnv != Demo && slices.ContainsFunc(passwords(u), published) {
 		return []error{fmt.Errorf("%s has a password that is published with this repository: set your own, or APP_ENV=demo", name)}
 	}
 	return nil

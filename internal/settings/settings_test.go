@@ -58,6 +58,9 @@ func unset(t *testing.T, name string) {
 	}
 }
 
+// page has the defaults.
+var page = settings.Page{AuditRetention: 8760 * time.Hour}
+
 // requireFaults fails unless err has one line for each fault, and the line starts with the fault.
 func requireFaults(t *testing.T, err error, faults ...string) {
 	t.Helper()
@@ -81,7 +84,7 @@ func TestVariablesThatAreNotSetHaveDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	shared := settings.Shared{AppEnv: "production", DatabaseURL: database, AMQPURL: broker, LogLevel: slog.LevelInfo}
+	shared := settings.Shared{Page: page, AppEnv: "production", DatabaseURL: database, AMQPURL: broker, LogLevel: slog.LevelInfo}
 	if want := (config{Shared: shared, Workers: 2, Poll: time.Second}); got != want {
 		t.Errorf("got %#v, want %#v", got, want)
 	}
@@ -166,7 +169,7 @@ func TestOnlyTheDemoTakesPublishedPasswords(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			shared := settings.Shared{AppEnv: "production", DatabaseURL: test.database, AMQPURL: test.broker}
+			shared := settings.Shared{Page: page, AppEnv: "production", DatabaseURL: test.database, AMQPURL: test.broker}
 			requireFaults(t, errors.Join(shared.Check()...), test.faults...)
 			shared.AppEnv = "demo"
 			requireFaults(t, errors.Join(shared.Check()...))
@@ -177,7 +180,7 @@ func TestOnlyTheDemoTakesPublishedPasswords(t *testing.T) {
 func TestAURLMustBeOfItsKind(t *testing.T) {
 	t.Parallel()
 	for _, wrong := range []settings.Secret{"", "db", "host=db password=x", "http://db", "postgres://db:port/x", "://"} {
-		shared := settings.Shared{AppEnv: "demo", DatabaseURL: wrong, AMQPURL: wrong}
+		shared := settings.Shared{Page: page, AppEnv: "demo", DatabaseURL: wrong, AMQPURL: wrong}
 		requireFaults(t, errors.Join(shared.Check()...),
 			"DATABASE_URL must be a URL that starts with postgres://", "AMQP_URL must be a URL that starts with amqp://")
 	}
@@ -255,9 +258,9 @@ func TestASecretPrintsItsURLWithoutThePassword(t *testing.T) {
 
 func TestTheLogNamesSettingsByTheirVariables(t *testing.T) {
 	t.Parallel()
-	c := config{Shared: settings.Shared{AppEnv: "demo", DatabaseURL: database, AMQPURL: broker}, Workers: 3, Poll: time.Minute}
+	c := config{Shared: settings.Shared{Page: page, AppEnv: "demo", DatabaseURL: database, AMQPURL: broker}, Workers: 3, Poll: time.Minute}
 	want := "[APP_ENV=demo DATABASE_URL=postgres://shop:xxxxx@db:5432/shop?sslmode=disable AMQP_URL=amqp://shop:xxxxx@mq:5672/" +
-		" LOG_LEVEL=INFO WORKERS=3 POLL=1m0s SMTP_URL=]"
+		" LOG_LEVEL=INFO PAGE_USERS= PEER_OPS_URL= PEER_PAGE_URL= JAEGER_URL= AUDIT_RETENTION=8760h0m0s WORKERS=3 POLL=1m0s SMTP_URL=]"
 	if got := fmt.Sprint(settings.Attributes(c)); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}

@@ -9,7 +9,8 @@ DO $$ BEGIN
   END IF;
   REVOKE ALL ON ALL TABLES IN SCHEMA public FROM notification_service;
 
-  GRANT SELECT ON goose_db_version, processed_messages, order_progress, notifications TO notification_service;
+  GRANT SELECT ON goose_db_version, processed_messages, order_progress, notifications, operator_decisions
+    TO notification_service;
 
   -- Pruning locks the rows with FOR UPDATE, which needs UPDATE on at least one column.
   GRANT INSERT (message_id, processed_at), UPDATE (processed_at), DELETE
@@ -23,4 +24,10 @@ DO $$ BEGIN
                 status, attempts, lease_token, lease_until),
         UPDATE (status, attempts, lease_token, lease_until, failure_reason, sent_at), DELETE
     ON notifications TO notification_service;
+
+  -- What an operator decided cannot be changed. Only its end may be added, and pruning locks the
+  -- rows that it deletes.
+  GRANT INSERT (id, decision, operator, via, action, filter, items, finished_at, done),
+        UPDATE (finished_at, done), DELETE
+    ON operator_decisions TO notification_service;
 END $$;

@@ -8,12 +8,16 @@ DO $$ BEGIN
     RETURN;
   END IF;
   REVOKE ALL ON ALL TABLES IN SCHEMA public FROM order_service;
+  REVOKE ALL ON ALL SEQUENCES IN SCHEMA public FROM order_service;
   REVOKE ALL ON ALL FUNCTIONS IN SCHEMA public FROM order_service;
 
   GRANT SELECT ON goose_db_version, products, orders, idempotency_keys,
                   outbox_events, outbox_queue, outbox_claims, outbox_published, outbox_discarded, outbox_status,
-                  outbox_partitions
+                  outbox_partitions, operator_decisions
     TO order_service;
+
+  -- The page shows the last number as the count of events.
+  EXECUTE format('GRANT SELECT ON SEQUENCE %s TO order_service', pg_get_serial_sequence('outbox_events', 'seq'));
 
   -- These run with the rights of their owner. So the service can make and drop partitions, and no
   -- other tables.
@@ -39,4 +43,10 @@ DO $$ BEGIN
   -- Pruning locks the rows that it deletes, and FOR UPDATE requires the right to UPDATE a column.
   GRANT INSERT (key, request_hash, order_id), UPDATE (created_at), DELETE
     ON idempotency_keys TO order_service;
+
+  -- What an operator decided cannot be changed. Only its end may be added, and pruning locks the
+  -- rows that it deletes.
+  GRANT INSERT (id, decision, operator, via, action, filter, items, finished_at, done),
+        UPDATE (finished_at, done), DELETE
+    ON operator_decisions TO order_service;
 END $$;

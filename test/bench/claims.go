@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"example.com/transactional-outbox/internal/audit"
 	"example.com/transactional-outbox/internal/postgres"
 	"example.com/transactional-outbox/order-service/forbench"
 )
@@ -198,7 +199,7 @@ func (c *claimable) replay(ctx context.Context, events int) error {
 	if err != nil {
 		return err
 	}
-	_, err = forbench.NewOperator(c.db).Replay(ctx, failed)
+	_, err = forbench.NewOperator(c.db).Replay(ctx, audit.New("bench", audit.CLI, "--all"), failed)
 	return err
 }
 

@@ -11,6 +11,7 @@ var deliverTwice = experiment{
 	promise: "at-least-once delivery has an exactly-once effect (P5), and the customer gets one e-mail (P6).",
 	description: "`order-service outbox republish`" + ` publishes the event again, with the same id. You see that
 notification-service counts three duplicates, and does nothing else.`,
+	watch:  "http://localhost:4100/audit shows each republishing; http://localhost:4101/ counts the e-mails",
 	result: "the message was delivered four times, and had one effect.",
 	run: func(ctx context.Context, l *lab) error {
 		l.step("place an order, and wait for its e-mail")

@@ -13,6 +13,7 @@ type experiment struct {
 	breaks      string // what is broken
 	promise     string // the tested promise
 	description string // what the user sees
+	watch       string // where to look on the page meanwhile, and what is there
 	run         func(context.Context, *lab) error
 	result      string // the result if the promise was kept
 }
@@ -37,7 +38,7 @@ func (e experiment) perform(ctx context.Context, where settings, out io.Writer) 
 		return err
 	}
 	defer func() { err = errors.Join(err, l.close()) }()
-	l.printf("%s\nTested: %s\n", e.breaks, e.promise)
+	l.printf("%s\nTested: %s\nWatch it: %s\n", e.breaks, e.promise, e.watch)
 	if err := e.run(ctx, l); err != nil {
 		l.printf("undoing the changes")
 		return interrupted(ctx, err)

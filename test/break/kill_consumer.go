@@ -14,6 +14,7 @@ You see that the broker delivers the message again, and that the e-mail is sent 
 lease of the dead process has ended (at most a minute; until then, the message waits in the
 retry queue of 30 s). SMTP has no transactions, so this cannot be prevented. But mail programs
 can recognise the repeat by its Message-ID.`,
+	watch:  "http://localhost:4101/ shows the message in a retry queue, and what is consumed",
 	result: "one notification. The one e-mail in flight was repeated, with the same Message-ID.",
 	run: func(ctx context.Context, l *lab) error {
 		if err := l.killBeforeTheAck(ctx); err != nil {

@@ -12,6 +12,7 @@ var killRelay = experiment{
 	description: `A trigger delays the statement that marks the event, and the service is killed there. You see
 that the event is published again when the lease of the dead relay has ended (RELAY_LEASE, a
 minute), and that notification-service recognises the duplicate.`,
+	watch:  "http://localhost:4100/ shows the events that the dead relay holds, until its lease ends",
 	result: "the event was published twice, and had one effect.",
 	run: func(ctx context.Context, l *lab) error {
 		before, err := metric(ctx, notificationService, duplicates)

@@ -16,6 +16,7 @@ var poison = experiment{
 	description: `The message comes from the outbox, as after a bug in order-service. You see that the e-mails of
 the orders before and after it are sent, and the malformed message in
 ` + "`notification-service dlq list`" + `. In the end it is discarded.`,
+	watch:  "http://localhost:4101/ counts the dead letter, until it is discarded; http://localhost:4101/audit shows who did that",
 	result: "the malformed message is a dead letter with its reason, and every valid one arrived.",
 	run: func(ctx context.Context, l *lab) error {
 		l.step("place 5 orders, add an event with an invalid order_id, and place 5 more orders")

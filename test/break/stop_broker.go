@@ -12,6 +12,7 @@ var stopBroker = experiment{
 	description: `You see that the orders are answered with 201, and that their events wait in the outbox until the
 broker is back. This requires a private broker: without Docker, start the system with
 PRIVATE_SERVERS=1 make demo.`,
+	watch:  "http://localhost:4100/ shows that the relay waits for the broker, and the events that wait",
 	result: "orders were placed without the broker. After its return, each was published and e-mailed once.",
 	run: func(ctx context.Context, l *lab) error {
 		l.step("stop RabbitMQ")

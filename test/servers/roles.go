@@ -44,3 +44,16 @@ func CreateRoles(ctx context.Context, root, address, service string) (Roles, err
 		Application: withUser(address, service, password),
 	}, nil
 }
+
+// CreateFor creates a database with the roles of a service. Root is the repository.
+func (s *PostgresServer) CreateFor(ctx context.Context, root, name, service string) (Roles, error) {
+	admin, err := pgx.Connect(ctx, s.URL("postgres"))
+	if err != nil {
+		return Roles{}, err
+	}
+	defer func() { _ = admin.Close(ctx) }()
+	if _, err := admin.Exec(ctx, "CREATE DATABASE "+identifier(name)); err != nil {
+		return Roles{}, err
+	}
+	return CreateRoles(ctx, root, s.URL(name), service)
+}

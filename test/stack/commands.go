@@ -28,6 +28,11 @@ addresses for the shell: eval "$(go run ./test/stack servers)"`,
 		run:       (*stack).servers,
 	},
 	{
+		name: "browser",
+		help: "Installs Chromium for the tests of the page, if no browser is there.",
+		run:  (*stack).browser,
+	},
+	{
 		name:      "up",
 		help:      "Builds, migrates and starts both services, and waits until they are ready.",
 		exclusive: true,
@@ -93,7 +98,7 @@ Environment:
   AMQP_URL             a RabbitMQ
                        (` + defaultBroker + `)
   ` + privateOnly + `      set to anything: look for neither, and start private ones
-  ` + noInstall + `           set to anything: never install PostgreSQL or RabbitMQ with apt-get
+  ` + noInstall + `           set to anything: never install PostgreSQL, RabbitMQ or Chromium with apt-get
   All other variables reach the services as they are, SMTP_URL for instance.
 `
 

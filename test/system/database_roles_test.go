@@ -56,6 +56,11 @@ var forbiddenStatements = map[string][]string{
 		"UPDATE idempotency_keys SET order_id = gen_random_uuid()",
 		"UPDATE products SET unit_price = 1",
 		"INSERT INTO products VALUES ('x', 'x', 1, 'GBP')",
+		"UPDATE operator_decisions SET operator = 'x'",
+		"UPDATE operator_decisions SET items = '{}'",
+		"UPDATE operator_decisions SET at = now()",
+		"INSERT INTO operator_decisions (id, decision, operator, via, action, filter, items, at) VALUES (gen_random_uuid(), gen_random_uuid(), 'x', 'cli', 'replay', 'x', '{x}', now())",
+		"TRUNCATE operator_decisions",
 		"SET ROLE order_service_owner",
 	},
 	"notification_service": {
@@ -66,6 +71,11 @@ var forbiddenStatements = map[string][]string{
 		"TRUNCATE processed_messages",
 		"ALTER TABLE notifications ADD more text",
 		"DROP TABLE order_progress",
+		"UPDATE operator_decisions SET operator = 'x'",
+		"UPDATE operator_decisions SET items = '{}'",
+		"UPDATE operator_decisions SET at = now()",
+		"INSERT INTO operator_decisions (id, decision, operator, via, action, filter, items, at) VALUES (gen_random_uuid(), gen_random_uuid(), 'x', 'cli', 'replay', 'x', '{x}', now())",
+		"TRUNCATE operator_decisions",
 		"SET ROLE notification_service_owner",
 	},
 }

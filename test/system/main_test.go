@@ -1,7 +1,6 @@
 package system
 
 import (
-	"context"
 	"flag"
 	"fmt"
 	"os"
@@ -11,7 +10,6 @@ import (
 	"testing"
 
 	"example.com/transactional-outbox/test/servers"
-	"example.com/transactional-outbox/test/servers/process"
 )
 
 // All tests share these. Each test has its own databases and its own virtual host. A test
@@ -41,34 +39,11 @@ func runWithServers(m *testing.M) (code int, err error) {
 	if err := flag.Set("test.parallel", parallelTests); err != nil {
 		return 0, err
 	}
-	folder, err := os.MkdirTemp("", "test-system-")
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = os.RemoveAll(folder) }()
-	// When the tests run as root, PostgreSQL runs as another user, who must enter the folder.
-	if err := os.Chmod(folder, 0o755); err != nil {
-		return 0, err
-	}
-	if binaries, err = build(folder); err != nil {
-		return 0, err
-	}
-	if sharedDatabase, err = servers.NewPostgres(filepath.Join(folder, "postgres"), process.WithParent); err != nil {
-		return 0, err
-	}
-	defer func() { _ = sharedDatabase.Close() }()
-	if sharedBroker, err = servers.NewRabbitMQ(filepath.Join(folder, "rabbitmq"), process.WithParent); err != nil {
-		return 0, err
-	}
-	defer func() { _ = sharedBroker.Close() }()
-	ctx := context.Background()
-	if err := sharedDatabase.Start(ctx); err != nil {
-		return 0, err
-	}
-	if err := sharedBroker.Start(ctx); err != nil {
-		return 0, err
-	}
-	return m.Run(), nil
+	return servers.RunTests(m, "test-system", func(shared servers.OfPackage) (err error) {
+		sharedDatabase, sharedBroker = shared.Database, shared.Broker
+		binaries, err = build(shared.Folder)
+		return err
+	})
 }
 
 // build compiles both services with the race detector.

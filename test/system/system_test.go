@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"example.com/transactional-outbox/test/servers"
@@ -58,17 +57,11 @@ func newSystemOn(t *testing.T, database *servers.PostgresServer, broker *servers
 // createDatabase creates a database with the roles of a service.
 func (s *system) createDatabase(name, role string) (*pgxpool.Pool, servers.Roles) {
 	s.Helper()
-	admin, err := pgx.Connect(s.Context(), s.database.URL("postgres"))
+	roles, err := s.database.CreateFor(s.Context(), repository, name, role)
 	must(s.T, err)
-	defer func() { _ = admin.Close(s.Context()) }()
-	_, err = admin.Exec(s.Context(), "CREATE DATABASE "+name)
-	must(s.T, err)
-	url := s.database.URL(name)
-	pool, err := pgxpool.New(s.Context(), url+"&application_name="+testApplication)
+	pool, err := pgxpool.New(s.Context(), s.database.URL(name)+"&application_name="+testApplication)
 	must(s.T, err)
 	s.Cleanup(pool.Close)
-	roles, err := servers.CreateRoles(s.Context(), repository, url, role)
-	must(s.T, err)
 	return pool, roles
 }
 

@@ -32,10 +32,9 @@ func (s *system) startListeningRelay(settings ...string) *service {
 // placeAndWantPublished places n orders, and wants each to be published before the next.
 func (s *system) placeAndWantPublished(orders *service, n int) {
 	s.Helper()
-	before := queryValue[int](s, s.ordersDB, publishedCount)
-	for i := range n {
-		s.place(orders)
-		if !s.wantCount(shortTimeout, s.ordersDB, before+i+1, publishedCount) {
+	for range n {
+		query := publishedCount + " AND aggregate_id = '" + s.place(orders) + "'"
+		if !s.wantCount(shortTimeout, s.ordersDB, 1, query) {
 			s.FailNow()
 		}
 	}

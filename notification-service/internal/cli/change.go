@@ -8,30 +8,28 @@ import (
 	"fmt"
 	"slices"
 
+	"example.com/transactional-outbox/internal/audit"
 	"example.com/transactional-outbox/internal/cli"
+	"example.com/transactional-outbox/notification-service/internal/deadletter"
 )
 
 // change is a command that replays or discards messages.
 type change struct {
-	verb, past string
-	// begin opens what apply needs.
-	begin func(Dependencies, Session) (apply, error)
-	// refuse returns why a message must not be changed, or ""; refuse may be nil.
-	refuse func(DeadLetter) string
+	action audit.Action
+	past   string
+	force  *bool // nil: there is no --force
 
-	filter
+	filterFlags
+	ids            []string
 	dryRun, asJSON *bool
 }
 
-// apply changes one message. A refusal concerns only this message, an error ends the command.
-type apply func(context.Context, found) (refusal string, err error)
-
 func defineChange(flags *flag.FlagSet, c change) func([]string) (Action, error) {
-	c.filter, c.dryRun, c.asJSON = defineFilter(flags), cli.DefineDryRun(flags), cli.DefineJSON(flags)
+	c.filterFlags, c.dryRun, c.asJSON = defineFilter(flags), cli.DefineDryRun(flags), cli.DefineJSON(flags)
 	choice := cli.Choice{Noun: message, Every: "every message in the queue", Filters: filters}
 	choice.Define(flags)
 	return func(args []string) (_ Action, err error) {
-		if err := choice.Check(c.verb, len(args), c.given()); err != nil {
+		if err := choice.Check(string(c.action), len(args), !c.filter(nil).Empty()); err != nil {
 			return nil, err
 		}
 		c.ids, err = identifiers(args)
@@ -40,64 +38,61 @@ func defineChange(flags *flag.FlagSet, c change) func([]string) (Action, error) 
 }
 
 func (c change) run(ctx context.Context, deps Dependencies) error {
-	r := changeRun{
-		change: c, missing: slices.Clone(c.ids),
-		Tally: cli.Tally{Printer: cli.Printer{Out: deps.Out, JSON: *c.asJSON}, Noun: message, Past: c.past, DryRun: *c.dryRun},
+	result, err := c.apply(ctx, deps)
+	tally := cli.Tally{
+		Printer: cli.Printer{Out: deps.Out, JSON: *c.asJSON}, Noun: message, Past: c.past, DryRun: *c.dryRun, Done: len(result.Changed),
 	}
-	err := deps.Broker(ctx, func(ctx context.Context, s Session) error { return r.applyAll(ctx, deps, s) })
 	if *c.dryRun || *c.asJSON {
-		err = errors.Join(err, r.Page(r.changed))
+		err = errors.Join(err, tally.Page(rowsOf(result.Changed)))
 	}
 	if err != nil {
-		return fmt.Errorf("%s %s, then: %w; run the command again to go on", message.Count(r.Done), c.past, err)
+		return fmt.Errorf("%s %s, then: %w; run the command again to go on", message.Count(tally.Done), c.past, err)
 	}
-	for _, id := range r.missing {
-		r.Refused = append(r.Refused, notFound(id))
+	for _, r := range result.Refused {
+		tally.Refused = append(tally.Refused, cmp.Or(r.DeadLetter.ID, "one without an id")+" "+r.Why)
 	}
-	if r.Done == 0 && len(r.Refused) == 0 {
-		r.Printf("There are no messages like that in %s, so there is nothing to %s.", deps.Queue, c.verb)
+	for _, id := range c.missing(result) {
+		tally.Refused = append(tally.Refused, notFound(id))
+	}
+	if tally.Done == 0 && len(tally.Refused) == 0 {
+		tally.Printf("There are no messages like that in %s, so there is nothing to %s.", deps.Queue.Name, c.action)
 		return nil
 	}
-	return r.Sum()
+	return tally.Sum()
 }
 
-// changeRun is one run of a change.
-type changeRun struct {
-	change
-	cli.Tally
-	changed []cli.Row
-	missing []string // ids that no message had so far
-}
-
-func (r *changeRun) applyAll(ctx context.Context, deps Dependencies, s Session) error {
-	apply, err := r.begin(deps, s)
-	if err != nil {
+func (c change) apply(ctx context.Context, deps Dependencies) (result deadletter.Result, err error) {
+	filter, said := c.filter(c.ids), audit.ByIDs
+	if len(c.ids) == 0 {
+		said = filter.String()
+	}
+	forced := c.force != nil && *c.force
+	if forced {
+		said += " --force"
+	}
+	wanted := deadletter.Change{
+		Action: c.action, By: audit.New(deps.By, audit.CLI, said), Filter: filter,
+		Force: forced, DryRun: *c.dryRun, Progress: deps.progress(),
+	}
+	if *c.dryRun {
+		return wanted.Run(ctx, deps.Queue)
+	}
+	err = deps.Database(ctx, func(recorder deadletter.Recorder) error {
+		wanted.Recorder = recorder
+		result, err = wanted.Run(ctx, deps.Queue)
 		return err
-	}
-	return deps.browse(ctx, s, func(f found) (bool, error) {
-		if !r.matches(f.DeadLetter) {
-			return true, nil
-		}
-		r.missing = slices.DeleteFunc(r.missing, func(id string) bool { return id == f.ID })
-		refusal, err := r.applyOne(ctx, f, apply)
-		switch {
-		case err != nil:
-		case refusal != "":
-			r.Refused = append(r.Refused, cmp.Or(f.ID, "one without an id")+" "+refusal)
-		default:
-			r.Done++
-			r.changed = append(r.changed, f.DeadLetter)
-		}
-		return true, err
 	})
+	return result, err
 }
 
-func (r *changeRun) applyOne(ctx context.Context, f found, apply apply) (refusal string, err error) {
-	if r.refuse != nil {
-		refusal = r.refuse(f.DeadLetter)
+// missing returns the ids that no message had.
+func (c change) missing(result deadletter.Result) []string {
+	found := map[string]bool{}
+	for _, l := range result.Changed {
+		found[l.ID] = true
 	}
-	if refusal != "" || *r.dryRun {
-		return refusal, nil
+	for _, r := range result.Refused {
+		found[r.DeadLetter.ID] = true
 	}
-	return apply(ctx, f)
+	return slices.DeleteFunc(slices.Clone(c.ids), func(id string) bool { return found[id] })
 }

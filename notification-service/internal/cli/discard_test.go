@@ -11,7 +11,7 @@ func TestEachChangeIsInTheLog(t *testing.T) {
 	t.Parallel()
 	for command, said := range map[string]string{"replay": "dead letter replayed", "discard": "dead letter discarded"} {
 		b := newFixture(t)
-		id := b.deadLetter("malformed", 0)
+		id := b.Add("malformed", 0)
 		b.must(command, id, "--dry-run")
 		if lines := logged.With(id); len(lines) != 0 {
 			t.Errorf("a dry run logs %q", lines)
@@ -35,9 +35,9 @@ func TestEachChangeIsInTheLog(t *testing.T) {
 func TestADiscardIsLoggedFirst(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t)
-	b.deadLetter("malformed", 0)
+	b.Add("malformed", 0)
 	lines := 0
-	b.hooks.removing = func(m rabbitmq.BrowsedMessage) { lines = len(logged.With(m.ID)) }
+	b.Hooks.Removing = func(m rabbitmq.BrowsedMessage) { lines = len(logged.With(m.ID)) }
 	b.must("discard", "--all")
 	if lines != 1 {
 		t.Errorf("%d lines before the message is removed", lines)

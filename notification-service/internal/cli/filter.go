@@ -8,35 +8,35 @@ import (
 	"time"
 
 	"example.com/transactional-outbox/internal/cli"
+	"example.com/transactional-outbox/notification-service/internal/deadletter"
 )
 
 // filters are the flags of a filter.
-var filters = []string{"--reason", "--routing-key", "--older-than"}
+var filters = []string{"--reason", "--routing-key", "--older-than", "--since", "--until"}
 
-// filter chooses dead letters.
-type filter struct {
-	ids         []string // all messages if it is empty
-	reason, key *string
-	age         *time.Duration
+// filterFlags are the values of the flags.
+type filterFlags struct {
+	reason, key  *string
+	age          *time.Duration
+	since, until *cli.Moment
 }
 
-func defineFilter(flags *flag.FlagSet) filter {
-	return filter{
+func defineFilter(flags *flag.FlagSet) filterFlags {
+	return filterFlags{
 		reason: cli.DefineText(flags, "reason", "only messages with this `CODE`", "retries-exhausted"),
 		key:    cli.DefineText(flags, "routing-key", "only messages with this `KEY`", "order.created"),
 		age:    cli.DefineAge(flags, "older-than", "only messages that failed this `TIME` ago or earlier"),
+		since:  cli.DefineMoment(flags, "since", "only messages that failed at this `TIME` or later, such as 2h or 2026-01-31T08:00:00Z"),
+		until:  cli.DefineMoment(flags, "until", "only messages that failed before this `TIME`"),
 	}
 }
 
-// given reports whether any flag of the filter is set.
-func (f filter) given() bool { return *f.reason != "" || *f.key != "" || *f.age > 0 }
-
-// matches reports whether the filter chooses a dead letter. Without a failed-at it is never old.
-func (f filter) matches(l DeadLetter) bool {
-	return (len(f.ids) == 0 || slices.Contains(f.ids, l.ID)) &&
-		(*f.reason == "" || *f.reason == l.Code) &&
-		(*f.key == "" || *f.key == l.RoutingKey) &&
-		(*f.age == 0 || l.Age != nil && *l.Age >= f.age.Seconds())
+// filter returns the filter that the flags and the ids make. Call it after the flags are parsed.
+func (f filterFlags) filter(ids []string) deadletter.Filter {
+	now := time.Now()
+	return deadletter.Filter{
+		IDs: ids, Reason: *f.reason, RoutingKey: *f.key, OlderThan: *f.age, Since: f.since.AsOf(now), Until: f.until.AsOf(now),
+	}
 }
 
 // identifiers reads the ids of messages. Publishers choose them, so they need not be UUIDs.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"example.com/transactional-outbox/internal/cli"
+	"example.com/transactional-outbox/notification-service/internal/deadletter"
 )
 
 var list = command{
@@ -24,13 +25,13 @@ failed more than an hour ago, and then only their ids:
 }
 
 type listCommand struct {
-	filter
+	filterFlags
 	limit  *cli.Limit
 	asJSON *bool
 }
 
 func defineList(flags *flag.FlagSet) func([]string) (Action, error) {
-	l := listCommand{filter: defineFilter(flags), limit: cli.DefineLimit(flags, message), asJSON: cli.DefineJSON(flags)}
+	l := listCommand{filterFlags: defineFilter(flags), limit: cli.DefineLimit(flags, message), asJSON: cli.DefineJSON(flags)}
 	return func(args []string) (Action, error) {
 		if err := cli.NoArguments(args); err != nil {
 			return nil, err
@@ -41,25 +42,24 @@ func defineList(flags *flag.FlagSet) func([]string) (Action, error) {
 
 // run prints after it has given the messages back, because the reader of the output may be slow.
 func (l listCommand) run(ctx context.Context, deps Dependencies) error {
-	var rows []cli.Row
-	err := deps.Broker(ctx, func(ctx context.Context, s Session) error {
-		return deps.browse(ctx, s, func(f found) (bool, error) {
-			if l.matches(f.DeadLetter) {
-				rows = append(rows, f.DeadLetter)
-			}
-			return len(rows) <= l.limit.N, nil // one more than is printed
-		})
+	var found []deadletter.DeadLetter
+	filter := l.filter(nil)
+	err := deps.Queue.Read(ctx, 0, deps.progress(), func(f deadletter.Found) bool {
+		if filter.Matches(f.DeadLetter) {
+			found = append(found, f.DeadLetter)
+		}
+		return len(found) <= l.limit.N // one more than is printed
 	})
 	if err != nil {
 		return err
 	}
 	p := cli.Printer{Out: deps.Out, JSON: *l.asJSON}
-	if len(rows) == 0 {
-		p.Printf("There are no messages like that in %s.", deps.Queue)
+	if len(found) == 0 {
+		p.Printf("There are no messages like that in %s.", deps.Queue.Name)
 	}
-	if len(rows) > l.limit.N {
-		rows = rows[:l.limit.N]
+	if len(found) > l.limit.N {
+		found = found[:l.limit.N]
 		_, _ = fmt.Fprint(deps.Progress, l.limit.More(strings.Join(filters, ", ")))
 	}
-	return p.Page(rows)
+	return p.Page(rowsOf(found))
 }

@@ -12,15 +12,16 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"example.com/transactional-outbox/internal/rabbitmq"
+	"example.com/transactional-outbox/notification-service/internal/deadletter/deadlettertest"
 )
 
 func TestListShowsWhatTheConsumerDeadLettered(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t)
-	if out := b.must("list"); out != "There are no messages like that in "+b.queue+".\n" {
+	if out := b.must("list"); out != "There are no messages like that in "+b.Letters+".\n" {
 		t.Errorf("of an empty queue it prints %q", out)
 	}
-	id := b.deadLetter("malformed", 3*time.Hour, func(p *amqp.Publishing) {
+	id := b.Add("malformed", 3*time.Hour, func(p *amqp.Publishing) {
 		p.Headers["failure-reason"] = "red \x1b[31m and a long story: " + strings.Repeat("x", 100)
 	})
 	lines := strings.Split(strings.TrimSpace(b.must("list")), "\n")
@@ -43,18 +44,18 @@ func TestListShowsWhatTheBrokerHasMoved(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t)
 	for _, id := range []string{"killer", "unsendable"} {
-		b.publish(b.requeue, amqp.Publishing{MessageId: id, Type: "order.created", Headers: amqp.Table{
+		b.Publish(b.Requeue, amqp.Publishing{MessageId: id, Type: "order.created", Headers: amqp.Table{
 			"failure-reason": "an older one", "failed-at": time.Now().Add(-time.Hour).Format(time.RFC3339), "retry-count": int64(1),
 		}})
 	}
-	for _, d := range b.hold(b.service, 2) {
-		b.check(d.Nack(false, d.MessageId == "killer"))
+	for _, d := range b.Hold(b.Service, 2) {
+		b.Check(d.Nack(false, d.MessageId == "killer"))
 	}
-	for _, d := range b.hold(b.service, 1) {
-		b.check(d.Nack(false, true)) // one more than the queue's limit
+	for _, d := range b.Hold(b.Service, 1) {
+		b.Check(d.Nack(false, true)) // one more than the queue's limit
 	}
-	b.drain(b.service, 0)
-	b.await(b.queue, 2)
+	b.Drain(b.Service, 0)
+	b.Await(b.Letters, 2)
 	out := b.must("list")
 	for id, want := range map[string]string{"killer": "delivery-limit", "unsendable": "rejected"} {
 		line, found := lineWith(out, id)
@@ -65,33 +66,6 @@ func TestListShowsWhatTheBrokerHasMoved(t *testing.T) {
 	}
 	if got := b.ids(b.must("list", "--json", "--reason", "rejected")); !slices.Equal(got, []string{"unsendable"}) {
 		t.Errorf("rejected are %v", got)
-	}
-}
-
-// hold takes n messages, which must come, and keeps them.
-func (b fixture) hold(queue string, n int) (messages []amqp.Delivery) {
-	b.Helper()
-	b.await(queue, n)
-	for range n {
-		d, _, err := b.channel.Get(queue, false)
-		b.check(err)
-		messages = append(messages, d)
-	}
-	return messages
-}
-
-// await returns when n messages are in the queue.
-func (b fixture) await(queue string, n int) {
-	b.Helper()
-	for deadline := time.Now().Add(testTimeout); ; time.Sleep(5 * time.Millisecond) {
-		q, err := b.channel.QueueDeclarePassive(queue, true, false, false, false, nil)
-		b.check(err)
-		if q.Messages >= n {
-			return
-		}
-		if time.Now().After(deadline) {
-			b.Fatalf("%d messages in %s, want %d", q.Messages, queue, n)
-		}
 	}
 }
 
@@ -108,8 +82,8 @@ func TestListFilters(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t)
 	key := func(p *amqp.Publishing) { p.Type = "order.cancelled" }
-	ids := []string{b.deadLetter("malformed", 2*time.Hour), b.deadLetter("retries-exhausted", 0), b.deadLetter("malformed", 0, key)}
-	ids = append(ids, b.deadLetter("", 0, func(p *amqp.Publishing) { p.Headers = nil }))
+	ids := []string{b.Add("malformed", 2*time.Hour), b.Add("retries-exhausted", 0), b.Add("malformed", 0, key)}
+	ids = append(ids, b.Add("", 0, func(p *amqp.Publishing) { p.Headers = nil }))
 	for line, want := range map[string][]int{
 		"":                              {0, 1, 2, 3},
 		"--older-than 1h":               {0},
@@ -133,7 +107,7 @@ func TestListFilters(t *testing.T) {
 		for _, i := range want {
 			chosen = append(chosen, ids[i])
 		}
-		if err != nil || !sameSet(got, chosen) || progress != "" {
+		if err != nil || !deadlettertest.SameSet(got, chosen) || progress != "" {
 			t.Errorf("%s: %v and %q, error %v, want %v", line, got, progress, err, chosen)
 		}
 	}
@@ -144,14 +118,14 @@ func TestListFilters(t *testing.T) {
 func TestReadingKeepsTheQueue(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t)
-	ids := b.deadLetterMany(100)
+	ids := b.AddMany(100)
 	for _, line := range []string{"list", "show " + ids[7], "replay --all --dry-run", "discard --all --dry-run", "list --reason none"} {
 		b.must(strings.Fields(line)...)
 		if got := b.ids(b.must("list", "--json")); !slices.Equal(got, ids) {
 			t.Fatalf("after %s there are\n%v, want\n%v", line, got, ids)
 		}
 	}
-	left, sent := b.contents(100, 0)
+	left, sent := b.Contents(100, 0)
 	if !slices.Equal(left, ids) || len(sent) != 0 {
 		t.Errorf("left are %v, and sent %v", left, sent)
 	}
@@ -161,13 +135,13 @@ func TestReadingKeepsTheQueue(t *testing.T) {
 func TestReadingEndsInAQueueThatFills(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t)
-	ids := b.deadLetterMany(5)
+	ids := b.AddMany(5)
 	var later []string
-	b.hooks.taken = func(rabbitmq.BrowsedMessage) { later = append(later, b.deadLetter("malformed", 0)) }
+	b.Hooks.Taken = func(rabbitmq.BrowsedMessage) { later = append(later, b.Add("malformed", 0)) }
 	if got := b.ids(b.must("list", "--json")); !slices.Equal(got, ids) {
 		t.Errorf("it sees %v, want %v", got, ids)
 	}
-	if left, _ := b.contents(10, 0); !sameSet(left, append(ids, later...)) {
+	if left, _ := b.Contents(10, 0); !deadlettertest.SameSet(left, append(ids, later...)) {
 		t.Errorf("left are %v", left)
 	}
 }
@@ -177,7 +151,7 @@ func TestReadingKeepsNoBodies(t *testing.T) {
 	b := newFixture(t)
 	var bodies []weak.Pointer[byte]
 	most := 0
-	b.hooks.taken = func(m rabbitmq.BrowsedMessage) {
+	b.Hooks.Taken = func(m rabbitmq.BrowsedMessage) {
 		bodies = append(bodies, weak.Make(&m.Body[0]))
 		runtime.GC()
 		alive := 0
@@ -189,7 +163,7 @@ func TestReadingKeepsNoBodies(t *testing.T) {
 		most = max(most, alive)
 	}
 	for i := range 20 {
-		b.deadLetter("malformed", 0, func(p *amqp.Publishing) { p.Body = []byte(fmt.Sprint(i, strings.Repeat("x", 10_000))) })
+		b.Add("malformed", 0, func(p *amqp.Publishing) { p.Body = []byte(fmt.Sprint(i, strings.Repeat("x", 10_000))) })
 	}
 	for _, line := range []string{"list", "replay --all --dry-run", "show nobody"} {
 		if _, _, err := b.run(strings.Fields(line)...); (err != nil) != strings.HasPrefix(line, "show") {
@@ -204,7 +178,7 @@ func TestReadingKeepsNoBodies(t *testing.T) {
 func TestALongCommandShowsItsProgress(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t)
-	b.deadLetterMany(1001)
+	b.AddMany(1001)
 	out, progress, err := b.run("list", "--reason", "none")
 	want := "500 of 1001 messages (49%)\n1000 of 1001 messages (99%)\n1001 of 1001 messages (100%)\n"
 	if err != nil || progress != want {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	dlqcli "example.com/transactional-outbox/notification-service/internal/cli"
+	"example.com/transactional-outbox/notification-service/internal/deadletter/deadlettertest"
 )
 
 func TestHelpShowsEachCommandWithAnExample(t *testing.T) {
@@ -33,11 +34,12 @@ func TestAMistakeSaysWhatToDo(t *testing.T) {
 		"list A":                      "flags only",
 		"list --limit 0":              "from 1 to",
 		"list --older-than 1":         "90s, 30m or 24h",
+		"list --since yesterday":      "2026-01-31T08:00:00Z",
 		"list --reason=":              "it is empty",
 		"list --colour":               "list -h",
 		"show":                        "one message by its id",
 		"show A B":                    "one message by its id",
-		"replay":                      "--reason, --routing-key, --older-than, or --all",
+		"replay":                      "--reason, --routing-key, --older-than, --since, --until, or --all",
 		"replay --dry-run":            "changes nothing",
 		"replay --force":              "say which messages to replay",
 		"replay A --all":              "do not go together",
@@ -60,10 +62,10 @@ func TestAMistakeSaysWhatToDo(t *testing.T) {
 func TestAMissingQueueSaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t)
-	b.queue += ".missing"
+	b.Letters += ".missing"
 	for _, line := range []string{"list", "show A", "replay --all", "discard A"} {
 		_, _, err := b.run(strings.Fields(line)...)
-		if err == nil || !strings.Contains(err.Error(), b.queue) || !strings.Contains(err.Error(), "start notification-service") {
+		if err == nil || !strings.Contains(err.Error(), b.Letters) || !strings.Contains(err.Error(), "start notification-service") {
 			t.Errorf("%s: error %v, want one that says what to do", line, err)
 		}
 	}
@@ -73,14 +75,14 @@ func TestIDsThatNoMessageHasAreNamedAndTheOthersDone(t *testing.T) {
 	t.Parallel()
 	for command, past := range map[string]string{"replay": "replayed", "discard": "discarded"} {
 		b := newFixture(t)
-		id := b.deadLetter("malformed", 0)
+		id := b.Add("malformed", 0)
 		out, _, err := b.run(command, "nobody", id, id)
 		if out != "1 message "+past+".\n" || err == nil || !strings.Contains(err.Error(), "1 message could not be "+past) ||
 			!strings.Contains(err.Error(), "nobody is not in the queue") {
 			t.Errorf("it prints %q, error %v", out, err)
 		}
-		if left := b.drain(b.queue, 0); len(left) != 0 {
-			t.Errorf("%s leaves %v", command, messageIDs(left))
+		if left := b.Drain(b.Letters, 0); len(left) != 0 {
+			t.Errorf("%s leaves %v", command, deadlettertest.IDs(left))
 		}
 	}
 	b := newFixture(t)

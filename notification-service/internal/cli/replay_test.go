@@ -11,33 +11,37 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"example.com/transactional-outbox/internal/rabbitmq"
+	"example.com/transactional-outbox/notification-service/internal/deadletter/deadlettertest"
 )
 
 func TestReplaySendsTheMessageAsItWas(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t)
 	at := time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
-	id := b.deadLetter("malformed", 0, func(p *amqp.Publishing) {
+	id := b.Add("malformed", 0, func(p *amqp.Publishing) {
 		p.CorrelationId, p.Timestamp = "corr", at
-		p.Headers["CC"], p.Headers["BCC"] = []any{b.queue}, []any{b.queue} // to our own dead letters
-		p.Headers["x-death"] = []any{amqp.Table{"queue": b.service, "reason": "rejected", "count": int64(1), "exchange": b.requeue}}
+		p.Headers["CC"], p.Headers["BCC"] = []any{b.Letters}, []any{b.Letters} // to our own dead letters
+		p.Headers["x-death"] = []any{amqp.Table{"queue": b.Service, "reason": "rejected", "count": int64(1), "exchange": b.Requeue}}
 		p.Headers["x-of-somebody"], p.Headers["replay-forced"] = "?", true
 	})
 	if out := b.must("replay", id); out != "1 message replayed.\n" {
 		t.Errorf("it prints %q", out)
 	}
-	m := b.drain(b.service, 1)[0]
+	m := b.Drain(b.Service, 1)[0]
 	if m.MessageId != id || m.Type != "order.created" || m.RoutingKey != "order.created" || m.AppId != "order-service" ||
 		m.ContentType != "application/json" || m.CorrelationId != "corr" || !m.Timestamp.Equal(at) ||
 		m.DeliveryMode != amqp.Persistent || string(m.Body) != `{"quantity": 2}` {
 		t.Errorf("sent %+v", m)
 	}
 	delete(m.Headers, "x-delivery-count") // the broker's, of this queue
-	if len(m.Headers) != 3 || m.Headers["replayed"] != true || m.Headers["traceparent"] != "00-aa-bb-01" || m.Headers["original-exchange"] != "outbox.events" {
+	if decision := b.recorder.Rows[0].Decision.String(); m.Headers["x-operator-decision"] != decision {
+		t.Errorf("sent by the decision %v, want %s", m.Headers["x-operator-decision"], decision)
+	}
+	if len(m.Headers) != 4 || m.Headers["replayed"] != true || m.Headers["traceparent"] != "00-aa-bb-01" || m.Headers["original-exchange"] != "outbox.events" {
 		t.Errorf("sent with the headers %v", m.Headers)
 	}
-	if left := b.drain(b.queue, 0); len(left) != 0 {
-		t.Errorf("left are %v", messageIDs(left))
+	if left := b.Drain(b.Letters, 0); len(left) != 0 {
+		t.Errorf("left are %v", deadlettertest.IDs(left))
 	}
 }
 
@@ -46,19 +50,19 @@ func TestReplaySendsTheMessageAsItWas(t *testing.T) {
 func TestWhatTheBrokerMovedSurvivesARetry(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t)
-	retry := b.service + ".retry"
-	b.declare(retry, retry, amqp.Table{
-		"x-message-ttl": 1, "x-dead-letter-exchange": b.requeue, "x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish",
+	retry := b.Service + ".retry"
+	b.Declare(retry, retry, amqp.Table{
+		"x-message-ttl": 1, "x-dead-letter-exchange": b.Requeue, "x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish",
 	})
-	b.publish(b.requeue, amqp.Publishing{MessageId: "A", Type: "order.created"})
+	b.Publish(b.Requeue, amqp.Publishing{MessageId: "A", Type: "order.created"})
 	for range 2 { // one more than the queue's limit
-		b.check(b.hold(b.service, 1)[0].Nack(false, true))
+		b.Check(b.Hold(b.Service, 1)[0].Nack(false, true))
 	}
-	b.await(b.queue, 1)
+	b.Await(b.Letters, 1)
 	b.must("replay", "A")
-	replayed := b.drain(b.service, 1)[0]
-	b.publish(retry, amqp.Publishing{MessageId: "A", Type: "order.created", Headers: replayed.Headers})
-	b.drain(b.service, 1)
+	replayed := b.Drain(b.Service, 1)[0]
+	b.Publish(retry, amqp.Publishing{MessageId: "A", Type: "order.created", Headers: replayed.Headers})
+	b.Drain(b.Service, 1)
 }
 
 func TestReplayAndDiscardChooseByIDOrFilter(t *testing.T) {
@@ -67,13 +71,15 @@ func TestReplayAndDiscardChooseByIDOrFilter(t *testing.T) {
 		for line, want := range map[string][]int{
 			"--all":                         {0, 1, 2},
 			"--older-than 1h":               {0},
+			"--since 1h":                    {1, 2},
+			"--until 1h":                    {0},
 			"--reason malformed":            {0, 2},
 			"--routing-key order.cancelled": {2},
 			"--reason none":                 {},
 			"ID":                            {1},
 		} {
 			b := newFixture(t)
-			ids := []string{b.deadLetter("malformed", 2*time.Hour), b.deadLetter("panicked", 0), b.deadLetter("malformed", 0, func(p *amqp.Publishing) { p.Type = "order.cancelled" })}
+			ids := []string{b.Add("malformed", 2*time.Hour), b.Add("panicked", 0), b.Add("malformed", 0, func(p *amqp.Publishing) { p.Type = "order.cancelled" })}
 			args := append([]string{command, "--json"}, strings.Fields(strings.ReplaceAll(line, "ID", ids[1]))...)
 			chosen, others := []string{}, slices.Clone(ids)
 			for _, i := range want {
@@ -83,15 +89,15 @@ func TestReplayAndDiscardChooseByIDOrFilter(t *testing.T) {
 			if got := b.ids(b.must(append(args, "--dry-run")...)); !slices.Equal(got, chosen) {
 				t.Errorf("%s %s: a dry run prints %v, want %v", command, line, got, chosen)
 			}
-			b.await(b.queue, 3)
+			b.Await(b.Letters, 3)
 			if got := b.ids(b.must(args...)); !slices.Equal(got, chosen) {
 				t.Errorf("%s %s prints %v, want %v", command, line, got, chosen)
 			}
-			left, sent := b.contents(len(others), 0)
+			left, sent := b.Contents(len(others), 0)
 			if command == "discard" {
 				chosen = nil
 			}
-			if !sameSet(left, others) || !slices.Equal(sent, chosen) {
+			if !deadlettertest.SameSet(left, others) || !slices.Equal(sent, chosen) {
 				t.Errorf("%s %s: left are %v, want %v; sent %v, want %v", command, line, left, others, sent, chosen)
 			}
 		}
@@ -103,12 +109,12 @@ func TestTheOriginalIsRemovedAfterTheCopyIsConfirmed(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t)
 	var steps []string
-	b.hooks.published = func(_ rabbitmq.Message, r rabbitmq.Result) rabbitmq.Result {
+	b.Hooks.Published = func(_ rabbitmq.Message, r rabbitmq.Result) rabbitmq.Result {
 		steps = append(steps, "published")
 		return r
 	}
-	b.hooks.removing = func(rabbitmq.BrowsedMessage) { steps = append(steps, "removing") }
-	b.deadLetter("malformed", 0)
+	b.Hooks.Removing = func(rabbitmq.BrowsedMessage) { steps = append(steps, "removing") }
+	b.Add("malformed", 0)
 	b.must("replay", "--all")
 	if !slices.Equal(steps, []string{"published", "removing"}) {
 		t.Errorf("the steps are %v", steps)
@@ -121,15 +127,15 @@ func TestWithoutACopyTheOriginalStays(t *testing.T) {
 		rabbitmq.Returned: "start the services", rabbitmq.Refused: "full", rabbitmq.Unknown: "broker runs",
 	} {
 		b := newFixture(t)
-		b.hooks.published = func(rabbitmq.Message, rabbitmq.Result) rabbitmq.Result {
+		b.Hooks.Published = func(rabbitmq.Message, rabbitmq.Result) rabbitmq.Result {
 			return rabbitmq.Result{Outcome: outcome, Err: errors.New("because")}
 		}
-		ids := []string{b.deadLetter("malformed", 0), b.deadLetter("malformed", 0)}
+		ids := []string{b.Add("malformed", 0), b.Add("malformed", 0)}
 		_, _, err := b.run("replay", "--all")
 		if err == nil || !strings.Contains(err.Error(), "0 messages replayed") || !strings.Contains(err.Error(), ids[0]) || !strings.Contains(err.Error(), advice) {
 			t.Errorf("error %v, want that of %s with %q", err, ids[0], advice)
 		}
-		if left, sent := b.contents(2, 1); !sameSet(left, ids) || !slices.Equal(sent, ids[:1]) {
+		if left, sent := b.Contents(2, 1); !deadlettertest.SameSet(left, ids) || !slices.Equal(sent, ids[:1]) {
 			t.Errorf("left are %v, and tried %v", left, sent)
 		}
 	}
@@ -140,16 +146,16 @@ func TestWithoutACopyTheOriginalStays(t *testing.T) {
 func TestWithoutAQueueBehindTheExchangeTheOriginalStays(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t)
-	id := b.deadLetter("malformed", 0)
-	b.check(b.channel.QueueUnbind(b.service, "", b.requeue, nil))
+	id := b.Add("malformed", 0)
+	b.Check(b.Channel.QueueUnbind(b.Service, "", b.Requeue, nil))
 	if _, _, err := b.run("replay", id); err == nil || !strings.Contains(err.Error(), "no queue is bound") || !strings.Contains(err.Error(), "start the services") {
 		t.Errorf("without a binding the error is %v", err)
 	}
-	b.check(b.channel.ExchangeDelete(b.requeue, false, false))
-	if _, _, err := b.run("replay", id); err == nil || !strings.Contains(err.Error(), "no exchange '"+b.requeue) {
+	b.Check(b.Channel.ExchangeDelete(b.Requeue, false, false))
+	if _, _, err := b.run("replay", id); err == nil || !strings.Contains(err.Error(), "no exchange '"+b.Requeue) {
 		t.Errorf("without the exchange the error is %v", err)
 	}
-	if left := messageIDs(b.drain(b.queue, 1)); !slices.Equal(left, []string{id}) {
+	if left := deadlettertest.IDs(b.Drain(b.Letters, 1)); !slices.Equal(left, []string{id}) {
 		t.Errorf("left are %v", left)
 	}
 }
@@ -159,13 +165,13 @@ func TestWithoutAQueueBehindTheExchangeTheOriginalStays(t *testing.T) {
 func TestWhatCannotBeSentIsNamedAndTheOthersReplayed(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t)
-	large := b.deadLetter("rejected", 0, func(p *amqp.Publishing) { p.Headers["large"] = strings.Repeat("x", 70<<10) })
-	good := b.deadLetter("malformed", 0)
+	large := b.Add("rejected", 0, func(p *amqp.Publishing) { p.Headers["large"] = strings.Repeat("x", 70<<10) })
+	good := b.Add("malformed", 0)
 	out, _, err := b.run("replay", "--all")
 	if out != "1 message replayed.\n" || err == nil || !strings.Contains(err.Error(), large+" cannot be sent") {
 		t.Errorf("it prints %q, error %v", out, err)
 	}
-	if left, sent := b.contents(1, 1); !slices.Equal(left, []string{large}) || !slices.Equal(sent, []string{good}) {
+	if left, sent := b.Contents(1, 1); !slices.Equal(left, []string{large}) || !slices.Equal(sent, []string{good}) {
 		t.Errorf("left are %v, and sent %v", left, sent)
 	}
 }
@@ -173,21 +179,21 @@ func TestWhatCannotBeSentIsNamedAndTheOthersReplayed(t *testing.T) {
 func TestOutsideTheDedupeWindowNeedsForce(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t)
-	old, other := b.deadLetter("outside-dedupe-window", 0), b.deadLetter("malformed", 0)
+	old, other := b.Add("outside-dedupe-window", 0), b.Add("malformed", 0)
 	for _, line := range []string{"replay --all --dry-run", "replay --all"} {
 		out, _, err := b.run(strings.Fields(line)...)
 		if !strings.Contains(out, "1 message ") || err == nil || !strings.Contains(err.Error(), old) || !strings.Contains(err.Error(), "--force") {
 			t.Errorf("%s prints %q, error %v", line, out, err)
 		}
 	}
-	sent := b.drain(b.service, 1)
+	sent := b.Drain(b.Service, 1)
 	if _, marked := sent[0].Headers["replay-forced"]; marked || sent[0].MessageId != other || len(sent) != 1 {
-		t.Errorf("sent %v, marked %t", messageIDs(sent), marked)
+		t.Errorf("sent %v, marked %t", deadlettertest.IDs(sent), marked)
 	}
 	b.must("replay", "--force", old)
-	sent = b.drain(b.service, 1)
+	sent = b.Drain(b.Service, 1)
 	if sent[0].MessageId != old || sent[0].Headers["replay-forced"] != true {
-		t.Errorf("sent %v with %v", messageIDs(sent), sent[0].Headers)
+		t.Errorf("sent %v with %v", deadlettertest.IDs(sent), sent[0].Headers)
 	}
 }
 
@@ -195,7 +201,7 @@ func TestOutsideTheDedupeWindowNeedsForce(t *testing.T) {
 func TestTwoOperatorsAtOnceReplayEachMessageOnce(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t)
-	ids := b.deadLetterMany(300)
+	ids := b.AddMany(300)
 	ended := make(chan error, 2)
 	for range 2 {
 		go func() {
@@ -203,8 +209,8 @@ func TestTwoOperatorsAtOnceReplayEachMessageOnce(t *testing.T) {
 			ended <- err
 		}()
 	}
-	b.check(errors.Join(<-ended, <-ended))
-	if left, sent := b.contents(0, 300); len(left) != 0 || len(sent) != 300 || !sameSet(sent, ids) {
+	b.Check(errors.Join(<-ended, <-ended))
+	if left, sent := b.Contents(0, 300); len(left) != 0 || len(sent) != 300 || !deadlettertest.SameSet(sent, ids) {
 		t.Errorf("%d are left, and %d sent", len(left), len(sent))
 	}
 }
@@ -213,9 +219,9 @@ func TestTwoOperatorsAtOnceReplayEachMessageOnce(t *testing.T) {
 func TestAnInterruptedCommandGivesBackWhatItHolds(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t)
-	ids := b.deadLetterMany(4)
+	ids := b.AddMany(4)
 	ctx, interrupt := context.WithCancel(t.Context())
-	b.hooks.removed = func(m rabbitmq.BrowsedMessage) {
+	b.Hooks.Removed = func(m rabbitmq.BrowsedMessage) {
 		if m.ID == ids[1] {
 			interrupt()
 		}
@@ -224,7 +230,7 @@ func TestAnInterruptedCommandGivesBackWhatItHolds(t *testing.T) {
 	if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "2 messages replayed, then") {
 		t.Errorf("error %v", err)
 	}
-	if left, sent := b.contents(2, 2); !slices.Equal(left, ids[2:]) || !slices.Equal(sent, ids[:2]) {
+	if left, sent := b.Contents(2, 2); !slices.Equal(left, ids[2:]) || !slices.Equal(sent, ids[:2]) {
 		t.Errorf("left are %v, and sent %v", left, sent)
 	}
 }

@@ -8,9 +8,10 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"time"
+	"strings"
 
 	"example.com/transactional-outbox/internal/cli"
+	"example.com/transactional-outbox/notification-service/internal/deadletter"
 )
 
 var show = command{
@@ -24,33 +25,29 @@ all of them. For example:
 
 ` + concurrencyNote,
 	Define: func(flags *flag.FlagSet) func([]string) (Action, error) {
-		asJSON, none := cli.DefineJSON(flags), defineFilter(flag.NewFlagSet("", flag.ContinueOnError))
-		return func(args []string) (_ Action, err error) {
-			if none.ids, err = identifier(args); err != nil {
-				return nil, err
-			}
-			return showCommand{none, *asJSON}.run, nil
+		asJSON := cli.DefineJSON(flags)
+		return func(args []string) (Action, error) {
+			ids, err := identifier(args)
+			return showCommand{deadletter.Filter{IDs: ids}, *asJSON}.run, err
 		}
 	},
 }
 
 type showCommand struct {
-	filter
+	filter deadletter.Filter
 	asJSON bool
 }
 
 func (s showCommand) run(ctx context.Context, deps Dependencies) error {
 	var details []detail
-	err := deps.Broker(ctx, func(ctx context.Context, session Session) error {
-		return deps.browse(ctx, session, func(f found) (bool, error) {
-			if s.matches(f.DeadLetter) {
-				details = append(details, detailOf(f))
-			}
-			return true, nil
-		})
+	err := deps.Queue.Read(ctx, 0, deps.progress(), func(f deadletter.Found) bool {
+		if s.filter.Matches(f.DeadLetter) {
+			details = append(details, detail{deadletter.DetailOf(f)})
+		}
+		return true
 	})
 	if err == nil && len(details) == 0 {
-		err = errors.New(notFound(s.ids[0]))
+		err = errors.New(notFound(s.filter.IDs[0]))
 	}
 	for _, each := range details {
 		if err == nil {
@@ -60,17 +57,20 @@ func (s showCommand) run(ctx context.Context, deps Dependencies) error {
 	return err
 }
 
+// detail is all of a dead letter, to be printed.
+type detail struct{ deadletter.Detail }
+
 func (d detail) print(out io.Writer, asJSON bool) error {
 	if asJSON {
-		return cli.PrintJSON(out, d)
+		return cli.PrintJSON(out, d.Detail)
 	}
 	lines := cli.NewLines(out)
 	lines.Add("id", d.ID)
 	lines.Add("routing key", d.RoutingKey)
 	lines.Add("failure code", d.Code)
 	lines.Add("failure reason", d.Reason)
-	lines.Add("failed at", d.failedAt())
-	lines.Add("age", d.age())
+	lines.Add("failed at", row{d.DeadLetter}.failedAt())
+	lines.Add("age", row{d.DeadLetter}.age())
 	lines.Add("retries", fmt.Sprint(d.Retries))
 	lines.Add("exchange", d.Exchange)
 	lines.Add("type", d.Type)
@@ -84,7 +84,7 @@ func (d detail) print(out io.Writer, asJSON bool) error {
 	lines.Add("content type", d.ContentType)
 	lines.Add("content encoding", d.ContentEncoding)
 	for _, name := range slices.Sorted(maps.Keys(d.Headers)) {
-		lines.Add("header "+name, headerText(d.Headers[name]))
+		lines.Add("header "+name, deadletter.HeaderText(d.Headers[name]))
 	}
 	if err := lines.Flush(); err != nil {
 		return err
@@ -93,9 +93,11 @@ func (d detail) print(out io.Writer, asJSON bool) error {
 	return err
 }
 
-func timestamp(t time.Time) string {
-	if t.IsZero() {
-		return ""
+// bodyForPeople keeps the lines, and removes characters that control a terminal.
+func (d detail) bodyForPeople() string {
+	lines := strings.Split(d.BodyText(), "\n")
+	for i := range lines {
+		lines[i] = cli.Printable(lines[i])
 	}
-	return t.UTC().Format(time.RFC3339)
+	return strings.Join(lines, "\n")
 }

@@ -13,9 +13,9 @@ import (
 func TestShowTellsAllOfAMessage(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t)
-	b.deadLetter("malformed", 0)
+	b.Add("malformed", 0)
 	at := time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
-	id := b.deadLetter("retries-exhausted", time.Hour, func(p *amqp.Publishing) {
+	id := b.Add("retries-exhausted", time.Hour, func(p *amqp.Publishing) {
 		p.CorrelationId, p.ReplyTo, p.Priority, p.ContentEncoding, p.Timestamp = "corr", "answers", 3, "identity", at
 		p.Headers["odd"] = amqp.Table{"at": at, "far": time.Unix(1<<50, 0), "list": []any{int32(7), "x\x1b[31m"}}
 		p.Headers["broken"] = "\xff!"
@@ -58,7 +58,7 @@ func TestShowFindsOutHowABodyIsBestShown(t *testing.T) {
 		`{"a":1,"a":2}`:       {"text", `"{\"a\":1,\"a\":2}"`},
 		"":                    {"text", `""`},
 	} {
-		id := b.deadLetter("malformed", 0, func(p *amqp.Publishing) { p.Body = []byte(body) })
+		id := b.Add("malformed", 0, func(p *amqp.Publishing) { p.Body = []byte(body) })
 		var shown struct {
 			Encoding string         `json:"body_encoding"`
 			Body     jsontext.Value `json:"body"`
@@ -76,8 +76,8 @@ func TestShowFindsOutHowABodyIsBestShown(t *testing.T) {
 func TestShowFindsAllOfAnID(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t)
-	id := b.deadLetter("malformed", 0)
-	b.deadLetter("panicked", 0, func(p *amqp.Publishing) { p.MessageId = id })
+	id := b.Add("malformed", 0)
+	b.Add("panicked", 0, func(p *amqp.Publishing) { p.MessageId = id })
 	if out := b.must("show", id); !strings.Contains(out, "malformed") || !strings.Contains(out, "panicked") {
 		t.Errorf("it shows\n%s", out)
 	}

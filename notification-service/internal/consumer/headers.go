@@ -6,7 +6,8 @@ import (
 	"example.com/transactional-outbox/internal/rabbitmq"
 )
 
-// Headers of the copies. None begins with x-: those are the broker's.
+// Headers of the copies. Those that every further copy keeps do not begin with x-, see
+// [rabbitmq.Message.Copy].
 const (
 	RetryCountHeader       = "retry-count"       // how many retries the message has had
 	ElsewhereCountHeader   = "elsewhere-count"   // how often another process had the lease
@@ -23,6 +24,9 @@ const (
 	ForcedHeader = "replay-forced"
 	// ReplayedHeader marks a message that is replayed from the dead letters.
 	ReplayedHeader = "replayed"
+	// DecisionHeader has the id of the operator's decision to replay the message. A further copy
+	// does not have it: if the message fails again, that was not decided.
+	DecisionHeader = "x-operator-decision"
 )
 
 // counter reads a header that anyone may have written.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"example.com/transactional-outbox/internal/audit"
 	"example.com/transactional-outbox/internal/cli"
 	"example.com/transactional-outbox/order-service/internal/outbox"
 )
@@ -22,9 +23,10 @@ func (c decision) run(ctx context.Context, d Dependencies) error {
 		Noun:    event, Past: c.done, DryRun: *c.dryRun,
 	}
 	progress := cli.Progress{To: d.Progress, Noun: event, Total: total}
+	by := audit.New(d.By, audit.CLI, c.chosen())
 	for ids, err := range batches {
 		if err == nil {
-			err = c.decideBatch(ctx, d, ids, &t)
+			err = c.decideBatch(ctx, d, by, ids, &t)
 		}
 		if err != nil {
 			return fmt.Errorf("%d of %s %s, then: %w; run the command again to go on", t.Done, event.Count(total), c.done, err)
@@ -81,8 +83,8 @@ func batchesFound(ctx context.Context, d Dependencies, f outbox.Filter) iter.Seq
 }
 
 // decideBatch changes one batch, and counts and prints the result.
-func (c decision) decideBatch(ctx context.Context, d Dependencies, ids []uuid.UUID, t *cli.Tally) error {
-	decided, err := c.decideFailed(ctx, d, ids)
+func (c decision) decideBatch(ctx context.Context, d Dependencies, by audit.By, ids []uuid.UUID, t *cli.Tally) error {
+	decided, err := c.decideFailed(ctx, d, by, ids)
 	if err != nil {
 		return err
 	}
@@ -102,16 +104,12 @@ func (c decision) decideBatch(ctx context.Context, d Dependencies, ids []uuid.UU
 }
 
 // decideFailed changes those of the events that are failed, and returns them.
-func (c decision) decideFailed(ctx context.Context, d Dependencies, ids []uuid.UUID) ([]outbox.Entry, error) {
+func (c decision) decideFailed(ctx context.Context, d Dependencies, by audit.By, ids []uuid.UUID) ([]outbox.Entry, error) {
 	if *c.dryRun {
 		found, err := d.Outbox.Get(ctx, ids...)
 		return slices.DeleteFunc(found, func(e outbox.Entry) bool { return e.Status != "failed" }), err
 	}
-	decided, err := c.decide(d.Outbox, ctx, ids)
-	for _, e := range decided {
-		c.audit(ctx, d.By, e)
-	}
-	return decided, err
+	return c.decide(d.Outbox, ctx, by, ids)
 }
 
 // reasons says for each id why it was not changed.

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 	"go.uber.org/goleak"
 
+	"example.com/transactional-outbox/internal/audit"
 	"example.com/transactional-outbox/internal/cli/clitest"
 	"example.com/transactional-outbox/internal/postgres"
 	outboxcli "example.com/transactional-outbox/order-service/internal/cli"
@@ -53,7 +54,7 @@ func (b fixture) run(args ...string) (out, progress string, err error) {
 	action, err := outboxcli.Parse(args, &printed)
 	if err == nil {
 		err = action(b.Context(), outboxcli.Dependencies{
-			Outbox: outbox.NewOperator(b.db), Relay: b.relay, Broker: b.broker,
+			Outbox: outbox.NewOperator(b.db), Decisions: audit.NewLog(b.db), Relay: b.relay, Broker: b.broker,
 			Out: &printed, Progress: &said, By: "somebody",
 		})
 	}

@@ -3,6 +3,7 @@ package cli
 import (
 	"flag"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -20,35 +21,16 @@ func defineAge(flags *flag.FlagSet) *time.Duration {
 	return cli.DefineAge(flags, "older-than", "only events that failed (others: were created) this `TIME` ago or earlier")
 }
 
-// moment is a time, or how long ago it was.
-type moment struct {
-	at  time.Time
-	ago time.Duration
-}
-
-// defineMoment adds a flag that accepts both.
-func defineMoment(flags *flag.FlagSet, name, usage string) *moment {
-	m := new(moment)
-	flags.Func(name, usage, func(value string) (err error) {
-		if m.at, err = time.Parse(time.RFC3339, value); err == nil {
-			return nil
-		}
-		if m.ago, err = cli.Duration(value); err != nil {
-			return fmt.Errorf("%w, or a time such as 2026-01-31T08:00:00Z", err)
-		}
-		return nil
-	})
-	return m
-}
-
-func (m moment) isSet() bool { return m != moment{} }
-
-// asOf returns the time, if it is now.
-func (m moment) asOf(now time.Time) time.Time {
-	if m.at.IsZero() {
-		return now.Add(-m.ago)
+// filterFlags returns the flags of a filter as an operator would write them; "" if there are none.
+func filterFlags(key string, age time.Duration) string {
+	var flags []string
+	if key != "" {
+		flags = append(flags, "--event-key "+key)
 	}
-	return m.at
+	if age > 0 {
+		flags = append(flags, "--older-than "+age.String())
+	}
+	return strings.Join(flags, " ")
 }
 
 // parseIDs parses the ids of events.

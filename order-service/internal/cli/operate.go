@@ -2,13 +2,14 @@
 // republish. It parses their arguments and prints results. The SQL is in package outbox.
 //
 // Results go to stdout. Progress goes to stderr, and so does one log line for each event that a
-// command changes.
+// command changes. Each decision is also recorded in the database, see package audit.
 package cli
 
 import (
 	"context"
 	"io"
 
+	"example.com/transactional-outbox/internal/audit"
 	"example.com/transactional-outbox/internal/cli"
 	"example.com/transactional-outbox/order-service/internal/outbox"
 	"example.com/transactional-outbox/order-service/internal/relay"
@@ -24,12 +25,13 @@ const batchSize = cli.BatchSize
 
 // Dependencies are what a command needs.
 type Dependencies struct {
-	Outbox   *outbox.Operator
-	Relay    relay.Config // how an event is published
-	Broker   Broker
-	Out      io.Writer // results
-	Progress io.Writer // progress of long commands
-	By       string    // the operator's name, for the log
+	Outbox    *outbox.Operator
+	Decisions *audit.Log   // what operators have decided
+	Relay     relay.Config // how an event is published
+	Broker    Broker
+	Out       io.Writer // results
+	Progress  io.Writer // progress of long commands
+	By        string    // the operator's name
 }
 
 // Broker runs use once, on a session with the broker.

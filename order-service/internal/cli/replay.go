@@ -3,12 +3,12 @@ package cli
 import (
 	"context"
 	"flag"
-	"log/slog"
 	"slices"
 	"time"
 
 	"github.com/google/uuid"
 
+	"example.com/transactional-outbox/internal/audit"
 	"example.com/transactional-outbox/internal/cli"
 	"example.com/transactional-outbox/order-service/internal/outbox"
 )
@@ -24,10 +24,6 @@ them, and the later events of their orders after them. For example:
 	Define: func(flags *flag.FlagSet) func([]string) (Action, error) {
 		return defineDecision(flags, decision{
 			verb: "replay", done: "replayed", decide: (*outbox.Operator).Replay,
-			audit: func(ctx context.Context, by string, e outbox.Entry) {
-				slog.InfoContext(ctx, "event replayed",
-					"message_id", e.ID, "event_key", e.EventKey, "aggregate_id", e.AggregateID, "by", by)
-			},
 		})
 	},
 }
@@ -43,10 +39,6 @@ longer wait for them. This cannot be undone. For example:
 	Define: func(flags *flag.FlagSet) func([]string) (Action, error) {
 		return defineDecision(flags, decision{
 			verb: "discard", done: "discarded", decide: (*outbox.Operator).Discard,
-			audit: func(ctx context.Context, by string, e outbox.Entry) {
-				slog.InfoContext(ctx, "event discarded",
-					"message_id", e.ID, "event_key", e.EventKey, "aggregate_id", e.AggregateID, "by", by)
-			},
 		})
 	},
 }
@@ -54,8 +46,7 @@ longer wait for them. This cannot be undone. For example:
 // decision is a command that replays or discards failed events.
 type decision struct {
 	verb, done string
-	decide     func(*outbox.Operator, context.Context, []uuid.UUID) ([]outbox.Entry, error)
-	audit      func(ctx context.Context, by string, e outbox.Entry)
+	decide     func(*outbox.Operator, context.Context, audit.By, []uuid.UUID) ([]outbox.Entry, error)
 
 	ids            []uuid.UUID
 	key            *string
@@ -78,5 +69,17 @@ func defineDecision(flags *flag.FlagSet, c decision) func([]string) (Action, err
 		slices.SortFunc(c.ids, func(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) })
 		c.ids = slices.Compact(c.ids)
 		return c.run, nil
+	}
+}
+
+// chosen says what the operator chose, for the record of the decision.
+func (c decision) chosen() string {
+	switch filters := filterFlags(*c.key, *c.age); {
+	case len(c.ids) > 0:
+		return audit.ByIDs
+	case filters == "":
+		return "--all"
+	default:
+		return filters
 	}
 }

@@ -206,7 +206,7 @@ func TestReplayIgnoresEventsThatFailWhileItRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	afterABatch := writer(sync.OnceFunc(func() { b.fail(0, ids[501]) }))
-	if err := action(t.Context(), outboxcli.Dependencies{Outbox: outbox.NewOperator(b.db), Out: io.Discard, Progress: afterABatch}); err != nil {
+	if err := action(t.Context(), outboxcli.Dependencies{Outbox: outbox.NewOperator(b.db), Out: io.Discard, Progress: afterABatch, By: "somebody"}); err != nil {
 		t.Fatal(err)
 	}
 	if got := b.in("failed"); !slices.Equal(got, ids[501:]) {

@@ -28,7 +28,7 @@ their queues exist. For example, if the broker lost the messages of the last day
 }
 
 type republication struct {
-	since, until   *moment
+	since, until   *cli.Moment
 	key            *string
 	after          uuid.UUID
 	dryRun, asJSON *bool
@@ -36,8 +36,8 @@ type republication struct {
 
 func defineRepublish(flags *flag.FlagSet) func([]string) (Action, error) {
 	r := republication{
-		since: defineMoment(flags, "since", "events that were published at this `TIME` or later: 24h (ago), or 2026-01-31T08:00:00Z"),
-		until: defineMoment(flags, "until", "and before this `TIME`; the default is now"),
+		since: cli.DefineMoment(flags, "since", "events that were published at this `TIME` or later: 24h (ago), or 2026-01-31T08:00:00Z"),
+		until: cli.DefineMoment(flags, "until", "and before this `TIME`; the default is now"),
 		key:   defineKey(flags), dryRun: cli.DefineDryRun(flags), asJSON: cli.DefineJSON(flags),
 	}
 	flags.Func("after", "go on after this `ID`, which the error of an earlier run names", func(value string) error {
@@ -51,7 +51,7 @@ func defineRepublish(flags *flag.FlagSet) func([]string) (Action, error) {
 		if err := cli.NoArguments(args); err != nil {
 			return nil, err
 		}
-		if !r.since.isSet() {
+		if !r.since.IsSet() {
 			return nil, errors.New("give --since, such as --since 24h")
 		}
 		return r.run, nil
@@ -63,9 +63,13 @@ func (r republication) run(ctx context.Context, d Dependencies) error {
 	if err != nil {
 		return err
 	}
+	until := now
+	if r.until.IsSet() {
+		until = r.until.AsOf(now)
+	}
 	s := republishing{
 		Dependencies: d, Printer: cli.Printer{Out: d.Out, JSON: *r.asJSON}, printEach: *r.asJSON || *r.dryRun, after: r.after,
-		window: outbox.Window{Since: r.since.asOf(now), Until: r.until.asOf(now), EventKey: *r.key},
+		window: outbox.Window{Since: r.since.AsOf(now), Until: until, EventKey: *r.key},
 	}
 	if !s.window.Since.Before(s.window.Until) {
 		return fmt.Errorf("--since (%s) is not before --until (%s)", s.window.Since.Format(time.RFC3339), s.window.Until.Format(time.RFC3339))

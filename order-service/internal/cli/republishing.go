@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"example.com/transactional-outbox/internal/audit"
 	"example.com/transactional-outbox/internal/cli"
 	"example.com/transactional-outbox/internal/rabbitmq"
 	"example.com/transactional-outbox/order-service/internal/outbox"
@@ -68,17 +69,40 @@ func (s *republishing) send(ctx context.Context, broker relay.Broker) error {
 		return err
 	}
 	defer publisher.Close()
+	by := audit.New(s.By, audit.CLI, s.flags())
 	return s.forEachPage(ctx, func(page []outbox.Published) error {
-		for _, part := range splitByVersion(page) {
-			if err := broker.Unblocked(ctx); err != nil {
-				return err
-			}
-			if err := s.publish(publisher, part); err != nil {
-				return err
-			}
+		if len(page) == 0 {
+			return nil
 		}
-		return nil
+		record, err := s.Decisions.Begin(ctx, by, audit.Republish, publishedIDs(page))
+		if err != nil {
+			return err
+		}
+		if err := s.sendPage(ctx, broker, publisher, page); err != nil {
+			return err // the record has no end: perhaps not all of these were sent
+		}
+		return s.Decisions.Finish(ctx, record, len(page))
 	})
+}
+
+func (s *republishing) sendPage(ctx context.Context, broker relay.Broker, publisher relay.Publisher, page []outbox.Published) error {
+	for _, part := range splitByVersion(page) {
+		if err := broker.Unblocked(ctx); err != nil {
+			return err
+		}
+		if err := s.publish(publisher, part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func publishedIDs(page []outbox.Published) []string {
+	ids := make([]uuid.UUID, 0, len(page))
+	for _, e := range page {
+		ids = append(ids, e.ID)
+	}
+	return audit.IDs(ids)
 }
 
 // splitByVersion splits a page so that no part has two events of one order. Each part is
@@ -113,16 +137,21 @@ func (s *republishing) publish(publisher relay.Publisher, part []outbox.Publishe
 	return nil
 }
 
-// resumeError says how many events were sent and how to continue.
-func (s *republishing) resumeError(err error) error {
-	resume := fmt.Sprintf("%s republish --since %s --until %s", program,
+// flags returns the flags that continue this run, as an operator would write them.
+func (s *republishing) flags() string {
+	flags := fmt.Sprintf("--since %s --until %s",
 		s.window.Since.UTC().Format(time.RFC3339Nano), s.window.Until.UTC().Format(time.RFC3339Nano))
 	if s.window.EventKey != "" {
-		resume += " --event-key " + s.window.EventKey
+		flags += " --event-key " + s.window.EventKey
 	}
 	if s.after != uuid.Nil {
-		resume += " --after " + s.after.String()
+		flags += " --after " + s.after.String()
 	}
-	return fmt.Errorf("%d of %s sent again, then: %w\nGo on with\n  %s\nEvents that are sent twice do no harm: they have the ids that they had",
-		s.sent, event.Count(s.in.Events), err, resume)
+	return flags
+}
+
+// resumeError says how many events were sent and how to continue.
+func (s *republishing) resumeError(err error) error {
+	return fmt.Errorf("%d of %s sent again, then: %w\nGo on with\n  %s republish %s\nEvents that are sent twice do no harm: they have the ids that they had",
+		s.sent, event.Count(s.in.Events), err, program, s.flags())
 }

@@ -58,9 +58,14 @@ func countOrEstimateSQL(counted, index string) string {
 }
 
 // Backlog counts the unfinished events. It estimates numbers above 200,000.
-func (s *Store) Backlog(ctx context.Context) (b Backlog, err error) {
+func (s *Store) Backlog(ctx context.Context) (Backlog, error) {
+	return s.BacklogUpTo(ctx, s.countLimit)
+}
+
+// BacklogUpTo counts the unfinished events. It estimates numbers above limit.
+func (s *Store) BacklogUpTo(ctx context.Context, limit int) (b Backlog, err error) {
 	err = s.db.InSnapshot(ctx, func(tx *postgres.Tx) error {
-		return tx.Gorm(ctx).Raw(backlogSQL, map[string]any{"limit": s.countLimit}).Scan(&b).Error
+		return tx.Gorm(ctx).Raw(backlogSQL, map[string]any{"limit": limit}).Scan(&b).Error
 	})
 	if err != nil {
 		return Backlog{}, fmt.Errorf("counting the backlog: %w", err)

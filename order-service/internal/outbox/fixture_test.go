@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 	"go.uber.org/goleak"
 
+	"example.com/transactional-outbox/internal/audit"
 	"example.com/transactional-outbox/internal/postgres"
 	"example.com/transactional-outbox/order-service/internal/outbox"
 	"example.com/transactional-outbox/order-service/migrations"
@@ -149,13 +150,16 @@ func (f fixture) fail(ids ...uuid.UUID) {
 	}
 }
 
+// ann is the operator of all tests.
+var ann = audit.New("ann", audit.CLI, audit.ByIDs)
+
 func (f fixture) replay(ids ...uuid.UUID) error {
-	_, err := outbox.NewOperator(f.db).Replay(f.Context(), ids)
+	_, err := outbox.NewOperator(f.db).Replay(f.Context(), ann, ids)
 	return err
 }
 
 func (f fixture) discard(ids ...uuid.UUID) error {
-	_, err := outbox.NewOperator(f.db).Discard(f.Context(), ids)
+	_, err := outbox.NewOperator(f.db).Discard(f.Context(), ann, ids)
 	return err
 }
 

@@ -8,16 +8,26 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"example.com/transactional-outbox/internal/postgres"
 )
 
 // Operator is the operators' side of the outbox: it finds events, and replays or discards those that
 // failed.
-type Operator struct{ db *postgres.DB }
+type Operator struct {
+	db          *postgres.DB
+	failedUntil time.Time
+}
 
 // NewOperator returns the outbox in db.
-func NewOperator(db *postgres.DB) *Operator { return &Operator{db: db} }
+func NewOperator(db *postgres.DB) *Operator {
+	return &Operator{db: db, failedUntil: time.Date(9999, time.December, 31, 0, 0, 0, 0, time.UTC)}
+}
+
+// AsOf returns an operator that changes only events that had failed at this time. An event that was
+// replayed since, and failed again, is not what the operator has seen.
+func (o *Operator) AsOf(seen time.Time) *Operator { return &Operator{db: o.db, failedUntil: seen} }
 
 // Position identifies an event by its order and its version.
 type Position struct {
@@ -45,54 +55,58 @@ const entryColumns = `id, event_key, aggregate_type, aggregate_id, aggregate_ver
   failure_code, failure_reason, created_at, published_at, failed_at,
   extract(epoch FROM now() - coalesce(failed_at, created_at))::float8 AS age`
 
-// Filter selects events.
-type Filter struct {
-	Status   string
-	EventKey string    // "" is any
-	Before   time.Time // failed at this time or earlier; an event that has not failed: created
-}
-
-func (f Filter) args() map[string]any {
-	return map[string]any{"status": f.Status, "event_key": f.EventKey, "before": f.Before}
-}
-
-// Only failed and discarded events have a failed_at.
-const filterSQL = `
-WHERE status = @status AND @event_key IN ('', event_key) AND coalesce(failed_at, created_at) <= @before`
-
 // pageSQL pages by id. So all pages together read a table once. The ids are of UUID version 7: their
 // order is about the order of creation.
-const pageSQL = filterSQL + ` AND id > @after
-ORDER BY id LIMIT @limit`
+func (f Filter) pageSQL(after uuid.UUID, limit int) (string, postgres.Args) {
+	c := f.all()
+	c.add("id > @after", postgres.Args{"after": after, "limit": limit})
+	return "WHERE true" + c.sqlAfter() + " ORDER BY id LIMIT @limit", c.args
+}
 
 const findSQL = `
-SELECT ` + entryColumns + ` FROM outbox_status` + pageSQL
+SELECT ` + entryColumns + ` FROM outbox_status `
 
 // findPublishedSQL does not use the view: a page of the view would sort all published events.
 const findPublishedSQL = `
 SELECT ` + entryColumns + ` FROM (
   SELECT e.*, 'published' AS status, p.retry_count, p.published_at,
          NULL::text AS failure_code, NULL::text AS failure_reason, NULL::timestamptz AS failed_at
-  FROM outbox_published p JOIN outbox_events e USING (id)) published` + pageSQL
+  FROM outbox_published p JOIN outbox_events e USING (id)) published `
 
 // Find returns at most limit events with ids greater than after, ordered by id.
-func (o *Operator) Find(ctx context.Context, f Filter, after uuid.UUID, limit int) ([]Entry, error) {
-	args := f.args()
-	args["after"], args["limit"] = after, limit
-	query := findSQL
-	if f.Status == "published" {
-		query = findPublishedSQL
+func (o *Operator) Find(ctx context.Context, f Filter, after uuid.UUID, limit int) (entries []Entry, err error) {
+	page, args := f.pageSQL(after, limit)
+	switch f.Status {
+	case "failed":
+		page, args = f.pageOfFailed(after, limit)
+		entries, err = readIndexed(ctx, o.db, page, args, pgx.RowToStructByName[Entry])
+	case "published":
+		entries, err = readEntries(ctx, o.db, findPublishedSQL+page, args)
+	default:
+		entries, err = readEntries(ctx, o.db, findSQL+page, args)
 	}
-	var entries []Entry
-	if err := o.read(ctx, &entries, query, args); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("looking for %s events: %w", f.Status, err)
 	}
 	return entries, nil
 }
 
-// Count returns how many events f selects.
+func readEntries(ctx context.Context, db *postgres.DB, query string, args postgres.Args) (entries []Entry, err error) {
+	err = db.InSnapshot(ctx, func(tx *postgres.Tx) error {
+		entries, err = postgres.Read(ctx, tx, query, args, pgx.RowToStructByName[Entry])
+		return err
+	})
+	return entries, err
+}
+
+// Count returns how many events f selects. It reads all of them.
 func (o *Operator) Count(ctx context.Context, f Filter) (n int, err error) {
-	if err := o.read(ctx, &n, "SELECT count(*) FROM outbox_status"+filterSQL, f.args()); err != nil {
+	c := f.all()
+	err = o.db.InSnapshot(ctx, func(tx *postgres.Tx) error {
+		n, err = postgres.ReadOne(ctx, tx, "SELECT count(*)::int FROM outbox_status WHERE true"+c.sqlAfter(), c.args, pgx.RowTo[int])
+		return err
+	})
+	if err != nil {
 		return 0, fmt.Errorf("counting %s events: %w", f.Status, err)
 	}
 	return n, nil

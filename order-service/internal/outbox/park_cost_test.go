@@ -12,11 +12,11 @@ import (
 // decisions are the ways to delete or replay a failed event, whose order has parked events.
 var decisions = map[string]func(*testing.T, *postgres.DB, uuid.UUID) error{
 	"Replay": func(t *testing.T, db *postgres.DB, id uuid.UUID) error {
-		_, err := outbox.NewOperator(db).Replay(t.Context(), []uuid.UUID{id})
+		_, err := outbox.NewOperator(db).Replay(t.Context(), ann, []uuid.UUID{id})
 		return err
 	},
 	"Discard": func(t *testing.T, db *postgres.DB, id uuid.UUID) error {
-		_, err := outbox.NewOperator(db).Discard(t.Context(), []uuid.UUID{id})
+		_, err := outbox.NewOperator(db).Discard(t.Context(), ann, []uuid.UUID{id})
 		return err
 	},
 	"a late confirm": func(t *testing.T, db *postgres.DB, id uuid.UUID) error {

@@ -37,7 +37,7 @@ var readsOfTheLog = map[string]struct {
 		found, err := outbox.NewOperator(f.db).Show(ctx, id)
 		return []uuid.UUID{found.ID}, err
 	}},
-	"claim": {"status = 'pending'", func(_ context.Context, f fixture, id uuid.UUID) (ids []uuid.UUID, err error) {
+	"claim": {"status = 'pending'", func(_ context.Context, f fixture, _ uuid.UUID) (ids []uuid.UUID, err error) {
 		// A claim that has missed it does not keep it until the lease ends.
 		for range 2 {
 			ids = append(ids, idsOf(f.claim(10))...)

@@ -36,9 +36,10 @@ SELECT id, published_at >= @since AND published_at < @until AS wanted FROM (
   ORDER BY id LIMIT @limit
 ) page`
 
-// publishedSQL returns the events of the orders that a page is the first to have. So each order
-// comes once, with all its events in the order of their versions, although the order of the ids
-// may be different: each replica makes ids by its own clock.
+// publishedSQL returns the events of a page, grouped by their orders. An order belongs to the page
+// that has the smallest id of its events. That page returns all events of the order, by version.
+// So each event comes once. The order of the ids alone would be wrong: each replica makes ids by
+// its own clock, so a later version may have a smaller id.
 const publishedSQL = `
 WITH orders AS MATERIALIZED (
   SELECT DISTINCT aggregate_type, aggregate_id FROM outbox_events WHERE id = ANY (@page)
@@ -53,10 +54,10 @@ SELECT * FROM orders, LATERAL (
 WHERE first_id > @after AND @event_key IN ('', event_key)
 ORDER BY first_id, aggregate_version`
 
-// Published returns the next events in a range after an id, and the id to go on after. All pages
-// together read each event once, and the events of each order come in the order of their versions.
-// A page looks at limit events. It may return fewer, even none, and more if further events of its
-// orders follow. The id is [uuid.Nil] after the last page.
+// Published returns a page of the events of a range: those after an id. Next is the id after which
+// the next page begins, or [uuid.Nil] after the last page. All pages together return each event
+// once, and the events of each order in the order of their versions. A page reads limit events. It
+// may return fewer, even none, or more: it returns all events of its orders.
 func (o *Operator) Published(ctx context.Context, w Window, in Range, after uuid.UUID, limit int) (events []Published, next uuid.UUID, err error) {
 	err = o.inSnapshot(ctx, func(tx *postgres.Tx) error {
 		args := w.args()
@@ -84,7 +85,7 @@ func (o *Operator) Published(ctx context.Context, w Window, in Range, after uuid
 	return events, next, nil
 }
 
-// Range is where the events of a window are.
+// Range says between which ids the events of a window are.
 type Range struct {
 	Events      int       // how many there are
 	First, Last uuid.UUID // the smallest and the greatest id, also of other event keys
@@ -101,8 +102,8 @@ SELECT count(*) FROM outbox_published JOIN outbox_events USING (id)
 WHERE id BETWEEN @first AND @last AND published_at >= @since AND published_at < @until AND event_key = @event_key`
 )
 
-// PublishedRange returns where the events of w after an id are. It finds them by the times of
-// their publishing, so it does not read the whole log.
+// PublishedRange returns the range of the events of w after an id. It finds them by the index of
+// published_at, so it does not read the whole log.
 func (o *Operator) PublishedRange(ctx context.Context, w Window, after uuid.UUID) (in Range, err error) {
 	err = o.inSnapshot(ctx, func(tx *postgres.Tx) error {
 		args := w.args()

@@ -24,7 +24,7 @@ func TestP7AReplayedEventIsPublishedBeforeTheOnesItHeldBack(t *testing.T) {
 	if held := idsOf(f.claim(10)); len(held) != 0 {
 		t.Fatalf("claimed %v behind a failed event", held)
 	}
-	replayed, err := outbox.NewOperator(f.db).Replay(t.Context(), ids[:1])
+	replayed, err := outbox.NewOperator(f.db).Replay(t.Context(), ann, ids[:1])
 	if err != nil || len(replayed) != 1 || replayed[0].ID != ids[0] || replayed[0].Status != "pending" {
 		t.Fatalf("replayed %+v, error %v", replayed, err)
 	}
@@ -46,7 +46,7 @@ func TestP7ADiscardedEventHoldsNothingBack(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	ids := f.appendFailed(1, 2)
-	discarded, err := outbox.NewOperator(f.db).Discard(t.Context(), ids[:1])
+	discarded, err := outbox.NewOperator(f.db).Discard(t.Context(), ann, ids[:1])
 	if err != nil || len(discarded) != 1 || discarded[0].Status != "discarded" {
 		t.Fatalf("discarded %+v, error %v", discarded, err)
 	}
@@ -75,8 +75,8 @@ func TestOnlyFailedEventsAreReplayedOrDiscarded(t *testing.T) {
 	before := f.rowsAsJSON(ids...)
 	operator := outbox.NewOperator(f.db)
 	for name, decide := range map[string]func() ([]outbox.Entry, error){
-		"Replay":  func() ([]outbox.Entry, error) { return operator.Replay(t.Context(), append(ids, uuid.New())) },
-		"Discard": func() ([]outbox.Entry, error) { return operator.Discard(t.Context(), append(ids, uuid.New())) },
+		"Replay":  func() ([]outbox.Entry, error) { return operator.Replay(t.Context(), ann, append(ids, uuid.New())) },
+		"Discard": func() ([]outbox.Entry, error) { return operator.Discard(t.Context(), ann, append(ids, uuid.New())) },
 	} {
 		if decided, err := decide(); len(decided) != 0 || err != nil {
 			t.Errorf("%s returned %v, error %v", name, decided, err)
@@ -103,7 +103,7 @@ func TestTwoOperatorsReplayEachEventOnce(t *testing.T) {
 		)
 		for _, batch := range [][]uuid.UUID{ids, reversed} {
 			operators.Go(func() {
-				entries, err := outbox.NewOperator(f.db).Replay(t.Context(), batch)
+				entries, err := outbox.NewOperator(f.db).Replay(t.Context(), ann, batch)
 				if err != nil {
 					t.Error(err)
 				}

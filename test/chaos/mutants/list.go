@@ -28,7 +28,9 @@ var deliveryMutants = []mutant{
 		edits: []edit{{
 			"order-service/internal/relay/worker.go",
 			"	batch := w.newBatch(finish, claim.Events)\n",
-			"	for _, e := range claim.Events {\n		_ = w.outbox.MarkPublished(finish, uuid.Nil, []uuid.UUID{e.ID})\n	}\n	batch := w.newBatch(finish, claim.Events)\n",
+			"	marked := w.config.decide(nil, nil).published\n" +
+				"	for _, e := range claim.Events {\n		marked = append(marked, e.ID)\n	}\n" +
+				"	_ = w.outbox.MarkPublished(finish, [16]byte{}, marked)\n	batch := w.newBatch(finish, claim.Events)\n",
 		}},
 	},
 	{

@@ -39,9 +39,9 @@ func (m mutant) apply(tree string) error {
 	return nil
 }
 
-// copyTree copies the sources of the services, and the roles and users in deploy.
+// copyTree copies the sources of the services and of their tests, and the roles and users in deploy.
 func copyTree(from, to string) error {
-	for _, name := range []string{"go.mod", "go.sum", "internal", "order-service", "notification-service", "deploy"} {
+	for _, name := range []string{"go.mod", "go.sum", "internal", "order-service", "notification-service", "test", "deploy"} {
 		source, target := filepath.Join(from, name), filepath.Join(to, name)
 		info, err := os.Stat(source)
 		if err != nil {

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -21,6 +23,47 @@ func TestEveryEditApplies(t *testing.T) {
 				t.Errorf("%s: %s has %d of %q", m.name, e.file, n, e.old)
 			}
 		}
+	}
+}
+
+// TestEveryMutantCompiles compiles the packages that a mutant changes, without changing a file.
+func TestEveryMutantCompiles(t *testing.T) {
+	t.Parallel()
+	root, err := filepath.Abs("../../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range mutants {
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			folder, replaced := t.TempDir(), map[string]string{}
+			packages := []string{"./internal/contract"} // of more than one package, no program is written
+			for _, e := range m.edits {
+				if err := copyFile(filepath.Join(root, e.file), filepath.Join(folder, e.file)); err != nil {
+					t.Fatal(err)
+				}
+				replaced[filepath.Join(root, e.file)] = filepath.Join(folder, e.file)
+				if filepath.Ext(e.file) == ".go" {
+					packages = append(packages, "./"+filepath.Dir(e.file))
+				}
+			}
+			if err := m.apply(folder); err != nil {
+				t.Fatal(err)
+			}
+			overlay, err := json.Marshal(map[string]any{"Replace": replaced})
+			if err != nil {
+				t.Fatal(err)
+			}
+			list := filepath.Join(folder, "overlay.json")
+			if err := os.WriteFile(list, overlay, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			build := exec.CommandContext(t.Context(), "go", append([]string{"build", "-overlay", list}, packages...)...)
+			build.Dir = root
+			if output, err := build.CombinedOutput(); err != nil {
+				t.Errorf("%v\n%s", err, output)
+			}
+		})
 	}
 }
 

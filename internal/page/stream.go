@@ -1,0 +1,150 @@
+package page
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+)
+
+const (
+	maxStreams    = 32
+	maxStreamTime = 10 * time.Minute // then the browser connects again, and logs in again
+	writeTimeout  = 5 * time.Second
+)
+
+// streams sends the diagram to the browsers that watch it. It counts only while somebody watches.
+type streams struct {
+	sample func(context.Context) Diagram
+	woken  chan struct{} // somebody began to watch
+
+	mu      sync.Mutex
+	open    map[*stream]struct{}
+	stopped bool
+}
+
+// stream is one browser. Next has the newest diagram that was not sent yet.
+type stream struct {
+	next chan []byte
+	end  chan struct{} // closed when the process stops
+}
+
+func newStreams(sample func(context.Context) Diagram) *streams {
+	return &streams{sample: sample, woken: make(chan struct{}, 1), open: map[*stream]struct{}{}}
+}
+
+// run counts and sends until ctx ends. Then it ends all streams.
+func (s *streams) run(ctx context.Context) {
+	defer s.stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.woken:
+		}
+		for s.count() > 0 && ctx.Err() == nil {
+			s.send(event(s.sample(ctx)))
+			select {
+			case <-ctx.Done():
+			case <-time.After(sampleInterval):
+			}
+		}
+	}
+}
+
+// event is the diagram as a server-sent event.
+func event(d Diagram) []byte {
+	text, err := json.Marshal(d.live())
+	if err != nil {
+		text = []byte("null") // it has only strings
+	}
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "event: numbers\ndata: %s\n\n", text)
+	return b.Bytes()
+}
+
+func (s *streams) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.open)
+}
+
+// send replaces what a slow browser has not read yet.
+func (s *streams) send(event []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for stream := range s.open {
+		select {
+		case <-stream.next:
+		default:
+		}
+		stream.next <- event
+	}
+}
+
+func (s *streams) stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stopped = true
+	for stream := range s.open {
+		close(stream.end)
+	}
+}
+
+// add returns nil if there are too many streams, or the process stops.
+func (s *streams) add() *stream {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped || len(s.open) >= maxStreams {
+		return nil
+	}
+	added := &stream{next: make(chan []byte, 1), end: make(chan struct{})}
+	s.open[added] = struct{}{}
+	select {
+	case s.woken <- struct{}{}:
+	default:
+	}
+	return added
+}
+
+func (s *streams) remove(stream *stream) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.open, stream)
+}
+
+// serveEvents sends the numbers as long as the browser reads them.
+func (p *Page) serveEvents(w http.ResponseWriter, r *http.Request) {
+	stream := p.streams.add()
+	if stream == nil {
+		w.Header().Set("Retry-After", "10")
+		http.Error(w, "Too many browsers watch the numbers, or the service is stopping.", http.StatusServiceUnavailable)
+		return
+	}
+	defer p.streams.remove(stream)
+	w.Header().Set("Content-Type", "text/event-stream")
+	control := http.NewResponseController(w)
+	end := time.NewTimer(maxStreamTime)
+	defer end.Stop()
+	for {
+		select {
+		case <-r.Context().Done():
+			return
+		case <-stream.end:
+			return
+		case <-end.C:
+			return
+		case event := <-stream.next:
+			_ = control.SetWriteDeadline(time.Now().Add(writeTimeout))
+			if _, err := w.Write(event); err != nil {
+				return
+			}
+			if err := control.Flush(); err != nil {
+				return
+			}
+		}
+	}
+}

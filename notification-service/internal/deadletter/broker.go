@@ -1,0 +1,54 @@
+package deadletter
+
+import (
+	"context"
+	"time"
+
+	"example.com/transactional-outbox/internal/rabbitmq"
+)
+
+// Queue is the queue of the dead letters, and where they are replayed to.
+type Queue struct {
+	Name    string
+	Requeue string // a fanout exchange to which only the service's own queue is bound
+	Connect Connect
+}
+
+// Connect calls use once, with a session.
+type Connect func(ctx context.Context, use func(context.Context, Session) error) error
+
+// Session is a connection with the broker.
+type Session interface {
+	// Browse begins to read a queue.
+	Browse(queue string) (Browser, error)
+	// NewPublisher opens a channel for batches of at most window messages.
+	NewPublisher(window int) (Publisher, error)
+	// Unblocked waits until the broker takes messages.
+	Unblocked(ctx context.Context) error
+}
+
+// Browser takes the messages of a queue, one after the other. At the end it gives back those
+// that were not removed.
+type Browser interface {
+	Count() int
+	Next() (taken rabbitmq.BrowsedMessage, ok bool, err error)
+	// Removed returns nil when the broker has processed all removals so far.
+	Removed() error
+	Requeue() error
+}
+
+// Publisher publishes a batch and waits for the outcomes.
+type Publisher interface {
+	Publish(messages []rabbitmq.Message, timeout time.Duration) []rabbitmq.Result
+}
+
+// Adapt returns s as the interface that this package uses.
+func Adapt(s *rabbitmq.Session) Session { return session{s} }
+
+type session struct{ *rabbitmq.Session }
+
+// Browse begins to read a queue.
+func (s session) Browse(queue string) (Browser, error) { return s.Session.Browse(queue) }
+
+// NewPublisher opens a channel.
+func (s session) NewPublisher(window int) (Publisher, error) { return s.Session.NewPublisher(window) }

@@ -1,0 +1,59 @@
+package deadlettertest
+
+import (
+	"context"
+	"sync"
+
+	"github.com/google/uuid"
+
+	"example.com/transactional-outbox/internal/audit"
+)
+
+// Recorder keeps the records of decisions in memory.
+type Recorder struct {
+	Begun func(items []string) error // called before a record; may be nil
+
+	mu   sync.Mutex
+	Rows []Row
+}
+
+// Row is one record.
+type Row struct {
+	ID uuid.UUID
+	audit.By
+	Action audit.Action
+	Items  []string
+	Done   int // -1 before its end
+}
+
+// Begin adds a record.
+func (r *Recorder) Begin(ctx context.Context, by audit.By, action audit.Action, items []string) (uuid.UUID, error) {
+	if err := ctx.Err(); err != nil {
+		return uuid.Nil, err
+	}
+	if r.Begun != nil {
+		if err := r.Begun(items); err != nil {
+			return uuid.Nil, err
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	row := Row{ID: uuid.New(), By: by, Action: action, Items: items, Done: -1}
+	r.Rows = append(r.Rows, row)
+	return row.ID, nil
+}
+
+// Finish ends a record.
+func (r *Recorder) Finish(ctx context.Context, id uuid.UUID, done int) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range r.Rows {
+		if r.Rows[i].ID == id {
+			r.Rows[i].Done = done
+		}
+	}
+	return nil
+}

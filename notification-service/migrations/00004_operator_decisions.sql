@@ -1,0 +1,28 @@
+-- +goose Up
+-- What operators have decided about dead letters, by a command or on the page. The table is the same
+-- as that of order-service.
+CREATE TABLE operator_decisions (
+  id          uuid PRIMARY KEY, -- of UUID version 7
+  decision    uuid NOT NULL, -- a large decision is done in batches, and has a row for each
+  at          timestamptz NOT NULL DEFAULT now(),
+  operator    text NOT NULL CHECK (octet_length(operator) BETWEEN 1 AND 200),
+  via         text NOT NULL CHECK (via IN ('cli', 'page')),
+  action      text NOT NULL CHECK (action IN ('replay', 'discard', 'republish')),
+  filter      text NOT NULL CHECK (octet_length(filter) BETWEEN 1 AND 4096), -- what the operator chose, in words
+  items       text[] NOT NULL CHECK (cardinality(items) > 0), -- the ids
+  chosen      int NOT NULL GENERATED ALWAYS AS (cardinality(items)) STORED, -- lists need not read the ids
+  -- Messages are not in the database. So a row about messages is committed before the first one is
+  -- touched, and these two are written afterwards. Without them, at most the items were changed.
+  finished_at timestamptz,
+  done        int CHECK (done BETWEEN 0 AND chosen),
+  CHECK ((finished_at IS NULL) = (done IS NULL))
+);
+
+-- For pruning, for one decision, and for the decisions about one item. Decisions are rare, so each
+-- insert writes the whole index, and no search has to read a list of what is not indexed yet.
+CREATE INDEX operator_decisions_age ON operator_decisions (at);
+CREATE INDEX operator_decisions_decision ON operator_decisions (decision, id);
+CREATE INDEX operator_decisions_items ON operator_decisions USING gin (items) WITH (fastupdate = off);
+
+-- +goose Down
+DROP TABLE operator_decisions;

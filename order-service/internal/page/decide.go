@@ -1,0 +1,153 @@
+package page
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"example.com/transactional-outbox/internal/audit"
+	"example.com/transactional-outbox/internal/cli"
+	"example.com/transactional-outbox/internal/page"
+	"example.com/transactional-outbox/order-service/internal/outbox"
+)
+
+// sample is how many rows a preview shows at most.
+const sample = 20
+
+// preview keeps which events were chosen, and asks for the decision.
+func (e events) preview(ctx context.Context, r *page.Request) (page.Result, error) {
+	action, all, err := r.ChosenAction(actions...)
+	if err != nil {
+		return page.Result{}, err
+	}
+	form := readFilter(r.PostForm)
+	if err := form.problem(); err != nil {
+		return page.Result{}, err
+	}
+	if !all {
+		return e.previewSelected(ctx, r, action, form)
+	}
+	if form.empty() {
+		return page.Result{}, page.Errorf(http.StatusUnprocessableEntity,
+			"The filter is empty, so it would choose every failed event. Fill in at least one field of the filter.")
+	}
+	now, err := e.outbox.Now(ctx)
+	if err != nil {
+		return page.Result{}, err
+	}
+	filter := form.at(now)
+	chosen, err := e.outbox.Choose(ctx, filter, page.MaxItems)
+	if err != nil {
+		return page.Result{}, err
+	}
+	return e.confirm(ctx, r, action, chosen, filter.String(), form.path(""))
+}
+
+func (e events) previewSelected(ctx context.Context, r *page.Request, action page.Action, form filterForm) (page.Result, error) {
+	ids, err := selectedIDs(r.PostForm["id"])
+	if err != nil {
+		return page.Result{}, err
+	}
+	chosen, err := e.outbox.Choose(ctx, outbox.Filter{Status: "failed", IDs: ids}, page.MaxItems)
+	if err != nil {
+		return page.Result{}, err
+	}
+	left := len(ids) - len(chosen.IDs)
+	result, err := e.confirm(ctx, r, action, chosen, audit.ByIDs, form.path(""))
+	if err == nil && left > 0 {
+		result.Parts = slices.Insert(result.Parts, 0, page.Part(page.Message{
+			Level: page.Warn, Title: fmt.Sprintf("%s left out.", countNoun(left)),
+			Text: "They are not failed any more: somebody has decided about them since you loaded the list.",
+		}))
+	}
+	return result, err
+}
+
+// selectedIDs returns the ids of the selected rows, each once.
+func selectedIDs(values []string) (ids []uuid.UUID, err error) {
+	if len(values) == 0 {
+		return nil, page.Errorf(http.StatusUnprocessableEntity, "The field id is empty: select at least one event.")
+	}
+	for _, value := range values {
+		id, err := uuid.Parse(value)
+		if err != nil {
+			return nil, page.Errorf(http.StatusUnprocessableEntity, "The field id has a value that is not the id of an event.")
+		}
+		ids = append(ids, id)
+	}
+	slices.SortFunc(ids, func(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) })
+	return slices.Compact(ids), nil
+}
+
+func (e events) confirm(
+	ctx context.Context, r *page.Request, action page.Action, chosen outbox.Choice, filter, cancel string,
+) (page.Result, error) {
+	if len(chosen.IDs) == 0 {
+		result := page.Show("Nothing to "+action.Name, page.Message{
+			Title: "No failed event matches, so there is nothing to decide.", Links: []page.Link{{Text: "Back to the list", To: cancel}},
+		})
+		result.Status = http.StatusUnprocessableEntity
+		return result, nil
+	}
+	first := outbox.Filter{Status: "failed", IDs: chosen.IDs[:min(sample, len(chosen.IDs))]}
+	shown, err := e.outbox.FindFailed(ctx, first, outbox.Place{}, sample)
+	if err != nil {
+		return page.Result{}, err
+	}
+	// At is kept, because an event that fails again is not what the user has seen.
+	preview := page.Preview{
+		Action: action.Name, Filter: filter, Items: audit.IDs(chosen.IDs), Data: chosen.At, Matching: chosen.Matching, About: chosen.More,
+	}
+	form, err := e.page.Preview(r, preview, page.Confirm{
+		Post: "/failed/decide", Verb: action.Text, Danger: action.Danger, Noun: string(eventNoun), Cancel: cancel,
+	})
+	if err != nil {
+		return page.Result{}, err
+	}
+	caption := "The chosen events"
+	if len(chosen.IDs) > sample {
+		caption = fmt.Sprintf("The first %d of the chosen events", sample)
+	}
+	return page.Show(action.Text+" these events?", form, eventsTable(caption, shown)), nil
+}
+
+func (e events) decide(ctx context.Context, r *page.Request) (page.Result, error) {
+	return e.page.Decide(ctx, r, func(ctx context.Context, decision uuid.UUID, p page.Preview, report func(int)) error {
+		by := audit.By{Decision: decision, Operator: r.User.Name, Via: audit.Page, Filter: p.Filter}
+		return e.change(ctx, by, p, report)
+	})
+}
+
+// change decides about the events of a preview that have not changed since.
+func (e events) change(ctx context.Context, by audit.By, p page.Preview, report func(int)) error {
+	ids, err := selectedIDs(p.Items)
+	if err != nil {
+		return err
+	}
+	operator := e.outbox.AsOf(p.Data.(time.Time)) //nolint:forcetypeassert // confirm has set it
+	decide := map[string]func(context.Context, audit.By, []uuid.UUID) ([]outbox.Entry, error){
+		replay.Name: operator.Replay, discard.Name: operator.Discard,
+	}[p.Action]
+	done, asked := 0, 0
+	for batch := range slices.Chunk(ids, cli.BatchSize) {
+		if ctx.Err() != nil {
+			return page.Errorf(http.StatusServiceUnavailable,
+				"The process was stopped after %d of %d. The others are as they were: make a new preview.", done, len(ids))
+		}
+		// A batch that has begun is finished, also when the process is asked to stop.
+		decided, err := decide(context.WithoutCancel(ctx), by, batch)
+		if err != nil {
+			return fmt.Errorf("%d of %s changed, then: %w", done, countNoun(len(ids)), err)
+		}
+		done, asked = done+len(decided), asked+len(batch)
+		report(done)
+	}
+	if left := asked - done; left > 0 {
+		return page.Errorf(http.StatusConflict, "%s left as they were: since the preview, somebody else has decided about them.", countNoun(left))
+	}
+	return nil
+}

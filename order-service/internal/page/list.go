@@ -1,0 +1,142 @@
+package page
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"example.com/transactional-outbox/internal/page"
+	"example.com/transactional-outbox/order-service/internal/outbox"
+)
+
+const (
+	listSize   = 50 // rows of one page
+	fieldAfter = "after"
+)
+
+var (
+	replay  = page.Action{Name: "replay", Text: "Replay"}
+	discard = page.Action{Name: "discard", Text: "Discard", Danger: true}
+	actions = []page.Action{replay, discard}
+)
+
+func (e events) list(ctx context.Context, r *page.Request) (page.Result, error) {
+	form := readFilter(r.URL.Query())
+	after, err := readAfter(r.URL.Query())
+	if err != nil {
+		return page.Result{}, err
+	}
+	groups, more, err := e.outbox.Failures(ctx)
+	if err != nil {
+		return page.Result{}, err
+	}
+	if len(form.errors) > 0 {
+		result := page.Show("Failed events", form.part(groups))
+		result.Status = http.StatusUnprocessableEntity
+		return result, nil
+	}
+	now, err := e.outbox.Now(ctx)
+	if err != nil {
+		return page.Result{}, err
+	}
+	found, err := e.outbox.FindFailed(ctx, form.at(now), after, listSize+1)
+	if err != nil {
+		return page.Result{}, err
+	}
+	table, pager := listed(r, form, after, found)
+	return page.Show("Failed events", page.Heading{
+		Text: "Events that wait for you", Note: "A failed event holds back the later events of its order. " +
+			"Replay sends it again, with all its attempts. Discard gives it up for good.",
+	}, groupsPart(groups, more), form.part(groups), table, pager), nil
+}
+
+// readAfter reads the place after which the page begins.
+func readAfter(query url.Values) (after outbox.Place, err error) {
+	text := query.Get(fieldAfter)
+	if text == "" {
+		return outbox.Place{}, nil
+	}
+	at, id, _ := strings.Cut(text, "_")
+	after.FailedAt, err = time.Parse(time.RFC3339Nano, at)
+	if err == nil {
+		after.ID, err = uuid.Parse(id)
+	}
+	if err != nil {
+		return outbox.Place{}, page.Errorf(http.StatusUnprocessableEntity, "The parameter after is not the place of an event. Begin with the first rows.")
+	}
+	return after, nil
+}
+
+// placeOf returns the place of an event in the list, as readAfter reads it.
+func placeOf(e outbox.Entry) string {
+	return e.FailedAt.UTC().Format(time.RFC3339Nano) + "_" + e.ID.String()
+}
+
+func groupsPart(groups []outbox.FailureGroup, more bool) page.Groups {
+	part := page.Groups{Title: "By reason and key", Empty: "No event has failed."}
+	for _, g := range groups {
+		filter := filterForm{values: map[string]string{fieldKey: g.EventKey}}
+		code := g.FailureCode
+		if code == "" {
+			code = "unknown reason"
+		} else {
+			filter.values[fieldReason] = code
+		}
+		note := "the oldest failed at " + formatTime(g.OldestSince)
+		if g.More {
+			note = "or more; " + note
+		}
+		part.List = append(part.List, page.Group{
+			Text: code + ", " + g.EventKey, Count: int64(g.Count), About: g.More, To: filter.path(""), Note: note, Level: page.Bad,
+		})
+	}
+	if more {
+		part.Title += fmt.Sprintf(" (the first %d)", len(groups))
+	}
+	return part
+}
+
+// listed returns a page of rows. found has one more than the page, if there is a next page.
+func listed(r *page.Request, form filterForm, after outbox.Place, found []outbox.Entry) (page.Table, page.Pager) {
+	pager := page.Pager{}
+	if after != (outbox.Place{}) {
+		pager.First = form.path("")
+	}
+	if len(found) > listSize {
+		found = found[:listSize]
+		pager.Next = form.path(placeOf(found[listSize-1]))
+	}
+	pager.Note = countNoun(len(found)) + " on this page"
+	table := eventsTable("Failed events, the oldest failure first", found)
+	table.Empty = "No failed event matches."
+	if r.User.May(page.Operate) {
+		table.Choose = &page.Choose{Post: "/failed/preview", Actions: actions, Filter: form.hidden()}
+		if !form.empty() {
+			table.Choose.All = "all that match"
+		}
+	}
+	return table, pager
+}
+
+func eventsTable(caption string, entries []outbox.Entry) page.Table {
+	table := page.Table{
+		Caption: caption, Columns: []string{"Event", "Key", "Order", "Version", "Reason", "Attempts", "Failed at", "What the broker said"},
+	}
+	for _, e := range entries {
+		failed := page.Text("")
+		if e.FailedAt != nil {
+			failed = page.Moment(*e.FailedAt)
+		}
+		table.Rows = append(table.Rows, page.Row{ID: e.ID.String(), Cells: []page.Value{
+			page.CodeLink(e.ID.String(), "/failed/"+e.ID.String()), page.Code(e.EventKey),
+			page.CodeLink(e.AggregateID.String(), "/orders/"+e.AggregateID.String()), page.Text(fmt.Sprint(e.AggregateVersion)),
+			page.Code(valueOrEmpty(e.FailureCode)), page.Text(fmt.Sprint(e.RetryCount)), failed, page.Text(page.Shorten(valueOrEmpty(e.FailureReason))),
+		}})
+	}
+	return table
+}

@@ -1,0 +1,122 @@
+package system
+
+import (
+	"html"
+	"io"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// insertFailedSQL inserts a failed event that no consumer can read.
+const insertFailedSQL = `
+WITH event AS (
+  INSERT INTO outbox_events (id, aggregate_type, aggregate_id, aggregate_version, event_key, payload)
+  VALUES (gen_random_uuid(), 'order', gen_random_uuid(), 1, 'order.created', '{}')
+  RETURNING *
+)
+INSERT INTO outbox_queue (id, seq, aggregate_type, aggregate_id, aggregate_version, event_key, bytes,
+                          available_at, retry_count, failure_code, failure_reason, failed_at)
+SELECT id, seq, aggregate_type, aggregate_id, aggregate_version, event_key, 2, 'infinity', 20, 'refused', 'a queue refused it', now()
+FROM event RETURNING id::text`
+
+// TestThePagesNeedOnlyTheGrantedRights opens each page of both services, and decides there. The
+// services are connected as their roles, and their logs must not name a missing right.
+func TestThePagesNeedOnlyTheGrantedRights(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	orders := s.runOrders()
+	orders.awaitLog("connected to the broker")
+	notifications := s.runNotifications()
+	notifications.awaitLog("taking messages")
+	order := s.place(orders)
+	s.awaitCount(s.notificationsDB, 1, sentCount)
+	published := queryValue[string](s, s.ordersDB, "SELECT id::text FROM outbox_published")
+	trace := queryValue[string](s, s.ordersDB, "SELECT split_part(traceparent, '-', 2) FROM outbox_events")
+
+	// Without the right to a sequence, PostgreSQL says that its last value is unknown.
+	orders.wantPage("/numbers", `{"name":"committed","label":"committed","count":1,`, `"name":"published","label":"published","count":1,`)
+	orders.wantPage("/", "confirmed by the broker")
+	orders.wantPage("/orders/"+order, published)
+	for _, id := range []string{order, published, trace} {
+		orders.wantPage("/find?q="+id, "Order "+order)
+	}
+	for _, id := range []string{order, published} {
+		notifications.wantPage("/find?q="+id, "Order "+order)
+	}
+	notifications.wantPage("/numbers", `"name":"emailed","label":"e-mailed","count":1,`)
+	notifications.wantPage("/", "in the last hour")
+	notifications.wantPage("/orders/"+order+"?reveal=1", "e-mail")
+
+	for _, action := range []string{"replay", "discard"} {
+		id := queryValue[string](s, s.ordersDB, insertFailedSQL)
+		orders.wantPage("/failed?reason=refused&key=order.created&event="+id+"&since=2026-01-31T08:00", id)
+		orders.wantPage("/failed/"+id+"?reveal=1", "a queue refused it")
+		decision := orders.decideOnPage("/failed", url.Values{"all": {action}, "event": {id}}, id)
+		orders.wantPage("/audit", decision)
+		orders.wantPage("/find?q="+decision, id)
+	}
+
+	for _, action := range []string{"replay", "discard"} { // the replayed event, which nobody can read
+		s.wantDeadLetterCount(shortTimeout, 1)
+		list := notifications.wantPage("/dead?key=order.created", `href="/dead/`)
+		key := regexp.MustCompile(`href="/dead/([^"?]+)"`).FindStringSubmatch(list)
+		if key == nil {
+			t.Fatalf("no dead letter in %s", list)
+		}
+		notifications.wantPage("/dead/"+key[1]+"?reveal=1", "order.created")
+		decision := notifications.decideOnPage("/dead", url.Values{"selected": {action}, "id": {key[1]}}, "1")
+		notifications.wantPage("/audit", decision)
+	}
+	s.wantNoDeadLetters()
+}
+
+// wantPage waits until a page has the texts. A list of dead letters may be some seconds old.
+func (s *service) wantPage(path string, texts ...string) string {
+	s.Helper()
+	return s.awaitAnswer(path, func() (*http.Response, error) { return http.Get("http://" + s.opsAddress() + path) }, texts...)
+}
+
+func (s *service) awaitAnswer(path string, ask func() (*http.Response, error), texts ...string) string {
+	s.Helper()
+	status, body := 0, ""
+	lacks := func(text string) bool { return !strings.Contains(body, text) }
+	if !eventually(shortTimeout, func() bool {
+		response, err := ask()
+		must(s.T, err)
+		defer func() { _ = response.Body.Close() }()
+		text, err := io.ReadAll(response.Body)
+		must(s.T, err)
+		status, body = response.StatusCode, html.UnescapeString(string(text))
+		return status == http.StatusOK && response.Header.Get("Refresh") == "" && !slices.ContainsFunc(texts, lacks)
+	}) {
+		s.Fatalf("%s: status %d, want a page with %q:\n%s", path, status, texts, body)
+	}
+	return body
+}
+
+var previewField = regexp.MustCompile(`name="preview" value="([^"]+)"`)
+
+// decideOnPage makes a preview of one item and decides about it. The page of the decision must have
+// the text. It returns the id of the decision.
+func (s *service) decideOnPage(list string, form url.Values, text string) string {
+	s.Helper()
+	address := "http://" + s.opsAddress() + list
+	preview := s.awaitAnswer(list+"/preview", func() (*http.Response, error) { return http.PostForm(address+"/preview", form) }, "preview expires")
+	id := previewField.FindStringSubmatch(preview)
+	if id == nil {
+		s.Fatalf("no preview in\n%s", preview)
+	}
+	decision := ""
+	response, err := http.PostForm(address+"/decide", url.Values{"preview": {id[1]}, "count": {"1"}})
+	must(s.T, err)
+	must(s.T, response.Body.Close())
+	if _, found, ok := strings.Cut(response.Request.URL.Path, "/audit/"); ok {
+		decision = found
+	}
+	s.wantPage("/audit/"+decision, "Done: 1", text)
+	return decision
+}
