@@ -56,10 +56,8 @@ func TestAnEmptyFilterIsRefused(t *testing.T) {
 	f.get("/dead").Want(http.StatusOK, `name="selected"`).WantNot(`name="all"`)
 	f.get("/dead?reason=unknown").Want(http.StatusOK, "Replay all 2 that match")
 	for _, action := range []string{"replay", "discard"} {
-		a := f.post("ann", "/dead/preview", url.Values{"all": {action}}).Want(http.StatusUnprocessableEntity)
-		for _, field := range []string{"reason", "key", "older", "message", "since", "until"} {
-			a.Want(http.StatusUnprocessableEntity, field)
-		}
+		f.post("ann", "/dead/preview", url.Values{"all": {action}}).
+			Want(http.StatusUnprocessableEntity, "Fill in at least one field of the filter")
 	}
 }
 
