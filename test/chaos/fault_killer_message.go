@@ -40,15 +40,14 @@ func (sys *system) killConnections(ctx context.Context) error {
 	return sys.awaitKillerDeadLettered(ctx)
 }
 
-// deliveryTime bounds the wait for as many deliveries as the delivery limit. A busy machine needs
-// more than 10 s for them.
-const deliveryTime = 90 * time.Second
+// deliveryTime is the time for as many deliveries as the delivery limit.
+const deliveryTime = 30 * time.Second
 
 // awaitKillerDeadLettered requires that the killer is the only dead letter, and deletes it: the
 // checker could not read it either.
 func (sys *system) awaitKillerDeadLettered(ctx context.Context) error {
 	dead := 0
-	for soon := time.Now().Add(deliveryTime); dead == 0 && time.Now().Before(soon); {
+	for soon := time.Now().Add(sys.scaled(deliveryTime)); dead == 0 && time.Now().Before(soon); {
 		var err error
 		if dead, err = sys.broker.Ready(ctx, broker.DeadLetters); err != nil {
 			return err

@@ -34,7 +34,7 @@ func TestABlockedNotifyDelaysNoOrder(t *testing.T) {
 // TestABlockedNotifyDelaysNoShutdown has a limit that is far below that of P12.
 func TestABlockedNotifyDelaysNoShutdown(t *testing.T) {
 	t.Parallel()
-	const limit = 15 * time.Second
+	const limit = 6 * time.Second
 	s := newSystemOn(t, servers.Postgres(t), sharedBroker)
 	s.blockNotify()
 	for _, command := range []string{"api", "serve"} {

@@ -57,7 +57,7 @@ func TestP6ADatabaseOutageBeyondTheLeaseRepeatsNoEmail(t *testing.T) {
 				s.expireLeases() // the lease is longer than a test can wait
 			}
 			admitConnections(database)
-			s.wantCount(shortTimeout, s.notificationsDB, 1+workers, sentCount)
+			s.wantCount(20*time.Second, s.notificationsDB, 1+workers, sentCount)
 			s.wantQueuesEmpty()
 			s.wantOneEmailEach(append(orders, first)...)
 			s.wantNoDeadLetters()

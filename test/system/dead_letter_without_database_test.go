@@ -2,6 +2,7 @@ package system
 
 import (
 	"testing"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 )
@@ -26,7 +27,7 @@ func TestP9DeadLetteringNeedsNoDatabase(t *testing.T) {
 			}
 			bad := malformed()
 			s.publish(bad)
-			s.wantDeadLetterCount(shortTimeout, 1)
+			s.wantDeadLetterCount(8*time.Second, 1)
 
 			admitConnections(database)
 			s.awaitDeadLetters([]amqp.Publishing{bad})

@@ -1,6 +1,9 @@
 package system
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 // TestP5P6ADuplicateOfARefusedMessageChangesNothing publishes a message a second time, as
 // `outbox republish` does. The mail server refused its recipient for good, so only an
@@ -20,12 +23,12 @@ func TestP5P6ADuplicateOfARefusedMessageChangesNothing(t *testing.T) {
 	if again := s.mail.recipients.Load() - asked; again != 0 {
 		t.Errorf("%d more RCPT commands for a recipient that the mail server refuses", again)
 	}
-	s.wantDeadLetterCount(shortTimeout, 1)
+	s.wantDeadLetterCount(time.Second, 1)
 
 	s.mail.acceptAll()
 	s.deadLetterCommand("replay", bad.MessageId)
 	s.wantCount(shortTimeout, s.notificationsDB, 2, sentCount)
-	s.wantDeadLetterCount(shortTimeout, 0)
+	s.wantDeadLetterCount(time.Second, 0)
 	s.wantOneEmailEach(bad, first)
 }
 

@@ -3,6 +3,7 @@ package system
 import (
 	"slices"
 	"testing"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 )
@@ -31,14 +32,14 @@ func TestP9AFullRetryQueueDelaysOnlyRetries(t *testing.T) {
 			fillers := s.fillQueue(tier, fillerOrder)
 			s.publish(append(later, orders...)...)
 
-			s.wantCount(shortTimeout, s.notificationsDB, 1+goodCount, sentCount+" AND recipient <> 'filler@example.com'")
+			s.wantCount(10*time.Second, s.notificationsDB, 1+goodCount, sentCount+" AND recipient <> 'filler@example.com'")
 			running.wantWaitingCopies("retry", refused/2)
 			s.wantDeadLetterCount(0, 0)
 
 			lift(s)
 			s.mail.acceptAll()
 			all := slices.Concat(later, orders, fillers, []amqp.Publishing{first})
-			if !s.wantCount(awaitTimeout, s.notificationsDB, len(all), sentCount) {
+			if !s.wantCount(45*time.Second, s.notificationsDB, len(all), sentCount) {
 				return
 			}
 			s.wantQueuesEmpty()

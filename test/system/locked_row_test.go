@@ -3,6 +3,7 @@ package system
 import (
 	"regexp"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -26,7 +27,7 @@ func TestP9ALockedRowDeadLettersNoOtherMessage(t *testing.T) {
 	const burst = 60
 	many := newOrders(burst)
 	s.publish(append(append(append([]amqp.Publishing{}, many[:burst/2]...), bad), many[burst/2:]...)...)
-	s.wantCount(shortTimeout, s.notificationsDB, 1+burst, sentCount)
+	s.wantCount(20*time.Second, s.notificationsDB, 1+burst, sentCount)
 	must(t, lock.Rollback(t.Context()))
 	for _, d := range s.takeMessages(deadLetterQueue, s.readyMessages(deadLetterQueue)) {
 		if d.MessageId != bad.MessageId {

@@ -8,8 +8,8 @@ import (
 
 const (
 	burstSize      = 40               // good messages that meet the failure
-	recoveryLimit  = 30 * time.Second // in which all e-mails must be sent, without an operator
-	gateLimit      = 30 * time.Second // in which the gate must close
+	recoveryLimit  = 15 * time.Second // in which all e-mails must be sent, without an operator
+	gateLimit      = 10 * time.Second // in which the gate must close
 	backoffGrowth  = 3 * time.Second  // in which the pauses between attempts grow
 	countingPeriod = 15 * time.Second // how long attempts are counted
 )

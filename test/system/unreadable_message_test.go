@@ -2,6 +2,7 @@ package system
 
 import (
 	"testing"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 )
@@ -27,8 +28,8 @@ func TestP9AMessageThatClosesConnectionsDelaysNoOther(t *testing.T) {
 	unreadable.Headers = nestedTables(64)
 	s.publish(append([]amqp.Publishing{unreadable}, orders...)...)
 
-	s.wantCount(shortTimeout, s.notificationsDB, before+goodCount, sentCount)
-	s.wantDeadLetterCount(awaitTimeout, 1)
+	s.wantCount(15*time.Second, s.notificationsDB, before+goodCount, sentCount)
+	s.wantDeadLetterCount(50*time.Second, 1)
 	for i, replica := range replicas {
 		t.Logf("replica %d had %d sessions", i, len(replica.logLines("taking messages")))
 	}

@@ -18,9 +18,8 @@ import (
 	"example.com/transactional-outbox/test/servers"
 )
 
-// recoveryTimeout bounds the wait until the relay publishes again. One statement times out after
-// 5 s, and the pool checks each other frozen connection for 2 s. The lease ends only after a minute.
-const recoveryTimeout = 40 * time.Second
+// recoveryTimeout bounds the wait until the relay publishes again.
+const recoveryTimeout = 15 * time.Second
 
 // TestP4ARelayOutlivesFrozenConnections freezes the connections to the database, while new ones
 // work. This happens after a failover, for example.
