@@ -1,5 +1,6 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo up replicas down order logs watch test docs bench fuzz chaos chaos-mutants lint
+.PHONY: help demo up replicas down order logs watch test docs bench fuzz chaos chaos-mutants compare lint \
+  kubernetes simulator exercise demo-nats demo-pubsub demo-cdc
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,6 +34,9 @@ test: ## run every test, on PostgreSQL and RabbitMQ that are found or started
 docs: ## run the commands of the README and the chapters, and compare the output
 	@go run ./test/docs/execute
 
+exercise: ## find a mistake in a copy of the code: N=5 for chapter 5; without N, the list
+	@go build -o build/exercise ./test/exercises && exec build/exercise $(ARGS)
+
 # These are built, because `go run` does not pass on a SIGTERM. ARGS=help lists their settings.
 bench: ## measure the speed, compared with what the machine can do
 	@go build -o build/bench ./test/bench && exec build/bench $(ARGS)
@@ -41,10 +45,29 @@ fuzz: ## run the fuzz tests of everything that reads input from outside
 	@scripts/fuzz
 
 chaos: ## break the servers, the network and the processes, and check every promise
-	@go build -o build/chaos ./test/chaos && exec build/chaos $(ARGS)
+	@scripts/chaos $(ARGS)
 
 chaos-mutants: ## break the services' code, and check that chaos detects it
 	@go build -o build/chaos-mutants ./test/chaos/mutants && exec build/chaos-mutants
 
+# Only its first run takes long: it compiles kube-apiserver.
+kubernetes: ## apply deploy/kubernetes to a real API server, which is built from its Go modules
+	@cd test/kubernetes/apiserver && go test -count=1 -v -timeout 60m .
+
+compare: ## break other designs with the same faults, and show what each of them loses
+	@go build -buildvcs=false -o build/compare ./test/compare && exec build/compare $(ARGS)
+
+simulator: ## move the outbox, its relays and the consumer step by step, in your browser
+	@cd examples/simulator && go build -o ../../build/simulator . && exec ../../build/simulator $(ARGS)
+
 lint: ## run the linters
 	@scripts/lint
+
+demo-nats: ## another way: NATS JetStream as the broker
+	@scripts/demo-nats
+
+demo-pubsub: ## another way: Google Pub/Sub as the broker
+	@scripts/demo-pubsub
+
+demo-cdc: ## another way: the relay reads PostgreSQL's log
+	@scripts/demo-cdc

@@ -16,7 +16,7 @@ import (
 )
 
 // operateDeadLetters runs the operators' commands on the dead letters.
-var operateDeadLetters = command.WithArguments(service, check, func(args []string) (func(context.Context, config) error, error) {
+var operateDeadLetters = command.WithArguments(service, checkWithBroker, func(args []string) (func(context.Context, config) error, error) {
 	action, err := dlqcli.Parse(args, os.Stdout)
 	if err != nil {
 		return nil, err

@@ -80,6 +80,9 @@ func check(c config) []error {
 	return errs
 }
 
+// checkWithBroker returns also what is wrong for a command that connects to the broker.
+func checkWithBroker(c config) []error { return slices.Concat(check(c), c.CheckBroker()) }
+
 func checkDelays(delays []time.Duration) []error {
 	if len(delays) < 1 || len(delays) > maxTiers {
 		return []error{fmt.Errorf("RETRY_DELAYS must be 1 to %d durations, with commas between them", maxTiers)}

@@ -67,6 +67,10 @@ var ours = settingstest.Service[config]{
 
 func TestTheSettings(t *testing.T) { ours.Test(t) }
 
+func TestTheConsumerAndDeadLettersNeedAMQPURL(t *testing.T) {
+	ours.TestBroker(t, commands(), map[string][]string{"serve": nil, "dlq": {"list"}})
+}
+
 func TestTheDefaultsOfNotificationService(t *testing.T) {
 	got, err := ours.Parse(t, nil)
 	if err != nil {

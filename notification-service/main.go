@@ -12,18 +12,24 @@ import (
 
 const service = "notification-service"
 
-func main() {
-	command.Main(service,
-		command.Command{Name: "serve", Does: "consume events and send e-mails (the default)", Run: configured(serve)},
-		command.Command{Name: "migrate", Does: "bring the database's schema up to date", Run: configured(migrate)},
-		command.Command{Name: "healthcheck", Does: "exit 0 if the service on OPS_ADDR is ready", Run: configured(healthcheck)},
-		command.Command{Name: "dlq", Does: "list, show, replay and discard dead letters", Run: operateDeadLetters},
+func main() { command.Main(service, commands()...) }
+
+func commands() []command.Command {
+	return []command.Command{
+		{Name: "serve", Does: "consume events and send e-mails (the default)", Run: withBroker(serve)},
+		{Name: "migrate", Does: "bring the database's schema up to date", Run: configured(migrate)},
+		{Name: "healthcheck", Does: "exit 0 if the service on OPS_ADDR is ready", Run: configured(healthcheck)},
+		{Name: "dlq", Does: "list, show, replay and discard dead letters", Run: operateDeadLetters},
 		page.UserCommand(service),
-	)
+	}
 }
 
 func configured(run func(context.Context, config) error) func(context.Context, []string) error {
 	return command.Configured(service, check, run)
+}
+
+func withBroker(run func(context.Context, config) error) func(context.Context, []string) error {
+	return command.Configured(service, checkWithBroker, run)
 }
 
 func migrate(ctx context.Context, c config) error {

@@ -82,6 +82,7 @@ func assemble(c config, db *postgres.DB, emails mailer.Mailer, registry promethe
 		BatchSize:          c.ConsumerBatchSize,
 		Prefetch:           c.ConsumerPrefetch,
 		DeadLetterExchange: deadLetterExchange,
+		RequeueExchange:    requeueExchange,
 		RetryExchanges:     retryTiers(c.RetryDelays),
 		MaxHold:            maxHold,
 		Probes: map[string]func(context.Context) error{

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -10,11 +11,11 @@ import (
 	"example.com/transactional-outbox/internal/cli"
 	"example.com/transactional-outbox/internal/command"
 	"example.com/transactional-outbox/internal/postgres"
+	"example.com/transactional-outbox/internal/publish"
 	"example.com/transactional-outbox/internal/rabbitmq"
 	"example.com/transactional-outbox/internal/stage"
 	outboxcli "example.com/transactional-outbox/order-service/internal/cli"
 	"example.com/transactional-outbox/order-service/internal/outbox"
-	"example.com/transactional-outbox/order-service/internal/relay"
 )
 
 // operatorConnections is small, because a command runs one statement at a time.
@@ -46,15 +47,23 @@ func runAction(ctx context.Context, c config, action outboxcli.Action) error {
 	}
 	return action(ctx, outboxcli.Dependencies{
 		Outbox: outbox.NewOperator(db), Decisions: audit.NewLog(db), Relay: c.relay(),
-		Broker: connectOnce(rabbitmq.Config{URL: c.AMQPURL.Reveal(), Name: service + " republish"}, topology, cli.SessionTimeout),
+		Broker: c.republishBroker(),
 		Out:    os.Stdout, Progress: os.Stderr, By: cli.Name(),
 	})
+}
+
+// republishBroker needs AMQP_URL only when it is used: the other actions have no broker.
+func (c config) republishBroker() outboxcli.Broker {
+	if errs := c.CheckBroker(); len(errs) > 0 {
+		return func(context.Context, func(context.Context, publish.Session) error) error { return errors.Join(errs...) }
+	}
+	return connectOnce(rabbitmq.Config{URL: c.AMQPURL.Reveal(), Name: service + " republish"}, topology, cli.SessionTimeout)
 }
 
 // connectOnce returns a broker that runs its function once, on a session on which the
 // topology is declared.
 func connectOnce(connection rabbitmq.Config, owned rabbitmq.Topology, patience time.Duration) outboxcli.Broker {
-	return func(ctx context.Context, use func(context.Context, relay.Broker) error) error {
+	return func(ctx context.Context, use func(context.Context, publish.Session) error) error {
 		return cli.WithSession(ctx, connection, patience, func(ctx context.Context, s *rabbitmq.Session) error {
 			if err := s.Declare(owned); err != nil {
 				return err

@@ -11,10 +11,10 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"example.com/transactional-outbox/internal/publish"
 	"example.com/transactional-outbox/internal/rabbitmq"
 	"example.com/transactional-outbox/internal/settings"
 	outboxcli "example.com/transactional-outbox/order-service/internal/cli"
-	"example.com/transactional-outbox/order-service/internal/relay"
 	"example.com/transactional-outbox/test/servers"
 )
 
@@ -28,7 +28,7 @@ func TestACommandGetsOneSessionWithTheExchangeDeclared(t *testing.T) {
 	failure := errors.New("the command failed")
 	for _, want := range []error{nil, failure} {
 		sessions := 0
-		err := connectOnce(rabbitmq.Config{URL: url, Name: t.Name()}, owned, hour)(t.Context(), func(_ context.Context, b relay.Broker) error {
+		err := connectOnce(rabbitmq.Config{URL: url, Name: t.Name()}, owned, hour)(t.Context(), func(_ context.Context, b publish.Session) error {
 			sessions++
 			publisher, err := b.NewPublisher(1)
 			if err != nil {
@@ -36,8 +36,8 @@ func TestACommandGetsOneSessionWithTheExchangeDeclared(t *testing.T) {
 			}
 			defer publisher.Close()
 			// The exchange returns the message. A missing exchange would close the channel.
-			result := publisher.Publish([]rabbitmq.Message{{ID: "1", Exchange: exchange, RoutingKey: "k"}}, time.Minute)[0]
-			if result.Outcome != rabbitmq.Returned {
+			result := publisher.Publish([]publish.Message{{ID: "1", Destination: exchange, Key: "k"}}, time.Minute)[0]
+			if result.Outcome != publish.Returned {
 				t.Errorf("publishing: %v", result.Err)
 			}
 			return want
@@ -66,7 +66,7 @@ func deleteExchange(t *testing.T, url, exchange string) {
 
 func TestACommandGivesUpOnABrokerThatDoesNotAnswer(t *testing.T) {
 	nowhere := rabbitmq.Config{URL: "amqp://shop:own@127.0.0.1:1/", Name: t.Name()}
-	use := func(context.Context, relay.Broker) error {
+	use := func(context.Context, publish.Session) error {
 		t.Error("there is a session")
 		return nil
 	}
@@ -78,6 +78,22 @@ func TestACommandGivesUpOnABrokerThatDoesNotAnswer(t *testing.T) {
 	interrupt()
 	if err := connectOnce(nowhere, topology, hour)(interrupted, use); !errors.Is(err, context.Canceled) {
 		t.Errorf("interrupted, it gives the error %v", err)
+	}
+}
+
+func TestRepublishNeedsAMQPURLAndOtherActionsDoNot(t *testing.T) {
+	_, url := servers.Migrated(t, schema)
+	withoutBroker := config{Shared: settings.Shared{DatabaseURL: settings.Secret(url)}}
+	for connects, want := range map[bool]string{false: "", true: "AMQP_URL is not set"} {
+		err := runAction(t.Context(), withoutBroker, func(ctx context.Context, d outboxcli.Dependencies) error {
+			if !connects {
+				return nil
+			}
+			return d.Broker(ctx, func(context.Context, publish.Session) error { return nil })
+		})
+		if (err != nil) != connects || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("connects: %t, error %v, want %q", connects, err, want)
+		}
 	}
 }
 

@@ -94,13 +94,16 @@ func check(c config) []error {
 	return errs
 }
 
+// checkWithBroker returns also what is wrong for a command that connects to the broker.
+func checkWithBroker(c config) []error { return slices.Concat(check(c), c.CheckBroker()) }
+
 func (c config) limits() httpapi.Limits {
 	return httpapi.Limits{InFlight: c.HTTPMaxInFlight, Rate: c.HTTPRateLimit}
 }
 
 func (c config) relay() relay.Config {
 	return relay.Config{
-		Exchange: exchange, DeadLetters: deadLetterExchange, AppID: service,
+		System: "rabbitmq", Destination: exchange, DeadLetters: deadLetterExchange, AppID: service,
 		Workers: c.RelayWorkers, BatchSize: c.RelayBatchSize, PollInterval: c.RelayPollInterval,
 		Lease: c.RelayLease, ConfirmTimeout: c.RelayConfirmTimeout,
 		MaxAttempts: c.RelayMaxAttempts, RetryBase: c.RelayRetryBase, RetryCap: c.RelayRetryCap,

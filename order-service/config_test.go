@@ -71,6 +71,10 @@ var ours = settingstest.Service[config]{
 
 func TestTheSettings(t *testing.T) { ours.Test(t) }
 
+func TestOnlyTheRelayNeedsAMQPURL(t *testing.T) {
+	ours.TestBroker(t, commands(), map[string][]string{"serve": nil, "relay": nil})
+}
+
 func TestTheDefaultsOfOrderService(t *testing.T) {
 	got, err := ours.Parse(t, nil)
 	if err != nil {
@@ -104,7 +108,7 @@ func TestTheRelayGetsItsSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := relay.Config{
-		Exchange: "outbox.events", DeadLetters: "order-service.dlx", AppID: "order-service", Workers: 3, BatchSize: 4, PollInterval: 5 * time.Second,
+		System: "rabbitmq", Destination: "outbox.events", DeadLetters: "order-service.dlx", AppID: "order-service", Workers: 3, BatchSize: 4, PollInterval: 5 * time.Second,
 		Lease: time.Hour, ConfirmTimeout: 7 * time.Second, MaxAttempts: 8, RetryBase: 9 * time.Second, RetryCap: 10 * time.Second,
 	}
 	if got := c.relay(); got != want {

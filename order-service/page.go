@@ -29,5 +29,8 @@ func (p parts) waitsFor() []string {
 	if what := p.publishing.WaitsFor(); what != stage.Nothing {
 		return []string{what}
 	}
+	if p.relay.Refused() {
+		return []string{"the broker to take events: it refuses every one"}
+	}
 	return nil
 }

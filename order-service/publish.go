@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"example.com/transactional-outbox/internal/publish"
 	"example.com/transactional-outbox/internal/rabbitmq"
 	"example.com/transactional-outbox/internal/stage"
 	"example.com/transactional-outbox/order-service/internal/relay"
@@ -59,6 +60,6 @@ func (b broker) Unblocked(ctx context.Context) error {
 }
 
 // NewPublisher opens a channel.
-func (b broker) NewPublisher(window int) (relay.Publisher, error) {
-	return b.Session.NewPublisher(window)
+func (b broker) NewPublisher(window int) (publish.Publisher, error) {
+	return b.NewEventPublisher(window)
 }

@@ -15,6 +15,11 @@ readonly mode_file=.stack/mode
 
 stack() { go run ./test/stack "$@"; }
 
+# modules prints the folders of the Go modules below examples and test/compare, so that what they need
+# is not in the root's go.mod. test/kubernetes is one as well: its libraries take minutes to compile,
+# so it runs by itself and in .github/workflows/ci.yml.
+modules() { find examples test/compare -name go.mod -exec dirname {} \; | sort; }
+
 mode() { cat "$mode_file" 2>/dev/null || true; }
 
 # page_url prints how a browser reaches a page: ORDER_PAGE_URL or NOTIFICATION_PAGE_URL. Processes
@@ -60,17 +65,33 @@ find_prometheus() {
   unpack prometheus "$folder"
 }
 
-# unpack gets a Debian package's files without installing it, which needs no root.
+# find_pgbouncer puts pgbouncer on the PATH: the machine's, or else that of Debian's package, unpacked
+# below build/ with the libraries that a machine without the package may lack.
+find_pgbouncer() {
+  local folder=$PWD/build/tools/pgbouncer libraries
+  PATH=$PATH:/usr/sbin:$folder/usr/sbin
+  if command -v pgbouncer >/dev/null && pgbouncer --version >/dev/null 2>&1; then return; fi
+  command -v apt-get >/dev/null || die "This needs pgbouncer: install it (with Homebrew: brew install pgbouncer)."
+  if [ ! -e "$folder" ]; then
+    say "unpacking pgbouncer from its Debian package"
+    unpack pgbouncer "$folder" libc-ares2 libevent-2.1-7
+  fi
+  libraries=$(dirname "$(find "$folder/usr/lib" -name 'libcares.so.*' -print -quit)")
+  export LD_LIBRARY_PATH=$libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+}
+
+# unpack gets the files of Debian packages without installing them, which needs no root. It
+# unpacks the first and the last ones into one folder.
 unpack() {
-  local package=$1 folder=$2 new
+  local packages=("$1" "${@:3}") folder=$2 new
   mkdir -p build/tools
   new=$(mktemp -d build/tools/unpacking-XXXXXX)
   (
     cd "$new"
     # The lists of packages may be missing or too old. Only root can update them.
-    apt-get download -q -o APT::Sandbox::User=root "$package" ||
-      { apt-get update -q && apt-get download -q -o APT::Sandbox::User=root "$package"; }
-    dpkg-deb -x ./*.deb .
+    apt-get download -q -o APT::Sandbox::User=root "${packages[@]}" ||
+      { apt-get update -q && apt-get download -q -o APT::Sandbox::User=root "${packages[@]}"; }
+    for deb in ./*.deb; do dpkg-deb -x "$deb" .; done
     rm ./*.deb
   ) >&2
   rm -rf "$folder"

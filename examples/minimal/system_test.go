@@ -2,7 +2,6 @@ package main_test
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"os"
@@ -32,8 +31,8 @@ type system struct {
 
 func newSystem(t *testing.T) *system {
 	t.Helper()
-	vhost := strings.ToLower(rand.Text())
-	if err := broker.CreateVhost(t.Context(), "../..", vhost); err != nil {
+	vhost, err := broker.NewVhost(t.Context(), "../..")
+	if err != nil {
 		t.Fatal(err)
 	}
 	s := &system{T: t, databaseURL: servers.Database(t) + "&search_path=minimal", brokerURL: broker.URL(vhost)}

@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"example.com/transactional-outbox/internal/audit"
+	"example.com/transactional-outbox/internal/cli"
 	"example.com/transactional-outbox/internal/page"
 )
 
@@ -25,7 +26,7 @@ const pageSize = 50
 const refresh = time.Second
 
 // Register adds the pages. Noun names an item: "event" or "message".
-func Register(p *page.Page, log *audit.Log, noun string) {
+func Register(p *page.Page, log *audit.Log, noun cli.Noun) {
 	pages := pages{p, log, noun}
 	p.Section("/audit", "Decisions")
 	p.Handle("GET /audit", page.Read, pages.list)
@@ -35,7 +36,7 @@ func Register(p *page.Page, log *audit.Log, noun string) {
 type pages struct {
 	page *page.Page
 	log  *audit.Log
-	noun string
+	noun cli.Noun
 }
 
 func (p pages) list(ctx context.Context, r *page.Request) (page.Result, error) {
@@ -133,35 +134,28 @@ func (p pages) notRecorded(progress page.Progress) page.Result {
 		})
 		return result
 	}
-	text := "None of the chosen " + p.noun + "s was changed, so nothing is recorded."
+	text := "None of the chosen " + string(p.noun) + "s was changed, so nothing is recorded."
 	result.Parts = append(result.Parts, page.Message{Level: page.Warn, Title: "Nothing was changed.", Text: join(progress.Error, text)})
 	return result
 }
 
 func (p pages) title(d audit.Decision) string {
 	action := string(d.Action)
-	return fmt.Sprintf("%s of %d %s", strings.ToUpper(action[:1])+action[1:], d.Chosen, plural(p.noun, d.Chosen))
-}
-
-func plural(noun string, n int) string {
-	if n == 1 {
-		return noun
-	}
-	return noun + "s"
+	return strings.ToUpper(action[:1]) + action[1:] + " of " + p.noun.Count(d.Chosen)
 }
 
 func (p pages) messages(d audit.Decision, progress page.Progress) (parts []page.Part) {
 	switch {
 	case progress.Running:
 		parts = append(parts, page.Message{
-			Title: fmt.Sprintf("It is running: %d of %d %s.", progress.Done, progress.Of, plural(p.noun, progress.Of)),
+			Title: fmt.Sprintf("It is running: %d of %s.", progress.Done, p.noun.Count(progress.Of)),
 			Text:  "You may close this page. It loads itself again until the decision has ended.",
 		})
 		return parts
 	case progress.Error != "":
 		parts = append(parts, page.Message{Level: page.Warn, Title: "It ended early.", Text: progress.Error})
 	case d.Unfinished == 0 && d.Done == d.Chosen:
-		parts = append(parts, page.Message{Level: page.OK, Title: fmt.Sprintf("Done: %d %s.", d.Done, plural(p.noun, d.Done))})
+		parts = append(parts, page.Message{Level: page.OK, Title: "Done: " + p.noun.Count(d.Done) + "."})
 	}
 	if d.Unfinished > 0 {
 		parts = append(parts, page.Message{
@@ -208,7 +202,7 @@ func (p pages) items(ctx context.Context, r *page.Request, decision uuid.UUID) (
 		return nil, err
 	}
 	b, path := batches[0], "/audit/"+decision.String()
-	table := page.Table{Caption: fmt.Sprintf("%d %s of one batch, %s", len(b.Items), plural(p.noun, len(b.Items)), ending(b)), Columns: []string{"Item"}}
+	table := page.Table{Caption: p.noun.Count(len(b.Items)) + " of one batch, " + ending(b), Columns: []string{"Item"}}
 	for _, item := range b.Items {
 		table.Rows = append(table.Rows, page.Row{ID: item, Cells: []page.Value{itemValue(item)}})
 	}

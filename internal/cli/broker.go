@@ -8,11 +8,15 @@ import (
 	"os/user"
 	"time"
 
+	"example.com/transactional-outbox/internal/publish"
 	"example.com/transactional-outbox/internal/rabbitmq"
 )
 
 // SessionTimeout is how long a command waits for a session. A service waits without a limit.
 const SessionTimeout = 30 * time.Second
+
+// ErrNoSession says that the broker cannot be reached, or refuses the session.
+var ErrNoSession = errors.New("the broker that AMQP_URL names gave no session")
 
 // WithSession runs use on one session and does not reconnect. If the session breaks, it returns
 // an error, so that the user can decide whether to run the command again.
@@ -21,7 +25,7 @@ func WithSession(
 ) (err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	errTimeout := fmt.Errorf("the broker that AMQP_URL names gave no session within %s; the log above says why", timeout)
+	errTimeout := fmt.Errorf("%w within %s; the log above says why", ErrNoSession, timeout)
 	timer := time.AfterFunc(timeout, func() { cancel(errTimeout) })
 	defer timer.Stop()
 
@@ -41,11 +45,11 @@ func WithSession(
 }
 
 // Advice returns what the user can do about a message that the broker did not take.
-func Advice(o rabbitmq.Outcome) string {
+func Advice(o publish.Outcome) string {
 	switch o {
-	case rabbitmq.Returned:
+	case publish.Returned:
 		return "start the services that consume it: they bind their queues"
-	case rabbitmq.Refused:
+	case publish.Refused:
 		return "look for a queue that is full"
 	default:
 		return "check that the broker runs, and that the services have declared their exchanges"

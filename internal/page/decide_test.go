@@ -3,6 +3,7 @@ package page
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -11,7 +12,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 )
@@ -103,72 +103,43 @@ func TestADecisionNeedsTheTypedCount(t *testing.T) {
 	d.decide(t, preview, "2").want(t, http.StatusSeeOther, "") // the preview is still there
 }
 
-func TestAPreviewIsTakenOnce(t *testing.T) {
+// TestAPanicOfADecisionEndsOnlyTheDecision: the next one runs.
+func TestAPanicOfADecisionEndsOnlyTheDecision(t *testing.T) {
 	t.Parallel()
-	d := newDeciding(t, Config{Demo: true}, nothing)
-	preview := d.preview(t)
-	answers := make(chan int)
-	for range 10 {
-		go func() { answers <- d.decide(t, preview, "2").status }()
+	d := newDeciding(t, Config{Demo: true}, func(_ context.Context, _ uuid.UUID, _ Preview, report func(int)) error {
+		report(1)
+		panic("a bug with jane@example.com")
+	})
+	answer := d.decide(t, d.preview(t), "2")
+	answer.want(t, http.StatusSeeOther, "")
+	id := uuid.MustParse(strings.TrimPrefix(answer.header.Get("Location"), "/audit/"))
+	want := Progress{Done: 1, Of: 2, Error: "The log of the service says why."}
+	if progress, _ := d.page.Progress(id); progress != want {
+		t.Errorf("the progress is %+v, want %+v", progress, want)
 	}
-	for range 10 {
-		if status := <-answers; status != http.StatusSeeOther && status != http.StatusNotFound && status != http.StatusConflict {
-			t.Errorf("status %d", status)
-		}
-	}
-	if n := d.calls.Load(); n != 1 {
-		t.Errorf("the work ran %d times", n)
-	}
+	d.work = nothing
+	d.decide(t, d.preview(t), "2").want(t, http.StatusSeeOther, "")
 }
 
-func TestAPreviewIsOfOneUser(t *testing.T) {
+func TestAnUnknownErrorShowsNoneOfItsText(t *testing.T) {
 	t.Parallel()
-	d := newDeciding(t, Config{Users: account(t, "ann", "operate") + account(t, "bob", "operate") + account(t, "carl", "read")}, nothing)
-	preview := d.preview(t, as("ann", testPassword))
-	d.decide(t, preview, "2", as("bob", testPassword)).want(t, http.StatusNotFound, "does not exist")
-	d.decide(t, preview, "2", as("carl", testPassword)).want(t, http.StatusForbidden, "needs the role operate")
-	if d.calls.Load() != 0 {
-		t.Fatal("another user's decision ran")
-	}
-	d.decide(t, preview, "2", as("ann", testPassword)).want(t, http.StatusSeeOther, "")
-}
-
-func TestPreviewsExpireAndAreBounded(t *testing.T) {
-	t.Parallel()
-	now := time.Unix(1000, 0)
-	p := newPreviews(func() time.Time { return now })
-	keep := func(items int) (string, error) {
-		id, _, err := p.keep("ann", Preview{Items: make([]string, items)})
-		return id, err
-	}
-	wantError := func(what string, err error, status int) {
-		t.Helper()
-		if shown, ok := errors.AsType[*Error](err); !ok || shown.Status != status {
-			t.Errorf("%s: error %v, want status %d", what, err, status)
+	secret := errors.New("dial tcp: lookup db.internal: user=shop")
+	for _, test := range []struct {
+		err  error
+		want string
+	}{
+		{secret, "The log of the service says why."},
+		{fmt.Errorf("jane@example.com: %w", context.Canceled), "The process was stopped."},
+		{fmt.Errorf("jane@example.com: %w", context.DeadlineExceeded), "The database does not answer, or it needs too long."},
+		{fmt.Errorf("hidden: %w", Errorf(http.StatusConflict, "%d left", 2)), "2 left"},
+		{&Error{Text: "1 of 2 changed.", Cause: secret}, "1 of 2 changed."},
+	} {
+		if got := Reason(test.err); got != test.want {
+			t.Errorf("%v: the user reads %q, want %q", test.err, got, test.want)
 		}
 	}
-	_, err := keep(0)
-	wantError("no items", err, http.StatusUnprocessableEntity)
-	_, err = keep(MaxItems + 1)
-	wantError("too many items", err, http.StatusUnprocessableEntity)
-
-	first, err := keep(MaxItems)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range maxPreviews - 1 {
-		if _, err := keep(1); err != nil {
-			t.Fatal(err)
-		}
-	}
-	_, err = keep(1)
-	wantError("too many previews", err, http.StatusServiceUnavailable)
-
-	now = now.Add(previewAge + time.Second)
-	_, err = p.take("ann", first, "10000")
-	wantError("an expired preview", err, http.StatusNotFound)
-	if _, err := keep(1); err != nil || len(p.kept) != 1 {
-		t.Errorf("error %v, %d previews are kept after the others have expired", err, len(p.kept))
+	if err := (&Error{Text: "1 of 2 changed.", Cause: secret}); !strings.Contains(err.Error(), "db.internal") || !errors.Is(err, secret) {
+		t.Errorf("the log does not have the cause: %v", err)
 	}
 }
 
@@ -247,7 +218,7 @@ func TestADecisionEndsAfterItsBatchWhenTheProcessStops(t *testing.T) {
 	}
 	request := &Request{formRequest(t, p), demoUser}
 	finished := false
-	_, id, err := p.decisions.start(t.Context(), request, p.previews, func(ctx context.Context, _ uuid.UUID, _ Preview, report func(int)) error {
+	id, err := p.decisions.start(t.Context(), request, p.previews, func(ctx context.Context, _ uuid.UUID, _ Preview, report func(int)) error {
 		<-ctx.Done()
 		report(1) // the batch
 		finished = true
@@ -264,7 +235,7 @@ func TestADecisionEndsAfterItsBatchWhenTheProcessStops(t *testing.T) {
 	if progress, _ := p.Progress(id); progress != want {
 		t.Errorf("the progress is %+v, want %+v", progress, want)
 	}
-	_, _, err = p.decisions.start(t.Context(), &Request{formRequest(t, p), demoUser}, p.previews, nothing)
+	_, err = p.decisions.start(t.Context(), &Request{formRequest(t, p), demoUser}, p.previews, nothing)
 	if shown, ok := errors.AsType[*Error](err); !ok || shown.Status != http.StatusServiceUnavailable {
 		t.Errorf("a decision after the end: %v", err)
 	}

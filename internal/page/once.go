@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"example.com/transactional-outbox/internal/panics"
 )
 
 // once asks a question for all who want the answer at about the same time. An answer is kept for a
@@ -48,7 +50,11 @@ func (o *once[T]) get(ctx context.Context) (T, error) {
 func (o *once[T]) update(ctx context.Context, asking chan struct{}) {
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
-	answer, err := o.ask(ctx)
+	var answer T
+	err := panics.Catch(ctx, func() (err error) {
+		answer, err = o.ask(ctx)
+		return err
+	})
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.answer, o.err, o.at, o.asking = answer, err, time.Now(), nil

@@ -3,6 +3,7 @@ package page
 import (
 	"crypto/rand"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -15,6 +16,9 @@ const MaxItems = 10_000
 const (
 	previewAge  = 10 * time.Minute
 	maxPreviews = 100
+	// maxUserPreviews is how many previews of one user are kept. A further one replaces the oldest. So
+	// nobody locks the others out, nor himself.
+	maxUserPreviews = 20
 )
 
 // Preview is what a user was shown, and what a decision about it may change.
@@ -59,6 +63,7 @@ func (p *previews) keep(user string, preview Preview) (id string, expires time.T
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.removeExpired()
+	p.leaveRoom(user)
 	if len(p.kept) >= maxPreviews {
 		return "", time.Time{}, Errorf(http.StatusServiceUnavailable,
 			"%d previews are open. Try again when some have expired; that takes at most %s.", maxPreviews, previewAge)
@@ -77,7 +82,7 @@ func (p *previews) take(user, id, typed string) (Preview, error) {
 	kept, found := p.kept[id]
 	if !found || kept.user != user {
 		return Preview{}, Errorf(http.StatusNotFound,
-			"This preview does not exist any more: it was used, it expired, or the service was restarted. Nothing was changed. Make a new one.")
+			"This preview does not exist any more: it was used, it expired, you made many others, or the service was restarted. Nothing was changed. Make a new one.")
 	}
 	if count := strconv.Itoa(len(kept.Items)); strings.TrimSpace(typed) != count {
 		return Preview{}, Errorf(http.StatusUnprocessableEntity,
@@ -103,6 +108,19 @@ func (p *previews) asked(user, id string) (Confirm, bool) {
 	p.removeExpired()
 	kept, found := p.kept[id]
 	return kept.form, found && kept.user == user
+}
+
+// leaveRoom removes the user's oldest preview if there are too many.
+func (p *previews) leaveRoom(user string) {
+	var own []string
+	for id, kept := range p.kept {
+		if kept.user == user {
+			own = append(own, id)
+		}
+	}
+	if len(own) >= maxUserPreviews {
+		delete(p.kept, slices.MinFunc(own, func(a, b string) int { return p.kept[a].expires.Compare(p.kept[b].expires) }))
+	}
 }
 
 func (p *previews) removeExpired() {

@@ -69,11 +69,13 @@ func (p *Page) handle(ctx context.Context, r *Request, h Handler) (Result, error
 // problem returns the page for an error.
 func problem(ctx context.Context, r *Request, err error) Result {
 	shown, ok := errors.AsType[*Error](err)
-	if !ok {
+	if !ok || shown.Cause != nil {
 		slog.WarnContext(ctx, "a page failed", "path", r.URL.Path, "error", err)
-		shown = &Error{http.StatusInternalServerError, "The service could not do this. Its log says why."}
+	}
+	if !ok {
+		shown = &Error{Status: http.StatusInternalServerError, Text: "The service could not do this. Its log says why."}
 		if postgres.Unavailable(err) {
-			shown = &Error{http.StatusServiceUnavailable, "The database does not answer, or it needs too long. Nothing is shown, because old values could be wrong."}
+			shown = &Error{Status: http.StatusServiceUnavailable, Text: "The database does not answer, or it needs too long. Nothing is shown, because old values could be wrong."}
 		}
 	}
 	result := Show(http.StatusText(shown.Status), Message{Level: Bad, Title: http.StatusText(shown.Status), Text: shown.Text})

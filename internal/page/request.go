@@ -49,11 +49,21 @@ func Redirect(path string) Result { return Result{Redirect: path} }
 type Error struct {
 	Status int    // of HTTP
 	Text   string // says what is wrong and what to do; it names the field
+	Cause  error  // for the log only; may be nil
 }
 
-func (e *Error) Error() string { return e.Text }
+// Error returns the text with the cause, for the log.
+func (e *Error) Error() string {
+	if e.Cause == nil {
+		return e.Text
+	}
+	return e.Text + " The cause: " + e.Cause.Error()
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Cause }
 
 // Errorf returns an error that is shown to the user.
 func Errorf(status int, format string, args ...any) error {
-	return &Error{status, fmt.Sprintf(format, args...)}
+	return &Error{Status: status, Text: fmt.Sprintf(format, args...)}
 }

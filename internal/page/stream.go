@@ -8,12 +8,15 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"example.com/transactional-outbox/internal/panics"
 )
 
 const (
-	maxStreams    = 32
-	maxStreamTime = 10 * time.Minute // then the browser connects again, and logs in again
-	writeTimeout  = 5 * time.Second
+	maxStreams     = 32
+	maxUserStreams = 10               // of one user, so that nobody locks the others out
+	maxStreamTime  = 10 * time.Minute // then the browser connects again, and logs in again
+	writeTimeout   = 5 * time.Second
 )
 
 // streams sends the diagram to the browsers that watch it. It counts only while somebody watches.
@@ -22,7 +25,7 @@ type streams struct {
 	woken  chan struct{} // somebody began to watch
 
 	mu      sync.Mutex
-	open    map[*stream]struct{}
+	open    map[*stream]string // with the names of the users
 	stopped bool
 }
 
@@ -33,7 +36,7 @@ type stream struct {
 }
 
 func newStreams(sample func(context.Context) Diagram) *streams {
-	return &streams{sample: sample, woken: make(chan struct{}, 1), open: map[*stream]struct{}{}}
+	return &streams{sample: sample, woken: make(chan struct{}, 1), open: map[*stream]string{}}
 }
 
 // run counts and sends until ctx ends. Then it ends all streams.
@@ -46,7 +49,10 @@ func (s *streams) run(ctx context.Context) {
 		case <-s.woken:
 		}
 		for s.count() > 0 && ctx.Err() == nil {
-			s.send(event(s.sample(ctx)))
+			_ = panics.Catch(ctx, func() error { // it is in the log, and the next second may be better
+				s.send(event(s.sample(ctx)))
+				return nil
+			})
 			select {
 			case <-ctx.Done():
 			case <-time.After(sampleInterval):
@@ -94,15 +100,21 @@ func (s *streams) stop() {
 	}
 }
 
-// add returns nil if there are too many streams, or the process stops.
-func (s *streams) add() *stream {
+// add returns nil if there are too many streams, in all or of this user, or the process stops.
+func (s *streams) add(user string) *stream {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.stopped || len(s.open) >= maxStreams {
+	own := 0
+	for _, name := range s.open {
+		if name == user {
+			own++
+		}
+	}
+	if s.stopped || len(s.open) >= maxStreams || own >= maxUserStreams {
 		return nil
 	}
 	added := &stream{next: make(chan []byte, 1), end: make(chan struct{})}
-	s.open[added] = struct{}{}
+	s.open[added] = user
 	select {
 	case s.woken <- struct{}{}:
 	default:
@@ -118,7 +130,8 @@ func (s *streams) remove(stream *stream) {
 
 // serveEvents sends the numbers as long as the browser reads them.
 func (p *Page) serveEvents(w http.ResponseWriter, r *http.Request) {
-	stream := p.streams.add()
+	user, _ := r.Context().Value(userKey{}).(User)
+	stream := p.streams.add(user.Name)
 	if stream == nil {
 		w.Header().Set("Retry-After", "10")
 		http.Error(w, "Too many browsers watch the numbers, or the service is stopping.", http.StatusServiceUnavailable)

@@ -4,7 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
@@ -21,13 +21,16 @@ import (
 )
 
 // watch opens /events. The events are the data of each event; the channel is closed at the end.
-func watch(t *testing.T, url string) (events <-chan []liveService, status int) {
+func watch(t *testing.T, url string, changes ...with) (events <-chan []liveService, status int) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/events", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	request.Close = true
+	for _, change := range changes {
+		change(request)
+	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		t.Fatal(err)
@@ -106,7 +109,7 @@ func TestNothingIsCountedWhileNobodyWatches(t *testing.T) {
 		if n := samples.Load(); n != 0 {
 			t.Fatalf("%d samples before somebody watches", n)
 		}
-		first, second := s.add(), s.add()
+		first, second := s.add("ann"), s.add("bob")
 		time.Sleep(10*time.Second + time.Millisecond)
 		if n := samples.Load(); n < 10 || n > 11 {
 			t.Errorf("%d samples for two watchers in ten seconds, want one a second", n)
@@ -119,7 +122,7 @@ func TestNothingIsCountedWhileNobodyWatches(t *testing.T) {
 		if n := samples.Load() - before; n != 0 {
 			t.Errorf("%d samples after the last one left", n)
 		}
-		s.add()
+		s.add("ann")
 		synctest.Wait()
 		if samples.Load() == before {
 			t.Error("nothing is counted for a new watcher")
@@ -131,22 +134,22 @@ func TestAServiceHasALimitOfStreams(t *testing.T) {
 	t.Parallel()
 	s := newStreams(nil)
 	var last *stream
-	for range maxStreams {
-		if last = s.add(); last == nil {
+	for i := range maxStreams {
+		if last = s.add(fmt.Sprint("user ", i)); last == nil {
 			t.Fatal("a stream within the limit is refused")
 		}
 	}
-	if s.add() != nil {
+	if s.add("ann") != nil {
 		t.Error("a stream beyond the limit is accepted")
 	}
 	s.remove(last)
-	if s.add() == nil {
+	if s.add("ann") == nil {
 		t.Error("the place of a stream that has ended is not free")
 	}
 
 	p := newPage(t, Config{Demo: true})
-	for range maxStreams {
-		p.streams.add()
+	for i := range maxStreams {
+		p.streams.add(fmt.Sprint("user ", i))
 	}
 	got := ask(t, "GET", serve(t, p)+"/events", "")
 	got.want(t, http.StatusServiceUnavailable, "Too many")
@@ -155,10 +158,93 @@ func TestAServiceHasALimitOfStreams(t *testing.T) {
 	}
 }
 
+func TestOneUserLeavesStreamsForOthers(t *testing.T) {
+	t.Parallel()
+	p := newPage(t, Config{Users: account(t, "ann", "read") + account(t, "bob", "read")})
+	for range maxUserStreams {
+		if p.streams.add("ann") == nil {
+			t.Fatal("a stream within the limit is refused")
+		}
+	}
+	url := serve(t, p)
+	ask(t, "GET", url+"/events", "", as("ann", testPassword)).want(t, http.StatusServiceUnavailable, "Too many")
+	if _, status := watch(t, url, as("bob", testPassword)); status != http.StatusOK {
+		t.Errorf("the status of another user is %d", status)
+	}
+}
+
+// TestAStreamEndsAfterItsTime, and the browser logs in again.
+func TestAStreamEndsAfterItsTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPage(t, Config{Demo: true})
+		ctx, stop := context.WithCancel(t.Context())
+		go func() { _ = p.Run(ctx) }()
+		closed, closeTab := context.WithTimeout(ctx, maxStreamTime+time.Minute)
+		defer closeTab()
+		request := httptest.NewRequestWithContext(closed, http.MethodGet, "http://localhost/events", nil)
+		began, received := time.Now(), httptest.NewRecorder()
+		p.ServeHTTP(received, request)
+		if got := time.Since(began); got != maxStreamTime {
+			t.Errorf("it ended after %s, want %s", got, maxStreamTime)
+		}
+		if n := strings.Count(received.Body.String(), "event: numbers"); n < 590 || n > 600 {
+			t.Errorf("it had %d events, want one for each second", n)
+		}
+		if n := p.streams.count(); n != 0 {
+			t.Errorf("%d streams are open", n)
+		}
+		stop()
+		synctest.Wait()
+	})
+}
+
+// TestAPanicOfTheNumbersEndsNothing: the next second is counted again.
+func TestAPanicOfTheNumbersEndsNothing(t *testing.T) {
+	t.Parallel()
+	p := newPage(t, Config{Demo: true})
+	var asked atomic.Int64
+	p.Numbers(func(context.Context) (Numbers, error) {
+		if asked.Add(1) == 1 {
+			panic("a bug")
+		}
+		return Numbers{Nodes: []Node{{Name: "waiting"}}}, nil
+	})
+	events, _ := watch(t, serve(t, p))
+	if first := next(t, events)[0]; first.Error != "no numbers: the log says why" || len(first.Nodes) > 0 {
+		t.Errorf("with the panic: %+v", first)
+	}
+	if second := next(t, events)[0]; second.Error != "" || len(second.Nodes) != 1 {
+		t.Errorf("after it: %+v", second)
+	}
+}
+
+// TestAPanicOfASampleEndsNoStream.
+func TestAPanicOfASampleEndsNoStream(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		samples := 0
+		s := newStreams(func(context.Context) Diagram {
+			if samples++; samples == 1 {
+				panic("a bug")
+			}
+			return Diagram{}
+		})
+		ctx, stop := context.WithCancel(t.Context())
+		go s.run(ctx)
+		<-s.add("ann").next
+		if samples != 2 {
+			t.Errorf("%d samples, want 2", samples)
+		}
+		stop()
+		synctest.Wait()
+	})
+}
+
 func TestASlowBrowserGetsTheNewestNumbers(t *testing.T) {
 	t.Parallel()
 	s := newStreams(nil)
-	slow := s.add()
+	slow := s.add("ann")
 	for _, event := range []string{"1", "2", "3"} {
 		s.send([]byte(event)) // it never blocks
 	}
@@ -219,147 +305,4 @@ func reachable(address string) bool {
 		_ = response.Body.Close()
 	}
 	return err == nil
-}
-
-// peerConfig makes the handler the peer of a page.
-func peerConfig(t *testing.T, handler http.HandlerFunc) Config {
-	t.Helper()
-	server := httptest.NewServer(handler)
-	t.Cleanup(server.Close)
-	return Config{Service: "order-service", Peer: "notification-service", PeerOps: server.URL, Demo: true, PeerPage: "http://localhost:4101/"}
-}
-
-func TestThePeersNumbersAreShown(t *testing.T) {
-	t.Parallel()
-	peer := newPage(t, Config{Service: "notification-service"}) // its page is off
-	peer.Numbers(func(context.Context) (Numbers, error) {
-		return Numbers{Nodes: []Node{{Name: "dead", Label: "dead letters", Count: 1234567, Path: "/dead"}, {Name: "x", Path: "//example.com"}}}, nil
-	})
-	body := ask(t, "GET", serve(t, newPage(t, peerConfig(t, peer.ServeHTTP)))+"/", "").body
-	for _, want := range []string{"1,234,567", `href="http://localhost:4101/dead"`, "notification-service"} {
-		if !strings.Contains(body, want) {
-			t.Errorf("the page has no %q:\n%s", want, body)
-		}
-	}
-	if strings.Contains(body, "example.com") {
-		t.Error("the peer's path leads elsewhere")
-	}
-	config := peerConfig(t, peer.ServeHTTP)
-	config.PeerPage = ""
-	if body := ask(t, "GET", serve(t, newPage(t, config))+"/", "").body; strings.Contains(body, `href="/dead"`) {
-		t.Error("without PEER_PAGE_URL, the peer's path leads to this page")
-	}
-}
-
-func TestWithoutThePeersNumbersThePageSaysWhy(t *testing.T) {
-	t.Parallel()
-	failing := newPage(t, Config{Service: "notification-service"})
-	failing.Numbers(func(context.Context) (Numbers, error) {
-		return Numbers{Gates: []string{"the page waits for the database"}}, context.DeadlineExceeded
-	})
-	write := func(text string) http.HandlerFunc {
-		return func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(text)) }
-	}
-	for name, test := range map[string]struct {
-		peer http.HandlerFunc
-		want string
-	}{
-		"away":            {nil, "it does not answer at PEER_OPS_URL"},
-		"slow":            {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, "it does not answer at PEER_OPS_URL"},
-		"not JSON":        {write("hello"), "cannot be read"},
-		"endless":         {write(`{"service":"notification-service","more":"` + strings.Repeat("x", maxPeerBody) + `"}`), "cannot be read"},
-		"another service": {write(`{"service":"shop"}`), "another service"},
-		"too many nodes":  {write(`{"service":"notification-service","nodes":[` + strings.Repeat("{},", maxPeerNodes) + `{}]}`), "another service"},
-		"elsewhere":       {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/other", http.StatusFound) }, "cannot be read"},
-		"its database":    {failing.ServeHTTP, "the database does not answer"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			config := peerConfig(t, test.peer)
-			if test.peer == nil {
-				config.PeerOps = "http://" + servers.FreeAddress(t)
-			}
-			got := ask(t, "GET", serve(t, newPage(t, config))+"/", "")
-			got.want(t, http.StatusOK, "no numbers from notification-service: ")
-			got.want(t, http.StatusOK, test.want)
-			if name == "its database" {
-				got.want(t, http.StatusOK, "waits for the database")
-			}
-		})
-	}
-}
-
-func TestTheOverviewAnswersWhileTheDatabaseIsAway(t *testing.T) {
-	t.Parallel()
-	p := newPage(t, Config{Demo: true})
-	p.Numbers(func(ctx context.Context) (Numbers, error) {
-		<-ctx.Done()
-		return Numbers{Gates: []string{"the relay waits for a session with the broker"}}, ctx.Err()
-	})
-	got := ask(t, "GET", serve(t, p)+"/", "")
-	got.want(t, http.StatusOK, "no numbers: the database does not answer")
-	got.want(t, http.StatusOK, "the relay waits for a session with the broker")
-}
-
-func TestManyAskersAreOneQuestion(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var asked atomic.Int64
-		o := once[int64]{timeout: time.Second, ask: func(ctx context.Context) (int64, error) {
-			time.Sleep(100 * time.Millisecond)
-			return asked.Add(1), ctx.Err()
-		}}
-		first, cancel := context.WithCancel(t.Context())
-		go func() { _, _ = o.get(first) }()
-		synctest.Wait()
-		cancel() // the others still get the answer
-		for range 50 {
-			go func() {
-				if n, err := o.get(t.Context()); n != 1 || err != nil {
-					t.Errorf("got %d, error %v", n, err)
-				}
-			}()
-		}
-		time.Sleep(500 * time.Millisecond)
-		if n, err := o.get(t.Context()); n != 1 || err != nil {
-			t.Errorf("half a second later: %d, error %v", n, err)
-		}
-		time.Sleep(time.Second)
-		if n, err := o.get(t.Context()); n != 2 || err != nil {
-			t.Errorf("later: %d, error %v", n, err)
-		}
-		failed := errors.New("away")
-		o.ask = func(context.Context) (int64, error) { asked.Add(1); return 0, failed }
-		time.Sleep(time.Second)
-		for range 3 {
-			if _, err := o.get(t.Context()); !errors.Is(err, failed) {
-				t.Errorf("error %v", err)
-			}
-		}
-		if asked.Load() != 3 {
-			t.Errorf("it was asked %d times, want 3: an error is kept as well", asked.Load())
-		}
-	})
-}
-
-func TestARateIsTheDifferenceOfTwoSamples(t *testing.T) {
-	t.Parallel()
-	at := time.Unix(1000, 0)
-	var r Rate
-	for _, step := range []struct {
-		after time.Duration
-		total int64
-		want  float64
-	}{
-		{0, 100, Unknown},
-		{2 * time.Second, 150, 25},
-		{2100 * time.Millisecond, 160, 25}, // too early for a new one
-		{4 * time.Second, 150, 0},
-		{5 * time.Second, 10, Unknown}, // another table
-		{2 * time.Minute, 10, Unknown}, // too long ago
-	} {
-		if got := r.PerSecond(step.total, at.Add(step.after)); got != step.want {
-			t.Errorf("after %s: %v, want %v", step.after, got, step.want)
-		}
-	}
 }

@@ -3,7 +3,17 @@ package postgres
 import (
 	"context"
 	"net"
+
+	"github.com/jackc/pgx/v5"
 )
+
+// LookupAfter returns the addresses of a host in the order in which they are tried, when the newest
+// connection is to last.
+func LookupAfter(ctx context.Context, c pgx.ConnConfig, last, host string) ([]string, error) {
+	h := &hosts{last: last, addresses: map[string][]string{}}
+	h.watchLookups(&c)
+	return c.LookupFunc(ctx, host)
+}
 
 // Acquired is how many connections are in use.
 func (db *DB) Acquired() int { return int(db.pool.Stat().AcquiredConns()) }

@@ -32,7 +32,8 @@ func Listen(ctx context.Context, url, channel string, listening, notified func()
 	}
 	setSessionTimeouts(config.RuntimeParams)
 	setConnectionTimeouts(config)
-	conn, err := pgx.ConnectConfig(ctx, config)
+	requireWrites(config)
+	conn, err := connectToLast(ctx, config, url)
 	if err != nil {
 		return err
 	}

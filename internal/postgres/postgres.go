@@ -92,12 +92,16 @@ func Open(ctx context.Context, url string, maxConns int32, changes ...Option) (*
 	setConnectionTimeouts(config.ConnConfig)
 	config.PingTimeout = pingTimeout
 	config.MaxConns = maxConns
+	requireWrites(config.ConnConfig)
+	preferLast(config, url)
+	var pool *pgxpool.Pool
+	leaveReadOnly(config.ConnConfig, func() { pool.Reset() })
 	chosen := options{pool: config, txTimeout: defaultTxTimeout}
 	for _, change := range changes {
 		change(&chosen)
 	}
 
-	pool, err := pgxpool.NewWithConfig(ctx, config)
+	pool, err = pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, fmt.Errorf("opening the database pool: %w", err)
 	}

@@ -56,7 +56,7 @@ func connectionLost(err error) bool {
 // https://www.postgresql.org/docs/current/errcodes-appendix.html
 var unavailableStates = []string{
 	"08",             // the connection
-	"25006",          // read-only: after a failover, this is no longer the primary
+	readOnly,         // after a failover, this is no longer the primary
 	"25P03", "25P04", // the server ended a transaction that was idle, or took too long
 	"40",    // rolled back by the server
 	"53",    // resources: connections, memory, a full disk

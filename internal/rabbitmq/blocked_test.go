@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"example.com/transactional-outbox/internal/publish"
 	"example.com/transactional-outbox/internal/rabbitmq"
 	"example.com/transactional-outbox/test/servers"
 )
@@ -65,7 +66,7 @@ func (b blockableBroker) testWaiting(exchange string) {
 		b.Fatal(err)
 	}
 	b.alarm(true)
-	p, results := b.publisher(s, 1), make(chan []rabbitmq.Result, 1)
+	p, results := b.publisher(s, 1), make(chan []publish.Result, 1)
 	go func() { results <- p.Publish(to(exchange, "a"), testTimeout) }()
 	eventually(b.T, "the broker says that it blocks", func() bool { return blocks(s) })
 
@@ -82,7 +83,7 @@ func (b blockableBroker) testWaiting(exchange string) {
 	if err := receive(b.T, waited, "the end of waiting"); err != nil {
 		b.Error(err)
 	}
-	expect(b.T, receive(b.T, results, "the results of Publish"), rabbitmq.Confirmed)
+	expect(b.T, receive(b.T, results, "the results of Publish"), publish.Confirmed)
 	if err := send(b.T, outlet, message(exchange, "b")); err != nil {
 		b.Error(err)
 	}
@@ -92,7 +93,7 @@ func (b blockableBroker) testWaiting(exchange string) {
 // waited for a message since before the block, so it accepts one.
 func (b blockableBroker) testOutletWaits(outlet *rabbitmq.Outlet, exchange string) {
 	b.Helper()
-	if err := send(b.T, outlet, message(exchange, strings.Repeat("k", 256))); !errors.Is(err, rabbitmq.ErrBadKey) {
+	if err := send(b.T, outlet, message(exchange, strings.Repeat("k", 256))); !errors.Is(err, publish.ErrBadKey) {
 		b.Fatal(err)
 	}
 	briefly, cancel := context.WithTimeout(b.Context(), 100*time.Millisecond)

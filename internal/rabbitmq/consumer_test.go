@@ -9,6 +9,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"example.com/transactional-outbox/internal/publish"
 	"example.com/transactional-outbox/internal/rabbitmq"
 )
 
@@ -67,7 +68,7 @@ func TestDeliveriesCarryTheWholeMessage(t *testing.T) {
 		AppID: "order-service", Headers: map[string]any{"retry-count": int64(2)}, Body: []byte(`{}`),
 	}
 	s := b.session()
-	expect(t, publish(t, b.publisher(s, 1), sent), rabbitmq.Confirmed)
+	expect(t, publishAll(t, b.publisher(s, 1), sent), publish.Confirmed)
 	got := b.wantDeliveries(b.consume(s, queue, 1), sent.ID)[0]
 	if got.Type != sent.Type || got.Exchange != exchange || got.RoutingKey != sent.RoutingKey || got.ContentType != sent.ContentType ||
 		got.AppID != sent.AppID || got.Headers["retry-count"] != int64(2) || string(got.Body) != `{}` || got.Redelivered {

@@ -18,7 +18,7 @@
 // Every message is persistent and mandatory, and its channel is in confirm mode. A message counts
 // as delivered if the broker confirmed it and did not return it. A confirm alone is not enough: the
 // broker also confirms a message that no queue is bound for. If no confirm comes, the outcome is
-// [Unknown]. Then the only safe step is to publish the message again, with the same id.
+// [publish.Unknown]. Then the only safe step is to publish the message again, with the same id.
 //
 // # A broker that blocks
 //
@@ -28,6 +28,7 @@
 //
 // # Limits
 //
-// A message may be published more than once. The package connects to one broker address: put
-// a load balancer or a DNS name before a cluster.
+// A message may be published more than once. A URL may name several nodes of one cluster. Each
+// attempt to connect tries them in random order, at most five seconds each. The package does not
+// know which node is best: it stays with a node as long as the session works.
 package rabbitmq

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"example.com/transactional-outbox/internal/publish"
 	"example.com/transactional-outbox/internal/rabbitmq"
 	"example.com/transactional-outbox/test/servers"
 )
@@ -38,8 +39,8 @@ func ExampleKeepConnected() {
 					{ID: uuid.NewString(), Exchange: "amq.topic", RoutingKey: name + ".created", Body: []byte("{}")},
 					{ID: uuid.NewString(), Exchange: "amq.topic", RoutingKey: "nobody.listens", Body: []byte("{}")},
 				}, 10*time.Second)
-				fmt.Println("confirmed:", results[0].Outcome == rabbitmq.Confirmed)
-				fmt.Println("returned:", results[1].Outcome == rabbitmq.Returned)
+				fmt.Println("confirmed:", results[0].Outcome == publish.Confirmed)
+				fmt.Println("returned:", results[1].Outcome == publish.Returned)
 				return nil
 			})
 		fmt.Println("error:", err)

@@ -11,7 +11,8 @@ import (
 
 // Config has the URL of the broker, and the name that the broker shows for this connection.
 type Config struct {
-	URL  string // amqp://user:password@host:port/vhost
+	// URL is amqp://user:password@host:port,host:port/vhost. The hosts are the nodes of one cluster.
+	URL  string
 	Name string
 }
 
@@ -36,6 +37,9 @@ var ErrUnreadable = errors.New("the broker sent what cannot be read")
 // KeepConnected connects and runs use, and repeats this until ctx ends. The context of use ends
 // with its session, or with ctx. Then use must return. If ctx has ended, the session still works,
 // and use may finish the work in flight first.
+//
+// Each attempt tries the nodes of the URL, one after the other. Only if all of them fail, it pauses
+// before the next attempt.
 //
 // If a session ends because of an unreadable message, this is no outage: KeepConnected reconnects
 // at once.
@@ -80,7 +84,7 @@ func connectAndUse(ctx context.Context, c Config, use func(context.Context, *Ses
 		return err
 	}
 	defer s.close()
-	slog.InfoContext(ctx, "connected to the broker", "connection", c.Name)
+	slog.InfoContext(ctx, "connected to the broker", "connection", c.Name, "host", s.host)
 
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)

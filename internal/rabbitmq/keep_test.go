@@ -11,6 +11,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 	"go.uber.org/goleak"
 
+	"example.com/transactional-outbox/internal/publish"
 	"example.com/transactional-outbox/internal/rabbitmq"
 )
 
@@ -27,7 +28,7 @@ func TestKeepReconnectsWithANewSession(t *testing.T) {
 	}
 
 	exchange, _ := b.route("#", nil)
-	expect(t, publish(t, b.publisher(k.next(), 1), to(exchange, "a")...), rabbitmq.Confirmed)
+	expect(t, publishAll(t, b.publisher(k.next(), 1), to(exchange, "a")...), publish.Confirmed)
 	if _, err := old.NewPublisher(1); err == nil {
 		t.Error("the old session works on")
 	}
@@ -57,7 +58,7 @@ func TestWorkInFlightIsFinishedAfterTheEnd(t *testing.T) {
 	t.Parallel()
 	b := newBrokerTest(t)
 	exchange, queue := b.route("#", nil)
-	begun, results := make(chan struct{}), make(chan []rabbitmq.Result, 1)
+	begun, results := make(chan struct{}), make(chan []publish.Result, 1)
 	end := b.run(b.url, func(ctx context.Context, s *rabbitmq.Session) error {
 		p, err := s.NewPublisher(1)
 		if err != nil {
@@ -72,7 +73,7 @@ func TestWorkInFlightIsFinishedAfterTheEnd(t *testing.T) {
 	if err := end(); err != nil {
 		t.Error(err)
 	}
-	expect(t, receive(t, results, "the results of Publish"), rabbitmq.Confirmed)
+	expect(t, receive(t, results, "the results of Publish"), publish.Confirmed)
 	b.get(queue)
 }
 

@@ -1,13 +1,14 @@
 package rabbitmq
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"strings"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"example.com/transactional-outbox/internal/publish"
 )
 
 // Message is what a publisher sends and a consumer gets.
@@ -53,36 +54,25 @@ const (
 	maxHeaders = 64 << 10 // must fit one frame, which is 128 KiB
 )
 
-var (
-	// ErrInvalid is wrapped by each of the following.
-	ErrInvalid = errors.New("no broker could take it")
-	// ErrTooLarge is a body over MaxBody.
-	ErrTooLarge = fmt.Errorf("%w: the body is too large", ErrInvalid)
-	// ErrBadKey is a routing key over 255 bytes.
-	ErrBadKey = fmt.Errorf("%w: the routing key is too long", ErrInvalid)
-	// ErrBadHeaders are headers or properties that AMQP cannot carry, or too many.
-	ErrBadHeaders = fmt.Errorf("%w: the headers cannot be sent", ErrInvalid)
-)
-
 // check returns why m must not be sent.
 func (m Message) check() error {
 	if len(m.Body) > MaxBody {
-		return fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(m.Body), MaxBody)
+		return fmt.Errorf("%w: %d bytes, at most %d", publish.ErrTooLarge, len(m.Body), MaxBody)
 	}
 	if len(m.RoutingKey) > maxShort {
-		return fmt.Errorf("%w: %d bytes, at most %d", ErrBadKey, len(m.RoutingKey), maxShort)
+		return fmt.Errorf("%w: %d bytes, at most %d", publish.ErrBadKey, len(m.RoutingKey), maxShort)
 	}
 	if err := amqp.Table(m.Headers).Validate(); err != nil {
-		return fmt.Errorf("%w: %w", ErrBadHeaders, err)
+		return fmt.Errorf("%w: %w", publish.ErrBadHeaders, err)
 	}
 	size, longest := measure(amqp.Table(m.Headers))
 	if size > maxHeaders {
-		return fmt.Errorf("%w: about %d bytes, at most %d", ErrBadHeaders, size, maxHeaders)
+		return fmt.Errorf("%w: about %d bytes, at most %d", publish.ErrBadHeaders, size, maxHeaders)
 	}
 	longest = max(longest, len(m.Exchange), len(m.ID), len(m.Type), len(m.ContentType), len(m.AppID),
 		len(m.ContentEncoding), len(m.CorrelationID), len(m.ReplyTo))
 	if longest > maxShort {
-		return fmt.Errorf("%w: a name or property of %d bytes, at most %d", ErrBadHeaders, longest, maxShort)
+		return fmt.Errorf("%w: a name or property of %d bytes, at most %d", publish.ErrBadHeaders, longest, maxShort)
 	}
 	return nil
 }

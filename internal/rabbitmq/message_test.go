@@ -9,6 +9,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 	"pgregory.net/rapid"
 
+	"example.com/transactional-outbox/internal/publish"
 	"example.com/transactional-outbox/internal/rabbitmq"
 )
 
@@ -24,27 +25,27 @@ func TestCheck(t *testing.T) {
 	}{
 		"nothing":             {rabbitmq.Message{}, nil},
 		"largest body":        {body(rabbitmq.MaxBody), nil},
-		"larger body":         {body(rabbitmq.MaxBody + 1), rabbitmq.ErrTooLarge},
+		"larger body":         {body(rabbitmq.MaxBody + 1), publish.ErrTooLarge},
 		"longest key":         {key(255), nil},
-		"longer key":          {key(256), rabbitmq.ErrBadKey},
-		"key of wide letters": {rabbitmq.Message{RoutingKey: strings.Repeat("é", 128)}, rabbitmq.ErrBadKey},
-		"long id":             {rabbitmq.Message{ID: long}, rabbitmq.ErrBadHeaders},
-		"long type":           {rabbitmq.Message{Type: long}, rabbitmq.ErrBadHeaders},
-		"long content type":   {rabbitmq.Message{ContentType: long}, rabbitmq.ErrBadHeaders},
-		"long app id":         {rabbitmq.Message{AppID: long}, rabbitmq.ErrBadHeaders},
-		"long exchange":       {rabbitmq.Message{Exchange: long}, rabbitmq.ErrBadHeaders},
+		"longer key":          {key(256), publish.ErrBadKey},
+		"key of wide letters": {rabbitmq.Message{RoutingKey: strings.Repeat("é", 128)}, publish.ErrBadKey},
+		"long id":             {rabbitmq.Message{ID: long}, publish.ErrBadHeaders},
+		"long type":           {rabbitmq.Message{Type: long}, publish.ErrBadHeaders},
+		"long content type":   {rabbitmq.Message{ContentType: long}, publish.ErrBadHeaders},
+		"long app id":         {rabbitmq.Message{AppID: long}, publish.ErrBadHeaders},
+		"long exchange":       {rabbitmq.Message{Exchange: long}, publish.ErrBadHeaders},
 		"every type of AMQP": {headers(map[string]any{
 			"string": "s", "bytes": []byte("b"), "int": 1, "int64": int64(1), "float": 1.5, "bool": true, "nil": nil,
 			"time": time.Unix(1, 0), "array": []any{"a", 1}, "table": amqp.Table{"t": "t"},
 		}), nil},
-		"no type of AMQP":      {headers(map[string]any{"h": struct{}{}}), rabbitmq.ErrBadHeaders},
-		"such a type, nested":  {headers(map[string]any{"h": []any{amqp.Table{"t": uint64(1)}}}), rabbitmq.ErrBadHeaders},
-		"much in one header":   {headers(map[string]any{"h": strings.Repeat("v", 64<<10)}), rabbitmq.ErrBadHeaders},
+		"no type of AMQP":      {headers(map[string]any{"h": struct{}{}}), publish.ErrBadHeaders},
+		"such a type, nested":  {headers(map[string]any{"h": []any{amqp.Table{"t": uint64(1)}}}), publish.ErrBadHeaders},
+		"much in one header":   {headers(map[string]any{"h": strings.Repeat("v", 64<<10)}), publish.ErrBadHeaders},
 		"almost as much":       {headers(map[string]any{"h": strings.Repeat("v", 64<<10-100)}), nil},
-		"much of small things": {headers(map[string]any{"h": make([]any, 140<<10)}), rabbitmq.ErrBadHeaders},
-		"many numbers":         {headers(map[string]any{"h": numbers(20 << 10)}), rabbitmq.ErrBadHeaders},
-		"long name":            {headers(map[string]any{long: "v"}), rabbitmq.ErrBadHeaders},
-		"long name, nested":    {headers(map[string]any{"h": []any{amqp.Table{long: "v"}}}), rabbitmq.ErrBadHeaders},
+		"much of small things": {headers(map[string]any{"h": make([]any, 140<<10)}), publish.ErrBadHeaders},
+		"many numbers":         {headers(map[string]any{"h": numbers(20 << 10)}), publish.ErrBadHeaders},
+		"long name":            {headers(map[string]any{long: "v"}), publish.ErrBadHeaders},
+		"long name, nested":    {headers(map[string]any{"h": []any{amqp.Table{long: "v"}}}), publish.ErrBadHeaders},
 	} {
 		if err := c.message.Check(); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", what, err, c.want)
@@ -69,7 +70,7 @@ func TestTheBrokerAcceptsWhatCheckAccepts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := anyMessage(exchange).Draw(t, "message")
 		sendable := m.Check() == nil
-		if r := p.Publish([]rabbitmq.Message{m}, testTimeout)[0]; sendable && r.Outcome != rabbitmq.Returned {
+		if r := p.Publish([]rabbitmq.Message{m}, testTimeout)[0]; sendable && r.Outcome != publish.Returned {
 			t.Fatalf("outcome %d: %v", r.Outcome, r.Err)
 		}
 	})

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"example.com/transactional-outbox/internal/publish"
 )
 
 // confirmTimeout limits the wait for all confirms of one batch.
@@ -16,7 +18,7 @@ type Outlet struct{ requests chan request }
 
 type request struct {
 	message Message
-	reply   chan<- Result
+	reply   chan<- publish.Result
 }
 
 // maxOutletBatch is how many messages are published together.
@@ -29,7 +31,7 @@ func NewOutlet() *Outlet { return &Outlet{requests: make(chan request)} }
 // serves the outlet, Publish waits until ctx ends. After an error the broker may or may not have
 // the message.
 func (o *Outlet) Publish(ctx context.Context, m Message) error {
-	reply := make(chan Result, 1)
+	reply := make(chan publish.Result, 1)
 	select {
 	case o.requests <- request{m, reply}:
 	case <-ctx.Done():
@@ -91,9 +93,9 @@ func serve(s *Session, publisher *Publisher, requests []request) (*Publisher, er
 	for i, result := range publisher.Publish(messages, confirmTimeout) {
 		requests[i].reply <- result
 		switch result.Outcome {
-		case Unknown, Returned: // Returned: a queue is gone, and a new session declares it again
+		case publish.Unknown, publish.Returned: // Returned: a queue is gone, and a new session declares it again
 			failure = errors.Join(errors.New("publishing a copy"), result.Err)
-		case Refused:
+		case publish.Refused:
 			refused = true
 		default:
 		}

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"testing"
 	"testing/synctest"
+
+	"example.com/transactional-outbox/internal/publish"
 )
 
 // TestAnOutletPublishesWaitingRequestsTogether: up to the maximum, and each request gets its own
@@ -29,7 +31,7 @@ func TestAnOutletPublishesWaitingRequestsTogether(t *testing.T) {
 				t.Errorf("a batch of %d, want %d", len(batch), want)
 			}
 			for _, r := range batch {
-				r.reply <- Result{Outcome: Refused, Err: errors.New(r.message.ID)}
+				r.reply <- publish.Result{Outcome: publish.Refused, Err: errors.New(r.message.ID)}
 			}
 		}
 		for range waiting {

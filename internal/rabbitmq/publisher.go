@@ -3,34 +3,13 @@ package rabbitmq
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"example.com/transactional-outbox/internal/publish"
 )
-
-// Outcome is the result of publishing a message.
-type Outcome int
-
-const (
-	// Unknown means: the broker may or may not have the message. The channel or connection closed,
-	// or the broker did not answer in time.
-	Unknown Outcome = iota
-	// Confirmed means: each queue that the message was routed to has it on disk, and that is at
-	// least one queue.
-	Confirmed
-	// Returned means: no queue is bound for the message. The broker dropped it.
-	Returned
-	// Refused means: a queue did not accept the message, for example because the queue is full.
-	Refused
-	// Invalid means: the message was not sent, because no broker could accept it.
-	Invalid
-)
-
-// Result is the outcome for one message, and the reason unless it is Confirmed.
-type Result struct {
-	Outcome Outcome
-	Err     error
-}
 
 // Publisher publishes on one channel, from one goroutine at a time.
 type Publisher struct {
@@ -40,17 +19,12 @@ type Publisher struct {
 	closed  chan *amqp.Error
 	reason  error // why the channel closed
 	window  int
+	unknown bool // a message of it is Unknown, so it sends nothing more
 }
 
 var (
-	// ErrChannelClosed is an Unknown after which the broker closed the channel but not the
-	// connection: one of the batch's messages is the cause.
-	ErrChannelClosed = errors.New("the broker closed the channel because of this message or another one of its batch")
-
 	errNoRoute = errors.New("no queue is bound for it")
 	errRefused = errors.New("a queue refused it")
-	errTimeout = errors.New("the broker did not confirm in time")
-	errNotSent = errors.New("not sent: an earlier message of its batch could not be")
 )
 
 // NewPublisher opens a channel for batches of at most window messages.
@@ -78,13 +52,19 @@ func (s *Session) NewPublisher(window int) (*Publisher, error) {
 // Publish sends a batch and waits for all its confirms. Timeout is for the whole batch. The results
 // are in the order of the messages.
 //
-// After an Unknown the channel must not be used again: a late confirm might be counted for another
-// message.
-func (p *Publisher) Publish(messages []Message, timeout time.Duration) []Result {
+// After an Unknown it sends nothing more, and every outcome is Unknown: a late confirm might be
+// counted for another message.
+func (p *Publisher) Publish(messages []Message, timeout time.Duration) []publish.Result {
 	if len(messages) > p.window {
 		panic(fmt.Sprintf("rabbitmq: a batch of %d on a publisher with a window of %d", len(messages), p.window))
 	}
-	results := make([]Result, len(messages))
+	results := make([]publish.Result, len(messages))
+	if p.unknown {
+		for i := range results {
+			results[i] = publish.Result{Outcome: publish.Unknown, Err: publish.ErrNotSent}
+		}
+		return results
+	}
 	confirmations := p.send(messages, results)
 
 	late := make(chan struct{})
@@ -95,17 +75,18 @@ func (p *Publisher) Publish(messages []Message, timeout time.Duration) []Result 
 		}
 	}
 	p.noteReturned(messages, results)
+	p.unknown = slices.ContainsFunc(results, func(r publish.Result) bool { return r.Outcome == publish.Unknown })
 	return results
 }
 
 // await waits for a confirm until it is late. A confirm that has arrived by then counts: if one
 // message of a batch gets no confirm, the others must not become Unknown.
-func (p *Publisher) await(confirmation *amqp.DeferredConfirmation, late <-chan struct{}) Result {
+func (p *Publisher) await(confirmation *amqp.DeferredConfirmation, late <-chan struct{}) publish.Result {
 	select {
 	case <-confirmation.Done():
 	case <-late:
 		if !isDone(confirmation) {
-			return Result{Unknown, errTimeout}
+			return publish.Result{Outcome: publish.Unknown, Err: publish.ErrTimeout}
 		}
 	}
 	return p.result(confirmation)
@@ -122,22 +103,22 @@ func isDone(confirmation *amqp.DeferredConfirmation) bool {
 
 // send writes the batch in few pieces, and does not wait for confirms. A message that was not sent
 // has a nil confirmation, and its result says why.
-func (p *Publisher) send(messages []Message, results []Result) []*amqp.DeferredConfirmation {
+func (p *Publisher) send(messages []Message, results []publish.Result) []*amqp.DeferredConfirmation {
 	defer p.session.socket.hold()()
 	confirmations := make([]*amqp.DeferredConfirmation, len(messages))
 	broken := false
 	for i, m := range messages {
 		if err := m.check(); err != nil {
-			results[i] = Result{Invalid, err}
+			results[i] = publish.Result{Outcome: publish.Invalid, Err: err}
 			continue
 		}
 		if broken {
-			results[i] = Result{Unknown, errNotSent}
+			results[i] = publish.Result{Outcome: publish.Unknown, Err: publish.ErrNotSent}
 			continue
 		}
 		confirmation, err := p.channel.PublishWithDeferredConfirm(m.Exchange, m.RoutingKey, true, false, m.publishing())
 		if err != nil {
-			results[i] = Result{Unknown, err}
+			results[i] = publish.Result{Outcome: publish.Unknown, Err: err}
 			broken = true
 			continue
 		}
@@ -148,14 +129,14 @@ func (p *Publisher) send(messages []Message, results []Result) []*amqp.DeferredC
 
 // result distinguishes a refusal from a closed channel. The client library reports both as "not
 // acknowledged".
-func (p *Publisher) result(c *amqp.DeferredConfirmation) Result {
+func (p *Publisher) result(c *amqp.DeferredConfirmation) publish.Result {
 	switch {
 	case c.Acked():
-		return Result{Outcome: Confirmed}
+		return publish.Result{Outcome: publish.Confirmed}
 	case p.channel.IsClosed():
-		return Result{Unknown, p.closeReason()}
+		return publish.Result{Outcome: publish.Unknown, Err: p.closeReason()}
 	default:
-		return Result{Refused, errRefused}
+		return publish.Result{Outcome: publish.Refused, Err: errRefused}
 	}
 }
 
@@ -172,14 +153,14 @@ func (p *Publisher) closeReason() error {
 	return p.reason
 }
 
-// markMessageFault adds ErrChannelClosed to the reason if a message is the cause. The broker closes
-// only the channel if it does not accept a message (406), or if this user may not publish it
+// markMessageFault adds publish.ErrSessionClosed to the reason if a message is the cause. The broker
+// closes only the channel if it does not accept a message (406), or if this user may not publish it
 // (403). No message is the cause of a missing exchange (404), a broker that shuts down (320), or
 // a cut, which has no reason from the broker.
 func (p *Publisher) markMessageFault(reason *amqp.Error) error {
 	refused := reason.Code == amqp.PreconditionFailed || reason.Code == amqp.AccessRefused
 	if reason.Server && refused && !p.session.conn.IsClosed() {
-		return fmt.Errorf("%w: %w", ErrChannelClosed, reason)
+		return fmt.Errorf("%w: %w", publish.ErrSessionClosed, reason)
 	}
 	return reason
 }
@@ -192,7 +173,7 @@ func (p *Publisher) Close() {
 
 // noteReturned corrects the results of messages that were confirmed but that no queue got. The
 // broker sends the return before the confirm, so all returns of the batch have arrived by now.
-func (p *Publisher) noteReturned(messages []Message, results []Result) {
+func (p *Publisher) noteReturned(messages []Message, results []publish.Result) {
 	returned := map[string]bool{}
 	for {
 		select {
@@ -206,8 +187,8 @@ func (p *Publisher) noteReturned(messages []Message, results []Result) {
 		break
 	}
 	for i, m := range messages {
-		if returned[m.ID] && results[i].Outcome == Confirmed {
-			results[i] = Result{Returned, errNoRoute}
+		if returned[m.ID] && results[i].Outcome == publish.Confirmed {
+			results[i] = publish.Result{Outcome: publish.Returned, Err: errNoRoute}
 		}
 	}
 }

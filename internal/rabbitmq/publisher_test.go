@@ -9,25 +9,26 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"example.com/transactional-outbox/internal/publish"
 	"example.com/transactional-outbox/internal/rabbitmq"
 )
 
-// publish sends a batch, with a long timeout for its confirms.
-func publish(t *testing.T, p *rabbitmq.Publisher, messages ...rabbitmq.Message) []rabbitmq.Result {
+// publishAll sends a batch, with a long timeout for its confirms.
+func publishAll(t *testing.T, p *rabbitmq.Publisher, messages ...rabbitmq.Message) []publish.Result {
 	t.Helper()
 	return publishWithin(t, testTimeout, p, messages...)
 }
 
 // publishWithin sends a batch, and fails the test when Publish does not return.
-func publishWithin(t *testing.T, timeout time.Duration, p *rabbitmq.Publisher, messages ...rabbitmq.Message) []rabbitmq.Result {
+func publishWithin(t *testing.T, timeout time.Duration, p *rabbitmq.Publisher, messages ...rabbitmq.Message) []publish.Result {
 	t.Helper()
-	results := make(chan []rabbitmq.Result, 1)
+	results := make(chan []publish.Result, 1)
 	go func() { results <- p.Publish(messages, timeout) }()
 	return receive(t, results, "the results of Publish")
 }
 
 // expect compares the outcomes. Every outcome but Confirmed must have a reason.
-func expect(t *testing.T, results []rabbitmq.Result, outcomes ...rabbitmq.Outcome) {
+func expect(t *testing.T, results []publish.Result, outcomes ...publish.Outcome) {
 	t.Helper()
 	if len(results) != len(outcomes) {
 		t.Fatalf("%d results of %d messages", len(results), len(outcomes))
@@ -36,7 +37,7 @@ func expect(t *testing.T, results []rabbitmq.Result, outcomes ...rabbitmq.Outcom
 		if r.Outcome != outcomes[i] {
 			t.Errorf("message %d: outcome %d (%v), want %d", i, r.Outcome, r.Err, outcomes[i])
 		}
-		if (r.Err == nil) != (r.Outcome == rabbitmq.Confirmed) {
+		if (r.Err == nil) != (r.Outcome == publish.Confirmed) {
 			t.Errorf("message %d: outcome %d with the reason %v", i, r.Outcome, r.Err)
 		}
 	}
@@ -61,7 +62,7 @@ func TestConfirmedMessagesArriveAsTheyWere(t *testing.T) {
 		Headers:   map[string]any{"traceparent": "00-1-2-01", "retry-count": int64(3)},
 		Body:      []byte(`{"order_id": 1}`),
 	}
-	expect(t, publish(t, b.publisher(b.session(), 1), m), rabbitmq.Confirmed)
+	expect(t, publishAll(t, b.publisher(b.session(), 1), m), publish.Confirmed)
 
 	got := b.get(queue)
 	if got.DeliveryMode != amqp.Persistent {
@@ -85,9 +86,9 @@ func TestOnlyWhatNoQueueTakesIsReturned(t *testing.T) {
 
 	// Twice: the returns of one batch must not be left for the next.
 	for range 2 {
-		expect(t, publish(t, p, batch...), rabbitmq.Confirmed, rabbitmq.Returned, rabbitmq.Confirmed, rabbitmq.Returned)
+		expect(t, publishAll(t, p, batch...), publish.Confirmed, publish.Returned, publish.Confirmed, publish.Returned)
 	}
-	expect(t, publish(t, p, batch[0]), rabbitmq.Confirmed)
+	expect(t, publishAll(t, p, batch[0]), publish.Confirmed)
 	for _, want := range []int{0, 2, 0, 2, 0} {
 		if got := b.get(queue).MessageId; got != batch[want].ID {
 			t.Errorf("got %s, want %s", got, batch[want].ID)
@@ -99,8 +100,8 @@ func TestReturnsOfAWholeWindowAreSeen(t *testing.T) {
 	t.Parallel()
 	b := newBrokerTest(t)
 	batch := to(b.exchange(), make([]string, 200)...)
-	for i, r := range publish(t, b.publisher(b.session(), len(batch)), batch...) {
-		if r.Outcome != rabbitmq.Returned {
+	for i, r := range publishAll(t, b.publisher(b.session(), len(batch)), batch...) {
+		if r.Outcome != publish.Returned {
 			t.Fatalf("message %d: outcome %d (%v)", i, r.Outcome, r.Err)
 		}
 	}
@@ -113,16 +114,16 @@ func TestAFullQueueRefusesAndTheChannelLivesOn(t *testing.T) {
 	p := b.publisher(b.session(), 1)
 	// A quorum queue looks at its length a little late: the limit is soft.
 	eventually(t, "the queue is full", func() bool {
-		return publish(t, p, to(exchange, "order.created")...)[0].Outcome != rabbitmq.Confirmed
+		return publishAll(t, p, to(exchange, "order.created")...)[0].Outcome != publish.Confirmed
 	})
-	expect(t, publish(t, p, to(exchange, "order.created")...), rabbitmq.Refused)
+	expect(t, publishAll(t, p, to(exchange, "order.created")...), publish.Refused)
 
 	b.withChannel(func(c *amqp.Channel) error {
 		_, err := c.QueuePurge(queue, false)
 		return err
 	})
 	eventually(t, "there is room again", func() bool {
-		return publish(t, p, to(exchange, "order.created")...)[0].Outcome == rabbitmq.Confirmed
+		return publishAll(t, p, to(exchange, "order.created")...)[0].Outcome == publish.Confirmed
 	})
 }
 
@@ -133,17 +134,17 @@ func TestAMissingExchangeIsUnknownAndTheReasonTells(t *testing.T) {
 	s := b.session()
 	sibling := b.publisher(s, 1)
 	missing := name()
-	hasReason := func(r rabbitmq.Result) bool {
+	hasReason := func(r publish.Result) bool {
 		var reason *amqp.Error
 		return errors.As(r.Err, &reason) && reason.Code == amqp.NotFound && reason.Server && strings.Contains(reason.Reason, missing)
 	}
 	// All results have the reason, unless the broker closed the channel while we were sending.
 	eventually(t, "each message of the batch tells the reason", func() bool {
-		results := publish(t, b.publisher(s, 3), to(missing, "a", "b", "c")...)
-		expect(t, results, rabbitmq.Unknown, rabbitmq.Unknown, rabbitmq.Unknown)
+		results := publishAll(t, b.publisher(s, 3), to(missing, "a", "b", "c")...)
+		expect(t, results, publish.Unknown, publish.Unknown, publish.Unknown)
 		return hasReason(results[0]) && hasReason(results[1]) && hasReason(results[2])
 	})
-	expect(t, publish(t, sibling, to(exchange, "a")...), rabbitmq.Confirmed)
+	expect(t, publishAll(t, sibling, to(exchange, "a")...), publish.Confirmed)
 }
 
 func TestACutInMidBatchLeavesUnknownWhatWasNotConfirmed(t *testing.T) {
@@ -164,7 +165,7 @@ func TestACutInMidBatchLeavesUnknownWhatWasNotConfirmed(t *testing.T) {
 		for i := range batch {
 			batch[i].Body = make([]byte, rabbitmq.MaxBody)
 		}
-		p, results := b.publisher(k.next(), len(batch)), make(chan []rabbitmq.Result, 1)
+		p, results := b.publisher(k.next(), len(batch)), make(chan []publish.Result, 1)
 		go func() { results <- p.Publish(batch, testTimeout) }()
 		arrive(batch[0].ID)
 		proxy.Cut()
@@ -172,9 +173,9 @@ func TestACutInMidBatchLeavesUnknownWhatWasNotConfirmed(t *testing.T) {
 		unknown := 0
 		for i, r := range receive(t, results, "the results of Publish") {
 			switch {
-			case r.Outcome == rabbitmq.Confirmed:
+			case r.Outcome == publish.Confirmed:
 				arrive(batch[i].ID)
-			case r.Outcome == rabbitmq.Unknown && r.Err != nil:
+			case r.Outcome == publish.Unknown && r.Err != nil:
 				unknown++
 			default:
 				t.Errorf("message %d: outcome %d (%v)", i, r.Outcome, r.Err)
@@ -210,7 +211,7 @@ func TestOneTimeoutIsForTheWholeBatch(t *testing.T) {
 	defer proxy.Resume()
 	// One timeout for each message would be longer than testTimeout.
 	for i, r := range publishWithin(t, 300*time.Millisecond, p, batch...) {
-		if r.Outcome != rabbitmq.Unknown || r.Err == nil || !strings.Contains(r.Err.Error(), "in time") {
+		if r.Outcome != publish.Unknown || r.Err == nil || !strings.Contains(r.Err.Error(), "in time") {
 			t.Fatalf("message %d: outcome %d (%v)", i, r.Outcome, r.Err)
 		}
 	}
@@ -228,15 +229,15 @@ func TestInvalidMessagesAreNotSent(t *testing.T) {
 	batch[4].Headers = map[string]any{"h": struct{}{}}
 	batch[5].Headers = map[string]any{"h": strings.Repeat("v", 140<<10)}
 
-	results := publish(t, b.publisher(s, len(batch)), batch...)
-	expect(t, results, rabbitmq.Confirmed, rabbitmq.Invalid, rabbitmq.Invalid,
-		rabbitmq.Confirmed, rabbitmq.Invalid, rabbitmq.Invalid, rabbitmq.Confirmed)
-	for i, want := range map[int]error{1: rabbitmq.ErrTooLarge, 2: rabbitmq.ErrBadKey, 4: rabbitmq.ErrBadHeaders, 5: rabbitmq.ErrBadHeaders} {
+	results := publishAll(t, b.publisher(s, len(batch)), batch...)
+	expect(t, results, publish.Confirmed, publish.Invalid, publish.Invalid,
+		publish.Confirmed, publish.Invalid, publish.Invalid, publish.Confirmed)
+	for i, want := range map[int]error{1: publish.ErrTooLarge, 2: publish.ErrBadKey, 4: publish.ErrBadHeaders, 5: publish.ErrBadHeaders} {
 		if !errors.Is(results[i].Err, want) {
 			t.Errorf("message %d: %v, want %v", i, results[i].Err, want)
 		}
 	}
-	expect(t, publish(t, sibling, to(exchange, "last")...), rabbitmq.Confirmed)
+	expect(t, publishAll(t, sibling, to(exchange, "last")...), publish.Confirmed)
 	for _, i := range []int{0, 3, 6} {
 		if got := b.get(queue).MessageId; got != batch[i].ID {
 			t.Errorf("got %s, want message %d", got, i)
@@ -257,4 +258,30 @@ func TestABatchOverTheWindowPanics(t *testing.T) {
 		}
 	}()
 	p.Publish(to("", "a", "b", "c"), testTimeout)
+}
+
+// TestNothingIsSentAfterATimeoutOnAChannelThatIsOpen: the broker has confirmed by then, so a late
+// confirm waits on the channel.
+func TestNothingIsSentAfterATimeoutOnAChannelThatIsOpen(t *testing.T) {
+	t.Parallel()
+	b := newBrokerTest(t)
+	exchange, queue := b.route("#", nil)
+	proxy, url := b.proxy()
+	s := b.keep(url).next()
+	p, sibling := b.publisher(s, 2), b.publisher(s, 1)
+	proxy.HoldReplies()
+	expect(t, publishWithin(t, 300*time.Millisecond, p, to(exchange, "late")...), publish.Unknown)
+	proxy.Resume()
+	expect(t, publishAll(t, sibling, to(exchange, "sibling")...), publish.Confirmed) // the channel is open
+	for i, r := range publishAll(t, p, to(exchange, "unsent", "unsent")...) {
+		if r.Outcome != publish.Unknown || !errors.Is(r.Err, publish.ErrNotSent) {
+			t.Errorf("message %d: outcome %d (%v)", i, r.Outcome, r.Err)
+		}
+	}
+	expect(t, publishAll(t, sibling, to(exchange, "last")...), publish.Confirmed)
+	for _, want := range []string{"late", "sibling", "last"} {
+		if got := b.get(queue).RoutingKey; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -12,10 +13,13 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"example.com/transactional-outbox/internal/amqpurl"
 	"example.com/transactional-outbox/internal/gate"
 )
 
 const (
+	// dialTimeout bounds the attempt at one node: the connection, TLS and the AMQP handshake. An
+	// attempt at all nodes takes at most this time for each of them.
 	dialTimeout   = 5 * time.Second
 	heartbeat     = 10 * time.Second
 	writeTimeout  = 10 * time.Second // one write to the socket; a blocked broker reads nothing
@@ -25,6 +29,7 @@ const (
 
 // Session is one connection to the broker.
 type Session struct {
+	host        string // of the node
 	conn        *amqp.Connection
 	socket      *socket
 	publishGate *gate.Gate // closed while the broker blocks its publishers
@@ -33,11 +38,50 @@ type Session struct {
 	ended       chan struct{} // closed when it is known why the connection is gone
 }
 
+// connect tries the nodes of the URL in random order, so that connections spread over them. It
+// returns the first session that it gets. Every error leads to the next node, also a refused
+// login: a node that is starting or has no majority may refuse what another one takes.
 func connect(ctx context.Context, c Config) (*Session, error) {
-	s := &Session{publishGate: gate.New(), ended: make(chan struct{})}
+	nodes, err := amqpurl.Split(c.URL)
+	if err != nil {
+		return nil, fmt.Errorf("the broker's URL %w", err)
+	}
+	rand.Shuffle(len(nodes), func(i, j int) { nodes[i], nodes[j] = nodes[j], nodes[i] }) //nolint:gosec // not a secret
+	return connectToFirst(ctx, c.Name, nodes)
+}
+
+func connectToFirst(ctx context.Context, name string, nodes []amqpurl.Node) (*Session, error) {
+	var errs []error
+	for i, node := range nodes {
+		s, err := connectTo(ctx, name, node)
+		if err == nil {
+			return s, nil
+		}
+		errs = append(errs, fmt.Errorf("%s: %w", node.Host, err))
+		if ctx.Err() != nil {
+			break
+		}
+		if i < len(nodes)-1 {
+			slog.WarnContext(ctx, "no connection with this broker, trying the next", "connection", name, "host", node.Host, "error", err)
+		}
+	}
+	return nil, errors.Join(errs...)
+}
+
+// errNoAnswer says which limit has ended an attempt.
+var errNoAnswer = fmt.Errorf("no connection within %s", dialTimeout)
+
+// connectTo ends after dialTimeout, also at a node that takes the login and then sends nothing but
+// heartbeats. A deadline on the socket is not enough: the client library moves it with each frame.
+func connectTo(ctx context.Context, name string, node amqpurl.Node) (*Session, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, dialTimeout, errNoAnswer)
+	defer cancel()
+	s := &Session{host: node.Host, publishGate: gate.New(), ended: make(chan struct{})}
 	properties := amqp.NewConnectionProperties()
-	properties.SetClientConnectionName(c.Name)
-	conn, err := amqp.DialConfig(c.URL, amqp.Config{
+	properties.SetClientConnectionName(name)
+	stop := func() bool { return true }
+	// The URL has one host, so the library checks the certificate for that host.
+	conn, err := amqp.DialConfig(node.URL, amqp.Config{
 		Heartbeat:  heartbeat,
 		Properties: properties,
 		Dial: func(network, address string) (net.Conn, error) {
@@ -46,11 +90,13 @@ func connect(ctx context.Context, c Config) (*Session, error) {
 				return nil, err // not conn: a nil *socket in an interface is not nil
 			}
 			s.socket = conn
+			stop = context.AfterFunc(ctx, func() { _ = conn.Close() }) // the handshake does not look at ctx
 			return conn, nil
 		},
 	})
-	if err != nil {
-		return nil, err
+	if stopped := !stop(); stopped || err != nil {
+		s.abandon()
+		return nil, errors.Join(context.Cause(ctx), err)
 	}
 	s.conn = conn
 	blocked := conn.NotifyBlocked(make(chan amqp.Blocking, 8))
@@ -60,6 +106,14 @@ func connect(ctx context.Context, c Config) (*Session, error) {
 		}
 	})
 	return s, nil
+}
+
+// abandon closes a connection that did not come about. The client library leaves it open when it
+// cannot read a certificate's file, or knows none of the node's ways to log in.
+func (s *Session) abandon() {
+	if s.socket != nil {
+		_ = s.socket.Close()
+	}
 }
 
 func (s *Session) noteBlocked(b amqp.Blocking) {
@@ -72,15 +126,8 @@ func (s *Session) noteBlocked(b amqp.Blocking) {
 }
 
 func dial(ctx context.Context, network, address string) (*socket, error) {
-	dialer := net.Dialer{Timeout: dialTimeout}
-	conn, err := dialer.DialContext(ctx, network, address)
+	conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
 	if err != nil {
-		return nil, err
-	}
-	// The deadline is for a server that accepts the connection and sends nothing. The client library
-	// removes it after the handshake.
-	if err := conn.SetDeadline(time.Now().Add(dialTimeout)); err != nil {
-		_ = conn.Close()
 		return nil, err
 	}
 	return &socket{Conn: conn}, nil
@@ -133,7 +180,20 @@ func (s *Session) close() {
 // Blocked reports that the broker accepts no messages, because of a memory or disk alarm.
 func (s *Session) Blocked() bool { return !s.publishGate.IsOpen() }
 
-// Unblocked returns when the broker accepts messages. It waits only during a memory or disk alarm.
+// Unblocked returns when the broker accepts messages. It waits only during a memory or disk alarm,
+// and until the connection ends.
 func (s *Session) Unblocked(ctx context.Context) error {
+	if !s.Blocked() {
+		return nil
+	}
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	go func() {
+		select {
+		case <-s.ended:
+			end(amqp.ErrClosed)
+		case <-ctx.Done():
+		}
+	}()
 	return s.publishGate.Wait(ctx)
 }

@@ -8,7 +8,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"example.com/transactional-outbox/internal/rabbitmq"
+	"example.com/transactional-outbox/internal/publish"
 	"example.com/transactional-outbox/test/servers"
 )
 
@@ -24,12 +24,12 @@ func TestAQueueThatNeverConfirmsMakesNothingElseUnknown(t *testing.T) {
 	batch := to(exchange, slices.Repeat([]string{"healthy"}, 500)...)
 	p := b.publisher(b.session(), len(batch))
 	// The broker's channel waits for a queue that it has not met before.
-	expect(t, publish(t, p, to(exchange, "silent")...), rabbitmq.Confirmed)
+	expect(t, publishAll(t, p, to(exchange, "silent")...), publish.Confirmed)
 
 	b.suspend(server, silent)
 	batch[0].RoutingKey = "silent" // the first, so that the timeout finds all others confirmed
-	outcomes := slices.Repeat([]rabbitmq.Outcome{rabbitmq.Confirmed}, len(batch))
-	outcomes[0] = rabbitmq.Unknown
+	outcomes := slices.Repeat([]publish.Outcome{publish.Confirmed}, len(batch))
+	outcomes[0] = publish.Unknown
 	expect(t, publishWithin(t, 10*time.Second, p, batch...), outcomes...)
 }
 

@@ -10,6 +10,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"example.com/transactional-outbox/internal/publish"
 	"example.com/transactional-outbox/test/servers"
 )
 
@@ -133,7 +134,7 @@ func TestABatchIsNotWrittenMessageByMessage(t *testing.T) {
 	}
 	before := c.writes.Load()
 	for _, r := range p.Publish(batch, time.Minute) {
-		if r.Outcome != Returned {
+		if r.Outcome != publish.Returned {
 			t.Fatalf("outcome %d (%v)", r.Outcome, r.Err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"example.com/transactional-outbox/internal/publish"
 	"example.com/transactional-outbox/internal/rabbitmq"
 )
 
@@ -31,8 +32,8 @@ func TestDeclareCreatesOnlyWhatIsMissing(t *testing.T) {
 		}
 	}
 	p := b.publisher(s, 3)
-	results := publish(t, p, to(exchange, "order.created", "order.cancelled", "order.confirmed")...)
-	expect(t, results, rabbitmq.Confirmed, rabbitmq.Confirmed, rabbitmq.Returned)
+	results := publishAll(t, p, to(exchange, "order.created", "order.cancelled", "order.confirmed")...)
+	expect(t, results, publish.Confirmed, publish.Confirmed, publish.Returned)
 
 	// The broker compares these with what it has.
 	b.withChannel(func(c *amqp.Channel) error {

@@ -3,6 +3,8 @@ package settings
 import (
 	"net/url"
 	"strings"
+
+	"example.com/transactional-outbox/internal/amqpurl"
 )
 
 // Secret is a value that may contain a password. It prints as a URL without the password.
@@ -15,6 +17,10 @@ func (s Secret) Reveal() string { return string(s) }
 func (s Secret) String() string {
 	if s == "" {
 		return ""
+	}
+	nodes, err := amqpurl.Split(string(s))
+	if err == nil && len(nodes) > 1 { // the standard library cannot read every list of hosts
+		return Secret(nodes[0].URL).withHosts(nodes)
 	}
 	u, err := url.Parse(string(s))
 	// An @ after the host belongs to a password with a character that is not escaped.
@@ -29,6 +35,20 @@ func (s Secret) String() string {
 	}
 	u.RawQuery = query.Encode()
 	return u.Redacted()
+}
+
+// withHosts masks the password, and names all hosts.
+func (s Secret) withHosts(nodes []amqpurl.Node) string {
+	u, err := url.Parse(s.String())
+	if err != nil {
+		return mask
+	}
+	var hosts []string
+	for _, n := range nodes {
+		hosts = append(hosts, n.Host)
+	}
+	u.Host = strings.Join(hosts, ",")
+	return u.String()
 }
 
 const mask = "xxxxx" // as in [url.URL.Redacted]

@@ -14,6 +14,8 @@ import (
 	"strings"
 
 	"github.com/caarlos0/env/v11"
+
+	"example.com/transactional-outbox/internal/amqpurl"
 )
 
 // Demo is the APP_ENV that accepts the passwords of this repository.
@@ -26,8 +28,10 @@ type Shared struct {
 	AppEnv string `env:"APP_ENV" envDefault:"production"`
 	// DatabaseURL is the service's own PostgreSQL database.
 	DatabaseURL Secret `env:"DATABASE_URL,required,notEmpty"`
-	// AMQPURL is the RabbitMQ virtual host that the services share.
-	AMQPURL Secret `env:"AMQP_URL,required,notEmpty"`
+	// AMQPURL is the RabbitMQ virtual host that the services share. It may name several hosts,
+	// separated by commas: the nodes of one cluster. Only the commands that connect to the broker
+	// need it: see CheckBroker.
+	AMQPURL Secret `env:"AMQP_URL"`
 	// LogLevel is debug, info, warn or error.
 	LogLevel slog.Level `env:"LOG_LEVEL" envDefault:"info"`
 	Page
@@ -99,13 +103,23 @@ func readFiles(environment map[string]string) (errs []error) {
 // secrets are the settings that may come from a file.
 var secrets = []string{"DATABASE_URL", "AMQP_URL", "SMTP_URL", "PAGE_USERS"}
 
-// Check returns the errors in the shared settings.
+// Check returns the errors in the shared settings. A command without the broker may leave out
+// AMQP_URL, but not give a wrong one.
 func (s Shared) Check() []error {
-	return slices.Concat(
-		s.checkURL("DATABASE_URL", s.DatabaseURL, "postgres", "postgresql"),
-		s.checkURL("AMQP_URL", s.AMQPURL, "amqp", "amqps"),
-		s.checkPage(),
-	)
+	errs := slices.Concat(s.checkURL("DATABASE_URL", s.DatabaseURL, "postgres", "postgresql"), s.checkPage())
+	if s.AMQPURL != "" {
+		errs = append(errs, s.checkAMQPURL()...)
+	}
+	return errs
+}
+
+// CheckBroker returns an error if AMQP_URL is missing. It is for commands that connect to the
+// broker.
+func (s Shared) CheckBroker() []error {
+	if s.AMQPURL == "" {
+		return []error{errors.New("AMQP_URL is not set, and this command connects to the broker")}
+	}
+	return nil
 }
 
 // demoPasswords are published: in this repository, in its history, or in RabbitMQ's manual.
@@ -120,6 +134,18 @@ func (s Shared) checkURL(name string, value Secret, schemes ...string) []error {
 	if err != nil || !slices.Contains(schemes, u.Scheme) {
 		return []error{fmt.Errorf("%s must be a URL that starts with %s://", name, schemes[0])}
 	}
+	return s.checkPassword(name, u)
+}
+
+func (s Shared) checkAMQPURL() []error {
+	nodes, err := amqpurl.Split(s.AMQPURL.Reveal())
+	if err != nil {
+		return []error{fmt.Errorf("AMQP_URL %w", err)}
+	}
+	return s.checkURL("AMQP_URL", Secret(nodes[0].URL), "amqp", "amqps") // all have the same password
+}
+
+func (s Shared) checkPassword(name string, u *url.URL) []error {
 	published := func(password string) bool { return slices.Contains(demoPasswords, password) }
 	if s.AppEnv != Demo && slices.ContainsFunc(passwords(u), published) {
 		return []error{fmt.Errorf("%s has a password that is published with this repository: set your own, or APP_ENV=demo", name)}

@@ -96,8 +96,8 @@ func TestEveryErrorIsReportedOnceByItsVariable(t *testing.T) {
 		environment map[string]string
 		faults      []string
 	}{
-		"nothing is set": {nil, []string{"DATABASE_URL is not set", "AMQP_URL is not set"}},
-		"set to nothing": {map[string]string{"DATABASE_URL": "", "AMQP_URL": ""}, []string{"DATABASE_URL is empty", "AMQP_URL is empty"}},
+		"nothing is set": {nil, []string{"DATABASE_URL is not set"}},
+		"set to nothing": {map[string]string{"DATABASE_URL": "", "AMQP_URL": ""}, []string{"DATABASE_URL is empty"}},
 		"malformed, missing and out of range together": {
 			map[string]string{"AMQP_URL": "http://mq/", "LOG_LEVEL": "loud", "WORKERS": "many", "POLL": "0s"},
 			[]string{"DATABASE_URL is not set", "AMQP_URL must be", "LOG_LEVEL:", "WORKERS:", "POLL must be"},
@@ -164,6 +164,8 @@ func TestOnlyTheDemoTakesPublishedPasswords(t *testing.T) {
 		"the broker's guest":               {database, "amqps://guest:guest@mq/", []string{"AMQP_URL"}},
 		"guest, as it is the default":      {database, "amqp://mq/", []string{"AMQP_URL"}},
 		"guest's, for another user":        {database, "amqp://shop@mq/", []string{"AMQP_URL"}},
+		"the demo's, of three brokers":     {database, "amqp://outbox:outbox@a,b:5673,[::1]/", []string{"AMQP_URL"}},
+		"three brokers":                    {database, "amqp://shop:mq-secret@a,b:5673,[::1]/", nil},
 		"both":                             {"postgres://o:outbox@db/orders", "amqp://mq/", []string{"DATABASE_URL", "AMQP_URL"}},
 	}
 	for name, test := range tests {
@@ -179,10 +181,34 @@ func TestOnlyTheDemoTakesPublishedPasswords(t *testing.T) {
 
 func TestAURLMustBeOfItsKind(t *testing.T) {
 	t.Parallel()
-	for _, wrong := range []settings.Secret{"", "db", "host=db password=x", "http://db", "postgres://db:port/x", "://"} {
+	for _, wrong := range []settings.Secret{" ", "db", "host=db password=x", "http://db", "postgres://db:port/x", "://"} {
 		shared := settings.Shared{Page: page, AppEnv: "demo", DatabaseURL: wrong, AMQPURL: wrong}
 		requireFaults(t, errors.Join(shared.Check()...),
 			"DATABASE_URL must be a URL that starts with postgres://", "AMQP_URL must be a URL that starts with amqp://")
+	}
+}
+
+func TestAWrongHostOfAMQPURLIsAnErrorWithoutThePassword(t *testing.T) {
+	t.Parallel()
+	for _, wrong := range []settings.Secret{"amqp://shop:4711@a,,b/", "amqp://shop:4711@a:5672,a/", "amqp://shop:4711@a:port,b/"} {
+		err := errors.Join(settings.Shared{Page: page, AppEnv: "demo", DatabaseURL: database, AMQPURL: wrong}.Check()...)
+		requireFaults(t, err, "AMQP_URL ")
+		if strings.Contains(err.Error(), "4711") {
+			t.Errorf("the error shows the password: %v", err)
+		}
+	}
+}
+
+func TestOnlyCommandsWithTheBrokerNeedAMQPURL(t *testing.T) {
+	t.Parallel()
+	for _, given := range []settings.Secret{broker, ""} {
+		shared := settings.Shared{Page: page, AppEnv: "production", DatabaseURL: database, AMQPURL: given}
+		requireFaults(t, errors.Join(shared.Check()...))
+		var faults []string
+		if given == "" {
+			faults = []string{"AMQP_URL is not set"}
+		}
+		requireFaults(t, errors.Join(shared.CheckBroker()...), faults...)
 	}
 }
 
@@ -210,22 +236,26 @@ func printed(t *testing.T, secret settings.Secret) map[string]string {
 func TestASecretDoesNotPrint(t *testing.T) {
 	t.Parallel()
 	tests := map[string]settings.Secret{
-		"in its place":          "postgres://shop:4711@db:5432/shop?sslmode=disable",
-		"in the query":          "postgres://shop@db/shop?password=4711&sslmode=disable",
-		"of the client's key":   "postgres://shop@db/shop?sslpassword=4711",
-		"in a malformed query":  "postgres://shop@db/shop?sslmode=disable&password=4711%",
-		"with # before it":      "postgres://shop:#4711@db/shop",
-		"with # in it":          "postgres://shop:1#4711@db/shop",
-		"with / in it":          "amqp://shop:1/4711@mq/",
-		"with ? in it":          "amqp://shop:1?4711@mq/",
-		"with @ in it":          "amqp://shop:@4711@mq/",
-		"with % in it":          "amqp://shop:%4711@mq/",
-		"with a space":          "amqp://shop:47 4711@mq/",
-		"in a string of libpq":  "host=db password=4711",
-		"alone":                 "4711",
-		"without a host":        "postgres://shop:4711@/shop",
-		"without slashes":       "postgres:shop:4711@db",
-		"of an address in IPv6": "postgres://shop:4711@[::1]:5432/shop",
+		"in its place":           "postgres://shop:4711@db:5432/shop?sslmode=disable",
+		"in the query":           "postgres://shop@db/shop?password=4711&sslmode=disable",
+		"of the client's key":    "postgres://shop@db/shop?sslpassword=4711",
+		"in a malformed query":   "postgres://shop@db/shop?sslmode=disable&password=4711%",
+		"with # before it":       "postgres://shop:#4711@db/shop",
+		"with # in it":           "postgres://shop:1#4711@db/shop",
+		"with / in it":           "amqp://shop:1/4711@mq/",
+		"with ? in it":           "amqp://shop:1?4711@mq/",
+		"with @ in it":           "amqp://shop:@4711@mq/",
+		"with % in it":           "amqp://shop:%4711@mq/",
+		"with a space":           "amqp://shop:47 4711@mq/",
+		"in a string of libpq":   "host=db password=4711",
+		"alone":                  "4711",
+		"without a host":         "postgres://shop:4711@/shop",
+		"without slashes":        "postgres:shop:4711@db",
+		"of an address in IPv6":  "postgres://shop:4711@[::1]:5432/shop",
+		"of several hosts":       "amqp://shop:4711@a:5672,b:5672/",
+		"of hosts, with / in it": "amqp://shop:1/4711@a:5672,b:5672/",
+		"of several addresses":   "amqp://shop:4711@[::1]:5672,b:5672/",
+		"with @ , and / in it":   "amqp://shop:@4711,x/1@mq/",
 	}
 	for name, secret := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -248,6 +278,7 @@ func TestASecretPrintsItsURLWithoutThePassword(t *testing.T) {
 		"": "",
 		"postgres://shop:x@db:5432/shop?sslmode=disable": "postgres://shop:xxxxx@db:5432/shop?sslmode=disable",
 		"amqps://mq.example.com/vhost":                   "amqps://mq.example.com/vhost",
+		"amqp://shop:x@a:5672,b:5672,c/":                 "amqp://shop:xxxxx@a:5672,b:5672,c:5672/",
 	}
 	for secret, want := range tests {
 		if got := secret.String(); got != want {

@@ -22,7 +22,7 @@ func (b *bench) newVirtualHost(ctx context.Context) (url string, drop func(), er
 }
 
 // boundQueue returns a topic exchange with one queue for all events.
-func boundQueue(exchange string) rabbitmq.Topology {
+func boundQueue() rabbitmq.Topology {
 	return rabbitmq.Topology{
 		Exchanges: []rabbitmq.Exchange{{Name: exchange, Kind: "topic"}},
 		Queues:    []rabbitmq.Queue{{Name: exchange + ".queue", Bindings: []rabbitmq.Binding{{Exchange: exchange, Key: "order.*"}}}},

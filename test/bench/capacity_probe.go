@@ -130,7 +130,7 @@ func (p prober) commands(ctx context.Context, now bool) error {
 
 func (p prober) command(ctx context.Context, arguments ...string) error {
 	program := exec.CommandContext(ctx, filepath.Join(p.folder, orderService), append([]string{"outbox"}, arguments...)...) //nolint:gosec // our own program
-	program.Env = []string{"APP_ENV=demo", "DATABASE_URL=" + p.url, "AMQP_URL=" + p.database.broker}
+	program.Env = []string{"APP_ENV=demo", "DATABASE_URL=" + p.url}
 	if output, err := program.CombinedOutput(); err != nil {
 		return fmt.Errorf("%w: %s", err, output)
 	}

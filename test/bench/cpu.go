@@ -13,7 +13,7 @@ type cpuSeconds map[string]float64
 // programs are the kernel's process names, which are cut at 15 bytes.
 var programs = map[string]string{
 	"postgres": "postgres", "beam.smp": "broker", "order-service": "service", "notification-se": "service",
-	"bench": "client",
+	"bench": "client", "peers": "service",
 }
 
 // usedCPU sums the CPU time of this process and of those that it has started. The time of an ended

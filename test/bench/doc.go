@@ -15,6 +15,11 @@
 //     windows of 100, 500 or 1000 unconfirmed messages. The relay's time runs from its connection
 //     to the broker until the backlog is empty.
 //
+//   - river_drain_ratio, watermill_drain_ratio, only with PEERS=1: the same for River and for
+//     Watermill's forwarder, with the settings that their documentation recommends. The time runs
+//     from the start of its client until its outbox is empty. _tuned: with the settings of River's
+//     own benchmark, and with a channel that Watermill keeps for all messages.
+//
 //   - relay_rss_mib: resident memory of that relay at the end.
 //
 //   - post_ratio: POST /orders per second over 16 connections, for BENCH_SECONDS, with the relay
@@ -82,6 +87,12 @@
 //     partitions. Eight partitions are dropped during a run. For the first and the last fifth of
 //     the time: median durations in milliseconds, dead rows, the size of the log, and WAL per
 //     order.
+//
+//   - replicas_N_M_at_RATE_*, only if BENCH_ONLY names it: RATE orders per second on N replicas of
+//     order-service and M of notification-service, each service with a PostgreSQL of its own. For
+//     each order, from the first order until the last e-mail is sent: CPU time by process, WAL and
+//     how often it is forced to disk, and what the disk writes for all programs together, without
+//     the next checkpoint and for it. And the connections at the end.
 //
 // The other keys are the rates and times from which the figures are computed.
 package main

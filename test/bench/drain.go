@@ -10,10 +10,20 @@ import (
 
 // measureDrain publishes a backlog without a relay, and then with a relay.
 func (b *bench) measureDrain(ctx context.Context) error {
+	if b.Peers {
+		if err := b.buildPeers(ctx); err != nil {
+			return err
+		}
+	}
 	for run := range b.Runs {
 		progress("drain, run %d of %d: %d events", run+1, b.Runs, b.Events)
 		if err := b.drainRun(ctx); err != nil {
 			return err
+		}
+		if b.Peers {
+			if err := b.drainPeers(ctx); err != nil {
+				return err
+			}
 		}
 	}
 	best := 0.0
@@ -22,6 +32,9 @@ func (b *bench) measureDrain(ctx context.Context) error {
 	}
 	b.samples.add("raw_publish_per_s", best)
 	b.samples.add("relay_drain_ratio", b.samples.median("relay_drain_per_s")/best)
+	if b.Peers {
+		b.addPeerRatios(best)
+	}
 	return nil
 }
 
@@ -51,7 +64,7 @@ func (b *bench) drainRun(ctx context.Context) error {
 // drainBacklog measures from the relay's connection to the broker on, without the start of the
 // process.
 func (b *bench) drainBacklog(ctx context.Context, d database, url string) error {
-	err := inSession(ctx, url, func(s *rabbitmq.Session) error { return s.Declare(boundQueue(exchange)) })
+	err := inSession(ctx, url, func(s *rabbitmq.Session) error { return s.Declare(boundQueue()) })
 	if err != nil {
 		return err
 	}
@@ -88,11 +101,14 @@ func (b *bench) addRun(ctx context.Context, s service, since string, done int, r
 const leftSQL = `SELECT EXISTS (SELECT FROM outbox_queue)`
 
 // awaitPublished returns when nothing is left to publish.
-func (d database) awaitPublished(ctx context.Context) error {
+func (d database) awaitPublished(ctx context.Context) error { return d.awaitFalse(ctx, leftSQL) }
+
+// awaitFalse returns when the query returns false.
+func (d database) awaitFalse(ctx context.Context, query string) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		if left, err := queryValue[bool](ctx, d, leftSQL); err != nil || !left {
+		if left, err := queryValue[bool](ctx, d, query); err != nil || !left {
 			return err
 		}
 		select {

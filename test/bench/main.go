@@ -5,26 +5,16 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"os/signal"
 	"slices"
-	"syscall"
 
 	"example.com/transactional-outbox/test/jsonfile"
+	"example.com/transactional-outbox/test/suite"
 )
 
 func main() {
 	// In this process, order-service's packages log warnings and errors only.
 	slog.SetDefault(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})))
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if len(os.Args) > 1 {
-		printHelp(os.Stdout)
-		return
-	}
-	if err := run(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", err)
-		os.Exit(1) //nolint:gocritic // the process exits: stop() is not needed
-	}
+	suite.Main("bench", printHelp, run)
 }
 
 // measurements are in the order of the table.
@@ -42,11 +32,12 @@ var measurements = []struct {
 	{"consume", (*bench).measureConsume},
 	{"notify", (*bench).measureNotify},
 	{"endtoend", (*bench).measureEndToEnd},
-	{longest, (*bench).measureCapacity},
+	{"replicas", (*bench).measureReplicas},
+	{"capacity", (*bench).measureCapacity},
 }
 
-// longest runs only if BENCH_ONLY names it.
-const longest = "capacity"
+// onlyNamed run only if BENCH_ONLY names them: they have no goal, and take long.
+var onlyNamed = []string{"replicas", "capacity"}
 
 func run(ctx context.Context) (err error) {
 	o, err := readOptions()
@@ -59,7 +50,7 @@ func run(ctx context.Context) (err error) {
 	}
 	defer b.end() //nolint:contextcheck // cleanup must also run after ctx has ended
 	for _, m := range measurements {
-		if len(o.Only) == 0 && m.name == longest || len(o.Only) > 0 && !slices.Contains(o.Only, m.name) {
+		if len(o.Only) == 0 && slices.Contains(onlyNamed, m.name) || len(o.Only) > 0 && !slices.Contains(o.Only, m.name) {
 			continue
 		}
 		if err := m.measure(b, ctx); err != nil {

@@ -4,11 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"reflect"
 	"text/tabwriter"
 	"time"
 
 	"github.com/caarlos0/env/v11"
+
+	"example.com/transactional-outbox/test/suite"
 )
 
 // options are set by environment variables.
@@ -27,8 +28,10 @@ type options struct {
 	CapacityEvents int      `env:"BENCH_CAPACITY_EVENTS" envDefault:"10000000" does:"published events in the full log of capacity"`
 	CapacityRate   int      `env:"BENCH_CAPACITY_RATE" envDefault:"2000" does:"orders per second of capacity"`
 	CapacityTime   int      `env:"BENCH_CAPACITY_SECONDS" envDefault:"300" does:"length of one run of capacity"`
+	ReplicasTime   int      `env:"BENCH_REPLICAS_SECONDS" envDefault:"8" does:"length of one part of replicas"`
 	Telemetry      bool     `env:"BENCH_TELEMETRY" envDefault:"false" does:"export the services' traces to a collector that drops them"`
-	Only           []string `env:"BENCH_ONLY" does:"some of drain,post,latency,split,away,claims,prune,consume,notify,endtoend,capacity; empty: all but capacity"`
+	Peers          bool     `env:"PEERS" envDefault:"false" does:"drain also measures River and Watermill's forwarder"`
+	Only           []string `env:"BENCH_ONLY" does:"some of drain,post,latency,split,away,claims,prune,consume,notify,endtoend,replicas,capacity; empty: all but the last two"`
 }
 
 func readOptions() (options, error) {
@@ -36,7 +39,7 @@ func readOptions() (options, error) {
 	if err != nil {
 		return o, err
 	}
-	if min(o.Runs, o.Events, o.Seconds, o.LatencySeconds, o.Messages, o.EndToEnd, o.Claims, o.Pending, o.Published, o.Blocked, o.Pruned/keptDays, o.CapacityEvents, o.CapacityRate, o.CapacityTime/10) < 1 {
+	if min(o.Runs, o.Events, o.Seconds, o.LatencySeconds, o.Messages, o.EndToEnd, o.Claims, o.Pending, o.Published, o.Blocked, o.Pruned/keptDays, o.CapacityEvents, o.CapacityRate, o.CapacityTime/10, o.ReplicasTime) < 1 {
 		return o, errors.New("every load must be at least 1, BENCH_PRUNED at least 8, and BENCH_CAPACITY_SECONDS at least 10")
 	}
 	return o, nil
@@ -44,6 +47,8 @@ func readOptions() (options, error) {
 
 func (o options) seconds() time.Duration         { return time.Duration(o.Seconds) * time.Second }
 func (o options) capacitySeconds() time.Duration { return time.Duration(o.CapacityTime) * time.Second }
+
+func (o options) replicasSeconds() time.Duration { return time.Duration(o.ReplicasTime) * time.Second }
 func (o options) endToEnd() time.Duration        { return time.Duration(o.EndToEnd) * time.Second }
 func (o options) latencySeconds() time.Duration  { return time.Duration(o.LatencySeconds) * time.Second }
 
@@ -56,8 +61,6 @@ build/bench.json. This takes about a quarter of an hour. A short run takes about
 
 `)
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for field := range reflect.TypeFor[options]().Fields() {
-		fmt.Fprintf(table, "%s\t%s\t%s\n", field.Tag.Get("env"), field.Tag.Get("envDefault"), field.Tag.Get("does"))
-	}
+	suite.PrintSettings[options](table)
 	_ = table.Flush()
 }

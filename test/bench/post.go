@@ -40,7 +40,7 @@ func (b *bench) withService(ctx context.Context, use func(ctx context.Context, d
 // withServers makes a database and a virtual host with one queue for all events.
 func (b *bench) withServers(ctx context.Context, use func(ctx context.Context, d database) error) error {
 	return b.withDatabase(ctx, migrations.Files, func(ctx context.Context, d database) error {
-		err := inSession(ctx, d.broker, func(s *rabbitmq.Session) error { return s.Declare(boundQueue(exchange)) })
+		err := inSession(ctx, d.broker, func(s *rabbitmq.Session) error { return s.Declare(boundQueue()) })
 		if err != nil {
 			return err
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 
+	"example.com/transactional-outbox/internal/publish"
 	"example.com/transactional-outbox/internal/rabbitmq"
 	"example.com/transactional-outbox/order-service/forbench"
 )
@@ -61,7 +62,7 @@ func (b *bench) publishOneWay(ctx context.Context, d database, way publishing) (
 		return 0, err
 	}
 	err = inSession(ctx, url, func(s *rabbitmq.Session) error {
-		if err := s.Declare(boundQueue(exchange)); err != nil {
+		if err := s.Declare(boundQueue()); err != nil {
 			return err
 		}
 		before := usedCPU()
@@ -76,14 +77,14 @@ func (b *bench) publishOneWay(ctx context.Context, d database, way publishing) (
 const exchange = "outbox.events"
 
 // messages returns the events of d as the relay publishes them.
-func (d database) messages(ctx context.Context, exchange string) ([]rabbitmq.Message, error) {
-	rows, _ := d.pool.Query(ctx, "SELECT id, event_key, payload, traceparent, created_at FROM outbox_events ORDER BY seq")
+func (d database) messages(ctx context.Context, exchange string) ([]publish.Message, error) {
+	rows, _ := d.pool.Query(ctx, "SELECT id, aggregate_id, event_key, payload, traceparent, created_at FROM outbox_events ORDER BY seq")
 	events, err := pgx.CollectRows(rows, pgx.RowToStructByNameLax[forbench.Claimed])
 	if err != nil {
 		return nil, err
 	}
-	config := forbench.RelayConfig{Exchange: exchange, AppID: "order-service"}
-	messages := make([]rabbitmq.Message, 0, len(events))
+	config := forbench.RelayConfig{System: "rabbitmq", Destination: exchange, AppID: "order-service"}
+	messages := make([]publish.Message, 0, len(events))
 	for _, e := range events {
 		messages = append(messages, config.Message(e))
 	}
@@ -92,15 +93,15 @@ func (d database) messages(ctx context.Context, exchange string) ([]rabbitmq.Mes
 
 // publish returns the confirmed messages per second. Each channel takes the next window when its
 // last one is confirmed.
-func (p publishing) publish(s *rabbitmq.Session, messages []rabbitmq.Message) (float64, error) {
-	windows := make(chan []rabbitmq.Message, len(messages)/p.window+1)
+func (p publishing) publish(s *rabbitmq.Session, messages []publish.Message) (float64, error) {
+	windows := make(chan []publish.Message, len(messages)/p.window+1)
 	for window := range slices.Chunk(messages, p.window) {
 		windows <- window
 	}
 	close(windows)
-	publishers := make([]*rabbitmq.Publisher, 0, p.channels)
+	publishers := make([]publish.Publisher, 0, p.channels)
 	for range p.channels {
-		publisher, err := s.NewPublisher(p.window)
+		publisher, err := s.NewEventPublisher(p.window)
 		if err != nil {
 			return 0, err
 		}

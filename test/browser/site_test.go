@@ -3,7 +3,6 @@ package browser
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -47,9 +46,9 @@ type service struct {
 // newSite starts both services with settings "NAME=value".
 func newSite(t *testing.T, settings ...string) *site {
 	t.Helper()
-	name := "t" + strings.ToLower(rand.Text())[:10]
+	name, err := shared.Broker.NewVhost(t.Context(), repository)
 	s := &site{T: t, broker: shared.Broker.URL(name)}
-	s.must(shared.Broker.CreateVhost(t.Context(), repository, name))
+	s.must(err)
 	ordersOps, mailsOps := servers.FreeAddress(t), servers.FreeAddress(t)
 	s.orders = s.start(orderService, name, ordersOps, mailsOps, settings)
 	s.mails = s.start(notificationService, name, mailsOps, ordersOps, settings)
@@ -76,7 +75,7 @@ func (s *site) start(name, test, ops, peer string, settings []string) *service {
 	s.Cleanup(db.Close)
 	environment := func(database string) []string {
 		return slices.Concat([]string{
-			"APP_ENV=demo", "GORACE=halt_on_error=1", "DATABASE_URL=" + database,
+			"APP_ENV=demo", "DATABASE_URL=" + database,
 			"AMQP_URL=" + servers.BrokerURLFor(name, s.broker),
 			"HTTP_ADDR=127.0.0.1:0", "OPS_ADDR=" + ops, "PEER_OPS_URL=http://" + peer, "PEER_PAGE_URL=http://" + peer,
 		}, settings)

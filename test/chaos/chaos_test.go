@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,7 +14,7 @@ func TestEveryScenarioHasAUniqueNameAndIsInTheHelp(t *testing.T) {
 	var help bytes.Buffer
 	printHelp(&help)
 	known := map[string]bool{}
-	for _, s := range scenarios {
+	for _, s := range slices.Concat(scenarios, clusterScenarios) {
 		if known[s.name] || s.description == "" || s.fault == nil || !strings.Contains(help.String(), "\n"+s.name+" ") {
 			t.Errorf("scenario %q", s.name)
 		}

@@ -68,7 +68,7 @@ func (env *environment) makeTemplates(ctx context.Context) error {
 			return err
 		}
 		migrate := exec.CommandContext(ctx, filepath.Join(env.folder, service), "migrate") //nolint:gosec // our own program
-		migrate.Env = []string{"APP_ENV=demo", "DATABASE_URL=" + roles.Owner, "AMQP_URL=" + env.broker.URL}
+		migrate.Env = []string{"APP_ENV=demo", "DATABASE_URL=" + roles.Owner}
 		if output, err := migrate.CombinedOutput(); err != nil {
 			return fmt.Errorf("%s migrate: %w\n%s", service, err, output)
 		}

@@ -12,5 +12,7 @@
 // finished all work. The checker then reads the databases, the tap, the queues, and the ledgers of
 // the load and of the mail server.
 //
+// With CLUSTER=1 there are more servers: three brokers, a standby of PostgreSQL, or PgBouncer.
+//
 // For scenarios with wrong clocks, the services are built with a modified package time.
 package main

@@ -3,18 +3,12 @@ package main
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"example.com/transactional-outbox/test/servers"
 )
-
-// brokerProxies returns the proxies of all connections to the broker.
-func (sys *system) brokerProxies() []*servers.Proxy {
-	return slices.Concat(sys.ordersToBroker[:], sys.notifyToBroker[:])
-}
 
 // allowInFlight permits duplicates of all events in flight: the relays lose their confirms.
 func (sys *system) allowInFlight() { sys.allowed.Duplicates += replicas * inFlight }

@@ -12,9 +12,15 @@ import (
 
 const fullPolicy = "full"
 
-// fillQueue limits the length of the queue and stops its consumers.
+// fewAttempts make events fail soon if refusals spend attempts.
+var fewAttempts = []string{"RELAY_MAX_ATTEMPTS=3"}
+
+// fillQueue limits the length of the queue and stops its consumers. Every event has this queue, so
+// soon the broker takes none: an outage, which spends no attempts.
 func (sys *system) fillQueue(ctx context.Context) error {
-	sys.allowed.Spent = true
+	// When the queue becomes full, one worker's events can be refused shortly before another's are
+	// taken. Those events then spend an attempt.
+	sys.allowed.SpentOnce = replicas * inFlight
 	if _, err := sys.rabbitmq.Ctl(ctx, "set_policy", fullPolicy, "^"+broker.Queue+"$", `{"max-length":20}`, "--apply-to", "queues"); err != nil {
 		return err
 	}
@@ -35,18 +41,30 @@ func (sys *system) liftLimit(ctx context.Context) error {
 	return err
 }
 
-// allowRefusedCopies permits duplicates of the events that the full queue refused: the broker had
-// routed them to the tap.
-func (sys *system) allowRefusedCopies(ctx context.Context) error {
+// requireSoonPublished requires that all events are published while the queue may hold twenty.
+func (sys *system) requireSoonPublished(ctx context.Context) (err error) {
 	defer func() { _, _ = sys.rabbitmq.Ctl(context.WithoutCancel(ctx), "clear_policy", fullPolicy) }()
 	soon, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	if _, err := sys.awaitPublished(soon); err != nil {
 		sys.reportViolation("P4", "%v", err)
 	}
-	err := sys.orderDB.QueryRow(ctx, "SELECT coalesce(sum(retry_count), 0) FROM outbox_status").Scan(&sys.injected)
-	sys.allowed.Duplicates += sys.injected
+	sys.injected, err = sys.allowRefusedCopies(ctx)
 	return err
+}
+
+// allowRefusedCopies permits duplicates of events that one queue refused: the broker had routed
+// them to the tap. It returns how many were refused.
+func (sys *system) allowRefusedCopies(ctx context.Context) (n int, err error) {
+	for _, r := range sys.orderServices {
+		refused, err := r.metric(ctx, "outbox_refused_total")
+		if err != nil {
+			return 0, err
+		}
+		n += int(refused)
+	}
+	sys.allowed.Duplicates += n
+	return n, nil
 }
 
 // longDelays keep messages in the retry queues, so that the queues stay full.
@@ -76,15 +94,9 @@ func (sys *system) fillRetryQueues(ctx context.Context) error {
 	if err := sys.requireEffects(ctx, valid, 5*time.Second, "P9", "beside others that cannot be retried"); err != nil {
 		return err
 	}
-	for _, queue := range sys.retryQueues() {
-		waiting, err := sys.broker.Ready(ctx, queue)
-		if err != nil {
-			return err
-		}
-		sys.injected -= waiting // these are in a retry queue
-	}
-	sys.injected = max(0, sys.injected+len(sys.mail.Refused()))
-	return nil
+	waiting, err := sys.broker.Ready(ctx, sys.retryQueues()...)
+	sys.injected = max(0, sys.injected+len(sys.mail.Refused())-waiting)
+	return err
 }
 
 // hasFullMailbox reports whether the recipient's mailbox is full: one of five is.

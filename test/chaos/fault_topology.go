@@ -89,10 +89,7 @@ func (sys *system) expireWithoutRequeue(ctx context.Context) error {
 		err = errors.Join(err, sys.stopReplica(ctx, r))
 	}
 	err = errors.Join(err, sys.broker.DeleteExchanges(ctx, broker.Requeue))
-	for _, queue := range sys.retryQueues() {
-		waiting, unknown := sys.broker.Ready(ctx, queue)
-		sys.injected += waiting
-		err = errors.Join(err, unknown)
-	}
-	return errors.Join(err, sleep(ctx, sys.scaled(5*time.Second))) // all of them expire
+	waiting, unknown := sys.broker.Ready(ctx, sys.retryQueues()...)
+	sys.injected += waiting
+	return errors.Join(err, unknown, sleep(ctx, sys.scaled(5*time.Second))) // all of them expire
 }

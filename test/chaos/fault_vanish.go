@@ -48,5 +48,8 @@ func (sys *system) requireOverdueEffects(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return sys.requireEffects(ctx, published, graceTime, "P5", "after their consumer's machine vanished")
+	began := time.Now()
+	err = sys.requireEffects(ctx, published, graceTime, "P5", "after their consumer's machine vanished")
+	sys.takeover = time.Since(began)
+	return err
 }

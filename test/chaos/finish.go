@@ -49,14 +49,12 @@ func (sys *system) unfinished(ctx context.Context) error {
 }
 
 func (sys *system) unfinishedQueues(ctx context.Context) error {
-	for _, queue := range append([]string{broker.Queue}, sys.retryQueues()...) {
-		ready, err := sys.broker.Ready(ctx, queue)
-		if err == nil && ready > 0 {
-			err = fmt.Errorf("%d messages wait in %s", ready, queue)
-		}
-		if err != nil {
-			return err
-		}
+	ready, err := sys.broker.Ready(ctx, append([]string{broker.Queue}, sys.retryQueues()...)...)
+	if err == nil && ready > 0 {
+		err = fmt.Errorf("%d messages wait in queues", ready)
+	}
+	if err != nil {
+		return err
 	}
 	if len(sys.allowed.Malformed) == 0 {
 		return nil

@@ -3,28 +3,17 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
-	"syscall"
 	"time"
 
 	"example.com/transactional-outbox/test/jsonfile"
+	"example.com/transactional-outbox/test/suite"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if len(os.Args) > 1 {
-		printHelp(os.Stdout)
-		return
-	}
-	if err := run(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "chaos:", err)
-		os.Exit(1) //nolint:gocritic // the process exits: stop() is not needed
-	}
+	suite.Main("chaos", printHelp, run)
 }
 
 var errBroken = errors.New("a promise is broken")
@@ -40,7 +29,7 @@ func run(ctx context.Context) (err error) {
 		return err
 	}
 	defer env.stopServers() //nolint:contextcheck // cleanup must also run after ctx has ended
-	progress("SEED=%d", o.Seed)
+	suite.Progress("SEED=%d", o.Seed)
 	results, err := env.runAll(ctx, chosen)
 	if len(results) == 0 {
 		return err
@@ -53,7 +42,7 @@ func (o options) chosen() []scenario {
 	if o.Soak > 0 {
 		return []scenario{soak}
 	}
-	return slices.DeleteFunc(slices.Clone(scenarios), func(s scenario) bool {
+	return slices.DeleteFunc(slices.Clone(o.scenarios()), func(s scenario) bool {
 		return len(o.Only) > 0 && !slices.Contains(o.Only, s.name) || o.Short && !s.short
 	})
 }
@@ -73,7 +62,7 @@ func (env *environment) runAll(ctx context.Context, chosen []scenario) (results 
 			}
 		}
 		results = append(results, r)
-		progress("%2d/%d %-32s %3.0f s  %s", i+1, len(chosen), s.name, time.Since(began).Seconds(), r.verdict())
+		suite.Progress("%2d/%d %-32s %3.0f s  %s", i+1, len(chosen), s.name, time.Since(began).Seconds(), r.verdict())
 		r.explain(os.Stderr)
 	}
 	return results, nil

@@ -28,6 +28,10 @@ func (sys *system) republish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	// The broker refuses an event while it is putting it into a queue that is deleted.
+	if _, err := sys.allowRefusedCopies(ctx); err != nil {
+		return err
+	}
 	sys.allowed.Duplicates += events
 	return sys.runCommand(ctx, sys.orderServices[0], "outbox", "republish", "--since", "1h")
 }

@@ -5,17 +5,20 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"reflect"
+	"slices"
 	"text/tabwriter"
 	"time"
 
 	"github.com/caarlos0/env/v11"
+
+	"example.com/transactional-outbox/test/suite"
 )
 
 // options are set by environment variables.
 type options struct {
 	Only      []string      `env:"ONLY" does:"comma-separated scenarios to run; empty: all"`
 	Short     bool          `env:"SHORT" does:"run only the scenarios marked short below"`
+	Cluster   bool          `env:"CLUSTER" does:"run the scenarios with several machines: brokers, databases, failovers"`
 	Seed      uint64        `env:"SEED" does:"seed of the random choices; 0: a new one each time"`
 	Soak      time.Duration `env:"SOAK" does:"run random faults for this time instead of the scenarios"`
 	Scale     float64       `env:"SCALE" envDefault:"1" does:"factor for the duration of load and faults"`
@@ -39,11 +42,19 @@ func readOptions() (options, error) {
 		o.Seed = rand.Uint64N(1<<31) + 1 //nolint:gosec // not a secret
 	}
 	for _, name := range o.Only {
-		if _, known := find(name); !known {
-			return o, fmt.Errorf("there is no scenario %q; `make chaos ARGS=help` lists them", name)
+		if !slices.ContainsFunc(o.scenarios(), func(s scenario) bool { return s.name == name }) {
+			return o, fmt.Errorf("there is no scenario %q with CLUSTER=%t; `make chaos ARGS=help` lists them", name, o.Cluster)
 		}
 	}
 	return o, nil
+}
+
+// scenarios returns the list from which ONLY and SHORT choose.
+func (o options) scenarios() []scenario {
+	if o.Cluster {
+		return clusterScenarios
+	}
+	return scenarios
 }
 
 // scaled multiplies a duration by SCALE.
@@ -60,16 +71,18 @@ broken. Examples:
   make chaos ONLY=broker-sigkill,smtp-down
   make chaos SHORT=1
   make chaos SOAK=10m SEED=7
+  make chaos CLUSTER=1
 
 `)
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprint(table, "SETTING\tDEFAULT\tMEANING\n")
-	for field := range reflect.TypeFor[options]().Fields() {
-		fmt.Fprintf(table, "%s\t%s\t%s\n", field.Tag.Get("env"), field.Tag.Get("envDefault"), field.Tag.Get("does"))
-	}
+	suite.PrintSettings[options](table)
 	fmt.Fprint(table, "\t\t\nSCENARIO\t\tWHAT IT DOES\n")
 	for _, s := range scenarios {
 		fmt.Fprintf(table, "%s\t%s\t%s\n", s.name, map[bool]string{true: "short"}[s.short], s.description)
+	}
+	fmt.Fprint(table, "\t\t\nSCENARIO WITH CLUSTER=1\t\tWHAT IT DOES\n")
+	for _, s := range clusterScenarios {
+		fmt.Fprintf(table, "%s\t\t%s\n", s.name, s.description)
 	}
 	_ = table.Flush()
 }

@@ -9,7 +9,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"example.com/transactional-outbox/test/servers"
 	"example.com/transactional-outbox/test/servicelog"
 )
 
@@ -50,8 +49,8 @@ func (sys *system) newOrderService(i int, settings []string) *replica {
 		name: fmt.Sprint(orderService, " ", i+1), program: filepath.Join(sys.folder, orderService), command: "serve",
 		ready: servicelog.TakingOrders, log: filepath.Join(sys.logs, fmt.Sprint(orderService, "-", i+1)),
 		settings: slices.Concat([]string{
-			"DATABASE_URL=" + viaProxy(sys.ordersToDB[i%replicas], sys.roles[orderService].Application),
-			"AMQP_URL=" + viaProxy(sys.ordersToBroker[i%replicas], servers.BrokerURLFor(orderService, sys.broker.URL)),
+			"DATABASE_URL=" + sys.databaseURL(sys.ordersToDB[i%replicas], sys.roles[orderService].Application),
+			"AMQP_URL=" + sys.amqpURL(orderService, sys.ordersToBroker[i%replicas]),
 		}, orderSettings, settings),
 	}
 }
@@ -61,8 +60,8 @@ func (sys *system) newNotificationService(i int, settings []string) *replica {
 		name: fmt.Sprint(notificationService, " ", i+1), program: filepath.Join(sys.folder, notificationService), command: "serve",
 		ready: servicelog.TakingMessages, log: filepath.Join(sys.logs, fmt.Sprint(notificationService, "-", i+1)),
 		settings: slices.Concat([]string{
-			"DATABASE_URL=" + viaProxy(sys.notifyToDB[i%replicas], sys.roles[notificationService].Application),
-			"AMQP_URL=" + viaProxy(sys.notifyToBroker[i%replicas], servers.BrokerURLFor(notificationService, sys.broker.URL)), "SMTP_URL=smtp://" + sys.notifyToMail.Addr(),
+			"DATABASE_URL=" + sys.databaseURL(sys.notifyToDB[i%replicas], sys.roles[notificationService].Application),
+			"AMQP_URL=" + sys.amqpURL(notificationService, sys.notifyToBroker[i%replicas]), "SMTP_URL=smtp://" + sys.notifyToMail.Addr(),
 		}, notificationSettings, settings),
 	}
 }

@@ -18,11 +18,13 @@ type result struct {
 	Orders         int                 `json:"orders"` // acknowledged requests
 	Recovered      int                 `json:"recovered"`
 	Lost           int                 `json:"lost"`
+	Explained      string              `json:"explained,omitempty"` // why the loss breaks no promise
 	Unexpected     int                 `json:"unexpected"`
 	Duplicated     int                 `json:"duplicated"`
 	DuplicateBound int                 `json:"duplicate_bound"`
 	MailRepeats    int                 `json:"mail_repeats"`
 	MailBound      int                 `json:"mail_bound"`
+	Takeover       float64             `json:"takeover_s,omitempty"` // see system.takeover
 	Recovery       float64             `json:"recovery_s"`
 	With           conditions          `json:"recovery_with"`
 	Pass           bool                `json:"pass"`
@@ -78,6 +80,9 @@ func (r result) explain(w io.Writer) {
 		if len(all) > shown {
 			fmt.Fprintf(w, "    %s: and %d more\n", promise, len(all)-shown)
 		}
+	}
+	if r.Explained != "" {
+		fmt.Fprintf(w, "    lost: %s\n", r.Explained)
 	}
 	if r.logs != "" {
 		fmt.Fprintf(w, "    logs: %s\n", r.logs)

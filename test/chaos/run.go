@@ -22,8 +22,14 @@ type scenario struct {
 	short                               bool     // part of SHORT=1
 	// slowSenders says that a slow e-mail is not a sign of a dead process.
 	slowSenders bool
+	// setUp adds servers that only some scenarios need, before the services start.
+	setUp func(*system, context.Context) error
 	// brokerOnly says that the fault does not touch the API: every request must succeed.
 	brokerOnly bool
+	// threeBrokers says that the scenario needs three brokers.
+	threeBrokers bool
+	// before prepares the servers, which have no queues then.
+	before func(*environment, context.Context) error
 	// fault injects the fault. It returns when the fault is over.
 	fault func(*system, context.Context) error
 	// afterwards is what an operator does after the fault.
@@ -42,6 +48,14 @@ const clients = 4
 
 // run runs one scenario, and checks the promises.
 func (env *environment) run(ctx context.Context, s scenario) (r result, err error) {
+	if s.before != nil {
+		if err := env.deleteTopology(ctx); err != nil {
+			return r, err
+		}
+		if err := s.before(env, ctx); err != nil {
+			return r, fmt.Errorf("%s, before: %w", s.name, err)
+		}
+	}
 	sys, err := env.newSystem(ctx, s)
 	if err != nil {
 		return r, err
@@ -115,6 +129,7 @@ func (sys *system) check(ctx context.Context) (r checker.Report, err error) {
 		return r, err
 	}
 	e := checker.Evidence{Attempts: sys.load.Ledger(), Mails: sys.mail.Mails(), Exits: sys.exits, Began: sys.began, Ended: time.Now()}
+	e.Forgotten = sys.forgotten
 	if err := e.ReadDatabases(ctx, sys.orderDB, sys.notificationDB); err != nil {
 		return r, err
 	}
@@ -164,10 +179,10 @@ func (sys *system) keepLogs(s scenario) (string, error) {
 func (sys *system) result(s scenario, r checker.Report, recovery time.Duration) result {
 	return result{
 		Name: s.name, Seed: sys.Seed, Injected: sys.injected, Orders: r.Acknowledged,
-		Attempted: r.Attempted, Recovered: r.Recovered, Lost: r.Lost, Unexpected: r.Unexpected,
+		Attempted: r.Attempted, Recovered: r.Recovered, Lost: r.Lost + r.Forgotten, Explained: r.Explain(), Unexpected: r.Unexpected,
 		Duplicated: r.Duplicated, DuplicateBound: sys.allowed.Duplicates,
 		MailRepeats: r.MailRepeats, MailBound: r.MailBound,
-		Recovery: recovery.Seconds(), With: sys.conditions(), Pass: r.Kept() && sys.injected > 0,
+		Takeover: sys.takeover.Seconds(), Recovery: recovery.Seconds(), With: sys.conditions(), Pass: r.Kept() && sys.injected > 0,
 		Broken: maps.Clone(r.Broken),
 	}
 }

@@ -134,11 +134,11 @@ var scenarios = []scenario{
 	},
 	{
 		name: "queue-full", description: "the consumer's queue refuses messages",
-		orderSettings: []string{"RELAY_MAX_ATTEMPTS=1000"}, brokerOnly: true, fault: (*system).fillQueue, afterwards: (*system).allowRefusedCopies,
+		orderSettings: fewAttempts, brokerOnly: true, fault: (*system).fillQueue, afterwards: (*system).requireSoonPublished,
 	},
 	{
 		name: "queue-limit-lifted", description: "the consumer's queue refuses messages until an operator removes its limit",
-		orderSettings: []string{"RELAY_MAX_ATTEMPTS=1000"}, brokerOnly: true, fault: (*system).liftLimit, afterwards: (*system).allowRefusedCopies,
+		orderSettings: fewAttempts, brokerOnly: true, fault: (*system).liftLimit, afterwards: (*system).requireSoonPublished,
 	},
 	{
 		name: "relay-stopped", description: "a relay is frozen with a claimed batch until after its lease, and wakes up",

@@ -3,13 +3,14 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"example.com/transactional-outbox/test/chaos/broker"
 	"example.com/transactional-outbox/test/servers"
 	"example.com/transactional-outbox/test/servers/process"
+	"example.com/transactional-outbox/test/suite"
 )
 
 // environment has the servers and the programs that all scenarios share.
@@ -17,7 +18,8 @@ type environment struct {
 	options
 	folder   string
 	postgres *servers.PostgresServer
-	rabbitmq *servers.RabbitMQServer
+	rabbitmq *servers.RabbitMQServer  // the only node, or the first of the cluster
+	cluster  *servers.RabbitMQCluster // nil if there is only one node
 	broker   broker.Broker
 	roles    map[string]servers.Roles // by service, in the databases of the scenario
 }
@@ -41,22 +43,28 @@ func prepare(ctx context.Context, o options, chosen []scenario) (env *environmen
 	if err := os.Chmod(env.folder, 0o755); err != nil { //nolint:gosec // as root, PostgreSQL runs as another user
 		return env, err
 	}
-	progress("building the services of %s, starting PostgreSQL and RabbitMQ in %s", o.Source, env.folder)
+	suite.Progress("building the services of %s, starting PostgreSQL and RabbitMQ in %s", o.Source, env.folder)
 	if err := env.buildFor(ctx, chosen); err != nil {
 		return env, err
 	}
-	if err := env.startServers(ctx); err != nil {
+	if err := env.startServers(ctx, slices.ContainsFunc(chosen, func(s scenario) bool { return s.threeBrokers })); err != nil {
 		return env, err
 	}
 	return env, env.makeTemplates(ctx)
 }
 
-func (env *environment) startServers(ctx context.Context) (err error) {
+func (env *environment) startServers(ctx context.Context, threeBrokers bool) (err error) {
 	if env.postgres, err = servers.NewPostgres(filepath.Join(env.folder, "postgres"), process.WithParent); err != nil {
 		return err
 	}
 	if err := env.postgres.Start(ctx); err != nil {
 		return err
+	}
+	if threeBrokers {
+		if err := env.startCluster(ctx); err != nil {
+			return err
+		}
+		return env.setPermissions(ctx)
 	}
 	if env.rabbitmq, err = servers.NewRabbitMQ(filepath.Join(env.folder, "rabbitmq"), process.WithParent); err != nil {
 		return err
@@ -64,7 +72,7 @@ func (env *environment) startServers(ctx context.Context) (err error) {
 	if err := env.startBroker(ctx); err != nil {
 		return err
 	}
-	env.broker = broker.Broker{URL: env.rabbitmq.URL("/")} // Start may have changed the port
+	env.broker = broker.Broker{URLs: []string{env.rabbitmq.URL("/")}} // Start may have changed the port
 	return env.setPermissions(ctx)
 }
 
@@ -76,6 +84,9 @@ func (env *environment) setPermissions(ctx context.Context) error {
 // startBroker starts the broker. It shortens the time after which a queue dead-letters a message
 // again that was not confirmed: the default of three minutes is too long for a scenario.
 func (env *environment) startBroker(ctx context.Context) error {
+	if env.cluster != nil {
+		return env.repairCluster(ctx)
+	}
 	if err := env.rabbitmq.Start(ctx); err != nil {
 		return err
 	}
@@ -86,7 +97,9 @@ func (env *environment) startBroker(ctx context.Context) error {
 // stopServers stops the servers and removes everything.
 func (env *environment) stopServers() {
 	var errs []error
-	if env.rabbitmq != nil {
+	if env.cluster != nil {
+		errs = append(errs, env.cluster.Close())
+	} else if env.rabbitmq != nil {
 		errs = append(errs, env.rabbitmq.Close())
 	}
 	if env.postgres != nil {
@@ -94,11 +107,6 @@ func (env *environment) stopServers() {
 	}
 	errs = append(errs, os.RemoveAll(env.folder))
 	if err := errors.Join(errs...); err != nil {
-		progress("cleaning up: %v", err)
+		suite.Progress("cleaning up: %v", err)
 	}
-}
-
-// progress prints what the suite does.
-func progress(format string, args ...any) {
-	fmt.Fprintf(os.Stderr, format+"\n", args...)
 }

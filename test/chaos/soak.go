@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"time"
+
+	"example.com/transactional-outbox/test/suite"
 )
 
 // soak injects random faults one after the other. A seed repeats their sequence.
@@ -22,7 +24,7 @@ func (sys *system) soak(ctx context.Context) error {
 	for end := time.Now().Add(sys.Soak); time.Now().Before(end); {
 		name := soakable[sys.random.IntN(len(soakable))]
 		s, _ := find(name)
-		progress("  %s: %s", time.Now().Format(time.TimeOnly), name)
+		suite.Progress("  %s: %s", time.Now().Format(time.TimeOnly), name)
 		if err := s.fault(sys, ctx); err != nil {
 			return err
 		}

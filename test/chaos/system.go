@@ -31,13 +31,20 @@ type system struct {
 	orderServices, notificationServices []*replica
 	relays                              []*replica // additional relays without an API
 
-	notifyToMail                                           *servers.Proxy
-	ordersToDB, ordersToBroker, notifyToDB, notifyToBroker [replicas]*servers.Proxy // one for each replica
-	commits                                                *commits
+	notifyToMail                   *servers.Proxy
+	ordersToDB, notifyToDB         [replicas]*servers.Proxy // one for each replica
+	ordersToBroker, notifyToBroker [replicas]nodeProxies
+	commits                        *commits
+	pooler                         *servers.PgBouncer // nil unless the scenario has one
+	standby                        *standby           // nil unless the scenario has one
 
 	began    time.Time
 	injected int // faults that had an effect
-	allowed  checker.Allowance
+	// takeover is the longest time until the services worked again: every replica, or the others with
+	// the work of a lost one, or the first new order after the loss of a broker.
+	takeover  time.Duration
+	allowed   checker.Allowance
+	forgotten checker.Forgotten // by a failover to an asynchronous standby
 	// keepMailLeases says that the suite does not end the leases of e-mails early.
 	keepMailLeases bool
 	violations     []violation
@@ -74,26 +81,25 @@ func (env *environment) newSystem(ctx context.Context, s scenario) (sys *system,
 	if err := sys.open(ctx); err != nil {
 		return sys, err
 	}
+	if s.setUp != nil {
+		if err := s.setUp(sys, ctx); err != nil {
+			return sys, err
+		}
+	}
 	sys.addReplicas(s)
 	sys.load = load.New(sys.targets, clients, env.PerSecond)
 	return sys, nil
 }
 
 func (sys *system) open(ctx context.Context) (err error) {
-	for _, pool := range []struct {
-		to       **pgxpool.Pool
-		database string
-	}{{&sys.orderDB, orderDatabase}, {&sys.notificationDB, notificationDatabase}} {
-		if *pool.to, err = pgxpool.New(ctx, sys.postgres.URL(pool.database)+"&application_name="+applicationName); err != nil {
-			return err
-		}
-		sys.closers = append(sys.closers, (*pool.to).Close)
+	if err := sys.openPools(ctx); err != nil {
+		return err
 	}
 	if sys.mail, err = mailserver.Open(); err != nil {
 		return err
 	}
 	sys.closers = append(sys.closers, sys.mail.Close)
-	database, amqp := hostOf(sys.postgres.URL("")), hostOf(sys.broker.URL)
+	database := hostOf(sys.postgres.URL(""))
 	for _, proxy := range []struct {
 		to     **servers.Proxy
 		target string
@@ -102,10 +108,6 @@ func (sys *system) open(ctx context.Context) (err error) {
 		{&sys.ordersToDB[1], database},
 		{&sys.notifyToDB[0], database},
 		{&sys.notifyToDB[1], database},
-		{&sys.ordersToBroker[0], amqp},
-		{&sys.ordersToBroker[1], amqp},
-		{&sys.notifyToBroker[0], amqp},
-		{&sys.notifyToBroker[1], amqp},
 		{&sys.notifyToMail, sys.mail.Address()},
 	} {
 		if *proxy.to, err = servers.OpenProxy(proxy.target); err != nil {
@@ -113,9 +115,28 @@ func (sys *system) open(ctx context.Context) (err error) {
 		}
 		sys.closers = append(sys.closers, (*proxy.to).Close)
 	}
+	for _, proxies := range sys.replicaProxies() {
+		if *proxies, err = sys.openNodeProxies(); err != nil {
+			return err
+		}
+	}
 	sys.commits = &commits{names: map[string]bool{}}
 	for _, p := range sys.databaseProxies() {
 		p.DropReply(sys.commits.dropsReply)
+	}
+	return nil
+}
+
+// openPools opens the suite's own connections to the databases.
+func (sys *system) openPools(ctx context.Context) (err error) {
+	for _, pool := range []struct {
+		to       **pgxpool.Pool
+		database string
+	}{{&sys.orderDB, orderDatabase}, {&sys.notificationDB, notificationDatabase}} {
+		if *pool.to, err = pgxpool.New(ctx, sys.postgres.URL(pool.database)+"&application_name="+applicationName); err != nil {
+			return err
+		}
+		sys.closers = append(sys.closers, (*pool.to).Close)
 	}
 	return nil
 }

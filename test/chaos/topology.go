@@ -10,10 +10,14 @@ import (
 
 // resetTopology deletes the queues and exchanges of the scenario before.
 func (env *environment) resetTopology(ctx context.Context) error {
+	return errors.Join(env.deleteTopology(ctx), env.broker.BindTap(ctx))
+}
+
+func (env *environment) deleteTopology(ctx context.Context) error {
 	tiers := allRetryQueues()
 	queues := append([]string{broker.Queue, broker.DeadLetters, broker.OrderDeadLetters, broker.Tap}, tiers...)
 	exchanges := append([]string{broker.Exchange, "notification-service.dlx", broker.Requeue, "order-service.dlx"}, tiers...)
-	return errors.Join(env.broker.DeleteQueues(ctx, queues...), env.broker.DeleteExchanges(ctx, exchanges...), env.broker.BindTap(ctx))
+	return errors.Join(env.broker.DeleteQueues(ctx, queues...), env.broker.DeleteExchanges(ctx, exchanges...))
 }
 
 // retryQueues returns the names of the retry queues, which are also the names of their exchanges.
@@ -26,7 +30,7 @@ func (sys *system) retryQueues() (names []string) {
 
 // allRetryQueues returns the retry queues of all scenarios.
 func allRetryQueues() (names []string) {
-	for _, s := range append([]scenario{soak}, scenarios...) {
+	for _, s := range slices.Concat([]scenario{soak}, scenarios, clusterScenarios) {
 		r := replica{settings: slices.Concat(notificationSettings, s.notificationSettings)}
 		for _, delay := range r.retryDelays() {
 			names = append(names, retryQueue(delay))

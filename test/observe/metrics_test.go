@@ -19,6 +19,8 @@ import (
 // plugin. TestEveryQueryReturnsSeries queries the latter on a real broker.
 var others = []string{
 	"up", "ALERTS",
+	"rabbitmq_identity_info",
+	"rabbitmq_detailed_raft_commit_index",
 	"rabbitmq_alarms_memory_used_watermark",
 	"rabbitmq_alarms_free_disk_space_watermark",
 	"rabbitmq_detailed_queue_consumers",

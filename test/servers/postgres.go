@@ -110,29 +110,15 @@ func (s *PostgresServer) Close() error {
 
 func (s *PostgresServer) end() error { return s.Kill() }
 
-// initialise creates the data in another folder and renames it, so that the data folder is
-// always complete.
+// initialise creates the data unless it is there.
 func (s *PostgresServer) initialise(ctx context.Context) error {
 	if _, err := os.Stat(s.data()); err == nil {
 		return nil
 	}
-	unfinished := s.folder.file("data.new")
-	if err := os.RemoveAll(unfinished); err != nil {
-		return err
-	}
-	if err := os.Mkdir(unfinished, 0o700); err != nil {
-		return err
-	}
-	if err := changeOwner(unfinished, s.as); err != nil {
-		return err
-	}
-	initdb := exec.CommandContext(ctx, filepath.Join(s.binaries, "initdb"), "--pgdata="+unfinished,
-		"--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync")
-	initdb.Dir, initdb.SysProcAttr = unfinished, &syscall.SysProcAttr{Credential: s.as}
-	if output, err := initdb.CombinedOutput(); err != nil {
-		return fmt.Errorf("initdb: %w: %s", err, output)
-	}
-	return os.Rename(unfinished, s.data())
+	return s.createData(func(unfinished string) *exec.Cmd {
+		return exec.CommandContext(ctx, filepath.Join(s.binaries, "initdb"), "--pgdata="+unfinished,
+			"--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync")
+	})
 }
 
 func (s *PostgresServer) launch() (err error) {

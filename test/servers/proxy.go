@@ -17,6 +17,7 @@ type Proxy struct {
 	mu       sync.Mutex
 	links    map[*link]struct{}
 	flowing  chan struct{} // closed unless the proxy is stalled
+	replying chan struct{} // closed unless the replies are held
 	refusing bool
 	accepted int
 	delay    time.Duration
@@ -41,8 +42,9 @@ func OpenProxy(target string) (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Proxy{listener: listener, target: target, links: map[*link]struct{}{}, flowing: make(chan struct{})}
+	p := &Proxy{listener: listener, target: target, links: map[*link]struct{}{}, flowing: make(chan struct{}), replying: make(chan struct{})}
 	close(p.flowing)
+	close(p.replying)
 	p.running.Go(p.accept)
 	return p, nil
 }
@@ -95,12 +97,14 @@ func (p *Proxy) Stall() {
 	}
 }
 
-// Resume ends Stall. No data is lost.
+// Resume ends Stall and HoldReplies. No data is lost.
 func (p *Proxy) Resume() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !isClosed(p.flowing) {
-		close(p.flowing)
+	for _, gate := range []chan struct{}{p.flowing, p.replying} {
+		if !isClosed(gate) {
+			close(gate)
+		}
 	}
 }
 
@@ -164,10 +168,22 @@ func (p *Proxy) each(do func(*link)) {
 	}
 }
 
-func (p *Proxy) gate() <-chan struct{} {
+// await waits until the proxy forwards in this direction. It returns false if the link is closed.
+func (p *Proxy) await(l *link, to *net.TCPConn) bool {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.flowing
+	gates := []<-chan struct{}{p.flowing}
+	if to == l.client {
+		gates = append(gates, p.replying)
+	}
+	p.mu.Unlock()
+	for _, gate := range gates {
+		select {
+		case <-gate:
+		case <-l.closed:
+			return false
+		}
+	}
+	return true
 }
 
 func isClosed(c <-chan struct{}) bool {

@@ -7,6 +7,15 @@ import "time"
 // Neither side notices that the other has closed its connection.
 func (p *Proxy) Freeze() { p.each(func(l *link) { l.frozen.Store(true) }) }
 
+// HoldReplies forwards what programs send, and holds what servers send back until Resume.
+func (p *Proxy) HoldReplies() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if isClosed(p.replying) {
+		p.replying = make(chan struct{})
+	}
+}
+
 // Slow delays each forwarded piece, in both directions. This also limits the throughput. 0 ends
 // it.
 func (p *Proxy) Slow(delay time.Duration) {

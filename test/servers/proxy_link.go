@@ -29,9 +29,7 @@ func (l *link) copy(to, from *net.TCPConn, p *Proxy) {
 	for {
 		n, readErr := from.Read(buffer)
 		p.pause(l.closed)
-		select {
-		case <-p.gate():
-		case <-l.closed:
+		if !p.await(l, to) {
 			return
 		}
 		switch {

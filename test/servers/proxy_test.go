@@ -73,6 +73,21 @@ func TestProxyStallKeepsTheData(t *testing.T) {
 	expect(t, conn, "held")
 }
 
+func TestProxyHoldsOnlyReplies(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	t.Cleanup(func() { _ = listener.Close() })
+	proxy := servers.NewProxy(t, listener.Addr().String())
+	client, server := pair(t, proxy, listener)
+	proxy.HoldReplies()
+	send(t, client, "request")
+	expect(t, server, "request")
+	send(t, server, "reply")
+	expectSilence(t, client)
+	proxy.Resume()
+	expect(t, client, "reply")
+}
+
 func TestProxyFreezeSparesNewConnections(t *testing.T) {
 	proxy := servers.NewProxy(t, echoServer(t))
 	conn := connected(t, proxy)

@@ -27,9 +27,15 @@ type RabbitMQServer struct {
 	plugins       []string
 	definitions   string // a file that each start imports; may be ""
 	extraSettings string
+	extraErlang   string // arguments of the broker's Erlang, such as "-rabbit key value"
 	lifetime      process.Lifetime
+	node          string          // its name for Erlang
+	first         *RabbitMQServer // of the cluster: its epmd and its cookie are for all nodes
 	broker        *process.Process
-	epmd          *process.Process
+	canImport     *process.Process // the broker, once it has started completely
+	spareVhosts   []string         // created, and not yet used
+	vhostBatch    int              // how many were created last
+	epmd          *process.Process // of the first node
 	ports         ports
 	record        rabbitMQRecord
 }
@@ -46,7 +52,15 @@ type rabbitMQRecord struct {
 // NewRabbitMQ returns the broker in this folder. It may run, be stopped, or not exist yet: then
 // Start creates it.
 func NewRabbitMQ(path string, lifetime process.Lifetime, plugins ...string) (*RabbitMQServer, error) {
-	s := &RabbitMQServer{lifetime: lifetime, plugins: plugins}
+	return newRabbitMQNode(path, lifetime, "outbox@localhost", nil, plugins)
+}
+
+// newRabbitMQNode returns a node of the cluster of first. Without first, it is the first node.
+func newRabbitMQNode(path string, lifetime process.Lifetime, node string, first *RabbitMQServer, plugins []string) (*RabbitMQServer, error) {
+	s := &RabbitMQServer{lifetime: lifetime, plugins: plugins, node: node}
+	if s.first = first; first == nil {
+		s.first = s
+	}
 	server, err := findBinary("rabbitmq-server", rabbitMQFolders)
 	if err != nil {
 		return nil, fmt.Errorf("RabbitMQ: %w; install the package rabbitmq-server", err)
@@ -62,7 +76,7 @@ func NewRabbitMQ(path string, lifetime process.Lifetime, plugins ...string) (*Ra
 	if s.ports.fixed = s.Running(); !s.ports.fixed {
 		s.ports.numbers = []*int{&s.record.Port, &s.record.DistPort, &s.record.MetricsPort}
 	}
-	if !s.epmd.Alive() { // it may run while its broker is stopped
+	if s.first == s && !s.epmd.Alive() { // it may run while its broker is stopped
 		s.ports.numbers = append(s.ports.numbers, &s.record.EpmdPort)
 	}
 	return s, s.ports.reserve()
@@ -100,6 +114,10 @@ func (s *RabbitMQServer) Kill() error {
 	return kill(s.broker)
 }
 
+// Freeze stops the broker without ending it: it keeps its connections and answers nothing. Kill
+// ends it.
+func (s *RabbitMQServer) Freeze() error { return s.broker.Signal(syscall.SIGSTOP) }
+
 // Close ends the broker and its epmd, and releases their ports. It keeps the folder.
 func (s *RabbitMQServer) Close() error {
 	defer s.ports.release()
@@ -115,17 +133,34 @@ func (s *RabbitMQServer) end() error {
 
 // Ctl runs rabbitmqctl for this broker, and returns its output.
 func (s *RabbitMQServer) Ctl(ctx context.Context, args ...string) (string, error) {
-	ctl := exec.CommandContext(ctx, filepath.Join(s.binaries, "rabbitmqctl"), append([]string{"--quiet"}, args...)...)
-	ctl.Env = s.environment()
-	output, err := ctl.CombinedOutput()
+	return s.runTool(ctx, "rabbitmqctl", args...)
+}
+
+// Queues runs rabbitmq-queues for this broker, and returns its output.
+func (s *RabbitMQServer) Queues(ctx context.Context, args ...string) (string, error) {
+	return s.runTool(ctx, "rabbitmq-queues", args...)
+}
+
+// Upgrade runs rabbitmq-upgrade for this broker, and returns its output.
+func (s *RabbitMQServer) Upgrade(ctx context.Context, args ...string) (string, error) {
+	return s.runTool(ctx, "rabbitmq-upgrade", args...)
+}
+
+func (s *RabbitMQServer) runTool(ctx context.Context, program string, args ...string) (string, error) {
+	tool := exec.CommandContext(ctx, filepath.Join(s.binaries, program), append([]string{"--quiet"}, args...)...)
+	tool.Env = s.environment()
+	output, err := tool.CombinedOutput()
 	if err != nil {
-		return "", fmt.Errorf("rabbitmqctl %s: %w: %s", strings.Join(args, " "), err, output)
+		return "", fmt.Errorf("%s %s: %w: %s", program, strings.Join(args, " "), err, output)
 	}
 	return string(output), nil
 }
 
+// home holds the Erlang cookie.
+func (s *RabbitMQServer) home() string { return s.first.folder.file("home") }
+
 func (s *RabbitMQServer) configure() error {
-	if err := os.MkdirAll(s.folder.file("home"), 0o700); err != nil {
+	if err := os.MkdirAll(s.home(), 0o700); err != nil {
 		return err
 	}
 	if err := os.WriteFile(s.folder.file("rabbitmq.conf"), []byte(s.settings()), 0o600); err != nil {

@@ -17,13 +17,13 @@ func (s *RabbitMQServer) environment() []string {
 	return []string{
 		"PATH=" + os.Getenv("PATH"),
 		"LANG=C.UTF-8",
-		"HOME=" + s.folder.file("home"), // holds the Erlang cookie
+		"HOME=" + s.home(),
 
-		"RABBITMQ_NODENAME=outbox@localhost",
+		"RABBITMQ_NODENAME=" + s.node,
 		"RABBITMQ_NODE_IP_ADDRESS=" + localhost,
 		"RABBITMQ_NODE_PORT=" + strconv.Itoa(s.record.Port),
 		"RABBITMQ_DIST_PORT=" + strconv.Itoa(s.record.DistPort),
-		"ERL_EPMD_PORT=" + strconv.Itoa(s.record.EpmdPort),
+		"ERL_EPMD_PORT=" + strconv.Itoa(s.first.record.EpmdPort),
 		"ERL_EPMD_ADDRESS=" + localhost,
 		"ERL_FLAGS=-kernel inet_dist_use_interface {127,0,0,1}",
 		// Any free port, so that several rabbitmqctl can run at the same time.
@@ -37,7 +37,7 @@ func (s *RabbitMQServer) environment() []string {
 		"RABBITMQ_CONF_ENV_FILE=" + s.folder.file("rabbitmq-env.conf"), // not the machine's
 		"RABBITMQ_ENABLED_PLUGINS_FILE=" + s.folder.file("enabled_plugins"),
 
-		"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=+sbwt none " + erlang, // no busy waiting
+		"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=+sbwt none " + erlang + " " + s.extraErlang, // no busy waiting
 		// With this, the start script replaces itself by the broker instead of waiting for it.
 		// So the process that we start is the one that we kill.
 		"RUNNING_UNDER_SYSTEMD=true",

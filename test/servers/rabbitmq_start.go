@@ -31,6 +31,9 @@ func (s *RabbitMQServer) tryStart(ctx context.Context, logged func() string) err
 }
 
 func (s *RabbitMQServer) startEpmd(ctx context.Context) (err error) {
+	if s.first != s {
+		return s.first.startEpmd(ctx)
+	}
 	if s.epmd.Alive() {
 		return nil
 	}
@@ -43,7 +46,7 @@ func (s *RabbitMQServer) startEpmd(ctx context.Context) (err error) {
 // requireEpmd checks that our epmd runs. If another epmd uses the port, ours ends without an
 // error, and our broker registers with the other one.
 func (s *RabbitMQServer) requireEpmd() error {
-	if !s.epmd.Alive() {
+	if !s.first.epmd.Alive() {
 		return fmt.Errorf("epmd has ended: %w", errPortInUse)
 	}
 	return nil

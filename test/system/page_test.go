@@ -34,6 +34,7 @@ func TestThePagesNeedOnlyTheGrantedRights(t *testing.T) {
 	notifications.awaitLog("taking messages")
 	order := s.place(orders)
 	s.awaitCount(s.notificationsDB, 1, sentCount)
+	s.awaitCount(s.ordersDB, 1, "SELECT count(*) FROM outbox_published") // the e-mail may come before the mark
 	published := queryValue[string](s, s.ordersDB, "SELECT id::text FROM outbox_published")
 	trace := queryValue[string](s, s.ordersDB, "SELECT split_part(traceparent, '-', 2) FROM outbox_events")
 

@@ -63,7 +63,7 @@ func TestOrderServiceIsReadyWithoutTheBroker(t *testing.T) {
 func (s *service) wantHealth(reason string) {
 	s.Helper()
 	check := exec.Command(filepath.Join(binaries, s.name), "healthcheck")
-	check.Env = []string{"OPS_ADDR=" + s.opsAddress(), "DATABASE_URL=postgres://own:own@db/own", "AMQP_URL=amqp://own:own@mq/"}
+	check.Env = []string{"OPS_ADDR=" + s.opsAddress(), "DATABASE_URL=postgres://own:own@db/own"}
 	output, err := check.CombinedOutput()
 	if healthy := reason == ""; healthy != (err == nil) || !strings.Contains(string(output), reason) {
 		s.Errorf("healthcheck: %v, output %q, want %q", err, output, reason)

@@ -21,15 +21,32 @@ type recorder struct {
 // so a test may call it before the service starts.
 func (s *system) recordExchanges(exchanges ...string) *recorder {
 	s.Helper()
+	return s.record(func(channel *amqp.Channel, queue string) {
+		for _, exchange := range exchanges {
+			must(s.T, channel.ExchangeDeclare(exchange, "fanout", true, false, false, false, nil))
+			must(s.T, channel.QueueBind(queue, "", exchange, false, nil))
+		}
+	})
+}
+
+// recordEvents records every event from now on, in the order in which the broker gets them.
+func (s *system) recordEvents() *recorder {
+	s.Helper()
+	return s.record(func(channel *amqp.Channel, queue string) {
+		must(s.T, declareEventsExchange(channel))
+		must(s.T, channel.QueueBind(queue, "#", eventsExchange, false, nil))
+	})
+}
+
+// record records the messages of a temporary queue.
+func (s *system) record(bind func(channel *amqp.Channel, queue string)) *recorder {
+	s.Helper()
 	r := &recorder{T: s.T}
 	r.changed = sync.NewCond(&r.mu)
 	channel := s.openChannel()
 	queue, err := channel.QueueDeclare("", false, false, true, false, nil)
 	must(s.T, err)
-	for _, exchange := range exchanges {
-		must(s.T, channel.ExchangeDeclare(exchange, "fanout", true, false, false, false, nil))
-		must(s.T, channel.QueueBind(queue.Name, "", exchange, false, nil))
-	}
+	bind(channel, queue.Name)
 	deliveries, err := channel.Consume(queue.Name, "", true, true, false, false, nil)
 	must(s.T, err)
 	go func() {

@@ -38,7 +38,7 @@ func startService(t *testing.T, name, command string, settings ...string) *servi
 	s.logChanged = sync.NewCond(&s.mu)
 	s.command = exec.Command(filepath.Join(binaries, name), command)
 	s.command.Env = slices.Concat(settings, []string{
-		"APP_ENV=demo", "OPS_ADDR=127.0.0.1:0", "HTTP_ADDR=127.0.0.1:0", "GORACE=halt_on_error=1",
+		"APP_ENV=demo", "OPS_ADDR=127.0.0.1:0", "HTTP_ADDR=127.0.0.1:0",
 	})
 	s.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C reaches only the test
 	output, err := s.command.StdoutPipe()

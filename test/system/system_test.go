@@ -1,11 +1,9 @@
 package system
 
 import (
-	"crypto/rand"
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -43,10 +41,9 @@ func newSystem(t *testing.T) *system {
 // newSystemOn does the same on private servers, which the test may stop.
 func newSystemOn(t *testing.T, database *servers.PostgresServer, broker *servers.RabbitMQServer) *system {
 	t.Helper()
-	name := "t" + strings.ToLower(rand.Text())[:10]
-	s := &system{T: t, database: database, broker: broker, mail: startMailServer(t)}
-	s.brokerURL = broker.URL(name)
-	must(t, broker.CreateVhost(t.Context(), repository, name))
+	name, err := broker.NewVhost(t.Context(), repository)
+	must(t, err)
+	s := &system{T: t, database: database, broker: broker, brokerURL: broker.URL(name), mail: startMailServer(t)}
 	s.ordersDB, s.ordersRoles = s.createDatabase(name+"_orders", "order_service")
 	s.notificationsDB, s.notificationsRoles = s.createDatabase(name+"_notifications", "notification_service")
 	s.migrate(orderService, s.ordersRoles)
@@ -75,7 +72,7 @@ func (s *system) migrate(name string, roles servers.Roles) {
 // migrateCommand returns the command that migrates a service's database, as its owner.
 func (s *system) migrateCommand(name string, roles servers.Roles) *exec.Cmd {
 	command := exec.CommandContext(s.Context(), filepath.Join(binaries, name), "migrate")
-	command.Env = []string{"APP_ENV=demo", "DATABASE_URL=" + roles.Owner, "AMQP_URL=" + s.brokerURL}
+	command.Env = []string{"APP_ENV=demo", "DATABASE_URL=" + roles.Owner}
 	return command
 }
 

@@ -54,6 +54,7 @@ func queryValue[V any](s *system, db *pgxpool.Pool, query string, args ...any) V
 
 const (
 	publishedCount  = "SELECT count(*) FROM outbox_status WHERE status = 'published'"
+	failedCount     = "SELECT count(*) FROM outbox_status WHERE status = 'failed'"
 	inProgressCount = "SELECT count(*) FROM outbox_status WHERE status = 'in_progress'"
 	sentCount       = "SELECT count(*) FROM notifications WHERE status = 'sent'"
 )

@@ -53,12 +53,12 @@ func (s Site) AwaitEnd(location string) {
 	if err != nil {
 		s.Fatal(err)
 	}
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-		if state, known := s.page.Progress(decision); known && !state.Running {
-			return
-		}
+	ctx, cancel := context.WithTimeout(s.Context(), time.Minute)
+	defer cancel()
+	s.page.Await(ctx, decision)
+	if state, known := s.page.Progress(decision); !known || state.Running {
+		s.Fatalf("the decision %s: known %t, running %t", decision, known, state.Running)
 	}
-	s.Fatalf("the decision %s still runs", decision)
 }
 
 // Serve runs a page.

@@ -4,6 +4,7 @@ package settingstest
 
 import (
 	"bytes"
+	"context"
 	"log/slog"
 	"maps"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"example.com/transactional-outbox/internal/command"
 	"example.com/transactional-outbox/internal/settings"
 )
 
@@ -25,6 +27,13 @@ type Service[C any] struct {
 
 // Parse reads the settings from Own and from these variables.
 func (s Service[C]) Parse(t *testing.T, variables map[string]string) (C, error) {
+	t.Helper()
+	s.set(t, variables)
+	return settings.Parse(s.Check)
+}
+
+// set sets Own and these variables, and unsets all others of the service.
+func (s Service[C]) set(t *testing.T, variables map[string]string) {
 	t.Helper()
 	var none C
 	for _, attribute := range settings.Attributes(none) {
@@ -41,7 +50,6 @@ func (s Service[C]) Parse(t *testing.T, variables map[string]string) (C, error) 
 			t.Setenv(name, value)
 		}
 	}
-	return settings.Parse(s.Check)
 }
 
 // Test runs the tests that are the same for every service.
@@ -56,6 +64,25 @@ func (s Service[C]) Test(t *testing.T) {
 	t.Run("published passwords are for the demo only", s.testPublishedPasswords)
 	t.Run("DATABASE_URL may come from a file", s.testFile)
 	t.Run("the log has every setting and no password", s.testLog)
+}
+
+// TestBroker runs each command without AMQP_URL. The error of those that connect to the broker names
+// it. Their time is over when they start, so the others end at once, with whatever error.
+func (s Service[C]) TestBroker(t *testing.T, commands []command.Command, connects map[string][]string) {
+	for _, c := range commands {
+		t.Run(c.Name, func(t *testing.T) {
+			logger := slog.Default()
+			t.Cleanup(func() { slog.SetDefault(logger) })
+			s.set(t, map[string]string{"DATABASE_URL": "postgres://somebody:secret@127.0.0.1:1/", "AMQP_URL": "", "HTTP_ADDR": "127.0.0.1:0", "OPS_ADDR": "127.0.0.1:0"})
+			over, end := context.WithCancel(t.Context())
+			end()
+			args, want := connects[c.Name]
+			err := c.Run(over, args)
+			if got := err != nil && strings.Contains(err.Error(), "AMQP_URL is not set"); got != want {
+				t.Errorf("error %v; it names AMQP_URL: %t, want %t", err, got, want)
+			}
+		})
+	}
 }
 
 // faults returns the variables with which the lines of an error begin.

@@ -10,6 +10,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"example.com/transactional-outbox/internal/publish"
 	"example.com/transactional-outbox/internal/rabbitmq"
 	"example.com/transactional-outbox/notification-service/internal/deadletter/deadlettertest"
 )
@@ -109,7 +110,7 @@ func TestTheOriginalIsRemovedAfterTheCopyIsConfirmed(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t)
 	var steps []string
-	b.Hooks.Published = func(_ rabbitmq.Message, r rabbitmq.Result) rabbitmq.Result {
+	b.Hooks.Published = func(_ rabbitmq.Message, r publish.Result) publish.Result {
 		steps = append(steps, "published")
 		return r
 	}
@@ -123,12 +124,12 @@ func TestTheOriginalIsRemovedAfterTheCopyIsConfirmed(t *testing.T) {
 
 func TestWithoutACopyTheOriginalStays(t *testing.T) {
 	t.Parallel()
-	for outcome, advice := range map[rabbitmq.Outcome]string{
-		rabbitmq.Returned: "start the services", rabbitmq.Refused: "full", rabbitmq.Unknown: "broker runs",
+	for outcome, advice := range map[publish.Outcome]string{
+		publish.Returned: "start the services", publish.Refused: "full", publish.Unknown: "broker runs",
 	} {
 		b := newFixture(t)
-		b.Hooks.Published = func(rabbitmq.Message, rabbitmq.Result) rabbitmq.Result {
-			return rabbitmq.Result{Outcome: outcome, Err: errors.New("because")}
+		b.Hooks.Published = func(rabbitmq.Message, publish.Result) publish.Result {
+			return publish.Result{Outcome: outcome, Err: errors.New("because")}
 		}
 		ids := []string{b.Add("malformed", 0), b.Add("malformed", 0)}
 		_, _, err := b.run("replay", "--all")

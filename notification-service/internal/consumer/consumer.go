@@ -28,9 +28,11 @@ type Config struct {
 	Prefetch  int    // unacknowledged messages
 	// DeadLetterExchange is where copies of messages go that cannot have their effect.
 	DeadLetterExchange string
+	// RequeueExchange returns a copy to the queue.
+	RequeueExchange string
 	// RetryExchanges has the exchange of each retry queue: at least one, the shortest delay first.
 	RetryExchanges []string
-	// MaxHold is how long a message is held in place. It is far below the broker's consumer
+	// MaxHold is how long a message is held in place. It is a third of the broker's consumer
 	// timeout.
 	MaxHold time.Duration
 	// Probes ask each dependency whether it answers. Their keys are the names that Unavailable

@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"example.com/transactional-outbox/internal/publish"
 	"example.com/transactional-outbox/internal/rabbitmq"
 )
 
@@ -59,13 +60,36 @@ func TestP9CopiesThatCannotBeMadeDelayNoOther(t *testing.T) {
 	})
 }
 
-func TestP9ACopyThatIsNotMadeInTimeGoesBackToTheQueue(t *testing.T) {
+// TestP9RefusedCopiesUseUpNoDeliveries: the dead-letter queue refuses copies for a day. Each time
+// the message comes again, it is a new message for the broker, so it never meets its delivery limit.
+func TestP9RefusedCopiesUseUpNoDeliveries(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(b *fixture) {
+		b.publisher.only = "dlx"
+		b.publisher.fails(always(errFailed))
+		m, came := malformedMessage(), 0
+		for began := time.Now(); time.Since(began) < 24*time.Hour; came++ {
+			m.Headers["x-death"], m.Headers["CC"], m.Headers["BCC"] = "stripped", "stripped", "stripped"
+			b.deliver(b.Context(), b.delivery(m))
+			m = b.wantCopyOf(m, "requeue")
+		}
+		b.wantCounts(map[string]int{"ack": came, "requeued": 0, "rejected": 0})
+		if came != int(24*time.Hour/b.config.MaxHold) {
+			b.Errorf("it came %d times in a day", came)
+		}
+		b.publisher.fails(nil)
+		b.deliver(b.Context(), b.delivery(m))
+		b.wantCopyOf(m, "dlx")
+	})
+}
+
+func TestP9AMessageThatNoQueueTakesIsReturnedBeforeTheConsumerTimeout(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(b *fixture) {
 		b.publisher.fails(always(errFailed))
 		began := time.Now()
 		b.deliver(b.Context(), b.delivery(malformedMessage()))
-		if held := time.Since(began); held != b.config.MaxHold {
+		if held := time.Since(began); held != 25*time.Minute {
 			b.Errorf("held for %s", held)
 		}
 		b.wantCounts(map[string]int{"ack": 0, "requeued": 1})
@@ -112,7 +136,7 @@ func TestADeadLetterNeedsNoDatabase(t *testing.T) {
 func TestP9AMessageThatCannotBePublishedIsRejected(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(b *fixture) {
-		b.publisher.fails(always(rabbitmq.ErrTooLarge))
+		b.publisher.fails(always(publish.ErrTooLarge))
 		b.want(malformedMessage(), "parse", "copy", "rejected")
 
 		large := b.delivery(newMessage())

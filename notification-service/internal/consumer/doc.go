@@ -17,8 +17,8 @@
 // A message is acknowledged after its effect is committed and done, or after the broker has
 // confirmed a copy of it in the queue where it goes next; never before. A message whose copy
 // cannot be made keeps its place in the prefetch, and no other message waits for it. After
-// [Config.MaxHold] it goes back to its queue. A message that is too large for a copy is
-// rejected, and the broker itself moves it to the dead letters.
+// [Config.MaxHold] it goes back to its queue, as a new message. A message that is too large for a
+// copy is rejected, and the broker itself moves it to the dead letters.
 //
 // So a message may be delivered again. The inbox makes its effect happen once.
 //

@@ -137,6 +137,7 @@ func (f *fakeEffect) sends(fail func() error) {
 type fakePublisher struct {
 	*steps
 	fail func() error
+	only string // the exchange that fails; "": all
 
 	mu     sync.Mutex
 	copies []rabbitmq.Message
@@ -146,7 +147,7 @@ func (f *fakePublisher) Publish(_ context.Context, m rabbitmq.Message) error {
 	f.note("copy")
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.fail != nil {
+	if f.fail != nil && (f.only == "" || f.only == m.Exchange) {
 		if err := f.fail(); err != nil {
 			return err
 		}

@@ -59,7 +59,7 @@ func fixtureOn(t *testing.T, db *postgres.DB) *fixture {
 	b.effect.steps, b.publisher.steps = &b.steps, &b.steps
 	b.effect.states = map[uuid.UUID]notification.Status{}
 	b.config = Config{
-		Queue: "the-queue", Workers: 4, BatchSize: 10, Prefetch: 8, DeadLetterExchange: "dlx", RetryExchanges: []string{"short", "long"}, MaxHold: 10 * time.Minute,
+		Queue: "the-queue", Workers: 4, BatchSize: 10, Prefetch: 8, DeadLetterExchange: "dlx", RequeueExchange: "requeue", RetryExchanges: []string{"short", "long"}, MaxHold: 10 * time.Minute,
 		Probes: map[string]func(context.Context) error{
 			Database: func(context.Context) error { return errFailed }, "mail": func(context.Context) error { return errFailed },
 		},
@@ -200,6 +200,17 @@ func (b *fixture) wantCopy(m rabbitmq.Message, exchange string, headers map[stri
 	if m.Headers["x-death"] != "stripped" {
 		b.Error("the headers of the original were changed")
 	}
+	b.publisher.copies = nil
+	return got
+}
+
+// wantCopyOf wants one copy of m in exchange, and returns it.
+func (b *fixture) wantCopyOf(m rabbitmq.Message, exchange string) rabbitmq.Message {
+	b.Helper()
+	if n := len(b.publisher.copies); n != 1 || b.publisher.copies[0].Exchange != exchange || b.publisher.copies[0].ID != m.ID {
+		b.Fatalf("the copies are %+v, want one in %s", b.publisher.copies, exchange)
+	}
+	got := b.publisher.copies[0]
 	b.publisher.copies = nil
 	return got
 }

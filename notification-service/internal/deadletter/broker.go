@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"example.com/transactional-outbox/internal/publish"
 	"example.com/transactional-outbox/internal/rabbitmq"
 )
 
@@ -39,7 +40,7 @@ type Browser interface {
 
 // Publisher publishes a batch and waits for the outcomes.
 type Publisher interface {
-	Publish(messages []rabbitmq.Message, timeout time.Duration) []rabbitmq.Result
+	Publish(messages []rabbitmq.Message, timeout time.Duration) []publish.Result
 }
 
 // Adapt returns s as the interface that this package uses.

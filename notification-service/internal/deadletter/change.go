@@ -170,6 +170,9 @@ func (r *run) refuse(l DeadLetter) (why string) {
 // finishTimeout bounds the end of a record. It is written also if the run is cancelled.
 const finishTimeout = 10 * time.Second
 
+// ErrNotRecorded says why a batch was not changed.
+var ErrNotRecorded = errors.New("the decision cannot be recorded, so none of these messages was changed")
+
 // changeBatch records the batch, and then changes its messages. It holds all of them, so nobody
 // else changes one in between. The record ends if it is known what became of each message.
 // Otherwise it says that at most these were changed.
@@ -184,7 +187,7 @@ func (r *run) changeBatch(ctx context.Context) error {
 	}
 	row, err := r.Recorder.Begin(ctx, r.By, r.Action, items)
 	if err != nil {
-		return fmt.Errorf("the decision cannot be recorded, so none of these messages was changed: %w", err)
+		return fmt.Errorf("%w: %w", ErrNotRecorded, err)
 	}
 	crashpoint.At("deadletter.recorded")
 	done, err := r.changeAll(ctx, batch)

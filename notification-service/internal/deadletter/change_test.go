@@ -10,6 +10,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"example.com/transactional-outbox/internal/audit"
+	"example.com/transactional-outbox/internal/publish"
 	"example.com/transactional-outbox/internal/rabbitmq"
 	"example.com/transactional-outbox/notification-service/internal/deadletter"
 	"example.com/transactional-outbox/notification-service/internal/deadletter/deadlettertest"
@@ -36,7 +37,7 @@ func TestEachBatchIsRecordedBeforeItsFirstMessageIsTouched(t *testing.T) {
 				t.Errorf("%s: %s is changed, and not recorded", action, id)
 			}
 		}
-		f.Hooks.Published = func(m rabbitmq.Message, r rabbitmq.Result) rabbitmq.Result {
+		f.Hooks.Published = func(m rabbitmq.Message, r publish.Result) publish.Result {
 			check(m.ID)
 			return r
 		}
@@ -148,17 +149,17 @@ func TestTheReadingStopsAtTheLastChosenKey(t *testing.T) {
 // TestARecordEndsOnlyIfItIsKnownWhatWasChanged.
 func TestARecordEndsOnlyIfItIsKnownWhatWasChanged(t *testing.T) {
 	t.Parallel()
-	for outcome, done := range map[rabbitmq.Outcome]int{rabbitmq.Returned: 1, rabbitmq.Refused: 1, rabbitmq.Unknown: -1, rabbitmq.Invalid: 2} {
+	for outcome, done := range map[publish.Outcome]int{publish.Returned: 1, publish.Refused: 1, publish.Unknown: -1, publish.Invalid: 2} {
 		f := newFixture(t)
 		ids := f.AddMany(3)
-		f.Hooks.Published = func(m rabbitmq.Message, r rabbitmq.Result) rabbitmq.Result {
+		f.Hooks.Published = func(m rabbitmq.Message, r publish.Result) publish.Result {
 			if m.ID == ids[1] {
-				return rabbitmq.Result{Outcome: outcome, Err: errors.New("because")}
+				return publish.Result{Outcome: outcome, Err: errors.New("because")}
 			}
 			return r
 		}
 		result, err := f.change(audit.Replay).Run(t.Context(), f.Queue())
-		if (err == nil) != (outcome == rabbitmq.Invalid) || len(result.Changed) != max(done, 1) {
+		if (err == nil) != (outcome == publish.Invalid) || len(result.Changed) != max(done, 1) {
 			t.Errorf("%d changed, error %v", len(result.Changed), err)
 		}
 		if row := f.recorder.Rows[0]; !slices.Equal(row.Items, ids) || row.Done != done {

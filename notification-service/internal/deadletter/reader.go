@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"example.com/transactional-outbox/internal/panics"
 )
 
 // MaxRead is how many messages a Reader reads at a time. It holds all of them meanwhile.
@@ -176,7 +178,7 @@ func (r *Reader) start(name string, maxAge time.Duration, read func(context.Cont
 		ctx, cancel := context.WithTimeout(r.ended, readTimeout)
 		defer cancel()
 		if j.err = r.acquire(ctx); j.err == nil {
-			j.err = read(ctx, j)
+			j.err = panics.Catch(ctx, func() error { return read(ctx, j) }) // anybody may have written what it reads
 			<-r.busy
 		}
 		if j.err != nil && !errors.Is(j.err, ErrGone) {

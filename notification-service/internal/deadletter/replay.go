@@ -10,6 +10,7 @@ import (
 
 	"example.com/transactional-outbox/internal/cli"
 	"example.com/transactional-outbox/internal/crashpoint"
+	"example.com/transactional-outbox/internal/publish"
 	"example.com/transactional-outbox/internal/rabbitmq"
 	"example.com/transactional-outbox/notification-service/internal/consumer"
 )
@@ -25,12 +26,12 @@ func (r *run) replay(ctx context.Context, f Found) (refusal string, err error) {
 	id, key := f.ID, f.RoutingKey
 	result := r.publisher.Publish([]rabbitmq.Message{r.copy(f.Message)}, confirmTimeout)[0]
 	switch result.Outcome {
-	case rabbitmq.Confirmed:
-	case rabbitmq.Invalid:
+	case publish.Confirmed:
+	case publish.Invalid:
 		return "cannot be sent: " + result.Err.Error(), nil
 	default:
-		err = fmt.Errorf("%s (%s) was not taken by %s: %w; %s", id, key, r.queue.Requeue, result.Err, cli.Advice(result.Outcome))
-		if result.Outcome == rabbitmq.Unknown {
+		err = fmt.Errorf("%w: %s (%s) to %s: %w; %s", ErrNotTaken, id, key, r.queue.Requeue, result.Err, cli.Advice(result.Outcome))
+		if result.Outcome == publish.Unknown {
 			err = unclearError{err}
 		}
 		return "", err
@@ -44,14 +45,17 @@ func (r *run) replay(ctx context.Context, f Found) (refusal string, err error) {
 	return "", nil
 }
 
-// errBlocked says why nothing was sent.
-var errBlocked = errors.New("the broker takes no messages: it has a memory alarm or a disk alarm")
+// ErrBlocked and ErrNotTaken say why a message was not replayed.
+var (
+	ErrBlocked  = errors.New("the broker takes no messages: it has a memory alarm or a disk alarm")
+	ErrNotTaken = errors.New("the broker did not take a copy")
+)
 
 // awaitUnblocked waits until the broker takes messages.
 func (r *run) awaitUnblocked(ctx context.Context) error {
 	if r.MaxBlocked > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, r.MaxBlocked, errBlocked)
+		ctx, cancel = context.WithTimeoutCause(ctx, r.MaxBlocked, ErrBlocked)
 		defer cancel()
 	}
 	if err := r.session.Unblocked(ctx); err != nil {

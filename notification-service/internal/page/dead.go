@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
 
 	"example.com/transactional-outbox/internal/audit"
+	"example.com/transactional-outbox/internal/cli"
 	"example.com/transactional-outbox/internal/page"
 	"example.com/transactional-outbox/notification-service/internal/deadletter"
 	"example.com/transactional-outbox/notification-service/internal/notification"
@@ -49,7 +51,10 @@ func forUser(err error) error {
 	if err == nil || errors.Is(err, deadletter.ErrReading) || errors.Is(err, deadletter.ErrGone) {
 		return err
 	}
-	return page.Errorf(http.StatusServiceUnavailable, "The dead letters are in the broker, and they cannot be read now: %s.", err)
+	return &page.Error{
+		Status: http.StatusServiceUnavailable, Cause: err,
+		Text: "The dead letters are in the broker, and they cannot be read now. " + reason(err),
+	}
 }
 
 // problem returns the text of an error of snapshot.
@@ -57,7 +62,7 @@ func problem(err error) string {
 	if errors.Is(err, deadletter.ErrReading) {
 		return "The queue is still being read. Load this page again in some seconds."
 	}
-	return err.Error()
+	return page.Reason(err)
 }
 
 // stillReading is shown while a long queue is read.
@@ -81,7 +86,7 @@ func (l letters) list(ctx context.Context, r *page.Request) (page.Result, error)
 		return page.Result{}, err
 	}
 	groups := deadletter.Groups(plain(snapshot.Letters))
-	if len(form.errors) > 0 {
+	if form.Problem() != nil {
 		result := page.Show("Dead letters", form.part(groups))
 		result.Status = http.StatusUnprocessableEntity
 		return result, nil
@@ -111,7 +116,7 @@ func matching(entries []deadletter.Entry, filter deadletter.Filter) (chosen []de
 
 // about says what the list is, and what it is not.
 func about(s deadletter.Snapshot) page.Heading {
-	note := fmt.Sprintf("%s UTC: %d messages. %s", s.At.UTC().Format(time.TimeOnly), len(s.Letters), unread(s))
+	note := fmt.Sprintf("%s UTC: %s. %s", s.At.UTC().Format(time.TimeOnly), cli.Noun("message").Count(len(s.Letters)), unread(s))
 	return page.Heading{Text: "What is in the queue", Note: note + " To read the queue, this page takes the messages and gives them back. " +
 		"While it reads, no other client sees them, and this page does not see what others hold. It reads again after some seconds at the earliest."}
 }
@@ -143,7 +148,7 @@ func groupsPart(groups []deadletter.Group) page.Groups {
 		if g.Oldest != nil {
 			note += fmt.Sprintf(" · oldest %s UTC", g.Oldest.UTC().Format(time.DateTime))
 		}
-		to := filterForm{values: map[string][]string{fieldReason: {g.Code}}}.path()
+		to := readFilter(url.Values{fieldReason: {g.Code}}).Path("")
 		part.List = append(part.List, page.Group{Text: g.Code, Count: int64(g.Count), To: to, Note: note, Level: page.Warn})
 	}
 	return part
@@ -187,19 +192,17 @@ func (l line) cursor() string {
 	return at + "_" + l.Key
 }
 
-const fieldAfter = "after"
-
 // table returns the rows after the cursor of the request.
 func (l letters) table(r *page.Request, chosen []deadletter.Entry, form filterForm) (page.Table, page.Pager) {
 	rows, pager := lines(chosen), page.Pager{}
 	pager.Note = matchText(len(chosen))
-	if after := r.URL.Query().Get(fieldAfter); after != "" {
-		pager.First = form.path()
+	if after := r.URL.Query().Get(page.FieldAfter); after != "" {
+		pager.First = form.Path("")
 		rows = rows[firstAfter(rows, after):]
 	}
 	if len(rows) > listSize {
 		rows = rows[:listSize]
-		pager.Next = form.path(fieldAfter, rows[listSize-1].cursor())
+		pager.Next = form.Path(rows[listSize-1].cursor())
 	}
 	table := lettersTable("Dead letters, the newest failure first", rows)
 	table.Empty = "No dead letter matches."

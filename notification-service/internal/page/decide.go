@@ -27,8 +27,8 @@ func (l letters) preview(ctx context.Context, r *page.Request) (page.Result, err
 		return page.Result{}, err
 	}
 	form := readPostedFilter(r.PostForm)
-	for name, problem := range form.errors {
-		return page.Result{}, page.Errorf(http.StatusUnprocessableEntity, "The field %s is wrong. %s", name, problem)
+	if err := form.Problem(); err != nil {
+		return page.Result{}, err
 	}
 	if all && form.filter.Empty() {
 		return page.Result{}, page.Errorf(http.StatusUnprocessableEntity,
@@ -48,7 +48,7 @@ func (l letters) preview(ctx context.Context, r *page.Request) (page.Result, err
 		return page.Result{}, err
 	}
 	c.leaveOutOld()
-	return l.confirm(r, c, snapshot, form.path())
+	return l.confirm(r, c, snapshot, form.Path(""))
 }
 
 // choice is what a preview shows.
@@ -118,7 +118,7 @@ func (l letters) confirm(r *page.Request, c choice, snapshot deadletter.Snapshot
 		return page.Result{}, err
 	}
 	rows := lines(c.chosen)
-	caption := fmt.Sprintf("All %d messages", len(c.chosen))
+	caption := fmt.Sprintf("All of %s", cli.Noun("message").Count(len(c.chosen)))
 	if len(rows) > sample {
 		rows, caption = rows[:sample], fmt.Sprintf("The first %d of %d", sample, len(rows))
 	}
@@ -204,7 +204,10 @@ func ended(p page.Preview, changed, refused int, left map[string]int, err error)
 	}
 	switch {
 	case err != nil:
-		return page.Errorf(http.StatusServiceUnavailable, "It is known that %d of %d messages were changed. Then it ended: %s", changed, len(p.Items), err)
+		return &page.Error{
+			Status: http.StatusServiceUnavailable, Cause: err,
+			Text: fmt.Sprintf("It is known that %d of %d messages were changed. Then it ended. %s", changed, len(p.Items), reason(err)),
+		}
 	case missing > 0:
 		return page.Errorf(http.StatusConflict,
 			"%d of %d messages were not found: somebody else has changed them, or holds them. They were not changed.", missing, len(p.Items))

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"regexp"
 	"strings"
 
 	"github.com/google/uuid"
@@ -13,9 +12,6 @@ import (
 	"example.com/transactional-outbox/internal/page"
 	"example.com/transactional-outbox/notification-service/internal/deadletter"
 )
-
-// isTrace is what the id of a trace looks like. A UUID has hyphens.
-var isTrace = regexp.MustCompile(`^[0-9a-f]{32}$`)
 
 const (
 	maxQuery = 255 // a message id is not longer
@@ -31,7 +27,7 @@ func (l letters) find(ctx context.Context, r *page.Request) (page.Result, error)
 	case len(query) > maxQuery:
 		return page.Result{}, page.Errorf(http.StatusUnprocessableEntity, "The field “Find” has %d bytes. An id has at most %d.", len(query), maxQuery)
 	}
-	if id, err := uuid.Parse(query); err == nil && !isTrace.MatchString(query) {
+	if id, err := uuid.Parse(query); err == nil && !page.IsTraceID(query) {
 		query = id.String()
 		order, err := l.history.OrderOf(ctx, id)
 		if err != nil {
@@ -97,7 +93,7 @@ func (l letters) nothing(query string) page.Message {
 	if other := l.page.PeerPage("/find?q=" + url.QueryEscape(query)); other != "" {
 		message.Links = append(message.Links, page.Link{Text: "Look in order-service", To: other})
 	}
-	if trace := l.page.Trace(query); trace != "" && isTrace.MatchString(query) {
+	if trace := l.page.Trace(query); trace != "" && page.IsTraceID(query) {
 		message.Links = append(message.Links, page.Link{Text: "Look in Jaeger", To: trace})
 	}
 	return message

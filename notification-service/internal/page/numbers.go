@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"example.com/transactional-outbox/internal/page"
+	"example.com/transactional-outbox/internal/panics"
 	"example.com/transactional-outbox/notification-service/internal/inbox"
 	"example.com/transactional-outbox/notification-service/internal/notification"
 )
@@ -39,9 +40,10 @@ func (n *numbers) count(ctx context.Context) (page.Numbers, error) {
 	)
 	both.Go(func() { queues, queuesErr = n.queues.count(ctx, n.names()) })
 	both.Go(func() {
-		if processed, recentErr = inbox.CountRecent(ctx, n.DB, countAge, notification.Lately, countLimit); recentErr == nil {
-			mails, recentErr = notification.CountRecent(ctx, n.DB, countAge, countLimit)
-		}
+		recentErr = panics.Catch(ctx, func() (err error) {
+			processed, mails, err = n.recent(ctx)
+			return err
+		})
 	})
 	both.Wait()
 	if recentErr != nil {
@@ -55,6 +57,14 @@ func (n *numbers) count(ctx context.Context) (page.Numbers, error) {
 		}
 	}
 	return result, nil
+}
+
+func (n *numbers) recent(ctx context.Context) (processed inbox.Recent, mails notification.Recent, err error) {
+	processed, err = inbox.CountRecent(ctx, n.DB, countAge, notification.Lately, countLimit)
+	if err == nil {
+		mails, err = notification.CountRecent(ctx, n.DB, countAge, countLimit)
+	}
+	return processed, mails, err
 }
 
 func (n *numbers) names() []string {

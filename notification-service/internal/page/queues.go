@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"example.com/transactional-outbox/internal/panics"
 	"example.com/transactional-outbox/internal/rabbitmq"
 )
 
@@ -116,7 +117,10 @@ func (q *queueCounter) ask(ctx context.Context, session *rabbitmq.Session, queue
 		answered = make(chan struct{})
 	)
 	go func() {
-		counts, err = countReady(session, queues)
+		err = panics.Catch(ctx, func() (err error) {
+			counts, err = countReady(session, queues)
+			return err
+		})
 		<-q.asking
 		close(answered)
 	}()

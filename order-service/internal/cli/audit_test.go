@@ -10,7 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"example.com/transactional-outbox/internal/audit"
-	"example.com/transactional-outbox/order-service/internal/relay"
+	"example.com/transactional-outbox/internal/publish"
 )
 
 // decisions returns what operators have decided, the newest first.
@@ -85,8 +85,8 @@ func TestRepublishRecordsEachBatchBeforeItIsSent(t *testing.T) {
 	ids := b.append("order.created", "order.cancelled")
 	b.publish(ids...)
 	connect := b.broker
-	b.broker = func(ctx context.Context, use func(context.Context, relay.Broker) error) error {
-		return connect(ctx, func(ctx context.Context, broker relay.Broker) error {
+	b.broker = func(ctx context.Context, use func(context.Context, publish.Session) error) error {
+		return connect(ctx, func(ctx context.Context, broker publish.Session) error {
 			if recorded := b.decisions(); len(recorded) != 0 {
 				t.Errorf("a record before the broker is there: %+v", recorded)
 			}

@@ -13,6 +13,7 @@ import (
 	"example.com/transactional-outbox/internal/audit"
 	"example.com/transactional-outbox/internal/cli/clitest"
 	"example.com/transactional-outbox/internal/postgres"
+	"example.com/transactional-outbox/internal/publish"
 	outboxcli "example.com/transactional-outbox/order-service/internal/cli"
 	"example.com/transactional-outbox/order-service/internal/outbox"
 	"example.com/transactional-outbox/order-service/internal/relay"
@@ -39,7 +40,7 @@ type fixture struct {
 func newFixture(t *testing.T) fixture {
 	t.Helper()
 	db, _ := servers.Migrated(t, postgres.Migrations{Files: migrations.Files})
-	b := fixture{T: t, db: db, broker: func(context.Context, func(context.Context, relay.Broker) error) error {
+	b := fixture{T: t, db: db, broker: func(context.Context, func(context.Context, publish.Session) error) error {
 		t.Error("the command connects to the broker")
 		return nil
 	}}

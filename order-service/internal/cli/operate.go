@@ -11,6 +11,7 @@ import (
 
 	"example.com/transactional-outbox/internal/audit"
 	"example.com/transactional-outbox/internal/cli"
+	"example.com/transactional-outbox/internal/publish"
 	"example.com/transactional-outbox/order-service/internal/outbox"
 	"example.com/transactional-outbox/order-service/internal/relay"
 )
@@ -35,7 +36,7 @@ type Dependencies struct {
 }
 
 // Broker runs use once, on a session with the broker.
-type Broker func(ctx context.Context, use func(context.Context, relay.Broker) error) error
+type Broker func(ctx context.Context, use func(context.Context, publish.Session) error) error
 
 // Action is a command with its arguments.
 type Action = cli.Action[Dependencies]

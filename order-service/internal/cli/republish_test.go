@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"example.com/transactional-outbox/internal/publish"
 	"example.com/transactional-outbox/internal/rabbitmq"
 	"example.com/transactional-outbox/order-service/internal/relay"
 	"example.com/transactional-outbox/test/servers"
@@ -38,11 +39,11 @@ func newLostDisk(t *testing.T) lostDisk {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.relay = relay.Config{Exchange: "test." + rand.Text(), AppID: "order-service", ConfirmTimeout: 30 * time.Second}
-	if err := channel.ExchangeDeclare(b.relay.Exchange, "topic", false, true, false, false, nil); err != nil {
+	b.relay = relay.Config{System: "rabbitmq", Destination: "test." + rand.Text(), AppID: "order-service", ConfirmTimeout: 30 * time.Second}
+	if err := channel.ExchangeDeclare(b.relay.Destination, "topic", false, true, false, false, nil); err != nil {
 		t.Fatal(err)
 	}
-	b.broker = func(ctx context.Context, use func(context.Context, relay.Broker) error) (err error) {
+	b.broker = func(ctx context.Context, use func(context.Context, publish.Session) error) (err error) {
 		ctx, end := context.WithCancel(ctx)
 		defer end()
 		return errors.Join(rabbitmq.KeepConnected(ctx, rabbitmq.Config{URL: url, Name: t.Name()}, func(ctx context.Context, s *rabbitmq.Session) error {
@@ -56,8 +57,8 @@ func newLostDisk(t *testing.T) lostDisk {
 
 type session struct{ *rabbitmq.Session }
 
-func (s session) NewPublisher(window int) (relay.Publisher, error) {
-	return s.Session.NewPublisher(window)
+func (s session) NewPublisher(window int) (publish.Publisher, error) {
+	return s.NewEventPublisher(window)
 }
 
 // consume binds a queue to the exchange by these keys.
@@ -65,7 +66,7 @@ func (b lostDisk) consume(keys ...string) (queue string) {
 	b.Helper()
 	q, err := b.channel.QueueDeclare("test."+rand.Text(), false, false, true, false, nil)
 	for _, key := range keys {
-		err = errors.Join(err, b.channel.QueueBind(q.Name, key, b.relay.Exchange, false, nil))
+		err = errors.Join(err, b.channel.QueueBind(q.Name, key, b.relay.Destination, false, nil))
 	}
 	if err != nil {
 		b.Fatal(err)
@@ -233,12 +234,12 @@ func TestRepublishStopsAtAnUnroutableEventAndResumes(t *testing.T) {
 }
 
 // fakeBroker answers each batch with its function.
-type fakeBroker func(batch []rabbitmq.Message) []rabbitmq.Result
+type fakeBroker func(batch []publish.Message) []publish.Result
 
-func (a fakeBroker) NewPublisher(int) (relay.Publisher, error) { return a, nil }
-func (a fakeBroker) Unblocked(ctx context.Context) error       { return ctx.Err() }
-func (a fakeBroker) Close()                                    {}
-func (a fakeBroker) Publish(batch []rabbitmq.Message, _ time.Duration) []rabbitmq.Result {
+func (a fakeBroker) NewPublisher(int) (publish.Publisher, error) { return a, nil }
+func (a fakeBroker) Unblocked(ctx context.Context) error         { return ctx.Err() }
+func (a fakeBroker) Close()                                      {}
+func (a fakeBroker) Publish(batch []publish.Message, _ time.Duration) []publish.Result {
 	return a(batch)
 }
 
@@ -246,21 +247,21 @@ func (a fakeBroker) Publish(batch []rabbitmq.Message, _ time.Duration) []rabbitm
 // before it is confirmed.
 func TestP7RepublishSendsNoLaterEventAfterARefusal(t *testing.T) {
 	t.Parallel()
-	for outcome, advice := range map[rabbitmq.Outcome]string{
-		rabbitmq.Returned: "start the services", rabbitmq.Refused: "full", rabbitmq.Unknown: "broker runs", rabbitmq.Invalid: "broker runs",
+	for outcome, advice := range map[publish.Outcome]string{
+		publish.Returned: "start the services", publish.Refused: "full", publish.Unknown: "broker runs", publish.Invalid: "broker runs",
 	} {
 		b := newFixture(t)
 		refused, other := b.append("order.created", "order.cancelled"), b.append("order.created", "order.cancelled")
 		b.publish(slices.Concat(refused, other)...)
 		var sent []string
-		b.broker = func(ctx context.Context, use func(context.Context, relay.Broker) error) error {
-			return use(ctx, fakeBroker(func(batch []rabbitmq.Message) []rabbitmq.Result {
-				results := make([]rabbitmq.Result, len(batch))
+		b.broker = func(ctx context.Context, use func(context.Context, publish.Session) error) error {
+			return use(ctx, fakeBroker(func(batch []publish.Message) []publish.Result {
+				results := make([]publish.Result, len(batch))
 				for i, m := range batch {
 					sent = append(sent, m.ID)
-					results[i].Outcome = rabbitmq.Confirmed
+					results[i].Outcome = publish.Confirmed
 					if m.ID == refused[0].String() {
-						results[i] = rabbitmq.Result{Outcome: outcome, Err: errors.New("because")}
+						results[i] = publish.Result{Outcome: outcome, Err: errors.New("because")}
 					}
 				}
 				return results

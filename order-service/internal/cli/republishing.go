@@ -9,9 +9,8 @@ import (
 
 	"example.com/transactional-outbox/internal/audit"
 	"example.com/transactional-outbox/internal/cli"
-	"example.com/transactional-outbox/internal/rabbitmq"
+	"example.com/transactional-outbox/internal/publish"
 	"example.com/transactional-outbox/order-service/internal/outbox"
-	"example.com/transactional-outbox/order-service/internal/relay"
 )
 
 // republishing is one run of the command, with its progress.
@@ -63,7 +62,7 @@ func (s *republishing) forEachPage(ctx context.Context, do func([]outbox.Publish
 }
 
 // send publishes all pages on one session.
-func (s *republishing) send(ctx context.Context, broker relay.Broker) error {
+func (s *republishing) send(ctx context.Context, broker publish.Session) error {
 	publisher, err := broker.NewPublisher(batchSize)
 	if err != nil {
 		return err
@@ -85,7 +84,7 @@ func (s *republishing) send(ctx context.Context, broker relay.Broker) error {
 	})
 }
 
-func (s *republishing) sendPage(ctx context.Context, broker relay.Broker, publisher relay.Publisher, page []outbox.Published) error {
+func (s *republishing) sendPage(ctx context.Context, broker publish.Session, publisher publish.Publisher, page []outbox.Published) error {
 	for _, part := range splitByVersion(page) {
 		if err := broker.Unblocked(ctx); err != nil {
 			return err
@@ -124,14 +123,14 @@ func splitByVersion(page []outbox.Published) (parts [][]outbox.Published) {
 	return parts
 }
 
-func (s *republishing) publish(publisher relay.Publisher, part []outbox.Published) error {
-	messages := make([]rabbitmq.Message, 0, len(part))
+func (s *republishing) publish(publisher publish.Publisher, part []outbox.Published) error {
+	messages := make([]publish.Message, 0, len(part))
 	for _, e := range part {
 		messages = append(messages, s.Relay.Message(e.Claimed))
 	}
 	for i, result := range publisher.Publish(messages, s.Relay.ConfirmTimeout) {
-		if result.Outcome != rabbitmq.Confirmed {
-			return fmt.Errorf("%s (%s) was not taken: %w; %s", messages[i].ID, messages[i].RoutingKey, result.Err, cli.Advice(result.Outcome))
+		if result.Outcome != publish.Confirmed {
+			return fmt.Errorf("%s (%s) was not taken: %w; %s", messages[i].ID, messages[i].Key, result.Err, cli.Advice(result.Outcome))
 		}
 	}
 	return nil

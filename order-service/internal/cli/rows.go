@@ -45,7 +45,7 @@ type publishedRow struct {
 func publishedRows(events []outbox.Published) []cli.Row {
 	rows := make([]cli.Row, 0, len(events))
 	for _, e := range events {
-		rows = append(rows, publishedRow{e.ID, e.EventKey, e.Position, e.PublishedAt.UTC()})
+		rows = append(rows, publishedRow{e.ID, e.EventKey, e.Position(), e.PublishedAt.UTC()})
 	}
 	return rows
 }

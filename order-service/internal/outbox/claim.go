@@ -21,6 +21,7 @@ type Claim struct {
 // Claimed is an event under lease.
 type Claimed struct {
 	ID          uuid.UUID
+	AggregateID uuid.UUID
 	EventKey    string
 	Payload     string
 	Traceparent string
@@ -97,7 +98,7 @@ SELECT EXISTS (SELECT FROM claimed) AS claimed, EXISTS (SELECT FROM parked) AS p
 // every partition. The range of ids (BETWEEN) excludes the others.
 const claimedEventsSQL = `
 WITH claimed AS MATERIALIZED (SELECT unnest(events) AS id FROM outbox_claims WHERE token = @token)
-SELECT e.id, e.event_key, e.payload, e.traceparent, q.retry_count,
+SELECT e.id, e.aggregate_id, e.event_key, e.payload, e.traceparent, q.retry_count,
        q.failure_code IS NOT DISTINCT FROM 'unroutable' AS unroutable, e.created_at,
        extract(epoch FROM now() - e.created_at)::float8 AS age
 FROM outbox_events e JOIN outbox_queue q USING (id)
@@ -185,9 +186,10 @@ func (s *Store) readClaimed(ctx context.Context, token uuid.UUID) (events []Clai
 	return events, err
 }
 
-// scanClaimed reads the id as bytes: pgx reads a uuid.UUID as text.
+// scanClaimed reads the ids as bytes: pgx reads a uuid.UUID as text.
 func scanClaimed(row pgx.CollectableRow) (e Claimed, err error) {
-	err = row.Scan((*[16]byte)(&e.ID), &e.EventKey, &e.Payload, &e.Traceparent, &e.RetryCount, &e.Unroutable, &e.CreatedAt, &e.Age)
+	err = row.Scan((*[16]byte)(&e.ID), (*[16]byte)(&e.AggregateID), &e.EventKey, &e.Payload, &e.Traceparent,
+		&e.RetryCount, &e.Unroutable, &e.CreatedAt, &e.Age)
 	return e, err
 }
 

@@ -14,9 +14,9 @@ import (
 	"example.com/transactional-outbox/order-service/internal/outbox"
 )
 
-// backlogSize is how many failed events the largest backlog of the cost tests has:
-// go test ./order-service/internal/outbox -run TestP.*Backlog -backlog 1000000 -v.
-var backlogSize = flag.Int("backlog", 60_000, "failed events of the cost tests")
+// backlogSize is how many failed events, and how many pending ones, the cost test of the page has:
+// go test ./order-service/internal/outbox -run TestAPageReads -backlog 1000000 -v.
+var backlogSize = flag.Int("backlog", 60_000, "failed events and pending events of the page's cost test")
 
 const failManySQL = `
 WITH event AS (
@@ -47,6 +47,21 @@ func (f fixture) failMany(n int) {
 	f.vacuum()
 }
 
+// appendNewerSQL inserts pending events. Their ids are after those of failMany, as those of newer
+// events are.
+var appendNewerSQL = insertSQL(`SELECT rpad(lpad(to_hex(100000000 + i), 12, '0'), 32, 'a')::uuid, 'order', gen_random_uuid(), 1,
+	'order.confirmed', '{}' FROM generate_series(cast(? AS int), cast(? AS int)) i`, "now()")
+
+// appendNewer inserts n pending events.
+func (f fixture) appendNewer(n int) {
+	f.Helper()
+	const batch = 50_000
+	for first := 1; first <= n; first += batch {
+		f.exec(appendNewerSQL, first, min(first+batch-1, n))
+	}
+	f.vacuum()
+}
+
 // queries are what the page asks for, with the most blocks that one may read of any backlog. A page
 // has 50 rows, and each is read from the queue and from the log.
 var queries = map[string]struct {
@@ -57,8 +72,25 @@ var queries = map[string]struct {
 		_, _, err := o.Failures(ctx)
 		return err
 	}},
-	"the first page":           {600, findPage(outbox.Filter{}, outbox.Place{})},
-	"a later page":             {600, findPage(outbox.Filter{}, outbox.Place{FailedAt: failedAt(2816)})},
+	"the first page": {600, findPage(outbox.Filter{}, outbox.Place{})},
+	"a later page":   {600, findPage(outbox.Filter{}, outbox.Place{FailedAt: failedAt(2816)})},
+	"the list of a filter": {900, func(ctx context.Context, o *outbox.Operator) error { // all that its page asks for
+		if _, _, err := o.Failures(ctx); err != nil {
+			return err
+		}
+		now, err := o.Now(ctx)
+		if err != nil {
+			return err
+		}
+		return findPage(outbox.Filter{Before: now.Add(-time.Hour)}, outbox.Place{})(ctx, o)
+	}},
+	"a later page of a kind":   {600, findPage(outbox.Filter{FailureCode: "refused", EventKey: "order.created"}, outbox.Place{FailedAt: failedAt(40_000)})},
+	"a page of a time range":   {600, findPage(outbox.Filter{From: failedAt(20_000), Before: failedAt(40_000)}, outbox.Place{})},
+	"a page of an unknown key": {60, findPage(outbox.Filter{EventKey: "order.lost"}, outbox.Place{})},
+	"the rows of a preview":    {600, findPage(outbox.Filter{IDs: manyIDs(20)}, outbox.Place{})},
+	"a preview of rows":        {600, choose(outbox.Filter{IDs: manyIDs(50)})},
+	"a preview of a range":     {2000, choose(outbox.Filter{From: failedAt(10_000)})},
+	"a preview of an order":    {60, choose(outbox.Filter{AggregateType: "order", AggregateID: uuid.MustParse("00000000-0b00-bbbb-bbbb-bbbbbbbbbbbb")})},
 	"a page of a reason":       {600, findPage(outbox.Filter{FailureCode: "too_large"}, outbox.Place{})},
 	"a page of a key":          {600, findPage(outbox.Filter{EventKey: "order.cancelled"}, outbox.Place{})},
 	"a page of both":           {600, findPage(outbox.Filter{FailureCode: "refused", EventKey: "order.created"}, outbox.Place{})},
@@ -88,6 +120,14 @@ var queries = map[string]struct {
 	}},
 }
 
+// manyIDs returns the ids of n failed events.
+func manyIDs(n int) (ids []uuid.UUID) {
+	for i := range n {
+		ids = append(ids, uuid.MustParse(fmt.Sprintf("%08x-%04x-aaaa-aaaa-aaaaaaaaaaaa", (i+1)*1000>>16, (i+1)*1000&0xffff)))
+	}
+	return ids
+}
+
 func findPage(f outbox.Filter, after outbox.Place) func(context.Context, *outbox.Operator) error {
 	f.Status = "failed"
 	return func(ctx context.Context, o *outbox.Operator) error {
@@ -104,6 +144,17 @@ func choose(f outbox.Filter) func(context.Context, *outbox.Operator) error {
 	}
 }
 
+// countOverview asks for the numbers of the overview, which are counted up to 10,000.
+func countOverview(db *postgres.DB) error {
+	const limit = 10_000
+	store := outbox.NewStore(db)
+	if _, err := store.BacklogUpTo(context.Background(), limit); err != nil {
+		return err
+	}
+	_, err := store.Totals(context.Background(), limit)
+	return err
+}
+
 // TestAPageReadsLittleOfALargeBacklog also logs the times, which it does not check.
 func TestAPageReadsLittleOfALargeBacklog(t *testing.T) {
 	t.Parallel()
@@ -111,12 +162,12 @@ func TestAPageReadsLittleOfALargeBacklog(t *testing.T) {
 	f := newFixture(t)
 	f.disableAutovacuum()
 	f.failMany(*backlogSize)
-	for name, q := range queries {
+	measure := func(name string, most int, ask func(*postgres.DB) error) {
 		var last time.Duration
 		blocks := f.blocksRead(func(db *postgres.DB) error {
 			for range times {
 				began := time.Now()
-				if err := q.ask(t.Context(), outbox.NewOperator(db)); err != nil {
+				if err := ask(db); err != nil {
 					return err
 				}
 				last = time.Since(began)
@@ -124,8 +175,17 @@ func TestAPageReadsLittleOfALargeBacklog(t *testing.T) {
 			return nil
 		}) / times
 		t.Logf("%s of %d failed events: %d blocks, %s", name, *backlogSize, blocks, last)
-		if blocks > q.most {
-			t.Errorf("%s reads %d blocks, want at most %d", name, blocks, q.most)
+		if blocks > most {
+			t.Errorf("%s reads %d blocks, want at most %d", name, blocks, most)
 		}
 	}
+	for name, q := range queries {
+		measure(name, q.most, func(db *postgres.DB) error { return q.ask(t.Context(), outbox.NewOperator(db)) })
+	}
+	measure("the overview", 1000, countOverview)
+	f.appendNewer(*backlogSize)
+	measure("the overview, with as many pending events,", 1000, countOverview)
+	measure("the list, with as many pending events,", 900, func(db *postgres.DB) error {
+		return queries["the list of a filter"].ask(t.Context(), outbox.NewOperator(db))
+	})
 }

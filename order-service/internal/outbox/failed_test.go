@@ -42,6 +42,8 @@ func TestFailedEventsAreFoundByEachField(t *testing.T) {
 	operator := outbox.NewOperator(f.db)
 	now, err := operator.Now(t.Context())
 	must(t, err)
+	var failed time.Time // of the third
+	f.read(&failed, "SELECT failed_at FROM outbox_queue WHERE id = ?", ids[2])
 	first, pending := f.aggregateOf(ids[0]), f.aggregateOf(ids[5])
 	for name, test := range map[string]struct {
 		filter outbox.Filter
@@ -54,6 +56,8 @@ func TestFailedEventsAreFoundByEachField(t *testing.T) {
 		"another code":              {outbox.Filter{FailureCode: "bad_key"}, nil},
 		"from":                      {outbox.Filter{From: now.Add(-90 * time.Minute)}, []int{2, 3, 4}},
 		"until":                     {outbox.Filter{Before: now.Add(-90 * time.Minute)}, []int{0, 1}},
+		"from this time on":         {outbox.Filter{From: failed, Before: failed.Add(time.Microsecond)}, []int{2}},
+		"before this time":          {outbox.Filter{FailureCode: "refused", EventKey: "order.cancelled", Before: failed}, nil},
 		"a time range of a code":    {outbox.Filter{FailureCode: "refused", From: now.Add(-90 * time.Minute), Before: now.Add(-30 * time.Minute)}, []int{2}},
 		"an id":                     {outbox.Filter{ID: ids[1]}, []int{1}},
 		"an id of another code":     {outbox.Filter{ID: ids[1], FailureCode: "refused"}, nil},

@@ -21,7 +21,7 @@ type Filter struct {
 	AggregateType string      // of AggregateID
 	AggregateID   uuid.UUID
 	From          time.Time // failed at this time or later; an event that has not failed: created
-	Before        time.Time // failed at this time or earlier; an event that has not failed: created
+	Before        time.Time // failed before this time; an event that has not failed: created
 }
 
 // conditions are the conditions of a filter that it does not leave open, and their arguments. A
@@ -64,7 +64,7 @@ func (f Filter) times(column string) (c conditions) {
 		c.add(column+" >= @from", postgres.Args{"from": f.From})
 	}
 	if !f.Before.IsZero() {
-		c.add(column+" <= @before", postgres.Args{"before": f.Before})
+		c.add(column+" < @before", postgres.Args{"before": f.Before})
 	}
 	return c
 }

@@ -13,8 +13,14 @@ import (
 // Published is a published event, with all that is needed to publish it again.
 type Published struct {
 	Claimed
-	Position
-	PublishedAt time.Time
+	AggregateType    string
+	AggregateVersion int
+	PublishedAt      time.Time
+}
+
+// Position is the event's place among the events of its order.
+func (p Published) Position() Position {
+	return Position{p.AggregateType, p.AggregateID, p.AggregateVersion}
 }
 
 // Window selects published events by the time of their publishing.

@@ -25,7 +25,7 @@ func (e events) preview(ctx context.Context, r *page.Request) (page.Result, erro
 		return page.Result{}, err
 	}
 	form := readFilter(r.PostForm)
-	if err := form.problem(); err != nil {
+	if err := form.Problem(); err != nil {
 		return page.Result{}, err
 	}
 	if !all {
@@ -44,7 +44,7 @@ func (e events) preview(ctx context.Context, r *page.Request) (page.Result, erro
 	if err != nil {
 		return page.Result{}, err
 	}
-	return e.confirm(ctx, r, action, chosen, filter.String(), form.path(""))
+	return e.confirm(ctx, r, action, chosen, filter.String(), form.Path(""))
 }
 
 func (e events) previewSelected(ctx context.Context, r *page.Request, action page.Action, form filterForm) (page.Result, error) {
@@ -57,7 +57,7 @@ func (e events) previewSelected(ctx context.Context, r *page.Request, action pag
 		return page.Result{}, err
 	}
 	left := len(ids) - len(chosen.IDs)
-	result, err := e.confirm(ctx, r, action, chosen, audit.ByIDs, form.path(""))
+	result, err := e.confirm(ctx, r, action, chosen, audit.ByIDs, form.Path(""))
 	if err == nil && left > 0 {
 		result.Parts = slices.Insert(result.Parts, 0, page.Part(page.Message{
 			Level: page.Warn, Title: fmt.Sprintf("%s left out.", countNoun(left)),
@@ -141,7 +141,10 @@ func (e events) change(ctx context.Context, by audit.By, p page.Preview, report 
 		// A batch that has begun is finished, also when the process is asked to stop.
 		decided, err := decide(context.WithoutCancel(ctx), by, batch)
 		if err != nil {
-			return fmt.Errorf("%d of %s changed, then: %w", done, countNoun(len(ids)), err)
+			return &page.Error{
+				Status: http.StatusInternalServerError, Cause: err,
+				Text: fmt.Sprintf("It is known that %d of %s changed. Then it ended. %s", done, countNoun(len(ids)), page.Reason(err)),
+			}
 		}
 		done, asked = done+len(decided), asked+len(batch)
 		report(done)

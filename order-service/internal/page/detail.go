@@ -74,12 +74,12 @@ func (e events) properties(d outbox.Detail) page.Fields {
 
 // headers are those of the message that the relay publishes.
 func (e events) headers(d outbox.Detail) page.Fields {
-	m := e.message(outbox.Claimed{ID: d.ID, EventKey: d.EventKey, Traceparent: d.Traceparent, CreatedAt: d.CreatedAt})
+	m := e.message(outbox.Claimed{ID: d.ID, AggregateID: d.AggregateID, EventKey: d.EventKey, Traceparent: d.Traceparent, CreatedAt: d.CreatedAt})
 	fields := page.Fields{
 		{Name: "message_id", Value: page.Code(m.ID)},
-		{Name: "exchange", Value: page.Code(m.Exchange)},
-		{Name: "routing key", Value: page.Code(m.RoutingKey)},
-		{Name: "type", Value: page.Code(m.Type)},
+		{Name: "exchange", Value: page.Code(m.Destination)},
+		{Name: "routing key", Value: page.Code(m.Key)},
+		{Name: "type", Value: page.Code(m.Key)},
 		{Name: "app_id", Value: page.Code(m.AppID)},
 		{Name: "content_type", Value: page.Code(m.ContentType)},
 		{Name: "timestamp", Value: page.Moment(m.Timestamp)},

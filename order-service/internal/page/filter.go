@@ -1,7 +1,6 @@
 package page
 
 import (
-	"net/http"
 	"net/url"
 	"strings"
 	"time"
@@ -9,7 +8,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"example.com/transactional-outbox/internal/cli"
 	"example.com/transactional-outbox/internal/page"
 	"example.com/transactional-outbox/order-service/internal/order"
 	"example.com/transactional-outbox/order-service/internal/outbox"
@@ -30,62 +28,42 @@ var filterFields = []string{fieldReason, fieldKey, fieldOlder, fieldEvent, field
 
 // filterForm is the filter of failed events, as the user wrote it.
 type filterForm struct {
-	values map[string]string // without empty ones
-	errors map[string]string
+	page.Query
 	older  time.Duration
 	filter outbox.Filter // without older
 }
 
 func readFilter(values url.Values) filterForm {
-	f := filterForm{values: map[string]string{}, errors: map[string]string{}}
-	for _, name := range filterFields {
-		if value := strings.TrimSpace(values.Get(name)); value != "" {
-			f.values[name] = value
-		}
-	}
+	f := filterForm{Query: page.ReadQuery("/failed", filterFields, values)}
 	f.filter = outbox.Filter{
-		Status: "failed", FailureCode: f.values[fieldReason], EventKey: f.values[fieldKey],
-		ID: f.id(fieldEvent), From: f.time(fieldSince), Before: f.time(fieldUntil),
+		Status: "failed", FailureCode: f.text(fieldReason), EventKey: f.text(fieldKey), ID: f.id(fieldEvent),
 	}
 	if f.filter.AggregateID = f.id(fieldOrder); f.filter.AggregateID != uuid.Nil {
 		f.filter.AggregateType = order.Aggregate
 	}
-	for _, name := range []string{fieldReason, fieldKey} {
-		if strings.ContainsRune(f.values[name], 0) || !utf8.ValidString(f.values[name]) {
-			f.errors[name] = "It contains a zero byte, or bytes that are not UTF-8." // PostgreSQL has none
-		}
-	}
-	if text := f.values[fieldOlder]; text != "" {
-		var err error
-		if f.older, err = cli.Duration(text); err != nil {
-			f.errors[fieldOlder] = "It is not a duration such as 90s, 30m or 24h."
-		}
-	}
+	f.filter.From, f.filter.Before = f.Times(fieldSince, fieldUntil)
+	f.older = f.Age(fieldOlder)
 	return f
 }
 
+func (f filterForm) text(name string) string {
+	text := f.Trimmed(name)
+	if strings.ContainsRune(text, 0) || !utf8.ValidString(text) {
+		f.Wrong(name, "It contains a zero byte, or bytes that are not UTF-8.") // PostgreSQL has none
+	}
+	return text
+}
+
 func (f filterForm) id(name string) uuid.UUID {
-	text := f.values[name]
+	text := f.Trimmed(name)
 	if text == "" {
 		return uuid.Nil
 	}
 	id, err := uuid.Parse(text)
 	if err != nil || id == uuid.Nil {
-		f.errors[name] = "It is not an id such as 01a1fdcf-5fed-71b2-b722-684f3f08e75e."
+		f.Wrong(name, "It is not an id such as 01a1fdcf-5fed-71b2-b722-684f3f08e75e.")
 	}
 	return id
-}
-
-func (f filterForm) time(name string) time.Time {
-	text := f.values[name]
-	if text == "" {
-		return time.Time{}
-	}
-	at, err := page.ParseTime(text)
-	if err != nil {
-		f.errors[name] = err.Error()
-	}
-	return at
 }
 
 // empty reports whether the filter chooses every failed event. A field may be filled in and choose
@@ -101,70 +79,18 @@ func (f filterForm) at(now time.Time) outbox.Filter {
 	return filter
 }
 
-// problem is an error that names a wrong field.
-func (f filterForm) problem() error {
-	for _, name := range filterFields {
-		if text := f.errors[name]; text != "" {
-			return page.Errorf(http.StatusUnprocessableEntity, "The field %s is wrong. %s", name, text)
-		}
-	}
-	return nil
-}
-
-// path returns the list with this filter, after a place.
-func (f filterForm) path(after string) string {
-	query := url.Values{}
-	for name, value := range f.values {
-		query.Set(name, value)
-	}
-	if after != "" {
-		query.Set(fieldAfter, after)
-	}
-	if len(query) == 0 {
-		return "/failed"
-	}
-	return "/failed?" + query.Encode()
-}
-
-// hidden returns the filter for the form of the table.
-func (f filterForm) hidden() (fields []page.Hidden) {
-	for _, name := range filterFields {
-		if value := f.values[name]; value != "" {
-			fields = append(fields, page.Hidden{Name: name, Value: value})
-		}
-	}
-	return fields
-}
-
 func (f filterForm) part(groups []outbox.FailureGroup) page.Filter {
-	input := func(name, label, hint string, kind page.Kind) page.Input {
-		return page.Input{Name: name, Label: label, Kind: kind, Value: f.values[name], Hint: hint, Error: f.errors[name]}
-	}
-	reason := input(fieldReason, "Reason (code)", "", page.ChoiceInput)
-	reason.Options = f.reasons(groups)
-	return page.Filter{Path: "/failed", Fields: []page.Input{
-		reason,
-		input(fieldKey, "Event key", "such as order.created", page.TextInput),
-		input(fieldOlder, "Failed at least this long ago", "such as 90s, 30m or 24h", page.TextInput),
-		input(fieldOrder, "Order id", "", page.TextInput),
-		input(fieldEvent, "Event id", "it is also the message id", page.TextInput),
-		input(fieldSince, "Failed at or after (UTC)", "", page.TimeInput),
-		input(fieldUntil, "Failed at or before (UTC)", "", page.TimeInput),
-	}}
-}
-
-// reasons are those that events have failed with, and the chosen one.
-func (f filterForm) reasons(groups []outbox.FailureGroup) []page.Option {
-	options, offered := []page.Option{{Value: "", Text: "any"}}, map[string]bool{"": true}
-	offer := func(code string) {
-		if !offered[code] {
-			offered[code] = true
-			options = append(options, page.Option{Value: code, Text: code})
-		}
-	}
+	codes := make([]string, 0, len(groups))
 	for _, g := range groups {
-		offer(g.FailureCode)
+		codes = append(codes, g.FailureCode)
 	}
-	offer(f.values[fieldReason])
-	return options
+	return page.Filter{Path: "/failed", Fields: []page.Input{
+		f.Choice(fieldReason, "Reason (code)", codes),
+		f.Input(fieldKey, "Event key", "such as order.created", page.TextInput),
+		f.Input(fieldOlder, "Failed at least this long ago", "such as 90s, 30m or 24h", page.TextInput),
+		f.Input(fieldOrder, "Order id", "", page.TextInput),
+		f.Input(fieldEvent, "Event id", "it is also the message id", page.TextInput),
+		f.Input(fieldSince, "Failed at or after (UTC)", "", page.TimeInput),
+		f.Input(fieldUntil, "Failed before (UTC)", "", page.TimeInput),
+	}}
 }

@@ -1,12 +1,12 @@
 package page
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
-	"regexp"
 	"strings"
 
 	"github.com/google/uuid"
@@ -19,8 +19,6 @@ import (
 
 // searchedEvents is how many events the search for a trace reads at most.
 const searchedEvents = 100_000
-
-var traceIDs = regexp.MustCompile(`^[0-9a-f]{32}$`)
 
 // find leads to the order of an order id, a message id or a trace id, or to a decision.
 func (e events) find(ctx context.Context, r *page.Request) (page.Result, error) {
@@ -47,13 +45,11 @@ func (e events) locate(ctx context.Context, query string) (path string, err erro
 			return path, err
 		}
 	}
-	if parsed := traceparents.FindStringSubmatch(query); parsed != nil {
-		query = parsed[1]
-	}
-	if !traceIDs.MatchString(query) {
+	trace := cmp.Or(page.TraceOf(query), query)
+	if !page.IsTraceID(trace) {
 		return "", nil
 	}
-	p, err := e.outbox.LocateTrace(ctx, query, searchedEvents)
+	p, err := e.outbox.LocateTrace(ctx, trace, searchedEvents)
 	return orderPath(p, err)
 }
 

@@ -63,7 +63,7 @@ func serve(t *testing.T, dbURL string) pagetest.Site {
 		t.Fatal(err)
 	}
 	t.Cleanup(db.Close)
-	config := relay.Config{Exchange: "outbox.events", AppID: "order-service"}
+	config := relay.Config{System: "rabbitmq", Destination: "outbox.events", AppID: "order-service"}
 	orderpage.Register(p, orderpage.Dependencies{DB: db, Message: config.Message, WaitsFor: func() []string { return nil }})
 	return pagetest.Serve(t, p)
 }

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -14,10 +15,7 @@ import (
 	"example.com/transactional-outbox/order-service/internal/outbox"
 )
 
-const (
-	listSize   = 50 // rows of one page
-	fieldAfter = "after"
-)
+const listSize = 50 // rows of one page
 
 var (
 	replay  = page.Action{Name: "replay", Text: "Replay"}
@@ -35,7 +33,7 @@ func (e events) list(ctx context.Context, r *page.Request) (page.Result, error) 
 	if err != nil {
 		return page.Result{}, err
 	}
-	if len(form.errors) > 0 {
+	if form.Problem() != nil {
 		result := page.Show("Failed events", form.part(groups))
 		result.Status = http.StatusUnprocessableEntity
 		return result, nil
@@ -57,7 +55,7 @@ func (e events) list(ctx context.Context, r *page.Request) (page.Result, error) 
 
 // readAfter reads the place after which the page begins.
 func readAfter(query url.Values) (after outbox.Place, err error) {
-	text := query.Get(fieldAfter)
+	text := query.Get(page.FieldAfter)
 	if text == "" {
 		return outbox.Place{}, nil
 	}
@@ -80,19 +78,14 @@ func placeOf(e outbox.Entry) string {
 func groupsPart(groups []outbox.FailureGroup, more bool) page.Groups {
 	part := page.Groups{Title: "By reason and key", Empty: "No event has failed."}
 	for _, g := range groups {
-		filter := filterForm{values: map[string]string{fieldKey: g.EventKey}}
-		code := g.FailureCode
-		if code == "" {
-			code = "unknown reason"
-		} else {
-			filter.values[fieldReason] = code
-		}
+		filter := readFilter(url.Values{fieldKey: {g.EventKey}, fieldReason: {g.FailureCode}})
+		code := cmp.Or(g.FailureCode, "unknown reason")
 		note := "the oldest failed at " + formatTime(g.OldestSince)
 		if g.More {
 			note = "or more; " + note
 		}
 		part.List = append(part.List, page.Group{
-			Text: code + ", " + g.EventKey, Count: int64(g.Count), About: g.More, To: filter.path(""), Note: note, Level: page.Bad,
+			Text: code + ", " + g.EventKey, Count: int64(g.Count), About: g.More, To: filter.Path(""), Note: note, Level: page.Bad,
 		})
 	}
 	if more {
@@ -105,17 +98,17 @@ func groupsPart(groups []outbox.FailureGroup, more bool) page.Groups {
 func listed(r *page.Request, form filterForm, after outbox.Place, found []outbox.Entry) (page.Table, page.Pager) {
 	pager := page.Pager{}
 	if after != (outbox.Place{}) {
-		pager.First = form.path("")
+		pager.First = form.Path("")
 	}
 	if len(found) > listSize {
 		found = found[:listSize]
-		pager.Next = form.path(placeOf(found[listSize-1]))
+		pager.Next = form.Path(placeOf(found[listSize-1]))
 	}
 	pager.Note = countNoun(len(found)) + " on this page"
 	table := eventsTable("Failed events, the oldest failure first", found)
 	table.Empty = "No failed event matches."
 	if r.User.May(page.Operate) {
-		table.Choose = &page.Choose{Post: "/failed/preview", Actions: actions, Filter: form.hidden()}
+		table.Choose = &page.Choose{Post: "/failed/preview", Actions: actions, Filter: form.Hidden()}
 		if !form.empty() {
 			table.Choose.All = "all that match"
 		}

@@ -45,17 +45,29 @@ func TestTheListIsGroupedAndFiltered(t *testing.T) {
 		`href="/failed?key=order.created&reason=refused"`)
 	aggregate := f.strings("SELECT aggregate_id::text FROM outbox_queue WHERE id = ?", created[1])[0]
 	hourAgo := time.Now().UTC().Add(-time.Hour).Format("2006-01-02T15:04:05")
+	failed := time.Now().UTC().Add(-2 * time.Hour).Truncate(time.Second)
+	f.exec("UPDATE outbox_queue SET failed_at = ? WHERE id = ?", failed, cancelled[0])
+	window := func(since, until int) string { // in seconds from the failure
+		at := func(seconds int) string {
+			return failed.Add(time.Duration(seconds) * time.Second).Format("2006-01-02T15:04:05")
+		}
+		return "since=" + at(since) + "&until=" + at(until)
+	}
+	atSince, atUntil, after := window(0, 1), window(-60, 0), window(1, 60)
 	for query, want := range map[string][]string{
-		"reason=refused&key=order.created":          created,
-		"key=order.cancelled":                       cancelled,
-		"reason=too_large":                          cancelled[:1],
-		"older=1h":                                  cancelled[:1],
-		"older=1h&until=2999-01-01T00:00":           cancelled[:1],
-		"until=" + hourAgo:                          cancelled[:1],
-		"since=" + hourAgo:                          append(slices.Clone(created), cancelled[1]),
-		"event=" + created[2]:                       created[2:],
-		"order=" + aggregate:                        created[1:2],
-		"older=3h":                                  nil,
+		atSince:                            cancelled[:1], // it belongs to the range
+		atUntil:                            nil,           // it does not
+		after:                              nil,
+		"reason=refused&key=order.created": created,
+		"key=order.cancelled":              cancelled,
+		"reason=too_large":                 cancelled[:1],
+		"older=1h":                         cancelled[:1],
+		"older=1h&until=2999-01-01T00:00":  cancelled[:1],
+		"until=" + hourAgo:                 cancelled[:1],
+		"since=" + hourAgo:                 append(slices.Clone(created), cancelled[1]),
+		"event=" + created[2]:              created[2:],
+		"order=" + aggregate:               created[1:2],
+		"older=3h":                         nil,
 		"reason=" + url.QueryEscape("x' OR 1=1 --"): nil,
 	} {
 		if got, _ := f.rows("/failed?" + query); !slices.Equal(got, want) {
@@ -68,13 +80,14 @@ func TestAWrongFilterNamesItsField(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	for query, want := range map[string]string{
-		"older=yesterday": "It is not a duration such as 90s",
+		"older=yesterday": "It is not a duration above zero such as 90s",
 		"event=12":        "It is not an id",
 		"order=12":        "It is not an id",
 		"since=monday":    "It is not a time",
 		"until=2026-1-1":  "It is not a time",
-		"key=a%00b":       "zero byte",
-		"after=12":        "The parameter after is not the place",
+		"since=2026-01-31T08:00&until=2026-01-31T08:00": "It is not after",
+		"key=a%00b": "zero byte",
+		"after=12":  "The parameter after is not the place",
 	} {
 		f.Get("ann", "/failed?"+query).Want(422, want)
 	}

@@ -7,7 +7,7 @@ import (
 	"example.com/transactional-outbox/internal/auditpage"
 	"example.com/transactional-outbox/internal/page"
 	"example.com/transactional-outbox/internal/postgres"
-	"example.com/transactional-outbox/internal/rabbitmq"
+	"example.com/transactional-outbox/internal/publish"
 	"example.com/transactional-outbox/order-service/internal/order"
 	"example.com/transactional-outbox/order-service/internal/outbox"
 )
@@ -16,7 +16,7 @@ import (
 type Dependencies struct {
 	DB *postgres.DB // a small pool of its own
 	// Message returns an event as it is published.
-	Message func(outbox.Claimed) rabbitmq.Message
+	Message func(outbox.Claimed) publish.Message
 	// WaitsFor says what the relay of this process waits for; it is empty while the relay works.
 	// Relay is false if this process has no relay.
 	Relay    bool
@@ -46,5 +46,5 @@ type events struct {
 	outbox  *outbox.Operator
 	orders  *order.Service // for reading only
 	audit   *audit.Log
-	message func(outbox.Claimed) rabbitmq.Message
+	message func(outbox.Claimed) publish.Message
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"regexp"
 	"slices"
 
 	"github.com/google/uuid"
@@ -178,13 +177,11 @@ func decided(s outbox.Step, d audit.Batch) page.Step {
 	return step
 }
 
-var traceparents = regexp.MustCompile(`^[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}$`)
-
 // traceField links to the trace, if there is one.
 func (e events) traceField(traceparent string) page.Fields {
-	parsed := traceparents.FindStringSubmatch(traceparent)
-	if parsed == nil {
+	trace := page.TraceOf(traceparent)
+	if trace == "" {
 		return nil
 	}
-	return page.Fields{{Name: "Trace", Value: page.CodeLink(parsed[1], e.page.Trace(parsed[1]))}}
+	return page.Fields{{Name: "Trace", Value: page.CodeLink(trace, e.page.Trace(trace))}}
 }

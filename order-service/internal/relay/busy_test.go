@@ -5,7 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"example.com/transactional-outbox/internal/rabbitmq"
+	"example.com/transactional-outbox/internal/publish"
 )
 
 // TestARelayIsBusyUntilAWorkerReceivesTheWakeUp: meanwhile the relay of another process may
@@ -25,9 +25,9 @@ func TestARelayIsBusyUntilAWorkerReceivesTheWakeUp(t *testing.T) {
 		r.Wake()
 		want(true, "without a session")
 		release := make(chan struct{})
-		stop := start(t, r, fakeBroker(func(messages []rabbitmq.Message) []rabbitmq.Result {
+		stop := start(t, r, fakeBroker(func(messages []publish.Message) []publish.Result {
 			<-release
-			return answerAll(rabbitmq.Confirmed)(messages)
+			return answerAll(publish.Confirmed)(messages)
 		}))
 		want(false, "with nothing to do")
 		for range testConfig.Workers {

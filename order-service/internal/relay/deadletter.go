@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"example.com/transactional-outbox/internal/rabbitmq"
+	"example.com/transactional-outbox/internal/publish"
 	"example.com/transactional-outbox/order-service/internal/outbox"
 )
 
@@ -34,10 +34,10 @@ func (w *worker) fail(ctx context.Context, claim outbox.Claim, failures []outbox
 
 // publishDeadLetter publishes a copy on its own channel, because this event may have made the
 // broker close the channel of the batch.
-func (w *worker) publishDeadLetter(ctx context.Context, dead rabbitmq.Message) {
+func (w *worker) publishDeadLetter(ctx context.Context, dead publish.Message) {
 	publisher, err := w.broker.NewPublisher(1)
 	if err == nil {
-		result := publisher.Publish([]rabbitmq.Message{dead}, w.config.ConfirmTimeout)[0]
+		result := publisher.Publish([]publish.Message{dead}, w.config.ConfirmTimeout)[0]
 		publisher.Close()
 		err = result.Err
 	}
@@ -58,12 +58,12 @@ func boolToInt(b bool) int {
 
 // deadLetter returns the copy of a failed event. If the event itself cannot be sent, the copy
 // has only the id and the reason.
-func (w *worker) deadLetter(e outbox.Claimed, failure outbox.Failure, at time.Time) rabbitmq.Message {
+func (w *worker) deadLetter(e outbox.Claimed, failure outbox.Failure, at time.Time) publish.Message {
 	dead := w.config.Message(e)
 	if slices.Contains([]string{"too_large", "bad_key", "bad_headers"}, failure.Code) {
-		dead = rabbitmq.Message{ID: dead.ID, AppID: dead.AppID, Headers: map[string]any{}}
+		dead = publish.Message{ID: dead.ID, AppID: dead.AppID, Headers: map[string]any{}}
 	}
-	dead.Exchange = w.config.DeadLetters
+	dead.Destination = w.config.DeadLetters
 	dead.Headers["failure-code"] = failure.Code
 	dead.Headers["failure-reason"] = failure.Reason
 	dead.Headers["failed-at"] = at.UTC().Format(time.RFC3339Nano)

@@ -5,7 +5,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"example.com/transactional-outbox/internal/rabbitmq"
+	"example.com/transactional-outbox/internal/publish"
 	"example.com/transactional-outbox/order-service/internal/outbox"
 )
 
@@ -20,7 +20,7 @@ type settlement struct {
 }
 
 // decide applies the policy to the outcomes. It has no side effects.
-func (c Config) decide(events []outbox.Claimed, results []rabbitmq.Result) settlement {
+func (c Config) decide(events []outbox.Claimed, results []publish.Result, refusals map[uuid.UUID]verdict) settlement {
 	var s settlement
 	for i, e := range events {
 		r := results[i]
@@ -30,19 +30,22 @@ func (c Config) decide(events []outbox.Claimed, results []rabbitmq.Result) settl
 		}
 		alone := len(events) == 1
 		switch {
-		case r.Outcome == rabbitmq.Confirmed:
+		case r.Outcome == publish.Confirmed:
 			s.markPublished(e)
-		case r.Outcome == rabbitmq.Returned:
+		case r.Outcome == publish.Returned:
 			failure.Delay = unroutableDelay(e.Age)
 			s.retryLater(failure)
-		case r.Outcome == rabbitmq.Invalid:
+		case r.Outcome == publish.Invalid:
 			s.fail(failure)
-		case r.Outcome == rabbitmq.Refused, alone && errors.Is(r.Err, rabbitmq.ErrChannelClosed):
+		case r.Outcome == publish.Refused && !refusals[e.ID].counts:
+			failure.Delay = refusals[e.ID].delay
+			s.retryLater(failure)
+		case r.Outcome == publish.Refused, alone && errors.Is(r.Err, publish.ErrSessionClosed):
 			s.retryOrFail(c, e, failure)
 		default:
 			s.release(e)
 		}
-		if r.Outcome == rabbitmq.Unknown {
+		if r.Outcome == publish.Unknown {
 			s.noteUnknown(r.Err)
 		}
 	}
@@ -73,10 +76,10 @@ func (s *settlement) release(e outbox.Claimed) {
 	s.released, s.outcomes = append(s.released, e.ID), append(s.outcomes, outcomeFailed)
 }
 
-// noteUnknown keeps the error that ends the session. If the broker closed the channel because
-// of one of the messages, it keeps that error: the others only follow from it.
+// noteUnknown keeps the error that ends the session. It prefers ErrSessionClosed, which says that a
+// message is the cause. The other errors only follow from it.
 func (s *settlement) noteUnknown(err error) {
-	isCause := errors.Is(err, rabbitmq.ErrChannelClosed) && !errors.Is(s.unknown, rabbitmq.ErrChannelClosed)
+	isCause := errors.Is(err, publish.ErrSessionClosed) && !errors.Is(s.unknown, publish.ErrSessionClosed)
 	if s.unknown == nil || isCause {
 		s.unknown = err
 	}
@@ -93,17 +96,17 @@ func (s *settlement) retryOrFail(c Config, e outbox.Claimed, failure outbox.Fail
 }
 
 // failureCode is the value of the column failure_code for an outcome.
-func failureCode(r rabbitmq.Result) string {
+func failureCode(r publish.Result) string {
 	switch {
-	case errors.Is(r.Err, rabbitmq.ErrTooLarge):
+	case errors.Is(r.Err, publish.ErrTooLarge):
 		return "too_large"
-	case errors.Is(r.Err, rabbitmq.ErrBadKey):
+	case errors.Is(r.Err, publish.ErrBadKey):
 		return "bad_key"
-	case errors.Is(r.Err, rabbitmq.ErrBadHeaders):
+	case errors.Is(r.Err, publish.ErrBadHeaders):
 		return "bad_headers"
-	case errors.Is(r.Err, rabbitmq.ErrChannelClosed):
-		return "channel_closed"
-	case r.Outcome == rabbitmq.Returned:
+	case errors.Is(r.Err, publish.ErrSessionClosed):
+		return "session_closed"
+	case r.Outcome == publish.Returned:
 		return "unroutable"
 	default:
 		return "refused"

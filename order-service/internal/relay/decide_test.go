@@ -8,7 +8,7 @@ import (
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
 
-	"example.com/transactional-outbox/internal/rabbitmq"
+	"example.com/transactional-outbox/internal/publish"
 	"example.com/transactional-outbox/order-service/internal/outbox"
 )
 
@@ -16,34 +16,37 @@ func TestDecideForEachOutcome(t *testing.T) {
 	t.Parallel()
 	reason := errors.New("the reason")
 	tests := map[string]struct {
-		result      rabbitmq.Result
+		result      publish.Result
 		attempts    int // before this one
 		age         float64
+		delay       time.Duration // of a refusal that does not count
 		became      string
 		counts      bool
 		code        string
 		least, most time.Duration
 	}{
-		"confirmed":               {result: rabbitmq.Result{Outcome: rabbitmq.Confirmed}, became: "published"},
-		"returned, young":         {result: rabbitmq.Result{Outcome: rabbitmq.Returned, Err: reason}, became: "later", code: "unroutable", least: time.Second, most: time.Second},
-		"returned, a while ago":   {result: rabbitmq.Result{Outcome: rabbitmq.Returned, Err: reason}, age: 20, became: "later", code: "unroutable", least: 10 * time.Second, most: 10 * time.Second},
-		"returned, days ago":      {result: rabbitmq.Result{Outcome: rabbitmq.Returned, Err: reason}, age: 1e6, became: "later", code: "unroutable", least: 15 * time.Second, most: 15 * time.Second},
-		"refused, first":          {result: rabbitmq.Result{Outcome: rabbitmq.Refused, Err: reason}, became: "later", counts: true, code: "refused", least: time.Second / 2, most: time.Second},
-		"refused, last but one":   {result: rabbitmq.Result{Outcome: rabbitmq.Refused, Err: reason}, attempts: 1, became: "later", counts: true, code: "refused", least: time.Second, most: 2 * time.Second},
-		"refused, last":           {result: rabbitmq.Result{Outcome: rabbitmq.Refused, Err: reason}, attempts: 2, became: "failed", counts: true, code: "refused"},
-		"unknown":                 {result: rabbitmq.Result{Outcome: rabbitmq.Unknown, Err: reason}, became: "released"},
-		"unknown, however often":  {result: rabbitmq.Result{Outcome: rabbitmq.Unknown, Err: reason}, attempts: 99, became: "released"},
-		"closed over it alone":    {result: rabbitmq.Result{Outcome: rabbitmq.Unknown, Err: rabbitmq.ErrChannelClosed}, became: "later", counts: true, code: "channel_closed", least: time.Second / 2, most: time.Second},
-		"closed over it, last":    {result: rabbitmq.Result{Outcome: rabbitmq.Unknown, Err: rabbitmq.ErrChannelClosed}, attempts: 2, became: "failed", counts: true, code: "channel_closed"},
-		"invalid: too large":      {result: rabbitmq.Result{Outcome: rabbitmq.Invalid, Err: rabbitmq.ErrTooLarge}, became: "failed", code: "too_large"},
-		"invalid: a bad key":      {result: rabbitmq.Result{Outcome: rabbitmq.Invalid, Err: rabbitmq.ErrBadKey}, became: "failed", code: "bad_key"},
-		"invalid: broken headers": {result: rabbitmq.Result{Outcome: rabbitmq.Invalid, Err: rabbitmq.ErrBadHeaders}, became: "failed", code: "bad_headers"},
+		"confirmed":               {result: publish.Result{Outcome: publish.Confirmed}, became: "published"},
+		"returned, young":         {result: publish.Result{Outcome: publish.Returned, Err: reason}, became: "later", code: "unroutable", least: time.Second, most: time.Second},
+		"returned, a while ago":   {result: publish.Result{Outcome: publish.Returned, Err: reason}, age: 20, became: "later", code: "unroutable", least: 10 * time.Second, most: 10 * time.Second},
+		"returned, days ago":      {result: publish.Result{Outcome: publish.Returned, Err: reason}, age: 1e6, became: "later", code: "unroutable", least: 15 * time.Second, most: 15 * time.Second},
+		"refused, and others too": {result: publish.Result{Outcome: publish.Refused, Err: reason}, attempts: 2, delay: 7 * time.Second, became: "later", code: "refused", least: 7 * time.Second, most: 7 * time.Second},
+		"refused, first":          {result: publish.Result{Outcome: publish.Refused, Err: reason}, became: "later", counts: true, code: "refused", least: time.Second / 2, most: time.Second},
+		"refused, last but one":   {result: publish.Result{Outcome: publish.Refused, Err: reason}, attempts: 1, became: "later", counts: true, code: "refused", least: time.Second, most: 2 * time.Second},
+		"refused, last":           {result: publish.Result{Outcome: publish.Refused, Err: reason}, attempts: 2, became: "failed", counts: true, code: "refused"},
+		"unknown":                 {result: publish.Result{Outcome: publish.Unknown, Err: reason}, became: "released"},
+		"unknown, however often":  {result: publish.Result{Outcome: publish.Unknown, Err: reason}, attempts: 99, became: "released"},
+		"closed over it alone":    {result: publish.Result{Outcome: publish.Unknown, Err: publish.ErrSessionClosed}, became: "later", counts: true, code: "session_closed", least: time.Second / 2, most: time.Second},
+		"closed over it, last":    {result: publish.Result{Outcome: publish.Unknown, Err: publish.ErrSessionClosed}, attempts: 2, became: "failed", counts: true, code: "session_closed"},
+		"invalid: too large":      {result: publish.Result{Outcome: publish.Invalid, Err: publish.ErrTooLarge}, became: "failed", code: "too_large"},
+		"invalid: a bad key":      {result: publish.Result{Outcome: publish.Invalid, Err: publish.ErrBadKey}, became: "failed", code: "bad_key"},
+		"invalid: broken headers": {result: publish.Result{Outcome: publish.Invalid, Err: publish.ErrBadHeaders}, became: "failed", code: "bad_headers"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e := outbox.Claimed{ID: uuid.New(), RetryCount: test.attempts, Age: test.age}
-			s := testConfig.decide([]outbox.Claimed{e}, []rabbitmq.Result{test.result})
+			refusals := map[uuid.UUID]verdict{e.ID: {counts: test.delay == 0, delay: test.delay}}
+			s := testConfig.decide([]outbox.Claimed{e}, []publish.Result{test.result}, refusals)
 			became, failure := becameOf(s)
 			if became != test.became {
 				t.Fatalf("%s, want %s", became, test.became)
@@ -54,7 +57,7 @@ func TestDecideForEachOutcome(t *testing.T) {
 			if became == "later" && (failure.Delay < test.least || failure.Delay > test.most) {
 				t.Errorf("in %s, want %s to %s", failure.Delay, test.least, test.most)
 			}
-			if (s.unknown != nil) != (test.result.Outcome == rabbitmq.Unknown) {
+			if (s.unknown != nil) != (test.result.Outcome == publish.Unknown) {
 				t.Errorf("the error that ends the session is %v", s.unknown)
 			}
 		})
@@ -80,8 +83,8 @@ func becameOf(s settlement) (string, outbox.Failure) {
 // TestP4OneOfABatchIsNotBlamedForTheChannel: nobody knows which event is the cause.
 func TestP4OneOfABatchIsNotBlamedForTheChannel(t *testing.T) {
 	t.Parallel()
-	closed := rabbitmq.Result{Outcome: rabbitmq.Unknown, Err: rabbitmq.ErrChannelClosed}
-	s := testConfig.decide([]outbox.Claimed{{ID: uuid.New()}, {ID: uuid.New()}}, []rabbitmq.Result{closed, closed})
+	closed := publish.Result{Outcome: publish.Unknown, Err: publish.ErrSessionClosed}
+	s := testConfig.decide([]outbox.Claimed{{ID: uuid.New()}, {ID: uuid.New()}}, []publish.Result{closed, closed}, nil)
 	if len(s.released) != 2 {
 		t.Errorf("%d released, want both", len(s.released))
 	}

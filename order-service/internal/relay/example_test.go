@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"example.com/transactional-outbox/internal/postgres"
+	"example.com/transactional-outbox/internal/publish"
 	"example.com/transactional-outbox/internal/rabbitmq"
 	"example.com/transactional-outbox/order-service/internal/outbox"
 	"example.com/transactional-outbox/order-service/internal/relay"
@@ -20,8 +21,8 @@ import (
 // session adapts a session to the relay's interface.
 type session struct{ *rabbitmq.Session }
 
-func (s session) NewPublisher(window int) (relay.Publisher, error) {
-	return s.Session.NewPublisher(window)
+func (s session) NewPublisher(window int) (publish.Publisher, error) {
+	return s.NewEventPublisher(window)
 }
 
 // A relay runs on one session after the other. The next session publishes what the last one
@@ -37,7 +38,7 @@ func ExampleRelay() {
 			Bindings: []rabbitmq.Binding{{Exchange: "amq.topic", Key: "example.*"}},
 		}}}
 		r := relay.New(relay.Config{
-			Exchange: "amq.topic", AppID: "an example", Workers: 1, BatchSize: 500, PollInterval: time.Second,
+			System: "rabbitmq", Destination: "amq.topic", AppID: "an example", Workers: 1, BatchSize: 500, PollInterval: time.Second,
 			Lease: time.Minute, ConfirmTimeout: 10 * time.Second, MaxAttempts: 20, RetryBase: time.Second, RetryCap: time.Minute,
 		}, outbox.NewStore(db), relay.NewMetrics(prometheus.NewRegistry()))
 

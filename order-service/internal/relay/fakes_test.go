@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 
-	"example.com/transactional-outbox/internal/rabbitmq"
+	"example.com/transactional-outbox/internal/publish"
 	"example.com/transactional-outbox/order-service/internal/outbox"
 )
 
@@ -19,7 +19,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // testConfig has small limits, so that tests can count by hand.
 var testConfig = Config{
-	Exchange: "events", DeadLetters: "dlx", Workers: 1, BatchSize: 3, PollInterval: time.Second, Lease: time.Minute,
+	System: "rabbitmq", Destination: "events", DeadLetters: "dlx", Workers: 1, BatchSize: 3, PollInterval: time.Second, Lease: time.Minute,
 	ConfirmTimeout: 10 * time.Second, MaxAttempts: 3, RetryBase: time.Second, RetryCap: time.Minute,
 }
 
@@ -146,12 +146,12 @@ func (f *fakeOutbox) count(became string) (n int) {
 }
 
 // fakeBroker answers each batch with its function.
-type fakeBroker func(messages []rabbitmq.Message) []rabbitmq.Result
+type fakeBroker func(messages []publish.Message) []publish.Result
 
-func (f fakeBroker) NewPublisher(int) (Publisher, error) { return f, nil }
-func (f fakeBroker) Close()                              {}
-func (f fakeBroker) Unblocked(context.Context) error     { return nil }
-func (f fakeBroker) Publish(m []rabbitmq.Message, _ time.Duration) []rabbitmq.Result {
+func (f fakeBroker) NewPublisher(int) (publish.Publisher, error) { return f, nil }
+func (f fakeBroker) Close()                                      {}
+func (f fakeBroker) Unblocked(context.Context) error             { return nil }
+func (f fakeBroker) Publish(m []publish.Message, _ time.Duration) []publish.Result {
 	return f(m)
 }
 
@@ -160,7 +160,7 @@ func newRelay(events Outbox) *Relay {
 }
 
 // start runs r. stop ends it and wants no error.
-func start(t *testing.T, r *Relay, broker Broker) (stop func()) {
+func start(t *testing.T, r *Relay, broker publish.Session) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
@@ -174,11 +174,11 @@ func start(t *testing.T, r *Relay, broker Broker) (stop func()) {
 	}
 }
 
-func answerAll(outcome rabbitmq.Outcome) fakeBroker {
-	return func(messages []rabbitmq.Message) []rabbitmq.Result {
-		results := make([]rabbitmq.Result, len(messages))
+func answerAll(outcome publish.Outcome) fakeBroker {
+	return func(messages []publish.Message) []publish.Result {
+		results := make([]publish.Result, len(messages))
 		for i := range results {
-			results[i] = rabbitmq.Result{Outcome: outcome, Err: errors.New("the reason")}
+			results[i] = publish.Result{Outcome: outcome, Err: errors.New("the reason")}
 		}
 		return results
 	}

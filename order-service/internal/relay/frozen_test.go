@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"example.com/transactional-outbox/internal/postgres"
-	"example.com/transactional-outbox/internal/rabbitmq"
+	"example.com/transactional-outbox/internal/publish"
 	"example.com/transactional-outbox/order-service/internal/outbox"
 	"example.com/transactional-outbox/order-service/internal/relay"
 	"example.com/transactional-outbox/order-service/migrations"
@@ -77,7 +77,7 @@ func newFrozenFixture(t *testing.T, poll time.Duration) *frozenFixture {
 	}
 	t.Cleanup(db.Close)
 	b.relay = relay.New(relay.Config{
-		Exchange: "events", AppID: "test", Workers: 2, BatchSize: 500, PollInterval: poll,
+		System: "rabbitmq", Destination: "events", AppID: "test", Workers: 2, BatchSize: 500, PollInterval: poll,
 		Lease: time.Minute, ConfirmTimeout: 10 * time.Second, MaxAttempts: 20, RetryBase: time.Second, RetryCap: time.Minute,
 	}, outbox.NewStore(db), relay.NewMetrics(prometheus.NewRegistry()))
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
@@ -154,17 +154,17 @@ type countingConfirms struct {
 	onConfirm func() // called before the relay gets the confirms
 }
 
-func (c *countingConfirms) NewPublisher(int) (relay.Publisher, error) { return c, nil }
-func (c *countingConfirms) Close()                                    {}
-func (c *countingConfirms) Unblocked(context.Context) error           { return nil }
+func (c *countingConfirms) NewPublisher(int) (publish.Publisher, error) { return c, nil }
+func (c *countingConfirms) Close()                                      {}
+func (c *countingConfirms) Unblocked(context.Context) error             { return nil }
 
-func (c *countingConfirms) Publish(messages []rabbitmq.Message, _ time.Duration) []rabbitmq.Result {
+func (c *countingConfirms) Publish(messages []publish.Message, _ time.Duration) []publish.Result {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	results := make([]rabbitmq.Result, len(messages))
+	results := make([]publish.Result, len(messages))
 	for i, m := range messages {
 		c.copies[m.ID]++
-		results[i].Outcome = rabbitmq.Confirmed
+		results[i].Outcome = publish.Confirmed
 	}
 	if c.onConfirm != nil {
 		c.onConfirm()

@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
-	"example.com/transactional-outbox/internal/rabbitmq"
+	"example.com/transactional-outbox/internal/publish"
 	"example.com/transactional-outbox/internal/telemetry"
 )
 
@@ -24,6 +24,8 @@ type Metrics struct {
 	deadLetterFailed  prometheus.Counter
 	latency           prometheus.Histogram
 	up                prometheus.Gauge
+	refused           prometheus.Counter
+	refusesAll        prometheus.Gauge
 }
 
 // NewMetrics registers the relay's metrics.
@@ -40,6 +42,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		failed:      events.WithLabelValues("failed"),
 		retries:     counter("outbox_retries_total", "Attempts that a queue refused and that are followed by another one."),
 		exhaustions: counter("outbox_retry_exhaustions_total", "Events that failed after their last attempt."),
+		refused:     counter("outbox_refused_total", "Publishes that a queue refused. Only those of events that it refuses while it takes others spend an attempt."),
 		unroutable:  counter("outbox_unroutable_total", "Publishes that the broker returned because no queue is bound."),
 		leaseLost:   counter("outbox_lease_lost_total", "Events that another relay had claimed before their outcome was written."),
 		publishErrors: counter("outbox_publish_errors_total",
@@ -53,22 +56,27 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		up: factory.NewGauge(prometheus.GaugeOpts{
 			Name: "outbox_relay_up", Help: "1 while this relay has a session with the broker.",
 		}),
+		refusesAll: factory.NewGauge(prometheus.GaugeOpts{
+			Name: "outbox_broker_refuses_all", Help: "1 while the broker refuses every event that this relay publishes. It then only probes, and spends no attempts.",
+		}),
 	}
 }
 
 // countBatch counts the outcomes of a batch. Only the latency of its oldest event gets an
 // exemplar: one for each batch is enough.
-func (m *Metrics) countBatch(b batch, results []rabbitmq.Result, sinceClaim time.Duration) {
+func (m *Metrics) countBatch(b batch, results []publish.Result, sinceClaim time.Duration) {
 	observe := func(ctx context.Context, latency float64) { telemetry.Observe(ctx, m.latency, latency) }
 	for i, e := range b.events {
 		switch results[i].Outcome {
-		case rabbitmq.Confirmed:
+		case publish.Confirmed:
 			m.published.Inc()
 			observe(b.contexts[i], e.Age+sinceClaim.Seconds())
 			observe = func(_ context.Context, latency float64) { m.latency.Observe(latency) }
-		case rabbitmq.Returned:
+		case publish.Returned:
 			m.unroutable.Inc()
-		case rabbitmq.Unknown:
+		case publish.Refused:
+			m.refused.Inc()
+		case publish.Unknown:
 			m.publishErrors.Inc()
 		default: // counted when it is written to the outbox
 		}

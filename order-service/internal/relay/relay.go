@@ -10,14 +10,15 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 
-	"example.com/transactional-outbox/internal/rabbitmq"
+	"example.com/transactional-outbox/internal/publish"
 	"example.com/transactional-outbox/order-service/internal/outbox"
 )
 
 // Config is the relay's policy.
 type Config struct {
-	Exchange       string        // where events are published
-	DeadLetters    string        // the exchange for copies of failed events
+	System         string        // the broker's name in spans, for example rabbitmq
+	Destination    string        // where events are published: an exchange
+	DeadLetters    string        // the destination of copies of failed events
 	AppID          string        // the app_id of each message
 	Workers        int           // each has its own channel
 	BatchSize      int           // the most events of one claim
@@ -39,28 +40,14 @@ type Outbox interface {
 	Fail(ctx context.Context, token uuid.UUID, failure outbox.Failure) (at time.Time, held int, err error)
 }
 
-// Broker is a session with the broker.
-type Broker interface {
-	// NewPublisher opens a channel for batches of at most window events.
-	NewPublisher(window int) (Publisher, error)
-	// Unblocked waits until the broker takes messages.
-	Unblocked(ctx context.Context) error
-}
-
-// Publisher publishes a batch and returns the outcomes in the order of the messages. After
-// an Unknown it is not used again.
-type Publisher interface {
-	Publish(messages []rabbitmq.Message, timeout time.Duration) []rabbitmq.Result
-	Close()
-}
-
 // Relay publishes the events of an outbox. Run is called for one session after the other.
 type Relay struct {
-	config  Config
-	outbox  Outbox
-	metrics *Metrics
-	routes  routes
-	wake    chan struct{}
+	config   Config
+	outbox   Outbox
+	metrics  *Metrics
+	routes   *routes
+	refusals *refusals
+	wake     chan struct{}
 	// suspects is how many events may have made the broker close the channel. While there are
 	// any, a batch has one event: if the broker closes the channel again, it is that event.
 	// Each batch that succeeds clears one.
@@ -71,9 +58,15 @@ type Relay struct {
 func New(config Config, events Outbox, metrics *Metrics) *Relay {
 	return &Relay{
 		config: config, outbox: events, metrics: metrics, wake: make(chan struct{}, 1),
-		routes: routes{missing: map[string]missingRoute{}},
+		routes:   &routes{missing: map[string]missingRoute{}},
+		refusals: &refusals{refused: map[uuid.UUID]refusal{}},
 	}
 }
+
+// Beside makes r share what other learns about the broker: which keys have no queue, and what the
+// broker refuses. It is for two relays of one process that publish different events of the same
+// outbox. Call it before Run.
+func (r *Relay) Beside(other *Relay) { r.routes, r.refusals = other.routes, other.refusals }
 
 // Wake says that an event was committed. It never blocks.
 func (r *Relay) Wake() {
@@ -89,9 +82,10 @@ func (r *Relay) Busy() bool { return len(r.wake) > 0 }
 
 // Run publishes events on broker until ctx ends, and then finishes the batches in flight. It
 // returns an error when the session can no longer be used.
-func (r *Relay) Run(ctx context.Context, broker Broker) error {
+func (r *Relay) Run(ctx context.Context, broker publish.Session) error {
 	r.metrics.up.Set(1)
 	defer r.metrics.up.Set(0)
+	defer r.metrics.refusesAll.Set(0) // without a session it refuses nothing
 	host, _ := os.Hostname()
 	workers, ctx := errgroup.WithContext(ctx)
 	for i := range r.config.Workers {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"example.com/transactional-outbox/internal/rabbitmq"
+	"example.com/transactional-outbox/internal/publish"
 )
 
 func TestAWorkerPublishesUntilNothingIsDue(t *testing.T) {
@@ -18,7 +18,7 @@ func TestAWorkerPublishesUntilNothingIsDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		events := newFakeOutbox(10)
 		r := newRelay(events)
-		stop := start(t, r, answerAll(rabbitmq.Confirmed))
+		stop := start(t, r, answerAll(publish.Confirmed))
 		synctest.Wait()
 		if n := events.count("published"); n != 10 {
 			t.Errorf("%d published before the first poll, want 10", n)
@@ -32,7 +32,7 @@ func TestAWakeUpDoesNotWaitForThePoll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		events := newFakeOutbox(0)
 		r := newRelay(events)
-		stop := start(t, r, answerAll(rabbitmq.Confirmed))
+		stop := start(t, r, answerAll(publish.Confirmed))
 		synctest.Wait()
 
 		began := time.Now()
@@ -51,7 +51,7 @@ func TestThePollFindsEventsWithoutAWakeUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		events := newFakeOutbox(0)
 		r := newRelay(events)
-		stop := start(t, r, answerAll(rabbitmq.Confirmed))
+		stop := start(t, r, answerAll(publish.Confirmed))
 		synctest.Wait()
 		events.append()
 		time.Sleep(testConfig.PollInterval)
@@ -71,7 +71,7 @@ func TestP12ShutdownDoesNotCancelAClaim(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		events := newFakeOutbox(1)
 		events.onClaim = stop
-		if err := newRelay(events).Run(ctx, answerAll(rabbitmq.Confirmed)); err != nil {
+		if err := newRelay(events).Run(ctx, answerAll(publish.Confirmed)); err != nil {
 			t.Error(err)
 		}
 		if n := events.count("published"); n != 1 {
@@ -87,10 +87,10 @@ func TestP12ShutdownFinishesTheBatchInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		events := newFakeOutbox(10)
 		ctx, stop := context.WithCancel(t.Context())
-		broker := fakeBroker(func(messages []rabbitmq.Message) []rabbitmq.Result {
+		broker := fakeBroker(func(messages []publish.Message) []publish.Result {
 			stop()
 			time.Sleep(time.Second)
-			return answerAll(rabbitmq.Confirmed)(messages)
+			return answerAll(publish.Confirmed)(messages)
 		})
 		if err := newRelay(events).Run(ctx, broker); err != nil {
 			t.Error(err)
@@ -103,8 +103,8 @@ func TestP12ShutdownFinishesTheBatchInFlight(t *testing.T) {
 
 func TestP4AnUnknownOutcomeEndsTheSessionAndSpendsNothing(t *testing.T) {
 	t.Parallel()
-	closesChannel := fakeBroker(func(messages []rabbitmq.Message) []rabbitmq.Result {
-		return slices.Repeat([]rabbitmq.Result{{Outcome: rabbitmq.Unknown, Err: rabbitmq.ErrChannelClosed}}, len(messages))
+	closesChannel := fakeBroker(func(messages []publish.Message) []publish.Result {
+		return slices.Repeat([]publish.Result{{Outcome: publish.Unknown, Err: publish.ErrSessionClosed}}, len(messages))
 	})
 	synctest.Test(t, func(t *testing.T) {
 		events := newFakeOutbox(8)
@@ -117,7 +117,7 @@ func TestP4AnUnknownOutcomeEndsTheSessionAndSpendsNothing(t *testing.T) {
 		}
 		// Any of them may be the cause. So the next session starts with a batch of one for each.
 		events.claims = nil
-		stop := start(t, r, answerAll(rabbitmq.Confirmed))
+		stop := start(t, r, answerAll(publish.Confirmed))
 		synctest.Wait()
 		stop()
 		if want := []int{1, 1, 1, testConfig.BatchSize}; !slices.Equal(events.claims[:4], want) {
@@ -130,9 +130,9 @@ func TestP4AnUnknownOutcomeEndsTheSessionAndSpendsNothing(t *testing.T) {
 // is being sent, and the messages that were not sent have another error.
 func TestP4AllOfABatchAreSuspectsWhateverTheirErrors(t *testing.T) {
 	t.Parallel()
-	closed := rabbitmq.Result{Outcome: rabbitmq.Unknown, Err: rabbitmq.ErrChannelClosed}
-	unsent := rabbitmq.Result{Outcome: rabbitmq.Unknown, Err: errors.New("not sent")}
-	for name, results := range map[string][]rabbitmq.Result{
+	closed := publish.Result{Outcome: publish.Unknown, Err: publish.ErrSessionClosed}
+	unsent := publish.Result{Outcome: publish.Unknown, Err: errors.New("not sent")}
+	for name, results := range map[string][]publish.Result{
 		"the last was not sent":          {closed, closed, unsent},
 		"the first was not sent":         {unsent, closed, closed},
 		"only one error tells the cause": {unsent, closed, unsent},
@@ -140,8 +140,8 @@ func TestP4AllOfABatchAreSuspectsWhateverTheirErrors(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRelay(newFakeOutbox(testConfig.BatchSize))
-			err := r.Run(t.Context(), fakeBroker(func([]rabbitmq.Message) []rabbitmq.Result { return results }))
-			if !errors.Is(err, rabbitmq.ErrChannelClosed) || r.suspects.Load() != int64(testConfig.BatchSize) {
+			err := r.Run(t.Context(), fakeBroker(func([]publish.Message) []publish.Result { return results }))
+			if !errors.Is(err, publish.ErrSessionClosed) || r.suspects.Load() != int64(testConfig.BatchSize) {
 				t.Errorf("%d suspects after %v, want all %d of the batch", r.suspects.Load(), err, testConfig.BatchSize)
 			}
 		})
@@ -153,7 +153,7 @@ func TestAFailedMarkIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		events := newFakeOutbox(1)
 		events.markErr = errors.New("the database is restarting")
-		stop := start(t, newRelay(events), answerAll(rabbitmq.Confirmed))
+		stop := start(t, newRelay(events), answerAll(publish.Confirmed))
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		if n := events.count("published"); n != 1 {
@@ -168,7 +168,7 @@ func TestAFailedClaimDoesNotEndTheSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		events := newFakeOutbox(1)
 		events.claimErr = errors.New("the database is away")
-		stop := start(t, newRelay(events), answerAll(rabbitmq.Confirmed))
+		stop := start(t, newRelay(events), answerAll(publish.Confirmed))
 		time.Sleep(10 * testConfig.PollInterval)
 		events.mu.Lock()
 		events.claimErr = nil
@@ -195,7 +195,7 @@ func TestAFailedClaimDoesNotWaitForThePoll(t *testing.T) {
 				events.claimErr = nil
 			}
 		}
-		stop := start(t, r, answerAll(rabbitmq.Confirmed))
+		stop := start(t, r, answerAll(publish.Confirmed))
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if n := events.count("published"); n != 1 {
@@ -211,14 +211,14 @@ type countingBroker struct {
 	opened *int
 }
 
-func (c countingBroker) NewPublisher(window int) (Publisher, error) {
+func (c countingBroker) NewPublisher(window int) (publish.Publisher, error) {
 	*c.opened++
 	return c.fakeBroker.NewPublisher(window)
 }
 
 func TestP4AChannelOnWhichAQueueRefusedIsNotUsedAgain(t *testing.T) {
 	t.Parallel()
-	for outcome, want := range map[rabbitmq.Outcome]int{rabbitmq.Confirmed: 1, rabbitmq.Returned: 1, rabbitmq.Refused: 2} {
+	for outcome, want := range map[publish.Outcome]int{publish.Confirmed: 1, publish.Returned: 1, publish.Refused: 2} {
 		synctest.Test(t, func(t *testing.T) {
 			opened := 0
 			stop := start(t, newRelay(newFakeOutbox(2)), countingBroker{answerAll(outcome), &opened})

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"example.com/transactional-outbox/internal/rabbitmq"
+	"example.com/transactional-outbox/internal/publish"
 	"example.com/transactional-outbox/order-service/internal/outbox"
 )
 
@@ -42,16 +42,16 @@ func (r *routes) split(events []outbox.Claimed) (publish []outbox.Claimed, wait 
 
 // update notes for which keys the broker returned or confirmed events. It returns the keys that
 // have a queue now and whose events may still be waiting.
-func (r *routes) update(ctx context.Context, events []outbox.Claimed, results []rabbitmq.Result) (bound []string) {
+func (r *routes) update(ctx context.Context, events []outbox.Claimed, results []publish.Result) (bound []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	routable, now := map[string]bool{}, time.Now()
 	for i, e := range events {
 		_, missing := r.missing[e.EventKey]
 		switch {
-		case results[i].Outcome == rabbitmq.Returned:
+		case results[i].Outcome == publish.Returned:
 			routable[e.EventKey] = false
-		case results[i].Outcome == rabbitmq.Confirmed && (e.Unroutable || missing):
+		case results[i].Outcome == publish.Confirmed && (e.Unroutable || missing):
 			if _, returned := routable[e.EventKey]; !returned {
 				routable[e.EventKey] = true
 			}
@@ -88,7 +88,7 @@ func (r *routes) markUnbound(ctx context.Context, key string, now time.Time) {
 // updateRoutes makes events due again whose key has a queue now, as many as the workers publish
 // at once. When one of them is confirmed, that batch makes the next ones due. If this fails, the
 // outbox's repair makes another event the probe.
-func (w *worker) updateRoutes(ctx context.Context, events []outbox.Claimed, results []rabbitmq.Result) {
+func (w *worker) updateRoutes(ctx context.Context, events []outbox.Claimed, results []publish.Result) {
 	for _, key := range w.routes.update(ctx, events, results) {
 		n, err := w.outbox.RetryUnroutable(ctx, key, w.config.Workers*w.config.BatchSize)
 		if err != nil {

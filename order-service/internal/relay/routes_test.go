@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"example.com/transactional-outbox/internal/rabbitmq"
+	"example.com/transactional-outbox/internal/publish"
 )
 
 // unbound is a broker without a queue for some keys. It counts the messages of each key.
@@ -24,15 +24,15 @@ type unbound struct {
 }
 
 func (u *unbound) broker() fakeBroker {
-	return func(messages []rabbitmq.Message) []rabbitmq.Result {
+	return func(messages []publish.Message) []publish.Result {
 		u.mu.Lock()
 		defer u.mu.Unlock()
-		results := make([]rabbitmq.Result, len(messages))
+		results := make([]publish.Result, len(messages))
 		for i, m := range messages {
-			u.sent[m.RoutingKey]++
-			results[i] = rabbitmq.Result{Outcome: rabbitmq.Confirmed}
-			if slices.Contains(u.keys, m.RoutingKey) {
-				results[i] = rabbitmq.Result{Outcome: rabbitmq.Returned, Err: errors.New("no queue is bound for it")}
+			u.sent[m.Key]++
+			results[i] = publish.Result{Outcome: publish.Confirmed}
+			if slices.Contains(u.keys, m.Key) {
+				results[i] = publish.Result{Outcome: publish.Returned, Err: errors.New("no queue is bound for it")}
 			}
 		}
 		return results

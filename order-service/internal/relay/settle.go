@@ -10,7 +10,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 
 	"example.com/transactional-outbox/internal/crashpoint"
-	"example.com/transactional-outbox/internal/rabbitmq"
+	"example.com/transactional-outbox/internal/publish"
 	"example.com/transactional-outbox/order-service/internal/outbox"
 )
 
@@ -59,7 +59,7 @@ func (w *worker) settle(ctx context.Context, claim outbox.Claim, s settlement) e
 // small and shows whether the broker answers again.
 func (w *worker) addSuspects(s settlement) {
 	suspects := 1
-	if errors.Is(s.unknown, rabbitmq.ErrChannelClosed) {
+	if errors.Is(s.unknown, publish.ErrSessionClosed) {
 		suspects = len(s.released)
 	}
 	w.suspects.Add(int64(suspects))

@@ -71,7 +71,7 @@ func newStopFixture(t *testing.T) *stopFixture {
 		Bindings: []rabbitmq.Binding{{Exchange: "amq.topic", Key: b.key}},
 	}
 	b.relay = relay.New(relay.Config{
-		Exchange: "amq.topic", AppID: "test", Workers: 2, BatchSize: 5, PollInterval: 10 * time.Millisecond,
+		System: "rabbitmq", Destination: "amq.topic", AppID: "test", Workers: 2, BatchSize: 5, PollInterval: 10 * time.Millisecond,
 		Lease: time.Hour, ConfirmTimeout: 10 * time.Second, MaxAttempts: 20, RetryBase: time.Second, RetryCap: time.Minute,
 	}, outbox.NewStore(b.db), relay.NewMetrics(prometheus.NewRegistry()))
 	b.onSession(t.Context(), func(context.Context, *rabbitmq.Session) {})

@@ -15,7 +15,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
 
-	"example.com/transactional-outbox/internal/rabbitmq"
+	"example.com/transactional-outbox/internal/publish"
 	"example.com/transactional-outbox/order-service/internal/outbox"
 )
 
@@ -33,7 +33,7 @@ const (
 
 // publishBatch publishes a batch of three events: one has a trace, one has none, and one has
 // an invalid traceparent.
-func publishBatch(t *testing.T, results ...rabbitmq.Result) (batch, map[string]sdktrace.ReadOnlySpan) {
+func publishBatch(t *testing.T, results ...publish.Result) (batch, map[string]sdktrace.ReadOnlySpan) {
 	t.Helper()
 	w := &worker{Relay: newRelay(nil)}
 	events := []outbox.Claimed{
@@ -42,7 +42,8 @@ func publishBatch(t *testing.T, results ...rabbitmq.Result) (batch, map[string]s
 		{ID: uuid.New(), EventKey: "order.created", Traceparent: "garbage"},
 	}
 	b := w.newBatch(t.Context(), events)
-	b.endSpans(results, testConfig.decide(events, results).outcomes)
+	refusals := map[uuid.UUID]verdict{events[1].ID: {counts: true}}
+	b.endSpans(results, testConfig.decide(events, results, refusals).outcomes)
 	found := map[string]sdktrace.ReadOnlySpan{}
 	for _, s := range spans.Ended() {
 		for _, a := range s.Attributes() {
@@ -55,10 +56,10 @@ func publishBatch(t *testing.T, results ...rabbitmq.Result) (batch, map[string]s
 }
 
 var (
-	confirmed = rabbitmq.Result{Outcome: rabbitmq.Confirmed}
-	refused   = rabbitmq.Result{Outcome: rabbitmq.Refused, Err: errors.New("the reason")}
-	tooLarge  = rabbitmq.Result{Outcome: rabbitmq.Invalid, Err: rabbitmq.ErrTooLarge}
-	unknown   = rabbitmq.Result{Outcome: rabbitmq.Unknown, Err: errors.New("the reason")}
+	confirmed = publish.Result{Outcome: publish.Confirmed}
+	refused   = publish.Result{Outcome: publish.Refused, Err: errors.New("the reason")}
+	tooLarge  = publish.Result{Outcome: publish.Invalid, Err: publish.ErrTooLarge}
+	unknown   = publish.Result{Outcome: publish.Unknown, Err: errors.New("the reason")}
 )
 
 func TestEachMessageContinuesTheTraceOfItsOrder(t *testing.T) {
@@ -103,7 +104,7 @@ func TestABatchHasOneExemplar(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	metrics := NewMetrics(registry)
 	b, _ := publishBatch(t, confirmed, unknown, confirmed)
-	metrics.countBatch(b, []rabbitmq.Result{confirmed, unknown, confirmed}, 30*time.Millisecond)
+	metrics.countBatch(b, []publish.Result{confirmed, unknown, confirmed}, 30*time.Millisecond)
 	if n := testutil.ToFloat64(metrics.published); n != 2 {
 		t.Errorf("%v published, want 2", n)
 	}

@@ -8,15 +8,15 @@ import (
 
 	"example.com/transactional-outbox/internal/crashpoint"
 	"example.com/transactional-outbox/internal/grace"
-	"example.com/transactional-outbox/internal/rabbitmq"
+	"example.com/transactional-outbox/internal/publish"
 	"example.com/transactional-outbox/order-service/internal/outbox"
 )
 
 // worker is a loop with its own channel.
 type worker struct {
 	*Relay
-	broker       Broker
-	publisher    Publisher
+	broker       publish.Session
+	publisher    publish.Publisher
 	name         string
 	failedClaims int // how many claims failed since the last one that succeeded
 }
@@ -60,6 +60,12 @@ func (w *worker) drain(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if w.broker.Unblocked(ctx) != nil {
 			return nil
+		}
+		left := w.refusals.wait(time.Now())
+		w.metrics.refusesAll.Set(float64(boolToInt(w.Refused())))
+		if left > 0 {
+			pause(ctx, left)
+			continue
 		}
 		claimed, more, err := w.processBatch(ctx, w.limit())
 		if err != nil || claimed == 0 {
@@ -114,9 +120,12 @@ func (w *worker) processBatch(ctx context.Context, limit int) (claimed int, more
 	claimed = len(claim.Events)
 	var waiting []outbox.Failure
 	claim.Events, waiting = w.routes.split(claim.Events)
+	probes, held := w.refusals.split(claim.Events)
+	claim.Events, waiting = probes, append(waiting, held...)
 	batch := w.newBatch(finish, claim.Events)
+	sent := time.Now()
 	results := w.publisher.Publish(batch.messages, w.config.ConfirmTimeout)
-	s := w.config.decide(claim.Events, results)
+	s := w.config.decide(claim.Events, results, w.refusals.update(claim.Events, results, sent))
 	s.later = append(s.later, waiting...)
 	w.metrics.countBatch(batch, results, time.Since(began)) //nolint:contextcheck // each message has the context of its own trace
 	batch.endSpans(results, s.outcomes)                     //nolint:contextcheck // the same
@@ -154,8 +163,8 @@ func (w *worker) claimOnce(ctx context.Context, limit int) (outbox.Claim, error)
 // reopenAfterRefusal opens another channel after a queue has refused a message. RabbitMQ 3.10
 // keeps refusing on the old channel, even after the queue's limit is lifted, until the events
 // would fail.
-func (w *worker) reopenAfterRefusal(results []rabbitmq.Result) (err error) {
-	refused := func(r rabbitmq.Result) bool { return r.Outcome == rabbitmq.Refused }
+func (w *worker) reopenAfterRefusal(results []publish.Result) (err error) {
+	refused := func(r publish.Result) bool { return r.Outcome == publish.Refused }
 	if !slices.ContainsFunc(results, refused) {
 		return nil
 	}

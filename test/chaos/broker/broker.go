@@ -23,8 +23,9 @@ const (
 // requestTimeout is for one request to a broker that answers.
 const requestTimeout = 15 * time.Second
 
-// Broker is a broker with this URL. Each method opens a connection of its own.
-type Broker struct{ URL string }
+// Broker is a broker with one node or several. Each method opens a connection of its own, to the
+// first node that answers.
+type Broker struct{ URLs []string }
 
 func (b Broker) withChannel(ctx context.Context, use func(*amqp.Channel) error) error {
 	return b.withConnection(ctx, func(conn *amqp.Connection) error {
@@ -41,14 +42,7 @@ func (b Broker) withChannel(ctx context.Context, use func(*amqp.Channel) error) 
 func (b Broker) withConnection(ctx context.Context, use func(*amqp.Connection) error) error {
 	ctx, cancel := context.WithTimeout(ctx, 4*requestTimeout)
 	defer cancel()
-	var socket net.Conn
-	conn, err := amqp.DialConfig(b.URL, amqp.Config{Heartbeat: requestTimeout, Dial: func(network, address string) (net.Conn, error) {
-		var err error
-		if socket, err = (&net.Dialer{Timeout: requestTimeout}).DialContext(ctx, network, address); err != nil {
-			return nil, err
-		}
-		return socket, socket.SetDeadline(time.Now().Add(requestTimeout)) // until the handshake is done
-	}})
+	conn, socket, err := b.connect(ctx)
 	if err != nil {
 		return err
 	}
@@ -59,6 +53,22 @@ func (b Broker) withConnection(ctx context.Context, use func(*amqp.Connection) e
 		_ = conn.Close()
 	}()
 	return use(conn)
+}
+
+func (b Broker) connect(ctx context.Context) (conn *amqp.Connection, socket net.Conn, err error) {
+	for _, url := range b.URLs {
+		conn, err = amqp.DialConfig(url, amqp.Config{Heartbeat: requestTimeout, Dial: func(network, address string) (net.Conn, error) {
+			var err error
+			if socket, err = (&net.Dialer{Timeout: requestTimeout}).DialContext(ctx, network, address); err != nil {
+				return nil, err
+			}
+			return socket, socket.SetDeadline(time.Now().Add(requestTimeout)) // until the handshake is done
+		}})
+		if err == nil {
+			return conn, socket, nil
+		}
+	}
+	return nil, nil, err
 }
 
 // IsBlocking reports whether the broker blocks publishers, as it does in an alarm.

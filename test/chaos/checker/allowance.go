@@ -9,9 +9,8 @@ type Allowance struct {
 	// connection. MailsEach limits the repeats of one e-mail: a process that dies repeats several
 	// e-mails, each of them once.
 	Mails, MailsEach int
-	Spent            bool // the broker refused events, so the relay spent attempts
-	// SpentOnce is the number of events that may have spent one attempt: the broker refuses an
-	// event while it is putting it into a queue that is deleted at that moment.
+	// SpentOnce is the number of events that may have spent one attempt. The broker can refuse an
+	// event twice and take others between: while a queue becomes full, or is deleted.
 	SpentOnce int
 	// TapGap says that the tap was unbound for a while. An event that another queue received
 	// counts as routed then.

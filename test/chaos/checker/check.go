@@ -7,15 +7,18 @@ import (
 
 // Report has the counts of Jepsen's queue checker, and the violations of each promise.
 type Report struct {
-	Attempted    int // requests
-	Acknowledged int
-	Lost         int // acknowledged or committed, and missing
-	Unexpected   int // present without a cause
-	Duplicated   int // copies on the tap after the first one
-	MailRepeats  int
-	MailBound    int                 // the permitted MailRepeats
-	Recovered    int                 // not acknowledged, and present
-	Broken       map[string][]string // violations, by promise
+	Attempted         int // requests
+	Acknowledged      int
+	Lost              int // acknowledged or committed, and missing
+	Unexpected        int // present without a cause
+	Duplicated        int // copies on the tap after the first one
+	MailRepeats       int
+	MailBound         int                 // the permitted MailRepeats
+	Recovered         int                 // not acknowledged, and present
+	Forgotten         int                 // acknowledged, missing, and explained by a failover
+	ForgottenMessages int                 // copies on the tap of events that a failover forgot
+	ForgottenMails    int                 // e-mails about them
+	Broken            map[string][]string // violations, by promise
 }
 
 // Kept reports whether there is no violation.
@@ -35,6 +38,7 @@ func Check(e Evidence, allowed Allowance) Report {
 	c.checkTimes()
 	c.checkLeases()
 	c.checkExits()
+	c.checkForgotten()
 	c.report.Lost, c.report.Unexpected = len(c.lost), len(c.unexpected)
 	return c.report
 }

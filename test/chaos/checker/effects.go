@@ -37,7 +37,7 @@ func (c *check) checkEffects() {
 // Its e-mail is on the mail server, or its message is a dead letter, which an operator can replay.
 // A newer notification that is superseded itself does not count.
 func (c *check) hasNewerOutcome(old Notification) bool {
-	return slices.ContainsFunc(c.Notifications, func(n Notification) bool {
+	return slices.ContainsFunc(slices.Concat(c.Notifications, c.Forgotten.Notifications), func(n Notification) bool {
 		newer := n.OrderID == old.OrderID && n.Version > old.Version
 		return newer && (c.mailed[n.ID] > 0 || c.dead[n.ID])
 	})

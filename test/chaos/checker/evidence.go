@@ -25,6 +25,7 @@ type Evidence struct {
 	Times            []Time          // in the databases
 	Reclaims         []time.Duration // for each second claim of an event: the age of the first one
 	Began, Ended     time.Time       // of the scenario
+	Forgotten        Forgotten       // by a failover to an asynchronous standby
 }
 
 // Outcome is what a client knows about its request.

@@ -21,8 +21,8 @@ func (c *check) checkOrders() {
 		attempted[a.Email] = true
 		sent[a.Email+string(a.Kind)] = sent[a.Email+string(a.Kind)] || a.Outcome != NotSent
 	}
-	for _, a := range c.Attempts {
-		c.checkAttempt(a, byEmail, sent[a.Email+string(a.Kind)])
+	for i, a := range c.Attempts {
+		c.checkAttempt(i, a, byEmail, sent[a.Email+string(a.Kind)])
 	}
 	versions := c.versions()
 	for _, o := range c.Orders {
@@ -54,14 +54,17 @@ func (c *check) versions() map[string]map[int]string {
 	return all
 }
 
-func (c *check) checkAttempt(a Attempt, byEmail map[string]Order, sent bool) {
+func (c *check) checkAttempt(i int, a Attempt, byEmail map[string]Order, sent bool) {
 	o, exists := byEmail[a.Email]
 	happened := exists && (a.Kind == Place || o.Version > 1)
 	c.report.Attempted++
 	switch a.Outcome {
 	case Acknowledged:
 		c.report.Acknowledged++
-		if !happened || o.ID != a.OrderID {
+		missing := !happened || o.ID != a.OrderID
+		if missing && c.isForgotten(i, a) {
+			c.report.Forgotten++
+		} else if missing {
 			c.reportLost("P1", a.Email+string(a.Kind), "%s of order %s was acknowledged and is missing", a.Kind, a.OrderID)
 		}
 	case NotSent:
@@ -88,11 +91,14 @@ func (c *check) checkContents() {
 		switch {
 		case known && (m.Key != e.Key || !sameJSON(m.Body, []byte(e.Payload))):
 			c.reportUnexpected("P2", m.ID, "event %s was published as %s %s", m.ID, m.Key, m.Body)
-		case !known && !c.isMalformed(m.ID):
+		case !known && !c.isMalformed(m.ID) && !c.isForgottenEvent(m.ID):
 			c.reportUnexpected("P2", m.ID, "message %s is not an event of the outbox", m.ID)
 		}
 	}
 	for _, n := range c.Notifications {
+		if c.isForgottenEvent(n.ID) {
+			continue
+		}
 		if e, known := c.events[n.ID]; !known || e.OrderID != n.OrderID || e.Version != n.Version {
 			c.reportUnexpected("P2", n.ID, "notification %s belongs to no event", n.ID)
 		}

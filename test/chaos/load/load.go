@@ -28,8 +28,9 @@ type Load struct {
 	mustSucceed atomic.Bool
 	orders      atomic.Int64 // placed so far
 
-	mu     sync.Mutex
-	ledger []checker.Attempt
+	mu       sync.Mutex
+	ledger   []checker.Attempt
+	answered map[string]time.Time // the last acknowledgement, by target
 }
 
 // New returns a load that has not started. All clients together place perSecond orders per second
@@ -37,7 +38,7 @@ type Load struct {
 func New(targets func() []string, clients, perSecond int) *Load {
 	return &Load{
 		targets: targets, pause: time.Second * time.Duration(clients) / time.Duration(perSecond),
-		http: &http.Client{Timeout: requestTimeout},
+		http: &http.Client{Timeout: requestTimeout}, answered: map[string]time.Time{},
 	}
 }
 
@@ -59,6 +60,13 @@ func (l *Load) Acknowledged() (n int) {
 		}
 	}
 	return n
+}
+
+// Answered returns when this replica has last acknowledged a request.
+func (l *Load) Answered(target string) time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.answered[target]
 }
 
 // Run places orders until ctx ends, and finishes the requests in flight.
@@ -162,7 +170,13 @@ func (l *Load) post(ctx context.Context, a *checker.Attempt, path, body string) 
 		return err
 	}
 	defer func() { _ = response.Body.Close() }()
-	return readAnswer(response, a)
+	err = readAnswer(response, a)
+	if a.Outcome == checker.Acknowledged {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.answered[target] = time.Now()
+	}
+	return err
 }
 
 func readAnswer(response *http.Response, a *checker.Attempt) error {

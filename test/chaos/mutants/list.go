@@ -1,6 +1,10 @@
 package main
 
-import "slices"
+import (
+	"slices"
+
+	"example.com/transactional-outbox/test/edit"
+)
 
 // mutants lists all.
 var mutants = slices.Concat(deliveryMutants, emailMutants)
@@ -9,108 +13,123 @@ var mutants = slices.Concat(deliveryMutants, emailMutants)
 var deliveryMutants = []mutant{
 	{
 		name: "confirms-off", description: "a message counts as published when it is written to the socket", scenario: "broker-silent",
-		edits: []edit{{
-			"internal/rabbitmq/publisher.go",
-			"func (p *Publisher) await(confirmation *amqp.DeferredConfirmation, late <-chan struct{}) Result {\n",
-			"func (p *Publisher) await(confirmation *amqp.DeferredConfirmation, late <-chan struct{}) Result {\n	if true {\n		return Result{Outcome: Confirmed}\n	}\n",
+		edits: []edit.Edit{{
+			File: "internal/rabbitmq/publisher.go",
+			Old:  "func (p *Publisher) await(confirmation *amqp.DeferredConfirmation, late <-chan struct{}) publish.Result {\n",
+			New:  "func (p *Publisher) await(confirmation *amqp.DeferredConfirmation, late <-chan struct{}) publish.Result {\n	if true {\n		return publish.Result{Outcome: publish.Confirmed}\n	}\n",
 		}},
 	},
 	{
 		name: "mandatory-off", description: "the broker may drop a message that no queue is bound for", scenario: "unroutable",
-		edits: []edit{{
-			"internal/rabbitmq/publisher.go",
-			"PublishWithDeferredConfirm(m.Exchange, m.RoutingKey, true, false,",
-			"PublishWithDeferredConfirm(m.Exchange, m.RoutingKey, false, false,",
+		edits: []edit.Edit{{
+			File: "internal/rabbitmq/publisher.go",
+			Old:  "PublishWithDeferredConfirm(m.Exchange, m.RoutingKey, true, false,",
+			New:  "PublishWithDeferredConfirm(m.Exchange, m.RoutingKey, false, false,",
+		}},
+	},
+	{
+		name: "refusals-always-count", description: "a refusal spends an attempt even if the broker takes no event", scenario: "queue-full",
+		edits: []edit.Edit{{
+			File: "order-service/internal/relay/refusals.go",
+			Old:  "		counts: again && r.taken.After(last.at) && r.pause == 0,\n", New: "		counts: again || true,\n",
+		}},
+	},
+	{
+		name: "one-host", description: "only the first host of AMQP_URL is tried", scenario: "node-sigkill", cluster: true,
+		edits: []edit.Edit{{
+			File: "internal/rabbitmq/session.go",
+			Old:  "	rand.Shuffle(len(nodes), func(i, j int) { nodes[i], nodes[j] = nodes[j], nodes[i] }) //nolint:gosec // not a secret\n",
+			New:  "	nodes = nodes[:1]\n	rand.Shuffle(len(nodes), func(int, int) {})\n",
 		}},
 	},
 	{
 		name: "mark-before-confirm", description: "events are marked published before they are sent", scenario: "broker-silent",
-		edits: []edit{{
-			"order-service/internal/relay/worker.go",
-			"	batch := w.newBatch(finish, claim.Events)\n",
-			"	marked := w.config.decide(nil, nil).published\n" +
+		edits: []edit.Edit{{
+			File: "order-service/internal/relay/worker.go",
+			Old:  "	batch := w.newBatch(finish, claim.Events)\n",
+			New: "	marked := w.config.decide(nil, nil, nil).published\n" +
 				"	for _, e := range claim.Events {\n		marked = append(marked, e.ID)\n	}\n" +
 				"	_ = w.outbox.MarkPublished(finish, [16]byte{}, marked)\n	batch := w.newBatch(finish, claim.Events)\n",
 		}},
 	},
 	{
 		name: "no-turnstile", description: "claims run concurrently", scenario: "broker-silent",
-		edits: []edit{{
-			"order-service/internal/outbox/claim.go",
-			"SELECT pg_advisory_xact_lock(hashtext('outbox_claims'))", "SELECT 1",
+		edits: []edit.Edit{{
+			File: "order-service/internal/outbox/claim.go",
+			Old:  "SELECT pg_advisory_xact_lock(hashtext('outbox_claims'))", New: "SELECT 1",
 		}},
 	},
 	{
 		name: "fence-removed", description: "a relay without its claim can still reschedule events, or fail them",
 		test: "./order-service/internal/outbox TestRescheduleReleaseAndFailAreFenced",
-		edits: []edit{{
-			"order-service/internal/outbox/settle.go",
-			"  SELECT unnest(events) AS id FROM lease INTERSECT SELECT unnest(cast(@ids AS uuid[]))\n", "  SELECT unnest(cast(@ids AS uuid[])) AS id\n",
+		edits: []edit.Edit{{
+			File: "order-service/internal/outbox/settle.go",
+			Old:  "  SELECT unnest(events) AS id FROM lease INTERSECT SELECT unnest(cast(@ids AS uuid[]))\n", New: "  SELECT unnest(cast(@ids AS uuid[])) AS id\n",
 		}},
 	},
 	{
 		name: "order-ignored", description: "an order's next event does not wait for the one before", scenario: "broker-silent",
-		edits: []edit{{
-			"order-service/internal/outbox/claim.go",
-			"    FROM due WHERE oldest = id\n", "    FROM due\n",
+		edits: []edit.Edit{{
+			File: "order-service/internal/outbox/claim.go",
+			Old:  "    FROM due WHERE oldest = id\n", New: "    FROM due\n",
 		}},
 	},
 	{
 		name: "lease-forgotten", description: "a claim never expires", scenario: "orders-crash-points",
-		edits: []edit{{
-			"order-service/internal/outbox/claim.go",
-			"WHERE until <= now() FOR UPDATE SKIP LOCKED", "WHERE until = '-infinity' FOR UPDATE SKIP LOCKED",
+		edits: []edit.Edit{{
+			File: "order-service/internal/outbox/claim.go",
+			Old:  "WHERE until <= now() FOR UPDATE SKIP LOCKED", New: "WHERE until = '-infinity' FOR UPDATE SKIP LOCKED",
 		}},
 	},
 	{
 		name: "leases-by-own-clock", description: "the relay's own clock decides when its lease ends", scenario: "clocks-apart",
-		edits: []edit{
-			{"order-service/internal/outbox/claim.go", "clock_timestamp() + @lease * interval '1 second'", "@until"},
-			{"order-service/internal/outbox/claim.go", `"lease": lease.Seconds(),`, `"until": time.Now().Add(lease),`},
+		edits: []edit.Edit{
+			{File: "order-service/internal/outbox/claim.go", Old: "clock_timestamp() + @lease * interval '1 second'", New: "@until"},
+			{File: "order-service/internal/outbox/claim.go", Old: `"lease": lease.Seconds(),`, New: `"until": time.Now().Add(lease),`},
 		},
 	},
 	{
 		name: "library-recovery", description: "the client library reconnects by itself, and an ended session finishes its messages", scenario: "broker-reset-then-sigkill",
-		edits: []edit{
+		edits: []edit.Edit{
 			{
-				"internal/rabbitmq/session.go",
-				"		Heartbeat:  heartbeat,\n",
-				"		Heartbeat:  heartbeat,\n		Recovery:   &amqp.Recovery{ReconnectionConfig: &amqp.ReconnectionConfig{MaxRetryCount: 50, RetryInterval: 300 * time.Millisecond}},\n",
+				File: "internal/rabbitmq/session.go",
+				Old:  "		Heartbeat:  heartbeat,\n",
+				New:  "		Heartbeat:  heartbeat,\n		Recovery:   &amqp.Recovery{ReconnectionConfig: &amqp.ReconnectionConfig{MaxRetryCount: 50, RetryInterval: 300 * time.Millisecond}},\n",
 			},
 			{
-				"notification-service/internal/consumer/consume.go",
-				"	case errors.Is(cause, context.Canceled):\n", "	default:\n",
+				File: "notification-service/internal/consumer/consume.go",
+				Old:  "	case errors.Is(cause, context.Canceled):\n", New: "	default:\n",
 			},
 		},
 	},
 	{
 		name: "ack-before-commit", description: "a message is acknowledged when it arrives", scenario: "notifications-crash-points",
-		edits: []edit{{
-			"notification-service/internal/consumer/process.go",
-			"	outcome, err := c.process(d)",
-			"	_ = d.Ack()\n	d.Ack = func() error { return nil }\n	outcome, err := c.process(d)",
+		edits: []edit.Edit{{
+			File: "notification-service/internal/consumer/process.go",
+			Old:  "	outcome, err := c.process(d)",
+			New:  "	_ = d.Ack()\n	d.Ack = func() error { return nil }\n	outcome, err := c.process(d)",
 		}},
 	},
 	{
 		name: "dedupe-removed", description: "neither the inbox nor the state of the effect stops a repeat", scenario: "duplicated-and-shuffled",
-		edits: []edit{{
-			"notification-service/internal/consumer/record.go",
-			"First: inboxResults[i] == inbox.First,", "First: true,",
+		edits: []edit.Edit{{
+			File: "notification-service/internal/consumer/record.go",
+			Old:  "First: inboxResults[i] == inbox.First,", New: "First: true,",
 		}},
 	},
 	{
 		name: "classic-retry-queues", description: "retry queues are classic queues, which cannot dead-letter at least once", scenario: "retries-meet-nothing",
-		edits: []edit{{
-			"notification-service/topology.go",
-			"	q.Arguments[\"x-message-ttl\"] = delay.Milliseconds()\n",
-			"	q.Arguments[\"x-message-ttl\"] = delay.Milliseconds()\n	q.Arguments[\"x-queue-type\"] = \"classic\"\n	delete(q.Arguments, \"x-dead-letter-strategy\")\n",
+		edits: []edit.Edit{{
+			File: "notification-service/topology.go",
+			Old:  "	q.Arguments[\"x-message-ttl\"] = delay.Milliseconds()\n",
+			New:  "	q.Arguments[\"x-message-ttl\"] = delay.Milliseconds()\n	q.Arguments[\"x-queue-type\"] = \"classic\"\n	delete(q.Arguments, \"x-dead-letter-strategy\")\n",
 		}},
 	},
 	{
 		name: "retries-at-most-once", description: "retry queues dead-letter at most once", scenario: "retries-meet-nothing",
-		edits: []edit{{
-			"notification-service/topology.go",
-			"		\"x-dead-letter-strategy\": \"at-least-once\",\n", "",
+		edits: []edit.Edit{{
+			File: "notification-service/topology.go",
+			Old:  "		\"x-dead-letter-strategy\": \"at-least-once\",\n", New: "",
 		}},
 	},
 }

@@ -18,7 +18,18 @@ import (
 	"syscall"
 	"text/tabwriter"
 	"time"
+
+	"example.com/transactional-outbox/test/edit"
 )
+
+// mutant is a defect of the services.
+type mutant struct {
+	name, description string
+	scenario          string // the one that must fail
+	cluster           bool   // the scenario needs CLUSTER=1
+	test              string // package and name of the test that must fail, if no scenario can
+	edits             []edit.Edit
+}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -70,10 +81,10 @@ func chosen() []mutant {
 // run applies the mutant to a copy of the tree, and returns which violations it caused.
 func (m mutant) run(ctx context.Context, folder, program string) (string, error) {
 	tree := filepath.Join(folder, m.name)
-	if err := copyTree(".", tree); err != nil {
+	if err := edit.CopyTree(ctx, ".", tree); err != nil {
 		return "", err
 	}
-	if err := m.apply(tree); err != nil {
+	if err := edit.Apply(tree, m.edits); err != nil {
 		return "", err
 	}
 	fmt.Fprintf(os.Stderr, "%s: %s\n", m.name, m.description)
@@ -104,7 +115,7 @@ func (m mutant) runScenario(ctx context.Context, tree, program string) (string, 
 	chaos.Cancel = func() error { return chaos.Process.Signal(syscall.SIGTERM) }
 	chaos.WaitDelay = time.Minute
 	chaos.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C reaches only this process, which sends SIGTERM
-	chaos.Env = append(os.Environ(), "ONLY="+m.scenario, "SOURCE="+tree, "OUTPUT="+tree, "SOAK=0", "PATIENCE=40s")
+	chaos.Env = append(os.Environ(), "ONLY="+m.scenario, "SOURCE="+tree, "OUTPUT="+tree, "SOAK=0", "PATIENCE=40s", fmt.Sprint("CLUSTER=", m.cluster))
 	chaos.Stdout, chaos.Stderr = os.Stderr, os.Stderr
 	runErr := chaos.Run()
 	content, err := os.ReadFile(filepath.Join(tree, "chaos.json")) //nolint:gosec // our own folder

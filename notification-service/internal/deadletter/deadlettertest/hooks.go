@@ -3,6 +3,7 @@ package deadlettertest
 import (
 	"time"
 
+	"example.com/transactional-outbox/internal/publish"
 	"example.com/transactional-outbox/internal/rabbitmq"
 	"example.com/transactional-outbox/notification-service/internal/deadletter"
 )
@@ -12,7 +13,7 @@ type Hooks struct {
 	Taken     func(rabbitmq.BrowsedMessage)
 	Removing  func(rabbitmq.BrowsedMessage)
 	Removed   func(rabbitmq.BrowsedMessage)
-	Published func(rabbitmq.Message, rabbitmq.Result) rabbitmq.Result // may change the result
+	Published func(rabbitmq.Message, publish.Result) publish.Result // may change the result
 }
 
 // At does something at a step of a message: "taken", "confirmed" or "removed".
@@ -24,7 +25,7 @@ func (h *Hooks) At(step, id string, do func()) {
 	}
 	h.Taken = func(m rabbitmq.BrowsedMessage) { at("taken", m.ID) }
 	h.Removed = func(m rabbitmq.BrowsedMessage) { at("removed", m.ID) }
-	h.Published = func(m rabbitmq.Message, r rabbitmq.Result) rabbitmq.Result {
+	h.Published = func(m rabbitmq.Message, r publish.Result) publish.Result {
 		at("confirmed", m.ID)
 		return r
 	}
@@ -79,7 +80,7 @@ type publisher struct {
 	hooks *Hooks
 }
 
-func (p publisher) Publish(messages []rabbitmq.Message, timeout time.Duration) []rabbitmq.Result {
+func (p publisher) Publish(messages []rabbitmq.Message, timeout time.Duration) []publish.Result {
 	results := p.Publisher.Publish(messages, timeout)
 	for i := range results {
 		if p.hooks.Published != nil {

@@ -1,0 +1,122 @@
+package feed
+
+import (
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pglogrepl"
+
+	"example.com/transactional-outbox/order-service/internal/outbox"
+)
+
+// events returns n events of n orders.
+func events(n int) (all []outbox.Claimed) {
+	for range n {
+		all = append(all, outbox.Claimed{ID: uuid.New(), AggregateID: uuid.New()})
+	}
+	return all
+}
+
+func wantPosition(t *testing.T, f *Feed, want pglogrepl.LSN) {
+	t.Helper()
+	if got := f.Position(); got != want {
+		t.Errorf("position %s, want %s", got, want)
+	}
+}
+
+func TestThePositionStopsBeforeTheFirstUnfinishedEvent(t *testing.T) {
+	t.Parallel()
+	f := New(nil)
+	first, second, third := events(1), events(2), events(1)
+	f.Reached(50)
+	f.Add(first, 100)
+	wantPosition(t, f, 50)
+	f.Add(second, 200)
+	f.Add(third, 300)
+	f.Reached(400)
+	f.finish(second[0].ID, third[0].ID)
+	wantPosition(t, f, 50)
+	f.finish(first[0].ID)
+	wantPosition(t, f, 100) // the second transaction has an event that is not finished
+	f.finish(second[1].ID)
+	wantPosition(t, f, 400)
+}
+
+func TestATransactionWithoutEventsMovesThePosition(t *testing.T) {
+	t.Parallel()
+	f := New(nil)
+	f.Add(nil, 100)
+	wantPosition(t, f, 100)
+}
+
+func TestAFullFeedHasRoomAgainAfterEventsAreFinished(t *testing.T) {
+	t.Parallel()
+	f := New(nil)
+	all := events(maxEvents)
+	f.Add(all, 100)
+	if !f.Full() {
+		t.Fatal("not full")
+	}
+	f.finish(all[0].ID)
+	select {
+	case <-f.Space():
+	default:
+		t.Error("Space does not receive")
+	}
+	if f.Full() {
+		t.Error("still full")
+	}
+}
+
+func TestWhatIsDroppedIsAcknowledged(t *testing.T) {
+	t.Parallel()
+	f := New(nil)
+	f.Add(events(3), 100)
+	if n := f.Drop(true); n != 3 {
+		t.Errorf("dropped %d, want 3", n)
+	}
+	wantPosition(t, f, 100)
+	f.Add(events(3), 200)
+	wantPosition(t, f, 200)
+	f.Drop(false)
+	f.Add(events(3), 300)
+	wantPosition(t, f, 200)
+}
+
+// TestABatchHasOneEventOfEachOrder picks without a database.
+func TestABatchHasOneEventOfEachOrder(t *testing.T) {
+	t.Parallel()
+	f := New(nil)
+	all := events(3)
+	all[1].AggregateID = all[0].AggregateID
+	f.Add(all, 100)
+	picked := f.pick(10)
+	if len(picked) != 2 || picked[0].ID != all[0].ID || picked[1].ID != all[2].ID {
+		t.Errorf("picked %v", picked)
+	}
+	f.finish(all[0].ID)
+	if picked = f.pick(10); len(picked) != 2 || picked[0].ID != all[1].ID {
+		t.Errorf("picked %v", picked)
+	}
+}
+
+// TestAnEventThatTheJanitorMovedIsFinishedOnce: it is in the log twice.
+func TestAnEventThatTheJanitorMovedIsFinishedOnce(t *testing.T) {
+	t.Parallel()
+	f := New(nil)
+	all := events(2)
+	f.Add(all, 100)
+	f.Add(append(events(1), all...), 200)
+	if picked := f.pick(10); len(picked) != 3 {
+		t.Errorf("picked %v", picked)
+	}
+	f.finish(all[0].ID, all[1].ID)
+	wantPosition(t, f, 100)
+	for _, left := range f.pick(10) {
+		f.finish(left.ID)
+	}
+	wantPosition(t, f, 200)
+	if left := f.pick(10); len(left) > 0 {
+		t.Errorf("still to claim: %v", left)
+	}
+}

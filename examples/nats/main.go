@@ -1,0 +1,60 @@
+// Command nats is the relay of order-service with another publisher. It publishes the events of the
+// same outbox to NATS JetStream.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"reflect"
+	"syscall"
+	"time"
+
+	"example.com/transactional-outbox/internal/settings"
+	"example.com/transactional-outbox/internal/telemetry"
+)
+
+const service = "nats-relay"
+
+// maxDrain is how long the process may take to end after the first signal.
+const maxDrain = 25 * time.Second
+
+func main() {
+	if len(os.Args) > 1 {
+		help(os.Stdout)
+		return
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, func() {
+		stop() // a second signal ends the process at once
+		time.AfterFunc(maxDrain, func() { os.Exit(1) })
+	})
+	if err := run(ctx); err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", service, err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context) error {
+	c, err := settings.Parse(check)
+	if err != nil {
+		return fmt.Errorf("these settings are wrong:\n%w", err)
+	}
+	flush, err := telemetry.Setup(ctx, service, c.Level())
+	if err != nil {
+		return err
+	}
+	defer flush()
+	telemetry.LogTo(os.Stdout, service, c.Level())
+	return serve(ctx, c)
+}
+
+// help lists the settings.
+func help(out io.Writer) {
+	_, _ = fmt.Fprintf(out, "Usage: %s\n\nPublishes the events of order-service's outbox to NATS JetStream. Environment variables:\n\n", service)
+	for field := range reflect.TypeFor[config]().Fields() {
+		_, _ = fmt.Fprintf(out, "  %-32s %s\n", field.Tag.Get("env")+" "+field.Tag.Get("envDefault"), field.Tag.Get("help"))
+	}
+}

@@ -1,0 +1,323 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/pubsub/v2"
+	"cloud.google.com/go/pubsub/v2/pstest"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"google.golang.org/api/option"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+
+	"example.com/transactional-outbox/internal/postgres"
+	"example.com/transactional-outbox/order-service/internal/order"
+	"example.com/transactional-outbox/order-service/pubsub/fake"
+	"example.com/transactional-outbox/order-service/pubsub/inbox"
+	"example.com/transactional-outbox/test/servers"
+)
+
+const (
+	project      = "test"
+	subscription = "notifications"
+	events       = "order-events"        // the topics that the relay has by default
+	failures     = "order-events-failed" //
+	limit        = time.Minute           // how long a test waits for an event before it fails
+	shutdown     = 25 * time.Second      // in which a process must end, by promise P12
+)
+
+var binary string
+
+func TestMain(m *testing.M) { os.Exit(buildAndRun(m)) }
+
+func buildAndRun(m *testing.M) int {
+	folder, err := os.MkdirTemp("", "pubsub-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() { _ = os.RemoveAll(folder) }()
+	binary = filepath.Join(folder, "relay")
+	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "go build: %v\n%s", err, out)
+		return 1
+	}
+	return m.Run()
+}
+
+// system is everything but the relay.
+type system struct {
+	*testing.T
+	server *fake.Server
+	proxy  *servers.Proxy // in front of the server
+	orders *order.Service
+	db     *pgxpool.Pool
+	url    string
+}
+
+func newSystem(t *testing.T) system {
+	t.Helper()
+	s := system{T: t, server: fake.Start("127.0.0.1:0", project)}
+	t.Cleanup(func() { _ = s.server.Close() })
+	for _, topic := range []string{events, failures} {
+		s.must(s.server.CreateTopic(t.Context(), topic))
+	}
+	s.must(s.server.Subscribe(t.Context(), events, subscription))
+	s.must(s.server.Subscribe(t.Context(), failures, "operators"))
+	s.proxy = servers.NewProxy(t, s.server.Addr)
+	var db *postgres.DB
+	db, s.url = servers.Migrated(t, schema)
+	s.orders = order.NewService(db, func() {})
+	pool, err := pgxpool.New(t.Context(), s.url)
+	s.must(err)
+	t.Cleanup(pool.Close)
+	s.db = pool
+	_, err = s.db.Exec(t.Context(), inbox.Schema)
+	s.must(err)
+	return s
+}
+
+func (s system) must(err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+// receive runs the consumer until the test ends.
+func (s system) receive() {
+	client, err := pubsub.NewClient(s.Context(), project, option.WithEndpoint(s.server.Addr), option.WithoutAuthentication(),
+		option.WithTelemetryDisabled(), option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials())))
+	s.must(err)
+	ctx, stop := context.WithCancel(s.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- inbox.Receive(ctx, client, subscription, s.db) }()
+	s.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			s.Error(err)
+		}
+		_ = client.Close()
+	})
+}
+
+// place commits n orders, and then a second event for each.
+func (s system) place(n int) (ids []uuid.UUID) {
+	s.Helper()
+	for range n {
+		placed, err := s.orders.Place(s.Context(), order.Request{ProductID: "sku123", Quantity: 1})
+		s.must(err)
+		ids = append(ids, placed.ID)
+	}
+	for i, id := range ids {
+		change := s.orders.Confirm
+		if i%2 == 0 {
+			change = s.orders.Cancel
+		}
+		_, err := change(s.Context(), id)
+		s.must(err)
+	}
+	return ids
+}
+
+// relay starts a relay process. Its log is shown if the test fails.
+func (s system) relay(settings ...string) *exec.Cmd {
+	s.Helper()
+	cmd := exec.Command(binary)
+	cmd.Env = append(slices.Clone(settings), "DATABASE_URL="+s.url, "OPS_ADDR=127.0.0.1:0", "PUBSUB_PROJECT_ID="+project,
+		"PUBSUB_EMULATOR_HOST="+s.proxy.Addr(), "RELAY_LEASE=3s", "RELAY_CONFIRM_TIMEOUT=1s", "RELAY_BATCH_SIZE=20")
+	log, err := os.CreateTemp(s.TempDir(), "relay")
+	s.must(err)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C reaches only the test
+	s.must(cmd.Start())
+	s.Cleanup(func() {
+		_ = cmd.Process.Kill() // it may have ended
+		_ = cmd.Wait()
+		if text, _ := os.ReadFile(log.Name()); s.Failed() {
+			s.Logf("relay %d:\n%s", cmd.Process.Pid, text)
+		}
+		_ = log.Close()
+	})
+	return cmd
+}
+
+// count runs a query that counts.
+func (s system) count(query string) (n int) {
+	s.Helper()
+	s.must(s.db.QueryRow(s.Context(), query).Scan(&n))
+	return n
+}
+
+// await polls a query until it counts at least n.
+func (s system) await(what, query string, n int) {
+	s.Helper()
+	s.until(what, func() bool { return s.count(query) >= n })
+}
+
+func (s system) until(what string, ok func() bool) {
+	s.Helper()
+	for end := time.Now().Add(limit); !ok(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			s.Fatalf("%s: not within %s", what, limit)
+		}
+	}
+}
+
+const (
+	published   = `SELECT count(*) FROM outbox_status WHERE status = 'published'`
+	returned    = `SELECT count(*) FROM outbox_status WHERE failure_code = 'unroutable'`
+	refused     = `SELECT count(*) FROM outbox_status WHERE failure_code = 'refused'`
+	withEffect  = `SELECT count(*) FROM effects`
+	distinct    = `SELECT count(*) FROM (SELECT DISTINCT order_id, version FROM effects) e`
+	outOfOrder  = `SELECT count(*) FROM effects a JOIN effects b USING (order_id) WHERE a.seq < b.seq AND a.version >= b.version`
+	orderNumber = 60
+)
+
+// TestEachEventHasItsEffectOnce kills the relay after the server has stored a batch, and before the
+// relay knows it. Then the server refuses, and then it is away.
+func TestEachEventHasItsEffectOnce(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	s.receive()
+	first := s.relay()
+	s.place(orderNumber)
+	s.await("published by the first relay", published, orderNumber)
+	s.proxy.HoldReplies()
+	before := len(s.server.Messages())
+	s.place(orderNumber)
+	s.until("the server has stored a batch", func() bool { return len(s.server.Messages()) > before })
+	s.must(first.Process.Kill())
+	_ = first.Wait()
+	s.proxy.Resume()
+
+	s.server.Fail(fake.Publish, status.Error(codes.ResourceExhausted, "injected"))
+	second := s.relay()
+	s.await("refused events of the second relay", refused, 1)
+	s.must(second.Process.Kill())
+	_ = second.Wait()
+
+	s.server.Fail(fake.Publish, status.Error(codes.Unavailable, "injected"))
+	calls := s.server.Calls(fake.Publish)
+	third := s.relay()
+	s.until("the third relay tries again", func() bool { return s.server.Calls(fake.Publish) > calls+1 })
+	s.server.Fail(fake.Publish, nil)
+	const all = 2 * 2 * orderNumber
+	s.await("published events", published, all)
+	s.await("effects", withEffect, all)
+	s.until("the messages are acknowledged", s.allAcknowledged)
+	s.wantEachEffectOnce(all)
+	s.wantEnd(third)
+	if stored := len(s.server.Messages()); stored <= all {
+		t.Errorf("the server stored %d messages of %d events: none was published twice, so the inbox was not needed", stored, all)
+	}
+}
+
+// allAcknowledged reports whether the consumer has handled everything, repeats included.
+func (s system) allAcknowledged() bool {
+	for _, m := range s.server.Messages() {
+		if m.Topic == s.server.TopicName(events) && m.Acks == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func (s system) wantEachEffectOnce(all int) {
+	s.Helper()
+	if n := s.count(withEffect); n != all {
+		s.Errorf("%d effects of %d events", n, all)
+	}
+	if n := s.count(distinct); n != all {
+		s.Errorf("only %d of %d events have an effect", n, all)
+	}
+	if n := s.count(outOfOrder); n != 0 {
+		s.Errorf("%d pairs of effects are not in the order of their versions", n)
+	}
+}
+
+// wantEnd wants a clean end after a SIGTERM.
+func (s system) wantEnd(relay *exec.Cmd) {
+	s.Helper()
+	s.must(relay.Process.Signal(syscall.SIGTERM))
+	killer := time.AfterFunc(shutdown, func() { _ = relay.Process.Kill() })
+	defer killer.Stop()
+	if err := relay.Wait(); err != nil {
+		s.Errorf("the relay ended with: %v", err)
+	}
+}
+
+// TestEventsWaitForASubscription: Pub/Sub would confirm and drop them.
+func TestEventsWaitForASubscription(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	s.must(s.server.Unsubscribe(t.Context(), subscription))
+	s.relay()
+	s.place(1)
+	s.await("returned events", returned, 1)
+	if n := s.count(published); n != 0 {
+		t.Errorf("%d events are published, and nobody listens", n)
+	}
+	s.must(s.server.Subscribe(t.Context(), events, subscription))
+	s.receive()
+	s.await("effects", withEffect, 2)
+	s.wantEachEffectOnce(2)
+}
+
+// TestAFailedEventHasACopyAndHoldsItsOrderBack has one order that the server refuses. Another order
+// is published meanwhile, so the refusals count against the event.
+func TestAFailedEventHasACopyAndHoldsItsOrderBack(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	failing := s.place(1)[0].String()
+	s.server.FailOrder(events, failing, status.Error(codes.InvalidArgument, "not as the schema says"))
+	s.relay("RELAY_MAX_ATTEMPTS=1")
+	s.await("a refused event", refused, 1)
+	s.place(1)
+	s.await("published events", published, 2)
+	s.until("the copy", func() bool { return len(s.copies()) == 1 })
+	s.server.FailOrder(events, failing, nil)
+	if reason := s.copies()[0].Attributes["failure-reason"]; reason != "InvalidArgument: not as the schema says" {
+		t.Errorf("the reason is %q", reason)
+	}
+	s.place(1)
+	s.await("published events", published, 4)
+	if n := s.count(published); n != 4 {
+		t.Errorf("%d events are published, want those of the two other orders", n)
+	}
+	if n := s.count(`SELECT count(*) FROM outbox_status WHERE status = 'failed'`); n != 1 {
+		t.Errorf("%d events are failed, want 1", n)
+	}
+}
+
+// copies returns the copies of failed events.
+func (s system) copies() []*pstest.Message {
+	return slices.DeleteFunc(s.server.Messages(), func(m *pstest.Message) bool { return m.Topic != s.server.TopicName(failures) })
+}
+
+func TestWrongSettingsAreNamed(t *testing.T) {
+	t.Parallel()
+	cmd := exec.Command(binary)
+	cmd.Env = []string{"RELAY_WORKERS=none", "PUBSUB_EMULATOR_HOST=no-port"}
+	out, err := cmd.CombinedOutput()
+	if err == nil {
+		t.Error("it started")
+	}
+	for _, name := range []string{"DATABASE_URL", "PUBSUB_PROJECT_ID", "RELAY_WORKERS", "PUBSUB_EMULATOR_HOST"} {
+		if !strings.Contains(string(out), name) {
+			t.Errorf("the error does not name %s: %s", name, out)
+		}
+	}
+}

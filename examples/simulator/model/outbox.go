@@ -1,0 +1,137 @@
+// Package model has the outbox's tables in memory, for a page in a browser, where there is no
+// PostgreSQL. Each method does what the SQL statement of the same name in package outbox does. A
+// test compares both after each of many random steps.
+//
+// It has no transactions and no locks between them: each call is one step, and nothing happens at
+// the same time. What PostgreSQL does when statements do run at the same time is not modelled. The
+// tests of package outbox do that on a real server.
+package model
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"example.com/transactional-outbox/order-service/internal/outbox"
+)
+
+// Outbox is the outbox of one order-service. It is not safe for use by several goroutines.
+type Outbox struct {
+	now       time.Time // the database's clock
+	seq       int
+	events    map[uuid.UUID]Event
+	queue     map[uuid.UUID]*Queued
+	claims    []*Claim
+	published []uuid.UUID
+}
+
+// Event is a row of outbox_events. It never changes.
+type Event struct {
+	ID        uuid.UUID
+	Seq       int
+	Order     uuid.UUID
+	Version   int
+	Key       string
+	CreatedAt time.Time
+}
+
+// Queued is a row of outbox_queue: an event that still has to be published.
+type Queued struct {
+	Event
+	Due      time.Time // available_at
+	Parked   bool      // available_at is infinity
+	Attempts int       // retry_count
+	Code     string    // failure_code
+	Failed   bool      // failed_at is set
+}
+
+// Claim is a row of outbox_claims.
+type Claim struct {
+	Token  uuid.UUID
+	Worker string
+	Until  time.Time
+	Events []uuid.UUID
+}
+
+// New returns an empty outbox, whose clock begins at now.
+func New(now time.Time) *Outbox {
+	return &Outbox{now: now, events: map[uuid.UUID]Event{}, queue: map[uuid.UUID]*Queued{}}
+}
+
+// Now returns the time of the database's clock.
+func (o *Outbox) Now() time.Time { return o.now }
+
+// Advance moves the database's clock.
+func (o *Outbox) Advance(d time.Duration) { o.now = o.now.Add(d) }
+
+// Append stores an event, in the log and in the queue. The id is the caller's.
+func (o *Outbox) Append(id, order uuid.UUID, version int, key string) {
+	o.seq++
+	e := Event{ID: id, Seq: o.seq, Order: order, Version: version, Key: key, CreatedAt: o.now}
+	o.events[id] = e
+	o.queue[id] = &Queued{Event: e, Due: o.now}
+}
+
+// Events returns the log, in the order of the inserts.
+func (o *Outbox) Events() []Event { return sorted(o.events, func(e Event) Event { return e }) }
+
+// Queue returns what still has to be published, in the order of the inserts.
+func (o *Outbox) Queue() []Queued { return sorted(o.queue, func(q *Queued) Queued { return *q }) }
+
+func sorted[V any, R interface{ seqOf() int }](rows map[uuid.UUID]V, row func(V) R) (all []R) {
+	for _, v := range rows {
+		all = append(all, row(v))
+	}
+	slices.SortFunc(all, func(a, b R) int { return cmp.Compare(a.seqOf(), b.seqOf()) })
+	return all
+}
+
+func (e Event) seqOf() int { return e.Seq }
+
+// Claims returns all claims, also those whose lease has ended: the next claim deletes them.
+func (o *Outbox) Claims() (claims []Claim) {
+	for _, c := range o.claims {
+		claims = append(claims, *c)
+	}
+	return claims
+}
+
+// Published returns the events that are marked published, in the order of the marks.
+func (o *Outbox) Published() []uuid.UUID { return slices.Clone(o.published) }
+
+// isDue is the condition of claims: available_at <= now().
+func (o *Outbox) isDue(q *Queued) bool { return !q.Parked && !q.Due.After(o.now) }
+
+// oldest returns the oldest event of an order that is in the queue, or nil.
+func (o *Outbox) oldest(order uuid.UUID) (oldest *Queued) {
+	for _, q := range o.queue {
+		if q.Order == order && (oldest == nil || q.Version < oldest.Version) {
+			oldest = q
+		}
+	}
+	return oldest
+}
+
+// claimed reports whether a claim holds the event, also one whose lease has ended.
+func (o *Outbox) claimed(id uuid.UUID) bool {
+	return slices.ContainsFunc(o.claims, func(c *Claim) bool { return slices.Contains(c.Events, id) })
+}
+
+func (o *Outbox) claimOf(token uuid.UUID) *Claim {
+	for _, c := range o.claims {
+		if c.Token == token {
+			return c
+		}
+	}
+	return nil
+}
+
+// asClaimed returns what a relay gets.
+func (o *Outbox) asClaimed(q *Queued) outbox.Claimed {
+	return outbox.Claimed{
+		ID: q.ID, AggregateID: q.Order, EventKey: q.Key, RetryCount: q.Attempts,
+		Unroutable: q.Code == "unroutable", CreatedAt: q.CreatedAt, Age: o.now.Sub(q.CreatedAt).Seconds(),
+	}
+}

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"example.com/transactional-outbox/test/chaos/broker"
+	"example.com/transactional-outbox/test/chaos/checker"
+	"example.com/transactional-outbox/test/compare/judge"
+)
+
+// workQueues are the queues in which messages wait for a consumer.
+var workQueues = append([]string{broker.Queue}, retryQueues...)
+
+// evidence collects everything. The processes have ended, so a message is in a queue or nowhere.
+func (sys *system) evidence(ctx context.Context) (e judge.Evidence, err error) {
+	if e, err = sys.readDatabases(ctx); err != nil {
+		return e, err
+	}
+	e.Stalled = sys.stalled
+	tap, err := sys.broker.Drain(ctx, broker.Tap)
+	if err != nil {
+		return e, err
+	}
+	e.Tap, _ = parse(tap)
+	for _, queue := range workQueues {
+		waiting, err := sys.broker.Drain(ctx, queue)
+		if err != nil {
+			return e, err
+		}
+		events, unreadable := parse(waiting)
+		e.Waiting, e.Poison = append(e.Waiting, events...), e.Poison+unreadable
+	}
+	dead, err := sys.broker.Drain(ctx, broker.DeadLetters)
+	if err != nil {
+		return e, err
+	}
+	events, _ := parse(dead)
+	e.DeadLetters = append(e.DeadLetters, events...)
+	if sys.fault.name != otherServiceFault {
+		return e, nil
+	}
+	other, err := sys.broker.Drain(ctx, otherService)
+	e.OtherService, _ = parse(other)
+	return e, err
+}
+
+// parse returns the events of messages, and the number of messages that cannot be read.
+func parse(messages []checker.Message) (events []judge.Event, unreadable int) {
+	for _, m := range messages {
+		var body struct {
+			Order   string `json:"order_id"`
+			Version int    `json:"order_version"`
+		}
+		if json.Unmarshal(m.Body, &body) != nil || body.Order == "" {
+			unreadable++
+			continue
+		}
+		events = append(events, judge.Event{Order: body.Order, Version: body.Version})
+	}
+	return events, unreadable
+}
+
+// In this project the order of the e-mails counts. A notification that a newer one has superseded
+// is written after the newer one, and needs no e-mail. So the rows are sorted by version.
+const (
+	effectsOfDesigns  = "SELECT order_id::text, version FROM effects ORDER BY id"
+	effectsOfProject  = "SELECT order_id::text, order_version FROM notifications WHERE status IN ('sent', 'superseded', 'rejected') ORDER BY order_version"
+	supersededEvents  = "SELECT order_id::text, order_version FROM notifications WHERE status = 'superseded'"
+	messagesOfProject = "SELECT id::text, aggregate_id::text, aggregate_version FROM outbox_events"
+)
+
+// readDatabases reads the rows, the answers of the clients, and the e-mails.
+func (sys *system) readDatabases(ctx context.Context) (e judge.Evidence, err error) {
+	kinds := map[string]int{} // the version of each order, by the answers
+	for _, a := range sys.load.Ledger() {
+		if a.Outcome == checker.Acknowledged {
+			kinds[a.OrderID]++
+			e.Acknowledged = append(e.Acknowledged, judge.Event{Order: a.OrderID, Version: kinds[a.OrderID]})
+		}
+	}
+	orders, err := events(ctx, sys.orders, "SELECT id::text, version FROM orders")
+	if err != nil {
+		return e, err
+	}
+	for _, o := range orders {
+		for version := 1; version <= o.Version; version++ {
+			e.Stored = append(e.Stored, judge.Event{Order: o.Order, Version: version})
+		}
+	}
+	if err := sys.readOutbox(ctx, &e); err != nil {
+		return e, err
+	}
+	effects := effectsOfDesigns
+	if sys.design.name == thisProject {
+		effects = effectsOfProject
+		if e.Superseded, err = events(ctx, sys.effects, supersededEvents); err != nil {
+			return e, err
+		}
+	}
+	if e.Effects, err = events(ctx, sys.effects, effects); err != nil {
+		return e, err
+	}
+	return e, sys.readMails(ctx, &e)
+}
+
+func (sys *system) readOutbox(ctx context.Context, e *judge.Evidence) error {
+	rows, _ := sys.orders.Query(ctx, sys.design.outbox) // ForEachRow returns its error
+	var event judge.Event
+	var status string
+	_, err := pgx.ForEachRow(rows, []any{&event.Order, &event.Version, &status}, func() error {
+		switch status {
+		case "pending", "processing", "in_progress":
+			e.Waiting = append(e.Waiting, event)
+		case "failed":
+			e.DeadLetters = append(e.DeadLetters, event)
+		}
+		return nil
+	})
+	return err
+}
+
+// readMails finds the events of the e-mails: a Message-ID begins with the id of the message.
+func (sys *system) readMails(ctx context.Context, e *judge.Evidence) error {
+	e.Mailed = sys.mails()
+	if !e.Mailed {
+		return nil
+	}
+	byMessage := map[string]judge.Event{}
+	rows, _ := sys.orders.Query(ctx, messagesOfProject)
+	var id string
+	var event judge.Event
+	_, err := pgx.ForEachRow(rows, []any{&id, &event.Order, &event.Version}, func() error {
+		byMessage[id] = event
+		return nil
+	})
+	for _, m := range sys.mail.Mails() {
+		id, _, _ := strings.Cut(strings.Trim(m.MessageID, "<>"), "@")
+		e.Mails = append(e.Mails, byMessage[id])
+	}
+	return err
+}
+
+func events(ctx context.Context, db *pgxpool.Pool, query string) ([]judge.Event, error) {
+	rows, _ := db.Query(ctx, query)
+	return pgx.CollectRows(rows, pgx.RowToStructByPos[judge.Event])
+}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/caarlos0/env/v11"
+
+	"example.com/transactional-outbox/test/suite"
+)
+
+// options are set by environment variables.
+type options struct {
+	Only   []string `env:"ONLY" does:"comma-separated designs, or design/fault; empty: all"`
+	Short  bool     `env:"SHORT" does:"one run of a few rows on two sets of servers, in about 90 s; see above"`
+	Seed   uint64   `env:"SEED" envDefault:"1" does:"seed of the first run; the others have the next ones"`
+	Runs   uint64   `env:"RUNS" envDefault:"3" does:"runs of each row; with SHORT=1 it is one"`
+	Fresh  bool     `env:"FRESH" does:"run finished rows again"`
+	Lanes  int      `env:"LANES" envDefault:"1" does:"sets of servers, on which rows run side by side"`
+	Output string   `env:"OUTPUT" envDefault:"build" does:"the folder for compare.json"`
+}
+
+func readOptions() (options, error) {
+	o, err := env.ParseAs[options]()
+	if err != nil {
+		return o, err
+	}
+	if o.Short {
+		o.Runs, o.Lanes = 1, max(o.Lanes, 2)
+	}
+	if o.Runs < 1 || o.Lanes < 1 {
+		return o, errors.New("RUNS and LANES must be positive")
+	}
+	for _, only := range o.Only {
+		if !slices.ContainsFunc(allRows(), func(r row) bool { return r.matches(only) }) {
+			return o, fmt.Errorf("ONLY: there is no row %q; `make compare ARGS=help` lists them", only)
+		}
+	}
+	if len(o.rows()) == 0 {
+		return o, errors.New("SHORT=1 runs none of the rows that ONLY names: leave out one of the two")
+	}
+	return o, nil
+}
+
+// rows returns the chosen rows.
+func (o options) rows() (rows []row) {
+	for seed := o.Seed; seed < o.Seed+o.Runs; seed++ {
+		for _, r := range allRows() {
+			r.seed = seed
+			if (len(o.Only) == 0 || slices.ContainsFunc(o.Only, r.matches)) && (!o.Short || r.short()) {
+				rows = append(rows, r)
+			}
+		}
+	}
+	return rows
+}
+
+// matches reports whether ONLY names this row.
+func (r row) matches(only string) bool {
+	design, fault, one := strings.Cut(only, "/")
+	return r.design.name == design && (!one || r.fault.name == fault)
+}
+
+func printHelp(w io.Writer) {
+	fmt.Fprint(w, `Runs popular designs of an outbox, and this project, on private servers, and injects the same
+faults. Prints a table, and writes build/compare.json. Rows that are finished in this file with the
+same seed and the same code are not run again.
+
+Exits with 1 if this project loses or repeats an event, publishes one without an order, or lets one
+wait for ever, and if a design does not show a failure that is certain. SHORT=1 shows each kind of
+failure once, by the designs with a certain failure, and runs this project under the hardest faults.
+Standard output has only the tables of docs/what-is-lost.md. Examples:
+
+  make compare
+  make compare SHORT=1
+  make compare ONLY=ack-first,seq-cursor/no-fault RUNS=1
+  make compare FRESH=1 SEED=7
+
+`)
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	suite.PrintSettings[options](table)
+	fmt.Fprint(table, "\t\t\nDESIGN\tCERTAIN (SHORT=1)\tKNOWN FOR\n")
+	for _, d := range designs {
+		fmt.Fprintf(table, "%s\t%s\t%s\n", d.name, strings.Join(d.certain, ", "), strings.Join(d.famous, ", "))
+	}
+	fmt.Fprint(table, "\t\t\nFAULT\t\tWHAT HAPPENS\n")
+	for _, f := range faults {
+		fmt.Fprintf(table, "%s\t\t%s\n", f.name, f.description)
+	}
+	_ = table.Flush()
+}

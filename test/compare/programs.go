@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"example.com/transactional-outbox/test/servicelog"
+)
+
+// This project's settings are those of test/chaos: smaller batches and shorter times than usual, as
+// the designs have.
+var (
+	orderSettings = []string{
+		"RELAY_WORKERS=2", "RELAY_BATCH_SIZE=20", "RELAY_CONFIRM_TIMEOUT=3s", "RELAY_LEASE=9s", "RELAY_POLL_INTERVAL=200ms",
+		"RELAY_RETRY_BASE=100ms", "RELAY_RETRY_CAP=1s",
+	}
+	notificationSettings = []string{
+		fmt.Sprint("CONSUMER_WORKERS=", mailWorkers), "CONSUMER_BATCH_SIZE=8", "CONSUMER_PREFETCH=16", "RETRY_DELAYS=300ms,1s,3s", "MAIL_FROM=shop@example.com",
+	}
+)
+
+func (sys *system) definePrograms(orders, effects string) {
+	logs := filepath.Join(sys.folder, fmt.Sprint("row-", sys.rows))
+	common := []string{"APP_ENV=demo", "OPS_ADDR=127.0.0.1:0", "HTTP_ADDR=127.0.0.1:0"}
+	for i := range sys.orderSides {
+		p := &program{path: sys.path(designsProgram), argument: sys.design.name, ready: servicelog.TakingOrders, log: fmt.Sprint(logs, "-orders-", i)}
+		amqp := "amqp://guest:guest@" + sys.ordersToBroker[i].Addr() + "/"
+		p.settings = slices.Concat(common, []string{"DATABASE_URL=" + orders, "AMQP_URL=" + amqp, fmt.Sprint("NAME=replica-", i)})
+		switch {
+		case sys.design.side&consumerSide != 0:
+			p.path, p.argument = sys.path(orderService), "serve"
+			p.settings = append(p.settings, orderSettings...)
+		case len(sys.design.modules) > 0:
+			p.path = sys.path(peersProgram)
+		}
+		sys.orderSides[i] = p
+	}
+	c := &program{path: sys.path(designsProgram), argument: sys.design.name, ready: servicelog.TakingMessages, log: logs + "-consumer"}
+	c.settings = slices.Concat(common, []string{
+		"DATABASE_URL=" + effects, "AMQP_URL=amqp://guest:guest@" + sys.consumerToBroker.Addr() + "/",
+		"SMTP_ADDR=" + sys.consumerToMail.Addr(), "SMTP_URL=smtp://" + sys.consumerToMail.Addr(),
+	})
+	switch sys.design.side {
+	case orderSide:
+		c.argument = "good-consumer"
+	case bothSides:
+		c.path, c.argument = sys.path(notificationService), "serve"
+		c.settings = append(c.settings, notificationSettings...)
+	case consumerSide: // the design itself
+	}
+	sys.consumer = c
+}
+
+func (sys *system) programs() []*program {
+	return []*program{sys.orderSides[0], sys.orderSides[1], sys.consumer}
+}
+
+// start starts all processes. The load begins when the consumer has declared its queue.
+func (sys *system) start(ctx context.Context) error {
+	if err := sys.orderSides[0].start(ctx); err != nil { // it is the leader, if there is one
+		return err
+	}
+	var starting errgroup.Group
+	for _, p := range []*program{sys.orderSides[1], sys.consumer} {
+		starting.Go(func() error { return p.start(ctx) })
+	}
+	return starting.Wait()
+}
+
+// targets returns the URLs of the running APIs.
+func (sys *system) targets() (urls []string) {
+	for _, p := range sys.orderSides {
+		if url := p.url(); url != "" {
+			urls = append(urls, url)
+		}
+	}
+	return urls
+}

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// figure returns the figure that a list names for the fault of the row, or "". An element of the
+// list is "fault: figure".
+func (r row) figure(list []string) string {
+	for _, one := range list {
+		if figure, found := strings.CutPrefix(one, r.fault.name+": "); found {
+			return figure
+		}
+	}
+	return ""
+}
+
+// mailWorkers is this project's CONSUMER_WORKERS: so many e-mails can be under way at once.
+const mailWorkers = 4
+
+// permitted returns the figures without those that this project does not promise to keep at zero
+// (P6 in docs/guarantees.md). It repeats an e-mail when the process dies after the mail server has
+// accepted it, or when the server's answer is lost: mail-away cuts all connections once. And it
+// sends the e-mails of an order side by side if both events are there, so they can arrive in either
+// order.
+func permitted(fault string, f figures) figures {
+	f.OutOfOrder = 0
+	switch fault {
+	case "kill-consumer":
+		f.Repeated = 0
+	case "mail-away":
+		f.Repeated = max(0, f.Repeated-mailWorkers)
+	}
+	return f
+}
+
+// verdict returns an error for each row without a result, for each certain failure that no run has
+// shown, and for each failure of this project. It prints the famous failures that no run has shown.
+// They are no errors, because they need luck.
+func verdict(w io.Writer, rows []row, results []result) error {
+	var errs []error
+	for _, r := range withoutSeeds(rows) {
+		worst, runs := worstOf(r, results)
+		shows := func(figure string) bool { return strings.Contains(worst.String(), figure) }
+		certain, famous := r.figure(r.design.certain), r.figure(r.design.famous)
+		switch {
+		case runs == 0:
+			errs = append(errs, fmt.Errorf("%s has no result: the messages above say why", r))
+		case r.design.name == thisProject && permitted(r.fault.name, worst) != (figures{}):
+			errs = append(errs, fmt.Errorf("%s is: %s", r, worst))
+		case !shows(certain):
+			errs = append(errs, fmt.Errorf("%s must show %q, and has: %s", r, certain, worst))
+		case !shows(famous):
+			_, err := fmt.Fprintf(w, "%s is known for %q, and is: %s\n", r, famous, worst)
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// withoutSeeds returns each row once.
+func withoutSeeds(rows []row) (once []row) {
+	seen := map[string]bool{}
+	for _, r := range rows {
+		if !seen[r.String()] {
+			once = append(once, r)
+		}
+		seen[r.String()] = true
+	}
+	return once
+}
+
+// worstOf returns the worst figures of all runs of a row.
+func worstOf(r row, results []result) (worst figures, runs int) {
+	for _, one := range results {
+		if one.Design == r.design.name && one.Fault == r.fault.name {
+			worst = worst.max(one.figures)
+			runs++
+		}
+	}
+	return worst, runs
+}

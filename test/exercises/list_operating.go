@@ -1,0 +1,65 @@
+package main
+
+import "example.com/transactional-outbox/test/edit"
+
+// operating are the exercises of chapters 10 to 13.
+var operating = []exercise{
+	{
+		chapter: "10-watching-it",
+		symptom: "the only relay died an hour ago. Its last events are not published, but outbox_oldest_due_age_seconds is 0, and no alert about them fires.",
+		look:    "order-service/internal/outbox",
+		module:  ".", pkg: "./order-service/internal/outbox", test: "TestBacklogCountsEventsOfADeadRelayAsDue",
+		edits: []edit.Edit{{
+			File: "order-service/internal/outbox/backlog.go",
+			Old:  "           AND id NOT IN (SELECT unnest(events) FROM outbox_claims WHERE until > now())\n",
+			New:  "           AND id NOT IN ` + claimedIDsSQL + `\n",
+		}},
+	},
+	{
+		chapter: "11-several-replicas",
+		symptom: "with one relay all is well. With three relays under load, two of them publish the same events at the same time.",
+		look:    "order-service/internal/outbox",
+		module:  ".", pkg: "./order-service/internal/outbox", test: "TestTheTurnstileSerializesClaims",
+		edits: []edit.Edit{
+			{
+				File: "order-service/internal/outbox/claim.go",
+				Old: "keeps two claims apart. It is a statement of its own: the next statement's snapshot then\n" +
+					"// includes what the previous claim committed. The lock ends with the transaction, within\n// milliseconds.\n",
+				New: "keeps two claims apart. The lock ends with the transaction, within milliseconds.\n",
+			},
+			{
+				File: "order-service/internal/outbox/claim.go",
+				Old:  "WITH due AS MATERIALIZED (\n  SELECT q.id, q.seq, q.bytes, coalesce(o.id, q.id) AS oldest FROM (\n",
+				New: "WITH turnstile AS MATERIALIZED (\n` + turnstileSQL + `\n), due AS MATERIALIZED (\n" +
+					"  SELECT q.id, q.seq, q.bytes, coalesce(o.id, q.id) AS oldest FROM turnstile, (\n",
+			},
+			{
+				File: "order-service/internal/outbox/claim.go",
+				Old: "		_ = tx.Write(\"waiting for other claims\", turnstileSQL, nil) // Collect returns its error\n" +
+					"		_ = tx.Write(\"ending claims\", expireSQL, nil)\n",
+				New: "		_ = tx.Write(\"ending claims\", expireSQL, nil) // Collect returns its error\n",
+			},
+		},
+	},
+	{
+		chapter: "12-going-further-with-cdc",
+		symptom: "the reader of the log is killed between two events of one transaction. The next reader never gets the second event from the log.",
+		look:    "examples/cdc/feed",
+		module:  "examples/cdc", pkg: "./feed", test: "TestThePositionStopsBeforeTheFirstUnfinishedEvent",
+		edits: []edit.Edit{{
+			File: "examples/cdc/feed/feed.go",
+			Old:  "		if e.last {\n			f.before = e.end\n		}\n", New: "		f.before = e.end\n",
+		}},
+	},
+	{
+		chapter: "13-production",
+		symptom: "primary and standby behind PgBouncer change roles. The new primary is ready, but orders still fail, again and again.",
+		look:    "internal/postgres",
+		module:  ".", pkg: "./internal/postgres", test: "TestAPoolLeavesAServerThatIsReadOnly",
+		edits: []edit.Edit{{
+			File: "internal/postgres/hosts.go",
+			Old:  "		if err.Code == readOnly {\n			leave()\n			return false\n		}\n		return keeps(conn, err)\n",
+			New:  "		return err.Code != readOnly && keeps(conn, err)\n",
+		}},
+	},
+}

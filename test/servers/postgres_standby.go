@@ -1,0 +1,172 @@
+package servers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"example.com/transactional-outbox/test/servers/process"
+)
+
+// ErrRunning means that a server must be stopped first.
+var ErrRunning = errors.New("the server runs")
+
+// NewStandby returns a server in this folder that Start starts as a standby of primary.
+// [PostgresServer.CopyFrom] says more.
+func NewStandby(ctx context.Context, path string, lifetime process.Lifetime, primary, name string) (*PostgresServer, error) {
+	s, err := NewPostgres(path, lifetime)
+	if err != nil {
+		return nil, err
+	}
+	return s, s.CopyFrom(ctx, primary, name)
+}
+
+// CopyFrom replaces the data by a base backup of a running primary. The next Start starts the
+// server as a standby that streams from this URL. The name is its application_name, which the
+// primary's synchronous_standby_names may list. The server keeps its port.
+func (s *PostgresServer) CopyFrom(ctx context.Context, primary, name string) error {
+	if s.Running() {
+		return ErrRunning
+	}
+	source, err := url.Parse(primary)
+	if err != nil {
+		return err
+	}
+	if err := os.RemoveAll(s.data()); err != nil {
+		return err
+	}
+	err = s.createData(func(unfinished string) *exec.Cmd {
+		return exec.CommandContext(ctx, filepath.Join(s.binaries, "pg_basebackup"), "--pgdata="+unfinished,
+			"--dbname=host="+source.Hostname()+" port="+source.Port()+" user="+source.User.Username()+" application_name="+name,
+			"--write-recovery-conf", "--wal-method=stream", "--checkpoint=fast", "--no-sync")
+	})
+	if err != nil {
+		return fmt.Errorf("copy PostgreSQL's data: %w", err)
+	}
+	return nil
+}
+
+// Follow makes a stopped primary the standby of the server that took over. It copies nothing, so
+// the primary must have been stopped with Stop: then its standby has everything.
+func (s *PostgresServer) Follow(primary, name string) error {
+	if s.Running() {
+		return ErrRunning
+	}
+	source, err := url.Parse(primary)
+	if err != nil {
+		return err
+	}
+	settings, err := os.OpenFile(s.folder.file("data/postgresql.auto.conf"), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(settings, "primary_conninfo = 'host=%s port=%s user=%s application_name=%s'\n",
+		source.Hostname(), source.Port(), source.User.Username(), name)
+	signal := s.folder.file("data/standby.signal")
+	return errors.Join(err, settings.Close(), os.WriteFile(signal, nil, 0o600), changeOwnerOf(signal, s.as))
+}
+
+func changeOwnerOf(path string, as *syscall.Credential) error {
+	if as == nil {
+		return nil
+	}
+	return os.Chown(path, int(as.Uid), int(as.Gid))
+}
+
+// Promote makes a standby the primary, and returns when it takes writes.
+func (s *PostgresServer) Promote(ctx context.Context) error {
+	return s.query(ctx, "SELECT pg_promote()", nil)
+}
+
+// Synchronous makes commits wait for standbys, by synchronous_standby_names. An empty text ends it.
+// It returns when the primary waits for one, so the standbys must run.
+func (s *PostgresServer) Synchronous(ctx context.Context, standbys string) error {
+	for _, statement := range []string{
+		"ALTER SYSTEM SET synchronous_standby_names = '" + standbys + "'", "SELECT pg_reload_conf()",
+	} {
+		if err := s.query(ctx, statement, nil); err != nil {
+			return err
+		}
+	}
+	return s.await(ctx, `SELECT current_setting('synchronous_standby_names') = '`+standbys+`' AND ('`+standbys+`' = ''
+		OR EXISTS (SELECT FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum')))`)
+}
+
+// AwaitStandby returns when a standby with this name has all that this primary has now.
+func (s *PostgresServer) AwaitStandby(ctx context.Context, name string) error {
+	var now string
+	if err := s.query(ctx, "SELECT pg_current_wal_flush_lsn()::text", &now); err != nil {
+		return err
+	}
+	return s.await(ctx, fmt.Sprintf(`SELECT EXISTS (SELECT FROM pg_stat_replication
+		WHERE application_name = '%s' AND replay_lsn >= '%s')`, name, now))
+}
+
+// await repeats a query until it returns true.
+func (s *PostgresServer) await(ctx context.Context, query string) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		var yes bool
+		if err := s.query(ctx, query, &yes); err != nil {
+			return err
+		}
+		if yes {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s: %w", query, context.Cause(ctx))
+		case <-tick.C:
+		}
+	}
+}
+
+// query runs one statement on a connection of its own, and reads the first column unless it is nil.
+func (s *PostgresServer) query(ctx context.Context, statement string, into any) error {
+	conn, err := pgx.Connect(ctx, s.URL("postgres"))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	if into == nil {
+		_, err = conn.Exec(ctx, statement)
+	} else {
+		err = conn.QueryRow(ctx, statement).Scan(into)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", statement, err)
+	}
+	return nil
+}
+
+// createData lets a program create the data in another folder and renames it, so that the data
+// folder is always complete.
+func (s *PostgresServer) createData(program func(unfinished string) *exec.Cmd) error {
+	unfinished := s.folder.file("data.new")
+	if err := os.RemoveAll(unfinished); err != nil {
+		return err
+	}
+	if err := os.Mkdir(unfinished, 0o700); err != nil {
+		return err
+	}
+	if err := changeOwner(unfinished, s.as); err != nil {
+		return err
+	}
+	command := program(unfinished)
+	command.Dir, command.SysProcAttr = unfinished, &syscall.SysProcAttr{Credential: s.as}
+	if output, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w: %s", filepath.Base(command.Path), err, output)
+	}
+	return os.Rename(unfinished, s.data())
+}

@@ -1,0 +1,43 @@
+// Package suite has what the programs chaos, compare and bench share: their start and their end,
+// their help and their progress. Their settings are environment variables.
+package suite
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"reflect"
+	"syscall"
+)
+
+// Main runs a program until it ends, or until a signal cancels its context. With any argument it
+// prints the help. An error is printed, and the program exits with 1.
+func Main(name string, help func(io.Writer), run func(context.Context) error) {
+	if len(os.Args) > 1 {
+		help(os.Stdout)
+		return
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx)
+	stop()
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
+		os.Exit(1)
+	}
+}
+
+// PrintSettings prints a row for each field of the options, with tabs between the columns. A field
+// has the tags env, envDefault and does.
+func PrintSettings[Options any](w io.Writer) {
+	fmt.Fprint(w, "SETTING\tDEFAULT\tMEANING\n")
+	for field := range reflect.TypeFor[Options]().Fields() {
+		fmt.Fprintf(w, "%s\t%s\t%s\n", field.Tag.Get("env"), field.Tag.Get("envDefault"), field.Tag.Get("does"))
+	}
+}
+
+// Progress prints what the program does. Standard output has only the results.
+func Progress(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, format+"\n", args...)
+}

@@ -1,0 +1,111 @@
+package system
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"testing"
+
+	"golang.org/x/sync/errgroup"
+
+	"example.com/transactional-outbox/test/servers"
+)
+
+// shard is one database of order-service, with its own API and relay.
+type shard struct {
+	*system
+	orders *service
+}
+
+// addShard starts order-service on a database of another server. It has the broker in common with s.
+func (s *system) addShard(server *servers.PostgresServer) shard {
+	s.Helper()
+	other := *s
+	other.database = server
+	other.ordersDB, other.ordersRoles = other.createDatabase("shard_orders", "order_service")
+	other.migrate(orderService, other.ordersRoles)
+	return shard{&other, other.runOrders()}
+}
+
+// TestP1P5P7ShardsNeedNothingFromEachOther runs two databases of order-service, each with its own
+// outbox and relay, and one broker and one notification-service for both.
+func TestP1P5P7ShardsNeedNothingFromEachOther(t *testing.T) {
+	t.Parallel()
+	s, server := newSystem(t), servers.Postgres(t)
+	copies := s.recordEvents()
+	s.startConsumer()
+	first, second := shard{s, s.runOrders()}, s.addShard(server)
+	const each, events = 5, 2
+	var all errgroup.Group
+	for _, shard := range []shard{first, second} {
+		for range each {
+			all.Go(shard.placeAndConfirm)
+		}
+	}
+	must(t, all.Wait())
+	total := 2 * each * events
+	s.awaitCount(s.notificationsDB, total, finishedCount)
+	s.wantVersionsInOrder(copies, total)
+
+	// The second shard loses its database. The first one does not notice it.
+	must(t, server.Kill())
+	if _, err := place(t.Context(), second.orders.address()); err == nil {
+		t.Error("an order was taken without its database")
+	}
+	must(t, first.placeAndConfirm())
+	total += events
+	s.awaitCount(s.notificationsDB, total, finishedCount)
+
+	must(t, server.Start(t.Context()))
+	second.ordersDB.Reset() // its connections broke with the server
+	second.awaitPlaced(second.orders.address())
+	total = first.events() + second.events()
+	s.awaitCount(s.notificationsDB, total, finishedCount)
+	s.wantVersionsInOrder(copies, total)
+	s.wantNoDeadLetters()
+}
+
+// finishedCount counts the events that have had their effect. An event has no e-mail if a newer one of
+// its order has overtaken it at the consumer.
+const finishedCount = "SELECT count(*) FROM notifications WHERE status IN ('sent', 'superseded')"
+
+// events returns the number of all events so far.
+func (s shard) events() int {
+	return queryValue[int](s.system, s.ordersDB, "SELECT count(*) FROM outbox_events")
+}
+
+// placeAndConfirm makes an order with two events.
+func (s shard) placeAndConfirm() error {
+	id, err := place(s.Context(), s.orders.address())
+	if err == nil {
+		_, err = call(s.Context(), http.MethodPost, s.orders.address()+"/orders/"+id+"/confirm", "", http.StatusOK)
+	}
+	return err
+}
+
+// wantVersionsInOrder wants n events with different ids. The first copies of each order's events must
+// have come in the order of their versions. A relay that loses its database may publish an event twice.
+func (s *system) wantVersionsInOrder(copies *recorder, n int) {
+	s.Helper()
+	versions, seen := map[string][]int{}, map[string]bool{}
+	for _, d := range copies.await(n) {
+		if seen[d.MessageId] {
+			continue
+		}
+		seen[d.MessageId] = true
+		var event struct {
+			OrderID string `json:"order_id"`
+			Version int    `json:"order_version"`
+		}
+		must(s.T, json.Unmarshal(d.Body, &event))
+		versions[event.OrderID] = append(versions[event.OrderID], event.Version)
+	}
+	if len(seen) != n {
+		s.Errorf("%d different message ids, want %d", len(seen), n)
+	}
+	for order, got := range versions {
+		if !slices.IsSorted(got) || got[0] != 1 {
+			s.Errorf("the events of %s came as %v", order, got)
+		}
+	}
+}
