@@ -22,12 +22,12 @@ func (s *system) warmUp(processes []*service) (events []orderEvent) {
 	return events
 }
 
-// startWarmConsumer starts notification-service and lets it send a first e-mail. After that
-// it takes more than one message at a time.
+// startWarmConsumer starts notification-service and lets it succeed with a first message. After
+// that it takes more than one message at a time.
 func (s *system) startWarmConsumer(settings ...string) (running *service, first amqp.Publishing) {
 	s.Helper()
 	running, first = s.startConsumer(settings...), orderFor("first@example.com")
 	s.publish(first)
-	s.awaitCount(s.notificationsDB, 1, sentCount)
+	s.awaitOutcomes(1, []*service{running}, "success")
 	return running, first
 }

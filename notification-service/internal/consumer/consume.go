@@ -45,8 +45,8 @@ func (c *Consumer) Consume(ctx context.Context, queue Queue) error {
 }
 
 // consumeOneByOne takes one message at a time until c.mayPrefetch is set. A message that does
-// nothing but wait, for its copy or for the results of other messages, cannot crash the process;
-// nor does one whose e-mail takes longer than slowEmail, as a rule.
+// nothing but wait, for its copy, for its mark or for the results of other messages, cannot crash
+// the process; nor does one whose e-mail takes longer than slowEmail, as a rule.
 // So the next message is taken meanwhile, on another channel. The waiting message keeps its
 // channel, and no more messages come on that one. At most as many messages wait as the prefetch
 // allows.

@@ -137,6 +137,24 @@ func TestP9ASlowFirstEmailDelaysNoOther(t *testing.T) {
 	})
 }
 
+// TestP9AFirstEmailThatCannotBeMarkedDelaysNoOther: its mark waits for the database, but a dead
+// letter needs no database.
+func TestP9AFirstEmailThatCannotBeMarkedDelaysNoOther(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(b *fixture) {
+		database := make(chan struct{})
+		b.effect.mark = func(context.Context, notification.Notification) error { <-database; return nil }
+		end := b.consume(newFakeQueue(b.deliveries(newMessage(), malformedMessage())...))
+		b.wantCounts(map[string]int{"send": 1, "ack": 0})
+		time.Sleep(2 * shortWait)
+		b.wantCounts(map[string]int{"ack": 1})
+		close(database)
+		synctest.Wait()
+		b.wantCounts(map[string]int{"ack": 2})
+		_ = end(errCut)
+	})
+}
+
 func TestAtTheStartAsManyCopiesWaitAsThePrefetch(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(b *fixture) {

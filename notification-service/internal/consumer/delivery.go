@@ -26,7 +26,7 @@ type delivery struct {
 	event   notification.Event
 	leased  bool          // this process has the lease of its notification
 	done    chan struct{} // closed when the consumer is done with it
-	waiting chan struct{} // closed when it only waits: for a copy, or for other messages
+	waiting chan struct{} // closed when it only waits: for a copy, for its mark, or for other messages
 	once    sync.Once     // closes waiting
 
 	databaseFailures, mailFailures failureHistory

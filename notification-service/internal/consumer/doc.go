@@ -56,7 +56,8 @@
 // delivery limit it dead-letters them all. So a consumer begins with one message at a time,
 // until one is done that had not been delivered before. It does so again after a message has
 // ended the session, because the client library cannot read it. The next message does not wait
-// for one that only waits: for its copy, for other messages, or long for the mail server.
+// for one that only waits: for its copy, for other messages, long for the mail server, or until
+// the database knows that its e-mail is sent.
 //
 // A message whose notification is leased to a dead process waits in a retry queue until the
 // lease ends. The broker starts its count again for each copy. So the consumer counts these

@@ -46,6 +46,7 @@ func (c *Consumer) sendWhenFree(d *delivery, mail *permit, n notification.Notifi
 		return err
 	}
 	mail.succeed()
+	d.markWaiting()
 	select {
 	case c.unmarked <- struct{}{}:
 		defer func() { <-c.unmarked }()
