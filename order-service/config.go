@@ -28,7 +28,7 @@ type config struct {
 	RelayWorkers int `env:"RELAY_WORKERS" envDefault:"2"`
 	// RelayBatchSize is how many events one claim takes at most. If they are large, it takes
 	// fewer: about 8 MiB together. At most 5000.
-	RelayBatchSize int `env:"RELAY_BATCH_SIZE" envDefault:"500"`
+	RelayBatchSize int `env:"RELAY_BATCH_SIZE" envDefault:"1000"`
 	// OutboxNotify wakes the relays of other processes by PostgreSQL's LISTEN and NOTIFY. If it
 	// is off, their poll finds the events. LISTEN does not work through PgBouncer.
 	OutboxNotify bool `env:"OUTBOX_NOTIFY" envDefault:"true"`
@@ -56,7 +56,7 @@ type config struct {
 const maxWorkers = 1000
 
 // maxBatchSize keeps a claim, and the statement that marks it, well within their
-// deadlines. A batch of more than a few hundred events is not faster.
+// deadlines. A batch of more than a thousand events is hardly faster.
 const maxBatchSize = 5000
 
 // maxLease is also how long the events of a relay that died may wait.

@@ -83,7 +83,7 @@ func TestTheDefaultsOfOrderService(t *testing.T) {
 	want := config{
 		Shared:   settings.Shared{AppEnv: "production", DatabaseURL: ownDatabase, AMQPURL: ownBroker, Page: settings.Page{AuditRetention: 8760 * time.Hour}},
 		HTTPAddr: "127.0.0.1:4000", OpsAddr: "127.0.0.1:4100", HTTPMaxInFlight: 256,
-		RelayWorkers: 2, RelayBatchSize: 500, OutboxNotify: true, RelayPollInterval: time.Second,
+		RelayWorkers: 2, RelayBatchSize: 1000, OutboxNotify: true, RelayPollInterval: time.Second,
 		RelayLease: time.Minute, RelayConfirmTimeout: 10 * time.Second,
 		RelayMaxAttempts: 20, RelayRetryBase: time.Second, RelayRetryCap: 15 * time.Minute, OutboxRetention: 7 * 24 * time.Hour, IdempotencyRetention: 24 * time.Hour,
 	}

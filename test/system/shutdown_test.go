@@ -72,7 +72,7 @@ func TestP12SIGKILLUnderLoadLosesNothing(t *testing.T) {
 	const (
 		kills   = 3
 		workers = 2
-		batch   = 500
+		batch   = 1000
 	)
 	s := newSystem(t)
 	copies := s.subscribe()
