@@ -45,14 +45,19 @@ func CreateRoles(ctx context.Context, root, address, service string) (Roles, err
 	}, nil
 }
 
-// CreateFor creates a database with the roles of a service. Root is the repository.
+// CreateFor creates an empty database with the roles of a service. Root is the repository.
 func (s *PostgresServer) CreateFor(ctx context.Context, root, name, service string) (Roles, error) {
+	return s.CopyFor(ctx, root, "template1", name, service)
+}
+
+// CopyFor creates a copy of a database, with the roles of a service.
+func (s *PostgresServer) CopyFor(ctx context.Context, root, template, name, service string) (Roles, error) {
 	admin, err := pgx.Connect(ctx, s.URL("postgres"))
 	if err != nil {
 		return Roles{}, err
 	}
 	defer func() { _ = admin.Close(ctx) }()
-	if _, err := admin.Exec(ctx, "CREATE DATABASE "+identifier(name)); err != nil {
+	if _, err := admin.Exec(ctx, "CREATE DATABASE "+identifier(name)+" TEMPLATE "+identifier(template)); err != nil {
 		return Roles{}, err
 	}
 	return CreateRoles(ctx, root, s.URL(name), service)

@@ -130,7 +130,7 @@ func TestNoServiceReadsTheOthersDatabase(t *testing.T) {
 		from := parseURL(t, test.role)
 		from.Path = parseURL(t, test.database).Path
 		// The command must fail and not wait for the database.
-		if output, err := s.migrateCommand(orderService, servers.Roles{Owner: from.String()}).CombinedOutput(); !strings.Contains(string(output), "42501") {
+		if output, err := migrateCommand(t.Context(), orderService, servers.Roles{Owner: from.String()}).CombinedOutput(); !strings.Contains(string(output), "42501") {
 			t.Errorf("%s migrates %s: %v: %s", from.User.Username(), from.Path, err, output)
 		}
 		if conn, err := pgx.Connect(t.Context(), from.String()); !insufficientPrivilege(err) {

@@ -1,6 +1,7 @@
 package system
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"os"
@@ -41,8 +42,10 @@ func runWithServers(m *testing.M) (code int, err error) {
 	}
 	return servers.RunTests(m, "test-system", func(shared servers.OfPackage) (err error) {
 		sharedDatabase, sharedBroker = shared.Database, shared.Broker
-		binaries, err = build(shared.Folder)
-		return err
+		if binaries, err = build(shared.Folder); err != nil {
+			return err
+		}
+		return makeTemplates(context.Background())
 	})
 }
 

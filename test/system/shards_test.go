@@ -22,8 +22,7 @@ func (s *system) addShard(server *servers.PostgresServer) shard {
 	s.Helper()
 	other := *s
 	other.database = server
-	other.ordersDB, other.ordersRoles = other.createDatabase("shard_orders", "order_service")
-	other.migrate(orderService, other.ordersRoles)
+	other.ordersDB, other.ordersRoles = other.createDatabase("shard_orders", orderService)
 	return shard{&other, other.runOrders()}
 }
 

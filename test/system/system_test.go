@@ -1,9 +1,12 @@
 package system
 
 import (
+	"context"
+	"fmt"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -44,17 +47,21 @@ func newSystemOn(t *testing.T, database *servers.PostgresServer, broker *servers
 	name, err := broker.NewVhost(t.Context(), repository)
 	must(t, err)
 	s := &system{T: t, database: database, broker: broker, brokerURL: broker.URL(name), mail: startMailServer(t)}
-	s.ordersDB, s.ordersRoles = s.createDatabase(name+"_orders", "order_service")
-	s.notificationsDB, s.notificationsRoles = s.createDatabase(name+"_notifications", "notification_service")
-	s.migrate(orderService, s.ordersRoles)
-	s.migrate(notificationService, s.notificationsRoles)
+	s.ordersDB, s.ordersRoles = s.createDatabase(name+"_orders", orderService)
+	s.notificationsDB, s.notificationsRoles = s.createDatabase(name+"_notifications", notificationService)
 	return s
 }
 
-// createDatabase creates a database with the roles of a service.
-func (s *system) createDatabase(name, role string) (*pgxpool.Pool, servers.Roles) {
+// createDatabase creates a migrated database with the roles of a service.
+func (s *system) createDatabase(name, service string) (*pgxpool.Pool, servers.Roles) {
 	s.Helper()
-	roles, err := s.database.CreateFor(s.Context(), repository, name, role)
+	var roles servers.Roles
+	var err error
+	if s.database == sharedDatabase {
+		roles, err = s.database.CopyFor(s.Context(), repository, templateOf(service), name, roleOf(service))
+	} else {
+		roles, err = createMigrated(s.Context(), s.database, name, service)
+	}
 	must(s.T, err)
 	pool, err := pgxpool.New(s.Context(), s.database.URL(name)+"&application_name="+testApplication)
 	must(s.T, err)
@@ -62,16 +69,42 @@ func (s *system) createDatabase(name, role string) (*pgxpool.Pool, servers.Roles
 	return pool, roles
 }
 
-func (s *system) migrate(name string, roles servers.Roles) {
+// makeTemplates creates the databases that the databases of the tests are copies of. A copy costs
+// less than the migrations do.
+func makeTemplates(ctx context.Context) error {
+	for _, service := range []string{orderService, notificationService} {
+		if _, err := createMigrated(ctx, sharedDatabase, templateOf(service), service); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func roleOf(service string) string { return strings.ReplaceAll(service, "-", "_") }
+
+func templateOf(service string) string { return roleOf(service) + "_template" }
+
+func createMigrated(ctx context.Context, server *servers.PostgresServer, name, service string) (servers.Roles, error) {
+	roles, err := server.CreateFor(ctx, repository, name, roleOf(service))
+	if err != nil {
+		return roles, err
+	}
+	if output, err := migrateCommand(ctx, service, roles).CombinedOutput(); err != nil {
+		return roles, fmt.Errorf("%s migrate: %w\n%s", service, err, output)
+	}
+	return roles, nil
+}
+
+func (s *system) migrate(service string, roles servers.Roles) {
 	s.Helper()
-	if output, err := s.migrateCommand(name, roles).CombinedOutput(); err != nil {
-		s.Fatalf("%s migrate: %v\n%s", name, err, output)
+	if output, err := migrateCommand(s.Context(), service, roles).CombinedOutput(); err != nil {
+		s.Fatalf("%s migrate: %v\n%s", service, err, output)
 	}
 }
 
 // migrateCommand returns the command that migrates a service's database, as its owner.
-func (s *system) migrateCommand(name string, roles servers.Roles) *exec.Cmd {
-	command := exec.CommandContext(s.Context(), filepath.Join(binaries, name), "migrate")
+func migrateCommand(ctx context.Context, service string, roles servers.Roles) *exec.Cmd {
+	command := exec.CommandContext(ctx, filepath.Join(binaries, service), "migrate")
 	command.Env = []string{"APP_ENV=demo", "DATABASE_URL=" + roles.Owner}
 	return command
 }
