@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -79,10 +80,11 @@ func templateOf(service string) string {
 	return map[string]string{orderService: "orders_template", notificationService: "notifications_template"}[service]
 }
 
+func roleOf(service string) string { return strings.ReplaceAll(service, "-", "_") }
+
 func (l *lane) makeTemplates(ctx context.Context) error {
 	for _, service := range []string{orderService, notificationService} {
-		name := map[string]string{orderService: "order_service", notificationService: "notification_service"}[service]
-		roles, err := l.postgres.CreateFor(ctx, ".", templateOf(service), name)
+		roles, err := l.postgres.CreateFor(ctx, ".", templateOf(service), roleOf(service))
 		if err != nil {
 			return err
 		}
@@ -105,21 +107,17 @@ func (l *lane) resetDatabases(ctx context.Context, d design) (orders, effects st
 		{&orders, ordersDatabase, orderService, d.side&consumerSide != 0},
 		{&effects, effectsDatabase, notificationService, d.name == thisProject},
 	} {
-		template := designTemplate
-		if database.ofProject {
-			template = templateOf(database.service)
-		}
-		err := l.execute(ctx, "postgres", "DROP DATABASE IF EXISTS "+database.name+" WITH (FORCE)",
-			"CREATE DATABASE "+database.name+" TEMPLATE "+template)
-		if err != nil {
+		if err := l.execute(ctx, "postgres", "DROP DATABASE IF EXISTS "+database.name+" WITH (FORCE)"); err != nil {
 			return "", "", err
 		}
-		*database.url = l.postgres.URL(database.name)
 		if !database.ofProject {
+			if err := l.execute(ctx, "postgres", "CREATE DATABASE "+database.name+" TEMPLATE "+designTemplate); err != nil {
+				return "", "", err
+			}
+			*database.url = l.postgres.URL(database.name)
 			continue
 		}
-		name := map[string]string{orderService: "order_service", notificationService: "notification_service"}[database.service]
-		roles, err := servers.CreateRoles(ctx, ".", l.postgres.URL(database.name), name)
+		roles, err := l.postgres.CopyFor(ctx, ".", templateOf(database.service), database.name, roleOf(database.service))
 		if err != nil {
 			return "", "", err
 		}
