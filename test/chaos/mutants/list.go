@@ -68,7 +68,8 @@ var deliveryMutants = []mutant{
 		}},
 	},
 	{
-		name: "order-ignored", description: "an order's next event does not wait for the one before", scenario: "broker-silent",
+		name: "order-ignored", description: "an order's next event does not wait for the one before",
+		test: "./order-service/internal/outbox TestP7AClaimPassesOverEventsBehindAnUnsettledOne",
 		edits: []edit.Edit{{
 			File: "order-service/internal/outbox/claim.go",
 			Old:  "    FROM due WHERE oldest = id\n", New: "    FROM due\n",
