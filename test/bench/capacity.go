@@ -9,7 +9,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"example.com/transactional-outbox/internal/postgres"
+	"example.com/transactional-outbox/internal/rabbitmq"
 	"example.com/transactional-outbox/order-service/forbench"
+	"example.com/transactional-outbox/order-service/migrations"
 )
 
 const (
@@ -22,29 +24,34 @@ const (
 type capacity struct {
 	*bench
 	database
-	width time.Duration // of a partition
-	db    *postgres.DB  // the janitor's only connection
-	store *forbench.Store
+	length time.Duration // of the run
+	width  time.Duration // of a partition
+	oldest time.Time     // when the first partition begins
+	db     *postgres.DB  // the janitor's only connection
+	store  *forbench.Store
 }
 
 // measureCapacity places orders at a steady rate, first with an empty log and then with a full one.
 // During a run, two thirds of the log are dropped.
 func (b *bench) measureCapacity(ctx context.Context) error {
 	for _, run := range []struct {
-		name   string
-		filled int
-	}{{"empty", 0}, {"full", b.CapacityEvents}} {
-		if err := b.capacityRun(ctx, run.name, run.filled); err != nil {
+		name            string
+		filled, seconds int
+	}{{"empty", 0, b.CapacityEmpty}, {"full", b.CapacityEvents, b.CapacityTime}} {
+		if err := b.capacityRun(ctx, run.name, run.filled, time.Duration(run.seconds)*time.Second); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (b *bench) capacityRun(ctx context.Context, name string, filled int) error {
-	return b.withServers(ctx, func(ctx context.Context, d database) error {
-		c := capacity{bench: b, database: d, width: b.capacitySeconds() / turnedPartitions}
-		var err error
+func (b *bench) capacityRun(ctx context.Context, name string, filled int, length time.Duration) error {
+	return b.withDatabase(ctx, migrations.Files, func(ctx context.Context, d database) error {
+		err := inSession(ctx, d.broker, func(s *rabbitmq.Session) error { return s.Declare(shortQueue()) })
+		if err != nil {
+			return err
+		}
+		c := capacity{bench: b, database: d, length: length, width: length / turnedPartitions}
 		if c.db, err = postgres.Open(ctx, d.url, 1, postgres.TxTimeout(10*time.Minute)); err != nil {
 			return err
 		}
@@ -57,11 +64,19 @@ func (b *bench) capacityRun(ctx context.Context, name string, filled int) error 
 		if err := c.fillLog(ctx, filled); err != nil {
 			return err
 		}
-		progress("capacity: %d events published in %s; %d orders/s for %s", filled, time.Since(began).Round(time.Second), b.CapacityRate, b.capacitySeconds())
+		progress("capacity: %d events published in %s; %d orders/s and %d events/s for %s",
+			filled, time.Since(began).Round(time.Second), b.CapacityRate, b.CapacityAdded, length)
 		return b.withAPI(ctx, d, "serve", func(ctx context.Context, _ database, address string) error {
 			return c.measure(ctx, name, address)
 		})
 	})
+}
+
+// shortQueue keeps few messages, because nothing consumes them.
+func shortQueue() rabbitmq.Topology {
+	t := boundQueue()
+	t.Queues[0].Arguments = map[string]any{"x-max-length": 10_000}
+	return t
 }
 
 // takeJanitorLock takes the janitors' lock, so that the service's own janitor does nothing.
@@ -94,12 +109,13 @@ ALTER TABLE outbox_events ATTACH PARTITION outbox_events_%[1]s FOR VALUES %[6]s;
 ALTER TABLE outbox_published ATTACH PARTITION outbox_published_%[1]s FOR VALUES %[6]s`
 
 // fillLog fills partitions of the past, two at a time.
-func (c capacity) fillLog(ctx context.Context, events int) error {
+func (c *capacity) fillLog(ctx context.Context, events int) error {
 	now := time.Now().UTC().Truncate(time.Second)
+	c.oldest = now.Add(-filledPartitions * c.width)
 	all, filling := errgroup.WithContext(ctx)
 	all.SetLimit(2)
 	for i := range filledPartitions {
-		from := now.Add(time.Duration(i-filledPartitions) * c.width)
+		from := c.oldest.Add(time.Duration(i) * c.width)
 		first, end := firstID(from), firstID(from.Add(c.width))
 		statements := fmt.Sprintf(filledSQL, fmt.Sprintf("filled%d", i), max(events/filledPartitions, 1), from.Format(time.RFC3339Nano), c.width.Microseconds(),
 			fmt.Sprintf("id >= '%s' AND id < '%s'", first, end), fmt.Sprintf("FROM ('%s') TO ('%s')", first, end))

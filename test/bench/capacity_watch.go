@@ -2,8 +2,11 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 
 	"example.com/transactional-outbox/internal/postgres"
@@ -22,25 +25,25 @@ func (c capacity) measure(ctx context.Context, name, address string) error {
 		return err
 	}
 	defer beside.Close()
-	probe := prober{capacity: c, address: address, events: forbench.NewStore(beside)}
+	probe := prober{capacity: c, address: address, keep: time.Since(c.oldest), events: forbench.NewStore(beside)}
 	if probe.orders, err = c.sampleOrders(ctx); err != nil {
 		return err
 	}
-	for i, part := range []string{name + "_first", "", name + "_last"} {
-		length := c.capacitySeconds() * 3 / 5
+	for i, part := range []string{"first", "middle", "last"} {
+		length := c.length * 3 / 5
 		if i != 1 {
-			length = c.capacitySeconds() / 5
+			length = c.length / 5
 		}
-		if err := c.measurePart(ctx, part, length, clients, probe); err != nil {
+		if err := c.measurePart(ctx, name+"_"+part, length, clients, probe); err != nil {
 			return err
 		}
+		progress("capacity: the %s part of %s is measured", part, name)
 	}
 	return nil
 }
 
-// measurePart is one part of the run. A part without a name is not reported.
 func (c capacity) measurePart(ctx context.Context, name string, length time.Duration, clients []client, probe prober) error {
-	before, err := c.walBytes(ctx)
+	before, err := c.readTotals(ctx)
 	if err != nil {
 		return err
 	}
@@ -49,14 +52,15 @@ func (c capacity) measurePart(ctx context.Context, name string, length time.Dura
 	defer stop()
 	beside, ctx := errgroup.WithContext(ctx)
 	beside.Go(func() error { return probe.probeEverySecond(ctx) })
+	beside.Go(func() error { return c.addEvents(ctx) })
 	began := time.Now()
 	took, err := pace(ctx, clients, length, c.CapacityRate)
-	rate := float64(len(took)) / time.Since(began).Seconds()
+	passed := time.Since(began).Seconds()
 	stop()
 	if besideErr := beside.Wait(); err == nil {
 		err = besideErr
 	}
-	if err != nil || name == "" {
+	if err != nil {
 		return err
 	}
 	for _, t := range took {
@@ -65,18 +69,51 @@ func (c capacity) measurePart(ctx context.Context, name string, length time.Dura
 	for key := range probe.took {
 		c.samples.add("capacity_"+name+"_"+key, probe.took.median(key))
 	}
-	c.samples.add("capacity_"+name+"_orders_per_s", rate)
-	return c.addSizes(context.WithoutCancel(ctx), name, before, len(took))
+	slices.Sort(took)
+	c.samples.add("capacity_"+name+"_post_p99_ms", milliseconds(took[len(took)*99/100]))
+	c.samples.add("capacity_"+name+"_orders_per_s", float64(len(took))/passed)
+	return c.addSizes(context.WithoutCancel(ctx), name, before, passed)
+}
+
+// addEvents adds events, as the log of a busier service has. It stops when ctx ends.
+func (c capacity) addEvents(ctx context.Context) error {
+	const perSecond = 20
+	if c.CapacityAdded == 0 {
+		return nil
+	}
+	tick := time.NewTicker(time.Second / perSecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case at := <-tick.C:
+			if err := c.fill(ctx, max(c.CapacityAdded/perSecond, 1), at.String()); err != nil && ctx.Err() == nil {
+				return fmt.Errorf("adding events: %w", err)
+			}
+		}
+	}
+}
+
+// totals grow for as long as a database exists.
+type totals struct{ WALBytes, Events int64 }
+
+func (c capacity) readTotals(ctx context.Context) (totals, error) {
+	rows, _ := c.pool.Query(ctx, "SELECT (pg_current_wal_lsn() - pg_lsn '0/0')::bigint AS wal_bytes, last_value AS events FROM outbox_events_seq_seq") // CollectExactlyOneRow returns the error
+	return pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[totals])
 }
 
 // addSizes adds the sizes at the end of a part.
-func (c capacity) addSizes(ctx context.Context, name string, before int64, orders int) error {
-	after, err := c.walBytes(ctx)
+func (c capacity) addSizes(ctx context.Context, name string, before totals, seconds float64) error {
+	after, err := c.readTotals(ctx)
 	if err != nil {
 		return err
 	}
-	c.samples.add("capacity_"+name+"_wal_bytes_an_order", float64(after-before)/float64(orders))
+	events := float64(after.Events - before.Events)
+	c.samples.add("capacity_"+name+"_events_per_s", events/seconds)
+	c.samples.add("capacity_"+name+"_wal_bytes_an_event", float64(after.WALBytes-before.WALBytes)/events)
 	for key, query := range map[string]string{
+		"backlog":     "SELECT count(*)::float8 FROM outbox_queue",
 		"dead_rows":   "SELECT coalesce(sum(n_dead_tup), 0)::float8 FROM pg_stat_user_tables",
 		"tables_mib":  "SELECT sum(pg_table_size(oid))::float8 / 1048576 FROM pg_class WHERE relkind = 'r' AND relname LIKE 'outbox%'",
 		"indexes_mib": "SELECT sum(pg_indexes_size(oid))::float8 / 1048576 FROM pg_class WHERE relkind = 'r' AND relname LIKE 'outbox%'",
@@ -89,8 +126,4 @@ func (c capacity) addSizes(ctx context.Context, name string, before int64, order
 		c.samples.add("capacity_"+name+"_"+key, value)
 	}
 	return nil
-}
-
-func (c capacity) walBytes(ctx context.Context) (int64, error) {
-	return queryValue[int64](ctx, c.database, "SELECT pg_current_wal_lsn() - pg_lsn '0/0'")
 }

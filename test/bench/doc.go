@@ -82,11 +82,12 @@
 //   - end_to_end_ratio: after BENCH_END_TO_END_SECONDS of POSTs over 16 connections through both
 //     services, the number of sent e-mails divided by the number of orders.
 //
-//   - capacity_*, only if BENCH_ONLY names it: BENCH_CAPACITY_RATE orders per second for
-//     BENCH_CAPACITY_SECONDS, with an empty log and with a log of BENCH_CAPACITY_EVENTS in twelve
-//     partitions. Eight partitions are dropped during a run. For the first and the last fifth of
-//     the time: median durations in milliseconds, dead rows, the size of the log, and WAL per
-//     order.
+//   - capacity_*, only if BENCH_ONLY names it: BENCH_CAPACITY_RATE orders per second, and
+//     BENCH_CAPACITY_ADDED further events per second that SQL adds, for
+//     BENCH_CAPACITY_EMPTY_SECONDS with an empty log and for BENCH_CAPACITY_SECONDS with a log of
+//     BENCH_CAPACITY_EVENTS in twelve partitions. Eight partitions are dropped during a run. For
+//     the first fifth of the time, the three in the middle and the last one: median durations in
+//     milliseconds, the backlog, dead rows and the size of the log at the end, and WAL per event.
 //
 //   - replicas_N_M_at_RATE_*, only if BENCH_ONLY names it: RATE orders per second on N replicas of
 //     order-service and M of notification-service, each service with a PostgreSQL of its own. For

@@ -73,7 +73,7 @@ func (b *bench) placeAtPace(ctx context.Context, d database, address string) (wa
 }
 
 // pace places an order at each tick, over the connection that has been free longest, and returns
-// the duration of each request.
+// the duration of each request. It places fewer orders if the service is too slow for the pace.
 func pace(ctx context.Context, clients []client, length time.Duration, perSecond int) ([]time.Duration, error) {
 	free := make(chan client, len(clients))
 	for _, c := range clients {
@@ -83,8 +83,13 @@ func pace(ctx context.Context, clients []client, length time.Duration, perSecond
 	all, ctx := errgroup.WithContext(ctx)
 	tick := time.NewTicker(time.Second / time.Duration(perSecond))
 	defer tick.Stop()
+	began := time.Now()
 	for i := range took {
 		<-tick.C
+		if time.Since(began) > length {
+			took = took[:i]
+			break
+		}
 		c := <-free
 		all.Go(func() error {
 			defer func() { free <- c }()

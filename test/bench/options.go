@@ -27,7 +27,9 @@ type options struct {
 	Pruned         int      `env:"BENCH_PRUNED" envDefault:"160000" does:"published events of prune_flatness"`
 	CapacityEvents int      `env:"BENCH_CAPACITY_EVENTS" envDefault:"10000000" does:"published events in the full log of capacity"`
 	CapacityRate   int      `env:"BENCH_CAPACITY_RATE" envDefault:"2000" does:"orders per second of capacity"`
-	CapacityTime   int      `env:"BENCH_CAPACITY_SECONDS" envDefault:"300" does:"length of one run of capacity"`
+	CapacityAdded  int      `env:"BENCH_CAPACITY_ADDED" envDefault:"0" does:"further events per second of capacity, which SQL adds, tens at a time"`
+	CapacityTime   int      `env:"BENCH_CAPACITY_SECONDS" envDefault:"300" does:"length of the run of capacity with a full log"`
+	CapacityEmpty  int      `env:"BENCH_CAPACITY_EMPTY_SECONDS" envDefault:"300" does:"length of the run of capacity with an empty log"`
 	ReplicasTime   int      `env:"BENCH_REPLICAS_SECONDS" envDefault:"8" does:"length of one part of replicas"`
 	Telemetry      bool     `env:"BENCH_TELEMETRY" envDefault:"false" does:"export the services' traces to a collector that drops them"`
 	Peers          bool     `env:"PEERS" envDefault:"false" does:"drain also measures River and Watermill's forwarder"`
@@ -39,15 +41,16 @@ func readOptions() (options, error) {
 	if err != nil {
 		return o, err
 	}
-	if min(o.Runs, o.Events, o.Seconds, o.LatencySeconds, o.Messages, o.EndToEnd, o.Claims, o.Pending, o.Published, o.Blocked, o.Pruned/keptDays, o.CapacityEvents, o.CapacityRate, o.CapacityTime/10, o.ReplicasTime) < 1 {
-		return o, errors.New("every load must be at least 1, BENCH_PRUNED at least 8, and BENCH_CAPACITY_SECONDS at least 10")
+	if o.CapacityAdded < 0 {
+		return o, errors.New("BENCH_CAPACITY_ADDED must be at least 0")
+	}
+	if min(o.Runs, o.Events, o.Seconds, o.LatencySeconds, o.Messages, o.EndToEnd, o.Claims, o.Pending, o.Published, o.Blocked, o.Pruned/keptDays, o.CapacityEvents, o.CapacityRate, o.CapacityTime/10, o.CapacityEmpty/10, o.ReplicasTime) < 1 {
+		return o, errors.New("every load must be at least 1, BENCH_PRUNED at least 8, and BENCH_CAPACITY_SECONDS and BENCH_CAPACITY_EMPTY_SECONDS at least 10")
 	}
 	return o, nil
 }
 
 func (o options) seconds() time.Duration         { return time.Duration(o.Seconds) * time.Second }
-func (o options) capacitySeconds() time.Duration { return time.Duration(o.CapacityTime) * time.Second }
-
 func (o options) replicasSeconds() time.Duration { return time.Duration(o.ReplicasTime) * time.Second }
 func (o options) endToEnd() time.Duration        { return time.Duration(o.EndToEnd) * time.Second }
 func (o options) latencySeconds() time.Duration  { return time.Duration(o.LatencySeconds) * time.Second }
