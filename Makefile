@@ -48,7 +48,7 @@ chaos: ## break the servers, the network and the processes, and check every prom
 	@scripts/chaos $(ARGS)
 
 chaos-mutants: ## break the services' code, and check that chaos detects it
-	@go build -o build/chaos-mutants ./test/chaos/mutants && exec build/chaos-mutants
+	@go build -o build/chaos-mutants ./test/chaos/mutants && exec build/chaos-mutants $(ARGS)
 
 # Only its first run takes long: it compiles kube-apiserver.
 kubernetes: ## apply deploy/kubernetes to a real API server, which is built from its Go modules

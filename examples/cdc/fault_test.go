@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -143,9 +144,10 @@ func (s *system) slotPosition() string {
 // before the standby has it, and is visible afterwards.
 func TestACommitThatIsNotVisibleYetIsAwaited(t *testing.T) { //nolint:paralleltest // it changes the servers
 	s := newSystem(t)
-	s.startReading(noPoll)
+	r := s.startReading(noPoll)
 	s.orders(1)
 	s.awaitQueue(0)
+	openTurnstile := s.closeTurnstile()
 	s.setLive("synchronous_standby_names", "nobody")
 	before := scan[string](s, "SELECT pg_current_wal_lsn()::text")
 	done := make(chan struct{})
@@ -157,11 +159,37 @@ func TestACommitThatIsNotVisibleYetIsAwaited(t *testing.T) { //nolint:parallelte
 		return scan[bool](s, "SELECT coalesce(bool_or(sent_lsn > $1), false) FROM pg_stat_replication", before) &&
 			scan[int](s, "SELECT count(*)::int FROM pg_stat_activity WHERE wait_event = 'SyncRep'") > 0
 	})
-	time.Sleep(200 * time.Millisecond) // the relay tries to claim it
+	s.await("the relay to claim", func() bool {
+		return scan[bool](s, "SELECT count(*) > 0 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")
+	})
+	openTurnstile()
+	s.closeTurnstile()() // the relay's claim has ended
 	s.setLive("synchronous_standby_names", "")
 	<-done
 	s.awaitQueue(0)
 	s.wantOnceAndInOrder()
+	r.stop()
+	if last := r.lastLine(); !strings.Contains(last, `"unseen":`) || strings.Contains(last, `"unseen":0`) {
+		s.Errorf("the relay has not tried to claim the event before it was visible: %s", last)
+	}
+}
+
+// closeTurnstile makes claims wait until open is called. It waits for a claim that runs.
+func (s *system) closeTurnstile() (open func()) {
+	s.Helper()
+	tx, err := s.pool.Begin(s.Context())
+	if err != nil {
+		s.Fatal(err)
+	}
+	if _, err := tx.Exec(s.Context(), "SELECT pg_advisory_xact_lock(hashtext('outbox_claims'))"); err != nil {
+		s.Fatal(err)
+	}
+	return func() {
+		s.Helper()
+		if err := tx.Commit(s.Context()); err != nil {
+			s.Fatal(err)
+		}
+	}
 }
 
 // setLive sets a parameter of the server until the test ends.

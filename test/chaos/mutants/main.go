@@ -9,9 +9,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"example.com/transactional-outbox/test/edit"
+	"example.com/transactional-outbox/test/suite"
 )
 
 // mutant is a defect of the services.
@@ -31,16 +32,29 @@ type mutant struct {
 	edits             []edit.Edit
 }
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "mutants:", err)
-		os.Exit(1) //nolint:gocritic // the process exits: stop() is not needed
+func main() { suite.Main("mutants", printHelp, run) }
+
+func printHelp(w io.Writer) {
+	fmt.Fprint(w, `Breaks the services' code with one small edit at a time, in a copy of the tree. A scenario
+of make chaos or a test must fail for each mutant. Otherwise this program ends with an error. All
+mutants take about half an hour, and one takes a minute or two. ONLY chooses some:
+
+  ONLY=confirms-off,no-turnstile make chaos-mutants
+
+`)
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprint(table, "MUTANT\tSCENARIO OR TEST\tWHAT IS BROKEN\n")
+	for _, m := range mutants {
+		fmt.Fprintf(table, "%s\t%s\t%s\n", m.name, m.scenario+m.test, m.description)
 	}
+	_ = table.Flush()
 }
 
 func run(ctx context.Context) (err error) {
+	only, err := chosen()
+	if err != nil {
+		return err
+	}
 	folder, err := os.MkdirTemp("", "chaos-mutants-")
 	if err != nil {
 		return err
@@ -54,7 +68,7 @@ func run(ctx context.Context) (err error) {
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprint(table, "MUTANT\tSCENARIO OR TEST\tSEEN\n")
 	var errs []error
-	for _, m := range chosen() {
+	for _, m := range only {
 		seen, err := m.run(ctx, folder, program)
 		if ctx.Err() != nil {
 			return errors.New("interrupted")
@@ -69,13 +83,20 @@ func run(ctx context.Context) (err error) {
 }
 
 // chosen returns the mutants that ONLY names, or all.
-func chosen() []mutant {
+func chosen() ([]mutant, error) {
 	only := os.Getenv("ONLY")
 	if only == "" {
-		return mutants
+		return mutants, nil
 	}
-	names := strings.Split(only, ",")
-	return slices.DeleteFunc(slices.Clone(mutants), func(m mutant) bool { return !slices.Contains(names, m.name) })
+	var found []mutant
+	for name := range strings.SplitSeq(only, ",") {
+		i := slices.IndexFunc(mutants, func(m mutant) bool { return m.name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("ONLY: there is no mutant %q; make chaos-mutants ARGS=help lists them", name)
+		}
+		found = append(found, mutants[i])
+	}
+	return found, nil
 }
 
 // run applies the mutant to a copy of the tree, and returns which violations it caused.
