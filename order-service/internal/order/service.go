@@ -104,7 +104,9 @@ func appendEvent(ctx context.Context, tx *postgres.Tx, key string, o Order, at t
 // Get returns an order and its events, from one snapshot.
 func (s *Service) Get(ctx context.Context, id uuid.UUID) (found Order, events []outbox.Event, err error) {
 	err = s.db.InSnapshot(ctx, func(tx *postgres.Tx) error {
-		found, events, err = findWithEvents(ctx, tx, id)
+		if err = outbox.KeepPartitions(tx); err == nil {
+			found, events, err = findWithEvents(ctx, tx, id)
+		}
 		return err
 	})
 	return found, events, err

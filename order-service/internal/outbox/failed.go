@@ -86,7 +86,7 @@ func (o *Operator) FindFailed(ctx context.Context, f Filter, after Place, limit 
 	query := with + `
 SELECT ` + failedColumns + ` FROM found JOIN outbox_queue q USING (id), ` + createdSQL + `
 ORDER BY q.failed_at, q.id`
-	entries, err := readIndexed(ctx, o.db, query, args, pgx.RowToStructByName[Entry])
+	entries, err := readIndexed(ctx, o, query, args, pgx.RowToStructByName[Entry])
 	if err != nil {
 		return nil, fmt.Errorf("looking for failed events: %w", err)
 	}
@@ -124,7 +124,7 @@ func (o *Operator) Choose(ctx context.Context, f Filter, limit int) (c Choice, e
 SELECT ARRAY(SELECT id FROM found ORDER BY failed_at, id LIMIT @first) AS ids, (SELECT count(*)::int FROM found) AS matching,
        false AS more, now() AS at`
 	args["first"] = limit
-	chosen, err := readIndexed(ctx, o.db, query, args, pgx.RowToStructByName[Choice])
+	chosen, err := readIndexed(ctx, o, query, args, pgx.RowToStructByName[Choice])
 	if err != nil {
 		return Choice{}, fmt.Errorf("choosing failed events: %w", err)
 	}
@@ -160,7 +160,7 @@ FROM (SELECT * FROM kinds LIMIT @groups) k`
 // counts at most 10,000 events of each.
 func (o *Operator) Failures(ctx context.Context) (groups []FailureGroup, more bool, err error) {
 	args := postgres.Args{"count": maxPerGroup + 1, "groups": maxGroups + 1}
-	groups, err = readIndexed(ctx, o.db, groupsSQL, args, pgx.RowToStructByName[FailureGroup])
+	groups, err = readIndexed(ctx, o, groupsSQL, args, pgx.RowToStructByName[FailureGroup])
 	if err != nil {
 		return nil, false, fmt.Errorf("grouping failed events: %w", err)
 	}
@@ -176,8 +176,8 @@ func (o *Operator) Failures(ctx context.Context) (groups []FailureGroup, more bo
 }
 
 // readIndexed reads in one snapshot, and only by indexes.
-func readIndexed[T any](ctx context.Context, db *postgres.DB, query string, args postgres.Args, scan pgx.RowToFunc[T]) (rows []T, err error) {
-	err = db.InSnapshot(ctx, func(tx *postgres.Tx) error {
+func readIndexed[T any](ctx context.Context, o *Operator, query string, args postgres.Args, scan pgx.RowToFunc[T]) (rows []T, err error) {
+	err = o.inSnapshot(ctx, func(tx *postgres.Tx) error {
 		if err := tx.UseIndexes(); err != nil {
 			return err
 		}

@@ -53,7 +53,14 @@ SELECT ` + historyColumns("EXISTS (SELECT FROM outbox_claims WHERE until > now()
 WHERE coalesce(p.id, d.id, q.id) IS NOT NULL
 ORDER BY e.aggregate_version`
 
-// History returns the events of one aggregate, the oldest first.
+// KeepPartitions waits for a janitor that moves events to another partition. Until the end of the
+// transaction, no janitor moves any. In a snapshot it must come before the first query: a query
+// that waits for the janitor with an older snapshot does not find the events that moved.
+func KeepPartitions(tx *postgres.Tx) error {
+	return tx.Write("waiting for the janitor", "LOCK TABLE outbox_published, outbox_events IN ACCESS SHARE MODE", nil)
+}
+
+// History returns the events of one aggregate, the oldest first. Call [KeepPartitions] before it.
 func History(ctx context.Context, tx *postgres.Tx, aggregateType string, aggregateID uuid.UUID) ([]Event, error) {
 	args := postgres.Args{"type": aggregateType, "aggregate": aggregateID}
 	events, err := postgres.Read(ctx, tx, historySQL, args, pgx.RowToStructByName[Event])

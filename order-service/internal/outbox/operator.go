@@ -79,11 +79,11 @@ func (o *Operator) Find(ctx context.Context, f Filter, after uuid.UUID, limit in
 	switch f.Status {
 	case "failed":
 		page, args = f.pageOfFailed(after, limit)
-		entries, err = readIndexed(ctx, o.db, page, args, pgx.RowToStructByName[Entry])
+		entries, err = readIndexed(ctx, o, page, args, pgx.RowToStructByName[Entry])
 	case "published":
-		entries, err = readEntries(ctx, o.db, findPublishedSQL+page, args)
+		entries, err = o.readEntries(ctx, findPublishedSQL+page, args)
 	default:
-		entries, err = readEntries(ctx, o.db, findSQL+page, args)
+		entries, err = o.readEntries(ctx, findSQL+page, args)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("looking for %s events: %w", f.Status, err)
@@ -91,8 +91,8 @@ func (o *Operator) Find(ctx context.Context, f Filter, after uuid.UUID, limit in
 	return entries, nil
 }
 
-func readEntries(ctx context.Context, db *postgres.DB, query string, args postgres.Args) (entries []Entry, err error) {
-	err = db.InSnapshot(ctx, func(tx *postgres.Tx) error {
+func (o *Operator) readEntries(ctx context.Context, query string, args postgres.Args) (entries []Entry, err error) {
+	err = o.inSnapshot(ctx, func(tx *postgres.Tx) error {
 		entries, err = postgres.Read(ctx, tx, query, args, pgx.RowToStructByName[Entry])
 		return err
 	})
@@ -102,7 +102,7 @@ func readEntries(ctx context.Context, db *postgres.DB, query string, args postgr
 // Count returns how many events f selects. It reads all of them.
 func (o *Operator) Count(ctx context.Context, f Filter) (n int, err error) {
 	c := f.all()
-	err = o.db.InSnapshot(ctx, func(tx *postgres.Tx) error {
+	err = o.inSnapshot(ctx, func(tx *postgres.Tx) error {
 		n, err = postgres.ReadOne(ctx, tx, "SELECT count(*)::int FROM outbox_status WHERE true"+c.sqlAfter(), c.args, pgx.RowTo[int])
 		return err
 	})
@@ -193,15 +193,10 @@ func (o *Operator) read(ctx context.Context, into any, query string, args ...any
 	})
 }
 
-// keepPartitionsSQL waits for a janitor that moves events to another partition. Until the end of the
-// transaction, no janitor moves any. It comes before the snapshot: a query that waits for the
-// janitor with an older snapshot does not find the events that moved.
-const keepPartitionsSQL = "LOCK TABLE outbox_published, outbox_events IN ACCESS SHARE MODE"
-
 // inSnapshot runs fn in a read-only transaction.
 func (o *Operator) inSnapshot(ctx context.Context, fn func(*postgres.Tx) error) error {
 	return o.db.InSnapshot(ctx, func(tx *postgres.Tx) error {
-		if err := tx.Write("waiting for the janitor", keepPartitionsSQL, nil); err != nil {
+		if err := KeepPartitions(tx); err != nil {
 			return err
 		}
 		return fn(tx)

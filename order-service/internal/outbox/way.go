@@ -46,7 +46,7 @@ ORDER BY e.aggregate_version`
 // Way returns the events of one aggregate, the oldest first, at most 100.
 func (o *Operator) Way(ctx context.Context, aggregateType string, aggregateID uuid.UUID) ([]Step, error) {
 	args := postgres.Args{"type": aggregateType, "aggregate": aggregateID, "limit": maxWay}
-	steps, err := readIndexed(ctx, o.db, waySQL, args, pgx.RowToStructByName[Step])
+	steps, err := readIndexed(ctx, o, waySQL, args, pgx.RowToStructByName[Step])
 	if err != nil {
 		return nil, fmt.Errorf("reading the way of %s %s: %w", aggregateType, aggregateID, err)
 	}
@@ -74,7 +74,7 @@ func (o *Operator) LocateTrace(ctx context.Context, trace string, newest int) (P
 }
 
 func (o *Operator) locate(ctx context.Context, query string, args postgres.Args) (p Position, err error) {
-	found, err := readIndexed(ctx, o.db, query, args, pgx.RowToStructByName[Position])
+	found, err := readIndexed(ctx, o, query, args, pgx.RowToStructByName[Position])
 	switch {
 	case err == nil && len(found) == 0:
 		return Position{}, ErrNoEvent
