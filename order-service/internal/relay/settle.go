@@ -48,10 +48,19 @@ func (w *worker) settle(ctx context.Context, claim outbox.Claim, s settlement) e
 		w.addSuspects(s)
 		return fmt.Errorf("%d events released, what became of them is unknown: %w", len(s.released), s.unknown)
 	}
-	if w.suspects.Load() > 0 {
-		w.suspects.Add(-1)
-	}
+	w.clearSuspect()
 	return nil
+}
+
+// clearSuspect makes the suspects one less. They never become negative, although several workers
+// clear them at the same time: then the next suspects would not be singled out.
+func (r *Relay) clearSuspect() {
+	for {
+		n := r.suspects.Load()
+		if n <= 0 || r.suspects.CompareAndSwap(n, n-1) {
+			return
+		}
+	}
 }
 
 // addSuspects counts the events that may have made the broker close the channel: all events of
