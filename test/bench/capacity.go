@@ -52,7 +52,9 @@ func (b *bench) capacityRun(ctx context.Context, name string, filled int, length
 			return err
 		}
 		c := capacity{bench: b, database: d, length: length, width: length / turnedPartitions}
-		if c.db, err = postgres.Open(ctx, d.url, 1, postgres.TxTimeout(10*time.Minute)); err != nil {
+		// The connection has the janitors' lock. By default the pool closes it after 30 idle minutes.
+		url := d.url + "&pool_max_conn_idle_time=24h&pool_max_conn_lifetime=24h"
+		if c.db, err = postgres.Open(ctx, url, 1, postgres.TxTimeout(10*time.Minute)); err != nil {
 			return err
 		}
 		defer c.db.Close()
