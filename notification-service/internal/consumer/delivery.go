@@ -18,9 +18,10 @@ type delivery struct {
 	rabbitmq.Delivery
 
 	// The contexts carry the trace of the message.
-	ctx    context.Context //nolint:containedctx // ends with the session: then no ack is possible
-	held   context.Context //nolint:containedctx // also ends after Config.MaxHold
-	finish context.Context //nolint:containedctx // outlives the session: see Consumer.finish
+	ctx     context.Context //nolint:containedctx // ends with the session: then no ack is possible
+	held    context.Context //nolint:containedctx // also ends after Config.MaxHold
+	finish  context.Context //nolint:containedctx // outlives the session: see Consumer.finish
+	writing context.Context //nolint:containedctx // outlives the session: see Consumer.writing
 
 	id      uuid.UUID
 	event   notification.Event
@@ -41,13 +42,23 @@ var errHeldTooLong = errors.New("held for as long as the broker may wait")
 // setContexts derives the contexts from ctx.
 func (c *Consumer) setContexts(ctx context.Context, d *delivery) (cancel func()) {
 	held, cancelHeld := context.WithDeadlineCause(ctx, d.Arrived.Add(c.config.MaxHold), errHeldTooLong)
-	finish, cancelFinish := context.WithCancel(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(c.finish, cancelFinish) //nolint:contextcheck // it outlives ctx
-	d.ctx, d.held, d.finish = ctx, held, finish
+	finish, cancelFinish := until(ctx, c.finish)
+	writing, cancelWriting := until(ctx, c.writing)
+	d.ctx, d.held, d.finish, d.writing = ctx, held, finish, writing
 	return func() {
-		stop()
+		cancelWriting()
 		cancelFinish()
 		cancelHeld()
+	}
+}
+
+// until returns a context with the values of ctx, which ends only when end does.
+func until(ctx, end context.Context) (context.Context, func()) {
+	lasting, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(end, cancel) //nolint:contextcheck // it outlives ctx
+	return lasting, func() {
+		stop()
+		cancel()
 	}
 }
 
