@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -66,9 +67,12 @@ func until(ctx, end context.Context) (context.Context, func()) {
 // next message may be taken.
 func (d *delivery) markWaiting() { d.once.Do(func() { close(d.waiting) }) }
 
-// maxYear is the last year with four digits. Far beyond it, the database's driver overflows
-// and takes the future for the past.
-const maxYear = 9999
+// isTime reports whether the database has t. Far outside these years, its driver overflows, and
+// takes the future for the past or the past for now.
+func isTime(t time.Time) bool {
+	year := t.UTC().Year()
+	return !t.IsZero() && year >= 1 && year <= 9999
+}
 
 // validate reads the message. Its errors are permanent.
 func (c *Consumer) validate(d *delivery) (err error) {
@@ -80,7 +84,7 @@ func (c *Consumer) validate(d *delivery) (err error) {
 	if err != nil {
 		err = fmt.Errorf("message id %q: %w", d.ID, err)
 	}
-	if d.Timestamp.IsZero() || d.Timestamp.Year() > maxYear {
+	if !isTime(d.Timestamp) {
 		err = errors.Join(err, errors.New("the timestamp is missing or invalid, so the age is unknown"))
 	}
 	event, parseErr := c.effect.Parse(d.Message)
