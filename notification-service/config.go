@@ -48,9 +48,9 @@ type config struct {
 }
 
 const (
-	maxWorkers  = 1000      // far beyond use: each worker needs a connection to the mail server
-	maxBatch    = 1000      // far beyond use: a batch is one transaction
-	maxPrefetch = 1<<16 - 1 // AMQP has 16 bits for it; one more would mean no limit
+	maxWorkers  = 1000 // far beyond use: each worker needs a connection to the mail server
+	maxBatch    = 1000 // far beyond use: a batch is one transaction
+	maxPrefetch = 2000 // after a start, a waiting message keeps a channel; a connection has 2047
 	maxDelay    = 24 * time.Hour
 	maxTiers    = 10
 	minInbox    = maxDelay + time.Hour // a message must outlast its retries

@@ -11,7 +11,13 @@ import (
 // Contended reports whether an [Unavailable] error may concern only some rows, while the database
 // serves others: a lock timeout, a deadlock, or a transaction that took too long.
 func Contended(err error) bool {
-	var server *pgconn.PgError
+	var (
+		connect *pgconn.ConnectError
+		server  *pgconn.PgError
+	)
+	if errors.As(err, &connect) {
+		return false // without a session, no row is served
+	}
 	if !errors.As(err, &server) {
 		return errors.Is(err, context.DeadlineExceeded)
 	}

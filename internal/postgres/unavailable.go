@@ -14,7 +14,8 @@ import (
 )
 
 // Unavailable reports whether err says that the database could not do any work now: it is
-// unreachable, starting, stopping, read-only, full, or too slow. The same work may succeed later.
+// unreachable, starting, stopping, read-only, full, or too slow, or it refuses the login. The same
+// work may succeed later.
 func Unavailable(err error) bool {
 	var (
 		connect *pgconn.ConnectError
@@ -22,15 +23,32 @@ func Unavailable(err error) bool {
 		server  *pgconn.PgError
 	)
 	switch {
+	case errors.As(err, &connect): // whatever the server has answered: there is no session
+		return true
 	case errors.As(err, &server):
 		return unavailableState(server.Code)
-	case errors.As(err, &connect), errors.As(err, &network), errors.Is(err, net.ErrClosed):
+	case errors.As(err, &network), errors.Is(err, net.ErrClosed):
 		return true
 	case errors.Is(err, context.DeadlineExceeded):
 		return true
 	default:
 		return pgconn.SafeToRetry(err) || connectionLost(err)
 	}
+}
+
+// Faulty reports whether err says that something is wrong with the server, its settings or its
+// schema, and hardly with the work: a missing table or privilege, an I/O error, corrupt data. It
+// is not [Unavailable]: the server works, and only a person can help. It may concern only some rows.
+func Faulty(err error) bool {
+	var server *pgconn.PgError
+	return errors.As(err, &server) && hasState(faultyStates, server.Code)
+}
+
+// MayConcernOthers reports whether err is an answer of the server that does not blame the values of
+// the statement (class 22) or what they conflict with (23). So other work may meet it as well.
+func MayConcernOthers(err error) bool {
+	var server *pgconn.PgError
+	return errors.As(err, &server) && !hasState([]string{"22", "23"}, server.Code)
 }
 
 // isMisconfigured reports whether only other settings can help: the role or its password is wrong
@@ -58,12 +76,23 @@ var unavailableStates = []string{
 	"08",             // the connection
 	readOnly,         // after a failover, this is no longer the primary
 	"25P03", "25P04", // the server ended a transaction that was idle, or took too long
+	"28", "3D", // the login, the database: a pooler may answer so to any statement
 	"40",    // rolled back by the server
 	"53",    // resources: connections, memory, a full disk
 	"55P03", // a lock was not free in time
 	"57",    // an operator, a timeout, a start or a shutdown
 }
 
-func unavailableState(code string) bool {
-	return slices.ContainsFunc(unavailableStates, func(state string) bool { return strings.HasPrefix(code, state) })
+func unavailableState(code string) bool { return hasState(unavailableStates, code) }
+
+// faultyStates are written like unavailableStates.
+var faultyStates = []string{
+	"3F", "42", // a schema, a table, a column, a privilege; a read-only file system is 42501 as well
+	"55000", // for example, the database accepts no connections
+	"58",    // files: I/O errors, a file is missing
+	"XX",    // internal errors, corrupt data
+}
+
+func hasState(states []string, code string) bool {
+	return slices.ContainsFunc(states, func(state string) bool { return strings.HasPrefix(code, state) })
 }

@@ -2,11 +2,14 @@ package postgres_test
 
 import (
 	"context"
+	"net"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgproto3"
 
 	"example.com/transactional-outbox/internal/postgres"
 	"example.com/transactional-outbox/test/servers"
@@ -74,11 +77,66 @@ func TestUnavailableStates(t *testing.T) {
 	t.Parallel()
 	for code, want := range map[string]bool{
 		"08006": true, "40P01": true, "53100": true, "53200": true, "53300": true, "55P03": true, "57P01": true, "57P03": true,
-		"25P04": true,
+		"25P04": true, "28P01": true, "3D000": true,
 		"25P02": false, "25001": false, "23505": false, "42501": false, "22P02": false,
 	} {
 		if got := postgres.Unavailable(&pgconn.PgError{Code: code}); got != want {
 			t.Errorf("Unavailable is %t of %s, want %t", got, code, want)
+		}
+	}
+}
+
+// TestARefusedLoginIsUnavailable: the service has no session, whatever the server answers.
+func TestARefusedLoginIsUnavailable(t *testing.T) {
+	t.Parallel()
+	for _, code := range []string{"28P01", "28000", "3D000", "42501", "55000", "XX000"} {
+		t.Run(code, func(t *testing.T) {
+			t.Parallel()
+			err := open(t, refusingServer(t, code)).InTx(t.Context(), func(tx *postgres.Tx) error { return write(t.Context(), tx) })
+			if !isState(err, code) || !postgres.Unavailable(err) || postgres.Contended(err) {
+				t.Errorf("Unavailable is %t, Contended is %t of %v", postgres.Unavailable(err), postgres.Contended(err), err)
+			}
+		})
+	}
+}
+
+// refusingServer answers every login with an error. It returns its URL.
+func refusingServer(t *testing.T, code string) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			login := pgproto3.NewBackend(conn, conn)
+			_, _ = login.ReceiveStartupMessage()
+			login.Send(&pgproto3.ErrorResponse{Severity: "FATAL", Code: code, Message: "no"})
+			_ = login.Flush()
+			_ = conn.Close()
+		}
+	})
+	t.Cleanup(func() {
+		_ = listener.Close()
+		serving.Wait()
+	})
+	return "postgres://someone@" + listener.Addr().String() + "/some?sslmode=disable"
+}
+
+func TestFaultsOfAServerAndOfData(t *testing.T) {
+	t.Parallel()
+	for code, want := range map[string]struct{ faulty, others bool }{
+		"42501": {true, true}, "42P01": {true, true}, "42703": {true, true}, "55000": {true, true}, "58030": {true, true},
+		"XX001": {true, true}, "54000": {false, true}, "P0001": {false, true}, "22P05": {false, false}, "23505": {false, false},
+	} {
+		err := &pgconn.PgError{Code: code}
+		if faulty, others := postgres.Faulty(err), postgres.MayConcernOthers(err); faulty != want.faulty || others != want.others {
+			t.Errorf("%s: Faulty is %t, MayConcernOthers is %t; want %+v", code, faulty, others, want)
 		}
 	}
 }

@@ -44,6 +44,8 @@ var poisonMessages = map[string]func(*amqp.Publishing){
 	"a message id that is no UUID": func(m *amqp.Publishing) { m.MessageId = "42" },
 	"no timestamp":                 func(m *amqp.Publishing) { m.Timestamp = time.Time{} },
 	"a time out of range":          func(m *amqp.Publishing) { m.Timestamp = time.Unix(1<<50, 0) },
+	"a time before the calendar":   func(m *amqp.Publishing) { m.Timestamp = time.Unix(-1<<50, 0) },
+	"a time that wraps around":     func(m *amqp.Publishing) { m.Timestamp = time.Unix(-18444948681709, 0) },
 }
 
 func replacing(old, replacement string) func(*amqp.Publishing) {

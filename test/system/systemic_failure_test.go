@@ -1,6 +1,7 @@
 package system
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -32,6 +33,8 @@ var systemicFailures = map[string]systemicFailure{
 	"554 relay denied at RCPT": refusingMail(refusal(554, 5, 7, 1), accept),
 	"a read-only database":     {"database", (*system).makeReadOnly, (*system).makeWritable},
 	"a full disk":              {"database", (*system).fillDisk, (*system).freeDisk},
+	"a revoked privilege":      {"database", (*system).revokeInserts, (*system).grantInserts},
+	"a refused login":          {"database", (*system).refuseLogins, (*system).allowLogins},
 }
 
 // TestP9ASystemicFailureDeadLettersNoMessage publishes good messages during each failure. No
@@ -117,6 +120,36 @@ func (s *system) fillDisk() {
 	for _, table := range s.consumerTables() {
 		s.execReadWrite("CREATE TRIGGER disk_full BEFORE INSERT OR UPDATE ON " + table + " FOR EACH ROW EXECUTE FUNCTION disk_full()")
 	}
+}
+
+// revokeInserts takes a privilege that every message needs.
+func (s *system) revokeInserts() {
+	s.Helper()
+	s.execReadWrite("REVOKE INSERT ON processed_messages FROM " + roleOf(notificationService))
+}
+
+func (s *system) grantInserts() {
+	s.Helper()
+	s.execReadWrite("GRANT INSERT ON processed_messages TO " + roleOf(notificationService))
+}
+
+// refuseLogins ends the sessions, and the server refuses new ones. The role itself stays as it is,
+// because all tests share it.
+func (s *system) refuseLogins() {
+	s.Helper()
+	s.grantConnect("REVOKE CONNECT ON DATABASE %s FROM %s")
+	s.execReadWrite("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name <> '" + testApplication + "'")
+}
+
+func (s *system) allowLogins() {
+	s.Helper()
+	s.grantConnect("GRANT CONNECT ON DATABASE %s TO %s")
+}
+
+func (s *system) grantConnect(statement string) {
+	s.Helper()
+	name := queryValue[string](s, s.notificationsDB, "SELECT quote_ident(current_database())")
+	s.execReadWrite(fmt.Sprintf(statement, name, roleOf(notificationService)))
 }
 
 func (s *system) freeDisk() {

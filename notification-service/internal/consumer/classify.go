@@ -52,29 +52,35 @@ func ownFault(err error) error {
 }
 
 // classifyDatabase finds out whether err is the database's fault. A [Permanent] error stays
-// what it is.
+// what it is, and so does an error that blames the values of the message.
+//
+// The statements are the same for all messages. So a missing privilege or table concerns all of
+// them, and closes the gate at once, like an I/O error or corrupt data. If only the rows of one
+// message are corrupt, it fails again and again while others succeed. Then it is at fault.
 func classifyDatabase(err error) error {
 	_, permanent := errors.AsType[Permanent](err)
 	switch {
-	case permanent, !postgres.Unavailable(err):
+	case permanent:
 		return err
-	case postgres.Contended(err):
+	case postgres.Unavailable(err) && !postgres.Contended(err):
+		return unavailableError{error: err}
+	case postgres.Faulty(err):
+		return unavailableError{error: err, own: err}
+	case postgres.Unavailable(err), postgres.MayConcernOthers(err):
 		return unclearError{err}
 	default:
-		return unavailableError{err}
+		return err
 	}
 }
 
 // isDatabaseDown reports whether every message would meet err. An [Unclear] error names its
-// dependency as well, and is not certain.
+// dependency as well, and is not certain. Nor is one that may be a message's own fault.
 func isDatabaseDown(err error) bool {
 	if err == nil {
 		return false
 	}
-	err = classifyDatabase(err)
-	_, isUnavailable := errors.AsType[Unavailable](err)
-	_, isUnclear := errors.AsType[Unclear](err)
-	return isUnavailable && !isUnclear
+	down, isUnavailable := errors.AsType[unavailableError](classifyDatabase(err))
+	return isUnavailable && down.own == nil
 }
 
 // recoverPanic turns a panic into a permanent error. A bug in the handling of one message must

@@ -11,7 +11,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 
-	"example.com/transactional-outbox/internal/grace"
 	"example.com/transactional-outbox/internal/postgres"
 	"example.com/transactional-outbox/internal/rabbitmq"
 	"example.com/transactional-outbox/notification-service/internal/batch"
@@ -52,7 +51,8 @@ type Effect interface {
 	// Send does what no transaction can hold, under the lease.
 	Send(ctx context.Context, n notification.Notification) error
 	// MarkSent records that Send has returned nil. It makes at least one attempt, and
-	// after ctx has ended no further one.
+	// after ctx has ended no further one. An error means that ctx has ended: then the effect
+	// is done, and its lease is not given back.
 	MarkSent(ctx context.Context, n notification.Notification) error
 	// Release gives back the lease of an effect that was not done.
 	Release(ctx context.Context, id uuid.UUID)
@@ -96,6 +96,9 @@ type Consumer struct {
 	// outlives a session.
 	finish context.Context //nolint:containedctx // it belongs to no single call
 	stop   context.CancelFunc
+	// writing ends after that, when also the outcomes must be written.
+	writing     context.Context //nolint:containedctx // it belongs to no single call
+	stopWriting context.CancelFunc
 	// mayPrefetch is set when a message is done that had not been delivered before. Until then
 	// messages are taken one by one. The broker counts the death of a process against each
 	// unacknowledged message, so a message that kills the process must be alone.
@@ -116,6 +119,7 @@ func New(config Config, db *postgres.DB, in Inbox, effect Effect, publisher Publ
 	c.database, c.mail = gateFor(Database), gateFor(mailer.MailServer)
 	c.records = batch.New(config.BatchSize, c.record)
 	c.finish, c.stop = context.WithCancel(context.Background())
+	c.writing, c.stopWriting = context.WithCancel(context.Background())
 	metrics.registerOldestAge(c.oldestAge)
 	return c
 }
@@ -140,24 +144,27 @@ const Connections = recorders + 2
 func (c *Consumer) Run(ctx context.Context, sessions func(context.Context) error) error {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
-	writing, stopWriting := grace.Period(ctx, maxFinish+maxWriting)
-	defer stopWriting()
-	defer context.AfterFunc(ctx, func() {
-		timer := time.AfterFunc(maxFinish, c.stop)
-		context.AfterFunc(c.finish, func() { timer.Stop() })
-	})()
+	defer context.AfterFunc(ctx, c.limitShutdown)()
 	var shared errgroup.Group
 	shared.Go(func() error { return c.database.watch(ctx) })
 	shared.Go(func() error { return c.mail.watch(ctx) })
-	shared.Go(func() error { return c.records.Run(writing, recorders) })
-	shared.Go(func() error { return c.effect.Run(writing) })
+	shared.Go(func() error { return c.records.Run(c.writing, recorders) })
+	shared.Go(func() error { return c.effect.Run(c.writing) })
 	c.setClock(ctx)
 	err := sessions(ctx)
 	end()
-	c.awaitMessages(writing)
+	c.awaitMessages(c.writing)
 	c.stop()
-	stopWriting()
+	c.stopWriting()
 	return errors.Join(err, shared.Wait())
+}
+
+// limitShutdown ends finish and writing, some time after the shutdown has begun.
+func (c *Consumer) limitShutdown() {
+	finish := time.AfterFunc(maxFinish, c.stop)
+	writing := time.AfterFunc(maxFinish+maxWriting, c.stopWriting)
+	context.AfterFunc(c.finish, func() { finish.Stop() })
+	context.AfterFunc(c.writing, func() { writing.Stop() })
 }
 
 // setClock asks the database for the time. A dead letter carries it, and the first message may

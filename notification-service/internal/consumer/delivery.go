@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -18,9 +19,10 @@ type delivery struct {
 	rabbitmq.Delivery
 
 	// The contexts carry the trace of the message.
-	ctx    context.Context //nolint:containedctx // ends with the session: then no ack is possible
-	held   context.Context //nolint:containedctx // also ends after Config.MaxHold
-	finish context.Context //nolint:containedctx // outlives the session: see Consumer.finish
+	ctx     context.Context //nolint:containedctx // ends with the session: then no ack is possible
+	held    context.Context //nolint:containedctx // also ends after Config.MaxHold
+	finish  context.Context //nolint:containedctx // outlives the session: see Consumer.finish
+	writing context.Context //nolint:containedctx // outlives the session: see Consumer.writing
 
 	id      uuid.UUID
 	event   notification.Event
@@ -41,13 +43,23 @@ var errHeldTooLong = errors.New("held for as long as the broker may wait")
 // setContexts derives the contexts from ctx.
 func (c *Consumer) setContexts(ctx context.Context, d *delivery) (cancel func()) {
 	held, cancelHeld := context.WithDeadlineCause(ctx, d.Arrived.Add(c.config.MaxHold), errHeldTooLong)
-	finish, cancelFinish := context.WithCancel(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(c.finish, cancelFinish) //nolint:contextcheck // it outlives ctx
-	d.ctx, d.held, d.finish = ctx, held, finish
+	finish, cancelFinish := until(ctx, c.finish)
+	writing, cancelWriting := until(ctx, c.writing)
+	d.ctx, d.held, d.finish, d.writing = ctx, held, finish, writing
 	return func() {
-		stop()
+		cancelWriting()
 		cancelFinish()
 		cancelHeld()
+	}
+}
+
+// until returns a context with the values of ctx, which ends only when end does.
+func until(ctx, end context.Context) (context.Context, func()) {
+	lasting, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(end, cancel) //nolint:contextcheck // it outlives ctx
+	return lasting, func() {
+		stop()
+		cancel()
 	}
 }
 
@@ -55,9 +67,12 @@ func (c *Consumer) setContexts(ctx context.Context, d *delivery) (cancel func())
 // next message may be taken.
 func (d *delivery) markWaiting() { d.once.Do(func() { close(d.waiting) }) }
 
-// maxYear is the last year with four digits. Far beyond it, the database's driver overflows
-// and takes the future for the past.
-const maxYear = 9999
+// isTime reports whether the database has t. Far outside these years, its driver overflows, and
+// takes the future for the past or the past for now.
+func isTime(t time.Time) bool {
+	year := t.UTC().Year()
+	return !t.IsZero() && year >= 1 && year <= 9999
+}
 
 // validate reads the message. Its errors are permanent.
 func (c *Consumer) validate(d *delivery) (err error) {
@@ -69,7 +84,7 @@ func (c *Consumer) validate(d *delivery) (err error) {
 	if err != nil {
 		err = fmt.Errorf("message id %q: %w", d.ID, err)
 	}
-	if d.Timestamp.IsZero() || d.Timestamp.Year() > maxYear {
+	if !isTime(d.Timestamp) {
 		err = errors.Join(err, errors.New("the timestamp is missing or invalid, so the age is unknown"))
 	}
 	event, parseErr := c.effect.Parse(d.Message)

@@ -83,10 +83,16 @@ type leasedElsewhereError struct{ error }
 func (leasedElsewhereError) LeasedElsewhere() {}
 
 // unavailableError is the database's Unavailable.
-type unavailableError struct{ error }
+type unavailableError struct {
+	error
+	own error // see OwnFault
+}
 
 // Dependency makes it Unavailable.
 func (unavailableError) Dependency() string { return Database }
+
+// OwnFault is the error if the message may be at fault after all, else nil.
+func (u unavailableError) OwnFault() error { return u.own }
 
 // Unwrap returns the reason.
 func (u unavailableError) Unwrap() error { return u.error }

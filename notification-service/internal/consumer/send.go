@@ -12,17 +12,8 @@ import (
 // the database: a newer event of its order may have come.
 const maxLeaseAge = time.Second
 
-// send sends the e-mail of a leased notification, when a worker is free.
+// send sends the e-mail of a leased notification, when a worker is free, and marks it.
 func (c *Consumer) send(d *delivery, mail *permit, n notification.Notification) error {
-	err := c.sendWhenFree(d, mail, n)
-	if err == nil {
-		d.leased = false
-		return nil
-	}
-	return d.classify(mail, &d.mailFailures, err)
-}
-
-func (c *Consumer) sendWhenFree(d *delivery, mail *permit, n notification.Notification) error {
 	leasedAt := time.Now()
 	select {
 	case c.sending <- struct{}{}:
@@ -31,29 +22,42 @@ func (c *Consumer) sendWhenFree(d *delivery, mail *permit, n notification.Notifi
 	}
 	freeWorker := sync.OnceFunc(func() { <-c.sending })
 	defer freeWorker()
-	if time.Since(leasedAt) > maxLeaseAge {
-		found, err := c.lease(d)
-		if err != nil || !found.notification.HasLease {
-			return err
-		}
-	}
-	if !mail.isValid() {
-		return errTryAgain
-	}
-	// An e-mail that is broken off in the middle would be sent twice. So it goes on when the
-	// session has ended.
-	if err := c.sendSafely(d, n); err != nil {
+	if isSent, err := c.sendLeased(d, mail, n, leasedAt); !isSent {
 		return err
 	}
+	// Also if the mark fails, the lease is not given back: the e-mail would be sent again.
+	d.leased = false
 	mail.succeed()
 	d.markWaiting()
 	select {
 	case c.unmarked <- struct{}{}:
 		defer func() { <-c.unmarked }()
-	case <-d.finish.Done(): // there is time for one attempt to mark it
+	case <-d.finish.Done(): // nothing more is sent, so the number cannot grow
 	}
 	freeWorker()
-	return c.effect.MarkSent(d.finish, n)
+	return c.effect.MarkSent(d.writing, n)
+}
+
+// sendLeased reports whether the mail server has accepted the e-mail. It has not, without an
+// error, if a newer event has come.
+func (c *Consumer) sendLeased(d *delivery, mail *permit, n notification.Notification, leasedAt time.Time) (isSent bool, err error) {
+	if time.Since(leasedAt) > maxLeaseAge {
+		found, err := c.lease(d)
+		if err != nil {
+			return false, err
+		}
+		if !found.notification.HasLease {
+			d.leased = false
+			return false, nil
+		}
+	}
+	if !mail.isValid() {
+		return false, errTryAgain
+	}
+	if err := c.sendSafely(d, n); err != nil {
+		return false, d.classify(mail, &d.mailFailures, err)
+	}
+	return true, nil
 }
 
 // slowEmail is how long an e-mail may take before it counts as one that only waits. The mail
@@ -61,7 +65,8 @@ func (c *Consumer) sendWhenFree(d *delivery, mail *permit, n notification.Notifi
 // must not wait as long.
 const slowEmail = 10 * time.Second
 
-// sendSafely turns a panic into an error.
+// sendSafely turns a panic into an error. An e-mail that is broken off in the middle would be sent
+// twice. So it goes on when the session has ended.
 func (c *Consumer) sendSafely(d *delivery, n notification.Notification) (err error) {
 	defer recoverPanic(d.finish, &err)
 	defer time.AfterFunc(slowEmail, d.markWaiting).Stop()

@@ -109,6 +109,29 @@ func TestP12ShutdownIsBoundedWhenNothingAnswers(t *testing.T) {
 	})
 }
 
+// TestP6AShutdownGivesBackNoLeaseOfASentEmail: its mark cannot be written until all ends. If the
+// lease were given back, the e-mail would be sent again.
+func TestP6AShutdownGivesBackNoLeaseOfASentEmail(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(b *fixture) {
+		b.effect.mark = func(ctx context.Context, _ notification.Notification) error {
+			<-ctx.Done()
+			return context.Cause(ctx)
+		}
+		b.consumer.mayPrefetch.Store(true)
+		end := b.consume(newFakeQueue(b.deliveries(newMessages(b.config.Workers)...)...))
+		began := time.Now()
+		b.shutdown()
+		if err := errors.Join(end(context.Canceled), b.stop()); err != nil {
+			b.Error(err)
+		}
+		if took := time.Since(began); took != maxFinish+maxWriting {
+			b.Errorf("marks were tried for %s, want %s", took, maxFinish+maxWriting)
+		}
+		b.wantCounts(map[string]int{"send": b.config.Workers, "release": 0, "copy": 0, "ack": 0})
+	})
+}
+
 // TestP12ARecordingOrAMarkThatEndsIsNoFailure: nothing is spent, nothing is copied.
 func TestP12ARecordingOrAMarkThatEndsIsNoFailure(t *testing.T) {
 	t.Parallel()

@@ -2,6 +2,8 @@ package consumer
 
 import (
 	"context"
+	"errors"
+	"strings"
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
@@ -26,21 +28,26 @@ func (c *Consumer) startSpan(ctx context.Context, d rabbitmq.Delivery) (context.
 			semconv.MessagingOperationTypeProcess,
 			semconv.MessagingOperationName("process"),
 			semconv.MessagingDestinationName(c.config.Queue),
-			semconv.MessagingRabbitMQDestinationRoutingKey(d.RoutingKey),
-			semconv.MessagingMessageID(d.ID),
+			semconv.MessagingRabbitMQDestinationRoutingKey(validText(d.RoutingKey)),
+			semconv.MessagingMessageID(validText(d.ID)),
 			semconv.MessagingMessageBodySize(len(d.Body)),
 			attribute.Int("rabbitmq.retry_count", counter(d.Message, RetryCountHeader)))
 	}
 	return ctx, span
 }
 
+// validText replaces bytes that are not UTF-8. A message may have any, and the exporter would lose
+// the whole batch of spans for one of them.
+func validText(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
+
 // recordOutcome adds the outcome of the delivery to the span. After an error it is "failed":
 // the message was not acknowledged, and comes again.
 func recordOutcome(span trace.Span, o outcome, err error) {
 	if err != nil {
 		o = "failed"
-		span.RecordError(err)
-		span.SetStatus(codes.Error, err.Error())
+		reason := validText(err.Error())
+		span.RecordError(errors.New(reason))
+		span.SetStatus(codes.Error, reason)
 	}
 	span.SetAttributes(attribute.String("consumer.outcome", string(o)))
 }

@@ -1,7 +1,9 @@
 package consumer
 
 import (
+	"errors"
 	"testing"
+	"unicode/utf8"
 
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
@@ -109,4 +111,33 @@ func TestTheSpanHasTheOutcome(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestASpanHasOnlyUTF8: other bytes would lose all spans of the exporter's batch.
+func TestASpanHasOnlyUTF8(t *testing.T) {
+	t.Parallel()
+	recorder := tracetest.NewSpanRecorder()
+	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(recorder))
+	_, span := provider.Tracer("").Start(t.Context(), "process")
+	recordOutcome(span, "", errors.New("at \xff"))
+	span.End()
+	inBubble(t, func(b *fixture) {
+		m := newMessage()
+		m.RoutingKey = "order.\xff"
+		b.deliver(b.Context(), b.delivery(m))
+		for name, value := range attributes(b.spanOf(m)) {
+			if text, ok := value.(string); ok && !utf8.ValidString(text) {
+				b.Errorf("%s is %q", name, text)
+			}
+		}
+	})
+	failed := recorder.Ended()[0]
+	if text := failed.Status().Description; !utf8.ValidString(text) {
+		t.Errorf("the status is %q", text)
+	}
+	for _, a := range failed.Events()[0].Attributes {
+		if !utf8.ValidString(a.Value.AsString()) {
+			t.Errorf("%s is %q", a.Key, a.Value.AsString())
+		}
+	}
 }

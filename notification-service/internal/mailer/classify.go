@@ -19,6 +19,8 @@ func classify(err error) error {
 		return &RefusedError{Reason: err.Error()}
 	case unclearPermanent:
 		return &UnclearError{Cause: err, IfServerWorks: &RefusedError{Reason: err.Error()}}
+	case unclearRecipient:
+		return &UnclearError{Cause: err, IfServerWorks: err}
 	case unclearTransient:
 		return &UnclearError{Cause: err, IfServerWorks: &DeferredError{Cause: err}}
 	default:
@@ -46,6 +48,7 @@ const (
 	emailTransient                // certainly
 	unclearPermanent              // 5yz
 	unclearTransient              // 4yz
+	unclearRecipient              // 4yz about an address; if it is only this one, a retry is spent
 )
 
 // Reply codes that mean the same at every step.
@@ -63,7 +66,8 @@ func (e *stepError) scope() scope {
 		// Section 3.2 of RFC 3463: X.1.7 and X.1.8 are about the sender.
 		sender = e.status == statusCode{1, 7} || e.status == statusCode{1, 8}
 		// Sections 3.2 and 3.3: address and mailbox. RFC 7504: the domain accepts no e-mail.
-		recipient = e.status.subject == 1 && !sender || e.status.subject == 2 || bare && e.code == 556
+		address   = e.status.subject == 1 && !sender
+		recipient = address || e.status.subject == 2 || bare && e.code == 556
 		// Sections 3.4 and 3.7: too big for this system, content. Bare 552: at MAIL, the dot.
 		content = e.status == statusCode{3, 4} || e.status.subject == 6 || bare && e.code == 552 && (e.step == stepDot || e.step == stepMail)
 	)
@@ -80,6 +84,10 @@ func (e *stepError) scope() scope {
 		return emailPermanent
 	case permanent:
 		return unclearPermanent
+	case address:
+		// A server whose own resolver or database is away answers "450 4.1.2 Domain not found" or
+		// "450 4.1.1 unverified address" for every recipient.
+		return unclearRecipient
 	case recipient, content:
 		return emailTransient
 	default:

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"example.com/transactional-outbox/test/servers"
 )
@@ -156,6 +157,18 @@ func TestProbeSendsNothing(t *testing.T) {
 	}
 	if (Log{}).Probe(t.Context()) != nil {
 		t.Error("there is no log")
+	}
+}
+
+// TestEveryErrorIsUTF8: a trace with other bytes would be lost, with all others of its batch.
+func TestEveryErrorIsUTF8(t *testing.T) {
+	t.Parallel()
+	for _, script := range []script{{"greeting": "554 g\xfcltig"}, {"RCPT": "550 5.1.1 unbekannter Empf\xe4nger"}, {"RCPT": "450 \xff"}, {".": "what\xff?"}} {
+		server := &scriptedServer{script: script}
+		err := newMailer(t, "smtp://"+server.start(t)).Send(t.Context(), testEmail())
+		if err == nil || !utf8.ValidString(err.Error()) {
+			t.Errorf("error %q of %q", err, script)
+		}
 	}
 }
 

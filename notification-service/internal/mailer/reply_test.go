@@ -17,6 +17,7 @@ func TestEveryReplyHasItsKind(t *testing.T) {
 		transient    = "transient"
 		orRefused    = "unclear, recipient-refused"
 		orDeferred   = "unclear, deferred"
+		orTransient  = "unclear, transient"
 	)
 	for _, test := range []struct{ replies, atRcpt, atDot string }{
 		// For certain about the server.
@@ -26,7 +27,9 @@ func TestEveryReplyHasItsKind(t *testing.T) {
 		{"550 5.1.0 | 550 5.1.1 | 553 5.1.2 | 553 5.1.3 | 554 5.1.6 | 556 5.1.10", refused, refused},
 		{"550 5.2.0 | 550 5.2.1 | 552 5.2.2 | 552 5.2.3 | 530 5.1.1", refused, refused},
 		{"550 5.6.0 | 554 5.6.1 | 550 5.6.7 | 552 5.3.4 | 554 5.3.4", refused, refused},
-		{"450 4.2.0 | 450 4.2.1 | 452 4.2.2 | 450 4.1.1 | 450 4.1.2 | 452 4.3.4 | 451 4.6.0", transient, transient},
+		{"450 4.2.0 | 450 4.2.1 | 452 4.2.2 | 452 4.3.4 | 451 4.6.0", transient, transient},
+		// A server without its resolver answers so for every recipient.
+		{"450 4.1.1 | 450 4.1.2 | 451 4.1.0 | 451 4.1.4", orTransient, orTransient},
 		{"552", orRefused, refused}, // at RCPT: too many recipients, or a full mailbox, or a full disk
 		{"556", refused, refused},
 		// About a policy, the system, the network, the sender, or nothing at all.

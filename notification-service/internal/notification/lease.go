@@ -75,6 +75,8 @@ func (s *Service) renew(ctx context.Context, ids []uuid.UUID) error {
 	if len(ids) == 0 {
 		return nil
 	}
+	s.rows.Lock()
+	defer s.rows.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, leaseRenewal/2)
 	defer cancel()
 	return s.db.InTx(ctx, func(tx *postgres.Tx) error {

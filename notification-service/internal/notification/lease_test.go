@@ -1,6 +1,8 @@
 package notification
 
 import (
+	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -77,6 +79,37 @@ func TestARenewalGoesOnAfterTheDatabaseWasAway(t *testing.T) {
 	d.eventually("the lease is renewed", func() bool {
 		return scan[bool](d, "SELECT lease_until > now() + interval '10 seconds' FROM notifications")
 	})
+}
+
+// TestP6ARenewalLocksNoMarkOut: a mark skips locked rows, and would be tried again later.
+func TestP6ARenewalLocksNoMarkOut(t *testing.T) {
+	t.Parallel()
+	d := newFixture(t)
+	var marks []mark
+	for range 50 {
+		marks = append(marks, mark{status: Sent, id: d.leased().MessageID, ctx: t.Context()})
+	}
+	written := make(chan struct{})
+	var renewing sync.WaitGroup
+	renewing.Go(func() {
+		for {
+			select {
+			case <-written:
+				return
+			default:
+			}
+			if err := d.service.renew(t.Context(), idsOf(marks)); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	for _, m := range marks {
+		if errs, err := d.service.write(t.Context(), []mark{m}); err != nil || errors.Join(errs...) != nil {
+			t.Errorf("errors %v, %v", err, errs)
+		}
+	}
+	close(written)
+	renewing.Wait()
 }
 
 func TestALeaseOutlivesSomeFailedRenewals(t *testing.T) {

@@ -32,12 +32,12 @@ func (s *Service) mark(ctx context.Context, m mark) error {
 // markUntilDone waits until the database knows m. It tries again after any error until ctx ends.
 // If it gave up, the e-mail or the dead letter would be sent again.
 func (s *Service) markUntilDone(ctx context.Context, m mark) error {
-	again := func(err error, in time.Duration) {
-		slog.ErrorContext(ctx, "cannot mark an e-mail, trying again", "message_id", m.id, "as", m.status, "in", in.String(), "error", err)
-	}
+	again := once(func(err error) {
+		slog.ErrorContext(ctx, "cannot mark an e-mail, trying again until it is done", "message_id", m.id, "as", m.status, "error", err)
+	})
 	_, err := backoff.Retry(ctx, func() (struct{}, error) {
 		return struct{}{}, s.mark(ctx, m)
-	}, backoff.WithMaxElapsedTime(0), backoff.WithNotify(again))
+	}, backoff.WithBackOff(markPauses()), backoff.WithMaxElapsedTime(0), backoff.WithNotify(again))
 	return err
 }
 
@@ -62,30 +62,42 @@ func (s *Service) writeMarks(ctx context.Context, marks []mark) []error {
 }
 
 // Pauses between two attempts are short. When the database is back, the marks must be written
-// before another process takes over a lease.
+// before another process takes over a lease. And at a shutdown, a row that was locked must be
+// marked before the process ends.
 const (
 	firstMarkPause   = 50 * time.Millisecond
 	longestMarkPause = 500 * time.Millisecond
 	markTimeout      = 5 * time.Second // for one attempt, because a connection may be silent
 )
 
-func (s *Service) writeUntilDone(ctx context.Context, marks []mark) ([]error, error) {
-	pause := backoff.NewExponentialBackOff()
-	pause.InitialInterval, pause.MaxInterval = firstMarkPause, longestMarkPause
-	warned := false
-	again := func(err error, _ time.Duration) {
-		if !warned {
-			slog.WarnContext(ctx, "cannot mark e-mails, trying again until it is done", "emails", len(marks), "error", err)
-			warned = true
+func markPauses() *backoff.ExponentialBackOff {
+	pauses := backoff.NewExponentialBackOff()
+	pauses.InitialInterval, pauses.MaxInterval = firstMarkPause, longestMarkPause
+	return pauses
+}
+
+// once logs only the first of many errors in a row.
+func once(log func(error)) backoff.Notify {
+	logged := false
+	return func(err error, _ time.Duration) {
+		if !logged {
+			log(err)
+			logged = true
 		}
 	}
+}
+
+func (s *Service) writeUntilDone(ctx context.Context, marks []mark) ([]error, error) {
+	again := once(func(err error) {
+		slog.WarnContext(ctx, "cannot mark e-mails, trying again until it is done", "emails", len(marks), "error", err)
+	})
 	errs, err := backoff.Retry(ctx, func() ([]error, error) {
 		errs, err := s.write(ctx, marks)
 		if err != nil && !postgres.Unavailable(err) {
 			err = backoff.Permanent(err)
 		}
 		return errs, err
-	}, backoff.WithBackOff(pause), backoff.WithMaxElapsedTime(0), backoff.WithNotify(again))
+	}, backoff.WithBackOff(markPauses()), backoff.WithMaxElapsedTime(0), backoff.WithNotify(again))
 	if err != nil {
 		return nil, fmt.Errorf("marking %d e-mails: %w", len(marks), err)
 	}
@@ -156,6 +168,8 @@ var errLocked = errors.New("the notification's row is locked")
 
 // write writes the marks in one transaction, and returns an error for each of them.
 func (s *Service) write(ctx context.Context, marks []mark) ([]error, error) {
+	s.rows.Lock()
+	defer s.rows.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, markTimeout)
 	defer cancel()
 	var sentRows, rejectedRows []marked

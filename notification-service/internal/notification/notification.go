@@ -26,6 +26,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -60,6 +61,9 @@ type Service struct {
 	leases  leases
 	renewal time.Duration
 	marks   *batch.Batcher[mark, error]
+	// rows is held while rows are marked or renewed. Both skip rows that another transaction has
+	// locked. Without it, a renewal would make a mark of the same process fail.
+	rows sync.Mutex
 }
 
 // maxMarks is how many outcomes are written in one transaction.
