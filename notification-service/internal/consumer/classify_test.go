@@ -86,3 +86,16 @@ func TestP9AMessageWithCorruptRowsIsAtFault(t *testing.T) {
 		}
 	})
 }
+
+// TestOnlyTimesThatTheDatabaseKnowsAreValid: others would make it refuse the whole batch.
+func TestOnlyTimesThatTheDatabaseKnowsAreValid(t *testing.T) {
+	t.Parallel()
+	for seconds, want := range map[int64]bool{
+		time.Now().Unix(): true, 0: true, 1 << 50: false, -1 << 50: false,
+		-18444948681709: false, // the driver would take it for 2026
+	} {
+		if got := isTime(time.Unix(seconds, 0)); got != want {
+			t.Errorf("%s is valid: %t, want %t", time.Unix(seconds, 0), got, want)
+		}
+	}
+}
