@@ -153,7 +153,7 @@ func (c *Consumer) Run(ctx context.Context, sessions func(context.Context) error
 	c.setClock(ctx)
 	err := sessions(ctx)
 	end()
-	c.awaitMessages(c.writing)
+	c.awaitMessages(c.writing) //nolint:contextcheck // the messages in flight outlive ctx
 	c.stop()
 	c.stopWriting()
 	return errors.Join(err, shared.Wait())

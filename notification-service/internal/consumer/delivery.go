@@ -56,7 +56,7 @@ func (c *Consumer) setContexts(ctx context.Context, d *delivery) (cancel func())
 // until returns a context with the values of ctx, which ends only when end does.
 func until(ctx, end context.Context) (context.Context, func()) {
 	lasting, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(end, cancel) //nolint:contextcheck // it outlives ctx
+	stop := context.AfterFunc(end, cancel)
 	return lasting, func() {
 		stop()
 		cancel()
