@@ -37,7 +37,7 @@ func Unavailable(err error) bool {
 }
 
 // Faulty reports whether err says that something is wrong with the server, its settings or its
-// schema, and hardly with the work: a missing table or privilege, an I/O error, corrupt data. It
+// schema, and probably not with the work: a missing table or privilege, an I/O error, corrupt data. It
 // is not [Unavailable]: the server works, and only a person can help. It may concern only some rows.
 func Faulty(err error) bool {
 	var server *pgconn.PgError

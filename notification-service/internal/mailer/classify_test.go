@@ -160,7 +160,8 @@ func TestProbeSendsNothing(t *testing.T) {
 	}
 }
 
-// TestEveryErrorIsUTF8: a trace with other bytes would be lost, with all others of its batch.
+// TestEveryErrorIsUTF8: net/textproto quotes what a server has sent. A trace with other bytes would
+// be lost, with all others of its batch.
 func TestEveryErrorIsUTF8(t *testing.T) {
 	t.Parallel()
 	for _, script := range []script{{"greeting": "554 g\xfcltig"}, {"RCPT": "550 5.1.1 unbekannter Empf\xe4nger"}, {"RCPT": "450 \xff"}, {".": "what\xff?"}} {

@@ -31,7 +31,7 @@ type UnavailableError struct {
 
 // Error says what happened.
 func (e *UnavailableError) Error() string {
-	return "the mail server is not available: " + validText(e.Cause)
+	return "the mail server is not available: " + e.Cause.Error()
 }
 
 // Unwrap is the cause.

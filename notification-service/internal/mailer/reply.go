@@ -18,12 +18,8 @@ type stepError struct {
 
 // Error is the step and the error, in one line.
 func (e *stepError) Error() string {
-	return e.step + ": " + strings.ReplaceAll(validText(e.cause), "\n", " ")
+	return e.step + ": " + strings.ReplaceAll(e.cause.Error(), "\n", " ")
 }
-
-// validText is the text of an error that may repeat what a server has sent, in any encoding. Neither
-// a trace nor the database takes text that is not UTF-8.
-func validText(err error) string { return strings.ToValidUTF8(err.Error(), "\uFFFD") }
 
 // Unwrap returns the error.
 func (e *stepError) Unwrap() error { return e.cause }
