@@ -6,14 +6,21 @@ WORKDIR /src
 # Only for builds that need another module proxy. Empty: Go's default.
 ARG GOPROXY
 
-# Before the sources, so that only a changed dependency causes a download.
+# A go.work would raise the versions to those of the tests.
+ENV GOWORK=off
+
+# Before the sources, so that only a changed dependency causes a download. The root's tests need the
+# module test/servers, so Go reads its requirements.
 COPY go.mod go.sum ./
+COPY outbox/go.mod outbox/go.sum outbox/
+COPY test/servers/go.mod test/servers/
 RUN --mount=type=cache,target=/go/pkg/mod \
     go mod download
 
 ARG SERVICE
 ARG VERSION
 ARG REVISION
+COPY outbox outbox
 COPY internal internal
 COPY ${SERVICE} ${SERVICE}
 RUN --mount=type=cache,target=/go/pkg/mod \

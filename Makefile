@@ -2,6 +2,9 @@
 .PHONY: help demo up replicas down order logs watch test docs bench fuzz chaos chaos-mutants compare lint \
   kubernetes simulator exercise demo-nats demo-pubsub demo-cdc
 
+# As in scripts/lib.sh.
+export GOWORK = off
+
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
@@ -32,14 +35,14 @@ test: ## run every test, on PostgreSQL and RabbitMQ that are found or started
 	@scripts/test
 
 docs: ## run the commands of the README and the chapters, and compare the output
-	@go run ./test/docs/execute
+	@go build -C test -o ../build/execute ./docs/execute && exec build/execute
 
 exercise: ## find a mistake in a copy of the code: N=5 for chapter 5; without N, the list
-	@go build -o build/exercise ./test/exercises && exec build/exercise $(ARGS)
+	@go build -C test -o ../build/exercise ./exercises && exec build/exercise $(ARGS)
 
 # These are built, because `go run` does not pass on a SIGTERM. ARGS=help lists their settings.
 bench: ## measure the speed, compared with what the machine can do
-	@go build -o build/bench ./test/bench && exec build/bench $(ARGS)
+	@go build -C test -o ../build/bench ./bench && exec build/bench $(ARGS)
 
 fuzz: ## run the fuzz tests of everything that reads input from outside
 	@scripts/fuzz
@@ -48,14 +51,14 @@ chaos: ## break the servers, the network and the processes, and check every prom
 	@scripts/chaos $(ARGS)
 
 chaos-mutants: ## break the services' code, and check that chaos detects it
-	@go build -o build/chaos-mutants ./test/chaos/mutants && exec build/chaos-mutants $(ARGS)
+	@go build -C test -o ../build/chaos-mutants ./chaos/mutants && exec build/chaos-mutants $(ARGS)
 
 # Only its first run takes long: it compiles kube-apiserver.
 kubernetes: ## apply deploy/kubernetes to a real API server, which is built from its Go modules
 	@cd test/kubernetes/apiserver && go test -count=1 -v -timeout 60m .
 
 compare: ## break other designs with the same faults, and show what each of them loses
-	@go build -buildvcs=false -o build/compare ./test/compare && exec build/compare $(ARGS)
+	@go build -C test -buildvcs=false -o ../build/compare ./compare && exec build/compare $(ARGS)
 
 simulator: ## move the outbox, its relays and the consumer step by step, in your browser
 	@cd examples/simulator && go build -o ../../build/simulator . && exec ../../build/simulator $(ARGS)

@@ -6,13 +6,14 @@ import (
 	"os"
 	"time"
 
-	"example.com/transactional-outbox/internal/audit"
 	"example.com/transactional-outbox/internal/cli"
 	"example.com/transactional-outbox/internal/command"
 	"example.com/transactional-outbox/internal/postgres"
-	"example.com/transactional-outbox/internal/rabbitmq"
 	dlqcli "example.com/transactional-outbox/notification-service/internal/cli"
 	"example.com/transactional-outbox/notification-service/internal/deadletter"
+	"example.com/transactional-outbox/notification-service/migrations"
+	"example.com/transactional-outbox/outbox/operate"
+	"example.com/transactional-outbox/outbox/rabbitmq"
 )
 
 // operateDeadLetters runs the operators' commands on the dead letters.
@@ -40,20 +41,20 @@ func (c config) deadLetters(timeout time.Duration) deadletter.Queue {
 	return deadletter.Queue{Name: deadLetterQueue, Requeue: requeueExchange, Connect: connect}
 }
 
-// decisionTimeout is how long a record of a decision may take. Meanwhile messages are held.
+// decisionTimeout is how long each statement of a record may take. Meanwhile messages are held.
 const decisionTimeout = 5 * time.Second
 
 // recordDecisions calls use with the database, if it answers and has the right schema.
 func (c config) recordDecisions(ctx context.Context, use func(deadletter.Recorder) error) error {
-	db, err := postgres.Open(ctx, c.DatabaseURL.Reveal(), 1, postgres.TxTimeout(decisionTimeout))
+	db, err := postgres.Open(ctx, c.DatabaseURL.Reveal(), 1, postgres.StatementTimeout(decisionTimeout))
 	if err != nil {
 		return err
 	}
 	defer db.Close()
 	ready, cancel := context.WithTimeout(ctx, decisionTimeout)
 	defer cancel()
-	if err := db.Ready(ready, schema); err != nil {
+	if err := db.Ready(ready, migrations.Schema); err != nil {
 		return fmt.Errorf("each change is recorded in the database first, and the one that DATABASE_URL names is not ready: %w; nothing was changed", err)
 	}
-	return use(audit.NewLog(db))
+	return use(operate.NewLog(db.Pool()))
 }

@@ -7,11 +7,13 @@ import (
 	"strings"
 	"testing"
 
-	"example.com/transactional-outbox/internal/audit"
 	"example.com/transactional-outbox/internal/cli"
-	"example.com/transactional-outbox/internal/rabbitmq"
+	"example.com/transactional-outbox/internal/postgres/postgrestest"
 	"example.com/transactional-outbox/internal/settings"
 	"example.com/transactional-outbox/notification-service/internal/deadletter"
+	"example.com/transactional-outbox/notification-service/migrations"
+	"example.com/transactional-outbox/outbox/operate"
+	"example.com/transactional-outbox/outbox/rabbitmq"
 	"example.com/transactional-outbox/test/servers"
 )
 
@@ -34,12 +36,12 @@ func TestADecisionNeedsTheDatabase(t *testing.T) {
 	t.Parallel()
 	proxy, away := servers.ProxyFor(t, servers.Database(t))
 	proxy.Close()
-	_, migrated := servers.Migrated(t, schema)
+	_, migrated := postgrestest.Migrated(t, migrations.Schema)
 	for url, hint := range map[string]string{away: "DATABASE_URL", servers.Database(t): service + " migrate", migrated: ""} {
 		c, used := config{Shared: settings.Shared{DatabaseURL: settings.Secret(url)}}, false
 		err := c.recordDecisions(t.Context(), func(r deadletter.Recorder) error {
 			used = true
-			_, err := r.Begin(t.Context(), audit.New("somebody", audit.CLI, "--all"), audit.Replay, []string{"A"})
+			_, err := r.Begin(t.Context(), operate.NewDecision("somebody", operate.CLI, "--all"), operate.Replay, []string{"A"})
 			return err
 		})
 		if used != (hint == "") || (err == nil) != used {

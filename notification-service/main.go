@@ -8,6 +8,7 @@ import (
 	"example.com/transactional-outbox/internal/command"
 	"example.com/transactional-outbox/internal/httpserver"
 	"example.com/transactional-outbox/internal/page"
+	"example.com/transactional-outbox/notification-service/migrations"
 )
 
 const service = "notification-service"
@@ -33,7 +34,7 @@ func withBroker(run func(context.Context, config) error) func(context.Context, [
 }
 
 func migrate(ctx context.Context, c config) error {
-	return schema.Migrate(ctx, c.DatabaseURL.Reveal())
+	return migrations.Schema.Migrate(ctx, c.DatabaseURL.Reveal())
 }
 
 func healthcheck(ctx context.Context, c config) error {

@@ -8,12 +8,13 @@ import (
 	"example.com/transactional-outbox/internal/stage"
 	"example.com/transactional-outbox/notification-service/internal/consumer"
 	"example.com/transactional-outbox/notification-service/internal/mailer"
+	"example.com/transactional-outbox/notification-service/migrations"
 )
 
 // ready returns nil while messages flow, and otherwise everything that they wait for.
 func (p parts) ready(ctx context.Context) error {
 	errs := []error{p.consuming.Ready(), p.publishing.Ready()}
-	if err := p.db.Ready(ctx, schema); err != nil {
+	if err := p.db.Ready(ctx, migrations.Schema); err != nil {
 		errs = append(errs, fmt.Errorf("waiting for the database: %w", err))
 	}
 	for _, dependency := range p.messages.Unavailable() {

@@ -8,10 +8,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
-	"example.com/transactional-outbox/internal/audit"
 	"example.com/transactional-outbox/internal/httpserver"
 	"example.com/transactional-outbox/internal/postgres"
-	"example.com/transactional-outbox/internal/rabbitmq"
 	"example.com/transactional-outbox/internal/settings"
 	"example.com/transactional-outbox/internal/stage"
 	"example.com/transactional-outbox/internal/telemetry"
@@ -20,9 +18,9 @@ import (
 	"example.com/transactional-outbox/notification-service/internal/mailer"
 	"example.com/transactional-outbox/notification-service/internal/notification"
 	"example.com/transactional-outbox/notification-service/migrations"
+	"example.com/transactional-outbox/outbox/operate"
+	"example.com/transactional-outbox/outbox/rabbitmq"
 )
-
-var schema = postgres.Migrations{Files: migrations.Files, Grants: migrations.Grants, Command: service + " migrate"}
 
 // connections are the connections to the database: those of the consumer, and some for health
 // checks and pruning. E-mails need none while they are being sent.
@@ -51,7 +49,7 @@ func serve(ctx context.Context, c config) error {
 	registry.MustRegister(view.Metrics())
 	ops := httpserver.Ops(p.ready, registry, view)
 	return httpserver.ServeDuring(ctx, "OPS_ADDR", c.OpsAddr, ops, view.During(func(ctx context.Context) error {
-		if db.Wait(ctx, schema) != nil {
+		if db.Wait(ctx, migrations.Schema) != nil {
 			return nil // shutdown began before the database was ready
 		}
 		defer slog.InfoContext(ctx, "stopped")
@@ -105,7 +103,7 @@ func (p parts) consume(ctx context.Context) error {
 	running, ctx := errgroup.WithContext(ctx)
 	running.Go(func() error { return p.seen.KeepPruned(ctx) })
 	running.Go(func() error { return p.effect.KeepPruned(ctx) })
-	running.Go(func() error { return audit.NewLog(p.db).KeepPruned(ctx, p.config.AuditRetention) })
+	running.Go(func() error { return operate.NewLog(p.db.Pool()).Run(ctx, p.config.AuditRetention) })
 	running.Go(func() error {
 		defer stopPublishing()
 		return p.messages.Run(ctx, func(ctx context.Context) error {

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"time"
 
-	"example.com/transactional-outbox/internal/rabbitmq"
 	"example.com/transactional-outbox/notification-service/internal/notification"
+	"example.com/transactional-outbox/outbox/rabbitmq"
 )
 
 // The names at the broker. This service owns all of them but events.
@@ -29,7 +29,7 @@ func (c config) topology() rabbitmq.Topology {
 func (c config) retryTopology() rabbitmq.Topology {
 	t := rabbitmq.Topology{
 		Exchanges: []rabbitmq.Exchange{{Name: deadLetterExchange, Kind: "fanout"}, {Name: requeueExchange, Kind: "fanout"}},
-		Queues:    []rabbitmq.Queue{deadLetters()},
+		Queues:    []rabbitmq.DeclaredQueue{deadLetters()},
 	}
 	for _, delay := range c.RetryDelays {
 		t.Exchanges = append(t.Exchanges, rabbitmq.Exchange{Name: retryTier(delay), Kind: "fanout"})
@@ -40,8 +40,8 @@ func (c config) retryTopology() rabbitmq.Topology {
 
 // mainQueue binds every event key. A wildcard would bring events that this service does not
 // know.
-func mainQueue(deliveryLimit int) rabbitmq.Queue {
-	q := rabbitmq.Queue{
+func mainQueue(deliveryLimit int) rabbitmq.DeclaredQueue {
+	q := rabbitmq.DeclaredQueue{
 		Name:      queue,
 		Arguments: deadLettering(deadLetterExchange),
 		Bindings:  []rabbitmq.Binding{{Exchange: requeueExchange}},
@@ -55,8 +55,8 @@ func mainQueue(deliveryLimit int) rabbitmq.Queue {
 
 // retryQueue holds messages for one delay, and then returns them to the main queue. Each delay
 // has its own queue, because messages expire only at the head of a queue.
-func retryQueue(delay time.Duration) rabbitmq.Queue {
-	q := rabbitmq.Queue{
+func retryQueue(delay time.Duration) rabbitmq.DeclaredQueue {
+	q := rabbitmq.DeclaredQueue{
 		Name:      retryTier(delay),
 		Arguments: deadLettering(requeueExchange),
 		Bindings:  []rabbitmq.Binding{{Exchange: retryTier(delay)}},
@@ -65,8 +65,8 @@ func retryQueue(delay time.Duration) rabbitmq.Queue {
 	return q
 }
 
-func deadLetters() rabbitmq.Queue {
-	return rabbitmq.Queue{
+func deadLetters() rabbitmq.DeclaredQueue {
+	return rabbitmq.DeclaredQueue{
 		Name:      deadLetterQueue,
 		Arguments: map[string]any{"x-delivery-limit": rabbitmq.NoDeliveryLimit},
 		Bindings:  []rabbitmq.Binding{{Exchange: deadLetterExchange}},

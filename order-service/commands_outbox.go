@@ -7,23 +7,17 @@ import (
 	"os"
 	"time"
 
-	"example.com/transactional-outbox/internal/audit"
 	"example.com/transactional-outbox/internal/cli"
 	"example.com/transactional-outbox/internal/command"
 	"example.com/transactional-outbox/internal/postgres"
-	"example.com/transactional-outbox/internal/publish"
-	"example.com/transactional-outbox/internal/rabbitmq"
-	"example.com/transactional-outbox/internal/stage"
 	outboxcli "example.com/transactional-outbox/order-service/internal/cli"
-	"example.com/transactional-outbox/order-service/internal/outbox"
+	"example.com/transactional-outbox/outbox/operate"
+	"example.com/transactional-outbox/outbox/publish"
+	"example.com/transactional-outbox/outbox/rabbitmq"
 )
 
 // operatorConnections is small, because a command runs one statement at a time.
 const operatorConnections = 2
-
-// operatorTimeout bounds one transaction. It is long, because some transactions count or
-// change many events, and the operator can interrupt them.
-const operatorTimeout = time.Minute
 
 // outboxCommands are the operators' commands on the outbox.
 var outboxCommands = command.WithArguments(service, check, func(args []string) (func(context.Context, config) error, error) {
@@ -37,7 +31,7 @@ var outboxCommands = command.WithArguments(service, check, func(args []string) (
 // runAction opens what an action needs, and runs it. Unlike a service it does not wait for
 // the database, because an operator waits for the answer.
 func runAction(ctx context.Context, c config, action outboxcli.Action) error {
-	db, err := postgres.Open(ctx, c.DatabaseURL.Reveal(), operatorConnections, postgres.TxTimeout(operatorTimeout))
+	db, err := postgres.Open(ctx, c.DatabaseURL.Reveal(), operatorConnections)
 	if err != nil {
 		return err
 	}
@@ -46,9 +40,9 @@ func runAction(ctx context.Context, c config, action outboxcli.Action) error {
 		return fmt.Errorf("the database that DATABASE_URL names is not ready: %w", err)
 	}
 	return action(ctx, outboxcli.Dependencies{
-		Outbox: outbox.NewOperator(db), Decisions: audit.NewLog(db), Relay: c.relay(),
-		Broker: c.republishBroker(),
-		Out:    os.Stdout, Progress: os.Stderr, By: cli.Name(),
+		Outbox: operate.New(db.Pool()),
+		Broker: c.republishBroker(), AppID: service, ConfirmTimeout: c.RelayConfirmTimeout,
+		Out: os.Stdout, Progress: os.Stderr, By: cli.Name(),
 	})
 }
 
@@ -57,18 +51,14 @@ func (c config) republishBroker() outboxcli.Broker {
 	if errs := c.CheckBroker(); len(errs) > 0 {
 		return func(context.Context, func(context.Context, publish.Session) error) error { return errors.Join(errs...) }
 	}
-	return connectOnce(rabbitmq.Config{URL: c.AMQPURL.Reveal(), Name: service + " republish"}, topology, cli.SessionTimeout)
+	broker := c.broker(nil)
+	broker.ConnectionName = service + " republish"
+	return once(broker, cli.SessionTimeout)
 }
 
-// connectOnce returns a broker that runs its function once, on a session on which the
-// topology is declared.
-func connectOnce(connection rabbitmq.Config, owned rabbitmq.Topology, patience time.Duration) outboxcli.Broker {
+// once returns a broker that runs its function on one session.
+func once(broker *rabbitmq.Broker, patience time.Duration) outboxcli.Broker {
 	return func(ctx context.Context, use func(context.Context, publish.Session) error) error {
-		return cli.WithSession(ctx, connection, patience, func(ctx context.Context, s *rabbitmq.Session) error {
-			if err := s.Declare(owned); err != nil {
-				return err
-			}
-			return use(ctx, broker{s, stage.New("")})
-		})
+		return cli.OnSession(ctx, patience, broker.KeepConnected, use)
 	}
 }

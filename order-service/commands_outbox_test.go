@@ -11,10 +11,11 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"example.com/transactional-outbox/internal/publish"
-	"example.com/transactional-outbox/internal/rabbitmq"
+	"example.com/transactional-outbox/internal/postgres/postgrestest"
 	"example.com/transactional-outbox/internal/settings"
 	outboxcli "example.com/transactional-outbox/order-service/internal/cli"
+	"example.com/transactional-outbox/outbox/publish"
+	"example.com/transactional-outbox/outbox/rabbitmq"
 	"example.com/transactional-outbox/test/servers"
 )
 
@@ -24,11 +25,10 @@ func TestACommandGetsOneSessionWithTheExchangeDeclared(t *testing.T) {
 	url := servers.BrokerURL(t)
 	exchange := "test." + rand.Text()
 	t.Cleanup(func() { deleteExchange(t, url, exchange) })
-	owned := rabbitmq.Topology{Exchanges: []rabbitmq.Exchange{{Name: exchange, Kind: "topic"}}}
 	failure := errors.New("the command failed")
 	for _, want := range []error{nil, failure} {
 		sessions := 0
-		err := connectOnce(rabbitmq.Config{URL: url, Name: t.Name()}, owned, hour)(t.Context(), func(_ context.Context, b publish.Session) error {
+		err := once(rabbitmq.NewBroker(url, exchange), hour)(t.Context(), func(_ context.Context, b publish.Session) error {
 			sessions++
 			publisher, err := b.NewPublisher(1)
 			if err != nil {
@@ -36,7 +36,7 @@ func TestACommandGetsOneSessionWithTheExchangeDeclared(t *testing.T) {
 			}
 			defer publisher.Close()
 			// The exchange returns the message. A missing exchange would close the channel.
-			result := publisher.Publish([]publish.Message{{ID: "1", Destination: exchange, Key: "k"}}, time.Minute)[0]
+			result := publisher.Publish([]publish.Message{{ID: "1", Topic: "k"}}, time.Minute)[0]
 			if result.Outcome != publish.Returned {
 				t.Errorf("publishing: %v", result.Err)
 			}
@@ -65,24 +65,24 @@ func deleteExchange(t *testing.T, url, exchange string) {
 }
 
 func TestACommandGivesUpOnABrokerThatDoesNotAnswer(t *testing.T) {
-	nowhere := rabbitmq.Config{URL: "amqp://shop:own@127.0.0.1:1/", Name: t.Name()}
+	nowhere := rabbitmq.NewBroker("amqp://shop:own@127.0.0.1:1/", exchange)
 	use := func(context.Context, publish.Session) error {
 		t.Error("there is a session")
 		return nil
 	}
-	err := connectOnce(nowhere, topology, 100*time.Millisecond)(t.Context(), use)
+	err := once(nowhere, 100*time.Millisecond)(t.Context(), use)
 	if err == nil || !strings.Contains(err.Error(), "AMQP_URL") {
 		t.Errorf("error %v, want one that names AMQP_URL", err)
 	}
 	interrupted, interrupt := context.WithCancel(t.Context())
 	interrupt()
-	if err := connectOnce(nowhere, topology, hour)(interrupted, use); !errors.Is(err, context.Canceled) {
+	if err := once(nowhere, hour)(interrupted, use); !errors.Is(err, context.Canceled) {
 		t.Errorf("interrupted, it gives the error %v", err)
 	}
 }
 
 func TestRepublishNeedsAMQPURLAndOtherActionsDoNot(t *testing.T) {
-	_, url := servers.Migrated(t, schema)
+	_, url := postgrestest.Migrated(t, schema)
 	withoutBroker := config{Shared: settings.Shared{DatabaseURL: settings.Secret(url)}}
 	for connects, want := range map[bool]string{false: "", true: "AMQP_URL is not set"} {
 		err := runAction(t.Context(), withoutBroker, func(ctx context.Context, d outboxcli.Dependencies) error {
@@ -112,7 +112,7 @@ func TestACommandNeedsAReachableAndMigratedDatabase(t *testing.T) {
 			t.Errorf("error %v, want a hint at %s", err, hint)
 		}
 	}
-	_, url := servers.Migrated(t, schema)
+	_, url := postgrestest.Migrated(t, schema)
 	if err := runAction(t.Context(), config{Shared: settings.Shared{DatabaseURL: settings.Secret(url)}}, work); worked != 1 || err != nil {
 		t.Errorf("worked %d times, error %v", worked, err)
 	}

@@ -7,7 +7,7 @@ import (
 
 	"example.com/transactional-outbox/internal/settings"
 	"example.com/transactional-outbox/order-service/internal/httpapi"
-	"example.com/transactional-outbox/order-service/internal/relay"
+	"example.com/transactional-outbox/outbox"
 )
 
 // config holds the settings, which come from environment variables.
@@ -101,11 +101,12 @@ func (c config) limits() httpapi.Limits {
 	return httpapi.Limits{InFlight: c.HTTPMaxInFlight, Rate: c.HTTPRateLimit}
 }
 
-func (c config) relay() relay.Config {
-	return relay.Config{
-		System: "rabbitmq", Destination: exchange, DeadLetters: deadLetterExchange, AppID: service,
+func (c config) relay() outbox.RelayConfig {
+	return outbox.RelayConfig{
+		AppID: service, DeadLetters: deadLetterExchange,
 		Workers: c.RelayWorkers, BatchSize: c.RelayBatchSize, PollInterval: c.RelayPollInterval,
 		Lease: c.RelayLease, ConfirmTimeout: c.RelayConfirmTimeout,
 		MaxAttempts: c.RelayMaxAttempts, RetryBase: c.RelayRetryBase, RetryCap: c.RelayRetryCap,
+		Retention: c.OutboxRetention, NoListen: !c.OutboxNotify,
 	}
 }

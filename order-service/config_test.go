@@ -8,7 +8,7 @@ import (
 	"example.com/transactional-outbox/internal/settings"
 	"example.com/transactional-outbox/internal/settings/settingstest"
 	"example.com/transactional-outbox/order-service/internal/httpapi"
-	"example.com/transactional-outbox/order-service/internal/relay"
+	"example.com/transactional-outbox/outbox"
 )
 
 const (
@@ -107,8 +107,8 @@ func TestTheRelayGetsItsSettings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := relay.Config{
-		System: "rabbitmq", Destination: "outbox.events", DeadLetters: "order-service.dlx", AppID: "order-service", Workers: 3, BatchSize: 4, PollInterval: 5 * time.Second,
+	want := outbox.RelayConfig{
+		DeadLetters: "order-service.dlx", AppID: "order-service", Retention: 168 * time.Hour, Workers: 3, BatchSize: 4, PollInterval: 5 * time.Second,
 		Lease: time.Hour, ConfirmTimeout: 7 * time.Second, MaxAttempts: 8, RetryBase: 9 * time.Second, RetryCap: 10 * time.Second,
 	}
 	if got := c.relay(); got != want {

@@ -19,7 +19,7 @@ func (p parts) page(ctx context.Context, relays bool) (view *page.Page, closePag
 		return nil, nil, err
 	}
 	orderpage.Register(view, orderpage.Dependencies{
-		DB: db, Message: p.config.relay().Message, Relay: relays, WaitsFor: p.waitsFor,
+		DB: db, Relay: relays, WaitsFor: p.waitsFor,
 	})
 	return view, db.Close, nil
 }
@@ -29,7 +29,7 @@ func (p parts) waitsFor() []string {
 	if what := p.publishing.WaitsFor(); what != stage.Nothing {
 		return []string{what}
 	}
-	if p.relay.Refused() {
+	if p.relay != nil && p.relay.Stats().RefusesAll {
 		return []string{"the broker to take events: it refuses every one"}
 	}
 	return nil

@@ -8,15 +8,15 @@ import (
 	"golang.org/x/net/netutil"
 	"golang.org/x/sync/errgroup"
 
-	"example.com/transactional-outbox/internal/audit"
 	"example.com/transactional-outbox/internal/httpserver"
 	"example.com/transactional-outbox/internal/postgres"
 	"example.com/transactional-outbox/internal/stage"
 	"example.com/transactional-outbox/order-service/internal/httpapi"
 	"example.com/transactional-outbox/order-service/internal/order"
-	"example.com/transactional-outbox/order-service/internal/outbox"
-	"example.com/transactional-outbox/order-service/internal/relay"
-	"example.com/transactional-outbox/order-service/internal/wakeup"
+	"example.com/transactional-outbox/outbox"
+	"example.com/transactional-outbox/outbox/operate"
+	"example.com/transactional-outbox/outbox/prom"
+	"example.com/transactional-outbox/outbox/rabbitmq"
 )
 
 // parts are the parts of this service, wired together.
@@ -24,44 +24,55 @@ type parts struct {
 	config     config
 	orders     *order.Service
 	apiMetrics *httpapi.Metrics
-	outbox     *outbox.Store
-	decisions  *audit.Log
-	relay      *relay.Relay
+	relay      *outbox.Relay
 	publishing *stage.Stage // what the relay's connection to the broker waits for
-	notifier   *wakeup.Notifier
-	listener   *wakeup.Listener
+	waker      *outbox.Waker
+	decisions  *operate.Log
 }
 
-func assemble(c config, db, relayDB *postgres.DB, registry prometheus.Registerer) parts {
-	events := outbox.NewStore(relayDB)
-	registry.MustRegister(events.Metrics())
-	r := relay.New(c.relay(), events, relay.NewMetrics(registry))
-	notifier := wakeup.NewNotifier(relayDB)
-	committed := func() {
-		r.Wake()
-		notifier.Committed()
+// assemble makes the parts. In a process with a relay, each commit wakes that relay. Otherwise it
+// wakes the relays of other processes.
+func assemble(c config, db, relayDB *postgres.DB, relays bool, registry prometheus.Registerer) (parts, error) {
+	p := parts{
+		config: c, apiMetrics: httpapi.NewMetrics(registry), publishing: stage.New("a session with the broker"),
+		waker: outbox.NewWaker(relayDB.Pool()), decisions: operate.NewLog(relayDB.Pool()),
 	}
-	return parts{
-		config: c, orders: order.NewService(db, committed), apiMetrics: httpapi.NewMetrics(registry),
-		outbox: events, decisions: audit.NewLog(relayDB), relay: r, publishing: stage.New("a session with the broker"),
-		notifier: notifier, listener: wakeup.NewListener(c.DatabaseURL.Reveal(), r.Wake, registry),
+	wake := p.waker.Wake
+	if relays {
+		var err error
+		if p.relay, err = outbox.NewRelay(relayDB.Pool(), c.broker(p.publishing.WaitFor), c.relay()); err != nil {
+			return parts{}, err
+		}
+		registry.MustRegister(prom.Collector(p.relay, nil))
+		wake = p.relay.Wake
 	}
+	p.orders = order.NewService(db, wake)
+	return p, nil
 }
 
-// runAll runs the API and the relay in one process. Each commit wakes this relay. If it is
-// busy, the commit wakes the relays of other processes.
-func (p parts) runAll(ctx context.Context) error {
-	return p.runAPI(ctx, p.runRelay, func(ctx context.Context) error { return p.notify(ctx, p.relay) })
+// broker is where the relay publishes.
+func (c config) broker(waits func(string)) *rabbitmq.Broker {
+	broker := rabbitmq.NewBroker(c.AMQPURL.Reveal(), exchange)
+	broker.ConnectionName = service + " relay"
+	broker.Topology = topology
+	broker.Waits = waits
+	return broker
 }
 
-// runAPIOnly runs the API without a relay. Each commit wakes the relays of other processes.
+// runAll runs the API and the relay in one process.
+func (p parts) runAll(ctx context.Context) error { return p.runAPI(ctx, p.runRelay) }
+
+// runAPIOnly runs the API without a relay.
 func (p parts) runAPIOnly(ctx context.Context) error {
-	return p.runAPI(ctx, func(ctx context.Context) error { return p.notify(ctx, nil) })
+	if !p.config.OutboxNotify {
+		return p.runAPI(ctx, nil)
+	}
+	return p.runAPI(ctx, p.waker.Run)
 }
 
-// runAPI runs the API, and beside it the others. They end after the API, because its last
-// order still needs them.
-func (p parts) runAPI(ctx context.Context, others ...func(context.Context) error) error {
+// runAPI runs the API, and beside it another part. That one ends after the API, because the last
+// order still needs it.
+func (p parts) runAPI(ctx context.Context, other func(context.Context) error) error {
 	untilAPIEnds, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	all, ctx := errgroup.WithContext(ctx)
@@ -69,7 +80,7 @@ func (p parts) runAPI(ctx context.Context, others ...func(context.Context) error
 		defer stop()
 		return p.serveOrders(ctx)
 	})
-	for _, other := range others {
+	if other != nil {
 		all.Go(func() error { return other(untilAPIEnds) })
 	}
 	return all.Wait()
@@ -91,28 +102,10 @@ func (p parts) serveOrders(ctx context.Context) error {
 	return both.Wait()
 }
 
-// runRelay publishes events, and prunes and repairs the outbox.
+// runRelay publishes events and keeps the outbox small.
 func (p parts) runRelay(ctx context.Context) error {
-	all, ctx := errgroup.WithContext(ctx)
-	all.Go(func() error { return p.outbox.RunJanitor(ctx, p.config.OutboxRetention) })
-	all.Go(func() error { return p.decisions.KeepPruned(ctx, p.config.AuditRetention) })
-	all.Go(func() error { return p.listen(ctx) })
-	all.Go(func() error { return publishEvents(ctx, p.config, p.relay, p.publishing) })
-	return all.Wait()
-}
-
-// notify wakes the relays of other processes after the commits of this one.
-func (p parts) notify(ctx context.Context, own wakeup.Relay) error {
-	if !p.config.OutboxNotify {
-		return nil
-	}
-	return p.notifier.Run(ctx, own)
-}
-
-// listen wakes this process's relay after the commits of other processes.
-func (p parts) listen(ctx context.Context) error {
-	if !p.config.OutboxNotify {
-		return nil
-	}
-	return p.listener.Run(ctx)
+	both, ctx := errgroup.WithContext(ctx)
+	both.Go(func() error { return p.decisions.Run(ctx, p.config.AuditRetention) })
+	both.Go(func() error { return p.relay.Run(ctx) })
+	return both.Wait()
 }

@@ -11,7 +11,7 @@ import (
 	"example.com/transactional-outbox/order-service/migrations"
 )
 
-var schema = postgres.Migrations{Files: migrations.Files, Grants: migrations.Grants, Command: service + " migrate"}
+var schema = migrations.Schema
 
 // Connections to the database. The relay has its own pool, so that many requests cannot
 // keep it from publishing.
@@ -44,9 +44,7 @@ func start(ctx context.Context, c config, relays bool, run func(parts, context.C
 		return err
 	}
 	defer db.Close()
-	// If a crash of the database loses one of the relay's commits, the relay publishes that
-	// batch again.
-	relayDB, err := postgres.Open(ctx, c.DatabaseURL.Reveal(), int32(c.RelayWorkers)+spareConnections, postgres.WithoutWaitingForDisk) //nolint:gosec // checked to be small
+	relayDB, err := postgres.Open(ctx, c.DatabaseURL.Reveal(), int32(c.RelayWorkers)+spareConnections) //nolint:gosec // checked to be small
 	if err != nil {
 		return err
 	}
@@ -54,7 +52,10 @@ func start(ctx context.Context, c config, relays bool, run func(parts, context.C
 
 	registry := telemetry.NewRegistry()
 	registry.MustRegister(db.Metrics("api"), relayDB.Metrics("relay"), relayDB.OldestTransaction())
-	p := assemble(c, db, relayDB, registry)
+	p, err := assemble(c, db, relayDB, relays, registry)
+	if err != nil {
+		return err
+	}
 
 	// The broker is not part of it: the API takes orders while the broker is away. The check
 	// uses the relay's pool, because a replica whose API uses all its connections is still ready.

@@ -1,6 +1,6 @@
 package main
 
-import "example.com/transactional-outbox/internal/rabbitmq"
+import "example.com/transactional-outbox/outbox/rabbitmq"
 
 const service = "order-service"
 
@@ -14,7 +14,7 @@ const (
 
 var topology = rabbitmq.Topology{
 	Exchanges: []rabbitmq.Exchange{{Name: exchange, Kind: "topic"}, {Name: deadLetterExchange, Kind: "fanout"}},
-	Queues: []rabbitmq.Queue{{
+	Queues: []rabbitmq.DeclaredQueue{{
 		Name:      deadLetterQueue,
 		Arguments: map[string]any{"x-delivery-limit": rabbitmq.NoDeliveryLimit},
 		Bindings:  []rabbitmq.Binding{{Exchange: deadLetterExchange}},

@@ -13,12 +13,20 @@ command -v go >/dev/null || die "This needs Go $(sed -n 's/^go //p' go.mod) or n
 # Where `up` writes how it started the system: compose or processes.
 readonly mode_file=.stack/mode
 
-stack() { go run ./test/stack "$@"; }
+# Each module is built with the versions of its own go.mod. go.work, which is for editors, would raise
+# them to those of the tests.
+export GOWORK=off
 
-# modules prints the folders of the Go modules below examples and test/compare, so that what they need
-# is not in the root's go.mod. test/kubernetes is one as well: its libraries take minutes to compile,
-# so it runs by itself and in .github/workflows/ci.yml.
-modules() { find examples test/compare -name go.mod -exec dirname {} \; | sort; }
+# program builds a program of test/ into build/bin. It runs here, in the repository's root: `go run`
+# needs the folder of its module, and passes on neither a SIGTERM nor the exit status.
+program() { go build -C test -buildvcs=false -o "../build/bin/$1" "./$2"; }
+
+stack() { program stack stack && build/bin/stack "$@"; }
+
+# modules prints the folders of the Go modules besides the root: the library, the tests and the
+# examples. What they need is not in the root's go.mod. test/kubernetes is one as well: its libraries
+# take minutes to compile, so it runs by itself and in .github/workflows/ci.yml.
+modules() { find outbox test examples -name go.mod -not -path 'test/kubernetes/*' -exec dirname {} \; | sort; }
 
 mode() { cat "$mode_file" 2>/dev/null || true; }
 
@@ -40,11 +48,11 @@ databases() {
   fi
 }
 
-# experiment runs one experiment of test/break on the running system. The programs are built
-# first, because `go run` passes on neither a SIGTERM nor the exit status.
+# experiment runs one experiment of test/break on the running system. The experiment runs
+# build/bin/stack.
 experiment() {
-  go build -o build/bin/experiment ./test/break
-  go build -o build/bin/stack ./test/stack
+  program experiment break
+  program stack stack
   local where=
   case "$(mode)" in
     compose) where=$(databases) ;;

@@ -7,8 +7,9 @@ import (
 	"time"
 
 	"example.com/transactional-outbox/internal/settings"
-	"example.com/transactional-outbox/order-service/cdc/wal"
-	"example.com/transactional-outbox/order-service/internal/relay"
+	"example.com/transactional-outbox/outbox"
+	"example.com/transactional-outbox/outbox/cdc/wal"
+	"example.com/transactional-outbox/outbox/rabbitmq"
 )
 
 // config holds the settings, which come from environment variables. Those that begin with RELAY_
@@ -27,13 +28,13 @@ type config struct {
 	// Timeout is how long a reader that is suspended keeps the slot. At least 2 s.
 	Timeout time.Duration `env:"CDC_TIMEOUT" envDefault:"10s"`
 	// MaxWAL is how many MiB of the log the slot may hold. Above that, the reader leaves the events
-	// to the ordinary relay, and PostgreSQL may delete the log. Set it below
+	// to the poll of the table, and PostgreSQL may delete the log. Set it below
 	// max_slot_wal_keep_size.
 	MaxWAL int `env:"CDC_MAX_WAL" envDefault:"1024"`
 
 	RelayBatchSize int `env:"RELAY_BATCH_SIZE" envDefault:"500"`
-	// RelayPollInterval is how often the ordinary relay looks for events that the reader has left
-	// to it: refused ones, and those that have been due for at least this long.
+	// RelayPollInterval is how often the relay looks into the table for events that the log did not
+	// bring: refused ones, and those that have been due for at least this long.
 	RelayPollInterval   time.Duration `env:"RELAY_POLL_INTERVAL" envDefault:"1s"`
 	RelayLease          time.Duration `env:"RELAY_LEASE" envDefault:"60s"`
 	RelayConfirmTimeout time.Duration `env:"RELAY_CONFIRM_TIMEOUT" envDefault:"10s"`
@@ -46,27 +47,16 @@ type config struct {
 // slotName is what PostgreSQL allows.
 var slotName = regexp.MustCompile(`^[a-z0-9_]{1,63}$`)
 
-// check returns everything that is wrong.
+// check returns what is wrong. outbox.NewRelay checks the settings of the relay.
 func check(c config) []error {
 	errs := slices.Concat(
 		c.Check(),
 		settings.CheckAddress("OPS_ADDR", c.OpsAddr),
 		settings.AtLeast("CDC_TIMEOUT", c.Timeout, 2*time.Second),
 		settings.AtLeast("CDC_MAX_WAL", c.MaxWAL, 1),
-		settings.AtLeast("RELAY_BATCH_SIZE", c.RelayBatchSize, 1),
-		settings.AtMost("RELAY_BATCH_SIZE", c.RelayBatchSize, 5000),
-		settings.AtLeast("RELAY_POLL_INTERVAL", c.RelayPollInterval, 10*time.Millisecond),
-		settings.AtLeast("RELAY_CONFIRM_TIMEOUT", c.RelayConfirmTimeout, 100*time.Millisecond),
-		settings.AtLeast("RELAY_MAX_ATTEMPTS", c.RelayMaxAttempts, 1),
-		settings.AtLeast("RELAY_RETRY_BASE", c.RelayRetryBase, time.Millisecond),
-		settings.AtLeast("RELAY_RETRY_CAP", c.RelayRetryCap, c.RelayRetryBase),
-		settings.AtLeast("OUTBOX_RETENTION", c.OutboxRetention, time.Hour),
 	)
 	if !slotName.MatchString(c.Slot) {
 		errs = append(errs, fmt.Errorf("CDC_SLOT must have lower case letters, digits and underscores only"))
-	}
-	if c.RelayLease < 3*c.RelayConfirmTimeout {
-		errs = append(errs, fmt.Errorf("RELAY_LEASE must be at least three times RELAY_CONFIRM_TIMEOUT (%s)", c.RelayConfirmTimeout))
 	}
 	return errs
 }
@@ -75,12 +65,21 @@ func (c config) wal() wal.Config {
 	return wal.Config{URL: c.DatabaseURL.Reveal(), Slot: c.Slot, Publication: c.Publication, Timeout: c.Timeout}
 }
 
-// relay has one worker: the feed hands out one batch at a time.
-func (c config) relay() relay.Config {
-	return relay.Config{
-		System: "rabbitmq", Destination: exchange, DeadLetters: deadLetterExchange, AppID: service,
+// broker has the names and the topology of order-service. RabbitMQ refuses a declaration that differs
+// from an existing one.
+func (c config) broker() *rabbitmq.Broker {
+	broker := rabbitmq.NewBroker(c.AMQPURL.Reveal(), exchange)
+	broker.ConnectionName, broker.Topology = "cdc relay", topology
+	return broker
+}
+
+// relay has one worker: the feed hands out one batch at a time. It needs no notifications.
+func (c config) relay() outbox.RelayConfig {
+	return outbox.RelayConfig{
+		AppID: service, DeadLetters: deadLetterExchange,
 		Workers: 1, BatchSize: c.RelayBatchSize, PollInterval: c.RelayPollInterval,
 		Lease: c.RelayLease, ConfirmTimeout: c.RelayConfirmTimeout,
 		MaxAttempts: c.RelayMaxAttempts, RetryBase: c.RelayRetryBase, RetryCap: c.RelayRetryCap,
+		Retention: c.OutboxRetention, NoListen: true,
 	}
 }

@@ -181,7 +181,7 @@ func (s *system) closeTurnstile() (open func()) {
 	if err != nil {
 		s.Fatal(err)
 	}
-	if _, err := tx.Exec(s.Context(), "SELECT pg_advisory_xact_lock(hashtext('outbox_claims'))"); err != nil {
+	if _, err := tx.Exec(s.Context(), "SELECT pg_advisory_xact_lock(cast('outbox_claims'::regclass::oid AS bigint))"); err != nil {
 		s.Fatal(err)
 	}
 	return func() {

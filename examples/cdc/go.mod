@@ -1,12 +1,18 @@
-// The path begins with order-service, so that Go lets this module use order-service/internal.
-module example.com/transactional-outbox/order-service/cdc
+// The path begins with that of the library, so that Go lets this module use outbox/internal.
+module example.com/transactional-outbox/outbox/cdc
 
 go 1.26.0
 
-replace example.com/transactional-outbox => ../..
+replace (
+	example.com/transactional-outbox => ../..
+	example.com/transactional-outbox/outbox => ../../outbox
+	example.com/transactional-outbox/test/servers => ../../test/servers
+)
 
 require (
 	example.com/transactional-outbox v0.0.0
+	example.com/transactional-outbox/outbox v0.0.0
+	example.com/transactional-outbox/test/servers v0.0.0
 	github.com/google/uuid v1.6.0
 	github.com/jackc/pglogrepl v0.0.0-20250509230407-a9884f6bd75a
 	github.com/jackc/pgx/v5 v5.12.0
@@ -22,7 +28,6 @@ require (
 	github.com/cenkalti/backoff/v5 v5.0.3 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/exaring/otelpgx v0.13.0 // indirect
-	github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3 // indirect
 	github.com/go-logr/logr v1.4.4 // indirect
 	github.com/go-logr/stdr v1.2.2 // indirect
 	github.com/grpc-ecosystem/grpc-gateway/v2 v2.30.0 // indirect

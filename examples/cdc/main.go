@@ -6,7 +6,7 @@ import (
 	"context"
 
 	"example.com/transactional-outbox/internal/command"
-	"example.com/transactional-outbox/order-service/cdc/wal"
+	"example.com/transactional-outbox/outbox/cdc/wal"
 )
 
 const program = "cdc"

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"example.com/transactional-outbox/order-service/cdc/logical"
+	"example.com/transactional-outbox/outbox/cdc/logical"
 	"example.com/transactional-outbox/test/servers"
 )
 

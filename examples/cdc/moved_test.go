@@ -1,33 +1,32 @@
 package main
 
 import (
-	"encoding/binary"
-	"fmt"
 	"io"
 	"net"
 	"net/url"
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
-
-	"example.com/transactional-outbox/internal/postgres"
-	"example.com/transactional-outbox/order-service/internal/outbox"
+	"example.com/transactional-outbox/outbox/internal/store"
 )
 
 // TestAnEventThatTheJanitorMovesDoesNotHoldTheSlot: the broker is away, so the feed still has the
-// event when the janitor moves it out of an old partition. Then it is in the log a second time.
+// event when a janitor moves it to another slot of the ring. Then it is in the log a second time.
 func TestAnEventThatTheJanitorMovesDoesNotHoldTheSlot(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
-	for _, table := range []string{"outbox_events", "outbox_published"} {
-		mustExec(t, s.pool, fmt.Sprintf(`DO $$ BEGIN EXECUTE format('CREATE TABLE %[1]s_old PARTITION OF %[1]s FOR VALUES FROM (%%L) TO (%%L)',
-			outbox_first_id(now() - interval '9 days'), outbox_first_id(now() - interval '8 days')); END $$`, table))
-	}
 	broker := newGate(t, shared.Broker.URL("/"))
-	s.startReading(noPoll, "AMQP_URL="+broker.url, "OUTBOX_RETENTION=720h") // its janitor drops nothing
-	s.appendOld(204 * time.Hour)
-	s.await("the partition to be dropped", s.dropPartition)
+	s.startReading(noPoll, "AMQP_URL="+broker.url, "OUTBOX_RETENTION=720h") // its janitor moves nothing
+	s.orders(1)
+	before := s.slotOfTheEvent()
+	janitor := store.New(s.pool)
+	s.await("the event to be moved", func() bool {
+		mustExec(t, s.pool, "UPDATE outbox_ring SET since = now() - interval '1 day', moved = now() - interval '1 day'")
+		if err := janitor.Rotate(t.Context(), time.Hour); err != nil {
+			t.Log(err) // it may have waited too long for a lock
+		}
+		return s.slotOfTheEvent() != before
+	})
 	moved := scan[string](s, "SELECT pg_current_wal_lsn()::text")
 	s.await("the log to be sent", func() bool {
 		return scan[bool](s, "SELECT bool_or(sent_lsn >= $2::pg_lsn) FROM pg_stat_replication WHERE pid = $1", s.reader(), moved)
@@ -40,38 +39,10 @@ func TestAnEventThatTheJanitorMovesDoesNotHoldTheSlot(t *testing.T) {
 	s.wantOnceAndInOrder()
 }
 
-// dropPartition reports whether it dropped one. While the program's janitor works, the function in
-// the database drops none, or gives up because it waited too long for the table's lock.
-func (s *system) dropPartition() bool {
+// slotOfTheEvent is where the log has the only event that waits.
+func (s *system) slotOfTheEvent() int {
 	s.Helper()
-	var dropped *string
-	err := s.pool.QueryRow(s.Context(), "SELECT outbox_drop_partition('7 days')").Scan(&dropped)
-	if postgres.Contended(err) {
-		return false
-	}
-	if err != nil {
-		s.Fatal(err)
-	}
-	return dropped != nil
-}
-
-// appendOld commits an event whose id has the time of that age.
-func (s *system) appendOld(age time.Duration) {
-	s.Helper()
-	id := uuid.Must(uuid.NewV7())
-	var milliseconds [8]byte
-	binary.BigEndian.PutUint64(milliseconds[:], uint64(time.Now().Add(-age).UnixMilli()))
-	copy(id[:6], milliseconds[2:])
-	order := uuid.New()
-	m := outbox.Message{
-		ID: id, AggregateType: "order", AggregateID: order, AggregateVersion: 1, EventKey: "order.created",
-		Payload: fmt.Appendf(nil, `{"order_id": "%s", "order_version": 1}`, order),
-	}
-	err := s.db.InTx(s.Context(), func(tx *postgres.Tx) error { return outbox.Append(s.Context(), tx, m) })
-	if err != nil {
-		s.Fatal(err)
-	}
-	s.ids[id] = true
+	return scan[int](s, "SELECT slot FROM outbox_queue")
 }
 
 // gate is an address of the broker that answers only after open is closed.

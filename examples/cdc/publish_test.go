@@ -17,7 +17,7 @@ func TestEventsOfTheLogArriveOnceAndInOrder(t *testing.T) {
 	for range 4 {
 		writers.Go(func() {
 			for range 50 {
-				w := &system{T: s.T, db: s.db, ids: map[uuid.UUID]bool{}}
+				w := &system{T: s.T, pool: s.pool, ids: map[uuid.UUID]bool{}}
 				w.append(uuid.New(), "order.created", 1, 2, 3)
 				mu.Lock()
 				for id := range w.ids {

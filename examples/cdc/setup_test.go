@@ -10,7 +10,7 @@ import (
 )
 
 // TestWhatIsWrongIsNamed starts the program on a database where it cannot read the log. It says
-// what to do, and the ordinary relay publishes meanwhile.
+// what to do, and the poll of the table publishes meanwhile.
 func TestWhatIsWrongIsNamed(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ prepare, user, says string }{
@@ -21,7 +21,7 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 			prepare: `CREATE ROLE %s LOGIN REPLICATION; GRANT ALL ON ALL TABLES IN SCHEMA public TO %[1]s`, user: "role", says: "run `cdc setup`",
 		},
 		"the publication has other tables": {
-			prepare: `CREATE PUBLICATION order_service_cdc FOR TABLE orders`, says: "the publication order_service_cdc is not for",
+			prepare: `CREATE TABLE orders (); CREATE PUBLICATION order_service_cdc FOR TABLE orders`, says: "the publication order_service_cdc is not for",
 		},
 		"the publication has no root": {
 			prepare: `CREATE PUBLICATION order_service_cdc FOR TABLE outbox_events WITH (publish = 'insert')`,

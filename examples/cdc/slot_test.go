@@ -35,9 +35,9 @@ func TestALostSlotIsMadeAnew(t *testing.T) { //nolint:paralleltest // it changes
 	s.wantOnceAndInOrder()
 }
 
-// TestTheOrdinaryRelayWorksWhileTheSlotIsMade: PostgreSQL makes a slot only after the end of each
+// TestThePollWorksWhileTheSlotIsMade: PostgreSQL makes a slot only after the end of each
 // transaction that is writing.
-func TestTheOrdinaryRelayWorksWhileTheSlotIsMade(t *testing.T) { //nolint:paralleltest // it changes the servers
+func TestThePollWorksWhileTheSlotIsMade(t *testing.T) { //nolint:paralleltest // it changes the servers
 	s := newSystem(t)
 	tx, err := s.pool.Begin(t.Context())
 	if err != nil {

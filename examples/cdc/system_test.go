@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"example.com/transactional-outbox/internal/postgres"
-	"example.com/transactional-outbox/order-service/internal/outbox"
+	"example.com/transactional-outbox/outbox"
 	"example.com/transactional-outbox/test/servers/process"
 )
 
@@ -28,7 +28,6 @@ type system struct {
 	*testing.T
 	name  string
 	url   string
-	db    *postgres.DB
 	pool  *pgxpool.Pool
 	queue queue
 	ids   map[uuid.UUID]bool // of the events
@@ -45,12 +44,7 @@ func newSystem(t *testing.T) *system {
 	})
 	s.url = shared.Database.URL(s.name)
 	s.pool = openPool(t, s.url)
-	var err error
-	if s.db, err = postgres.Open(t.Context(), s.url, 8); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.db.Close)
-	if _, err := schema.Apply(t.Context(), s.db); err != nil {
+	if err := outbox.Migrate(t.Context(), s.pool); err != nil {
 		t.Fatal(err)
 	}
 	s.queue = newQueue(t, s.name, "#", nil)
@@ -83,7 +77,7 @@ type proc struct {
 	log string
 }
 
-// noPoll makes the ordinary relay look for events once an hour. So what is published came from
+// noPoll makes the relay look into the table once an hour. So what is published came from
 // the log.
 const noPoll = "RELAY_POLL_INTERVAL=1h"
 
@@ -190,18 +184,18 @@ func scan[V any](s *system, sql string, args ...any) (v V) {
 }
 
 // append commits one transaction with one event for each version of an order.
-func (s *system) append(order uuid.UUID, key string, versions ...int) (ids []uuid.UUID) {
+func (s *system) append(order uuid.UUID, topic string, versions ...int) (ids []uuid.UUID) {
 	s.Helper()
 	for _, version := range versions {
-		m := outbox.Message{
-			ID: uuid.Must(uuid.NewV7()), AggregateType: "order", AggregateID: order, AggregateVersion: version, EventKey: key,
+		e := outbox.Event{
+			ID: uuid.Must(uuid.NewV7()), Aggregate: "order", AggregateID: order.String(), Version: version, Topic: topic,
 			Payload: fmt.Appendf(nil, `{"order_id": "%s", "order_version": %d}`, order, version),
 		}
-		err := s.db.InTx(s.Context(), func(tx *postgres.Tx) error { return outbox.Append(s.Context(), tx, m) })
+		err := pgx.BeginFunc(s.Context(), s.pool, func(tx pgx.Tx) error { return outbox.Append(s.Context(), tx, e) })
 		if err != nil {
 			s.Fatal(err)
 		}
-		ids, s.ids[m.ID] = append(ids, m.ID), true
+		ids, s.ids[e.ID] = append(ids, e.ID), true
 	}
 	return ids
 }

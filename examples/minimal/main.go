@@ -293,7 +293,7 @@ func handle(ctx context.Context, db *pgx.Conn, d amqp.Delivery) error {
 //	order-service/internal/outbox     leases instead of an open transaction; retention; replay
 //	order-service/internal/relay      workers, back-off, failed events, dead letters
 //	order-service/internal/wakeup     publishing at once after a commit
-//	internal/rabbitmq                 reconnecting, time limits, a broker that blocks
+//	outbox/rabbitmq                 reconnecting, time limits, a broker that blocks
 //	internal/postgres                 nothing can be written outside a transaction
 //	notification-service/internal     consumer: batches, retry queues, dead letters with a reason;
 //	                                  inbox: retention; notification: e-mails, under leases

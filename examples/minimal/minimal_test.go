@@ -221,7 +221,7 @@ func TestTheFileCanBeCopied(t *testing.T) {
 	if lines := bytes.Count(source, []byte("\n")); lines > longest {
 		t.Errorf("%d lines, at most %d", lines, longest)
 	}
-	if bytes.Contains(source, []byte(`"example.com/`)) {
+	if bytes.Contains(source, []byte(`"example.com/transactional-outbox`)) {
 		t.Error("it imports a package of this repository")
 	}
 }

@@ -8,13 +8,12 @@ import (
 	"slices"
 	"time"
 
+	"example.com/transactional-outbox/examples/nats/publisher"
 	"example.com/transactional-outbox/internal/settings"
-	"example.com/transactional-outbox/order-service/internal/relay"
-	"example.com/transactional-outbox/order-service/nats/publisher"
+	"example.com/transactional-outbox/outbox"
 )
 
-// config holds the settings, which come from environment variables. Those of the relay are the same
-// as order-service's.
+// config holds the settings, which come from environment variables.
 type config struct {
 	DatabaseURL settings.Secret `env:"DATABASE_URL,required,notEmpty" help:"the database of order-service"`
 	NATSURL     settings.Secret `env:"NATS_URL,required,notEmpty" help:"nats://user:password@host:port, several with commas between them"`
@@ -29,41 +28,27 @@ type config struct {
 	LogLevel slog.Level `env:"LOG_LEVEL" envDefault:"info" help:"debug, info, warn, error"`
 	OpsAddr  string     `env:"OPS_ADDR" envDefault:"127.0.0.1:4110" help:"/livez, /readyz, /metrics"`
 
+	// The relay's own, as in order-service. outbox.RelayConfig describes them.
 	Workers int `env:"RELAY_WORKERS" envDefault:"2" help:"each with its own publisher"`
 	// BatchSize is smaller than order-service's: a server that syncs each message takes some hundreds
 	// a second, and a batch must be confirmed within ConfirmTimeout.
 	BatchSize      int           `env:"RELAY_BATCH_SIZE" envDefault:"100" help:"events of one claim"`
-	PollInterval   time.Duration `env:"RELAY_POLL_INTERVAL" envDefault:"1s" help:"how often it looks for events without a wake-up"`
 	Lease          time.Duration `env:"RELAY_LEASE" envDefault:"60s" help:"how long a claim holds"`
 	ConfirmTimeout time.Duration `env:"RELAY_CONFIRM_TIMEOUT" envDefault:"10s" help:"how long a batch waits for its confirms"`
 	MaxAttempts    int           `env:"RELAY_MAX_ATTEMPTS" envDefault:"20" help:"refusals before an event is failed"`
-	RetryBase      time.Duration `env:"RELAY_RETRY_BASE" envDefault:"1s" help:"the first back-off of a refused event"`
-	RetryCap       time.Duration `env:"RELAY_RETRY_CAP" envDefault:"15m" help:"the longest back-off"`
 	Retention      time.Duration `env:"OUTBOX_RETENTION" envDefault:"168h" help:"how long published events are kept"`
 }
 
 // Level is the log level.
 func (c config) Level() slog.Level { return c.LogLevel }
 
-const maxBatchSize = 5000
-
-// check returns everything that is wrong.
+// check returns what is wrong. outbox.NewRelay checks the settings of the relay.
 func check(c config) []error {
 	errs := slices.Concat(
 		settings.CheckAddress("OPS_ADDR", c.OpsAddr),
 		settings.AtLeast("NATS_REPLICAS", c.Replicas, 1),
 		settings.AtLeast("NATS_MAX_AGE", c.MaxAge, 0),
 		settings.AtLeast("NATS_DEDUPE", c.Dedupe, 0),
-		settings.AtLeast("RELAY_WORKERS", c.Workers, 1),
-		settings.AtLeast("RELAY_BATCH_SIZE", c.BatchSize, 1),
-		settings.AtMost("RELAY_BATCH_SIZE", c.BatchSize, maxBatchSize),
-		settings.AtLeast("RELAY_POLL_INTERVAL", c.PollInterval, 10*time.Millisecond),
-		settings.AtLeast("RELAY_CONFIRM_TIMEOUT", c.ConfirmTimeout, 100*time.Millisecond),
-		settings.AtLeast("RELAY_LEASE", c.Lease, 3*c.ConfirmTimeout),
-		settings.AtLeast("RELAY_MAX_ATTEMPTS", c.MaxAttempts, 1),
-		settings.AtLeast("RELAY_RETRY_BASE", c.RetryBase, time.Millisecond),
-		settings.AtLeast("RELAY_RETRY_CAP", c.RetryCap, c.RetryBase),
-		settings.AtLeast("OUTBOX_RETENTION", c.Retention, time.Hour),
 	)
 	if len(c.Monitoring) == 0 && !c.AllowUnsynced {
 		errs = append(errs, errors.New("NATS_MONITORING_URLS is not set: the relay checks there that the servers sync each message "+
@@ -77,8 +62,12 @@ func check(c config) []error {
 	return errs
 }
 
-func (c config) connection() publisher.Config {
-	return publisher.Config{URL: c.NATSURL.Reveal(), Credentials: c.Credentials, Name: service}
+// destination is where the relay publishes.
+func (c config) destination() publisher.Destination {
+	return publisher.Destination{
+		Config:  publisher.Config{URL: c.NATSURL.Reveal(), Credentials: c.Credentials, Name: service, Subject: events},
+		Streams: c.streams(), Monitoring: c.Monitoring, AllowUnsynced: c.AllowUnsynced,
+	}
 }
 
 // The destinations, and the streams that keep what is published to them.
@@ -95,11 +84,10 @@ func (c config) streams() []publisher.Stream {
 	return []publisher.Stream{forEvents, forDeadLetters}
 }
 
-func (c config) relay() relay.Config {
-	return relay.Config{
-		System: "nats", Destination: events, DeadLetters: deadLetters, AppID: "order-service",
-		Workers: c.Workers, BatchSize: c.BatchSize, PollInterval: c.PollInterval,
-		Lease: c.Lease, ConfirmTimeout: c.ConfirmTimeout,
-		MaxAttempts: c.MaxAttempts, RetryBase: c.RetryBase, RetryCap: c.RetryCap,
+func (c config) relay() outbox.RelayConfig {
+	return outbox.RelayConfig{
+		AppID: "order-service", DeadLetters: deadLetters,
+		Workers: c.Workers, BatchSize: c.BatchSize, Lease: c.Lease, ConfirmTimeout: c.ConfirmTimeout,
+		MaxAttempts: c.MaxAttempts, Retention: c.Retention,
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"example.com/transactional-outbox/order-service/nats/natstest"
+	"example.com/transactional-outbox/examples/nats/natstest"
 )
 
 // TestTheRelayRefusesAServerThatMayLoseMessages: it ends with an error, unless a setting allows such

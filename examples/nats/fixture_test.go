@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,14 +10,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"example.com/transactional-outbox/internal/postgres"
-	notificationmigrations "example.com/transactional-outbox/notification-service/migrations"
-	"example.com/transactional-outbox/order-service/internal/order"
-	"example.com/transactional-outbox/order-service/migrations"
-	"example.com/transactional-outbox/order-service/nats/natstest"
+	"example.com/transactional-outbox/examples/nats/natstest"
+	"example.com/transactional-outbox/internal/postgres/postgrestest"
+	"example.com/transactional-outbox/notification-service/migrations"
+	"example.com/transactional-outbox/outbox"
 	"example.com/transactional-outbox/test/servers"
 	"example.com/transactional-outbox/test/servers/process"
 )
@@ -29,7 +31,7 @@ type system struct {
 	*testing.T
 	nats          *natstest.Server
 	js            jetstream.JetStream
-	orders        *order.Service
+	orders        *pgxpool.Pool // the database with the outbox
 	ordersURL     string
 	notifications string            // URL of the database
 	programs      map[string]string // their paths
@@ -40,9 +42,17 @@ type system struct {
 func newSystem(t *testing.T) *system {
 	t.Helper()
 	s := &system{T: t, nats: natstest.Start(t, natstest.SyncAlways), logs: t.TempDir()}
-	db, url := servers.Migrated(t, postgres.Migrations{Files: migrations.Files})
-	s.orders, s.ordersURL = order.NewService(db, func() {}), url
-	_, s.notifications = servers.Migrated(t, postgres.Migrations{Files: notificationmigrations.Files})
+	s.ordersURL = servers.Database(t)
+	pool, err := pgxpool.New(t.Context(), s.ordersURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	if err := outbox.Migrate(t.Context(), pool); err != nil {
+		t.Fatal(err)
+	}
+	s.orders = pool
+	_, s.notifications = postgrestest.Migrated(t, migrations.Schema)
 	s.programs = map[string]string{"relay": natstest.Program(t, ".", "."), "consumer": natstest.Program(t, "consumer", ".")}
 	js, err := jetstream.New(s.nats.Conn(t))
 	if err != nil {
@@ -103,18 +113,29 @@ func (s *system) awaitDeath(p *process.Process) {
 	}
 }
 
-// place places n orders. Each second one is confirmed, and so has two events.
+// place appends the events of n orders. Each second order is confirmed, and so has two events.
 func (s *system) place(n int) {
 	s.Helper()
 	for range n {
-		placed, err := s.orders.Place(s.Context(), order.Request{ProductID: "sku123", Quantity: 1})
-		if s.placed++; err == nil && s.placed%2 == 0 {
-			_, err = s.orders.Confirm(s.Context(), placed.ID)
+		id := uuid.New()
+		s.append(id, "created", 1)
+		if s.placed++; s.placed%2 == 0 {
+			s.append(id, "confirmed", 2)
 		}
-		if err != nil {
-			s.Error(err)
-			return
-		}
+	}
+}
+
+func (s *system) append(order uuid.UUID, what string, version int) {
+	s.Helper()
+	payload := fmt.Appendf(nil, `{"order_id":%q,"order_version":%d,"customer_id":%q,"product_id":"sku123","quantity":1,
+		"amount":2999,"currency":"GBP","status":"pending","occurred_at":"2026-01-02T03:04:05Z"}`, order, version, uuid.New())
+	err := pgx.BeginFunc(s.Context(), s.orders, func(tx pgx.Tx) error {
+		return outbox.Append(s.Context(), tx, outbox.Event{
+			Topic: "order." + what, Aggregate: "order", AggregateID: order.String(), Version: version, Payload: payload,
+		})
+	})
+	if err != nil {
+		s.Error(err)
 	}
 }
 

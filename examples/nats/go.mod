@@ -1,20 +1,23 @@
-// The path begins with order-service, so that Go lets this module use order-service's internal
-// packages: the relay and the outbox.
-module example.com/transactional-outbox/order-service/nats
+module example.com/transactional-outbox/examples/nats
 
 go 1.26.0
 
-replace example.com/transactional-outbox => ../..
+replace (
+	example.com/transactional-outbox => ../..
+	example.com/transactional-outbox/outbox => ../../outbox
+	example.com/transactional-outbox/test/servers => ../../test/servers
+)
 
 tool github.com/nats-io/nats-server/v2
 
 require (
 	example.com/transactional-outbox v0.0.0
+	example.com/transactional-outbox/outbox v0.0.0
+	example.com/transactional-outbox/test/servers v0.0.0
 	github.com/cenkalti/backoff/v5 v5.0.3
 	github.com/google/uuid v1.6.0
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/nats-io/nats.go v1.55.0
-	golang.org/x/sync v0.24.0
 	golang.org/x/sys v0.49.0
 )
 
@@ -24,7 +27,6 @@ require (
 	github.com/caarlos0/env/v11 v11.4.2 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/exaring/otelpgx v0.13.0 // indirect
-	github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3 // indirect
 	github.com/go-logr/logr v1.4.4 // indirect
 	github.com/go-logr/stdr v1.2.2 // indirect
 	github.com/google/go-tpm v0.9.8 // indirect
@@ -60,6 +62,7 @@ require (
 	go.uber.org/multierr v1.11.0 // indirect
 	golang.org/x/crypto v0.58.0 // indirect
 	golang.org/x/net v0.61.0 // indirect
+	golang.org/x/sync v0.24.0 // indirect
 	golang.org/x/text v0.43.0 // indirect
 	golang.org/x/time v0.16.0 // indirect
 	google.golang.org/genproto/googleapis/api v0.0.0-20261005182115-fad411399dd8 // indirect

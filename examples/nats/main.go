@@ -1,5 +1,5 @@
-// Command nats is the relay of order-service with another publisher. It publishes the events of the
-// same outbox to NATS JetStream.
+// Command nats is the library's relay with another destination: it publishes the events of an outbox,
+// here order-service's, to NATS JetStream.
 package main
 
 import (

@@ -5,7 +5,7 @@ import (
 	"os"
 	"testing"
 
-	"example.com/transactional-outbox/order-service/nats/natstest"
+	"example.com/transactional-outbox/examples/nats/natstest"
 )
 
 func TestMain(m *testing.M) {

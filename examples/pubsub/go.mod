@@ -1,14 +1,19 @@
-// The path begins with order-service, so that Go lets the relay here import the packages of
-// order-service/internal. A module of its own keeps Google's client out of the services.
-module example.com/transactional-outbox/order-service/pubsub
+// A module of its own keeps Google's client out of the services.
+module example.com/transactional-outbox/examples/pubsub
 
 go 1.26.0
 
-replace example.com/transactional-outbox => ../..
+replace (
+	example.com/transactional-outbox => ../..
+	example.com/transactional-outbox/outbox => ../../outbox
+	example.com/transactional-outbox/test/servers => ../../test/servers
+)
 
 require (
 	cloud.google.com/go/pubsub/v2 v2.8.1
-	example.com/transactional-outbox v0.0.0-00010101000000-000000000000
+	example.com/transactional-outbox v0.0.0
+	example.com/transactional-outbox/outbox v0.0.0
+	example.com/transactional-outbox/test/servers v0.0.0
 	github.com/caarlos0/env/v11 v11.4.2
 	github.com/cenkalti/backoff/v5 v5.0.3
 	github.com/google/uuid v1.6.0
@@ -28,9 +33,7 @@ require (
 	cloud.google.com/go/iam v1.14.0 // indirect
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
-	github.com/exaring/otelpgx v0.13.0 // indirect
 	github.com/felixge/httpsnoop v1.1.0 // indirect
-	github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3 // indirect
 	github.com/go-logr/logr v1.4.4 // indirect
 	github.com/go-logr/stdr v1.2.2 // indirect
 	github.com/google/go-cmp v0.7.0 // indirect
@@ -41,8 +44,6 @@ require (
 	github.com/jackc/pgpassfile v1.0.0 // indirect
 	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
 	github.com/jackc/puddle/v2 v2.2.3 // indirect
-	github.com/jinzhu/inflection v1.0.0 // indirect
-	github.com/jinzhu/now v1.1.5 // indirect
 	github.com/mfridman/interpolate v0.0.2 // indirect
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
 	github.com/pressly/goose/v3 v3.29.0 // indirect
@@ -73,6 +74,4 @@ require (
 	google.golang.org/genproto v0.0.0-20261012220534-4341edf3f941 // indirect
 	google.golang.org/genproto/googleapis/api v0.0.0-20261012220534-4341edf3f941 // indirect
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20261012220534-4341edf3f941 // indirect
-	gorm.io/driver/postgres v1.6.3 // indirect
-	gorm.io/gorm v1.31.2 // indirect
 )

@@ -15,6 +15,7 @@ import (
 	"cloud.google.com/go/pubsub/v2"
 	"cloud.google.com/go/pubsub/v2/pstest"
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"google.golang.org/api/option"
 	"google.golang.org/grpc"
@@ -22,10 +23,9 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
-	"example.com/transactional-outbox/internal/postgres"
-	"example.com/transactional-outbox/order-service/internal/order"
-	"example.com/transactional-outbox/order-service/pubsub/fake"
-	"example.com/transactional-outbox/order-service/pubsub/inbox"
+	"example.com/transactional-outbox/examples/pubsub/fake"
+	"example.com/transactional-outbox/examples/pubsub/inbox"
+	"example.com/transactional-outbox/outbox"
 	"example.com/transactional-outbox/test/servers"
 )
 
@@ -62,7 +62,6 @@ type system struct {
 	*testing.T
 	server *fake.Server
 	proxy  *servers.Proxy // in front of the server
-	orders *order.Service
 	db     *pgxpool.Pool
 	url    string
 }
@@ -77,15 +76,13 @@ func newSystem(t *testing.T) system {
 	s.must(s.server.Subscribe(t.Context(), events, subscription))
 	s.must(s.server.Subscribe(t.Context(), failures, "operators"))
 	s.proxy = servers.NewProxy(t, s.server.Addr)
-	var db *postgres.DB
-	db, s.url = servers.Migrated(t, schema)
-	s.orders = order.NewService(db, func() {})
-	pool, err := pgxpool.New(t.Context(), s.url)
+	s.url = servers.Database(t)
+	var err error
+	s.db, err = pgxpool.New(t.Context(), s.url)
 	s.must(err)
-	t.Cleanup(pool.Close)
-	s.db = pool
-	_, err = s.db.Exec(t.Context(), inbox.Schema)
-	s.must(err)
+	t.Cleanup(s.db.Close)
+	s.must(outbox.Migrate(t.Context(), s.db))
+	s.must(inbox.Migrate(t.Context(), s.db))
 	return s
 }
 
@@ -113,21 +110,21 @@ func (s system) receive() {
 	})
 }
 
-// place commits n orders, and then a second event for each.
-func (s system) place(n int) (ids []uuid.UUID) {
+// place appends the events of n orders, and then a second event of each.
+func (s system) place(n int) (ids []string) {
 	s.Helper()
 	for range n {
-		placed, err := s.orders.Place(s.Context(), order.Request{ProductID: "sku123", Quantity: 1})
-		s.must(err)
-		ids = append(ids, placed.ID)
+		ids = append(ids, uuid.NewString())
 	}
-	for i, id := range ids {
-		change := s.orders.Confirm
-		if i%2 == 0 {
-			change = s.orders.Cancel
+	for version, topic := range []string{"order.created", "order.confirmed"} {
+		for _, id := range ids {
+			s.must(pgx.BeginFunc(s.Context(), s.db, func(tx pgx.Tx) error {
+				return outbox.Append(s.Context(), tx, outbox.Event{
+					Topic: topic, Aggregate: "order", AggregateID: id, Version: version + 1,
+					Payload: fmt.Appendf(nil, `{"order_id":%q,"order_version":%d}`, id, version+1),
+				})
+			}))
 		}
-		_, err := change(s.Context(), id)
-		s.must(err)
 	}
 	return ids
 }
@@ -281,7 +278,7 @@ func TestEventsWaitForASubscription(t *testing.T) {
 func TestAFailedEventHasACopyAndHoldsItsOrderBack(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
-	failing := s.place(1)[0].String()
+	failing := s.place(1)[0]
 	s.server.FailOrder(events, failing, status.Error(codes.InvalidArgument, "not as the schema says"))
 	s.relay("RELAY_MAX_ATTEMPTS=1")
 	s.await("a refused event", refused, 1)

@@ -14,9 +14,9 @@ import (
 
 	"github.com/google/uuid"
 
-	"example.com/transactional-outbox/internal/audit"
 	"example.com/transactional-outbox/internal/cli"
 	"example.com/transactional-outbox/internal/page"
+	"example.com/transactional-outbox/outbox/operate"
 )
 
 // pageSize is how many decisions the list shows at once.
@@ -26,7 +26,7 @@ const pageSize = 50
 const refresh = time.Second
 
 // Register adds the pages. Noun names an item: "event" or "message".
-func Register(p *page.Page, log *audit.Log, noun cli.Noun) {
+func Register(p *page.Page, log *operate.Log, noun cli.Noun) {
 	pages := pages{p, log, noun}
 	p.Section("/audit", "Decisions")
 	p.Handle("GET /audit", page.Read, pages.list)
@@ -35,7 +35,7 @@ func Register(p *page.Page, log *audit.Log, noun cli.Noun) {
 
 type pages struct {
 	page *page.Page
-	log  *audit.Log
+	log  *operate.Log
 	noun cli.Noun
 }
 
@@ -77,14 +77,14 @@ func (p pages) list(ctx context.Context, r *page.Request) (page.Result, error) {
 // number is a count in a table.
 func number(n int) page.Value { return page.Text(strconv.Itoa(n)) }
 
-func (p pages) done(d audit.Decision) page.Value {
+func (p pages) done(d operate.Decision) page.Value {
 	if d.Unfinished > 0 {
 		return page.Text(fmt.Sprintf("%d known", d.Done))
 	}
 	return number(d.Done)
 }
 
-func (p pages) state(d audit.Decision) page.Value {
+func (p pages) state(d operate.Decision) page.Value {
 	progress, known := p.page.Progress(d.Decision)
 	switch {
 	case known && progress.Running:
@@ -105,10 +105,10 @@ func (p pages) decision(ctx context.Context, r *page.Request) (page.Result, erro
 	}
 	progress, known := p.page.Progress(id)
 	found, err := p.log.Get(ctx, id)
-	if errors.Is(err, audit.ErrNoDecision) && known {
+	if errors.Is(err, operate.ErrNoDecision) && known {
 		return p.notRecorded(progress), nil
 	}
-	if errors.Is(err, audit.ErrNoDecision) {
+	if errors.Is(err, operate.ErrNoDecision) {
 		return page.Result{}, page.Errorf(http.StatusNotFound, "There is no such decision, or it is longer ago than AUDIT_RETENTION.")
 	}
 	if err != nil {
@@ -139,12 +139,12 @@ func (p pages) notRecorded(progress page.Progress) page.Result {
 	return result
 }
 
-func (p pages) title(d audit.Decision) string {
+func (p pages) title(d operate.Decision) string {
 	action := string(d.Action)
 	return strings.ToUpper(action[:1]) + action[1:] + " of " + p.noun.Count(d.Chosen)
 }
 
-func (p pages) messages(d audit.Decision, progress page.Progress) (parts []page.Part) {
+func (p pages) messages(d operate.Decision, progress page.Progress) (parts []page.Part) {
 	switch {
 	case progress.Running:
 		parts = append(parts, page.Message{
@@ -173,7 +173,7 @@ func (p pages) messages(d audit.Decision, progress page.Progress) (parts []page.
 	return parts
 }
 
-func (p pages) fields(d audit.Decision) page.Fields {
+func (p pages) fields(d operate.Decision) page.Fields {
 	fields := page.Fields{
 		{Name: "Who", Value: page.Text(d.Operator)},
 		{Name: "Where", Value: page.Text(d.Via.Text())},
@@ -216,7 +216,7 @@ func (p pages) items(ctx context.Context, r *page.Request, decision uuid.UUID) (
 	return []page.Part{table, pager}, nil
 }
 
-func ending(b audit.Batch) string {
+func ending(b operate.Batch) string {
 	if b.Done == nil {
 		return "without a recorded end: at most these were changed"
 	}

@@ -9,12 +9,13 @@ import (
 	"github.com/google/uuid"
 	"go.uber.org/goleak"
 
-	"example.com/transactional-outbox/internal/audit"
 	"example.com/transactional-outbox/internal/auditpage"
 	"example.com/transactional-outbox/internal/page"
 	"example.com/transactional-outbox/internal/page/pagetest"
 	"example.com/transactional-outbox/internal/postgres"
+	"example.com/transactional-outbox/internal/postgres/postgrestest"
 	"example.com/transactional-outbox/notification-service/migrations"
+	"example.com/transactional-outbox/outbox/operate"
 	"example.com/transactional-outbox/test/servers"
 )
 
@@ -22,14 +23,14 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 type fixture struct {
 	*testing.T
-	log  *audit.Log
+	log  *operate.Log
 	site pagetest.Site
 }
 
 func newFixture(t *testing.T) fixture {
 	t.Helper()
-	db, _ := servers.Migrated(t, postgres.Migrations{Files: migrations.Files})
-	return fixture{t, audit.NewLog(db), serve(t, db)}
+	db, _ := postgrestest.Migrated(t, migrations.Schema)
+	return fixture{t, operate.NewLog(db.Pool()), serve(t, db)}
 }
 
 func serve(t *testing.T, db *postgres.DB) pagetest.Site {
@@ -38,7 +39,7 @@ func serve(t *testing.T, db *postgres.DB) pagetest.Site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	auditpage.Register(p, audit.NewLog(db), "message")
+	auditpage.Register(p, operate.NewLog(db.Pool()), "message")
 	return pagetest.Serve(t, p)
 }
 
@@ -48,9 +49,9 @@ func (f fixture) get(path string) pagetest.Answer {
 }
 
 // decide records a decision with a batch that has an end, or has none.
-func (f fixture) decide(by audit.By, ended bool, items ...string) {
+func (f fixture) decide(by operate.By, ended bool, items ...string) {
 	f.Helper()
-	id, err := f.log.Begin(f.Context(), by, audit.Replay, items)
+	id, err := f.log.Begin(f.Context(), by, operate.Replay, items)
 	if err == nil && ended {
 		err = f.log.Finish(f.Context(), id, len(items))
 	}
@@ -63,7 +64,7 @@ func TestTheListLeadsToEachDecision(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.get("/audit").Want(http.StatusOK, "No operator has decided anything")
-	by := audit.New("ann", audit.CLI, "--reason malformed")
+	by := operate.NewDecision("ann", operate.CLI, "--reason malformed")
 	f.decide(by, true, "A", "B")
 	f.get("/audit").Want(http.StatusOK, "ann", "--reason malformed", "/audit/"+by.Decision.String(), "done", ">2<")
 	f.get("/audit/"+by.Decision.String()).Want(http.StatusOK, "Replay of 2 messages", "Done: 2 messages", "command line", "/find?q=A", "/find?q=B", "2 changed")
@@ -72,7 +73,7 @@ func TestTheListLeadsToEachDecision(t *testing.T) {
 func TestABatchWithoutAnEndSaysAtMostThese(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	by := audit.New("ann", audit.Page, "ids")
+	by := operate.NewDecision("ann", operate.Page, "ids")
 	f.decide(by, true, "A")
 	f.decide(by, false, "B", "key:0123")
 	f.get("/audit").Want(http.StatusOK, "has no recorded end", "1 known")
@@ -92,7 +93,7 @@ func TestTheListHasPages(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	for range 51 {
-		f.decide(audit.New("ann", audit.CLI, "--all"), true, "A")
+		f.decide(operate.NewDecision("ann", operate.CLI, "--all"), true, "A")
 	}
 	body := f.get("/audit").Want(http.StatusOK)
 	_, next, found := strings.Cut(body.Body, "/audit?before=")
@@ -118,7 +119,7 @@ func TestHostileTextIsEscaped(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	hostile := `<script>alert(1)</script>"'&` + "\u202egnp"
-	by := audit.New(hostile, audit.CLI, hostile)
+	by := operate.NewDecision(hostile, operate.CLI, hostile)
 	f.decide(by, true, hostile)
 	for _, path := range []string{"/audit", "/audit/" + by.Decision.String()} {
 		body := f.get(path).Want(http.StatusOK)

@@ -8,8 +8,8 @@ import (
 	"os/user"
 	"time"
 
-	"example.com/transactional-outbox/internal/publish"
-	"example.com/transactional-outbox/internal/rabbitmq"
+	"example.com/transactional-outbox/outbox/publish"
+	"example.com/transactional-outbox/outbox/rabbitmq"
 )
 
 // SessionTimeout is how long a command waits for a session. A service waits without a limit.
@@ -18,10 +18,21 @@ const SessionTimeout = 30 * time.Second
 // ErrNoSession says that the broker cannot be reached, or refuses the session.
 var ErrNoSession = errors.New("the broker that AMQP_URL names gave no session")
 
-// WithSession runs use on one session and does not reconnect. If the session breaks, it returns
-// an error, so that the user can decide whether to run the command again.
+// WithSession runs use on one session with RabbitMQ, see [OnSession].
 func WithSession(
 	ctx context.Context, connection rabbitmq.Config, timeout time.Duration, use func(context.Context, *rabbitmq.Session) error,
+) error {
+	return OnSession(ctx, timeout, func(ctx context.Context, use func(context.Context, *rabbitmq.Session) error) error {
+		return rabbitmq.KeepConnected(ctx, connection, use)
+	}, use)
+}
+
+// OnSession runs use on one session of those that keepConnected opens, and does not reconnect. If
+// the session breaks, it returns an error, so that the user can decide whether to run the command
+// again.
+func OnSession[S any](
+	ctx context.Context, timeout time.Duration, keepConnected func(context.Context, func(context.Context, S) error) error,
+	use func(context.Context, S) error,
 ) (err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -30,7 +41,7 @@ func WithSession(
 	defer timer.Stop()
 
 	used := false
-	keepErr := rabbitmq.KeepConnected(ctx, connection, func(ctx context.Context, s *rabbitmq.Session) error {
+	keepErr := keepConnected(ctx, func(ctx context.Context, s S) error {
 		if !timer.Stop() {
 			return nil
 		}

@@ -3,7 +3,8 @@ package page
 import (
 	"testing"
 
-	"example.com/transactional-outbox/internal/postgres"
+	"github.com/jackc/pgx/v5"
+
 	"example.com/transactional-outbox/test/servers"
 )
 
@@ -15,8 +16,8 @@ func TestStatementsOfThePageAreShort(t *testing.T) {
 	}
 	defer db.Close()
 	var limit string
-	err = db.InSnapshot(t.Context(), func(tx *postgres.Tx) error {
-		return tx.Gorm(t.Context()).Raw("SHOW statement_timeout").Scan(&limit).Error
+	err = db.InSnapshot(t.Context(), func(tx pgx.Tx) error {
+		return tx.QueryRow(t.Context(), "SHOW statement_timeout").Scan(&limit)
 	})
 	if err != nil || limit != "2s" {
 		t.Errorf("a statement may take %q, error %v", limit, err)

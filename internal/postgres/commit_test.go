@@ -5,25 +5,30 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+	"gorm.io/gorm"
+
 	"example.com/transactional-outbox/internal/postgres"
+	"example.com/transactional-outbox/internal/postgres/postgrestest"
 	"example.com/transactional-outbox/test/servers"
 )
 
-func TestInTxReportsAFailedCommit(t *testing.T) {
+func TestATransactionReportsAFailedCommit(t *testing.T) {
 	t.Parallel()
-	for name, work := range map[string]func(context.Context, *postgres.Tx) error{
-		"with the write in it": func(_ context.Context, tx *postgres.Tx) error {
-			return tx.Write("writing a note", "INSERT INTO notes (id, follows) VALUES (1, 99)", nil)
+	const insert = "INSERT INTO notes (id, follows) VALUES (1, 99)"
+	for name, transact := range map[string]func(context.Context, *postgres.DB) error{
+		"InTx": func(ctx context.Context, db *postgres.DB) error {
+			return db.InTx(ctx, func(tx pgx.Tx) error { return postgres.Write(ctx, tx, "writing a note", insert, nil) })
 		},
-		"after the write": func(ctx context.Context, tx *postgres.Tx) error {
-			return tx.Gorm(ctx).Exec("INSERT INTO notes (id, follows) VALUES (1, 99)").Error
+		"InGorm": func(ctx context.Context, db *postgres.DB) error {
+			return db.InGorm(ctx, func(tx *gorm.DB) error { return tx.Exec(insert).Error })
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			n, _ := newNotebook(t)
 			before := n.session()
-			if err := n.db.InTx(t.Context(), func(tx *postgres.Tx) error { return work(t.Context(), tx) }); !isState(err, "23503") {
+			if err := transact(t.Context(), n.db); !isState(err, "23503") {
 				t.Errorf("error %v: the commit broke a constraint", err)
 			}
 			n.want(0)
@@ -56,22 +61,22 @@ func TestACutConnection(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			observer, direct := servers.Migrated(t, notes)
+			observer, direct := postgrestest.Migrated(t, notes)
 			proxy, address := servers.ProxyFor(t, direct)
 			n := openNotebook(t, observer, address)
 			n.want(0)
 			held := servers.HoldCommits(t, direct, "notes")
 			ended := make(chan error)
 			go func() {
-				ended <- n.db.InTx(t.Context(), func(tx *postgres.Tx) error {
-					if err := write(t.Context(), tx); err != nil {
+				ended <- n.db.InTx(t.Context(), func(tx pgx.Tx) error {
+					if err := write(t.Context(), tx, 1); err != nil {
 						return err
 					}
 					proxy.Refuse(true) // the driver's request to cancel what was cut
 					if test.inTx != nil {
 						test.inTx(proxy)
 					}
-					return tx.Write("writing more", "UPDATE notes SET follows = NULL", nil)
+					return postgres.Write(t.Context(), tx, "writing more", "UPDATE notes SET follows = NULL", nil)
 				})
 			}()
 			if test.inCommit != nil {
@@ -101,7 +106,7 @@ func TestAContextThatEndsInTheCommit(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	ended := make(chan error)
-	go func() { ended <- n.db.InTx(ctx, func(tx *postgres.Tx) error { return tx.Write(insert(1)) }) }()
+	go func() { ended <- n.db.InTx(ctx, func(tx pgx.Tx) error { return write(ctx, tx, 1) }) }()
 	held.Await()
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {

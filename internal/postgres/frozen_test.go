@@ -6,7 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"example.com/transactional-outbox/internal/postgres"
+	"example.com/transactional-outbox/internal/postgres/postgrestest"
 	"example.com/transactional-outbox/test/servers"
 )
 
@@ -17,27 +20,27 @@ func forEachWait(t *testing.T, test func(t *testing.T, db *postgres.DB, proxy *s
 	for name, wait := range map[string]func(*postgres.DB, context.Context, func()) error{
 		"for the answer to its first statement": func(db *postgres.DB, ctx context.Context, freeze func()) error {
 			freeze()
-			return db.InTx(ctx, func(tx *postgres.Tx) error { return write(ctx, tx) })
+			return db.InTx(ctx, func(tx pgx.Tx) error { return write(ctx, tx, 1) })
 		},
 		"for the answer to another": func(db *postgres.DB, ctx context.Context, freeze func()) error {
-			return db.InTx(ctx, func(tx *postgres.Tx) error {
-				if err := write(ctx, tx); err != nil {
+			return db.InTx(ctx, func(tx pgx.Tx) error {
+				if err := write(ctx, tx, 1); err != nil {
 					return err
 				}
 				freeze()
-				return writers["Gorm"](ctx, tx, 2)
+				return write(ctx, tx, 2)
 			})
 		},
 		"for the commit": func(db *postgres.DB, ctx context.Context, freeze func()) error {
-			return db.InTx(ctx, func(tx *postgres.Tx) error {
+			return db.InTx(ctx, func(tx pgx.Tx) error {
 				defer freeze()
-				return writers["Read"](ctx, tx, 1)
+				return write(ctx, tx, 1)
 			})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, direct := servers.Migrated(t, notes)
+			_, direct := postgrestest.Migrated(t, notes)
 			proxy, through := servers.ProxyFor(t, direct)
 			db, err := postgres.Open(t.Context(), through, 1, options...)
 			if err != nil {
@@ -94,7 +97,7 @@ func TestAnEarlierDeadlineHolds(t *testing.T) {
 	n, _ := newNotebook(t)
 	ended, cancel := context.WithDeadline(t.Context(), time.Now())
 	defer cancel()
-	err := n.db.InTx(ended, func(tx *postgres.Tx) error { return write(ended, tx) })
+	err := n.db.InTx(ended, func(tx pgx.Tx) error { return write(ended, tx, 1) })
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error %v, want %v", err, context.DeadlineExceeded)
 	}

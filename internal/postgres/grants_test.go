@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"example.com/transactional-outbox/internal/postgres"
-	"example.com/transactional-outbox/test/servers"
+	"example.com/transactional-outbox/internal/postgres/postgrestest"
 )
 
 // TestReplicasMayGrantTogether starts several replicas together, many times. Each start writes the
@@ -15,7 +15,7 @@ func TestReplicasMayGrantTogether(t *testing.T) {
 	const replicas, starts = 4, 25
 	granting := notes
 	granting.Grants = "DO $$ BEGIN REVOKE ALL ON ALL TABLES IN SCHEMA public FROM PUBLIC; GRANT SELECT ON notes TO PUBLIC; END $$"
-	_, url := servers.Migrated(t, granting)
+	_, url := postgrestest.Migrated(t, granting)
 	var together sync.WaitGroup
 	for range replicas {
 		db := open(t, url)

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"example.com/transactional-outbox/internal/postgres"
+	"example.com/transactional-outbox/internal/postgres/postgrestest"
 	"example.com/transactional-outbox/test/servers"
 )
 
@@ -24,7 +25,7 @@ func throughTwo(t *testing.T, direct string) (first, second *servers.Proxy, url 
 // TestTheHostThatWorkedLastIsTriedFirst counts connections. A host that does not answer costs 5 s.
 func TestTheHostThatWorkedLastIsTriedFirst(t *testing.T) {
 	t.Parallel()
-	_, direct := servers.Migrated(t, notes)
+	_, direct := postgrestest.Migrated(t, notes)
 	first, second, url := throughTwo(t, direct)
 	db := open(t, url)
 	connect := func() {
@@ -65,7 +66,7 @@ func TestTheHostThatWorkedLastIsTriedFirst(t *testing.T) {
 // TestAListenerTriesTheHostOfThePool has a first host that came back after the pool had left it.
 func TestAListenerTriesTheHostOfThePool(t *testing.T) {
 	t.Parallel()
-	_, direct := servers.Migrated(t, notes)
+	_, direct := postgrestest.Migrated(t, notes)
 	first, second, url := throughTwo(t, direct)
 	first.Refuse(true)
 	if err := open(t, url).Ping(t.Context()); err != nil {
@@ -89,12 +90,12 @@ func TestAPoolLeavesAServerThatIsReadOnly(t *testing.T) {
 	for name, attributes := range map[string]string{"with": "&target_session_attrs=read-write", "without": ""} {
 		t.Run(name+" target_session_attrs", func(t *testing.T) {
 			t.Parallel()
-			observer, direct := servers.Migrated(t, notes)
+			observer, direct := postgrestest.Migrated(t, notes)
 			db := open(t, direct+attributes)
 			readOnlySessions(t, db)
 			n := notebook{t, db, observer}
 			for attempt := range 3 {
-				err := db.InTx(t.Context(), func(tx *postgres.Tx) error { return tx.Write(insert(attempt)) })
+				err := db.InTx(t.Context(), func(tx pgx.Tx) error { return write(t.Context(), tx, attempt) })
 				if failed := err != nil; failed != (attempt == 0 || attributes == "") {
 					t.Errorf("attempt %d: %v", attempt+1, err)
 				}
@@ -107,14 +108,15 @@ func TestAPoolLeavesAServerThatIsReadOnly(t *testing.T) {
 	}
 }
 
-// TestOfTwoHostsOnlyOneThatTakesWritesIsUsed has a URL without target_session_attrs. While its first
-// host is away, the second one is read-only. A pool that remembered it would stay there for ever.
+// TestOfTwoHostsOnlyOneThatTakesWritesIsUsed has a URL without target_session_attrs. While its
+// first host is away, the second one is read-only. A pool that remembered it would stay there for
+// ever.
 func TestOfTwoHostsOnlyOneThatTakesWritesIsUsed(t *testing.T) {
 	t.Parallel()
 	for name, parameter := range map[string]string{"without": "", "with any": "&target_session_attrs=any"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, direct := servers.Migrated(t, notes)
+			_, direct := postgrestest.Migrated(t, notes)
 			first, second, url := throughTwo(t, direct)
 			url = strings.Replace(url, "&target_session_attrs=read-write", parameter, 1)
 			first.Refuse(true)
@@ -183,10 +185,10 @@ func TestTheLastAddressOfAHostIsTriedFirst(t *testing.T) {
 // readOnlySessions opens two sessions side by side, and makes both read-only.
 func readOnlySessions(t *testing.T, db *postgres.DB) {
 	t.Helper()
-	makeReadOnly := func(tx *postgres.Tx) error {
-		return tx.Write("making the session read-only", "SELECT set_config('default_transaction_read_only', 'on', false)", nil)
+	makeReadOnly := func(tx pgx.Tx) error {
+		return postgres.Write(t.Context(), tx, "making the session read-only", "SELECT set_config('default_transaction_read_only', 'on', false)", nil)
 	}
-	err := db.InTx(t.Context(), func(tx *postgres.Tx) error {
+	err := db.InTx(t.Context(), func(tx pgx.Tx) error {
 		if _, err := postgres.Read(t.Context(), tx, "SELECT 1", nil, pgx.RowTo[int32]); err != nil {
 			return err
 		}

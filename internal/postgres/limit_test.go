@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"example.com/transactional-outbox/internal/postgres"
 	"example.com/transactional-outbox/test/servers"
 )
@@ -15,8 +17,8 @@ func TestTheServerEndsAStatementAfterItsTimeout(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(db.Close)
-	err = db.InSnapshot(t.Context(), func(tx *postgres.Tx) error {
-		return tx.Gorm(t.Context()).Exec("SELECT pg_sleep(30)").Error
+	err = db.InSnapshot(t.Context(), func(tx pgx.Tx) error {
+		return postgres.Write(t.Context(), tx, "", "SELECT pg_sleep(30)", nil)
 	})
 	if err == nil || !postgres.Unavailable(err) {
 		t.Errorf("error %v, want one that says that the database is too slow", err)

@@ -6,7 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"example.com/transactional-outbox/internal/postgres"
+	"example.com/transactional-outbox/internal/postgres/postgrestest"
 	"example.com/transactional-outbox/test/servers"
 )
 
@@ -58,7 +61,7 @@ func (e *listener) awaitEnd(within time.Duration) error {
 
 func notify(t *testing.T, db *postgres.DB) {
 	t.Helper()
-	err := db.InTx(t.Context(), func(tx *postgres.Tx) error { return tx.Write("notifying", `NOTIFY "A channel"`, nil) })
+	err := db.InTx(t.Context(), func(tx pgx.Tx) error { return postgres.Write(t.Context(), tx, "notifying", `NOTIFY "A channel"`, nil) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +69,7 @@ func notify(t *testing.T, db *postgres.DB) {
 
 func TestListenReportsEachNotificationUntilItsContextEnds(t *testing.T) {
 	t.Parallel()
-	db, url := servers.Migrated(t, notes)
+	db, url := postgrestest.Migrated(t, notes)
 	e := listenAt(t, url)
 	for range 3 {
 		notify(t, db)
@@ -81,7 +84,7 @@ func TestListenReportsEachNotificationUntilItsContextEnds(t *testing.T) {
 // TestListenGoesOnAfterACheck waits until the connection has been checked.
 func TestListenGoesOnAfterACheck(t *testing.T) {
 	t.Parallel()
-	db, url := servers.Migrated(t, notes)
+	db, url := postgrestest.Migrated(t, notes)
 	e := listenAt(t, url)
 	select {
 	case err := <-e.ended:
@@ -96,7 +99,7 @@ func TestListenGoesOnAfterACheck(t *testing.T) {
 // and it is not closed.
 func TestListenEndsWhenItsConnectionIsSilent(t *testing.T) {
 	t.Parallel()
-	_, direct := servers.Migrated(t, notes)
+	_, direct := postgrestest.Migrated(t, notes)
 	proxy, through := servers.ProxyFor(t, direct)
 	e := listenAt(t, through)
 	proxy.Freeze()
@@ -107,7 +110,7 @@ func TestListenEndsWhenItsConnectionIsSilent(t *testing.T) {
 
 func TestListenEndsInTimeOnASilentConnection(t *testing.T) {
 	t.Parallel()
-	_, direct := servers.Migrated(t, notes)
+	_, direct := postgrestest.Migrated(t, notes)
 	proxy, through := servers.ProxyFor(t, direct)
 	e := listenAt(t, through)
 	proxy.Freeze()

@@ -3,12 +3,12 @@ package postgres_test
 import (
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	dto "github.com/prometheus/client_model/go"
 
-	"example.com/transactional-outbox/internal/postgres"
-	"example.com/transactional-outbox/test/servers"
+	"example.com/transactional-outbox/internal/postgres/postgrestest"
 )
 
 func value(t *testing.T, registry *prometheus.Registry, name, state string) float64 {
@@ -39,7 +39,7 @@ func has(m *dto.Metric, state string) bool {
 
 func TestMetricsOfThePoolAndTheOldestTransaction(t *testing.T) {
 	t.Parallel()
-	db, _ := servers.Migrated(t, notes)
+	db, _ := postgrestest.Migrated(t, notes)
 	// Two registries: a registry collects all metrics at once, and the age of the oldest transaction
 	// needs a connection, which the pool's metrics would count.
 	registry, oldest := prometheus.NewRegistry(), prometheus.NewRegistry()
@@ -48,8 +48,8 @@ func TestMetricsOfThePoolAndTheOldestTransaction(t *testing.T) {
 	if busy := value(t, registry, "db_pool_connections", "busy"); busy != 0 {
 		t.Errorf("%v connections are busy", busy)
 	}
-	err := db.InTx(t.Context(), func(tx *postgres.Tx) error {
-		if err := write(t.Context(), tx); err != nil {
+	err := db.InTx(t.Context(), func(tx pgx.Tx) error {
+		if err := write(t.Context(), tx, 1); err != nil {
 			return err
 		}
 		if busy := value(t, registry, "db_pool_connections", "busy"); busy != 1 {

@@ -7,16 +7,18 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
 )
 
-// Migrations are the schema of one service: the numbered .sql files, the grants for the role of the
-// application, and the name of the command that applies them, for the hint in an error.
+// Migrations are the schema of one service.
 type Migrations struct {
-	Files   fs.FS
-	Grants  string // one statement; it may be repeated
-	Command string
+	Libraries []func(context.Context, *pgxpool.Pool) error // make the tables of libraries, before the files
+	Files     fs.FS                                        // the numbered .sql files
+	Grants    string                                       // for the role of the application: one statement that may be repeated
+	Command   string                                       // applies all this; for the hint in an error
 }
 
 // Migrate waits until the database at url answers, applies the missing migrations, and logs which
@@ -48,6 +50,11 @@ const migrationTimeout = time.Minute
 // applied. Replicas may start together: one has a session lock and applies the migrations. The
 // others wait for the lock, and then nothing is left to do.
 func (m Migrations) Apply(ctx context.Context, db *DB) ([]string, error) {
+	for _, migrate := range m.Libraries {
+		if err := migrate(ctx, db.pool); err != nil {
+			return nil, err
+		}
+	}
 	locker, err := lock.NewPostgresSessionLocker()
 	if err != nil {
 		return nil, fmt.Errorf("migration lock: %w", err)
@@ -74,11 +81,11 @@ func (m Migrations) grant(ctx context.Context, db *DB) error {
 	if m.Grants == "" {
 		return nil
 	}
-	err := db.InTx(ctx, func(tx *Tx) error {
-		if err := tx.Write("waiting for others who grant", "SELECT pg_advisory_xact_lock(hashtext('grants'))", nil); err != nil {
+	err := db.InTx(ctx, func(tx pgx.Tx) error {
+		if err := Write(ctx, tx, "waiting for others who grant", "SELECT pg_advisory_xact_lock(hashtext('grants'))", nil); err != nil {
 			return err
 		}
-		return tx.Write("granting", m.Grants, nil)
+		return Write(ctx, tx, "granting", m.Grants, nil)
 	})
 	if err != nil {
 		return fmt.Errorf("granting what the application may do: %w", err)

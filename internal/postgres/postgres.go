@@ -1,14 +1,7 @@
-// Package postgres opens the database, runs its migrations, and begins transactions. Only a
-// transaction can write.
+// Package postgres opens the database, runs its migrations, and begins transactions.
 //
-// A [DB] can begin transactions and has no method that writes. Only [DB.InTx] and
-// [DB.InSnapshot] make a [Tx], and InSnapshot is read-only: the server refuses its writes. So a
-// function with a *Tx parameter cannot be called outside a transaction: the program does not
-// compile. Go cannot prove that a transaction is still open, but a Tx that has ended refuses every
-// statement with [database/sql.ErrTxDone].
-//
-// The statements of each order and each event use [Tx.Write], [Collect], [Read] and [ReadOne],
-// which wait for the server as seldom as possible. Everything else uses [Tx.Gorm].
+// A [DB] can begin transactions and has no method that writes. [DB.InTx] gives a pgx.Tx, and
+// [DB.InGorm] gives the same to code that uses gorm. Both have a deadline and are READ COMMITTED.
 package postgres
 
 import (
@@ -107,7 +100,7 @@ func Open(ctx context.Context, url string, maxConns int32, changes ...Option) (*
 	}
 	conn := stdlib.OpenDBFromPool(pool)
 	orm, err := gorm.Open(gormpostgres.New(gormpostgres.Config{Conn: conn}), &gorm.Config{
-		SkipDefaultTransaction: true, // InTx is the only place that begins one
+		SkipDefaultTransaction: true, // InGorm is the only place that begins one
 		DisableAutomaticPing:   true,
 		TranslateError:         true,
 		Logger:                 logger.Discard, // errors are returned, and logged once, at the edge
@@ -152,6 +145,9 @@ func (db *DB) Close() {
 	case <-time.After(closeTimeout):
 	}
 }
+
+// Pool returns the pool, for the outbox's library.
+func (db *DB) Pool() *pgxpool.Pool { return db.pool }
 
 // Ping reports whether the database answers.
 func (db *DB) Ping(ctx context.Context) error {

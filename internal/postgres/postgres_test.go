@@ -6,6 +6,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+
 	"example.com/transactional-outbox/internal/postgres"
 	"example.com/transactional-outbox/test/servers"
 )
@@ -85,8 +87,8 @@ func TestUnavailable(t *testing.T) {
 	if err := db.Ping(late); !postgres.Unavailable(err) {
 		t.Errorf("a deadline is not Unavailable: %v", err)
 	}
-	err := db.InTx(t.Context(), func(tx *postgres.Tx) error {
-		return tx.Gorm(t.Context()).Exec("SELECT * FROM nothing").Error
+	err := db.InTx(t.Context(), func(tx pgx.Tx) error {
+		return postgres.Write(t.Context(), tx, "", "SELECT * FROM nothing", nil)
 	})
 	if err == nil || postgres.Unavailable(err) {
 		t.Errorf("a mistake of ours is Unavailable: %v", err)
@@ -103,8 +105,8 @@ func TestOnlyTheOptionTradesDurabilityForSpeed(t *testing.T) {
 		}
 		t.Cleanup(db.Close)
 		var got string
-		err = db.InSnapshot(t.Context(), func(tx *postgres.Tx) error {
-			return tx.Gorm(t.Context()).Raw("SHOW synchronous_commit").Scan(&got).Error
+		err = db.InSnapshot(t.Context(), func(tx pgx.Tx) error {
+			return tx.QueryRow(t.Context(), "SHOW synchronous_commit").Scan(&got)
 		})
 		if err != nil || got != want {
 			t.Errorf("synchronous_commit is %q, want %q; error %v", got, want, err)

@@ -4,14 +4,14 @@ import (
 	"syscall"
 	"testing"
 
-	"example.com/transactional-outbox/test/servers"
+	"example.com/transactional-outbox/internal/postgres/postgrestest"
 )
 
 // TestSocketOptionsEndADeadConnection checks the options only: a proxy cannot drop packets, so that
 // the kernel gets no acknowledgements.
 func TestSocketOptionsEndADeadConnection(t *testing.T) {
 	t.Parallel()
-	db, _ := servers.Migrated(t, notes)
+	db, _ := postgrestest.Migrated(t, notes)
 	const tcpUserTimeout = 18
 	for name, limit := range map[int]int{tcpUserTimeout: 15_000, syscall.TCP_KEEPIDLE: 10, syscall.TCP_KEEPINTVL: 5, syscall.TCP_KEEPCNT: 3} {
 		var got int

@@ -12,7 +12,7 @@ import (
 	"gorm.io/gorm"
 
 	"example.com/transactional-outbox/internal/postgres"
-	"example.com/transactional-outbox/test/servers"
+	"example.com/transactional-outbox/internal/postgres/postgrestest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -33,7 +33,7 @@ type notebook struct {
 
 func newNotebook(t *testing.T) (n notebook, url string) {
 	t.Helper()
-	observer, url := servers.Migrated(t, notes)
+	observer, url := postgrestest.Migrated(t, notes)
 	return openNotebook(t, observer, url), url
 }
 
@@ -64,7 +64,7 @@ func (n notebook) want(notes int) {
 // session returns the server's process id of the connection.
 func (n notebook) session() (pid int) {
 	n.Helper()
-	err := n.db.InTx(context.WithoutCancel(n.Context()), func(tx *postgres.Tx) (err error) {
+	err := n.db.InTx(context.WithoutCancel(n.Context()), func(tx pgx.Tx) (err error) {
 		pid, err = postgres.ReadOne(n.Context(), tx, "SELECT pg_backend_pid()", nil, pgx.RowTo[int])
 		return err
 	})
@@ -74,41 +74,49 @@ func (n notebook) session() (pid int) {
 	return pid
 }
 
-// writers are all ways to write in a transaction.
-var writers = map[string]func(ctx context.Context, tx *postgres.Tx, id int) error{
-	"Write": func(_ context.Context, tx *postgres.Tx, id int) error {
-		return tx.Write("writing a note", "INSERT INTO notes (id) VALUES (@id)", postgres.Args{"id": id})
+// write writes a note.
+func write(ctx context.Context, tx pgx.Tx, id int) error {
+	return postgres.Write(ctx, tx, "writing a note", "INSERT INTO notes (id) VALUES (@id)", postgres.Args{"id": id})
+}
+
+// transaction writes a note in a transaction, and then calls then in the same transaction.
+type transaction func(ctx context.Context, db *postgres.DB, id int, then func() error) error
+
+// transactions are all ways to begin one that can write.
+var transactions = map[string]transaction{
+	"InTx": func(ctx context.Context, db *postgres.DB, id int, then func() error) error {
+		return db.InTx(ctx, func(tx pgx.Tx) error {
+			if err := write(ctx, tx, id); err != nil {
+				return err
+			}
+			return then()
+		})
 	},
-	"Collect": func(_ context.Context, tx *postgres.Tx, id int) error {
-		var ids []int
-		return postgres.Collect(tx, &ids, "writing a note", "INSERT INTO notes (id) VALUES (@id) RETURNING id", postgres.Args{"id": id}, pgx.RowTo[int])
-	},
-	"Read": func(ctx context.Context, tx *postgres.Tx, id int) error {
-		_, err := postgres.Read(ctx, tx, "INSERT INTO notes (id) VALUES (@id) RETURNING id", postgres.Args{"id": id}, pgx.RowTo[int])
-		return err
-	},
-	"Gorm": func(ctx context.Context, tx *postgres.Tx, id int) error {
-		return tx.Gorm(ctx).Exec("INSERT INTO notes (id) VALUES (?)", id).Error
+	"InGorm": func(ctx context.Context, db *postgres.DB, id int, then func() error) error {
+		return db.InGorm(ctx, func(tx *gorm.DB) error {
+			if err := tx.Exec("INSERT INTO notes (id) VALUES (?)", id).Error; err != nil {
+				return err
+			}
+			return then()
+		})
 	},
 }
 
-func forEachWriter(t *testing.T, test func(t *testing.T, n notebook, write func(context.Context, *postgres.Tx, int) error)) {
+func forEachTransaction(t *testing.T, test func(t *testing.T, n notebook, in transaction)) {
 	t.Helper()
-	for name, write := range writers {
+	for name, in := range transactions {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			n, _ := newNotebook(t)
-			test(t, n, write)
+			test(t, n, in)
 		})
 	}
 }
 
-func write(ctx context.Context, tx *postgres.Tx) error { return writers["Gorm"](ctx, tx, 1) }
-
 func count(t *testing.T, db *postgres.DB) (n int) {
 	t.Helper()
-	err := db.InSnapshot(t.Context(), func(tx *postgres.Tx) error {
-		return tx.Gorm(t.Context()).Raw("SELECT count(*) FROM notes").Scan(&n).Error
+	err := db.InSnapshot(t.Context(), func(tx pgx.Tx) error {
+		return tx.QueryRow(t.Context(), "SELECT count(*) FROM notes").Scan(&n)
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -116,7 +124,7 @@ func count(t *testing.T, db *postgres.DB) (n int) {
 	return n
 }
 
-func TestInTxCommitsAllOrNothing(t *testing.T) {
+func TestATransactionCommitsAllOrNothing(t *testing.T) {
 	t.Parallel()
 	errBusiness := errors.New("business says no")
 	for name, test := range map[string]struct {
@@ -133,21 +141,16 @@ func TestInTxCommitsAllOrNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			forEachWriter(t, func(t *testing.T, n notebook, write func(context.Context, *postgres.Tx, int) error) {
+			forEachTransaction(t, func(t *testing.T, n notebook, in transaction) {
 				before := n.session()
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
-				err := n.db.InTx(ctx, func(tx *postgres.Tx) error {
-					if err := write(ctx, tx, 1); err != nil {
-						return err
-					}
-					return test.then(cancel)
-				})
+				err := in(ctx, n.db, 1, func() error { return test.then(cancel) })
 				if !errors.Is(err, test.err) {
 					t.Errorf("error %v, want %v", err, test.err)
 				}
 				n.want(test.notes)
-				if n.session() != before {
+				if ctx.Err() == nil && n.session() != before {
 					t.Error("the connection was thrown away, and nothing was wrong with it")
 				}
 			})
@@ -155,34 +158,29 @@ func TestInTxCommitsAllOrNothing(t *testing.T) {
 	}
 }
 
-func TestInTxRollsBackAndPassesOnAPanic(t *testing.T) {
+func TestATransactionRollsBackAndPassesOnAPanic(t *testing.T) {
 	t.Parallel()
-	forEachWriter(t, func(t *testing.T, n notebook, write func(context.Context, *postgres.Tx, int) error) {
+	forEachTransaction(t, func(t *testing.T, n notebook, in transaction) {
 		func() {
 			defer func() {
 				if recover() != "boom" {
 					t.Error("the panic did not reach the caller")
 				}
 			}()
-			_ = n.db.InTx(t.Context(), func(tx *postgres.Tx) error {
-				if err := write(t.Context(), tx, 1); err != nil {
-					t.Error(err)
-				}
-				panic("boom")
-			})
+			_ = in(t.Context(), n.db, 1, func() error { panic("boom") })
 		}()
 		n.want(0)
 	})
 }
 
-// TestAPanicWithHalfAnAnswerRead: the connection cannot be used again after that.
+// TestAPanicWithHalfAnAnswerRead: the rest of the answer must not reach the next transaction.
 func TestAPanicWithHalfAnAnswerRead(t *testing.T) {
 	t.Parallel()
 	n, _ := newNotebook(t)
 	func() {
 		defer func() { _ = recover() }()
-		_ = n.db.InTx(t.Context(), func(tx *postgres.Tx) error {
-			if err := writers["Write"](t.Context(), tx, 1); err != nil {
+		_ = n.db.InTx(t.Context(), func(tx pgx.Tx) error {
+			if err := write(t.Context(), tx, 1); err != nil {
 				t.Error(err)
 			}
 			_, err := postgres.Read(t.Context(), tx, "SELECT generate_series(1, 100000)", nil,
@@ -194,69 +192,87 @@ func TestAPanicWithHalfAnAnswerRead(t *testing.T) {
 	n.want(0)
 }
 
-func TestAnEndedTxRefusesToWrite(t *testing.T) {
+// TestAnEndedTransactionRefusesToWrite: its pgx.Tx or *gorm.DB may outlive it.
+func TestAnEndedTransactionRefusesToWrite(t *testing.T) {
 	t.Parallel()
-	forEachWriter(t, func(t *testing.T, n notebook, write func(context.Context, *postgres.Tx, int) error) {
-		for name, end := range map[string]error{"committed": nil, "rolled back": errors.New("business says no")} {
-			var kept *postgres.Tx
-			if err := n.db.InTx(t.Context(), func(tx *postgres.Tx) error { kept = tx; return end }); !errors.Is(err, end) {
+	for name, end := range map[string]error{"committed": nil, "rolled back": errors.New("business says no")} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n, _ := newNotebook(t)
+			var byPgx pgx.Tx
+			if err := n.db.InTx(t.Context(), func(tx pgx.Tx) error { byPgx = tx; return end }); !errors.Is(err, end) {
 				t.Fatal(err)
 			}
-			if err := write(t.Context(), kept, 1); !errors.Is(err, sql.ErrTxDone) {
-				t.Errorf("%s: error %v, want %v", name, err, sql.ErrTxDone)
+			if err := write(t.Context(), byPgx, 1); !errors.Is(err, pgx.ErrTxClosed) {
+				t.Errorf("error %v, want %v", err, pgx.ErrTxClosed)
 			}
-		}
-		n.want(0)
-	})
+			var byGorm *gorm.DB
+			if err := n.db.InGorm(t.Context(), func(tx *gorm.DB) error { byGorm = tx; return end }); !errors.Is(err, end) {
+				t.Fatal(err)
+			}
+			if err := byGorm.WithContext(t.Context()).Exec("INSERT INTO notes (id) VALUES (1)").Error; !errors.Is(err, sql.ErrTxDone) {
+				t.Errorf("error %v, want %v", err, sql.ErrTxDone)
+			}
+			n.want(0)
+		})
+	}
 }
 
-// TestGormRefusesToWriteAfterTheTransaction: a *gorm.DB may outlive its transaction.
-func TestGormRefusesToWriteAfterTheTransaction(t *testing.T) {
+// TestTransactionsAreReadCommitted whatever the default of the role is. The other commit comes
+// between two reads.
+func TestTransactionsAreReadCommitted(t *testing.T) {
 	t.Parallel()
-	n, _ := newNotebook(t)
-	var kept *gorm.DB
-	err := n.db.InTx(t.Context(), func(tx *postgres.Tx) error {
-		kept = tx.Gorm(t.Context())
-		if err := tx.Gorm(t.Context()).Begin().Error; err == nil {
-			t.Error("gorm began a transaction of its own")
+	observer, url := postgrestest.Migrated(t, notes)
+	n := openNotebook(t, observer, url+"&default_transaction_isolation=serializable")
+	for name, read := range map[string]func(between func() error) (before, after int, err error){
+		"InTx": func(between func() error) (before, after int, err error) {
+			err = n.db.InTx(t.Context(), func(tx pgx.Tx) error {
+				const query = "SELECT count(*) FROM notes"
+				return errors.Join(tx.QueryRow(t.Context(), query).Scan(&before), between(), tx.QueryRow(t.Context(), query).Scan(&after))
+			})
+			return before, after, err
+		},
+		"InGorm": func(between func() error) (before, after int, err error) {
+			err = n.db.InGorm(t.Context(), func(tx *gorm.DB) error {
+				const query = "SELECT count(*) FROM notes"
+				return errors.Join(tx.Raw(query).Scan(&before).Error, between(), tx.Raw(query).Scan(&after).Error)
+			})
+			return before, after, err
+		},
+	} {
+		before, after, err := read(func() error {
+			return observer.InTx(t.Context(), func(tx pgx.Tx) error {
+				return postgres.Write(t.Context(), tx, "writing a note", "INSERT INTO notes SELECT count(*) FROM notes", nil)
+			})
+		})
+		if err != nil || after != before+1 {
+			t.Errorf("%s: %d notes and then %d, want one more; error %v", name, before, after, err)
 		}
-		if err := tx.Gorm(t.Context()).Commit().Error; err == nil {
-			t.Error("gorm committed")
-		}
-		return writers["Write"](t.Context(), tx, 1)
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
-	if err := kept.Exec("DELETE FROM notes").Error; !errors.Is(err, sql.ErrTxDone) {
-		t.Errorf("error %v, want %v", err, sql.ErrTxDone)
-	}
-	n.want(1)
 }
 
 func TestASnapshotCannotWrite(t *testing.T) {
 	t.Parallel()
-	forEachWriter(t, func(t *testing.T, n notebook, write func(context.Context, *postgres.Tx, int) error) {
-		err := n.db.InSnapshot(t.Context(), func(tx *postgres.Tx) error { return write(t.Context(), tx, 1) })
-		if !isState(err, "25006") {
-			t.Errorf("error %v, want that the transaction is read-only", err)
-		}
-		n.want(0)
-	})
+	n, _ := newNotebook(t)
+	err := n.db.InSnapshot(t.Context(), func(tx pgx.Tx) error { return write(t.Context(), tx, 1) })
+	if !isState(err, "25006") {
+		t.Errorf("error %v, want that the transaction is read-only", err)
+	}
+	n.want(0)
 }
 
 // TestASnapshotSeesOneMoment although the other commit came between its two reads.
 func TestASnapshotSeesOneMoment(t *testing.T) {
 	t.Parallel()
 	n, _ := newNotebook(t)
-	err := n.db.InSnapshot(t.Context(), func(tx *postgres.Tx) error {
+	err := n.db.InSnapshot(t.Context(), func(tx pgx.Tx) error {
 		for range 2 {
 			seen, err := postgres.ReadOne(t.Context(), tx, "SELECT count(*) FROM notes", nil, pgx.RowTo[int])
 			if err != nil || seen != 0 {
 				t.Errorf("%d notes, want none; error %v", seen, err)
 			}
-			err = n.observer.InTx(t.Context(), func(tx *postgres.Tx) error {
-				return tx.Write("writing a note", "INSERT INTO notes SELECT count(*) FROM notes", nil)
+			err = n.observer.InTx(t.Context(), func(tx pgx.Tx) error {
+				return postgres.Write(t.Context(), tx, "writing a note", "INSERT INTO notes SELECT count(*) FROM notes", nil)
 			})
 			if err != nil {
 				return err

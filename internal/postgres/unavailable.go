@@ -37,8 +37,9 @@ func Unavailable(err error) bool {
 }
 
 // Faulty reports whether err says that something is wrong with the server, its settings or its
-// schema, and probably not with the work: a missing table or privilege, an I/O error, corrupt data. It
-// is not [Unavailable]: the server works, and only a person can help. It may concern only some rows.
+// schema, and probably not with the work: a missing table or privilege, an I/O error, corrupt data.
+// It is not [Unavailable]: the server works, and only a person can help. It may concern only some
+// rows.
 func Faulty(err error) bool {
 	var server *pgconn.PgError
 	return errors.As(err, &server) && hasState(faultyStates, server.Code)

@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 
 	"example.com/transactional-outbox/internal/postgres"
-	"example.com/transactional-outbox/test/servers"
+	"example.com/transactional-outbox/internal/postgres/postgrestest"
 )
 
 // TestErrorsOfARealServerAreUnavailable lets a server refuse work for reasons that do not depend on
@@ -21,12 +21,12 @@ func TestErrorsOfARealServerAreUnavailable(t *testing.T) {
 	t.Parallel()
 	for code, test := range map[string]struct {
 		setting string
-		work    func(ctx context.Context, tx *postgres.Tx, observer *postgres.DB) error
+		work    func(ctx context.Context, tx pgx.Tx, observer *postgres.DB) error
 	}{
-		"25006": {"default_transaction_read_only=on", func(ctx context.Context, tx *postgres.Tx, _ *postgres.DB) error {
-			return write(ctx, tx)
+		"25006": {"default_transaction_read_only=on", func(ctx context.Context, tx pgx.Tx, _ *postgres.DB) error {
+			return write(ctx, tx, 1)
 		}},
-		"25P03": {"idle_in_transaction_session_timeout=100ms", func(ctx context.Context, tx *postgres.Tx, observer *postgres.DB) error {
+		"25P03": {"idle_in_transaction_session_timeout=100ms", func(ctx context.Context, tx pgx.Tx, observer *postgres.DB) error {
 			pid, err := postgres.ReadOne(ctx, tx, "SELECT pg_backend_pid()", nil, pgx.RowTo[int])
 			if err != nil {
 				return err
@@ -34,20 +34,20 @@ func TestErrorsOfARealServerAreUnavailable(t *testing.T) {
 			if err := awaitEnd(ctx, observer, pid); err != nil {
 				return err
 			}
-			return write(ctx, tx)
+			return write(ctx, tx, 1)
 		}},
-		"53400": {"temp_file_limit=64kB&work_mem=64kB", func(ctx context.Context, tx *postgres.Tx, _ *postgres.DB) error {
+		"53400": {"temp_file_limit=64kB&work_mem=64kB", func(ctx context.Context, tx pgx.Tx, _ *postgres.DB) error {
 			_, err := postgres.ReadOne(ctx, tx, "SELECT count(*) FROM (SELECT generate_series(1, 100000) AS n ORDER BY n DESC) AS all_of_them", nil, pgx.RowTo[int])
 			return err
 		}},
-		"57014": {"statement_timeout=50ms", func(ctx context.Context, tx *postgres.Tx, _ *postgres.DB) error {
-			return tx.Gorm(ctx).Exec("SELECT pg_sleep(60)").Error
+		"57014": {"statement_timeout=50ms", func(ctx context.Context, tx pgx.Tx, _ *postgres.DB) error {
+			return postgres.Write(ctx, tx, "", "SELECT pg_sleep(60)", nil)
 		}},
 	} {
 		t.Run(code, func(t *testing.T) {
 			t.Parallel()
-			observer, url := servers.Migrated(t, notes)
-			err := open(t, url+"&"+test.setting).InTx(t.Context(), func(tx *postgres.Tx) error { return test.work(t.Context(), tx, observer) })
+			observer, url := postgrestest.Migrated(t, notes)
+			err := open(t, url+"&"+test.setting).InTx(t.Context(), func(tx pgx.Tx) error { return test.work(t.Context(), tx, observer) })
 			if !isState(err, code) || !postgres.Unavailable(err) {
 				t.Errorf("Unavailable is %t of the error %v", postgres.Unavailable(err), err)
 			}
@@ -60,7 +60,7 @@ func awaitEnd(ctx context.Context, observer *postgres.DB, pid int) error {
 	ask := time.NewTicker(20 * time.Millisecond)
 	defer ask.Stop()
 	for sessions := 1; sessions > 0; <-ask.C {
-		err := observer.InTx(ctx, func(tx *postgres.Tx) (err error) {
+		err := observer.InTx(ctx, func(tx pgx.Tx) (err error) {
 			sessions, err = postgres.ReadOne(ctx, tx, "SELECT count(*) FROM pg_stat_activity WHERE pid = @pid", postgres.Args{"pid": pid}, pgx.RowTo[int])
 			return err
 		})
@@ -92,7 +92,7 @@ func TestARefusedLoginIsUnavailable(t *testing.T) {
 	for _, code := range []string{"28P01", "28000", "3D000", "42501", "55000", "XX000"} {
 		t.Run(code, func(t *testing.T) {
 			t.Parallel()
-			err := open(t, refusingServer(t, code)).InTx(t.Context(), func(tx *postgres.Tx) error { return write(t.Context(), tx) })
+			err := open(t, refusingServer(t, code)).InTx(t.Context(), func(tx pgx.Tx) error { return write(t.Context(), tx, 1) })
 			if !isState(err, code) || !postgres.Unavailable(err) || postgres.Contended(err) {
 				t.Errorf("Unavailable is %t, Contended is %t of %v", postgres.Unavailable(err), postgres.Contended(err), err)
 			}

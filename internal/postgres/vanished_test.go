@@ -3,7 +3,10 @@ package postgres_test
 import (
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+
 	"example.com/transactional-outbox/internal/postgres"
+	"example.com/transactional-outbox/internal/postgres/postgrestest"
 	"example.com/transactional-outbox/test/servers"
 )
 
@@ -11,7 +14,7 @@ import (
 // a transaction. The server gets nothing from it, not even the end of the connection.
 func TestTheLocksOfAVanishedMachineAreReleased(t *testing.T) {
 	t.Parallel()
-	db, direct := servers.Migrated(t, notes)
+	db, direct := postgrestest.Migrated(t, notes)
 	proxy, through := servers.ProxyFor(t, direct)
 	vanished, err := postgres.Open(t.Context(), through, 1)
 	if err != nil {
@@ -20,8 +23,8 @@ func TestTheLocksOfAVanishedMachineAreReleased(t *testing.T) {
 	t.Cleanup(vanished.Close)
 	holds, ended := make(chan struct{}), make(chan error)
 	go func() {
-		ended <- vanished.InTx(t.Context(), func(tx *postgres.Tx) error {
-			if err := write(t.Context(), tx); err != nil {
+		ended <- vanished.InTx(t.Context(), func(tx pgx.Tx) error {
+			if err := write(t.Context(), tx, 1); err != nil {
 				return err
 			}
 			proxy.Stall()
@@ -37,7 +40,7 @@ func TestTheLocksOfAVanishedMachineAreReleased(t *testing.T) {
 		}
 	})
 	<-holds
-	if err := db.InTx(t.Context(), func(tx *postgres.Tx) error { return write(t.Context(), tx) }); err != nil {
+	if err := db.InTx(t.Context(), func(tx pgx.Tx) error { return write(t.Context(), tx, 1) }); err != nil {
 		t.Errorf("nobody else can do its work: %v", err)
 	}
 }

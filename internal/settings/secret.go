@@ -4,7 +4,7 @@ import (
 	"net/url"
 	"strings"
 
-	"example.com/transactional-outbox/internal/amqpurl"
+	"example.com/transactional-outbox/outbox/rabbitmq/amqpurl"
 )
 
 // Secret is a value that may contain a password. It prints as a URL without the password.

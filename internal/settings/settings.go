@@ -15,7 +15,7 @@ import (
 
 	"github.com/caarlos0/env/v11"
 
-	"example.com/transactional-outbox/internal/amqpurl"
+	"example.com/transactional-outbox/outbox/rabbitmq/amqpurl"
 )
 
 // Demo is the APP_ENV that accepts the passwords of this repository.

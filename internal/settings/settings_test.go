@@ -100,7 +100,7 @@ func TestEveryErrorIsReportedOnceByItsVariable(t *testing.T) {
 		"set to nothing": {map[string]string{"DATABASE_URL": "", "AMQP_URL": ""}, []string{"DATABASE_URL is empty"}},
 		"malformed, missing and out of range together": {
 			map[string]string{"AMQP_URL": "http://mq/", "LOG_LEVEL": "loud", "WORKERS": "many", "POLL": "0s"},
-			[]string{"DATABASE_URL is not set", "AMQP_URL must be", "LOG_LEVEL:", "WORKERS:", "POLL must be"},
+			[]string{"DATABASE_URL is not set", "AMQP_URL must start", "LOG_LEVEL:", "WORKERS:", "POLL must be"},
 		},
 		"a number that is too large": {
 			map[string]string{"DATABASE_URL": database, "AMQP_URL": broker, "WORKERS": "9223372036854775808"},
@@ -184,7 +184,7 @@ func TestAURLMustBeOfItsKind(t *testing.T) {
 	for _, wrong := range []settings.Secret{" ", "db", "host=db password=x", "http://db", "postgres://db:port/x", "://"} {
 		shared := settings.Shared{Page: page, AppEnv: "demo", DatabaseURL: wrong, AMQPURL: wrong}
 		requireFaults(t, errors.Join(shared.Check()...),
-			"DATABASE_URL must be a URL that starts with postgres://", "AMQP_URL must be a URL that starts with amqp://")
+			"DATABASE_URL must be a URL that starts with postgres://", "AMQP_URL must start with amqp://")
 	}
 }
 

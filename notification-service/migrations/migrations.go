@@ -1,15 +1,26 @@
-// Package migrations has the schema of notification-service, one numbered file for each step,
-// and the privileges of its database role. `notification-service migrate` applies them.
+// Package migrations holds the schema of notification-service: the library's table of the
+// operators' decisions, one numbered file for each step of its own, and what its role in the
+// database may do. `notification-service migrate` applies them.
 package migrations
 
-import "embed"
+import (
+	"context"
+	"embed"
 
-// Files are the migrations, in the order of their numbers.
-//
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"example.com/transactional-outbox/internal/postgres"
+	"example.com/transactional-outbox/outbox/operate"
+)
+
 //go:embed 0*.sql
-var Files embed.FS
+var files embed.FS
 
-// Grants are the privileges of the application's role.
-//
 //go:embed grants.sql
-var Grants string
+var grants string
+
+// Schema is the schema of notification-service.
+var Schema = postgres.Migrations{
+	Libraries: []func(context.Context, *pgxpool.Pool) error{operate.MigrateRecord},
+	Files:     files, Grants: grants, Command: "notification-service migrate",
+}

@@ -11,32 +11,37 @@ DO $$ BEGIN
   REVOKE ALL ON ALL SEQUENCES IN SCHEMA public FROM order_service;
   REVOKE ALL ON ALL FUNCTIONS IN SCHEMA public FROM order_service;
 
-  GRANT SELECT ON goose_db_version, products, orders, idempotency_keys,
-                  outbox_events, outbox_queue, outbox_claims, outbox_published, outbox_discarded, outbox_status,
-                  outbox_partitions, operator_decisions
+  GRANT SELECT ON goose_db_version, outbox_version, products, orders, idempotency_keys,
+                  outbox_events, outbox_queue, outbox_claims, outbox_published, outbox_discarded, outbox_ring,
+                  outbox_status, operator_decisions
     TO order_service;
 
   -- The page shows the last number as the count of events.
   EXECUTE format('GRANT SELECT ON SEQUENCE %s TO order_service', pg_get_serial_sequence('outbox_events', 'seq'));
-
-  -- These run with the rights of their owner. So the service can make and drop partitions, and no
-  -- other tables.
-  GRANT EXECUTE ON FUNCTION outbox_make_partition, outbox_drop_partition TO order_service;
+  GRANT EXECUTE ON FUNCTION outbox_text TO order_service; -- for the view
 
   -- The service cannot set created_at: it is the database's now().
   GRANT INSERT (id, version, customer_id, customer_email, product_id, quantity, amount, currency, status),
         UPDATE (version, status)
     ON orders TO order_service;
 
-  GRANT INSERT (id, aggregate_type, aggregate_id, aggregate_version, event_key, payload, traceparent), DELETE
+  -- The janitor moves events to another slot, and empties a slot by TRUNCATE. That needs a right on
+  -- each of the tables of the ring.
+  GRANT INSERT (id, slot, version, aggregate, aggregate_id, topic, payload, content_type, headers, traceparent), UPDATE (slot)
     ON outbox_events TO order_service;
+  GRANT INSERT (id, slot, retry_count), UPDATE (slot) ON outbox_published TO order_service;
+  FOR slot IN 0..7 LOOP
+    EXECUTE format('GRANT SELECT, TRUNCATE ON outbox_events_%1$s, outbox_published_%1$s TO order_service', slot);
+  END LOOP;
+  GRANT UPDATE (current, since, moved) ON outbox_ring TO order_service;
 
-  GRANT INSERT (id, seq, aggregate_type, aggregate_id, aggregate_version, event_key, bytes),
-        UPDATE (available_at, retry_count, failure_code, failure_reason, failed_at), DELETE
+  GRANT INSERT (id, seq, slot, version, aggregate, aggregate_id, topic, bytes, available_at, supersedes),
+        UPDATE (slot, available_at, retry_count, failure_code, failure_reason, failed_at), DELETE
     ON outbox_queue TO order_service;
 
-  GRANT INSERT (id, retry_count), DELETE ON outbox_published TO order_service;
-  GRANT INSERT (id, failed_at, retry_count, failure_code, failure_reason), DELETE ON outbox_discarded TO order_service;
+  GRANT INSERT (id, slot, overtaken, failed_at, retry_count, failure_code, failure_reason),
+        UPDATE (slot, discarded_at, overtaken, failed_at, retry_count, failure_code, failure_reason), DELETE
+    ON outbox_discarded TO order_service;
 
   -- Reschedule and Fail remove an event from its claim.
   GRANT INSERT, UPDATE (events), DELETE ON outbox_claims TO order_service;

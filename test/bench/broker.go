@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"example.com/transactional-outbox/internal/rabbitmq"
+	"example.com/transactional-outbox/outbox/rabbitmq"
 )
 
 // newVirtualHost returns the URL of a new virtual host. drop deletes it with its queues.
@@ -25,7 +25,7 @@ func (b *bench) newVirtualHost(ctx context.Context) (url string, drop func(), er
 func boundQueue() rabbitmq.Topology {
 	return rabbitmq.Topology{
 		Exchanges: []rabbitmq.Exchange{{Name: exchange, Kind: "topic"}},
-		Queues:    []rabbitmq.Queue{{Name: exchange + ".queue", Bindings: []rabbitmq.Binding{{Exchange: exchange, Key: "order.*"}}}},
+		Queues:    []rabbitmq.DeclaredQueue{{Name: exchange + ".queue", Bindings: []rabbitmq.Binding{{Exchange: exchange, Key: "order.*"}}}},
 	}
 }
 

@@ -9,29 +9,26 @@ import (
 	"net/http"
 	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-
-	"example.com/transactional-outbox/internal/postgres"
-	"example.com/transactional-outbox/order-service/forbench"
 )
 
-// prober is the janitor. It also times what a relay, a client, Prometheus and an operator do.
+// prober times what a client, Prometheus and an operator do.
 type prober struct {
 	capacity
-	address string
-	keep    time.Duration   // the log's retention: the first partition is dropped after one width
-	events  *forbench.Store // for everything except the janitor
-	orders  []uuid.UUID     // a sample of the whole log
-	took    samples
+	address, ops string
+	orders       []uuid.UUID // a sample of the whole log
+	took         samples
 }
 
 // sampleOrders returns a sample of the orders in the log. They have events but no order row, so the
 // API answers 404 after the same statements.
 func (c capacity) sampleOrders(ctx context.Context) ([]uuid.UUID, error) {
-	rows, _ := c.pool.Query(ctx, "SELECT aggregate_id FROM outbox_events TABLESAMPLE SYSTEM (0.01) LIMIT 1000") // CollectRows returns the error
+	rows, _ := c.pool.Query(ctx, "SELECT aggregate_id::uuid FROM outbox_events TABLESAMPLE SYSTEM (0.01) LIMIT 1000") // CollectRows returns the error
 	orders, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
 	return append(orders, uuid.Nil), err
 }
@@ -53,15 +50,14 @@ func (p prober) probeEverySecond(ctx context.Context) error {
 }
 
 func (p prober) probe(ctx context.Context, commands bool) error {
+	_, err := p.pool.Exec(ctx, agedSQL)
 	return errors.Join(
-		p.step(ctx, "make_ms", p.store.MakePartition, p.width),
-		p.step(ctx, "drop_ms", p.store.DropPartition, p.keep),
+		err,
 		p.time("scrape_ms", func() error {
-			_, err := p.events.Backlog(ctx)
+			_, err := p.metrics(ctx)
 			return err
 		}),
 		p.getOrders(ctx),
-		p.claimAndMark(ctx),
 		p.commands(ctx, commands),
 	)
 }
@@ -76,57 +72,60 @@ func (p prober) time(key string, do func() error) error {
 	return nil
 }
 
-// step records the duration of one janitor step, if it had work. If a lock is taken, the step is
-// repeated a second later.
-func (p prober) step(ctx context.Context, key string, step func(context.Context, time.Duration) (string, error), d time.Duration) error {
-	began := time.Now()
-	name, err := step(ctx, d)
-	if postgres.Contended(err) {
-		p.took.add(key+"_locked_out", 1)
-		return nil
-	}
-	if err == nil && name != "" {
-		p.took.add(key, milliseconds(time.Since(began)))
-	}
-	return err
-}
-
 // getOrders reads several orders: the first one often has to plan its statement again, because a
-// partition was made or dropped.
+// slot was emptied.
 func (p prober) getOrders(ctx context.Context) error {
 	for range 10 {
-		if err := p.time("get_ms", func() error { return p.get(ctx) }); err != nil {
+		if err := p.time("get_ms", func() error { return p.getOrder(ctx) }); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (p prober) get(ctx context.Context) error {
+func (p prober) getOrder(ctx context.Context) error {
 	id := p.orders[rand.IntN(len(p.orders))] //nolint:gosec // not a secret
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.address+"/orders/"+id.String(), http.NoBody)
+	_, err := get(ctx, "http://"+p.address+"/orders/"+id.String())
+	return err
+}
+
+// metrics returns the service's metrics without labels.
+func (p prober) metrics(ctx context.Context) (map[string]float64, error) {
+	text, err := get(ctx, "http://"+p.ops+"/metrics")
+	values := map[string]float64{}
+	for line := range strings.Lines(text) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if number, err := strconv.ParseFloat(value, 64); err == nil {
+			values[name] = number
+		}
+	}
+	return values, err
+}
+
+// addRelay adds how long the relay's claims and marks took since before.
+func (p prober) addRelay(ctx context.Context, before map[string]float64) error {
+	after, err := p.metrics(ctx)
+	for key, metric := range map[string]string{"claim_ms": "outbox_claim_seconds", "mark_ms": "outbox_mark_seconds"} {
+		took, n := after[metric+"_sum"]-before[metric+"_sum"], after[metric+"_count"]-before[metric+"_count"]
+		if n > 0 {
+			p.took.add(key, took*1000/n)
+		}
+	}
+	return err
+}
+
+// get returns the body of an answer, whatever its status.
+func get(ctx context.Context, url string) (string, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
-		return err
+		return "", err
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return err
+		return "", err
 	}
-	_, err = io.Copy(io.Discard, response.Body)
-	return errors.Join(err, response.Body.Close())
-}
-
-// claimAndMark claims some events and marks them published, without publishing them.
-func (p prober) claimAndMark(ctx context.Context) error {
-	var claim forbench.Claim
-	err := p.time("claim_ms", func() (err error) {
-		claim, err = p.events.Claim(ctx, "bench", 100, time.Minute)
-		return err
-	})
-	if err != nil || len(claim.Events) == 0 {
-		return err
-	}
-	return p.time("mark_ms", func() error { return p.events.MarkPublished(ctx, claim.Token, idsOf(claim)) })
+	body, err := io.ReadAll(response.Body)
+	return string(body), errors.Join(err, response.Body.Close())
 }
 
 // commands times operator commands, including the start of their processes.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -9,23 +10,25 @@ import (
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 
-	"example.com/transactional-outbox/internal/postgres"
-	"example.com/transactional-outbox/order-service/forbench"
+	"example.com/transactional-outbox/test/servicelog"
 )
 
 // measure places orders at a steady rate, and probes every second.
-func (c capacity) measure(ctx context.Context, name, address string) error {
-	clients, closeAll, err := dialAll(ctx, address)
+func (c capacity) measure(ctx context.Context, name string, s service) error {
+	api, err := s.logged(ctx, servicelog.TakingOrders)
+	if err != nil {
+		return err
+	}
+	ops, err := s.logged(ctx, servicelog.AnsweringOperators)
+	if err != nil {
+		return err
+	}
+	clients, closeAll, err := dialAll(ctx, api.Address)
 	if err != nil {
 		return err
 	}
 	defer closeAll()
-	beside, err := postgres.Open(ctx, c.url, 2)
-	if err != nil {
-		return err
-	}
-	defer beside.Close()
-	probe := prober{capacity: c, address: address, keep: time.Since(c.oldest), events: forbench.NewStore(beside)}
+	probe := prober{capacity: c, address: api.Address, ops: ops.Address}
 	if probe.orders, err = c.sampleOrders(ctx); err != nil {
 		return err
 	}
@@ -48,6 +51,10 @@ func (c capacity) measurePart(ctx context.Context, name string, length time.Dura
 		return err
 	}
 	probe.took = samples{}
+	metrics, err := probe.metrics(ctx)
+	if err != nil {
+		return err
+	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	beside, ctx := errgroup.WithContext(ctx)
@@ -60,7 +67,7 @@ func (c capacity) measurePart(ctx context.Context, name string, length time.Dura
 	if besideErr := beside.Wait(); err == nil {
 		err = besideErr
 	}
-	if err != nil {
+	if err = errors.Join(err, probe.addRelay(context.WithoutCancel(ctx), metrics)); err != nil {
 		return err
 	}
 	for _, t := range took {
@@ -117,7 +124,7 @@ func (c capacity) addSizes(ctx context.Context, name string, before totals, seco
 		"dead_rows":   "SELECT coalesce(sum(n_dead_tup), 0)::float8 FROM pg_stat_user_tables",
 		"tables_mib":  "SELECT sum(pg_table_size(oid))::float8 / 1048576 FROM pg_class WHERE relkind = 'r' AND relname LIKE 'outbox%'",
 		"indexes_mib": "SELECT sum(pg_indexes_size(oid))::float8 / 1048576 FROM pg_class WHERE relkind = 'r' AND relname LIKE 'outbox%'",
-		"partitions":  "SELECT count(*)::float8 FROM outbox_partitions",
+		"slot":        "SELECT current::float8 FROM outbox_ring",
 	} {
 		value, err := queryValue[float64](ctx, c.database, query)
 		if err != nil {

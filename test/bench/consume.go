@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"example.com/transactional-outbox/internal/rabbitmq"
 	"example.com/transactional-outbox/notification-service/migrations"
+	"example.com/transactional-outbox/outbox/rabbitmq"
 	"example.com/transactional-outbox/test/chaos/mailserver"
 	"example.com/transactional-outbox/test/servicelog"
 )
@@ -56,7 +56,7 @@ func (b *bench) consumeToMailServer(ctx context.Context) error {
 
 // consumeRun adds the rate and the resident memory to the samples with these keys.
 func (b *bench) consumeRun(ctx context.Context, rate, rss string, environ ...string) error {
-	return b.withDatabase(ctx, migrations.Files, func(ctx context.Context, d database) error {
+	return b.withDatabase(ctx, migrations.Schema, func(ctx context.Context, d database) error {
 		last, err := b.prepareBacklog(ctx, d)
 		if err != nil {
 			return err

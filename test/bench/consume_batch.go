@@ -42,7 +42,7 @@ WHERE message_id = ANY ($1) AND status <> 'sent' RETURNING message_id`
 
 // bareBatchRun executes only these statements, for as many messages as the service gets.
 func (b *bench) bareBatchRun(ctx context.Context) error {
-	d, err := b.newDatabaseOf(ctx, migrations.Files)
+	d, err := b.newDatabaseOf(ctx, migrations.Schema)
 	if err != nil {
 		return err
 	}

@@ -56,7 +56,7 @@ RETURNING coalesce(extract(epoch FROM now() - cast(order_details->>'occurred_at'
 
 // bareConsumeRun executes only these statements, for as many messages as the service gets.
 func (b *bench) bareConsumeRun(ctx context.Context) error {
-	d, err := b.newDatabaseOf(ctx, migrations.Files)
+	d, err := b.newDatabaseOf(ctx, migrations.Schema)
 	if err != nil {
 		return err
 	}

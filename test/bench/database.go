@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"io/fs"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -20,8 +19,8 @@ type database struct {
 }
 
 // withDatabase calls use with a new database and a new virtual host, and deletes both.
-func (b *bench) withDatabase(ctx context.Context, files fs.FS, use func(ctx context.Context, d database) error) error {
-	d, err := b.newDatabaseOf(ctx, files)
+func (b *bench) withDatabase(ctx context.Context, schema postgres.Migrations, use func(ctx context.Context, d database) error) error {
+	d, err := b.newDatabaseOf(ctx, schema)
 	if err != nil {
 		return err
 	}
@@ -36,10 +35,10 @@ func (b *bench) withDatabase(ctx context.Context, files fs.FS, use func(ctx cont
 }
 
 func (b *bench) newDatabase(ctx context.Context) (database, error) {
-	return b.newDatabaseOf(ctx, migrations.Files)
+	return b.newDatabaseOf(ctx, migrations.Schema)
 }
 
-func (b *bench) newDatabaseOf(ctx context.Context, files fs.FS) (d database, err error) {
+func (b *bench) newDatabaseOf(ctx context.Context, schema postgres.Migrations) (d database, err error) {
 	name := b.newName()
 	if err := b.executeAsAdmin(ctx, "CREATE DATABASE "+name); err != nil {
 		return d, err
@@ -52,7 +51,6 @@ func (b *bench) newDatabaseOf(ctx context.Context, files fs.FS) (d database, err
 		d.pool.Close()
 		_ = b.executeAsAdmin(context.WithoutCancel(ctx), "DROP DATABASE "+name+" WITH (FORCE)") // in the end the server is deleted as well
 	}
-	schema := postgres.Migrations{Files: files}
 	if err := schema.Migrate(ctx, d.url); err != nil {
 		d.drop()
 		return d, err
@@ -64,12 +62,12 @@ func (b *bench) newDatabaseOf(ctx context.Context, files fs.FS) (d database, err
 // now. The trace of one event in ten is sampled. $2 makes the ids of two fillings different.
 const fillSQL = `
 WITH event AS (
-  INSERT INTO outbox_events (id, aggregate_type, aggregate_id, aggregate_version, event_key, payload, traceparent)
+  INSERT INTO outbox_events (id, slot, aggregate, aggregate_id, version, topic, payload, content_type, traceparent)
   SELECT (lpad(to_hex(began + i), 12, '0') || '7' || substr(hash, 1, 3) || '8' || substr(hash, 4, 15))::uuid,
-         'order', order_id, version, event_key,
-         jsonb_build_object('order_id', order_id, 'order_version', version, 'customer_id', gen_random_uuid(),
+         (SELECT current FROM outbox_ring), 'order', order_id::text, version, topic,
+         convert_to(jsonb_build_object('order_id', order_id, 'order_version', version, 'customer_id', gen_random_uuid(),
            'customer_email', 'ada@example.com', 'product_id', 'sku123', 'quantity', 1, 'amount', 2999,
-           'currency', 'GBP', 'status', status, 'occurred_at', now()),
+           'currency', 'GBP', 'status', status, 'occurred_at', now())::text, 'UTF8'), 'application/json',
          '00-' || hash || '-' || substr(hash, 1, 16) || CASE i % 10 WHEN 0 THEN '-01' ELSE '-00' END
   FROM generate_series(0, $1::int - 1) i,
   LATERAL (SELECT (extract(epoch FROM now()) * 1000)::bigint - $1 AS began) b,
@@ -77,7 +75,7 @@ WITH event AS (
   LATERAL (SELECT md5($2::text || 'order' || nth) AS h) o,
   LATERAL (SELECT (lpad(to_hex(began + nth), 12, '0') || '7' || substr(h, 1, 3) || '8' || substr(h, 4, 15))::uuid AS order_id,
                   CASE WHEN second THEN 2 ELSE 1 END AS version,
-                  CASE WHEN second THEN 'order.confirmed' ELSE 'order.created' END AS event_key,
+                  CASE WHEN second THEN 'order.confirmed' ELSE 'order.created' END AS topic,
                   CASE WHEN second THEN 'confirmed' ELSE 'pending' END AS status) v
   ORDER BY i
   RETURNING *
@@ -85,8 +83,8 @@ WITH event AS (
 
 // queueSQL puts the inserted events into the queue.
 const queueSQL = `
-INSERT INTO outbox_queue (id, seq, aggregate_type, aggregate_id, aggregate_version, event_key, bytes)
-SELECT id, seq, aggregate_type, aggregate_id, aggregate_version, event_key, octet_length(payload::text) FROM event`
+INSERT INTO outbox_queue (id, seq, slot, aggregate, aggregate_id, version, topic, bytes)
+SELECT id, seq, slot, aggregate, aggregate_id, version, topic, octet_length(payload) FROM event`
 
 // fill adds events to publish.
 func (d database) fill(ctx context.Context, events int, salt string) error {
@@ -96,7 +94,7 @@ func (d database) fill(ctx context.Context, events int, salt string) error {
 
 // fillPublished adds published events.
 func (d database) fillPublished(ctx context.Context, events int, salt string) error {
-	_, err := d.pool.Exec(ctx, fillSQL+"INSERT INTO outbox_published (id) SELECT id FROM event", events, salt)
+	_, err := d.pool.Exec(ctx, fillSQL+"INSERT INTO outbox_published (id, slot) SELECT id, slot FROM event", events, salt)
 	return err
 }
 

@@ -43,24 +43,30 @@
 //     while the broker is stopped, divided by the same with the broker.
 //
 //   - claim_flatness_pending: the time of a claim of 500 with BENCH_PENDING pending events,
-//     divided by the same with 1,000. After each claim its events are marked published and as many
-//     new ones are added, so that each backlog keeps its length.
+//     divided by the same with 1,000. The claims are those of a relay that publishes to a function,
+//     and the relay's own numbers say how long they took. The function adds as many new events as a
+//     batch has, so that each backlog keeps its length.
 //
 //   - claim_flatness_published: the same with BENCH_PUBLISHED published events, divided by none.
 //
 //   - claim_flatness_blocked: the same with BENCH_BLOCKED events that were due when the first
 //     event of their order was blocked, divided by none. The greater one of
-//     claim_flatness_backed_off (blocked by Store.Reschedule) and claim_flatness_failed (blocked
-//     by Store.Fail).
+//     claim_flatness_backed_off (the first events are tried again later) and claim_flatness_failed
+//     (they have failed).
 //
 //   - claim_flatness_replayed: the same with BENCH_BLOCKED events of one order that wait behind an
 //     event that failed and was replayed.
 //
+//   - claim_flatness_quiet: the same with BENCH_WAITING pending events. PostgreSQL's statistics are
+//     those of the empty outbox, as after a quiet time.
+//
+//   - claim_flatness_held: the same when BENCH_HELD events were published while somebody holds an old
+//     snapshot, so that vacuum removes nothing.
+//
 //   - claim_ms_pending: the time of such a claim with BENCH_PENDING pending events.
 //
-//   - prune_flatness: the time to drop the partition of a day, with an eighth of BENCH_PRUNED
-//     published events, after all events have been replaced three times, divided by the same at
-//     the beginning.
+//   - slot_flatness: the time that a relay's janitor takes to empty a slot of BENCH_SLOT published
+//     events, after all slots have been replaced three times, divided by the same at the beginning.
 //
 //   - consume_ratio: messages per second that notification-service handles from a backlog
 //     (BENCH_MESSAGES), with e-mails that go to its log, divided by the rate of bare pgx that
@@ -85,9 +91,9 @@
 //   - capacity_*, only if BENCH_ONLY names it: BENCH_CAPACITY_RATE orders per second, and
 //     BENCH_CAPACITY_ADDED further events per second that SQL adds, for
 //     BENCH_CAPACITY_EMPTY_SECONDS with an empty log and for BENCH_CAPACITY_SECONDS with a log of
-//     BENCH_CAPACITY_EVENTS in twelve partitions. Eight partitions are dropped during a run. For
-//     the first fifth of the time, the three in the middle and the last one: median durations in
-//     milliseconds, the backlog, dead rows and the size of the log at the end, and WAL per event.
+//     BENCH_CAPACITY_EVENTS in seven slots. The service empties one slot each minute. For the first
+//     fifth of the time, the three in the middle and the last one: median durations in milliseconds,
+//     the backlog, dead rows and the size of the log at the end, and WAL per event.
 //
 //   - replicas_N_M_at_RATE_*, only if BENCH_ONLY names it: RATE orders per second on N replicas of
 //     order-service and M of notification-service, each service with a PostgreSQL of its own. For

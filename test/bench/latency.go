@@ -29,7 +29,7 @@ func (b *bench) measureLatency(ctx context.Context) error {
 const latencySQL = `
 SELECT percentile_cont($2::float8) WITHIN GROUP (
   ORDER BY extract(epoch FROM p.published_at - pg_xact_commit_timestamp(o.xmin))::float8 * 1000)
-FROM orders o JOIN outbox_events e ON e.aggregate_id = o.id JOIN outbox_published p ON p.id = e.id
+FROM orders o JOIN outbox_events e ON e.aggregate = 'order' AND e.aggregate_id = o.id::text JOIN outbox_published p ON p.id = e.id
 WHERE o.created_at >= $1`
 
 func (b *bench) latencyRun(ctx context.Context, d database, address string) error {

@@ -12,7 +12,7 @@ import (
 )
 
 func main() {
-	// In this process, order-service's packages log warnings and errors only.
+	// In this process, relays log warnings and errors only.
 	slog.SetDefault(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})))
 	suite.Main("bench", printHelp, run)
 }
@@ -28,7 +28,7 @@ var measurements = []struct {
 	{"split", (*bench).measureSplit},
 	{"away", (*bench).measureOutage},
 	{"claims", (*bench).measureClaims},
-	{"prune", (*bench).measurePrune},
+	{"slots", (*bench).measureSlots},
 	{"consume", (*bench).measureConsume},
 	{"notify", (*bench).measureNotify},
 	{"endtoend", (*bench).measureEndToEnd},

@@ -29,7 +29,7 @@ func (b *bench) measureNotify(ctx context.Context) error {
 // address.
 func (b *bench) withBothServices(ctx context.Context, use func(ctx context.Context, orders, notifications database, address string) error) error {
 	return b.withService(ctx, func(ctx context.Context, orders database, address string) error {
-		notifications, err := b.newDatabaseOf(ctx, migrations.Files)
+		notifications, err := b.newDatabaseOf(ctx, migrations.Schema)
 		if err != nil {
 			return err
 		}

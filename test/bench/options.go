@@ -24,7 +24,9 @@ type options struct {
 	Pending        int      `env:"BENCH_PENDING" envDefault:"1000000" does:"pending events of claim_flatness_pending"`
 	Published      int      `env:"BENCH_PUBLISHED" envDefault:"5000000" does:"published events of claim_flatness_published"`
 	Blocked        int      `env:"BENCH_BLOCKED" envDefault:"300000" does:"blocked events of claim_flatness_blocked"`
-	Pruned         int      `env:"BENCH_PRUNED" envDefault:"160000" does:"published events of prune_flatness"`
+	Waiting        int      `env:"BENCH_WAITING" envDefault:"60000" does:"pending events of claim_flatness_quiet"`
+	Held           int      `env:"BENCH_HELD" envDefault:"300000" does:"events done of claim_flatness_held"`
+	Slot           int      `env:"BENCH_SLOT" envDefault:"600000" does:"published events of slot_flatness"`
 	CapacityEvents int      `env:"BENCH_CAPACITY_EVENTS" envDefault:"10000000" does:"published events in the full log of capacity"`
 	CapacityRate   int      `env:"BENCH_CAPACITY_RATE" envDefault:"2000" does:"orders per second of capacity"`
 	CapacityAdded  int      `env:"BENCH_CAPACITY_ADDED" envDefault:"0" does:"further events per second of capacity, which SQL adds, tens at a time"`
@@ -33,7 +35,7 @@ type options struct {
 	ReplicasTime   int      `env:"BENCH_REPLICAS_SECONDS" envDefault:"8" does:"length of one part of replicas"`
 	Telemetry      bool     `env:"BENCH_TELEMETRY" envDefault:"false" does:"export the services' traces to a collector that drops them"`
 	Peers          bool     `env:"PEERS" envDefault:"false" does:"drain also measures River and Watermill's forwarder"`
-	Only           []string `env:"BENCH_ONLY" does:"some of drain,post,latency,split,away,claims,prune,consume,notify,endtoend,replicas,capacity; empty: all but the last two"`
+	Only           []string `env:"BENCH_ONLY" does:"some of drain,post,latency,split,away,claims,slots,consume,notify,endtoend,replicas,capacity; empty: all but the last two"`
 }
 
 func readOptions() (options, error) {
@@ -44,8 +46,8 @@ func readOptions() (options, error) {
 	if o.CapacityAdded < 0 {
 		return o, errors.New("BENCH_CAPACITY_ADDED must be at least 0")
 	}
-	if min(o.Runs, o.Events, o.Seconds, o.LatencySeconds, o.Messages, o.EndToEnd, o.Claims, o.Pending, o.Published, o.Blocked, o.Pruned/keptDays, o.CapacityEvents, o.CapacityRate, o.CapacityTime/10, o.CapacityEmpty/10, o.ReplicasTime) < 1 {
-		return o, errors.New("every load must be at least 1, BENCH_PRUNED at least 8, and BENCH_CAPACITY_SECONDS and BENCH_CAPACITY_EMPTY_SECONDS at least 10")
+	if min(o.Runs, o.Events, o.Seconds, o.LatencySeconds, o.Messages, o.EndToEnd, o.Claims, o.Pending, o.Published, o.Blocked, o.Waiting/few, o.Held, o.Slot/smallSlot, o.CapacityEvents, o.CapacityRate, o.CapacityTime/10, o.CapacityEmpty/10, o.ReplicasTime) < 1 {
+		return o, fmt.Errorf("every load must be at least 1, BENCH_WAITING at least %d, BENCH_SLOT at least %d, and BENCH_CAPACITY_SECONDS and BENCH_CAPACITY_EMPTY_SECONDS at least 10", few, smallSlot)
 	}
 	return o, nil
 }
@@ -60,7 +62,7 @@ func printHelp(w io.Writer) {
 build/bench.json. This takes about a quarter of an hour. A short run takes about a minute:
 
   BENCH_RUNS=1 BENCH_EVENTS=5000 BENCH_SECONDS=4 BENCH_LATENCY_SECONDS=4 BENCH_END_TO_END_SECONDS=4 BENCH_CLAIMS=10 BENCH_MESSAGES=3000 \
-  BENCH_PENDING=50000 BENCH_PUBLISHED=50000 BENCH_BLOCKED=20000 BENCH_PRUNED=40000 make bench
+  BENCH_PENDING=50000 BENCH_PUBLISHED=50000 BENCH_BLOCKED=20000 BENCH_WAITING=20000 BENCH_HELD=30000 BENCH_SLOT=60000 make bench
 
 `)
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)

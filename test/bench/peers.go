@@ -6,7 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 
-	"example.com/transactional-outbox/internal/rabbitmq"
+	"example.com/transactional-outbox/outbox/rabbitmq"
 	"example.com/transactional-outbox/test/servers/process"
 	"example.com/transactional-outbox/test/servicelog"
 )

@@ -6,8 +6,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"example.com/transactional-outbox/internal/rabbitmq"
 	"example.com/transactional-outbox/order-service/migrations"
+	"example.com/transactional-outbox/outbox/rabbitmq"
 	"example.com/transactional-outbox/test/servicelog"
 )
 
@@ -39,7 +39,7 @@ func (b *bench) withService(ctx context.Context, use func(ctx context.Context, d
 
 // withServers makes a database and a virtual host with one queue for all events.
 func (b *bench) withServers(ctx context.Context, use func(ctx context.Context, d database) error) error {
-	return b.withDatabase(ctx, migrations.Files, func(ctx context.Context, d database) error {
+	return b.withDatabase(ctx, migrations.Schema, func(ctx context.Context, d database) error {
 		err := inSession(ctx, d.broker, func(s *rabbitmq.Session) error { return s.Declare(boundQueue()) })
 		if err != nil {
 			return err

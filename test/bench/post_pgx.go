@@ -17,11 +17,11 @@ INSERT INTO orders (id, version, customer_id, customer_email, product_id, quanti
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`
 	insertEvent = `
 WITH event AS (
-  INSERT INTO outbox_events (id, aggregate_type, aggregate_id, aggregate_version, event_key, payload, traceparent)
-  VALUES ($1, $2, $3, $4, $5, $6, $7)
-  RETURNING id, seq, aggregate_type, aggregate_id, aggregate_version, event_key
+  INSERT INTO outbox_events (id, slot, aggregate, aggregate_id, version, topic, payload, content_type, traceparent)
+  SELECT $1, current, $2, $3, $4, $5, $6, 'application/json', $7 FROM outbox_ring
+  RETURNING id, seq, slot, aggregate, aggregate_id, version, topic
 )
-INSERT INTO outbox_queue (id, seq, aggregate_type, aggregate_id, aggregate_version, event_key, bytes)
+INSERT INTO outbox_queue (id, seq, slot, aggregate, aggregate_id, version, topic, bytes)
 SELECT *, $8 FROM event`
 )
 
@@ -74,7 +74,7 @@ func placeBare(ctx context.Context, tx pgx.Tx) error {
 	}
 	payload := fmt.Sprintf(`{"order_id":%q,"order_version":1,"customer_id":%q,"customer_email":"","product_id":"sku123",`+
 		`"quantity":1,"amount":2999,"currency":"GBP","status":"pending","occurred_at":"2026-11-21T12:00:00.123456Z"}`, order, customer)
-	_, err = tx.Exec(ctx, insertEvent, event, "order", order, 1, "order.created", payload,
+	_, err = tx.Exec(ctx, insertEvent, event, "order", order.String(), 1, "order.created", []byte(payload),
 		"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", len(payload))
 	return err
 }

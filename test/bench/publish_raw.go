@@ -7,12 +7,12 @@ import (
 	"slices"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 
-	"example.com/transactional-outbox/internal/publish"
-	"example.com/transactional-outbox/internal/rabbitmq"
-	"example.com/transactional-outbox/order-service/forbench"
+	"example.com/transactional-outbox/outbox/publish"
+	"example.com/transactional-outbox/outbox/rabbitmq"
 )
 
 // publishing is a way to publish many messages: over channels, each with a window of messages.
@@ -76,19 +76,16 @@ func (b *bench) publishOneWay(ctx context.Context, d database, way publishing) (
 // exchange is the relay's exchange.
 const exchange = "outbox.events"
 
-// messages returns the events of d as the relay publishes them.
+// messages returns the events of d, each with what the relay gives its message.
 func (d database) messages(ctx context.Context, exchange string) ([]publish.Message, error) {
-	rows, _ := d.pool.Query(ctx, "SELECT id, aggregate_id, event_key, payload, traceparent, created_at FROM outbox_events ORDER BY seq")
-	events, err := pgx.CollectRows(rows, pgx.RowToStructByNameLax[forbench.Claimed])
-	if err != nil {
-		return nil, err
-	}
-	config := forbench.RelayConfig{System: "rabbitmq", Destination: exchange, AppID: "order-service"}
-	messages := make([]publish.Message, 0, len(events))
-	for _, e := range events {
-		messages = append(messages, config.Message(e))
-	}
-	return messages, nil
+	rows, _ := d.pool.Query(ctx, `SELECT id, aggregate_id, topic, content_type, payload, traceparent, created_at
+		FROM outbox_events ORDER BY seq`) // CollectRows returns the error
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (publish.Message, error) {
+		m, id, trace := publish.Message{Destination: exchange, AppID: "order-service"}, uuid.Nil, ""
+		err := row.Scan(&id, &m.Group, &m.Topic, &m.ContentType, &m.Body, &trace, &m.Timestamp)
+		m.ID, m.Headers = id.String(), map[string]any{"traceparent": trace}
+		return m, err
+	})
 }
 
 // publish returns the confirmed messages per second. Each channel takes the next window when its

@@ -57,8 +57,8 @@ type replicated struct {
 
 // withReplicas starts the replicas and calls use.
 func (b *bench) withReplicas(ctx context.Context, second *bench, n, m int, use func(context.Context, *replicated) error) error {
-	return b.withDatabase(ctx, ordermigrations.Files, func(ctx context.Context, d database) error {
-		other, err := second.newDatabaseOf(ctx, mailmigrations.Files)
+	return b.withDatabase(ctx, ordermigrations.Schema, func(ctx context.Context, d database) error {
+		other, err := second.newDatabaseOf(ctx, mailmigrations.Schema)
 		if err != nil {
 			return err
 		}

@@ -35,7 +35,7 @@ notification-service counts three duplicates, and does nothing else.`,
 
 func (l *lab) deliverAgain(ctx context.Context, before, times int) error {
 	var published time.Time
-	const query = "SELECT published_at FROM outbox_status WHERE aggregate_type = 'order' AND aggregate_id = ANY ($1)"
+	const query = "SELECT published_at FROM outbox_status WHERE aggregate = 'order' AND aggregate_id = ANY ($1)"
 	if err := l.orders.QueryRow(ctx, query, l.placed).Scan(&published); err != nil {
 		return err
 	}

@@ -35,7 +35,7 @@ const duplicates = "consumer_duplicates_total"
 func (l *lab) killBeforeTheMark(ctx context.Context) error {
 	l.step("hold back the statement that marks the next event published")
 	release, err := l.hold(ctx, l.orderDB, "outbox_published",
-		fmt.Sprintf("EXISTS (SELECT FROM outbox_events WHERE id = NEW.id AND payload->>'customer_email' = '%s')", l.customer))
+		fmt.Sprintf("EXISTS (SELECT FROM outbox_events WHERE id = NEW.id AND outbox_text(payload)::json->>'customer_email' = '%s')", l.customer))
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func (l *lab) confirmedAndHeld(ctx context.Context) (missing string, err error) 
 // relayLeaseSQL returns the rest of the dead relay's lease, in seconds.
 const relayLeaseSQL = `
 SELECT coalesce(max(extract(epoch FROM available_at - now())), 0)::int FROM outbox_status
-WHERE aggregate_type = 'order' AND aggregate_id = ANY ($1) AND status = 'in_progress'`
+WHERE aggregate = 'order' AND aggregate_id = ANY ($1) AND status = 'in_progress'`
 
 func (l *lab) awaitSecondPublish(ctx context.Context, before int) error {
 	var lease int

@@ -20,7 +20,7 @@ type orderState struct {
 // eventsSQL returns one event for each order of the experiment.
 const eventsSQL = `
 SELECT id::text, status, retry_count FROM outbox_status
-WHERE aggregate_type = 'order' AND aggregate_id = ANY ($1) ORDER BY seq`
+WHERE aggregate = 'order' AND aggregate_id = ANY ($1) ORDER BY seq`
 
 const effectsSQL = `
 SELECT (SELECT count(*) FROM processed_messages WHERE message_id = ANY ($1)),

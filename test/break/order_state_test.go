@@ -2,15 +2,14 @@ package main
 
 import (
 	"context"
-	"io/fs"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
 
 	"example.com/transactional-outbox/internal/postgres"
+	"example.com/transactional-outbox/internal/postgres/postgrestest"
 	notificationmigrations "example.com/transactional-outbox/notification-service/migrations"
 	ordermigrations "example.com/transactional-outbox/order-service/migrations"
-	"example.com/transactional-outbox/test/servers"
 )
 
 const (
@@ -27,11 +26,13 @@ func (m fakeMailbox) emails(context.Context) (map[string]int, error) { return m,
 func TestTheStateHasThisRunsOrdersOnly(t *testing.T) {
 	l := migratedLab(t)
 	l.placed, l.mail = []string{mine}, fakeMailbox{event: 2, "another": 1}
-	const insert = `INSERT INTO outbox_status (id, aggregate_type, aggregate_id, aggregate_version, event_key, payload,
-	                                           status, retry_count, available_at, lease_token, locked_by) VALUES `
-	must(t, execute(t.Context(), l.orderDB, servers.WritableOutboxView,
-		insert+"('"+event+"', 'order', '"+mine+"', 1, 'order.created', '{}', 'in_progress', 3, now() + interval '50 s', '"+event+"', 'w')",
-		insert+"(gen_random_uuid(), 'order', '"+theirs+"', 1, 'order.created', '{}', 'pending', 0, now(), NULL, NULL)"))
+	const insert = `INSERT INTO outbox_events (id, slot, aggregate, aggregate_id, version, topic, payload, content_type) VALUES `
+	must(t, execute(t.Context(), l.orderDB,
+		insert+"('"+event+"', 0, 'order', '"+mine+"', 1, 'order.created', '{}', 'application/json')",
+		insert+"(gen_random_uuid(), 0, 'order', '"+theirs+"', 1, 'order.created', '{}', 'application/json')",
+		`INSERT INTO outbox_queue (id, seq, slot, aggregate, aggregate_id, version, topic, bytes, retry_count)
+		 SELECT id, seq, slot, aggregate, aggregate_id, version, topic, 2, 3 FROM outbox_events`,
+		"INSERT INTO outbox_claims VALUES ('"+event+"', 'w', now() + interval '50 s', '{"+event+"}')"))
 	const notify = `INSERT INTO notifications (message_id, order_id, order_version, event_key, recipient, order_details,
 	                                           status, attempts, lease_token, lease_until) VALUES `
 	must(t, execute(t.Context(), l.notificationDB, "INSERT INTO processed_messages VALUES ('"+event+"')",
@@ -65,12 +66,12 @@ func TestOnlyOneExperimentRunsAtATime(t *testing.T) {
 
 func migratedLab(t *testing.T) *lab {
 	l := &lab{report: report{out: t.Output()}}
-	l.orderDB, l.notificationDB = migrated(t, ordermigrations.Files), migrated(t, notificationmigrations.Files)
+	l.orderDB, l.notificationDB = migrated(t, ordermigrations.Schema), migrated(t, notificationmigrations.Schema)
 	l.orders, l.notifications = connect(t, l.orderDB), connect(t, l.notificationDB)
 	return l
 }
 
-func migrated(t *testing.T, files fs.FS) string {
-	_, url := servers.Migrated(t, postgres.Migrations{Files: files})
+func migrated(t *testing.T, schema postgres.Migrations) string {
+	_, url := postgrestest.Migrated(t, schema)
 	return url
 }

@@ -47,14 +47,14 @@ type malformedMessage struct {
 // insertMalformedSQL inserts an event directly, because the API creates valid events only.
 const insertMalformedSQL = `
 WITH event AS (
-  INSERT INTO outbox_events (id, aggregate_type, aggregate_id, aggregate_version, event_key, payload)
-  VALUES ($1, 'order', $2, 1, 'order.created', $3)
+  INSERT INTO outbox_events (id, slot, aggregate, aggregate_id, version, topic, payload, content_type)
+  SELECT $1, current, 'order', $2, 1, 'order.created', convert_to($3, 'UTF8'), 'application/json' FROM outbox_ring
   RETURNING *
 ), due AS (
-  INSERT INTO outbox_queue (id, seq, aggregate_type, aggregate_id, aggregate_version, event_key, bytes)
-  SELECT id, seq, aggregate_type, aggregate_id, aggregate_version, event_key, octet_length(payload::text) FROM event
+  INSERT INTO outbox_queue (id, seq, slot, aggregate, aggregate_id, version, topic, bytes)
+  SELECT id, seq, slot, aggregate, aggregate_id, version, topic, octet_length(payload) FROM event
 )
-SELECT payload::text FROM event`
+SELECT outbox_text(payload) FROM event`
 
 const poisonBody = `{"order_id": "not an id", "order_version": 1}`
 

@@ -46,7 +46,7 @@ func TestEveryPageIsAccessible(t *testing.T) {
 		"an order's way":                   s.orders.page + "/orders/" + order,
 		"the other half of it":             s.mails.page + "/orders/" + order,
 		"failed events":                    s.orders.page + "/failed?reason=refused",
-		"a wrong filter":                   s.orders.page + "/failed?order=x",
+		"a wrong filter":                   s.orders.page + "/failed?event=x",
 		"one failed event":                 s.orders.page + "/failed/" + event.id.String() + "?reveal=1",
 		"dead letters":                     s.mails.page + "/dead?reason=malformed",
 		"one dead letter":                  letter,

@@ -87,7 +87,7 @@ func TestTwoOperatorsDecideAtOnce(t *testing.T) {
 	first.confirm("2")
 	first.want("Done: 2 events.")
 	second.confirm("2")
-	second.want("Nothing was changed.", "somebody else has decided about them")
+	second.want("Nothing was changed.", "have changed since the preview")
 	second.visit(s.orders.page + "/audit")
 	if n := strings.Count(second.text(), "discard"); n != 1 {
 		t.Errorf("%d decisions are recorded, want 1:\n%s", n, second.text())

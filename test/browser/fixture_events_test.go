@@ -52,13 +52,13 @@ func (s *site) insert(events ...failed) {
 	}
 	_, err := s.orders.db.Exec(s.Context(), `
 		WITH event AS (
-			INSERT INTO outbox_events (id, aggregate_type, aggregate_id, aggregate_version, event_key, payload)
-			SELECT id, 'order', (payload::jsonb->>'order_id')::uuid, 1, $1, payload::jsonb
-			FROM unnest($2::uuid[], $3::text[]) AS e (id, payload)
+			INSERT INTO outbox_events (id, slot, aggregate, aggregate_id, version, topic, payload, content_type)
+			SELECT id, current, 'order', payload::jsonb->>'order_id', 1, $1, convert_to(payload::jsonb::text, 'UTF8'), 'application/json'
+			FROM unnest($2::uuid[], $3::text[]) AS e (id, payload), outbox_ring
 			RETURNING *)
-		INSERT INTO outbox_queue (id, seq, aggregate_type, aggregate_id, aggregate_version, event_key, bytes,
+		INSERT INTO outbox_queue (id, seq, slot, aggregate, aggregate_id, version, topic, bytes,
 		                          available_at, retry_count, failure_code, failure_reason, failed_at)
-		SELECT id, seq, aggregate_type, aggregate_id, aggregate_version, event_key, octet_length(payload::text),
+		SELECT id, seq, slot, aggregate, aggregate_id, version, topic, octet_length(payload),
 		       'infinity', 20, $4, reason, now()
 		FROM event JOIN unnest($2::uuid[], $5::text[]) AS f (id, reason) USING (id)`,
 		created, ids, bodies, refused, reasons)

@@ -60,7 +60,7 @@ func TestHostileValuesAreShownAsText(t *testing.T) {
 		"failed events":       s.orders.page + "/failed",
 		"one failed event":    s.orders.page + "/failed/" + event.id.String() + "?reveal=1",
 		"an order's way":      s.orders.page + "/orders/" + order.String(),
-		"a filter of events":  s.orders.page + "/failed?key=" + query + "&reason=" + query + "&order=" + query,
+		"a filter of events":  s.orders.page + "/failed?topic=" + query + "&reason=" + query + "&order=" + query,
 		"a search of events":  s.orders.page + "/find?q=" + query[:200],
 		"an unknown page":     s.orders.page + "/" + url.PathEscape(hostile),
 		"decisions on events": s.orders.page + "/audit",

@@ -32,7 +32,7 @@ func TestEverythingButLiveNumbersWorksWithoutJavaScript(t *testing.T) {
 	operator.want(order, "notification-service", "e-mail")
 
 	operator.visit(s.orders.page + "/failed")
-	operator.write("#filter-key", created)
+	operator.write("#filter-topic", created)
 	operator.press(".filter button")
 	operator.do(chromedp.Click(chromedp.CSS("tbody tr:nth-child(2) input[type=checkbox]")))
 	operator.press(button("selected", "replay"))

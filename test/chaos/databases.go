@@ -27,7 +27,7 @@ CREATE TABLE unpublished (event_id uuid, deleted boolean);
 CREATE FUNCTION note_unpublished() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN
   IF TG_TABLE_NAME <> 'outbox_queue'
      OR EXISTS (SELECT FROM outbox_published WHERE id = NEW.id) THEN
-    INSERT INTO unpublished VALUES (coalesce(NEW.id, OLD.id), TG_OP = 'DELETE'); -- or moved to a partition
+    INSERT INTO unpublished VALUES (coalesce(NEW.id, OLD.id), TG_OP = 'DELETE'); -- or moved to another slot
   END IF;
   RETURN NULL;
 END $$;

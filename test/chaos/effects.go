@@ -15,7 +15,7 @@ const recoveryTime = 15 * time.Second
 func (sys *system) published(ctx context.Context, without ...string) ([]string, error) {
 	rows, _ := sys.orderDB.Query(ctx, `
 		SELECT id::text FROM outbox_status
-		WHERE status = 'published' AND payload->>'customer_email' <> ALL ($1)`, without)
+		WHERE status = 'published' AND payload::json->>'customer_email' <> ALL ($1)`, without)
 	return pgx.CollectRows(rows, pgx.RowTo[string])
 }
 

@@ -42,7 +42,7 @@ func (sys *system) freezeDatabaseConnections(ctx context.Context) error {
 func (sys *system) requirePublished(ctx context.Context, since time.Time) error {
 	rows, _ := sys.orderDB.Query(ctx, `
 		SELECT id::text, status FROM outbox_status
-		WHERE aggregate_version = 1 AND created_at > $1 AND created_at < now() - interval '5 s'`, since)
+		WHERE version = 1 AND created_at > $1 AND created_at < now() - interval '5 s'`, since)
 	events, err := pgx.CollectRows(rows, pgx.RowToStructByNameLax[checker.Event])
 	due := 0
 	for _, e := range events {

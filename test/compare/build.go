@@ -38,7 +38,10 @@ func build(ctx context.Context, rows []row) (p programs, err error) {
 	if p.folder, err = os.MkdirTemp("", "compare-"); err != nil {
 		return p, err
 	}
-	if err := p.goBuild(ctx, ".", "./test/compare/designs", "./order-service", "./notification-service"); err != nil {
+	if err := p.goBuild(ctx, ".", "./order-service", "./notification-service"); err != nil {
+		return p, err
+	}
+	if err := p.goBuild(ctx, "test", "./compare/designs"); err != nil {
 		return p, err
 	}
 	if slices.ContainsFunc(rows, func(r row) bool { return len(r.design.modules) > 0 }) {

@@ -43,7 +43,7 @@ const (
 		CASE WHEN (transaction_id, "offset") > (last_processed_transaction_id, offset_acked) THEN 'pending' ELSE 'published' END
 		FROM watermill_events_to_forward m, watermill_offsets_events_to_forward,
 		LATERAL (SELECT convert_from(decode(payload->>'payload', 'base64'), 'UTF8')::jsonb AS body) AS envelope`
-	outboxOfProject = "SELECT aggregate_id::text, aggregate_version, status FROM outbox_status"
+	outboxOfProject = "SELECT aggregate_id, version, status FROM outbox_status"
 )
 
 const (

@@ -71,7 +71,7 @@ const (
 	effectsOfDesigns  = "SELECT order_id::text, version FROM effects ORDER BY id"
 	effectsOfProject  = "SELECT order_id::text, order_version FROM notifications WHERE status IN ('sent', 'superseded', 'rejected') ORDER BY order_version"
 	supersededEvents  = "SELECT order_id::text, order_version FROM notifications WHERE status = 'superseded'"
-	messagesOfProject = "SELECT id::text, aggregate_id::text, aggregate_version FROM outbox_events"
+	messagesOfProject = "SELECT id::text, aggregate_id, version FROM outbox_events"
 )
 
 // readDatabases reads the rows, the answers of the clients, and the e-mails.

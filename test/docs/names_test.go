@@ -32,10 +32,16 @@ func functions(r *repository, page docs.Page) (problems []string) {
 	return problems
 }
 
+// inFolder matches a Go command that runs in another folder.
+var inFolder = regexp.MustCompile(`\bgo [a-z]+ -C (\S+) `)
+
 // paths requires that files and folders in code spans and blocks exist.
 func paths(r *repository, page docs.Page) (problems []string) {
 	named := regexp.MustCompile(`(?:^|[\s"'=(])(?:\./)?((?:` + strings.Join(quoted(r.folders), "|") + `)/[\w./*…-]*)`)
 	for _, text := range code(page) {
+		if m := inFolder.FindStringSubmatch(text.Text); m != nil {
+			text.Text = strings.ReplaceAll(text.Text, " ./", " "+m[1]+"/")
+		}
 		for _, m := range named.FindAllStringSubmatch(text.Text, -1) {
 			if !exists(m[1]) {
 				problems = append(problems, errorAt(text, "there is no %s", m[1]))

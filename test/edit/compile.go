@@ -5,16 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 )
 
-// Compile compiles the packages that edits change, without changing a file. Root is the repository,
-// and module is the folder of the module that has the packages.
-func Compile(ctx context.Context, root, module string, edits []Edit) (err error) {
+// Compile compiles the packages that edits change, without changing a file. Root is the repository.
+func Compile(ctx context.Context, root string, edits []Edit) (err error) {
 	if root, err = filepath.Abs(root); err != nil {
 		return err
 	}
@@ -23,7 +20,7 @@ func Compile(ctx context.Context, root, module string, edits []Edit) (err error)
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
-	replaced, packages := map[string]string{}, map[string]bool{}
+	replaced, packages := map[string]string{}, map[string][]string{} // by module
 	for _, e := range edits {
 		source, changed := filepath.Join(root, e.File), filepath.Join(folder, e.File)
 		if replaced[source] == "" {
@@ -33,7 +30,8 @@ func Compile(ctx context.Context, root, module string, edits []Edit) (err error)
 		}
 		replaced[source] = changed
 		if filepath.Ext(e.File) == ".go" {
-			packages[filepath.Dir(source)] = true
+			module := Module(root, e.File)
+			packages[module] = append(packages[module], filepath.Dir(source))
 		}
 	}
 	if err := Apply(folder, edits); err != nil {
@@ -47,16 +45,29 @@ func Compile(ctx context.Context, root, module string, edits []Edit) (err error)
 	if err := os.WriteFile(list, overlay, 0o600); err != nil {
 		return err
 	}
-	return build(ctx, filepath.Join(root, module), list, packages)
+	for module, changed := range packages {
+		if err := build(ctx, filepath.Join(root, module), list, changed); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Module returns the folder of the Go module that has a file or a package. All paths except root
+// begin at root.
+func Module(root, path string) string {
+	for path = filepath.Clean(path); path != "."; path = filepath.Dir(path) {
+		if _, err := os.Stat(filepath.Join(root, path, "go.mod")); err == nil {
+			return path
+		}
+	}
+	return "."
 }
 
 // build uses `go list -export`, which compiles, because `go build` also links each program.
-func build(ctx context.Context, module, overlay string, packages map[string]bool) error {
-	if len(packages) == 0 { // no Go file is changed
-		return nil
-	}
-	args := []string{"list", "-export", "-overlay", overlay}
-	list := exec.CommandContext(ctx, "go", slices.AppendSeq(args, maps.Keys(packages))...) //nolint:gosec // our own edits
+func build(ctx context.Context, module, overlay string, packages []string) error {
+	args := append([]string{"list", "-export", "-overlay", overlay}, packages...)
+	list := exec.CommandContext(ctx, "go", args...) //nolint:gosec // our own edits
 	list.Dir = module
 	if output, err := list.CombinedOutput(); err != nil {
 		return fmt.Errorf("%w\n%s", err, output)

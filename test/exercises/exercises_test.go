@@ -29,7 +29,7 @@ func TestEveryMistakeAppliesAndCompiles(t *testing.T) {
 	for _, e := range exercises {
 		t.Run(e.chapter, func(t *testing.T) {
 			t.Parallel()
-			if err := edit.Compile(t.Context(), root, e.module, e.edits); err != nil {
+			if err := edit.Compile(t.Context(), root, e.edits); err != nil {
 				t.Error(err)
 			}
 		})

@@ -20,13 +20,13 @@ var publishing = []exercise{
 			{
 				File: "order-service/internal/order/service.go",
 				Old:  "		placed, err = placeIn(ctx, tx, r)\n		return err\n	})\n",
-				New: "		placed, err = placeIn(ctx, tx, r)\n		return err\n	})\n	if err == nil {\n" +
-					"		err = s.db.InTx(ctx, func(tx *postgres.Tx) error { return appendEvent(ctx, tx, keyCreated, placed, placed.CreatedAt) })\n	}\n",
+				New: "		placed, err = placeIn(ctx, tx, r)\n		return err\n	})\n	if err == nil {\n		err = s.db.InGorm(ctx, func(tx *gorm.DB) error {\n" +
+					"			return appendEvent(ctx, tx, topicCreated, placed, placed.CreatedAt)\n		})\n	}\n",
 			},
 			{
 				File: "order-service/internal/order/service.go",
-				Old:  "	if err := insert(tx, placed); err != nil {\n		return Order{}, err\n	}\n	return placed, appendEvent(ctx, tx, keyCreated, placed, now)\n",
-				New:  "	return placed, insert(tx, placed)\n",
+				Old:  "	if err := insert(tx, &placed); err != nil {\n		return Order{}, err\n	}\n	return placed, appendEvent(ctx, tx, topicCreated, placed, placed.CreatedAt)\n",
+				New:  "	err = insert(tx, &placed)\n	return placed, err\n",
 			},
 		},
 	},
@@ -37,35 +37,36 @@ var publishing = []exercise{
 		module:  ".", pkg: "./internal/postgres", test: "TestAFailedStatementThatIsPassedOverIsNoCommit",
 		edits: []edit.Edit{{
 			File: "internal/postgres/tx.go",
-			Old: "// readCommit returns an error if the server answers ROLLBACK to COMMIT. The server does so if\n" +
-				"// a statement has failed and fn has ignored the error.\n" +
-				"func readCommit(answers pgx.BatchResults) error {\n	answer, err := answers.Exec()\n" +
-				"	if err == nil && answer.String() != \"COMMIT\" {\n		err = pgx.ErrTxCommitRollback\n	}\n	return err\n",
-			New: "// readCommit reads the answer to COMMIT.\nfunc readCommit(answers pgx.BatchResults) error {\n	_, err := answers.Exec()\n	return err\n",
+			Old: "	err := db.gorm.WithContext(ctx).Transaction(fn, &sql.TxOptions{Isolation: sql.LevelReadCommitted})\n" +
+				"	if errors.Is(err, sql.ErrTxDone) && ctx.Err() != nil {\n" +
+				"		return ctx.Err() // database/sql has rolled back as soon as ctx ended, and says only that\n	}\n	return err\n",
+			New: "	tx := db.gorm.WithContext(ctx).Begin(&sql.TxOptions{Isolation: sql.LevelReadCommitted})\n" +
+				"	if tx.Error != nil {\n		return tx.Error\n	}\n	defer tx.Rollback() // does nothing after the commit\n" +
+				"	if err := fn(tx); err != nil {\n		return err\n	}\n	tx.Commit()\n	return nil\n",
 		}},
 	},
 	{
 		chapter: "03-the-relay",
 		symptom: "API and relay run as two processes. Events are published within milliseconds, but the last one of many that come at once waits for up to a second.",
-		look:    "order-service/internal/wakeup",
-		module:  ".", pkg: "./order-service/internal/wakeup", test: "TestManyCommitsAreOneNotificationEach5ms",
+		look:    "outbox",
+		module:  "outbox", pkg: ".", test: "TestManyCommitsAreOneNotificationEach5ms",
 		edits: []edit.Edit{{
-			File: "order-service/internal/wakeup/notify.go",
-			Old:  "committed: make(chan struct{}, 1)}", New: "committed: make(chan struct{})}",
+			File: "outbox/waker.go",
+			Old:  "committed: make(chan struct{}, 1), log: log}", New: "committed: make(chan struct{}), log: log}",
 		}},
 	},
 	{
 		chapter: "04-confirms",
 		symptom: "some events are bad, and RabbitMQ closes the relay's channel because of them, again and again. Some hours later, good events are failed as well.",
-		look:    "order-service/internal/relay",
-		module:  ".", pkg: "./order-service/internal/relay", test: "TestP4OneOfABatchIsNotBlamedForTheChannel",
+		look:    "outbox",
+		module:  "outbox", pkg: ".", test: "TestP4OneOfABatchIsNotBlamedForTheChannel",
 		edits: []edit.Edit{
 			{
-				File: "order-service/internal/relay/decide.go",
+				File: "outbox/decide.go",
 				Old:  "		alone := len(events) == 1\n", New: "",
 			},
 			{
-				File: "order-service/internal/relay/decide.go",
+				File: "outbox/decide.go",
 				Old:  "		case r.Outcome == publish.Refused, alone && errors.Is(r.Err, publish.ErrSessionClosed):\n",
 				New:  "		case r.Outcome == publish.Refused, errors.Is(r.Err, publish.ErrSessionClosed):\n",
 			},
@@ -74,34 +75,35 @@ var publishing = []exercise{
 	{
 		chapter: "05-leases-and-fencing",
 		symptom: "both relays are slow, and each batch takes longer than its lease. RabbitMQ confirms every batch, but the same events are published again and again.",
-		look:    "order-service/internal/outbox",
-		module:  ".", pkg: "./order-service/internal/outbox", test: "TestMarkPublishedNeedsNoLease",
+		look:    "outbox/internal/store",
+		module:  "outbox", pkg: "./internal/store", test: "TestMarkPublishedNeedsNoLease",
 		edits: []edit.Edit{
 			{
-				File: "order-service/internal/outbox/settle.go",
-				Old:  "WITH done AS (\n  DELETE FROM outbox_queue WHERE id = ANY (@ids) RETURNING id, retry_count\n)\n",
-				New: "WITH done AS (\n  DELETE FROM outbox_queue WHERE id = ANY (@ids)\n" +
-					"    AND id IN (SELECT unnest(events) FROM outbox_claims WHERE token = @token) RETURNING id, retry_count\n)\n",
+				File: "outbox/internal/store/settle.go",
+				Old:  "  DELETE FROM outbox_queue WHERE id = ANY (` + idsSQL + `) RETURNING id, slot, retry_count\n)",
+				New: "  DELETE FROM outbox_queue WHERE id = ANY (` + idsSQL + `)\n" +
+					"    AND id IN (SELECT unnest(events) FROM outbox_claims WHERE token = cast(@token AS uuid)) RETURNING id, slot, retry_count\n)",
 			},
 			{
-				File: "order-service/internal/outbox/settle.go",
-				Old:  "SELECT id, coalesce(retry_count, 0) FROM unnest(cast(@ids AS uuid[])) AS confirmed (id) LEFT JOIN done USING (id)\nORDER BY id\n",
-				New:  "SELECT id, retry_count FROM done ORDER BY id\n",
+				File: "outbox/internal/store/settle.go",
+				Old: "  SELECT id, slot, retry_count FROM done\n  UNION ALL\n  SELECT e.id, e.slot, 0 FROM unnest(` + idsSQL + `) AS other (id),\n" +
+					"  LATERAL (SELECT id, slot FROM outbox_events WHERE id = other.id LIMIT 1) e\n  WHERE other.id NOT IN (SELECT id FROM done)\n",
+				New: "  SELECT id, slot, retry_count FROM done\n",
 			},
 			{
-				File: "order-service/internal/outbox/settle.go",
-				Old:  `markPublishedSQL, postgres.Args{"ids": uuids(ids)})`, New: `markPublishedSQL, postgres.Args{"ids": uuids(ids), "token": token})`,
+				File: "outbox/internal/store/settle.go",
+				Old:  `sql: markPublishedSQL, args: args{"ids": IDs(ids)}}`, New: `sql: markPublishedSQL, args: args{"ids": IDs(ids), "token": token}}`,
 			},
 		},
 	},
 	{
 		chapter: "06-order",
 		symptom: "another service hears that an order is cancelled and, some minutes later, that it was created.",
-		look:    "order-service/internal/outbox",
-		module:  ".", pkg: "./order-service/internal/outbox", test: "TestP7AClaimPassesOverEventsBehindAnUnsettledOne",
+		look:    "outbox/internal/store",
+		module:  "outbox", pkg: "./internal/store", test: "TestP7AClaimPassesOverEventsBehindAnUnsettledOne",
 		edits: []edit.Edit{{
-			File: "order-service/internal/outbox/claim.go",
-			Old:  "    ORDER BY aggregate_version LIMIT 1) o ON true\n", New: "    ORDER BY available_at LIMIT 1) o ON true\n",
+			File: "outbox/internal/store/claim.go",
+			Old:  "    ORDER BY version LIMIT 1) o ON true\n", New: "    ORDER BY available_at LIMIT 1) o ON true\n",
 		}},
 	},
 }

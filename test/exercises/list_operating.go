@@ -7,10 +7,10 @@ var operating = []exercise{
 	{
 		chapter: "10-watching-it",
 		symptom: "the only relay died an hour ago. Its last events are not published, but outbox_oldest_due_age_seconds is 0, and no alert about them fires.",
-		look:    "order-service/internal/outbox",
-		module:  ".", pkg: "./order-service/internal/outbox", test: "TestBacklogCountsEventsOfADeadRelayAsDue",
+		look:    "outbox/internal/store",
+		module:  "outbox", pkg: "./internal/store", test: "TestBacklogReportsTheOldestDueEvent",
 		edits: []edit.Edit{{
-			File: "order-service/internal/outbox/backlog.go",
+			File: "outbox/internal/store/backlog.go",
 			Old:  "           AND id NOT IN (SELECT unnest(events) FROM outbox_claims WHERE until > now())\n",
 			New:  "           AND id NOT IN ` + claimedIDsSQL + `\n",
 		}},
@@ -18,26 +18,23 @@ var operating = []exercise{
 	{
 		chapter: "11-several-replicas",
 		symptom: "with one relay all is well. With three relays under load, two of them publish the same events at the same time.",
-		look:    "order-service/internal/outbox",
-		module:  ".", pkg: "./order-service/internal/outbox", test: "TestTheTurnstileSerializesClaims",
+		look:    "outbox/internal/store",
+		module:  "outbox", pkg: "./internal/store", test: "TestTheTurnstileSerializesClaims",
 		edits: []edit.Edit{
 			{
-				File: "order-service/internal/outbox/claim.go",
-				Old: "keeps two claims apart. It is a statement of its own: the next statement's snapshot then\n" +
-					"// includes what the previous claim committed. The lock ends with the transaction, within\n// milliseconds.\n",
-				New: "keeps two claims apart. The lock ends with the transaction, within milliseconds.\n",
+				File: "outbox/internal/store/claim.go",
+				Old:  " It is a statement of its own: the next statement's snapshot then includes what\n// the previous claim committed. The lock ends",
+				New:  " The lock ends",
 			},
 			{
-				File: "order-service/internal/outbox/claim.go",
-				Old:  "WITH due AS MATERIALIZED (\n  SELECT q.id, q.seq, q.bytes, coalesce(o.id, q.id) AS oldest FROM (\n",
-				New: "WITH turnstile AS MATERIALIZED (\n` + turnstileSQL + `\n), due AS MATERIALIZED (\n" +
-					"  SELECT q.id, q.seq, q.bytes, coalesce(o.id, q.id) AS oldest FROM turnstile, (\n",
+				File: "outbox/internal/store/claim.go",
+				Old:  "WITH due AS MATERIALIZED (\n  SELECT q.id, q.bytes, coalesce(o.id, q.id) AS oldest FROM (\n",
+				New: "WITH turnstile AS MATERIALIZED (\n` + TurnstileSQL + `\n), due AS MATERIALIZED (\n" +
+					"  SELECT q.id, q.bytes, coalesce(o.id, q.id) AS oldest FROM turnstile, (\n",
 			},
 			{
-				File: "order-service/internal/outbox/claim.go",
-				Old: "		_ = tx.Write(\"waiting for other claims\", turnstileSQL, nil) // Collect returns its error\n" +
-					"		_ = tx.Write(\"ending claims\", expireSQL, nil)\n",
-				New: "		_ = tx.Write(\"ending claims\", expireSQL, nil) // Collect returns its error\n",
+				File: "outbox/internal/store/claim.go",
+				Old:  "		statement{doing: \"waiting for other claims\", sql: TurnstileSQL},\n", New: "",
 			},
 		},
 	},

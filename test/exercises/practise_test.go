@@ -126,8 +126,8 @@ func TestTheReportSaysWhatToDoNext(t *testing.T) {
 		says  []string
 		fails bool
 	}{
-		"begun":            {true, red, []string{"What goes wrong: " + exercises[4].symptom, "cd build/exercises/05 && go test ", "then run make exercise N=5"}, false},
-		"still red":        {false, red, []string{"still red", "look at order-service/internal/outbox", "--- FAIL"}, false},
+		"begun":            {true, red, []string{"What goes wrong: " + exercises[4].symptom, "cd build/exercises/05/outbox && go test ", "then run make exercise N=5"}, false},
+		"still red":        {false, red, []string{"still red", "look at outbox/internal/store", "--- FAIL"}, false},
 		"solved":           {false, green, []string{"solved", "docs/solutions.md#5"}, false},
 		"does not compile": {false, broken, []string{"--- FAIL", "compile"}, true},
 		"never red":        {true, green, []string{"--- FAIL"}, true},

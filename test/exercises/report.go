@@ -31,7 +31,7 @@ This test is red because of it:
 %s
 To run only this test, run the first line once in your shell, and then the second one:
 
-  eval "$(go run ./test/stack servers)"
+  eval "$(scripts/stack servers)"
   (%s)
 
 Make it green without changing the test. Then run make exercise N=%d again.

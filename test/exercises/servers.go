@@ -18,7 +18,7 @@ var export = regexp.MustCompile(`(?m)^export (\w+)='(.*)'$`)
 // it finds, or else starts private ones, and then stops those.
 func withServers(ctx context.Context, work func() error) (err error) {
 	before, _ := os.ReadFile(state)
-	find := exec.CommandContext(ctx, "go", "run", "./test/stack", "servers")
+	find := exec.CommandContext(ctx, "scripts/stack", "servers")
 	find.Stderr = os.Stderr
 	output, err := find.Output()
 	if len(before) == 0 {
@@ -37,7 +37,7 @@ func withServers(ctx context.Context, work func() error) (err error) {
 
 // stopServers stops what was started. It shows the output only after an error.
 func stopServers(ctx context.Context) error {
-	output, err := exec.CommandContext(ctx, "go", "run", "./test/stack", "down").CombinedOutput()
+	output, err := exec.CommandContext(ctx, "scripts/stack", "down").CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("stopping the servers: %w\n%s", err, output)
 	}

@@ -56,11 +56,12 @@ func runtimeMetrics(t *testing.T) (names []string) {
 	return names
 }
 
-// literals returns the string literals in the services' code. They include the names of all metrics
+// literals returns the string literals in the code of the library and the services. They include
+// the names of all metrics
 // and all log messages.
 func literals(t *testing.T) (found []string) {
 	t.Helper()
-	for _, folder := range []string{"order-service", "notification-service", "internal"} {
+	for _, folder := range []string{"outbox", "order-service", "notification-service", "internal"} {
 		err := filepath.WalkDir(filepath.Join(root, folder), func(path string, _ fs.DirEntry, err error) error {
 			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 				return err

@@ -44,7 +44,7 @@ func TestTheServicesLogEachMessage(t *testing.T) {
 		servicelog.TakingOrders: true, servicelog.TakingMessages: true, servicelog.ConnectedToBroker: true, servicelog.Listening: true,
 		servicelog.MessagePublished: true, servicelog.EmailSent: true, servicelog.NoCopyYet: true, servicelog.EmailLogged: true,
 	}
-	for _, folder := range []string{"order-service", "notification-service", "internal"} {
+	for _, folder := range []string{"order-service", "notification-service", "internal", "outbox"} {
 		err := filepath.WalkDir(filepath.Join(root, folder), func(path string, _ fs.DirEntry, err error) error {
 			if err != nil || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
 				return err

@@ -23,7 +23,7 @@ var commands = []command{
 	{
 		name: "servers",
 		help: `Finds, starts or installs PostgreSQL and RabbitMQ, and prints their
-addresses for the shell: eval "$(go run ./test/stack servers)"`,
+addresses for the shell: eval "$(scripts/stack servers)"`,
 		exclusive: true,
 		run:       (*stack).servers,
 	},
@@ -111,7 +111,7 @@ func printUsage(w io.Writer) {
 }
 
 func (c command) printHelp(w io.Writer) {
-	fmt.Fprintf(w, "go run ./test/stack %s", c.name)
+	fmt.Fprintf(w, "scripts/stack %s", c.name)
 	for _, a := range c.arguments {
 		fmt.Fprintf(w, " %s", a)
 	}

@@ -46,5 +46,5 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 			return c.start(ctx, args[1:], stdout, stderr)
 		}
 	}
-	return fmt.Errorf("there is no command %q; see `go run ./test/stack help`", args[0])
+	return fmt.Errorf("there is no command %q; see `scripts/stack help`", args[0])
 }

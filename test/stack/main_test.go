@@ -21,7 +21,7 @@ func TestHelpNamesEveryCommand(t *testing.T) {
 	var help bytes.Buffer
 	must(t, run(t.Context(), []string{"help"}, &help, io.Discard))
 	for _, c := range commands {
-		if !strings.Contains(help.String(), "./test/stack "+c.name) {
+		if !strings.Contains(help.String(), "scripts/stack "+c.name) {
 			t.Errorf("the help does not say how to call %s", c.name)
 		}
 	}
@@ -58,7 +58,8 @@ func TestItRunsInTheRootOnly(t *testing.T) {
 // fakeCheckout returns a folder that is accepted as the repository's root.
 func fakeCheckout(t *testing.T) string {
 	root := t.TempDir()
-	must(t, os.WriteFile(filepath.Join(root, "go.mod"), nil, 0o600))
+	must(t, os.MkdirAll(filepath.Join(root, "scripts"), 0o700))
+	must(t, os.WriteFile(filepath.Join(root, "scripts", "stack"), nil, 0o600))
 	return root
 }
 

@@ -56,7 +56,7 @@ func (s *stack) awaitArrival(ctx context.Context, databases *databases, orderID 
 		if err != nil || on < 0 {
 			return events, err
 		}
-		if now := fmt.Sprintf("%s is not %s yet", events[on].key, events[on].missing().name); now != said {
+		if now := fmt.Sprintf("%s is not %s yet", events[on].topic, events[on].missing().name); now != said {
 			s.logf("waiting: %s", now)
 			said = now
 		}
@@ -74,10 +74,10 @@ func explain(events []event) error {
 		switch missing := e.missing(); {
 		case missing == nil:
 		case e.needsOperator():
-			return fmt.Errorf("%s was not %s and will not be, because its status is %s: %s", e.key, missing.name,
+			return fmt.Errorf("%s was not %s and will not be, because its status is %s: %s", e.topic, missing.name,
 				cmp.Or(e.notificationStatus, e.outboxStatus), cmp.Or(e.failure, "no reason is recorded"))
 		default:
-			return fmt.Errorf("%s was not %s within %s: %s", e.key, missing.name, arrivalTimeout, missing.hint)
+			return fmt.Errorf("%s was not %s within %s: %s", e.topic, missing.name, arrivalTimeout, missing.hint)
 		}
 	}
 	return nil

@@ -7,10 +7,10 @@ import (
 
 // event is the state of one event of an order in both databases. A time is nil until it is known.
 type event struct {
-	messageID, key, traceID string
-	outboxStatus            string
-	notificationStatus      string // empty until the notification exists
-	failure                 string // why the broker or the mail server refused it
+	messageID, topic, traceID string
+	outboxStatus              string
+	notificationStatus        string // empty until the notification exists
+	failure                   string // why the broker or the mail server refused it
 
 	committed time.Time
 	published *time.Time
@@ -30,7 +30,7 @@ func (e *event) layers() []layer {
 	return []layer{
 		{name: "committed", at: &e.committed, detail: "trace " + e.traceID},
 		{
-			name: "published", at: e.published, detail: "routing key " + e.key + ", message " + e.messageID,
+			name: "published", at: e.published, detail: "topic " + e.topic + ", message " + e.messageID,
 			hint: "does RabbitMQ run? See .stack/order-service.log, and outbox_backlog at http://127.0.0.1:4100/metrics",
 		},
 		{

@@ -53,10 +53,10 @@ func (d *databases) read(ctx context.Context, orderID string) ([]event, error) {
 
 // An event is committed with its order, so its created_at is the time of the order.
 const outboxQuery = `
-SELECT id::text, event_key, status, created_at, published_at, traceparent, coalesce(failure_reason, '')
+SELECT id::text, topic, status, created_at, published_at, traceparent, coalesce(failure_reason, '')
 FROM outbox_status
-WHERE aggregate_type = 'order' AND aggregate_id = $1
-ORDER BY aggregate_version`
+WHERE aggregate = 'order' AND aggregate_id = $1
+ORDER BY version`
 
 func (d *databases) readOutbox(ctx context.Context, orderID string) ([]event, error) {
 	rows, err := d.order.Query(ctx, outboxQuery, orderID)
@@ -64,7 +64,7 @@ func (d *databases) readOutbox(ctx context.Context, orderID string) ([]event, er
 		return nil, err
 	}
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (e event, err error) {
-		err = row.Scan(&e.messageID, &e.key, &e.outboxStatus, &e.committed, &e.published, &e.traceID, &e.failure)
+		err = row.Scan(&e.messageID, &e.topic, &e.outboxStatus, &e.committed, &e.published, &e.traceID, &e.failure)
 		e.traceID = traceOf(e.traceID)
 		return e, err
 	})

@@ -15,7 +15,7 @@ func printEvents(w io.Writer, orderID string, events []event) error {
 	for _, e := range events {
 		for _, l := range e.layers() {
 			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n",
-				e.key, l.name, since(e.committed, l.at), clock(l.at), l.detail)
+				e.topic, l.name, since(e.committed, l.at), clock(l.at), l.detail)
 		}
 	}
 	return table.Flush()

@@ -2,18 +2,14 @@ package main
 
 import (
 	"bytes"
-	"database/sql"
-	"io/fs"
 	"strings"
 	"testing"
 	"time"
 
-	_ "github.com/jackc/pgx/v5/stdlib"
-	"github.com/pressly/goose/v3"
-
+	"example.com/transactional-outbox/internal/postgres"
+	"example.com/transactional-outbox/internal/postgres/postgrestest"
 	notificationmigrations "example.com/transactional-outbox/notification-service/migrations"
 	ordermigrations "example.com/transactional-outbox/order-service/migrations"
-	"example.com/transactional-outbox/test/servers"
 )
 
 const (
@@ -24,10 +20,10 @@ const (
 // The rows of an order whose event has passed all layers.
 const (
 	placed = `WITH event AS (
-	  INSERT INTO outbox_events (id, aggregate_type, aggregate_id, aggregate_version, event_key, payload, traceparent, created_at)
-	  VALUES ('` + messageID + `', 'order', '` + orderID + `', 1, 'order.created', '{}',
+	  INSERT INTO outbox_events (id, slot, aggregate, aggregate_id, version, topic, payload, content_type, traceparent, created_at)
+	  VALUES ('` + messageID + `', 0, 'order', '` + orderID + `', 1, 'order.created', '{}', 'application/json',
 	          '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01', '2026-01-01 00:00:00Z'))
-	INSERT INTO outbox_published (id, published_at) VALUES ('` + messageID + `', '2026-01-01 00:00:00.012Z')`
+	INSERT INTO outbox_published (id, slot, published_at) VALUES ('` + messageID + `', 0, '2026-01-01 00:00:00.012Z')`
 	consumed = `INSERT INTO processed_messages VALUES ('` + messageID + `', '2026-01-01 00:00:00.015Z')`
 	emailed  = `INSERT INTO notifications (message_id, order_id, order_version, event_key, recipient, order_details, status, sent_at)
 	VALUES ('` + messageID + `', '` + orderID + `', 1, 'order.created', 'a@b', '{}', 'sent', '2026-01-01 00:00:00.018Z')`
@@ -37,12 +33,12 @@ func TestShow(t *testing.T) {
 	s := newStack(t)
 	var out bytes.Buffer
 	s.out = &out
-	s.orderDB = database(t, ordermigrations.Files, placed)
-	s.notificationDB = database(t, notificationmigrations.Files, consumed, emailed)
+	s.orderDB = database(t, ordermigrations.Schema, placed)
+	s.notificationDB = database(t, notificationmigrations.Schema, consumed, emailed)
 	must(t, s.show(shortContext(t), []string{orderID}))
 	for _, want := range []string{
 		"committed        0.0 ms", "trace 4bf92f3577b34da6a3ce929d0e0e4736",
-		"published       12.0 ms", "routing key order.created, message " + messageID,
+		"published       12.0 ms", "topic order.created, message " + messageID,
 		"consumed        15.0 ms",
 		"e-mailed        18.0 ms", "sent",
 	} {
@@ -57,8 +53,8 @@ func TestShowOfUnknownOrders(t *testing.T) {
 	if err := s.show(shortContext(t), []string{orderID}); err == nil || !strings.Contains(err.Error(), "up") {
 		t.Errorf("before up: %v", err)
 	}
-	s.orderDB = database(t, ordermigrations.Files)
-	s.notificationDB = database(t, notificationmigrations.Files)
+	s.orderDB = database(t, ordermigrations.Schema)
+	s.notificationDB = database(t, notificationmigrations.Schema)
 	for _, id := range []string{orderID, "sku123"} {
 		if err := s.show(shortContext(t), []string{id}); err == nil {
 			t.Errorf("order %s was shown", id)
@@ -97,17 +93,10 @@ func TestTraceOf(t *testing.T) {
 }
 
 // database returns the URL of a database with a service's schema and these rows.
-func database(t *testing.T, migrations fs.FS, statements ...string) string {
-	url := servers.Database(t)
-	db, err := sql.Open("pgx", url)
-	must(t, err)
-	defer func() { _ = db.Close() }()
-	provider, err := goose.NewProvider(goose.DialectPostgres, db, migrations)
-	must(t, err)
-	_, err = provider.Up(shortContext(t))
-	must(t, err)
+func database(t *testing.T, schema postgres.Migrations, statements ...string) string {
+	db, url := postgrestest.Migrated(t, schema)
 	for _, statement := range statements {
-		_, err := db.ExecContext(shortContext(t), statement)
+		_, err := db.Pool().Exec(shortContext(t), statement)
 		must(t, err)
 	}
 	return url

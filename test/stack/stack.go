@@ -24,8 +24,8 @@ type stack struct {
 // program ends.
 func (s *stack) open(root string, exclusive bool) (err error) {
 	s.root = root
-	if _, err := os.Stat(filepath.Join(root, "go.mod")); err != nil {
-		return errors.New("there is no go.mod here: run it in the repository's root")
+	if _, err := os.Stat(filepath.Join(root, "scripts", "stack")); err != nil {
+		return errors.New("there is no scripts/stack here: run it in the repository's root")
 	}
 	if err := os.MkdirAll(s.path(""), 0o755); err != nil {
 		return err

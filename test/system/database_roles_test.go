@@ -27,26 +27,33 @@ var forbiddenToAll = []string{
 var forbiddenStatements = map[string][]string{
 	"order_service": {
 		"UPDATE outbox_events SET payload = '{}'",
-		"UPDATE outbox_events SET event_key = 'order.cancelled'",
+		"UPDATE outbox_events SET topic = 'order.cancelled'",
 		"UPDATE outbox_events SET id = gen_random_uuid()",
-		"UPDATE outbox_events SET aggregate_version = 7",
+		"UPDATE outbox_events SET version = 7",
 		"UPDATE outbox_events SET created_at = now()",
 		"UPDATE outbox_events SET traceparent = ''",
-		"UPDATE outbox_queue SET event_key = 'order.cancelled'",
+		"UPDATE outbox_queue SET topic = 'order.cancelled'",
 		"UPDATE outbox_queue SET id = gen_random_uuid()",
-		"UPDATE outbox_queue SET aggregate_version = 7",
+		"UPDATE outbox_queue SET version = 7",
+		"UPDATE outbox_queue SET supersedes = true",
 		"UPDATE outbox_claims SET until = now()",
 		"UPDATE outbox_published SET published_at = now()",
-		"INSERT INTO outbox_published (id, published_at) VALUES (gen_random_uuid(), now())",
-		"UPDATE outbox_discarded SET failure_code = 'refused'",
+		"INSERT INTO outbox_published (id, slot, published_at) VALUES (gen_random_uuid(), 0, now())",
+		"UPDATE outbox_discarded SET id = gen_random_uuid()",
+		"UPDATE outbox_ring SET one = true",
+		"DELETE FROM outbox_ring",
+		"DELETE FROM outbox_events",
+		"DELETE FROM outbox_published",
+		"DELETE FROM outbox_events_0",
+		"UPDATE outbox_events_0 SET slot = 0",
+		"INSERT INTO outbox_published_0 (id, slot) VALUES (gen_random_uuid(), 0)",
 		"TRUNCATE outbox_events",
 		"TRUNCATE outbox_queue",
 		"ALTER TABLE outbox_events ADD more int",
-		"ALTER TABLE outbox_events DETACH PARTITION outbox_events_default",
-		"CREATE TABLE mine PARTITION OF outbox_events FOR VALUES FROM (MINVALUE) TO (MAXVALUE)",
-		"DROP TABLE outbox_events_default",
-		"DELETE FROM outbox_events_default",
-		"SELECT outbox_empty_default()",
+		"ALTER TABLE outbox_events DETACH PARTITION outbox_events_0",
+		"CREATE TABLE mine PARTITION OF outbox_events FOR VALUES IN (8)",
+		"DROP TABLE outbox_events_0",
+		"DELETE FROM outbox_version",
 		"CREATE TRIGGER mine BEFORE UPDATE ON outbox_events EXECUTE FUNCTION suppress_redundant_updates_trigger()",
 		"DROP TABLE idempotency_keys",
 		"DELETE FROM orders",
@@ -98,23 +105,37 @@ func TestTheDatabaseEnforcesThePrivileges(t *testing.T) {
 	}
 }
 
-// TestTheServiceCreatesAndDropsPartitions calls the owner's functions for that. The partitions
-// must belong to the owner.
-func TestTheServiceCreatesAndDropsPartitions(t *testing.T) {
+// TestTheRoleOfTheServiceMayTurnTheRing makes the janitor of a relay empty a slot of the log and make
+// it the current one. The slot has an old published event, one that has failed, and one that was
+// discarded lately. The janitor moves the last two.
+func TestTheRoleOfTheServiceMayTurnTheRing(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
-	application := s.connectTo(s.ordersRoles.Application)
-	for _, statement := range []string{"SELECT outbox_make_partition('1 hour')", "SELECT outbox_drop_partition('-3 hours')"} {
-		var name, owner string
-		must(t, application.QueryRow(t.Context(), statement).Scan(&name))
-		if name == "" {
-			t.Errorf("%s did nothing", statement)
-		}
-		must(t, s.ordersDB.QueryRow(t.Context(), "SELECT coalesce(max(tableowner), 'order_service_owner') FROM pg_tables WHERE tablename = $1", name).Scan(&owner))
-		if owner != "order_service_owner" {
-			t.Errorf("%s belongs to %s", name, owner)
+	s.bindAuditQueue()
+	old := s.insertEvents(createdEvents(1)...)[0]
+	relay := s.runOrdersCommand("relay")
+	s.awaitCount(s.ordersDB, 1, publishedCount)
+	relay.stop()
+	failed, discarded := queryValue[string](s, s.ordersDB, insertFailedSQL), queryValue[string](s, s.ordersDB, insertFailedSQL)
+	s.outboxCommand("discard", discarded)
+	_, err := s.ordersDB.Exec(t.Context(), `
+		UPDATE outbox_published SET published_at = now() - interval '8 days';
+		UPDATE outbox_ring SET current = 7, since = now() - interval '2 days'`)
+	must(t, err)
+
+	s.runOrdersCommand("relay") // its janitor begins at once
+	s.awaitCount(s.ordersDB, 2, "SELECT count(*) FROM outbox_events WHERE slot = 7")
+	for id, want := range map[string]string{failed: "failed", discarded: "discarded"} {
+		if got := queryValue[string](s, s.ordersDB, "SELECT status FROM outbox_status WHERE id = $1", id); got != want {
+			t.Errorf("event %s is %q, want %q", id, got, want)
 		}
 	}
+	// It empties the slot a minute after the move. Another relay need not wait.
+	_, err = s.ordersDB.Exec(t.Context(), "UPDATE outbox_ring SET moved = '-infinity'")
+	must(t, err)
+	s.runOrdersCommand("relay")
+	s.awaitCount(s.ordersDB, 0, "SELECT current FROM outbox_ring")
+	s.wantCount(0, s.ordersDB, 0, "SELECT count(*) FROM outbox_events WHERE id = '"+old+"'")
 }
 
 // TestNoServiceReadsTheOthersDatabase also tries the roles of the owners.
@@ -183,7 +204,7 @@ func TestAnOlderDatabaseIsHandedOverToTheRoles(t *testing.T) {
 	must(t, err)
 	s.ordersRoles = roles
 	s.migrate(orderService, roles)
-	must(t, execAndRollBack(t, s.connectTo(roles.Owner), "ALTER TABLE outbox_events ADD more int; ALTER DOMAIN event_key ADD CHECK (VALUE <> 'x')"))
+	must(t, execAndRollBack(t, s.connectTo(roles.Owner), "ALTER TABLE outbox_events ADD more int; CREATE INDEX ON outbox_events_0 (topic)"))
 	s.place(s.runOrders())
 	s.wantForbidden("UPDATE outbox_events SET payload = '{}'")
 }

@@ -11,7 +11,7 @@ import (
 
 // outboxEvent is an event that a test inserts into the outbox itself, because the service
 // would never write it.
-type outboxEvent struct{ key, payload string }
+type outboxEvent struct{ topic, payload string }
 
 // createdEvents returns n events that the broker accepts.
 func createdEvents(n int) []outboxEvent {
@@ -21,18 +21,18 @@ func createdEvents(n int) []outboxEvent {
 // insertEvents inserts events of different orders in one transaction, and returns their ids.
 func (s *system) insertEvents(events ...outboxEvent) []string {
 	s.Helper()
-	var ids, keys, payloads []string
+	var ids, topics, payloads []string
 	for _, e := range events {
-		ids, keys, payloads = append(ids, uuid.NewString()), append(keys, e.key), append(payloads, e.payload)
+		ids, topics, payloads = append(ids, uuid.NewString()), append(topics, e.topic), append(payloads, e.payload)
 	}
 	_, err := s.ordersDB.Exec(s.Context(), `
 		WITH event AS (
-			INSERT INTO outbox_events (id, aggregate_type, aggregate_id, aggregate_version, event_key, payload)
-			SELECT id, 'order', id, 1, key, payload::jsonb
-			FROM unnest($1::uuid[], $2::text[], $3::text[]) AS e (id, key, payload)
+			INSERT INTO outbox_events (id, slot, aggregate, aggregate_id, version, topic, payload, content_type)
+			SELECT id, (SELECT current FROM outbox_ring), 'order', id, 1, topic, convert_to(payload, 'UTF8'), 'application/json'
+			FROM unnest($1::uuid[], $2::text[], $3::text[]) AS e (id, topic, payload)
 			RETURNING *)
-		INSERT INTO outbox_queue (id, seq, aggregate_type, aggregate_id, aggregate_version, event_key, bytes)
-		SELECT id, seq, aggregate_type, aggregate_id, aggregate_version, event_key, octet_length(payload::text) FROM event`, ids, keys, payloads)
+		INSERT INTO outbox_queue (id, seq, slot, aggregate, aggregate_id, version, topic, bytes)
+		SELECT id, seq, slot, aggregate, aggregate_id, version, topic, octet_length(payload) FROM event`, ids, topics, payloads)
 	must(s.T, err)
 	return ids
 }

@@ -14,13 +14,13 @@ import (
 // insertFailedSQL inserts a failed event that no consumer can read.
 const insertFailedSQL = `
 WITH event AS (
-  INSERT INTO outbox_events (id, aggregate_type, aggregate_id, aggregate_version, event_key, payload)
-  VALUES (gen_random_uuid(), 'order', gen_random_uuid(), 1, 'order.created', '{}')
+  INSERT INTO outbox_events (id, slot, aggregate, aggregate_id, version, topic, payload, content_type)
+  SELECT gen_random_uuid(), current, 'order', gen_random_uuid()::text, 1, 'order.created', '{}', 'application/json' FROM outbox_ring
   RETURNING *
 )
-INSERT INTO outbox_queue (id, seq, aggregate_type, aggregate_id, aggregate_version, event_key, bytes,
+INSERT INTO outbox_queue (id, seq, slot, aggregate, aggregate_id, version, topic, bytes,
                           available_at, retry_count, failure_code, failure_reason, failed_at)
-SELECT id, seq, aggregate_type, aggregate_id, aggregate_version, event_key, 2, 'infinity', 20, 'refused', 'a queue refused it', now()
+SELECT id, seq, slot, aggregate, aggregate_id, version, topic, 2, 'infinity', 20, 'refused', 'a queue refused it', now()
 FROM event RETURNING id::text`
 
 // TestThePagesNeedOnlyTheGrantedRights opens each page of both services, and decides there. The
@@ -54,7 +54,7 @@ func TestThePagesNeedOnlyTheGrantedRights(t *testing.T) {
 
 	for _, action := range []string{"replay", "discard"} {
 		id := queryValue[string](s, s.ordersDB, insertFailedSQL)
-		orders.wantPage("/failed?reason=refused&key=order.created&event="+id+"&since=2026-01-31T08:00", id)
+		orders.wantPage("/failed?reason=refused&topic=order.created&event="+id+"&since=2026-01-31T08:00", id)
 		orders.wantPage("/failed/"+id+"?reveal=1", "a queue refused it")
 		decision := orders.decideOnPage("/failed", url.Values{"all": {action}, "event": {id}}, id)
 		orders.wantPage("/audit", decision)

@@ -39,9 +39,11 @@ func TestP4AFullQueueFailsOnlyItsOwnEvents(t *testing.T) {
 	relay.awaitMetric(`outbox_events_total{status="failed"}`, 1)
 	relay.awaitMetric("outbox_dlq_published_total", 1)
 	s.wantEmpty(orderDeadLetterQueue)
-	publishes := slices.DeleteFunc(relay.logLines("message not published"), func(r logLine) bool { return r["message_id"] != refused })
-	if got := relay.metric("outbox_refused_total"); len(publishes) < 3 || got != float64(len(publishes)) {
-		t.Errorf("%d publishes that were refused, and %v counted; want one more than the 2 attempts", len(publishes), got)
+	if got := relay.metric("outbox_refused_total"); got < 3 {
+		t.Errorf("%v refusals, want one more than the 2 attempts", got)
+	}
+	if line := relay.awaitLog("message not published"); line["message_id"] != refused {
+		t.Errorf("it is logged of another event: %v", line)
 	}
 	if got := queryValue[int](s, s.ordersDB, "SELECT sum(retry_count)::int FROM outbox_status WHERE id <> $1", refused); got != 0 {
 		t.Errorf("the other events used %d attempts", got)
@@ -63,19 +65,14 @@ func (s *system) insertEventsUntilOneFails() (n int) {
 }
 
 // TestP9AnInvalidEventIsNeverSent inserts events that would close the channel or the
-// connection. It first drops the CHECKs of the domains, which reject such events.
+// connection. It first drops the CHECKs that reject such events.
 func TestP9AnInvalidEventIsNeverSent(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
 	s.bindAuditQueue()
 	_, err := s.ordersDB.Exec(t.Context(), `
-		DO $$ DECLARE status text := pg_get_viewdef('outbox_status'); BEGIN
-			DROP VIEW outbox_status;
-			ALTER TABLE outbox_events ALTER event_key TYPE text, ALTER payload TYPE jsonb;
-			ALTER TABLE outbox_queue ALTER event_key TYPE text;
-			EXECUTE 'CREATE VIEW outbox_status AS ' || status;
-			GRANT SELECT ON outbox_status TO order_service;
-		END $$`)
+		ALTER TABLE outbox_events
+			DROP CONSTRAINT outbox_events_topic_check, DROP CONSTRAINT outbox_events_payload_check`)
 	must(t, err)
 	proxy, throughProxy := s.brokerProxy(orderService)
 	relay := s.runOrdersCommand("relay", append(twoAttempts, throughProxy)...)
@@ -83,7 +80,7 @@ func TestP9AnInvalidEventIsNeverSent(t *testing.T) {
 		outboxEvent
 		code string
 	}{
-		{outboxEvent{strings.Repeat("k", 300), `{"secret": 1}`}, "bad_key"},
+		{outboxEvent{strings.Repeat("k", 300), `{"secret": 1}`}, "bad_topic"},
 		{outboxEvent{"order.created", `{"secret": "` + strings.Repeat("x", 1<<20) + `"}`}, "too_large"},
 	} {
 		all := append(createdEvents(10), bad.outboxEvent)

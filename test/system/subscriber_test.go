@@ -106,7 +106,7 @@ func (s *system) wantAuditQueueComplete(l *load) {
 	if lost := queryValue[int](s, s.ordersDB, "SELECT count(*) FROM outbox_status WHERE NOT id = ANY ($1::uuid[])", copies.ids()); lost != 0 {
 		s.Errorf("%d events are marked as published but are not in the queue", lost)
 	}
-	if known := queryValue[int](s, s.ordersDB, "SELECT count(*) FROM outbox_status WHERE aggregate_id = ANY ($1::uuid[])", l.placed); known != l.count() || known == 0 {
+	if known := queryValue[int](s, s.ordersDB, "SELECT count(*) FROM outbox_status WHERE aggregate_id = ANY ($1::text[])", l.placed); known != l.count() || known == 0 {
 		s.Errorf("%d events of %d orders", known, l.count())
 	}
 	s.wantNoAttempts()

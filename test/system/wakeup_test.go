@@ -44,7 +44,8 @@ func (s *system) placeAndWantPublished(orders *service, n int) {
 func (s *system) countNotifications() *atomic.Int64 {
 	s.Helper()
 	conn := s.connectTo(s.superuserURL("order_service"))
-	_, err := conn.Exec(s.Context(), "LISTEN outbox_committed")
+	channel := queryValue[string](s, s.ordersDB, "SELECT 'outbox_' || 'outbox_queue'::regclass::oid")
+	_, err := conn.Exec(s.Context(), "LISTEN "+channel)
 	must(s.T, err)
 	received := &atomic.Int64{}
 	ctx, stop := context.WithCancel(s.Context())

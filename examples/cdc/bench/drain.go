@@ -10,8 +10,8 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 
-	"example.com/transactional-outbox/internal/publish"
-	"example.com/transactional-outbox/internal/rabbitmq"
+	"example.com/transactional-outbox/outbox/publish"
+	"example.com/transactional-outbox/outbox/rabbitmq"
 )
 
 // fillSQL commits each event in a transaction of its own, as orders do.
@@ -24,13 +24,14 @@ BEGIN
     e := (lpad(to_hex((extract(epoch FROM clock_timestamp()) * 1000)::bigint), 12, '0') || '7' || substr(md5(i::text || o), 1, 3)
           || '8' || substr(md5(o::text), 4, 15))::uuid;
     WITH event AS (
-      INSERT INTO outbox_events (id, aggregate_type, aggregate_id, aggregate_version, event_key, payload, traceparent)
-      VALUES (e, 'order', o, 1, 'order.created', jsonb_build_object('order_id', o, 'order_version', 1,
+      INSERT INTO outbox_events (id, slot, aggregate, aggregate_id, version, topic, content_type, payload)
+      VALUES (e, (SELECT current FROM outbox_ring), 'order', o::text, 1, 'order.created', 'application/json',
+        convert_to(jsonb_build_object('order_id', o, 'order_version', 1,
         'customer_id', gen_random_uuid(), 'customer_email', 'ada@example.com', 'product_id', 'sku123', 'quantity', 1,
-        'amount', 2999, 'currency', 'GBP', 'status', 'pending', 'occurred_at', now()), '')
+        'amount', 2999, 'currency', 'GBP', 'status', 'pending', 'occurred_at', now())::text, 'UTF8'))
       RETURNING *)
-    INSERT INTO outbox_queue (id, seq, aggregate_type, aggregate_id, aggregate_version, event_key, bytes)
-    SELECT id, seq, aggregate_type, aggregate_id, aggregate_version, event_key, octet_length(payload::text) FROM event;
+    INSERT INTO outbox_queue (id, seq, slot, aggregate, aggregate_id, version, topic, bytes)
+    SELECT id, seq, slot, aggregate, aggregate_id, version, topic, octet_length(payload) FROM event;
     COMMIT;
     SET LOCAL synchronous_commit = off;
   END LOOP;
@@ -94,7 +95,7 @@ func (b *bench) bare(ctx context.Context) error {
 	for i := range messages {
 		id := uuid.NewString()
 		messages[i] = publish.Message{
-			ID: id, Destination: exchange, Key: "order.created", Group: id, ContentType: "application/json", AppID: "order-service",
+			ID: id, Destination: exchange, Topic: "order.created", Group: id, ContentType: "application/json", AppID: "order-service",
 			Timestamp: time.Now(), Headers: map[string]any{"traceparent": ""}, Body: fmt.Appendf(nil, "%330d", i),
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"slices"
 	"time"
 
-	"example.com/transactional-outbox/order-service/cdc/logical"
+	"example.com/transactional-outbox/outbox/cdc/logical"
 	"example.com/transactional-outbox/test/servers"
 	"example.com/transactional-outbox/test/servers/process"
 )
@@ -33,7 +33,7 @@ type way struct {
 	slot     bool
 }
 
-// noPoll turns the ordinary relay of cdc off: its poll is an hour apart.
+// noPoll makes cdc look into the table once an hour only.
 const noPoll = "RELAY_POLL_INTERVAL=1h"
 
 var ways = []way{

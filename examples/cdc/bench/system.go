@@ -16,9 +16,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"example.com/transactional-outbox/internal/postgres"
-	"example.com/transactional-outbox/internal/rabbitmq"
 	"example.com/transactional-outbox/order-service/migrations"
+	"example.com/transactional-outbox/outbox/rabbitmq"
 	"example.com/transactional-outbox/test/servers/process"
 )
 
@@ -41,7 +40,7 @@ func (b *bench) newDatabase(ctx context.Context) (d database, err error) {
 	if d.pool, err = pgxpool.New(ctx, d.url); err != nil {
 		return d, err
 	}
-	return d, postgres.Migrations{Files: migrations.Files}.Migrate(ctx, d.url)
+	return d, migrations.Schema.Migrate(ctx, d.url)
 }
 
 // prepare makes the slot, if the way has one.
@@ -169,7 +168,7 @@ func (b *bench) emptyQueue(ctx context.Context) error {
 	return b.inSession(ctx, func(s *rabbitmq.Session) error {
 		return s.Declare(rabbitmq.Topology{
 			Exchanges: []rabbitmq.Exchange{{Name: exchange, Kind: "topic"}},
-			Queues:    []rabbitmq.Queue{{Name: "bench", Bindings: []rabbitmq.Binding{{Exchange: exchange, Key: "order.*"}}}},
+			Queues:    []rabbitmq.DeclaredQueue{{Name: "bench", Bindings: []rabbitmq.Binding{{Exchange: exchange, Key: "order.*"}}}},
 		})
 	})
 }

@@ -2,27 +2,46 @@ package feed
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
 
-	"example.com/transactional-outbox/order-service/internal/outbox"
+	"example.com/transactional-outbox/outbox/internal/store"
 )
 
-// Claim claims the oldest events of the feed. A batch has one event of each order: the next one may
-// be published only after the first one.
+// Claim claims events of the log, or those that were left to the poll. The two take turns, so that
+// neither waits for the other.
+func (f *Feed) Claim(ctx context.Context, worker string, limit int, lease time.Duration) (store.Claim, error) {
+	claims := []claim{f.claimLogged, f.claimLeft}
+	if f.poll.first = !f.poll.first; f.poll.first {
+		slices.Reverse(claims)
+	}
+	for _, claim := range claims {
+		c, err := claim(ctx, worker, limit, lease)
+		if err != nil || c.More || len(c.Events)+len(c.Lost) > 0 {
+			return c, err
+		}
+	}
+	return store.Claim{}, nil
+}
+
+type claim func(ctx context.Context, worker string, limit int, lease time.Duration) (store.Claim, error)
+
+// claimLogged claims the oldest events of the feed. A batch has one event of each order: the next one
+// may be published only after the first one.
 //
 // If the feed has less than a full batch, More is false. Then the relay pauses for 2 ms after the
 // batch, so that the next batch is larger. The log arrives in small pieces, and without the pause
 // most batches would be small.
-func (f *Feed) Claim(ctx context.Context, worker string, limit int, lease time.Duration) (outbox.Claim, error) {
+func (f *Feed) claimLogged(ctx context.Context, worker string, limit int, lease time.Duration) (store.Claim, error) {
 	events := f.pick(limit)
 	if len(events) == 0 {
-		return outbox.Claim{}, nil
+		return store.Claim{}, nil
 	}
-	claim, unseen, err := f.ClaimEvents(ctx, worker, events, lease)
+	claim, unseen, err := f.claimEvents(ctx, worker, events, lease)
 	if err != nil {
-		return outbox.Claim{}, err // they stay in the feed
+		return store.Claim{}, err // they stay in the feed
 	}
 	ready := f.note(events, claim, unseen, limit)
 	claim.More = ready >= limit || len(claim.Events) == 0 && ready > 0
@@ -30,7 +49,7 @@ func (f *Feed) Claim(ctx context.Context, worker string, limit int, lease time.D
 }
 
 // pick returns the next events to claim.
-func (f *Feed) pick(limit int) (events []outbox.Claimed) {
+func (f *Feed) pick(limit int) (events []store.Event) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, e := range f.entries {
@@ -39,7 +58,7 @@ func (f *Feed) pick(limit int) (events []outbox.Claimed) {
 		}
 	}
 	f.each(func(e *entry, bytes int) bool {
-		if len(events) == limit || bytes > outbox.MaxClaimBytes {
+		if len(events) == limit || bytes > store.MaxClaimBytes {
 			return false
 		}
 		events = append(events, e.event)
@@ -48,14 +67,18 @@ func (f *Feed) pick(limit int) (events []outbox.Claimed) {
 	return events
 }
 
+// order is the aggregate of events that have an order.
+type order struct{ aggregate, id string }
+
 // each calls use with the events that may be claimed now, and the bytes before each of them.
 func (f *Feed) each(use func(e *entry, bytes int) bool) {
-	now, orders, bytes := time.Now(), map[uuid.UUID]bool{}, 0
+	now, orders, bytes := time.Now(), map[order]bool{}, 0
 	for _, e := range f.entries {
-		if e.state == done || orders[e.event.AggregateID] {
+		of := order{e.event.Aggregate, e.event.AggregateID}
+		if e.state == done || orders[of] {
 			continue
 		}
-		orders[e.event.AggregateID] = true
+		orders[of] = of != order{} // an event without an aggregate waits for no other one
 		if e.state == claimed || now.Before(e.next) {
 			continue
 		}
@@ -66,9 +89,9 @@ func (f *Feed) each(use func(e *entry, bytes int) bool) {
 	}
 }
 
-// note records the answer of ClaimEvents. It returns how many events could be claimed now, at most
+// note records the answer of claimEvents. It returns how many events could be claimed now, at most
 // limit.
-func (f *Feed) note(asked []outbox.Claimed, claim outbox.Claim, unseen []uuid.UUID, limit int) (ready int) {
+func (f *Feed) note(asked []store.Event, claim store.Claim, unseen []uuid.UUID, limit int) (ready int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, event := range asked {
@@ -92,7 +115,7 @@ func (f *Feed) setState(id uuid.UUID, s state) {
 	}
 }
 
-func (f *Feed) count(asked []outbox.Claimed, claim outbox.Claim) {
+func (f *Feed) count(asked []store.Event, claim store.Claim) {
 	for _, event := range asked {
 		if e := f.byID[event.ID]; e != nil && e.state == done {
 			f.counts.Left++
@@ -105,7 +128,7 @@ func (f *Feed) count(asked []outbox.Claimed, claim outbox.Claim) {
 
 // A commit becomes visible within microseconds after it is in the log. With synchronous
 // replication, it becomes visible when the standby has it. After maxUnseen claims, about 20 s, the
-// feed leaves the event to the ordinary relay.
+// feed leaves the event to the poll.
 const (
 	firstUnseen = time.Millisecond
 	lastUnseen  = time.Second

@@ -1,10 +1,10 @@
 // Package feed keeps the events from the write-ahead log that are not finished yet. To a relay it
 // is the outbox: the relay claims events of the feed, publishes them, and writes their outcomes.
 //
-// The table outbox_queue has the state of each event. The feed gets an event only if
-// [outbox.Store.ClaimEvents] claims it. Otherwise the event waits for an older one of its order, is
-// published already, or is in another claim. Then the feed leaves it to the ordinary relay. A
-// refused event waits in the table for its next attempt, so it is finished here.
+// The table outbox_queue has the state of each event. The feed gets an event only if claimEvents
+// claims it. Otherwise the event waits for an older one of its order, is published already, or is in
+// another claim. Then the feed leaves it to the poll of the table (left.go). A refused event waits in
+// the table for its next attempt, so it is finished here.
 package feed
 
 import (
@@ -13,8 +13,9 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pglogrepl"
+	"github.com/jackc/pgx/v5/pgxpool"
 
-	"example.com/transactional-outbox/order-service/internal/outbox"
+	"example.com/transactional-outbox/outbox/internal/store"
 )
 
 // maxEvents and maxBytes bound the memory. When the feed is full, the reader of the log waits.
@@ -23,9 +24,11 @@ const (
 	maxBytes  = 64 << 20
 )
 
-// Feed is for one reader of the log and for a relay with one worker.
+// Feed is for one reader of the log and for a relay with one worker. It is a [source.Events].
 type Feed struct {
-	*outbox.Store
+	*store.Store
+	pool  *pgxpool.Pool
+	poll  poll
 	wake  func() // the relay
 	space chan struct{}
 
@@ -33,7 +36,7 @@ type Feed struct {
 	entries  []*entry // in the order of the log
 	byID     map[uuid.UUID]*entry
 	bytes    int
-	dropping bool          // the slot holds too much, so events are left to the ordinary relay
+	dropping bool          // the slot holds too much, so events are left to the poll
 	received pglogrepl.LSN // everything up to here has been read
 	before   pglogrepl.LSN // everything before the first entry's transaction ends here
 	counts   Counts
@@ -42,13 +45,13 @@ type Feed struct {
 // Counts has how many events had each outcome.
 type Counts struct {
 	Claimed int // by this feed, and then published or settled otherwise
-	Left    int // left to the ordinary relay, or finished before
+	Left    int // left to the poll, or finished before
 	Unseen  int // claims that came before the commit was visible
 	Batches int // claims with events
 }
 
 type entry struct {
-	event  outbox.Claimed
+	event  store.Event
 	end    pglogrepl.LSN // of its commit
 	last   bool          // of its transaction
 	state  state
@@ -64,10 +67,10 @@ const (
 	done
 )
 
-// New returns an empty feed.
-func New(store *outbox.Store) *Feed {
+// New returns an empty feed. It looks into the table each time that this interval has passed.
+func New(pool *pgxpool.Pool, interval time.Duration) *Feed {
 	return &Feed{
-		Store: store, wake: func() {}, space: make(chan struct{}, 1), byID: map[uuid.UUID]*entry{},
+		Store: store.New(pool), pool: pool, poll: poll{interval: interval}, wake: func() {}, space: make(chan struct{}, 1), byID: map[uuid.UUID]*entry{},
 	}
 }
 
@@ -75,7 +78,7 @@ func New(store *outbox.Store) *Feed {
 func (f *Feed) OnAdd(wake func()) { f.wake = wake }
 
 // Add adds the events of one transaction. Its commit ends at end.
-func (f *Feed) Add(events []outbox.Claimed, end pglogrepl.LSN) {
+func (f *Feed) Add(events []store.Event, end pglogrepl.LSN) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if len(f.entries) == 0 {
@@ -97,8 +100,8 @@ func (f *Feed) Add(events []outbox.Claimed, end pglogrepl.LSN) {
 }
 
 // add adds an event, unless the feed has it. The janitor inserts an unfinished event once more: it
-// moves it out of an old partition.
-func (f *Feed) add(event outbox.Claimed, end pglogrepl.LSN) {
+// moves it out of an old slot of the ring.
+func (f *Feed) add(event store.Event, end pglogrepl.LSN) {
 	if f.byID[event.ID] != nil {
 		return
 	}
@@ -139,7 +142,7 @@ func (f *Feed) clear() {
 	f.notifySpace()
 }
 
-// Drop leaves all events to the ordinary relay, also the next ones, until it is called with false.
+// Drop leaves all events to the poll, also the next ones, until it is called with false.
 // The events are in the queue, so none is lost. Call it when the slot holds too much of the log.
 func (f *Feed) Drop(on bool) (dropped int) {
 	f.mu.Lock()

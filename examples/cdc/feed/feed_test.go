@@ -2,17 +2,18 @@ package feed
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pglogrepl"
 
-	"example.com/transactional-outbox/order-service/internal/outbox"
+	"example.com/transactional-outbox/outbox/internal/store"
 )
 
 // events returns n events of n orders.
-func events(n int) (all []outbox.Claimed) {
+func events(n int) (all []store.Event) {
 	for range n {
-		all = append(all, outbox.Claimed{ID: uuid.New(), AggregateID: uuid.New()})
+		all = append(all, store.Event{ID: uuid.New(), Aggregate: "order", AggregateID: uuid.NewString()})
 	}
 	return all
 }
@@ -26,7 +27,7 @@ func wantPosition(t *testing.T, f *Feed, want pglogrepl.LSN) {
 
 func TestThePositionStopsBeforeTheFirstUnfinishedEvent(t *testing.T) {
 	t.Parallel()
-	f := New(nil)
+	f := New(nil, time.Hour)
 	first, second, third := events(1), events(2), events(1)
 	f.Reached(50)
 	f.Add(first, 100)
@@ -44,14 +45,14 @@ func TestThePositionStopsBeforeTheFirstUnfinishedEvent(t *testing.T) {
 
 func TestATransactionWithoutEventsMovesThePosition(t *testing.T) {
 	t.Parallel()
-	f := New(nil)
+	f := New(nil, time.Hour)
 	f.Add(nil, 100)
 	wantPosition(t, f, 100)
 }
 
 func TestAFullFeedHasRoomAgainAfterEventsAreFinished(t *testing.T) {
 	t.Parallel()
-	f := New(nil)
+	f := New(nil, time.Hour)
 	all := events(maxEvents)
 	f.Add(all, 100)
 	if !f.Full() {
@@ -70,7 +71,7 @@ func TestAFullFeedHasRoomAgainAfterEventsAreFinished(t *testing.T) {
 
 func TestWhatIsDroppedIsAcknowledged(t *testing.T) {
 	t.Parallel()
-	f := New(nil)
+	f := New(nil, time.Hour)
 	f.Add(events(3), 100)
 	if n := f.Drop(true); n != 3 {
 		t.Errorf("dropped %d, want 3", n)
@@ -86,7 +87,7 @@ func TestWhatIsDroppedIsAcknowledged(t *testing.T) {
 // TestABatchHasOneEventOfEachOrder picks without a database.
 func TestABatchHasOneEventOfEachOrder(t *testing.T) {
 	t.Parallel()
-	f := New(nil)
+	f := New(nil, time.Hour)
 	all := events(3)
 	all[1].AggregateID = all[0].AggregateID
 	f.Add(all, 100)
@@ -100,10 +101,20 @@ func TestABatchHasOneEventOfEachOrder(t *testing.T) {
 	}
 }
 
+// TestEventsWithoutAnAggregateDoNotWait: they have no order.
+func TestEventsWithoutAnAggregateDoNotWait(t *testing.T) {
+	t.Parallel()
+	f := New(nil, time.Hour)
+	f.Add([]store.Event{{ID: uuid.New()}, {ID: uuid.New()}}, 100)
+	if picked := f.pick(10); len(picked) != 2 {
+		t.Errorf("picked %v", picked)
+	}
+}
+
 // TestAnEventThatTheJanitorMovedIsFinishedOnce: it is in the log twice.
 func TestAnEventThatTheJanitorMovedIsFinishedOnce(t *testing.T) {
 	t.Parallel()
-	f := New(nil)
+	f := New(nil, time.Hour)
 	all := events(2)
 	f.Add(all, 100)
 	f.Add(append(events(1), all...), 200)

@@ -2,47 +2,45 @@ package feed
 
 import (
 	"context"
+	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
-	"example.com/transactional-outbox/internal/postgres"
-	"example.com/transactional-outbox/order-service/internal/outbox"
+	"example.com/transactional-outbox/outbox/internal/store"
 )
 
-// Left is the outbox of the ordinary relay that runs beside the feed. It claims only if the feed
-// has left an event to it. Otherwise this relay would claim new events before the feed, and reading
-// the log would be useless.
-type Left struct {
-	*outbox.Store
-	db  *postgres.DB
-	age time.Duration
+// poll looks into the table for events that the log did not bring, or that cannot be published at
+// once. It claims only if there is one. Otherwise it would claim new events before the feed, and
+// reading the log would be useless.
+type poll struct {
+	interval time.Duration
+	next     time.Time // when to look again
+	first    bool      // it is the poll's turn
 }
 
-// NewLeft returns the outbox for events that have been due for longer than age.
-func NewLeft(store *outbox.Store, db *postgres.DB, age time.Duration) *Left {
-	return &Left{store, db, age}
-}
-
-// leftSQL looks for an event that the feed does not claim: it has been due for longer than age, or
-// an attempt to publish it has failed.
+// leftSQL looks for an event that the feed does not claim: it has been due for longer than the
+// interval, or an attempt to publish it has failed.
 const leftSQL = `
 SELECT EXISTS (
   SELECT FROM outbox_queue
   WHERE available_at <= now() AND available_at < 'infinity'
-    AND (available_at <= now() - @age * interval '1 second' OR failure_code IS NOT NULL)
+    AND (available_at <= now() - cast($1 AS float8) * interval '1 second' OR failure_code IS NOT NULL)
     AND id NOT IN (SELECT unnest(events) FROM outbox_claims WHERE until > now()))`
 
-// Claim claims due events, if the feed has left one of them.
-func (l *Left) Claim(ctx context.Context, worker string, limit int, lease time.Duration) (outbox.Claim, error) {
-	var left []bool
-	err := l.db.InSnapshot(ctx, func(tx *postgres.Tx) error {
-		_ = tx.UseIndexes()
-		return postgres.Collect(tx, &left, "looking for events that were left", leftSQL,
-			postgres.Args{"age": l.age.Seconds()}, pgx.RowTo[bool])
-	})
-	if err != nil || !left[0] {
-		return outbox.Claim{}, err
+// claimLeft claims due events from the table, if the feed has left one of them. While there are some,
+// it looks again at once.
+func (f *Feed) claimLeft(ctx context.Context, worker string, limit int, lease time.Duration) (c store.Claim, err error) {
+	if time.Now().Before(f.poll.next) {
+		return c, nil
 	}
-	return l.Store.Claim(ctx, worker, limit, lease)
+	var left bool
+	if err := f.pool.QueryRow(ctx, leftSQL, f.poll.interval.Seconds()).Scan(&left); err != nil {
+		return c, fmt.Errorf("looking for events that were left: %w", err)
+	}
+	if left {
+		c, err = f.Store.Claim(ctx, worker, limit, lease)
+	}
+	if err == nil && !c.More && len(c.Events)+len(c.Lost) == 0 {
+		f.poll.next = time.Now().Add(f.poll.interval)
+	}
+	return c, err
 }

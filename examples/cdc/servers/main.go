@@ -13,7 +13,7 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"example.com/transactional-outbox/order-service/cdc/logical"
+	"example.com/transactional-outbox/outbox/cdc/logical"
 	"example.com/transactional-outbox/test/servers"
 	"example.com/transactional-outbox/test/servers/process"
 )

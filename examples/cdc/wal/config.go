@@ -14,7 +14,7 @@ import (
 	"github.com/jackc/pglogrepl"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"example.com/transactional-outbox/order-service/internal/outbox"
+	"example.com/transactional-outbox/outbox/internal/store"
 )
 
 // Config names the log to read.
@@ -28,7 +28,7 @@ type Config struct {
 // Sink gets the events.
 type Sink interface {
 	// Add gets the events of one committed transaction. Its commit ends at end.
-	Add(events []outbox.Claimed, end pglogrepl.LSN)
+	Add(events []store.Event, end pglogrepl.LSN)
 	// Reached says that no event comes before lsn.
 	Reached(lsn pglogrepl.LSN)
 	// Position is how far the slot may delete the log: all events before it are settled.
@@ -66,6 +66,7 @@ func (c Config) connect(ctx context.Context) (*pgconn.PgConn, error) {
 		// A reader that ends while it creates the slot must not keep the slot busy.
 		"client_connection_check_interval": "1000",
 		"datestyle":                        "ISO", // of created_at, which arrives as text
+		"bytea_output":                     "hex", // of payload
 		"timezone":                         "UTC",
 	})
 	config.ConnectTimeout = connectTimeout

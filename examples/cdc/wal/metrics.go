@@ -20,7 +20,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		isReading: factory.NewGauge(prometheus.GaugeOpts{Name: "cdc_reading", Help: "1 while this process reads the slot; one process does."}),
 		held:      factory.NewGauge(prometheus.GaugeOpts{Name: "cdc_held_wal_bytes", Help: "How much of the log the slot holds on the server's disk."}),
 		lostSlots: factory.NewCounter(prometheus.CounterOpts{Name: "cdc_lost_slots_total", Help: "Slots that were lost, because they held more than max_slot_wal_keep_size."}),
-		dropped:   factory.NewCounter(prometheus.CounterOpts{Name: "cdc_dropped_events_total", Help: "Events that were left to the ordinary relay, because the slot held more than CDC_MAX_WAL."}),
+		dropped:   factory.NewCounter(prometheus.CounterOpts{Name: "cdc_dropped_events_total", Help: "Events that were left to the poll of the table, because the slot held more than CDC_MAX_WAL."}),
 	}
 }
 

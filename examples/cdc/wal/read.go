@@ -43,7 +43,7 @@ func (r *Reader) logOnce(ctx context.Context, err error) {
 	}
 	r.logged = text
 	if _, setup := errors.AsType[*setupError](err); setup {
-		slog.ErrorContext(ctx, "the log cannot be read; the ordinary relay publishes meanwhile", "error", err)
+		slog.ErrorContext(ctx, "the log cannot be read; the poll of the table publishes meanwhile", "error", err)
 	} else if errors.Is(err, ErrStandby) {
 		slog.InfoContext(ctx, "standby: another reader has the slot", "slot", r.config.Slot)
 	} else {

@@ -95,7 +95,7 @@ func (r *Reader) prepareSlot(ctx context.Context, conn *pgconn.PgConn) error {
 	case status == "lost":
 		r.metrics.lost()
 		slog.ErrorContext(ctx, "the slot is lost: it held more than max_slot_wal_keep_size. Making a new one; the "+
-			"ordinary relay publishes the events from the queue. Raise max_slot_wal_keep_size, or find out why the reader was away",
+			"poll of the table publishes the events. Raise max_slot_wal_keep_size, or find out why the reader was away",
 			"slot", r.config.Slot)
 		return r.recreate(ctx, conn)
 	}
@@ -118,7 +118,7 @@ const slowCreate = 2 * time.Second
 // databases of the server.
 func (r *Reader) create(ctx context.Context, conn *pgconn.PgConn) error {
 	notice := time.AfterFunc(slowCreate, func() {
-		slog.WarnContext(ctx, "making the slot waits for the open transactions of this server to end; the ordinary relay publishes meanwhile",
+		slog.WarnContext(ctx, "making the slot waits for the open transactions of this server to end; the poll of the table publishes meanwhile",
 			"slot", r.config.Slot, "see", "SELECT pid, xact_start, query FROM pg_stat_activity WHERE backend_xid IS NOT NULL")
 	})
 	defer notice.Stop()

@@ -5,9 +5,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
-	"example.com/transactional-outbox/internal/postgres"
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // watchInterval is how often the slot is looked at.
@@ -15,7 +13,7 @@ const watchInterval = 2 * time.Second
 
 // Watch checks how much of the server's log the slot holds. The reader and each standby do this.
 type Watch struct {
-	DB      *postgres.DB
+	Pool    *pgxpool.Pool
 	Slot    string
 	Max     int64 // bytes
 	Feed    interface{ Drop(on bool) int }
@@ -27,7 +25,7 @@ type Watch struct {
 const heldSQL = `
 SELECT coalesce(pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn), 0)::bigint,
        coalesce(pg_wal_lsn_diff(pg_current_wal_lsn(), confirmed_flush_lsn), 0)::bigint
-FROM pg_replication_slots WHERE slot_name = @slot`
+FROM pg_replication_slots WHERE slot_name = $1`
 
 type held struct{ disk, behind int64 }
 
@@ -49,28 +47,18 @@ func (w *Watch) Run(ctx context.Context) error {
 }
 
 func (w *Watch) look(ctx context.Context) (h held, ok bool) {
-	var rows []held
-	err := w.DB.InSnapshot(ctx, func(tx *postgres.Tx) error {
-		return postgres.Collect(tx, &rows, "looking at the slot", heldSQL, postgres.Args{"slot": w.Slot},
-			func(row pgx.CollectableRow) (h held, err error) {
-				err = row.Scan(&h.disk, &h.behind)
-				return h, err
-			})
-	})
-	if err != nil || len(rows) == 0 {
-		return h, false
-	}
-	return rows[0], true
+	err := w.Pool.QueryRow(ctx, heldSQL, w.Slot).Scan(&h.disk, &h.behind)
+	return h, err == nil // without a slot there is no row
 }
 
-// limit leaves events to the ordinary relay while the slot holds too much, for example because the
+// limit leaves events to the poll of the table while the slot holds too much, for example because the
 // broker is away. The events are in the queue, so the slot need not hold them.
 func (w *Watch) limit(ctx context.Context, behind int64) {
 	over := behind > w.Max
 	dropped := w.Feed.Drop(over)
 	w.Metrics.dropped.Add(float64(dropped))
 	if over && !w.over {
-		slog.WarnContext(ctx, "the slot holds more than CDC_MAX_WAL: its events are left to the ordinary relay", "bytes", behind)
+		slog.WarnContext(ctx, "the slot holds more than CDC_MAX_WAL: its events are left to the poll of the table", "bytes", behind)
 	}
 	w.over = over
 }

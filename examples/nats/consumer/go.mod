@@ -4,11 +4,17 @@ module example.com/transactional-outbox/notification-service/nats
 
 go 1.26.0
 
-replace example.com/transactional-outbox => ../../..
+replace (
+	example.com/transactional-outbox => ../../..
+	example.com/transactional-outbox/outbox => ../../../outbox
+	example.com/transactional-outbox/test/servers => ../../../test/servers
+)
 
 require (
 	example.com/transactional-outbox v0.0.0
+	example.com/transactional-outbox/outbox v0.0.0
 	github.com/google/uuid v1.6.0
+	github.com/jackc/pgx/v5 v5.12.0
 	github.com/nats-io/nats.go v1.55.0
 	golang.org/x/sync v0.24.0
 )
@@ -25,7 +31,6 @@ require (
 	github.com/grpc-ecosystem/grpc-gateway/v2 v2.30.0 // indirect
 	github.com/jackc/pgpassfile v1.0.0 // indirect
 	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
-	github.com/jackc/pgx/v5 v5.12.0 // indirect
 	github.com/jackc/puddle/v2 v2.2.3 // indirect
 	github.com/jinzhu/inflection v1.0.0 // indirect
 	github.com/jinzhu/now v1.1.5 // indirect

@@ -9,15 +9,16 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"example.com/transactional-outbox/internal/crashpoint"
 	"example.com/transactional-outbox/internal/grace"
 	"example.com/transactional-outbox/internal/postgres"
-	"example.com/transactional-outbox/internal/rabbitmq"
 	"example.com/transactional-outbox/notification-service/internal/inbox"
 	"example.com/transactional-outbox/notification-service/internal/notification"
+	"example.com/transactional-outbox/outbox/rabbitmq"
 )
 
 // retryPause is the pause before the server delivers a message again that could not be handled.
@@ -61,7 +62,7 @@ func (h *handler) process(ctx context.Context, m jetstream.Msg) error {
 	}
 	var seen inbox.Result
 	var recorded notification.Notification
-	err = h.db.InTx(ctx, func(tx *postgres.Tx) error {
+	err = h.db.InTx(ctx, func(tx pgx.Tx) error {
 		results, err := h.inbox.Record(ctx, tx, []inbox.Message{message})
 		if err != nil {
 			return err

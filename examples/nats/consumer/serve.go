@@ -42,7 +42,7 @@ func check(c config) []error {
 	)
 }
 
-var schema = postgres.Migrations{Files: migrations.Files, Command: "notification-service migrate"}
+var schema = migrations.Schema
 
 // connections to the database: for the message in hand, the marks, the leases, health and pruning.
 const connections = 6

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"testing"
 
-	"example.com/transactional-outbox/internal/publish"
-	"example.com/transactional-outbox/order-service/nats/natstest"
-	"example.com/transactional-outbox/order-service/nats/publisher"
+	"example.com/transactional-outbox/examples/nats/natstest"
+	"example.com/transactional-outbox/examples/nats/publisher"
+	"example.com/transactional-outbox/outbox/publish"
 )
 
 // BenchmarkPublish shows what the sync of each message costs.

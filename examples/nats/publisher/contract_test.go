@@ -11,10 +11,10 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"example.com/transactional-outbox/internal/publish"
-	"example.com/transactional-outbox/internal/publish/publishtest"
-	"example.com/transactional-outbox/order-service/nats/natstest"
-	"example.com/transactional-outbox/order-service/nats/publisher"
+	"example.com/transactional-outbox/examples/nats/natstest"
+	"example.com/transactional-outbox/examples/nats/publisher"
+	"example.com/transactional-outbox/outbox/publish"
+	"example.com/transactional-outbox/outbox/publish/publishtest"
 	"example.com/transactional-outbox/test/servers"
 )
 
@@ -46,13 +46,13 @@ func newBroker(t *testing.T, server *natstest.Server) publishtest.Broker {
 	t.Cleanup(func() { _ = b.js.DeleteStream(context.Background(), destination) })
 	return publishtest.Broker{
 		Connect:     func(t *testing.T) publish.Session { return connect(t, through) },
-		Destination: destination, NoListener: publish.Message{Key: "order.unheard"},
+		Destination: destination, NoListener: publish.Message{Topic: "order.unheard"},
 		Received: b.received, Refuse: b.refuse, Restart: b.restart,
 		Cut:     func(*testing.T) { proxy.Cut() },
 		Silence: func(*testing.T) func() { proxy.Stall(); return proxy.Resume },
 		Invalid: map[error]publish.Message{
 			publish.ErrTooLarge:   {Body: make([]byte, 1<<20)},
-			publish.ErrBadKey:     {Key: "order.*"},
+			publish.ErrBadTopic:   {Topic: "order.*"},
 			publish.ErrBadHeaders: {Headers: map[string]any{"reason": "first line\nsecond line"}},
 		},
 		Impossible: map[string]string{"Block": "NATS never asks publishers to wait: a stream that is full refuses"},
@@ -137,7 +137,7 @@ func received(destination string, m *jetstream.RawStreamMsg) publish.Message {
 	at, _ := time.Parse(time.RFC3339Nano, m.Header.Get(publisher.TimestampHeader))
 	converted := publish.Message{
 		ID: m.Header.Get(publisher.IDHeader), Destination: destination,
-		Key: strings.Join(tokens[:last], "."), Group: tokens[last],
+		Topic: strings.Join(tokens[:last], "."), Group: tokens[last],
 		ContentType: m.Header.Get(publisher.ContentTypeHeader), AppID: m.Header.Get(publisher.AppIDHeader),
 		Timestamp: at, Headers: map[string]any{}, Body: m.Data,
 	}

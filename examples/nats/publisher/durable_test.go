@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"example.com/transactional-outbox/order-service/nats/natstest"
-	"example.com/transactional-outbox/order-service/nats/publisher"
+	"example.com/transactional-outbox/examples/nats/natstest"
+	"example.com/transactional-outbox/examples/nats/publisher"
 )
 
 func TestTheSettingForSyncIsReadFromTheServer(t *testing.T) {

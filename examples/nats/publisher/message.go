@@ -10,7 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"example.com/transactional-outbox/internal/publish"
+	"example.com/transactional-outbox/outbox/publish"
 )
 
 // The headers that carry the properties of a message. The key is also in the subject, but a
@@ -54,8 +54,8 @@ func convert(m publish.Message, maxPayload int64) (*nats.Msg, error) {
 // subjectOf returns the subject. A dead letter may have neither key nor group.
 func subjectOf(m publish.Message) (string, error) {
 	parts := []string{m.Destination}
-	if m.Key != "" {
-		parts = append(parts, m.Key)
+	if m.Topic != "" {
+		parts = append(parts, m.Topic)
 	}
 	if m.Group != "" {
 		parts = append(parts, m.Group)
@@ -63,11 +63,11 @@ func subjectOf(m publish.Message) (string, error) {
 	subject := strings.Join(parts, ".")
 	switch {
 	case len(subject) > maxSubject:
-		return "", fmt.Errorf("%w: the subject has %d bytes, the limit is %d", publish.ErrBadKey, len(subject), maxSubject)
+		return "", fmt.Errorf("%w: the subject has %d bytes, the limit is %d", publish.ErrBadTopic, len(subject), maxSubject)
 	case strings.Contains(m.Group, "."):
-		return "", fmt.Errorf("%w: the group %q has a dot", publish.ErrBadKey, m.Group)
+		return "", fmt.Errorf("%w: the group %q has a dot", publish.ErrBadTopic, m.Group)
 	case !isSubject(subject):
-		return "", fmt.Errorf("%w: %q is not a subject of NATS", publish.ErrBadKey, subject)
+		return "", fmt.Errorf("%w: %q is not a subject of NATS", publish.ErrBadTopic, subject)
 	}
 	return subject, nil
 }
@@ -90,7 +90,7 @@ func isVisible(s string) bool {
 
 func headerOf(m publish.Message) (nats.Header, error) {
 	header := nats.Header{
-		IDHeader: {m.ID}, KeyHeader: {m.Key}, ContentTypeHeader: {m.ContentType},
+		IDHeader: {m.ID}, KeyHeader: {m.Topic}, ContentTypeHeader: {m.ContentType},
 		AppIDHeader: {m.AppID}, TimestampHeader: {m.Timestamp.UTC().Format(time.RFC3339Nano)},
 	}
 	own := len(header)

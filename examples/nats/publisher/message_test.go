@@ -5,13 +5,13 @@ import (
 	"strings"
 	"testing"
 
-	"example.com/transactional-outbox/internal/publish"
+	"example.com/transactional-outbox/outbox/publish"
 )
 
 func TestSubjectsAreForEachOrder(t *testing.T) {
 	t.Parallel()
 	for want, m := range map[string]publish.Message{
-		"events.order.created.1": {Destination: "events", Key: "order.created", Group: "1"},
+		"events.order.created.1": {Destination: "events", Topic: "order.created", Group: "1"},
 		"events.1":               {Destination: "events", Group: "1"},
 		"dead-letters":           {Destination: "dead-letters"}, // the copy of an event that cannot be sent
 	} {
@@ -30,15 +30,15 @@ func TestWhatNATSWouldChangeIsInvalid(t *testing.T) {
 		message publish.Message
 		reason  error
 	}{
-		"an empty token":       {publish.Message{Destination: "d", Key: "a..b"}, publish.ErrBadKey},
-		"a wildcard":           {publish.Message{Destination: "d", Key: "a.*"}, publish.ErrBadKey},
-		"all that follows":     {publish.Message{Destination: "d", Key: ">"}, publish.ErrBadKey},
-		"a space":              {publish.Message{Destination: "d", Key: "a b"}, publish.ErrBadKey},
-		"a line end":           {publish.Message{Destination: "d", Key: "a\r\nPUB b 0"}, publish.ErrBadKey},
-		"no UTF-8":             {publish.Message{Destination: "d", Key: "\xff"}, publish.ErrBadKey},
-		"a dot in the group":   {publish.Message{Destination: "d", Group: "1.2"}, publish.ErrBadKey},
-		"a long key":           {publish.Message{Destination: "d", Key: strings.Repeat("k", maxSubject)}, publish.ErrBadKey},
-		"no destination":       {publish.Message{Key: "k"}, publish.ErrBadKey},
+		"an empty token":       {publish.Message{Destination: "d", Topic: "a..b"}, publish.ErrBadTopic},
+		"a wildcard":           {publish.Message{Destination: "d", Topic: "a.*"}, publish.ErrBadTopic},
+		"all that follows":     {publish.Message{Destination: "d", Topic: ">"}, publish.ErrBadTopic},
+		"a space":              {publish.Message{Destination: "d", Topic: "a b"}, publish.ErrBadTopic},
+		"a line end":           {publish.Message{Destination: "d", Topic: "a\r\nPUB b 0"}, publish.ErrBadTopic},
+		"no UTF-8":             {publish.Message{Destination: "d", Topic: "\xff"}, publish.ErrBadTopic},
+		"a dot in the group":   {publish.Message{Destination: "d", Group: "1.2"}, publish.ErrBadTopic},
+		"a long key":           {publish.Message{Destination: "d", Topic: strings.Repeat("k", maxSubject)}, publish.ErrBadTopic},
+		"no destination":       {publish.Message{Topic: "k"}, publish.ErrBadTopic},
 		"a line end in header": {headers("a", "b\nc"), publish.ErrBadHeaders},
 		"spaces around":        {headers("a", " b"), publish.ErrBadHeaders},
 		"a colon in the name":  {headers("a:b", ""), publish.ErrBadHeaders},

@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"example.com/transactional-outbox/internal/publish"
-	"example.com/transactional-outbox/order-service/nats/natstest"
+	"example.com/transactional-outbox/examples/nats/natstest"
+	"example.com/transactional-outbox/outbox/publish"
 )
 
 // TestAConfirmedMessageIsOnTheDisk asks the kernel, right after a message is confirmed, whether the

@@ -1,12 +1,13 @@
 package publisher
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"example.com/transactional-outbox/internal/publish"
+	"example.com/transactional-outbox/outbox/publish"
 )
 
 // Publisher publishes on a session, from one goroutine at a time.
@@ -50,6 +51,7 @@ func (p *Publisher) send(messages []publish.Message, results []publish.Result) [
 	answers := make([]jetstream.PubAckFuture, len(messages))
 	broken := false
 	for i, m := range messages {
+		m.Destination = cmp.Or(m.Destination, p.session.subject)
 		msg, err := convert(m, p.session.conn.MaxPayload())
 		switch {
 		case err != nil:

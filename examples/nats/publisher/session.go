@@ -10,7 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"example.com/transactional-outbox/internal/publish"
+	"example.com/transactional-outbox/outbox/publish"
 )
 
 const (
@@ -25,21 +25,23 @@ type Config struct {
 	URL         string // nats://user:password@host:port, several with commas between them
 	Credentials string // path of a .creds file; may be empty
 	Name        string // which the server shows for this connection
+	Subject     string // the first part of the subject of messages that name no destination
 }
 
 // Session is one connection to a server.
 type Session struct {
-	conn  *nats.Conn
-	ended chan struct{} // closed with the connection
-	mu    sync.Mutex
-	cause error // the first error, which ended the session
+	conn    *nats.Conn
+	subject string        // of messages without a destination
+	ended   chan struct{} // closed with the connection
+	mu      sync.Mutex
+	cause   error // the first error, which ended the session
 }
 
 var errClosed = errors.New("the connection is closed")
 
 // Connect opens a session. Close it after its use.
 func Connect(c Config) (*Session, error) {
-	s := &Session{ended: make(chan struct{})}
+	s := &Session{subject: c.Subject, ended: make(chan struct{})}
 	options := []nats.Option{
 		nats.Name(c.Name), nats.Timeout(dialTimeout), nats.FlusherTimeout(writeTimeout),
 		nats.PingInterval(pingInterval), nats.MaxPingsOutstanding(maxPings),

@@ -8,15 +8,15 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"example.com/transactional-outbox/internal/publish"
-	"example.com/transactional-outbox/order-service/nats/natstest"
-	"example.com/transactional-outbox/order-service/nats/publisher"
+	"example.com/transactional-outbox/examples/nats/natstest"
+	"example.com/transactional-outbox/examples/nats/publisher"
+	"example.com/transactional-outbox/outbox/publish"
 	"example.com/transactional-outbox/test/servers"
 )
 
 func message(destination, id string) publish.Message {
 	return publish.Message{
-		ID: id, Destination: destination, Key: "order.created", Group: "group-1",
+		ID: id, Destination: destination, Topic: "order.created", Group: "group-1",
 		ContentType: "application/json", AppID: "order-service", Timestamp: time.Now(), Body: []byte("{}"),
 	}
 }

@@ -6,8 +6,8 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"example.com/transactional-outbox/order-service/nats/natstest"
-	"example.com/transactional-outbox/order-service/nats/publisher"
+	"example.com/transactional-outbox/examples/nats/natstest"
+	"example.com/transactional-outbox/examples/nats/publisher"
 )
 
 func TestAStreamThatLosesMessagesIsAnError(t *testing.T) {

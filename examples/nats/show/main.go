@@ -10,7 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"example.com/transactional-outbox/order-service/nats/publisher"
+	"example.com/transactional-outbox/examples/nats/publisher"
 )
 
 // limit is for the whole program.

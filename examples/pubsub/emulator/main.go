@@ -12,7 +12,7 @@ import (
 	"strings"
 	"syscall"
 
-	"example.com/transactional-outbox/order-service/pubsub/fake"
+	"example.com/transactional-outbox/examples/pubsub/fake"
 )
 
 func main() {

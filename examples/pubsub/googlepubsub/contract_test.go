@@ -17,10 +17,10 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"example.com/transactional-outbox/internal/publish"
-	"example.com/transactional-outbox/internal/publish/publishtest"
-	"example.com/transactional-outbox/order-service/pubsub/fake"
-	"example.com/transactional-outbox/order-service/pubsub/googlepubsub"
+	"example.com/transactional-outbox/examples/pubsub/fake"
+	"example.com/transactional-outbox/examples/pubsub/googlepubsub"
+	"example.com/transactional-outbox/outbox/publish"
+	"example.com/transactional-outbox/outbox/publish/publishtest"
 )
 
 func TestContract(t *testing.T) {
@@ -57,7 +57,7 @@ func TestContract(t *testing.T) {
 func invalid() map[error]publish.Message {
 	return map[error]publish.Message{
 		publish.ErrTooLarge:   {Body: make([]byte, 10_000_000)},
-		publish.ErrBadKey:     {Key: strings.Repeat("k", 1025)},
+		publish.ErrBadTopic:   {Topic: strings.Repeat("k", 1025)},
 		publish.ErrBadHeaders: {Headers: map[string]any{"reason": strings.Repeat("r", 1025)}},
 	}
 }
@@ -131,7 +131,7 @@ func decode(m *pubsubpb.PubsubMessage) publish.Message {
 	}
 	at, _ := time.Parse(time.RFC3339Nano, take(googlepubsub.Timestamp))
 	got := publish.Message{
-		ID: take(googlepubsub.ID), Destination: topic, Key: take(googlepubsub.Key), Group: m.OrderingKey,
+		ID: take(googlepubsub.ID), Destination: topic, Topic: take(googlepubsub.Key), Group: m.OrderingKey,
 		ContentType: take(googlepubsub.ContentType), AppID: take(googlepubsub.AppID),
 		Timestamp: at, Headers: map[string]any{}, Body: m.Data,
 	}

@@ -1,8 +1,7 @@
 // Package googlepubsub publishes a relay's messages to Google Pub/Sub.
 //
-//	session, err := googlepubsub.Connect(ctx, googlepubsub.Config{Project: "shop", Topics: topics})
-//	defer session.Close()
-//	err = relay.Run(ctx, session)
+//	to := googlepubsub.Config{Project: "shop", Topics: []string{"order-events"}}
+//	relay, err := outbox.NewRelay(pool, to, outbox.RelayConfig{})
 //
 // # How it publishes
 //

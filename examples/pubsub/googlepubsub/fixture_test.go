@@ -10,9 +10,9 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
-	"example.com/transactional-outbox/internal/publish"
-	"example.com/transactional-outbox/order-service/pubsub/fake"
-	"example.com/transactional-outbox/order-service/pubsub/googlepubsub"
+	"example.com/transactional-outbox/examples/pubsub/fake"
+	"example.com/transactional-outbox/examples/pubsub/googlepubsub"
+	"example.com/transactional-outbox/outbox/publish"
 	"example.com/transactional-outbox/test/servers"
 )
 
@@ -87,7 +87,7 @@ func (l lab) publisher(s *googlepubsub.Session) publish.Publisher {
 // message returns a valid message.
 func message(group string) publish.Message {
 	return publish.Message{
-		ID: rand.Text(), Destination: topic, Key: "order.created", Group: group,
+		ID: rand.Text(), Destination: topic, Topic: "order.created", Group: group,
 		ContentType: "application/json", Headers: map[string]any{}, Body: []byte(`{}`),
 	}
 }

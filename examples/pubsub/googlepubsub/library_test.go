@@ -11,8 +11,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"example.com/transactional-outbox/order-service/pubsub/fake"
-	"example.com/transactional-outbox/order-service/pubsub/googlepubsub"
+	"example.com/transactional-outbox/examples/pubsub/fake"
+	"example.com/transactional-outbox/examples/pubsub/googlepubsub"
 )
 
 // library returns the Publisher of pubsub/v2, for the tests that show why a relay does not use it.

@@ -9,7 +9,7 @@ import (
 
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
 
-	"example.com/transactional-outbox/internal/publish"
+	"example.com/transactional-outbox/outbox/publish"
 )
 
 // The attributes of each message, beside its headers. The id is an attribute, because Pub/Sub
@@ -35,8 +35,8 @@ const (
 
 // encode returns a message of Pub/Sub, or an error if Pub/Sub cannot carry it.
 func encode(m publish.Message) (*pubsubpb.PubsubMessage, error) {
-	if !fits(m.Key, maxAttributeValue) || !fits(m.Group, maxOrderingKey) {
-		return nil, fmt.Errorf("%w: more than %d bytes, or not UTF-8", publish.ErrBadKey, maxOrderingKey)
+	if !fits(m.Topic, maxAttributeValue) || !fits(m.Group, maxOrderingKey) {
+		return nil, fmt.Errorf("%w: more than %d bytes, or not UTF-8", publish.ErrBadTopic, maxOrderingKey)
 	}
 	attributes, err := attributesOf(m)
 	if err != nil {
@@ -47,7 +47,7 @@ func encode(m publish.Message) (*pubsubpb.PubsubMessage, error) {
 
 func attributesOf(m publish.Message) (map[string]string, error) {
 	attributes := map[string]string{}
-	for name, value := range map[string]string{ID: m.ID, Key: m.Key, ContentType: m.ContentType, AppID: m.AppID} {
+	for name, value := range map[string]string{ID: m.ID, Key: m.Topic, ContentType: m.ContentType, AppID: m.AppID} {
 		if value != "" {
 			attributes[name] = value
 		}

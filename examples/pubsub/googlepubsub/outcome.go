@@ -8,7 +8,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"example.com/transactional-outbox/internal/publish"
+	"example.com/transactional-outbox/outbox/publish"
 )
 
 // refusals are the answers after which Pub/Sub has certainly not stored the message. They are about

@@ -7,9 +7,9 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"example.com/transactional-outbox/internal/publish"
-	"example.com/transactional-outbox/order-service/pubsub/fake"
-	"example.com/transactional-outbox/order-service/pubsub/googlepubsub"
+	"example.com/transactional-outbox/examples/pubsub/fake"
+	"example.com/transactional-outbox/examples/pubsub/googlepubsub"
+	"example.com/transactional-outbox/outbox/publish"
 )
 
 func TestEachErrorHasItsOutcome(t *testing.T) {

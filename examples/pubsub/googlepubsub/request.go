@@ -6,7 +6,7 @@ import (
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
 	"google.golang.org/protobuf/proto"
 
-	"example.com/transactional-outbox/internal/publish"
+	"example.com/transactional-outbox/outbox/publish"
 )
 
 // chain has the requests of one group, which are sent one after the other.

@@ -17,8 +17,8 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"example.com/transactional-outbox/internal/publish"
-	"example.com/transactional-outbox/order-service/pubsub/fake"
+	"example.com/transactional-outbox/examples/pubsub/fake"
+	"example.com/transactional-outbox/outbox/publish"
 )
 
 // recorder keeps the requests to publish, and confirms them itself: the fake takes no request of
@@ -113,11 +113,11 @@ func TestLimitsAreCheckedBeforeSending(t *testing.T) {
 	}{
 		"body":            {func(m *publish.Message) { m.Body = make([]byte, 10_000_000) }, publish.ErrTooLarge},
 		"group of 1024":   {func(m *publish.Message) { m.Group = long(1024) }, nil},
-		"group of 1025":   {func(m *publish.Message) { m.Group = long(1025) }, publish.ErrBadKey},
-		"group not UTF-8": {func(m *publish.Message) { m.Group = "\xff" }, publish.ErrBadKey},
-		"key of 1024":     {func(m *publish.Message) { m.Key = long(1024) }, nil},
-		"key of 1025":     {func(m *publish.Message) { m.Key = long(1025) }, publish.ErrBadKey},
-		"key not UTF-8":   {func(m *publish.Message) { m.Key = "\xff" }, publish.ErrBadKey},
+		"group of 1025":   {func(m *publish.Message) { m.Group = long(1025) }, publish.ErrBadTopic},
+		"group not UTF-8": {func(m *publish.Message) { m.Group = "\xff" }, publish.ErrBadTopic},
+		"key of 1024":     {func(m *publish.Message) { m.Topic = long(1024) }, nil},
+		"key of 1025":     {func(m *publish.Message) { m.Topic = long(1025) }, publish.ErrBadTopic},
+		"key not UTF-8":   {func(m *publish.Message) { m.Topic = "\xff" }, publish.ErrBadTopic},
 		"97 headers":      {func(m *publish.Message) { m.Headers = headers(100 - own) }, nil},
 		"98 headers":      {func(m *publish.Message) { m.Headers = headers(101 - own) }, publish.ErrBadHeaders},
 		"value of 1024":   {func(m *publish.Message) { m.Headers["a"] = long(1024) }, nil},

@@ -1,6 +1,7 @@
 package googlepubsub
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,14 +12,15 @@ import (
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
 	"google.golang.org/api/option"
 
-	"example.com/transactional-outbox/internal/publish"
+	"example.com/transactional-outbox/outbox/publish"
 )
 
-// Config says which topics a session publishes to.
+// Config says which topics a session publishes to. It is a [publish.Destination].
 type Config struct {
 	// Project has the topics. A destination is the name of a topic in it.
 	Project string
-	// Topics must exist when the session opens.
+	// Topics must exist when the session opens. The first one gets the messages that name no
+	// destination.
 	Topics []string
 	// LookEvery is how often a publisher looks whether a topic has a subscription. With 0 it looks
 	// before each batch. If somebody deletes the last subscription, the messages that Pub/Sub
@@ -81,9 +83,9 @@ func (s *Session) checkTopics(ctx context.Context) error {
 	return nil
 }
 
-// topic returns the full name of a topic.
+// topic returns the full name of a topic. The empty name is the first topic.
 func (s *Session) topic(name string) string {
-	return "projects/" + s.config.Project + "/topics/" + name
+	return "projects/" + s.config.Project + "/topics/" + cmp.Or(name, s.config.Topics[0])
 }
 
 // NewPublisher returns a publisher. All publishers of a session share its connection.

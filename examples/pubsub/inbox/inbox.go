@@ -1,7 +1,8 @@
 // Package inbox receives the events from Pub/Sub, and gives each one its effect once.
 //
 // Delivery is at least once. Pub/Sub may deliver a message again, and a relay may publish an event
-// again. So the consumer keeps the ids of the events that have had their effect. Google's option
+// again. So the consumer keeps the ids of the events that have had their effect, in the table of the
+// library's package inbox. Google's option
 // "exactly-once delivery" does not replace this inbox. It compares only Pub/Sub's own ids, and each
 // publish gets a new one.
 package inbox
@@ -9,7 +10,6 @@ package inbox
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"log/slog"
 
 	"cloud.google.com/go/pubsub/v2"
@@ -17,13 +17,21 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"example.com/transactional-outbox/order-service/pubsub/googlepubsub"
+	"example.com/transactional-outbox/examples/pubsub/googlepubsub"
+	"example.com/transactional-outbox/outbox/inbox"
 )
 
-// Schema has the inbox and the table of effects: one row for each event. A real consumer would
+// Migrate makes the inbox and the table of effects: one row for each event. A real consumer would
 // write to its own tables.
-const Schema = `
-CREATE TABLE IF NOT EXISTS inbox (id uuid PRIMARY KEY, received_at timestamptz NOT NULL DEFAULT now());
+func Migrate(ctx context.Context, db *pgxpool.Pool) error {
+	if err := inbox.Migrate(ctx, db); err != nil {
+		return err
+	}
+	_, err := db.Exec(ctx, effectsSQL)
+	return err
+}
+
+const effectsSQL = `
 CREATE TABLE IF NOT EXISTS effects (
   seq      bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   order_id uuid NOT NULL,
@@ -48,10 +56,6 @@ func Receive(ctx context.Context, client *pubsub.Client, subscription string, db
 
 // record writes the id and the effect in one transaction, and reports whether the id is new.
 func record(ctx context.Context, db *pgxpool.Pool, m *pubsub.Message) (first bool, err error) {
-	id, err := uuid.Parse(m.Attributes[googlepubsub.ID])
-	if err != nil {
-		return false, fmt.Errorf("the attribute %s: %w", googlepubsub.ID, err)
-	}
 	var event struct {
 		OrderID uuid.UUID `json:"order_id"`
 		Version int       `json:"order_version"`
@@ -60,8 +64,8 @@ func record(ctx context.Context, db *pgxpool.Pool, m *pubsub.Message) (first boo
 		return false, err
 	}
 	err = pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
-		added, err := tx.Exec(ctx, `INSERT INTO inbox (id) VALUES ($1) ON CONFLICT DO NOTHING`, id)
-		if first = added.RowsAffected() == 1; err != nil || !first {
+		first, err = inbox.Record(ctx, tx, "subscriber", m.Attributes[googlepubsub.ID])
+		if err != nil || !first {
 			return err
 		}
 		_, err = tx.Exec(ctx, `INSERT INTO effects (order_id, version, event) VALUES ($1, $2, $3)`,

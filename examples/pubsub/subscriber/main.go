@@ -12,7 +12,7 @@ import (
 	"github.com/caarlos0/env/v11"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"example.com/transactional-outbox/order-service/pubsub/inbox"
+	"example.com/transactional-outbox/examples/pubsub/inbox"
 )
 
 // settings come from environment variables. The client library reads PUBSUB_EMULATOR_HOST.
@@ -40,7 +40,7 @@ func run(ctx context.Context) error {
 		return err
 	}
 	defer db.Close()
-	if _, err := db.Exec(ctx, inbox.Schema); err != nil {
+	if err := inbox.Migrate(ctx, db); err != nil {
 		return err
 	}
 	client, err := pubsub.NewClient(ctx, s.Project)

@@ -6,15 +6,15 @@ import (
 
 	"github.com/google/uuid"
 
-	"example.com/transactional-outbox/order-service/internal/outbox"
+	"example.com/transactional-outbox/outbox/internal/store"
 )
 
-// Claim is outbox.Store.Claim. It has no limit of rows: a simulation has few events.
-func (o *Outbox) Claim(token uuid.UUID, worker string, limit int, lease time.Duration) outbox.Claim {
+// Claim is store.Store.Claim. It has no limit of rows: a simulation has few events.
+func (o *Outbox) Claim(token uuid.UUID, worker string, limit int, lease time.Duration) store.Claim {
 	o.expire()
 	claim := &Claim{Token: token, Worker: worker, Until: o.now.Add(lease)}
 	for _, q := range o.dueInOrder() {
-		oldest := o.oldest(q.Order)
+		oldest := o.oldest(q)
 		switch {
 		case oldest.ID != q.ID && !o.isDue(oldest):
 			q.Parked = true // until the oldest one is finished
@@ -23,10 +23,10 @@ func (o *Outbox) Claim(token uuid.UUID, worker string, limit int, lease time.Dur
 		}
 	}
 	if len(claim.Events) == 0 {
-		return outbox.Claim{Token: token}
+		return store.Claim{Token: token}
 	}
 	o.claims = append(o.claims, claim)
-	return outbox.Claim{Token: token, Events: o.read(claim)}
+	return o.read(claim)
 }
 
 // expire deletes the claims whose lease has ended.
@@ -60,11 +60,16 @@ func byDue(a, b *Queued) int {
 }
 
 // read returns the events of a claim, in the order of the inserts.
-func (o *Outbox) read(c *Claim) (events []outbox.Claimed) {
+func (o *Outbox) read(c *Claim) store.Claim {
+	claim := store.Claim{Token: c.Token}
 	ids := slices.Clone(c.Events)
 	slices.SortFunc(ids, func(a, b uuid.UUID) int { return o.queue[a].Seq - o.queue[b].Seq })
 	for _, id := range ids {
-		events = append(events, o.asClaimed(o.queue[id]))
+		if _, exists := o.events[id]; exists {
+			claim.Events = append(claim.Events, o.asClaimed(o.queue[id]))
+		} else {
+			claim.Lost = append(claim.Lost, id)
+		}
 	}
-	return events
+	return claim
 }

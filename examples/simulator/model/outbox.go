@@ -1,10 +1,10 @@
 // Package model has the outbox's tables in memory, for a page in a browser, where there is no
-// PostgreSQL. Each method does what the SQL statement of the same name in package outbox does. A
+// PostgreSQL. Each method does what the SQL statement of the same name in package store does. A
 // test compares both after each of many random steps.
 //
 // It has no transactions and no locks between them: each call is one step, and nothing happens at
 // the same time. What PostgreSQL does when statements do run at the same time is not modelled. The
-// tests of package outbox do that on a real server.
+// tests of package store do that on a real server.
 package model
 
 import (
@@ -14,7 +14,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"example.com/transactional-outbox/order-service/internal/outbox"
+	"example.com/transactional-outbox/outbox/internal/store"
 )
 
 // Outbox is the outbox of one order-service. It is not safe for use by several goroutines.
@@ -25,6 +25,7 @@ type Outbox struct {
 	queue     map[uuid.UUID]*Queued
 	claims    []*Claim
 	published []uuid.UUID
+	overtaken []uuid.UUID
 }
 
 // Event is a row of outbox_events. It never changes.
@@ -33,18 +34,19 @@ type Event struct {
 	Seq       int
 	Order     uuid.UUID
 	Version   int
-	Key       string
+	Topic     string
 	CreatedAt time.Time
 }
 
 // Queued is a row of outbox_queue: an event that still has to be published.
 type Queued struct {
 	Event
-	Due      time.Time // available_at
-	Parked   bool      // available_at is infinity
-	Attempts int       // retry_count
-	Code     string    // failure_code
-	Failed   bool      // failed_at is set
+	Due        time.Time // available_at
+	Parked     bool      // available_at is infinity
+	Supersedes bool      // the older events of the order
+	Attempts   int       // retry_count
+	Code       string    // failure_code
+	Failed     bool      // failed_at is set
 }
 
 // Claim is a row of outbox_claims.
@@ -66,13 +68,17 @@ func (o *Outbox) Now() time.Time { return o.now }
 // Advance moves the database's clock.
 func (o *Outbox) Advance(d time.Duration) { o.now = o.now.Add(d) }
 
-// Append stores an event, in the log and in the queue. The id is the caller's.
-func (o *Outbox) Append(id, order uuid.UUID, version int, key string) {
+// Append stores an event, in the log and in the queue. If it supersedes the older events of its order,
+// these are overtaken. The id is the caller's.
+func (o *Outbox) Append(id, order uuid.UUID, version int, topic string, supersedes bool) {
 	o.seq++
-	e := Event{ID: id, Seq: o.seq, Order: order, Version: version, Key: key, CreatedAt: o.now}
+	e := Event{ID: id, Seq: o.seq, Order: order, Version: version, Topic: topic, CreatedAt: o.now}
 	o.events[id] = e
-	o.queue[id] = &Queued{Event: e, Due: o.now}
+	o.queue[id] = &Queued{Event: e, Due: o.now, Supersedes: supersedes}
 }
+
+// Lose deletes an event from the log, as nobody should.
+func (o *Outbox) Lose(id uuid.UUID) { delete(o.events, id) }
 
 // Events returns the log, in the order of the inserts.
 func (o *Outbox) Events() []Event { return sorted(o.events, func(e Event) Event { return e }) }
@@ -101,13 +107,27 @@ func (o *Outbox) Claims() (claims []Claim) {
 // Published returns the events that are marked published, in the order of the marks.
 func (o *Outbox) Published() []uuid.UUID { return slices.Clone(o.published) }
 
+// Overtaken returns the events that are done without being sent, in the order in which they were settled.
+func (o *Outbox) Overtaken() []uuid.UUID { return slices.Clone(o.overtaken) }
+
+// isOvertaken reports whether a newer event of the queue supersedes the event.
+func (o *Outbox) isOvertaken(older *Queued) bool {
+	for _, q := range o.queue {
+		if q.Order == older.Order && q.Version > older.Version && q.Supersedes {
+			return true
+		}
+	}
+	return false
+}
+
 // isDue is the condition of claims: available_at <= now().
 func (o *Outbox) isDue(q *Queued) bool { return !q.Parked && !q.Due.After(o.now) }
 
-// oldest returns the oldest event of an order that is in the queue, or nil.
-func (o *Outbox) oldest(order uuid.UUID) (oldest *Queued) {
+// oldest returns the oldest event of the queue that is of the same order.
+func (o *Outbox) oldest(of *Queued) *Queued {
+	oldest := of
 	for _, q := range o.queue {
-		if q.Order == order && (oldest == nil || q.Version < oldest.Version) {
+		if q.Order == of.Order && q.Version < oldest.Version {
 			oldest = q
 		}
 	}
@@ -129,9 +149,10 @@ func (o *Outbox) claimOf(token uuid.UUID) *Claim {
 }
 
 // asClaimed returns what a relay gets.
-func (o *Outbox) asClaimed(q *Queued) outbox.Claimed {
-	return outbox.Claimed{
-		ID: q.ID, AggregateID: q.Order, EventKey: q.Key, RetryCount: q.Attempts,
-		Unroutable: q.Code == "unroutable", CreatedAt: q.CreatedAt, Age: o.now.Sub(q.CreatedAt).Seconds(),
+func (o *Outbox) asClaimed(q *Queued) store.Event {
+	return store.Event{
+		ID: q.ID, Seq: int64(q.Seq), Topic: q.Topic, Aggregate: "order", AggregateID: q.Order.String(), Version: q.Version,
+		RetryCount: q.Attempts, FailureCode: q.Code, Overtaken: o.isOvertaken(q),
+		CreatedAt: q.CreatedAt, Age: o.now.Sub(q.CreatedAt).Seconds(),
 	}
 }

@@ -6,30 +6,47 @@ import (
 
 	"github.com/google/uuid"
 
-	"example.com/transactional-outbox/order-service/internal/outbox"
+	"example.com/transactional-outbox/outbox/internal/store"
 )
 
-// MarkPublished is outbox.Store.MarkPublished.
+// MarkPublished is store.Store.MarkPublished.
 func (o *Outbox) MarkPublished(token uuid.UUID, ids []uuid.UUID) {
-	var orders []uuid.UUID
 	for _, id := range ids {
-		delete(o.queue, id)
-		if e, exists := o.events[id]; exists && !slices.Contains(orders, e.Order) {
-			orders = append(orders, e.Order)
-		}
-		if !slices.Contains(o.published, id) {
+		_, logged := o.events[id]
+		if (logged || o.queue[id] != nil) && !slices.Contains(o.published, id) {
 			o.published = append(o.published, id)
 		}
+		delete(o.queue, id)
 	}
-	if token != uuid.Nil {
-		o.Release(token)
-	}
-	o.promote(orders)
+	o.Release(token)
+	o.promote(ids)
 }
 
-// promote makes the next parked event of each order due.
-func (o *Outbox) promote(orders []uuid.UUID) {
-	for _, order := range orders {
+// Overtake is store.Store.Overtake.
+func (o *Outbox) Overtake(token uuid.UUID, ids []uuid.UUID) {
+	var overtaken []store.Failure
+	for _, id := range ids {
+		if q := o.queue[id]; q != nil && o.isOvertaken(q) {
+			overtaken = append(overtaken, store.Failure{ID: id})
+		}
+	}
+	for _, held := range o.fence(token, overtaken) {
+		delete(o.queue, held.ID)
+		o.overtaken = append(o.overtaken, held.ID)
+	}
+	o.promote(ids)
+}
+
+// promote makes the next parked event of the order of each event due. Without the row of the log it
+// does not know the order.
+func (o *Outbox) promote(ids []uuid.UUID) {
+	orders := map[uuid.UUID]bool{}
+	for _, id := range ids {
+		if e, exists := o.events[id]; exists {
+			orders[e.Order] = true
+		}
+	}
+	for order := range orders {
 		var next *Queued
 		for _, q := range o.queue {
 			waitsForOlder := q.Parked && !q.Failed && q.Code != "unroutable"
@@ -43,15 +60,15 @@ func (o *Outbox) promote(orders []uuid.UUID) {
 	}
 }
 
-// Release is outbox.Store.Release.
+// Release is store.Store.Release.
 func (o *Outbox) Release(token uuid.UUID) (held bool) {
 	before := len(o.claims)
 	o.claims = slices.DeleteFunc(o.claims, func(c *Claim) bool { return c.Token == token })
 	return len(o.claims) < before
 }
 
-// Reschedule is outbox.Store.Reschedule.
-func (o *Outbox) Reschedule(token uuid.UUID, failures []outbox.Failure) (changed int) {
+// Reschedule is store.Store.Reschedule.
+func (o *Outbox) Reschedule(token uuid.UUID, failures []store.Failure) (changed int) {
 	held := o.fence(token, failures)
 	probes := o.chooseProbes(held)
 	for _, f := range held {
@@ -69,7 +86,7 @@ func (o *Outbox) Reschedule(token uuid.UUID, failures []outbox.Failure) (changed
 // fence returns the failures of the events that the claim still holds, and takes these events out
 // of the claim. A relay whose lease has ended, and whose events another relay has claimed, holds
 // none.
-func (o *Outbox) fence(token uuid.UUID, failures []outbox.Failure) (held []outbox.Failure) {
+func (o *Outbox) fence(token uuid.UUID, failures []store.Failure) (held []store.Failure) {
 	claim := o.claimOf(token)
 	if claim == nil {
 		return nil
@@ -86,42 +103,42 @@ func (o *Outbox) fence(token uuid.UUID, failures []outbox.Failure) (held []outbo
 	return held
 }
 
-// chooseProbes chooses one unroutable event of each key that has no probe yet.
-func (o *Outbox) chooseProbes(held []outbox.Failure) map[uuid.UUID]bool {
+// chooseProbes chooses one unroutable event of each topic that has no probe yet.
+func (o *Outbox) chooseProbes(held []store.Failure) map[uuid.UUID]bool {
 	first := map[string]*Queued{}
 	for _, f := range held {
-		if q := o.queue[f.ID]; f.Code == "unroutable" && (first[q.Key] == nil || q.Seq < first[q.Key].Seq) {
-			first[q.Key] = q
+		if q := o.queue[f.ID]; f.Code == "unroutable" && (first[q.Topic] == nil || q.Seq < first[q.Topic].Seq) {
+			first[q.Topic] = q
 		}
 	}
 	probes := map[uuid.UUID]bool{}
-	for key, q := range first {
-		probes[q.ID] = !o.hasProbe(key, held)
+	for topic, q := range first {
+		probes[q.ID] = !o.hasProbe(topic, held)
 	}
 	return probes
 }
 
-// hasProbe reports whether an unroutable event of the key is going to be tried again. The events
+// hasProbe reports whether an unroutable event of the topic is going to be tried again. The events
 // that are being rescheduled do not count, because a claim holds them until then.
-func (o *Outbox) hasProbe(key string, held []outbox.Failure) bool {
+func (o *Outbox) hasProbe(topic string, held []store.Failure) bool {
 	for _, q := range o.queue {
-		isHeld := slices.ContainsFunc(held, func(f outbox.Failure) bool { return f.ID == q.ID })
-		if !isHeld && o.unroutable(q, key) && !q.Parked {
+		isHeld := slices.ContainsFunc(held, func(f store.Failure) bool { return f.ID == q.ID })
+		if !isHeld && o.unroutable(q, topic) && !q.Parked {
 			return true
 		}
 	}
 	return false
 }
 
-func (o *Outbox) unroutable(q *Queued, key string) bool {
-	return q.Key == key && q.Code == "unroutable" && !q.Failed && !o.claimed(q.ID)
+func (o *Outbox) unroutable(q *Queued, topic string) bool {
+	return q.Topic == topic && q.Code == "unroutable" && !q.Failed && !o.claimed(q.ID)
 }
 
-// RetryUnroutable is outbox.Store.RetryUnroutable.
-func (o *Outbox) RetryUnroutable(key string, limit int) (n int) {
+// RetryUnroutable is store.Store.RetryUnroutable.
+func (o *Outbox) RetryUnroutable(topic string, limit int) (n int) {
 	var waiting []*Queued
 	for _, q := range o.queue {
-		if o.unroutable(q, key) {
+		if o.unroutable(q, topic) {
 			waiting = append(waiting, q)
 		}
 	}
@@ -135,28 +152,28 @@ func (o *Outbox) RetryUnroutable(key string, limit int) (n int) {
 	return n
 }
 
-// ProbeRoutes is outbox.Store.ProbeRoutes, which the janitor calls: it makes one event due for each
-// key whose events all wait for a probe that does not exist. A relay has died before it made them
+// ProbeRoutes is store.Store.ProbeRoutes, which the janitor calls: it makes one event due for each
+// topic whose events all wait for a probe that does not exist. A relay has died before it made them
 // due.
 func (o *Outbox) ProbeRoutes() (probes int) {
 	parked, probed := map[string]bool{}, map[string]bool{}
 	for _, q := range o.queue {
 		if q.Code == "unroutable" && !q.Failed {
-			parked[q.Key] = true
-			probed[q.Key] = probed[q.Key] || !q.Parked
+			parked[q.Topic] = true
+			probed[q.Topic] = probed[q.Topic] || !q.Parked
 		}
 	}
-	for key := range parked {
-		if !probed[key] {
-			probes += o.RetryUnroutable(key, 1)
+	for topic := range parked {
+		if !probed[topic] {
+			probes += o.RetryUnroutable(topic, 1)
 		}
 	}
 	return probes
 }
 
-// Fail is outbox.Store.Fail.
-func (o *Outbox) Fail(token uuid.UUID, failure outbox.Failure) (at time.Time, held int) {
-	if len(o.fence(token, []outbox.Failure{failure})) == 0 {
+// Fail is store.Store.Fail.
+func (o *Outbox) Fail(token uuid.UUID, failure store.Failure) (at time.Time, held int) {
+	if len(o.fence(token, []store.Failure{failure})) == 0 {
 		return time.Time{}, 0
 	}
 	q := o.queue[failure.ID]
@@ -167,13 +184,12 @@ func (o *Outbox) Fail(token uuid.UUID, failure outbox.Failure) (at time.Time, he
 	return o.now, 1
 }
 
-// Replay is outbox.Operator.Replay of one failed event.
+// Replay is what package operate does to replay one failed event.
 func (o *Outbox) Replay(id uuid.UUID) (replayed bool) {
 	q := o.queue[id]
-	if q == nil || !q.Failed {
+	if _, exists := o.events[id]; q == nil || !q.Failed || !exists || o.isOvertaken(q) {
 		return false
 	}
-	o.queue[id] = &Queued{Event: q.Event, Due: o.now}
-	o.promote([]uuid.UUID{q.Order})
+	o.queue[id] = &Queued{Event: q.Event, Due: o.now, Supersedes: q.Supersedes}
 	return true
 }

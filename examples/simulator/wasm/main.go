@@ -12,7 +12,7 @@ import (
 	"strings"
 	"syscall/js"
 
-	"example.com/transactional-outbox/order-service/simulator/world"
+	"example.com/transactional-outbox/outbox/simulator/world"
 )
 
 // The page has two actions of its own: "reset", and "lesson/" with the number of a lesson.

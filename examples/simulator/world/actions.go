@@ -66,8 +66,8 @@ func (w *World) actions() (all []Action) {
 
 func (w *World) clientActions() (all []Action) {
 	for i, o := range w.orders {
-		if o.versions < len(keys) {
-			label := fmt.Sprintf("change order %s (%s)", o.name, keys[o.versions])
+		if o.versions < len(topics) {
+			label := fmt.Sprintf("change order %s (%s)", o.name, topics[o.versions])
 			all = append(all, Action{"client/" + o.name, "clients", label, false, func() { w.place(i) }})
 		}
 	}
@@ -87,7 +87,7 @@ func (w *World) clientActions() (all []Action) {
 var labels = map[step]string{
 	claiming: "claim what is due", sending: "the broker receives", confirming: "the answers arrive",
 	marking: "mark published", rescheduling: "note a later attempt", failing: "mark failed",
-	releasing: "release the claim", retrying: "make unroutable events due",
+	overtaking: "settle what is superseded", releasing: "release the claim", retrying: "make unroutable events due",
 }
 
 func (w *World) relayActions(i int) (all []Action) {

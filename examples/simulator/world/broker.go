@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"example.com/transactional-outbox/internal/publish"
+	"example.com/transactional-outbox/outbox/publish"
 )
 
 const deadLetters = "order.dead"
@@ -41,7 +41,7 @@ func (b *broker) takeOne(m publish.Message) publish.Result {
 	case m.Destination == deadLetters:
 		b.dead = append(b.dead, id)
 	case !b.bound:
-		return publish.Result{Outcome: publish.Returned, Err: errors.New("no queue is bound for its key")}
+		return publish.Result{Outcome: publish.Returned, Err: errors.New("no queue is bound for its topic")}
 	case b.refuses[uuid.MustParse(m.Group)]:
 		return publish.Result{Outcome: publish.Refused, Err: errors.New("the queue does not take it")}
 	default:

@@ -8,20 +8,19 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/prometheus/client_golang/prometheus"
 
-	"example.com/transactional-outbox/internal/publish"
-	"example.com/transactional-outbox/order-service/internal/outbox"
-	"example.com/transactional-outbox/order-service/internal/relay"
+	"example.com/transactional-outbox/outbox"
+	"example.com/transactional-outbox/outbox/internal/source"
+	"example.com/transactional-outbox/outbox/internal/store"
+	"example.com/transactional-outbox/outbox/publish"
 )
 
-// The services' defaults, except Workers, BatchSize, MaxAttempts and PollInterval. With that poll
+// The library's defaults, except Workers, BatchSize, MaxAttempts and PollInterval. With that poll
 // interval, a relay that has nothing to do asks for work again at once, and then waits for the
 // reader like everything else here.
-var config = relay.Config{
-	System: "simulator", Destination: "order.events", DeadLetters: deadLetters, AppID: "order-service",
-	Workers: 1, BatchSize: 3, PollInterval: time.Millisecond, Lease: time.Minute,
-	ConfirmTimeout: 10 * time.Second, MaxAttempts: 3, RetryBase: time.Second, RetryCap: 15 * time.Minute,
+var config = outbox.RelayConfig{
+	DeadLetters: deadLetters, AppID: "order-service",
+	Workers: 1, BatchSize: 3, PollInterval: time.Millisecond, Lease: time.Minute, MaxAttempts: 3,
 }
 
 // process is an order-service with the real relay. All that the relay asks of PostgreSQL and of
@@ -54,6 +53,7 @@ const (
 	marking      step = "mark"       // before the events are marked published
 	rescheduling step = "reschedule" // before a later attempt is noted
 	failing      step = "fail"       // before an event is marked failed
+	overtaking   step = "overtake"   // before an event that a newer one supersedes is settled
 	releasing    step = "release"    // before the claim is released
 	retrying     step = "retry"      // before unroutable events are made due
 )
@@ -63,10 +63,10 @@ const (
 func (w *World) start(name string) *process {
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &process{name: name, world: w, cancel: cancel}
-	r := relay.New(config, p, relay.NewMetrics(prometheus.NewRegistry()))
+	publishOn := source.New(config, p)
 	go func() {
 		for ctx.Err() == nil {
-			_ = r.Run(ctx, session{p})
+			_ = publishOn(ctx, session{p})
 		}
 	}()
 	return p
@@ -108,13 +108,13 @@ func (p *process) let(answer any) {
 	p.call = nil
 }
 
-// The process is the relay's Outbox.
+// The process is where the relay claims events.
 
-func (p *process) Claim(_ context.Context, worker string, limit int, lease time.Duration) (outbox.Claim, error) {
+func (p *process) Claim(_ context.Context, worker string, limit int, lease time.Duration) (store.Claim, error) {
 	_ = worker // the real one has the process id of the browser, which is always the same
 	return p.ask(call{step: claiming, do: func() any {
 		return p.world.outbox.Claim(uuid.New(), p.name, limit, lease)
-	}}).(outbox.Claim), nil
+	}}).(store.Claim), nil
 }
 
 func (p *process) MarkPublished(_ context.Context, token uuid.UUID, ids []uuid.UUID) error {
@@ -125,29 +125,38 @@ func (p *process) MarkPublished(_ context.Context, token uuid.UUID, ids []uuid.U
 	return nil
 }
 
-func (p *process) Reschedule(_ context.Context, token uuid.UUID, failures []outbox.Failure) (int, error) {
+// Overtake is not called: no event of the simulator supersedes an older one.
+func (p *process) Overtake(_ context.Context, token uuid.UUID, ids []uuid.UUID) error {
+	p.ask(call{step: overtaking, events: ids, do: func() any {
+		p.world.outbox.Overtake(token, ids)
+		return nil
+	}})
+	return nil
+}
+
+func (p *process) Reschedule(_ context.Context, token uuid.UUID, failures []store.Failure) (int, error) {
 	return p.ask(call{
 		step: rescheduling, events: idsOf(failures), detail: failures[0].Code,
 		do: func() any { return p.world.outbox.Reschedule(token, failures) },
 	}).(int), nil
 }
 
-func idsOf(failures []outbox.Failure) (ids []uuid.UUID) {
+func idsOf(failures []store.Failure) (ids []uuid.UUID) {
 	for _, f := range failures {
 		ids = append(ids, f.ID)
 	}
 	return ids
 }
 
-func (p *process) RetryUnroutable(_ context.Context, key string, limit int) (int, error) {
-	return p.ask(call{step: retrying, detail: key, do: func() any { return p.world.outbox.RetryUnroutable(key, limit) }}).(int), nil
+func (p *process) RetryUnroutable(_ context.Context, topic string, limit int) (int, error) {
+	return p.ask(call{step: retrying, detail: topic, do: func() any { return p.world.outbox.RetryUnroutable(topic, limit) }}).(int), nil
 }
 
 func (p *process) Release(_ context.Context, token uuid.UUID) (bool, error) {
 	return p.ask(call{step: releasing, do: func() any { return p.world.outbox.Release(token) }}).(bool), nil
 }
 
-func (p *process) Fail(_ context.Context, token uuid.UUID, failure outbox.Failure) (time.Time, int, error) {
+func (p *process) Fail(_ context.Context, token uuid.UUID, failure store.Failure) (time.Time, int, error) {
 	type result struct {
 		at   time.Time
 		held int
@@ -171,12 +180,8 @@ func (publisher) Close() {}
 
 var errConnectionLost = errors.New("the connection was lost")
 
-// Publish has two steps: the way to the broker, and the way back. A batch is empty if the relay
-// knows that no queue takes any of it.
+// Publish has two steps: the way to the broker, and the way back.
 func (p publisher) Publish(messages []publish.Message, _ time.Duration) []publish.Result {
-	if len(messages) == 0 {
-		return nil
-	}
 	var ids []uuid.UUID
 	for _, m := range messages {
 		ids = append(ids, uuid.MustParse(m.ID))

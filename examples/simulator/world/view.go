@@ -91,7 +91,7 @@ func (w *World) viewOutbox(v *View) {
 		case q.Failed:
 			text = "failed: waits for an operator"
 		case q.Parked && q.Code == "unroutable":
-			text = "parked until an event of its key is confirmed"
+			text = "parked until an event of its topic is confirmed"
 		case q.Parked:
 			text = "parked until the older event of its order is finished"
 		case q.Due.After(w.outbox.Now()):
@@ -140,6 +140,8 @@ func (w *World) describe(p *process) string {
 		return "wants to note a later attempt for " + w.names(c.events) + " (" + c.detail + ")"
 	case c.step == failing:
 		return "wants to mark " + w.names(c.events) + " failed (" + c.detail + ")"
+	case c.step == overtaking:
+		return "wants to settle " + w.names(c.events) + ": a newer event supersedes it"
 	case c.step == releasing:
 		return "wants to release the rest of its claim"
 	default:

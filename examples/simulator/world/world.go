@@ -1,5 +1,5 @@
-// Package world is a small system that a reader moves step by step: clients, two order-services
-// whose relays are the real one (package relay), the outbox (package model), a broker with one
+// Package world is a small system that a reader moves step by step: clients, two processes
+// whose relays are the real one (package outbox), the outbox (package model), a broker with one
 // queue, and a consumer with an inbox. Between two steps, nothing moves except the relays' own timers.
 package world
 
@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"example.com/transactional-outbox/order-service/simulator/model"
+	"example.com/transactional-outbox/outbox/simulator/model"
 )
 
 // World is the whole system. Its methods may be called from any goroutine.
@@ -42,8 +42,8 @@ type event struct {
 	version int
 }
 
-// keys are the types of the first, second and third event of an order.
-var keys = []string{"order.created", "order.confirmed", "order.cancelled"}
+// topics are those of the first, second and third event of an order.
+var topics = []string{"order.created", "order.confirmed", "order.cancelled"}
 
 // orderNames are the names of the orders, one letter each.
 const orderNames = "ABCDEFGH"
@@ -127,5 +127,5 @@ func (w *World) place(i int) {
 	o.versions++
 	id := uuid.New()
 	w.events[id] = event{name: fmt.Sprintf("%s%d", o.name, o.versions), order: o.id, version: o.versions}
-	w.outbox.Append(id, o.id, o.versions, keys[o.versions-1])
+	w.outbox.Append(id, o.id, o.versions, topics[o.versions-1], false)
 }

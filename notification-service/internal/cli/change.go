@@ -8,14 +8,14 @@ import (
 	"fmt"
 	"slices"
 
-	"example.com/transactional-outbox/internal/audit"
 	"example.com/transactional-outbox/internal/cli"
 	"example.com/transactional-outbox/notification-service/internal/deadletter"
+	"example.com/transactional-outbox/outbox/operate"
 )
 
 // change is a command that replays or discards messages.
 type change struct {
-	action audit.Action
+	action operate.Action
 	past   string
 	force  *bool // nil: there is no --force
 
@@ -62,7 +62,7 @@ func (c change) run(ctx context.Context, deps Dependencies) error {
 }
 
 func (c change) apply(ctx context.Context, deps Dependencies) (result deadletter.Result, err error) {
-	filter, said := c.filter(c.ids), audit.ByIDs
+	filter, said := c.filter(c.ids), operate.ByIDs
 	if len(c.ids) == 0 {
 		said = filter.String()
 	}
@@ -71,7 +71,7 @@ func (c change) apply(ctx context.Context, deps Dependencies) (result deadletter
 		said += " --force"
 	}
 	wanted := deadletter.Change{
-		Action: c.action, By: audit.New(deps.By, audit.CLI, said), Filter: filter,
+		Action: c.action, By: operate.NewDecision(deps.By, operate.CLI, said), Filter: filter,
 		Force: forced, DryRun: *c.dryRun, Progress: deps.progress(),
 	}
 	if *c.dryRun {

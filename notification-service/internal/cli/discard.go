@@ -3,7 +3,7 @@ package cli
 import (
 	"flag"
 
-	"example.com/transactional-outbox/internal/audit"
+	"example.com/transactional-outbox/outbox/operate"
 )
 
 var discard = command{
@@ -17,6 +17,6 @@ undone. The log says what was deleted, without the bodies. For example:
 
 ` + recordNote + concurrencyNote,
 	Define: func(flags *flag.FlagSet) func([]string) (Action, error) {
-		return defineChange(flags, change{action: audit.Discard, past: "discarded"})
+		return defineChange(flags, change{action: operate.Discard, past: "discarded"})
 	},
 }

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"example.com/transactional-outbox/internal/rabbitmq"
+	"example.com/transactional-outbox/outbox/rabbitmq"
 )
 
 func TestEachChangeIsInTheLog(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"example.com/transactional-outbox/internal/rabbitmq"
 	"example.com/transactional-outbox/notification-service/internal/deadletter/deadlettertest"
+	"example.com/transactional-outbox/outbox/rabbitmq"
 )
 
 func TestListShowsWhatTheConsumerDeadLettered(t *testing.T) {

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"example.com/transactional-outbox/internal/audit"
 	"example.com/transactional-outbox/notification-service/internal/deadletter"
 	"example.com/transactional-outbox/notification-service/internal/deadletter/deadlettertest"
+	"example.com/transactional-outbox/outbox/operate"
 )
 
 func TestAChangeIsRecordedAsItWasTyped(t *testing.T) {
@@ -39,7 +39,7 @@ func TestAChangeIsRecordedAsItWasTyped(t *testing.T) {
 			t.Fatalf("%s has %d records", line, len(b.recorder.Rows))
 		}
 		row := b.recorder.Rows[0]
-		if row.Filter != want || row.Operator != "somebody" || row.Via != audit.CLI || string(row.Action) != action ||
+		if row.Filter != want || row.Operator != "somebody" || row.Via != operate.CLI || string(row.Action) != action ||
 			!slices.Equal(row.Items, []string{id}) || row.Done != 1 {
 			t.Errorf("%s is recorded as %+v", line, row)
 		}

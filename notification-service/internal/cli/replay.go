@@ -3,7 +3,7 @@ package cli
 import (
 	"flag"
 
-	"example.com/transactional-outbox/internal/audit"
+	"example.com/transactional-outbox/outbox/operate"
 )
 
 var replay = command{
@@ -24,6 +24,6 @@ a customer may get an e-mail twice. For example:
 ` + recordNote + concurrencyNote,
 	Define: func(flags *flag.FlagSet) func([]string) (Action, error) {
 		force := flags.Bool("force", false, "also send messages that may have had their effect")
-		return defineChange(flags, change{action: audit.Replay, past: "replayed", force: force})
+		return defineChange(flags, change{action: operate.Replay, past: "replayed", force: force})
 	},
 }

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"example.com/transactional-outbox/internal/rabbitmq"
+	"example.com/transactional-outbox/outbox/rabbitmq"
 )
 
 // Queue is where messages come from. At most prefetch of them are unacknowledged at any time.

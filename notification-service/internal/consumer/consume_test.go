@@ -8,8 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"example.com/transactional-outbox/internal/rabbitmq"
 	"example.com/transactional-outbox/notification-service/internal/notification"
+	"example.com/transactional-outbox/outbox/rabbitmq"
 )
 
 // consume takes messages from the queue until the session ends with the cause. end returns what

@@ -12,11 +12,11 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"example.com/transactional-outbox/internal/postgres"
-	"example.com/transactional-outbox/internal/rabbitmq"
 	"example.com/transactional-outbox/notification-service/internal/batch"
 	"example.com/transactional-outbox/notification-service/internal/inbox"
 	"example.com/transactional-outbox/notification-service/internal/mailer"
 	"example.com/transactional-outbox/notification-service/internal/notification"
+	"example.com/transactional-outbox/outbox/rabbitmq"
 )
 
 // Config is the consumer's policy.
@@ -45,7 +45,7 @@ type Effect interface {
 	Parse(m rabbitmq.Message) (notification.Event, error)
 	// Record writes the effects of a batch, in the transaction that records the messages, and
 	// leases what is still to be done. It does not commit.
-	Record(ctx context.Context, tx *postgres.Tx, requests []notification.Request) ([]notification.Notification, error)
+	Record(ctx context.Context, tx pgx.Tx, requests []notification.Request) ([]notification.Notification, error)
 	// AfterCommit gets each result of Record once its transaction is committed.
 	AfterCommit(n notification.Notification)
 	// Send does what no transaction can hold, under the lease.
@@ -64,7 +64,7 @@ type Effect interface {
 
 // Inbox knows which messages have had their effect.
 type Inbox interface {
-	Record(ctx context.Context, tx *postgres.Tx, messages []inbox.Message) ([]inbox.Result, error)
+	Record(ctx context.Context, tx pgx.Tx, messages []inbox.Message) ([]inbox.Result, error)
 }
 
 // Publisher publishes copies. Publish returns nil when the broker has confirmed the copy and
@@ -172,7 +172,7 @@ func (c *Consumer) limitShutdown() {
 func (c *Consumer) setClock(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	_ = c.db.InSnapshot(ctx, func(tx *postgres.Tx) error {
+	_ = c.db.InSnapshot(ctx, func(tx pgx.Tx) error {
 		now, err := postgres.ReadOne(ctx, tx, "SELECT now()", nil, pgx.RowTo[time.Time])
 		if err == nil {
 			c.clock.set(now)

@@ -11,8 +11,8 @@ import (
 	"github.com/cenkalti/backoff/v5"
 
 	"example.com/transactional-outbox/internal/crashpoint"
-	"example.com/transactional-outbox/internal/publish"
-	"example.com/transactional-outbox/internal/rabbitmq"
+	"example.com/transactional-outbox/outbox/publish"
+	"example.com/transactional-outbox/outbox/rabbitmq"
 )
 
 // move publishes a copy, and acknowledges the original once the copy is confirmed. As long as

@@ -9,9 +9,9 @@ import (
 
 	"github.com/google/uuid"
 
-	"example.com/transactional-outbox/internal/rabbitmq"
 	"example.com/transactional-outbox/notification-service/internal/inbox"
 	"example.com/transactional-outbox/notification-service/internal/notification"
+	"example.com/transactional-outbox/outbox/rabbitmq"
 )
 
 // delivery is one message on its way through the consumer.

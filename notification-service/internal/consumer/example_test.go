@@ -7,14 +7,15 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"example.com/transactional-outbox/internal/postgres"
-	"example.com/transactional-outbox/internal/rabbitmq"
+	"example.com/transactional-outbox/internal/postgres/postgrestest"
 	"example.com/transactional-outbox/notification-service/internal/consumer"
 	"example.com/transactional-outbox/notification-service/internal/inbox"
 	"example.com/transactional-outbox/notification-service/internal/notification"
 	"example.com/transactional-outbox/notification-service/migrations"
+	"example.com/transactional-outbox/outbox/rabbitmq"
 	"example.com/transactional-outbox/test/servers"
 )
 
@@ -26,7 +27,7 @@ func (greeting) Parse(m rabbitmq.Message) (notification.Event, error) {
 }
 
 // Record writes to the database in tx.
-func (greeting) Record(_ context.Context, _ *postgres.Tx, requests []notification.Request) (all []notification.Notification, err error) {
+func (greeting) Record(_ context.Context, _ pgx.Tx, requests []notification.Request) (all []notification.Notification, err error) {
 	for _, r := range requests {
 		fmt.Println("recorded once:", r.Event.CustomerEmail)
 		all = append(all, notification.Notification{MessageID: r.ID, Event: r.Event, Status: notification.Sending, HasLease: true})
@@ -73,7 +74,7 @@ func (s single) Next(ctx context.Context) (rabbitmq.Delivery, error) {
 func ExampleNew() {
 	servers.Example(func(tb testing.TB) {
 		ctx, stop := context.WithCancel(tb.Context())
-		db, _ := servers.Migrated(tb, postgres.Migrations{Files: migrations.Files})
+		db, _ := postgrestest.Migrated(tb, migrations.Schema)
 		config := consumer.Config{
 			Queue: "greetings", Workers: 8, BatchSize: 16, Prefetch: 32, DeadLetterExchange: "greetings.dlx",
 			RetryExchanges: []string{"greetings.retry.30s"}, MaxHold: 10 * time.Minute,

@@ -4,7 +4,7 @@ import (
 	"context"
 	"sync"
 
-	"example.com/transactional-outbox/internal/rabbitmq"
+	"example.com/transactional-outbox/outbox/rabbitmq"
 )
 
 // fakeQueue delivers its messages over channels that keep their prefetch. It ends the deliveries

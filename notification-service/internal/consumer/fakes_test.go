@@ -6,10 +6,10 @@ import (
 	"sync"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
-	"example.com/transactional-outbox/internal/postgres"
-	"example.com/transactional-outbox/internal/rabbitmq"
 	"example.com/transactional-outbox/notification-service/internal/notification"
+	"example.com/transactional-outbox/outbox/rabbitmq"
 )
 
 // steps records what happened, in order.
@@ -58,7 +58,7 @@ func (f *fakeEffect) Parse(m rabbitmq.Message) (notification.Event, error) {
 	return e, f.parse()
 }
 
-func (f *fakeEffect) Record(_ context.Context, _ *postgres.Tx, requests []notification.Request) (all []notification.Notification, err error) {
+func (f *fakeEffect) Record(_ context.Context, _ pgx.Tx, requests []notification.Request) (all []notification.Notification, err error) {
 	f.note("record")
 	if f.record != nil {
 		if err := f.record(requests); err != nil {

@@ -16,12 +16,12 @@ import (
 	"go.uber.org/goleak"
 
 	"example.com/transactional-outbox/internal/postgres"
-	"example.com/transactional-outbox/internal/rabbitmq"
+	"example.com/transactional-outbox/internal/postgres/postgrestest"
 	"example.com/transactional-outbox/notification-service/internal/batch"
 	"example.com/transactional-outbox/notification-service/internal/inbox"
 	"example.com/transactional-outbox/notification-service/internal/notification"
 	"example.com/transactional-outbox/notification-service/migrations"
-	"example.com/transactional-outbox/test/servers"
+	"example.com/transactional-outbox/outbox/rabbitmq"
 )
 
 func TestMain(m *testing.M) {
@@ -49,7 +49,7 @@ const window = time.Hour
 // newFixture has a real inbox.
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	db, _ := servers.Migrated(t, postgres.Migrations{Files: migrations.Files})
+	db, _ := postgrestest.Migrated(t, migrations.Schema)
 	return fixtureOn(t, db)
 }
 

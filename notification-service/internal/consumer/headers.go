@@ -3,7 +3,7 @@ package consumer
 import (
 	"strings"
 
-	"example.com/transactional-outbox/internal/rabbitmq"
+	"example.com/transactional-outbox/outbox/rabbitmq"
 )
 
 // Headers of the copies. Those that every further copy keeps do not begin with x-, see

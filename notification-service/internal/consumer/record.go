@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
+	"github.com/jackc/pgx/v5"
 
 	"example.com/transactional-outbox/internal/crashpoint"
 	"example.com/transactional-outbox/internal/postgres"
@@ -104,8 +105,11 @@ func (c *Consumer) recordTogether(ctx context.Context, batch []*delivery) (resul
 	ctx, cancel := context.WithTimeout(ctx, recordTimeout)
 	defer cancel()
 	results = make([]recorded, len(batch))
-	err = c.db.InTx(ctx, func(tx *postgres.Tx) error {
-		if err := errors.Join(tx.UseIndexes(), tx.SetLockTimeout(lockTimeout)); err != nil {
+	err = c.db.InTx(ctx, func(tx pgx.Tx) error {
+		if err := postgres.UseIndexes(ctx, tx); err != nil {
+			return err
+		}
+		if err := postgres.SetLockTimeout(ctx, tx, lockTimeout); err != nil {
 			return err
 		}
 		messages := make([]inbox.Message, 0, len(batch))
@@ -133,7 +137,7 @@ func (c *Consumer) recordTogether(ctx context.Context, batch []*delivery) (resul
 	return results, nil
 }
 
-func (c *Consumer) recordEffects(ctx context.Context, tx *postgres.Tx, batch []*delivery, inboxResults []inbox.Result, results []recorded) error {
+func (c *Consumer) recordEffects(ctx context.Context, tx pgx.Tx, batch []*delivery, inboxResults []inbox.Result, results []recorded) error {
 	var (
 		requests []notification.Request
 		places   []int

@@ -10,8 +10,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"example.com/transactional-outbox/internal/postgres"
-	"example.com/transactional-outbox/internal/rabbitmq"
 	"example.com/transactional-outbox/notification-service/internal/notification"
+	"example.com/transactional-outbox/outbox/rabbitmq"
 )
 
 // recordBatch records new messages in one batch, and returns their errors.
@@ -146,7 +146,7 @@ func TestP9ALockedRowDelaysOnlyItsMessage(t *testing.T) {
 	b := newFixture(t)
 	b.begin()
 	good, locked, better := newMessage(), newMessage(), newMessage()
-	err := b.db.InTx(t.Context(), func(tx *postgres.Tx) error {
+	err := b.db.InTx(t.Context(), func(tx pgx.Tx) error {
 		const note = "INSERT INTO processed_messages (message_id, processed_at) VALUES (@id, now()) RETURNING 1"
 		if _, err := postgres.ReadOne(t.Context(), tx, note, postgres.Args{"id": idOf(locked)}, pgx.RowTo[int]); err != nil {
 			return err

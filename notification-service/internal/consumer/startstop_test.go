@@ -7,15 +7,17 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
 	"example.com/transactional-outbox/internal/postgres"
-	"example.com/transactional-outbox/internal/rabbitmq"
+	"example.com/transactional-outbox/internal/postgres/postgrestest"
 	"example.com/transactional-outbox/notification-service/internal/consumer"
 	"example.com/transactional-outbox/notification-service/internal/inbox"
 	"example.com/transactional-outbox/notification-service/internal/notification"
 	"example.com/transactional-outbox/notification-service/migrations"
+	"example.com/transactional-outbox/outbox/rabbitmq"
 	"example.com/transactional-outbox/test/servers"
 )
 
@@ -58,7 +60,7 @@ func newStopFixture(t *testing.T) *stopFixture {
 	t.Helper()
 	b := &stopFixture{T: t, queue: "test-" + uuid.NewString()}
 	b.dead = b.queue + ".dead"
-	b.db, _ = servers.Migrated(t, postgres.Migrations{Files: migrations.Files})
+	b.db, _ = postgrestest.Migrated(t, migrations.Schema)
 	b.exec("CREATE TABLE effects (message_id uuid NOT NULL)")
 	b.proxy, b.url = servers.ProxyFor(t, servers.BrokerURL(t))
 	b.onSession(t.Context(), func(_ context.Context, s *rabbitmq.Session) error { return s.Declare(b.topology()) })
@@ -69,7 +71,7 @@ func newStopFixture(t *testing.T) *stopFixture {
 func (b *stopFixture) topology() rabbitmq.Topology {
 	expires := time.Minute.Milliseconds()
 	return rabbitmq.Topology{
-		Queues: []rabbitmq.Queue{
+		Queues: []rabbitmq.DeclaredQueue{
 			{Name: b.queue, Arguments: map[string]any{
 				"x-expires": expires, "x-delivery-limit": 50, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": b.dead,
 			}},
@@ -83,11 +85,11 @@ type effects struct{}
 
 func (effects) Parse(rabbitmq.Message) (notification.Event, error) { return notification.Event{}, nil }
 
-func (effects) Record(_ context.Context, tx *postgres.Tx, requests []notification.Request) (all []notification.Notification, err error) {
+func (effects) Record(ctx context.Context, tx pgx.Tx, requests []notification.Request) (all []notification.Notification, err error) {
 	for _, r := range requests {
 		all = append(all, notification.Notification{MessageID: r.ID, Status: notification.Sent})
 		if r.First {
-			err = tx.Write("writing the effect", "INSERT INTO effects VALUES (@id)", postgres.Args{"id": r.ID})
+			err = postgres.Write(ctx, tx, "writing the effect", "INSERT INTO effects VALUES (@id)", postgres.Args{"id": r.ID})
 		}
 	}
 	return all, err
@@ -208,8 +210,8 @@ func (b *stopFixture) wantOnce(sent int) {
 
 func (b *stopFixture) count(what, rows string) (n int) {
 	b.Helper()
-	err := b.db.InSnapshot(b.Context(), func(tx *postgres.Tx) error {
-		return tx.Gorm(b.Context()).Raw("SELECT count(" + what + ") FROM " + rows).Scan(&n).Error
+	err := b.db.InSnapshot(b.Context(), func(tx pgx.Tx) error {
+		return tx.QueryRow(b.Context(), "SELECT count("+what+") FROM "+rows).Scan(&n)
 	})
 	if err != nil {
 		b.Fatal(err)
@@ -219,7 +221,7 @@ func (b *stopFixture) count(what, rows string) (n int) {
 
 func (b *stopFixture) exec(statement string) {
 	b.Helper()
-	err := b.db.InTx(b.Context(), func(tx *postgres.Tx) error { return tx.Gorm(b.Context()).Exec(statement).Error })
+	err := b.db.InTx(b.Context(), func(tx pgx.Tx) error { return postgres.Write(b.Context(), tx, "", statement, nil) })
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -11,8 +11,8 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
 
-	"example.com/transactional-outbox/internal/rabbitmq"
 	"example.com/transactional-outbox/internal/telemetry"
+	"example.com/transactional-outbox/outbox/rabbitmq"
 )
 
 // startSpan continues the trace that the message carries, or begins one. Names and

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"example.com/transactional-outbox/internal/audit"
 	"example.com/transactional-outbox/notification-service/internal/deadletter"
+	"example.com/transactional-outbox/outbox/operate"
 )
 
 // blockedSession is a session with a broker that has a memory alarm.
@@ -28,7 +28,7 @@ func TestAReplayDoesNotWaitForEverForABlockedBroker(t *testing.T) {
 	queue.Connect = func(ctx context.Context, use func(context.Context, deadletter.Session) error) error {
 		return connect(ctx, func(ctx context.Context, s deadletter.Session) error { return use(ctx, blockedSession{s}) })
 	}
-	change := f.change(audit.Replay)
+	change := f.change(operate.Replay)
 	change.MaxBlocked = 10 * time.Millisecond
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()

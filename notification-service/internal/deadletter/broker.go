@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
-	"example.com/transactional-outbox/internal/publish"
-	"example.com/transactional-outbox/internal/rabbitmq"
+	"example.com/transactional-outbox/outbox/publish"
+	"example.com/transactional-outbox/outbox/rabbitmq"
 )
 
 // Queue is the queue of the dead letters, and where they are replayed to.

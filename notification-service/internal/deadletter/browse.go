@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"example.com/transactional-outbox/internal/rabbitmq"
+	"example.com/transactional-outbox/outbox/rabbitmq"
 )
 
 // Found is a message that was taken from the queue. It is held until the reading ends.

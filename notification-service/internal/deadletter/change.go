@@ -8,15 +8,15 @@ import (
 
 	"github.com/google/uuid"
 
-	"example.com/transactional-outbox/internal/audit"
 	"example.com/transactional-outbox/internal/crashpoint"
 	"example.com/transactional-outbox/notification-service/internal/consumer"
+	"example.com/transactional-outbox/outbox/operate"
 )
 
 // Change replays or discards dead letters.
 type Change struct {
-	Action audit.Action
-	By     audit.By
+	Action operate.Action
+	By     operate.By
 	// Filter chooses the messages, unless Keys is set. Keys says how many messages of each key are
 	// chosen. So a message that comes later is not chosen, even if it is equal to a chosen one.
 	Filter Filter
@@ -33,9 +33,9 @@ type Change struct {
 	Progress Progress
 }
 
-// Recorder records what a Change is about to do, and then how much of it was done: an [audit.Log].
+// Recorder records what a Change is about to do, and then how much of it was done: an [operate.Log].
 type Recorder interface {
-	Begin(ctx context.Context, by audit.By, action audit.Action, items []string) (row uuid.UUID, err error)
+	Begin(ctx context.Context, by operate.By, action operate.Action, items []string) (row uuid.UUID, err error)
 	Finish(ctx context.Context, row uuid.UUID, done int) error
 }
 
@@ -63,7 +63,7 @@ const (
 func (c Change) Run(ctx context.Context, q Queue) (Result, error) {
 	r := run{Change: c, queue: q, left: c.remaining()}
 	err := q.Connect(ctx, func(ctx context.Context, s Session) (err error) {
-		if r.session = s; c.Action == audit.Replay && !c.DryRun {
+		if r.session = s; c.Action == operate.Replay && !c.DryRun {
 			if r.publisher, err = s.NewPublisher(1); err != nil {
 				return err
 			}
@@ -161,7 +161,7 @@ func (r *run) chosen(l DeadLetter) bool {
 }
 
 func (r *run) refuse(l DeadLetter) (why string) {
-	if r.Action != audit.Replay || l.Code != consumer.OutsideDedupeWindow || r.Force {
+	if r.Action != operate.Replay || l.Code != consumer.OutsideDedupeWindow || r.Force {
 		return ""
 	}
 	return "is older than INBOX_RETENTION, so it may have had its effect; --force sends it nevertheless"
@@ -213,7 +213,7 @@ func (r *run) changeAll(ctx context.Context, batch []Found) (done int, err error
 			return done, context.Cause(ctx)
 		}
 		apply := r.discard
-		if r.Action == audit.Replay {
+		if r.Action == operate.Replay {
 			apply = r.replay
 		}
 		why, err := apply(ctx, f)

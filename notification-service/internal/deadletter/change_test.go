@@ -9,17 +9,17 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"example.com/transactional-outbox/internal/audit"
-	"example.com/transactional-outbox/internal/publish"
-	"example.com/transactional-outbox/internal/rabbitmq"
 	"example.com/transactional-outbox/notification-service/internal/deadletter"
 	"example.com/transactional-outbox/notification-service/internal/deadletter/deadlettertest"
+	"example.com/transactional-outbox/outbox/operate"
+	"example.com/transactional-outbox/outbox/publish"
+	"example.com/transactional-outbox/outbox/rabbitmq"
 )
 
 // TestEachBatchIsRecordedBeforeItsFirstMessageIsTouched, and finished after its last.
 func TestEachBatchIsRecordedBeforeItsFirstMessageIsTouched(t *testing.T) {
 	t.Parallel()
-	for _, action := range []audit.Action{audit.Replay, audit.Discard} {
+	for _, action := range []operate.Action{operate.Replay, operate.Discard} {
 		f := newFixture(t)
 		ids := f.AddMany(250)
 		recorded, touched := map[string]bool{}, 0
@@ -68,7 +68,7 @@ func TestLargeMessagesMakeSmallBatches(t *testing.T) {
 	for range 10 {
 		f.Add("malformed", 0, func(p *amqp.Publishing) { p.Body = make([]byte, 1<<20) })
 	}
-	if _, err := f.change(audit.Discard).Run(t.Context(), f.Queue()); err != nil || len(f.recorder.Rows) != 2 || f.recorder.Rows[0].Done != 8 {
+	if _, err := f.change(operate.Discard).Run(t.Context(), f.Queue()); err != nil || len(f.recorder.Rows) != 2 || f.recorder.Rows[0].Done != 8 {
 		t.Errorf("%d batches, error %v", len(f.recorder.Rows), err)
 	}
 }
@@ -76,7 +76,7 @@ func TestLargeMessagesMakeSmallBatches(t *testing.T) {
 func TestWhatCannotBeRecordedIsNotChanged(t *testing.T) {
 	t.Parallel()
 	away := errors.New("the database is away")
-	for _, action := range []audit.Action{audit.Replay, audit.Discard} {
+	for _, action := range []operate.Action{operate.Replay, operate.Discard} {
 		f := newFixture(t)
 		ids := f.AddMany(150)
 		f.recorder.Begun = func(items []string) error {
@@ -90,7 +90,7 @@ func TestWhatCannotBeRecordedIsNotChanged(t *testing.T) {
 			t.Errorf("%s: %d changed, error %v", action, len(result.Changed), err)
 		}
 		sent := ids[:100]
-		if action == audit.Discard {
+		if action == operate.Discard {
 			sent = nil
 		}
 		f.wantLeftAndSent(ids[100:], sent)
@@ -114,7 +114,7 @@ func TestOnlyChosenKeysAreChanged(t *testing.T) {
 	}
 	f.Add("malformed", 0, twice)
 	later := f.Add("malformed", 0)
-	c := f.change(audit.Replay)
+	c := f.change(operate.Replay)
 	c.Keys = keys
 	result, err := c.Run(t.Context(), f.Queue())
 	if err != nil || len(result.Changed) != 3 || keys["no such key"] != 1 {
@@ -134,7 +134,7 @@ func TestTheReadingStopsAtTheLastChosenKey(t *testing.T) {
 	taken := 0
 	f.Hooks.Taken = func(rabbitmq.BrowsedMessage) { taken++ }
 	letters := f.read()
-	c := f.change(audit.Discard)
+	c := f.change(operate.Discard)
 	c.DryRun, c.Keys = true, map[string]int{letters[1].Key: 1}
 	taken = 0
 	if result, err := c.Run(t.Context(), f.Queue()); err != nil || len(result.Changed) != 1 || taken != 2 {
@@ -158,7 +158,7 @@ func TestARecordEndsOnlyIfItIsKnownWhatWasChanged(t *testing.T) {
 			}
 			return r
 		}
-		result, err := f.change(audit.Replay).Run(t.Context(), f.Queue())
+		result, err := f.change(operate.Replay).Run(t.Context(), f.Queue())
 		if (err == nil) != (outcome == publish.Invalid) || len(result.Changed) != max(done, 1) {
 			t.Errorf("%d changed, error %v", len(result.Changed), err)
 		}
@@ -174,11 +174,11 @@ func TestACancelledChangeEndsItsRecord(t *testing.T) {
 	ids := f.AddMany(3)
 	ctx, cancel := context.WithCancel(t.Context())
 	f.Hooks.At("removed", ids[1], cancel)
-	if _, err := f.change(audit.Discard).Run(ctx, f.Queue()); !errors.Is(err, context.Canceled) || f.recorder.Rows[0].Done != 2 {
+	if _, err := f.change(operate.Discard).Run(ctx, f.Queue()); !errors.Is(err, context.Canceled) || f.recorder.Rows[0].Done != 2 {
 		t.Errorf("recorded is %+v, error %v", f.recorder.Rows, err)
 	}
 	f.wantLeftAndSent(ids[2:], nil)
-	if _, err := f.change(audit.Discard).Run(ended(t), f.Queue()); err == nil || len(f.recorder.Rows) != 1 {
+	if _, err := f.change(operate.Discard).Run(ended(t), f.Queue()); err == nil || len(f.recorder.Rows) != 1 {
 		t.Errorf("after the end: %+v, error %v", f.recorder.Rows, err)
 	}
 }
@@ -192,7 +192,7 @@ func TestTwoOperatorsChangeEachMessageOnce(t *testing.T) {
 	recorders := []*deadlettertest.Recorder{{}, {}}
 	for _, recorder := range recorders {
 		go func() {
-			c := f.change(audit.Replay)
+			c := f.change(operate.Replay)
 			c.Recorder = recorder
 			_, err := c.Run(t.Context(), f.Queue())
 			results <- err

@@ -7,8 +7,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"example.com/transactional-outbox/internal/rabbitmq"
 	"example.com/transactional-outbox/notification-service/internal/consumer"
+	"example.com/transactional-outbox/outbox/rabbitmq"
 )
 
 // DeadLetter is a dead letter, without its body.

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"example.com/transactional-outbox/internal/rabbitmq"
 	"example.com/transactional-outbox/notification-service/internal/deadletter"
+	"example.com/transactional-outbox/outbox/rabbitmq"
 )
 
 // TestDeeplyNestedJSONDoesNotGrow: each level would be indented further than the one before.

@@ -8,9 +8,9 @@ import (
 
 	"go.uber.org/goleak"
 
-	"example.com/transactional-outbox/internal/audit"
 	"example.com/transactional-outbox/notification-service/internal/deadletter"
 	"example.com/transactional-outbox/notification-service/internal/deadletter/deadlettertest"
+	"example.com/transactional-outbox/outbox/operate"
 )
 
 func TestMain(m *testing.M) {
@@ -32,8 +32,8 @@ func newFixture(t *testing.T) fixture {
 	return fixture{deadlettertest.New(t), new(deadlettertest.Recorder)}
 }
 
-func (f fixture) change(action audit.Action) deadletter.Change {
-	return deadletter.Change{Action: action, By: audit.New("somebody", audit.Page, audit.ByIDs), Recorder: f.recorder}
+func (f fixture) change(action operate.Action) deadletter.Change {
+	return deadletter.Change{Action: action, By: operate.NewDecision("somebody", operate.Page, operate.ByIDs), Recorder: f.recorder}
 }
 
 // read returns what is in the queue.

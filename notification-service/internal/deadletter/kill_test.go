@@ -12,15 +12,14 @@ import (
 
 	"github.com/google/uuid"
 
-	"example.com/transactional-outbox/internal/audit"
 	"example.com/transactional-outbox/internal/postgres"
+	"example.com/transactional-outbox/internal/postgres/postgrestest"
 	"example.com/transactional-outbox/notification-service/internal/deadletter"
 	"example.com/transactional-outbox/notification-service/internal/deadletter/deadlettertest"
 	"example.com/transactional-outbox/notification-service/migrations"
+	"example.com/transactional-outbox/outbox/operate"
 	"example.com/transactional-outbox/test/servers"
 )
-
-var schema = postgres.Migrations{Files: migrations.Files}
 
 // step is where a replay of three messages is ended: at the second message, or at the record.
 type step struct {
@@ -47,7 +46,7 @@ type stepRecorder struct {
 	at func(step string)
 }
 
-func (r stepRecorder) Begin(ctx context.Context, by audit.By, action audit.Action, items []string) (uuid.UUID, error) {
+func (r stepRecorder) Begin(ctx context.Context, by operate.By, action operate.Action, items []string) (uuid.UUID, error) {
 	id, err := r.Recorder.Begin(ctx, by, action, items)
 	r.at("recorded")
 	return id, err
@@ -64,7 +63,7 @@ func (r stepRecorder) Finish(ctx context.Context, id uuid.UUID, done int) error 
 func replayAt(ctx context.Context, q deadlettertest.Queues, recorder deadletter.Recorder, step, id string, do func()) error {
 	q.Hooks.At(step, id, do)
 	_, err := deadletter.Change{
-		Action: audit.Replay, By: audit.New("somebody", audit.CLI, "--all"),
+		Action: operate.Replay, By: operate.NewDecision("somebody", operate.CLI, "--all"),
 		Recorder: stepRecorder{recorder, func(at string) {
 			if at == step {
 				do()
@@ -84,7 +83,7 @@ func replayAndDie() {
 	q := deadlettertest.Queues{TB: &testing.T{}, URL: os.Args[1], Letters: os.Args[2], Requeue: os.Args[3], Hooks: new(deadlettertest.Hooks)}
 	db, err := postgres.Open(ctx, os.Args[4], 1)
 	if err == nil {
-		err = replayAt(ctx, q, audit.NewLog(db), step, id, func() {
+		err = replayAt(ctx, q, operate.NewLog(db.Pool()), step, id, func() {
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 			select {}
 		})
@@ -98,7 +97,7 @@ func TestKilledAtAnyStepTheRecordAndTheQueueTellTheTruth(t *testing.T) {
 		t.Run(step.name, func(t *testing.T) {
 			t.Parallel()
 			q := deadlettertest.New(t)
-			db, dbURL := servers.Migrated(t, schema)
+			db, dbURL := postgrestest.Migrated(t, migrations.Schema)
 			ids := q.AddMany(3)
 			replaying := exec.CommandContext(t.Context(), os.Args[0], q.URL, q.Letters, q.Requeue, dbURL)
 			replaying.Env = append(os.Environ(), dieAt+"="+step.name+" "+ids[1])
@@ -107,7 +106,7 @@ func TestKilledAtAnyStepTheRecordAndTheQueueTellTheTruth(t *testing.T) {
 			if !ok || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
 				t.Fatalf("it ended with %v:\n%s", err, output)
 			}
-			decision := wantRecord(t, audit.NewLog(db), step, ids)
+			decision := wantRecord(t, operate.NewLog(db.Pool()), step, ids)
 			wantNothingLost(q, step, ids, decision)
 		})
 	}
@@ -119,17 +118,17 @@ func TestCutOffAtAnyStepTheRecordAndTheQueueTellTheTruth(t *testing.T) {
 		t.Run(step.name, func(t *testing.T) {
 			t.Parallel()
 			q := deadlettertest.New(t)
-			db, _ := servers.Migrated(t, schema)
+			db, _ := postgrestest.Migrated(t, migrations.Schema)
 			ids := q.AddMany(3)
 			proxy, through := servers.ProxyFor(t, q.URL)
 			q.URL = through
-			if err := replayAt(t.Context(), q, audit.NewLog(db), step.name, ids[1], proxy.Cut); err == nil {
+			if err := replayAt(t.Context(), q, operate.NewLog(db.Pool()), step.name, ids[1], proxy.Cut); err == nil {
 				t.Error("there is no error")
 			}
 			if step.name == "changed" {
 				step.finished = true // the broker is away, and the database is not
 			}
-			decision := wantRecord(t, audit.NewLog(db), step, ids)
+			decision := wantRecord(t, operate.NewLog(db.Pool()), step, ids)
 			wantNothingLost(q, step, ids, decision)
 		})
 	}
@@ -139,18 +138,18 @@ func TestCutOffAtAnyStepTheRecordAndTheQueueTellTheTruth(t *testing.T) {
 func TestCutOffAfterTheLastRemovalTheRecordHasNoEnd(t *testing.T) {
 	t.Parallel()
 	q := deadlettertest.New(t)
-	db, _ := servers.Migrated(t, schema)
+	db, _ := postgrestest.Migrated(t, migrations.Schema)
 	ids := q.AddMany(3)
 	proxy, through := servers.ProxyFor(t, q.URL)
 	q.URL = through
-	if err := replayAt(t.Context(), q, audit.NewLog(db), "removed", ids[2], proxy.Cut); err == nil {
+	if err := replayAt(t.Context(), q, operate.NewLog(db.Pool()), "removed", ids[2], proxy.Cut); err == nil {
 		t.Error("there is no error")
 	}
-	wantRecord(t, audit.NewLog(db), step{recorded: true}, ids)
+	wantRecord(t, operate.NewLog(db.Pool()), step{recorded: true}, ids)
 }
 
 // wantRecord returns the decision, or uuid.Nil if there is none, as the step wants it.
-func wantRecord(t *testing.T, log *audit.Log, step step, ids []string) uuid.UUID {
+func wantRecord(t *testing.T, log *operate.Log, step step, ids []string) uuid.UUID {
 	t.Helper()
 	all, err := log.List(t.Context(), uuid.Nil, 10)
 	if err != nil || (len(all) == 1) != step.recorded {

@@ -9,9 +9,9 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"example.com/transactional-outbox/internal/audit"
-	"example.com/transactional-outbox/internal/rabbitmq"
 	"example.com/transactional-outbox/notification-service/internal/deadletter"
+	"example.com/transactional-outbox/outbox/operate"
+	"example.com/transactional-outbox/outbox/rabbitmq"
 )
 
 func (f fixture) reader() *deadletter.Reader {
@@ -100,7 +100,7 @@ func TestAChangeAndAReadingDoNotHideMessagesFromEachOther(t *testing.T) {
 		if _, err := r.Detail(within(t, 50*time.Millisecond), "none"); !errors.Is(err, deadletter.ErrReading) {
 			t.Errorf("it reads during the change: error %v", err)
 		}
-		result, err := f.change(audit.Discard).Run(t.Context(), f.Queue())
+		result, err := f.change(operate.Discard).Run(t.Context(), f.Queue())
 		if len(result.Changed) != len(ids) {
 			t.Errorf("%+v", result)
 		}

@@ -10,9 +10,9 @@ import (
 
 	"example.com/transactional-outbox/internal/cli"
 	"example.com/transactional-outbox/internal/crashpoint"
-	"example.com/transactional-outbox/internal/publish"
-	"example.com/transactional-outbox/internal/rabbitmq"
 	"example.com/transactional-outbox/notification-service/internal/consumer"
+	"example.com/transactional-outbox/outbox/publish"
+	"example.com/transactional-outbox/outbox/rabbitmq"
 )
 
 // confirmTimeout is how long the broker may take to confirm a copy.

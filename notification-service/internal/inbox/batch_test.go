@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
-	"example.com/transactional-outbox/internal/postgres"
 	"example.com/transactional-outbox/notification-service/internal/inbox"
 )
 
@@ -81,7 +81,7 @@ func TestP5ABatchWaitsForAnotherThatHasItsMessages(t *testing.T) {
 	b := newFixture(t)
 	shared, own := b.message(), b.message()
 	results := make(chan []inbox.Result)
-	b.do(func(tx *postgres.Tx) error {
+	b.do(func(tx pgx.Tx) error {
 		_, err := b.Record(t.Context(), tx, []inbox.Message{shared})
 		go func() { results <- b.record(own, shared) }()
 		b.awaitLock()
@@ -98,8 +98,8 @@ func (b fixture) awaitLock() {
 	ctx, cancel := context.WithTimeout(b.Context(), 10*time.Second)
 	defer cancel()
 	for n := 0; n == 0; {
-		err := b.db.InSnapshot(ctx, func(tx *postgres.Tx) error {
-			return tx.Gorm(ctx).Raw("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'").Scan(&n).Error
+		err := b.db.InSnapshot(ctx, func(tx pgx.Tx) error {
+			return tx.QueryRow(ctx, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'").Scan(&n)
 		})
 		if err != nil {
 			b.Fatalf("no statement waits for a lock: %v", err)

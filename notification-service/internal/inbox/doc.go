@@ -3,7 +3,7 @@
 //
 // # What it promises
 //
-// [Inbox.Record] takes a *postgres.Tx, as outbox.Append does in order-service. It records a
+// [Inbox.Record] takes a pgx.Tx, as outbox.Append does in order-service. It records a
 // batch of messages. An id may occur only once in a batch. The inbox rows and the effects are
 // committed together or not at all.
 //

@@ -6,8 +6,9 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
-	"example.com/transactional-outbox/internal/postgres"
+	"example.com/transactional-outbox/internal/postgres/postgrestest"
 	"example.com/transactional-outbox/notification-service/internal/inbox"
 	"example.com/transactional-outbox/notification-service/migrations"
 	"example.com/transactional-outbox/test/servers"
@@ -18,12 +19,12 @@ import (
 func ExampleInbox_Record() {
 	servers.Example(func(tb testing.TB) {
 		ctx := tb.Context()
-		db, _ := servers.Migrated(tb, postgres.Migrations{Files: migrations.Files})
+		db, _ := postgrestest.Migrated(tb, migrations.Schema)
 		in := inbox.New(db, 30*24*time.Hour)
 		message := inbox.Message{ID: uuid.New(), CreatedAt: time.Now()}
 
 		for range 2 {
-			err := db.InTx(ctx, func(tx *postgres.Tx) error {
+			err := db.InTx(ctx, func(tx pgx.Tx) error {
 				results, err := in.Record(ctx, tx, []inbox.Message{message})
 				if err != nil || results[0] != inbox.First {
 					return err

@@ -71,7 +71,7 @@ ORDER BY a.place`
 
 // Record records in tx that these messages are being processed. It returns a result for each, in
 // their order. An id may occur only once in a batch.
-func (i *Inbox) Record(ctx context.Context, tx *postgres.Tx, messages []Message) ([]Result, error) {
+func (i *Inbox) Record(ctx context.Context, tx pgx.Tx, messages []Message) ([]Result, error) {
 	ids, created, forced := make([][16]byte, len(messages)), make([]time.Time, len(messages)), make([]bool, len(messages))
 	for n, m := range messages {
 		ids[n], created[n], forced[n] = m.ID, m.CreatedAt, m.Forced

@@ -9,12 +9,13 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"go.uber.org/goleak"
 
 	"example.com/transactional-outbox/internal/postgres"
+	"example.com/transactional-outbox/internal/postgres/postgrestest"
 	"example.com/transactional-outbox/notification-service/internal/inbox"
 	"example.com/transactional-outbox/notification-service/migrations"
-	"example.com/transactional-outbox/test/servers"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -30,12 +31,12 @@ type fixture struct {
 
 func newFixture(t *testing.T) fixture {
 	t.Helper()
-	db, _ := servers.Migrated(t, postgres.Migrations{Files: migrations.Files})
+	db, _ := postgrestest.Migrated(t, migrations.Schema)
 	return fixture{t, inbox.New(db, window), db}
 }
 
 // do runs fn in a transaction that succeeds.
-func (b fixture) do(fn func(tx *postgres.Tx) error) {
+func (b fixture) do(fn func(tx pgx.Tx) error) {
 	b.Helper()
 	if err := b.db.InTx(b.Context(), fn); err != nil {
 		b.Error(err)
@@ -45,7 +46,7 @@ func (b fixture) do(fn func(tx *postgres.Tx) error) {
 // record records messages in a transaction of their own.
 func (b fixture) record(messages ...inbox.Message) (results []inbox.Result) {
 	b.Helper()
-	b.do(func(tx *postgres.Tx) (err error) {
+	b.do(func(tx pgx.Tx) (err error) {
 		results, err = b.Record(b.Context(), tx, messages)
 		return err
 	})
@@ -63,16 +64,16 @@ func (b fixture) want(m inbox.Message, want inbox.Result) {
 func (b fixture) message() inbox.Message {
 	b.Helper()
 	m := inbox.Message{ID: uuid.New()}
-	b.do(func(tx *postgres.Tx) error {
-		return tx.Gorm(b.Context()).Raw("SELECT now()").Scan(&m.CreatedAt).Error
+	b.do(func(tx pgx.Tx) error {
+		return tx.QueryRow(b.Context(), "SELECT now()").Scan(&m.CreatedAt)
 	})
 	return m
 }
 
 func (b fixture) count() (n int) {
 	b.Helper()
-	b.do(func(tx *postgres.Tx) error {
-		return tx.Gorm(b.Context()).Raw("SELECT count(*) FROM processed_messages").Scan(&n).Error
+	b.do(func(tx pgx.Tx) error {
+		return tx.QueryRow(b.Context(), "SELECT count(*) FROM processed_messages").Scan(&n)
 	})
 	return n
 }
@@ -104,7 +105,7 @@ func TestARolledBackMessageIsNewAgain(t *testing.T) {
 	b := newFixture(t)
 	m, failure := b.message(), errors.New("the effect failed")
 	for _, outcome := range []error{failure, failure, nil} {
-		err := b.db.InTx(t.Context(), func(tx *postgres.Tx) error {
+		err := b.db.InTx(t.Context(), func(tx pgx.Tx) error {
 			v, err := b.Record(t.Context(), tx, []inbox.Message{m})
 			if err != nil || v[0] != inbox.First {
 				t.Errorf("result %d, error %v, want the first", v, err)

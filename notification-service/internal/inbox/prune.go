@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
 	"example.com/transactional-outbox/internal/postgres"
 )
 
@@ -27,17 +30,16 @@ DELETE FROM processed_messages WHERE message_id = ANY (ARRAY(
 // Prune deletes at most limit rows that no message inside the window needs, and returns how
 // many.
 func (i *Inbox) Prune(ctx context.Context, limit int) (int, error) {
-	var pruned int64
-	err := i.db.InTx(ctx, func(tx *postgres.Tx) error {
-		args := map[string]any{"age": (i.window + margin).Seconds(), "limit": limit}
-		result := tx.Gorm(ctx).Exec(pruneSQL, args)
-		pruned = result.RowsAffected
-		return result.Error
+	var pruned pgconn.CommandTag
+	err := i.db.InTx(ctx, func(tx pgx.Tx) (err error) {
+		args := pgx.StrictNamedArgs{"age": (i.window + margin).Seconds(), "limit": limit}
+		pruned, err = tx.Exec(ctx, pruneSQL, args)
+		return err
 	})
 	if err != nil {
 		return 0, fmt.Errorf("pruning the inbox: %w", err)
 	}
-	return int(pruned), nil
+	return int(pruned.RowsAffected()), nil
 }
 
 // KeepPruned prunes once a minute until ctx ends.

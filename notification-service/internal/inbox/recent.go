@@ -24,7 +24,7 @@ FROM (SELECT processed_at FROM processed_messages
 // CountRecent counts the messages of the last age, and of the shorter last lately; at most the
 // newest limit.
 func CountRecent(ctx context.Context, db *postgres.DB, age, lately time.Duration, limit int) (r Recent, err error) {
-	err = db.InSnapshot(ctx, func(tx *postgres.Tx) error {
+	err = db.InSnapshot(ctx, func(tx pgx.Tx) error {
 		args := postgres.Args{"seconds": age.Seconds(), "lately": lately.Seconds(), "limit": limit}
 		r, err = postgres.ReadOne(ctx, tx, recentSQL, args, pgx.RowToStructByName[Recent])
 		return err

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"example.com/transactional-outbox/internal/postgres"
 	"example.com/transactional-outbox/notification-service/internal/inbox"
@@ -24,9 +25,9 @@ func TestP11TheWindowEndsByTheDatabasesClock(t *testing.T) {
 		window:                    inbox.OutsideWindow,
 		100 * window:              inbox.OutsideWindow,
 	} {
-		b.do(func(tx *postgres.Tx) error {
+		b.do(func(tx pgx.Tx) error {
 			var now time.Time
-			if err := tx.Gorm(t.Context()).Raw("SELECT now()").Scan(&now).Error; err != nil {
+			if err := tx.QueryRow(t.Context(), "SELECT now()").Scan(&now); err != nil {
 				return err
 			}
 			got, err := b.Record(t.Context(), tx, []inbox.Message{{ID: uuid.New(), CreatedAt: now.Add(-age)}})
@@ -92,9 +93,9 @@ func TestP5PruningSparesTransactionsThatBeganInsideTheWindow(t *testing.T) {
 	b.want(m, inbox.First)
 	b.makeOlder(window - 10*time.Minute)
 	m.CreatedAt = m.CreatedAt.Add(10*time.Minute - window)
-	b.do(func(slow *postgres.Tx) error {
+	b.do(func(slow pgx.Tx) error {
 		var began time.Time // the first statement opens the transaction for the server
-		if err := slow.Gorm(t.Context()).Raw("SELECT now()").Scan(&began).Error; err != nil {
+		if err := slow.QueryRow(t.Context(), "SELECT now()").Scan(&began); err != nil {
 			return err
 		}
 		b.makeOlder(20 * time.Minute)
@@ -110,8 +111,8 @@ func TestP5PruningSparesTransactionsThatBeganInsideTheWindow(t *testing.T) {
 // makeOlder makes every row older.
 func (b fixture) makeOlder(d time.Duration) {
 	b.Helper()
-	b.do(func(tx *postgres.Tx) error {
-		return tx.Gorm(b.Context()).Exec("UPDATE processed_messages SET processed_at = processed_at - ? * interval '1 second'", d.Seconds()).Error
+	b.do(func(tx pgx.Tx) error {
+		return postgres.Write(b.Context(), tx, "", "UPDATE processed_messages SET processed_at = processed_at - @age * interval '1 second'", postgres.Args{"age": d.Seconds()})
 	})
 }
 
@@ -155,9 +156,8 @@ func TestPruneSkipsLockedRows(t *testing.T) {
 		b.want(b.message(), inbox.First)
 	}
 	b.makeOlder(2 * window)
-	b.do(func(tx *postgres.Tx) error {
-		var locked []string
-		err := tx.Gorm(t.Context()).Raw("SELECT message_id FROM processed_messages LIMIT 1 FOR UPDATE").Scan(&locked).Error
+	b.do(func(tx pgx.Tx) error {
+		_, err := tx.Exec(t.Context(), "SELECT FROM processed_messages LIMIT 1 FOR UPDATE")
 		if n := b.prune(10); n != 2 {
 			t.Errorf("pruned %d, want the 2 that are not locked", n)
 		}
@@ -190,15 +190,16 @@ func TestKeepPrunedPrunesUntilItsContextEnds(t *testing.T) {
 func TestPruneReadsTheOldEndOfItsIndex(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t)
-	b.do(func(tx *postgres.Tx) error {
-		return tx.Gorm(t.Context()).Exec(`INSERT INTO processed_messages (message_id, processed_at)
-			SELECT gen_random_uuid(), now() - n * interval '1 minute' FROM generate_series(1, 20000) n`).Error
+	b.do(func(tx pgx.Tx) error {
+		return postgres.Write(t.Context(), tx, "", `INSERT INTO processed_messages (message_id, processed_at)
+			SELECT gen_random_uuid(), now() - n * interval '1 minute' FROM generate_series(1, 20000) n`, nil)
 	})
-	b.do(func(tx *postgres.Tx) error { return tx.Gorm(t.Context()).Exec("ANALYZE processed_messages").Error })
+	b.do(func(tx pgx.Tx) error { return postgres.Write(t.Context(), tx, "", "ANALYZE processed_messages", nil) })
 	var lines []string
-	b.do(func(tx *postgres.Tx) error {
-		args := map[string]any{"age": window.Seconds(), "limit": 100}
-		return tx.Gorm(t.Context()).Raw("EXPLAIN "+inbox.PruneSQL, args).Scan(&lines).Error
+	b.do(func(tx pgx.Tx) (err error) {
+		args := postgres.Args{"age": window.Seconds(), "limit": 100}
+		lines, err = postgres.Read(t.Context(), tx, "EXPLAIN "+inbox.PruneSQL, args, pgx.RowTo[string])
+		return err
 	})
 	plan := strings.Join(lines, "\n")
 	if !strings.Contains(plan, "processed_messages_age") || strings.Contains(plan, "Seq Scan") || strings.Contains(plan, "Sort") {

@@ -10,8 +10,8 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 
-	"example.com/transactional-outbox/internal/rabbitmq"
 	"example.com/transactional-outbox/notification-service/internal/mailer"
+	"example.com/transactional-outbox/outbox/rabbitmq"
 )
 
 // The events that customers get an e-mail about.

@@ -8,7 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"example.com/transactional-outbox/internal/contract"
-	"example.com/transactional-outbox/internal/rabbitmq"
+	"example.com/transactional-outbox/outbox/rabbitmq"
 )
 
 func TestParseReadsWhatTheContractSays(t *testing.T) {

@@ -3,15 +3,18 @@ package notification
 import (
 	"context"
 	"net/url"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 
 	"example.com/transactional-outbox/internal/postgres"
+	"example.com/transactional-outbox/internal/postgres/postgrestest"
 	"example.com/transactional-outbox/notification-service/internal/mailer"
 	"example.com/transactional-outbox/notification-service/migrations"
 	"example.com/transactional-outbox/test/servers"
@@ -61,7 +64,7 @@ var testConfig = Config{From: "shop@example.com", DefaultRecipient: "guest@examp
 
 func newFixture(t *testing.T) fixture {
 	t.Helper()
-	db, url := servers.Migrated(t, postgres.Migrations{Files: migrations.Files})
+	db, url := postgrestest.Migrated(t, migrations.Schema)
 	return fixture{T: t, db: db, url: url, renewal: leaseRenewal}.otherProcess(db)
 }
 
@@ -101,7 +104,7 @@ func (d fixture) behindProxy() (fixture, *servers.Proxy) {
 // record records requests in one transaction, as the consumer does.
 func (d fixture) record(requests ...Request) (recorded []Notification) {
 	d.Helper()
-	err := d.service.db.InTx(d.Context(), func(tx *postgres.Tx) (err error) {
+	err := d.service.db.InTx(d.Context(), func(tx pgx.Tx) (err error) {
 		recorded, err = d.service.Record(d.Context(), tx, requests)
 		return err
 	})
@@ -145,15 +148,15 @@ func (d fixture) leased() Notification {
 
 func (d fixture) wantStatus(id uuid.UUID, want Status) {
 	d.Helper()
-	if got := scan[Status](d, "SELECT status FROM notifications WHERE message_id = ?", id); got != want {
+	if got := scan[Status](d, "SELECT status FROM notifications WHERE message_id = $1", id); got != want {
 		d.Errorf("the database has it as %q, want %q", got, want)
 	}
 }
 
 func scan[T any](d fixture, query string, args ...any) (value T) {
 	d.Helper()
-	err := d.db.InSnapshot(d.Context(), func(tx *postgres.Tx) error {
-		return tx.Gorm(d.Context()).Raw(query, args...).Scan(&value).Error
+	err := d.db.InSnapshot(d.Context(), func(tx pgx.Tx) error {
+		return tx.QueryRow(d.Context(), query, args...).Scan(&value)
 	})
 	if err != nil {
 		d.Fatal(err)
@@ -161,9 +164,24 @@ func scan[T any](d fixture, query string, args ...any) (value T) {
 	return value
 }
 
+// plan returns how the server would execute a query.
+func (d fixture) plan(query string, args pgx.NamedArgs) string {
+	d.Helper()
+	var lines []string
+	err := d.db.InSnapshot(d.Context(), func(tx pgx.Tx) (err error) {
+		rows, _ := tx.Query(d.Context(), "EXPLAIN "+query, args) // CollectRows returns its error
+		lines, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		return err
+	})
+	if err != nil {
+		d.Fatal(err)
+	}
+	return strings.Join(lines, "\n")
+}
+
 func (d fixture) exec(statement string, args ...any) {
 	d.Helper()
-	err := d.db.InTx(d.Context(), func(tx *postgres.Tx) error { return tx.Gorm(d.Context()).Exec(statement, args...).Error })
+	err := d.db.InTx(d.Context(), func(tx pgx.Tx) error { _, err := tx.Exec(d.Context(), statement, args...); return err })
 	if err != nil {
 		d.Fatal(err)
 	}

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"example.com/transactional-outbox/internal/rabbitmq"
+	"example.com/transactional-outbox/outbox/rabbitmq"
 )
 
 // FuzzParse wants every message to be an event that an e-mail can be written of, or an

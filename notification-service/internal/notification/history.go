@@ -75,8 +75,8 @@ func (h History) OrderOf(ctx context.Context, id uuid.UUID) (uuid.UUID, error) {
 }
 
 func readHistory[T any](ctx context.Context, h History, query string, args postgres.Args, scan pgx.RowToFunc[T]) (rows []T, err error) {
-	err = h.db.InSnapshot(ctx, func(tx *postgres.Tx) error {
-		if err := tx.UseIndexes(); err != nil {
+	err = h.db.InSnapshot(ctx, func(tx pgx.Tx) error {
+		if err := postgres.UseIndexes(ctx, tx); err != nil {
 			return err
 		}
 		rows, err = postgres.Read(ctx, tx, query, args, scan)

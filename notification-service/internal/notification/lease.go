@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"example.com/transactional-outbox/internal/postgres"
 )
@@ -79,11 +80,11 @@ func (s *Service) renew(ctx context.Context, ids []uuid.UUID) error {
 	defer s.rows.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, leaseRenewal/2)
 	defer cancel()
-	return s.db.InTx(ctx, func(tx *postgres.Tx) error {
-		if err := tx.UseIndexes(); err != nil {
+	return s.db.InTx(ctx, func(tx pgx.Tx) error {
+		if err := postgres.UseIndexes(ctx, tx); err != nil {
 			return err
 		}
-		return tx.Write("renewing leases", renewSQL, postgres.Args{"ids": bytesOf(ids), "token": s.token, "lease": lease.Seconds()})
+		return postgres.Write(ctx, tx, "renewing leases", renewSQL, postgres.Args{"ids": bytesOf(ids), "token": s.token, "lease": lease.Seconds()})
 	})
 }
 

@@ -48,9 +48,9 @@ func TestP6ALeaseIsRenewedWhileItsHolderLives(t *testing.T) {
 	d = d.otherProcess(d.db)
 	kept, given := d.leased(), d.leased()
 	d.service.Release(t.Context(), given.MessageID)
-	const left = "SELECT coalesce(extract(epoch FROM lease_until - now()), 0) FROM notifications WHERE message_id = ?"
+	const left = "SELECT coalesce(extract(epoch FROM lease_until - now()), 0) FROM notifications WHERE message_id = $1"
 	for range 2 {
-		d.exec("UPDATE notifications SET lease_until = now() + interval '5 seconds' WHERE message_id = ?", kept.MessageID)
+		d.exec("UPDATE notifications SET lease_until = now() + interval '5 seconds' WHERE message_id = $1", kept.MessageID)
 		d.eventually("the lease is renewed", func() bool { return scan[float64](d, left, kept.MessageID) > 10 })
 	}
 	if scan[float64](d, left, given.MessageID) != 0 {

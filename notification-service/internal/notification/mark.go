@@ -173,28 +173,45 @@ func (s *Service) write(ctx context.Context, marks []mark) ([]error, error) {
 	ctx, cancel := context.WithTimeout(ctx, markTimeout)
 	defer cancel()
 	var sentRows, rejectedRows []marked
-	err := s.db.InTx(ctx, func(tx *postgres.Tx) error {
-		sent, rejected, pending := withStatus(marks, Sent), withStatus(marks, Rejected), withStatus(marks, Pending)
-		return errors.Join(
-			tx.UseIndexes(),
-			ifAny(sent, func() error {
-				return postgres.Collect(tx, &sentRows, "marking e-mails sent", markSentSQL,
-					postgres.Args{"ids": bytesOf(idsOf(sent))}, pgx.RowToStructByName[marked])
-			}),
-			ifAny(rejected, func() error {
-				return postgres.Collect(tx, &rejectedRows, "marking e-mails rejected", markRejectedSQL,
-					postgres.Args{"ids": bytesOf(idsOf(rejected)), "reasons": reasonsOf(rejected)}, pgx.RowToStructByName[marked])
-			}),
-			ifAny(pending, func() error {
-				return tx.Write("giving leases back", markPendingSQL,
-					postgres.Args{"ids": bytesOf(idsOf(pending)), "token": s.token})
-			}),
-		)
+	err := s.db.InTx(ctx, func(tx pgx.Tx) (err error) {
+		if err := postgres.UseIndexes(ctx, tx); err != nil {
+			return err
+		}
+		if sentRows, err = writeSent(ctx, tx, withStatus(marks, Sent)); err != nil {
+			return fmt.Errorf("marking e-mails sent: %w", err)
+		}
+		if rejectedRows, err = writeRejected(ctx, tx, withStatus(marks, Rejected)); err != nil {
+			return fmt.Errorf("marking e-mails rejected: %w", err)
+		}
+		return s.writePending(ctx, tx, withStatus(marks, Pending))
 	})
 	if err != nil {
 		return nil, err
 	}
 	return s.markResults(marks, append(sentRows, rejectedRows...)), nil
+}
+
+func writeSent(ctx context.Context, tx pgx.Tx, marks []mark) ([]marked, error) {
+	if len(marks) == 0 {
+		return nil, nil
+	}
+	return postgres.Read(ctx, tx, markSentSQL, postgres.Args{"ids": bytesOf(idsOf(marks))}, pgx.RowToStructByName[marked])
+}
+
+func writeRejected(ctx context.Context, tx pgx.Tx, marks []mark) ([]marked, error) {
+	if len(marks) == 0 {
+		return nil, nil
+	}
+	args := postgres.Args{"ids": bytesOf(idsOf(marks)), "reasons": reasonsOf(marks)}
+	return postgres.Read(ctx, tx, markRejectedSQL, args, pgx.RowToStructByName[marked])
+}
+
+func (s *Service) writePending(ctx context.Context, tx pgx.Tx, marks []mark) error {
+	if len(marks) == 0 {
+		return nil
+	}
+	args := postgres.Args{"ids": bytesOf(idsOf(marks)), "token": s.token}
+	return postgres.Write(ctx, tx, "giving leases back", markPendingSQL, args)
 }
 
 // markResults returns an error for each mark that was not written.
@@ -225,13 +242,6 @@ func withStatus(marks []mark, status Status) (found []mark) {
 		}
 	}
 	return found
-}
-
-func ifAny(marks []mark, write func() error) error {
-	if len(marks) == 0 {
-		return nil
-	}
-	return write()
 }
 
 func idsOf(marks []mark) (ids []uuid.UUID) {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"example.com/transactional-outbox/internal/postgres"
 	"example.com/transactional-outbox/notification-service/internal/mailer"
@@ -156,8 +157,8 @@ func TestP6ALockedRowDelaysNoOther(t *testing.T) {
 	holding := make(chan struct{})
 	var all sync.WaitGroup
 	all.Go(func() {
-		err := d.db.InTx(t.Context(), func(tx *postgres.Tx) error {
-			err := tx.Gorm(t.Context()).Exec("SELECT FROM notifications WHERE message_id = ? FOR UPDATE", locked.MessageID).Error
+		err := d.db.InTx(t.Context(), func(tx pgx.Tx) error {
+			err := postgres.Write(t.Context(), tx, "", "SELECT FROM notifications WHERE message_id = @id FOR UPDATE", postgres.Args{"id": locked.MessageID})
 			close(holding)
 			<-unlock
 			return err

@@ -42,17 +42,17 @@ WHERE p.order_id = ANY (cast(@orders AS uuid[]))
 // Prune deletes at most limit notifications that are older than the retention, and the progress
 // of their orders. It returns how many notifications it deleted.
 func (s *Service) Prune(ctx context.Context, limit int) (pruned int, err error) {
-	err = s.db.InTx(ctx, func(tx *postgres.Tx) error {
+	err = s.db.InTx(ctx, func(tx pgx.Tx) error {
 		age := (s.config.Retention + pruneMargin).Seconds()
 		orders, err := postgres.Read(ctx, tx, pruneSQL, postgres.Args{"age": age, "limit": limit}, pgx.RowTo[uuid.UUID])
 		if err != nil || len(orders) == 0 {
 			return err
 		}
 		pruned = len(orders)
-		if err := tx.Write("locking the progress of orders", lockProgressSQL, postgres.Args{"orders": bytesOf(orders)}); err != nil {
+		if err := postgres.Write(ctx, tx, "locking the progress of orders", lockProgressSQL, postgres.Args{"orders": bytesOf(orders)}); err != nil {
 			return err
 		}
-		return tx.Write("pruning the progress of orders", pruneProgressSQL, postgres.Args{"orders": bytesOf(orders)})
+		return postgres.Write(ctx, tx, "pruning the progress of orders", pruneProgressSQL, postgres.Args{"orders": bytesOf(orders)})
 	})
 	if err != nil {
 		return 0, fmt.Errorf("pruning notifications: %w", err)

@@ -7,8 +7,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-
-	"example.com/transactional-outbox/internal/postgres"
+	"github.com/jackc/pgx/v5"
 )
 
 // sendAndAge records and sends the notification of an event, and makes it that old.
@@ -24,7 +23,7 @@ func (d fixture) sendAndAge(age time.Duration, order uuid.UUID, version int) uui
 
 func (d fixture) makeOlder(age time.Duration, id uuid.UUID) {
 	d.Helper()
-	d.exec("UPDATE notifications SET created_at = created_at - ? * interval '1 second' WHERE message_id = ?", age.Seconds(), id)
+	d.exec("UPDATE notifications SET created_at = created_at - $1 * interval '1 second' WHERE message_id = $2", age.Seconds(), id)
 }
 
 func (d fixture) wantPruned(limit, want int) {
@@ -88,7 +87,7 @@ func TestProgressThatIsBeingRaisedIsNotPruned(t *testing.T) {
 	order := uuid.New()
 	d.sendAndAge(2*24*time.Hour, order, 1)
 	pruned := make(chan struct{})
-	err := d.db.InTx(t.Context(), func(tx *postgres.Tx) error {
+	err := d.db.InTx(t.Context(), func(tx pgx.Tx) error {
 		_, err := d.service.Record(t.Context(), tx, []Request{firstRequest(order, 2)})
 		go func() {
 			defer close(pruned)
@@ -115,7 +114,7 @@ func TestPruneReadsTheOldEndOfItsIndex(t *testing.T) {
 		SELECT gen_random_uuid(), gen_random_uuid(), 1, 'order.created', 'a@b', '{}', now() - n * interval '1 minute'
 		FROM generate_series(1, 20000) n`)
 	d.exec("ANALYZE notifications")
-	plan := strings.Join(scan[[]string](d, "EXPLAIN "+pruneSQL, map[string]any{"age": 3600, "limit": 100}), "\n")
+	plan := d.plan(pruneSQL, pgx.NamedArgs{"age": 3600, "limit": 100})
 	if !strings.Contains(plan, "notifications_age") || strings.Contains(plan, "Seq Scan") || strings.Contains(plan, "Sort") {
 		t.Errorf("the plan is\n%s", plan)
 	}

@@ -34,7 +34,7 @@ FROM (SELECT status, created_at, sent_at FROM notifications
 
 // CountRecent counts the notifications of the last time, at most the newest limit.
 func CountRecent(ctx context.Context, db *postgres.DB, age time.Duration, limit int) (r Recent, err error) {
-	err = db.InSnapshot(ctx, func(tx *postgres.Tx) error {
+	err = db.InSnapshot(ctx, func(tx pgx.Tx) error {
 		args := postgres.Args{"seconds": age.Seconds(), "lately": Lately.Seconds(), "limit": limit}
 		r, err = postgres.ReadOne(ctx, tx, recentSQL, args, pgx.RowToStructByName[Recent])
 		return err

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"example.com/transactional-outbox/internal/postgres"
 )
 
@@ -17,7 +19,7 @@ func TestRecentNotificationsAreCountedByState(t *testing.T) {
 	         CASE WHEN status = 'sending' THEN gen_random_uuid() END, CASE WHEN status = 'sending' THEN now() END
 	  FROM (VALUES ('sent', 1), ('sent', 100), ('sent', 4000), ('rejected', 2), ('superseded', 3),
 	               ('pending', 50), ('sending', 4)) AS v (status, age)`
-	if err := d.db.InTx(t.Context(), func(tx *postgres.Tx) error { return tx.Gorm(t.Context()).Exec(insert).Error }); err != nil {
+	if err := d.db.InTx(t.Context(), func(tx pgx.Tx) error { return postgres.Write(t.Context(), tx, "", insert, nil) }); err != nil {
 		t.Fatal(err)
 	}
 	got, err := CountRecent(t.Context(), d.db, time.Hour, 100)

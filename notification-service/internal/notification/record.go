@@ -49,7 +49,7 @@ type Notification struct {
 // Record writes a notification in tx for each message that came for the first time, and leases
 // it. It also leases those that came before and still have to be sent. The results have the
 // order of the requests. An id may occur only once in a batch.
-func (s *Service) Record(ctx context.Context, tx *postgres.Tx, requests []Request) ([]Notification, error) {
+func (s *Service) Record(ctx context.Context, tx pgx.Tx, requests []Request) ([]Notification, error) {
 	var first, repeated []Request
 	for _, r := range requests {
 		if r.First {
@@ -142,7 +142,7 @@ ON CONFLICT (message_id) DO UPDATE
       lease_token = excluded.lease_token, lease_until = excluded.lease_until
 RETURNING message_id, status, status = 'sending' AS has_lease, now() AS started_at`
 
-func (s *Service) insert(ctx context.Context, tx *postgres.Tx, requests []Request, states map[uuid.UUID]state) error {
+func (s *Service) insert(ctx context.Context, tx pgx.Tx, requests []Request, states map[uuid.UUID]state) error {
 	if len(requests) == 0 {
 		return nil
 	}
@@ -192,7 +192,7 @@ const stateSQL = `
 SELECT message_id, status, coalesce(lease_token = @token, false) AS has_lease, now() AS started_at
 FROM notifications WHERE message_id = ANY (cast(@ids AS uuid[]))`
 
-func (s *Service) lease(ctx context.Context, tx *postgres.Tx, requests []Request, states map[uuid.UUID]state) error {
+func (s *Service) lease(ctx context.Context, tx pgx.Tx, requests []Request, states map[uuid.UUID]state) error {
 	if len(requests) == 0 {
 		return nil
 	}
@@ -203,7 +203,7 @@ func (s *Service) lease(ctx context.Context, tx *postgres.Tx, requests []Request
 			replayed = append(replayed, r.ID)
 		}
 	}
-	err := tx.Write("leasing notifications", leaseSQL, postgres.Args{
+	err := postgres.Write(ctx, tx, "leasing notifications", leaseSQL, postgres.Args{
 		"ids": bytesOf(ids), "replayed": bytesOf(replayed), "token": s.token, "lease": lease.Seconds(),
 	})
 	if err != nil {
@@ -212,7 +212,7 @@ func (s *Service) lease(ctx context.Context, tx *postgres.Tx, requests []Request
 	return readStates(ctx, tx, states, stateSQL, postgres.Args{"ids": bytesOf(ids), "token": s.token})
 }
 
-func readStates(ctx context.Context, tx *postgres.Tx, states map[uuid.UUID]state, statement string, args postgres.Args) error {
+func readStates(ctx context.Context, tx pgx.Tx, states map[uuid.UUID]state, statement string, args postgres.Args) error {
 	rows, err := postgres.Read(ctx, tx, statement, args, pgx.RowToStructByName[state])
 	if err != nil {
 		return fmt.Errorf("recording notifications: %w", err)

@@ -11,8 +11,8 @@ import (
 	"github.com/google/uuid"
 
 	"example.com/transactional-outbox/internal/contract"
-	"example.com/transactional-outbox/internal/rabbitmq"
 	"example.com/transactional-outbox/notification-service/internal/mailer"
+	"example.com/transactional-outbox/outbox/rabbitmq"
 )
 
 var update = flag.Bool("update", false, "write the golden files in testdata")

@@ -10,11 +10,11 @@ import (
 	"strings"
 	"time"
 
-	"example.com/transactional-outbox/internal/audit"
 	"example.com/transactional-outbox/internal/cli"
 	"example.com/transactional-outbox/internal/page"
 	"example.com/transactional-outbox/notification-service/internal/deadletter"
 	"example.com/transactional-outbox/notification-service/internal/notification"
+	"example.com/transactional-outbox/outbox/operate"
 )
 
 const (
@@ -33,7 +33,7 @@ type letters struct {
 	page    *page.Page
 	reader  *deadletter.Reader
 	queue   deadletter.Queue
-	audit   *audit.Log
+	log     *operate.Log
 	history notification.History
 }
 
@@ -224,7 +224,7 @@ func firstAfter(rows []line, cursor string) int {
 	return i
 }
 
-var actions = []page.Action{{Name: string(audit.Replay), Text: "Replay"}, {Name: string(audit.Discard), Text: "Discard", Danger: true}}
+var actions = []page.Action{{Name: string(operate.Replay), Text: "Replay"}, {Name: string(operate.Discard), Text: "Discard", Danger: true}}
 
 func lettersTable(caption string, rows []line) page.Table {
 	table := page.Table{

@@ -10,11 +10,11 @@ import (
 
 	"github.com/google/uuid"
 
-	"example.com/transactional-outbox/internal/audit"
 	"example.com/transactional-outbox/internal/cli"
 	"example.com/transactional-outbox/internal/page"
 	"example.com/transactional-outbox/notification-service/internal/consumer"
 	"example.com/transactional-outbox/notification-service/internal/deadletter"
+	"example.com/transactional-outbox/outbox/operate"
 )
 
 // sample is how many rows a preview shows at most.
@@ -41,7 +41,7 @@ func (l letters) preview(ctx context.Context, r *page.Request) (page.Result, err
 	if err != nil {
 		return page.Result{}, err
 	}
-	c := choice{action: audit.Action(button.Name), filter: audit.ByIDs}
+	c := choice{action: operate.Action(button.Name), filter: operate.ByIDs}
 	if all {
 		c.filter, c.chosen = form.filter.String(), matching(snapshot.Letters, form.filter)
 	} else if err := c.selected(snapshot.Letters, r.PostForm[fieldID]); err != nil {
@@ -53,7 +53,7 @@ func (l letters) preview(ctx context.Context, r *page.Request) (page.Result, err
 
 // choice is what a preview shows.
 type choice struct {
-	action  audit.Action
+	action  operate.Action
 	filter  string
 	chosen  []deadletter.Entry
 	missing int // selected, and not in the queue any more
@@ -82,7 +82,7 @@ func (c *choice) selected(entries []deadletter.Entry, keys []string) error {
 
 // leaveOutOld leaves out what a replay refuses.
 func (c *choice) leaveOutOld() {
-	if c.action != audit.Replay {
+	if c.action != operate.Replay {
 		return
 	}
 	all := c.chosen
@@ -96,7 +96,7 @@ func (c *choice) leaveOutOld() {
 	}
 }
 
-var verbs = map[audit.Action]string{audit.Replay: "Replay", audit.Discard: "Discard"}
+var verbs = map[operate.Action]string{operate.Replay: "Replay", operate.Discard: "Discard"}
 
 func (l letters) confirm(r *page.Request, c choice, snapshot deadletter.Snapshot, cancel string) (page.Result, error) {
 	notes := c.notes(snapshot)
@@ -112,7 +112,7 @@ func (l letters) confirm(r *page.Request, c choice, snapshot deadletter.Snapshot
 		preview.Items = append(preview.Items, e.Key)
 	}
 	form, err := l.page.Preview(r, preview, page.Confirm{
-		Post: "/dead/decide", Verb: verbs[c.action], Danger: c.action == audit.Discard, Noun: "message", Cancel: cancel,
+		Post: "/dead/decide", Verb: verbs[c.action], Danger: c.action == operate.Discard, Noun: "message", Cancel: cancel,
 	})
 	if err != nil {
 		return page.Result{}, err
@@ -159,13 +159,13 @@ const (
 
 func (l letters) decide(ctx context.Context, r *page.Request) (page.Result, error) {
 	return l.page.Decide(ctx, r, func(ctx context.Context, decision uuid.UUID, p page.Preview, report func(int)) error {
-		by := audit.By{Decision: decision, Operator: r.User.Name, Via: audit.Page, Filter: p.Filter}
+		by := operate.By{Decision: decision, Operator: r.User.Name, Via: operate.Page, Filter: p.Filter}
 		return l.reader.Exclusive(ctx, func() error { return l.change(ctx, by, p, report) })
 	})
 }
 
 // change changes the messages of a preview that are still in the queue, and no others.
-func (l letters) change(ctx context.Context, by audit.By, p page.Preview, report func(int)) error {
+func (l letters) change(ctx context.Context, by operate.By, p page.Preview, report func(int)) error {
 	left, changed, refused := map[string]int{}, 0, 0
 	for _, key := range p.Items {
 		left[key]++
@@ -175,8 +175,8 @@ func (l letters) change(ctx context.Context, by audit.By, p page.Preview, report
 			break
 		}
 		result, err := deadletter.Change{
-			Action: audit.Action(p.Action), By: by, Keys: maps.Clone(left), Limit: maxSearch, MaxBlocked: maxBlocked,
-			Recorder: reporting{l.audit, &changed, report},
+			Action: operate.Action(p.Action), By: by, Keys: maps.Clone(left), Limit: maxSearch, MaxBlocked: maxBlocked,
+			Recorder: reporting{l.log, &changed, report},
 		}.Run(ctx, l.queue)
 		refused += len(result.Refused)
 		if left = deadletter.Remaining(left, result); err != nil || len(left) == 0 {
@@ -220,7 +220,7 @@ func ended(p page.Preview, changed, refused int, left map[string]int, err error)
 
 // reporting reports the progress after each batch.
 type reporting struct {
-	*audit.Log
+	*operate.Log
 	changed *int
 	report  func(int)
 }

@@ -9,9 +9,9 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"example.com/transactional-outbox/internal/audit"
 	"example.com/transactional-outbox/notification-service/internal/deadletter/deadlettertest"
 	mailpage "example.com/transactional-outbox/notification-service/internal/page"
+	"example.com/transactional-outbox/outbox/operate"
 )
 
 // TestAllThatMatchIsExactlyWhatThePreviewShowed: what comes later stays, also if it is equal.
@@ -30,7 +30,7 @@ func TestAllThatMatchIsExactlyWhatThePreviewShowed(t *testing.T) {
 	later := append(f.AddMany(3), "equal")
 
 	d := f.decide("ann", preview, 1000)
-	if d.Operator != "ann" || d.Via != audit.Page || d.Action != audit.Replay || d.Filter != "--reason unknown" ||
+	if d.Operator != "ann" || d.Via != operate.Page || d.Action != operate.Replay || d.Filter != "--reason unknown" ||
 		d.Chosen != 1000 || d.Done != 1000 || d.Batches != 10 || d.Unfinished != 0 {
 		t.Errorf("recorded is %+v", d)
 	}
@@ -101,7 +101,7 @@ func TestSelectedRowsAreDiscarded(t *testing.T) {
 		}
 	}
 	preview := f.preview("ben", form, "Discard 1 message")
-	if d := f.decide("ben", preview, 1); d.Filter != audit.ByIDs || d.Action != audit.Discard || d.Done != 1 {
+	if d := f.decide("ben", preview, 1); d.Filter != operate.ByIDs || d.Action != operate.Discard || d.Done != 1 {
 		t.Errorf("recorded is %+v", d)
 	}
 	if left, sent := f.Contents(1, 0); len(left) != 1 || left[0] != keep || len(sent) != 0 {
@@ -149,7 +149,7 @@ func TestTwoOperatorsChangeEachMessageOnce(t *testing.T) {
 	}
 	var recorded []string
 	for _, d := range f.decisions() {
-		batches, err := f.audit.Batches(t.Context(), d.Decision, [16]byte{}, 10)
+		batches, err := f.log.Batches(t.Context(), d.Decision, [16]byte{}, 10)
 		f.Check(err)
 		for _, b := range batches {
 			if b.Done == nil || *b.Done != len(b.Items) {

@@ -9,20 +9,21 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"example.com/transactional-outbox/internal/audit"
 	"example.com/transactional-outbox/internal/page"
 	"example.com/transactional-outbox/internal/page/pagetest"
 	"example.com/transactional-outbox/internal/postgres"
-	"example.com/transactional-outbox/internal/rabbitmq"
+	"example.com/transactional-outbox/internal/postgres/postgrestest"
 	"example.com/transactional-outbox/notification-service/internal/deadletter"
 	"example.com/transactional-outbox/notification-service/internal/deadletter/deadlettertest"
 	"example.com/transactional-outbox/notification-service/internal/mailer"
 	"example.com/transactional-outbox/notification-service/internal/notification"
 	mailpage "example.com/transactional-outbox/notification-service/internal/page"
 	"example.com/transactional-outbox/notification-service/migrations"
-	"example.com/transactional-outbox/test/servers"
+	"example.com/transactional-outbox/outbox/operate"
+	"example.com/transactional-outbox/outbox/rabbitmq"
 )
 
 // fixture is a page with a queue and a database of the test's own. Ann and ben may operate, and rob
@@ -32,7 +33,7 @@ type fixture struct {
 	users string
 	dbURL string
 	db    *postgres.DB
-	audit *audit.Log
+	log   *operate.Log
 	site  pagetest.Site
 	t     *testing.T
 }
@@ -40,8 +41,8 @@ type fixture struct {
 func newFixture(t *testing.T) fixture {
 	t.Helper()
 	f := fixture{Queues: deadlettertest.New(t), users: pagetest.Users(t), t: t}
-	f.db, f.dbURL = servers.Migrated(t, postgres.Migrations{Files: migrations.Files})
-	f.audit = audit.NewLog(f.db)
+	f.db, f.dbURL = postgrestest.Migrated(t, migrations.Schema)
+	f.log = operate.NewLog(f.db.Pool())
 	return f.serve()
 }
 
@@ -108,7 +109,7 @@ func (f fixture) preview(user string, form url.Values, texts ...string) string {
 }
 
 // decide types the count, and returns the decision when it has ended.
-func (f fixture) decide(user, preview string, count int) audit.Decision {
+func (f fixture) decide(user, preview string, count int) operate.Decision {
 	f.Helper()
 	a := f.post(user, "/dead/decide", url.Values{"preview": {preview}, "count": {fmt.Sprint(count)}}).Want(http.StatusSeeOther)
 	f.awaitEnd(a.Location)
@@ -117,7 +118,7 @@ func (f fixture) decide(user, preview string, count int) audit.Decision {
 			return d
 		}
 	}
-	return audit.Decision{}
+	return operate.Decision{}
 }
 
 // awaitEnd waits until a decision has ended, and returns its page. A replay makes one copy after the
@@ -135,9 +136,9 @@ func (f fixture) awaitEnd(path string) answer {
 	}
 }
 
-func (f fixture) decisions() []audit.Decision {
+func (f fixture) decisions() []operate.Decision {
 	f.Helper()
-	all, err := f.audit.List(f.Context(), [16]byte{}, 100)
+	all, err := f.log.List(f.Context(), [16]byte{}, 100)
 	f.Check(err)
 	return all
 }
@@ -168,7 +169,7 @@ func (f fixture) record(requests ...notification.Request) {
 	service := notification.NewService(
 		notification.Config{From: "shop@example.com", DefaultRecipient: "guest@example.com"},
 		f.db, mailer.Log{}, notification.NewMetrics(prometheus.NewRegistry()))
-	f.Check(f.db.InTx(f.Context(), func(tx *postgres.Tx) error {
+	f.Check(f.db.InTx(f.Context(), func(tx pgx.Tx) error {
 		_, err := service.Record(f.Context(), tx, requests)
 		return err
 	}))
@@ -176,5 +177,5 @@ func (f fixture) record(requests ...notification.Request) {
 
 func (f fixture) exec(statement string, args ...any) {
 	f.Helper()
-	f.Check(f.db.InTx(f.Context(), func(tx *postgres.Tx) error { return tx.Gorm(f.Context()).Exec(statement, args...).Error }))
+	f.Check(f.db.InTx(f.Context(), func(tx pgx.Tx) error { _, err := tx.Exec(f.Context(), statement, args...); return err }))
 }

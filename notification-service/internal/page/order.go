@@ -10,10 +10,10 @@ import (
 
 	"github.com/google/uuid"
 
-	"example.com/transactional-outbox/internal/audit"
 	"example.com/transactional-outbox/internal/page"
 	"example.com/transactional-outbox/notification-service/internal/deadletter"
 	"example.com/transactional-outbox/notification-service/internal/notification"
+	"example.com/transactional-outbox/outbox/operate"
 )
 
 // maxDecisions is how many decisions about an order's messages are shown.
@@ -37,7 +37,7 @@ func (l letters) order(ctx context.Context, r *page.Request) (page.Result, error
 		return page.Result{}, err
 	}
 	dead, notes := l.deadOf(ctx, id.String())
-	decisions, err := l.audit.Of(ctx, messagesOf(arrivals, dead), maxDecisions)
+	decisions, err := l.log.Of(ctx, messagesOf(arrivals, dead), maxDecisions)
 	if err != nil {
 		return page.Result{}, err
 	}
@@ -84,7 +84,7 @@ func (l letters) deadOf(ctx context.Context, order string) (dead []deadletter.En
 	return dead, notes
 }
 
-// messagesOf returns the ids for which the audit is searched.
+// messagesOf returns the ids for which the decisions are searched.
 func messagesOf(arrivals []notification.Arrival, dead []deadletter.Entry) (ids []string) {
 	for _, a := range arrivals {
 		ids = append(ids, a.MessageID.String())
@@ -172,7 +172,7 @@ func (l letters) deadSteps(dead []deadletter.Entry) (steps []page.Step) {
 	return steps
 }
 
-func decisionSteps(batches []audit.Batch) (steps []page.Step) {
+func decisionSteps(batches []operate.Batch) (steps []page.Step) {
 	for _, b := range batches {
 		step := page.Step{
 			Title: fmt.Sprintf("%s decided: %s", b.Operator, b.Action), At: b.At,

@@ -7,13 +7,13 @@ import (
 	"context"
 	"time"
 
-	"example.com/transactional-outbox/internal/audit"
 	"example.com/transactional-outbox/internal/auditpage"
 	"example.com/transactional-outbox/internal/page"
 	"example.com/transactional-outbox/internal/postgres"
-	"example.com/transactional-outbox/internal/rabbitmq"
 	"example.com/transactional-outbox/notification-service/internal/deadletter"
 	"example.com/transactional-outbox/notification-service/internal/notification"
+	"example.com/transactional-outbox/outbox/operate"
+	"example.com/transactional-outbox/outbox/rabbitmq"
 )
 
 // Dependencies are what the pages need.
@@ -35,7 +35,7 @@ func Register(p *page.Page, d Dependencies) {
 	p.Numbers(n.count)
 	p.Background(n.queues.run)
 	registerLetters(p, d)
-	auditpage.Register(p, audit.NewLog(d.DB), "message")
+	auditpage.Register(p, operate.NewLog(d.DB.Pool()), "message")
 }
 
 const (
@@ -48,7 +48,7 @@ const (
 func registerLetters(p *page.Page, d Dependencies) {
 	l := letters{
 		page: p, reader: deadletter.NewReader(d.Letters(readSession)), queue: d.Letters(changeSession),
-		audit: audit.NewLog(d.DB), history: notification.NewHistory(d.DB),
+		log: operate.NewLog(d.DB.Pool()), history: notification.NewHistory(d.DB),
 	}
 	p.Background(func(ctx context.Context) error {
 		<-ctx.Done()

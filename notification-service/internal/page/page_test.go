@@ -6,12 +6,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"example.com/transactional-outbox/internal/page"
 	"example.com/transactional-outbox/internal/postgres"
-	"example.com/transactional-outbox/internal/rabbitmq"
+	"example.com/transactional-outbox/internal/postgres/postgrestest"
 	"example.com/transactional-outbox/notification-service/migrations"
+	"example.com/transactional-outbox/outbox/rabbitmq"
 	"example.com/transactional-outbox/test/servers"
 )
 
@@ -74,7 +76,7 @@ func declare(t *testing.T, url, queue string, messages int) {
 
 func dependencies(t *testing.T) Dependencies {
 	t.Helper()
-	db, _ := servers.Migrated(t, postgres.Migrations{Files: migrations.Files})
+	db, _ := postgrestest.Migrated(t, migrations.Schema)
 	prefix := "page-test-" + servers.FreeAddress(t)
 	return Dependencies{
 		DB: db, Broker: rabbitmq.Config{URL: servers.BrokerURL(t), Name: t.Name()}, WaitsFor: func() []string { return []string{"the mail server"} },
@@ -88,8 +90,8 @@ func TestTheOverviewCountsQueuesAndEMails(t *testing.T) {
 	for queue, messages := range map[string]int{d.Queue: 3, d.DeadLetters: 2, d.Retries[0]: 1} {
 		declare(t, d.Broker.URL, queue, messages)
 	}
-	err := d.DB.InTx(t.Context(), func(tx *postgres.Tx) error {
-		return tx.Gorm(t.Context()).Exec("INSERT INTO processed_messages (message_id) SELECT gen_random_uuid() FROM generate_series(1, 20)").Error
+	err := d.DB.InTx(t.Context(), func(tx pgx.Tx) error {
+		return postgres.Write(t.Context(), tx, "", "INSERT INTO processed_messages (message_id) SELECT gen_random_uuid() FROM generate_series(1, 20)", nil)
 	})
 	if err != nil {
 		t.Fatal(err)

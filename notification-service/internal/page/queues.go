@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"example.com/transactional-outbox/internal/panics"
-	"example.com/transactional-outbox/internal/rabbitmq"
+	"example.com/transactional-outbox/outbox/rabbitmq"
 )
 
 const (

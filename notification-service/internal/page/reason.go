@@ -5,8 +5,8 @@ import (
 	"errors"
 
 	"example.com/transactional-outbox/internal/cli"
-	"example.com/transactional-outbox/internal/rabbitmq"
 	"example.com/transactional-outbox/notification-service/internal/deadletter"
+	"example.com/transactional-outbox/outbox/rabbitmq"
 )
 
 // shownErrors are those of the dead letters whose own text any user may see. The text of others may

@@ -14,12 +14,12 @@ import (
 	"github.com/google/uuid"
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"example.com/transactional-outbox/internal/audit"
 	"example.com/transactional-outbox/internal/page/pagetest"
-	"example.com/transactional-outbox/internal/rabbitmq"
 	"example.com/transactional-outbox/notification-service/internal/deadletter"
 	"example.com/transactional-outbox/notification-service/internal/notification"
 	mailpage "example.com/transactional-outbox/notification-service/internal/page"
+	"example.com/transactional-outbox/outbox/operate"
+	"example.com/transactional-outbox/outbox/rabbitmq"
 	"example.com/transactional-outbox/test/servers"
 )
 
@@ -175,17 +175,17 @@ func TestOneOrdersWayHasAllThatIsKnownHere(t *testing.T) {
 	f.record(newer)
 	f.record(older)
 	f.record(next)
-	f.exec("UPDATE notifications SET status = 'sent', sent_at = now(), lease_token = NULL, lease_until = NULL WHERE message_id = ?", newer.ID)
+	f.exec("UPDATE notifications SET status = 'sent', sent_at = now(), lease_token = NULL, lease_until = NULL WHERE message_id = $1", newer.ID)
 	f.exec(`UPDATE notifications SET status = 'rejected', failure_reason = '550 <jane@example.com>', lease_token = NULL, lease_until = NULL
-		WHERE message_id = ?`, next.ID)
-	f.exec("INSERT INTO processed_messages VALUES (?)", newer.ID)
+		WHERE message_id = $1`, next.ID)
+	f.exec("INSERT INTO processed_messages VALUES ($1)", newer.ID)
 	f.Add("recipient-refused", 0, func(p *amqp.Publishing) {
 		p.MessageId, p.Body = next.ID.String(), fmt.Appendf(nil, `{"order_id": %q}`, order)
 		p.Headers["traceparent"] = "00-2057d1905555159851ad17d795cfa26d-00f067aa0ba902b7-01"
 	})
 	key := f.key()
-	by := audit.New("ben", audit.CLI, "--all")
-	if _, err := f.audit.Begin(t.Context(), by, audit.Replay, []string{next.ID.String()}); err != nil {
+	by := operate.NewDecision("ben", operate.CLI, "--all")
+	if _, err := f.log.Begin(t.Context(), by, operate.Replay, []string{next.ID.String()}); err != nil {
 		t.Fatal(err)
 	}
 	page := f.get("/orders/"+order.String()).Want(http.StatusOK,

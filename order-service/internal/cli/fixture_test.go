@@ -8,17 +8,17 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"go.uber.org/goleak"
 
-	"example.com/transactional-outbox/internal/audit"
 	"example.com/transactional-outbox/internal/cli/clitest"
 	"example.com/transactional-outbox/internal/postgres"
-	"example.com/transactional-outbox/internal/publish"
+	"example.com/transactional-outbox/internal/postgres/postgrestest"
 	outboxcli "example.com/transactional-outbox/order-service/internal/cli"
-	"example.com/transactional-outbox/order-service/internal/outbox"
-	"example.com/transactional-outbox/order-service/internal/relay"
 	"example.com/transactional-outbox/order-service/migrations"
-	"example.com/transactional-outbox/test/servers"
+	"example.com/transactional-outbox/outbox"
+	"example.com/transactional-outbox/outbox/operate"
+	"example.com/transactional-outbox/outbox/publish"
 )
 
 func TestMain(m *testing.M) {
@@ -33,19 +33,16 @@ var logged clitest.Log
 type fixture struct {
 	*testing.T
 	db     *postgres.DB
-	relay  relay.Config
 	broker outboxcli.Broker
 }
 
 func newFixture(t *testing.T) fixture {
 	t.Helper()
-	db, _ := servers.Migrated(t, postgres.Migrations{Files: migrations.Files})
-	b := fixture{T: t, db: db, broker: func(context.Context, func(context.Context, publish.Session) error) error {
+	db, _ := postgrestest.Migrated(t, migrations.Schema)
+	return fixture{T: t, db: db, broker: func(context.Context, func(context.Context, publish.Session) error) error {
 		t.Error("the command connects to the broker")
 		return nil
 	}}
-	b.exec(servers.WritableOutboxView)
-	return b
 }
 
 // run runs a command line, and returns stdout and stderr.
@@ -55,7 +52,7 @@ func (b fixture) run(args ...string) (out, progress string, err error) {
 	action, err := outboxcli.Parse(args, &printed)
 	if err == nil {
 		err = action(b.Context(), outboxcli.Dependencies{
-			Outbox: outbox.NewOperator(b.db), Decisions: audit.NewLog(b.db), Relay: b.relay, Broker: b.broker,
+			Outbox: operate.New(b.db.Pool()), Broker: b.broker, AppID: "order-service",
 			Out: &printed, Progress: &said, By: "somebody",
 		})
 	}
@@ -73,84 +70,88 @@ func (b fixture) must(args ...string) (out string) {
 }
 
 // append commits events of one order and returns their ids.
-func (b fixture) append(keys ...string) (ids []uuid.UUID) {
+func (b fixture) append(topics ...string) []uuid.UUID {
 	b.Helper()
-	order := uuid.New()
-	err := b.db.InTx(b.Context(), func(tx *postgres.Tx) error {
-		for i, key := range keys {
-			id, err := uuid.NewV7()
-			if err != nil {
-				return err
-			}
-			ids = append(ids, id)
-			if err := outbox.Append(b.Context(), tx, outbox.Message{
-				ID: id, AggregateType: "order", AggregateID: order, AggregateVersion: i + 1,
-				EventKey: key, Payload: []byte(`{"quantity": 2}`),
-			}); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		b.Fatal(err)
+	order := uuid.NewString()
+	var events []outbox.Event
+	for i, topic := range topics {
+		events = append(events, newEvent(order, i+1, topic))
 	}
-	return ids
+	return b.commit(events)
 }
 
 // appendMany commits the first events of n orders.
-func (b fixture) appendMany(n int) (ids []uuid.UUID) {
+func (b fixture) appendMany(n int) []uuid.UUID {
 	b.Helper()
-	b.exec(`INSERT INTO outbox_status (id, aggregate_type, aggregate_id, aggregate_version, event_key, payload)
-		SELECT gen_random_uuid(), 'order', gen_random_uuid(), 1, 'order.created', '{}' FROM generate_series(1, ?)`, n)
-	b.read(&ids, "SELECT id FROM outbox_status ORDER BY id")
+	var events []outbox.Event
+	for range n {
+		events = append(events, newEvent(uuid.NewString(), 1, "order.created"))
+	}
+	return b.commit(events)
+}
+
+func newEvent(order string, version int, topic string) outbox.Event {
+	return outbox.Event{
+		ID: uuid.Must(uuid.NewV7()), Topic: topic, Aggregate: "order", AggregateID: order, Version: version,
+		Payload: []byte(`{"quantity": 2}`),
+	}
+}
+
+func (b fixture) commit(events []outbox.Event) (ids []uuid.UUID) {
+	b.Helper()
+	err := b.db.InTx(b.Context(), func(tx pgx.Tx) error { return outbox.Append(b.Context(), tx, events...) })
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, e := range events {
+		ids = append(ids, e.ID)
+	}
 	return ids
 }
 
 // fail makes events failed since that many hours.
 func (b fixture) fail(hours int, ids ...uuid.UUID) {
 	b.Helper()
-	b.exec(`UPDATE outbox_status SET status = 'failed', retry_count = 20, failure_code = 'refused',
-		failure_reason = 'a queue refused it', failed_at = now() - ? * interval '1 hour' WHERE id IN ?`, hours, ids)
+	b.exec(`UPDATE outbox_queue SET available_at = 'infinity', retry_count = 20, failure_code = 'refused',
+		failure_reason = 'a queue refused it', failed_at = now() - $1 * interval '1 hour' WHERE id = ANY ($2)`, hours, ids)
 }
 
-func (b fixture) publish(ids ...uuid.UUID) {
+func (b fixture) publish(hours int, ids ...uuid.UUID) {
 	b.Helper()
-	b.exec("UPDATE outbox_status SET status = 'published', published_at = now() WHERE id IN ?", ids)
+	b.exec(`WITH done AS (DELETE FROM outbox_queue WHERE id = ANY ($2) RETURNING *)
+		INSERT INTO outbox_published (id, slot, published_at) SELECT id, slot, now() - $1 * interval '1 hour' FROM done`, hours, ids)
 }
 
 func (b fixture) exec(statement string, args ...any) {
 	b.Helper()
-	err := b.db.InTx(b.Context(), func(tx *postgres.Tx) error {
-		return tx.Gorm(b.Context()).Exec(statement, args...).Error
-	})
-	if err != nil {
+	if _, err := b.db.Pool().Exec(b.Context(), statement, args...); err != nil {
 		b.Fatal(err)
 	}
 }
 
-func (b fixture) read(into any, query string, args ...any) {
+func readAll[T any](b fixture, query string, args ...any) []T {
 	b.Helper()
-	err := b.db.InSnapshot(b.Context(), func(tx *postgres.Tx) error {
-		return tx.Gorm(b.Context()).Raw(query, args...).Scan(into).Error
-	})
+	rows, err := b.db.Pool().Query(b.Context(), query, args...)
 	if err != nil {
 		b.Fatal(err)
 	}
+	found, err := pgx.CollectRows(rows, pgx.RowTo[T])
+	if err != nil {
+		b.Fatal(err)
+	}
+	return found
 }
 
 // table returns all rows of the outbox.
-func (b fixture) table() (rows []string) {
+func (b fixture) table() []string {
 	b.Helper()
-	b.read(&rows, "SELECT to_jsonb(o)::text FROM outbox_status o ORDER BY id")
-	return rows
+	return readAll[string](b, "SELECT to_jsonb(o)::text FROM outbox_status o ORDER BY id")
 }
 
 // in returns the ids of the events in a status.
-func (b fixture) in(status string) (ids []uuid.UUID) {
+func (b fixture) in(status string) []uuid.UUID {
 	b.Helper()
-	b.read(&ids, "SELECT id FROM outbox_status WHERE status = ? ORDER BY id", status)
-	return ids
+	return readAll[uuid.UUID](b, "SELECT id FROM outbox_status WHERE status = $1 ORDER BY id", status)
 }
 
 // ids returns the ids of the objects that --json printed, in their order.

@@ -11,9 +11,9 @@ import (
 	"example.com/transactional-outbox/internal/cli"
 )
 
-// defineKey adds --event-key.
-func defineKey(flags *flag.FlagSet) *string {
-	return cli.DefineText(flags, "event-key", "only events of this `KEY`", "order.created")
+// defineTopic adds --topic.
+func defineTopic(flags *flag.FlagSet) *string {
+	return cli.DefineText(flags, "topic", "only events of this `TOPIC`", "order.created")
 }
 
 // defineAge adds --older-than.
@@ -22,10 +22,10 @@ func defineAge(flags *flag.FlagSet) *time.Duration {
 }
 
 // filterFlags returns the flags of a filter as an operator would write them; "" if there are none.
-func filterFlags(key string, age time.Duration) string {
+func filterFlags(topic string, age time.Duration) string {
 	var flags []string
-	if key != "" {
-		flags = append(flags, "--event-key "+key)
+	if topic != "" {
+		flags = append(flags, "--topic "+topic)
 	}
 	if age > 0 {
 		flags = append(flags, "--older-than "+age.String())

@@ -11,7 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"example.com/transactional-outbox/internal/cli"
-	"example.com/transactional-outbox/order-service/internal/outbox"
+	"example.com/transactional-outbox/outbox/operate"
 )
 
 var list = command{
@@ -26,19 +26,19 @@ only their ids:
 	Define: defineList,
 }
 
-var statuses = []string{"pending", "in_progress", "published", "failed", "discarded"}
+var statuses = operate.Statuses()
 
 type listing struct {
-	status, key *string
-	age         *time.Duration
-	limit       *cli.Limit
-	asJSON      *bool
+	status, topic *string
+	age           *time.Duration
+	limit         *cli.Limit
+	asJSON        *bool
 }
 
 func defineList(flags *flag.FlagSet) func([]string) (Action, error) {
 	l := listing{
-		key: defineKey(flags), age: defineAge(flags), asJSON: cli.DefineJSON(flags),
-		status: flags.String("status", "failed", "events of this `STATUS`: "+strings.Join(statuses, ", ")),
+		topic: defineTopic(flags), age: defineAge(flags), asJSON: cli.DefineJSON(flags),
+		status: flags.String("status", operate.Failed, "events of this `STATUS`: "+strings.Join(statuses, ", ")),
 		limit:  cli.DefineLimit(flags, event),
 	}
 	return func(args []string) (Action, error) {
@@ -57,26 +57,26 @@ func (l listing) run(ctx context.Context, d Dependencies) error {
 	if err != nil {
 		return err
 	}
-	f := outbox.Filter{Status: *l.status, EventKey: *l.key, Before: now.Add(-*l.age)}
+	f := operate.Filter{Status: *l.status, Topic: *l.topic, Before: now.Add(-*l.age)}
 	p := cli.Printer{Out: d.Out, JSON: *l.asJSON}
 	after := uuid.Nil
 	for left := l.limit.N; left > 0; {
 		// It reads one more than it prints, to know whether there are more.
 		wanted := min(left, batchSize)
-		entries, err := d.Outbox.Find(ctx, f, after, wanted+1)
+		events, err := d.Outbox.List(ctx, f, after, wanted+1)
 		if err != nil {
 			return err
 		}
-		shown := entries[:min(wanted, len(entries))]
-		if err := p.Page(entryRows(shown)); err != nil {
+		shown := events[:min(wanted, len(events))]
+		if err := p.Page(entries(shown)); err != nil {
 			return err
 		}
-		if len(entries) <= wanted {
+		if len(events) <= wanted {
 			break
 		}
 		after, left = shown[wanted-1].ID, left-wanted
 		if left == 0 {
-			_, _ = fmt.Fprint(d.Progress, l.limit.More("--event-key and --older-than"))
+			_, _ = fmt.Fprint(d.Progress, l.limit.More("--topic and --older-than"))
 		}
 	}
 	if !p.HeaderPrinted() {

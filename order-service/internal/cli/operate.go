@@ -1,38 +1,37 @@
 // Package cli has the operators' commands on the outbox: list, show, replay, discard and
-// republish. It parses their arguments and prints results. The SQL is in package outbox.
+// republish. It parses their arguments and prints results. The rest is in the library's package
+// operate.
 //
 // Results go to stdout. Progress goes to stderr, and so does one log line for each event that a
-// command changes. Each decision is also recorded in the database, see package audit.
+// command changes. Each decision is also recorded in the database.
 package cli
 
 import (
 	"context"
 	"io"
+	"time"
 
-	"example.com/transactional-outbox/internal/audit"
 	"example.com/transactional-outbox/internal/cli"
-	"example.com/transactional-outbox/internal/publish"
-	"example.com/transactional-outbox/order-service/internal/outbox"
-	"example.com/transactional-outbox/order-service/internal/relay"
+	"example.com/transactional-outbox/outbox/operate"
+	"example.com/transactional-outbox/outbox/publish"
 )
 
 const program = "order-service outbox"
 
 const event cli.Noun = "event"
 
-// batchSize is how many events are changed in one transaction, read at once, and published at
-// once.
+// batchSize is how many events are changed in one transaction, and read at once.
 const batchSize = cli.BatchSize
 
 // Dependencies are what a command needs.
 type Dependencies struct {
-	Outbox    *outbox.Operator
-	Decisions *audit.Log   // what operators have decided
-	Relay     relay.Config // how an event is published
-	Broker    Broker
-	Out       io.Writer // results
-	Progress  io.Writer // progress of long commands
-	By        string    // the operator's name
+	Outbox         *operate.Operator
+	Broker         Broker
+	AppID          string        // of the messages
+	ConfirmTimeout time.Duration // of each batch of them
+	Out            io.Writer     // results
+	Progress       io.Writer     // progress of long commands
+	By             string        // the operator's name
 }
 
 // Broker runs use once, on a session with the broker.

@@ -49,18 +49,18 @@ func TestAWrongCommandLineSaysWhatToDo(t *testing.T) {
 		"list --limit many":                  "list -h",
 		"list --older-than 1":                "90s, 30m or 24h",
 		"list --older-than -1h":              "90s, 30m or 24h",
-		"list --event-key=":                  "it is empty",
+		"list --topic=":                      "it is empty",
 		"list --colour":                      "list -h",
 		"show":                               "one event by its id",
 		"show " + id + " " + id:              "one event by its id",
 		"show order.created":                 "outbox list",
-		"replay":                             "--event-key, --older-than, or --all",
-		"replay --dry-run":                   "--event-key, --older-than, or --all",
+		"replay":                             "--topic, --older-than, or --all",
+		"replay --dry-run":                   "--topic, --older-than, or --all",
 		"replay " + id + " --all":            "do not go together",
-		"replay --event-key a.b " + id:       "do not go together",
+		"replay --topic a.b " + id:           "do not go together",
 		"discard --older-than 1h " + id:      "do not go together",
 		"discard --all --older-than 1h":      "leave out",
-		"discard":                            "--event-key, --older-than, or --all",
+		"discard":                            "--topic, --older-than, or --all",
 		"discard 12":                         "outbox list",
 		"republish":                          "--since 24h",
 		"republish --until 1h":               "--since 24h",
@@ -83,7 +83,7 @@ func TestListShowsWhatFailed(t *testing.T) {
 	}
 	ids := b.append("order.created", "order.cancelled")
 	b.fail(3, ids[0])
-	b.exec("UPDATE outbox_status SET failure_reason = 'red \x1b[31m, and a long story: ' || repeat('x', 100) WHERE id = ?", ids[0])
+	b.exec("UPDATE outbox_queue SET failure_reason = 'red \x1b[31m, and a long story: ' || repeat('x', 100) WHERE id = $1", ids[0])
 
 	lines := strings.Split(strings.TrimSpace(b.must("list")), "\n")
 	if len(lines) != 2 {
@@ -110,14 +110,14 @@ func TestListFilters(t *testing.T) {
 	b.fail(0, young...)
 	b.fail(2, other[0])
 	for line, want := range map[string][]uuid.UUID{
-		"list --json":                              {old[0], young[0], other[0]},
-		"list --json --older-than 1h":              {old[0], other[0]},
-		"list --json --event-key order.created":    {old[0], young[0]},
-		"list --json --older-than=3h":              nil,
-		"list --json --status pending":             other[1:],
-		"list --json --status published":           nil,
-		"list --json --limit 2":                    {old[0], young[0]},
-		"list --event-key order.cancelled --json ": other[:1],
+		"list --json":                          {old[0], young[0], other[0]},
+		"list --json --older-than 1h":          {old[0], other[0]},
+		"list --json --topic order.created":    {old[0], young[0]},
+		"list --json --older-than=3h":          nil,
+		"list --json --status pending":         other[1:],
+		"list --json --status published":       nil,
+		"list --json --limit 2":                {old[0], young[0]},
+		"list --topic order.cancelled --json ": other[:1],
 	} {
 		if got := b.ids(b.must(strings.Fields(line)...)); !slices.Equal(got, want) {
 			t.Errorf("%s: %v, want %v", line, got, want)

@@ -8,58 +8,49 @@ import (
 
 	"github.com/google/uuid"
 
-	"example.com/transactional-outbox/internal/audit"
 	"example.com/transactional-outbox/internal/cli"
-	"example.com/transactional-outbox/order-service/internal/outbox"
+	"example.com/transactional-outbox/outbox/operate"
 )
 
 var replay = command{
-	Name: "replay", Arguments: "ID… | --event-key KEY | --older-than TIME | --all [flags]",
+	Name: "replay", Arguments: "ID… | --topic TOPIC | --older-than TIME | --all [flags]",
 	Does: "send failed events again",
 	More: `Sets failed events back to pending, with all their attempts. The relay then publishes
 them, and the later events of their orders after them. For example:
 
   ` + program + ` replay 0198f2d3-5b7c-7c3e-9d4a-6f2b8e1c0a57
-  ` + program + ` replay --event-key order.created --older-than 1h --dry-run`,
-	Define: func(flags *flag.FlagSet) func([]string) (Action, error) {
-		return defineDecision(flags, decision{
-			verb: "replay", done: "replayed", decide: (*outbox.Operator).Replay,
-		})
-	},
+  ` + program + ` replay --topic order.created --older-than 1h --dry-run`,
+	Define: decision{action: operate.Replay, decide: (*operate.Operator).Replay}.define,
 }
 
 var discard = command{
-	Name: "discard", Arguments: "ID… | --event-key KEY | --older-than TIME | --all [flags]",
+	Name: "discard", Arguments: "ID… | --topic TOPIC | --older-than TIME | --all [flags]",
 	Does: "give failed events up for good",
 	More: `Gives failed events up: they are never published. Later events of their orders no
 longer wait for them. This cannot be undone. For example:
 
   ` + program + ` discard 0198f2d3-5b7c-7c3e-9d4a-6f2b8e1c0a57
   ` + program + ` discard --older-than 720h --dry-run`,
-	Define: func(flags *flag.FlagSet) func([]string) (Action, error) {
-		return defineDecision(flags, decision{
-			verb: "discard", done: "discarded", decide: (*outbox.Operator).Discard,
-		})
-	},
+	Define: decision{action: operate.Discard, decide: (*operate.Operator).Discard}.define,
 }
 
 // decision is a command that replays or discards failed events.
 type decision struct {
-	verb, done string
-	decide     func(*outbox.Operator, context.Context, audit.By, []uuid.UUID) ([]outbox.Entry, error)
+	action operate.Action
+	decide func(*operate.Operator, context.Context, operate.By, []uuid.UUID) (operate.Result, error)
 
 	ids            []uuid.UUID
-	key            *string
+	topic          *string
 	age            *time.Duration
 	dryRun, asJSON *bool
 }
 
-func defineDecision(flags *flag.FlagSet, c decision) func([]string) (Action, error) {
-	c.key, c.age, c.dryRun, c.asJSON = defineKey(flags), defineAge(flags), cli.DefineDryRun(flags), cli.DefineJSON(flags)
-	choice := cli.Choice{Noun: event, Every: "every failed event", Filters: []string{"--event-key", "--older-than"}}
+func (c decision) define(flags *flag.FlagSet) func([]string) (Action, error) {
+	c.topic, c.age, c.dryRun, c.asJSON = defineTopic(flags), defineAge(flags), cli.DefineDryRun(flags), cli.DefineJSON(flags)
+	choice := cli.Choice{Noun: event, Every: "every failed event", Filters: []string{"--topic", "--older-than"}}
 	choice.Define(flags)
 	return func(args []string) (_ Action, err error) {
-		if err := choice.Check(c.verb, len(args), *c.key != "" || *c.age > 0); err != nil {
+		if err := choice.Check(string(c.action), len(args), *c.topic != "" || *c.age > 0); err != nil {
 			return nil, err
 		}
 		if c.ids, err = parseIDs(args); err != nil {
@@ -72,11 +63,14 @@ func defineDecision(flags *flag.FlagSet, c decision) func([]string) (Action, err
 	}
 }
 
+// past is what the events are afterwards: replayed or discarded.
+func (c decision) past() string { return string(c.action) + "ed" }
+
 // chosen says what the operator chose, for the record of the decision.
 func (c decision) chosen() string {
-	switch filters := filterFlags(*c.key, *c.age); {
+	switch filters := filterFlags(*c.topic, *c.age); {
 	case len(c.ids) > 0:
-		return audit.ByIDs
+		return operate.ByIDs
 	case filters == "":
 		return "--all"
 	default:

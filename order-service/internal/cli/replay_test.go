@@ -1,16 +1,18 @@
 package cli_test
 
 import (
+	"errors"
 	"io"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
 	outboxcli "example.com/transactional-outbox/order-service/internal/cli"
-	"example.com/transactional-outbox/order-service/internal/outbox"
+	"example.com/transactional-outbox/outbox/operate"
 )
 
 // decisions are the commands that change failed events, with the status after each.
@@ -20,11 +22,11 @@ func TestFailedEventsAreChosenByIDOrFilter(t *testing.T) {
 	t.Parallel()
 	for command, becomes := range decisions {
 		for line, want := range map[string][]int{
-			"--all":                     {0, 1, 2},
-			"--older-than 1h":           {0, 2},
-			"--event-key order.created": {0, 1},
-			"--event-key order.created --older-than 1h": {0},
-			"--older-than 24h":                          {},
+			"--all":                                 {0, 1, 2},
+			"--older-than 1h":                       {0, 2},
+			"--topic order.created":                 {0, 1},
+			"--topic order.created --older-than 1h": {0},
+			"--older-than 24h":                      {},
 		} {
 			t.Run(command+" "+line, func(t *testing.T) {
 				t.Parallel()
@@ -33,7 +35,7 @@ func TestFailedEventsAreChosenByIDOrFilter(t *testing.T) {
 				b.fail(2, ids...)
 				b.fail(0, ids[1])
 				published := b.append("order.created")
-				b.publish(published...)
+				b.publish(0, published...)
 				chosen := []uuid.UUID{}
 				for _, i := range want {
 					chosen = append(chosen, ids[i])
@@ -70,7 +72,7 @@ func TestReplaySkipsIDsThatAreUnknownOrNotFailed(t *testing.T) {
 			b := newFixture(t)
 			failed, published, pending := b.append("order.created"), b.append("order.created"), b.append("order.created")
 			b.fail(0, failed...)
-			b.publish(published...)
+			b.publish(0, published...)
 			unknown := uuid.New()
 			pendingBefore := len(b.in("pending"))
 			line := []string{command, unknown.String(), published[0].String(), failed[0].String(), "--dry-run", pending[0].String(), failed[0].String()}
@@ -127,7 +129,7 @@ func TestEachChangeIsInTheLog(t *testing.T) {
 		}
 		for _, want := range []string{
 			`"level":"INFO"`, `"msg":"` + message + `"`, `"message_id":"` + ids[0].String() + `"`,
-			`"event_key":"order.created"`, `"aggregate_id":`, `"by":"somebody"`,
+			`"topic":"order.created"`, `"aggregate_id":`, `"by":"somebody"`,
 		} {
 			if !strings.Contains(lines[0], want) {
 				t.Errorf("no %s in %s", want, lines[0])
@@ -139,7 +141,7 @@ func TestEachChangeIsInTheLog(t *testing.T) {
 func TestManyEventsAreReplayedInBatchesWithProgress(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t)
-	ids := b.appendMany(1001)
+	ids := slices.Concat(b.appendMany(1000), b.appendMany(1))
 	b.fail(0, ids...)
 	out, progress, err := b.run("replay", "--all")
 	if err != nil || out != "1001 events replayed.\n" {
@@ -169,28 +171,62 @@ func TestAFailedBatchKeepsTheBatchesBefore(t *testing.T) {
 	}
 }
 
-// TestTwoOperatorsAtOnceReplayEachEventOnce counts the log lines of each event.
-func TestTwoOperatorsAtOnceReplayEachEventOnce(t *testing.T) {
+// TestReplayNamesWhatCannotBeSent also if a filter has chosen it. Discard takes it.
+func TestReplayNamesWhatCannotBeSent(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t)
-	ids := b.appendMany(1200)
+	ids := b.appendMany(3)
 	b.fail(0, ids...)
-	var operators sync.WaitGroup
-	for range 2 {
-		operators.Go(func() {
-			if _, _, err := b.run("replay", "--all"); err != nil {
-				t.Error(err)
+	b.exec(`INSERT INTO outbox_queue (id, seq, slot, version, aggregate, aggregate_id, topic, bytes, supersedes)
+		SELECT gen_random_uuid(), seq, slot, 2, aggregate, aggregate_id, topic, bytes, true FROM outbox_queue WHERE id = $1`, ids[0])
+	b.exec("DELETE FROM outbox_events WHERE id = $1", ids[1])
+	for _, line := range []string{"replay --all --dry-run", "replay --all", "replay " + ids[0].String() + " " + ids[1].String()} {
+		_, _, err := b.run(strings.Fields(line)...)
+		for _, want := range []string{"2 events could not be replayed", ids[0].String() + " was overtaken", ids[1].String() + " cannot be sent: its payload is gone"} {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: error %v, without %q", line, err, want)
 			}
-		})
-	}
-	operators.Wait()
-	if got := b.in("pending"); !slices.Equal(got, ids) {
-		t.Errorf("%d are pending, want %d", len(got), len(ids))
-	}
-	for _, id := range []uuid.UUID{ids[0], ids[499], ids[500], ids[1199]} {
-		if n := len(logged.With(id.String())); n != 1 {
-			t.Errorf("%s was replayed %d times", id, n)
 		}
+	}
+	if got := b.in("failed"); !slices.Equal(got, ids[:2]) {
+		t.Errorf("failed are %v, want %v", got, ids[:2])
+	}
+	if out := b.must("show", ids[1].String()); !strings.Contains(out, "failed at") || !strings.HasSuffix(out, "payload\nnull\n") {
+		t.Errorf("it shows\n%s", out)
+	}
+	if out := b.must("discard", "--all"); out != "2 events discarded.\n" {
+		t.Errorf("it prints %q", out)
+	}
+}
+
+// TestTwoOperatorsAtOnce: an event that another operator has replayed meanwhile is no error for one
+// who chose by a filter.
+func TestTwoOperatorsAtOnce(t *testing.T) {
+	t.Parallel()
+	b := newFixture(t)
+	ids := b.appendMany(2)
+	b.fail(1, ids...)
+	other, err := b.db.Pool().Begin(t.Context())
+	if err == nil {
+		_, err = other.Exec(t.Context(), "UPDATE outbox_queue SET failed_at = NULL, available_at = now() WHERE id = $1", ids[0])
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	committed := make(chan error)
+	go func() {
+		const waiting = "SELECT count(*)::int FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+		for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); {
+			var n int
+			if err := b.db.Pool().QueryRow(t.Context(), waiting).Scan(&n); err != nil || n > 0 {
+				break
+			}
+		}
+		committed <- other.Commit(t.Context())
+	}()
+	out, _, err := b.run("replay", "--all")
+	if err := errors.Join(err, <-committed); err != nil || out != "1 event replayed.\n" {
+		t.Errorf("it prints %q, error %v", out, err)
 	}
 }
 
@@ -206,7 +242,7 @@ func TestReplayIgnoresEventsThatFailWhileItRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	afterABatch := writer(sync.OnceFunc(func() { b.fail(0, ids[501]) }))
-	if err := action(t.Context(), outboxcli.Dependencies{Outbox: outbox.NewOperator(b.db), Out: io.Discard, Progress: afterABatch, By: "somebody"}); err != nil {
+	if err := action(t.Context(), outboxcli.Dependencies{Outbox: operate.New(b.db.Pool()), Out: io.Discard, Progress: afterABatch, By: "somebody"}); err != nil {
 		t.Fatal(err)
 	}
 	if got := b.in("failed"); !slices.Equal(got, ids[501:]) {

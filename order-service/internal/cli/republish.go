@@ -11,7 +11,8 @@ import (
 	"github.com/google/uuid"
 
 	"example.com/transactional-outbox/internal/cli"
-	"example.com/transactional-outbox/order-service/internal/outbox"
+	"example.com/transactional-outbox/outbox/operate"
+	"example.com/transactional-outbox/outbox/publish"
 )
 
 var republish = command{
@@ -23,27 +24,27 @@ because consumers know the ids that they have had. Start the consumers first, so
 their queues exist. For example, if the broker lost the messages of the last day:
 
   ` + program + ` republish --since 24h --dry-run
-  ` + program + ` republish --since 2026-01-31T08:00:00Z --event-key order.created`,
+  ` + program + ` republish --since 2026-01-31T08:00:00Z --topic order.created`,
 	Define: defineRepublish,
 }
 
 type republication struct {
 	since, until   *cli.Moment
-	key            *string
+	topic          *string
 	after          uuid.UUID
 	dryRun, asJSON *bool
 }
 
 func defineRepublish(flags *flag.FlagSet) func([]string) (Action, error) {
-	r := republication{
+	c := republication{
 		since: cli.DefineMoment(flags, "since", "events that were published at this `TIME` or later: 24h (ago), or 2026-01-31T08:00:00Z"),
 		until: cli.DefineMoment(flags, "until", "and before this `TIME`; the default is now"),
-		key:   defineKey(flags), dryRun: cli.DefineDryRun(flags), asJSON: cli.DefineJSON(flags),
+		topic: defineTopic(flags), dryRun: cli.DefineDryRun(flags), asJSON: cli.DefineJSON(flags),
 	}
 	flags.Func("after", "go on after this `ID`, which the error of an earlier run names", func(value string) error {
 		ids, err := parseIDs([]string{value})
 		if err == nil {
-			r.after = ids[0]
+			c.after = ids[0]
 		}
 		return err
 	})
@@ -51,49 +52,90 @@ func defineRepublish(flags *flag.FlagSet) func([]string) (Action, error) {
 		if err := cli.NoArguments(args); err != nil {
 			return nil, err
 		}
-		if !r.since.IsSet() {
+		if !c.since.IsSet() {
 			return nil, errors.New("give --since, such as --since 24h")
 		}
-		return r.run, nil
+		return c.run, nil
 	}
 }
 
-func (r republication) run(ctx context.Context, d Dependencies) error {
-	now, err := d.Outbox.Now(ctx)
+func (c republication) run(ctx context.Context, d Dependencies) error {
+	r, err := c.start(ctx, d)
 	if err != nil {
 		return err
 	}
-	until := now
-	if r.until.IsSet() {
-		until = r.until.AsOf(now)
-	}
-	s := republishing{
-		Dependencies: d, Printer: cli.Printer{Out: d.Out, JSON: *r.asJSON}, printEach: *r.asJSON || *r.dryRun, after: r.after,
-		window: outbox.Window{Since: r.since.AsOf(now), Until: until, EventKey: *r.key},
-	}
-	if !s.window.Since.Before(s.window.Until) {
-		return fmt.Errorf("--since (%s) is not before --until (%s)", s.window.Since.Format(time.RFC3339), s.window.Until.Format(time.RFC3339))
-	}
-	if err := s.start(ctx); err != nil {
+	p := cli.Printer{Out: d.Out, JSON: *c.asJSON}
+	progress := cli.Progress{To: d.Progress, Noun: event, Total: r.Total}
+	done := func(page []operate.Event) (err error) {
+		if *c.asJSON || *c.dryRun {
+			err = p.Page(publishedEvents(page))
+		}
+		progress.At(r.Sent + len(page))
 		return err
 	}
 	switch {
-	case s.in.Events == 0:
-		s.Printf("No such events were published since %s. (Events older than OUTBOX_RETENTION are pruned.)",
-			s.window.Since.Format(time.RFC3339))
+	case r.Total == 0:
+		p.Printf("No such events were published since %s. (Events older than OUTBOX_RETENTION are pruned.)",
+			r.Window.Since.Format(time.RFC3339))
 		return nil
-	case *r.dryRun:
-		err := s.forEachPage(ctx, func([]outbox.Published) error { return nil })
-		s.Printf("%s would be sent again. Nothing was sent.", event.Count(s.sent))
+	case *c.dryRun:
+		err := r.Each(ctx, done)
+		p.Printf("%s would be sent again. Nothing was sent.", event.Count(r.Sent))
 		return err
 	}
-	err = d.Broker(ctx, s.send)
-	if s.sent > 0 {
-		slog.InfoContext(ctx, "events republished", "events", s.sent, "since", s.window.Since, "until", s.window.Until, "by", d.By)
+	by := operate.NewDecision(d.By, operate.CLI, resumeFlags(r))
+	err = d.Broker(ctx, func(ctx context.Context, s publish.Session) error { return r.Send(ctx, by, s, done) })
+	if r.Sent > 0 {
+		slog.InfoContext(ctx, "events republished", "events", r.Sent, "since", r.Window.Since, "until", r.Window.Until, "by", d.By)
 	}
 	if err != nil {
-		return s.resumeError(err)
+		return resumeError(r, err)
 	}
-	s.Printf("%s sent again.", event.Count(s.sent))
+	p.Printf("%s sent again.", event.Count(r.Sent))
 	return nil
+}
+
+// start counts the events to send.
+func (c republication) start(ctx context.Context, d Dependencies) (*operate.Republication, error) {
+	now, err := d.Outbox.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	w := operate.Window{Since: c.since.AsOf(now), Until: now, Topic: *c.topic}
+	if c.until.IsSet() {
+		w.Until = c.until.AsOf(now)
+	}
+	if !w.Since.Before(w.Until) {
+		return nil, fmt.Errorf("--since (%s) is not before --until (%s)", w.Since.Format(time.RFC3339), w.Until.Format(time.RFC3339))
+	}
+	r, err := d.Outbox.Republish(ctx, w, c.after)
+	if errors.Is(err, operate.ErrNoEvent) {
+		return nil, fmt.Errorf("there is no event %s to go on after: leave out --after, because starting again does no harm", c.after)
+	}
+	if err == nil {
+		r.AppID, r.ConfirmTimeout = d.AppID, d.ConfirmTimeout
+	}
+	return r, err
+}
+
+// resumeFlags returns the flags that continue a run, as an operator would write them.
+func resumeFlags(r *operate.Republication) string {
+	flags := fmt.Sprintf("--since %s --until %s",
+		r.Window.Since.UTC().Format(time.RFC3339Nano), r.Window.Until.UTC().Format(time.RFC3339Nano))
+	if r.Window.Topic != "" {
+		flags += " --topic " + r.Window.Topic
+	}
+	if r.After != uuid.Nil {
+		flags += " --after " + r.After.String()
+	}
+	return flags
+}
+
+// resumeError says how many events were sent, what to do about the cause, and how to continue.
+func resumeError(r *operate.Republication, err error) error {
+	if message, ok := errors.AsType[*operate.NotTakenError](err); ok {
+		err = fmt.Errorf("%w; %s", err, cli.Advice(message.Outcome))
+	}
+	return fmt.Errorf("%d of %s sent again, then: %w\nGo on with\n  %s republish %s\nEvents that are sent twice do no harm: they have the ids that they had",
+		r.Sent, event.Count(r.Total), err, program, resumeFlags(r))
 }

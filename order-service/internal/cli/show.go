@@ -6,12 +6,15 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
 
 	"example.com/transactional-outbox/internal/cli"
-	"example.com/transactional-outbox/order-service/internal/outbox"
+	"example.com/transactional-outbox/outbox/operate"
 )
 
 var show = command{
@@ -37,44 +40,87 @@ one waits for, and how many later ones wait for it. For example:
 	},
 }
 
+// detail is all that is known about an event.
+type detail struct {
+	entry
+	Seq         int64             `json:"seq"`
+	AvailableAt *time.Time        `json:"available_at,omitzero"` // it is due, or the lease of its claim ends
+	DiscardedAt *time.Time        `json:"discarded_at,omitzero"`
+	LockedBy    *string           `json:"locked_by"`
+	Traceparent string            `json:"traceparent"`
+	ContentType string            `json:"content_type"`
+	Headers     map[string]string `json:"headers,omitzero"`
+	Payload     jsontext.Value    `json:"payload"`
+	BlockedBy   []entry           `json:"blocked_by"`
+	Waiting     int               `json:"waiting"`
+}
+
 func showEvent(ctx context.Context, d Dependencies, id uuid.UUID, asJSON bool) error {
-	e, err := d.Outbox.Show(ctx, id)
-	if errors.Is(err, outbox.ErrNoEvent) {
+	found, err := d.Outbox.Show(ctx, id)
+	if errors.Is(err, operate.ErrNoEvent) {
 		return fmt.Errorf("there is no event %s: it was never committed, or published and pruned; `%s list` shows ids", id, program)
 	}
 	if err != nil {
 		return err
 	}
-	e.Entry, e.AvailableAt = utc(e.Entry), e.AvailableAt.UTC()
-	for i, older := range e.BlockedBy {
-		e.BlockedBy[i] = utc(older)
+	e := detail{
+		entry: entryOf(found.Event), Seq: found.Seq, AvailableAt: utc(found.DueAt), DiscardedAt: utc(found.DiscardedAt),
+		LockedBy: orNull(found.Worker), Traceparent: found.Traceparent, ContentType: found.ContentType, Headers: found.Headers,
+		Payload: payloadOf(found.Event), Waiting: found.Waiting,
+	}
+	if found.ClaimedUntil != nil {
+		e.AvailableAt = utc(found.ClaimedUntil)
+	}
+	for _, older := range found.BlockedBy {
+		e.BlockedBy = append(e.BlockedBy, entryOf(older))
 	}
 	if asJSON {
 		return cli.PrintJSON(d.Out, e)
 	}
-	return printDetail(d.Out, e)
+	return e.print(d.Out)
 }
 
-func printDetail(out io.Writer, e outbox.Detail) error {
+// payloadOf returns a payload that is JSON as it is, and any other one as a string of JSON.
+func payloadOf(e operate.Event) jsontext.Value {
+	if e.CreatedAt.IsZero() {
+		return jsontext.Value("null") // it is gone from the log
+	}
+	if v := jsontext.Value(e.Payload); v.IsValid() {
+		return v
+	}
+	text, _ := jsontext.AppendQuote(nil, e.Payload) // what is not UTF-8 becomes U+FFFD
+	return text
+}
+
+func (e detail) print(out io.Writer) error {
 	if err := e.Payload.Indent(); err != nil {
 		return err
 	}
 	lines := cli.NewLines(out)
 	lines.Add("id", e.ID.String())
-	lines.Add("event key", e.EventKey)
-	lines.Add("aggregate", fmt.Sprintf("%s/%s, version %d", e.AggregateType, e.AggregateID, e.AggregateVersion))
+	lines.Add("topic", e.Topic)
+	if e.Aggregate != "" {
+		lines.Add("aggregate", fmt.Sprintf("%s/%s, version %d", e.Aggregate, e.AggregateID, e.Version))
+	}
 	lines.Add("status", e.Status)
 	lines.Add("attempts", fmt.Sprint(e.RetryCount))
-	lines.Add("failure code", valueOrEmpty(e.FailureCode))
-	lines.Add("failure reason", valueOrEmpty(e.FailureReason))
-	lines.Add("created at", formatTime(&e.CreatedAt))
+	lines.Add("failure code", orEmpty(e.FailureCode))
+	lines.Add("failure reason", orEmpty(e.FailureReason))
+	lines.Add("created at", formatTime(e.CreatedAt))
 	lines.Add("published at", formatTime(e.PublishedAt))
 	lines.Add("failed at", formatTime(e.FailedAt))
-	lines.Add(availableAtLabel[e.Status], formatTime(&e.AvailableAt))
-	lines.Add("worker", valueOrEmpty(e.LockedBy))
+	lines.Add(e.Status+" at", formatTime(e.DiscardedAt)) // discarded or overtaken
+	lines.Add(availableAtLabel[e.Status], formatTime(e.AvailableAt))
+	lines.Add("worker", orEmpty(e.LockedBy))
 	lines.Add("traceparent", e.Traceparent)
+	if e.ContentType != "application/json" {
+		lines.Add("content type", e.ContentType)
+	}
+	for _, name := range slices.Sorted(maps.Keys(e.Headers)) {
+		lines.Add("header "+name, e.Headers[name])
+	}
 	for _, older := range e.BlockedBy {
-		lines.Add("waits for", fmt.Sprintf("%s, version %d, %s", older.ID, older.AggregateVersion, older.Status))
+		lines.Add("waits for", fmt.Sprintf("%s, version %d, %s", older.ID, older.Version, older.Status))
 	}
 	if e.Waiting > 0 {
 		lines.Add("holds back", event.Count(e.Waiting)+" of its order")
@@ -87,10 +133,10 @@ func printDetail(out io.Writer, e outbox.Detail) error {
 }
 
 // availableAtLabel is what available_at means in each status. In the others it has no meaning.
-var availableAtLabel = map[string]string{"pending": "due at", "in_progress": "lease ends at"}
+var availableAtLabel = map[string]string{operate.Pending: "due at", operate.InProgress: "lease ends at"}
 
 func formatTime(t *time.Time) string {
-	if t == nil || t.IsZero() {
+	if t == nil {
 		return ""
 	}
 	return t.Format(time.RFC3339Nano)

@@ -9,8 +9,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"example.com/transactional-outbox/internal/postgres/postgrestest"
 	"example.com/transactional-outbox/order-service/internal/httpapi"
-	"example.com/transactional-outbox/test/servers"
 )
 
 // FuzzAPI checks that every request is answered with a success or a 4xx problem, and never with
@@ -31,7 +31,7 @@ func FuzzAPI(f *testing.F) {
 	} {
 		f.Add(seed.method, seed.path, seed.name, seed.value, seed.body)
 	}
-	db, _ := servers.Migrated(f, schema)
+	db, _ := postgrestest.Migrated(f, schema)
 	api := newAPI(db, httpapi.Limits{InFlight: 256}, prometheus.NewRegistry())
 	f.Fuzz(func(t *testing.T, method, path, name, value, body string) {
 		target, err := url.ParseRequestURI(path)

@@ -14,14 +14,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"example.com/transactional-outbox/internal/httpserver"
+	"example.com/transactional-outbox/internal/postgres/postgrestest"
 	"example.com/transactional-outbox/order-service/internal/httpapi"
-	"example.com/transactional-outbox/test/servers"
 )
 
 // TestMalformedHTTPIsAClientError sends requests that no client library would send.
 func TestMalformedHTTPIsAClientError(t *testing.T) {
 	t.Parallel()
-	db, _ := servers.Migrated(t, schema)
+	db, _ := postgrestest.Migrated(t, schema)
 	address := serve(t, newAPI(db, httpapi.Limits{InFlight: 256}, prometheus.NewRegistry()))
 	const (
 		host  = "Host: api\r\n"

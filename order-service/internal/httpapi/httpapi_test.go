@@ -17,16 +17,17 @@ import (
 	"go.opentelemetry.io/otel"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.uber.org/goleak"
+	"gorm.io/gorm"
 
 	"example.com/transactional-outbox/internal/postgres"
+	"example.com/transactional-outbox/internal/postgres/postgrestest"
 	"example.com/transactional-outbox/internal/telemetry"
 	"example.com/transactional-outbox/order-service/internal/httpapi"
 	"example.com/transactional-outbox/order-service/internal/order"
 	"example.com/transactional-outbox/order-service/migrations"
-	"example.com/transactional-outbox/test/servers"
 )
 
-var schema = postgres.Migrations{Files: migrations.Files}
+var schema = migrations.Schema
 
 // silent is above every level, because these tests provoke many errors.
 const silent = slog.LevelError + 1
@@ -55,7 +56,7 @@ type fixture struct {
 // newFixture creates a database for this test.
 func newFixture(t *testing.T) fixture {
 	t.Helper()
-	db, _ := servers.Migrated(t, schema)
+	db, _ := postgrestest.Migrated(t, schema)
 	return newFixtureOn(t, db)
 }
 
@@ -162,9 +163,7 @@ func (b fixture) countRows() (rows int) {
 
 func (b fixture) read(into any, query string) {
 	b.Helper()
-	err := b.db.InSnapshot(b.Context(), func(tx *postgres.Tx) error {
-		return tx.Gorm(b.Context()).Raw(query).Scan(into).Error
-	})
+	err := b.db.InGorm(b.Context(), func(tx *gorm.DB) error { return tx.Raw(query).Scan(into).Error })
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -172,9 +171,7 @@ func (b fixture) read(into any, query string) {
 
 func (b fixture) exec(statement string, args ...any) {
 	b.Helper()
-	err := b.db.InTx(b.Context(), func(tx *postgres.Tx) error {
-		return tx.Gorm(b.Context()).Exec(statement, args...).Error
-	})
+	err := b.db.InGorm(b.Context(), func(tx *gorm.DB) error { return tx.Exec(statement, args...).Error })
 	if err != nil {
 		b.Fatal(err)
 	}

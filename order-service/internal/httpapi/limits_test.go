@@ -13,6 +13,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"example.com/transactional-outbox/internal/postgres/postgrestest"
 	"example.com/transactional-outbox/order-service/internal/httpapi"
 	"example.com/transactional-outbox/test/servers"
 )
@@ -20,7 +21,7 @@ import (
 // TestARequestBeyondTheLimitIsRefusedAtOnce holds another request in its commit.
 func TestARequestBeyondTheLimitIsRefusedAtOnce(t *testing.T) {
 	t.Parallel()
-	db, url := servers.Migrated(t, schema)
+	db, url := postgrestest.Migrated(t, schema)
 	b := newLimitedFixture(t, db, httpapi.Limits{InFlight: 1})
 	held := servers.HoldCommits(t, url, "orders")
 	first := make(chan reply)
@@ -53,7 +54,7 @@ func TestARequestBeyondTheLimitIsRefusedAtOnce(t *testing.T) {
 // flight. Their bodies never end.
 func TestSlowClientsDoNotBlockOthers(t *testing.T) {
 	t.Parallel()
-	db, _ := servers.Migrated(t, schema)
+	db, _ := postgrestest.Migrated(t, schema)
 	address := serve(t, newAPI(db, httpapi.Limits{InFlight: 4}, prometheus.NewRegistry()))
 	var slow []*bufio.Reader
 	for range 300 {

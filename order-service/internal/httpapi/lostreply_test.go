@@ -6,7 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"example.com/transactional-outbox/internal/postgres"
+	"gorm.io/gorm"
+
+	"example.com/transactional-outbox/internal/postgres/postgrestest"
 	"example.com/transactional-outbox/test/servers"
 )
 
@@ -44,7 +46,7 @@ func TestARepeatAfterALostReplyGivesOneOrder(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			db, url := servers.Migrated(t, schema)
+			db, url := postgrestest.Migrated(t, schema)
 			b := newFixtureOn(t, db)
 			lost := lostReply{fixture: b, database: url, proxy: servers.NewProxy(t, b.api.Listener.Addr().String()), ended: make(chan struct{})}
 			cut(lost)
@@ -81,8 +83,8 @@ func (l lostReply) lockKeys() (release func()) {
 	locked, free := make(chan struct{}), make(chan struct{})
 	done := make(chan error, 1)
 	go func() {
-		done <- l.db.InTx(l.Context(), func(tx *postgres.Tx) error {
-			if err := tx.Gorm(l.Context()).Exec("LOCK TABLE idempotency_keys").Error; err != nil {
+		done <- l.db.InGorm(l.Context(), func(tx *gorm.DB) error {
+			if err := tx.Exec("LOCK TABLE idempotency_keys").Error; err != nil {
 				return err
 			}
 			close(locked)

@@ -10,7 +10,7 @@ import (
 
 	"example.com/transactional-outbox/internal/telemetry"
 	"example.com/transactional-outbox/order-service/internal/order"
-	"example.com/transactional-outbox/order-service/internal/outbox"
+	"example.com/transactional-outbox/outbox/operate"
 )
 
 type orderJSON struct {
@@ -110,10 +110,17 @@ func orderOf(o order.Order) orderJSON {
 	}
 }
 
-func eventsOf(events []outbox.Event) []eventJSON {
+func eventsOf(events []operate.Event) []eventJSON {
 	list := make([]eventJSON, 0, len(events))
 	for _, e := range events {
-		list = append(list, eventJSON(e))
+		one := eventJSON{
+			ID: e.ID, EventKey: e.Topic, Status: e.Status, RetryCount: e.RetryCount,
+			CreatedAt: e.CreatedAt, PublishedAt: e.PublishedAt,
+		}
+		if e.FailureCode != "" {
+			one.FailureCode = &e.FailureCode
+		}
+		list = append(list, one)
 	}
 	return list
 }

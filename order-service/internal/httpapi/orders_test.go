@@ -63,10 +63,10 @@ func TestAnOrderIsPlacedWithItsEvent(t *testing.T) {
 	if placed != want || placed.ID.Version() != 7 || placed.CreatedAt.IsZero() {
 		t.Errorf("placed %+v, want %+v with an id of version 7 and a time", placed, want)
 	}
-	var event struct{ EventKey, Payload string }
-	b.read(&event, "SELECT event_key, payload FROM outbox_events")
-	if event.EventKey != "order.created" {
-		t.Errorf("the event is %q", event.EventKey)
+	var event struct{ Topic, Payload string }
+	b.read(&event, "SELECT topic, payload FROM outbox_status")
+	if event.Topic != "order.created" {
+		t.Errorf("the event is %q", event.Topic)
 	}
 	var told struct {
 		OrderID       uuid.UUID `json:"order_id"`

@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"example.com/transactional-outbox/internal/postgres"
+	"example.com/transactional-outbox/internal/postgres/postgrestest"
 	"example.com/transactional-outbox/test/servers"
 )
 
@@ -142,7 +143,7 @@ func TestAPanicIsAnInternalServerError(t *testing.T) {
 // TestAClientThatDisconnectsIsNotAServerError disconnects during the commit.
 func TestAClientThatDisconnectsIsNotAServerError(t *testing.T) {
 	t.Parallel()
-	db, url := servers.Migrated(t, schema)
+	db, url := postgrestest.Migrated(t, schema)
 	b := newFixtureOn(t, db)
 	held := servers.HoldCommits(t, url, "orders")
 	ctx, hangUp := context.WithCancel(t.Context())
@@ -199,7 +200,7 @@ func TestWithoutADatabaseTheAPIAnswers503(t *testing.T) {
 
 func TestADatabaseThatHangsIs503AfterFiveSeconds(t *testing.T) {
 	t.Parallel()
-	_, address := servers.Migrated(t, schema)
+	_, address := postgrestest.Migrated(t, schema)
 	u, err := url.Parse(address)
 	if err != nil {
 		t.Fatal(err)
@@ -226,7 +227,7 @@ func TestADatabaseThatRefusesForNowIs503(t *testing.T) {
 	} {
 		t.Run(setting, func(t *testing.T) {
 			t.Parallel()
-			_, direct := servers.Migrated(t, schema)
+			_, direct := postgrestest.Migrated(t, schema)
 			proxy, through := servers.ProxyFor(t, direct)
 			db, err := postgres.Open(t.Context(), through+"&"+setting, 4)
 			if err != nil {

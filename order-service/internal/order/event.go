@@ -7,17 +7,17 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 
-	"example.com/transactional-outbox/order-service/internal/outbox"
+	"example.com/transactional-outbox/outbox"
 )
 
-// Aggregate is the outbox's aggregate_type of orders.
+// Aggregate is the outbox's name for orders.
 const Aggregate = "order"
 
-// The event keys.
+// The topics of the events.
 const (
-	keyCreated   = "order.created"
-	keyConfirmed = "order.confirmed"
-	keyCancelled = "order.cancelled"
+	topicCreated   = "order.created"
+	topicConfirmed = "order.confirmed"
+	topicCancelled = "order.cancelled"
 )
 
 // body is the JSON of every order event. Consumers rely on each name, so the golden files of
@@ -36,21 +36,16 @@ type body struct {
 }
 
 // event returns the event about o, which changed at the given time.
-func event(key string, o Order, occurred time.Time) (outbox.Message, error) {
-	id, err := uuid.NewV7()
-	if err != nil {
-		return outbox.Message{}, err
-	}
+func event(topic string, o Order, occurred time.Time) (outbox.Event, error) {
 	payload, err := json.Marshal(body{
 		OrderID: o.ID, OrderVersion: o.Version, CustomerID: o.CustomerID, CustomerEmail: o.CustomerEmail,
 		ProductID: o.ProductID, Quantity: o.Quantity, Amount: o.Amount.Minor(), Currency: o.Amount.Currency(),
 		Status: o.Status, OccurredAt: occurred.UTC(),
 	})
 	if err != nil {
-		return outbox.Message{}, fmt.Errorf("encoding %s: %w", key, err)
+		return outbox.Event{}, fmt.Errorf("encoding %s: %w", topic, err)
 	}
-	return outbox.Message{
-		ID: id, AggregateType: Aggregate, AggregateID: o.ID, AggregateVersion: o.Version,
-		EventKey: key, Payload: payload,
+	return outbox.Event{
+		Topic: topic, Aggregate: Aggregate, AggregateID: o.ID.String(), Version: o.Version, Payload: payload,
 	}, nil
 }

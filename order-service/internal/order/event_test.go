@@ -20,29 +20,29 @@ func TestEventsAreWhatTheContractSays(t *testing.T) {
 	// The time comes from the database and may be in any time zone.
 	occurred := time.Date(2026, 1, 2, 8, 34, 5, 678901000, time.FixedZone("IST", 5*3600+1800))
 
-	for key, became := range map[string]struct {
+	for topic, became := range map[string]struct {
 		version int
 		status  Status
 	}{
-		keyCreated: {1, Pending}, keyConfirmed: {2, Confirmed}, keyCancelled: {2, Cancelled},
+		topicCreated: {1, Pending}, topicConfirmed: {2, Confirmed}, topicCancelled: {2, Cancelled},
 	} {
 		o.Version, o.Status = became.version, became.status
-		m, err := event(key, o, occurred)
+		e, err := event(topic, o, occurred)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := golden(t, key); string(m.Payload) != want {
-			t.Errorf("%s\n%s, want\n%s", key, m.Payload, want)
+		if want := golden(t, topic); string(e.Payload) != want {
+			t.Errorf("%s\n%s, want\n%s", topic, e.Payload, want)
 		}
-		if m.EventKey != key || m.AggregateID != o.ID || m.AggregateVersion != o.Version || m.AggregateType != Aggregate || m.ID == uuid.Nil {
-			t.Errorf("%s: message %+v", key, m)
+		if e.Topic != topic || e.AggregateID != o.ID.String() || e.Version != o.Version || e.Aggregate != Aggregate {
+			t.Errorf("%s: event %+v", topic, e)
 		}
 	}
 }
 
-func golden(t *testing.T, key string) string {
+func golden(t *testing.T, topic string) string {
 	t.Helper()
-	file, err := contract.Events.ReadFile(key + ".json")
+	file, err := contract.Events.ReadFile(topic + ".json")
 	if err != nil {
 		t.Fatal(err)
 	}

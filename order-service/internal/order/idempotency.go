@@ -3,13 +3,13 @@ package order
 import (
 	"context"
 	"crypto/sha256"
-	"database/sql"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
 
 	"example.com/transactional-outbox/internal/postgres"
 )
@@ -17,35 +17,32 @@ import (
 // ErrKeyReused says that the idempotency key was used for another request.
 var ErrKeyReused = errors.New("the idempotency key was used for another request")
 
-// insertKeySQL waits for another transaction that inserts the same key. It returns no row if the
-// key is already there, or if the other transaction commits.
-const insertKeySQL = `
-INSERT INTO idempotency_keys (key, request_hash, order_id) VALUES (@key, @hash, @order)
-ON CONFLICT (key) DO NOTHING RETURNING order_id`
-
-const findKeySQL = `SELECT request_hash, order_id FROM idempotency_keys WHERE key = @key`
-
 type keyRow struct {
+	Key         string `gorm:"primaryKey"`
 	RequestHash []byte
 	OrderID     uuid.UUID
 }
 
+// TableName is the name for gorm.
+func (keyRow) TableName() string { return "idempotency_keys" }
+
 // insertKey stores in tx which new order belongs to the request's key. If the key already has an
-// order, it returns that order and true.
-func insertKey(ctx context.Context, tx *postgres.Tx, r Request, newOrder uuid.UUID) (existing Order, found bool, err error) {
-	args := postgres.Args{"key": r.IdempotencyKey, "hash": r.hash(), "order": newOrder}
-	_, err = postgres.ReadOne(ctx, tx, insertKeySQL, args, pgx.RowTo[uuid.UUID])
-	if !errors.Is(err, sql.ErrNoRows) {
-		return Order{}, false, err // the key is new, or the statement failed
+// order, it returns that order and true. It waits for another transaction that inserts the same
+// key.
+func insertKey(tx *gorm.DB, r Request, newOrder uuid.UUID) (existing Order, found bool, err error) {
+	result := tx.Clauses(clause.OnConflict{DoNothing: true}).
+		Create(&keyRow{Key: r.IdempotencyKey, RequestHash: r.hash(), OrderID: newOrder})
+	if result.Error != nil || result.RowsAffected == 1 {
+		return Order{}, false, result.Error
 	}
-	earlier, err := postgres.ReadOne(ctx, tx, findKeySQL, postgres.Args{"key": r.IdempotencyKey}, pgx.RowToStructByName[keyRow])
-	if err != nil {
+	var earlier keyRow
+	if err := tx.First(&earlier, "key = ?", r.IdempotencyKey).Error; err != nil {
 		return Order{}, false, fmt.Errorf("reading an idempotency key: %w", err)
 	}
 	if string(earlier.RequestHash) != string(r.hash()) {
 		return Order{}, false, ErrKeyReused
 	}
-	existing, err = find(ctx, tx, earlier.OrderID)
+	existing, err = find(tx, earlier.OrderID)
 	return existing, true, err
 }
 
@@ -60,15 +57,15 @@ func (r Request) hash() []byte {
 // scan the whole table for each batch.
 const pruneSQL = `
 DELETE FROM idempotency_keys WHERE key = ANY (ARRAY(
-  SELECT key FROM idempotency_keys WHERE created_at < now() - @retention * interval '1 second'
-  ORDER BY created_at LIMIT @limit FOR UPDATE SKIP LOCKED))`
+  SELECT key FROM idempotency_keys WHERE created_at < now() - ? * interval '1 second'
+  ORDER BY created_at LIMIT ? FOR UPDATE SKIP LOCKED))`
 
 // KeepPruned deletes the idempotency keys that are older than retention, once a minute until ctx
 // ends.
 func (s *Service) KeepPruned(ctx context.Context, retention time.Duration) error {
 	return postgres.KeepPruned(ctx, "idempotency keys", func(ctx context.Context, limit int) (pruned int, err error) {
-		err = s.db.InTx(ctx, func(tx *postgres.Tx) error {
-			result := tx.Gorm(ctx).Exec(pruneSQL, map[string]any{"retention": retention.Seconds(), "limit": limit})
+		err = s.db.InGorm(ctx, func(tx *gorm.DB) error {
+			result := tx.Exec(pruneSQL, retention.Seconds(), limit)
 			pruned = int(result.RowsAffected)
 			return result.Error
 		})

@@ -68,8 +68,8 @@ type StatusError struct{ Status Status }
 // Error names the status.
 func (e *StatusError) Error() string { return "the order is " + string(e.Status) }
 
-// place returns a new order for product. It does not use the database.
-func place(r Request, product Product, now time.Time) (Order, error) {
+// place returns a new order for product. It does not use the database. The database sets the time.
+func place(r Request, product Product) (Order, error) {
 	if r.Quantity < 1 || r.Quantity > MaxQuantity {
 		return Order{}, ErrQuantity
 	}
@@ -87,6 +87,5 @@ func place(r Request, product Product, now time.Time) (Order, error) {
 	return Order{
 		ID: id, Version: 1, CustomerID: r.CustomerID, CustomerEmail: r.CustomerEmail,
 		ProductID: r.ProductID, Quantity: r.Quantity, Amount: amount, Status: Pending,
-		CreatedAt: now.UTC(),
 	}, nil
 }

@@ -6,17 +6,19 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"go.uber.org/goleak"
+	"gorm.io/gorm"
 
 	"example.com/transactional-outbox/internal/postgres"
+	"example.com/transactional-outbox/internal/postgres/postgrestest"
 	"example.com/transactional-outbox/order-service/internal/order"
 	"example.com/transactional-outbox/order-service/migrations"
-	"example.com/transactional-outbox/test/servers"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var schema = postgres.Migrations{Files: migrations.Files}
+var schema = migrations.Schema
 
 // shop has the orders in a database for this test.
 type shop struct {
@@ -29,7 +31,7 @@ type shop struct {
 func newShop(t *testing.T) *shop {
 	t.Helper()
 	s := &shop{T: t}
-	s.db, _ = servers.Migrated(t, schema)
+	s.db, _ = postgrestest.Migrated(t, schema)
 	s.orders = order.NewService(s.db, func() { s.commits++ })
 	return s
 }
@@ -40,8 +42,8 @@ var oneMug = order.Request{ProductID: "sku123", Quantity: 1}
 func (s *shop) want(orders, events int) {
 	s.Helper()
 	var got struct{ Orders, Events int }
-	err := s.db.InSnapshot(context.WithoutCancel(s.Context()), func(tx *postgres.Tx) error {
-		return tx.Gorm(s.Context()).Raw("SELECT (SELECT count(*) FROM orders) orders, (SELECT count(*) FROM outbox_events) events").Scan(&got).Error
+	err := s.db.InGorm(context.WithoutCancel(s.Context()), func(tx *gorm.DB) error {
+		return tx.Raw("SELECT (SELECT count(*) FROM orders) orders, (SELECT count(*) FROM outbox_events) events").Scan(&got).Error
 	})
 	if err != nil {
 		s.Fatal(err)
@@ -53,7 +55,7 @@ func (s *shop) want(orders, events int) {
 
 func (s *shop) number(query string) (n int) {
 	s.Helper()
-	err := s.db.InSnapshot(s.Context(), func(tx *postgres.Tx) error { return tx.Gorm(s.Context()).Raw(query).Scan(&n).Error })
+	err := s.db.InGorm(s.Context(), func(tx *gorm.DB) error { return tx.Raw(query).Scan(&n).Error })
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -62,7 +64,7 @@ func (s *shop) number(query string) (n int) {
 
 func (s *shop) exec(statement string) {
 	s.Helper()
-	err := s.db.InTx(s.Context(), func(tx *postgres.Tx) error { return tx.Gorm(s.Context()).Exec(statement).Error })
+	err := s.db.InTx(s.Context(), func(tx pgx.Tx) error { return postgres.Write(s.Context(), tx, "", statement, nil) })
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -86,7 +88,7 @@ func TestP1AnOrderAndItsEventAreCommittedTogether(t *testing.T) {
 	if found != placed {
 		t.Errorf("found %+v, placed %+v", found, placed)
 	}
-	if len(events) != 1 || events[0].EventKey != "order.created" || events[0].Status != "pending" {
+	if len(events) != 1 || events[0].Topic != "order.created" || events[0].Status != "pending" {
 		t.Errorf("events %+v, want one pending %s", events, "order.created")
 	}
 }

@@ -34,7 +34,7 @@ func TestP1AChangeAndItsEventAreCommittedTogether(t *testing.T) {
 		if err != nil || changed != want || found != want {
 			t.Errorf("changed to %+v, found %+v, want %+v; error %v", changed, found, want, err)
 		}
-		if len(events) != 2 || events[1].EventKey != "order."+string(status) {
+		if len(events) != 2 || events[1].Topic != "order."+string(status) {
 			t.Errorf("events %+v", events)
 		}
 	}

@@ -9,10 +9,9 @@ import (
 
 	"github.com/google/uuid"
 
-	"example.com/transactional-outbox/internal/audit"
 	"example.com/transactional-outbox/internal/cli"
 	"example.com/transactional-outbox/internal/page"
-	"example.com/transactional-outbox/order-service/internal/outbox"
+	"example.com/transactional-outbox/outbox/operate"
 )
 
 // sample is how many rows a preview shows at most.
@@ -35,12 +34,12 @@ func (e events) preview(ctx context.Context, r *page.Request) (page.Result, erro
 		return page.Result{}, page.Errorf(http.StatusUnprocessableEntity,
 			"The filter is empty, so it would choose every failed event. Fill in at least one field of the filter.")
 	}
-	now, err := e.outbox.Now(ctx)
+	now, err := e.operator.Now(ctx)
 	if err != nil {
 		return page.Result{}, err
 	}
 	filter := form.at(now)
-	chosen, err := e.outbox.Choose(ctx, filter, page.MaxItems)
+	chosen, err := e.operator.Choose(ctx, filter, page.MaxItems)
 	if err != nil {
 		return page.Result{}, err
 	}
@@ -52,12 +51,12 @@ func (e events) previewSelected(ctx context.Context, r *page.Request, action pag
 	if err != nil {
 		return page.Result{}, err
 	}
-	chosen, err := e.outbox.Choose(ctx, outbox.Filter{Status: "failed", IDs: ids}, page.MaxItems)
+	chosen, err := e.operator.Choose(ctx, operate.Filter{Status: operate.Failed, IDs: ids}, page.MaxItems)
 	if err != nil {
 		return page.Result{}, err
 	}
 	left := len(ids) - len(chosen.IDs)
-	result, err := e.confirm(ctx, r, action, chosen, audit.ByIDs, form.Path(""))
+	result, err := e.confirm(ctx, r, action, chosen, operate.ByIDs, form.Path(""))
 	if err == nil && left > 0 {
 		result.Parts = slices.Insert(result.Parts, 0, page.Part(page.Message{
 			Level: page.Warn, Title: fmt.Sprintf("%s left out.", countNoun(left)),
@@ -84,7 +83,7 @@ func selectedIDs(values []string) (ids []uuid.UUID, err error) {
 }
 
 func (e events) confirm(
-	ctx context.Context, r *page.Request, action page.Action, chosen outbox.Choice, filter, cancel string,
+	ctx context.Context, r *page.Request, action page.Action, chosen operate.Choice, filter, cancel string,
 ) (page.Result, error) {
 	if len(chosen.IDs) == 0 {
 		result := page.Show("Nothing to "+action.Name, page.Message{
@@ -93,14 +92,14 @@ func (e events) confirm(
 		result.Status = http.StatusUnprocessableEntity
 		return result, nil
 	}
-	first := outbox.Filter{Status: "failed", IDs: chosen.IDs[:min(sample, len(chosen.IDs))]}
-	shown, err := e.outbox.FindFailed(ctx, first, outbox.Place{}, sample)
+	first := operate.Filter{Status: operate.Failed, IDs: chosen.IDs[:min(sample, len(chosen.IDs))]}
+	shown, err := e.operator.Failed(ctx, first, operate.Cursor{}, sample)
 	if err != nil {
 		return page.Result{}, err
 	}
 	// At is kept, because an event that fails again is not what the user has seen.
 	preview := page.Preview{
-		Action: action.Name, Filter: filter, Items: audit.IDs(chosen.IDs), Data: chosen.At, Matching: chosen.Matching, About: chosen.More,
+		Action: action.Name, Filter: filter, Items: operate.IDs(chosen.IDs), Data: chosen.At, Matching: chosen.Matching, About: chosen.More,
 	}
 	form, err := e.page.Preview(r, preview, page.Confirm{
 		Post: "/failed/decide", Verb: action.Text, Danger: action.Danger, Noun: string(eventNoun), Cancel: cancel,
@@ -117,40 +116,42 @@ func (e events) confirm(
 
 func (e events) decide(ctx context.Context, r *page.Request) (page.Result, error) {
 	return e.page.Decide(ctx, r, func(ctx context.Context, decision uuid.UUID, p page.Preview, report func(int)) error {
-		by := audit.By{Decision: decision, Operator: r.User.Name, Via: audit.Page, Filter: p.Filter}
+		by := operate.By{Decision: decision, Operator: r.User.Name, Via: operate.Page, Filter: p.Filter}
 		return e.change(ctx, by, p, report)
 	})
 }
 
 // change decides about the events of a preview that have not changed since.
-func (e events) change(ctx context.Context, by audit.By, p page.Preview, report func(int)) error {
+func (e events) change(ctx context.Context, by operate.By, p page.Preview, report func(int)) error {
 	ids, err := selectedIDs(p.Items)
 	if err != nil {
 		return err
 	}
-	operator := e.outbox.AsOf(p.Data.(time.Time)) //nolint:forcetypeassert // confirm has set it
-	decide := map[string]func(context.Context, audit.By, []uuid.UUID) ([]outbox.Entry, error){
+	operator := e.operator.AsOf(p.Data.(time.Time)) //nolint:forcetypeassert // confirm has set it
+	decide := map[string]func(context.Context, operate.By, []uuid.UUID) (operate.Result, error){
 		replay.Name: operator.Replay, discard.Name: operator.Discard,
 	}[p.Action]
-	done, asked := 0, 0
+	done := 0
+	var refused []operate.Refusal
 	for batch := range slices.Chunk(ids, cli.BatchSize) {
 		if ctx.Err() != nil {
 			return page.Errorf(http.StatusServiceUnavailable,
 				"The process was stopped after %d of %d. The others are as they were: make a new preview.", done, len(ids))
 		}
 		// A batch that has begun is finished, also when the process is asked to stop.
-		decided, err := decide(context.WithoutCancel(ctx), by, batch)
+		result, err := decide(context.WithoutCancel(ctx), by, batch)
 		if err != nil {
 			return &page.Error{
 				Status: http.StatusInternalServerError, Cause: err,
 				Text: fmt.Sprintf("It is known that %d of %s changed. Then it ended. %s", done, countNoun(len(ids)), page.Reason(err)),
 			}
 		}
-		done, asked = done+len(decided), asked+len(batch)
+		done, refused = done+len(result.Changed), append(refused, result.Refused...)
 		report(done)
 	}
-	if left := asked - done; left > 0 {
-		return page.Errorf(http.StatusConflict, "%s left as they were: since the preview, somebody else has decided about them.", countNoun(left))
+	if len(refused) > 0 {
+		return page.Errorf(http.StatusConflict, "%s left as they were, because they have changed since the preview. The first one %s.",
+			countNoun(len(refused)), refused[0].Reason)
 	}
 	return nil
 }

@@ -10,13 +10,13 @@ import (
 
 	"github.com/google/uuid"
 
-	"example.com/transactional-outbox/internal/audit"
+	"example.com/transactional-outbox/outbox/operate"
 )
 
 // decisions returns what operators have decided, the newest first.
-func (f fixture) decisions() []audit.Decision {
+func (f fixture) decisions() []operate.Decision {
 	f.Helper()
-	found, err := f.audit.List(f.Context(), uuid.Nil, 100)
+	found, err := f.log.List(f.Context(), uuid.Nil, 100)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -29,22 +29,22 @@ func TestAllThatMatchIsExactlyWhatThePreviewShowed(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	chosen, others := f.fail(1000, "order.created"), f.fail(5, "order.cancelled")
-	filter := f.Get("ann", "/failed?key=order.created").Form("/failed/preview")
+	filter := f.Get("ann", "/failed?topic=order.created").Form("/failed/preview")
 	filter.Set("all", "replay")
-	shown := f.Post("ann", "/failed/preview", filter).Want(200, "Replay 1,000 events", "--event-key order.created")
+	shown := f.Post("ann", "/failed/preview", filter).Want(200, "Replay 1,000 events", "--topic order.created")
 	f.wantStatus("pending", nil)
 
 	late := f.fail(1, "order.created")
-	f.exec("UPDATE outbox_queue SET failed_at = NULL, failure_code = NULL, available_at = now() WHERE id = ?", chosen[0])
-	f.exec("UPDATE outbox_queue SET failed_at = now() WHERE id = ?", chosen[1])
+	f.exec("UPDATE outbox_queue SET failed_at = NULL, failure_code = NULL, available_at = now() WHERE id = $1", chosen[0])
+	f.exec("UPDATE outbox_queue SET failed_at = now() WHERE id = $1", chosen[1])
 	a := f.Post("ann", "/failed/decide", confirmed(shown)).Want(303)
 	if !strings.HasPrefix(a.Location, "/audit/") {
 		t.Fatalf("it leads to %q", a.Location)
 	}
 	f.wantStatus("pending", slices.Sorted(slices.Values(append(slices.Clone(chosen[2:]), chosen[0]))))
 	f.wantStatus("failed", slices.Sorted(slices.Values(slices.Concat(others, late, chosen[1:2]))))
-	f.Get("rob", a.Location).Want(200, "ann", "page", "--event-key order.created", "998", "2 events left as they were")
-	if d := f.decisions(); len(d) != 1 || d[0].Done != 998 || d[0].Operator != "ann" || d[0].Via != audit.Page || "/audit/"+d[0].Decision.String() != a.Location {
+	f.Get("rob", a.Location).Want(200, "ann", "page", "--topic order.created", "998", "2 events left as they were")
+	if d := f.decisions(); len(d) != 1 || d[0].Done != 998 || d[0].Operator != "ann" || d[0].Via != operate.Page || "/audit/"+d[0].Decision.String() != a.Location {
 		t.Errorf("recorded %+v", d)
 	}
 	f.Post("ann", "/failed/decide", confirmed(shown)).Want(404, "Nothing was changed")
@@ -87,17 +87,17 @@ func TestAnEmptyFilterAndAWrongFormAreRefused(t *testing.T) {
 		want string
 	}{
 		{url.Values{"all": {"replay"}}, "Fill in at least one field of the filter"},
-		{url.Values{"all": {"replay"}, "key": {" "}}, "The filter is empty"},
+		{url.Values{"all": {"replay"}, "topic": {" "}}, "The filter is empty"},
 		{url.Values{"all": {"replay"}, "since": {"0001-01-01T00:00"}}, "The filter is empty"},
 		{url.Values{"all": {"replay"}, "until": {"0001-01-01T00:00:00Z"}}, "The filter is empty"},
-		{url.Values{"all": {"replay"}, "key": {"\xff"}}, "The field key is wrong"},
+		{url.Values{"all": {"replay"}, "topic": {"\xff"}}, "The field topic is wrong"},
 		{url.Values{"all": {"replay"}, "older": {"1"}}, "The field older is wrong"},
-		{url.Values{"all": {"delete"}, "key": {"order.created"}}, "must be replay or discard"},
+		{url.Values{"all": {"delete"}, "topic": {"order.created"}}, "must be replay or discard"},
 		{url.Values{}, "must be replay or discard"},
 		{url.Values{"selected": {"replay"}}, "The field id is empty"},
 		{url.Values{"selected": {"replay"}, "id": {"' OR 1=1"}}, "The field id has a value"},
 		{url.Values{"selected": {"replay"}, "id": {uuid.NewString()}}, "nothing to decide"},
-		{url.Values{"all": {"replay"}, "key": {"order.nothing"}}, "nothing to decide"},
+		{url.Values{"all": {"replay"}, "topic": {"order.nothing"}}, "nothing to decide"},
 	} {
 		f.Post("ann", "/failed/preview", test.form).Want(422, test.want)
 	}
@@ -114,7 +114,7 @@ func TestTwoOperatorsDecideEachEventOnce(t *testing.T) {
 	ids := f.fail(1000, "order.created")
 	ann, ben := f, f
 	ben.Site = serve(t, f.dbURL)
-	form := url.Values{"all": {"replay"}, "key": {"order.created"}}
+	form := url.Values{"all": {"replay"}, "topic": {"order.created"}}
 	forms := map[string]url.Values{"ann": ann.preview("ann", form), "ben": ben.preview("ben", form)}
 	var both sync.WaitGroup
 	for user, site := range map[string]fixture{"ann": ann, "ben": ben} {
@@ -139,7 +139,7 @@ func TestTwoOperatorsDecideEachEventOnce(t *testing.T) {
 	f.wantStatus("pending", ids)
 	var items []string
 	for _, d := range f.decisions() {
-		batches, err := f.audit.Batches(t.Context(), d.Decision, uuid.Nil, 10)
+		batches, err := f.log.Batches(t.Context(), d.Decision, uuid.Nil, 10)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -156,7 +156,7 @@ func TestAReaderCannotDecideNorSeePersonalData(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	ids := f.fail(1, "order.created")
-	f.Get("rob", "/failed?key=order.created").Want(200, ids[0]).WantNot("/failed/preview", "checkbox")
+	f.Get("rob", "/failed?topic=order.created").Want(200, ids[0]).WantNot("/failed/preview", "checkbox")
 	f.Get("rob", "/failed/"+ids[0]).Want(200, "hidden").WantNot("/failed/preview", "jane@", "reveal=1")
 	f.Get("rob", "/failed/"+ids[0]+"?reveal=1").Want(403, "operate").WantNot("jane@")
 	form := url.Values{"selected": {"discard"}, "id": ids}

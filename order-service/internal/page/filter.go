@@ -10,13 +10,13 @@ import (
 
 	"example.com/transactional-outbox/internal/page"
 	"example.com/transactional-outbox/order-service/internal/order"
-	"example.com/transactional-outbox/order-service/internal/outbox"
+	"example.com/transactional-outbox/outbox/operate"
 )
 
 // The fields of the filter, in the URL of the list and in the form of its table.
 const (
 	fieldReason = "reason"
-	fieldKey    = "key"
+	fieldTopic  = "topic"
 	fieldOlder  = "older"
 	fieldEvent  = "event"
 	fieldOrder  = "order"
@@ -24,22 +24,22 @@ const (
 	fieldUntil  = "until"
 )
 
-var filterFields = []string{fieldReason, fieldKey, fieldOlder, fieldEvent, fieldOrder, fieldSince, fieldUntil}
+var filterFields = []string{fieldReason, fieldTopic, fieldOlder, fieldEvent, fieldOrder, fieldSince, fieldUntil}
 
 // filterForm is the filter of failed events, as the user wrote it.
 type filterForm struct {
 	page.Query
 	older  time.Duration
-	filter outbox.Filter // without older
+	filter operate.Filter // without older
 }
 
 func readFilter(values url.Values) filterForm {
 	f := filterForm{Query: page.ReadQuery("/failed", filterFields, values)}
-	f.filter = outbox.Filter{
-		Status: "failed", FailureCode: f.text(fieldReason), EventKey: f.text(fieldKey), ID: f.id(fieldEvent),
+	f.filter = operate.Filter{
+		Status: operate.Failed, FailureCode: f.text(fieldReason), Topic: f.text(fieldTopic), ID: f.id(fieldEvent),
 	}
-	if f.filter.AggregateID = f.id(fieldOrder); f.filter.AggregateID != uuid.Nil {
-		f.filter.AggregateType = order.Aggregate
+	if f.filter.AggregateID = f.text(fieldOrder); f.filter.AggregateID != "" {
+		f.filter.Aggregate = order.Aggregate
 	}
 	f.filter.From, f.filter.Before = f.Times(fieldSince, fieldUntil)
 	f.older = f.Age(fieldOlder)
@@ -71,7 +71,7 @@ func (f filterForm) id(name string) uuid.UUID {
 func (f filterForm) empty() bool { return f.older == 0 && f.filter.String() == "" }
 
 // at returns the filter at a moment. "Older" ends so long before it.
-func (f filterForm) at(now time.Time) outbox.Filter {
+func (f filterForm) at(now time.Time) operate.Filter {
 	filter := f.filter
 	if end := now.Add(-f.older); f.older > 0 && (filter.Before.IsZero() || end.Before(filter.Before)) {
 		filter.Before = end
@@ -79,14 +79,14 @@ func (f filterForm) at(now time.Time) outbox.Filter {
 	return filter
 }
 
-func (f filterForm) part(groups []outbox.FailureGroup) page.Filter {
+func (f filterForm) part(groups []operate.FailureGroup) page.Filter {
 	codes := make([]string, 0, len(groups))
 	for _, g := range groups {
 		codes = append(codes, g.FailureCode)
 	}
 	return page.Filter{Path: "/failed", Fields: []page.Input{
 		f.Choice(fieldReason, "Reason (code)", codes),
-		f.Input(fieldKey, "Event key", "such as order.created", page.TextInput),
+		f.Input(fieldTopic, "Topic", "such as order.created", page.TextInput),
 		f.Input(fieldOlder, "Failed at least this long ago", "such as 90s, 30m or 24h", page.TextInput),
 		f.Input(fieldOrder, "Order id", "", page.TextInput),
 		f.Input(fieldEvent, "Event id", "it is also the message id", page.TextInput),

@@ -11,10 +11,9 @@ import (
 
 	"github.com/google/uuid"
 
-	"example.com/transactional-outbox/internal/audit"
 	"example.com/transactional-outbox/internal/page"
 	"example.com/transactional-outbox/order-service/internal/order"
-	"example.com/transactional-outbox/order-service/internal/outbox"
+	"example.com/transactional-outbox/outbox/operate"
 )
 
 // searchedEvents is how many events the search for a trace reads at most.
@@ -49,8 +48,11 @@ func (e events) locate(ctx context.Context, query string) (path string, err erro
 	if !page.IsTraceID(trace) {
 		return "", nil
 	}
-	p, err := e.outbox.LocateTrace(ctx, trace, searchedEvents)
-	return orderPath(p, err)
+	found, err := e.operator.OfTrace(ctx, trace, searchedEvents)
+	if errors.Is(err, operate.ErrNoEvent) {
+		return "", nil
+	}
+	return pathOf(found), err
 }
 
 func (e events) locateID(ctx context.Context, id uuid.UUID) (path string, err error) {
@@ -61,28 +63,30 @@ func (e events) locateID(ctx context.Context, id uuid.UUID) (path string, err er
 	if !errors.Is(err, order.ErrNoOrder) {
 		return "", err
 	}
-	if path, err = orderPath(e.outbox.Locate(ctx, id)); path != "" || err != nil {
-		return path, err
+	found, err := e.operator.Get(ctx, id)
+	if err != nil {
+		return "", err
 	}
-	_, err = e.audit.Get(ctx, id)
+	if len(found) > 0 {
+		return pathOf(found[0]), nil
+	}
+	_, err = e.log.Get(ctx, id)
 	switch {
 	case err == nil:
 		return "/audit/" + id.String(), nil
-	case errors.Is(err, audit.ErrNoDecision):
+	case errors.Is(err, operate.ErrNoDecision):
 		return "", nil
 	default:
 		return "", err
 	}
 }
 
-func orderPath(p outbox.Position, err error) (string, error) {
-	if errors.Is(err, outbox.ErrNoEvent) {
-		return "", nil
+// pathOf leads to the order of an event, or to the event if it is about no order.
+func pathOf(found operate.Event) string {
+	if found.Aggregate == order.Aggregate {
+		return "/orders/" + url.PathEscape(found.AggregateID)
 	}
-	if err != nil {
-		return "", err
-	}
-	return "/orders/" + p.AggregateID.String(), nil
+	return "/failed/" + found.ID.String()
 }
 
 // nothing says what was looked for.

@@ -9,18 +9,18 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"go.uber.org/goleak"
 
-	"example.com/transactional-outbox/internal/audit"
 	"example.com/transactional-outbox/internal/cli/clitest"
 	"example.com/transactional-outbox/internal/page"
 	"example.com/transactional-outbox/internal/page/pagetest"
 	"example.com/transactional-outbox/internal/postgres"
+	"example.com/transactional-outbox/internal/postgres/postgrestest"
 	"example.com/transactional-outbox/order-service/internal/order"
 	orderpage "example.com/transactional-outbox/order-service/internal/page"
-	"example.com/transactional-outbox/order-service/internal/relay"
 	"example.com/transactional-outbox/order-service/migrations"
-	"example.com/transactional-outbox/test/servers"
+	"example.com/transactional-outbox/outbox/operate"
 )
 
 func TestMain(m *testing.M) {
@@ -35,16 +35,15 @@ var logged clitest.Log
 type fixture struct {
 	pagetest.Site
 	db    *postgres.DB
-	audit *audit.Log
+	log   *operate.Log
 	dbURL string
 }
 
 func newFixture(t *testing.T) fixture {
 	t.Helper()
-	db, dbURL := servers.Migrated(t, postgres.Migrations{Files: migrations.Files})
-	f := fixture{db: db, audit: audit.NewLog(db), dbURL: dbURL}
+	db, dbURL := postgrestest.Migrated(t, migrations.Schema)
+	f := fixture{db: db, log: operate.NewLog(db.Pool()), dbURL: dbURL}
 	f.Site = serve(t, dbURL)
-	f.exec(servers.WritableOutboxView)
 	return f
 }
 
@@ -63,17 +62,13 @@ func serve(t *testing.T, dbURL string) pagetest.Site {
 		t.Fatal(err)
 	}
 	t.Cleanup(db.Close)
-	config := relay.Config{System: "rabbitmq", Destination: "outbox.events", AppID: "order-service"}
-	orderpage.Register(p, orderpage.Dependencies{DB: db, Message: config.Message, WaitsFor: func() []string { return nil }})
+	orderpage.Register(p, orderpage.Dependencies{DB: db, WaitsFor: func() []string { return nil }})
 	return pagetest.Serve(t, p)
 }
 
 func (f fixture) exec(statement string, args ...any) {
 	f.Helper()
-	err := f.db.InTx(f.Context(), func(tx *postgres.Tx) error {
-		return tx.Gorm(f.Context()).Exec(statement, args...).Error
-	})
-	if err != nil {
+	if _, err := f.db.Pool().Exec(f.Context(), statement, args...); err != nil {
 		f.Fatal(err)
 	}
 }
@@ -81,9 +76,10 @@ func (f fixture) exec(statement string, args ...any) {
 // strings reads one column.
 func (f fixture) strings(query string, args ...any) (column []string) {
 	f.Helper()
-	err := f.db.InSnapshot(f.Context(), func(tx *postgres.Tx) error {
-		return tx.Gorm(f.Context()).Raw(query, args...).Scan(&column).Error
-	})
+	rows, err := f.db.Pool().Query(f.Context(), query, args...)
+	if err == nil {
+		column, err = pgx.CollectRows(rows, pgx.RowTo[string])
+	}
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -93,18 +89,30 @@ func (f fixture) strings(query string, args ...any) (column []string) {
 // inStatus returns the ids of the events in a status, in their order.
 func (f fixture) inStatus(status string) []string {
 	f.Helper()
-	return f.strings("SELECT id::text FROM outbox_status WHERE status = ? ORDER BY id", status)
+	return f.strings("SELECT id::text FROM outbox_status WHERE status = $1 ORDER BY id", status)
 }
 
 // fail inserts n failed events of orders that do not exist, and returns their ids in their order.
-func (f fixture) fail(n int, key string) []string {
+func (f fixture) fail(n int, topic string) []string {
 	f.Helper()
 	before := f.inStatus("failed")
-	f.exec(`INSERT INTO outbox_status (id, aggregate_type, aggregate_id, aggregate_version, event_key, payload, status,
-			retry_count, failure_code, failure_reason, failed_at)
-		SELECT gen_random_uuid(), 'order', gen_random_uuid(), 1, ?, '{"customer_email": "jane@example.com"}', 'failed',
-			20, 'refused', 'a queue refused it', now() FROM generate_series(1, ?)`, key, n)
+	f.exec(`WITH event AS (
+			INSERT INTO outbox_events (id, slot, aggregate, aggregate_id, version, topic, payload, content_type)
+			SELECT gen_random_uuid(), current, 'order', gen_random_uuid()::text, 1, $1, '{"customer_email": "jane@example.com"}', 'application/json'
+			FROM generate_series(1, $2), outbox_ring
+			RETURNING *)
+		INSERT INTO outbox_queue (id, seq, slot, aggregate, aggregate_id, version, topic, bytes,
+			available_at, retry_count, failure_code, failure_reason, failed_at)
+		SELECT id, seq, slot, aggregate, aggregate_id, version, topic, 0, 'infinity', 20, 'refused', 'a queue refused it', now()
+		FROM event`, topic, n)
 	return slices.DeleteFunc(f.inStatus("failed"), func(id string) bool { return slices.Contains(before, id) })
+}
+
+// publish does what a relay does after the broker has confirmed an event.
+func (f fixture) publish(event uuid.UUID) {
+	f.Helper()
+	f.exec(`WITH done AS (DELETE FROM outbox_queue WHERE id = $1 RETURNING *)
+		INSERT INTO outbox_published (id, slot) SELECT id, slot FROM done`, event)
 }
 
 // place places an order, and returns its id and that of its event.
@@ -115,7 +123,7 @@ func (f fixture) place(r order.Request) (id, event uuid.UUID) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	return placed.ID, uuid.MustParse(f.strings("SELECT id::text FROM outbox_events WHERE aggregate_id = ?", placed.ID)[0])
+	return placed.ID, uuid.MustParse(f.strings("SELECT id::text FROM outbox_events WHERE aggregate_id = $1", placed.ID.String())[0])
 }
 
 // preview asks for a preview, and returns the form for its decision.

@@ -12,7 +12,8 @@ import (
 	"github.com/google/uuid"
 
 	"example.com/transactional-outbox/internal/page"
-	"example.com/transactional-outbox/order-service/internal/outbox"
+	"example.com/transactional-outbox/order-service/internal/order"
+	"example.com/transactional-outbox/outbox/operate"
 )
 
 const listSize = 50 // rows of one page
@@ -29,7 +30,7 @@ func (e events) list(ctx context.Context, r *page.Request) (page.Result, error) 
 	if err != nil {
 		return page.Result{}, err
 	}
-	groups, more, err := e.outbox.Failures(ctx)
+	groups, more, err := e.operator.Failures(ctx)
 	if err != nil {
 		return page.Result{}, err
 	}
@@ -38,11 +39,11 @@ func (e events) list(ctx context.Context, r *page.Request) (page.Result, error) 
 		result.Status = http.StatusUnprocessableEntity
 		return result, nil
 	}
-	now, err := e.outbox.Now(ctx)
+	now, err := e.operator.Now(ctx)
 	if err != nil {
 		return page.Result{}, err
 	}
-	found, err := e.outbox.FindFailed(ctx, form.at(now), after, listSize+1)
+	found, err := e.operator.Failed(ctx, form.at(now), after, listSize+1)
 	if err != nil {
 		return page.Result{}, err
 	}
@@ -54,10 +55,10 @@ func (e events) list(ctx context.Context, r *page.Request) (page.Result, error) 
 }
 
 // readAfter reads the place after which the page begins.
-func readAfter(query url.Values) (after outbox.Place, err error) {
+func readAfter(query url.Values) (after operate.Cursor, err error) {
 	text := query.Get(page.FieldAfter)
 	if text == "" {
-		return outbox.Place{}, nil
+		return operate.Cursor{}, nil
 	}
 	at, id, _ := strings.Cut(text, "_")
 	after.FailedAt, err = time.Parse(time.RFC3339Nano, at)
@@ -65,27 +66,27 @@ func readAfter(query url.Values) (after outbox.Place, err error) {
 		after.ID, err = uuid.Parse(id)
 	}
 	if err != nil {
-		return outbox.Place{}, page.Errorf(http.StatusUnprocessableEntity, "The parameter after is not the place of an event. Begin with the first rows.")
+		return operate.Cursor{}, page.Errorf(http.StatusUnprocessableEntity, "The parameter after is not the place of an event. Begin with the first rows.")
 	}
 	return after, nil
 }
 
 // placeOf returns the place of an event in the list, as readAfter reads it.
-func placeOf(e outbox.Entry) string {
+func placeOf(e operate.Event) string {
 	return e.FailedAt.UTC().Format(time.RFC3339Nano) + "_" + e.ID.String()
 }
 
-func groupsPart(groups []outbox.FailureGroup, more bool) page.Groups {
-	part := page.Groups{Title: "By reason and key", Empty: "No event has failed."}
+func groupsPart(groups []operate.FailureGroup, more bool) page.Groups {
+	part := page.Groups{Title: "By reason and topic", Empty: "No event has failed."}
 	for _, g := range groups {
-		filter := readFilter(url.Values{fieldKey: {g.EventKey}, fieldReason: {g.FailureCode}})
+		filter := readFilter(url.Values{fieldTopic: {g.Topic}, fieldReason: {g.FailureCode}})
 		code := cmp.Or(g.FailureCode, "unknown reason")
 		note := "the oldest failed at " + formatTime(g.OldestSince)
 		if g.More {
 			note = "or more; " + note
 		}
 		part.List = append(part.List, page.Group{
-			Text: code + ", " + g.EventKey, Count: int64(g.Count), About: g.More, To: filter.Path(""), Note: note, Level: page.Bad,
+			Text: code + ", " + g.Topic, Count: int64(g.Count), About: g.More, To: filter.Path(""), Note: note, Level: page.Bad,
 		})
 	}
 	if more {
@@ -95,9 +96,9 @@ func groupsPart(groups []outbox.FailureGroup, more bool) page.Groups {
 }
 
 // listed returns a page of rows. found has one more than the page, if there is a next page.
-func listed(r *page.Request, form filterForm, after outbox.Place, found []outbox.Entry) (page.Table, page.Pager) {
+func listed(r *page.Request, form filterForm, after operate.Cursor, found []operate.Event) (page.Table, page.Pager) {
 	pager := page.Pager{}
-	if after != (outbox.Place{}) {
+	if after != (operate.Cursor{}) {
 		pager.First = form.Path("")
 	}
 	if len(found) > listSize {
@@ -116,9 +117,9 @@ func listed(r *page.Request, form filterForm, after outbox.Place, found []outbox
 	return table, pager
 }
 
-func eventsTable(caption string, entries []outbox.Entry) page.Table {
+func eventsTable(caption string, entries []operate.Event) page.Table {
 	table := page.Table{
-		Caption: caption, Columns: []string{"Event", "Key", "Order", "Version", "Reason", "Attempts", "Failed at", "What the broker said"},
+		Caption: caption, Columns: []string{"Event", "Topic", "Order", "Version", "Reason", "Attempts", "Failed at", "What the broker said"},
 	}
 	for _, e := range entries {
 		failed := page.Text("")
@@ -126,10 +127,18 @@ func eventsTable(caption string, entries []outbox.Entry) page.Table {
 			failed = page.Moment(*e.FailedAt)
 		}
 		table.Rows = append(table.Rows, page.Row{ID: e.ID.String(), Cells: []page.Value{
-			page.CodeLink(e.ID.String(), "/failed/"+e.ID.String()), page.Code(e.EventKey),
-			page.CodeLink(e.AggregateID.String(), "/orders/"+e.AggregateID.String()), page.Text(fmt.Sprint(e.AggregateVersion)),
-			page.Code(valueOrEmpty(e.FailureCode)), page.Text(fmt.Sprint(e.RetryCount)), failed, page.Text(page.Shorten(valueOrEmpty(e.FailureReason))),
+			page.CodeLink(e.ID.String(), "/failed/"+e.ID.String()), page.Code(e.Topic),
+			orderLink(e), page.Text(fmt.Sprint(e.Version)),
+			page.Code(e.FailureCode), page.Text(fmt.Sprint(e.RetryCount)), failed, page.Text(page.Shorten(e.FailureReason)),
 		}})
 	}
 	return table
+}
+
+// orderLink leads to the order that an event is about, if it is about one.
+func orderLink(e operate.Event) page.Value {
+	if e.Aggregate != order.Aggregate {
+		return page.Code(e.AggregateID)
+	}
+	return page.CodeLink(e.AggregateID, "/orders/"+url.PathEscape(e.AggregateID))
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"example.com/transactional-outbox/internal/page"
-	"example.com/transactional-outbox/order-service/internal/outbox"
+	"example.com/transactional-outbox/outbox/operate"
 )
 
 // countLimit bounds what one look at the overview costs. Larger numbers are estimates.
@@ -15,23 +15,23 @@ const countLimit = 10_000
 // numbers counts for the overview.
 type numbers struct {
 	Dependencies
-	store                *outbox.Store
+	operator             *operate.Operator
 	committed, published page.Rate
 }
 
 func newNumbers(d Dependencies) *numbers {
-	return &numbers{Dependencies: d, store: outbox.NewStore(d.DB)}
+	return &numbers{Dependencies: d, operator: operate.New(d.DB.Pool())}
 }
 
 // count returns the gates even if the database does not answer.
 func (n *numbers) count(ctx context.Context) (page.Numbers, error) {
 	result := page.Numbers{At: time.Now(), Gates: n.gates()}
-	backlog, err := n.store.BacklogUpTo(ctx, countLimit)
+	backlog, err := n.operator.Backlog(ctx, countLimit)
 	if err != nil {
 		result.Gates = append(result.Gates, "the page waits for the database")
 		return result, err
 	}
-	totals, err := n.store.Totals(ctx, countLimit)
+	totals, err := n.operator.Totals(ctx, countLimit)
 	if err != nil {
 		return result, err
 	}
@@ -50,7 +50,7 @@ func (n *numbers) gates() []string {
 	return slices.Clip(waits)
 }
 
-func (n *numbers) nodes(b outbox.Backlog, t outbox.Totals, now time.Time) []page.Node {
+func (n *numbers) nodes(b operate.Backlog, t operate.Totals, now time.Time) []page.Node {
 	waiting := int64(b.Pending)
 	published := max(t.Appended-waiting-int64(b.InProgress+b.Failed)-t.Discarded, 0)
 	node := func(name, label string, count int64) page.Node {

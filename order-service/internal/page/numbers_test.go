@@ -10,8 +10,7 @@ import (
 
 	"example.com/transactional-outbox/internal/page"
 	"example.com/transactional-outbox/internal/page/pagetest"
-	"example.com/transactional-outbox/internal/postgres"
-	"example.com/transactional-outbox/order-service/internal/outbox"
+	"example.com/transactional-outbox/internal/postgres/postgrestest"
 	orderpage "example.com/transactional-outbox/order-service/internal/page"
 	"example.com/transactional-outbox/order-service/migrations"
 	"example.com/transactional-outbox/test/servers"
@@ -40,48 +39,16 @@ func numbers(t *testing.T, s pagetest.Site) (n page.Numbers, byName map[string]p
 	return n, byName
 }
 
-// appendEvents commits n events.
-func appendEvents(t *testing.T, db *postgres.DB, n int) {
-	t.Helper()
-	err := db.InTx(t.Context(), func(tx *postgres.Tx) error {
-		for range n {
-			m := outbox.Message{
-				ID: uuid.New(), AggregateType: "order", AggregateID: uuid.New(), AggregateVersion: 1,
-				EventKey: "order.created", Payload: []byte(`{}`),
-			}
-			if err := outbox.Append(t.Context(), tx, m); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func TestTheOverviewCountsTheEvents(t *testing.T) {
 	t.Parallel()
-	db, _ := servers.Migrated(t, postgres.Migrations{Files: migrations.Files})
-	store := outbox.NewStore(db)
-	appendEvents(t, db, 5)
-	claim, err := store.Claim(t.Context(), "a worker", 1, 1<<40)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := store.MarkPublished(t.Context(), claim.Token, []uuid.UUID{claim.Events[0].ID}); err != nil {
-		t.Fatal(err)
-	}
-	claim, err = store.Claim(t.Context(), "a worker", 2, 1<<40)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := store.Fail(t.Context(), claim.Token, outbox.Failure{ID: claim.Events[0].ID, Code: "refused"}); err != nil {
-		t.Fatal(err)
-	}
+	f := newFixture(t)
+	ids := f.fail(5, "order.created")
+	f.exec("UPDATE outbox_queue SET available_at = now(), failed_at = NULL, failure_code = NULL WHERE id <> $1", ids[0])
+	f.publish(uuid.MustParse(ids[1]))
+	f.exec("INSERT INTO outbox_claims VALUES (gen_random_uuid(), 'a worker', now() + interval '1 hour', ARRAY[$1::uuid])", ids[2])
 
 	waits := func() []string { return []string{"a session with the broker"} }
-	site := overview(t, orderpage.Dependencies{DB: db, Relay: true, WaitsFor: waits})
+	site := overview(t, orderpage.Dependencies{DB: f.db, Relay: true, WaitsFor: waits})
 	n, byName := numbers(t, site)
 	for name, want := range map[string]int64{"committed": 5, "waiting": 2, "publishing": 1, "published": 1, "failed": 1, "unroutable": 0, "discarded": 0} {
 		if got := byName[name].Count; got != want {
@@ -99,7 +66,7 @@ func TestTheOverviewCountsTheEvents(t *testing.T) {
 
 func TestAProcessWithoutARelaySaysSo(t *testing.T) {
 	t.Parallel()
-	db, _ := servers.Migrated(t, postgres.Migrations{Files: migrations.Files})
+	db, _ := postgrestest.Migrated(t, migrations.Schema)
 	site := overview(t, orderpage.Dependencies{DB: db, WaitsFor: func() []string { return []string{"x"} }})
 	n, byName := numbers(t, site)
 	if len(n.Gates) != 0 || byName["publishing"].Note != "this process has no relay" {

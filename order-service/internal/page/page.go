@@ -1,22 +1,18 @@
 // Package page has order-service's pages: the numbers of the overview, failed events and decisions
-// about them, one order's way, and the search. It only formats; the SQL is in package outbox.
+// about them, one order's way, and the search. It only formats; the SQL is in package operate.
 package page
 
 import (
-	"example.com/transactional-outbox/internal/audit"
 	"example.com/transactional-outbox/internal/auditpage"
 	"example.com/transactional-outbox/internal/page"
 	"example.com/transactional-outbox/internal/postgres"
-	"example.com/transactional-outbox/internal/publish"
 	"example.com/transactional-outbox/order-service/internal/order"
-	"example.com/transactional-outbox/order-service/internal/outbox"
+	"example.com/transactional-outbox/outbox/operate"
 )
 
 // Dependencies are what the pages need.
 type Dependencies struct {
 	DB *postgres.DB // a small pool of its own
-	// Message returns an event as it is published.
-	Message func(outbox.Claimed) publish.Message
 	// WaitsFor says what the relay of this process waits for; it is empty while the relay works.
 	// Relay is false if this process has no relay.
 	Relay    bool
@@ -27,8 +23,8 @@ type Dependencies struct {
 func Register(p *page.Page, d Dependencies) {
 	p.Numbers(newNumbers(d).count)
 	e := events{
-		page: p, outbox: outbox.NewOperator(d.DB), orders: order.NewService(d.DB, func() {}),
-		audit: audit.NewLog(d.DB), message: d.Message,
+		page: p, operator: operate.New(d.DB.Pool()), orders: order.NewService(d.DB, func() {}),
+		log: operate.NewLog(d.DB.Pool()),
 	}
 	p.Section("/failed", "Failed events")
 	p.Handle("GET /failed", page.Read, e.list)
@@ -37,14 +33,13 @@ func Register(p *page.Page, d Dependencies) {
 	p.Handle("POST /failed/decide", page.Operate, e.decide)
 	p.Handle("GET /orders/{id}", page.Read, e.way)
 	p.Handle("GET /find", page.Read, e.find)
-	auditpage.Register(p, e.audit, "event")
+	auditpage.Register(p, e.log, "event")
 }
 
 // events are the pages about events and their orders.
 type events struct {
-	page    *page.Page
-	outbox  *outbox.Operator
-	orders  *order.Service // for reading only
-	audit   *audit.Log
-	message func(outbox.Claimed) publish.Message
+	page     *page.Page
+	operator *operate.Operator
+	orders   *order.Service // for reading only
+	log      *operate.Log
 }

@@ -12,10 +12,3 @@ func countNoun(n int) string { return eventNoun.Count(n) }
 
 // formatTime is for times within a sentence.
 func formatTime(at time.Time) string { return at.UTC().Format("2006-01-02 15:04:05") + " UTC" }
-
-func valueOrEmpty(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
-}

@@ -9,11 +9,10 @@ import (
 
 	"github.com/google/uuid"
 
-	"example.com/transactional-outbox/internal/audit"
 	"example.com/transactional-outbox/internal/cli"
 	"example.com/transactional-outbox/internal/page"
 	"example.com/transactional-outbox/order-service/internal/order"
-	"example.com/transactional-outbox/order-service/internal/outbox"
+	"example.com/transactional-outbox/outbox/operate"
 )
 
 // maxDecisions is how many decisions about one order are shown.
@@ -36,15 +35,15 @@ func (e events) way(ctx context.Context, r *page.Request) (page.Result, error) {
 	if err != nil {
 		return page.Result{}, err
 	}
-	steps, err := e.outbox.Way(ctx, order.Aggregate, id)
+	steps, err := e.operator.Timeline(ctx, order.Aggregate, id.String())
 	if err != nil {
 		return page.Result{}, err
 	}
-	ids := make([]uuid.UUID, 0, len(steps))
+	ids := make([]string, 0, len(steps))
 	for _, s := range steps {
-		ids = append(ids, s.ID)
+		ids = append(ids, s.ID.String())
 	}
-	decisions, err := e.audit.Of(ctx, audit.IDs(ids), maxDecisions)
+	decisions, err := e.log.Of(ctx, ids, maxDecisions)
 	if err != nil {
 		return page.Result{}, err
 	}
@@ -86,7 +85,7 @@ func (e events) otherHalf(id uuid.UUID) page.Part {
 }
 
 // timeline has the steps of all events in the order of time. Those without a time are last.
-func (e events) timeline(steps []outbox.Step, decisions []audit.Batch) page.Timeline {
+func (e events) timeline(steps []operate.Detail, decisions []operate.Batch) page.Timeline {
 	var all []page.Step
 	for _, s := range steps {
 		all = append(all, e.steps(s)...)
@@ -109,7 +108,7 @@ func (e events) timeline(steps []outbox.Step, decisions []audit.Batch) page.Time
 }
 
 // steps are those of one event.
-func (e events) steps(s outbox.Step) []page.Step {
+func (e events) steps(s operate.Detail) []page.Step {
 	facts := page.Fields{{Name: "Event and message id", Value: page.CodeLink(s.ID.String(), "/failed/"+s.ID.String())}}
 	all := []page.Step{{
 		Title: named(s, "committed"), At: s.CreatedAt, Level: page.OK, Text: "The order and this event are one transaction.",
@@ -122,6 +121,8 @@ func (e events) steps(s outbox.Step) []page.Step {
 	switch {
 	case s.PublishedAt != nil:
 		all = append(all, page.Step{Title: named(s, "published"), At: *s.PublishedAt, Level: page.OK, Text: "The broker has confirmed it and routed it to a queue."})
+	case s.Status == operate.Overtaken:
+		all = append(all, page.Step{Title: named(s, "overtaken"), At: *s.DiscardedAt, Text: "A newer event of the order superseded it, so it was not sent."})
 	case s.FailedAt != nil:
 		all = append(all, page.Step{
 			Title: named(s, "failed after "+cli.Noun("attempt").Count(s.RetryCount)), At: *s.FailedAt, Level: page.Bad, Text: failure(s),
@@ -137,35 +138,35 @@ func (e events) steps(s outbox.Step) []page.Step {
 }
 
 // waiting says what an event that is not finished waits for.
-func waiting(s outbox.Step) page.Step {
+func waiting(s operate.Detail) page.Step {
 	switch {
-	case s.Worker != nil:
+	case s.Worker != "":
 		return page.Step{Title: named(s, "being published"), Text: "A relay has claimed it.", Facts: page.Fields{
-			{Name: "Worker", Value: page.Code(*s.Worker)}, {Name: "Its claim ends", Value: page.Moment(*s.ClaimedUntil)},
+			{Name: "Worker", Value: page.Code(s.Worker)}, {Name: "Its claim ends", Value: page.Moment(*s.ClaimedUntil)},
 		}}
 	case s.DueAt != nil:
 		return page.Step{Title: named(s, "not published yet"), Text: failure(s), Facts: page.Fields{{Name: "Due", Value: page.Moment(*s.DueAt)}}}
-	case valueOrEmpty(s.FailureCode) == "unroutable":
-		return page.Step{Title: named(s, "waits for a route"), Level: page.Warn, Text: "No queue is bound for its key. " + failure(s)}
+	case s.FailureCode == "unroutable":
+		return page.Step{Title: named(s, "waits for a route"), Level: page.Warn, Text: "No queue is bound for its topic. " + failure(s)}
 	default:
 		return page.Step{Title: named(s, "waits for an older event of the order"), Level: page.Warn}
 	}
 }
 
-func named(s outbox.Step, what string) string {
-	return fmt.Sprintf("%s (version %d): %s", s.EventKey, s.AggregateVersion, what)
+func named(s operate.Detail, what string) string {
+	return fmt.Sprintf("%s (version %d): %s", s.Topic, s.Version, what)
 }
 
-func failure(s outbox.Step) string {
-	if s.FailureCode == nil {
+func failure(s operate.Detail) string {
+	if s.FailureCode == "" {
 		return ""
 	}
-	return "The last failure: " + *s.FailureCode + ". " + page.Shorten(valueOrEmpty(s.FailureReason))
+	return "The last failure: " + s.FailureCode + ". " + page.Shorten(s.FailureReason)
 }
 
-var past = map[audit.Action]string{audit.Replay: "replayed", audit.Discard: "discarded", audit.Republish: "sent again"}
+var past = map[operate.Action]string{operate.Replay: "replayed", operate.Discard: "discarded", operate.Republish: "sent again"}
 
-func decided(s outbox.Step, d audit.Batch) page.Step {
+func decided(s operate.Detail, d operate.Batch) page.Step {
 	step := page.Step{
 		Title: named(s, past[d.Action]+" by an operator"), At: d.At, Level: page.Warn,
 		Facts: page.Fields{{Name: "Who", Value: page.Text(d.Operator)}, {Name: "Where", Value: page.Text(d.Via.Text())}},

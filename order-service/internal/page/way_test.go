@@ -10,9 +10,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"example.com/transactional-outbox/internal/audit"
 	"example.com/transactional-outbox/order-service/internal/order"
-	"example.com/transactional-outbox/order-service/internal/outbox"
+	"example.com/transactional-outbox/outbox/operate"
 	"example.com/transactional-outbox/test/servers"
 )
 
@@ -35,22 +34,20 @@ func TestTheWayOfAnOrder(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	id, event := f.place(order.Request{CustomerEmail: "jane@example.com"})
-	f.exec("UPDATE outbox_events SET traceparent = ?", "00-"+trace+"-b7ad6b7169203331-01")
+	f.exec("UPDATE outbox_events SET traceparent = $1", "00-"+trace+"-b7ad6b7169203331-01")
 	if _, err := order.NewService(f.db, func() {}).Confirm(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
 	f.Get("rob", "/orders/"+id.String()).Want(200, "order.created (version 1): committed", "order.confirmed (version 2): not published yet")
 
-	f.exec("UPDATE outbox_queue SET failed_at = now(), available_at = 'infinity', failure_code = 'refused', failure_reason = 'full', retry_count = 20 WHERE id = ?", event)
+	f.exec("UPDATE outbox_queue SET failed_at = now(), available_at = 'infinity', failure_code = 'refused', failure_reason = 'full', retry_count = 20 WHERE id = $1", event)
 	wantOrder(t, f.Get("rob", "/orders/"+id.String()).Want(200).Main(), "version 1): committed", "version 1): failed after 20 attempts", "refused. full", "/failed/"+event.String())
 
-	by := audit.New("ann", audit.CLI, audit.ByIDs)
-	if _, err := outbox.NewOperator(f.db).Replay(t.Context(), by, []uuid.UUID{event}); err != nil {
+	by := operate.NewDecision("ann", operate.CLI, operate.ByIDs)
+	if _, err := operate.New(f.db.Pool()).Replay(t.Context(), by, []uuid.UUID{event}); err != nil {
 		t.Fatal(err)
 	}
-	if err := outbox.NewStore(f.db).MarkPublished(t.Context(), uuid.Nil, []uuid.UUID{event}); err != nil {
-		t.Fatal(err)
-	}
+	f.publish(event)
 	page := f.Get("rob", "/orders/"+id.String()).Want(200, "http://mails.example/orders/"+id.String(), "http://jaeger.example/trace/"+trace)
 	wantOrder(t, page.Main(), "version 1): committed", "version 1): replayed by an operator", "ann", "/audit/"+by.Decision.String(),
 		"version 1): published", "version 2): not published yet")
@@ -72,15 +69,16 @@ func TestTheWaySaysWhatAnEventWaitsFor(t *testing.T) {
 		"available_at = 'infinity', failure_code = 'unroutable'":                              "waits for a route",
 		"available_at = 'infinity', failure_code = NULL":                                      "waits for an older event of the order",
 	} {
-		f.exec("UPDATE outbox_queue SET "+set+" WHERE id = ?", event)
+		f.exec("UPDATE outbox_queue SET "+set+" WHERE id = $1", event)
 		f.Get("rob", "/orders/"+id.String()).Want(200, want)
 	}
 	f.exec("UPDATE outbox_queue SET available_at = now(), retry_count = 0, failure_code = NULL")
-	if _, err := outbox.NewStore(f.db).Claim(t.Context(), "worker 7", 10, time.Minute); err != nil {
+	f.exec("INSERT INTO outbox_claims VALUES (gen_random_uuid(), 'worker 7', now() + interval '1 minute', ARRAY[$1::uuid])", event)
+	f.Get("rob", "/orders/"+id.String()).Want(200, "being published", "worker 7")
+	f.exec("UPDATE outbox_queue SET available_at = 'infinity', failed_at = now(), failure_code = 'too_large' WHERE id = $1", event)
+	if _, err := operate.New(f.db.Pool()).Discard(t.Context(), operate.NewDecision("ann", operate.CLI, operate.ByIDs), []uuid.UUID{event}); err != nil {
 		t.Fatal(err)
 	}
-	f.Get("rob", "/orders/"+id.String()).Want(200, "being published", "worker 7")
-	f.exec("UPDATE outbox_status SET status = 'discarded', failed_at = now(), failure_code = 'too_large' WHERE id = ?", event)
 	f.Get("rob", "/orders/"+id.String()).Want(200, "failed after 0 attempts", "discarded", "too_large")
 }
 
@@ -88,9 +86,9 @@ func TestFindLeadsToTheOrder(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	id, event := f.place(order.Request{})
-	f.exec("UPDATE outbox_events SET traceparent = ?", "00-"+trace+"-b7ad6b7169203331-01")
-	by := audit.New("ann", audit.CLI, audit.ByIDs)
-	if _, err := f.audit.Begin(t.Context(), by, audit.Republish, []string{"x"}); err != nil {
+	f.exec("UPDATE outbox_events SET traceparent = $1", "00-"+trace+"-b7ad6b7169203331-01")
+	by := operate.NewDecision("ann", operate.CLI, operate.ByIDs)
+	if _, err := f.log.Begin(t.Context(), by, operate.Republish, []string{"x"}); err != nil {
 		t.Fatal(err)
 	}
 	for _, query := range []string{
@@ -113,7 +111,7 @@ func TestPersonalDataIsShownOnlyWhenAskedAndLogged(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	id := f.fail(1, "order.created")[0]
-	f.Get("ann", "/failed/"+id).Want(200, "?reveal=1", "message_id", "outbox.events", "order-service").WantNot("jane@")
+	f.Get("ann", "/failed/"+id).Want(200, "?reveal=1", "application/json").WantNot("jane@")
 	if lines := logged.With(id); len(lines) != 0 {
 		t.Errorf("logged %q", lines)
 	}
@@ -135,18 +133,19 @@ func TestHostileValuesAreText(t *testing.T) {
 	f := newFixture(t)
 	id, event := f.place(order.Request{CustomerEmail: hostile + "@example.com"})
 	long := strings.Repeat("<b>", 80_000) // 240 KiB
-	f.exec(`UPDATE outbox_events SET payload = jsonb_build_object('customer_email', ?::text, 'text', ?::text), traceparent = ?`, hostile, long, hostile[:60])
-	f.exec(`UPDATE outbox_queue SET failed_at = now(), available_at = 'infinity', failure_code = 'refused', failure_reason = ?`, hostile+strings.Repeat("<i>", 200))
-	by := audit.New(hostile, audit.Page, hostile)
-	if _, err := f.audit.Begin(t.Context(), by, audit.Republish, []string{event.String(), hostile}); err != nil {
+	f.exec(`UPDATE outbox_events SET payload = convert_to(jsonb_build_object('customer_email', $1::text, 'text', $2::text)::text, 'UTF8'),
+		traceparent = $3, headers = json_build_object($1::text, $1::text)`, hostile, long, hostile[:60])
+	f.exec(`UPDATE outbox_queue SET failed_at = now(), available_at = 'infinity', failure_code = 'refused', failure_reason = $1`, hostile+strings.Repeat("<i>", 200))
+	by := operate.NewDecision(hostile, operate.Page, hostile)
+	if _, err := f.log.Begin(t.Context(), by, operate.Republish, []string{event.String(), hostile}); err != nil {
 		t.Fatal(err)
 	}
 	pages := []string{
-		"/failed", "/failed?key=" + url.QueryEscape(hostile), "/failed?older=" + url.QueryEscape(hostile), "/failed?after=" + url.QueryEscape(hostile),
+		"/failed", "/failed?topic=" + url.QueryEscape(hostile), "/failed?older=" + url.QueryEscape(hostile), "/failed?after=" + url.QueryEscape(hostile),
 		"/failed/" + event.String() + "?reveal=1", "/failed/" + url.PathEscape(hostile), "/orders/" + id.String() + "?reveal=1",
 		"/orders/" + url.PathEscape(hostile), "/audit", "/audit/" + by.Decision.String(), "/find?q=" + url.QueryEscape(hostile),
 	}
-	answers := []string{f.Post("ann", "/failed/preview", url.Values{"selected": {"replay"}, "id": {event.String()}, "key": {hostile}}).Want(200).Body}
+	answers := []string{f.Post("ann", "/failed/preview", url.Values{"selected": {"replay"}, "id": {event.String()}, "topic": {hostile}}).Want(200).Body}
 	for _, path := range pages {
 		answers = append(answers, f.Get("ann", path).Body)
 	}
@@ -167,7 +166,7 @@ func TestWithoutTheDatabaseEachPageSaysSo(t *testing.T) {
 	ids := f.fail(2, "order.created")
 	proxy, address := servers.ProxyFor(t, f.dbURL)
 	f.Site = serve(t, address)
-	decision := f.preview("ann", url.Values{"all": {"replay"}, "key": {"order.created"}})
+	decision := f.preview("ann", url.Values{"all": {"replay"}, "topic": {"order.created"}})
 	for name, fault := range []func(){
 		proxy.Stall,
 		func() { proxy.Refuse(true); proxy.Cut() },

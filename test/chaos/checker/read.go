@@ -16,8 +16,7 @@ func (e *Evidence) ReadDatabases(ctx context.Context, orders, notifications *pgx
 		return err
 	}
 	e.Events, err = readAll[Event](ctx, orders, `
-		SELECT id::text, aggregate_id::text AS order_id, aggregate_version AS version, event_key AS key,
-		       status, retry_count, payload::text FROM outbox_status`)
+		SELECT id::text, aggregate_id AS order_id, version, topic AS key, status, retry_count, payload FROM outbox_status`)
 	if err != nil {
 		return err
 	}
@@ -38,12 +37,12 @@ func (e *Evidence) ReadDatabases(ctx context.Context, orders, notifications *pgx
 		return err
 	}
 	return errors.Join(
-		e.readTimes(ctx, orders, "(payload->>'occurred_at')::timestamptz", "outbox_events"),
+		e.readTimes(ctx, orders, "(payload::json->>'occurred_at')::timestamptz", "outbox_status"),
 		e.readTimes(ctx, notifications, "(order_details->>'occurred_at')::timestamptz", "notifications"))
 }
 
 // columnsSQL finds every column with a time, also in tables that a later migration adds. It leaves
-// out views: their times come from tables, or are bounds of partitions, which no clock wrote.
+// out views: their times come from tables.
 const columnsSQL = `
 SELECT c.column_name::text AS name, c.table_name::text AS of
 FROM information_schema.columns c JOIN information_schema.tables t USING (table_schema, table_name)

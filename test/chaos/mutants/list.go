@@ -14,7 +14,7 @@ var deliveryMutants = []mutant{
 	{
 		name: "confirms-off", description: "a message counts as published when it is written to the socket", scenario: "broker-silent",
 		edits: []edit.Edit{{
-			File: "internal/rabbitmq/publisher.go",
+			File: "outbox/rabbitmq/publisher.go",
 			Old:  "func (p *Publisher) await(confirmation *amqp.DeferredConfirmation, late <-chan struct{}) publish.Result {\n",
 			New:  "func (p *Publisher) await(confirmation *amqp.DeferredConfirmation, late <-chan struct{}) publish.Result {\n	if true {\n		return publish.Result{Outcome: publish.Confirmed}\n	}\n",
 		}},
@@ -22,7 +22,7 @@ var deliveryMutants = []mutant{
 	{
 		name: "mandatory-off", description: "the broker may drop a message that no queue is bound for", scenario: "unroutable",
 		edits: []edit.Edit{{
-			File: "internal/rabbitmq/publisher.go",
+			File: "outbox/rabbitmq/publisher.go",
 			Old:  "PublishWithDeferredConfirm(m.Exchange, m.RoutingKey, true, false,",
 			New:  "PublishWithDeferredConfirm(m.Exchange, m.RoutingKey, false, false,",
 		}},
@@ -30,14 +30,14 @@ var deliveryMutants = []mutant{
 	{
 		name: "refusals-always-count", description: "a refusal spends an attempt even if the broker takes no event", scenario: "queue-full",
 		edits: []edit.Edit{{
-			File: "order-service/internal/relay/refusals.go",
+			File: "outbox/refusals.go",
 			Old:  "		counts: again && r.taken.After(last.at) && r.pause == 0,\n", New: "		counts: again || true,\n",
 		}},
 	},
 	{
 		name: "one-host", description: "only the first host of AMQP_URL is tried", scenario: "node-sigkill", cluster: true,
 		edits: []edit.Edit{{
-			File: "internal/rabbitmq/session.go",
+			File: "outbox/rabbitmq/session.go",
 			Old:  "	rand.Shuffle(len(nodes), func(i, j int) { nodes[i], nodes[j] = nodes[j], nodes[i] }) //nolint:gosec // not a secret\n",
 			New:  "	nodes = nodes[:1]\n	rand.Shuffle(len(nodes), func(int, int) {})\n",
 		}},
@@ -45,55 +45,57 @@ var deliveryMutants = []mutant{
 	{
 		name: "mark-before-confirm", description: "events are marked published before they are sent", scenario: "broker-silent",
 		edits: []edit.Edit{{
-			File: "order-service/internal/relay/worker.go",
-			Old:  "	batch := w.newBatch(finish, claim.Events)\n",
-			New: "	marked := w.config.decide(nil, nil, nil).published\n" +
-				"	for _, e := range claim.Events {\n		marked = append(marked, e.ID)\n	}\n" +
-				"	_ = w.outbox.MarkPublished(finish, [16]byte{}, marked)\n	batch := w.newBatch(finish, claim.Events)\n",
+			File: "outbox/worker.go",
+			Old:  "	b := w.newBatch(ctx, events)\n",
+			New: "	var marked []uuid.UUID\n	for _, e := range events {\n		marked = append(marked, e.ID)\n	}\n" +
+				"	_ = w.events.MarkPublished(ctx, uuid.Nil, marked)\n	b := w.newBatch(ctx, events)\n",
 		}},
 	},
 	{
 		name: "no-turnstile", description: "claims run concurrently", scenario: "broker-silent",
 		edits: []edit.Edit{{
-			File: "order-service/internal/outbox/claim.go",
-			Old:  "SELECT pg_advisory_xact_lock(hashtext('outbox_claims'))", New: "SELECT 1",
+			File: "outbox/internal/store/claim.go",
+			Old:  "SELECT pg_advisory_xact_lock(cast('outbox_claims'::regclass::oid AS bigint))", New: "SELECT 1",
 		}},
 	},
 	{
 		name: "fence-removed", description: "a relay without its claim can still reschedule events, or fail them",
-		test: "./order-service/internal/outbox TestRescheduleReleaseAndFailAreFenced",
+		test: "./outbox/internal/store TestFenced",
 		edits: []edit.Edit{{
-			File: "order-service/internal/outbox/settle.go",
-			Old:  "  SELECT unnest(events) AS id FROM lease INTERSECT SELECT unnest(cast(@ids AS uuid[]))\n", New: "  SELECT unnest(cast(@ids AS uuid[])) AS id\n",
+			File: "outbox/internal/store/settle.go",
+			Old:  "  SELECT unnest(events) AS id FROM lease INTERSECT SELECT id FROM given\n", New: "  SELECT id FROM given\n",
 		}},
 	},
 	{
 		name: "order-ignored", description: "an order's next event does not wait for the one before",
-		test: "./order-service/internal/outbox TestP7AClaimPassesOverEventsBehindAnUnsettledOne",
+		test: "./outbox/internal/store TestP7AClaimPassesOverEventsBehindAnUnsettledOne",
 		edits: []edit.Edit{{
-			File: "order-service/internal/outbox/claim.go",
+			File: "outbox/internal/store/claim.go",
 			Old:  "    FROM due WHERE oldest = id\n", New: "    FROM due\n",
 		}},
 	},
 	{
 		name: "lease-forgotten", description: "a claim never expires", scenario: "orders-crash-points",
 		edits: []edit.Edit{{
-			File: "order-service/internal/outbox/claim.go",
+			File: "outbox/internal/store/claim.go",
 			Old:  "WHERE until <= now() FOR UPDATE SKIP LOCKED", New: "WHERE until = '-infinity' FOR UPDATE SKIP LOCKED",
 		}},
 	},
 	{
 		name: "leases-by-own-clock", description: "the relay's own clock decides when its lease ends", scenario: "clocks-apart",
 		edits: []edit.Edit{
-			{File: "order-service/internal/outbox/claim.go", Old: "clock_timestamp() + @lease * interval '1 second'", New: "@until"},
-			{File: "order-service/internal/outbox/claim.go", Old: `"lease": lease.Seconds(),`, New: `"until": time.Now().Add(lease),`},
+			{
+				File: "outbox/internal/store/claim.go",
+				Old:  "clock_timestamp() + cast(@lease AS float8) * interval '1 second'", New: "cast(@until AS timestamptz)",
+			},
+			{File: "outbox/internal/store/claim.go", Old: `"lease": lease.Seconds(),`, New: `"until": time.Now().Add(lease),`},
 		},
 	},
 	{
 		name: "library-recovery", description: "the client library reconnects by itself, and an ended session finishes its messages", scenario: "broker-reset-then-sigkill",
 		edits: []edit.Edit{
 			{
-				File: "internal/rabbitmq/session.go",
+				File: "outbox/rabbitmq/session.go",
 				Old:  "		Heartbeat:  heartbeat,\n",
 				New:  "		Heartbeat:  heartbeat,\n		Recovery:   &amqp.Recovery{ReconnectionConfig: &amqp.ReconnectionConfig{MaxRetryCount: 50, RetryInterval: 300 * time.Millisecond}},\n",
 			},

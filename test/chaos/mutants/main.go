@@ -61,7 +61,7 @@ func run(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
 	program := filepath.Join(folder, "chaos")
-	build := exec.CommandContext(ctx, "go", "build", "-o", program, "./test/chaos") //nolint:gosec // our own folder
+	build := exec.CommandContext(ctx, "go", "build", "-C", "test", "-o", program, "./chaos") //nolint:gosec // our own folder
 	if output, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("building chaos: %w\n%s", err, output)
 	}
@@ -118,8 +118,13 @@ func (m mutant) run(ctx context.Context, folder, program string) (string, error)
 // runTest requires that the test itself fails. A compile error does not count.
 func (m mutant) runTest(ctx context.Context, tree string) (string, error) {
 	pkg, name, _ := strings.Cut(m.test, " ")
-	test := exec.CommandContext(ctx, "go", "test", "-count=1", "-timeout=5m", "-run=^"+name+"$", pkg) //nolint:gosec // of our list
-	test.Dir = tree
+	module := edit.Module(tree, pkg)
+	pkg, err := filepath.Rel(module, pkg)
+	if err != nil {
+		return "", err
+	}
+	test := exec.CommandContext(ctx, "go", "test", "-count=1", "-timeout=5m", "-run=^"+name+"$", "./"+pkg) //nolint:gosec // of our list
+	test.Dir = filepath.Join(tree, module)
 	output, err := test.CombinedOutput()
 	switch {
 	case err == nil:

@@ -13,7 +13,7 @@ func TestEveryMutantAppliesAndCompiles(t *testing.T) {
 	for _, m := range mutants {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
-			if err := edit.Compile(t.Context(), "../../..", ".", m.edits); err != nil {
+			if err := edit.Compile(t.Context(), "../../..", m.edits); err != nil {
 				t.Error(err)
 			}
 		})

@@ -99,7 +99,7 @@ func change(ctx context.Context, s *shop.Shop, o outbox, e shop.Event) error {
 // fill appends the events of test/bench, which this project's relay publishes as well. Each has a
 // transaction of its own, as the events of orders have.
 func fill(ctx context.Context, s *shop.Shop, o outbox) error {
-	rows, _ := s.DB.Query(ctx, "SELECT id::text, event_key, payload FROM outbox_events ORDER BY seq")
+	rows, _ := s.DB.Query(ctx, "SELECT id::text, topic, payload FROM outbox_events ORDER BY seq")
 	messages, err := pgx.CollectRows(rows, pgx.RowToStructByPos[message])
 	if err != nil {
 		return err

@@ -79,7 +79,7 @@ func parse(args []string, stderr io.Writer) (o options, err error) {
 	flags.BoolVar(&o.list, "list", false, "print the commands and run none")
 	flags.Usage = func() {
 		fmt.Fprint(stderr, "Runs the console blocks of the README and the chapters. In the repository's root:\n\n"+
-			"go run ./test/docs/execute [flags] [file ...]\n\n")
+			"go build -C test -o ../build/execute ./docs/execute && build/execute [flags] [file ...]\n\n")
 		flags.PrintDefaults()
 	}
 	if err := flags.Parse(args); err != nil {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"example.com/transactional-outbox/internal/audit"
+	"example.com/transactional-outbox/outbox/operate"
 )
 
 // Recorder keeps the records of decisions in memory.
@@ -20,14 +20,14 @@ type Recorder struct {
 // Row is one record.
 type Row struct {
 	ID uuid.UUID
-	audit.By
-	Action audit.Action
+	operate.By
+	Action operate.Action
 	Items  []string
 	Done   int // -1 before its end
 }
 
 // Begin adds a record.
-func (r *Recorder) Begin(ctx context.Context, by audit.By, action audit.Action, items []string) (uuid.UUID, error) {
+func (r *Recorder) Begin(ctx context.Context, by operate.By, action operate.Action, items []string) (uuid.UUID, error) {
 	if err := ctx.Err(); err != nil {
 		return uuid.Nil, err
 	}

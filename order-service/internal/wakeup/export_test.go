@@ -1,4 +1,0 @@
-package wakeup
-
-// NewNotifierWith returns a notifier that calls a test's function.
-var NewNotifierWith = newNotifier

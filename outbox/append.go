@@ -1,0 +1,146 @@
+package outbox
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgconn"
+	"go.opentelemetry.io/otel/propagation"
+)
+
+// Tx is an open transaction. Every pgx.Tx is one; see [FromSQL] for database/sql and gorm. A pool
+// and a connection have no Commit, so they are no Tx: a program that appends outside a transaction
+// does not compile.
+type Tx interface {
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+	Commit(ctx context.Context) error // is never called
+}
+
+// appendSQL writes each event to the log and to the queue. It reads no other event and waits for
+// none; the claim looks for the older events of the same aggregate.
+//
+//   - "new" has a row for each event. All of them come as one text, because a pool in the mode exec
+//     or simple_protocol cannot send arrays, and because the statement is then the same for any
+//     number of events. A payload is base64 there, which PostgreSQL decodes to the same bytes;
+//   - "log" writes to the current slot. The subquery in parentheses is NULL if the ring has no row.
+//     So that is an error; with a join, the events would be lost in silence;
+//   - "queue" takes the sequence number and the slot that the log has given to each event. A Delay
+//     is added to the database's clock;
+//   - the last part makes this transaction's commit wait for the disk, if it would not (off). Until
+//     it is there, a crash of PostgreSQL forgets the transaction, but a relay could have sent the
+//     event. Every other setting stays. This is the main query, because PostgreSQL runs a SELECT in
+//     WITH only if something reads it.
+const appendSQL = `
+WITH new AS MATERIALIZED (
+  SELECT * FROM json_to_recordset(cast(cast($1 AS text) AS json)) AS event (
+    id uuid, topic text, aggregate text, aggregate_id text, version int, payload text, content_type text,
+    headers json, supersedes boolean, delay float8, traceparent text)
+), log AS (
+  INSERT INTO outbox_events (id, slot, version, aggregate, aggregate_id, topic, payload, content_type, headers, traceparent)
+  SELECT id, (SELECT current FROM outbox_ring), version, aggregate, aggregate_id, topic, decode(payload, 'base64'),
+         content_type, headers, traceparent
+  FROM new
+  RETURNING id, seq, slot, octet_length(payload) AS bytes
+), queue AS (
+  INSERT INTO outbox_queue (id, seq, slot, version, aggregate, aggregate_id, topic, bytes, available_at, supersedes)
+  SELECT id, seq, slot, version, aggregate, aggregate_id, topic, bytes, now() + delay * interval '1 second', supersedes
+  FROM log JOIN new USING (id)
+)
+SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'`
+
+// row is an event as appendSQL reads it. What is left out is NULL.
+type row struct {
+	ID          uuid.UUID         `json:"id"`
+	Topic       string            `json:"topic"`
+	Aggregate   string            `json:"aggregate,omitempty"`
+	AggregateID string            `json:"aggregate_id,omitempty"`
+	Version     int               `json:"version,omitempty"`
+	Payload     []byte            `json:"payload"`
+	ContentType string            `json:"content_type"`
+	Headers     map[string]string `json:"headers,omitempty"`
+	Supersedes  bool              `json:"supersedes"`
+	Delay       float64           `json:"delay"` // seconds
+	Traceparent string            `json:"traceparent"`
+}
+
+// Append stores events in tx, in one statement for up to 1,000 of them. Without events it does
+// nothing. When tx commits, they are in the outbox, and a relay sends them. If tx is rolled back,
+// they are gone. The trace of ctx is stored with them, even if it is not sampled.
+//
+// The order of an aggregate's events is the order of their versions, and the caller is responsible
+// for them: lock the aggregate's row first (UPDATE it, or SELECT … FOR UPDATE), take the next
+// version from that row, and append in the same transaction. The lock lasts until the commit, so
+// version 4 is not in the outbox before version 3 is. Without it, a relay may find and send 4
+// first. Append cannot check that: it does not know what has been sent and pruned. A gap does no
+// harm.
+//
+// The errors are [ErrInvalid], [ErrNoSchema], [ErrDuplicate], or the database's own. After
+// ErrInvalid the transaction is as before; after any other error it is broken, and has to be rolled
+// back.
+func Append(ctx context.Context, tx Tx, events ...Event) error {
+	if err := checkAll(events); err != nil || len(events) == 0 {
+		return err
+	}
+	text, err := rowsOf(events, traceparent(ctx))
+	if err != nil {
+		return fmt.Errorf("appending to the outbox: %w", err)
+	}
+	if _, err := tx.Exec(ctx, appendSQL, text); err != nil {
+		return appendError(err)
+	}
+	return nil
+}
+
+// rowsOf returns the one parameter of appendSQL.
+func rowsOf(events []Event, traceparent string) (string, error) {
+	rows := make([]row, len(events))
+	for i, e := range events {
+		if e.ID == uuid.Nil {
+			id, err := uuid.NewV7()
+			if err != nil {
+				return "", err
+			}
+			e.ID = id
+		}
+		if e.ContentType == "" {
+			e.ContentType = defaultContentType
+		}
+		rows[i] = row{
+			e.ID, e.Topic, e.Aggregate, e.AggregateID, e.Version, e.Payload, e.ContentType, e.Headers, e.Supersedes,
+			e.Delay.Seconds(), traceparent,
+		}
+	}
+	text, err := json.Marshal(rows)
+	return string(text), err
+}
+
+// traceparent returns the W3C trace context of ctx, or "" outside a trace.
+func traceparent(ctx context.Context) string {
+	carrier := propagation.MapCarrier{}
+	propagation.TraceContext{}.Inject(ctx, carrier)
+	return carrier["traceparent"]
+}
+
+// appendError says what the database's error means for the caller. The driver may be another one
+// than pgx, so the code of the error comes from a method that all of them have.
+func appendError(err error) error {
+	var coded interface{ SQLState() string }
+	if !errors.As(err, &coded) {
+		return fmt.Errorf("appending to the outbox: %w", err)
+	}
+	switch coded.SQLState() {
+	case "42P01", "42703": // undefined_table, undefined_column
+		return fmt.Errorf("%w: %w", ErrNoSchema, err)
+	case "23505": // unique_violation
+		detail := "" // pgx's error leaves out the part that has the id, or the aggregate and its version
+		if refused, ok := errors.AsType[*pgconn.PgError](err); ok {
+			detail = refused.Detail + ": "
+		}
+		return fmt.Errorf("%w: %s%w", ErrDuplicate, detail, err)
+	default:
+		return fmt.Errorf("appending to the outbox: %w", err)
+	}
+}

@@ -1,0 +1,103 @@
+package outbox_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"go.opentelemetry.io/otel/trace"
+
+	"example.com/transactional-outbox/outbox"
+	"example.com/transactional-outbox/outbox/internal/testdb"
+)
+
+// TestP1TheCommitWaitsForTheDisk also for a user who has turned that off. The relay could otherwise
+// send an event that a crash of PostgreSQL then forgets.
+func TestP1TheCommitWaitsForTheDisk(t *testing.T) {
+	t.Parallel()
+	url := migratedURL(t)
+	for _, mode := range modes {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			pool := testdb.Pool(t, withSetting(url, "default_query_exec_mode="+mode))
+			for set, want := range map[string]string{
+				"off": "on", "local": "local", "remote_write": "remote_write", "on": "on", "remote_apply": "remote_apply",
+			} {
+				tx := begin(t, pool)
+				_, err := tx.Exec(t.Context(), "SET synchronous_commit = "+set)
+				must(t, err)
+				must(t, outbox.Append(t.Context(), tx, created(t.Name()+set, 1)))
+				if got := synchronousCommit(t, tx); got != want {
+					t.Errorf("%s has become %s, want %s", set, got, want)
+				}
+				must(t, tx.Rollback(t.Context()))
+			}
+		})
+	}
+}
+
+// TestTheNextTransactionHasTheUsersSetting.
+func TestTheNextTransactionHasTheUsersSetting(t *testing.T) {
+	t.Parallel()
+	pool := testdb.Pool(t, withSetting(migratedURL(t), "synchronous_commit=off&pool_max_conns=1"))
+	conn, err := pool.Acquire(t.Context())
+	must(t, err)
+	defer conn.Release()
+	must(t, pgx.BeginFunc(t.Context(), conn, func(tx pgx.Tx) error { return outbox.Append(t.Context(), tx, created("17", 1)) }))
+	if got := synchronousCommit(t, conn); got != "off" {
+		t.Errorf("synchronous_commit is %s, want off", got)
+	}
+}
+
+func synchronousCommit(t *testing.T, db interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+},
+) (setting string) {
+	t.Helper()
+	must(t, db.QueryRow(t.Context(), "SELECT current_setting('synchronous_commit')").Scan(&setting))
+	return setting
+}
+
+// TestTheTraceIsStored also if it is not sampled: the consumer's logs have its id.
+func TestTheTraceIsStored(t *testing.T) {
+	t.Parallel()
+	pool := testdb.Migrated(t)
+	for want, config := range map[string]trace.SpanContextConfig{
+		"": {},
+		"00-01000000000000000000000000000000-0200000000000000-00": {TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}},
+		"00-01000000000000000000000000000000-0200000000000000-01": {
+			TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}, TraceFlags: trace.FlagsSampled,
+		},
+	} {
+		ctx := trace.ContextWithSpanContext(t.Context(), trace.NewSpanContext(config))
+		tx := begin(t, pool)
+		must(t, outbox.Append(ctx, tx, created("17", 1)))
+		var got string
+		must(t, tx.QueryRow(t.Context(), "SELECT traceparent FROM outbox_events").Scan(&got))
+		if got != want {
+			t.Errorf("stored %q, want %q", got, want)
+		}
+		must(t, tx.Rollback(t.Context()))
+	}
+}
+
+// TestAppendLocksNoOlderEvent: a relay can mark the older event, while the transaction that
+// supersedes it is open. The statement would otherwise wait until the deadline.
+func TestAppendLocksNoOlderEvent(t *testing.T) {
+	t.Parallel()
+	pool := testdb.Migrated(t)
+	inTx(t, pool, func(tx pgx.Tx) error { return outbox.Append(t.Context(), tx, created("17", 1)) })
+	newer := created("17", 2)
+	newer.Supersedes = true
+	open := begin(t, pool)
+	must(t, outbox.Append(t.Context(), open, newer))
+	inTx(t, pool, func(tx pgx.Tx) error {
+		deleted, err := tx.Exec(t.Context(), `WITH now AS (SELECT set_config('lock_timeout', '1s', true))
+			DELETE FROM outbox_queue WHERE version = 1 AND (SELECT count(*) FROM now) = 1`)
+		if deleted.RowsAffected() != 1 {
+			t.Errorf("deleted %d events, want the older one", deleted.RowsAffected())
+		}
+		return err
+	})
+	must(t, open.Commit(t.Context()))
+}

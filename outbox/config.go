@@ -1,0 +1,124 @@
+package outbox
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// RelayConfig has the settings of a [Relay]. The zero value of each field is its default.
+type RelayConfig struct {
+	// AppID is the name of the service that publishes. Each message has it.
+	AppID string
+	// DeadLetters is the destination of copies of failed events, such as an exchange. By default
+	// there are no copies. The events themselves stay in the outbox in both cases.
+	DeadLetters string
+	// Workers is how many workers publish in parallel. Each one uses a connection of the pool while
+	// it claims or settles. The default is 2.
+	Workers int
+	// BatchSize is how many events one claim takes at most. If they are large, it takes fewer:
+	// about 8 MiB together. The default is 1000.
+	BatchSize int
+	// PollInterval is how often a worker looks for events, even if nothing wakes it. The default
+	// is 1 s.
+	PollInterval time.Duration
+	// Lease is how long a claim is valid. After a crash, the events that were in flight are
+	// published that much later. It must be at least three times ConfirmTimeout. The default is 60 s.
+	Lease time.Duration
+	// ConfirmTimeout bounds the wait for the confirms of a batch. The default is 10 s.
+	ConfirmTimeout time.Duration
+	// MaxAttempts is how many times the destination may refuse an event, while it takes others,
+	// before the event is failed. The default is 20.
+	MaxAttempts int
+	// RetryBase is the first pause of a refused event. It doubles each time. The default is 1 s.
+	RetryBase time.Duration
+	// RetryCap is the longest pause of a refused event. The default is 15 min.
+	RetryCap time.Duration
+	// Retention is how long published and discarded events are kept. Meanwhile they can be published
+	// again, to a destination that has lost them. The default is seven days.
+	Retention time.Duration
+	// ShutdownTimeout is how long Run goes on after its context has ended, to finish the batches in
+	// flight. A batch that is not finished by then is published again. The default is 20 s.
+	ShutdownTimeout time.Duration
+	// NoListen turns off PostgreSQL's LISTEN and NOTIFY. Then the poll finds the events that other
+	// processes commit. If it is false, the relay uses one connection in addition to those
+	// of the pool. It detects if LISTEN does not work, for example behind PgBouncer, and then only
+	// polls.
+	NoListen bool
+	// Logger is where the relay logs. The default is [slog.Default]. Level info has a line for each
+	// batch and for each published event. At high rates, most of these lines are at level debug.
+	Logger *slog.Logger
+	// TracerProvider makes the spans of published messages. The default is OpenTelemetry's global one.
+	TracerProvider trace.TracerProvider
+}
+
+const (
+	// maxWorkers is more than anybody needs.
+	maxWorkers = 1000
+	// maxBatchSize keeps a claim, and the statement that marks it, well within their deadlines. A
+	// batch of more than a thousand events is hardly faster.
+	maxBatchSize = 5000
+	// maxLease is also how long the events of a relay that died may wait.
+	maxLease = time.Hour
+)
+
+// withDefaults returns the settings with a value in each field.
+func (c RelayConfig) withDefaults() RelayConfig {
+	c.Workers = cmp.Or(c.Workers, 2)
+	c.BatchSize = cmp.Or(c.BatchSize, 1000)
+	c.PollInterval = cmp.Or(c.PollInterval, time.Second)
+	c.Lease = cmp.Or(c.Lease, time.Minute)
+	c.ConfirmTimeout = cmp.Or(c.ConfirmTimeout, 10*time.Second)
+	c.MaxAttempts = cmp.Or(c.MaxAttempts, 20)
+	c.RetryBase = cmp.Or(c.RetryBase, time.Second)
+	c.RetryCap = cmp.Or(c.RetryCap, 15*time.Minute)
+	c.Retention = cmp.Or(c.Retention, 7*24*time.Hour)
+	c.ShutdownTimeout = cmp.Or(c.ShutdownTimeout, 20*time.Second)
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	if c.TracerProvider == nil {
+		c.TracerProvider = otel.GetTracerProvider()
+	}
+	return c
+}
+
+// check returns everything that is wrong.
+func (c RelayConfig) check() error {
+	errs := []error{
+		between("Workers", c.Workers, 1, maxWorkers),
+		between("BatchSize", c.BatchSize, 1, maxBatchSize),
+		between("PollInterval", c.PollInterval, 10*time.Millisecond, time.Hour),
+		between("Lease", c.Lease, time.Millisecond, maxLease),
+		between("ConfirmTimeout", c.ConfirmTimeout, 100*time.Millisecond, maxLease),
+		between("MaxAttempts", c.MaxAttempts, 1, 1_000_000),
+		between("RetryBase", c.RetryBase, time.Millisecond, 24*time.Hour),
+		between("RetryCap", c.RetryCap, time.Millisecond, 365*24*time.Hour),
+		between("Retention", c.Retention, time.Second, 100*365*24*time.Hour),
+		between("ShutdownTimeout", c.ShutdownTimeout, time.Millisecond, time.Hour),
+	}
+	for field, text := range map[string]string{"AppID": c.AppID, "DeadLetters": c.DeadLetters} {
+		if err := checkText(field, text, 0); err != nil { // otherwise each event would be failed
+			errs = append(errs, fmt.Errorf("outbox: RelayConfig.%w", err))
+		}
+	}
+	if c.Lease < 3*c.ConfirmTimeout {
+		errs = append(errs, fmt.Errorf("outbox: RelayConfig.Lease must be at least three times ConfirmTimeout (%s), and is %s", c.ConfirmTimeout, c.Lease))
+	}
+	if c.RetryCap < c.RetryBase {
+		errs = append(errs, fmt.Errorf("outbox: RelayConfig.RetryCap must be at least RetryBase (%s), and is %s", c.RetryBase, c.RetryCap))
+	}
+	return errors.Join(errs...)
+}
+
+func between[T cmp.Ordered](field string, value, least, most T) error {
+	if value < least || value > most {
+		return fmt.Errorf("outbox: RelayConfig.%s must be between %v and %v, and is %v", field, least, most, value)
+	}
+	return nil
+}

@@ -1,0 +1,77 @@
+package outbox
+
+import (
+	"testing"
+	"testing/synctest"
+
+	"example.com/transactional-outbox/outbox/publish"
+)
+
+// runUntilIdle publishes everything that is due, and stops.
+func runUntilIdle(t *testing.T, r *Relay, broker publish.Session) {
+	t.Helper()
+	stop := start(t, r, broker)
+	synctest.Wait()
+	stop()
+}
+
+// answerWith answers events with this result, and appends dead letters to dead.
+func answerWith(result publish.Result, dead *[]publish.Message) fakeBroker {
+	return func(messages []publish.Message) []publish.Result {
+		if messages[0].Destination == testConfig.DeadLetters {
+			*dead = append(*dead, messages...)
+			return []publish.Result{{Outcome: publish.Confirmed}}
+		}
+		results := make([]publish.Result, len(messages))
+		for i := range results {
+			results[i] = result
+		}
+		return results
+	}
+}
+
+func TestAFailedEventIsCopiedAndCountedOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		events := newFakeOutbox(1)
+		id := events.pending[0].String()
+		r := testRelay(events)
+		var dead []publish.Message
+		runUntilIdle(t, r, answerWith(publish.Result{Outcome: publish.Invalid, Err: publish.ErrTooLarge}, &dead))
+		if len(dead) != 1 || dead[0].ID != id || len(dead[0].Body) != 0 || dead[0].Headers["failure-code"] != "too_large" {
+			t.Errorf("dead letters %+v, want one of %s without its body", dead, id)
+		}
+		if failed, copied := r.counters.failed.Load(), r.counters.deadLettered.Load(); failed != 1 || copied != 1 {
+			t.Errorf("%v failed and %v copied are counted, want 1 and 1", failed, copied)
+		}
+	})
+}
+
+func TestAnEventWithALostLeaseIsNotFailed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		events := newFakeOutbox(1)
+		events.leaseLost = true
+		r := testRelay(events)
+		var dead []publish.Message
+		runUntilIdle(t, r, answerWith(publish.Result{Outcome: publish.Invalid, Err: publish.ErrBadTopic}, &dead))
+		if len(dead) != 0 || r.counters.failed.Load() != 0 {
+			t.Errorf("%d dead letters and %v failed, want none", len(dead), r.counters.failed.Load())
+		}
+		if lost := r.counters.leaseLost.Load(); lost != 1 {
+			t.Errorf("%v lost leases are counted, want 1", lost)
+		}
+	})
+}
+
+func TestAnEventIsFailedEvenIfItsCopyIsNotPublished(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		events := newFakeOutbox(1)
+		r := testRelay(events)
+		runUntilIdle(t, r, answerAll(publish.Invalid))
+		if events.count("failed") != 1 || r.counters.deadLettersMissing.Load() != 1 {
+			t.Errorf("%d failed, %v without a copy, want 1 and 1", events.count("failed"), r.counters.deadLettersMissing.Load())
+		}
+	})
+}

@@ -1,0 +1,77 @@
+// Package outbox stores events in the transaction that they report, and sends them afterwards.
+//
+//	err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+//		if err := saveOrder(ctx, tx, o); err != nil {
+//			return err
+//		}
+//		return outbox.Append(ctx, tx, outbox.Event{
+//			Topic: "order.created", Payload: body,
+//			Aggregate: "order", AggregateID: o.ID, Version: o.Version,
+//		})
+//	})
+//	relay.Wake() // optional: without it, the event is sent at the next poll (1 s)
+//
+// Once, when the program starts:
+//
+//	err := outbox.Migrate(ctx, pool) // makes the tables
+//	broker := rabbitmq.NewBroker(url, "outbox.events")
+//	relay, err := outbox.NewRelay(pool, broker, outbox.RelayConfig{})
+//	group.Go(func() error { return relay.Run(ctx) })
+//
+// # Your transaction
+//
+// [Append] takes an open transaction and nothing else. With a pool or a connection it does not
+// compile.
+//
+//	pgx             outbox.Append(ctx, tx, event)
+//	database/sql    outbox.Append(ctx, outbox.FromSQL(tx), event)
+//	gorm            outbox.Append(ctx, outbox.FromSQL(tx.Statement.ConnPool.(outbox.SQLTx)), event)
+//
+// gorm has the same type inside and outside a transaction. So the compiler cannot check it: outside
+// a transaction, the assertion to [SQLTx] panics. Every isolation level works, and every query mode
+// of pgx, also those for poolers (exec, simple_protocol).
+//
+// # What it promises
+//
+//   - An event and the change that it reports are committed together, or neither is. After the
+//     commit, a crash of PostgreSQL does not lose them: Append makes the commit wait for the disk,
+//     even if synchronous_commit is off.
+//   - Every committed event is sent, at least once, with the same id each time. It stays in
+//     the outbox until the destination has taken it, an operator has discarded it, or a newer event
+//     has overtaken it ([Event].Supersedes). If the destination can never take it, it becomes
+//     failed: it is kept, and an operator can replay it with package operate.
+//   - The events of one aggregate are delivered one after the other, by Version. A failed event
+//     holds the later ones back. Your transaction must hold a lock for
+//     that: see [Append].
+//   - The payload arrives as it was, byte for byte.
+//   - All times are from the database's clock. The clocks of your machines may differ.
+//
+// # What it does not promise
+//
+//   - That an event arrives only once. The consumer has to ignore an id that it knows: package
+//     inbox does that.
+//   - An order between two aggregates, or among events without one.
+//   - That every ID is unique. [ErrDuplicate] says which duplicates Append finds.
+//   - That a superseded event is never sent: a relay may be sending it already.
+//
+// # What stops the relay
+//
+// [Relay.Run] ends when its ctx ends, or with an error if waiting cannot help: settings that cannot
+// work, or tables that are missing. If the destination or the database is not reachable, Run tries
+// again, and logs that at most every ten seconds. One bad event does not stop the relay: the event
+// fails, and holds back only the later events of its aggregate.
+//
+// # What to do after an error of Append
+//
+//	ErrInvalid     change the program: the event breaks a rule of Event. The transaction can go on
+//	ErrNoSchema    call Migrate before the first Append, with the same search_path
+//	ErrDuplicate   roll back. Same ID: it was appended before. Same Version: lock, read again, repeat
+//	others         from the database: roll back, and repeat the transaction if that may succeed
+//
+// # The tables
+//
+// The file schema.sql in this directory has the tables, with the reason for each. The view
+// outbox_status has one row for each event, for people:
+//
+//	SELECT status, topic, payload FROM outbox_status WHERE aggregate_id = '17' ORDER BY version
+package outbox

@@ -1,0 +1,186 @@
+package outbox
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+)
+
+// Event is what happened, and where to send it.
+type Event struct {
+	// Topic says where the event goes: RabbitMQ's routing key, Kafka's topic, a recipient's domain.
+	// It is required: UTF-8 text of 1 to 255 bytes. If the destination
+	// returns one event of a topic, because no queue is bound, all events of that topic wait.
+	Topic string
+
+	// Aggregate and AggregateID say what the event is about, for example "order" and the order's
+	// id. Both are UTF-8 text of up to 255 bytes. The events of one aggregate are delivered one
+	// after the other. If both are "", the event has no order. The message does not have them, nor
+	// the Version: put what the consumer needs into the Payload or the Headers.
+	Aggregate, AggregateID string
+
+	// Version is the event's place among the events of its aggregate, from 1. It is required with
+	// an aggregate, and must be 0 without one. See [Append] for how to make it.
+	Version int
+
+	// Payload is stored and delivered byte for byte: JSON, Protobuf, anything. It may be empty, but
+	// not nil, and has at most 256 KiB.
+	Payload []byte
+
+	// ContentType describes the payload, in up to 255 bytes. "" is application/json.
+	ContentType string
+
+	// Headers are delivered with the payload. A name has 1 to 255 bytes; all of them together have
+	// at most 64 KiB as JSON.
+	Headers map[string]string
+
+	// Supersedes says that nobody needs the older events of the aggregate any more. They are not
+	// sent, except those that a relay is sending already. When it is their turn, their status becomes
+	// overtaken. It requires an aggregate.
+	Supersedes bool
+
+	// ID is the message's id: each delivery has the same. It may be any UUID. If it is zero,
+	// Append makes one of version 7.
+	ID uuid.UUID
+
+	// Delay is how long the relay waits before it sends the event, by the database's clock. The later
+	// events of its aggregate wait for it.
+	Delay time.Duration
+}
+
+// The errors of [Append]. Test for them with [errors.Is].
+var (
+	// ErrInvalid means that an event breaks a rule of [Event]. The error names the event and the
+	// field. Append returns it before it uses the transaction, so the transaction can go on and
+	// commit. It is a bug in the program: the same event never succeeds.
+	ErrInvalid = errors.New("outbox: invalid event")
+
+	// ErrNoSchema means that the tables of the outbox are missing, or are older than this package.
+	// Call [Migrate] when the program starts. If it was called, compare the search_path of both
+	// connections. The transaction is broken; it succeeds after the migration.
+	ErrNoSchema = errors.New("outbox: the tables are missing or old: run Migrate")
+
+	// ErrDuplicate means that the outbox already has this ID, or this Version of the aggregate. The
+	// error names it. The transaction is broken: roll it back. If it is the ID, the event was
+	// probably appended before, and the answer to that commit was lost. If it is the Version, the
+	// program did not lock the aggregate's row before it read the version: repeat the whole
+	// transaction, with the lock.
+	//
+	// Append does not find every duplicate. It looks for an ID in the newest part of the log and
+	// among the events that wait, and for a Version only among the events that wait.
+	ErrDuplicate = errors.New("outbox: the event exists already")
+)
+
+// The limits of an event. Those of the columns are the same.
+const (
+	maxEvents  = 1000
+	maxText    = 255
+	maxPayload = 256 << 10
+	maxHeaders = 64 << 10
+
+	defaultContentType = "application/json"
+)
+
+// check returns an error that names the first field that breaks a rule.
+func (e Event) check() error {
+	if err := checkText("Topic", e.Topic, 1); err != nil {
+		return err
+	}
+	if err := e.checkAggregate(); err != nil {
+		return err
+	}
+	switch {
+	case e.Payload == nil:
+		return errors.New("Payload is nil: an empty payload is []byte{}")
+	case len(e.Payload) > maxPayload:
+		return fmt.Errorf("Payload has %d bytes, more than %d", len(e.Payload), maxPayload)
+	case e.Delay < 0:
+		return fmt.Errorf("Delay is negative: %s", e.Delay)
+	}
+	if err := checkText("ContentType", e.ContentType, 0); err != nil {
+		return err
+	}
+	return e.checkHeaders()
+}
+
+func (e Event) checkAggregate() error {
+	if e.Aggregate == "" && e.AggregateID == "" {
+		switch {
+		case e.Version != 0:
+			return fmt.Errorf("Version is %d, but Aggregate and AggregateID are empty", e.Version)
+		case e.Supersedes:
+			return errors.New("Supersedes is set, but Aggregate and AggregateID are empty")
+		}
+		return nil
+	}
+	switch {
+	case e.Aggregate == "":
+		return errors.New("Aggregate is empty, but AggregateID is set")
+	case e.AggregateID == "":
+		return errors.New("AggregateID is empty, but Aggregate is set")
+	}
+	if err := checkText("Aggregate", e.Aggregate, 1); err != nil {
+		return err
+	}
+	if err := checkText("AggregateID", e.AggregateID, 1); err != nil {
+		return err
+	}
+	if e.Version < 1 || e.Version > math.MaxInt32 {
+		return fmt.Errorf("Version is %d, but must be from 1 to %d", e.Version, math.MaxInt32)
+	}
+	return nil
+}
+
+func (e Event) checkHeaders() error {
+	if len(e.Headers) == 0 {
+		return nil
+	}
+	for name, value := range e.Headers {
+		if err := checkText("a name in Headers", name, 1); err != nil {
+			return err
+		}
+		if err := checkText("Headers["+name+"]", value, -1); err != nil {
+			return err
+		}
+	}
+	text, err := json.Marshal(e.Headers)
+	if err != nil || len(text) > maxHeaders {
+		return fmt.Errorf("Headers have %d bytes as JSON, more than %d", len(text), maxHeaders)
+	}
+	return nil
+}
+
+// checkText accepts what a column of type text stores: UTF-8 without NUL. A least length of -1
+// stands for any length.
+func checkText(field, text string, least int) error {
+	switch {
+	case least >= 0 && len(text) < least:
+		return fmt.Errorf("%s is empty", field)
+	case least >= 0 && len(text) > maxText:
+		return fmt.Errorf("%s has %d bytes, more than %d", field, len(text), maxText)
+	case strings.IndexByte(text, 0) >= 0:
+		return fmt.Errorf("%s has a NUL character", field)
+	case !utf8.ValidString(text):
+		return fmt.Errorf("%s is not UTF-8", field)
+	}
+	return nil
+}
+
+// checkAll names the event by its index.
+func checkAll(events []Event) error {
+	if len(events) > maxEvents {
+		return fmt.Errorf("%w: %d events, more than %d in one call", ErrInvalid, len(events), maxEvents)
+	}
+	for i, e := range events {
+		if err := e.check(); err != nil {
+			return fmt.Errorf("%w: event %d: %w", ErrInvalid, i, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,86 @@
+package outbox_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"example.com/transactional-outbox/outbox"
+)
+
+// The event is appended in the transaction of its order. If that fails, there is no event.
+func ExampleAppend() {
+	withDatabase(func(ctx context.Context, pool *pgxpool.Pool, _ *sql.DB) {
+		placeOrder := func(id string, stock int) error {
+			return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+				// The order itself is written here, with the same tx.
+				err := outbox.Append(ctx, tx, outbox.Event{
+					Topic: "order.created", Aggregate: "order", AggregateID: id, Version: 1, Payload: []byte(`{"quantity":1}`),
+				})
+				if err != nil {
+					return err
+				}
+				if stock == 0 {
+					return errors.New("out of stock")
+				}
+				return nil
+			})
+		}
+		fmt.Println("order 17:", placeOrder("17", 1))
+		fmt.Println("order 18:", placeOrder("18", 0))
+
+		rows, _ := pool.Query(ctx, "SELECT aggregate_id || ' ' || status || ' ' || payload FROM outbox_status")
+		events, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		fmt.Println(events, err)
+	})
+	// Output:
+	// order 17: <nil>
+	// order 18: out of stock
+	// [17 pending {"quantity":1}] <nil>
+}
+
+// With database/sql, FromSQL adapts the transaction.
+func ExampleFromSQL() {
+	withDatabase(func(ctx context.Context, pool *pgxpool.Pool, db *sql.DB) {
+		tx, err := db.BeginTx(ctx, nil)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		defer func() { _ = tx.Rollback() }() // does nothing after a commit
+
+		// The order itself is written here, with the same tx.
+		err = outbox.Append(ctx, outbox.FromSQL(tx), outbox.Event{Topic: "order.created", Payload: []byte(`{"quantity":1}`)})
+		fmt.Println("appended:", err)
+		fmt.Println("committed:", tx.Commit())
+
+		var topic string
+		err = pool.QueryRow(ctx, "SELECT topic FROM outbox_status").Scan(&topic)
+		fmt.Println(topic, err)
+	})
+	// Output:
+	// appended: <nil>
+	// committed: <nil>
+	// order.created <nil>
+}
+
+// An invalid event does not break the transaction.
+func ExampleAppend_invalid() {
+	withDatabase(func(ctx context.Context, pool *pgxpool.Pool, _ *sql.DB) {
+		err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+			err := outbox.Append(ctx, tx, outbox.Event{Topic: "order.created", Aggregate: "order", Payload: []byte(`{}`)})
+			fmt.Println(err)
+			fmt.Println("invalid:", errors.Is(err, outbox.ErrInvalid))
+			return nil // commits what else is in tx
+		})
+		fmt.Println("committed:", err)
+	})
+	// Output:
+	// outbox: invalid event: event 0: AggregateID is empty, but Aggregate is set
+	// invalid: true
+	// committed: <nil>
+}

@@ -1,0 +1,12 @@
+package inbox
+
+import "context"
+
+// The statements, for their plans.
+const (
+	BeginPruneSQL = beginPruneSQL
+	PruneSQL      = pruneSQL
+)
+
+// Prune is prune.
+func (i *Inbox[M]) Prune(ctx context.Context, limit int) (int, error) { return i.prune(ctx, limit) }

@@ -1,0 +1,303 @@
+package inbox_test
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"net/url"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"go.uber.org/goleak"
+
+	"example.com/transactional-outbox/outbox/inbox"
+	"example.com/transactional-outbox/outbox/internal/testdb"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// limit bounds each wait of a test. No promise rests on it.
+const limit = time.Minute
+
+// message is one of any broker.
+type message string
+
+func (m message) MessageID() string { return string(m) }
+
+// newMessages returns n messages with ids of their own, in no order.
+func newMessages(n int) []message {
+	messages := make([]message, n)
+	for i := range messages {
+		messages[i] = message(rand.Text())
+	}
+	return messages
+}
+
+// fixture is a database with an inbox and a table for effects.
+type fixture struct {
+	*testing.T
+	pool *pgxpool.Pool
+}
+
+// newFixture makes a database of the test's own. settings are parameters of its URL.
+func newFixture(t *testing.T, settings ...string) fixture {
+	t.Helper()
+	server := testdb.URL(t)
+	owner := testdb.Pool(t, server)
+	for i := 0; i < len(settings); i += 2 {
+		server += "&" + settings[i] + "=" + url.QueryEscape(settings[i+1])
+	}
+	if err := inbox.Migrate(t.Context(), owner); err != nil {
+		t.Fatal(err)
+	}
+	f := fixture{t, owner}
+	f.exec("CREATE TABLE effects (id bigint GENERATED ALWAYS AS IDENTITY, message text)")
+	f.pool = testdb.Pool(t, server)
+	return f
+}
+
+func (f fixture) exec(sql string, args ...any) {
+	f.Helper()
+	if _, err := f.pool.Exec(f.Context(), sql, args...); err != nil {
+		f.Fatalf("%s: %v", sql, err)
+	}
+}
+
+func (f fixture) count(sql string, args ...any) (n int) {
+	f.Helper()
+	if err := f.pool.QueryRow(f.Context(), sql, args...).Scan(&n); err != nil {
+		f.Fatalf("%s: %v", sql, err)
+	}
+	return n
+}
+
+func (f fixture) rows() int { f.Helper(); return f.count("SELECT count(*) FROM inbox_messages") }
+
+// effects returns the messages that have had their effect, in its order.
+func (f fixture) effects() []message {
+	f.Helper()
+	rows, _ := f.pool.Query(f.Context(), "SELECT message FROM effects ORDER BY id")
+	effects, err := pgx.CollectRows(rows, pgx.RowTo[message])
+	if err != nil {
+		f.Fatal(err)
+	}
+	return effects
+}
+
+// inbox writes an effect for each message.
+func (f fixture) inbox(consumer string, options ...inbox.Option) *inbox.Inbox[message] {
+	return inbox.Once(f.pool, consumer, effect, options...)
+}
+
+func effect(ctx context.Context, tx pgx.Tx, m message) error {
+	_, err := tx.Exec(ctx, "INSERT INTO effects (message) VALUES ($1)", string(m))
+	return err
+}
+
+func (f fixture) handle(in *inbox.Inbox[message], batch ...message) {
+	f.Helper()
+	if err := in.Handle(f.Context(), batch); err != nil {
+		f.Error(err)
+	}
+}
+
+// awaitLock waits until a statement waits for the lock of another.
+func (f fixture) awaitLock() {
+	f.Helper()
+	for end := time.Now().Add(limit); ; {
+		if f.count("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") > 0 {
+			return
+		}
+		if time.Now().After(end) {
+			f.Fatal("no statement waits for a lock")
+		}
+	}
+}
+
+// TestP5AMessageHasItsEffectOnce in every mode in which pgx sends queries.
+func TestP5AMessageHasItsEffectOnce(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{"cache_statement", "cache_describe", "describe_exec", "exec", "simple_protocol"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, "default_query_exec_mode", mode)
+			if err := inbox.Migrate(t.Context(), f.pool); err != nil {
+				t.Errorf("migrating again: %v", err)
+			}
+			batch := append(newMessages(3), `quote " ' backslash \ brace } <&> ü`)
+			in := f.inbox("a")
+			f.handle(in)
+			f.handle(in, batch[1])
+			f.handle(in, append(batch, batch[0], batch[3])...)
+			f.handle(in, batch...)
+			if want := []message{batch[1], batch[0], batch[2], batch[3]}; !slices.Equal(f.effects(), want) {
+				t.Errorf("effects %q, want %q", f.effects(), want)
+			}
+			if now, err := in.Ready(t.Context()); err != nil || now.IsZero() {
+				t.Errorf("ready at %s: %v", now, err)
+			}
+			if n, err := in.Prune(t.Context(), 10); err != nil || n != 0 || f.rows() != len(batch) {
+				t.Errorf("pruned %d of %d rows, error %v", n, f.rows(), err)
+			}
+		})
+	}
+}
+
+// TestP5TwoConsumersShareADatabase: each has the effect.
+func TestP5TwoConsumersShareADatabase(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	m := newMessages(1)[0]
+	for range 2 {
+		f.handle(f.inbox("a"), m)
+		f.handle(f.inbox("b"), m)
+	}
+	if got := f.effects(); len(got) != 2 {
+		t.Errorf("effects %q, want one for each consumer", got)
+	}
+}
+
+// TestP5OneOfManyIsTheFirst handles one message in twenty transactions at once.
+func TestP5OneOfManyIsTheFirst(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	in, m := f.inbox("a"), newMessages(1)[0]
+	var deliveries sync.WaitGroup
+	for range 20 {
+		deliveries.Go(func() { f.handle(in, m) })
+	}
+	deliveries.Wait()
+	if got := f.effects(); len(got) != 1 {
+		t.Errorf("%d effects, want 1", len(got))
+	}
+}
+
+// TestBatchesInOppositeOrdersDoNotDeadlock: both transactions insert in the order of the ids. Half
+// of the messages are known: their rows are locked in that order too.
+func TestBatchesInOppositeOrdersDoNotDeadlock(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	const rounds, size = 20, 50
+	var effects atomic.Int32
+	in := inbox.OnceBatch(f.pool, "a", func(_ context.Context, _ pgx.Tx, messages []message) error {
+		effects.Add(int32(len(messages)))
+		return nil
+	})
+	for range rounds {
+		batch := newMessages(size)
+		f.handle(in, batch[:size/2]...)
+		reversed := slices.Clone(batch)
+		slices.Reverse(reversed)
+		var both sync.WaitGroup
+		both.Go(func() { f.handle(in, batch...) }) // a deadlock is an error
+		both.Go(func() { f.handle(in, reversed...) })
+		both.Wait()
+	}
+	if n := effects.Load(); n != rounds*size {
+		t.Errorf("%d effects of %d messages", n, rounds*size)
+	}
+}
+
+// TestP5ABatchWaitsForAnotherThatHasItsMessages. What is new depends on how the other one ends.
+func TestP5ABatchWaitsForAnotherThatHasItsMessages(t *testing.T) {
+	t.Parallel()
+	failure := errors.New("the effect failed")
+	for name, outcome := range map[string]error{"commits": nil, "rolls back": failure} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			shared, own := newMessages(1)[0], newMessages(1)[0]
+			second := make(chan error)
+			first := inbox.Once(f.pool, "a", func(ctx context.Context, tx pgx.Tx, m message) error {
+				go func() { second <- f.inbox("a").Handle(f.Context(), []message{own, shared}) }()
+				f.awaitLock()
+				return errors.Join(outcome, effect(ctx, tx, m))
+			})
+			if err := first.Handle(t.Context(), []message{shared}); !errors.Is(err, outcome) {
+				t.Error(err)
+			}
+			if err := <-second; err != nil {
+				t.Error(err)
+			}
+			got := f.effects()
+			if want := 2; len(got) != want || !slices.Contains(got, shared) {
+				t.Errorf("effects %q, want those of %q and %q", got, own, shared)
+			}
+		})
+	}
+}
+
+// TestABatchGivesUpWhenAnotherHoldsItsMessages, so that a transaction that hangs stops no consumer.
+func TestABatchGivesUpWhenAnotherHoldsItsMessages(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	m := newMessages(1)[0]
+	in := inbox.Once(f.pool, "a", func(ctx context.Context, _ pgx.Tx, _ message) error {
+		ctx, cancel := context.WithTimeout(ctx, limit)
+		defer cancel()
+		return f.inbox("a").Handle(ctx, []message{m})
+	})
+	const lockNotAvailable = "55P03"
+	err := in.Handle(t.Context(), []message{m})
+	if p, ok := errors.AsType[*pgconn.PgError](err); !ok || p.Code != lockNotAvailable {
+		t.Errorf("got %v, want %s", err, lockNotAvailable)
+	}
+}
+
+func TestAnErrorOfTheHandlerRollsAllBack(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	batch, failure := newMessages(3), errors.New("the effect failed")
+	in := inbox.Once(f.pool, "a", func(ctx context.Context, tx pgx.Tx, m message) error {
+		if m == batch[2] {
+			return failure
+		}
+		return effect(ctx, tx, m)
+	})
+	if err := in.Handle(t.Context(), batch); !errors.Is(err, failure) {
+		t.Errorf("got %v, want the handler's error", err)
+	}
+	if n := f.rows() + len(f.effects()); n != 0 {
+		t.Errorf("%d rows are left", n)
+	}
+	f.handle(f.inbox("a"), batch...)
+	if got := f.effects(); !slices.Equal(got, batch) {
+		t.Errorf("effects %q, want %q", got, batch)
+	}
+}
+
+// TestAStatementThatFailedIsNotCommitted, although the handler does not return its error.
+func TestAStatementThatFailedIsNotCommitted(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	in := inbox.Once(f.pool, "a", func(ctx context.Context, tx pgx.Tx, _ message) error {
+		_, _ = tx.Exec(ctx, "SELECT 1/0")
+		return nil
+	})
+	if err := in.Handle(t.Context(), newMessages(1)); err == nil || f.rows() != 0 {
+		t.Errorf("error %v, %d rows", err, f.rows())
+	}
+}
+
+func TestAPanicOfTheHandlerRollsBackAndGoesOn(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	in := inbox.Once(f.pool, "a", func(context.Context, pgx.Tx, message) error { panic("oops") })
+	func() {
+		defer func() {
+			if r := recover(); r != "oops" {
+				t.Errorf("recovered %v", r)
+			}
+		}()
+		_ = in.Handle(t.Context(), newMessages(1))
+	}()
+	if n := f.rows(); n != 0 || f.pool.Stat().AcquiredConns() != 0 {
+		t.Errorf("%d rows, %d connections are not back", n, f.pool.Stat().AcquiredConns())
+	}
+}

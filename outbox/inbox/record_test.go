@@ -1,0 +1,145 @@
+package inbox_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"example.com/transactional-outbox/outbox/inbox"
+)
+
+func TestP5RecordTellsTheFirst(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{"cache_statement", "cache_describe", "describe_exec", "exec", "simple_protocol"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, "default_query_exec_mode", mode)
+			for i, want := range []bool{true, true, false} { // the first one rolls back
+				tx, err := f.pool.Begin(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if first, err := inbox.Record(t.Context(), tx, "a", "1"); err != nil || first != want {
+					t.Errorf("first %t, want %t: %v", first, want, err)
+				}
+				if i == 0 {
+					err = tx.Rollback(t.Context())
+				} else {
+					err = tx.Commit(t.Context())
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			}
+			f.handle(f.inbox("a"), "1")
+			f.handle(f.inbox("b"), "1")
+			if n := len(f.effects()); n != 1 {
+				t.Errorf("%d effects, want that of the other consumer", n)
+			}
+		})
+	}
+}
+
+// TestIDsAreText of 1 to 255 bytes. What the table cannot hold is found before it reaches the
+// transaction, so the transaction can go on.
+func TestIDsAreText(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for id, valid := range map[string]bool{
+		"1": true, "ü": true, strings.Repeat("x", 255): true, "line\nbreak \u2028 \x01 \ufffd": true, `{"a":[null]}`: true,
+		"": false, strings.Repeat("x", 256): false, "a\x00b": false, "\xff": false, "\xed\xa0\x80": false,
+	} {
+		check := func(what string, err error) {
+			t.Helper()
+			field := map[bool]string{true: "consumer's name", false: "message id"}[what == "consumer" || what == "Ready"]
+			if valid && err != nil || !valid && (!errors.Is(err, inbox.ErrInvalid) || !strings.Contains(err.Error(), field)) {
+				t.Errorf("%s with id %q: %v", what, id, err)
+			}
+		}
+		check("Handle", f.inbox("a").Handle(t.Context(), []message{"good", message(id)}))
+		check("consumer", f.inbox(id).Handle(t.Context(), []message{"good"}))
+		_, err := f.inbox(id).Ready(t.Context())
+		check("Ready", err)
+		err = pgx.BeginFunc(t.Context(), f.pool, func(tx pgx.Tx) error {
+			_, err := inbox.Record(t.Context(), tx, "b", id)
+			check("Record", err)
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		if got := f.count("SELECT count(*) FROM inbox_messages WHERE message_id = $1", strings.ToValidUTF8(strings.ReplaceAll(id, "\x00", ""), "")); valid && got != 2 {
+			t.Errorf("%d rows for %q, want 2", got, id)
+		}
+	}
+}
+
+func TestAMissingTableIsSaid(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.exec("DROP TABLE inbox_messages")
+	err := pgx.BeginFunc(t.Context(), f.pool, func(tx pgx.Tx) error {
+		_, err := inbox.Record(t.Context(), tx, "a", "1")
+		return err
+	})
+	for what, err := range map[string]error{
+		"Record": err,
+		"Handle": f.inbox("a").Handle(t.Context(), newMessages(1)),
+		"Run":    f.inbox("a").Run(t.Context()),
+	} {
+		if !errors.Is(err, inbox.ErrNoSchema) {
+			t.Errorf("%s: got %v, want %v", what, err, inbox.ErrNoSchema)
+		}
+	}
+}
+
+// TestAMissingTableOfTheHandlerIsNotTheInboxes.
+func TestAMissingTableOfTheHandlerIsNotTheInboxes(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.exec("DROP TABLE effects")
+	if err := f.inbox("a").Handle(t.Context(), newMessages(1)); err == nil || errors.Is(err, inbox.ErrNoSchema) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A compile-time proof: a transaction is taken.
+var _ inbox.Tx = pgx.Tx(nil)
+
+// TestP5ARecordedMessageIsOnDisk after the commit, also for a user who has turned that off: it is
+// acknowledged, so only this database has it.
+func TestP5ARecordedMessageIsOnDisk(t *testing.T) {
+	t.Parallel()
+	for set, want := range map[string]string{"off": "on", "local": "local", "remote_apply": "remote_apply"} {
+		f := newFixture(t, "synchronous_commit", set)
+		for _, first := range []bool{true, false} {
+			err := pgx.BeginFunc(t.Context(), f.pool, func(tx pgx.Tx) error {
+				if got, err := inbox.Record(t.Context(), tx, "a", "1"); err != nil || got != first {
+					t.Errorf("first %t, want %t: %v", got, first, err)
+				}
+				var got string
+				err := tx.QueryRow(t.Context(), "SHOW synchronous_commit").Scan(&got)
+				if got != want {
+					t.Errorf("first %t: %s has become %s, want %s", first, set, got, want)
+				}
+				return err
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// TestReadyWithTheDefaultsOfARole: the consumer would never take a message.
+func TestReadyWithTheDefaultsOfARole(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{"cache_statement", "exec", "simple_protocol"} {
+		f := newFixture(t, "default_query_exec_mode", mode, "DateStyle", "German")
+		if _, err := f.inbox("a").Ready(t.Context()); err != nil {
+			t.Errorf("%s: %v", mode, err)
+		}
+	}
+}

@@ -1,0 +1,66 @@
+package inbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// beginPruneSQL makes the plan of pruneSQL independent of statistics. Just after a restore there
+// are none, and PostgreSQL would read the whole table, or sort all rows of the consumer.
+const beginPruneSQL = beginSQL + `;
+SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; SET LOCAL enable_sort = off`
+
+// pruneSQL deletes the consumer's oldest rows, if they are older than the retention.
+//
+//   - ORDER BY … LIMIT reads the index inbox_messages_age from its old end, and stops.
+//   - SKIP LOCKED lets replicas share the work, and spares a row whose message has just come again.
+//   - ctid is the place of a row. It stays the same here, because the row is locked.
+const pruneSQL = `
+DELETE FROM inbox_messages WHERE ctid = ANY (ARRAY(
+  SELECT ctid FROM inbox_messages
+  WHERE consumer = cast($1 AS text) AND processed_at < now() - cast($2 AS float8) * interval '1 second'
+  ORDER BY processed_at LIMIT cast($3 AS int)
+  FOR UPDATE SKIP LOCKED))`
+
+// Run deletes old ids once a minute, in small batches. A consumer of package rabbitmq calls it;
+// with another broker, run it yourself. It returns nil when ctx ends, and an error only if waiting
+// cannot help: settings that cannot work, or a missing table.
+func (i *Inbox[M]) Run(ctx context.Context) error {
+	const batch = 1000
+	if i.retention <= 0 {
+		return fmt.Errorf("inbox %s: %w: a retention of %s", i.consumer, ErrInvalid, i.retention)
+	}
+	for ctx.Err() == nil {
+		n, err := i.prune(ctx, batch)
+		if errors.Is(err, ErrInvalid) || errors.Is(err, ErrNoSchema) {
+			return err
+		}
+		if err != nil && ctx.Err() == nil {
+			i.logger.ErrorContext(ctx, "the inbox is not pruned", "error", err)
+		}
+		if n == batch {
+			continue
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Minute):
+		}
+	}
+	return nil
+}
+
+// prune deletes at most limit rows, and returns how many.
+func (i *Inbox[M]) prune(ctx context.Context, limit int) (n int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	err = i.inTx(ctx, beginPruneSQL, func(tx pgx.Tx) error {
+		deleted, err := tx.Exec(ctx, pruneSQL, i.consumer, i.retention.Seconds(), limit)
+		n = int(deleted.RowsAffected())
+		return explain(err)
+	})
+	return n, err
+}

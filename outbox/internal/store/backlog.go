@@ -1,0 +1,106 @@
+package store
+
+import (
+	"context"
+	"fmt"
+)
+
+// Backlog counts the events that are not published yet.
+type Backlog struct {
+	Pending, InProgress, Failed int
+	Unroutable                  int     // those of the pending events that no queue is bound for
+	OldestDue                   float64 // seconds since the oldest due event became due; 0 if none is due
+	SlotAge                     float64 // seconds since new events go to the current slot of the ring
+}
+
+// countLimit bounds the counting. To count a million events takes half a second, and a scrape may
+// take three. Without the bound the metrics would be missing when the backlog is largest.
+const countLimit = 200_000
+
+// backlogSQL reads the queue and the claims, and never the log. So its cost does not grow with the
+// number of published events, and with the backlog only up to the bound.
+//
+//   - a claim still lists events that its relay has already finished or put off. They are not in
+//     the queue, or due later, and are not counted as in progress;
+//   - a claim whose lease has ended does not count. The next claim deletes it, and perhaps no
+//     relay is left to make one;
+//   - OldestDue is the first entry of an index, so it is always exact.
+var backlogSQL = `
+WITH counted AS (
+  SELECT (SELECT count(*) FROM (SELECT FROM outbox_queue LIMIT @limit) q) AS unfinished,
+         (SELECT count(*) FROM (SELECT unnest(events) AS id FROM outbox_claims WHERE until > now()) c,
+            LATERAL (SELECT available_at FROM outbox_queue WHERE id = c.id LIMIT 1) q
+            WHERE q.available_at <= now()) AS in_progress,
+         (SELECT count(*) FROM (SELECT FROM outbox_queue WHERE failed_at IS NOT NULL LIMIT @limit) f) AS failed,
+         (SELECT count(*) FROM (SELECT FROM outbox_queue WHERE ` + unroutableSQL + ` LIMIT @limit) u) AS unroutable
+), numbers AS (
+  SELECT in_progress, ` + countOrEstimateSQL("unfinished", "outbox_queue_pkey") + ` AS unfinished,
+         ` + countOrEstimateSQL("failed", "outbox_queue_failed") + ` AS failed,
+         ` + countOrEstimateSQL("unroutable", "outbox_queue_unroutable") + ` AS unroutable
+  FROM counted
+)
+SELECT greatest(unfinished - failed - in_progress, 0) AS pending, in_progress, failed, unroutable,
+       coalesce(extract(epoch FROM now() - (
+         SELECT available_at FROM outbox_queue
+         WHERE available_at <= now() AND available_at < 'infinity'
+           AND id NOT IN (SELECT unnest(events) FROM outbox_claims WHERE until > now())
+         ORDER BY available_at, seq LIMIT 1)), 0)::float8 AS oldest_due,
+       (SELECT extract(epoch FROM now() - since) FROM outbox_ring)::float8 AS slot_age
+FROM numbers`
+
+// countOrEstimateSQL is the count, or above the bound an estimate: the pages of the index, times
+// the entries on each page when it was last vacuumed or analysed.
+func countOrEstimateSQL(counted, index string) string {
+	return `CASE WHEN ` + counted + ` < @limit THEN ` + counted + ` ELSE greatest(` + counted + `, (
+         SELECT reltuples / greatest(relpages, 1) * (pg_relation_size(oid) / current_setting('block_size')::int)
+         FROM pg_class WHERE oid = '` + index + `'::regclass)::bigint) END`
+}
+
+// Backlog counts the unfinished events. It estimates numbers above 200,000.
+func (s *Store) Backlog(ctx context.Context) (Backlog, error) {
+	return s.BacklogUpTo(ctx, s.countLimit)
+}
+
+// BacklogUpTo counts the unfinished events. It estimates numbers above limit.
+func (s *Store) BacklogUpTo(ctx context.Context, limit int) (b Backlog, err error) {
+	err = s.together(ctx, statement{
+		"counting", backlogSQL,
+		args{"limit": limit},
+		rowInto(&b.Pending, &b.InProgress, &b.Failed, &b.Unroutable, &b.OldestDue, &b.SlotAge),
+	})
+	if err != nil {
+		return Backlog{}, fmt.Errorf("counting the backlog: %w", err)
+	}
+	return b, nil
+}
+
+// Totals are the finished events.
+type Totals struct {
+	Appended  int64 // in all, also those that are not kept any more; rolled back ones count too
+	Discarded int64 // that are still kept, also overtaken ones; at most the limit
+}
+
+// totalsSQL reads the sequence of the log: its last number is the number of events. So the cost
+// does not grow with the log.
+const totalsSQL = `
+SELECT coalesce(pg_sequence_last_value(pg_get_serial_sequence('outbox_events', 'seq')::regclass), 0) AS appended,
+       (SELECT count(*) FROM (SELECT FROM outbox_discarded LIMIT @limit) d) AS discarded`
+
+// Totals counts the finished events. It counts at most limit discarded ones.
+func (s *Store) Totals(ctx context.Context, limit int) (t Totals, err error) {
+	err = s.together(ctx, statement{"counting", totalsSQL, args{"limit": limit}, rowInto(&t.Appended, &t.Discarded)})
+	if err != nil {
+		return Totals{}, fmt.Errorf("counting finished events: %w", err)
+	}
+	return t, nil
+}
+
+// channelSQL is the channel of notifications. Its number is the table's, so the relays of two
+// schemas do not wake each other.
+const channelSQL = `SELECT 'outbox_' || 'outbox_queue'::regclass::oid`
+
+// Channel returns the name of the channel on which the relays of this outbox are notified.
+func (s *Store) Channel(ctx context.Context) (channel string, err error) {
+	err = s.together(ctx, statement{"reading the name of the channel", channelSQL, nil, rowInto(&channel)})
+	return channel, err
+}

@@ -1,0 +1,218 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+// Claim is a batch of events under one lease.
+type Claim struct {
+	Token  uuid.UUID   // identifies the lease; each claim has a new one
+	Events []Event     // ordered by seq
+	Lost   []uuid.UUID // claimed, but their row of the log is missing: nobody can publish them
+	More   bool        // more events may be due: the claim stopped at its limit of rows
+	Parked bool        // it parked events, so it is of use also without events
+}
+
+// TurnstileSQL makes claims run one after the other. A claim changes no event, so no row lock keeps
+// two claims apart. It is a statement of its own: the next statement's snapshot then includes what
+// the previous claim committed. The lock ends with the transaction, within milliseconds. Its number
+// is the table's, so the outboxes of two schemas do not wait for each other.
+const TurnstileSQL = `SELECT pg_advisory_xact_lock(cast('outbox_claims'::regclass::oid AS bigint))`
+
+// ExpireSQL deletes the claims whose lease has ended. Their events can be claimed again. It skips
+// a claim whose holder has locked it to settle an event.
+const ExpireSQL = `
+DELETE FROM outbox_claims WHERE token = ANY (ARRAY(
+  SELECT token FROM outbox_claims WHERE until <= now() FOR UPDATE SKIP LOCKED))`
+
+// claimedIDsSQL selects the events of all claims.
+const claimedIDsSQL = `(SELECT unnest(events) FROM outbox_claims)`
+
+// claimSQL selects events that are due, and inserts one row: the claim.
+//
+//   - "due" reads the queue in order, at most @look rows, and only those that became due after
+//     @floor (floor.go);
+//   - "oldest" is the oldest event of the same aggregate in the queue. An event is free if it is
+//     the oldest itself. The first event of an aggregate, and one without aggregate, need no look
+//     at the index;
+//   - "blocked" are the others. Most of them wait for an event that a relay has claimed. They
+//     stay where they are, and the next claim sees them again;
+//   - "parked" are the blocked events whose oldest event has to wait itself. They become due when
+//     that one is finished. If there are too many blocked events, more than a quarter of @look,
+//     all of them are parked. The lock on the oldest event keeps it in the queue until the claim
+//     commits. So the transaction that deletes it later finds the parked event (PromoteSQL). If
+//     it is being deleted already, SKIP LOCKED leaves the blocked event where it is;
+//   - the lease starts at clock_timestamp(). now() is when the transaction began, before it
+//     waited for other claims;
+//   - @bytes bounds the memory and the time on the wire. The first event always fits;
+//   - "first" is when the first event of all became due, claimed or not: the next floor.
+const claimSQL = `
+WITH due AS MATERIALIZED (
+  SELECT q.id, q.bytes, coalesce(o.id, q.id) AS oldest FROM (
+    SELECT * FROM outbox_queue
+    WHERE available_at >= cast(@floor AS timestamptz) AND available_at <= now() AND available_at < 'infinity'
+      AND id NOT IN ` + claimedIDsSQL + `
+    ORDER BY available_at, seq LIMIT @look) q LEFT JOIN LATERAL (
+    SELECT id FROM outbox_queue
+    WHERE (aggregate, aggregate_id) = (q.aggregate, q.aggregate_id) AND q.version > 1
+    ORDER BY version LIMIT 1) o ON true
+), blocked AS MATERIALIZED (
+  SELECT id, oldest, count(*) OVER () > @look / 4 AS too_many FROM due WHERE oldest <> id
+), locked AS MATERIALIZED (
+  SELECT n.id FROM blocked b,
+  LATERAL (SELECT FROM outbox_queue WHERE id = b.oldest AND (b.too_many OR available_at > now()) FOR KEY SHARE SKIP LOCKED) o,
+  LATERAL (SELECT id FROM outbox_queue WHERE id = b.id FOR UPDATE SKIP LOCKED) n
+), parked AS (
+  UPDATE outbox_queue SET available_at = 'infinity' WHERE id = ANY (ARRAY(SELECT id FROM locked))
+  RETURNING 1
+), claimed AS (
+  INSERT INTO outbox_claims (token, worker, until, events)
+  SELECT cast(@token AS uuid), @worker, clock_timestamp() + cast(@lease AS float8) * interval '1 second', array_agg(id) FROM (
+    SELECT id, row_number() OVER line AS nth, sum(bytes) OVER line - bytes AS before
+    FROM due WHERE oldest = id
+    WINDOW line AS (ROWS UNBOUNDED PRECEDING)) free
+  WHERE nth <= @limit AND before < @bytes
+  HAVING count(*) > 0
+  RETURNING 1
+)
+SELECT EXISTS (SELECT FROM claimed) AS claimed, EXISTS (SELECT FROM parked) AS parked,
+       (SELECT count(*) FROM due) = @look AS full,
+       CASE WHEN cast(@wants_first AS boolean) THEN coalesce((
+         SELECT available_at FROM outbox_queue WHERE available_at <= now() AND available_at < 'infinity'
+         ORDER BY available_at, seq LIMIT 1), now()) ELSE now() END AS first`
+
+// OvertakenSQL is true for the event q of the queue if a newer one of its aggregate supersedes it.
+// The newer one cannot leave the queue before q does, unless an operator discards it: then q is
+// sent. The fact stands at the newer event. If Append changed the older ones, it would hold their
+// locks until the user's commit, and a relay that marks them would wait for it.
+const OvertakenSQL = `((
+  SELECT true FROM outbox_queue WHERE (aggregate, aggregate_id) = (q.aggregate, q.aggregate_id) AND version > q.version AND supersedes
+  ORDER BY version DESC LIMIT 1) IS NOT NULL)`
+
+// claimedEventsSQL reads the events of a claim. It runs after the claim's transaction: a relay
+// that vanishes while it receives a long answer must not block other claims. It leaves out events
+// that somebody else has finished meanwhile. It finds each event in the slot that its row of the
+// queue has now, so it must not have an older snapshot: the janitor may have moved the event, and
+// then emptied its old slot.
+const claimedEventsSQL = `
+SELECT q.id, e.id IS NULL AS lost, q.seq, q.slot, q.topic, coalesce(q.aggregate, ''), coalesce(q.aggregate_id, ''),
+       coalesce(q.version, 0), e.payload, coalesce(e.content_type, ''), e.headers, coalesce(e.traceparent, ''),
+       q.retry_count, coalesce(q.failure_code, ''), coalesce(q.failure_reason, ''), ` + OvertakenSQL + `,
+       coalesce(e.created_at, now()), coalesce(extract(epoch FROM now() - e.created_at), 0)::float8
+FROM (SELECT unnest(events) AS id FROM outbox_claims WHERE token = cast(@token AS uuid)) claimed
+CROSS JOIN LATERAL (SELECT * FROM outbox_queue WHERE id = claimed.id LIMIT 1) q
+LEFT JOIN LATERAL (SELECT * FROM outbox_events WHERE slot = q.slot AND id = q.id LIMIT 1) e ON true
+ORDER BY q.seq`
+
+// MaxClaimBytes bounds all payloads of one claim together; the last one may exceed it. A network
+// of 10 Mbit/s carries them within the default confirm timeout.
+const MaxClaimBytes = 8 << 20
+
+// A claim looks at minLook due events at least, however few it may take. So a relay that takes
+// one at a time is not stopped by blocked events.
+//
+// A claim that can neither take nor park any of them looks at lookFactor times as many, up to
+// maxLook: somebody may have locked the rows that block them, and later events may be free.
+const (
+	minLook    = 100
+	lookFactor = 8
+	maxLook    = 100_000
+)
+
+// Claim leases at most limit due events to worker, and fewer if they are large. The lease ends
+// after the given duration, by the database's clock.
+func (s *Store) Claim(ctx context.Context, worker string, limit int, lease time.Duration) (Claim, error) {
+	claim := Claim{Token: uuid.New()}
+	values := args{"token": claim.Token, "worker": worker, "lease": lease.Seconds(), "limit": limit, "bytes": MaxClaimBytes}
+	found, err := s.lookAndClaim(ctx, values, max(limit, minLook))
+	if err == nil && found.claimed {
+		err = s.readClaimed(ctx, &claim)
+	}
+	// After an error the claim may be committed. And somebody else may have finished all its events.
+	if err != nil || found.claimed && len(claim.Events)+len(claim.Lost) == 0 {
+		s.releaseUnread(ctx, claim.Token)
+	}
+	if err != nil {
+		return Claim{}, fmt.Errorf("claiming from the outbox: %w", err)
+	}
+	claim.More, claim.Parked = found.full && (found.claimed || found.parked), found.parked
+	return claim, nil
+}
+
+// found tells what a claim did: whether it claimed events, whether it parked events, and whether
+// it stopped at its limit of rows, so that more may be due.
+type found struct {
+	claimed, parked, full bool
+	first                 time.Time // when the first event of all became due
+}
+
+// lookAndClaim reads more rows each time, until it has claimed or parked an event.
+func (s *Store) lookAndClaim(ctx context.Context, values args, look int) (f found, err error) {
+	for {
+		values["look"] = look
+		f, err = s.tryClaim(ctx, values)
+		if err != nil || f.claimed || f.parked || !f.full || look >= maxLook {
+			return f, err
+		}
+		look *= lookFactor
+	}
+}
+
+// tryClaim is the transaction of a claim.
+func (s *Store) tryClaim(ctx context.Context, values args) (f found, err error) {
+	begin := time.Now()
+	floor, full := s.floor.from(begin)
+	values["floor"], values["wants_first"] = floor, full
+	err = s.together(ctx,
+		statement{doing: "waiting for other claims", sql: TurnstileSQL},
+		statement{doing: "ending claims", sql: ExpireSQL},
+		statement{"claiming what is due", claimSQL, values, rowInto(&f.claimed, &f.parked, &f.full, &f.first)},
+	)
+	if err == nil && full {
+		s.floor.set(f.first, begin, time.Now())
+	}
+	return f, err
+}
+
+// readClaimed reads the events of a claim.
+func (s *Store) readClaimed(ctx context.Context, c *Claim) error {
+	read := func(rows pgx.Rows) error {
+		for rows.Next() {
+			e, lost, err := scanClaimed(rows)
+			switch {
+			case err != nil:
+				return err
+			case lost:
+				c.Lost = append(c.Lost, e.ID)
+			default:
+				c.Events = append(c.Events, e)
+			}
+		}
+		return rows.Err()
+	}
+	return s.together(ctx, statement{"reading what is claimed", claimedEventsSQL, args{"token": c.Token}, read})
+}
+
+// scanClaimed reads the id as bytes: pgx reads a uuid.UUID as text.
+func scanClaimed(rows pgx.Rows) (e Event, lost bool, err error) {
+	e.Status = "in_progress"
+	var headers []byte
+	err = rows.Scan((*[16]byte)(&e.ID), &lost, &e.Seq, &e.Slot, &e.Topic, &e.Aggregate, &e.AggregateID,
+		&e.Version, &e.Payload, &e.ContentType, &headers, &e.Traceparent,
+		&e.RetryCount, &e.FailureCode, &e.FailureReason, &e.Overtaken, &e.CreatedAt, &e.Age)
+	e.Headers = ParseHeaders(headers)
+	return e, lost, err
+}
+
+// releaseUnread ends a claim whose events the relay did not get. Without it they would wait for
+// the end of the lease. ctx may have ended already. If this fails as well, the lease ends.
+func (s *Store) releaseUnread(ctx context.Context, token uuid.UUID) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	_, _ = s.Release(ctx, token)
+}

@@ -1,0 +1,159 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+func TestClaimersNeverShareAnEvent(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	want := f.appendMany(10)
+	var (
+		mu       sync.Mutex
+		claimed  []uuid.UUID
+		claimers sync.WaitGroup
+	)
+	for range 3 {
+		claimers.Go(func() {
+			for {
+				c, err := f.store.Claim(t.Context(), "test", 2, lease)
+				if err != nil {
+					t.Error(err)
+				}
+				if len(c.Events) == 0 {
+					return
+				}
+				mu.Lock()
+				claimed = append(claimed, idsOf(c)...)
+				mu.Unlock()
+			}
+		})
+	}
+	claimers.Wait()
+	slices.SortFunc(claimed, compareIDs)
+	slices.SortFunc(want, compareIDs)
+	if !slices.Equal(claimed, want) {
+		t.Errorf("claimed %v, want each of %v once", claimed, want)
+	}
+}
+
+// repeatableRead makes the database's default isolation level wrong for the store.
+func (f fixture) repeatableRead() fixture {
+	return f.with(func(c *pgxpool.Config) {
+		c.ConnConfig.RuntimeParams["default_transaction_isolation"] = "repeatable read"
+	})
+}
+
+// TestTheTurnstileSerializesClaims: a claim cannot see another one that is not committed yet, so it
+// waits for it, and then sees it, whatever the default isolation level is. Without the turnstile
+// both would take the event.
+func TestTheTurnstileSerializesClaims(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t).repeatableRead()
+	ids := f.appendMany(1)
+	var got [2][]uuid.UUID
+	var ends []func()
+	f.withPausedWrites("INSERT ON outbox_claims", func() {
+		for i := range got {
+			ends = append(ends, f.startUntilBlocked(i+1, func() error {
+				c, err := f.store.Claim(t.Context(), "test", 10, lease)
+				got[i] = idsOf(c)
+				return err
+			}))
+		}
+	})
+	for _, end := range ends {
+		end()
+	}
+	if all := slices.Concat(got[:]...); !slices.Equal(all, ids) {
+		t.Errorf("two claims took %v, want %v once", all, ids)
+	}
+}
+
+// TestALeaseBeginsAfterTheWaitForOtherClaims: a claim that waited two seconds at the turnstile
+// still has its whole lease.
+func TestALeaseBeginsAfterTheWaitForOtherClaims(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.appendMany(1)
+	var claimed func()
+	f.inTx(TurnstileSQL, func() {
+		claimed = f.startUntilBlocked(1, func() error {
+			_, err := f.store.Claim(t.Context(), "x", 10, 3*time.Second)
+			return err
+		})
+		f.exec("SELECT pg_sleep(2)")
+	})
+	claimed()
+	if left := read[float64](f, "SELECT extract(epoch FROM until - clock_timestamp())::float8 FROM outbox_claims")[0]; left < 2.2 {
+		t.Errorf("%.1f s of a lease of 3 s are left", left)
+	}
+}
+
+func TestP12AnEventOfACrashedClaimIsClaimedAgain(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ids := f.appendMany(1)
+	first := f.claim(10)
+	f.wantClaimed()
+	f.endLeases()
+	if second := f.wantClaimed(ids...); first.Token == second.Token {
+		t.Error("two claims have the same token")
+	}
+}
+
+func TestAnExpiredClaimStaysWhileItsHolderSettles(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ids := f.appendMany(1)
+	c := f.claim(10)
+	f.endLeases()
+	f.inTx("SELECT FROM outbox_claims WHERE token = $1 FOR UPDATE", func() { f.wantClaimed() }, c.Token)
+	f.wantClaimed(ids...)
+}
+
+// TestAClaimThatCannotReadItsEventsIsReleased: a lock of the log delays the answer with the events
+// until the relay gives up. Without the release, they would wait for the end of the lease.
+func TestAClaimThatCannotReadItsEventsIsReleased(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ids := f.appendMany(1)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	f.inTx("LOCK TABLE outbox_events IN ACCESS EXCLUSIVE MODE", func() {
+		claimed := f.startUntilBlocked(1, func() error {
+			if _, err := f.store.Claim(ctx, "cannot read", 10, lease); err == nil {
+				return errors.New("the claim has read events of a locked table")
+			}
+			return nil
+		})
+		cancel()
+		claimed()
+	})
+	f.wantClaimed(ids...)
+}
+
+// TestInTxGivesUp when the server does not answer, although fn has no deadline.
+func TestInTxGivesUp(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	err := f.store.InTx(ctx, func(tx pgx.Tx) error {
+		cancel()
+		_, err := tx.Exec(context.Background(), "SELECT pg_sleep(60)")
+		return err
+	})
+	if err == nil {
+		t.Error("a transaction without a deadline")
+	}
+	f.wantClaimed() // the pool has other connections
+}

@@ -1,0 +1,270 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+func TestAClaimReturnsCompleteEventsInOrder(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ids := f.appendMany(50)
+	f.exec(`UPDATE outbox_events SET traceparent = 't', headers = '{"a": "b", "n": 1}', payload = '\x00ff' WHERE id = $1`, ids[0])
+	// The update moves rows in the table, so a plan without a sort would return another order.
+	f.exec("UPDATE outbox_queue SET retry_count = 1, failure_code = 'refused', failure_reason = 'full' WHERE seq % 3 = 1")
+	f.supersede(ids[0])
+	e := f.wantClaimed(ids...).Events[0]
+	if e.Topic != "order.created" || e.Aggregate != "order" || e.AggregateID == "" || e.Version != 1 || e.Slot != 0 || e.Seq != 1 ||
+		!bytes.Equal(e.Payload, []byte{0, 255}) || e.ContentType != "application/json" || e.Traceparent != "t" ||
+		!maps.Equal(e.Headers, map[string]string{"a": "b", "n": "1"}) || e.Status != "in_progress" || e.RetryCount != 1 ||
+		e.FailureCode != "refused" || e.FailureReason != "full" || !e.Overtaken || e.CreatedAt.IsZero() || e.Age < 0 {
+		t.Errorf("claimed %+v", e)
+	}
+}
+
+// TestEventsWithoutAggregateDoNotWaitForEachOther.
+func TestEventsWithoutAggregateDoNotWaitForEachOther(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.exec(insertSQL("SELECT gen_random_uuid(), NULL::int, NULL, NULL, 'order.created', ''::bytea FROM generate_series(1, 3)", "now()"))
+	if c := f.claim(10); len(c.Events) != 3 || c.Events[0].AggregateID != "" || c.Events[0].Headers != nil {
+		t.Errorf("claimed %+v", c.Events)
+	}
+}
+
+// TestEveryModeOfPgx takes the steps of a relay, an operator and a janitor with each mode.
+func TestEveryModeOfPgx(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []pgx.QueryExecMode{
+		pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeDescribeExec,
+		pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol,
+	} {
+		t.Run(mode.String(), func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t).with(func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = mode })
+			ids := f.append("a", 1, 2, 3)
+			others := f.appendMany(3)
+			c := f.wantClaimed(ids[0], others[0], others[1], others[2])
+			held, err := f.store.Reschedule(t.Context(), c.Token, []Failure{
+				{ID: others[0], Code: "unroutable", Reason: `it's "gone" \ $1 @x`}, {ID: others[1], Delay: 1500 * time.Millisecond, Counts: true, Code: "refused"},
+			})
+			if must(t, err); held != 2 {
+				t.Errorf("%d held", held)
+			}
+			f.supersede(others[2])
+			must(t, f.store.Overtake(t.Context(), c.Token, others[2:]))
+			if at, held, err := f.store.Fail(t.Context(), c.Token, Failure{ID: ids[0], Code: "refused"}); at.IsZero() || held != 1 || err != nil {
+				t.Errorf("failed at %v, %d held, error %v", at, held, err)
+			}
+			if held, err := f.store.Release(t.Context(), c.Token); !held || err != nil {
+				t.Errorf("released: %t, error %v", held, err)
+			}
+			_, err = f.store.Claim(t.Context(), "reads from the floor and parks", 10, lease)
+			must(t, err)
+			must(t, f.decide(discardSQL, ids[0]))
+			_, err = f.store.RetryUnroutable(t.Context(), "order.created", 10)
+			must(t, err)
+			_, err = f.store.ProbeRoutes(t.Context())
+			must(t, err)
+			_, _, err = f.store.RepairParked(t.Context(), uuid.Nil, 10)
+			must(t, err)
+			if b, err := f.store.Backlog(t.Context()); b.Pending != 3 || b.InProgress != 2 || err != nil {
+				t.Errorf("%+v, error %v", b, err)
+			}
+			f.endLeases()
+			f.drain()
+			f.exec(endBackOffs)
+			f.drain()
+			if totals, err := f.store.Totals(t.Context(), 10); totals != (Totals{7, 2}) || err != nil {
+				t.Errorf("%+v, error %v", totals, err)
+			}
+			f.wantNone("SELECT count(*) FROM outbox_queue")
+			f.wantStatus("discarded", ids[0])
+			f.wantStatus("overtaken", others[2])
+			f.wantStatus("published", ids[1], ids[2], others[0], others[1])
+			f.rotateTo(2, time.Hour)
+			if channel, err := f.store.Channel(t.Context()); len(channel) < 8 || err != nil {
+				t.Errorf("the channel is %q, error %v", channel, err)
+			}
+		})
+	}
+}
+
+// TestP7AClaimPassesOverEventsBehindAnUnsettledOne puts the older event of an aggregate into each
+// state. The later one may be claimed only if the older one is settled.
+func TestP7AClaimPassesOverEventsBehindAnUnsettledOne(t *testing.T) {
+	t.Parallel()
+	states := map[string]struct {
+		set  func(fixture, uuid.UUID)
+		free bool
+	}{
+		"delayed": {set: func(f fixture, id uuid.UUID) {
+			f.exec("UPDATE outbox_queue SET available_at = now() + interval '1 hour' WHERE id = $1", id)
+		}},
+		"in progress": {set: func(f fixture, _ uuid.UUID) { f.claim(1) }},
+		"failed":      {set: func(f fixture, id uuid.UUID) { f.fail(id) }},
+		"published":   {set: func(f fixture, id uuid.UUID) { f.mark(id) }, free: true},
+		"discarded":   {set: func(f fixture, id uuid.UUID) { f.fail(id); must(f, f.decide(discardSQL, id)) }, free: true},
+	}
+	for name, state := range states {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			ids := f.append("a", 1, 2)
+			state.set(f, ids[0])
+			if claimed := len(f.claim(10).Events) == 1; claimed != state.free {
+				t.Errorf("the later event was claimed: %t, want %t", claimed, state.free)
+			}
+		})
+	}
+}
+
+// TestAnEventWithoutItsRowOfTheLogIsLost: the claim says so, and has the other events.
+func TestAnEventWithoutItsRowOfTheLogIsLost(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ids := f.appendMany(3)
+	f.exec("DELETE FROM outbox_events WHERE id = $1", ids[1])
+	c := f.wantClaimed(ids[0], ids[2])
+	if !slices.Equal(c.Lost, ids[1:2]) {
+		t.Errorf("lost %v, want %v", c.Lost, ids[1])
+	}
+	_, held, err := f.store.Fail(t.Context(), c.Token, Failure{ID: ids[1], Code: "no_payload"})
+	if must(t, err); held != 1 {
+		t.Error("a lost event cannot be failed")
+	}
+	must(t, f.store.MarkPublished(t.Context(), c.Token, idsOf(c)))
+	f.wantClaimed()
+	f.wantStatus("failed", ids[1])
+}
+
+// TestALateEventWaitsForAFullReadOnly: its transaction was open for long, so it is due before the
+// floor.
+func TestALateEventWaitsForAFullReadOnly(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.claim(1)
+	f.store.floor.until = time.Now().Add(time.Hour)
+	late, soon := f.appendMany(1), f.appendMany(1)
+	f.exec("UPDATE outbox_queue SET available_at = now() - interval '1 minute' WHERE id = $1", late[0])
+	c, err := f.store.Claim(t.Context(), "from the floor", 10, lease)
+	if must(t, err); !slices.Equal(idsOf(c), soon) {
+		t.Errorf("claimed %v, want %v", idsOf(c), soon)
+	}
+	f.wantClaimed(late...)
+	if gap := time.Until(f.store.floor.until); gap > floorAge {
+		t.Errorf("the next full read is in %v", gap)
+	}
+}
+
+// TestAHeldSnapshotDoesNotMakeClaimsSlower: it keeps the entries of finished events in the index of
+// due events.
+func TestAHeldSnapshotDoesNotMakeClaimsSlower(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	hold, err := f.pool.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
+	must(t, err)
+	defer func() { must(t, hold.Rollback(context.Background())) }()
+	_, err = hold.Exec(t.Context(), "SELECT FROM outbox_queue")
+	must(t, err)
+	f.exec(insertSQL("SELECT gen_random_uuid(), 1, 'order', gen_random_uuid()::text, 'x', ''::bytea FROM generate_series(1, 20000)", "now() - interval '1 hour'"))
+	f.drain()
+	f.exec(manySQL, "order.created", 100)
+	f.claim(1)
+	f.store.floor.until = time.Now().Add(time.Hour)
+	m := newMeasured(f, "auto")
+	values := statements(f, 10)["claimSQL"].args
+	values["floor"], values["wants_first"] = f.store.floor.since, false
+	tx, err := m.conn.Begin(t.Context())
+	must(t, err)
+	if n := m.explain(t, tx, "claim", statement{sql: claimSQL, args: values}); n > 500 {
+		t.Errorf("a claim touches %d blocks", n)
+	}
+	must(t, tx.Rollback(t.Context()))
+}
+
+// TestAClaimDoesNotWaitForRowLocks: an operator may lock an event for long, and a transaction that
+// has appended an event may stay open.
+func TestAClaimDoesNotWaitForRowLocks(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ids := f.append("a", 1, 2)
+	f.inTx(oneSQL, func() {
+		f.withRowLocked(ids[1], func() {
+			f.wantClaimed(ids[0])
+			f.mark(ids[0])
+		})
+	}, uuid.New(), 3, "a")
+}
+
+// TestLockedRowsDoNotHideOtherAggregates: a mark of a batch waits for one locked row, so the other
+// rows of the batch are locked too. The next events of their aggregates can neither be claimed nor
+// parked, and they are as many as a claim looks at first.
+func TestLockedRowsDoNotHideOtherAggregates(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	firsts := f.appendMany(101)
+	c := f.claim(1000)
+	for _, e := range c.Events {
+		f.append(e.AggregateID, 2)
+	}
+	unrelated := f.appendMany(1)
+	var marked func()
+	f.withRowLocked(slices.MaxFunc(firsts, compareIDs), func() {
+		marked = f.startUntilBlocked(1, func() error { return f.store.MarkPublished(t.Context(), c.Token, firsts) })
+		if got, err := f.store.Claim(t.Context(), "x", 10, lease); err != nil || !slices.Equal(idsOf(got), unrelated) {
+			t.Errorf("claimed %d, error %v, want only %v", len(got.Events), err, unrelated)
+		}
+	})
+	marked()
+}
+
+// TestAClaimReportsThatMoreEventsMayBeDue: after those that the claim looked at there may be events
+// that can be claimed. So the relay claims again at once.
+func TestAClaimReportsThatMoreEventsMayBeDue(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.fail(f.append("a", 1)...)
+	f.appendLater("a", 250, "now()")
+	unrelated := f.appendMany(1)
+	for _, want := range []bool{true, true, false} {
+		c, err := f.store.Claim(t.Context(), "test", 1, lease)
+		if must(t, err); c.More != want || len(c.Events) > 0 == want {
+			t.Errorf("claimed %d events, more: %t, want %t", len(c.Events), c.More, want)
+		}
+		if !want && !slices.Equal(idsOf(c), unrelated) {
+			t.Errorf("claimed %v, want %v", idsOf(c), unrelated)
+		}
+	}
+}
+
+// TestAClaimIsBoundedInBytes has more large events than fit into one claim. PostgreSQL compresses
+// repetitive text, but on the wire it is as long as any other.
+func TestAClaimIsBoundedInBytes(t *testing.T) {
+	t.Parallel()
+	const events, size = 100, 200_000
+	f := newFixture(t)
+	f.exec(insertSQL("SELECT gen_random_uuid(), 1, 'order', gen_random_uuid()::text, 'x', repeat('a', 200000)::bytea FROM generate_series(1, 100)", "now()"))
+	for left := events; left > 0; {
+		n := 0
+		for _, e := range f.claim(events).Events {
+			n += len(e.Payload)
+		}
+		if n == 0 || n > MaxClaimBytes+size {
+			t.Fatalf("claimed %d bytes, and %d events of %d bytes are due", n, left, size)
+		}
+		left -= n / size
+	}
+	f.exec(manySQL, "small", 5000)
+	if n := len(f.claim(5000).Events); n != 5000 {
+		t.Errorf("claimed %d small events, want 5000", n)
+	}
+}

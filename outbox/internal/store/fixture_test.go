@@ -1,0 +1,334 @@
+package store
+
+import (
+	"context"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"go.uber.org/goleak"
+
+	"example.com/transactional-outbox/outbox/internal/testdb"
+)
+
+func TestMain(m *testing.M) {
+	testdb.Parallel(6)
+	goleak.VerifyTestMain(m)
+}
+
+// fixture is an outbox in a database of its own.
+type fixture struct {
+	*testing.T
+	pool  *pgxpool.Pool
+	store *Store
+}
+
+func newFixture(t *testing.T) fixture {
+	t.Helper()
+	pool := testdb.Migrated(t)
+	return fixture{t, pool, New(pool)}
+}
+
+// with opens the same outbox with another configuration of the pool.
+func (f fixture) with(change func(*pgxpool.Config)) fixture {
+	f.Helper()
+	config := f.pool.Config()
+	change(config)
+	pool, err := pgxpool.NewWithConfig(f.Context(), config)
+	must(f, err)
+	f.Cleanup(pool.Close)
+	return fixture{f.T, pool, New(pool)}
+}
+
+// insertSQL inserts the events that a query returns into the log and the queue, as Append does. The
+// query returns id, version, aggregate, aggregate_id, topic and payload. due is the SQL of
+// available_at.
+func insertSQL(events, due string) string {
+	return `
+WITH given (id, version, aggregate, aggregate_id, topic, payload) AS (` + events + `), event AS (
+  INSERT INTO outbox_events (id, version, aggregate, aggregate_id, topic, payload, slot, content_type)
+  SELECT *, (SELECT current FROM outbox_ring), 'application/json' FROM given
+  RETURNING id, seq, slot, version, aggregate, aggregate_id, topic, octet_length(payload)
+)
+INSERT INTO outbox_queue (id, seq, slot, version, aggregate, aggregate_id, topic, bytes, available_at)
+SELECT *, ` + due + ` FROM event`
+}
+
+// oneSQL inserts one event, and manySQL events of aggregates of their own.
+var (
+	oneSQL  = insertSQL(`SELECT $1::uuid, $2::int, 'order', $3::text, 'order.created', '{"a": 1}'::bytea`, "now()")
+	manySQL = insertSQL("SELECT gen_random_uuid(), 1, 'order', gen_random_uuid()::text, $1::text, '{}'::bytea FROM generate_series(1, $2::int)", "now()")
+)
+
+// append commits one event for each version of an aggregate, and returns their ids.
+func (f fixture) append(aggregate string, versions ...int) (ids []uuid.UUID) {
+	f.Helper()
+	for _, v := range versions {
+		id := uuid.New()
+		f.exec(oneSQL, id, v, aggregate)
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+// appendMany commits n events of n aggregates.
+func (f fixture) appendMany(n int) (ids []uuid.UUID) {
+	f.Helper()
+	for range n {
+		ids = append(ids, f.append(uuid.NewString(), 1)...)
+	}
+	return ids
+}
+
+// appendLater adds n later events to an aggregate that has one.
+func (f fixture) appendLater(aggregate string, n int, due string) {
+	f.Helper()
+	f.exec(insertSQL("SELECT gen_random_uuid(), 1 + i, 'order', $1::text, 'order.created', '{}'::bytea FROM generate_series(1, $2::int) i", due), aggregate, n)
+}
+
+// supersede adds an event to the aggregate of another one, which nobody needs then.
+func (f fixture) supersede(id uuid.UUID) {
+	f.Helper()
+	aggregate := read[string](f, "SELECT aggregate_id FROM outbox_queue WHERE id = $1", id)[0]
+	f.append(aggregate, 1000)
+	f.exec("UPDATE outbox_queue SET supersedes = true WHERE aggregate_id = $1 AND version = 1000", aggregate)
+}
+
+const lease = time.Minute
+
+// claim claims until there are events, or until no more are due. It reads from the beginning.
+func (f fixture) claim(limit int) Claim {
+	f.Helper()
+	for {
+		f.store.floor.reset()
+		claim, err := f.store.Claim(f.Context(), "test", limit, lease)
+		if must(f, err); !claim.More || len(claim.Events) > 0 {
+			return claim
+		}
+	}
+}
+
+func (f *floor) reset() { f.set(time.Time{}, time.Now(), time.Time{}) }
+
+// endLeases makes every lease end now. Only the database's clock counts, so a test changes the end
+// of the lease, and no clock.
+func (f fixture) endLeases() {
+	f.Helper()
+	f.exec("UPDATE outbox_claims SET until = now()")
+}
+
+// endBackOffs makes all delayed events due. Parked events stay parked.
+const endBackOffs = "UPDATE outbox_queue SET available_at = now() WHERE available_at < 'infinity'"
+
+// fail claims all due events, fails these, and releases the others.
+func (f fixture) fail(ids ...uuid.UUID) {
+	f.Helper()
+	c := f.claim(1000)
+	for _, id := range ids {
+		if _, held, err := f.store.Fail(f.Context(), c.Token, Failure{ID: id, Code: "refused"}); held != 1 || err != nil {
+			f.Fatalf("%d held, error %v", held, err)
+		}
+	}
+	_, err := f.store.Release(f.Context(), c.Token)
+	must(f, err)
+}
+
+func (f fixture) mark(ids ...uuid.UUID) {
+	f.Helper()
+	must(f, f.store.MarkPublished(f.Context(), uuid.Nil, ids))
+}
+
+// drain publishes all that is due.
+func (f fixture) drain() (ids []uuid.UUID) {
+	f.Helper()
+	for c := f.claim(1000); len(c.Events) > 0; c = f.claim(1000) {
+		must(f, f.store.MarkPublished(f.Context(), c.Token, idsOf(c)))
+		ids = append(ids, idsOf(c)...)
+	}
+	return ids
+}
+
+// What an operator does with failed events.
+const (
+	replaySQL = `UPDATE outbox_queue SET retry_count = 0, available_at = now(), failure_code = NULL, failure_reason = NULL, failed_at = NULL
+		WHERE id = ANY (ARRAY(SELECT id FROM outbox_queue WHERE id = ANY (cast(@ids AS uuid[])) AND failed_at IS NOT NULL ORDER BY id FOR UPDATE))`
+	discardSQL = `WITH done AS (
+		DELETE FROM outbox_queue WHERE id = ANY (ARRAY(SELECT id FROM outbox_queue WHERE id = ANY (cast(@ids AS uuid[])) AND failed_at IS NOT NULL ORDER BY id FOR UPDATE))
+		RETURNING id, slot, failed_at, retry_count, failure_code, failure_reason)
+		INSERT INTO outbox_discarded (id, slot, failed_at, retry_count, failure_code, failure_reason) SELECT * FROM done`
+)
+
+// decide replays or discards failed events.
+func (f fixture) decide(statement string, ids ...uuid.UUID) error {
+	return f.store.InTx(f.Context(), func(tx pgx.Tx) error {
+		for _, sql := range []string{statement, PromoteSQL} {
+			if _, err := tx.Exec(f.Context(), sql, args{"ids": IDs(ids)}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// unsettled counts the events that are neither published nor discarded.
+func (f fixture) unsettled() int {
+	f.Helper()
+	return f.int("SELECT count(*) FROM outbox_queue")
+}
+
+func (f fixture) exec(statement string, values ...any) {
+	f.Helper()
+	_, err := f.pool.Exec(f.Context(), statement, values...)
+	must(f, err)
+}
+
+func (f fixture) int(query string, values ...any) int { return read[int](f, query, values...)[0] }
+
+func read[T any](f fixture, query string, values ...any) []T {
+	f.Helper()
+	found, err := f.pool.Query(f.Context(), query, values...)
+	must(f, err)
+	all, err := pgx.CollectRows(found, pgx.RowTo[T])
+	must(f, err)
+	return all
+}
+
+// row is what most tests compare.
+type row struct {
+	Status       string
+	RetryCount   int
+	FailureCode  string
+	DueInSeconds float64
+}
+
+func (f fixture) row(id uuid.UUID) row {
+	f.Helper()
+	found, err := f.pool.Query(f.Context(), `SELECT status, retry_count, coalesce(failure_code, ''),
+		coalesce(extract(epoch FROM available_at)::float8 - extract(epoch FROM now())::float8, 0) FROM outbox_status WHERE id = $1`, id)
+	must(f, err)
+	r, err := pgx.CollectExactlyOneRow(found, pgx.RowToStructByPos[row])
+	must(f, err)
+	return r
+}
+
+// wantNone checks that a query counts no rows.
+func (f fixture) wantNone(query string) {
+	f.Helper()
+	if n := f.int(query); n != 0 {
+		f.Errorf("%d rows, want none, of %s", n, query)
+	}
+}
+
+// parked is the time until a parked or failed event is due: available_at is infinity.
+var parked = math.Inf(1)
+
+// wantDue checks that each event is due in this many seconds, or up to a minute earlier.
+func (f fixture) wantDue(seconds float64, ids ...uuid.UUID) {
+	f.Helper()
+	for i, id := range ids {
+		got := f.row(id).DueInSeconds
+		if early := seconds - got; math.IsInf(got, 1) != math.IsInf(seconds, 1) || early < 0 || early > 60 {
+			f.Errorf("event %d is due in %g s, want %g", i+1, got, seconds)
+		}
+	}
+}
+
+// wantStatus checks the status of each event.
+func (f fixture) wantStatus(want string, ids ...uuid.UUID) {
+	f.Helper()
+	for i, id := range ids {
+		if got := f.row(id).Status; got != want {
+			f.Errorf("event %d is %s, want %s", i+1, got, want)
+		}
+	}
+}
+
+func (f fixture) wantClaimed(want ...uuid.UUID) Claim {
+	f.Helper()
+	c := f.claim(1000)
+	if got := idsOf(c); !slices.Equal(got, want) {
+		f.Errorf("claimed %v, want %v", got, want)
+	}
+	return c
+}
+
+func idsOf(c Claim) (ids []uuid.UUID) {
+	for _, e := range c.Events {
+		ids = append(ids, e.ID)
+	}
+	return ids
+}
+
+func compareIDs(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) }
+
+func must(t interface{ Fatal(args ...any) }, err error) {
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// inTx runs fn while a transaction of its own is open that has executed the statement.
+func (f fixture) inTx(statement string, fn func(), values ...any) {
+	f.Helper()
+	must(f, f.store.InTx(f.Context(), func(tx pgx.Tx) error {
+		if _, err := tx.Exec(f.Context(), statement, values...); err != nil {
+			return err
+		}
+		fn()
+		return nil
+	}))
+}
+
+func (f fixture) withRowLocked(id uuid.UUID, fn func()) {
+	f.Helper()
+	f.inTx("SELECT 1 FROM outbox_queue WHERE id = $1 FOR UPDATE", fn, id)
+}
+
+// withPausedWrites makes each write of one kind, such as "INSERT ON outbox_claims", wait inside its
+// statement until fn returns.
+func (f fixture) withPausedWrites(what string, fn func()) {
+	f.Helper()
+	f.exec(`CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+		PERFORM pg_advisory_xact_lock(1);
+		RETURN NULL;
+	END $$`)
+	f.exec("CREATE TRIGGER wait AFTER " + what + " FOR EACH ROW EXECUTE FUNCTION wait()")
+	f.inTx("SELECT pg_advisory_xact_lock(1)", fn)
+}
+
+// startUntilBlocked starts fn. It returns when fn has ended, or when as many statements as waiters
+// wait for a lock. The function that it returns waits until fn ends.
+func (f fixture) startUntilBlocked(waiters int, fn func() error) (end func()) {
+	f.Helper()
+	done := make(chan error, 1)
+	go func() { done <- fn() }()
+	f.waitFor(func() bool {
+		return len(done) > 0 || f.int("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") >= waiters
+	})
+	return func() {
+		f.Helper()
+		if err := <-done; err != nil {
+			f.Error(err)
+		}
+	}
+}
+
+// waitFor waits until a condition holds, at most a minute.
+func (f fixture) waitFor(condition func() bool) {
+	f.Helper()
+	ctx, end := context.WithTimeout(f.Context(), time.Minute)
+	defer end()
+	ask := time.NewTicker(5 * time.Millisecond)
+	defer ask.Stop()
+	for !condition() {
+		select {
+		case <-ctx.Done():
+			f.Fatal("waited for a minute")
+		case <-ask.C:
+		}
+	}
+}

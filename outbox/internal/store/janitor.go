@@ -1,0 +1,53 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// repairPage is how many events the janitor looks at each time. Most of them need no repair.
+const repairPage = 5000
+
+// RunJanitor maintains the tables until ctx ends: it empties old slots of the ring, probes topics
+// without a route, and repairs parked events. It does so once a minute, and more often if the
+// retention is short. It logs an error and tries again the next time. Any number may run.
+func (s *Store) RunJanitor(ctx context.Context, retention time.Duration) error {
+	tick := time.NewTicker(min(time.Minute, max(retention/(4*slots), time.Millisecond)))
+	defer tick.Stop()
+	for after := uuid.Nil; ; {
+		s.report(ctx, "cannot make room in the outbox", s.Rotate(ctx, retention))
+		s.probe(ctx)
+		after = s.repair(ctx, after)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+func (s *Store) probe(ctx context.Context) {
+	probes, err := s.ProbeRoutes(ctx)
+	s.report(ctx, "cannot probe for routes", err)
+	if probes > 0 {
+		s.Logger.InfoContext(ctx, "retrying unroutable events, one of each topic", "topics", probes)
+	}
+}
+
+// repair reads one page only: it expects nothing to repair.
+func (s *Store) repair(ctx context.Context, after uuid.UUID) uuid.UUID {
+	repaired, last, err := s.RepairParked(ctx, after, repairPage)
+	s.report(ctx, "cannot make parked events due", err)
+	if repaired > 0 {
+		s.Logger.WarnContext(ctx, "events were parked although no older event was left", "events", repaired)
+	}
+	return last
+}
+
+func (s *Store) report(ctx context.Context, what string, err error) {
+	if err != nil && ctx.Err() == nil {
+		s.Logger.WarnContext(ctx, what, "error", err) //nolint:sloglint // the callers' messages are constants
+	}
+}

@@ -1,0 +1,82 @@
+package store
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+// A parked event waits for an older event of its aggregate. Its available_at is 'infinity', so
+// claims do not read it again and again. Whoever deletes the older event makes the next one due.
+// Parking saves work; it does not keep the order: a claim takes only the oldest event.
+//
+// No event stays parked for ever. A claim parks an event only while it holds a lock on the oldest
+// event of the aggregate. If that one is deleted before the lock, the claim does not park the
+// event. If it is deleted after the claim's commit, PromoteSQL finds the parked event.
+
+// parkedSQL is true for an event that waits for an older one only.
+const parkedSQL = `available_at = 'infinity' AND failed_at IS NULL AND failure_code IS DISTINCT FROM 'unroutable'`
+
+// PromoteSQL makes due, for each aggregate of the deleted events @ids (see [IDs]), the next parked
+// event. Whoever deletes events from outbox_queue runs it in the same transaction.
+//
+// It is a statement of its own, after the statement that deleted the events. That one may
+// have waited for a claim's lock, and only a later snapshot includes what the claim parked.
+//
+// It looks at one row for each aggregate, however many are parked, and at none while nothing is
+// parked. The last condition holds for a row that somebody else has changed meanwhile. It leaves
+// out the failure's code: with it, the plan might read the whole index of parked events.
+const PromoteSQL = `
+WITH next AS MATERIALIZED (
+  SELECT n.id FROM unnest(` + idsSQL + `) AS deleted (id),
+  LATERAL (SELECT aggregate, aggregate_id FROM outbox_events WHERE id = deleted.id LIMIT 1) e,
+  LATERAL (
+    SELECT id FROM outbox_queue
+    WHERE (aggregate, aggregate_id) = (e.aggregate, e.aggregate_id) AND ` + parkedSQL + `
+    ORDER BY version LIMIT 1) n
+  WHERE EXISTS (SELECT FROM outbox_queue WHERE ` + parkedSQL + `)
+)
+UPDATE outbox_queue SET available_at = now()
+WHERE id = ANY (ARRAY(SELECT id FROM next)) AND available_at = 'infinity' AND failed_at IS NULL`
+
+func promote(deleted []uuid.UUID) statement {
+	return statement{doing: "making the next events due", sql: PromoteSQL, args: args{"ids": IDs(deleted)}}
+}
+
+// repairSQL reads a page of the queue, and makes events due that are parked although no older
+// event of their aggregate is left.
+const repairSQL = `
+WITH page AS MATERIALIZED (
+  SELECT id, aggregate, aggregate_id, ` + parkedSQL + ` AS parked FROM outbox_queue
+  WHERE id > cast(@after AS uuid) ORDER BY id LIMIT @limit
+), stranded AS MATERIALIZED (
+  SELECT n.id FROM (SELECT * FROM page WHERE parked) p,
+  LATERAL (
+    SELECT id FROM outbox_queue
+    WHERE (aggregate, aggregate_id) = (p.aggregate, p.aggregate_id) ORDER BY version LIMIT 1) oldest,
+  LATERAL (SELECT id FROM outbox_queue WHERE id = p.id LIMIT 1 FOR UPDATE SKIP LOCKED) n
+  WHERE oldest.id = p.id
+), repaired AS (
+  UPDATE outbox_queue SET available_at = now()
+  WHERE id = ANY (ARRAY(SELECT id FROM stranded)) AND available_at = 'infinity' AND failed_at IS NULL
+  RETURNING 1
+)
+SELECT (SELECT count(*) FROM repaired) AS repaired,
+       (SELECT id FROM page ORDER BY id OFFSET cast(@limit AS int) - 1) AS last`
+
+// RepairParked reads limit events of the queue with ids greater than after. It makes those due
+// that are parked although no older event is left. It returns how many, and the id to continue
+// from: [uuid.Nil] after the last page. This package's statements leave no such event; a person
+// who changes the table may.
+func (s *Store) RepairParked(ctx context.Context, after uuid.UUID, limit int) (repaired int, last uuid.UUID, err error) {
+	var next uuid.NullUUID
+	err = s.together(ctx, statement{"repairing", repairSQL, args{"after": after, "limit": limit}, func(rows pgx.Rows) error {
+		return rowInto(&repaired, &next)(rows)
+	}})
+	if err != nil {
+		return 0, after, fmt.Errorf("making parked events due: %w", err)
+	}
+	return repaired, next.UUID, nil
+}

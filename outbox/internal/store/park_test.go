@@ -1,0 +1,336 @@
+package store
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// strandedSQL counts the events that are parked although no older event of their aggregate is left.
+const strandedSQL = `SELECT count(*) FROM outbox_queue n WHERE ` + parkedSQL + `
+	AND NOT EXISTS (SELECT FROM outbox_queue p WHERE p.aggregate_id = n.aggregate_id AND p.version < n.version)`
+
+// unparkSQL makes parked events due, as they were when they were appended.
+const unparkSQL = "UPDATE outbox_queue SET available_at = now() WHERE failed_at IS NULL"
+
+// TestAClaimParksEventsBehindOneThatIsNotDue, whatever the reason. So the next claims do not read
+// them.
+func TestAClaimParksEventsBehindOneThatIsNotDue(t *testing.T) {
+	t.Parallel()
+	for name, set := range map[string]string{
+		"failed":             "failed_at = now(), available_at = 'infinity'",
+		"delayed":            "available_at = now() + interval '1 hour'",
+		"unroutable, parked": "failure_code = 'unroutable', available_at = 'infinity'",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			ids := f.append("a", 1, 2, 3)
+			f.exec("UPDATE outbox_queue SET "+set+" WHERE id = $1", ids[0])
+			if c := f.claim(10); len(c.Events) > 0 || !c.Parked {
+				t.Errorf("a claim of %d events, parked %t", len(c.Events), c.Parked)
+			}
+			f.wantDue(parked, ids[1:]...)
+			f.wantClaimed(f.appendMany(1)...)
+		})
+	}
+}
+
+// TestAClaimParksEventsBehindAClaimedOneOnlyIfTheyAreMany: a claimed event will soon be published,
+// so it costs less to leave the next ones due.
+func TestAClaimParksEventsBehindAClaimedOneOnlyIfTheyAreMany(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ids := f.append("a", 1, 2)
+	first := f.claim(10)
+	f.wantClaimed()
+	f.wantDue(0, ids[1])
+	must(t, f.store.MarkPublished(t.Context(), first.Token, idsOf(first)))
+	f.wantClaimed(ids[1])
+	crowd := f.append("crowd", 1)
+	third := f.claim(10)
+	f.appendLater("crowd", 250, "now()")
+	f.claim(10)
+	if n := f.int("SELECT count(*) FROM outbox_queue WHERE available_at = 'infinity'"); n < 200 {
+		t.Errorf("%d events are parked, want all 250", n)
+	}
+	must(t, f.store.MarkPublished(t.Context(), third.Token, crowd))
+	f.wantNone(strandedSQL)
+}
+
+// TestNoEventIsParkedBehindOneThatIsBeingDeleted: the transaction that deletes it would not see the
+// parked event, and would not make it due.
+func TestNoEventIsParkedBehindOneThatIsBeingDeleted(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ids := f.append("a", 1, 2)
+	f.fail(ids[0])
+	f.exec(unparkSQL)
+	f.withRowLocked(ids[0], func() { f.wantClaimed() })
+	f.wantDue(0, ids[1])
+}
+
+// TestADeletePromotesAnEventBeingParked: the delete waits for the claim, and then looks for parked
+// events, whatever the default isolation level is.
+func TestADeletePromotesAnEventBeingParked(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t).repeatableRead()
+	ids := f.append("a", 1, 2)
+	f.fail(ids[0])
+	f.exec(unparkSQL)
+	var claimed, marked func()
+	f.withPausedWrites("UPDATE ON outbox_queue", func() {
+		claimed = f.startUntilBlocked(1, func() error { f.claim(10); return nil })
+		marked = f.startUntilBlocked(2, func() error { return f.store.MarkPublished(f.Context(), uuid.Nil, ids[:1]) })
+	})
+	claimed()
+	marked()
+	f.wantNone(strandedSQL)
+	f.wantDue(0, ids[1])
+}
+
+// TestDeletingAnEventMakesTheNextOneDue, and only that one: it still blocks the later events.
+func TestDeletingAnEventMakesTheNextOneDue(t *testing.T) {
+	t.Parallel()
+	for name, settle := range map[string]func(fixture, uuid.UUID){
+		"discarded":      func(f fixture, id uuid.UUID) { must(f, f.decide(discardSQL, id)) },
+		"a late confirm": func(f fixture, id uuid.UUID) { f.mark(id) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			ids, others := f.append("a", 1, 2, 3), f.append("b", 1, 2)
+			f.fail(ids[0], others[0])
+			f.claim(10)
+			f.wantDue(parked, ids[1], ids[2], others[1])
+			settle(f, ids[0])
+			f.wantDue(0, ids[1])
+			f.wantDue(parked, ids[2], others[1])
+		})
+	}
+}
+
+// TestPromoteSkipsFailedUnroutableAndDelayedEvents: they wait for a reason of their own. Only a
+// manual change of the table makes such an aggregate.
+func TestPromoteSkipsFailedUnroutableAndDelayedEvents(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for set, due := range map[string]float64{
+		"available_at = 'infinity', failed_at = now()":                   parked,
+		"failure_code = 'unroutable', available_at = 'infinity'":         parked,
+		"failure_code = 'refused', available_at = now() + interval '1h'": 3600,
+	} {
+		ids := f.append(set, 1, 2)
+		f.exec("UPDATE outbox_queue SET "+set+" WHERE id = $1", ids[1])
+		f.mark(ids[0])
+		f.wantDue(due, ids[1])
+	}
+}
+
+// TestPromoteSkipsAnEventThatFailsMeanwhile: it waits for the lock of the next event. When it gets
+// it, the event has failed.
+func TestPromoteSkipsAnEventThatFailsMeanwhile(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ids := f.append("a", 1, 2)
+	f.fail(ids[0])
+	f.claim(10) // parks the second one
+	var marked func()
+	f.inTx("UPDATE outbox_queue SET failed_at = now() WHERE version = 2", func() {
+		marked = f.startUntilBlocked(1, func() error { return f.store.MarkPublished(t.Context(), uuid.Nil, ids[:1]) })
+	})
+	marked()
+	f.wantStatus("failed", ids[1])
+}
+
+// TestRepairParkedMakesStrandedEventsDue, page by page, and leaves the other parked events.
+func TestRepairParkedMakesStrandedEventsDue(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	held, stranded := f.append("a", 1, 2), f.append("b", 1, 2)
+	f.fail(held[0])
+	f.exec("UPDATE outbox_queue SET available_at = 'infinity' WHERE failed_at IS NULL")
+	repaired, pages := 0, 0
+	for after, more := uuid.Nil, true; more; pages++ {
+		n, last, err := f.store.RepairParked(t.Context(), after, 1)
+		must(t, err)
+		repaired, after, more = repaired+n, last, last != uuid.Nil
+	}
+	if repaired != 1 || pages != 5 {
+		t.Errorf("repaired %d in %d pages, want 1 in 5", repaired, pages)
+	}
+	f.wantDue(parked, held[1], stranded[1])
+	f.wantDue(0, stranded[0])
+}
+
+// returnDue claims all due events, and the broker returns them as unroutable.
+func (f fixture) returnDue() {
+	f.Helper()
+	for c := f.claim(1000); len(c.Events) > 0; c = f.claim(1000) {
+		back := []Failure{}
+		for _, e := range c.Events {
+			back = append(back, Failure{ID: e.ID, Delay: 15 * time.Second, Code: "unroutable", Reason: "no queue is bound"})
+		}
+		if held, err := f.store.Reschedule(f.Context(), c.Token, back); held != len(back) || err != nil {
+			f.Fatalf("%d of %d held, error %v", held, len(back), err)
+		}
+		_, err := f.store.Release(f.Context(), c.Token)
+		must(f, err)
+	}
+}
+
+func (f fixture) retryUnroutable(limit int) int {
+	f.Helper()
+	n, err := f.store.RetryUnroutable(f.Context(), "order.created", limit)
+	must(f, err)
+	return n
+}
+
+// wantProbes counts the events that are retried without a new route.
+func (f fixture) wantProbes(want int) {
+	f.Helper()
+	if n := f.int("SELECT count(*) FROM outbox_queue WHERE available_at < 'infinity'"); n != want {
+		f.Errorf("%d events are retried, want %d", n, want)
+	}
+}
+
+func TestOnlyOneUnroutableEventOfATopicIsRetried(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ids := f.appendMany(30)
+	f.returnDue()
+	f.wantProbes(1)
+	f.wantDue(15, ids[0])
+	f.wantDue(parked, ids[1:]...)
+	f.appendMany(30)
+	f.returnDue()
+	f.wantProbes(1)
+	f.exec(endBackOffs)
+	f.returnDue()
+	f.wantProbes(1)
+	f.exec(manySQL, "order.cancelled", 2)
+	f.returnDue()
+	f.wantProbes(2)
+	if got := f.row(ids[1]); got.Status != "pending" || got.RetryCount != 0 || got.FailureCode != "unroutable" {
+		t.Errorf("got %+v, want pending, unroutable, and no attempt counted", got)
+	}
+}
+
+// TestRetryUnroutableMakesEventsDueInBatches: the next batch becomes due when the last one is
+// claimed.
+func TestRetryUnroutableMakesEventsDueInBatches(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ids := f.appendMany(25)
+	f.returnDue()
+	for _, want := range []int{10, 10, 5} {
+		if n := f.retryUnroutable(10); n != want {
+			t.Errorf("made %d due, want %d", n, want)
+		}
+		if n := f.retryUnroutable(10); n != 0 {
+			t.Errorf("made %d more due, although %d are due already", n, want)
+		}
+		c := f.wantClaimed(ids[:want]...)
+		if c.Events[0].FailureCode != "unroutable" {
+			t.Error("an event that was returned is not unroutable")
+		}
+		f.mark(ids[:want]...)
+		ids = ids[want:]
+	}
+}
+
+// TestP7LaterEventsWaitForARouteWithTheFirst, if they were appended before the broker returned the
+// first one, and also if they were appended after it.
+func TestP7LaterEventsWaitForARouteWithTheFirst(t *testing.T) {
+	t.Parallel()
+	for name, retry := range map[string]func(fixture, uuid.UUID){
+		"retried":        func(f fixture, _ uuid.UUID) { f.retryUnroutable(100) },
+		"a late confirm": func(f fixture, id uuid.UUID) { f.mark(id) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			f.appendMany(1) // the probe
+			ids := f.append("a", 1, 2)
+			f.returnDue()
+			ids = append(ids, f.append("a", 3)...)
+			f.claim(10)
+			f.wantDue(parked, ids...)
+			retry(f, ids[0])
+			f.drain()
+			f.wantNone("SELECT count(*) FROM outbox_queue WHERE version > 1")
+		})
+	}
+}
+
+// TestTheJanitorReplacesALostProbeAndRepairs: a relay died after the broker confirmed the probe,
+// and before it made the first batch due. A person has parked an event.
+func TestTheJanitorReplacesALostProbeAndRepairs(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ids := f.appendMany(5)
+	f.returnDue()
+	if n, err := f.store.ProbeRoutes(t.Context()); n != 0 || err != nil {
+		t.Errorf("made %d probes, error %v, want none: there is one", n, err)
+	}
+	f.mark(ids[0])
+	stranded := f.append("a", 1)
+	f.exec("UPDATE outbox_queue SET available_at = 'infinity'")
+	defer f.janitor(time.Hour)()
+	f.waitFor(func() bool { return f.int("SELECT count(*) FROM outbox_queue WHERE available_at < 'infinity'") == 2 })
+	f.wantDue(0, ids[1], stranded[0])
+	f.wantDue(parked, ids[2:]...)
+}
+
+func TestBacklogCountsUnpublishedEventsByStatus(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	want := func(want Backlog) {
+		t.Helper()
+		got, err := f.store.Backlog(t.Context())
+		must(t, err)
+		got.OldestDue, got.SlotAge = 0, 0
+		if got != want {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
+	}
+	want(Backlog{})
+	f.append("a", 1, 2, 3)
+	f.appendMany(2)
+	want(Backlog{Pending: 5})
+	c := f.claim(1)
+	want(Backlog{Pending: 4, InProgress: 1})
+	f.mark(idsOf(c)...)
+	want(Backlog{Pending: 4})
+}
+
+// TestBacklogReportsTheOldestDueEvent, also that of a dead relay: the claim's row stays while no
+// other relay runs, although its lease has ended.
+func TestBacklogReportsTheOldestDueEvent(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.appendMany(2)
+	f.exec("UPDATE outbox_queue SET available_at = now() - interval '1 hour' WHERE seq = 1")
+	f.exec("UPDATE outbox_ring SET since = now() - interval '2 hours'")
+	f.claim(1)
+	f.endLeases()
+	b, err := f.store.Backlog(t.Context())
+	if must(t, err); b.Pending != 2 || b.OldestDue < 3600 || b.OldestDue > 3700 || b.SlotAge < 7200 {
+		t.Errorf("%+v, want 2 pending events, and an hour", b)
+	}
+}
+
+func TestABacklogAboveTheLimitIsEstimated(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.exec(manySQL, "x", 5000)
+	f.exec("VACUUM ANALYZE outbox_queue")
+	f.exec(manySQL, "x", 5000)
+	for limit, exact := range map[int]bool{10_001: true, 100: false} {
+		b, err := f.store.BacklogUpTo(t.Context(), limit)
+		if must(t, err); exact && b.Pending != 10_000 || b.Pending < 7000 || b.Pending > 13_000 {
+			t.Errorf("up to %d: %d pending", limit, b.Pending)
+		}
+	}
+}

@@ -1,0 +1,184 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// ledger records which events were committed, and since when they may be forgotten.
+type ledger struct {
+	mu       sync.Mutex
+	appended []uuid.UUID
+	finished map[uuid.UUID]time.Time
+}
+
+func (l *ledger) append(ids ...uuid.UUID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.appended = append(l.appended, ids...)
+}
+
+// finish records events before their settling is committed: from then on they may be forgotten.
+func (l *ledger) finish(ids ...uuid.UUID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, id := range ids {
+		if _, there := l.finished[id]; !there {
+			l.finished[id] = time.Now()
+		}
+	}
+}
+
+// check checks that no event is stored twice or without its payload, and that only finished events
+// older than the retention are missing. It returns how many are missing.
+func (l *ledger) check(f fixture, retention time.Duration) (gone int) {
+	f.Helper()
+	present := map[uuid.UUID]bool{}
+	for _, id := range read[uuid.UUID](f, "SELECT id FROM outbox_status WHERE payload IS NOT NULL") {
+		if present[id] {
+			f.Errorf("event %s is stored twice", id)
+		}
+		present[id] = true
+	}
+	for _, id := range l.appended {
+		if finished, ok := l.finished[id]; !present[id] {
+			gone++
+			if !ok || time.Since(finished) < retention {
+				f.Errorf("event %s is lost, finished: %t", id, ok)
+			}
+		}
+	}
+	return gone
+}
+
+// shortRetention gives each slot a quarter of a second.
+const shortRetention = 1500 * time.Millisecond
+
+// TestP1NothingIsLostWhileTheRingTurns runs all of these at the same time, with a slot of a few
+// hundred milliseconds: transactions that stay open for up to 600 ms after they appended, in all
+// isolation levels, and roll back now and then; relays that fail events, mark late or never;
+// operators; janitors whose sessions the server ends; and a clock that jumps by a year. It ends
+// when the ring has turned twice, and old events have been forgotten.
+func TestP1NothingIsLostWhileTheRingTurns(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	l := &ledger{finished: map[uuid.UUID]time.Time{}}
+	janitors := f.with(func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["application_name"] = "janitor" }).store
+	janitor := func() {
+		_ = janitors.Rotate(t.Context(), shortRetention) // it may be killed, or not get its locks
+		time.Sleep(10 * time.Millisecond)
+	}
+	var enough atomic.Bool
+	turned, last := 0, 0
+	faults := func() { // one goroutine
+		f.janitorFault()
+		if now := f.current(); now != last {
+			turned, last = turned+1, now
+		}
+		enough.Store(turned >= 2*slots && f.forgotten(l))
+	}
+	appender := func() { f.appendSlowly(l) }
+	relay := func() { f.relayPass(l) }
+	operator := func() { f.operatorPass(l) }
+	f.until(enough.Load, appender, appender, appender, appender, relay, relay, operator, janitor, janitor, faults)
+	gone := l.check(f, shortRetention)
+	t.Logf("%d events, %d slots, %d forgotten", len(l.appended), turned, gone)
+	f.settleAll()
+}
+
+// janitorFault lets the clock jump, or ends the sessions of the janitors.
+func (f fixture) janitorFault() {
+	time.Sleep(time.Duration(rand.IntN(60)) * time.Millisecond)
+	switch rand.IntN(8) {
+	case 0:
+		f.exec("UPDATE outbox_ring SET since = since - interval '1 year'")
+	case 1:
+		f.exec("UPDATE outbox_ring SET since = since + interval '1 year', moved = now() + interval '1 year'")
+	default:
+		f.exec(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+			WHERE datname = current_database() AND application_name = 'janitor'`)
+	}
+}
+
+// forgotten is true if the outbox has fewer events than were appended.
+func (f fixture) forgotten(l *ledger) bool {
+	l.mu.Lock()
+	appended := len(l.appended)
+	l.mu.Unlock()
+	return f.int("SELECT count(*) FROM outbox_status WHERE payload IS NOT NULL") < appended
+}
+
+// appendSlowly commits an event after a pause, or rolls it back.
+func (f fixture) appendSlowly(l *ledger) {
+	levels := []pgx.TxIsoLevel{pgx.ReadCommitted, pgx.RepeatableRead, pgx.Serializable}
+	rolledBack, id := errors.New("rolled back"), uuid.New()
+	err := pgx.BeginTxFunc(f.Context(), f.pool, pgx.TxOptions{IsoLevel: levels[rand.IntN(3)]}, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(f.Context(), oneSQL, id, 1, id.String()); err != nil {
+			return err
+		}
+		time.Sleep(time.Duration(rand.IntN(100)) * time.Millisecond * time.Duration(rand.IntN(7)))
+		if rand.IntN(10) == 0 {
+			return rolledBack
+		}
+		return nil
+	})
+	switch {
+	case err == nil:
+		l.append(id)
+	case !errors.Is(err, rolledBack):
+		f.Error(err)
+	}
+}
+
+// relayPass settles a claim with random outcomes.
+func (f fixture) relayPass(l *ledger) {
+	c, err := f.store.Claim(f.Context(), "race", 20, time.Duration(rand.IntN(200))*time.Millisecond)
+	if err != nil || len(c.Lost) > 0 {
+		f.Errorf("lost %v, error %v", c.Lost, err)
+	}
+	var confirmed []uuid.UUID
+	for _, e := range c.Events {
+		switch rand.IntN(10) {
+		case 0:
+			_, _, err = f.store.Fail(f.Context(), c.Token, Failure{ID: e.ID, Code: "refused"})
+		case 1: // not settled: the lease ends
+		default:
+			confirmed = append(confirmed, e.ID)
+		}
+		if err != nil {
+			f.Error(err)
+		}
+	}
+	if rand.IntN(10) == 0 {
+		time.Sleep(time.Duration(rand.IntN(1000)) * time.Millisecond) // it was stopped before the mark
+	}
+	l.finish(confirmed...)
+	for range 1 + rand.IntN(2) { // the answer may be lost
+		if err := f.store.MarkPublished(f.Context(), c.Token, confirmed); err != nil {
+			f.Error(err)
+		}
+	}
+}
+
+// operatorPass replays the failed events, and sometimes discards them.
+func (f fixture) operatorPass(l *ledger) {
+	time.Sleep(time.Duration(rand.IntN(300)) * time.Millisecond)
+	failed := read[uuid.UUID](f, "SELECT id FROM outbox_queue WHERE failed_at IS NOT NULL")
+	decision := replaySQL
+	if rand.IntN(4) == 0 {
+		decision = discardSQL
+		l.finish(failed...)
+	}
+	if err := f.decide(decision, failed...); err != nil && !errors.Is(err, context.Canceled) {
+		f.Error(err)
+	}
+}

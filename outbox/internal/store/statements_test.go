@@ -1,0 +1,277 @@
+package store
+
+import (
+	"encoding/json"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// TestNoPlanDependsOnStatistics runs every statement of the package with statistics that are wrong:
+// of empty tables that are full now, none at all, and of full tables that are empty now. It counts
+// the blocks that a statement touches, and not the time: the number does not depend on what else
+// the machine does. Each statement is about ten events, so it may touch a few hundred blocks,
+// however many events there are. A plan that reads a whole table or index touches thousands.
+func TestNoPlanDependsOnStatistics(t *testing.T) {
+	t.Parallel()
+	for name, prepare := range map[string]func(f fixture, plan func()){
+		"analysed when empty": func(f fixture, _ func()) {
+			f.exec("ANALYZE")
+			f.fill(manyEvents)
+		},
+		"planned when empty": func(f fixture, plan func()) {
+			f.exec("ANALYZE")
+			plan() // from now on the sessions have their plans
+			f.fill(manyEvents)
+		},
+		"analysed with one event": func(f fixture, _ func()) {
+			f.appendMany(1)
+			f.exec("ANALYZE")
+			f.fill(manyEvents)
+		},
+		"never analysed": func(f fixture, _ func()) { f.fill(manyEvents) },
+		"analysed when full": func(f fixture, _ func()) {
+			f.fill(manyEvents)
+			f.exec("ANALYZE")
+		},
+		"analysed when full, then emptied": func(f fixture, _ func()) {
+			f.fill(manyEvents)
+			f.exec("ANALYZE")
+			f.exec("DELETE FROM outbox_queue")
+			f.exec("DELETE FROM outbox_claims")
+			f.exec("VACUUM (ANALYZE OFF) outbox_queue, outbox_claims")
+			f.fill(100)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			general, custom := newMeasured(f, "force_generic_plan"), newMeasured(f, "force_custom_plan")
+			prepare(f, func() { general.all(t, 10); custom.all(t, 10) })
+			general.check(t)
+			custom.check(t)
+		})
+	}
+}
+
+const manyEvents = 20_000
+
+// limitOf is how many blocks a statement may touch. Those of the janitor read the queue or a slot
+// once; they do so once for each slot, and hold no lock that others need. Twelve blocks for an
+// event are two look-ups. Those that park or postpone ten events change the most rows and indexes.
+func limitOf(statement string, f fixture) int {
+	switch {
+	case strings.HasPrefix(statement, "stay"), statement == "slotSQL":
+		return 12 * max(f.int("SELECT count(*) FROM outbox_queue"), 100)
+	case statement == "rescheduleSQL", statement == "retryUnroutableSQL":
+		return 700
+	}
+	return 350
+}
+
+// fill commits events in all states.
+func (f fixture) fill(n int) {
+	f.Helper()
+	f.exec(manySQL, "order.due", n/5)
+	f.exec(manySQL, "order.unroutable", n/5)
+	f.exec("UPDATE outbox_queue SET failure_code = 'unroutable', available_at = 'infinity' WHERE topic = 'order.unroutable'")
+	f.exec(manySQL, "order.failed", n/5)
+	f.exec("UPDATE outbox_queue SET failure_code = 'refused', available_at = 'infinity', failed_at = now() WHERE topic = 'order.failed'")
+	parent := uuid.NewString()
+	f.append(parent, 1)
+	f.appendLater(parent, n/5, "'infinity'")
+	f.exec(manySQL, "order.published", n/5)
+	f.exec(`WITH done AS (DELETE FROM outbox_queue WHERE topic = 'order.published' RETURNING id, slot)
+		INSERT INTO outbox_published (id, slot) SELECT * FROM done`)
+	f.exec("INSERT INTO outbox_claims SELECT gen_random_uuid(), 'x', now() + interval '1h', array_agg(id) FROM (SELECT id FROM outbox_queue WHERE topic = 'order.due' LIMIT 10) c")
+}
+
+// measured is a session that keeps its plans.
+type measured struct {
+	f        fixture
+	plans    string // the setting plan_cache_mode
+	conn     *pgxpool.Conn
+	prepared map[string]bool
+}
+
+func newMeasured(f fixture, plans string) *measured {
+	f.Helper()
+	conn, err := f.pool.Acquire(f.Context())
+	must(f, err)
+	f.Cleanup(conn.Release)
+	_, err = conn.Exec(f.Context(), "SET plan_cache_mode = "+plans)
+	must(f, err)
+	return &measured{f, plans, conn, map[string]bool{}}
+}
+
+// check checks that each statement touches few blocks.
+func (m *measured) check(t *testing.T) {
+	t.Helper()
+	for statement, blocks := range m.all(t, 10) {
+		t.Logf("%s, %s: %d blocks", m.plans, statement, blocks)
+		if limit := limitOf(statement, m.f); blocks > limit {
+			t.Errorf("%s, %s touches %d blocks, want at most %d", m.plans, statement, blocks, limit)
+		}
+	}
+}
+
+// all counts the blocks of all statements, each in a transaction that is rolled back.
+func (m *measured) all(t *testing.T, events int) map[string]int {
+	t.Helper()
+	blocks := map[string]int{}
+	for name, one := range statements(m.f, events) {
+		tx, err := m.conn.Begin(t.Context())
+		must(t, err)
+		_, err = tx.Exec(t.Context(), ForgetfulSQL)
+		must(t, err)
+		blocks[name] = m.explain(t, tx, name, one)
+		must(t, tx.Rollback(t.Context()))
+	}
+	return blocks
+}
+
+// explain prepares a statement the first time, so that the server may keep its plan, and counts the
+// blocks of an execution.
+func (m *measured) explain(t *testing.T, tx pgx.Tx, name string, one statement) (blocks int) {
+	t.Helper()
+	sql, values, err := one.args.RewriteQuery(t.Context(), m.conn.Conn(), one.sql, nil)
+	must(t, err)
+	execute := `"` + name + `"`
+	if len(values) > 0 {
+		var literals []string
+		for _, v := range values {
+			if at, is := v.(time.Time); is {
+				v = at.Format(time.RFC3339)
+			}
+			literals = append(literals, "'"+strings.ReplaceAll(fmt.Sprint(v), "'", "''")+"'")
+		}
+		execute += "(" + strings.Join(literals, ", ") + ")"
+	}
+	if !m.prepared[name] {
+		_, err = tx.Exec(t.Context(), `PREPARE "`+name+`" AS `+sql)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		m.prepared[name] = true
+	}
+	var text []byte
+	err = tx.QueryRow(t.Context(), "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE "+execute, pgx.QueryExecModeSimpleProtocol).Scan(&text)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	var plans []struct{ Plan plan }
+	must(t, json.Unmarshal(text, &plans))
+	return plans[0].Plan.blocks(true)
+}
+
+type plan struct {
+	Node string `json:"Node Type"`
+	Hit  int    `json:"Shared Hit Blocks"`
+	Read int    `json:"Shared Read Blocks"`
+	Kids []plan `json:"Plans"`
+}
+
+// blocks counts those of the plan, and those of the statements in WITH that change rows: they run
+// after the plan, unless it reads from them.
+func (p plan) blocks(root bool) (n int) {
+	if root || p.Node == "ModifyTable" {
+		n = p.Hit + p.Read
+	}
+	for _, kid := range p.Kids {
+		n += kid.blocks(false)
+	}
+	return n
+}
+
+// statements are all statements of the package, each about some events.
+func statements(f fixture, events int) map[string]statement {
+	f.Helper()
+	ids := read[uuid.UUID](f, "SELECT id FROM outbox_queue ORDER BY available_at, seq LIMIT $1", events)
+	failures := []Failure{}
+	for _, id := range ids {
+		failures = append(failures, Failure{ID: id, Code: "unroutable"})
+	}
+	tokens := append(read[uuid.UUID](f, "SELECT token FROM outbox_claims LIMIT 1"), uuid.Nil)
+	fenced := func(more args) args {
+		values := args{"token": tokens[0], "ids": IDs(ids)}
+		maps.Copy(values, more)
+		return values
+	}
+	ring := args{"current": 1, "next": 0, "after": uuid.Nil, "limit": events, "retention": 3600.0}
+	short := args{"next": 0, "retention": 0.0}
+	return map[string]statement{
+		"TurnstileSQL": {sql: TurnstileSQL}, "ExpireSQL": {sql: ExpireSQL}, "channelSQL": {sql: channelSQL},
+		"settingsSQL": {sql: settingsSQL}, "ForgetfulSQL": {sql: ForgetfulSQL},
+		"claimSQL": {sql: claimSQL, args: args{
+			"floor": time.Time{}, "wants_first": true, "token": uuid.New(), "worker": "x", "lease": 60.0,
+			"limit": events, "bytes": MaxClaimBytes, "look": events,
+		}},
+		"claimedEventsSQL":      {sql: claimedEventsSQL, args: args{"token": tokens[0]}},
+		"markPublishedSQL":      {sql: markPublishedSQL, args: args{"ids": IDs(ids)}},
+		"PromoteSQL":            {sql: PromoteSQL, args: args{"ids": IDs(ids)}},
+		"releaseSQL":            {sql: releaseSQL, args: args{"token": tokens[0]}},
+		"overtakeSQL":           {sql: overtakeSQL, args: fenced(nil)},
+		"failSQL":               {sql: failSQL, args: fenced(args{"attempts": 1, "code": "refused", "reason": ""})},
+		"rescheduleSQL":         {sql: rescheduleSQL, args: args{"token": tokens[0], "failures": object(failures)}},
+		"repairSQL":             {sql: repairSQL, args: args{"after": uuid.Nil, "limit": events}},
+		"retryUnroutableSQL":    {sql: retryUnroutableSQL, args: args{"topic": "order.unroutable", "limit": events}},
+		"topicsWithoutProbeSQL": {sql: topicsWithoutProbeSQL},
+		"backlogSQL":            {sql: backlogSQL, args: args{"limit": events}},
+		"totalsSQL":             {sql: totalsSQL, args: args{"limit": events}},
+		"ringSQL":               {sql: ringSQL, args: args{"slots": slots, "retention": 3600.0}},
+		"slotSQL":               {sql: fmt.Sprintf(slotSQL, 0), args: args{"retention": 0.0}},
+		"blockersSQL":           {sql: fmt.Sprintf(blockersSQL, 0)},
+		"stayQueuedSQL":         {sql: moveSQL(stayQueuedSQL), args: ring},
+		"stayDiscardedSQL":      {sql: moveSQL(stayDiscardedSQL), args: ring},
+		"stayPublishedSQL":      {sql: moveSQL(stayPublishedSQL), args: ring},
+		"stayingSQL":            {sql: fmt.Sprintf(stayingSQL, 0), args: short},
+	}
+}
+
+// fragments are parts of other statements.
+var fragments = []string{"claimedIDsSQL", "idsSQL", "fenceSQL", "parkedSQL", "unroutableSQL", "firstOfTopicSQL", "failureSQL", "OvertakenSQL"}
+
+// TestEveryStatementIsMeasured finds the constants of the package whose names end in SQL.
+func TestEveryStatementIsMeasured(t *testing.T) {
+	t.Parallel()
+	measured := statements(newFixture(t), 0)
+	names, err := filepath.Glob("*.go")
+	must(t, err)
+	found := 0
+	for _, name := range names {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		must(t, err)
+		for _, declared := range file.Decls {
+			values, is := declared.(*ast.GenDecl)
+			if !is || values.Tok != token.CONST && values.Tok != token.VAR {
+				continue
+			}
+			for _, spec := range values.Specs {
+				name := spec.(*ast.ValueSpec).Names[0].Name
+				if !strings.HasSuffix(name, "SQL") || slices.Contains(fragments, name) {
+					continue
+				}
+				if found++; measured[name].sql == "" {
+					t.Errorf("%s is not measured", name)
+				}
+			}
+		}
+	}
+	if found != len(measured) {
+		t.Errorf("found %d statements, and %d are measured", found, len(measured))
+	}
+}

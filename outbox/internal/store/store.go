@@ -1,0 +1,113 @@
+// Package store is everything that touches the outbox's tables: the statements of the relay, of the
+// janitor, and what operators need to run theirs. The tables are described in outbox/schema.sql.
+//
+// An event waits if and only if it has a row in outbox_queue. The tables determine its status:
+//
+//	pending ──Claim──► in_progress ──MarkPublished──► published
+//	   ▲                    │  │
+//	   ├─Reschedule─Release─┤  └──────Overtake──────► overtaken
+//	   │                    └──Fail──► failed ──────► discarded (by an operator)
+//	   └───────────(an operator)─────────┘
+//
+// # Claims
+//
+// A claim is a lease: it ends after a time, and it has a token that no other claim has. It changes
+// no event. Claims run one after the other; each takes milliseconds. A claim takes an event only if
+// it is the oldest of its aggregate in the queue. So the events of an aggregate are published in
+// the order of their versions, with any number of relays. A failed event blocks the later events of
+// its aggregate until it is replayed or discarded.
+//
+// MarkPublished needs no lease: the destination's answer is a fact, whoever records it. Reschedule,
+// Release, Fail and Overtake give the claim's token. They do nothing if that claim has ended.
+//
+// # Plans
+//
+// A plan that PostgreSQL makes from the statistics of an empty table reads all of a full one. So no
+// statement leaves it a choice: it finds a row by LATERAL (… LIMIT 1) or by = ANY (ARRAY(SELECT
+// …)), and not by a join whose order depends on how many rows somebody expects.
+//
+// # Modes of pgx
+//
+// The statements work in each mode of pgx's queries, also in those for PgBouncer (exec and
+// simple_protocol). These cannot encode arrays. So a list of ids is one text, and a list of rows is
+// one text of JSON.
+//
+// # Clocks
+//
+// Every time in the tables is the database's. Callers give durations only.
+package store
+
+import (
+	"encoding/json"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Store is one outbox: the tables in the schema that the pool's search_path names.
+type Store struct {
+	Logger *slog.Logger // of the janitor
+
+	pool       *pgxpool.Pool
+	floor      floor
+	countLimit int // Backlog counts up to here, and estimates what is more
+}
+
+// New returns the outbox in the database of a pool.
+func New(pool *pgxpool.Pool) *Store {
+	return &Store{Logger: slog.Default(), pool: pool, countLimit: countLimit}
+}
+
+// Event is one event with its state.
+type Event struct {
+	ID                     uuid.UUID
+	Seq                    int64
+	Slot                   int16 // of the ring; it changes when the janitor moves the event
+	Topic                  string
+	Aggregate, AggregateID string // empty: the event has no order
+	Version                int
+	Payload                []byte
+	ContentType            string
+	Headers                map[string]string
+	Traceparent            string
+
+	Status                     string // as in the view outbox_status
+	RetryCount                 int
+	FailureCode, FailureReason string // of the last attempt; empty if none has failed
+	Overtaken                  bool   // by a newer event that supersedes it: it is not to be sent
+	CreatedAt                  time.Time
+	PublishedAt, FailedAt      *time.Time
+	Age                        float64 // seconds since CreatedAt, by the database, when it was read
+}
+
+// Failure is why an event was not published.
+type Failure struct {
+	ID     uuid.UUID
+	Delay  time.Duration // until the next attempt; Fail ignores it
+	Counts bool          // the attempt counts: retry_count grows by one
+	Code   string        // one of a small fixed set
+	Reason string        // for people; cut to 1024 bytes
+}
+
+// ParseHeaders returns the headers of an event, as outbox_events stores them. Append stores text
+// only. What a person has stored there, for example a number, is returned as it is written.
+func ParseHeaders(stored []byte) map[string]string {
+	if stored == nil {
+		return nil
+	}
+	var values map[string]json.RawMessage
+	if json.Unmarshal(stored, &values) != nil {
+		return nil
+	}
+	headers := make(map[string]string, len(values))
+	for name, value := range values {
+		var text string
+		if json.Unmarshal(value, &text) != nil {
+			text = string(value)
+		}
+		headers[name] = text
+	}
+	return headers
+}

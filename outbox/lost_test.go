@@ -1,0 +1,199 @@
+package outbox
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+
+	"example.com/transactional-outbox/outbox/internal/store"
+	"example.com/transactional-outbox/outbox/publish"
+)
+
+// oddClaims are claims that this function makes.
+type oddClaims struct {
+	*fakeOutbox
+	claim    func(n int) store.Claim
+	made     int
+	failures []store.Failure
+}
+
+func (o *oddClaims) Claim(context.Context, string, int, time.Duration) (store.Claim, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.made++
+	return o.claim(o.made), nil
+}
+
+func (o *oddClaims) Fail(ctx context.Context, token uuid.UUID, f store.Failure) (time.Time, int, error) {
+	at, held, err := o.fakeOutbox.Fail(ctx, token, f)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.failures = append(o.failures, f)
+	return at, held, err
+}
+
+// TestP9AnEventWithoutPayloadIsFailedAndOthersArePublished: for example after a partial restore.
+func TestP9AnEventWithoutPayloadIsFailedAndOthersArePublished(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		lost, good := uuid.New(), uuid.New()
+		events := &oddClaims{fakeOutbox: newFakeOutbox(0), claim: func(n int) store.Claim {
+			switch n {
+			case 1:
+				return store.Claim{Token: uuid.New(), Lost: []uuid.UUID{lost}, More: true}
+			case 2:
+				return store.Claim{Token: uuid.New(), Events: []store.Event{{ID: good, Topic: "a"}}}
+			default:
+				return store.Claim{}
+			}
+		}}
+		r := testRelay(events)
+		var dead []publish.Message
+		stop := start(t, r, answerWith(confirmed, &dead))
+		time.Sleep(testConfig.PollInterval / 2)
+		synctest.Wait()
+		stop()
+		if events.became[lost] != "failed" || events.became[good] != "published" {
+			t.Errorf("they became %v", events.became)
+		}
+		if f := events.failures; len(f) != 1 || f[0].Code != "no_payload" || f[0].Counts || f[0].Reason == "" {
+			t.Errorf("failures %+v", f)
+		}
+		if len(dead) != 1 || dead[0].ID != lost.String() {
+			t.Errorf("dead letters %v", dead)
+		}
+	})
+}
+
+// TestAWorkerDoesNotClaimInAHotLoop has claims that say each time that there is more, and that
+// bring nothing to publish.
+func TestAWorkerDoesNotClaimInAHotLoop(t *testing.T) {
+	t.Parallel()
+	for name, lost := range map[string][]uuid.UUID{"nothing": nil, "lost payloads that cannot be failed": {uuid.New()}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				events := &oddClaims{fakeOutbox: newFakeOutbox(0), claim: func(int) store.Claim {
+					return store.Claim{Token: uuid.New(), Lost: lost, More: true}
+				}}
+				events.leaseLost = true
+				stop := start(t, testRelay(events), answerAll(publish.Confirmed))
+				time.Sleep(time.Minute)
+				began := time.Now()
+				stop()
+				if took := time.Since(began); took != 0 {
+					t.Errorf("it took %s to stop", took)
+				}
+				if events.made < 50 || events.made > 75 {
+					t.Errorf("%d claims in a minute, want about one a second", events.made)
+				}
+			})
+		})
+	}
+}
+
+// TestClaimsThatParkEventsFollowEachOtherAtOnce: what is due behind the parked events waits for
+// them.
+func TestClaimsThatParkEventsFollowEachOtherAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		free := uuid.New()
+		events := &oddClaims{fakeOutbox: newFakeOutbox(0), claim: func(n int) store.Claim {
+			switch {
+			case n <= 1000:
+				return store.Claim{Parked: true, More: true}
+			case n == 1001:
+				return store.Claim{Token: uuid.New(), Events: []store.Event{{ID: free, Topic: "a"}}}
+			default:
+				return store.Claim{}
+			}
+		}}
+		stop := start(t, testRelay(events), answerAll(publish.Confirmed))
+		time.Sleep(testConfig.PollInterval / 2)
+		synctest.Wait()
+		stop()
+		if events.became[free] != "published" {
+			t.Errorf("after %d claims, it became %q", events.made, events.became[free])
+		}
+	})
+}
+
+// TestAnOvertakenEventIsSettledUnsent together with one that is sent.
+func TestAnOvertakenEventIsSettledUnsent(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		old, sent := uuid.New(), uuid.New()
+		events := &oddClaims{fakeOutbox: newFakeOutbox(0), claim: func(n int) store.Claim {
+			if n > 1 {
+				return store.Claim{}
+			}
+			return store.Claim{Token: uuid.New(), Events: []store.Event{{ID: old, Topic: "a", Overtaken: true}, {ID: sent, Topic: "a"}}}
+		}}
+		r := testRelay(events)
+		var got []string
+		runUntilIdle(t, r, fakeBroker(func(messages []publish.Message) []publish.Result {
+			for _, m := range messages {
+				got = append(got, m.ID)
+			}
+			return answerAll(publish.Confirmed)(messages)
+		}))
+		if events.became[old] != "overtaken" || !slices.Equal(got, []string{sent.String()}) {
+			t.Errorf("it became %q, and %v were sent", events.became[old], got)
+		}
+		if s := r.Stats(); s.Overtaken != 1 || s.Published != 1 {
+			t.Errorf("%d overtaken and %d published are counted", s.Overtaken, s.Published)
+		}
+	})
+}
+
+// TestTheLatencyBeginsWithTheEventAndCountsTheClaimOnce: the claim takes a minute, and the
+// destination a second.
+func TestTheLatencyBeginsWithTheEventAndCountsTheClaimOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		events := &oddClaims{fakeOutbox: newFakeOutbox(0), claim: func(n int) store.Claim {
+			if n > 1 {
+				return store.Claim{}
+			}
+			time.Sleep(time.Minute)
+			return store.Claim{Token: uuid.New(), Events: []store.Event{{ID: uuid.New(), Topic: "a", Age: 62}}}
+		}}
+		r := testRelay(events)
+		stop := start(t, r, fakeBroker(func(messages []publish.Message) []publish.Result {
+			time.Sleep(time.Second)
+			return answerAll(publish.Confirmed)(messages)
+		}))
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		stop()
+		if got := r.Stats().Latency.Sum; got != 63 {
+			t.Errorf("a latency of %v s, want 63", got)
+		}
+	})
+}
+
+// TestStatsHaveTheTimeOfClaimsAndMarks that succeeded.
+func TestStatsHaveTheTimeOfClaimsAndMarks(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		events := &oddClaims{fakeOutbox: newFakeOutbox(0), claim: func(n int) store.Claim {
+			if n > 2 {
+				return store.Claim{}
+			}
+			time.Sleep(2 * time.Second)
+			return store.Claim{Token: uuid.New(), Events: []store.Event{{ID: uuid.New(), Topic: "a"}}}
+		}}
+		r := testRelay(events)
+		stop := start(t, r, answerAll(publish.Confirmed))
+		time.Sleep(time.Minute)
+		stop()
+		s := r.Stats()
+		if s.Claims.Seconds != 4 || s.Claims.Count < 3 || s.Marks != (Timing{Count: 2}) {
+			t.Errorf("claims %+v, marks %+v", s.Claims, s.Marks)
+		}
+	})
+}

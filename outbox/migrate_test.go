@@ -1,0 +1,173 @@
+package outbox_test
+
+import (
+	"context"
+	"io/fs"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"example.com/transactional-outbox/outbox"
+	"example.com/transactional-outbox/outbox/internal/testdb"
+)
+
+// catalogSQL describes all tables, columns, constraints, indexes and functions of the first schema
+// of the search_path.
+const catalogSQL = `
+WITH mine AS (SELECT * FROM pg_class WHERE relnamespace = quote_ident(current_schema())::regnamespace AND relname !~ '^outbox_version')
+SELECT concat_ws(' ', relname, relkind, reloptions::text, pg_get_expr(relpartbound, oid), pg_get_partkeydef(oid)) FROM mine
+UNION ALL
+SELECT concat_ws(' ', relname, attnum, attname, format_type(atttypid, atttypmod), attnotnull, attidentity,
+                 (SELECT collname FROM pg_collation WHERE oid = attcollation), pg_get_expr(adbin, adrelid))
+FROM mine JOIN pg_attribute ON attrelid = mine.oid LEFT JOIN pg_attrdef ON adrelid = attrelid AND adnum = attnum WHERE attnum > 0
+UNION ALL SELECT concat_ws(' ', relname, conname, pg_get_constraintdef(c.oid)) FROM pg_constraint c JOIN mine ON conrelid = mine.oid
+UNION ALL SELECT replace(pg_get_indexdef(mine.oid), quote_ident(current_schema()) || '.', '') FROM mine WHERE relkind IN ('i', 'I')
+UNION ALL SELECT replace(pg_get_viewdef(mine.oid), quote_ident(current_schema()) || '.', '') FROM mine WHERE relkind = 'v'
+UNION ALL SELECT concat_ws(' ', proname, proparallel, provolatile, proisstrict, prosrc) FROM pg_proc WHERE pronamespace = quote_ident(current_schema())::regnamespace
+ORDER BY 1`
+
+func catalog(t *testing.T, pool *pgxpool.Pool) []string {
+	t.Helper()
+	rows, err := pool.Query(t.Context(), catalogSQL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// wantTables compares the tables of a pool with those of schema.sql.
+func wantTables(t *testing.T, pool *pgxpool.Pool) {
+	t.Helper()
+	got, want := catalog(t, pool), catalog(t, testdb.Migrated(t))
+	if len(want) < 100 {
+		t.Fatalf("the catalog has only %d lines", len(want))
+	}
+	for _, line := range got {
+		if !slices.Contains(want, line) {
+			t.Errorf("only in the migrations: %s", line)
+		}
+	}
+	for _, line := range want {
+		if !slices.Contains(got, line) {
+			t.Errorf("only in schema.sql: %s", line)
+		}
+	}
+}
+
+func migrate(t *testing.T, pool *pgxpool.Pool) {
+	t.Helper()
+	if err := outbox.Migrate(t.Context(), pool); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestMigrateMakesTheTablesOfSchemaSQL(t *testing.T) {
+	t.Parallel()
+	pool := testdb.Pool(t, testdb.URL(t))
+	migrate(t, pool)
+	wantTables(t, pool)
+	migrate(t, pool) // again
+	wantTables(t, pool)
+	if files, err := fs.Glob(outbox.Migrations(), "*.sql"); len(files) == 0 || err != nil {
+		t.Errorf("the migrations are %v, error %v", files, err)
+	}
+}
+
+func TestMigrateWithEachModeOfPgx(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol} {
+		t.Run(mode.String(), func(t *testing.T) {
+			t.Parallel()
+			pool := open(t, testdb.URL(t), func(c *pgxpool.Config) {
+				c.ConnConfig.DefaultQueryExecMode = mode
+				c.MaxConns = 2
+			})
+			migrate(t, pool)
+			migrate(t, pool)
+		})
+	}
+}
+
+func open(t *testing.T, url string, change func(*pgxpool.Config)) *pgxpool.Pool {
+	t.Helper()
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	change(config)
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+// TestReplicasMigrateTogether: all succeed, and one of them makes the tables.
+func TestReplicasMigrateTogether(t *testing.T) {
+	t.Parallel()
+	url := testdb.URL(t)
+	var replicas sync.WaitGroup
+	for range 4 {
+		pool := testdb.Pool(t, url)
+		replicas.Go(func() {
+			if err := outbox.Migrate(t.Context(), pool); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	replicas.Wait()
+	wantTables(t, testdb.Pool(t, url))
+}
+
+// TestMigrateInSchemas that are not public, which may not be used. The user's own migrations with
+// goose are in the same database.
+func TestMigrateInSchemas(t *testing.T) {
+	t.Parallel()
+	url := testdb.URL(t)
+	owner := testdb.Pool(t, url)
+	role := "role_" + strings.TrimPrefix(url[strings.LastIndex(url, "/")+1:strings.Index(url, "?")], "test_")
+	for _, statement := range []string{
+		"CREATE TABLE goose_db_version (id int, version_id bigint, is_applied boolean, tstamp timestamp)",
+		"INSERT INTO goose_db_version VALUES (1, 99, true, now())",
+		"REVOKE ALL ON SCHEMA public FROM PUBLIC",
+		"CREATE ROLE " + role + " LOGIN",
+		"CREATE SCHEMA one AUTHORIZATION " + role, `CREATE SCHEMA "Zwei!" AUTHORIZATION ` + role,
+	} {
+		if _, err := owner.Exec(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() {
+		if _, err := owner.Exec(context.Background(), "DROP OWNED BY "+role+" CASCADE; DROP ROLE "+role); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, path := range []string{"one, public", `"Zwei!"`} {
+		pool := open(t, url, func(c *pgxpool.Config) {
+			c.ConnConfig.User = role
+			c.ConnConfig.RuntimeParams["search_path"] = path
+		})
+		migrate(t, pool)
+		migrate(t, pool)
+		wantTables(t, pool)
+	}
+	var versions, mine int
+	err := owner.QueryRow(t.Context(), `SELECT (SELECT sum(version_id) FROM goose_db_version),
+		(SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relname LIKE 'outbox%')`).Scan(&versions, &mine)
+	if err != nil || versions != 99 || mine != 0 {
+		t.Errorf("goose's version is %d, %d tables in public, error %v", versions, mine, err)
+	}
+	nowhere := open(t, url, func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["search_path"] = "missing" })
+	if err := outbox.Migrate(t.Context(), nowhere); err == nil || !strings.Contains(err.Error(), "search_path") {
+		t.Errorf("error %v, want that the schema is missing", err)
+	}
+}

@@ -1,0 +1,265 @@
+package operate_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"example.com/transactional-outbox/outbox/internal/testdb"
+	"example.com/transactional-outbox/outbox/operate"
+)
+
+// modes are pgx's ways to run a query.
+var modes = []pgx.QueryExecMode{
+	pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeDescribeExec,
+	pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol,
+}
+
+// asked are all questions to a large outbox, and the most blocks of tables and indexes that each
+// may read. A row is looked for in each slot of the log, which takes about 30 blocks. A read of
+// all events along an index takes more than 10,000.
+var asked = []struct {
+	name string
+	most int
+	ask  func(context.Context, *operate.Operator) (n int, err error)
+	want int
+}{
+	{"groups", 1000, func(ctx context.Context, o *operate.Operator) (int, error) {
+		groups, _, err := o.Failures(ctx)
+		return len(groups), err
+	}, 2},
+	{"failed", 1200, failed(operate.Filter{}), 50},
+	{"failed of a topic", 1200, failed(operate.Filter{Topic: "order.created"}), 50},
+	{"failed later", 1200, failed(operate.Filter{From: failedAt(9000)}), 50},
+	{"failed of both", 1200, failed(operate.Filter{Topic: "order.created", FailureCode: "refused", Before: failedAt(9000)}), 50},
+	{"failed of an order", 100, failed(operate.Filter{Aggregate: "order", AggregateID: "f9"}), 1},
+	{"failed by ids", 100, failed(operate.Filter{IDs: []uuid.UUID{ninth("f")}}), 1},
+	{"choose", 1500, func(ctx context.Context, o *operate.Operator) (int, error) {
+		c, err := o.Choose(ctx, operate.Filter{}, 50)
+		return len(c.IDs), err
+	}, 50},
+	{"list failed", 1200, list(operate.Filter{Status: operate.Failed, Before: failedAt(1 << 20)}), 50},
+	{"list pending", 1200, list(operate.Filter{Status: operate.Pending, Topic: "order.created"}), 50},
+	{"list published", 2000, list(operate.Filter{Status: operate.Published, Topic: "order.created", Before: failedAt(1 << 30)}), 50},
+	{"list in progress", 100, list(operate.Filter{Status: operate.InProgress}), 0},
+	{"list overtaken", 400, list(operate.Filter{Status: operate.Overtaken}), 0},
+	{"list an order", 200, list(operate.Filter{Status: operate.Published, Aggregate: "order", AggregateID: "p9"}), 1},
+	{"get", 100, func(ctx context.Context, o *operate.Operator) (int, error) {
+		events, err := o.Get(ctx, ninth("p"), ninth("f"))
+		return len(events), err
+	}, 2},
+	{"show", 150, func(ctx context.Context, o *operate.Operator) (int, error) {
+		d, err := o.Show(ctx, ninth("f"))
+		return d.Version, err
+	}, 1},
+	{"history", 100, func(ctx context.Context, o *operate.Operator) (int, error) {
+		events, err := o.History(ctx, "order", "p9")
+		return len(events), err
+	}, 1},
+	{"timeline", 100, func(ctx context.Context, o *operate.Operator) (int, error) {
+		details, err := o.Timeline(ctx, "order", "p9")
+		return len(details), err
+	}, 1},
+	{"trace", 1200, func(ctx context.Context, o *operate.Operator) (int, error) {
+		_, err := o.OfTrace(ctx, "0af7651916cd43dd8448eb211c80319c", 1000)
+		if err != nil {
+			return 0, nil // operate.ErrNoEvent
+		}
+		return 1, nil
+	}, 0},
+	{"republish", 5000, func(ctx context.Context, o *operate.Operator) (n int, err error) {
+		w := operate.Window{Since: failedAt(100_000), Until: failedAt(100_001)}
+		in, err := o.PublishedRange(ctx, w, uuid.Nil)
+		if err != nil {
+			return 0, err
+		}
+		events, _, err := o.Published(ctx, w, in, uuid.Nil, 50)
+		return len(events) + in.Events, err
+	}, 100},
+	{"dry run", 100, func(ctx context.Context, o *operate.Operator) (int, error) {
+		r, err := o.DryRun(ctx, operate.Replay, []uuid.UUID{ninth("f")})
+		return len(r.Changed), err
+	}, 1},
+	{"replay", 700, func(ctx context.Context, o *operate.Operator) (int, error) {
+		r, err := o.Replay(ctx, ann(), someFailed(ctx, o))
+		return len(r.Changed), err
+	}, 3},
+	{"discard", 700, func(ctx context.Context, o *operate.Operator) (int, error) {
+		r, err := o.Discard(ctx, ann(), someFailed(ctx, o))
+		return len(r.Changed), err
+	}, 3},
+}
+
+// ninth is the id of an event that fill has made.
+func ninth(kind string) uuid.UUID {
+	return uuid.MustParse(fmt.Sprintf("00000009-0000-7000-8000-%012x", kind[0]))
+}
+
+func failedAt(n int) time.Time { return time.Unix(1_600_000_000+int64(n), 0) }
+
+func failed(f operate.Filter) func(context.Context, *operate.Operator) (int, error) {
+	f.Status = operate.Failed
+	return func(ctx context.Context, o *operate.Operator) (int, error) {
+		events, err := o.Failed(ctx, f, operate.Cursor{}, 50)
+		return len(events), err
+	}
+}
+
+func list(f operate.Filter) func(context.Context, *operate.Operator) (int, error) {
+	return func(ctx context.Context, o *operate.Operator) (int, error) {
+		events, err := o.List(ctx, f, uuid.Nil, 50)
+		return len(events), err
+	}
+}
+
+func someFailed(ctx context.Context, o *operate.Operator) []uuid.UUID {
+	c, _ := o.Choose(ctx, operate.Filter{FailureCode: "too_large"}, 3)
+	return c.IDs
+}
+
+const fillSQL = `
+WITH n AS (SELECT generate_series(1, cast($2 AS int)) AS n), event AS (
+  INSERT INTO outbox_events (id, slot, version, aggregate, aggregate_id, topic, payload, content_type)
+  SELECT (lpad(to_hex(n), 8, '0') || '-0000-7000-8000-' || lpad(to_hex(ascii($1)), 12, '0'))::uuid, n % 8, 1, 'order', $1 || n,
+         'order.created', '{}', 'application/json' FROM n
+  RETURNING *, ('x' || left(id::text, 8))::bit(32)::int AS n
+), published AS (
+  INSERT INTO outbox_published (id, slot, published_at)
+  SELECT id, slot, to_timestamp(CASE WHEN n <= 50 THEN 1600100000 ELSE 1600000000 END) FROM event WHERE $1 = 'p' ORDER BY 3
+)
+INSERT INTO outbox_queue (id, seq, slot, version, aggregate, aggregate_id, topic, bytes, available_at, failed_at, failure_code)
+SELECT id, seq, slot, version, aggregate, aggregate_id, topic, 300, CASE WHEN $1 = 'f' THEN 'infinity' ELSE now() END::timestamptz,
+       CASE WHEN $1 = 'f' THEN to_timestamp(1600000000 + n) END,
+       CASE WHEN $1 = 'f' THEN CASE WHEN n % 50 = 1 THEN 'too_large' ELSE 'refused' END END
+FROM event WHERE $1 <> 'p'`
+
+// fill makes n failed, n pending and n published events. Of the published ones, 50 are a day
+// younger. The statistics are those of an outbox with hardly any event.
+func (f fixture) fill(n int) {
+	f.Helper()
+	for _, table := range readAll[string](f, "SELECT oid::regclass::text FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r'") {
+		f.exec("ALTER TABLE " + table + " SET (autovacuum_enabled = off)")
+	}
+	f.publish("now()", f.appendAlone())
+	f.fail(f.appendAlone())
+	f.settle(false, f.appendAlone())
+	f.exec("ANALYZE")
+	f.exec("DELETE FROM outbox_queue; DELETE FROM outbox_discarded; DELETE FROM outbox_published; DELETE FROM outbox_events")
+	for _, kind := range []string{"f", "q", "p"} {
+		f.exec(fillSQL, kind, n)
+	}
+	for slot := range 8 {
+		f.exec(fmt.Sprintf("SELECT brin_summarize_new_values('outbox_published_%d_published_at_idx')", slot))
+	}
+}
+
+// TestNoPlanDependsOnStatistics: each statement reads little of a large outbox, also if PostgreSQL
+// believes that it is almost empty. And each works in every mode of pgx.
+func TestNoPlanDependsOnStatistics(t *testing.T) {
+	t.Parallel()
+	for name, analyze := range map[string]string{"of an empty outbox": "SELECT 1", "of a full outbox": "VACUUM ANALYZE"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			f.fill(20_000)
+			f.exec(analyze)
+			f.ask(t)
+		})
+	}
+}
+
+// timesIn is how often a question is asked in a mode. In the mode that prepares statements it is
+// seven times: from the sixth time on, PostgreSQL may use a general plan.
+func timesIn(mode pgx.QueryExecMode) int {
+	if mode == pgx.QueryExecModeCacheStatement {
+		return 7
+	}
+	return 1
+}
+
+// ask asks all questions in each mode of pgx.
+func (f fixture) ask(t *testing.T) {
+	t.Helper()
+	for _, mode := range modes {
+		config := f.pool.Config()
+		// One connection, because each server process has counters of its own.
+		config.MaxConns, config.ConnConfig.DefaultQueryExecMode = 1, mode
+		pool, err := pgxpool.NewWithConfig(t.Context(), config)
+		must(t, err)
+		defer pool.Close()
+		operator := fixtureOf(t, pool).operator
+		times := timesIn(mode)
+		for _, q := range asked {
+			before := f.blocks(pool)
+			for range times {
+				if n, err := q.ask(t.Context(), operator); err != nil || n != q.want {
+					t.Fatalf("%s, %s: %d, want %d, error %v", mode, q.name, n, q.want, err)
+				}
+			}
+			blocks := (f.blocks(pool) - before) / times
+			t.Logf("%s, %s: %d blocks", mode, q.name, blocks)
+			if blocks > q.most {
+				t.Errorf("%s, %s reads %d blocks, want at most %d", mode, q.name, blocks, q.most)
+			}
+		}
+	}
+}
+
+// blocks counts the blocks of all tables and indexes that a pool has read. Unlike a duration, the
+// number does not depend on what else the machine does.
+func (f fixture) blocks(pool *pgxpool.Pool) int {
+	f.Helper()
+	_, err := pool.Exec(f.Context(), "SELECT pg_stat_force_next_flush()")
+	must(f, err)
+	return readAll[int](f, `SELECT sum(heap_blks_read + heap_blks_hit + idx_blks_read + idx_blks_hit
+		+ coalesce(toast_blks_read + toast_blks_hit + tidx_blks_read + tidx_blks_hit, 0))::int FROM pg_statio_user_tables`)[0]
+}
+
+// TestTheRecordIsReadAlongIndexes however many decisions there are, and in every mode of pgx.
+func TestTheRecordIsReadAlongIndexes(t *testing.T) {
+	t.Parallel()
+	url := testdb.URL(t)
+	f := fixtureOf(t, testdb.Pool(t, url))
+	must(t, operate.MigrateRecord(t.Context(), f.pool))
+	f.exec("ALTER TABLE operator_decisions SET (autovacuum_enabled = off)")
+	row := f.decide(ann(), []string{"x"})[0]
+	f.exec("ANALYZE")
+	f.exec(`INSERT INTO operator_decisions (id, decision, operator, via, action, filter, items, at)
+		SELECT gen_random_uuid(), gen_random_uuid(), 'ann', 'cli', 'replay', 'ids', ARRAY[n::text, (n + 1)::text],
+		       now() - n * interval '1 minute' FROM generate_series(1, 20000) n`)
+	decision := readAll[uuid.UUID](f, "SELECT decision FROM operator_decisions WHERE id = $1", row)[0]
+	for _, mode := range modes {
+		config := f.pool.Config()
+		config.MaxConns, config.ConnConfig.DefaultQueryExecMode = 1, mode
+		pool, err := pgxpool.NewWithConfig(t.Context(), config)
+		must(t, err)
+		defer pool.Close()
+		log := operate.NewLog(pool)
+		for range timesIn(mode) {
+			before := f.blocks(pool)
+			page, err := log.List(t.Context(), uuid.Nil, 50)
+			one, oneErr := log.Get(t.Context(), decision)
+			batches, batchesErr := log.Batches(t.Context(), decision, uuid.Nil, 50)
+			of, ofErr := log.Of(t.Context(), []string{"70", "x"}, 50)
+			pruned, pruneErr := log.Prune(t.Context(), 1000*time.Hour, 0)
+			for _, err := range []error{err, oneErr, batchesErr, ofErr, pruneErr} {
+				must(t, err)
+			}
+			if len(page) != 50 || one.Chosen != 1 || len(batches) != 1 || len(of) != 3 || pruned != 0 || !slices.Equal(of[0].Items, []string{"x"}) {
+				t.Errorf("%s: %d, %+v, %+v, %+v, %d", mode, len(page), one, batches, of, pruned)
+			}
+			if blocks := f.blocks(pool) - before; blocks > 300 {
+				t.Errorf("%s: %d blocks, want at most 300", mode, blocks)
+			}
+		}
+		began, err := log.Begin(t.Context(), ann(), operate.Replay, []string{"y", "z"})
+		must(t, err)
+		must(t, log.Finish(t.Context(), began, 1))
+	}
+}

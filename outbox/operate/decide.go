@@ -1,0 +1,176 @@
+package operate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"example.com/transactional-outbox/outbox/internal/store"
+)
+
+// Result is what a decision did.
+type Result struct {
+	Changed []Event // ordered by id, as they are now
+	Refused []Refusal
+}
+
+// Refusal is why a decision left an event as it was.
+type Refusal struct {
+	ID     uuid.UUID
+	Reason string // after the id it is a sentence, such as "is published, not failed"
+	Failed bool   // it has failed, and needs another decision
+}
+
+func (r Refusal) String() string { return r.ID.String() + " " + r.Reason }
+
+// lockSQL locks the events that an operator decides about. If two operators choose the same events,
+// the second waits for the first, and then finds no failed events. Everybody locks events in the
+// order of their ids, so no two transactions deadlock. While a row of the queue is locked, the
+// janitor does not move its event.
+const lockSQL = `
+SELECT id FROM outbox_queue
+WHERE id = ANY (cast(cast(@ids AS text) AS uuid[])) AND failed_at <= cast(@failed_until AS timestamptz)
+ORDER BY id FOR UPDATE`
+
+// replaySQL resets failed events to the state of new ones, due now. The failure remains in the
+// logs, and in the record of the decision.
+const replaySQL = `
+UPDATE outbox_queue
+SET retry_count = 0, available_at = now(), failure_code = NULL, failure_reason = NULL, failed_at = NULL
+WHERE id = ANY (cast(cast(@ids AS text) AS uuid[])) AND failed_at <= cast(@failed_until AS timestamptz)
+RETURNING id`
+
+// Replay makes the failed ones of these events pending. The later events of their aggregates
+// follow them. In the same transaction it records who decided that. It refuses an event that a
+// newer one has overtaken, and one whose payload is gone.
+func (o *Operator) Replay(ctx context.Context, by By, ids []uuid.UUID) (Result, error) {
+	return o.decide(ctx, by, Replay, ids, func(tx pgx.Tx, a args) ([]uuid.UUID, error) {
+		return collect(ctx, tx, replaySQL, a, pgx.RowTo[uuid.UUID])
+	})
+}
+
+// discardSQL keeps the reason and the time of the failure: they explain the decision. An event may
+// have been discarded before: Append takes an id a second time when the ring has turned. Then the
+// newer decision counts.
+const discardSQL = `
+WITH done AS (
+  DELETE FROM outbox_queue
+  WHERE id = ANY (cast(cast(@ids AS text) AS uuid[])) AND failed_at <= cast(@failed_until AS timestamptz)
+  RETURNING *
+)
+INSERT INTO outbox_discarded (id, slot, failed_at, retry_count, failure_code, failure_reason)
+SELECT id, slot, failed_at, retry_count, failure_code, failure_reason FROM done
+ON CONFLICT (id) DO UPDATE SET (slot, discarded_at, overtaken, failed_at, retry_count, failure_code, failure_reason) =
+  (excluded.slot, now(), false, excluded.failed_at, excluded.retry_count, excluded.failure_code, excluded.failure_reason)
+RETURNING id`
+
+// Discard discards the failed ones of these events. They will never be published. The later events
+// of their aggregates no longer wait for them. In the same transaction it records who decided
+// that.
+func (o *Operator) Discard(ctx context.Context, by By, ids []uuid.UUID) (Result, error) {
+	return o.decide(ctx, by, Discard, ids, func(tx pgx.Tx, a args) ([]uuid.UUID, error) {
+		discarded, err := collect(ctx, tx, discardSQL, a, pgx.RowTo[uuid.UUID])
+		if err != nil || len(discarded) == 0 {
+			return discarded, err
+		}
+		_, err = tx.Exec(ctx, store.PromoteSQL, args{"ids": store.IDs(discarded)})
+		return discarded, err
+	})
+}
+
+// DryRun returns what Replay or Discard would do now. Its events are as they are.
+func (o *Operator) DryRun(ctx context.Context, action Action, ids []uuid.UUID) (Result, error) {
+	found, err := o.Get(ctx, ids...)
+	if err != nil {
+		return Result{}, err
+	}
+	return o.judge(action, ids, found), nil
+}
+
+// decide runs a decision, records it, and returns the events with their new status. The record has
+// the ids that were changed, and not those that were chosen.
+func (o *Operator) decide(
+	ctx context.Context, by By, action Action, ids []uuid.UUID, change func(pgx.Tx, args) ([]uuid.UUID, error),
+) (r Result, err error) {
+	a := args{"ids": store.IDs(ids), "failed_until": o.failedUntil}
+	err = o.store.InTx(ctx, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, lockSQL, a); err != nil {
+			return err
+		}
+		// This statement begins after the locks. An older snapshot could look for an event in the
+		// slot that the janitor has moved it from.
+		found, err := collect(ctx, tx, getSQL, args{"ids": a["ids"]}, pgx.RowToStructByName[Event])
+		if err != nil {
+			return err
+		}
+		if r = o.judge(action, ids, found); len(r.Changed) == 0 {
+			return nil
+		}
+		a["ids"] = store.IDs(IDsOf(r.Changed))
+		changed, err := change(tx, a)
+		if err != nil {
+			return err
+		}
+		r.Changed = slices.DeleteFunc(r.Changed, func(e Event) bool { return !slices.Contains(changed, e.ID) })
+		_, err = record(ctx, tx, by, action, IDs(IDsOf(r.Changed)), true)
+		return err
+	})
+	if err != nil {
+		return Result{}, fmt.Errorf("%s of %d events: %w", action, len(ids), err)
+	}
+	for i := range r.Changed {
+		e := &r.Changed[i]
+		decided(e, action)
+		o.Logger.InfoContext(ctx, "event "+string(action)+"ed", //nolint:sloglint // one of two
+			"message_id", e.ID, "topic", e.Topic, "aggregate_id", e.AggregateID, "by", by.Operator)
+	}
+	return r, nil
+}
+
+// judge says which events a decision may change.
+func (o *Operator) judge(action Action, ids []uuid.UUID, found []Event) (r Result) {
+	known := make(map[uuid.UUID]bool, len(found))
+	for _, e := range found {
+		known[e.ID] = true
+		if reason := o.refusal(action, e); reason != "" {
+			r.Refused = append(r.Refused, Refusal{e.ID, reason, e.Status == Failed})
+		} else {
+			r.Changed = append(r.Changed, e)
+		}
+	}
+	for _, id := range ids {
+		if !known[id] {
+			r.Refused = append(r.Refused, Refusal{id, "is not in the outbox", false})
+		}
+	}
+	return r
+}
+
+// refusal is why an event must stay as it is, or "".
+func (o *Operator) refusal(action Action, e Event) string {
+	switch {
+	case e.Status == Overtaken, e.Overtaken && action == Replay:
+		return "was overtaken by a newer event of its aggregate, so it is not sent"
+	case e.Status != Failed:
+		return "is " + e.Status + ", not failed"
+	case e.FailedAt.After(o.failedUntil):
+		return "has failed again since you looked"
+	case e.CreatedAt.IsZero() && action == Replay:
+		return "cannot be sent: its payload is gone from the log"
+	default:
+		return ""
+	}
+}
+
+// decided changes an event as the decision has changed its row.
+func decided(e *Event, action Action) {
+	if action == Discard {
+		e.Status, e.Overtaken = Discarded, false
+		return
+	}
+	e.Age += e.FailedAt.Sub(e.CreatedAt).Seconds()
+	e.Status, e.RetryCount, e.FailureCode, e.FailureReason, e.FailedAt = Pending, 0, "", "", nil
+}

@@ -1,0 +1,273 @@
+package operate_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"example.com/transactional-outbox/outbox/operate"
+)
+
+type decide = func(*operate.Operator, context.Context, operate.By, []uuid.UUID) (operate.Result, error)
+
+// inEachDecision runs a test with Replay and with Discard.
+func inEachDecision(t *testing.T, test func(fixture, operate.Action, decide)) {
+	for action, decide := range map[operate.Action]decide{
+		operate.Replay: (*operate.Operator).Replay, operate.Discard: (*operate.Operator).Discard,
+	} {
+		t.Run(string(action), func(t *testing.T) {
+			t.Parallel()
+			test(newFixture(t), action, decide)
+		})
+	}
+}
+
+func TestP7AReplayedEventIsPublishedBeforeTheOnesItHeldBack(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ids := f.appendFailed(1, 2)
+	if held := f.due(); len(held) != 0 {
+		t.Fatalf("claimed %v behind a failed event", held)
+	}
+	r, err := f.operator.Replay(t.Context(), ann(), ids[:1])
+	if err != nil || len(r.Changed) != 1 || len(r.Refused) != 0 {
+		t.Fatalf("%+v, error %v", r, err)
+	}
+	read, err := f.operator.Get(t.Context(), ids[0])
+	must(t, err)
+	for _, e := range []operate.Event{r.Changed[0], read[0]} {
+		if e.ID != ids[0] || e.Status != operate.Pending || e.RetryCount != 0 || e.FailureCode+e.FailureReason != "" || e.FailedAt != nil || e.Age > 60 {
+			t.Errorf("replayed %+v", e)
+		}
+	}
+	if first := f.due(); !slices.Equal(first, ids[:1]) {
+		t.Fatalf("claimed %v, want %v", first, ids[:1])
+	}
+	must(t, f.store.MarkPublished(t.Context(), uuid.Nil, ids[:1]))
+	if then := f.due(); !slices.Equal(then, ids[1:]) {
+		t.Errorf("then claimed %v, want %v", then, ids[1:])
+	}
+}
+
+func TestP7ADiscardedEventHoldsNothingBack(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ids := f.appendFailed(1, 2, 3)
+	f.exec("UPDATE outbox_queue SET available_at = 'infinity' WHERE id = $1", ids[1]) // parked
+	r, err := f.operator.Discard(t.Context(), ann(), ids[:1])
+	must(t, err)
+	read, err := f.operator.Get(t.Context(), ids[0])
+	must(t, err)
+	for _, e := range []operate.Event{r.Changed[0], read[0]} {
+		if e.ID != ids[0] || e.Status != operate.Discarded || e.FailedAt == nil || e.FailureReason != "a queue is full" {
+			t.Errorf("discarded %+v: the reason or the time of the failure is lost", e)
+		}
+	}
+	if freed := f.due(); !slices.Equal(freed, ids[1:2]) {
+		t.Errorf("claimed %v, want %v", freed, ids[1:2])
+	}
+}
+
+// TestOnlyFailedEventsAreReplayedOrDiscarded tries both in every other state, and says why. Above
+// all, a published event must stay published.
+func TestOnlyFailedEventsAreReplayedOrDiscarded(t *testing.T) {
+	t.Parallel()
+	inEachDecision(t, func(f fixture, action operate.Action, decide decide) {
+		ids := f.appendMany(5)
+		f.claim(ids[1])
+		f.publish("now()", ids[2])
+		f.fail(ids[3])
+		f.settle(false, ids[3])
+		f.settle(true, ids[4])
+		unknown := uuid.Max
+		before := f.rows(ids...)
+		want := []operate.Refusal{
+			{ids[0], "is pending, not failed", false},
+			{ids[1], "is in_progress, not failed", false},
+			{ids[2], "is published, not failed", false},
+			{ids[3], "is discarded, not failed", false},
+			{ids[4], "was overtaken by a newer event of its aggregate, so it is not sent", false},
+			{unknown, "is not in the outbox", false},
+		}
+		chosen := append(slices.Clone(ids), unknown, ids[0])
+		for name, try := range map[string]func() (operate.Result, error){
+			"it":    func() (operate.Result, error) { return decide(f.operator, f.Context(), ann(), chosen) },
+			"a try": func() (operate.Result, error) { return f.operator.DryRun(f.Context(), action, chosen) },
+		} {
+			if r, err := try(); err != nil || len(r.Changed) != 0 || !slices.Equal(r.Refused, want) {
+				f.Errorf("%s: %+v, error %v", name, r, err)
+			}
+		}
+		if after := f.rows(ids...); !slices.Equal(after, before) {
+			f.Errorf("it changed\n%v to\n%v", before, after)
+		}
+	})
+}
+
+// TestWhatCannotBeSentIsNotReplayed: an event that a newer one has overtaken, and one without its
+// payload. Both can be discarded.
+func TestWhatCannotBeSentIsNotReplayed(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ids := f.appendMany(3)
+	f.fail(ids...)
+	f.exec(`INSERT INTO outbox_queue (id, seq, slot, version, aggregate, aggregate_id, topic, bytes, supersedes)
+		SELECT gen_random_uuid(), 0, slot, version + 1, aggregate, aggregate_id, topic, 0, true FROM outbox_queue WHERE id = $1`, ids[0])
+	f.exec("DELETE FROM outbox_events WHERE id = $1", ids[1])
+	want := []operate.Refusal{
+		{ids[0], "was overtaken by a newer event of its aggregate, so it is not sent", true},
+		{ids[1], "cannot be sent: its payload is gone from the log", true},
+	}
+	for _, try := range []func() (operate.Result, error){ // the dry run comes first: it changes nothing
+		func() (operate.Result, error) { return f.operator.DryRun(t.Context(), operate.Replay, ids) },
+		func() (operate.Result, error) { return f.operator.Replay(t.Context(), ann(), ids) },
+	} {
+		if r, err := try(); err != nil || !slices.Equal(r.Refused, want) || !slices.Equal(operate.IDsOf(r.Changed), ids[2:]) {
+			t.Errorf("%+v, error %v", r, err)
+		}
+	}
+	r, err := f.operator.Discard(t.Context(), ann(), ids[:2])
+	if err != nil || !slices.Equal(operate.IDsOf(r.Changed), ids[:2]) || f.count("outbox_queue WHERE failed_at IS NOT NULL") != 0 {
+		t.Errorf("discarded %+v, error %v", r, err)
+	}
+}
+
+// TestAReplayFindsAnEventThatTheJanitorMoves: the decision waits for the janitor's lock, and then
+// looks for the payload where it is now.
+func TestAReplayFindsAnEventThatTheJanitorMoves(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	id := f.appendFailed(1)[0]
+	janitor, err := f.pool.Begin(t.Context())
+	must(t, err)
+	for _, table := range []string{"outbox_queue", "outbox_events"} {
+		_, err := janitor.Exec(t.Context(), "UPDATE "+table+" SET slot = 3")
+		must(t, err)
+	}
+	var replayed operate.Result
+	var replay sync.WaitGroup
+	replay.Go(func() {
+		var err error
+		if replayed, err = f.operator.Replay(t.Context(), ann(), []uuid.UUID{id}); err != nil {
+			t.Error(err)
+		}
+	})
+	for deadline := time.Now().Add(30 * time.Second); ; {
+		if f.count("pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") > 0 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Error("nobody waits")
+			break
+		}
+	}
+	must(t, janitor.Commit(t.Context()))
+	if replay.Wait(); len(replayed.Changed) != 1 {
+		t.Errorf("%+v", replayed)
+	}
+}
+
+// TestTwoOperatorsReplayEachEventOnce gives both the same events, in opposite orders.
+func TestTwoOperatorsReplayEachEventOnce(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ids := f.appendMany(200)
+	reversed := slices.Clone(ids)
+	slices.Reverse(reversed)
+	for range 10 {
+		f.fail(ids...)
+		var (
+			mu        sync.Mutex
+			replayed  []uuid.UUID
+			operators sync.WaitGroup
+		)
+		for _, batch := range [][]uuid.UUID{ids, reversed} {
+			operators.Go(func() {
+				r, err := f.operator.Replay(t.Context(), ann(), batch)
+				if err != nil {
+					t.Error(err)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				replayed = append(replayed, operate.IDsOf(r.Changed)...)
+			})
+		}
+		operators.Wait()
+		if slices.SortFunc(replayed, compareIDs); !slices.Equal(replayed, ids) {
+			t.Fatalf("%d replayed, want each of %d once", len(replayed), len(ids))
+		}
+	}
+}
+
+// TestADecisionLeavesEventsThatFailedLater: they are not what the operator has seen.
+func TestADecisionLeavesEventsThatFailedLater(t *testing.T) {
+	t.Parallel()
+	inEachDecision(t, func(f fixture, _ operate.Action, decide decide) {
+		seen, again := f.appendFailed(1)[0], f.appendFailed(1)[0]
+		c, err := f.operator.Choose(f.Context(), operate.Filter{Status: operate.Failed}, 10)
+		must(f, err)
+		f.exec("UPDATE outbox_queue SET failed_at = now() WHERE id = $1", again)
+		r, err := decide(f.operator.AsOf(c.At), f.Context(), ann(), c.IDs)
+		if err != nil || !slices.Equal(operate.IDsOf(r.Changed), []uuid.UUID{seen}) ||
+			!slices.Equal(r.Refused, []operate.Refusal{{again, "has failed again since you looked", true}}) {
+			f.Errorf("decided %+v, error %v, want %v only", r, err, seen)
+		}
+	})
+}
+
+// TestADecisionRecordsTheEventsThatItChanged and not those that were chosen but had not failed.
+func TestADecisionRecordsTheEventsThatItChanged(t *testing.T) {
+	t.Parallel()
+	inEachDecision(t, func(f fixture, action operate.Action, decide decide) {
+		failed, pending := f.appendFailed(1)[0], f.appendMany(1)[0]
+		by := operate.NewDecision("ann", operate.Page, "--topic order.created")
+		for range 2 { // the second changes nothing
+			_, err := decide(f.operator, f.Context(), by, []uuid.UUID{pending, failed, uuid.New()})
+			must(f, err)
+		}
+		batches, err := f.log.Batches(f.Context(), by.Decision, uuid.Nil, 10)
+		if err != nil || len(batches) != 1 {
+			f.Fatalf("recorded %+v, error %v", batches, err)
+		}
+		if b := batches[0]; b.By != by || b.Action != action || b.FinishedAt == nil || *b.Done != 1 || !slices.Equal(b.Items, []string{failed.String()}) {
+			f.Errorf("recorded %+v", b)
+		}
+	})
+}
+
+// TestADecisionAndItsRecordAreOneTransaction makes the commit fail after both were written.
+func TestADecisionAndItsRecordAreOneTransaction(t *testing.T) {
+	t.Parallel()
+	inEachDecision(t, func(f fixture, _ operate.Action, decide decide) {
+		id := f.appendFailed(1)[0]
+		before := f.rows(id)
+		f.exec(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'the commit fails'; END $$`)
+		for _, table := range []string{"operator_decisions", "outbox_queue"} {
+			f.exec(`CREATE CONSTRAINT TRIGGER refuse AFTER INSERT OR UPDATE OR DELETE ON ` + table + `
+				DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION refuse()`)
+			_, err := decide(f.operator, f.Context(), ann(), []uuid.UUID{id})
+			if after := f.rows(id); err == nil || !slices.Equal(after, before) || f.count("operator_decisions") != 0 {
+				f.Errorf("%s: error %v, the event is %v", table, err, after)
+			}
+			f.exec("DROP TRIGGER refuse ON " + table)
+		}
+	})
+}
+
+// TestNobodyDecidesWithoutAName: without its record, a decision changes nothing.
+func TestNobodyDecidesWithoutAName(t *testing.T) {
+	t.Parallel()
+	inEachDecision(t, func(f fixture, _ operate.Action, decide decide) {
+		id := f.appendFailed(1)[0]
+		before := f.rows(id)
+		_, err := decide(f.operator, f.Context(), operate.NewDecision("", operate.CLI, operate.ByIDs), []uuid.UUID{id})
+		if after := f.rows(id); err == nil || errors.Is(err, context.Canceled) || !slices.Equal(after, before) {
+			f.Errorf("error %v, the event is %v", err, after)
+		}
+	})
+}

@@ -1,0 +1,153 @@
+package operate_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"example.com/transactional-outbox/outbox/operate"
+)
+
+// failedKinds has failed events of several reasons and topics, ordered by id, and a pending one.
+// The order of their failures is that of their ids.
+func (f fixture) failedKinds() (ids []uuid.UUID) {
+	f.Helper()
+	ids = f.appendMany(6)
+	f.fail(ids[:5]...)
+	for i, set := range []string{
+		"failed_at = now() - interval '3 hours'",
+		"failure_code = 'too_large', failed_at = now() - interval '2 hours'",
+		"failed_at = now() - interval '1 hour', topic = 'order.cancelled'",
+		"failure_code = NULL, failed_at = now()",
+		"failed_at = now()",
+	} {
+		f.exec("UPDATE outbox_queue SET "+set+" WHERE id = $1", ids[i])
+	}
+	return ids
+}
+
+func TestFailedEventsAreFoundByEachField(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ids := f.failedKinds()
+	now, err := f.operator.Now(t.Context())
+	must(t, err)
+	failed := readAll[time.Time](f, "SELECT failed_at FROM outbox_queue WHERE id = $1", ids[2])[0]
+	orderOf := func(id uuid.UUID) string {
+		return readAll[string](f, "SELECT aggregate_id FROM outbox_events WHERE id = $1", id)[0]
+	}
+	for name, test := range map[string]struct {
+		filter operate.Filter
+		want   []int
+	}{
+		"any":                       {operate.Filter{}, []int{0, 1, 2, 3, 4}},
+		"a code":                    {operate.Filter{FailureCode: "refused"}, []int{0, 2, 4}},
+		"a code and a topic":        {operate.Filter{FailureCode: "refused", Topic: "order.created"}, []int{0, 4}},
+		"a topic":                   {operate.Filter{Topic: "order.created"}, []int{0, 1, 3, 4}},
+		"another code":              {operate.Filter{FailureCode: "bad_topic"}, nil},
+		"from":                      {operate.Filter{From: now.Add(-90 * time.Minute)}, []int{2, 3, 4}},
+		"until":                     {operate.Filter{Before: now.Add(-90 * time.Minute)}, []int{0, 1}},
+		"from this time on":         {operate.Filter{From: failed, Before: failed.Add(time.Microsecond)}, []int{2}},
+		"before this time":          {operate.Filter{FailureCode: "refused", Topic: "order.cancelled", Before: failed}, nil},
+		"a time range of a code":    {operate.Filter{FailureCode: "refused", From: now.Add(-90 * time.Minute), Before: now.Add(-30 * time.Minute)}, []int{2}},
+		"an id":                     {operate.Filter{ID: ids[1]}, []int{1}},
+		"an id of another code":     {operate.Filter{ID: ids[1], FailureCode: "refused"}, nil},
+		"an id, too late":           {operate.Filter{ID: ids[1], Before: now.Add(-150 * time.Minute)}, nil},
+		"a pending event":           {operate.Filter{ID: ids[5]}, nil},
+		"an order":                  {operate.Filter{Aggregate: "order", AggregateID: orderOf(ids[0])}, []int{0}},
+		"an order without failures": {operate.Filter{Aggregate: "order", AggregateID: orderOf(ids[5])}, nil},
+		"another type of aggregate": {operate.Filter{Aggregate: "invoice", AggregateID: orderOf(ids[0])}, nil},
+	} {
+		test.filter.Status = operate.Failed
+		var want []uuid.UUID
+		for _, i := range test.want {
+			want = append(want, ids[i])
+		}
+		var paged []uuid.UUID
+		for after := uuid.Nil; ; after = paged[len(paged)-1] {
+			page, err := f.operator.List(t.Context(), test.filter, after, 2)
+			must(t, err)
+			paged = append(paged, operate.IDsOf(page)...)
+			if len(page) < 2 {
+				break
+			}
+		}
+		if !slices.Equal(paged, want) {
+			t.Errorf("%s: found %v, want %v", name, paged, want)
+		}
+		if byTime := f.pagedByFailure(test.filter); !slices.Equal(byTime, want) {
+			t.Errorf("%s: found in the order of the failures %v, want %v", name, byTime, want)
+		}
+		c, err := f.operator.Choose(t.Context(), test.filter, 2)
+		if err != nil || !slices.Equal(c.IDs, want[:min(2, len(want))]) || c.Matching != len(want) || c.More || c.At.Before(now) {
+			t.Errorf("%s: chose %+v, error %v, want %v", name, c, err, want)
+		}
+	}
+}
+
+// pagedByFailure returns what all pages together have.
+func (f fixture) pagedByFailure(filter operate.Filter) (ids []uuid.UUID) {
+	f.Helper()
+	for after := (operate.Cursor{}); ; {
+		page, err := f.operator.Failed(f.Context(), filter, after, 2)
+		must(f, err)
+		ids = append(ids, operate.IDsOf(page)...)
+		if len(page) < 2 {
+			return ids
+		}
+		after = operate.Cursor{FailedAt: *page[1].FailedAt, ID: page[1].ID}
+	}
+}
+
+// TestFailedEventsOfOneTimeArePagedByID: a broken queue fails many events in one transaction.
+func TestFailedEventsOfOneTimeArePagedByID(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ids := f.appendMany(7)
+	f.fail(ids...)
+	f.exec("UPDATE outbox_queue SET topic = 'order.cancelled' WHERE id = $1", ids[2])
+	if got := f.pagedByFailure(operate.Filter{Status: operate.Failed}); !slices.Equal(got, ids) {
+		t.Errorf("%v, want %v", got, ids)
+	}
+}
+
+func TestFailuresGroupsByReasonAndTopic(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	if groups, more, err := f.operator.Failures(t.Context()); len(groups) != 0 || more || err != nil {
+		t.Errorf("without failed events: %+v, %t, error %v", groups, more, err)
+	}
+	f.failedKinds()
+	groups, more, err := f.operator.Failures(t.Context())
+	must(t, err)
+	for i := range groups {
+		if groups[i].OldestSince.IsZero() {
+			t.Errorf("%+v", groups[i])
+		}
+		groups[i].OldestSince = time.Time{}
+	}
+	want := []operate.FailureGroup{
+		{FailureCode: "", Topic: "order.created", Count: 1},
+		{FailureCode: "refused", Topic: "order.cancelled", Count: 1},
+		{FailureCode: "refused", Topic: "order.created", Count: 2},
+		{FailureCode: "too_large", Topic: "order.created", Count: 1},
+	}
+	if more || !slices.Equal(groups, want) {
+		t.Errorf("%+v, want %+v", groups, want)
+	}
+}
+
+func TestAFilterIsRecordedAsFlags(t *testing.T) {
+	t.Parallel()
+	f := operate.Filter{
+		Topic: "order.created", FailureCode: "refused", ID: uuid.Max, Aggregate: "order", AggregateID: "7",
+		From: time.Unix(0, 0), Before: time.Unix(1, 5000),
+	}
+	want := "--topic order.created --failure-code refused --id ffffffff-ffff-ffff-ffff-ffffffffffff --order 7" +
+		" --since 1970-01-01T00:00:00Z --until 1970-01-01T00:00:01.000005Z"
+	if f.String() != want || (operate.Filter{Status: operate.Failed}).String() != "" {
+		t.Errorf("%s, want %s", f, want)
+	}
+}

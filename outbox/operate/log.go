@@ -1,0 +1,154 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"example.com/transactional-outbox/outbox/internal/store"
+)
+
+// Log is the record of the operators' decisions in a database.
+type Log struct{ store *store.Store }
+
+// NewLog returns the decisions in the schema of pool. It needs no other table of the outbox.
+func NewLog(pool *pgxpool.Pool) *Log { return &Log{store: store.New(pool)} }
+
+// Begin commits that by is about to do action to at most these items, and returns the id of the
+// row. If it returns an error, change nothing.
+func (l *Log) Begin(ctx context.Context, by By, action Action, items []string) (row uuid.UUID, err error) {
+	err = l.store.InTx(ctx, func(tx pgx.Tx) (err error) {
+		row, err = record(ctx, tx, by, action, items, false)
+		return err
+	})
+	if err != nil {
+		return uuid.Nil, err
+	}
+	return row, nil
+}
+
+const finishSQL = `
+UPDATE operator_decisions SET finished_at = now(), done = cast(@done AS int)
+WHERE id = cast(@id AS uuid) AND finished_at IS NULL`
+
+// Finish records how many of the row's items were changed.
+func (l *Log) Finish(ctx context.Context, row uuid.UUID, done int) error {
+	err := l.store.InTx(ctx, func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, finishSQL, args{"id": row.String(), "done": done})
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("recording the end of the operator's decision: %w", err)
+	}
+	return nil
+}
+
+// Decision is one decision of an operator, with all its batches.
+type Decision struct {
+	By
+	Action     Action
+	At         time.Time  // of the first batch
+	FinishedAt *time.Time // of the last batch; nil if one has not ended
+	Chosen     int        // how many items the batches have
+	Done       int        // how many are known to be changed
+	Batches    int
+	Unfinished int // batches without an end
+}
+
+// decisionSQL reads the rows of each decision along the index of decisions.
+const decisionSQL = `
+SELECT decision, min(operator) AS operator, min(via) AS via, min(action) AS action, min(filter) AS filter,
+       min(at) AS at, CASE WHEN bool_and(finished_at IS NOT NULL) THEN max(finished_at) END AS finished_at,
+       sum(chosen)::int AS chosen, coalesce(sum(done), 0)::int AS done, count(*)::int AS batches,
+       count(*) FILTER (WHERE finished_at IS NULL)::int AS unfinished
+FROM operator_decisions`
+
+const decisionsSQL = decisionSQL + `
+WHERE decision < cast(@before AS uuid) GROUP BY decision ORDER BY decision DESC LIMIT @limit`
+
+// List returns at most limit decisions, the newest first: those with ids less than before, or the
+// newest if before is [uuid.Nil]. The ids are of UUID version 7: their order is about that of time.
+func (l *Log) List(ctx context.Context, before uuid.UUID, limit int) ([]Decision, error) {
+	if before == uuid.Nil {
+		before = uuid.Max
+	}
+	return readLog[Decision](ctx, l, decisionsSQL, args{"before": before.String(), "limit": limit})
+}
+
+// ErrNoDecision means that there is no decision with that id, or that it is pruned.
+var ErrNoDecision = errors.New("no such decision")
+
+const oneDecisionSQL = decisionSQL + `
+WHERE decision = cast(@decision AS uuid) GROUP BY decision`
+
+// Get returns one decision, or [ErrNoDecision].
+func (l *Log) Get(ctx context.Context, decision uuid.UUID) (Decision, error) {
+	found, err := readLog[Decision](ctx, l, oneDecisionSQL, args{"decision": decision.String()})
+	if err == nil && len(found) == 0 {
+		err = ErrNoDecision
+	}
+	if err != nil {
+		return Decision{}, err
+	}
+	return found[0], nil
+}
+
+// Batch is a row of the table: what one transaction changed.
+type Batch struct {
+	ID uuid.UUID
+	By
+	Action     Action
+	At         time.Time
+	Items      []string
+	FinishedAt *time.Time
+	Done       *int
+}
+
+const batchesSQL = `
+SELECT id, decision, operator, via, action, filter, at, items, finished_at, done
+FROM operator_decisions WHERE decision = cast(@decision AS uuid) AND id > cast(@after AS uuid)
+ORDER BY decision, id LIMIT @limit`
+
+// Batches returns at most limit batches of a decision, in their order: those after a batch, or the
+// first ones if after is [uuid.Nil].
+func (l *Log) Batches(ctx context.Context, decision, after uuid.UUID, limit int) ([]Batch, error) {
+	a := args{"decision": decision.String(), "after": after.String(), "limit": limit}
+	return readLog[Batch](ctx, l, batchesSQL, a)
+}
+
+// ofItemsSQL finds the rows by the index of items, and returns only those items that were asked
+// for. A sort of all that match comes last, so no plan reads the table in the order of time
+// instead.
+const ofItemsSQL = `
+WITH asked AS MATERIALIZED (SELECT ` + itemsSQL + ` AS items),
+found AS MATERIALIZED (
+  SELECT * FROM operator_decisions WHERE items && (SELECT items FROM asked)
+)
+SELECT id, decision, operator, via, action, filter, at,
+       ARRAY(SELECT i FROM unnest(items) i WHERE i = ANY (ARRAY(SELECT unnest(items) FROM asked))) AS items,
+       finished_at, done
+FROM found ORDER BY at DESC, id DESC LIMIT @limit`
+
+// Of returns at most limit batches that are about one of the items, the newest first. Their Items
+// are only those that were asked for.
+func (l *Log) Of(ctx context.Context, items []string, limit int) ([]Batch, error) {
+	a := args{"items": itemsText(items), "limit": limit}
+	found, err := readByBitmap(ctx, l.store, ofItemsSQL, a, pgx.RowToStructByName[Batch])
+	if err != nil {
+		return nil, fmt.Errorf("reading the operators' decisions: %w", err)
+	}
+	return found, nil
+}
+
+func readLog[T any](ctx context.Context, l *Log, query string, a args) ([]T, error) {
+	found, err := read(ctx, l.store, query, a, pgx.RowToStructByName[T])
+	if err != nil {
+		return nil, fmt.Errorf("reading the operators' decisions: %w", err)
+	}
+	return found, nil
+}

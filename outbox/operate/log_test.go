@@ -1,0 +1,230 @@
+package operate_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"example.com/transactional-outbox/outbox/internal/testdb"
+	"example.com/transactional-outbox/outbox/operate"
+)
+
+// TestTheSchemaHasTheTableOfTheRecord: schema.sql and record.sql make the same table.
+func TestTheSchemaHasTheTableOfTheRecord(t *testing.T) {
+	t.Parallel()
+	schema, err := os.ReadFile("../schema.sql")
+	must(t, err)
+	if !strings.HasSuffix(string(schema), "\n"+operate.RecordSQL) {
+		t.Error("schema.sql does not end with record.sql")
+	}
+}
+
+// inEachDatabase runs a test in a database of an outbox, and in one that has only the record.
+func inEachDatabase(t *testing.T, test func(fixture)) {
+	t.Run("with an outbox", func(t *testing.T) {
+		t.Parallel()
+		test(newFixture(t))
+	})
+	t.Run("the record alone", func(t *testing.T) {
+		t.Parallel()
+		pool := testdb.Pool(t, testdb.URL(t))
+		var migrations sync.WaitGroup
+		for range 3 { // at once, and again
+			migrations.Go(func() {
+				if err := operate.MigrateRecord(t.Context(), pool); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		migrations.Wait()
+		test(fixtureOf(t, pool))
+	})
+}
+
+// decide records a finished decision of each list of items as a batch.
+func (f fixture) decide(by operate.By, batches ...[]string) (rows []uuid.UUID) {
+	f.Helper()
+	for _, items := range batches {
+		row, err := f.log.Begin(f.Context(), by, operate.Replay, items)
+		must(f, err)
+		must(f, f.log.Finish(f.Context(), row, len(items)))
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+func TestADecisionHasAllItsBatches(t *testing.T) {
+	t.Parallel()
+	inEachDatabase(t, func(f fixture) {
+		by := operate.NewDecision("ann", operate.Page, "--topic order.created")
+		f.decide(by, []string{"a", "b"}, []string{"c"})
+		f.decide(operate.NewDecision("ben", operate.CLI, operate.ByIDs), []string{"c"})
+		d, err := f.log.Get(f.Context(), by.Decision)
+		if err != nil || d.By != by || d.Action != operate.Replay || d.Chosen != 3 || d.Done != 3 || d.Batches != 2 || d.Unfinished != 0 {
+			f.Errorf("%+v, error %v", d, err)
+		}
+		if d.FinishedAt == nil || d.FinishedAt.Before(d.At) || time.Since(d.At).Abs() > time.Hour {
+			f.Errorf("from %s to %v", d.At, d.FinishedAt)
+		}
+		first, err := f.log.Batches(f.Context(), by.Decision, uuid.Nil, 1)
+		if err != nil || len(first) != 1 || !slices.Equal(first[0].Items, []string{"a", "b"}) || first[0].By != by || *first[0].Done != 2 {
+			f.Fatalf("the first batch is %+v, error %v", first, err)
+		}
+		rest, err := f.log.Batches(f.Context(), by.Decision, first[0].ID, 10)
+		if err != nil || len(rest) != 1 || !slices.Equal(rest[0].Items, []string{"c"}) {
+			f.Errorf("the other batches are %+v, error %v", rest, err)
+		}
+		if _, err := f.log.Get(f.Context(), uuid.New()); !errors.Is(err, operate.ErrNoDecision) {
+			f.Errorf("an unknown decision: error %v", err)
+		}
+	})
+}
+
+// TestADecisionWithoutItsFactsIsRefused: the error names the field, and nothing is decided.
+func TestADecisionWithoutItsFactsIsRefused(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for field, by := range map[string]operate.By{
+		"By.Operator": operate.NewDecision("", operate.CLI, operate.ByIDs),
+		"By.Filter":   operate.NewDecision("ann", operate.CLI, ""),
+		"By.Via":      operate.NewDecision("ann", "letter", operate.ByIDs),
+	} {
+		_, err := f.log.Begin(t.Context(), by, operate.Discard, []string{"a"})
+		if err == nil || !strings.Contains(err.Error(), field) || f.count("operator_decisions") != 0 {
+			t.Errorf("%s: error %v", field, err)
+		}
+	}
+}
+
+// TestAnyTextIsStorable: message ids come from any publisher, and names from the machine.
+func TestAnyTextIsStorable(t *testing.T) {
+	t.Parallel()
+	inEachDatabase(t, func(f fixture) {
+		hostile := []string{"\xff\x00", "<script>", "' OR 1=1", "", strings.Repeat("x", 255), "\u202egnp", `\u0000"`, "\u2028"}
+		by := operate.NewDecision(strings.Repeat("é", 150)+"\x00", operate.CLI, strings.Repeat("ü", 5000))
+		f.decide(by, hostile)
+		d, err := f.log.Get(f.Context(), by.Decision)
+		if err != nil || d.Operator != strings.Repeat("é", 100) || d.Filter != strings.Repeat("ü", 2048) {
+			f.Fatalf("%+v, error %v", d, err)
+		}
+		for _, item := range hostile {
+			if found, err := f.log.Of(f.Context(), []string{item}, 10); err != nil || len(found) != 1 || len(found[0].Items) != 1 {
+				f.Errorf("%q: found %+v, error %v", item, found, err)
+			}
+		}
+	})
+}
+
+func TestDecisionsArePagedTheNewestFirst(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	var want, got []uuid.UUID
+	for range 5 {
+		by := ann()
+		f.decide(by, []string{"a"}, []string{"b"})
+		want = append([]uuid.UUID{by.Decision}, want...)
+	}
+	for before := uuid.Nil; ; before = got[len(got)-1] {
+		page, err := f.log.List(t.Context(), before, 2)
+		must(t, err)
+		for _, d := range page {
+			got = append(got, d.Decision)
+		}
+		if len(page) < 2 {
+			break
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+func TestOfFindsWhoDecidedAboutAnItem(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.decide(ann(), []string{"a", "b"})
+	f.decide(operate.NewDecision("ben", operate.Page, "--all"), []string{"b", "c", "d"}, []string{"e"})
+	found, err := f.log.Of(t.Context(), []string{"b", "d", "x"}, 10)
+	if err != nil || len(found) != 2 {
+		t.Fatalf("found %+v, error %v", found, err)
+	}
+	if found[0].Operator != "ben" || !slices.Equal(found[0].Items, []string{"b", "d"}) || found[1].Operator != "ann" || !slices.Equal(found[1].Items, []string{"b"}) {
+		t.Errorf("found %+v", found)
+	}
+	if newest, err := f.log.Of(t.Context(), []string{"b"}, 1); err != nil || len(newest) != 1 || newest[0].Operator != "ben" {
+		t.Errorf("the newest is %+v, error %v", newest, err)
+	}
+}
+
+// TestAnUnfinishedBatchIsVisible: a process may die between Begin and Finish.
+func TestAnUnfinishedBatchIsVisible(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	by := ann()
+	row, err := f.log.Begin(t.Context(), by, operate.Republish, []string{"a", "b"})
+	must(t, err)
+	if d, err := f.log.Get(t.Context(), by.Decision); err != nil || d.FinishedAt != nil || d.Unfinished != 1 || d.Chosen != 2 || d.Done != 0 {
+		t.Errorf("before its end: %+v, error %v", d, err)
+	}
+	for _, done := range []int{1, 2} { // the first end holds
+		must(t, f.log.Finish(t.Context(), row, done))
+		if d, err := f.log.Get(t.Context(), by.Decision); err != nil || d.FinishedAt == nil || d.Unfinished != 0 || d.Done != 1 {
+			t.Errorf("after its end: %+v, error %v", d, err)
+		}
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := f.log.Begin(ended, by, operate.Republish, []string{"c"}); err == nil {
+		t.Error("no error although the database is away")
+	}
+}
+
+func TestPruneDeletesOldDecisionsOnly(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for range 5 {
+		f.decide(ann(), []string{"a"})
+	}
+	f.exec("UPDATE operator_decisions SET at = now() - interval '25 hours'")
+	f.decide(operate.NewDecision("ben", operate.CLI, operate.ByIDs), []string{"a"})
+	f.exec("UPDATE operator_decisions SET at = now() - interval '23 hours' WHERE operator = 'ben'")
+	for _, want := range []int{2, 2, 1, 0} {
+		if n, err := f.log.Prune(t.Context(), 24*time.Hour, 2); err != nil || n != want {
+			t.Errorf("pruned %d, error %v, want %d", n, err, want)
+		}
+	}
+	if f.count("operator_decisions") != 1 {
+		t.Error("a young decision is gone")
+	}
+	// Run prunes at once, and ends without an error.
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := f.log.Run(ctx, time.Hour); err != nil || f.count("operator_decisions") != 0 {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestPruneSkipsLockedRows: another replica that prunes has locked its rows.
+func TestPruneSkipsLockedRows(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for range 3 {
+		f.decide(ann(), []string{"a"})
+	}
+	f.exec("UPDATE operator_decisions SET at = now() - interval '25 hours'")
+	other, err := f.pool.Begin(t.Context())
+	must(t, err)
+	defer func() { _ = other.Rollback(context.WithoutCancel(t.Context())) }()
+	_, err = other.Exec(t.Context(), "SELECT id FROM operator_decisions LIMIT 1 FOR UPDATE")
+	must(t, err)
+	if n, err := f.log.Prune(t.Context(), 24*time.Hour, 10); err != nil || n != 2 {
+		t.Errorf("pruned %d, error %v, want the 2 that are not locked", n, err)
+	}
+}

@@ -1,0 +1,177 @@
+package operate_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"example.com/transactional-outbox/outbox/operate"
+	"example.com/transactional-outbox/outbox/publish"
+)
+
+// publishedOrders publishes 20 orders with three versions each, and 5 events without an aggregate.
+// Neither their times nor their ids are in the order of the versions.
+func (f fixture) publishedOrders() (all []uuid.UUID) {
+	f.Helper()
+	for range 20 {
+		all = append(all, f.append(uuid.NewString(), 3, 2, 1)...)
+	}
+	f.publish("now() - version * interval '1 minute'", all...)
+	for range 5 {
+		id := f.appendAlone()
+		f.publish("now() - interval '1 minute'", id)
+		all = append(all, id)
+	}
+	return all
+}
+
+// TestP7PublishedEventsComeInTheOrderOfTheirVersions, whatever their times and ids are, and also
+// when an order spans two pages, and when the events are in several slots.
+func TestP7PublishedEventsComeInTheOrderOfTheirVersions(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	all := f.publishedOrders()
+	f.appendMany(1)
+	for _, table := range []string{"outbox_events", "outbox_published"} {
+		f.exec("UPDATE " + table + " SET slot = 5 WHERE id < '80000000-0000-0000-0000-000000000000'")
+	}
+	now, err := f.operator.Now(t.Context())
+	must(t, err)
+	w := operate.Window{Since: now.Add(-time.Hour), Until: now}
+	in, err := f.operator.PublishedRange(t.Context(), w, uuid.Nil)
+	must(t, err)
+	newest := map[string]int{}
+	var got []uuid.UUID
+	for after := uuid.Nil; ; {
+		page, next, err := f.operator.Published(t.Context(), w, in, after, 7)
+		must(t, err)
+		if next == uuid.Nil {
+			break
+		}
+		for _, e := range page {
+			if e.Aggregate != "" && e.Version != newest[e.AggregateID]+1 {
+				t.Errorf("version %d comes after %d", e.Version, newest[e.AggregateID])
+			}
+			newest[e.AggregateID] = e.Version
+			if string(e.Payload) != `{"a": 1}` || e.Headers["h"] != "text" || e.PublishedAt == nil || e.Status != operate.Published {
+				t.Errorf("%+v", e)
+			}
+		}
+		got, after = append(got, operate.IDsOf(page)...), next
+	}
+	slices.SortFunc(got, compareIDs)
+	if slices.SortFunc(all, compareIDs); !slices.Equal(got, all) || in.Events != len(all) {
+		t.Errorf("%d read, %d counted, want each of %d once", len(got), in.Events, len(all))
+	}
+	for name, test := range map[string]struct {
+		window operate.Window
+		want   int
+	}{
+		"the time of version 2": {operate.Window{Since: now.Add(-150 * time.Second), Until: now.Add(-90 * time.Second)}, 20},
+		"a topic":               {operate.Window{Since: now.Add(-time.Hour), Until: now, Topic: "report"}, 5},
+		"a later time":          {operate.Window{Since: now, Until: now.Add(time.Hour)}, 0},
+	} {
+		r, err := f.operator.Republish(t.Context(), test.window, uuid.Nil)
+		must(t, err)
+		read := 0
+		must(t, r.Each(t.Context(), func(page []operate.Event) error { read += len(page); return nil }))
+		if r.Total != test.want || read != test.want || r.Sent != test.want {
+			t.Errorf("%s: %d counted, %d read, want %d", name, r.Total, read, test.want)
+		}
+	}
+}
+
+// fakeSession answers each batch with its function.
+type fakeSession func([]publish.Message) []publish.Result
+
+func (s fakeSession) NewPublisher(int) (publish.Publisher, error) { return s, nil }
+func (s fakeSession) Unblocked(ctx context.Context) error         { return ctx.Err() }
+func (s fakeSession) Close()                                      {}
+func (s fakeSession) Publish(batch []publish.Message, _ time.Duration) []publish.Result {
+	return s(batch)
+}
+
+// one returns the event of a message.
+func one(t *testing.T, f fixture, id string) operate.Event {
+	t.Helper()
+	found, err := f.operator.Get(t.Context(), uuid.MustParse(id))
+	must(t, err)
+	return found[0]
+}
+
+// TestP7RepublishSendsAVersionAfterTheOneBeforeItWasTaken, goes on after an error, and is recorded.
+func TestP7RepublishSendsAVersionAfterTheOneBeforeItWasTaken(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	all := f.publishedOrders()
+	w := operate.Window{Since: time.Now().Add(-time.Hour), Until: time.Now().Add(time.Hour)}
+	by := operate.NewDecision("ann", operate.CLI, "--since 1h")
+	full, calls, taken := errors.New("a queue is full"), 0, map[string]int{}
+	var sent []uuid.UUID
+	session := fakeSession(func(batch []publish.Message) (results []publish.Result) {
+		calls++
+		for i, m := range batch {
+			if calls == 2 && i == 3 {
+				results = append(results, publish.Result{Outcome: publish.Refused, Err: full})
+				continue
+			}
+			e := one(t, f, m.ID)
+			if m.Topic != e.Topic || m.AppID != "orders" || string(m.Body) != `{"a": 1}` || m.Headers["h"] != "text" {
+				t.Errorf("sent %+v", m)
+			}
+			if e.Aggregate != "" && e.Version > taken[e.AggregateID]+1 {
+				t.Errorf("version %d was sent after %d", e.Version, taken[e.AggregateID])
+			}
+			taken[e.AggregateID], sent = e.Version, append(sent, e.ID)
+			results = append(results, publish.Result{Outcome: publish.Confirmed})
+		}
+		return results
+	})
+	r, err := f.operator.Republish(t.Context(), w, uuid.Nil)
+	must(t, err)
+	r.AppID = "orders"
+	err = r.Send(t.Context(), by, session, nil)
+	if refused, ok := errors.AsType[*operate.NotTakenError](err); !ok || refused.Outcome != publish.Refused || !errors.Is(err, full) ||
+		r.Sent != 0 || r.After != uuid.Nil || calls != 2 {
+		t.Fatalf("%+v after %d batches, error %v", r, calls, err)
+	}
+	if d, err := f.log.Get(t.Context(), by.Decision); err != nil || d.Unfinished != 1 || d.Action != operate.Republish {
+		t.Errorf("recorded %+v, error %v", d, err)
+	}
+	pages := 0
+	must(t, r.Send(t.Context(), by, session, func([]operate.Event) error { pages++; return nil }))
+	slices.SortFunc(all, compareIDs)
+	if slices.SortFunc(sent, compareIDs); r.Sent != len(all) || pages != 1 || !slices.Equal(slices.Compact(sent), all) {
+		t.Errorf("%d sent on %d pages, want %d", r.Sent, pages, len(all))
+	}
+	if d, err := f.log.Get(t.Context(), by.Decision); err != nil || d.Batches != 2 || d.Unfinished != 1 || d.Done != len(all) {
+		t.Errorf("recorded %+v, error %v", d, err)
+	}
+	if r, err := f.operator.Republish(t.Context(), w, r.After); err != nil || r.Total != 0 {
+		t.Errorf("after the last event: %+v, error %v", r, err)
+	}
+	if _, err := f.operator.Republish(t.Context(), w, uuid.New()); !errors.Is(err, operate.ErrNoEvent) {
+		t.Errorf("after an unknown event: error %v", err)
+	}
+}
+
+// TestWithoutItsRecordNothingIsSentAgain makes the database refuse the record.
+func TestWithoutItsRecordNothingIsSentAgain(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.publish("now()", f.appendAlone())
+	f.exec("ALTER TABLE operator_decisions ADD CHECK (action <> 'republish')")
+	r, err := f.operator.Republish(t.Context(), operate.Window{Since: time.Now().Add(-time.Hour), Until: time.Now().Add(time.Hour)}, uuid.Nil)
+	must(t, err)
+	session := fakeSession(func(batch []publish.Message) []publish.Result {
+		t.Errorf("sent %+v", batch)
+		return make([]publish.Result, len(batch))
+	})
+	if err := r.Send(t.Context(), ann(), session, nil); err == nil || r.Total != 1 || r.Sent != 0 {
+		t.Errorf("%+v, error %v", r, err)
+	}
+}

@@ -1,0 +1,165 @@
+package operate
+
+import (
+	"context"
+	_ "embed" // record.sql
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"example.com/transactional-outbox/outbox/internal/store"
+)
+
+// RecordSQL makes the table operator_decisions, unless it exists. It is the last part of the
+// outbox's own tables.
+//
+//go:embed record.sql
+var RecordSQL string
+
+// MigrateRecord makes the table of a [Log] in the schema of pool. It is for a service without an
+// outbox: the migration of an outbox makes the table, too.
+func MigrateRecord(ctx context.Context, pool *pgxpool.Pool) error {
+	err := store.New(pool).InTx(ctx, func(tx pgx.Tx) error {
+		// Two processes that make a table at once get an error, even with IF NOT EXISTS.
+		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtext('operator_decisions'))"); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, RecordSQL, pgx.QueryExecModeSimpleProtocol) // it is several statements
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("making the table of the operators' decisions: %w", err)
+	}
+	return nil
+}
+
+// Via is how an operator decides.
+type Via string
+
+// The ways to decide.
+const (
+	CLI  Via = "cli"
+	Page Via = "page"
+)
+
+// Text returns the way in words for people.
+func (v Via) Text() string {
+	if v == CLI {
+		return "command line"
+	}
+	return string(v)
+}
+
+// Action is what an operator decides.
+type Action string
+
+// The actions.
+const (
+	Replay    Action = "replay"
+	Discard   Action = "discard"
+	Republish Action = "republish"
+)
+
+// By says who decides, by which means, and by which filter the items are chosen. [NewDecision]
+// makes one.
+type By struct {
+	Decision uuid.UUID // all batches of one decision have the same
+	Operator string    // the name of the person; required
+	Via      Via       // CLI or Page, no other; required
+	Filter   string    // required; as the command's flags say it, such as "--topic order.created"
+}
+
+// ByIDs is the filter of a decision about items that were chosen one by one.
+const ByIDs = "ids"
+
+// NewDecision returns a new decision of an operator. The operator and the filter must not be empty:
+// for items that were chosen one by one, the filter is [ByIDs]. It panics only if the machine
+// has no random numbers.
+func NewDecision(operator string, via Via, filter string) By {
+	return By{Decision: uuid.Must(uuid.NewV7()), Operator: operator, Via: via, Filter: filter}
+}
+
+// check returns an error that names the first field that the table would refuse.
+func (by By) check() error {
+	switch {
+	case by.Operator == "":
+		return errors.New("By.Operator is empty")
+	case by.Via != CLI && by.Via != Page:
+		return fmt.Errorf("By.Via is %q, but must be %q or %q", by.Via, CLI, Page)
+	case by.Filter == "":
+		return errors.New("By.Filter is empty: use ByIDs if the items were chosen one by one")
+	}
+	return nil
+}
+
+// The table's checks refuse a decision without a name, a filter or items.
+const recordSQL = `
+INSERT INTO operator_decisions (id, decision, operator, via, action, filter, items, finished_at, done)
+SELECT cast(@id AS uuid), cast(@decision AS uuid), @operator, @via, @action, @filter, items,
+       CASE WHEN finished THEN now() END, CASE WHEN finished THEN cardinality(items) END
+FROM (SELECT ` + itemsSQL + ` AS items, cast(@finished AS boolean) AS finished) chosen`
+
+// itemsSQL is the items as an array.
+const itemsSQL = `ARRAY(SELECT value FROM json_array_elements_text(cast(cast(@items AS text) AS json)))`
+
+// record records in tx that by does action to all items. Finished says that it is done with the
+// commit. Without items it records nothing.
+func record(ctx context.Context, tx pgx.Tx, by By, action Action, items []string, finished bool) (id uuid.UUID, err error) {
+	if len(items) == 0 {
+		return uuid.Nil, nil
+	}
+	if err := by.check(); err != nil {
+		return uuid.Nil, fmt.Errorf("recording the operator's decision: %w", err)
+	}
+	if id, err = uuid.NewV7(); err != nil {
+		return uuid.Nil, err
+	}
+	_, err = tx.Exec(ctx, recordSQL, args{
+		"id": id.String(), "decision": by.Decision.String(), "operator": fit(by.Operator, maxOperator), "via": string(by.Via),
+		"action": string(action), "filter": fit(by.Filter, maxFilter), "items": itemsText(items), "finished": finished,
+	})
+	if err != nil {
+		return uuid.Nil, fmt.Errorf("recording the operator's decision: %w", err)
+	}
+	return id, nil
+}
+
+// The table's limits, in bytes.
+const (
+	maxOperator = 200
+	maxFilter   = 4096
+)
+
+// fit shortens text to a number of bytes, and makes it storable.
+func fit(text string, limit int) string {
+	text = clean(text)
+	if len(text) <= limit {
+		return text
+	}
+	for limit > 0 && !utf8.RuneStart(text[limit]) {
+		limit--
+	}
+	return text[:limit]
+}
+
+// itemsText is the items as one text of JSON. Message ids come from any publisher, so they may have
+// what PostgreSQL cannot store.
+func itemsText(items []string) string {
+	all := make([]string, 0, len(items))
+	for _, item := range items {
+		all = append(all, clean(item))
+	}
+	text, _ := json.Marshal(all) // strings always have a text
+	return string(text)
+}
+
+// clean replaces what is not UTF-8, and the zero bytes, which PostgreSQL cannot store.
+func clean(text string) string {
+	return strings.ToValidUTF8(strings.ReplaceAll(text, "\x00", "\uFFFD"), "\uFFFD")
+}

@@ -1,0 +1,140 @@
+package operate
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"example.com/transactional-outbox/outbox/publish"
+)
+
+// Republication sends published events again, each with its old id, for a destination that has lost
+// its messages. It changes nothing in the outbox. It is safe to repeat, because consumers know the
+// ids that they have had.
+type Republication struct {
+	Window Window
+	After  uuid.UUID // the events up to here are done; a new republication can go on from here
+	Total  int       // how many events it found
+	Sent   int       // how many of them are done
+
+	AppID          string        // the service that publishes the messages; each message has it
+	ConfirmTimeout time.Duration // bounds the wait for the confirms of a batch; the default is 10 s
+
+	operator *Operator
+	in       Range
+}
+
+// Republish counts what was published in a window, and sends nothing yet. If after is not
+// [uuid.Nil], it goes on after that event, or returns [ErrNoEvent] if there is no such event.
+func (o *Operator) Republish(ctx context.Context, w Window, after uuid.UUID) (*Republication, error) {
+	if after != uuid.Nil {
+		found, err := o.Get(ctx, after)
+		if err == nil && len(found) == 0 {
+			err = ErrNoEvent
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	in, err := o.PublishedRange(ctx, w, after)
+	if err != nil {
+		return nil, err
+	}
+	return &Republication{Window: w, After: after, Total: in.Events, operator: o, in: in}, nil
+}
+
+// republishPage is how many events are read and sent at once.
+const republishPage = 500
+
+// Each calls do with each page of events, and then counts the page as done. It sends nothing.
+func (r *Republication) Each(ctx context.Context, do func(page []Event) error) error {
+	for {
+		page, next, err := r.operator.Published(ctx, r.Window, r.in, r.After, republishPage)
+		if err != nil || next == uuid.Nil {
+			return err
+		}
+		if len(page) > 0 {
+			if err := do(page); err != nil {
+				return err
+			}
+		}
+		r.After, r.Sent = next, r.Sent+len(page)
+	}
+}
+
+// Send sends all events in a session. Before each page it records that by is about to send it, and
+// afterwards that it did. It sends an event when the destination has taken the one before it of the
+// same aggregate. Done is called after each page; it may be nil. After an error, such as a
+// [NotTakenError], After says where to go on.
+func (r *Republication) Send(ctx context.Context, by By, to publish.Session, done func(page []Event) error) error {
+	publisher, err := to.NewPublisher(republishPage)
+	if err != nil {
+		return err
+	}
+	defer publisher.Close()
+	return r.Each(ctx, func(page []Event) error {
+		row, err := r.operator.log.Begin(ctx, by, Republish, IDs(IDsOf(page)))
+		if err != nil {
+			return err
+		}
+		for _, part := range splitByVersion(page) {
+			if err := to.Unblocked(ctx); err != nil {
+				return err
+			}
+			if err := r.publish(publisher, part); err != nil {
+				return err // the row has no end: perhaps not all of these were sent
+			}
+		}
+		if err := r.operator.log.Finish(ctx, row, len(page)); err != nil || done == nil {
+			return err
+		}
+		return done(page)
+	})
+}
+
+// publish publishes events of different aggregates.
+func (r *Republication) publish(publisher publish.Publisher, part []Event) error {
+	messages := make([]publish.Message, 0, len(part))
+	for _, e := range part {
+		messages = append(messages, e.Message(r.AppID))
+	}
+	for i, result := range publisher.Publish(messages, cmp.Or(r.ConfirmTimeout, 10*time.Second)) {
+		if result.Outcome != publish.Confirmed {
+			return &NotTakenError{messages[i].ID, messages[i].Topic, result}
+		}
+	}
+	return nil
+}
+
+// NotTakenError is a message that the destination has not taken.
+type NotTakenError struct {
+	ID, Topic string
+	publish.Result
+}
+
+func (e *NotTakenError) Error() string {
+	return fmt.Sprintf("%s (%s) was not taken: %v", e.ID, e.Topic, e.Err)
+}
+
+func (e *NotTakenError) Unwrap() error { return e.Err }
+
+// splitByVersion splits a page so that no part has two events of one aggregate. So if the
+// destination does not take an event, the next event of its aggregate is not sent before it.
+func splitByVersion(page []Event) (parts [][]Event) {
+	nth := 0
+	for i, e := range page {
+		if i > 0 && e.Aggregate != "" && page[i-1].Aggregate == e.Aggregate && page[i-1].AggregateID == e.AggregateID {
+			nth++
+		} else {
+			nth = 0
+		}
+		if nth == len(parts) {
+			parts = append(parts, nil)
+		}
+		parts[nth] = append(parts[nth], e)
+	}
+	return parts
+}

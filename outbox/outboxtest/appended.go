@@ -1,0 +1,78 @@
+// Package outboxtest helps to test programs that use the outbox:
+//
+//	tx, err := pool.Begin(ctx)
+//	…
+//	err = placeOrder(ctx, tx, order)
+//	…
+//	events := outboxtest.Appended(t, tx) // what placeOrder has appended
+//	tx.Rollback(ctx)                     // the next test finds nothing
+//
+// [Appended] looks into a transaction that is still open, and needs no relay and no broker. [Drain]
+// does a relay's work once: it hands what is due to a function.
+package outboxtest
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"example.com/transactional-outbox/outbox"
+)
+
+// appendedSQL returns the events of the transaction that it runs in, as one JSON text: every mode
+// of every driver can read that. now() is when the transaction began. It has the precision of a
+// microsecond, and Append stores it with each event, also within a savepoint.
+const appendedSQL = `
+SELECT cast(coalesce(json_agg(json_build_object(
+  'ID', e.id, 'Topic', e.topic, 'Aggregate', coalesce(e.aggregate, ''), 'AggregateID', coalesce(e.aggregate_id, ''),
+  'Version', coalesce(e.version, 0), 'Payload', encode(e.payload, 'base64'), 'ContentType', e.content_type,
+  'Headers', e.headers, 'Supersedes', q.supersedes,
+  'Delay', cast(extract(epoch FROM q.available_at - now()) * 1000000000 AS bigint)) ORDER BY e.seq), '[]') AS text)
+FROM outbox_events e JOIN outbox_queue q USING (id, slot)
+WHERE e.created_at = now()`
+
+// Appended returns the events that tx has appended so far, in the order in which it did so. tx is a
+// pgx.Tx, or what [outbox.FromSQL] returns. The events have their ids and content types, also those
+// that Append made.
+func Appended(tb testing.TB, tx outbox.Tx) []outbox.Event {
+	tb.Helper()
+	text, err := queryText(tb.Context(), tx, appendedSQL)
+	if err != nil {
+		tb.Fatalf("reading what the transaction has appended: %v", err)
+	}
+	var events []outbox.Event
+	if err := json.Unmarshal([]byte(text), &events); err != nil {
+		tb.Fatalf("reading what the transaction has appended: %v", err)
+	}
+	return events
+}
+
+// queryText runs a query of one text.
+func queryText(ctx context.Context, tx outbox.Tx, query string) (text string, err error) {
+	switch tx := tx.(type) {
+	case interface {
+		QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+	}:
+		err = tx.QueryRow(ctx, query).Scan(&text)
+		return text, err
+	case interface {
+		QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	}:
+		rows, err := tx.QueryContext(ctx, query)
+		if err != nil {
+			return "", err
+		}
+		defer func() { _ = rows.Close() }()
+		if !rows.Next() {
+			return "", errors.Join(rows.Err(), errors.New("no row"))
+		}
+		return text, rows.Scan(&text)
+	default:
+		return "", fmt.Errorf("a %T cannot be read: give a pgx.Tx or what outbox.FromSQL returns", tx)
+	}
+}

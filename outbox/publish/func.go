@@ -1,0 +1,115 @@
+package publish
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+)
+
+// Func makes a destination of one function. The function is called for one message after the other,
+// and its error is the outcome: nil is Confirmed, an error that wraps [ErrInvalid] is Invalid, one
+// that wraps [ErrReturned] is Returned, and any other one is Refused. So is a panic.
+//
+// The relay calls it in each of its workers at the same time. The context of a call ends when the
+// timeout of the batch has passed. Then the function must return. The relay cannot know whether the
+// message was delivered, and sends it again later. So f may get a message twice, with the same id.
+func Func(f func(ctx context.Context, m Message) error) Destination { return function(f) }
+
+type function func(context.Context, Message) error
+
+func (function) System() string { return "function" }
+
+func (function) Name() string { return "function" }
+
+// A session ends after a timeout. A function that answers in time has one session for ever.
+const (
+	firstPause  = 250 * time.Millisecond
+	maxPause    = 10 * time.Second
+	stableAfter = 15 * time.Second // then the pauses begin at firstPause again
+)
+
+// KeepConnected has nothing to connect to. It calls use again and again.
+func (f function) KeepConnected(ctx context.Context, use func(context.Context, Session) error) error {
+	pause := backoff.NewExponentialBackOff()
+	pause.InitialInterval, pause.MaxInterval = firstPause, maxPause
+	for {
+		began := time.Now()
+		err := use(ctx, f)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if time.Since(began) > stableAfter {
+			pause.Reset()
+		}
+		wait := pause.NextBackOff()
+		slog.WarnContext(ctx, "the function's session has ended, trying again",
+			"in", wait.Round(time.Millisecond).String(), "error", err)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(wait):
+		}
+	}
+}
+
+// NewPublisher makes function a [Session].
+func (f function) NewPublisher(int) (Publisher, error) { return &functionPublisher{f: f}, nil }
+
+// Unblocked returns at once, because a function does not ask its callers to wait.
+func (function) Unblocked(context.Context) error { return nil }
+
+type functionPublisher struct {
+	f     function
+	ended bool // an outcome was Unknown
+}
+
+func (p *functionPublisher) Publish(messages []Message, timeout time.Duration) []Result {
+	// Not a context of the caller: a relay that is being stopped still finishes its batch.
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	results := make([]Result, len(messages))
+	for i, m := range messages {
+		results[i] = p.call(ctx, m)
+	}
+	return results
+}
+
+func (p *functionPublisher) call(ctx context.Context, m Message) Result {
+	if p.ended || ctx.Err() != nil {
+		p.ended = true
+		return Result{Outcome: Unknown, Err: ErrNotSent}
+	}
+	err := withoutPanic(ctx, p.f, m)
+	switch {
+	case err == nil:
+		return Result{Outcome: Confirmed}
+	case errors.Is(err, ErrInvalid):
+		return Result{Outcome: Invalid, Err: err}
+	case errors.Is(err, ErrReturned):
+		return Result{Outcome: Returned, Err: err}
+	case ctx.Err() != nil: // the error may only say that the time was up
+		p.ended = true
+		return Result{Outcome: Unknown, Err: fmt.Errorf("%w: %w", ErrTimeout, err)}
+	default:
+		return Result{Outcome: Refused, Err: err}
+	}
+}
+
+func withoutPanic(ctx context.Context, f function, m Message) (err error) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			err = fmt.Errorf("the function panicked: %v", reason)
+		}
+	}()
+	if err = f(ctx, m); err != nil {
+		_ = err.Error() // a nil pointer in an error may panic here, and must not do so later
+	}
+	return err
+}
+
+// Close has nothing to free.
+func (p *functionPublisher) Close() {}

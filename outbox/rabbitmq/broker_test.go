@@ -1,0 +1,109 @@
+package rabbitmq_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"example.com/transactional-outbox/outbox/internal/testbroker"
+	"example.com/transactional-outbox/outbox/publish"
+	"example.com/transactional-outbox/outbox/rabbitmq"
+)
+
+// publishOnce opens one session of the broker and publishes a batch.
+func publishOnce(t *testing.T, b *rabbitmq.Broker, messages ...publish.Message) (results []publish.Result) {
+	t.Helper()
+	ctx, stop := context.WithTimeout(t.Context(), limit)
+	defer stop()
+	err := b.KeepConnected(ctx, func(ctx context.Context, s publish.Session) error {
+		p, err := s.NewPublisher(len(messages))
+		if err = errors.Join(err, s.Unblocked(ctx)); err != nil {
+			return err
+		}
+		results = p.Publish(messages, limit)
+		stop()
+		return nil
+	})
+	if err != nil || len(results) != len(messages) {
+		t.Fatalf("%d results, error %v", len(results), err)
+	}
+	return results
+}
+
+func TestABrokerPublishesToItsExchangeOrToTheDestination(t *testing.T) {
+	t.Parallel()
+	own, other := testbroker.Exchange(t), testbroker.Exchange(t)
+	first, second := testbroker.Queue(t, own, "order.*"), testbroker.Queue(t, other, "order.*")
+	b := rabbitmq.NewBroker(testbroker.URL(), own)
+	if b.System() != "rabbitmq" || b.Name() != own {
+		t.Errorf("%s %s", b.System(), b.Name())
+	}
+	results := publishOnce(t, b,
+		publish.Message{ID: "1", Topic: "order.created"}, publish.Message{ID: "2", Topic: "order.created", Destination: other},
+		publish.Message{ID: "3", Topic: "nobody.listens"})
+	for i, want := range []publish.Outcome{publish.Confirmed, publish.Confirmed, publish.Returned} {
+		if results[i].Outcome != want || (want == publish.Returned) != errors.Is(results[i].Err, publish.ErrReturned) {
+			t.Errorf("message %d: %+v, want %d", i, results[i], want)
+		}
+	}
+	for queue, want := range map[string]string{first: "1", second: "2"} {
+		got := testbroker.Take(t, queue)
+		if len(got) != 1 || got[0].MessageId != want || got[0].RoutingKey != "order.created" || got[0].Type != "order.created" {
+			t.Errorf("got %v, want %s", got, want)
+		}
+	}
+}
+
+func TestABrokerDeclaresItsExchange(t *testing.T) {
+	t.Parallel()
+	exchange := testbroker.Name()
+	testbroker.DeleteExchanges(t, exchange)
+	b := rabbitmq.NewBroker(testbroker.URL(), exchange)
+	if r := publishOnce(t, b, publish.Message{Topic: "order.created"})[0]; r.Outcome != publish.Returned {
+		t.Errorf("without a queue: %+v", r)
+	}
+}
+
+// TestABrokerWaitsForItsTopology: the exchange is of another kind, until somebody deletes it.
+func TestABrokerWaitsForItsTopology(t *testing.T) {
+	t.Parallel()
+	exchange := testbroker.Name()
+	testbroker.Do(t, func(c *amqp.Channel) error {
+		return c.ExchangeDeclare(exchange, "fanout", true, false, false, false, nil)
+	})
+	testbroker.DeleteExchanges(t, exchange)
+	remove := sync.OnceFunc(func() {
+		testbroker.Do(t, func(c *amqp.Channel) error { return c.ExchangeDelete(exchange, false, false) })
+	})
+	b := rabbitmq.NewBroker(testbroker.URL(), exchange)
+	var waits []string
+	b.Waits = func(what string) {
+		waits = append(waits, what)
+		if strings.Contains(what, "as they are declared here") {
+			remove()
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		publishOnce(t, b, publish.Message{Topic: "order.created"})
+		if took := time.Since(began); took < 10*time.Second {
+			t.Errorf("it tried again after %s", took)
+		}
+	})
+	if len(waits) < 4 || waits[len(waits)-2] != "" {
+		t.Errorf("it waited for %q", waits)
+	}
+}
+
+func TestABrokerWithAWrongURLEndsAtOnce(t *testing.T) {
+	t.Parallel()
+	if err := rabbitmq.NewBroker("http://a", "e").KeepConnected(t.Context(), nil); err == nil {
+		t.Error("no error")
+	}
+}

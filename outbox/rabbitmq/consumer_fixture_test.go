@@ -1,0 +1,176 @@
+package rabbitmq_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"example.com/transactional-outbox/outbox/internal/testbroker"
+	"example.com/transactional-outbox/outbox/rabbitmq"
+)
+
+// fakeHandler is a handler with a database that the test controls.
+type fakeHandler struct {
+	calls chan []rabbitmq.Message // what each call has got, before its result
+
+	mu     sync.Mutex
+	result func(batch []rabbitmq.Message) error
+	away   error     // of the database
+	now    time.Time // the database's
+}
+
+func (h *fakeHandler) Handle(_ context.Context, batch []rabbitmq.Message) error {
+	h.mu.Lock()
+	result := h.result
+	h.mu.Unlock()
+	h.calls <- batch
+	if result == nil {
+		return nil
+	}
+	return result(batch)
+}
+
+func (h *fakeHandler) Ready(context.Context) (time.Time, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.now, h.away
+}
+
+// set changes what the handler does from now on.
+func (h *fakeHandler) set(change func(*fakeHandler)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	change(h)
+}
+
+// databaseTime is far from the clock of this process.
+var databaseTime = time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// consumerTest is a consumer with a queue of its own.
+type consumerTest struct {
+	*testing.T
+	queue    rabbitmq.Queue
+	handler  *fakeHandler
+	consumer *rabbitmq.Consumer
+	stop     func() error // ends Run and returns what it returned
+}
+
+// startConsumer runs a consumer until the test ends, or is over.
+func startConsumer(t *testing.T) *consumerTest {
+	t.Helper()
+	c := newConsumerTest(t, nil, nil)
+	c.start()
+	return c
+}
+
+func newConsumerTest(t *testing.T, change func(*rabbitmq.Queue), result func([]rabbitmq.Message) error) *consumerTest {
+	t.Helper()
+	c := &consumerTest{T: t, handler: &fakeHandler{calls: make(chan []rabbitmq.Message, 1000), result: result, now: databaseTime}}
+	c.queue = rabbitmq.Queue{
+		Name: testbroker.Name(), Exchange: testbroker.Exchange(t), Topics: []string{"order.*"}, Retry: []time.Duration{20 * time.Millisecond},
+	}
+	if change != nil {
+		change(&c.queue)
+	}
+	var exchanges, queues []string
+	for _, e := range c.queue.Topology().Exchanges {
+		exchanges = append(exchanges, e.Name)
+	}
+	for _, q := range c.queue.Topology().Queues {
+		queues = append(queues, q.Name)
+	}
+	testbroker.DeleteExchanges(t, exchanges...)
+	testbroker.DeleteQueues(t, queues...)
+	s := openSession(t)
+	if err := s.Declare(c.queue.Topology()); err != nil { // so that messages can come before the start
+		t.Fatal(err)
+	}
+	return c
+}
+
+func (c *consumerTest) start() {
+	c.Helper()
+	consumer, err := rabbitmq.NewConsumer(testbroker.URL(), c.queue, c.handler)
+	if err != nil {
+		c.Fatal(err)
+	}
+	c.consumer = consumer
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- consumer.Run(ctx) }()
+	c.stop = sync.OnceValue(func() error {
+		cancel()
+		return receive(c.T, ended, "the end of Run")
+	})
+	c.Cleanup(func() {
+		if err := c.stop(); err != nil {
+			c.Errorf("Run returned %v", err)
+		}
+	})
+}
+
+// publish publishes one message for each id.
+func (c *consumerTest) publish(ids ...string) {
+	c.Helper()
+	for _, id := range ids {
+		testbroker.Publish(c, c.queue.Exchange, "order.created", amqp.Publishing{
+			MessageId: id, Body: []byte("body of " + id), Headers: amqp.Table{"traceparent": parent},
+		})
+	}
+}
+
+const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+// await waits until the consumer is done with so many deliveries of each outcome. A message that
+// goes on failing may have been retried more often.
+func (c *consumerTest) await(handled, retried, deadLettered uint64) {
+	c.Helper()
+	eventually(c.T, fmt.Sprintf("%d handled, %d retried, %d dead letters", handled, retried, deadLettered), func() bool {
+		got, _ := c.consumer.Stats()
+		return got["handled"] == handled && got["retried"] >= retried && got["dead_lettered"] == deadLettered
+	})
+}
+
+// deadLetter removes the only dead letter, and checks that it is the message with this id.
+func (c *consumerTest) deadLetter(id string) amqp.Delivery {
+	c.Helper()
+	var found []amqp.Delivery
+	eventually(c.T, "a dead letter", func() bool {
+		found = append(found, testbroker.Take(c, c.queue.DeadLetterQueue())...)
+		return len(found) > 0
+	})
+	if len(found) != 1 || found[0].MessageId != id || found[0].RoutingKey != "order.created" {
+		c.Fatalf("the dead letters are %v, want %s", found, id)
+	}
+	return found[0]
+}
+
+// wantEmpty ends the consumer and checks that its queue has nothing left.
+func (c *consumerTest) wantEmpty() {
+	c.Helper()
+	if err := c.stop(); err != nil {
+		c.Error(err)
+	}
+	if left := testbroker.Take(c, c.queue.Name); len(left) > 0 {
+		c.Errorf("%d messages are left, the first is %s", len(left), left[0].MessageId)
+	}
+}
+
+// failing returns a result: an error if the message is in the batch.
+func failing(id string, err error) func([]rabbitmq.Message) error {
+	return func(batch []rabbitmq.Message) error {
+		for _, m := range batch {
+			if m.MessageID() == id {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+var errFake = errors.New("the handler has failed")

@@ -1,0 +1,307 @@
+package rabbitmq_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+	"go.opentelemetry.io/otel/trace"
+
+	"example.com/transactional-outbox/outbox/internal/testbroker"
+	"example.com/transactional-outbox/outbox/rabbitmq"
+)
+
+func TestAHandledMessageIsAcknowledged(t *testing.T) {
+	t.Parallel()
+	c := startConsumer(t)
+	c.publish("1", "2", "3")
+	c.await(3, 0, 0)
+	if n := c.consumer.Received(); n != 3 {
+		t.Errorf("%d messages received", n)
+	}
+	if err := c.consumer.Health(); err != nil {
+		t.Error(err)
+	}
+	c.wantEmpty()
+	if err := c.consumer.Health(); err == nil {
+		t.Error("the consumer has ended, and is healthy")
+	}
+}
+
+// TestP9ABadMessageStopsNoOther: each kind of bad message becomes a dead letter at once, unchanged,
+// with the reason. The others of its batch are handled.
+func TestP9ABadMessageStopsNoOther(t *testing.T) {
+	t.Parallel()
+	refuse := func(m rabbitmq.Message) error {
+		if m.ID == "bad" {
+			return errFake
+		}
+		return nil
+	}
+	for name, test := range map[string]struct {
+		change func(*rabbitmq.Queue)
+		result func([]rabbitmq.Message) error
+		code   string
+	}{
+		"refused by Check": {func(q *rabbitmq.Queue) { q.Check = refuse }, nil, rabbitmq.CodeMalformed},
+		"Check panics": {func(q *rabbitmq.Queue) {
+			q.Check = func(m rabbitmq.Message) error {
+				if refuse(m) != nil {
+					panic("a bug")
+				}
+				return nil
+			}
+		}, nil, rabbitmq.CodeMalformed},
+		"permanent":      {nil, failing("bad", fmt.Errorf("%w: %w", rabbitmq.ErrPermanent, errFake)), rabbitmq.CodePermanent},
+		"with own code":  {nil, failing("bad", coded{}), "own"},
+		"given up":       {func(q *rabbitmq.Queue) { q.GiveUp = time.Nanosecond }, failing("bad", errFake), rabbitmq.CodeExhausted},
+		"panicking long": {func(q *rabbitmq.Queue) { q.GiveUp = time.Nanosecond }, panicking("bad"), rabbitmq.CodePanicked},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newConsumerTest(t, test.change, test.result)
+			c.publish("0", "1", "bad", "2")
+			c.start()
+			if test.code == rabbitmq.CodeExhausted || test.code == rabbitmq.CodePanicked {
+				c.await(3, 1, 0) // the first failure is now, and the next one is later
+				c.handler.set(func(h *fakeHandler) { h.now = h.now.Add(time.Second) })
+			}
+			d := c.deadLetter("bad")
+			if string(d.Body) != "body of bad" || d.Headers["failure-code"] != test.code ||
+				d.Headers["original-exchange"] != c.queue.Exchange || d.Headers["traceparent"] != parent {
+				t.Errorf("body %q, headers %v", d.Body, d.Headers)
+			}
+			if at, _ := time.Parse(time.RFC3339, fmt.Sprint(d.Headers["failed-at"])); at.Year() != databaseTime.Year() {
+				t.Errorf("failed at %s, which is not the database's time", d.Headers["failed-at"])
+			}
+			if d.Headers["first-failed-at"] != nil {
+				t.Error("after a replay it would be a dead letter at once")
+			}
+			c.await(3, 0, 1)
+			c.wantEmpty()
+		})
+	}
+}
+
+// coded is a permanent error with a code of its own.
+type coded struct{}
+
+func (coded) Error() string          { return "coded" }
+func (coded) Unwrap() error          { return rabbitmq.ErrPermanent }
+func (coded) DeadLetterCode() string { return "own" }
+
+func panicking(id string) func([]rabbitmq.Message) error {
+	return func(batch []rabbitmq.Message) error {
+		if failing(id, errFake)(batch) != nil {
+			panic("a bug")
+		}
+		return nil
+	}
+}
+
+// TestAFailedMessageIsTriedAgainAfterTheDelays: it keeps the time of its first failure, and counts.
+func TestAFailedMessageIsTriedAgainAfterTheDelays(t *testing.T) {
+	t.Parallel()
+	c := newConsumerTest(t, func(q *rabbitmq.Queue) {
+		q.Retry = []time.Duration{10 * time.Millisecond, 20 * time.Millisecond}
+	}, failing("bad", errFake))
+	c.publish("good", "bad")
+	c.start()
+	c.await(1, 5, 0)
+	c.handler.set(func(h *fakeHandler) { h.result = nil })
+	c.await(2, 5, 0)
+	var last rabbitmq.Message
+	for len(c.handler.calls) > 0 {
+		if batch := <-c.handler.calls; len(batch) == 1 && batch[0].ID == "bad" {
+			last = batch[0]
+		}
+	}
+	if n, _ := last.Headers["retry-count"].(int64); n < 5 {
+		t.Errorf("the retry count is %v", last.Headers["retry-count"])
+	}
+	if last.Headers["first-failed-at"] != databaseTime.Format(time.RFC3339Nano) || last.Headers["failure-reason"] != errFake.Error() {
+		t.Errorf("the headers are %v", last.Headers)
+	}
+	c.wantEmpty()
+}
+
+func TestAPanicIsTheErrorOfItsMessage(t *testing.T) {
+	t.Parallel()
+	c := newConsumerTest(t, nil, panicking("bad"))
+	c.publish("1", "bad", "2")
+	c.start()
+	c.await(2, 1, 0)
+	c.handler.set(func(h *fakeHandler) { h.result = nil })
+	c.await(3, 1, 0)
+	c.wantEmpty()
+}
+
+// TestP9NothingIsCopiedWhileTheHandlerIsNotReady: however often the handler fails.
+func TestP9NothingIsCopiedWhileTheHandlerIsNotReady(t *testing.T) {
+	t.Parallel()
+	away := func(h *fakeHandler) {
+		h.away, h.result = errFake, func([]rabbitmq.Message) error { return errFake }
+	}
+	c := startConsumer(t)
+	c.publish("1")
+	c.await(1, 0, 0)
+	c.handler.set(away)
+	c.publish("2", "3", "4")
+	eventually(t, "the consumer waits", func() bool { return c.consumer.Health() != nil })
+	if err := c.consumer.Health().Error(); !strings.Contains(err, errFake.Error()) {
+		t.Errorf("the consumer is %s", err)
+	}
+	c.handler.set(func(h *fakeHandler) { h.away, h.result = nil, nil })
+	c.await(4, 0, 0)
+	if done, _ := c.consumer.Stats(); done["retried"] > 0 {
+		t.Errorf("%d messages were copied", done["retried"])
+	}
+	c.wantEmpty()
+}
+
+func TestNothingIsTakenBeforeTheHandlerIsReady(t *testing.T) {
+	t.Parallel()
+	c := newConsumerTest(t, nil, nil)
+	c.publish("1")
+	c.handler.away = errFake
+	c.start()
+	eventually(t, "the consumer waits for its handler", func() bool {
+		return strings.Contains(fmt.Sprint(c.consumer.Health()), errFake.Error())
+	})
+	if n := c.consumer.Received(); n != 0 {
+		t.Errorf("%d messages were taken", n)
+	}
+	c.handler.set(func(h *fakeHandler) { h.away = nil })
+	c.await(1, 0, 0)
+}
+
+// TestP9AfterAConnectMessagesComeOneByOne: until a message is acknowledged that had not been
+// delivered before. So a message that kills the process takes no other with it.
+func TestP9AfterAConnectMessagesComeOneByOne(t *testing.T) {
+	t.Parallel()
+	began, goOn := make(chan struct{}, 10), make(chan struct{})
+	c := newConsumerTest(t, nil, func([]rabbitmq.Message) error {
+		began <- struct{}{}
+		<-goOn
+		return nil
+	})
+	c.publish("1", "2", "3", "4", "5")
+	c.start()
+	receive(t, began, "call")
+	if batch := <-c.handler.calls; len(batch) != 1 {
+		t.Errorf("the first batch has %d messages", len(batch))
+	}
+	ready, _, err := openSession(t).CountReady(c.queue.Name)
+	if err != nil || ready != 4 {
+		t.Errorf("%d of 4 messages are still in the queue, error %v", ready, err)
+	}
+	close(goOn)
+	c.await(5, 0, 0)
+	c.wantEmpty()
+}
+
+func TestP12WhatIsInFlightIsFinishedAtTheEnd(t *testing.T) {
+	t.Parallel()
+	began, goOn := make(chan struct{}, 10), make(chan struct{})
+	c := newConsumerTest(t, nil, func([]rabbitmq.Message) error {
+		began <- struct{}{}
+		<-goOn
+		return nil
+	})
+	c.publish("1")
+	c.start()
+	receive(t, began, "call")
+	ended := make(chan error, 1)
+	go func() { ended <- c.stop() }()
+	eventually(t, "nothing more is taken", func() bool {
+		c.publish("2")
+		ready, _, err := openSession(t).CountReady(c.queue.Name)
+		return err == nil && ready > 0
+	})
+	close(goOn)
+	if err := receive(t, ended, "end"); err != nil {
+		t.Error(err)
+	}
+	for _, d := range testbroker.Take(t, c.queue.Name) {
+		if d.MessageId == "1" {
+			t.Error("it was handled, and comes again")
+		}
+	}
+}
+
+// TestATooLargeMessageIsMovedByTheBroker: it is not handled, and no copy of it is made.
+func TestATooLargeMessageIsMovedByTheBroker(t *testing.T) {
+	t.Parallel()
+	c := startConsumer(t)
+	large := amqp.Publishing{MessageId: "large", Body: make([]byte, rabbitmq.MaxBody+1)}
+	testbroker.Publish(t, c.queue.Exchange, "order.created", large)
+	if d := c.deadLetter("large"); len(d.Body) != len(large.Body) {
+		t.Errorf("it has %d bytes", len(d.Body))
+	}
+	if len(c.handler.calls) > 0 {
+		t.Error("it was handled")
+	}
+}
+
+// TestTheHandlerContinuesTheTraceOfItsMessage, with what it appends to an outbox.
+func TestTheHandlerContinuesTheTraceOfItsMessage(t *testing.T) {
+	t.Parallel()
+	c := startConsumer(t)
+	c.publish("1")
+	m := receive(t, c.handler.calls, "call")[0]
+	if got := trace.SpanContextFromContext(m.Context(t.Context())); got.TraceID().String() != strings.Split(parent, "-")[1] {
+		t.Errorf("the trace is %s", got.TraceID())
+	}
+	outside := rabbitmq.Message{Headers: map[string]any{"traceparent": parent}}
+	if got := trace.SpanContextFromContext(outside.Context(t.Context())); got.SpanID().String() != strings.Split(parent, "-")[2] {
+		t.Errorf("without a consumer the span is %s", got.SpanID())
+	}
+}
+
+// runner is a handler whose own work ends with an error.
+type runner struct{ rabbitmq.HandlerFunc }
+
+func (runner) Run(context.Context) error { return errFake }
+
+func TestTheHandlersOwnWorkEndsRun(t *testing.T) {
+	t.Parallel()
+	consumer, err := rabbitmq.NewConsumer(testbroker.URL(), rabbitmq.Queue{Name: "nobody", Exchange: testbroker.Name(), Topics: []string{"#"}}, runner{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := consumer.Run(t.Context()); !errors.Is(err, errFake) {
+		t.Errorf("Run returned %v", err)
+	}
+}
+
+func TestSettingsThatCannotWorkAreRefused(t *testing.T) {
+	t.Parallel()
+	handler := rabbitmq.HandlerFunc(func(context.Context, []rabbitmq.Message) error { return nil })
+	for want, q := range map[string]rabbitmq.Queue{
+		"":                {Name: "q", Exchange: "e", Topics: []string{"#"}},
+		"name":            {Exchange: "e", Topics: []string{"#"}},
+		"Topics":          {Name: "q", Exchange: "e"},
+		"retry":           {Name: "q", Retry: []time.Duration{0}},
+		"GiveUp":          {Name: "q", GiveUp: -1},
+		"BatchSize":       {Name: "q", BatchSize: -1},
+		"Prefetch":        {Name: "q", Prefetch: 5000},
+		"DeliveryLimit":   {Name: "q", DeliveryLimit: -1},
+		"HandleTimeout":   {Name: "q", HandleTimeout: -1},
+		"ShutdownTimeout": {Name: "q", ShutdownTimeout: -1},
+	} {
+		_, err := rabbitmq.NewConsumer(testbroker.URL(), q, handler)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v, want %q", q, err, want)
+		}
+	}
+	if _, err := rabbitmq.NewConsumer("http://a", rabbitmq.Queue{Name: "q"}, handler); err == nil {
+		t.Error("a URL of another protocol was taken")
+	}
+	if _, err := rabbitmq.NewConsumer(testbroker.URL(), rabbitmq.Queue{Name: "q"}, nil); err == nil {
+		t.Error("no handler was taken")
+	}
+}

@@ -1,0 +1,127 @@
+package rabbitmq
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+)
+
+// Config has the URL of the broker, and the name that the broker shows for this connection.
+type Config struct {
+	// URL is amqp://user:password@host:port,host:port/vhost. The hosts are the nodes of one cluster.
+	URL    string
+	Name   string
+	Logger *slog.Logger // default: slog.Default()
+}
+
+func (c Config) logger() *slog.Logger {
+	if c.Logger == nil {
+		return slog.Default()
+	}
+	return c.Logger
+}
+
+// After the first minute there are fewer than ten attempts to connect a minute, which spares a
+// broker that struggles. They are close enough that work goes on within 15 s of its return.
+const (
+	firstPause = 250 * time.Millisecond
+	maxPause   = 10 * time.Second
+	jitter     = 0.2
+	// stableAfter is how long a session must last before the pauses begin at firstPause again.
+	stableAfter = 15 * time.Second
+	// maxUnreadable is how many sessions in a row may end because of an unreadable message without
+	// a pause between them. The delivery limit of a queue removes such a message much earlier.
+	maxUnreadable = 200
+)
+
+// ErrUnreadable says that the client library could not parse what the broker sent. Usually this is
+// a message with headers that the library does not know. The broker counts its delivery, and
+// delivers it again.
+var ErrUnreadable = errors.New("the broker sent what cannot be read")
+
+// KeepConnected connects and runs use, and repeats this until ctx ends. The context of use ends
+// with its session, or with ctx. Then use must return. If ctx has ended, the session still works,
+// and use may finish the work in flight first.
+//
+// Each attempt tries the nodes of the URL, one after the other. Only if all of them fail, it pauses
+// before the next attempt.
+//
+// If a session ends because of an unreadable message, this is no outage: KeepConnected reconnects
+// at once.
+//
+// KeepConnected returns nil when ctx ends. It returns only errors that a new connection cannot
+// solve: a [MismatchError].
+func KeepConnected(ctx context.Context, c Config, use func(ctx context.Context, s *Session) error) error {
+	pause := backoff.NewExponentialBackOff()
+	pause.InitialInterval, pause.MaxInterval, pause.RandomizationFactor = firstPause, maxPause, jitter
+	for unreadable := 0; ; {
+		began := time.Now()
+		err := connectAndUse(ctx, c, use)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if _, mismatch := errors.AsType[*MismatchError](err); mismatch {
+			return err
+		}
+		if time.Since(began) > stableAfter {
+			unreadable = 0
+			pause.Reset()
+		}
+		if errors.Is(err, ErrUnreadable) && unreadable < maxUnreadable {
+			unreadable++
+			c.logger().WarnContext(ctx, "a message ended the session, connecting again", "connection", c.Name, "error", err)
+			continue
+		}
+		wait := pause.NextBackOff()
+		c.logger().WarnContext(ctx, "no session with the broker, trying again",
+			"connection", c.Name, "in", wait.Round(time.Millisecond).String(), "error", err)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(wait):
+		}
+	}
+}
+
+func connectAndUse(ctx context.Context, c Config, use func(context.Context, *Session) error) error {
+	s, err := connect(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	c.logger().InfoContext(ctx, "connected to the broker", "connection", c.Name, "host", s.host)
+
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	s.onClose(end)
+	err = use(ctx, s)
+	if reason := context.Cause(ctx); err == nil || errors.Is(reason, ErrUnreadable) {
+		return reason // the error of use is only a consequence of it
+	}
+	return err
+}
+
+// mismatchPause is how long keepDeclaring waits after the broker has refused what was declared.
+const mismatchPause = 10 * time.Second
+
+// keepDeclaring is KeepConnected, and goes on after a [MismatchError] too. Nobody has to restart
+// the process after the object was deleted or renamed.
+func keepDeclaring(ctx context.Context, c Config, waits func(what string), use func(context.Context, *Session) error) error {
+	for {
+		err := KeepConnected(ctx, c, use)
+		if _, mismatch := errors.AsType[*MismatchError](err); !mismatch {
+			return err
+		}
+		waits("a broker whose exchanges and queues are as they are declared here")
+		c.logger().ErrorContext(ctx, "the broker has something of this name with other properties, trying again",
+			"connection", c.Name, "in", mismatchPause.String(), "error", err)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(mismatchPause):
+		}
+	}
+}

@@ -1,0 +1,63 @@
+package rabbitmq_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"example.com/transactional-outbox/outbox/internal/testbroker"
+	"example.com/transactional-outbox/outbox/rabbitmq"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// limit is how long a test waits for an event before it fails.
+const limit = 40 * time.Second
+
+// openSession returns a session that lasts as long as the test.
+func openSession(t *testing.T) *rabbitmq.Session {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	sessions, ended := make(chan *rabbitmq.Session), make(chan error, 1)
+	go func() {
+		ended <- rabbitmq.KeepConnected(ctx, rabbitmq.Config{URL: testbroker.URL(), Name: t.Name()},
+			func(ctx context.Context, s *rabbitmq.Session) error {
+				select {
+				case sessions <- s:
+					<-ctx.Done()
+				case <-ctx.Done():
+				}
+				return nil
+			})
+	}()
+	t.Cleanup(func() {
+		stop()
+		if err := receive(t, ended, "the end of KeepConnected"); err != nil {
+			t.Errorf("KeepConnected returned %v", err)
+		}
+	})
+	return receive(t, sessions, "a session")
+}
+
+// receive waits for a value, and fails the test when none comes.
+func receive[T any](t *testing.T, values <-chan T, what string) (v T) {
+	t.Helper()
+	select {
+	case v = <-values:
+	case <-time.After(limit):
+		t.Fatalf("no %s within the time limit", what)
+	}
+	return v
+}
+
+// eventually polls a condition, for which there is no event to wait for.
+func eventually(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(limit); !condition(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within the time limit: %s", what)
+		}
+	}
+}

@@ -1,0 +1,123 @@
+package rabbitmq
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+	"go.opentelemetry.io/otel/trace"
+
+	"example.com/transactional-outbox/outbox/publish"
+)
+
+// Message is what a publisher sends and a consumer gets.
+type Message struct {
+	ID          string // the same each time that the message is published
+	Type        string
+	Exchange    string
+	RoutingKey  string
+	ContentType string
+	AppID       string
+	Timestamp   time.Time
+	Headers     map[string]any
+	Body        []byte
+
+	// Only other publishers set these. A copy keeps them.
+	ContentEncoding string
+	CorrelationID   string
+	ReplyTo         string
+	Priority        uint8
+
+	span trace.SpanContext // of the consumer; see Context
+}
+
+// MessageID is the ID, for package inbox.
+func (m Message) MessageID() string { return m.ID }
+
+// Copy returns a copy of m that may be published again. It has its own headers, without those that
+// the broker would act upon: CC and BCC route to more queues, and RabbitMQ 3.10 silently drops a
+// message if x-death says that it was in the queue before. A Message has no expiration and no user
+// id: with an expiration the copy might be lost, and the broker refuses the id of another user.
+func (m Message) Copy() Message {
+	headers := maps.Clone(m.Headers)
+	if headers == nil {
+		headers = map[string]any{}
+	}
+	maps.DeleteFunc(headers, func(name string, _ any) bool {
+		return strings.HasPrefix(name, "x-") || name == "CC" || name == "BCC"
+	})
+	m.Headers = headers
+	return m
+}
+
+// These limits are checked before a message is sent, in bytes. A message over a limit would close
+// the channel, or the whole connection with all its channels.
+const (
+	MaxBody    = 1 << 20  // brokers take 16 MiB (4.x) or 128 MiB (3.x)
+	maxShort   = 255      // AMQP's short string: keys, properties, the names of headers
+	maxHeaders = 64 << 10 // must fit one frame, which is 128 KiB
+)
+
+// check returns why m must not be sent.
+func (m Message) check() error {
+	if len(m.Body) > MaxBody {
+		return fmt.Errorf("%w: %d bytes, at most %d", publish.ErrTooLarge, len(m.Body), MaxBody)
+	}
+	if len(m.RoutingKey) > maxShort {
+		return fmt.Errorf("%w: %d bytes, at most %d", publish.ErrBadTopic, len(m.RoutingKey), maxShort)
+	}
+	if err := amqp.Table(m.Headers).Validate(); err != nil {
+		return fmt.Errorf("%w: %w", publish.ErrBadHeaders, err)
+	}
+	size, longest := measure(amqp.Table(m.Headers))
+	if size > maxHeaders {
+		return fmt.Errorf("%w: about %d bytes, at most %d", publish.ErrBadHeaders, size, maxHeaders)
+	}
+	longest = max(longest, len(m.Exchange), len(m.ID), len(m.Type), len(m.ContentType), len(m.AppID),
+		len(m.ContentEncoding), len(m.CorrelationID), len(m.ReplyTo))
+	if longest > maxShort {
+		return fmt.Errorf("%w: a name or property of %d bytes, at most %d", publish.ErrBadHeaders, longest, maxShort)
+	}
+	return nil
+}
+
+// measure returns the size of a header's value in bytes, or a few bytes more, and the length of the
+// longest name in it. Arrays and tables nest.
+func measure(value any) (size, longest int) {
+	switch v := value.(type) {
+	case string:
+		size = len(v)
+	case []byte:
+		size = len(v)
+	case []any:
+		for _, element := range v {
+			s, l := measure(element)
+			size, longest = size+s, max(longest, l)
+		}
+	case amqp.Table:
+		for name, element := range v {
+			s, l := measure(element)
+			size, longest = size+1+len(name)+s, max(longest, len(name), l)
+		}
+	}
+	return size + 9, longest // 9: a type and a length, or a type and the widest number
+}
+
+func (m Message) publishing() amqp.Publishing {
+	return amqp.Publishing{
+		MessageId: m.ID, Type: m.Type, ContentType: m.ContentType, AppId: m.AppID,
+		Timestamp: m.Timestamp, Headers: m.Headers, Body: m.Body,
+		ContentEncoding: m.ContentEncoding, CorrelationId: m.CorrelationID, ReplyTo: m.ReplyTo, Priority: m.Priority,
+		DeliveryMode: amqp.Persistent,
+	}
+}
+
+func messageOf(d amqp.Delivery) Message {
+	return Message{
+		ID: d.MessageId, Type: d.Type, Exchange: d.Exchange, RoutingKey: d.RoutingKey,
+		ContentType: d.ContentType, AppID: d.AppId, Timestamp: d.Timestamp, Headers: d.Headers, Body: d.Body,
+		ContentEncoding: d.ContentEncoding, CorrelationID: d.CorrelationId, ReplyTo: d.ReplyTo, Priority: d.Priority,
+	}
+}

@@ -1,0 +1,109 @@
+package rabbitmq_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+	"pgregory.net/rapid"
+
+	"example.com/transactional-outbox/outbox/internal/testbroker"
+	"example.com/transactional-outbox/outbox/publish"
+	"example.com/transactional-outbox/outbox/rabbitmq"
+)
+
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	key := func(n int) rabbitmq.Message { return rabbitmq.Message{RoutingKey: strings.Repeat("k", n)} }
+	body := func(n int) rabbitmq.Message { return rabbitmq.Message{Body: make([]byte, n)} }
+	headers := func(h map[string]any) rabbitmq.Message { return rabbitmq.Message{Headers: h} }
+	long := strings.Repeat("n", 256)
+	for what, c := range map[string]struct {
+		message rabbitmq.Message
+		want    error
+	}{
+		"nothing":             {rabbitmq.Message{}, nil},
+		"largest body":        {body(rabbitmq.MaxBody), nil},
+		"larger body":         {body(rabbitmq.MaxBody + 1), publish.ErrTooLarge},
+		"longest key":         {key(255), nil},
+		"longer key":          {key(256), publish.ErrBadTopic},
+		"key of wide letters": {rabbitmq.Message{RoutingKey: strings.Repeat("é", 128)}, publish.ErrBadTopic},
+		"long id":             {rabbitmq.Message{ID: long}, publish.ErrBadHeaders},
+		"long type":           {rabbitmq.Message{Type: long}, publish.ErrBadHeaders},
+		"long content type":   {rabbitmq.Message{ContentType: long}, publish.ErrBadHeaders},
+		"long app id":         {rabbitmq.Message{AppID: long}, publish.ErrBadHeaders},
+		"long exchange":       {rabbitmq.Message{Exchange: long}, publish.ErrBadHeaders},
+		"every type of AMQP": {headers(map[string]any{
+			"string": "s", "bytes": []byte("b"), "int": 1, "int64": int64(1), "float": 1.5, "bool": true, "nil": nil,
+			"time": time.Unix(1, 0), "array": []any{"a", 1}, "table": amqp.Table{"t": "t"},
+		}), nil},
+		"no type of AMQP":      {headers(map[string]any{"h": struct{}{}}), publish.ErrBadHeaders},
+		"such a type, nested":  {headers(map[string]any{"h": []any{amqp.Table{"t": uint64(1)}}}), publish.ErrBadHeaders},
+		"much in one header":   {headers(map[string]any{"h": strings.Repeat("v", 64<<10)}), publish.ErrBadHeaders},
+		"almost as much":       {headers(map[string]any{"h": strings.Repeat("v", 64<<10-100)}), nil},
+		"much of small things": {headers(map[string]any{"h": make([]any, 140<<10)}), publish.ErrBadHeaders},
+		"many numbers":         {headers(map[string]any{"h": numbers(20 << 10)}), publish.ErrBadHeaders},
+		"long name":            {headers(map[string]any{long: "v"}), publish.ErrBadHeaders},
+		"long name, nested":    {headers(map[string]any{"h": []any{amqp.Table{long: "v"}}}), publish.ErrBadHeaders},
+	} {
+		if err := c.message.Check(); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", what, err, c.want)
+		}
+	}
+}
+
+func numbers(n int) (numbers []any) {
+	for range n {
+		numbers = append(numbers, int64(1))
+	}
+	return numbers
+}
+
+// The broker must accept every message that check accepts. Otherwise one message would close the
+// connection of all others.
+func TestTheBrokerAcceptsWhatCheckAccepts(t *testing.T) {
+	t.Parallel()
+	s := openSession(t)
+	p, err := s.NewPublisher(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	exchange := testbroker.Exchange(t)
+	rapid.Check(t, func(t *rapid.T) {
+		m := anyMessage(exchange).Draw(t, "message")
+		sendable := m.Check() == nil
+		if r := p.Publish([]rabbitmq.Message{m}, limit)[0]; sendable && r.Outcome != publish.Returned {
+			t.Fatalf("outcome %d: %v", r.Outcome, r.Err)
+		}
+	})
+}
+
+// anyMessage generates messages near the limits.
+func anyMessage(exchange string) *rapid.Generator[rabbitmq.Message] {
+	short := rapid.Custom(func(t *rapid.T) string {
+		return strings.Repeat("s", rapid.OneOf(rapid.IntRange(0, 20), rapid.IntRange(250, 260)).Draw(t, "length"))
+	})
+	header := rapid.Deferred(func() *rapid.Generator[any] {
+		value := rapid.OneOf(
+			rapid.Just[any](nil), rapid.Just[any](true), rapid.Just[any](int64(7)), rapid.Just[any](1.5), rapid.Just[any](time.Unix(7, 0)),
+			rapid.Map(short, func(s string) any { return s }), rapid.Map(short, func(s string) any { return amqp.Table{s: s} }),
+		)
+		return rapid.Custom(func(t *rapid.T) any {
+			repeated := make([]any, rapid.OneOf(rapid.IntRange(0, 3), rapid.IntRange(10<<10, 20<<10)).Draw(t, "repeated"))
+			v := value.Draw(t, "value")
+			for i := range repeated {
+				repeated[i] = v
+			}
+			return repeated
+		})
+	})
+	return rapid.Custom(func(t *rapid.T) rabbitmq.Message {
+		return rabbitmq.Message{
+			Exchange: exchange, ID: short.Draw(t, "id"), Type: short.Draw(t, "type"), RoutingKey: short.Draw(t, "key"),
+			ContentType: short.Draw(t, "content type"), AppID: short.Draw(t, "app id"),
+			Headers: rapid.MapOfN(short, header, 0, 3).Draw(t, "headers"),
+		}
+	})
+}

@@ -1,0 +1,144 @@
+package rabbitmq
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/trace"
+
+	"example.com/transactional-outbox/outbox/rabbitmq/amqpurl"
+)
+
+// Queue has the settings of a [Consumer]: which messages it takes, and what it does with those that
+// fail. Only Name is required.
+type Queue struct {
+	// Name is the name of the queue. The queues that belong to it have names that begin with it: the
+	// retry queues NAME.retry.30s and so on, and NAME.dlq for the dead letters.
+	Name string
+	// Exchange is where the messages come from. It belongs to the publisher, so the consumer does not
+	// declare it: the consumer waits until the publisher has. If it is empty, the queue has no
+	// binding, and Topics must be empty too.
+	Exchange string
+	// Topics are the routing keys of the queue's bindings. With a wildcard, the handler may get
+	// messages that it does not know.
+	Topics []string
+
+	// Check is called for each message, before the handler. Its error is permanent: the message
+	// becomes a dead letter.
+	Check func(Message) error
+	// Retry has the delay before each retry of a message that failed. After the last delay, all
+	// further retries have the same one. The default is 30 s, 1 min, 5 min.
+	Retry []time.Duration
+	// GiveUp is how long after its first failure a message becomes a dead letter. The
+	// default is 24 h.
+	GiveUp time.Duration
+
+	BatchSize int // at most so many messages are handled at once; default: 64
+	Prefetch  int // at most so many messages are unacknowledged; default: 256, or BatchSize if that is more
+	// DeliveryLimit is how often the broker delivers a message that was never acknowledged, before
+	// the broker itself makes it a dead letter. Such a message may have killed the process. The
+	// default is 50.
+	DeliveryLimit int
+	// HandleTimeout ends the context of one call of the handler. The default is 1 min.
+	HandleTimeout time.Duration
+	// ShutdownTimeout is how long Run may finish what is in flight after its context has ended. The
+	// default is 20 s.
+	ShutdownTimeout time.Duration
+
+	Logger         *slog.Logger         // default: slog.Default()
+	TracerProvider trace.TracerProvider // default: otel.GetTracerProvider()
+}
+
+// Handler handles messages. Package inbox has one that handles each message once.
+//
+// It may have two more methods:
+//
+//   - Run(ctx context.Context) error runs beside the consumer, until ctx ends. Its error ends the
+//     consumer.
+//   - Ready(ctx context.Context) (now time.Time, err error) is asked after Handle has failed for
+//     one message alone. Nil means that the handler could handle another message, so the error is
+//     the message's own. Otherwise nothing is taken until Ready returns nil. Its time is the clock
+//     for [Queue.GiveUp]: a database's, which all replicas share. Without Ready every error is the
+//     message's own, and the clock is the process's.
+type Handler interface {
+	// Handle handles a batch: all of it, or nothing. After nil the messages are acknowledged. After
+	// an error or a panic they are handled again one by one. The consumer calls it for one batch
+	// after the other. It must return soon after the end of ctx, and must not change the messages,
+	// because a copy of them may follow.
+	Handle(ctx context.Context, batch []Message) error
+}
+
+// HandlerFunc is a function that is a [Handler].
+type HandlerFunc func(ctx context.Context, batch []Message) error
+
+// Handle calls f.
+func (f HandlerFunc) Handle(ctx context.Context, batch []Message) error { return f(ctx, batch) }
+
+// ErrPermanent is for a handler: if its error wraps ErrPermanent, to try again does not help, and
+// the message becomes a dead letter at once:
+//
+//	return fmt.Errorf("%w: %w", rabbitmq.ErrPermanent, err)
+//
+// If the error has a method DeadLetterCode() string, that is the code of the dead letter. It should
+// be from a small set. Otherwise the code is "permanent".
+var ErrPermanent = errors.New("to try again does not help")
+
+// withDefaults fills what is zero.
+func (q Queue) withDefaults() Queue {
+	if len(q.Retry) == 0 {
+		q.Retry = []time.Duration{30 * time.Second, time.Minute, 5 * time.Minute}
+	}
+	if q.Check == nil {
+		q.Check = func(Message) error { return nil }
+	}
+	q.GiveUp = cmp.Or(q.GiveUp, 24*time.Hour)
+	q.BatchSize = cmp.Or(q.BatchSize, 64)
+	q.Prefetch = cmp.Or(q.Prefetch, max(256, q.BatchSize))
+	q.DeliveryLimit = cmp.Or(q.DeliveryLimit, 50)
+	q.HandleTimeout = cmp.Or(q.HandleTimeout, time.Minute)
+	q.ShutdownTimeout = cmp.Or(q.ShutdownTimeout, 20*time.Second)
+	if q.Logger == nil {
+		q.Logger = slog.Default()
+	}
+	if q.TracerProvider == nil {
+		q.TracerProvider = otel.GetTracerProvider()
+	}
+	return q
+}
+
+// maxName leaves room for what is added to it: AMQP's names have at most 255 bytes.
+const maxName = 200
+
+// maxPrefetch is less than the channels of a connection. Just after a start, each message that
+// waits for its copy keeps a channel.
+const maxPrefetch = 2000
+
+// check returns all settings that cannot work.
+func (q Queue) check(url string) error {
+	var errs []error
+	refuse := func(wrong bool, format string, args ...any) {
+		if wrong {
+			errs = append(errs, fmt.Errorf("rabbitmq: "+format, args...))
+		}
+	}
+	_, err := amqpurl.Split(url)
+	refuse(err != nil, "the broker's URL %w", err)
+	refuse(q.Name == "" || len(q.Name) > maxName, "the queue's name %q must have 1 to %d bytes", q.Name, maxName)
+	refuse((q.Exchange == "") != (len(q.Topics) == 0), "Exchange and Topics must both be set, or both be empty")
+	for _, delay := range q.Retry {
+		refuse(delay < time.Millisecond, "a retry after %s: the least is 1 ms", delay)
+	}
+	refuse(q.GiveUp < 0, "GiveUp %s is negative", q.GiveUp)
+	refuse(q.BatchSize < 1, "BatchSize %d must be at least 1", q.BatchSize)
+	refuse(q.Prefetch < q.BatchSize || q.Prefetch > maxPrefetch,
+		"Prefetch %d must be between BatchSize (%d) and %d", q.Prefetch, q.BatchSize, maxPrefetch)
+	refuse(q.DeliveryLimit < 1, "DeliveryLimit %d must be at least 1", q.DeliveryLimit)
+	refuse(q.HandleTimeout <= 0, "HandleTimeout %s must be positive", q.HandleTimeout)
+	refuse(q.ShutdownTimeout <= 0, "ShutdownTimeout %s must be positive", q.ShutdownTimeout)
+	return errors.Join(errs...)
+}

@@ -1,0 +1,169 @@
+package rabbitmq
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"example.com/transactional-outbox/outbox/rabbitmq/amqpurl"
+)
+
+const (
+	// dialTimeout bounds the attempt at one node: the connection, TLS and the AMQP handshake. An
+	// attempt at all nodes takes at most this time for each of them.
+	dialTimeout   = 5 * time.Second
+	heartbeat     = 10 * time.Second
+	writeTimeout  = 10 * time.Second // one write to the socket; a blocked broker reads nothing
+	answerTimeout = 10 * time.Second // for the broker's answer to a request
+	closeTimeout  = 2 * time.Second  // for the broker's answer when the connection is closed
+)
+
+// Session is one connection to the broker.
+type Session struct {
+	host      string // of the node
+	logger    *slog.Logger
+	conn      *amqp.Connection
+	socket    *socket
+	alarm     alarm // while the broker blocks its publishers
+	watchers  sync.WaitGroup
+	consumers atomic.Int64  // for their tags
+	ended     chan struct{} // closed when it is known why the connection is gone
+}
+
+// connect tries the nodes of the URL in random order, so that connections spread over them. It
+// returns the first session that it gets. Every error leads to the next node, also a refused
+// login: a node that is starting or has no majority may refuse what another one takes.
+func connect(ctx context.Context, c Config) (*Session, error) {
+	nodes, err := amqpurl.Split(c.URL)
+	if err != nil {
+		return nil, fmt.Errorf("the broker's URL %w", err)
+	}
+	rand.Shuffle(len(nodes), func(i, j int) { nodes[i], nodes[j] = nodes[j], nodes[i] }) //nolint:gosec // not a secret
+	return connectToFirst(ctx, c, nodes)
+}
+
+func connectToFirst(ctx context.Context, c Config, nodes []amqpurl.Node) (*Session, error) {
+	var errs []error
+	for i, node := range nodes {
+		s, err := connectTo(ctx, c, node)
+		if err == nil {
+			return s, nil
+		}
+		errs = append(errs, fmt.Errorf("%s: %w", node.Host, err))
+		if ctx.Err() != nil {
+			break
+		}
+		if i < len(nodes)-1 {
+			c.logger().WarnContext(ctx, "no connection with this broker, trying the next", "connection", c.Name, "host", node.Host, "error", err)
+		}
+	}
+	return nil, errors.Join(errs...)
+}
+
+// errNoAnswer says which limit has ended an attempt.
+var errNoAnswer = fmt.Errorf("no connection within %s", dialTimeout)
+
+// connectTo ends after dialTimeout, also at a node that takes the login and then sends nothing but
+// heartbeats. A deadline on the socket is not enough: the client library moves it with each frame.
+func connectTo(ctx context.Context, c Config, node amqpurl.Node) (*Session, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, dialTimeout, errNoAnswer)
+	defer cancel()
+	s := &Session{host: node.Host, logger: c.logger(), ended: make(chan struct{})}
+	properties := amqp.NewConnectionProperties()
+	properties.SetClientConnectionName(c.Name)
+	stop := func() bool { return true }
+	// The URL has one host, so the library checks the certificate for that host.
+	conn, err := amqp.DialConfig(node.URL, amqp.Config{
+		Heartbeat:  heartbeat,
+		Properties: properties,
+		Dial: func(network, address string) (net.Conn, error) {
+			conn, err := dial(ctx, network, address)
+			if err != nil {
+				return nil, err // not conn: a nil *socket in an interface is not nil
+			}
+			s.socket = conn
+			stop = context.AfterFunc(ctx, func() { _ = conn.Close() }) // the handshake does not look at ctx
+			return conn, nil
+		},
+	})
+	if stopped := !stop(); stopped || err != nil {
+		s.abandon()
+		return nil, errors.Join(context.Cause(ctx), err)
+	}
+	s.conn = conn
+	blocked := conn.NotifyBlocked(make(chan amqp.Blocking, 8))
+	s.watchers.Go(func() {
+		for b := range blocked {
+			s.noteBlocked(b)
+		}
+	})
+	return s, nil
+}
+
+// abandon closes a connection that did not come about. The client library leaves it open when it
+// cannot read a certificate's file, or knows none of the node's ways to log in.
+func (s *Session) abandon() {
+	if s.socket != nil {
+		_ = s.socket.Close()
+	}
+}
+
+func dial(ctx context.Context, network, address string) (*socket, error) {
+	conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	return &socket{Conn: conn}, nil
+}
+
+// onClose calls end with the reason once the connection is gone.
+func (s *Session) onClose(end context.CancelCauseFunc) {
+	closed := s.conn.NotifyClose(make(chan *amqp.Error, 1))
+	s.watchers.Go(func() {
+		defer close(s.ended)
+		if reason, ok := <-closed; ok && reason != nil {
+			end(s.closeReason(reason))
+			return
+		}
+		end(errors.New("the connection closed"))
+	})
+}
+
+// awaitReason waits, if the connection is closed, until the session's context has the reason. The
+// client library ends everything else at the same time, so without it the reason may come later.
+func (s *Session) awaitReason() {
+	if s.conn.IsClosed() {
+		<-s.ended
+	}
+}
+
+// closeReason distinguishes a message that the client library cannot parse from a broken
+// connection. The library reports both as a frame error.
+func (s *Session) closeReason(reason *amqp.Error) error {
+	if reason.Code == amqp.FrameError && !reason.Server && !s.socket.broken.Load() {
+		return fmt.Errorf("%w: %w", ErrUnreadable, reason)
+	}
+	return fmt.Errorf("the connection closed: %w", reason)
+}
+
+// closeAfter closes the socket, and so ends the session, unless stop is called within the limit.
+// A blocked broker answers nothing and keeps the connection open, and the client library waits for
+// its answers without a limit.
+func (s *Session) closeAfter(limit time.Duration) (stop func() bool) {
+	return time.AfterFunc(limit, func() { _ = s.socket.Close() }).Stop
+}
+
+// close closes the connection, and waits for the session's goroutines.
+func (s *Session) close() {
+	defer s.closeAfter(closeTimeout)()
+	_ = s.conn.Close()
+	s.watchers.Wait()
+}

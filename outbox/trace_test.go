@@ -1,0 +1,161 @@
+package outbox
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+	api "go.opentelemetry.io/otel/trace/embedded"
+	"go.opentelemetry.io/otel/trace/noop"
+
+	"example.com/transactional-outbox/outbox/internal/store"
+	"example.com/transactional-outbox/outbox/publish"
+)
+
+const (
+	orderParent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	orderTrace  = "0af7651916cd43dd8448eb211c80319c"
+)
+
+// spans is a tracer that keeps its spans.
+type spans struct {
+	provider //nolint:unused // makes it a TracerProvider
+	tracer   //nolint:unused // and a Tracer
+	started  []*span
+}
+
+type (
+	provider = api.TracerProvider //nolint:unused // see above
+	tracer   = api.Tracer         //nolint:unused // see above
+)
+
+type span struct {
+	noop.Span
+	context, parent trace.SpanContext
+	name            string
+	kind            trace.SpanKind
+	attributes      map[attribute.Key]string
+	status          codes.Code
+	ended           bool
+}
+
+func (s *spans) Tracer(string, ...trace.TracerOption) trace.Tracer { return s }
+
+func (s *spans) Start(ctx context.Context, name string, options ...trace.SpanStartOption) (context.Context, trace.Span) {
+	parent := trace.SpanContextFromContext(ctx)
+	c := trace.SpanContextConfig{TraceID: parent.TraceID(), TraceFlags: trace.FlagsSampled}
+	if !parent.IsValid() {
+		_, _ = rand.Read(c.TraceID[:])
+	}
+	_, _ = rand.Read(c.SpanID[:])
+	config := trace.NewSpanStartConfig(options...)
+	started := &span{
+		context: trace.NewSpanContext(c), parent: parent, name: name, attributes: map[attribute.Key]string{},
+		kind: config.SpanKind(),
+	}
+	s.started = append(s.started, started)
+	return trace.ContextWithSpan(ctx, started), started
+}
+
+func (s *span) SpanContext() trace.SpanContext      { return s.context }
+func (s *span) IsRecording() bool                   { return true }
+func (s *span) SetStatus(code codes.Code, _ string) { s.status = code }
+func (s *span) End(...trace.SpanEndOption)          { s.ended = true }
+func (s *span) SetAttributes(all ...attribute.KeyValue) {
+	for _, a := range all {
+		s.attributes[a.Key] = a.Value.String()
+	}
+}
+
+// publishBatch publishes a batch of three events: one has a trace, one has none, and one has
+// an invalid traceparent.
+func publishBatch(t *testing.T, results ...publish.Result) (*worker, batch, []*span) {
+	t.Helper()
+	tracer, config := &spans{}, testConfig
+	config.TracerProvider = tracer
+	w := &worker{Relay: relayWith(config, nil)}
+	events := []store.Event{
+		{ID: uuid.New(), Topic: "order.created", Traceparent: orderParent, Payload: []byte("{}"), RetryCount: 1},
+		{ID: uuid.New(), Topic: "order.created"},
+		{ID: uuid.New(), Topic: "order.created", Traceparent: "garbage"},
+	}
+	b := w.newBatch(t.Context(), events)
+	refusals := map[uuid.UUID]verdict{events[1].ID: {counts: true}}
+	w.endSpans(b, results, testConfig.decide(events, results, refusals).outcomes)
+	return w, b, tracer.started
+}
+
+var (
+	confirmed = publish.Result{Outcome: publish.Confirmed}
+	refused   = publish.Result{Outcome: publish.Refused, Err: errors.New("the reason")}
+	tooLarge  = publish.Result{Outcome: publish.Invalid, Err: publish.ErrTooLarge}
+	unknown   = publish.Result{Outcome: publish.Unknown, Err: errors.New("the reason")}
+)
+
+func TestEachMessageContinuesTheTraceOfItsEvent(t *testing.T) {
+	t.Parallel()
+	_, b, started := publishBatch(t, confirmed, confirmed, confirmed)
+	seen := map[trace.TraceID]bool{}
+	for i, m := range b.messages {
+		span := started[i]
+		id := span.context.TraceID()
+		carried, _ := m.Headers["traceparent"].(string)
+		if !strings.Contains(carried, span.context.SpanID().String()) || !strings.Contains(carried, id.String()) {
+			t.Errorf("message %d carries %q, its span is %s", i, carried, span.context.SpanID())
+		}
+		if isOrder := id.String() == orderTrace; seen[id] || isOrder != (i == 0) || span.parent.IsValid() != (i == 0) {
+			t.Errorf("message %d is in trace %s below %s", i, id, span.parent.SpanID())
+		}
+		if span.kind != trace.SpanKindProducer || span.name != "publish events" || !span.ended {
+			t.Errorf("%s span %q, ended: %t", span.kind, span.name, span.ended)
+		}
+		if got := span.attributes["messaging.message.id"]; got != m.ID {
+			t.Errorf("the span of message %s has the id %s", m.ID, got)
+		}
+		seen[id] = true
+	}
+}
+
+func TestTheSpanHasTheOutcomeOfTheEvent(t *testing.T) {
+	t.Parallel()
+	_, _, started := publishBatch(t, refused, tooLarge, unknown)
+	for i, want := range []string{"retry", "dlq", "failed"} {
+		if got := started[i].attributes["outbox.outcome"]; got != want || started[i].status != codes.Error {
+			t.Errorf("event %d: outcome %q and status %v, want %q and an error", i, got, started[i].status, want)
+		}
+	}
+}
+
+// TestWithoutATracerTheEventKeepsItsOwnTrace: the message carries what Append has stored.
+func TestWithoutATracerTheEventKeepsItsOwnTrace(t *testing.T) {
+	t.Parallel()
+	w := &worker{Relay: testRelay(nil)}
+	b := w.newBatch(t.Context(), []store.Event{{Traceparent: orderParent, Headers: map[string]string{"a": "b"}}})
+	if got := b.messages[0].Headers; got["traceparent"] != orderParent || got["a"] != "b" {
+		t.Errorf("headers %v", got)
+	}
+}
+
+func TestABatchHasOneExemplar(t *testing.T) {
+	t.Parallel()
+	w, b, _ := publishBatch(t, confirmed, unknown, confirmed)
+	b.events[0].Age, b.events[2].Age = 1, 100
+	w.count(b, []publish.Result{confirmed, unknown, confirmed}, 30*time.Millisecond)
+	s := w.Stats()
+	if s.Published != 2 || s.PublishErrors != 1 {
+		t.Errorf("%d published and %d errors, want 2 and 1", s.Published, s.PublishErrors)
+	}
+	if e := s.Latency.Exemplars; len(e) != 1 || e[0].TraceID != orderTrace || e[0].Value != 1.03 {
+		t.Errorf("exemplars %v, want one of the first event's trace", e)
+	}
+	if n := len(s.Latency.Bounds); s.Latency.Counts[n] != 1 || s.Latency.Sum != 101.06 {
+		t.Errorf("%d of the last bucket and a sum of %v", s.Latency.Counts[n], s.Latency.Sum)
+	}
+}

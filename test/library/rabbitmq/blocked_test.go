@@ -1,0 +1,170 @@
+package rabbitmq_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"example.com/transactional-outbox/outbox/publish"
+	"example.com/transactional-outbox/outbox/rabbitmq"
+	"example.com/transactional-outbox/test/servers"
+)
+
+// blockableBroker is a broker that only this test uses, so that it can switch the memory alarm.
+type blockableBroker struct {
+	brokerTest
+	server *servers.RabbitMQServer
+}
+
+func newBlockableBroker(t *testing.T) blockableBroker {
+	t.Helper()
+	server := servers.RabbitMQ(t)
+	b := blockableBroker{newBrokerTestAt(t, server.URL("/")), server}
+	if _, err := server.Ctl(t.Context(), "await_startup"); err != nil { // it takes connections before it is up
+		t.Fatal(err)
+	}
+	return b
+}
+
+func (b blockableBroker) alarm(on bool) {
+	b.Helper()
+	limit := []string{"0.4"}
+	if on {
+		limit = []string{"absolute", "1MB"}
+	}
+	if _, err := b.server.Ctl(b.Context(), append([]string{"set_vm_memory_high_watermark"}, limit...)...); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// blocks reports whether the session knows that the broker blocks it.
+func blocks(s session) bool {
+	ended, cancel := context.WithCancel(s.ctx)
+	cancel()
+	return s.Unblocked(ended) != nil
+}
+
+// A broker takes seconds to start, so all cases are in one test.
+func TestABrokerThatBlocks(t *testing.T) {
+	t.Parallel()
+	b := newBlockableBroker(t)
+	exchange, _ := b.route("#", nil)
+	b.testWaiting(exchange)
+	b.alarm(true)
+	b.testEnd(exchange)
+	b.testNothingHangs(exchange)
+	b.alarm(false)
+}
+
+func (b blockableBroker) testWaiting(exchange string) {
+	b.Helper()
+	s := b.session()
+	if blocks(s) {
+		b.Fatal("blocked without an alarm")
+	}
+	outlet := rabbitmq.NewOutlet()
+	go func() { _ = outlet.Serve(s.ctx, s.Session) }()
+	if err := send(b.T, outlet, message(exchange, "a")); err != nil {
+		b.Fatal(err)
+	}
+	b.alarm(true)
+	p, results := b.publisher(s, 1), make(chan []publish.Result, 1)
+	go func() { results <- p.Publish(to(exchange, "a"), testTimeout) }()
+	eventually(b.T, "the broker says that it blocks", func() bool { return blocks(s) })
+
+	b.testOutletWaits(outlet, exchange)
+	waited := make(chan error, 1)
+	go func() { waited <- s.Unblocked(b.Context()) }()
+	select {
+	case err := <-waited:
+		b.Errorf("Unblocked did not wait: %v", err)
+	default:
+	}
+
+	b.alarm(false)
+	if err := receive(b.T, waited, "the end of waiting"); err != nil {
+		b.Error(err)
+	}
+	expect(b.T, receive(b.T, results, "the results of Publish"), publish.Confirmed)
+	if err := send(b.T, outlet, message(exchange, "b")); err != nil {
+		b.Error(err)
+	}
+}
+
+// testOutletWaits expects that the outlet checks for a block before it accepts a message. It has
+// waited for a message since before the block, so it accepts one.
+func (b blockableBroker) testOutletWaits(outlet *rabbitmq.Outlet, exchange string) {
+	b.Helper()
+	if err := send(b.T, outlet, message(exchange, strings.Repeat("k", 256))); !errors.Is(err, publish.ErrBadTopic) {
+		b.Fatal(err)
+	}
+	briefly, cancel := context.WithTimeout(b.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := outlet.Publish(briefly, message(exchange, "a")); !errors.Is(err, context.DeadlineExceeded) {
+		b.Errorf("the outlet did not wait: %v", err)
+	}
+}
+
+func (b blockableBroker) testEnd(exchange string) {
+	b.Helper()
+	k, s, _ := b.blockedSession(exchange)
+	waited := make(chan error, 1)
+	go func() { waited <- s.Unblocked(s.ctx) }()
+	if err := k.end(); err != nil {
+		b.Error(err)
+	}
+	if err := receive(b.T, waited, "the end of waiting"); !errors.Is(err, context.Canceled) {
+		b.Errorf("Unblocked returned %v", err)
+	}
+}
+
+// testNothingHangs makes all calls at the same time, because each of them waits for a timeout.
+func (b blockableBroker) testNothingHangs(exchange string) {
+	b.Helper()
+	full := to(exchange, make([]string, 64)...) // more than the sockets hold
+	for i := range full {
+		full[i].Body = make([]byte, rabbitmq.MaxBody)
+	}
+	type attempt struct {
+		what  string
+		s     session
+		ended chan error
+	}
+	var attempts []attempt
+	for what, do := range map[string]func(session, *rabbitmq.Publisher) error{
+		"Publish":         func(_ session, p *rabbitmq.Publisher) error { return p.Publish(full, time.Millisecond)[0].Err },
+		"NewPublisher":    func(s session, _ *rabbitmq.Publisher) error { _, err := s.NewPublisher(1); return err },
+		"Consume":         func(s session, _ *rabbitmq.Publisher) error { _, err := s.Consume(name(), 1); return err },
+		"Declare":         func(s session, _ *rabbitmq.Publisher) error { return s.Declare(rabbitmq.Topology{}) },
+		"WaitForExchange": func(s session, _ *rabbitmq.Publisher) error { return s.WaitForExchange(s.ctx, exchange, "topic") },
+	} {
+		_, s, p := b.blockedSession(exchange)
+		a := attempt{what, s, make(chan error, 1)}
+		go func() { a.ended <- do(s, p) }()
+		attempts = append(attempts, a)
+	}
+	for _, a := range attempts {
+		if err := receive(b.T, a.ended, "the end of "+a.what); err == nil {
+			b.Errorf("%s: a blocked broker answered", a.what)
+		}
+		receive(b.T, a.s.ctx.Done(), "the end of the session of "+a.what)
+		// Without the deadline, a heartbeat would end the session later.
+		if cause := context.Cause(a.s.ctx).Error(); a.what == "Publish" && !strings.Contains(cause, "write") {
+			b.Errorf("what was written had no deadline: %s", cause)
+		}
+	}
+}
+
+// blockedSession returns a session that the broker blocks, and a publisher that was opened before.
+// After the first publish the broker reads nothing more from the connection.
+func (b blockableBroker) blockedSession(exchange string) (keeper, session, *rabbitmq.Publisher) {
+	b.Helper()
+	k := b.keep(b.url)
+	s := k.next()
+	p := b.publisher(s, 64)
+	publishWithin(b.T, time.Millisecond, b.publisher(s, 1), to(exchange, "a")...)
+	eventually(b.T, "the broker says that it blocks", func() bool { return blocks(s) })
+	return k, s, p
+}

@@ -1,0 +1,109 @@
+package rabbitmq_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"example.com/transactional-outbox/outbox/rabbitmq"
+)
+
+// runConsumer runs a consumer until the test ends.
+func (b brokerTest) runConsumer(url string, q rabbitmq.Queue, h rabbitmq.HandlerFunc) *rabbitmq.Consumer {
+	b.Helper()
+	consumer, err := rabbitmq.NewConsumer(url, q, h)
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- consumer.Run(ctx) }()
+	b.Cleanup(func() {
+		cancel()
+		if err := receive(b.T, ended, "the end of Run"); err != nil {
+			b.Errorf("Run returned %v", err)
+		}
+	})
+	return consumer
+}
+
+// TestP9WhatHasNoCopyStopsNoOther: during an alarm the broker takes no copies. The message waits, and
+// other messages go on. Two messages fail: the broker takes the first copy, and then blocks.
+func TestP9WhatHasNoCopyStopsNoOther(t *testing.T) {
+	t.Parallel()
+	b := newBlockableBroker(t)
+	q := rabbitmq.Queue{Name: name(), Exchange: b.exchange(), Topics: []string{"#"}, Retry: []time.Duration{time.Millisecond}}
+	if err := b.session().Declare(q.Topology()); err != nil {
+		t.Fatal(err)
+	}
+	b.put(q.Name, "bad 1", "bad 2", "good 1", "good 2")
+	b.alarm(true)
+	isBad := func(m rabbitmq.Message) bool {
+		return strings.HasPrefix(m.ID, "bad") && m.Headers["retry-count"] == nil
+	}
+	consumer := b.runConsumer(b.url, q, func(_ context.Context, batch []rabbitmq.Message) error {
+		if slices.ContainsFunc(batch, isBad) {
+			return errors.New("bad")
+		}
+		return nil
+	})
+	outcomes := func() map[string]uint64 { done, _ := consumer.Stats(); return done }
+	eventually(t, "the others are handled", func() bool { return outcomes()["handled"] >= 2 })
+	if n := outcomes()["retried"]; n > 1 {
+		t.Errorf("%d copies were confirmed during the alarm", n)
+	}
+	b.alarm(false)
+	eventually(t, "all are handled", func() bool { return outcomes()["handled"] == 4 && outcomes()["retried"] == 2 })
+}
+
+// TestAConsumerGoesOnAfterACut: what was not acknowledged comes again.
+func TestAConsumerGoesOnAfterACut(t *testing.T) {
+	t.Parallel()
+	b := newBrokerTest(t)
+	proxy, through := b.proxy()
+	exchange := b.exchange()
+	q := rabbitmq.Queue{Name: name(), Exchange: exchange, Topics: []string{"#"}}
+	b.Cleanup(func() { b.deleteTopology(q.Topology()) })
+	began, goOn := make(chan string, 100), make(chan struct{})
+	consumer := b.runConsumer(through, q, func(_ context.Context, batch []rabbitmq.Message) error {
+		for _, m := range batch {
+			began <- m.ID
+		}
+		<-goOn
+		return nil
+	})
+	eventually(t, "the consumer takes messages", func() bool { return consumer.Health() == nil })
+	b.put(q.Name, "1", "2")
+	if id := receive(t, began, "message"); id != "1" {
+		t.Errorf("the first one is %s", id)
+	}
+	proxy.Cut()
+	close(goOn)
+	again := map[string]bool{}
+	for len(again) < 2 {
+		again[receive(t, began, "message after the cut")] = true
+	}
+	eventually(t, "both are acknowledged", func() bool { done, _ := consumer.Stats(); return done["handled"] == 2 })
+}
+
+// deleteTopology deletes what a consumer has declared.
+func (b brokerTest) deleteTopology(declared rabbitmq.Topology) {
+	b.withChannel(func(c *amqp.Channel) error {
+		for _, e := range declared.Exchanges {
+			if err := c.ExchangeDelete(e.Name, false, false); err != nil {
+				return err
+			}
+		}
+		for _, queue := range declared.Queues {
+			if err := b.deleteQueue(c, queue.Name); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}

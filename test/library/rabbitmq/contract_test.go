@@ -1,0 +1,177 @@
+package rabbitmq_test
+
+import (
+	"maps"
+	"strings"
+	"testing"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"example.com/transactional-outbox/outbox/publish"
+	"example.com/transactional-outbox/outbox/publish/publishtest"
+	"example.com/transactional-outbox/outbox/rabbitmq"
+	"example.com/transactional-outbox/test/servers"
+)
+
+// TestRabbitMQKeepsTheContractOfPublishers starts one broker for all, because a start takes seconds.
+func TestRabbitMQKeepsTheContractOfPublishers(t *testing.T) {
+	t.Parallel()
+	server := servers.RabbitMQ(t)
+	publishtest.Run(t, func(t *testing.T) publishtest.Broker {
+		b := contractBroker{T: t, server: server, exchange: name(), queue: name()}
+		b.declare()
+		return b.harness()
+	})
+}
+
+// contractBroker is the broker of one clause: an exchange with one queue. They stay after the test.
+type contractBroker struct {
+	*testing.T
+	server          *servers.RabbitMQServer
+	exchange, queue string
+}
+
+// keys are those that a queue is bound by.
+const keys = "order.*"
+
+func (b contractBroker) harness() publishtest.Broker {
+	proxy, through := b.connect().proxy()
+	return publishtest.Broker{
+		Connect:     func(*testing.T) publish.Session { return eventSession{b.connect().keep(through).next().Session} },
+		Destination: b.exchange,
+		NoListener:  publish.Message{Topic: "nobody.listens"},
+		Received:    b.received(),
+		Refuse:      func(*testing.T) func() { return b.refuse() },
+		Cut:         func(*testing.T) { proxy.Cut() },
+		Silence: func(*testing.T) func() {
+			proxy.HoldReplies()
+			return proxy.Resume
+		},
+		Restart: func(*testing.T) { b.restart() },
+		Block: func(*testing.T) func() {
+			broker := blockableBroker{b.connect(), b.server}
+			broker.alarm(true)
+			return func() { broker.alarm(false) }
+		},
+		Invalid: map[error]publish.Message{
+			publish.ErrTooLarge:   {Body: make([]byte, rabbitmq.MaxBody+1)},
+			publish.ErrBadTopic:   {Topic: "order." + strings.Repeat("k", 250)},
+			publish.ErrBadHeaders: {Headers: map[string]any{"h": strings.Repeat("v", 140<<10)}},
+		},
+	}
+}
+
+// eventSession is a session as the relay uses it.
+type eventSession struct{ *rabbitmq.Session }
+
+func (s eventSession) NewPublisher(window int) (publish.Publisher, error) {
+	return s.NewEventPublisher(window)
+}
+
+// connect connects directly, each time again: a restart ends the connections.
+func (b contractBroker) connect() brokerTest {
+	b.Helper()
+	return newBrokerTestAt(b.T, b.server.URL("/"))
+}
+
+func (b contractBroker) declare() {
+	b.connect().withChannel(func(c *amqp.Channel) error {
+		if err := c.ExchangeDeclare(b.exchange, "topic", true, false, false, false, nil); err != nil {
+			return err
+		}
+		return b.declareQueue(c, b.queue, nil)
+	})
+}
+
+func (b contractBroker) declareQueue(c *amqp.Channel, queue string, arguments amqp.Table) error {
+	all := amqp.Table{amqp.QueueTypeArg: amqp.QueueTypeQuorum}
+	maps.Copy(all, arguments)
+	if _, err := c.QueueDeclare(queue, true, false, false, false, all); err != nil {
+		return err
+	}
+	return c.QueueBind(queue, keys, b.exchange, false, nil)
+}
+
+// refuse routes the messages to a full queue instead, until undo.
+func (b contractBroker) refuse() (undo func()) {
+	b.Helper()
+	full, broker := name(), b.connect()
+	broker.withChannel(func(c *amqp.Channel) error {
+		if err := b.declareQueue(c, full, amqp.Table{"x-max-length": 1, "x-overflow": "reject-publish"}); err != nil {
+			return err
+		}
+		return c.QueueUnbind(b.queue, keys, b.exchange, nil)
+	})
+	p := broker.publisher(broker.session(), 1)
+	// A quorum queue looks at its length a little late: the limit is soft.
+	eventually(b.T, "the queue is full", func() bool {
+		return publishAll(b.T, p, to(b.exchange, "order.full")...)[0].Outcome == publish.Refused
+	})
+	return func() {
+		broker.withChannel(func(c *amqp.Channel) error {
+			if err := c.QueueBind(b.queue, keys, b.exchange, false, nil); err != nil {
+				return err
+			}
+			return c.QueueUnbind(full, keys, b.exchange, nil)
+		})
+	}
+}
+
+// restart kills the broker in the middle of its work. RabbitMQ 3.10 writes the names of new queues to
+// the disk after half a second. A queue that is killed before that never has a leader again.
+func (b contractBroker) restart() {
+	b.Helper()
+	if _, err := b.server.Ctl(b.Context(), "eval", "[ok = dets:sync(Table) || Table <- dets:all()]."); err != nil {
+		b.Fatal(err)
+	}
+	if err := b.server.Kill(); err != nil {
+		b.Fatal(err)
+	}
+	if err := b.server.Start(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// received takes messages from the queue until there were n of them, and then the rest.
+func (b contractBroker) received() func(*testing.T, int) []publish.Message {
+	var all []publish.Message
+	return func(_ *testing.T, n int) []publish.Message {
+		b.connect().withChannel(func(c *amqp.Channel) error {
+			deliveries, err := c.Consume(b.queue, "contract", true, false, false, false, nil)
+			if err != nil {
+				return err
+			}
+			for len(all) < n {
+				all = append(all, eventOf(receive(b.T, deliveries, "message in the queue")))
+			}
+			if err := c.Cancel("contract", false); err != nil {
+				return err
+			}
+			for d := range deliveries {
+				all = append(all, eventOf(d))
+			}
+			return drain(c, b.queue, func(d amqp.Delivery) { all = append(all, eventOf(d)) })
+		})
+		return all
+	}
+}
+
+// drain takes what the queue has now. A publisher may add messages meanwhile.
+func drain(c *amqp.Channel, queue string, take func(amqp.Delivery)) error {
+	d, ok, err := c.Get(queue, true)
+	for left := d.MessageCount; ok && err == nil; left-- {
+		take(d)
+		if left == 0 {
+			return nil
+		}
+		d, ok, err = c.Get(queue, true)
+	}
+	return err
+}
+
+func eventOf(d amqp.Delivery) publish.Message {
+	return publish.Message{
+		ID: d.MessageId, Destination: d.Exchange, Topic: d.RoutingKey, ContentType: d.ContentType,
+		AppID: d.AppId, Timestamp: d.Timestamp, Headers: d.Headers, Body: d.Body,
+	}
+}

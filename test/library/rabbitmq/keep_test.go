@@ -1,0 +1,178 @@
+package rabbitmq_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+	"go.uber.org/goleak"
+
+	"example.com/transactional-outbox/outbox/publish"
+	"example.com/transactional-outbox/outbox/rabbitmq"
+)
+
+func TestKeepReconnectsWithANewSession(t *testing.T) {
+	t.Parallel()
+	b := newBrokerTest(t)
+	proxy, url := b.proxy()
+	k := b.keep(url)
+	old := k.next()
+	proxy.Cut()
+	receive(t, old.ctx.Done(), "the end of the session's context")
+	if cause := context.Cause(old.ctx); cause == nil || !strings.Contains(cause.Error(), "connection closed") {
+		t.Errorf("the context ended with %v", cause)
+	}
+
+	exchange, _ := b.route("#", nil)
+	expect(t, publishAll(t, b.publisher(k.next(), 1), to(exchange, "a")...), publish.Confirmed)
+	if _, err := old.NewPublisher(1); err == nil {
+		t.Error("the old session works on")
+	}
+}
+
+func TestKeepReconnectsWhenTheWorkFails(t *testing.T) {
+	t.Parallel()
+	b := newBrokerTest(t)
+	used := make(chan *rabbitmq.Session)
+	b.run(b.url, func(ctx context.Context, s *rabbitmq.Session) error {
+		select {
+		case used <- s:
+		case <-ctx.Done():
+		}
+		return errors.New("no")
+	})
+	first, second := receive(t, used, "a session"), receive(t, used, "another session")
+	if first == second {
+		t.Error("the same session twice")
+	}
+	if _, err := first.NewPublisher(1); err == nil {
+		t.Error("the first session is still open")
+	}
+}
+
+func TestWorkInFlightIsFinishedAfterTheEnd(t *testing.T) {
+	t.Parallel()
+	b := newBrokerTest(t)
+	exchange, queue := b.route("#", nil)
+	begun, results := make(chan struct{}), make(chan []publish.Result, 1)
+	end := b.run(b.url, func(ctx context.Context, s *rabbitmq.Session) error {
+		p, err := s.NewPublisher(1)
+		if err != nil {
+			return err
+		}
+		close(begun)
+		<-ctx.Done()
+		results <- p.Publish(to(exchange, "last"), testTimeout)
+		return nil
+	})
+	receive(t, begun, "the work")
+	if err := end(); err != nil {
+		t.Error(err)
+	}
+	expect(t, receive(t, results, "the results of Publish"), publish.Confirmed)
+	b.get(queue)
+}
+
+func TestKeepReturnsAMismatch(t *testing.T) {
+	t.Parallel()
+	b := newBrokerTest(t)
+	queue := b.queue(amqp.Table{"x-max-length": 5})
+	err := rabbitmq.KeepConnected(t.Context(), rabbitmq.Config{URL: b.url, Name: t.Name()}, func(_ context.Context, s *rabbitmq.Session) error {
+		return s.Declare(rabbitmq.Topology{Queues: []rabbitmq.DeclaredQueue{{Name: queue, Arguments: map[string]any{"x-max-length": 6}}}})
+	})
+	if _, ok := errors.AsType[*rabbitmq.MismatchError](err); !ok {
+		t.Fatalf("KeepConnected returned %v", err)
+	}
+	if !strings.Contains(err.Error(), "queue "+queue) || !strings.Contains(err.Error(), "x-max-length") {
+		t.Errorf("the error does not name the queue and the argument: %v", err)
+	}
+}
+
+func TestKeepTriesUntilTheBrokerIsBack(t *testing.T) {
+	t.Parallel()
+	b := newBrokerTest(t)
+	proxy, url := b.proxy()
+	proxy.Refuse(true)
+	k := b.keep(url)
+	eventually(t, "KeepConnected tries again", func() bool { return proxy.Accepted() >= 3 })
+	proxy.Refuse(false)
+	k.next()
+}
+
+func TestAServerThatNeverAnswersDoesNotHangKeepConnected(t *testing.T) {
+	t.Parallel()
+	b := newBrokerTest(t)
+	proxy, url := b.proxy()
+	proxy.Stall()
+	k := b.keep(url)
+	eventually(t, "KeepConnected gives up and tries again", func() bool { return proxy.Accepted() >= 2 })
+	proxy.Resume()
+	k.next()
+}
+
+func TestKeepReturnsNilAfterItsContext(t *testing.T) {
+	t.Parallel()
+	for what, prepare := range map[string]func(brokerTest) keeper{
+		"before it began": func(b brokerTest) keeper { return b.keep(b.url) },
+		"with a session": func(b brokerTest) keeper {
+			k := b.keep(b.url)
+			k.next()
+			return k
+		},
+		"while it waits to try again": func(b brokerTest) keeper {
+			proxy, url := b.proxy()
+			proxy.Refuse(true)
+			k := b.keep(url)
+			eventually(b.T, "an attempt", func() bool { return proxy.Accepted() >= 4 })
+			return k
+		},
+		"in the handshake": func(b brokerTest) keeper {
+			proxy, url := b.proxy()
+			proxy.Stall()
+			k := b.keep(url)
+			eventually(b.T, "an attempt", func() bool { return proxy.Accepted() >= 1 })
+			return k
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			if err := prepare(newBrokerTest(t)).end(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// A KeepConnected waits longer after each cut, so there are several with few cuts each.
+func TestSessionsLeaveNothingBehind(t *testing.T) { //nolint:paralleltest // it counts goroutines
+	b := newBrokerTest(t)
+	proxy, url := b.proxy()
+	before := goleak.IgnoreCurrent()
+	var keepers []keeper
+	for range 5 {
+		keepers = append(keepers, b.keep(url))
+	}
+	// A session is used: what it opens must go with it.
+	use := func() {
+		for _, k := range keepers {
+			b.publisher(k.next(), 1)
+		}
+	}
+	use()
+	running := runtime.NumGoroutine()
+	for range 4 {
+		proxy.Cut()
+		use()
+	}
+	eventually(t, "as few goroutines as before the cuts", func() bool { return runtime.NumGoroutine() <= running })
+	var ends sync.WaitGroup
+	for _, k := range keepers {
+		ends.Go(func() { _ = k.end() })
+	}
+	ends.Wait()
+	goleak.VerifyNone(t, before)
+}

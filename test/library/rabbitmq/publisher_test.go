@@ -1,0 +1,287 @@
+package rabbitmq_test
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"example.com/transactional-outbox/outbox/publish"
+	"example.com/transactional-outbox/outbox/rabbitmq"
+)
+
+// publishAll sends a batch, with a long timeout for its confirms.
+func publishAll(t *testing.T, p *rabbitmq.Publisher, messages ...rabbitmq.Message) []publish.Result {
+	t.Helper()
+	return publishWithin(t, testTimeout, p, messages...)
+}
+
+// publishWithin sends a batch, and fails the test when Publish does not return.
+func publishWithin(t *testing.T, timeout time.Duration, p *rabbitmq.Publisher, messages ...rabbitmq.Message) []publish.Result {
+	t.Helper()
+	results := make(chan []publish.Result, 1)
+	go func() { results <- p.Publish(messages, timeout) }()
+	return receive(t, results, "the results of Publish")
+}
+
+// expect compares the outcomes. Every outcome but Confirmed must have a reason.
+func expect(t *testing.T, results []publish.Result, outcomes ...publish.Outcome) {
+	t.Helper()
+	if len(results) != len(outcomes) {
+		t.Fatalf("%d results of %d messages", len(results), len(outcomes))
+	}
+	for i, r := range results {
+		if r.Outcome != outcomes[i] {
+			t.Errorf("message %d: outcome %d (%v), want %d", i, r.Outcome, r.Err, outcomes[i])
+		}
+		if (r.Err == nil) != (r.Outcome == publish.Confirmed) {
+			t.Errorf("message %d: outcome %d with the reason %v", i, r.Outcome, r.Err)
+		}
+	}
+}
+
+// to makes a message for each key.
+func to(exchange string, keys ...string) (messages []rabbitmq.Message) {
+	for _, key := range keys {
+		messages = append(messages, rabbitmq.Message{ID: name(), Exchange: exchange, RoutingKey: key})
+	}
+	return messages
+}
+
+func TestConfirmedMessagesArriveAsTheyWere(t *testing.T) {
+	t.Parallel()
+	b := newBrokerTest(t)
+	exchange, queue := b.route("order.created", nil)
+	m := rabbitmq.Message{
+		ID: name(), Type: "order.created", Exchange: exchange, RoutingKey: "order.created",
+		ContentType: "application/json", AppID: "order-service",
+		Timestamp: time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC),
+		Headers:   map[string]any{"traceparent": "00-1-2-01", "retry-count": int64(3)},
+		Body:      []byte(`{"order_id": 1}`),
+	}
+	expect(t, publishAll(t, b.publisher(b.session(), 1), m), publish.Confirmed)
+
+	got := b.get(queue)
+	if got.DeliveryMode != amqp.Persistent {
+		t.Errorf("delivery mode %d is not persistent", got.DeliveryMode)
+	}
+	if got.MessageId != m.ID || got.Type != m.Type || got.RoutingKey != m.RoutingKey || got.ContentType != m.ContentType ||
+		got.AppId != m.AppID || !got.Timestamp.Equal(m.Timestamp) || string(got.Body) != string(m.Body) {
+		t.Errorf("sent %+v, got %+v", m, got)
+	}
+	if got.Headers["traceparent"] != "00-1-2-01" || got.Headers["retry-count"] != int64(3) {
+		t.Errorf("headers %v", got.Headers)
+	}
+}
+
+func TestOnlyWhatNoQueueTakesIsReturned(t *testing.T) {
+	t.Parallel()
+	b := newBrokerTest(t)
+	exchange, queue := b.route("order.*", nil)
+	batch := to(exchange, "order.created", "nobody.cares", "order.cancelled", "nobody.listens")
+	p := b.publisher(b.session(), len(batch))
+
+	// Twice: the returns of one batch must not be left for the next.
+	for range 2 {
+		expect(t, publishAll(t, p, batch...), publish.Confirmed, publish.Returned, publish.Confirmed, publish.Returned)
+	}
+	expect(t, publishAll(t, p, batch[0]), publish.Confirmed)
+	for _, want := range []int{0, 2, 0, 2, 0} {
+		if got := b.get(queue).MessageId; got != batch[want].ID {
+			t.Errorf("got %s, want %s", got, batch[want].ID)
+		}
+	}
+}
+
+func TestReturnsOfAWholeWindowAreSeen(t *testing.T) {
+	t.Parallel()
+	b := newBrokerTest(t)
+	batch := to(b.exchange(), make([]string, 200)...)
+	for i, r := range publishAll(t, b.publisher(b.session(), len(batch)), batch...) {
+		if r.Outcome != publish.Returned {
+			t.Fatalf("message %d: outcome %d (%v)", i, r.Outcome, r.Err)
+		}
+	}
+}
+
+func TestAFullQueueRefusesAndTheChannelLivesOn(t *testing.T) {
+	t.Parallel()
+	b := newBrokerTest(t)
+	exchange, queue := b.route("#", amqp.Table{"x-max-length": 1, "x-overflow": "reject-publish"})
+	p := b.publisher(b.session(), 1)
+	// A quorum queue looks at its length a little late: the limit is soft.
+	eventually(t, "the queue is full", func() bool {
+		return publishAll(t, p, to(exchange, "order.created")...)[0].Outcome != publish.Confirmed
+	})
+	expect(t, publishAll(t, p, to(exchange, "order.created")...), publish.Refused)
+
+	b.withChannel(func(c *amqp.Channel) error {
+		_, err := c.QueuePurge(queue, false)
+		return err
+	})
+	eventually(t, "there is room again", func() bool {
+		return publishAll(t, p, to(exchange, "order.created")...)[0].Outcome == publish.Confirmed
+	})
+}
+
+func TestAMissingExchangeIsUnknownAndTheReasonTells(t *testing.T) {
+	t.Parallel()
+	b := newBrokerTest(t)
+	exchange, _ := b.route("#", nil)
+	s := b.session()
+	sibling := b.publisher(s, 1)
+	missing := name()
+	hasReason := func(r publish.Result) bool {
+		var reason *amqp.Error
+		return errors.As(r.Err, &reason) && reason.Code == amqp.NotFound && reason.Server && strings.Contains(reason.Reason, missing)
+	}
+	// All results have the reason, unless the broker closed the channel while we were sending.
+	eventually(t, "each message of the batch tells the reason", func() bool {
+		results := publishAll(t, b.publisher(s, 3), to(missing, "a", "b", "c")...)
+		expect(t, results, publish.Unknown, publish.Unknown, publish.Unknown)
+		return hasReason(results[0]) && hasReason(results[1]) && hasReason(results[2])
+	})
+	expect(t, publishAll(t, sibling, to(exchange, "a")...), publish.Confirmed)
+}
+
+func TestACutInMidBatchLeavesUnknownWhatWasNotConfirmed(t *testing.T) {
+	t.Parallel()
+	b := newBrokerTest(t)
+	exchange, queue := b.route("#", nil)
+	proxy, url := b.proxy()
+	k := b.keep(url)
+	arrived, stored := b.deliveries(queue), map[string]bool{}
+	arrive := func(id string) {
+		for !stored[id] {
+			stored[receive(t, arrived, "message "+id).MessageId] = true
+		}
+	}
+	// The cut is made when the first message has arrived. It may still be late.
+	eventually(t, "a cut in mid-batch", func() bool {
+		batch := to(exchange, make([]string, 64)...)
+		for i := range batch {
+			batch[i].Body = make([]byte, rabbitmq.MaxBody)
+		}
+		p, results := b.publisher(k.next(), len(batch)), make(chan []publish.Result, 1)
+		go func() { results <- p.Publish(batch, testTimeout) }()
+		arrive(batch[0].ID)
+		proxy.Cut()
+
+		unknown := 0
+		for i, r := range receive(t, results, "the results of Publish") {
+			switch {
+			case r.Outcome == publish.Confirmed:
+				arrive(batch[i].ID)
+			case r.Outcome == publish.Unknown && r.Err != nil:
+				unknown++
+			default:
+				t.Errorf("message %d: outcome %d (%v)", i, r.Outcome, r.Err)
+			}
+		}
+		return unknown > 0
+	})
+}
+
+// deliveries takes everything from the queue while the test runs.
+func (b brokerTest) deliveries(queue string) <-chan amqp.Delivery {
+	b.Helper()
+	channel, err := b.conn.Channel()
+	if err != nil {
+		b.Fatal(err)
+	}
+	deliveries, err := channel.Consume(queue, "", true, false, false, false, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = channel.Close() })
+	return deliveries
+}
+
+func TestOneTimeoutIsForTheWholeBatch(t *testing.T) {
+	t.Parallel()
+	b := newBrokerTest(t)
+	exchange, _ := b.route("#", nil)
+	proxy, url := b.proxy()
+	batch := to(exchange, make([]string, 500)...)
+	p := b.publisher(b.keep(url).next(), len(batch))
+	proxy.Stall()
+	defer proxy.Resume()
+	// One timeout for each message would be longer than testTimeout.
+	for i, r := range publishWithin(t, 300*time.Millisecond, p, batch...) {
+		if r.Outcome != publish.Unknown || r.Err == nil || !strings.Contains(r.Err.Error(), "in time") {
+			t.Fatalf("message %d: outcome %d (%v)", i, r.Outcome, r.Err)
+		}
+	}
+}
+
+func TestInvalidMessagesAreNotSent(t *testing.T) {
+	t.Parallel()
+	b := newBrokerTest(t)
+	exchange, queue := b.route("#", nil)
+	s := b.session()
+	sibling := b.publisher(s, 1)
+	batch := to(exchange, make([]string, 7)...)
+	batch[1].Body = make([]byte, rabbitmq.MaxBody+1)
+	batch[2].RoutingKey = strings.Repeat("k", 256)
+	batch[4].Headers = map[string]any{"h": struct{}{}}
+	batch[5].Headers = map[string]any{"h": strings.Repeat("v", 140<<10)}
+
+	results := publishAll(t, b.publisher(s, len(batch)), batch...)
+	expect(t, results, publish.Confirmed, publish.Invalid, publish.Invalid,
+		publish.Confirmed, publish.Invalid, publish.Invalid, publish.Confirmed)
+	for i, want := range map[int]error{1: publish.ErrTooLarge, 2: publish.ErrBadTopic, 4: publish.ErrBadHeaders, 5: publish.ErrBadHeaders} {
+		if !errors.Is(results[i].Err, want) {
+			t.Errorf("message %d: %v, want %v", i, results[i].Err, want)
+		}
+	}
+	expect(t, publishAll(t, sibling, to(exchange, "last")...), publish.Confirmed)
+	for _, i := range []int{0, 3, 6} {
+		if got := b.get(queue).MessageId; got != batch[i].ID {
+			t.Errorf("got %s, want message %d", got, i)
+		}
+	}
+	if got := b.get(queue).RoutingKey; got != "last" {
+		t.Errorf("got %s, want the last", got)
+	}
+}
+
+func TestABatchOverTheWindowPanics(t *testing.T) {
+	t.Parallel()
+	b := newBrokerTest(t)
+	p := b.publisher(b.session(), 2)
+	defer func() {
+		if recover() == nil {
+			t.Error("published " + strconv.Itoa(3) + " messages with a window of 2")
+		}
+	}()
+	p.Publish(to("", "a", "b", "c"), testTimeout)
+}
+
+// TestNothingIsSentAfterATimeoutOnAChannelThatIsOpen: the broker has confirmed by then, so a late
+// confirm waits on the channel.
+func TestNothingIsSentAfterATimeoutOnAChannelThatIsOpen(t *testing.T) {
+	t.Parallel()
+	b := newBrokerTest(t)
+	exchange, queue := b.route("#", nil)
+	proxy, url := b.proxy()
+	s := b.keep(url).next()
+	p, sibling := b.publisher(s, 2), b.publisher(s, 1)
+	proxy.HoldReplies()
+	expect(t, publishWithin(t, 300*time.Millisecond, p, to(exchange, "late")...), publish.Unknown)
+	proxy.Resume()
+	expect(t, publishAll(t, sibling, to(exchange, "sibling")...), publish.Confirmed) // the channel is open
+	for i, r := range publishAll(t, p, to(exchange, "unsent", "unsent")...) {
+		if r.Outcome != publish.Unknown || !errors.Is(r.Err, publish.ErrNotSent) {
+			t.Errorf("message %d: outcome %d (%v)", i, r.Outcome, r.Err)
+		}
+	}
+	expect(t, publishAll(t, sibling, to(exchange, "last")...), publish.Confirmed)
+	for _, want := range []string{"late", "sibling", "last"} {
+		if got := b.get(queue).RoutingKey; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}

@@ -1,0 +1,114 @@
+package rabbitmq_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"example.com/transactional-outbox/outbox/publish"
+	"example.com/transactional-outbox/outbox/rabbitmq"
+)
+
+func TestDeclareCreatesOnlyWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	b := newBrokerTest(t)
+	exchange, queue := b.newName("exchange"), b.newName("queue")
+	topology := rabbitmq.Topology{
+		Exchanges: []rabbitmq.Exchange{{Name: exchange, Kind: "topic"}},
+		Queues: []rabbitmq.DeclaredQueue{{
+			Name:      queue,
+			Arguments: map[string]any{"x-max-length": 10, "x-overflow": "reject-publish"},
+			Bindings:  []rabbitmq.Binding{{Exchange: exchange, Key: "order.created"}, {Exchange: exchange, Key: "order.cancelled"}},
+		}},
+	}
+	s := b.session()
+	for range 3 {
+		if err := s.Declare(topology); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := b.publisher(s, 3)
+	results := publishAll(t, p, to(exchange, "order.created", "order.cancelled", "order.confirmed")...)
+	expect(t, results, publish.Confirmed, publish.Confirmed, publish.Returned)
+
+	// The broker compares these with what it has.
+	b.withChannel(func(c *amqp.Channel) error {
+		_, err := c.QueueDeclare(queue, true, false, false, false, amqp.Table{
+			amqp.QueueTypeArg: amqp.QueueTypeQuorum, "x-max-length": 10, "x-overflow": "reject-publish",
+		})
+		return err
+	})
+	b.withChannel(func(c *amqp.Channel) error {
+		return c.ExchangeDeclare(exchange, "topic", true, false, false, false, nil)
+	})
+}
+
+func TestDeclareReturnsAMismatch(t *testing.T) {
+	t.Parallel()
+	b := newBrokerTest(t)
+	exchange, queue, missing := b.exchange(), b.queue(nil), name()
+	s := b.session()
+	for what, c := range map[string]struct {
+		topology rabbitmq.Topology
+		mismatch bool
+		names    string
+	}{
+		"exchange of another kind": {
+			rabbitmq.Topology{Exchanges: []rabbitmq.Exchange{{Name: exchange, Kind: "fanout"}}},
+			true, "exchange " + exchange,
+		},
+		"queue with another argument": {
+			rabbitmq.Topology{Queues: []rabbitmq.DeclaredQueue{{Name: queue, Arguments: map[string]any{"x-message-ttl": 5}}}},
+			true, "x-message-ttl",
+		},
+		"binding to no exchange": {
+			rabbitmq.Topology{Queues: []rabbitmq.DeclaredQueue{{Name: queue, Bindings: []rabbitmq.Binding{{Exchange: missing, Key: "k"}}}}},
+			false, missing,
+		},
+	} {
+		err := s.Declare(c.topology)
+		var mismatch *rabbitmq.MismatchError
+		if err == nil || errors.As(err, &mismatch) != c.mismatch || !strings.Contains(err.Error(), c.names) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+func TestWaitForExchange(t *testing.T) {
+	t.Parallel()
+	b := newBrokerTest(t)
+	exchange := b.newName("exchange")
+	s := b.session()
+
+	briefly, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := s.WaitForExchange(briefly, exchange, "topic"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("waiting for an exchange that is not there: %v", err)
+	}
+
+	waited := make(chan error, 1)
+	go func() { waited <- s.WaitForExchange(t.Context(), exchange, "topic") }()
+	b.withChannel(func(c *amqp.Channel) error {
+		return c.ExchangeDeclare(exchange, "topic", true, false, false, false, nil)
+	})
+	if err := receive(t, waited, "the exchange"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestWaitForExchangeEndsWithItsSession(t *testing.T) {
+	t.Parallel()
+	b := newBrokerTest(t)
+	proxy, url := b.proxy()
+	s := b.keep(url).next()
+	waited := make(chan error, 1)
+	go func() { waited <- s.WaitForExchange(t.Context(), name(), "topic") }()
+	proxy.Cut()
+	if err := receive(t, waited, "the end of waiting"); err == nil {
+		t.Error("found an exchange that is not there")
+	}
+}
