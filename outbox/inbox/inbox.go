@@ -81,6 +81,7 @@ SET LOCAL datestyle = 'ISO'`
 // Handle records a batch and calls the handler for its new messages, in one transaction. If an id
 // occurs twice, the first message is handled. If Handle returns nil, all is committed: acknowledge
 // the messages. After an error they must come again: nobody may know whether the commit succeeded.
+// If the error has the method DeadLetterCode() string, a message's id cannot work.
 func (i *Inbox[M]) Handle(ctx context.Context, batch []M) error {
 	if len(batch) == 0 {
 		return nil
