@@ -2,7 +2,6 @@ package operate
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"time"
 
@@ -38,7 +37,7 @@ type Cursor struct {
 	ID       uuid.UUID
 }
 
-const afterSQL = `(failed_at, id) > (cast(@after_time AS timestamptz), cast(@after_id AS uuid))`
+const afterSQL = `(failed_at, id) > (cast(@after_time AS timestamptz), cast(@after_id AS uuid)) AND failed_at < cast(@before AS timestamptz)`
 
 // failed returns a WITH clause that selects failed events. Its table found has at most limit events
 // after a cursor, in the order of their failures. If f.From is later than the cursor, it replaces
@@ -47,39 +46,32 @@ func (f Filter) failed(after Cursor, limit int) (with string, a args) {
 	if f.From.After(after.FailedAt) {
 		after = Cursor{FailedAt: f.From}
 	}
-	f.From = time.Time{}
-	a = args{"after_time": after.FailedAt, "after_id": after.ID.String(), "limit": limit}
-	times, kind, one := f.times("failed_at"), f.kind(), f.one()
-	for _, c := range []*conditions{times, kind, one} {
-		maps.Copy(a, c.args)
-	}
-	if len(one.args) > 0 {
-		// Few rows match. So the query reads these first, and then chooses those that have failed.
-		return `
-WITH few AS MATERIALIZED (
-  SELECT id, topic, coalesce(failure_code, '') AS code, failed_at FROM outbox_queue WHERE true` + one.sql.String() + `
-), found AS MATERIALIZED (
-  SELECT id, failed_at FROM few WHERE failed_at IS NOT NULL AND ` + afterSQL + kind.sql.String() + times.sql.String() + `
-  ORDER BY failed_at, id LIMIT @limit
-)`, a
-	}
-	return kindsSQL + `, found AS MATERIALIZED (
-  SELECT q.id, q.failed_at FROM (SELECT * FROM kinds WHERE true` + kind.sql.String() + `) k, LATERAL (
-    SELECT id, failed_at FROM outbox_queue WHERE ` + ofKindSQL + ` AND ` + afterSQL + times.sql.String() + `
+	a = f.args()
+	a["after_time"], a["after_id"], a["limit"] = after.FailedAt, after.ID.String(), limit
+	condition, few := f.few()
+	if condition == "" {
+		return kindsSQL + `, found AS MATERIALIZED (
+  SELECT q.id, q.failed_at FROM (SELECT * FROM kinds WHERE ` + kindSQL + `) k, LATERAL (
+    SELECT id, failed_at FROM outbox_queue WHERE ` + ofKindSQL + ` AND ` + afterSQL + `
     ORDER BY coalesce(failure_code, ''), topic, failed_at, id LIMIT @limit) q
   ORDER BY q.failed_at, q.id LIMIT @limit
+)`, a
+	}
+	// Few rows match. So the query reads these first, and then chooses those that have failed.
+	maps.Copy(a, few)
+	return `
+WITH few AS MATERIALIZED (
+  SELECT id, topic, coalesce(failure_code, '') AS code, failed_at FROM outbox_queue WHERE ` + condition + `
+), found AS MATERIALIZED (
+  SELECT id, failed_at FROM few WHERE ` + kindSQL + ` AND ` + afterSQL + ` ORDER BY failed_at, id LIMIT @limit
 )`, a
 }
 
 // Failed returns at most limit failed events after a cursor, in the order of their failures.
 func (o *Operator) Failed(ctx context.Context, f Filter, after Cursor, limit int) ([]Event, error) {
 	with, a := f.failed(after, limit)
-	events, err := o.readEvents(ctx, with+`
+	return o.events(ctx, "looking for failed events", with+`
 SELECT `+eventColumns+` FROM found i `+stateSQL+` ORDER BY i.failed_at, i.id`, a)
-	if err != nil {
-		return nil, fmt.Errorf("looking for failed events: %w", err)
-	}
-	return events, nil
 }
 
 // Choice has the failed events that a filter selects at one moment.
@@ -95,19 +87,13 @@ const maxMatching = 50_000
 
 // Choose returns the ids of the failed events that f selects, at most limit, in the order of their
 // failures.
-func (o *Operator) Choose(ctx context.Context, f Filter, limit int) (c Choice, err error) {
+func (o *Operator) Choose(ctx context.Context, f Filter, limit int) (Choice, error) {
 	with, a := f.failed(Cursor{}, maxMatching+1)
-	a["first"] = limit
-	chosen, err := read(ctx, o.store, with+`
+	a["first"], a["most"] = limit, maxMatching
+	return readOne(ctx, o.store, "choosing failed events", with+`
 SELECT ARRAY(SELECT id FROM found ORDER BY failed_at, id LIMIT @first) AS ids,
-       (SELECT count(*)::int FROM found) AS matching, false AS more, now() AS at`, a, pgx.RowToStructByName[Choice])
-	if err != nil {
-		return Choice{}, fmt.Errorf("choosing failed events: %w", err)
-	}
-	if c = chosen[0]; c.Matching > maxMatching {
-		c.Matching, c.More = maxMatching, true
-	}
-	return c, nil
+       least(n, @most)::int AS matching, n > @most AS more, now() AS at
+FROM (SELECT count(*) AS n FROM found) counted`, a, pgx.RowToStructByName[Choice])
 }
 
 // FailureGroup is how many events have failed with one reason and topic.
@@ -119,34 +105,25 @@ type FailureGroup struct {
 	OldestSince time.Time // when the first of them failed
 }
 
-// Limits of the groups.
 const (
 	maxGroups   = 100
 	maxPerGroup = 10_000
 )
 
 const groupsSQL = kindsSQL + `
-SELECT k.code AS failure_code, k.topic, false AS more,
-       (SELECT count(*)::int FROM (SELECT FROM outbox_queue WHERE ` + ofKindSQL + ` LIMIT @count) c) AS count,
+SELECT k.code AS failure_code, k.topic, least(n, @most)::int AS count, n > @most AS more,
        (SELECT failed_at FROM outbox_queue WHERE ` + ofKindSQL + `
         ORDER BY coalesce(failure_code, ''), topic, failed_at LIMIT 1) AS oldest_since
-FROM (SELECT * FROM kinds LIMIT @groups) k`
+FROM (SELECT * FROM kinds LIMIT @groups) k,
+     LATERAL (SELECT count(*) AS n FROM (SELECT FROM outbox_queue WHERE ` + ofKindSQL + ` LIMIT @most + 1) c) counted`
 
 // Failures returns the groups of failed events, and whether there are more than it returns. It
 // counts at most 10,000 events of each.
 func (o *Operator) Failures(ctx context.Context) (groups []FailureGroup, more bool, err error) {
-	a := args{"count": maxPerGroup + 1, "groups": maxGroups + 1}
-	groups, err = read(ctx, o.store, groupsSQL, a, pgx.RowToStructByName[FailureGroup])
-	if err != nil {
-		return nil, false, fmt.Errorf("grouping failed events: %w", err)
-	}
-	for i := range groups {
-		if g := &groups[i]; g.Count > maxPerGroup {
-			g.Count, g.More = maxPerGroup, true
-		}
-	}
+	a := args{"most": maxPerGroup, "groups": maxGroups + 1}
+	groups, err = read(ctx, o.store, "grouping failed events", groupsSQL, a, pgx.RowToStructByName[FailureGroup])
 	if len(groups) > maxGroups {
-		return groups[:maxGroups], true, nil
+		return groups[:maxGroups], true, err
 	}
-	return groups, false, nil
+	return groups, false, err
 }

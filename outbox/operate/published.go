@@ -2,7 +2,6 @@ package operate
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -21,14 +20,15 @@ func (w Window) args() args { return args{"since": w.Since, "until": w.Until} }
 
 const inWindowSQL = `published_at >= cast(@since AS timestamptz) AND published_at < cast(@until AS timestamptz)`
 
-// Range says between which ids the events of a window are.
-type Range struct {
+// idRange says between which ids the events of a window are.
+type idRange struct {
 	Events      int       // how many there are
 	First, Last uuid.UUID // the smallest and the greatest id, also of other topics
 }
 
 // rangeSQL reads the BRIN index of published_at, which no condition on the id can replace: found is
-// computed before the id is looked at. PostgreSQL before 18 has no min(uuid).
+// computed before the id is looked at. So it does not read the whole log. PostgreSQL before 18 has
+// no min(uuid).
 const rangeSQL = `
 WITH found AS MATERIALIZED (
   SELECT id, slot FROM outbox_published WHERE ` + inWindowSQL + `
@@ -39,18 +39,6 @@ SELECT (SELECT count(*)::int FROM wanted w WHERE cast(@topic AS text) IN ('', (
           SELECT topic FROM outbox_events WHERE id = w.id AND slot = w.slot LIMIT 1))) AS events,
        coalesce(min(id::text)::uuid, cast(@after AS uuid)) AS first, coalesce(max(id::text)::uuid, cast(@after AS uuid)) AS last
 FROM wanted`
-
-// PublishedRange returns the range of the events of w after an id. It finds them by the index of
-// published_at, so it does not read the whole log.
-func (o *Operator) PublishedRange(ctx context.Context, w Window, after uuid.UUID) (Range, error) {
-	a := w.args()
-	a["after"], a["topic"] = after.String(), w.Topic
-	found, err := readByBitmap(ctx, o.store, rangeSQL, a, pgx.RowToStructByName[Range])
-	if err != nil {
-		return Range{}, fmt.Errorf("counting published events: %w", err)
-	}
-	return found[0], nil
-}
 
 // pageSQL is a page of the published events, in the order of their ids, merged from all slots. The
 // limit is inside, so that a page costs the same wherever the window is.
@@ -81,34 +69,28 @@ WITH page AS MATERIALIZED (
   UNION ALL
   SELECT id, NULL, id FROM page WHERE aggregate IS NULL
 )
-SELECT ` + stateColumns + `, ` + contentColumns + `
+SELECT ` + contentColumns + `
 FROM (SELECT * FROM events WHERE first_id > cast(@after AS uuid)) i ` + stateSQL + `
   AND cast(@topic AS text) IN ('', e.topic)
 ORDER BY i.first_id, i.version`
 
-// Published returns a page of the events of a range, with their payloads: those after an id. Next
-// is the id after which the next page begins, or [uuid.Nil] after the last page. All pages
-// together return each event once, and the events of each aggregate in the order of their
-// versions. A page reads limit events. It may return fewer, even none, or more: it returns all
-// events of its aggregates.
-func (o *Operator) Published(ctx context.Context, w Window, in Range, after uuid.UUID, limit int) (events []Event, next uuid.UUID, err error) {
-	a := w.args()
-	a["first"], a["last"], a["after"], a["limit"] = in.First.String(), in.Last.String(), after.String(), limit
-	type page struct {
+// read returns a page of the events, with their payloads. Next is the id after which the next page
+// begins, or [uuid.Nil] after the last page. A page reads so many events. It may return fewer, even
+// none, or more: it returns all events of its aggregates.
+func (r *Republication) read(ctx context.Context) (events []Event, next uuid.UUID, err error) {
+	a := r.Window.args()
+	a["first"], a["last"], a["after"], a["limit"] = r.in.First.String(), r.in.Last.String(), r.After.String(), r.pageSize
+	page, err := readOne(ctx, r.operator.store, "reading published events", pageSQL, a, pgx.RowToStructByName[struct {
 		Last   *uuid.UUID
 		Wanted []uuid.UUID
+	}])
+	if err != nil || page.Last == nil {
+		return nil, uuid.Nil, err
 	}
-	pages, err := read(ctx, o.store, pageSQL, a, pgx.RowToStructByName[page])
-	if err == nil && pages[0].Last == nil {
-		return nil, uuid.Nil, nil
+	if len(page.Wanted) > 0 {
+		a = r.Window.args()
+		a["ids"], a["after"], a["topic"] = store.IDs(page.Wanted), r.After.String(), r.Window.Topic
+		events, err = r.operator.events(ctx, "reading published events", publishedSQL, a)
 	}
-	if err == nil && len(pages[0].Wanted) > 0 {
-		a = w.args()
-		a["ids"], a["after"], a["topic"] = store.IDs(pages[0].Wanted), after.String(), w.Topic
-		events, err = o.readEvents(ctx, publishedSQL, a)
-	}
-	if err != nil {
-		return nil, uuid.Nil, fmt.Errorf("reading published events: %w", err)
-	}
-	return events, *pages[0].Last, nil
+	return events, *page.Last, err
 }

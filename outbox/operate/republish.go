@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"example.com/transactional-outbox/outbox/publish"
 )
@@ -24,35 +25,36 @@ type Republication struct {
 	ConfirmTimeout time.Duration // bounds the wait for the confirms of a batch; the default is 10 s
 
 	operator *Operator
-	in       Range
+	in       idRange
+	pageSize int
 }
+
+// republishPage is how many events are read and sent at once.
+const republishPage = 500
 
 // Republish counts what was published in a window, and sends nothing yet. If after is not
 // [uuid.Nil], it goes on after that event, or returns [ErrNoEvent] if there is no such event.
 func (o *Operator) Republish(ctx context.Context, w Window, after uuid.UUID) (*Republication, error) {
 	if after != uuid.Nil {
 		found, err := o.Get(ctx, after)
-		if err == nil && len(found) == 0 {
-			err = ErrNoEvent
-		}
-		if err != nil {
+		if _, err := only(found, err, ErrNoEvent); err != nil {
 			return nil, err
 		}
 	}
-	in, err := o.PublishedRange(ctx, w, after)
+	a := w.args()
+	a["after"], a["topic"] = after.String(), w.Topic
+	in, err := readByBitmap(ctx, o.store, "counting published events", rangeSQL, a, pgx.RowToStructByName[idRange])
 	if err != nil {
 		return nil, err
 	}
-	return &Republication{Window: w, After: after, Total: in.Events, operator: o, in: in}, nil
+	return &Republication{Window: w, After: after, Total: in[0].Events, operator: o, in: in[0], pageSize: republishPage}, nil
 }
 
-// republishPage is how many events are read and sent at once.
-const republishPage = 500
-
-// Each calls do with each page of events, and then counts the page as done. It sends nothing.
+// Each calls do with each page of events, and then counts the page as done. It sends nothing. It
+// reads each event once, and the events of each aggregate in the order of their versions.
 func (r *Republication) Each(ctx context.Context, do func(page []Event) error) error {
 	for {
-		page, next, err := r.operator.Published(ctx, r.Window, r.in, r.After, republishPage)
+		page, next, err := r.read(ctx)
 		if err != nil || next == uuid.Nil {
 			return err
 		}
@@ -81,7 +83,7 @@ func (r *Republication) Send(ctx context.Context, by By, to publish.Session, don
 			return err
 		}
 		for _, part := range splitByVersion(page) {
-			if err := to.Unblocked(ctx); err != nil {
+			if err := unblocked(ctx, to); err != nil {
 				return err
 			}
 			if err := r.publish(publisher, part); err != nil {
@@ -95,13 +97,26 @@ func (r *Republication) Send(ctx context.Context, by By, to publish.Session, don
 	})
 }
 
+// unblocked waits until the destination does not ask its publishers to wait.
+func unblocked(ctx context.Context, to publish.Session) error {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for to.Blocked() && ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-tick.C:
+		}
+	}
+	return ctx.Err()
+}
+
 // publish publishes events of different aggregates.
 func (r *Republication) publish(publisher publish.Publisher, part []Event) error {
 	messages := make([]publish.Message, 0, len(part))
 	for _, e := range part {
-		messages = append(messages, e.Message(r.AppID))
+		messages = append(messages, e.message(r.AppID))
 	}
-	for i, result := range publisher.Publish(messages, cmp.Or(r.ConfirmTimeout, 10*time.Second)) {
+	for i, result := range publish.All(publisher, messages, cmp.Or(r.ConfirmTimeout, 10*time.Second)) {
 		if result.Outcome != publish.Confirmed {
 			return &NotTakenError{messages[i].ID, messages[i].Topic, result}
 		}
