@@ -62,6 +62,10 @@ var asked = []struct {
 		events, err := o.History(ctx, "order", "p9", 100)
 		return len(events), err
 	}, 1},
+	{"topics", 100, func(ctx context.Context, o *operate.Operator) (int, error) {
+		topics, err := o.Topics(ctx, 10)
+		return len(topics), err
+	}, 1},
 	{"trace", 1200, func(ctx context.Context, o *operate.Operator) (int, error) {
 		_, err := o.OfTrace(ctx, "0af7651916cd43dd8448eb211c80319c", 1000)
 		if err != nil {
@@ -150,6 +154,7 @@ func (f fixture) fill(n int) {
 	for _, kind := range []string{"f", "q", "p"} {
 		f.exec(fillSQL, kind, n)
 	}
+	f.exec("INSERT INTO outbox_topics (topic, until, pause, reason) VALUES ('order.created', 'infinity', 0, 'why')")
 	for slot := range 8 {
 		f.exec(fmt.Sprintf("SELECT brin_summarize_new_values('outbox_published_%d_published_at_idx')", slot))
 	}

@@ -7,10 +7,12 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"example.com/transactional-outbox/outbox/internal/store"
 )
 
 // EveryTopic in place of a topic pauses all of them.
-const EveryTopic = "*"
+const EveryTopic = store.AllTopics // "*"
 
 // ErrNotPaused means that a topic is not paused, or that its pause is over already.
 var ErrNotPaused = errors.New("it is not paused")
@@ -71,9 +73,6 @@ type PausedTopic struct {
 	More     bool   // Halted is a limit, and there are more
 }
 
-// maxHalted limits how many events of a topic are counted.
-const maxHalted = 10_000
-
 const topicsSQL = `
 SELECT topic, since, CASE WHEN until < 'infinity' THEN until END AS until, reason, coalesce(operator, '') AS operator,
        least(n, @most)::int AS halted, n > @most AS more
@@ -85,6 +84,6 @@ ORDER BY topic`
 // Topics returns the first limit of the paused topics, in their order. It counts at most 10,000
 // events of each.
 func (o *Operator) Topics(ctx context.Context, limit int) ([]PausedTopic, error) {
-	a := args{"most": maxHalted, "limit": limit}
+	a := args{"most": 10_000, "limit": limit}
 	return read(ctx, o.store, "reading the paused topics", topicsSQL, a, pgx.RowToStructByName[PausedTopic])
 }

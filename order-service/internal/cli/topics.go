@@ -18,7 +18,10 @@ var topics = command{
 	Does: "list paused topics",
 	More: `Lists the paused topics: since when, why, who paused each, and how many of its events are
 held back. The relay pauses a topic whose events the broker does not take; it tries one
-event from time to time. A topic that an operator has paused waits until it is resumed.`,
+event from time to time. A topic that an operator has paused waits until it is resumed.
+For example:
+
+  ` + program + ` topics`,
 	Define: func(flags *flag.FlagSet) func([]string) (Action, error) {
 		limit, asJSON := cli.DefineLimit(flags, topicNoun), cli.DefineJSON(flags)
 		return func(args []string) (Action, error) {
