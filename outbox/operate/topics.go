@@ -49,11 +49,11 @@ func (o *Operator) Resume(ctx context.Context, by By, topic string) error {
 
 func (o *Operator) changeTopic(ctx context.Context, by By, action Action, topic, change string, a args) error {
 	err := inTx(ctx, o.store, fmt.Sprintf("%s of the topic %q", action, topic), func(tx pgx.Tx) error {
-		changed, err := collect(ctx, tx, change, a, pgx.RowTo[string])
-		if _, err = only(changed, err, ErrNotPaused); err != nil {
+		if _, err := record(ctx, tx, by, action, []string{topic}, true); err != nil {
 			return err
 		}
-		_, err = record(ctx, tx, by, action, changed, true)
+		changed, err := collect(ctx, tx, change, a, pgx.RowTo[string])
+		_, err = only(changed, err, ErrNotPaused)
 		return err
 	})
 	if err == nil {

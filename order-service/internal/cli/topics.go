@@ -21,7 +21,7 @@ held back. The relay pauses a topic whose events the broker does not take; it tr
 event from time to time. A topic that an operator has paused waits until it is resumed.
 For example:
 
-  ` + program + ` topics`,
+  ` + program + ` topics --json | jq -r .topic`,
 	Define: func(flags *flag.FlagSet) func([]string) (Action, error) {
 		limit, asJSON := cli.DefineLimit(flags, topicNoun), cli.DefineJSON(flags)
 		return func(args []string) (Action, error) {
