@@ -30,7 +30,7 @@ RETURNING topic`
 // In the same transaction Pause records who decided that.
 func (o *Operator) Pause(ctx context.Context, by By, topic, reason string) error {
 	if topic == "" || len(topic) > 255 {
-		return fmt.Errorf("a topic has 1 to 255 bytes, and %q has %d", fit(topic, 300), len(topic))
+		return fmt.Errorf("a topic has 1 to 255 bytes, not %d", len(topic))
 	}
 	a := args{"topic": topic, "reason": fit(reason, maxReason), "operator": fit(by.Operator, maxOperator)}
 	return o.changeTopic(ctx, by, Pause, topic, pauseSQL, a)
