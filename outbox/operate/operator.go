@@ -49,14 +49,7 @@ func (o *Operator) Now(ctx context.Context) (time.Time, error) {
 	return now.UTC(), err
 }
 
-// Backlog has the numbers of events that are not done. Its fields are:
-//
-//	Pending, InProgress, Failed int // events with this status
-//	Halted        int     // pending events whose topic is paused
-//	PausedTopics  int     // also those that an operator has paused
-//	OldestDue     float64 // seconds since the oldest due event became due; 0 if none is due
-//	OldestRefused float64 // seconds since the first refusal of a pending event; 0 if none was refused
-//	SlotAge       float64 // seconds since new events go to the current part of the log
+// Backlog has the numbers of events that are not done. Its fields are those of outbox.Backlog.
 type Backlog = store.Backlog
 
 // Totals has the numbers of finished events. Its fields are:
