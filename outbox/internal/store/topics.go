@@ -103,12 +103,12 @@ const retryTopicsSQL = `
 UPDATE outbox_queue SET available_at = now() WHERE id = ANY (ARRAY(
   SELECT q.id FROM (SELECT json_array_elements_text(cast(cast(@topics AS text) AS json)) AS topic) t, LATERAL (
     SELECT id FROM outbox_queue WHERE topic = t.topic AND ` + waitsAloneSQL + `
-    ORDER BY topic, id LIMIT 1000 FOR UPDATE SKIP LOCKED) q))`
+    ORDER BY topic, id LIMIT @limit FOR UPDATE SKIP LOCKED) q))`
 
 // retryAllSQL makes the refused events of all topics due.
 const retryAllSQL = `
 UPDATE outbox_queue SET available_at = now() WHERE id = ANY (ARRAY(
-  SELECT id FROM outbox_queue WHERE ` + waitsAloneSQL + ` ORDER BY topic, id LIMIT 10000 FOR UPDATE SKIP LOCKED))`
+  SELECT id FROM outbox_queue WHERE ` + waitsAloneSQL + ` ORDER BY topic, id LIMIT @limit FOR UPDATE SKIP LOCKED))`
 
 func jsonText(value any) string {
 	text, err := json.Marshal(value)
