@@ -100,6 +100,44 @@ func (f fixture) fill(n int) {
 	f.exec("INSERT INTO outbox_claims SELECT gen_random_uuid(), 'x', now() + interval '1h', array_agg(id) FROM (SELECT id FROM outbox_queue WHERE topic = 'order.due' LIMIT 10) c")
 }
 
+// TestAClaimWithManyTopics: of 4,000 topics half are paused; 100,000 events of one of these are in
+// front of the others; 300,000 events are halted. A claim reads past those in front until they are
+// halted, in the order of the index, and never looks at a topic's events one by one.
+func TestAClaimWithManyTopics(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.exec("ANALYZE")
+	f.exec("INSERT INTO outbox_topics (topic, until, pause, reason) SELECT 'topic ' || i * 2, now(), 1, '' FROM generate_series(1, 2000) i")
+	const of = "SELECT gen_random_uuid(), 1, 'order', gen_random_uuid()::text, 'topic ' || %s, '{}'::bytea FROM generate_series(1, $1::int) i"
+	f.exec(insertSQL(fmt.Sprintf(of, "1 + i % 4000"), "now()"), 8000)
+	f.exec("UPDATE outbox_queue SET halted = true, available_at = 'infinity' WHERE split_part(topic, ' ', 2)::int % 2 = 0")
+	f.exec(insertSQL(fmt.Sprintf(of, "2"), "'infinity'"), 300_000)
+	f.exec("UPDATE outbox_queue SET halted = true WHERE topic = 'topic 2'")
+	for _, mode := range []string{"force_generic_plan", "force_custom_plan"} {
+		m := newMeasured(f, mode)
+		begin := time.Now()
+		for name, blocks := range m.all(t, 10) {
+			if about := strings.HasPrefix(name, "claim") || strings.Contains(name, "opics"); about && blocks > 1000 {
+				t.Errorf("%s, %s touches %d blocks", mode, name, blocks)
+			}
+		}
+		t.Logf("all statements took %v", time.Since(begin))
+	}
+	f.exec(insertSQL(fmt.Sprintf(of, "2"), "now() - interval '1 minute'"), 100_000)
+	for halted := f.int("SELECT count(*) FROM outbox_queue WHERE halted"); halted < 300_000+100_000; halted += maxHalt {
+		begin := time.Now()
+		c, err := f.store.Claim(t.Context(), "test", 10, lease)
+		if must(t, err); len(c.Events) != 10 || c.Events[0].Topic == "topic 2" {
+			t.Fatalf("claimed %d", len(c.Events))
+		}
+		t.Logf("a claim took %v", time.Since(begin))
+	}
+	if c := f.claim(10); len(c.Events) != 10 {
+		t.Errorf("claimed %d", len(c.Events))
+	}
+	f.wantNone("SELECT count(*) FROM outbox_queue WHERE topic = 'topic 2' AND NOT halted")
+}
+
 // measured is a session that keeps its plans.
 type measured struct {
 	f        fixture

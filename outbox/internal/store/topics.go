@@ -57,7 +57,7 @@ WITH ready AS MATERIALIZED (
   FROM probes WHERE id IS NOT NULL HAVING count(*) > 0
   RETURNING 1
 )
-SELECT EXISTS (SELECT FROM claimed) AS claimed, ` + nextProbeSQL
+SELECT EXISTS (SELECT FROM claimed) AS claimed`
 
 // nextProbeSQL is in how many seconds a topic is to be tried, or NULL.
 const nextProbeSQL = `(SELECT extract(epoch FROM min(until) - now()) FROM outbox_topics
@@ -71,7 +71,8 @@ func (s *Store) ClaimProbes(ctx context.Context, worker string, limit int, lease
 		statement{doing: "waiting for other claims", sql: TurnstileSQL},
 		statement{"claiming probes", claimProbesSQL,
 			args{"token": claim.Token, "worker": worker, "lease": lease.Seconds(), "limit": limit},
-			rowInto(&claimed, &claim.NextProbe)},
+			rowInto(&claimed)},
+		statement{"planning the next probe", "SELECT " + nextProbeSQL, nil, rowInto(&claim.NextProbe)}, // it sees what was moved
 	)
 	return s.finishClaim(ctx, claim, claimed, err)
 }
