@@ -69,9 +69,9 @@ func (r *Relay) attributes(e store.Event) []attribute.KeyValue {
 // The values of the span attribute outbox.outcome.
 const (
 	outcomePublished = "published"
-	outcomeRetry     = "retry"   // it is tried again later
-	outcomeFailed    = "failed"  // it is not tried again
-	outcomeUnknown   = "unknown" // it is tried again at once
+	outcomeRetry     = "retry"  // it is tried again later
+	outcomeDLQ       = "dlq"    // it is failed, and a copy goes to the dead-letter queue
+	outcomeFailed    = "failed" // the outcome is unknown, and it is tried again at once
 )
 
 // report counts the answer to an event, logs it, and ends the event's span.
@@ -91,9 +91,9 @@ func (w *worker) report(b *batch, it *item, r publish.Result) {
 		span.SetAttributes(attribute.String("outbox.outcome", outcomePublished))
 		return
 	case it.verdict.failure.Final:
-		outcome = outcomeFailed
+		outcome = outcomeDLQ
 	case it.verdict.unknown:
-		outcome = outcomeUnknown
+		outcome = outcomeFailed
 	}
 	switch r.Outcome {
 	case publish.Returned:

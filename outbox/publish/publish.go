@@ -49,7 +49,7 @@ type Publisher interface {
 	// message that was sent waits for its answer as long as the session lasts.
 	//
 	// The server stores the messages of a group in the order in which Publish got them, as long as
-	// each is Confirmed.
+	// each is Confirmed. A message that another call publishes before the answer may overtake it.
 	//
 	// When the session is lost, or the server has closed the publisher, each message without an
 	// answer is Unknown if it was sent, and NotSent if not. All later ones are NotSent. The caller
@@ -61,8 +61,10 @@ type Publisher interface {
 }
 
 // All publishes messages and waits for all answers. A message without an answer after the timeout is
-// Unknown with [ErrTimeout].
-func All(p Publisher, messages []Message, timeout time.Duration) []Result {
+// Unknown with [ErrTimeout]. M is [Message], unless the publisher has a type of its own.
+func All[M any](p interface {
+	Publish(ctx context.Context, messages []M, answer func(i int, r Result))
+}, messages []M, timeout time.Duration) []Result {
 	type answer struct {
 		i int
 		r Result
