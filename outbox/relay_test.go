@@ -177,7 +177,7 @@ func TestABusyRelayNotifiesTheOthers(t *testing.T) {
 	pool, blocked, idle := testdb.Migrated(t), newSink(), newSink()
 	release := make(chan struct{})
 	blocked.call(func() { <-release })
-	busy, _ := run(t, pool, blocked, RelayConfig{PollInterval: time.Hour, Workers: 1, NoListen: false})
+	busy, _ := run(t, pool, blocked, RelayConfig{PollInterval: time.Hour, Workers: 1, Window: 1})
 	await(t, "listening", func() bool { return busy.Stats().Listening })
 	appendEvents(t, pool, 1)
 	busy.Wake()

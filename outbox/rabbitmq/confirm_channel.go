@@ -97,7 +97,7 @@ func (c *confirmChannel) send(ctx context.Context, m Message) (*amqp.DeferredCon
 	if err := context.Cause(ctx); err != nil {
 		return nil, notSent(err)
 	}
-	broken := c.publisher.session.socket.broken.Load()
+	broken := c.publisher.session.socket.broken.Load() != nil
 	confirmation, err := c.PublishWithDeferredConfirm(m.Exchange, m.RoutingKey, true, false, m.publishing())
 	switch {
 	case err == nil:

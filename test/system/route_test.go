@@ -36,7 +36,7 @@ func TestManyUnroutableEventsAreTriedOneByOne(t *testing.T) {
 	s := newSystem(t)
 	s.declareBoundQueue("others", "order.created", nil)
 	s.insertEvents(slices.Repeat([]outboxEvent{{"order.cancelled", "{}"}}, many)...)
-	relay := s.runOrdersCommand("relay", "RELAY_BATCH_SIZE="+batch, "RELAY_POLL_INTERVAL=50ms")
+	relay := s.runOrdersCommand("relay", "RELAY_WINDOW="+batch, "RELAY_POLL_INTERVAL=50ms")
 	s.awaitCount(s.ordersDB, many, "SELECT count(*) FROM outbox_status WHERE failure_code = 'unroutable'")
 	relay.awaitMetric("outbox_events_unroutable", many)
 	before := relay.metric("outbox_unroutable_total")
