@@ -36,7 +36,7 @@ func (sys *system) unbindAll(ctx context.Context) error {
 }
 
 func (sys *system) deleteQueue(ctx context.Context) error {
-	sys.allowed.SpentOnce = replicas * inFlight
+	sys.allowed.Refusals = true
 	return sys.damageTopology(ctx, func() error { return sys.broker.DeleteQueues(ctx, broker.Queue) })
 }
 
