@@ -27,7 +27,7 @@ func topicNames(n int) (names []string) {
 func queueOf(topic string) string { return "chaos-" + topic }
 
 // manySettings are the relay's settings for a scenario with a large backlog: what production has.
-var manySettings = []string{"RELAY_WINDOW=2000", "RELAY_LEASE=20s", "RELAY_CONFIRM_TIMEOUT=30s", "RELAY_RETRY_BASE=1s", "RELAY_RETRY_CAP=5m"}
+var manySettings = []string{"RELAY_WINDOW=2000", "RELAY_LEASE=20s", "RELAY_CONFIRM_TIMEOUT=10s", "RELAY_RETRY_BASE=1s", "RELAY_RETRY_CAP=5m"}
 
 // leaveOutBacklogSQL ends the recording of what the relays claim: it costs more than the claims do.
 // Of the queue, it records only the orders' events.

@@ -12,11 +12,8 @@ import (
 
 const fullPolicy = "full"
 
-// giveUpSoon makes events fail soon if refusals alone decide that: ten of them take some seconds.
-var giveUpSoon = []string{"RELAY_GIVE_UP=1s"}
-
 // fillQueue limits the length of the queue and stops its consumers. Every event has this queue, so
-// soon the broker refuses all of them.
+// soon the broker refuses all of them. None may fail: they were first refused a moment ago.
 func (sys *system) fillQueue(ctx context.Context) error {
 	sys.allowed.Refusals = true
 	if _, err := sys.rabbitmq.Ctl(ctx, "set_policy", fullPolicy, "^"+broker.Queue+"$", `{"max-length":20}`, "--apply-to", "queues"); err != nil {

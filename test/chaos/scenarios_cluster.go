@@ -18,12 +18,12 @@ var brokerScenarios = []scenario{
 	},
 	{
 		name: "majority-lost", description: "two of three brokers are killed, and the last one refuses everything",
-		threeBrokers: true, orderSettings: giveUpSoon, notificationSettings: []string{"DELIVERY_LIMIT=5"},
+		threeBrokers: true, notificationSettings: []string{"DELIVERY_LIMIT=5"},
 		brokerOnly: true, fault: (*system).refuseWithoutMajority, afterwards: (*system).allowNotTaken,
 	},
 	{
 		name: "majority-silent", description: "two of three brokers are killed, and the last one takes everything and confirms nothing",
-		threeBrokers: true, orderSettings: giveUpSoon, notificationSettings: []string{"DELIVERY_LIMIT=5"},
+		threeBrokers: true, notificationSettings: []string{"DELIVERY_LIMIT=5"},
 		brokerOnly: true, fault: (*system).stallWithoutMajority, afterwards: (*system).allowNotTaken,
 	},
 	{
