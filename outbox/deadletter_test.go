@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"slices"
 	"testing"
 	"testing/synctest"
 
@@ -22,11 +23,7 @@ func answerWith(result publish.Result, dead *[]publish.Message) fakeBroker {
 			*dead = append(*dead, messages...)
 			return []publish.Result{{Outcome: publish.Confirmed}}
 		}
-		results := make([]publish.Result, len(messages))
-		for i := range results {
-			results[i] = result
-		}
-		return results
+		return slices.Repeat([]publish.Result{result}, len(messages))
 	}
 }
 
@@ -34,7 +31,7 @@ func TestAFailedEventIsCopiedAndCountedOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		events := newFakeOutbox(1)
-		id := events.pending[0].String()
+		id := events.pending[0].ID.String()
 		r := testRelay(events)
 		var dead []publish.Message
 		runUntilIdle(t, r, answerWith(publish.Result{Outcome: publish.Invalid, Err: publish.ErrTooLarge}, &dead))

@@ -10,13 +10,15 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/uuid"
+
+	"example.com/transactional-outbox/outbox/internal/store"
 )
 
 // Event is what happened, and where to send it.
 type Event struct {
 	// Topic says where the event goes: RabbitMQ's routing key, Kafka's topic, a recipient's domain.
-	// It is required: UTF-8 text of 1 to 255 bytes. If the destination
-	// returns one event of a topic, because no queue is bound, all events of that topic wait.
+	// It is required: UTF-8 text of 1 to 255 bytes, and not "*". If the destination does not take the
+	// events of a topic, the topic pauses, and the others go on.
 	Topic string
 
 	// Aggregate and AggregateID say what the event is about, for example "order" and the order's
@@ -96,6 +98,8 @@ func (e Event) check() error {
 		return err
 	}
 	switch {
+	case e.Topic == store.AllTopics:
+		return errors.New("Topic is *, which stands for all topics when they are paused")
 	case e.Payload == nil:
 		return errors.New("Payload is nil: an empty payload is []byte{}")
 	case len(e.Payload) > maxPayload:

@@ -53,7 +53,7 @@ func newFrozenFixture(t *testing.T, poll time.Duration) *frozenFixture {
 	// The pool checks an idle connection before it uses it, and does not wait long for the answer.
 	pool := testdb.Pool(t, b.proxy.url+"&pool_max_conns=4&pool_ping_timeout=1s")
 	t.Cleanup(b.proxy.stop) // before the pool is closed, which would wait 15 s for frozen connections
-	b.relay, _ = run(t, pool, b.to, RelayConfig{PollInterval: poll, BatchSize: 500})
+	b.relay, _ = run(t, pool, b.to, RelayConfig{PollInterval: poll, Window: 500})
 	return b
 }
 

@@ -79,7 +79,7 @@ func TestP12ARelayCanStopAtAnyMoment(t *testing.T) {
 			appended.Add(1)
 		}
 	})
-	config := RelayConfig{BatchSize: 5, PollInterval: 10 * time.Millisecond, Lease: time.Hour}
+	config := RelayConfig{Window: 5, PollInterval: 10 * time.Millisecond, Lease: time.Hour}
 	for i := range 50 {
 		_, stop := run(t, pool, to, config)
 		wait(t.Context(), time.Duration(i)*time.Millisecond)

@@ -198,7 +198,7 @@ func TestP12ShutdownFinishesWhatIsInFlight(t *testing.T) {
 	stopping := make(chan struct{})
 	to.call(func() { <-stopping })
 	appendEvents(t, pool, 10)
-	_, stop := run(t, pool, to, RelayConfig{Workers: 1, BatchSize: 5})
+	_, stop := run(t, pool, to, RelayConfig{Workers: 1, Window: 5})
 	to.awaitMessage(t)
 	time.AfterFunc(50*time.Millisecond, func() { close(stopping) }) // after the context has ended
 	stop()
@@ -214,7 +214,7 @@ func TestP4ARelayOutlivesTerminatedConnections(t *testing.T) {
 	url := testdb.URL(t)
 	pool, admin, to := withTables(t, url), testdb.Pool(t, url), newSink()
 	r, stop := run(t, pool, to, RelayConfig{
-		BatchSize: 20, PollInterval: 50 * time.Millisecond, ConfirmTimeout: time.Second, Lease: 3 * time.Second,
+		Window: 20, PollInterval: 50 * time.Millisecond, ConfirmTimeout: time.Second, Lease: 3 * time.Second,
 	})
 	for n := range 5 {
 		appendEvents(t, admin, 100)

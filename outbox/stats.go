@@ -12,8 +12,8 @@ import (
 // Stats is what a relay has done since it was made. Package prom reports it to Prometheus.
 type Stats struct {
 	Published, Failed, Overtaken uint64 // events that are done, or failed
-	Retries                      uint64 // attempts that were refused, and are followed by another one
-	RetryExhaustions             uint64 // events that failed after their last attempt
+	Retries                      uint64 // refused publishes, and publishes without an answer
+	RetryExhaustions             uint64 // events that failed because the destination refused them for too long
 	Refused                      uint64 // publishes that the destination refused
 	Unroutable                   uint64 // publishes that the destination returned
 	PublishErrors                uint64 // publishes with an unknown outcome
@@ -21,9 +21,8 @@ type Stats struct {
 	DeadLettered                 uint64 // failed events that have a copy at the dead letters
 	DeadLettersFailed            uint64 // failed events that should have one, and have none
 
-	Up         bool // the relay has a session with the destination
-	Listening  bool // it is notified of events that other processes commit
-	RefusesAll bool // the destination refuses every event, so the relay only probes
+	Up        bool // the relay has a session with the destination
+	Listening bool // it is notified of events that other processes commit
 
 	// Latency is in seconds, from the start of the transaction that appended the event to the
 	// confirm. It begins there because PostgreSQL does not say when a transaction commits.
@@ -62,7 +61,7 @@ type counters struct {
 	publishErrors, leaseLost         atomic.Uint64
 	deadLettered, deadLettersMissing atomic.Uint64
 	sessions                         atomic.Int64
-	listening, refusesAll            atomic.Bool
+	listening                        atomic.Bool
 	latency                          histogram
 	claims, marks                    timing
 }
@@ -76,7 +75,7 @@ func (r *Relay) Stats() Stats {
 		Refused: c.refused.Load(), Unroutable: c.unroutable.Load(),
 		PublishErrors: c.publishErrors.Load(), LeaseLost: c.leaseLost.Load(),
 		DeadLettered: c.deadLettered.Load(), DeadLettersFailed: c.deadLettersMissing.Load(),
-		Up: c.sessions.Load() > 0, Listening: c.listening.Load(), RefusesAll: c.refusesAll.Load(),
+		Up: c.sessions.Load() > 0, Listening: c.listening.Load(),
 		Latency: c.latency.snapshot(), Claims: c.claims.snapshot(), Marks: c.marks.snapshot(),
 	}
 }

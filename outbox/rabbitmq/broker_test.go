@@ -23,10 +23,10 @@ func publishOnce(t *testing.T, b *rabbitmq.Broker, messages ...publish.Message) 
 	defer stop()
 	err := b.KeepConnected(ctx, func(ctx context.Context, s publish.Session) error {
 		p, err := s.NewPublisher(len(messages))
-		if err = errors.Join(err, s.Unblocked(ctx)); err != nil {
+		if err != nil {
 			return err
 		}
-		results = p.Publish(messages, limit)
+		results = publish.All(p, messages, limit)
 		stop()
 		return nil
 	})

@@ -57,7 +57,7 @@ func TestP9ABadMessageStopsNoOther(t *testing.T) {
 			}
 		}, nil, rabbitmq.CodeMalformed},
 		"permanent":      {nil, failing("bad", fmt.Errorf("%w: %w", rabbitmq.ErrPermanent, errFake)), rabbitmq.CodePermanent},
-		"with own code":  {nil, failing("bad", coded{}), "own"},
+		"with own code":  {nil, failing("bad", fmt.Errorf("wrapped: %w", coded{})), "own"},
 		"given up":       {func(q *rabbitmq.Queue) { q.GiveUp = time.Nanosecond }, failing("bad", errFake), rabbitmq.CodeExhausted},
 		"panicking long": {func(q *rabbitmq.Queue) { q.GiveUp = time.Nanosecond }, panicking("bad"), rabbitmq.CodePanicked},
 	} {
@@ -87,11 +87,10 @@ func TestP9ABadMessageStopsNoOther(t *testing.T) {
 	}
 }
 
-// coded is a permanent error with a code of its own.
+// coded is permanent, because it has a code of its own.
 type coded struct{}
 
 func (coded) Error() string          { return "coded" }
-func (coded) Unwrap() error          { return rabbitmq.ErrPermanent }
 func (coded) DeadLetterCode() string { return "own" }
 
 func panicking(id string) func([]rabbitmq.Message) error {

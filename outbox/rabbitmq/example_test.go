@@ -46,7 +46,7 @@ func ExampleBroker() {
 			return err
 		}
 		m := publish.Message{ID: "1", Topic: "order.created", Body: []byte("{}")}
-		result := publisher.Publish([]publish.Message{m}, 10*time.Second)[0]
+		result := publish.All(publisher, []publish.Message{m}, 10*time.Second)[0]
 		fmt.Println(result.Outcome == publish.Returned, result.Err)
 		return nil
 	})
@@ -102,7 +102,7 @@ func publishAnOrder(ctx context.Context, broker *rabbitmq.Broker) {
 			return err
 		}
 		m := publish.Message{ID: "1", Topic: "order.created", Body: []byte(`{"id": 1}`)}
-		for publisher.Publish([]publish.Message{m}, 10*time.Second)[0].Outcome != publish.Confirmed {
+		for publish.All(publisher, []publish.Message{m}, 10*time.Second)[0].Outcome != publish.Confirmed {
 			select {
 			case <-ctx.Done():
 				return nil

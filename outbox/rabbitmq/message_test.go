@@ -74,7 +74,7 @@ func TestTheBrokerAcceptsWhatCheckAccepts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := anyMessage(exchange).Draw(t, "message")
 		sendable := m.Check() == nil
-		if r := p.Publish([]rabbitmq.Message{m}, limit)[0]; sendable && r.Outcome != publish.Returned {
+		if r := publish.All(p, []rabbitmq.Message{m}, limit)[0]; sendable && r.Outcome != publish.Returned {
 			t.Fatalf("outcome %d: %v", r.Outcome, r.Err)
 		}
 	})

@@ -55,14 +55,12 @@ func (s *socket) hold() (release func()) {
 }
 
 // release writes all held bytes, even if there are other holders, because the caller is about to
-// wait for answers. If the write fails, it closes the connection, so that the library notices.
+// wait for answers.
 func (s *socket) release() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.holders--
-	if s.flush() != nil {
-		_ = s.Close()
-	}
+	_ = s.flush() // an error closes the connection
 }
 
 func (s *socket) flush() error {
@@ -74,7 +72,8 @@ func (s *socket) flush() error {
 	return err
 }
 
-// write fails after writeTimeout.
+// write fails after writeTimeout. Then it closes the connection, because what comes next would begin
+// in the middle of a frame.
 func (s *socket) write(p []byte) (int, error) {
 	if err := s.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
 		return 0, err
@@ -82,6 +81,7 @@ func (s *socket) write(p []byte) (int, error) {
 	n, err := s.Conn.Write(p)
 	if err != nil {
 		s.broken.Store(true)
+		_ = s.Close()
 	}
 	return n, err
 }

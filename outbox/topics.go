@@ -1,0 +1,83 @@
+package outbox
+
+import (
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"example.com/transactional-outbox/outbox/internal/store"
+)
+
+// topics is what the workers of a relay remember of topics. The pauses themselves are in the outbox.
+type topics struct {
+	mu    sync.Mutex
+	all   map[string]*topic
+	taken time.Time // when the destination last took an event
+}
+
+type topic struct {
+	taken   time.Time // when the destination last took one of its events
+	refused uuid.UUID // an event that was refused since then
+	paused  bool      // by this relay
+}
+
+// maxTopics bounds the memory. A topic that is forgotten only pauses a little earlier.
+const maxTopics = 10_000
+
+func newTopics() *topics { return &topics{all: map[string]*topic{}, taken: time.Now()} }
+
+func (t *topics) of(name string) *topic {
+	if t.all[name] == nil {
+		if len(t.all) >= maxTopics {
+			maps.DeleteFunc(t.all, func(_ string, one *topic) bool { return !one.paused })
+		}
+		t.all[name] = &topic{}
+	}
+	return t.all[name]
+}
+
+// take notes that the destination has taken an event. It reports whether a pause of the topic ends,
+// and whether the destination had taken nothing for a while.
+func (t *topics) take(name string, probe bool) (resume, again bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now, one := time.Now(), t.of(name)
+	resume, again = one.paused || probe, now.Sub(t.taken) > quietTime
+	*one, t.taken = topic{taken: now}, now
+	return resume, again
+}
+
+// refuse notes that the destination has refused an event. It reports whether it has refused another
+// one of the topic too, since it took one.
+func (t *topics) refuse(e store.Event) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	one := t.of(e.Topic)
+	if one.refused == uuid.Nil {
+		one.refused = e.ID
+	}
+	return one.refused != e.ID
+}
+
+func (t *topics) pause(name string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.of(name).paused = true
+}
+
+func (t *topics) isPaused(name string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.all[name] != nil && t.all[name].paused
+}
+
+func (t *topics) lastTaken(name string) time.Time {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.all[name] == nil {
+		return time.Time{}
+	}
+	return t.all[name].taken
+}
