@@ -14,15 +14,15 @@ var deliveryMutants = []mutant{
 	{
 		name: "confirms-off", description: "a message counts as published when it is written to the socket", scenario: "broker-silent",
 		edits: []edit.Edit{{
-			File: "outbox/rabbitmq/publisher.go",
-			Old:  "func (p *Publisher) await(confirmation *amqp.DeferredConfirmation, late <-chan struct{}) publish.Result {\n",
-			New:  "func (p *Publisher) await(confirmation *amqp.DeferredConfirmation, late <-chan struct{}) publish.Result {\n	if true {\n		return publish.Result{Outcome: publish.Confirmed}\n	}\n",
+			File: "outbox/rabbitmq/confirm_channel.go",
+			Old:  "			all = append(all, sent{confirmation, route{m.ID, m.Exchange, m.RoutingKey}, b.answer, i})\n",
+			New:  "			_ = confirmation\n			c.free()\n			b.answer(i, publish.Result{Outcome: publish.Confirmed})\n",
 		}},
 	},
 	{
 		name: "mandatory-off", description: "the broker may drop a message that no queue is bound for", scenario: "unroutable",
 		edits: []edit.Edit{{
-			File: "outbox/rabbitmq/publisher.go",
+			File: "outbox/rabbitmq/confirm_channel.go",
 			Old:  "PublishWithDeferredConfirm(m.Exchange, m.RoutingKey, true, false,",
 			New:  "PublishWithDeferredConfirm(m.Exchange, m.RoutingKey, false, false,",
 		}},
@@ -86,7 +86,7 @@ var deliveryMutants = []mutant{
 		test: "./outbox/internal/store TestP7AClaimPassesOverEventsBehindAnUnsettledOne",
 		edits: []edit.Edit{{
 			File: "outbox/internal/store/claim.go",
-			Old:  "    FROM due WHERE oldest = id\n", New: "    FROM due\n",
+			Old:  "    FROM due WHERE oldest = id AND NOT stops\n", New: "    FROM due WHERE NOT stops\n",
 		}},
 	},
 	{
