@@ -9,6 +9,10 @@ import (
 	"example.com/transactional-outbox/test/servers"
 )
 
+// quickRetries make a relay try as often in a minute as it does in a day. However often an event is
+// refused, it may not be failed before RELAY_GIVE_UP.
+var quickRetries = []string{"RELAY_RETRY_BASE=100ms", "RELAY_RETRY_CAP=1s"}
+
 // forbidPublishing revokes the permission to write to the exchange. The broker closes the channel for
 // each event.
 func (sys *system) forbidPublishing(ctx context.Context) error {

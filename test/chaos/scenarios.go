@@ -161,11 +161,11 @@ var scenarios = []scenario{
 	},
 	{
 		name: "publishing-forbidden", description: "the relays lose the permission to publish, so each event closes the channel",
-		setUp: (*system).prepareBacklog, orderSettings: manySettings, brokerOnly: true, fault: (*system).forbidPublishing,
+		setUp: (*system).prepareBacklog, orderSettings: slices.Concat(manySettings, quickRetries), brokerOnly: true, fault: (*system).forbidPublishing,
 	},
 	{
 		name: "one-topic-forbidden", description: "the relays lose the permission to publish one topic",
-		short: true, setUp: (*system).prepareBacklog, orderSettings: manySettings, brokerOnly: true, fault: (*system).forbidTopic,
+		short: true, setUp: (*system).prepareBacklog, orderSettings: slices.Concat(manySettings, quickRetries), brokerOnly: true, fault: (*system).forbidTopic,
 	},
 	{
 		name: "poison-event", description: "the broker closes the channel for one event of a thousand",
