@@ -48,6 +48,9 @@ func (sys *system) runTopicFault(ctx context.Context, f topicFault) error {
 	if f.othersWithin > 0 {
 		err = p.requirePace(ctx, before, fault, f.othersWithin)
 	}
+	if took > f.outWithin+recoveryTime { // not all were published
+		return err
+	}
 	return errors.Join(err, sys.requireArrived(ctx, f.topics, f.events, mostInHand))
 }
 

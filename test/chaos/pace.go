@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -123,8 +124,8 @@ func (p *pace) requirePace(ctx context.Context, before, fault span, within time.
 			held = max(held, arrived.Sub(fault.from))
 		}
 	}
-	p.sys.noted("others: p50 %s before the fault; held until %s after its start; then p50 %s, longest %s",
-		ms(usual), ms(held), ms(p50), ms(longest))
+	p.sys.noted("others: p50 %s before the fault; held until %s after its start; then p50 %s, longest %s%s",
+		ms(usual), ms(held), ms(p50), ms(longest), heldLater(later, fault.from))
 	if late > 0 {
 		p.sys.reportViolation("P4", "%d events of other topics arrived later than %s after the start of the fault, the last one after %s", late, within, ms(held))
 	}
@@ -135,6 +136,24 @@ func (p *pace) requirePace(ctx context.Context, before, fault span, within time.
 		p.sys.reportViolation("P4", "an event of another topic took %s during the fault, later than %s after its start", ms(longest), within)
 	}
 	return nil
+}
+
+// heldLater says when the events were committed that took long.
+func heldLater(all []sent, since time.Time) string {
+	var first, last, n = time.Duration(0), time.Duration(0), 0
+	for _, e := range all {
+		if at := e.At.Sub(since); e.Delay > paceLongest {
+			n++
+			last = max(last, at)
+			if first == 0 || at < first {
+				first = at
+			}
+		}
+	}
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; %d took more than %s, committed %s to %s after its start", n, paceLongest, ms(first), ms(last))
 }
 
 func ms(d time.Duration) time.Duration { return d.Round(100 * time.Microsecond) }
