@@ -123,7 +123,7 @@ func (w *worker) judge(now time.Time) {
 		case !b.slow && waited >= slowAfter && w.hand.slow() <= (maxSlowWindows-1)*w.config.Window:
 			b.slow = true
 			w.pauseSlow(b)
-			if w.heard.Before(b.sentAt) {
+			if !w.heard.After(b.sentAt) {
 				w.replace()
 			}
 		}

@@ -93,7 +93,7 @@ func (p *slowPublisher) Close() {
 	p.mine = nil
 	p.b.mu.Unlock()
 	for _, give := range mine {
-		give(publish.Result{Outcome: publish.Unknown, Err: errTopicPaused})
+		give(unknown)
 	}
 }
 
@@ -131,10 +131,13 @@ func TestP4AnAnswerAfterTheTimeoutStillCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		events := newFakeOutbox(1)
 		broker := &slowBroker{atOnce: map[string]publish.Result{"good": taken}}
-		stop := start(t, testRelay(events), broker)
+		r := testRelay(events)
+		stop := start(t, r, broker)
 		for range 11 {
+			time.Sleep(time.Second / 2)
 			events.append("good", 1)
-			time.Sleep(time.Second)
+			r.Wake()
+			time.Sleep(time.Second / 2)
 		}
 		if n := events.count("later"); n != 1 || !events.failures[0].Counts {
 			t.Errorf("%d rescheduled: %+v", n, events.failures)

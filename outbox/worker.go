@@ -111,7 +111,7 @@ func (w *worker) wait(ctx context.Context, poll <-chan time.Time) {
 // next is when time has something to do.
 func (w *worker) next() time.Time {
 	next := time.Now().Add(w.config.PollInterval)
-	if w.due && w.hasRoom() {
+	if w.due && w.ending.IsZero() && w.hasRoom() {
 		next = earlier(next, w.notBefore)
 		if w.session.Blocked() {
 			next = time.Now().Add(blockedCheck)
@@ -147,9 +147,6 @@ func (w *worker) finished(ctx context.Context) bool {
 	}
 	if !w.hand.empty() {
 		return false
-	}
-	if w.lost {
-		w.close()
 	}
 	if w.left {
 		w.leave()
@@ -212,10 +209,9 @@ func (w *worker) planNext(claim store.Claim) {
 	if w.probes {
 		return
 	}
-	w.due = claim.More
-	if claim.More {
+	if w.due = claim.More; claim.More {
 		w.wakeWorker() // another worker can take the rest
-	} else {
+	} else if len(claim.Events) > 0 {
 		w.notBefore = now.Add(smallBatchPause)
 	}
 }
@@ -323,7 +319,7 @@ const statementTimeout = 5 * time.Second
 // once.
 const (
 	firstRetryPause = 50 * time.Millisecond
-	lastRetryPause  = 2 * time.Second
+	lastRetryPause  = time.Second
 )
 
 // tell executes a statement, also if ctx has ended: otherwise a claim that is committed would wait
@@ -333,7 +329,7 @@ func (w *worker) tell(ctx context.Context, trouble string, statement func(contex
 	finish, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Duration(min(w.failures, 3))*statementTimeout)
 	defer cancel()
 	if err := statement(finish); err != nil {
-		w.retryAt = time.Now().Add(min(firstRetryPause<<min(w.failures, 10), lastRetryPause))
+		w.retryAt = time.Now().Add(min(firstRetryPause<<min(w.failures-1, 10), lastRetryPause))
 		w.state.database.Store(&err)
 		w.log.trouble(ctx, slog.LevelWarn, trouble, "error", err)
 		return false
@@ -351,5 +347,6 @@ func (w *worker) take() {
 	}
 	if w.lost && w.hand.open() == 0 {
 		w.noteLoss()
+		w.close()
 	}
 }

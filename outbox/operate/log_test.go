@@ -21,7 +21,9 @@ func TestTheSchemaHasTheTableOfTheRecord(t *testing.T) {
 	t.Parallel()
 	schema, err := os.ReadFile("../schema.sql")
 	must(t, err)
-	if !strings.HasSuffix(string(schema), "\n"+operate.RecordSQL) {
+	record, err := os.ReadFile("record.sql")
+	must(t, err)
+	if !strings.HasSuffix(string(schema), "\n"+string(record)) {
 		t.Error("schema.sql does not end with record.sql")
 	}
 }

@@ -18,9 +18,9 @@ const drainBatch = 100
 
 // Drain does what a relay does, once and in this goroutine: it hands each event that is due to
 // send, in the order of a relay, and marks it as published. It goes on until nothing is due, so it
-// also sends what send itself appends. Events stay if they are delayed, have failed, or are being
-// sent by a relay. Overtaken events are marked as overtaken, and not sent. It returns how many
-// events it has sent.
+// also sends what send itself appends. Events stay if they are delayed, have failed, are of a
+// paused topic, or are being sent by a relay. Overtaken events are marked as overtaken, and not
+// sent. It returns how many events it has sent.
 //
 // At the first error it stops, and returns that error. The event is as before: nothing counts as an
 // attempt, and the next call begins with it.
@@ -39,8 +39,8 @@ func Drain(ctx context.Context, pool *pgxpool.Pool, send func(context.Context, o
 		if len(claim.Lost) > 0 {
 			err = errors.Join(err, fmt.Errorf("these events are in outbox_queue, but not in outbox_events: %v", claim.Lost))
 		}
-		_, released := s.Release(ctx, claim.Token)
-		if err = errors.Join(err, released); err != nil || len(claim.Events) == 0 && !claim.More {
+		_, ended := s.Settle(ctx, store.Settlement{Token: claim.Token, End: true})
+		if err = errors.Join(err, ended); err != nil || len(claim.Events) == 0 && !claim.More {
 			return sent, err
 		}
 	}
@@ -51,7 +51,8 @@ func drainOne(
 ) error {
 	ids := []uuid.UUID{e.ID}
 	if e.Overtaken {
-		return s.Overtake(ctx, token, ids)
+		_, err := s.Settle(ctx, store.Settlement{Token: token, Overtaken: ids})
+		return err
 	}
 	err := send(ctx, outbox.Event{
 		Topic: e.Topic, Aggregate: e.Aggregate, AggregateID: e.AggregateID, Version: e.Version,
@@ -61,5 +62,6 @@ func drainOne(
 		return fmt.Errorf("sending %s %s: %w", e.Topic, e.ID, err)
 	}
 	*sent++
-	return s.MarkPublished(ctx, uuid.Nil, ids)
+	_, err = s.Settle(ctx, store.Settlement{Published: ids})
+	return err
 }
