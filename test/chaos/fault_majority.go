@@ -35,6 +35,7 @@ func (sys *system) stallWithoutMajority(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	sys.allowed.Refusals = true // there is no answer in time
 	return sys.loseMajority(ctx, last, func() error {
 		if err := sleep(ctx, sys.scaled(20*time.Second)); err != nil {
 			return err

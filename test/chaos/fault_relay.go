@@ -29,6 +29,7 @@ func (sys *system) freezeRelay(ctx context.Context) error {
 func (sys *system) freezeOnce(ctx context.Context, i int) (err error) {
 	relay, proxy := sys.orderServices[i], sys.ordersToBroker[i]
 	sys.allowed.Duplicates += inFlight
+	sys.allowed.Refusals = true // there is no answer in time
 	proxy.Stall()
 	defer func() {
 		proxy.Resume()
