@@ -61,7 +61,7 @@ func (r *Relay) decide(e store.Event, result publish.Result, probe bool) verdict
 		v.failure.Halt = true
 	case result.Outcome == publish.Refused:
 		v.failure.Counts = true
-		v.pause = r.topics.refuse(e) || probe
+		v.pause = r.topics.refuse(e, errors.Is(result.Err, publish.ErrClosed)) || probe
 	case result.Outcome == publish.Invalid:
 		v.failure.Final = true
 	case errors.Is(result.Err, publish.ErrTimeout):

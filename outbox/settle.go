@@ -60,7 +60,7 @@ func (w *worker) noteLoss() {
 		}
 		w.report(a.batch, it, a.result)
 	}
-	w.losses = nil
+	w.losses, w.group = nil, 0
 }
 
 // settle writes what is answered: a batch when all of it is, or SettleAfter after its first answer.
