@@ -160,7 +160,7 @@ func (w *worker) write(ctx context.Context, s store.Settlement) *store.Settled {
 		w.wakeProber()
 	}
 	for _, failure := range s.Failures {
-		if failure.Counts {
+		if _, failed := done.Failed[failure.ID]; failure.Counts && !failed {
 			w.counters.retries.Add(1)
 		}
 	}
