@@ -7,32 +7,29 @@ import (
 )
 
 // mutants lists all.
-var mutants = slices.Concat(deliveryMutants, emailMutants)
+var mutants = slices.Concat(deliveryMutants, policyMutants, emailMutants)
 
 // deliveryMutants lose, repeat or reorder messages.
 var deliveryMutants = []mutant{
 	{
 		name: "confirms-off", description: "a message counts as published when it is written to the socket", scenario: "broker-silent",
 		edits: []edit.Edit{{
-			File: "outbox/rabbitmq/publisher.go",
-			Old:  "func (p *Publisher) await(confirmation *amqp.DeferredConfirmation, late <-chan struct{}) publish.Result {\n",
-			New:  "func (p *Publisher) await(confirmation *amqp.DeferredConfirmation, late <-chan struct{}) publish.Result {\n	if true {\n		return publish.Result{Outcome: publish.Confirmed}\n	}\n",
+			File: "outbox/rabbitmq/confirm_channel.go",
+			Old:  "			all = append(all, sent{confirmation, route{m.ID, m.Exchange, m.RoutingKey}, b.answer, i})\n",
+			New:  "			c.free()\n			b.answer(i, publish.Result{Outcome: publish.Confirmed})\n",
 		}},
 	},
 	{
 		name: "mandatory-off", description: "the broker may drop a message that no queue is bound for", scenario: "unroutable",
 		edits: []edit.Edit{{
-			File: "outbox/rabbitmq/publisher.go",
+			File: "outbox/rabbitmq/confirm_channel.go",
 			Old:  "PublishWithDeferredConfirm(m.Exchange, m.RoutingKey, true, false,",
 			New:  "PublishWithDeferredConfirm(m.Exchange, m.RoutingKey, false, false,",
 		}},
 	},
 	{
-		name: "refusals-always-count", description: "a refusal spends an attempt even if the broker takes no event", scenario: "queue-full",
-		edits: []edit.Edit{{
-			File: "outbox/refusals.go",
-			Old:  "		counts: again && r.taken.After(last.at) && r.pause == 0,\n", New: "		counts: again || true,\n",
-		}},
+		name: "give-up-at-once", description: "an event fails when it is refused the first time", scenario: "queue-full",
+		edits: []edit.Edit{{File: "outbox/internal/store/settle.go", Old: oldEnough, New: "cast(@least AS int) > 0 AND cast(@give_up AS float8) > 0"}},
 	},
 	{
 		name: "one-host", description: "only the first host of AMQP_URL is tried", scenario: "node-sigkill", cluster: true,
@@ -46,9 +43,9 @@ var deliveryMutants = []mutant{
 		name: "mark-before-confirm", description: "events are marked published before they are sent", scenario: "broker-silent",
 		edits: []edit.Edit{{
 			File: "outbox/worker.go",
-			Old:  "	b := w.newBatch(ctx, events)\n",
-			New: "	var marked []uuid.UUID\n	for _, e := range events {\n		marked = append(marked, e.ID)\n	}\n" +
-				"	_ = w.events.MarkPublished(ctx, uuid.Nil, marked)\n	b := w.newBatch(ctx, events)\n",
+			Old:  "	b := w.newBatch(ctx, claim)\n",
+			New: "	var marked []uuid.UUID\n	for _, e := range claim.Events {\n		marked = append(marked, e.ID)\n	}\n" +
+				"	_, _ = w.events.Settle(ctx, store.Settlement{Published: marked})\n	b := w.newBatch(ctx, claim)\n",
 		}},
 	},
 	{
@@ -71,7 +68,7 @@ var deliveryMutants = []mutant{
 		test: "./outbox/internal/store TestP7AClaimPassesOverEventsBehindAnUnsettledOne",
 		edits: []edit.Edit{{
 			File: "outbox/internal/store/claim.go",
-			Old:  "    FROM due WHERE oldest = id\n", New: "    FROM due\n",
+			Old:  "    FROM due WHERE oldest = id AND NOT stops\n", New: "    FROM due WHERE NOT stops\n",
 		}},
 	},
 	{
