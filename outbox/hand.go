@@ -183,16 +183,19 @@ func newSender(p publish.Publisher) *sender {
 	return s
 }
 
-func (s *sender) full() bool { return len(s.batches) == maxUnsent }
+func (s *sender) full() bool { return s != nil && len(s.batches) == maxUnsent }
 
-// send publishes events of a batch.
-func (s *sender) send(b *batch, places []int, answers *answers) {
+// send publishes events of a batch. What is not sent by the deadline is not sent later: the worker is
+// about to give up, and the event would be sent twice.
+func (s *sender) send(b *batch, places []int, answers *answers, deadline time.Time) {
 	messages := make([]publish.Message, len(places))
 	for n, i := range places {
 		messages[n] = b.items[i].message
 	}
 	s.batches <- func() {
-		s.publisher.Publish(s.ctx, messages, func(n int, r publish.Result) { answers.add(b, places[n], r) })
+		ctx, cancel := context.WithDeadline(s.ctx, deadline)
+		defer cancel()
+		s.publisher.Publish(ctx, messages, func(n int, r publish.Result) { answers.add(b, places[n], r) })
 	}
 }
 

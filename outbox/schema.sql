@@ -163,6 +163,8 @@ CREATE TABLE outbox_discarded (
   failure_code   text,
   failure_reason text
 );
+-- For the janitor: the events of the slot that it empties.
+CREATE INDEX outbox_discarded_slot ON outbox_discarded (slot, id);
 
 -- All rows of these two are deleted soon. So autovacuum starts at a number of dead rows, and not at
 -- a share of the table.

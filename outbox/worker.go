@@ -52,8 +52,9 @@ const (
 	blockedCheck = 100 * time.Millisecond
 	// renewEvery is how often the leases of what is in hand are renewed.
 	renewEvery = time.Second
-	// probeLimit is how many topics are tried at once.
+	// probeLimit is how many topics are tried at once, and probePause the least time between two claims.
 	probeLimit = 100
+	probePause = 50 * time.Millisecond
 )
 
 // run claims, publishes and settles until ctx ends or the session is lost, and then until nothing is
@@ -156,7 +157,7 @@ func (w *worker) finished(ctx context.Context) bool {
 
 // hasRoom reports whether half of the window is free.
 func (w *worker) hasRoom() bool {
-	return !w.lost && !w.left && w.failed == nil && len(w.alone) == 0 && w.room() >= (w.config.Window+1)/2
+	return !w.lost && !w.left && w.failed == nil && len(w.alone) == 0 && !w.sender.full() && w.room() >= (w.config.Window+1)/2
 }
 
 func (w *worker) room() int {
@@ -202,7 +203,7 @@ func (w *worker) planNext(claim store.Claim) {
 	case w.probes && claim.NextProbe == nil:
 		w.left = true // no topic is paused
 	case w.probes:
-		w.notBefore = now.Add(time.Duration(*claim.NextProbe * float64(time.Second)))
+		w.notBefore = now.Add(max(probePause, time.Duration(*claim.NextProbe*float64(time.Second))))
 	case claim.NextProbe != nil:
 		w.wakeProber()
 	}
@@ -248,11 +249,14 @@ func (w *worker) sendAlone() {
 	for len(w.alone) > 0 && !w.lost && w.hand.open() == 0 {
 		next := w.alone[0]
 		w.alone = w.alone[1:]
-		if !w.probes && w.topics.isPaused(next.batch.items[next.i].event.Topic) {
+		switch {
+		case !w.ending.IsZero():
+			w.note(next.batch, next.i, publish.Result{Outcome: publish.NotSent, Err: publish.ErrNotSent})
+		case !w.probes && w.topics.isPaused(next.batch.items[next.i].event.Topic):
 			w.note(next.batch, next.i, publish.Result{Outcome: publish.NotSent, Err: errTopicPaused})
-			continue
+		default:
+			w.send(next.batch, next.i)
 		}
-		w.send(next.batch, next.i)
 	}
 }
 
@@ -274,7 +278,7 @@ func (w *worker) send(b *batch, places ...int) {
 		}
 		w.sender = newSender(publisher)
 	}
-	w.sender.send(b, places, &w.answers)
+	w.sender.send(b, places, &w.answers, b.sentAt.Add(w.config.ConfirmTimeout*9/10))
 }
 
 // end frees what the worker holds.

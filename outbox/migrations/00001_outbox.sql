@@ -102,6 +102,8 @@ CREATE TABLE outbox_discarded (
   failure_code   text,
   failure_reason text
 );
+-- For the janitor: the events of the slot that it empties.
+CREATE INDEX outbox_discarded_slot ON outbox_discarded (slot, id);
 ALTER TABLE outbox_queue SET (
   autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0
 );

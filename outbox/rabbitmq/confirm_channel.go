@@ -24,7 +24,9 @@ const (
 // confirmChannel is a channel of AMQP in confirm mode.
 type confirmChannel struct {
 	*amqp.Channel
-	publisher *Publisher
+	session *Session
+	lasts   context.Context //nolint:containedctx // until the publisher needs it no more
+	end     context.CancelFunc
 	// returns has room for all messages without an answer: the client library drops a return if
 	// this is full. The listener is registered once, before any message.
 	returns chan amqp.Return
@@ -33,8 +35,8 @@ type confirmChannel struct {
 	mu       sync.Mutex
 	open     int           // messages without an answer
 	sent     int           // since it was opened
-	left     bool          // the publisher uses another channel
 	refused  bool          // a message was refused
+	left     bool          // the publisher uses another channel
 	returned map[route]int // returns whose confirms were not seen yet
 	reason   error         // why it closed
 }
@@ -55,19 +57,52 @@ var (
 	errRefused = errors.New("a queue refused it")
 )
 
+func openConfirmChannel(p *Publisher, room int) (*confirmChannel, error) {
+	channel, err := p.session.conn.Channel()
+	if err != nil {
+		return nil, fmt.Errorf("opening a channel: %w", err)
+	}
+	c := &confirmChannel{
+		Channel:  channel,
+		session:  p.session,
+		returns:  channel.NotifyReturn(make(chan amqp.Return, room)),
+		closed:   channel.NotifyClose(make(chan *amqp.Error, 1)),
+		returned: map[route]int{},
+		reason:   amqp.ErrClosed,
+	}
+	if err := channel.Confirm(false); err != nil {
+		return nil, fmt.Errorf("asking for confirms: %w", err)
+	}
+	c.lasts, c.end = context.WithCancel(p.lasts)
+	return c, nil
+}
+
 // take takes the places of n messages. If it returns false, the publisher must use another channel.
+// A channel that the broker has closed has no successor: it takes messages, and all are NotSent.
 func (c *confirmChannel) take(n int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.left && !c.refused && c.open+n <= cap(c.returns) && c.sent < maxSent {
-		c.open, c.sent = c.open+n, c.sent+n
-		return true
+	full := c.refused || c.open+n > cap(c.returns) || c.sent >= maxSent
+	if c.left = c.left || full && !c.IsClosed(); c.left {
+		c.endIfDone()
+		return false
 	}
-	if !c.left {
-		c.left = true
-		c.closeIfDone()
+	c.open, c.sent = c.open+n, c.sent+n
+	return true
+}
+
+// free gives the place of one message back.
+func (c *confirmChannel) free() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.open--
+	c.endIfDone()
+}
+
+func (c *confirmChannel) endIfDone() {
+	if c.left && c.open == 0 {
+		c.end()
 	}
-	return false
 }
 
 // write sends the batches in few pieces. One goroutine waits for the confirms of all: one for each
@@ -75,7 +110,7 @@ func (c *confirmChannel) take(n int) bool {
 func (c *confirmChannel) write(batches []batch, n int) {
 	all := make([]sent, 0, n)
 	defer func() { go c.await(all) }()
-	defer c.publisher.session.socket.hold()()
+	defer c.session.socket.hold()()
 	for _, b := range batches {
 		for i, m := range b.messages {
 			confirmation, result := c.send(b.ctx, m)
@@ -97,12 +132,14 @@ func (c *confirmChannel) send(ctx context.Context, m Message) (*amqp.DeferredCon
 	if err := context.Cause(ctx); err != nil {
 		return nil, notSent(err)
 	}
-	broken := c.publisher.session.socket.broken.Load() != nil
+	broken := c.session.socket.broken.Load() != nil
 	confirmation, err := c.PublishWithDeferredConfirm(m.Exchange, m.RoutingKey, true, false, m.publishing())
 	switch {
 	case err == nil:
 		return confirmation, publish.Result{}
 	case broken || errors.Is(err, amqp.ErrClosed):
+		c.mu.Lock()
+		defer c.mu.Unlock()
 		return nil, notSent(c.closeReason())
 	default: // a part of it may have been sent
 		return nil, publish.Result{Outcome: publish.Unknown, Err: err}
@@ -121,7 +158,7 @@ func (c *confirmChannel) await(all []sent) {
 		}
 		select {
 		case <-all[0].Done():
-			c.answer(all[0])
+			all[0].answer(all[0].i, c.result(all[0]))
 			all = all[1:]
 		case <-look:
 			all = slices.DeleteFunc(all, c.answerIfDone)
@@ -132,90 +169,56 @@ func (c *confirmChannel) await(all []sent) {
 func (c *confirmChannel) answerIfDone(s sent) bool {
 	select {
 	case <-s.Done():
-		c.answer(s)
+		s.answer(s.i, c.result(s))
 		return true
 	default:
 		return false
 	}
 }
 
-// answer distinguishes a refusal from a closed channel. The client library reports both as "not
-// acknowledged". Its place is free before the answer, because the caller then publishes more.
-func (c *confirmChannel) answer(s sent) {
-	result := publish.Result{Outcome: publish.Confirmed}
-	switch returned := c.wasReturned(s.route); {
-	case s.Acked() && returned:
-		result = publish.Result{Outcome: publish.Returned, Err: errNoRoute}
-	case s.Acked():
-	case c.IsClosed():
-		c.publisher.end()
-		result = publish.Result{Outcome: publish.Unknown, Err: c.closeReason()}
-	default:
-		c.mu.Lock()
-		c.refused = true
-		c.mu.Unlock()
-		result = publish.Result{Outcome: publish.Refused, Err: errRefused}
-	}
-	c.free()
-	s.answer(s.i, result)
-}
-
-// wasReturned reports whether a message with a confirm was returned before. The broker sends the
-// return before the confirm, so it has arrived by now.
-func (c *confirmChannel) wasReturned(r route) bool {
+// result gives the place of the message back, because after the answer the caller publishes more.
+// It distinguishes a refusal from a closed channel: the client library reports both as "not
+// acknowledged". The broker sends a return before the confirm, so it has arrived by now.
+func (c *confirmChannel) result(s sent) publish.Result {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for len(c.returns) > 0 {
-		one := <-c.returns
-		c.returned[route{one.MessageId, one.Exchange, one.RoutingKey}]++
+		r := <-c.returns
+		c.returned[route{r.MessageId, r.Exchange, r.RoutingKey}]++
 	}
-	n := c.returned[r]
-	if n > 1 {
-		c.returned[r]--
-	} else {
-		delete(c.returned, r)
-	}
-	return n > 0
-}
-
-// free gives the place of one message back.
-func (c *confirmChannel) free() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.open--
-	c.closeIfDone()
-}
-
-// closeIfDone closes the channel if it has become useless. It does not wait for the broker.
-func (c *confirmChannel) closeIfDone() {
-	if c.left && c.open == 0 {
-		go c.close()
+	c.endIfDone()
+	n := c.returned[s.route]
+	if c.returned[s.route]--; n <= 1 {
+		delete(c.returned, s.route)
+	}
+	switch {
+	case s.Acked() && n > 0:
+		return publish.Result{Outcome: publish.Returned, Err: errNoRoute}
+	case s.Acked():
+		return publish.Result{Outcome: publish.Confirmed}
+	case c.IsClosed():
+		return publish.Result{Outcome: publish.Unknown, Err: c.closeReason()}
+	default:
+		c.refused = true
+		return publish.Result{Outcome: publish.Refused, Err: errRefused}
 	}
 }
 
-func (c *confirmChannel) close() {
-	_ = c.Close()
-	c.publisher.mu.Lock()
-	defer c.publisher.mu.Unlock()
-	delete(c.publisher.channels, c)
-}
-
-// closeReason stores the reason: the client library sends it once, and each message without an
-// answer needs it. It has publish.ErrClosed if a message is the cause. The broker closes only the
-// channel if it does not accept a message (406), or if this user may not publish it (403). No
-// message is the cause of a missing exchange (404), a broker that shuts down (320), or a cut, which
-// has no reason from the broker.
+// closeReason keeps the reason, because the client library sends it once. It has publish.ErrClosed
+// if a message is the cause: the broker closes only the channel if it does not accept a message
+// (406), or if this user may not publish it (403). No message is the cause of a missing exchange
+// (404), a broker that shuts down (320), or a cut, which has no reason from the broker. The caller
+// holds the lock.
 func (c *confirmChannel) closeReason() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	select {
 	case reason, ok := <-c.closed:
-		if !ok || reason == nil {
+		if !ok {
 			break
 		}
 		c.reason = reason
 		fault := reason.Code == amqp.PreconditionFailed || reason.Code == amqp.AccessRefused
-		if fault && reason.Server && !c.publisher.session.conn.IsClosed() {
+		if fault && reason.Server && !c.session.conn.IsClosed() {
 			c.reason = fmt.Errorf("%w: %w", publish.ErrClosed, reason)
 		}
 	default:

@@ -4,11 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"sync"
-
-	amqp "github.com/rabbitmq/amqp091-go"
 
 	"example.com/transactional-outbox/outbox/publish"
 )
@@ -20,13 +16,14 @@ import (
 // after a Refused, because on the old one RabbitMQ 3.10 keeps refusing even when the queue takes
 // messages again. It also does so when more messages than its window have no answer.
 type Publisher struct {
-	session *Session
-	window  int
+	session  *Session
+	window   int
+	lasts    context.Context //nolint:containedctx // until Close
+	end      context.CancelFunc
+	channels sync.WaitGroup // that are not closed
 
-	mu       sync.Mutex
-	waiting  []batch // to be written
-	channels map[*confirmChannel]struct{}
-	ended    bool // it sends nothing more
+	mu      sync.Mutex
+	waiting []batch // to be written
 
 	writing sync.Mutex // only who holds it writes, and uses the following
 	current *confirmChannel
@@ -45,15 +42,14 @@ type opened struct {
 	err     error
 }
 
-// errEnded is the reason of a message that comes after Close, or after the broker closed a channel.
-var errEnded = errors.New("the publisher has ended")
-
 // NewPublisher opens a channel. Usually at most window messages have no answer yet.
 func (s *Session) NewPublisher(window int) (*Publisher, error) {
 	defer s.closeAfter(answerTimeout)()
-	p := &Publisher{session: s, window: window, channels: map[*confirmChannel]struct{}{}}
-	first := p.open(window)
-	p.current = first.channel
+	p := &Publisher{session: s, window: window}
+	p.lasts, p.end = context.WithCancel(context.Background())
+	p.opening = p.open(window)
+	first := <-p.opening
+	p.current, p.opening = first.channel, nil
 	return p, first.err
 }
 
@@ -95,16 +91,12 @@ func notSent(reason error) publish.Result {
 
 // channelFor takes the places of n messages on the current channel, or on another one.
 func (p *Publisher) channelFor(ctx context.Context, n int) (*confirmChannel, error) {
-	for {
-		if p.hasEnded() {
-			return nil, errEnded
-		}
+	for p.lasts.Err() == nil {
 		if p.current.take(n) {
 			return p.current, nil
 		}
 		if p.opening == nil {
-			p.opening = make(chan opened, 1)
-			go func(done chan<- opened) { done <- p.open(max(p.window, n)) }(p.opening)
+			p.opening = p.open(max(p.window, n))
 		}
 		select {
 		case o := <-p.opening:
@@ -117,52 +109,35 @@ func (p *Publisher) channelFor(ctx context.Context, n int) (*confirmChannel, err
 			return nil, context.Cause(ctx)
 		}
 	}
+	return nil, errors.New("the publisher is closed")
 }
 
-func (p *Publisher) open(room int) opened {
-	channel, err := p.session.conn.Channel()
-	if err != nil {
-		return opened{err: fmt.Errorf("opening a channel: %w", err)}
-	}
-	c := &confirmChannel{
-		Channel:   channel,
-		publisher: p,
-		returns:   channel.NotifyReturn(make(chan amqp.Return, room)),
-		closed:    channel.NotifyClose(make(chan *amqp.Error, 1)),
-		returned:  map[route]int{},
-		reason:    amqp.ErrClosed,
-	}
-	if err := channel.Confirm(false); err != nil {
-		return opened{err: fmt.Errorf("asking for confirms: %w", err)}
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.channels[c] = struct{}{}
-	if p.ended {
-		go c.close()
-	}
-	return opened{channel: c}
-}
-
-func (p *Publisher) hasEnded() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.ended
-}
-
-// end makes all later messages NotSent, and returns the channels.
-func (p *Publisher) end() []*confirmChannel {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.ended = true
-	return slices.Collect(maps.Keys(p.channels))
+// open opens a channel in a goroutine, because the client library waits for the broker without a
+// limit.
+func (p *Publisher) open(room int) chan opened {
+	done := make(chan opened, 1)
+	p.channels.Add(1)
+	go func() {
+		c, err := openConfirmChannel(p, room)
+		if err != nil {
+			p.channels.Done()
+		} else {
+			context.AfterFunc(c.lasts, func() {
+				defer p.channels.Done()
+				_ = c.Close()
+			})
+		}
+		done <- opened{c, err}
+	}()
+	return done
 }
 
 // Close closes the channels. What has no answer yet is Unknown. If the broker does not answer, Close
 // ends the session.
 func (p *Publisher) Close() {
 	defer p.session.closeAfter(answerTimeout)()
-	for _, c := range p.end() {
-		c.close()
-	}
+	p.end()
+	p.writing.Lock() // nothing more is opened
+	defer p.writing.Unlock()
+	p.channels.Wait()
 }

@@ -118,14 +118,14 @@ func (b *bench) bare(ctx context.Context) error {
 }
 
 func publishAll(s *rabbitmq.Session, windows <-chan []publish.Message) error {
-	p, err := s.NewEventPublisher(500)
+	p, err := s.ForRelay("").NewPublisher(500)
 	if err != nil {
 		return err
 	}
 	defer p.Close()
 	var errs []error
 	for window := range windows {
-		for _, result := range p.Publish(window, time.Minute) {
+		for _, result := range publish.All(p, window, time.Minute) {
 			errs = append(errs, result.Err)
 		}
 	}

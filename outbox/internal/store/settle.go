@@ -48,6 +48,10 @@ type Failure struct {
 // LeastRefusals is how often an event must be refused before it fails.
 const LeastRefusals = 10
 
+// maxRetry is how many refused events of a topic a settlement makes due. The others come when their
+// own time has come.
+const maxRetry = 1000
+
 // Settled is what a settlement has changed.
 type Settled struct {
 	Held   int                     // how many of Overtaken and Failures the claim still held; it changed no others
@@ -157,8 +161,8 @@ func (s *Store) Settle(ctx context.Context, t Settlement) (result Settled, err e
 		"topics": jsonText(cleaned(t.Paused)), "first": t.FirstPause.Seconds(), "longest": t.LongestPause.Seconds(), "probe": t.Probe,
 	}, nil)
 	add(len(t.Resumed) > 0, "resuming topics", resumeSQL, args{"topics": jsonText(t.Resumed)}, nil)
-	add(len(t.Resumed) > 0, "retrying topics", retryTopicsSQL, args{"topics": jsonText(t.Resumed)}, nil)
-	add(t.RetryAll, "retrying all", retryAllSQL, nil, nil)
+	add(len(t.Resumed) > 0, "retrying topics", retryTopicsSQL, args{"topics": jsonText(t.Resumed), "limit": maxRetry}, nil)
+	add(t.RetryAll, "retrying all", retryAllSQL, args{"limit": 10 * maxRetry}, nil)
 	if len(all) == 0 {
 		return result, nil
 	}

@@ -57,7 +57,7 @@ WITH ready AS MATERIALIZED (
   FROM probes WHERE id IS NOT NULL HAVING count(*) > 0
   RETURNING 1
 )
-SELECT EXISTS (SELECT FROM claimed) AS claimed, ` + nextProbeSQL
+SELECT EXISTS (SELECT FROM claimed) AS claimed`
 
 // nextProbeSQL is in how many seconds a topic is to be tried, or NULL.
 const nextProbeSQL = `(SELECT extract(epoch FROM min(until) - now()) FROM outbox_topics
@@ -71,7 +71,8 @@ func (s *Store) ClaimProbes(ctx context.Context, worker string, limit int, lease
 		statement{doing: "waiting for other claims", sql: TurnstileSQL},
 		statement{"claiming probes", claimProbesSQL,
 			args{"token": claim.Token, "worker": worker, "lease": lease.Seconds(), "limit": limit},
-			rowInto(&claimed, &claim.NextProbe)},
+			rowInto(&claimed)},
+		statement{"planning the next probe", "SELECT " + nextProbeSQL, nil, rowInto(&claim.NextProbe)}, // it sees what was moved
 	)
 	return s.finishClaim(ctx, claim, claimed, err)
 }
@@ -103,12 +104,12 @@ const retryTopicsSQL = `
 UPDATE outbox_queue SET available_at = now() WHERE id = ANY (ARRAY(
   SELECT q.id FROM (SELECT json_array_elements_text(cast(cast(@topics AS text) AS json)) AS topic) t, LATERAL (
     SELECT id FROM outbox_queue WHERE topic = t.topic AND ` + waitsAloneSQL + `
-    ORDER BY topic, id LIMIT 1000 FOR UPDATE SKIP LOCKED) q))`
+    ORDER BY topic, id LIMIT @limit FOR UPDATE SKIP LOCKED) q))`
 
 // retryAllSQL makes the refused events of all topics due.
 const retryAllSQL = `
 UPDATE outbox_queue SET available_at = now() WHERE id = ANY (ARRAY(
-  SELECT id FROM outbox_queue WHERE ` + waitsAloneSQL + ` ORDER BY topic, id LIMIT 10000 FOR UPDATE SKIP LOCKED))`
+  SELECT id FROM outbox_queue WHERE ` + waitsAloneSQL + ` ORDER BY topic, id LIMIT @limit FOR UPDATE SKIP LOCKED))`
 
 func jsonText(value any) string {
 	text, err := json.Marshal(value)

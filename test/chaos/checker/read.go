@@ -15,8 +15,10 @@ func (e *Evidence) ReadDatabases(ctx context.Context, orders, notifications *pgx
 	if e.Orders, err = readAll[Order](ctx, orders, "SELECT id::text, customer_email AS email, version FROM orders"); err != nil {
 		return err
 	}
+	// Other topics have events of the suite itself.
 	e.Events, err = readAll[Event](ctx, orders, `
-		SELECT id::text, aggregate_id AS order_id, version, topic AS key, status, retry_count, payload FROM outbox_status`)
+		SELECT id::text, aggregate_id AS order_id, version, topic AS key, status, retry_count, payload FROM outbox_status
+		WHERE topic LIKE 'order.%'`)
 	if err != nil {
 		return err
 	}

@@ -16,7 +16,7 @@ var deliveryMutants = []mutant{
 		edits: []edit.Edit{{
 			File: "outbox/rabbitmq/confirm_channel.go",
 			Old:  "			all = append(all, sent{confirmation, route{m.ID, m.Exchange, m.RoutingKey}, b.answer, i})\n",
-			New:  "			c.free()\n			b.answer(i, publish.Result{Outcome: publish.Confirmed})\n",
+			New:  "			_ = confirmation\n			c.free()\n			b.answer(i, publish.Result{Outcome: publish.Confirmed})\n",
 		}},
 	},
 	{
@@ -28,8 +28,26 @@ var deliveryMutants = []mutant{
 		}},
 	},
 	{
-		name: "give-up-at-once", description: "an event fails when it is refused the first time", scenario: "queue-full",
-		edits: []edit.Edit{{File: "outbox/internal/store/settle.go", Old: oldEnough, New: "cast(@least AS int) > 0 AND cast(@give_up AS float8) > 0"}},
+		name: "losses-count", description: "a lost connection counts as a refusal of all events in hand", scenario: "flapping",
+		edits: []edit.Edit{{
+			File: "outbox/decide.go",
+			Old:  "	default: // lost, or not sent\n		v.unknown = true\n",
+			New:  "	default: // lost, or not sent\n		v.failure.Counts = true\n",
+		}},
+	},
+	{
+		name: "one-connection", description: "a worker keeps a connection on which nothing is answered", scenario: "one-queue-silent",
+		edits: []edit.Edit{{
+			File: "outbox/decide.go",
+			Old:  "			if !w.heard.After(b.sentAt) {\n", New: "			if !w.heard.After(b.sentAt) && false {\n",
+		}},
+	},
+	{
+		name: "no-pauses", description: "a topic never pauses because its events are refused", scenario: "one-queue-full",
+		edits: []edit.Edit{{
+			File: "outbox/decide.go",
+			Old:  "		v.pause = r.topics.refuse(e) || probe\n", New: "		v.pause = r.topics.refuse(e) && false\n",
+		}},
 	},
 	{
 		name: "one-host", description: "only the first host of AMQP_URL is tried", scenario: "node-sigkill", cluster: true,
@@ -45,7 +63,7 @@ var deliveryMutants = []mutant{
 			File: "outbox/worker.go",
 			Old:  "	b := w.newBatch(ctx, claim)\n",
 			New: "	var marked []uuid.UUID\n	for _, e := range claim.Events {\n		marked = append(marked, e.ID)\n	}\n" +
-				"	_, _ = w.events.Settle(ctx, store.Settlement{Published: marked})\n	b := w.newBatch(ctx, claim)\n",
+				"	w.write(ctx, store.Settlement{Published: marked})\n	b := w.newBatch(ctx, claim)\n",
 		}},
 	},
 	{
