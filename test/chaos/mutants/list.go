@@ -7,7 +7,7 @@ import (
 )
 
 // mutants lists all.
-var mutants = slices.Concat(deliveryMutants, emailMutants)
+var mutants = slices.Concat(deliveryMutants, policyMutants, emailMutants)
 
 // deliveryMutants lose, repeat or reorder messages.
 var deliveryMutants = []mutant{
@@ -39,7 +39,7 @@ var deliveryMutants = []mutant{
 		name: "one-connection", description: "a worker keeps a connection on which nothing is answered", scenario: "one-queue-silent",
 		edits: []edit.Edit{{
 			File: "outbox/decide.go",
-			Old:  "			if w.heard.Before(b.sentAt) {\n", New: "			if w.heard.Before(b.sentAt) && false {\n",
+			Old:  "			if !w.heard.After(b.sentAt) {\n", New: "			if !w.heard.After(b.sentAt) && false {\n",
 		}},
 	},
 	{
