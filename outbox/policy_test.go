@@ -234,8 +234,8 @@ func (b *closingBroker) publish(messages []publish.Message) []publish.Result {
 	return results
 }
 
-// TestP4TheEventThatClosesThePublisherIsFound: the events are sent one by one, and only that one is
-// refused.
+// TestP4TheEventThatClosesThePublisherIsFound: the others are sent again in groups, and only that
+// one is refused.
 func TestP4TheEventThatClosesThePublisherIsFound(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -259,8 +259,8 @@ func TestP4TheEventThatClosesThePublisherIsFound(t *testing.T) {
 		if n := events.count("published"); n != 9 || events.became[ids[4]] != "later" {
 			t.Errorf("%d published, the bad one became %q", n, events.became[ids[4]])
 		}
-		if want := []int{10, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}; !slices.Equal(broker.together, want) {
-			t.Errorf("sent together %v, want %v", broker.together, want)
+		if n := len(broker.together); n > 15 || broker.together[0] != 10 {
+			t.Errorf("sent together %v, want at most 15 times", broker.together)
 		}
 	})
 }

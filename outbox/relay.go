@@ -49,8 +49,9 @@ import (
 //	              For ConfirmTimeout: as Refused; a confirm that comes later still counts.
 //	not sent,     or the connection was lost: it is due at once, and nothing is counted.
 //	closed        the server closed the publisher because of one of several events: they are sent
-//	              one by one. The one that closes it alone is Refused. So are events that were
-//	              in hand twice in a row when the connection was lost.
+//	              again in small groups. The one that closes it alone is Refused; its topic pauses
+//	              after fifty of them. The same for events that were in hand twice in a row when
+//	              the connection was lost.
 //	Invalid       no destination of this kind could take it: it fails at once.
 //
 // A paused topic is a row of the table outbox_topics. A pause lasts 1 s and doubles to 10 s. Then one

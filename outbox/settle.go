@@ -60,7 +60,7 @@ func (w *worker) noteLoss() {
 		}
 		w.report(a.batch, it, a.result)
 	}
-	w.losses = nil
+	w.losses, w.group = nil, 0
 }
 
 // settle writes what is answered: a batch when all of it is, or SettleAfter after its first answer.
@@ -160,7 +160,7 @@ func (w *worker) write(ctx context.Context, s store.Settlement) *store.Settled {
 		w.wakeProber()
 	}
 	for _, failure := range s.Failures {
-		if failure.Counts {
+		if _, failed := done.Failed[failure.ID]; failure.Counts && !failed {
 			w.counters.retries.Add(1)
 		}
 	}

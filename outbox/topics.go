@@ -19,9 +19,17 @@ type topics struct {
 
 type topic struct {
 	taken   time.Time // when the destination last took one of its events
-	refused uuid.UUID // an event that was refused since then
+	refused uuid.UUID // the last event that was refused since then
+	times   int       // how many were refused since then
 	paused  bool      // by this relay
 }
+
+// A topic pauses after so many events that were refused, one after the other. An event that made the
+// server close the publisher was alone, and the next one may be good. To try it costs milliseconds.
+const (
+	refusedBeforePause = 2
+	closedBeforePause  = 50
+)
 
 // maxTopics bounds the memory. A topic that is forgotten only pauses a little earlier.
 const maxTopics = 10_000
@@ -49,16 +57,19 @@ func (t *topics) take(name string, probe bool) (resume, again bool) {
 	return resume, again
 }
 
-// refuse notes that the destination has refused an event. It reports whether it has refused another
-// one of the topic too, since it took one.
-func (t *topics) refuse(e store.Event) bool {
+// refuse notes that the destination has refused an event, or has closed a publisher because of it. It
+// reports whether the topic pauses.
+func (t *topics) refuse(e store.Event, closed bool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	one := t.of(e.Topic)
-	if one.refused == uuid.Nil {
-		one.refused = e.ID
+	one, most := t.of(e.Topic), refusedBeforePause
+	if closed {
+		most = closedBeforePause
 	}
-	return one.refused != e.ID
+	if one.refused != e.ID {
+		one.refused, one.times = e.ID, one.times+1
+	}
+	return one.times >= most
 }
 
 func (t *topics) pause(name string) {

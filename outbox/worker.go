@@ -25,7 +25,8 @@ type worker struct {
 	copies   sync.WaitGroup // of failed events
 
 	hand    hand
-	alone   []place     // in hand, and each to be sent when nothing else waits for an answer
+	alone   []place     // suspects in hand, to be sent when nothing else waits for an answer
+	group   int         // how many of them were sent together the last time
 	losses  []answer    // since the publisher was lost
 	late    []uuid.UUID // published, although the worker had given up waiting
 	answers answers
@@ -48,6 +49,8 @@ const (
 	// committed meanwhile make one larger batch instead of many small ones, and each batch costs the
 	// database the same. The first event after a quiet time does not wait.
 	smallBatchPause = 2 * time.Millisecond
+	// shortestWait keeps the loop from turning without a pause, whatever next says.
+	shortestWait = 100 * time.Microsecond
 	// blockedCheck is how often a worker asks whether the destination still blocks.
 	blockedCheck = 100 * time.Millisecond
 	// renewEvery is how often the leases of what is in hand are renewed.
@@ -92,7 +95,7 @@ func (w *worker) wait(ctx context.Context, poll <-chan time.Time) {
 	if !w.ending.IsZero() {
 		done = nil
 	}
-	timer := time.NewTimer(time.Until(w.next()))
+	timer := time.NewTimer(max(time.Until(w.next()), shortestWait))
 	defer timer.Stop()
 	select {
 	case <-w.answers.some:
@@ -243,20 +246,26 @@ func (w *worker) publish(ctx context.Context, claim store.Claim) {
 	w.send(b, together...)
 }
 
-// sendAlone sends the next event that must be alone, when nothing else waits for an answer. That of a
-// paused topic waits with its topic.
+// sendAlone sends suspects when nothing else waits for an answer: first one, and after each success
+// twice as many. So the one among thousands that ends a session is soon alone. Those of a paused
+// topic wait with their topic.
 func (w *worker) sendAlone() {
 	for len(w.alone) > 0 && !w.lost && w.hand.open() == 0 {
-		next := w.alone[0]
-		w.alone = w.alone[1:]
-		switch {
-		case !w.ending.IsZero():
-			w.note(next.batch, next.i, publish.Result{Outcome: publish.NotSent, Err: publish.ErrNotSent})
-		case !w.probes && w.topics.isPaused(next.batch.items[next.i].event.Topic):
-			w.note(next.batch, next.i, publish.Result{Outcome: publish.NotSent, Err: errTopicPaused})
-		default:
-			w.send(next.batch, next.i)
+		w.group = max(1, 2*w.group)
+		b, places := w.alone[0].batch, []int(nil)
+		for len(w.alone) > 0 && w.alone[0].batch == b && len(places) < w.group {
+			i := w.alone[0].i
+			w.alone = w.alone[1:]
+			switch {
+			case !w.ending.IsZero():
+				w.note(b, i, publish.Result{Outcome: publish.NotSent, Err: publish.ErrNotSent})
+			case !w.probes && w.topics.isPaused(b.items[i].event.Topic):
+				w.note(b, i, publish.Result{Outcome: publish.NotSent, Err: errTopicPaused})
+			default:
+				places = append(places, i)
+			}
 		}
+		w.send(b, places...)
 	}
 }
 
