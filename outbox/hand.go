@@ -195,6 +195,12 @@ func (s *sender) send(b *batch, places []int, answers *answers, deadline time.Ti
 		messages[n] = b.items[i].message
 	}
 	s.batches <- func() {
+		if s.failed != nil {
+			for _, i := range places {
+				answers.add(b, i, publish.Result{Outcome: publish.NotSent, Err: s.failed})
+			}
+			return
+		}
 		ctx, cancel := context.WithDeadline(s.ctx, deadline)
 		defer cancel()
 		s.publisher.Publish(ctx, messages, func(n int, r publish.Result) { answers.add(b, places[n], r) })

@@ -140,7 +140,7 @@ func earlier(a, b time.Time) time.Time {
 
 // finished reports whether the worker has nothing more to do.
 func (w *worker) finished(ctx context.Context) bool {
-	if !w.ending.IsZero() && time.Since(w.ending) >= w.config.ShutdownTimeout {
+	if !w.ending.IsZero() && (time.Since(w.ending) >= w.config.ShutdownTimeout || w.session.Blocked()) {
 		w.close() // so what has no answer yet is released
 		w.take()
 		w.settle(ctx)

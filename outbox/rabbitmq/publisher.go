@@ -135,7 +135,7 @@ func (p *Publisher) open(room int) chan opened {
 // Close closes the channels. What has no answer yet is Unknown. If the broker does not answer, Close
 // ends the session.
 func (p *Publisher) Close() {
-	defer p.session.closeAfter(answerTimeout)()
+	defer p.session.closeAfter(closeTimeout)()
 	p.end()
 	p.writing.Lock() // nothing more is opened
 	defer p.writing.Unlock()
