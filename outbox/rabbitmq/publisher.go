@@ -21,6 +21,8 @@ type Publisher struct {
 	lasts    context.Context //nolint:containedctx // until Close
 	end      context.CancelFunc
 	channels sync.WaitGroup // that are not closed
+	// answering is who waits for answers.
+	answering sync.WaitGroup
 
 	mu      sync.Mutex
 	waiting []batch // to be written
@@ -140,4 +142,5 @@ func (p *Publisher) Close() {
 	p.writing.Lock() // nothing more is opened
 	defer p.writing.Unlock()
 	p.channels.Wait()
+	p.answering.Wait() // now each message has its answer
 }

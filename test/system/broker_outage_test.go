@@ -109,7 +109,8 @@ func (g *underLoad) wantShutdownWhileBlocked() {
 func wantBackoffBetweenConnections(t *testing.T, orders *service, proxy *servers.Proxy) {
 	t.Helper()
 	dials, pauses := proxy.Accepted(), orders.logLines(logNoSession)
-	if dials > len(pauses)+1 {
+	// Without a pause: each worker, the probes, and a worker that takes the place of a slow one.
+	if dials > len(pauses)+4 {
 		t.Errorf("%d connections, and only %d pauses between them", dials, len(pauses))
 	}
 	for _, r := range pauses {
