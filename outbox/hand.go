@@ -202,7 +202,7 @@ func (s *sender) send(b *batch, places []int, answers *answers, deadline time.Ti
 			return
 		}
 		ctx, cancel := context.WithDeadline(s.ctx, deadline)
-		defer cancel()
+		context.AfterFunc(ctx, cancel) // not when Publish returns: it may send later
 		s.publisher.Publish(ctx, messages, func(n int, r publish.Result) { answers.add(b, places[n], r) })
 	}
 }
