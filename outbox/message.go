@@ -76,7 +76,7 @@ const (
 
 // report counts the answer to an event, logs it, and ends the event's span.
 func (w *worker) report(b *batch, it *item, r publish.Result) {
-	ctx, c, span := it.trace, &w.counters, trace.SpanFromContext(it.trace)
+	ctx, span := it.trace, trace.SpanFromContext(it.trace)
 	defer span.End()
 	outcome := outcomeRetry
 	switch {
@@ -85,8 +85,10 @@ func (w *worker) report(b *batch, it *item, r publish.Result) {
 		if own := span.SpanContext(); own.IsSampled() {
 			traceID = own.TraceID().String()
 		}
-		c.published.Add(1)
-		c.latency.observe(it.event.Age+time.Since(b.read).Seconds(), traceID)
+		w.counters.count(func(s *Stats) {
+			s.Published++
+			s.Latency.observe(it.event.Age+time.Since(b.read).Seconds(), traceID)
+		})
 		w.log.step(ctx, "message published", "message_id", it.message.ID, "topic", it.message.Topic)
 		span.SetAttributes(attribute.String("outbox.outcome", outcomePublished))
 		return
@@ -95,15 +97,17 @@ func (w *worker) report(b *batch, it *item, r publish.Result) {
 	case it.verdict.unknown:
 		outcome = outcomeFailed
 	}
-	switch r.Outcome {
-	case publish.Returned:
-		c.unroutable.Add(1)
-	case publish.Refused:
-		c.refused.Add(1)
-	case publish.Unknown:
-		c.publishErrors.Add(1)
-	default: // counted when it is settled
-	}
+	w.counters.count(func(s *Stats) {
+		switch r.Outcome {
+		case publish.Returned:
+			s.Unroutable++
+		case publish.Refused:
+			s.Refused++
+		case publish.Unknown:
+			s.PublishErrors++
+		default: // counted when it is settled
+		}
+	})
 	w.log.trouble(ctx, slog.LevelWarn, "message not published", "message_id", it.message.ID, "topic", it.message.Topic, "error", r.Err)
 	span.SetAttributes(attribute.String("outbox.outcome", outcome))
 	span.RecordError(r.Err)

@@ -84,17 +84,20 @@ func (w *worker) settle(ctx context.Context) {
 // settleBatch writes what is answered of a batch. It reports whether it has succeeded.
 func (w *worker) settleBatch(ctx context.Context, b *batch) bool {
 	crashpoint.At("relay.confirmed")
-	s, want := w.settlement(b)
-	done := w.write(ctx, s)
+	settlement, want := w.settlement(b)
+	done := w.write(ctx, settlement)
 	if done == nil {
 		return false
 	}
 	crashpoint.At("relay.marked")
-	if missing := want - done.Held; missing > 0 {
-		w.counters.leaseLost.Add(uint64(missing)) //nolint:gosec // positive
+	missing := max(0, want-done.Held)
+	w.counters.count(func(s *Stats) {
+		s.LeaseLost += uint64(missing)
+		s.Overtaken += uint64(len(settlement.Overtaken))
+	})
+	if missing > 0 {
 		w.log.trouble(ctx, slog.LevelWarn, "lease lost: somebody else holds these events now", "events", missing)
 	}
-	w.counters.overtaken.Add(uint64(len(s.Overtaken)))
 	w.fail(ctx, b, done.Failed)
 	for i := range b.items {
 		if b.items[i].state == answered {
@@ -153,16 +156,18 @@ func (w *worker) write(ctx context.Context, s store.Settlement) *store.Settled {
 	if !ok {
 		return nil
 	}
-	if len(s.Published) > 0 {
-		w.counters.marks.add(time.Since(began))
-	}
+	w.counters.count(func(stats *Stats) {
+		if len(s.Published) > 0 {
+			stats.Marks.add(time.Since(began))
+		}
+		for _, failure := range s.Failures {
+			if failure.Counts {
+				stats.Retries++
+			}
+		}
+	})
 	if len(s.Paused) > 0 {
 		w.wakeProber()
-	}
-	for _, failure := range s.Failures {
-		if failure.Counts {
-			w.counters.retries.Add(1)
-		}
 	}
 	w.due = true // the later events of the aggregates may be due
 	return &done
@@ -178,10 +183,12 @@ func (w *worker) fail(ctx context.Context, b *batch, failed map[uuid.UUID]time.T
 			continue
 		}
 		failure := it.verdict.failure
-		w.counters.failed.Add(1)
-		if failure.Counts {
-			w.counters.exhaustions.Add(1)
-		}
+		w.counters.count(func(s *Stats) {
+			s.Failed++
+			if failure.Counts {
+				s.RetryExhaustions++
+			}
+		})
 		w.log.ErrorContext(ctx, "event failed", "message_id", failure.ID, "failure_code", failure.Code, "error", failure.Reason)
 		if w.config.DeadLetters != "" {
 			dead = append(dead, w.deadLetter(it, at))
@@ -198,17 +205,17 @@ func (w *worker) fail(ctx context.Context, b *batch, failed map[uuid.UUID]time.T
 func (w *worker) publishDeadLetters(ctx context.Context, dead []publish.Message) {
 	publisher, err := w.session.NewPublisher(len(dead))
 	if err != nil {
-		w.counters.deadLettersMissing.Add(uint64(len(dead)))
+		w.counters.count(func(s *Stats) { s.DeadLettersFailed += uint64(len(dead)) })
 		w.log.trouble(ctx, slog.LevelWarn, "no copy of a failed event at the dead letters", "error", err)
 		return
 	}
 	defer publisher.Close()
 	for i, result := range publish.All(publisher, dead, w.config.ConfirmTimeout) {
 		if result.Err == nil {
-			w.counters.deadLettered.Add(1)
+			w.counters.count(func(s *Stats) { s.DeadLettered++ })
 			continue
 		}
-		w.counters.deadLettersMissing.Add(1)
+		w.counters.count(func(s *Stats) { s.DeadLettersFailed++ })
 		w.log.trouble(ctx, slog.LevelWarn, "no copy of a failed event at the dead letters", "message_id", dead[i].ID, "error", result.Err)
 	}
 }

@@ -192,7 +192,7 @@ func (w *worker) claim(ctx context.Context) (claim store.Claim) {
 	if !ok {
 		return store.Claim{}
 	}
-	w.counters.claims.add(time.Since(began))
+	w.counters.count(func(s *Stats) { s.Claims.add(time.Since(began)) })
 	w.planNext(claim)
 	return claim
 }
