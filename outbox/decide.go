@@ -116,16 +116,18 @@ func (w *worker) judge(now time.Time) {
 	}
 	for _, b := range w.hand.batches {
 		waited := now.Sub(b.sentAt)
-		switch {
-		case b.count[sent] == 0:
-		case waited >= w.config.ConfirmTimeout:
-			w.noteAll(b, publish.Result{Outcome: publish.Unknown, Err: publish.ErrTimeout})
-		case !b.slow && waited >= slowAfter && w.hand.slow() <= (maxSlowWindows-1)*w.config.Window:
+		if b.count[sent] == 0 {
+			continue
+		}
+		if !b.slow && waited >= min(slowAfter, w.config.ConfirmTimeout) && w.hand.slow() <= (maxSlowWindows-1)*w.config.Window {
 			b.slow = true
 			w.pauseSlow(b)
 			if !w.heard.After(b.sentAt) {
 				w.replace()
 			}
+		}
+		if waited >= w.config.ConfirmTimeout {
+			w.noteAll(b, publish.Result{Outcome: publish.Unknown, Err: publish.ErrTimeout})
 		}
 	}
 }

@@ -161,7 +161,7 @@ func (w *worker) write(ctx context.Context, s store.Settlement) *store.Settled {
 			stats.Marks.add(time.Since(began))
 		}
 		for _, failure := range s.Failures {
-			if failure.Counts {
+			if _, failed := done.Failed[failure.ID]; failure.Counts && !failed {
 				stats.Retries++
 			}
 		}

@@ -49,6 +49,8 @@ const (
 	// committed meanwhile make one larger batch instead of many small ones, and each batch costs the
 	// database the same. The first event after a quiet time does not wait.
 	smallBatchPause = 2 * time.Millisecond
+	// shortestWait keeps the loop from turning without a pause, whatever next says.
+	shortestWait = 100 * time.Microsecond
 	// blockedCheck is how often a worker asks whether the destination still blocks.
 	blockedCheck = 100 * time.Millisecond
 	// renewEvery is how often the leases of what is in hand are renewed.
@@ -93,7 +95,7 @@ func (w *worker) wait(ctx context.Context, poll <-chan time.Time) {
 	if !w.ending.IsZero() {
 		done = nil
 	}
-	timer := time.NewTimer(time.Until(w.next()))
+	timer := time.NewTimer(max(time.Until(w.next()), shortestWait))
 	defer timer.Stop()
 	select {
 	case <-w.answers.some:

@@ -21,7 +21,8 @@ type Broker struct {
 	// ConnectionName is what the broker shows for the connection. The default is the exchange and
 	// "relay".
 	ConnectionName string
-	// Topology is declared at the begin of each session. The default is the exchange, of kind topic.
+	// Topology is declared at the begin of each session, and before each new publisher, because the
+	// broker ends a publisher whose exchange was deleted. The default is the exchange, of kind topic.
 	// An empty one declares nothing.
 	Topology Topology
 	// Waits is told what the relay waits for, and "" when it waits for nothing. It may be nil.
@@ -73,7 +74,7 @@ func (b *Broker) KeepConnected(ctx context.Context, use func(context.Context, pu
 				waits("")
 			}
 		})
-		return use(ctx, s.ForRelay(b.exchange))
+		return use(ctx, brokerSession{s, b.exchange, b.Topology})
 	})
 }
 
@@ -97,18 +98,32 @@ func (b *Broker) waiting() func(what string) {
 }
 
 // ForRelay returns the session as a relay uses it. Messages without a destination go to the exchange.
-func (s *Session) ForRelay(exchange string) publish.Session { return brokerSession{s, exchange} }
+// Its publishers declare nothing.
+func (s *Session) ForRelay(exchange string) publish.Session {
+	return brokerSession{Session: s, exchange: exchange}
+}
 
 // brokerSession is a session as a relay uses it.
 type brokerSession struct {
 	*Session
 	exchange string
+	topology Topology
 }
 
-// NewPublisher opens a channel.
+// NewPublisher declares the topology, and opens a channel.
 func (s brokerSession) NewPublisher(window int) (publish.Publisher, error) {
+	if err := s.declare(); err != nil {
+		return nil, err
+	}
 	p, err := s.Session.NewPublisher(window)
 	return eventPublisher{p, s.exchange}, err
+}
+
+func (s brokerSession) declare() error {
+	if len(s.topology.Exchanges)+len(s.topology.Queues) == 0 {
+		return nil
+	}
+	return s.Declare(s.topology)
 }
 
 // eventPublisher publishes a relay's messages.

@@ -157,6 +157,7 @@ func (s *Store) Settle(ctx context.Context, t Settlement) (result Settled, err e
 	add(len(t.Overtaken) > 0, "overtaking", overtakeSQL, args{"token": t.Token, "ids": IDs(t.Overtaken)}, countInto(&overtaken))
 	add(t.End, "ending the claim", endClaimSQL, args{"token": t.Token}, nil)
 	add(len(done) > 0, "making the next events due", PromoteSQL+" RETURNING 1", args{"ids": IDs(done)}, countInto(&result.Promoted))
+	add(len(t.Paused)+len(t.Resumed) > 0, "waiting for others that change topics", lockTopicsSQL, nil, nil)
 	add(len(t.Paused) > 0, "pausing topics", pauseSQL, args{
 		"topics": jsonText(cleaned(t.Paused)), "first": t.FirstPause.Seconds(), "longest": t.LongestPause.Seconds(), "probe": t.Probe,
 	}, nil)

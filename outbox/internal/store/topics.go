@@ -77,6 +77,10 @@ func (s *Store) ClaimProbes(ctx context.Context, worker string, limit int, lease
 	return s.finishClaim(ctx, claim, claimed, err)
 }
 
+// lockTopicsSQL makes settlements that change topics run one after the other. One may pause a and
+// resume b while another one does the reverse: without this lock they could deadlock.
+const lockTopicsSQL = `SELECT pg_advisory_xact_lock(cast('outbox_topics'::regclass::oid AS bigint))`
+
 // pauseSQL pauses topics. A pause gets longer only if a probe has failed: many events fail together,
 // and then one pause must not become ten. A topic that an operator has paused stays as it is.
 const pauseSQL = `

@@ -7,7 +7,7 @@ import (
 )
 
 // mutants lists all.
-var mutants = slices.Concat(deliveryMutants, emailMutants)
+var mutants = slices.Concat(deliveryMutants, policyMutants, emailMutants)
 
 // deliveryMutants lose, repeat or reorder messages.
 var deliveryMutants = []mutant{
