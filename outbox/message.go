@@ -18,11 +18,11 @@ import (
 // newBatch makes the messages of a claim and starts a span for each. Each span starts from the
 // worker's ctx, so that the trace of one event does not continue in the next.
 func (w *worker) newBatch(ctx context.Context, claim store.Claim) *batch {
-	b := &batch{token: claim.Token, items: make([]item, 0, len(claim.Events)+len(claim.Lost)), read: time.Now()}
+	b := &batch{token: claim.Token, read: time.Now()}
 	tracer, name := w.config.TracerProvider.Tracer("example.com/transactional-outbox/outbox"), "publish "+w.destination
 	for _, e := range claim.Events {
 		if e.Overtaken {
-			b.items = append(b.items, item{event: e, state: answered, verdict: verdict{overtaken: true}})
+			b.add(item{event: e, state: answered, verdict: verdict{overtaken: true}})
 			continue
 		}
 		parent := propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{store.TraceHeader: e.Traceparent})
@@ -34,16 +34,13 @@ func (w *worker) newBatch(ctx context.Context, claim store.Claim) *batch {
 		if own := traceparent(ctx); own != "" {
 			m.Headers[store.TraceHeader] = own
 		}
-		b.items = append(b.items, item{event: e, message: m, trace: ctx})
+		b.add(item{event: e, message: m, trace: ctx})
 	}
 	for _, id := range claim.Lost {
 		lost := store.Failure{
 			ID: id, Final: true, Code: codeNoPayload, Reason: "the event is in outbox_queue, and its payload is not in outbox_events",
 		}
-		b.items = append(b.items, item{event: store.Event{ID: id}, state: answered, verdict: verdict{failure: lost}})
-	}
-	for _, it := range b.items {
-		b.count[it.state]++
+		b.add(item{event: store.Event{ID: id}, state: answered, verdict: verdict{failure: lost}})
 	}
 	return b
 }
@@ -75,7 +72,7 @@ const (
 )
 
 // report counts the answer to an event, logs it, and ends the event's span.
-func (w *worker) report(b *batch, it *item, r publish.Result) {
+func (w *worker) report(it *item, r publish.Result) {
 	ctx, span := it.trace, trace.SpanFromContext(it.trace)
 	defer span.End()
 	outcome := outcomeRetry
@@ -87,7 +84,7 @@ func (w *worker) report(b *batch, it *item, r publish.Result) {
 		}
 		w.counters.count(func(s *Stats) {
 			s.Published++
-			s.Latency.observe(it.event.Age+time.Since(b.read).Seconds(), traceID)
+			s.Latency.observe(it.event.Age+time.Since(it.batch.read).Seconds(), traceID)
 		})
 		w.log.step(ctx, "message published", "message_id", it.message.ID, "topic", it.message.Topic)
 		span.SetAttributes(attribute.String("outbox.outcome", outcomePublished))
