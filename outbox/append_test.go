@@ -155,7 +155,7 @@ func TestAnyEventIsStoredAsItWas(t *testing.T) {
 	text := rapid.StringOfN(rapid.Rune().Filter(func(r rune) bool { return r != 0 }), 1, 20, 255)
 	rapid.Check(t, func(rt *rapid.T) {
 		want := outbox.Event{
-			Topic: text.Draw(rt, "topic"), Aggregate: text.Draw(rt, "aggregate"), AggregateID: text.Draw(rt, "id"), Version: 1,
+			Topic: text.Filter(func(s string) bool { return s != "*" }).Draw(rt, "topic"), Aggregate: text.Draw(rt, "aggregate"), AggregateID: text.Draw(rt, "id"), Version: 1,
 			Payload: rapid.SliceOf(rapid.Byte()).Draw(rt, "payload"), ContentType: text.Draw(rt, "content type"),
 			Headers: map[string]string{text.Draw(rt, "name"): text.Draw(rt, "value")}, ID: uuid.New(),
 		}

@@ -161,10 +161,11 @@ func (a *answers) all() []answer {
 	return all
 }
 
-// sender calls a publisher in a goroutine of its own, because a connection that is not read blocks
-// whoever writes to it.
+// sender opens a publisher, and calls it, in a goroutine of its own, because a connection that is not
+// read blocks whoever writes to it.
 type sender struct {
 	publisher publish.Publisher
+	failed    error // there is no publisher
 	batches   chan func()
 	end       context.CancelFunc
 	ctx       context.Context
@@ -174,11 +175,12 @@ type sender struct {
 // maxUnsent is how many batches may wait until an earlier one is written.
 const maxUnsent = 100
 
-func newSender(p publish.Publisher) *sender {
+func newSender(open func() (publish.Publisher, error)) *sender {
 	ctx, end := context.WithCancel(context.Background())
-	s := &sender{publisher: p, batches: make(chan func(), maxUnsent), ctx: ctx, end: end, done: make(chan struct{})}
+	s := &sender{batches: make(chan func(), maxUnsent), ctx: ctx, end: end, done: make(chan struct{})}
 	go func() {
 		defer close(s.done)
+		s.publisher, s.failed = open()
 		for write := range s.batches {
 			write()
 		}
@@ -196,16 +198,26 @@ func (s *sender) send(items []*item, answers *answers, deadline time.Time) {
 		messages[i] = it.message
 	}
 	s.batches <- func() {
+		if s.failed != nil {
+			for _, i := range places {
+				answers.add(b, i, publish.Result{Outcome: publish.NotSent, Err: s.failed})
+			}
+			return
+		}
 		ctx, cancel := context.WithDeadline(s.ctx, deadline)
 		defer cancel()
 		s.publisher.Publish(ctx, messages, func(i int, r publish.Result) { answers.add(items[i], r) })
 	}
 }
 
-// close ends the publisher, and waits for the answers to everything.
-func (s *sender) close() {
+// close ends the publisher, and waits for the answers to everything. It returns an error if there is
+// no publisher.
+func (s *sender) close() error {
 	s.end()
 	close(s.batches)
 	<-s.done
-	s.publisher.Close()
+	if s.failed == nil {
+		s.publisher.Close()
+	}
+	return s.failed
 }

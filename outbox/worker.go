@@ -142,7 +142,7 @@ func earlier(a, b time.Time) time.Time {
 
 // finished reports whether the worker has nothing more to do.
 func (w *worker) finished(ctx context.Context) bool {
-	if !w.ending.IsZero() && time.Since(w.ending) >= w.config.ShutdownTimeout {
+	if !w.ending.IsZero() && (time.Since(w.ending) >= w.config.ShutdownTimeout || w.session.Blocked()) {
 		w.close() // so what has no answer yet is released
 		w.take()
 		w.settle(ctx)
@@ -278,13 +278,7 @@ func (w *worker) send(b *batch, items []*item) {
 	}
 	b.sentAt, b.slow = time.Now(), false
 	if w.sender == nil {
-		publisher, err := w.session.NewPublisher(w.config.Window)
-		if err != nil {
-			w.failed = err
-			w.noteAll(b, publish.Result{Outcome: publish.NotSent, Err: err})
-			return
-		}
-		w.sender = newSender(publisher)
+		w.sender = newSender(func() (publish.Publisher, error) { return w.session.NewPublisher(w.config.Window) })
 	}
 	w.sender.send(items, &w.answers, b.sentAt.Add(w.config.ConfirmTimeout*9/10))
 }
@@ -301,7 +295,7 @@ func (w *worker) end() {
 // close ends the publisher. What has no answer yet is unknown.
 func (w *worker) close() {
 	if w.sender != nil {
-		w.sender.close()
+		w.failed = w.sender.close()
 	}
 	w.sender, w.lost = nil, false
 }

@@ -24,9 +24,10 @@ const (
 // confirmChannel is a channel of AMQP in confirm mode.
 type confirmChannel struct {
 	*amqp.Channel
-	session *Session
-	lasts   context.Context //nolint:containedctx // until the publisher needs it no more
-	end     context.CancelFunc
+	session   *Session
+	answering *sync.WaitGroup // of the publisher
+	lasts     context.Context //nolint:containedctx // until the publisher needs it no more
+	end       context.CancelFunc
 	// returns has room for all messages without an answer: the client library drops a return if
 	// this is full. The listener is registered once, before any message.
 	returns chan amqp.Return
@@ -63,8 +64,8 @@ func openConfirmChannel(p *Publisher, room int) (*confirmChannel, error) {
 		return nil, fmt.Errorf("opening a channel: %w", err)
 	}
 	c := &confirmChannel{
-		Channel:  channel,
-		session:  p.session,
+		Channel: channel,
+		session: p.session, answering: &p.answering,
 		returns:  channel.NotifyReturn(make(chan amqp.Return, room)),
 		closed:   channel.NotifyClose(make(chan *amqp.Error, 1)),
 		returned: map[route]int{},
@@ -109,7 +110,7 @@ func (c *confirmChannel) endIfDone() {
 // message would cost 3 µs a message.
 func (c *confirmChannel) write(batches []batch, n int) {
 	all := make([]sent, 0, n)
-	defer func() { go c.await(all) }()
+	defer func() { c.answering.Go(func() { c.await(all) }) }()
 	defer c.session.socket.hold()()
 	for _, b := range batches {
 		for i, m := range b.messages {

@@ -21,6 +21,8 @@ type Publisher struct {
 	lasts    context.Context //nolint:containedctx // until Close
 	end      context.CancelFunc
 	channels sync.WaitGroup // that are not closed
+	// answering is who waits for answers.
+	answering sync.WaitGroup
 
 	mu      sync.Mutex
 	waiting []batch // to be written
@@ -135,9 +137,10 @@ func (p *Publisher) open(room int) chan opened {
 // Close closes the channels. What has no answer yet is Unknown. If the broker does not answer, Close
 // ends the session.
 func (p *Publisher) Close() {
-	defer p.session.closeAfter(answerTimeout)()
+	defer p.session.closeAfter(closeTimeout)()
 	p.end()
 	p.writing.Lock() // nothing more is opened
 	defer p.writing.Unlock()
 	p.channels.Wait()
+	p.answering.Wait() // now each message has its answer
 }

@@ -165,7 +165,7 @@ var scenarios = []scenario{
 	},
 	{
 		name: "one-topic-forbidden", description: "the relays lose the permission to publish one topic",
-		short: true, setUp: (*system).prepareBacklog, orderSettings: slices.Concat(manySettings, quickRetries), brokerOnly: true, fault: (*system).forbidTopic,
+		setUp: (*system).prepareBacklog, orderSettings: slices.Concat(manySettings, quickRetries), brokerOnly: true, fault: (*system).forbidTopic,
 	},
 	{
 		name: "poison-event", description: "the broker closes the channel for one event of a thousand",
@@ -173,7 +173,7 @@ var scenarios = []scenario{
 	},
 	{
 		name: "thirty-bad-events", description: "the broker closes the channel for thirty events in front of a good one of their topic",
-		short: true, setUp: (*system).prepareBacklog, orderSettings: manySettings, brokerOnly: true, fault: (*system).putBadEventsFirst,
+		setUp: (*system).prepareBacklog, orderSettings: manySettings, brokerOnly: true, fault: (*system).putBadEventsFirst,
 	},
 	{
 		name: "flapping", description: "the relays' connections are cut every two seconds while they send a backlog",

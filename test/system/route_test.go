@@ -83,4 +83,5 @@ func TestP3DeletedRoutesLoseNothingUnderLoad(t *testing.T) {
 	}
 	clients.stop()
 	s.wantAuditQueueComplete(clients)
+	s.wantNoAttempts()
 }

@@ -99,7 +99,7 @@ func (b *bench) bare(ctx context.Context) error {
 			Timestamp: time.Now(), Headers: map[string]any{"traceparent": ""}, Body: fmt.Appendf(nil, "%330d", i),
 		}
 	}
-	return b.inSession(ctx, func(s *rabbitmq.Session) error {
+	return b.inSession(ctx, func(s *rabbitmq.Session) error { //nolint:contextcheck // publish.All bounds itself
 		windows := make(chan []publish.Message, len(messages))
 		for window := range slices.Chunk(messages, 500) {
 			windows <- window

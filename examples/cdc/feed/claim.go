@@ -93,7 +93,7 @@ func (f *Feed) note(asked []store.Event, claim store.Claim, unseen []uuid.UUID, 
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, event := range asked {
-		f.setState(event.ID, done)
+		f.setDone(event.ID)
 	}
 	for _, event := range claim.Events {
 		if e := f.byID[event.ID]; e != nil {
@@ -109,9 +109,9 @@ func (f *Feed) note(asked []store.Event, claim store.Claim, unseen []uuid.UUID, 
 	return ready
 }
 
-func (f *Feed) setState(id uuid.UUID, s state) {
+func (f *Feed) setDone(id uuid.UUID) {
 	if e := f.byID[id]; e != nil {
-		e.state = s
+		e.state = done
 	}
 }
 

@@ -30,7 +30,7 @@ func (f *Feed) finish(ids ...uuid.UUID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, id := range ids {
-		f.setState(id, done)
+		f.setDone(id)
 	}
 	f.trim()
 }

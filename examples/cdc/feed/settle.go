@@ -20,11 +20,11 @@ func (f *Feed) Settle(ctx context.Context, s store.Settlement) (store.Settled, e
 	defer f.mu.Unlock()
 	for _, ids := range [][]uuid.UUID{s.Published, s.Overtaken} {
 		for _, id := range ids {
-			f.setState(id, done)
+			f.setDone(id)
 		}
 	}
 	for _, failure := range s.Failures {
-		f.setState(failure.ID, done)
+		f.setDone(failure.ID)
 	}
 	if s.End {
 		f.release(s.Token)

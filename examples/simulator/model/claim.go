@@ -60,8 +60,8 @@ func (o *Outbox) expire() {
 	o.claims = slices.DeleteFunc(o.claims, func(c *Claim) bool { return !c.Until.After(o.now) })
 }
 
-// due returns the events that are due and that nobody has claimed: those that may go, and those whose
-// topic is paused.
+// due returns the events that are due and that nobody has claimed: those that may go, and those
+// whose topic is paused.
 func (o *Outbox) due() (going, stopped []*Queued) {
 	for _, q := range o.queue {
 		switch {

@@ -325,8 +325,8 @@ type topic struct {
 	Resumed   bool
 }
 
-// compareTopics also checks that each halted event has a row for its topic. Without one, nobody would
-// ever make it due.
+// compareTopics also checks that each halted event has a row for its topic. Without one, nobody
+// would ever make it due.
 func (p *pair) compareTopics() {
 	rows := collect[topic](p, `SELECT topic, pause, until = 'infinity', until <= now(), coalesce(operator, ''), resumed
 		FROM outbox_topics ORDER BY topic`, pgx.RowToStructByPos[topic])

@@ -99,8 +99,8 @@ func (o *Outbox) fence(token, id uuid.UUID) *Queued {
 	return o.queue[id]
 }
 
-// promote makes the next parked event of the order of each event due, and returns how many these are.
-// Without the row of the log it does not know the order.
+// promote makes the next parked event of the order of each event due, and returns how many these
+// are. Without the row of the log it does not know the order.
 func (o *Outbox) promote(ids []uuid.UUID) int {
 	next := map[uuid.UUID]*Queued{} // by order
 	for _, id := range ids {

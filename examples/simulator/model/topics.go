@@ -81,7 +81,6 @@ func (o *Outbox) nextProbe() (next *float64) {
 
 // ClaimProbes is store.Store.ClaimProbes.
 func (o *Outbox) ClaimProbes(token uuid.UUID, worker string, lease time.Duration) store.Claim {
-	next := o.nextProbe()
 	claim := &Claim{Token: token, Worker: worker, Until: o.now.Add(lease)}
 	for _, t := range o.topics {
 		if t.Resumed || t.Until.IsZero() || t.Until.After(o.now) || o.isPaused(store.AllTopics) {
@@ -94,7 +93,7 @@ func (o *Outbox) ClaimProbes(token uuid.UUID, worker string, lease time.Duration
 			claim.Events = append(claim.Events, free[0].ID)
 		}
 	}
-	return o.grant(claim, store.Claim{NextProbe: next})
+	return o.grant(claim, store.Claim{NextProbe: o.nextProbe()})
 }
 
 // pause is what a settlement does: it begins a pause, or makes it longer if its probe has failed.

@@ -16,8 +16,8 @@ import (
 )
 
 // The library's defaults, except Workers, Window, Lease, GiveUp, PollInterval and ShutdownTimeout.
-// With that poll interval, a relay that has nothing to do asks for work again at once, and then waits
-// for the reader like everything else here.
+// With that poll interval, a relay that has nothing to do asks for work again at once, and then
+// waits for the reader like everything else here.
 var config = outbox.RelayConfig{
 	DeadLetters: deadLetters, AppID: "order-service",
 	Workers: 1, Window: 3, PollInterval: time.Millisecond, Lease: time.Minute, GiveUp: time.Minute, ShutdownTimeout: time.Second,
@@ -158,7 +158,7 @@ func (p *process) Settle(_ context.Context, s store.Settlement) (store.Settled, 
 // Renew does nothing: a relay that waits for the reader is like a process that is suspended.
 func (p *process) Renew(context.Context, []uuid.UUID, time.Duration) error { return nil }
 
-// describeSettlement says what a settlement writes, for example "A1 published, B1 put off (refused)".
+// describeSettlement says what a settlement writes, such as "A1 published, B1 put off (refused)".
 func (w *World) describeSettlement(s store.Settlement) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

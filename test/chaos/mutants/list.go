@@ -46,7 +46,7 @@ var deliveryMutants = []mutant{
 		name: "no-pauses", description: "a topic never pauses because its events are refused", scenario: "one-queue-full",
 		edits: []edit.Edit{{
 			File: "outbox/decide.go",
-			Old:  "		v.pause = r.topics.refuse(e) || probe\n", New: "		v.pause = r.topics.refuse(e) && false\n",
+			Old:  "		v.pause = r.topics.refuse(e, errors.Is(result.Err, publish.ErrClosed)) || probe\n", New: "		r.topics.refuse(e, errors.Is(result.Err, publish.ErrClosed))\n",
 		}},
 	},
 	{

@@ -25,7 +25,7 @@ var policyMutants = []mutant{
 	{
 		name: "one-event-pauses-a-topic", description: "one refused event pauses its topic",
 		test:  "./outbox TestP4ATopicPausesWhenTwoOfItsEventsAreRefused",
-		edits: []edit.Edit{{File: "outbox/topics.go", Old: "	return one.refused != e.ID\n", New: "	return true\n"}},
+		edits: []edit.Edit{{File: "outbox/topics.go", Old: "	refusedBeforePause = 2\n", New: "	refusedBeforePause = 1\n"}},
 	},
 	{
 		name: "pauses-ignored", description: "a claim takes the events of paused topics",
@@ -53,11 +53,11 @@ var policyMutants = []mutant{
 		}},
 	},
 	{
-		name: "suspects-together", description: "events that may have closed the channel are sent together again",
+		name: "all-are-the-cause", description: "each event that was sent when the server closed the channel counts as the cause",
 		test: "./outbox TestP4TheEventThatClosesThePublisherIsFound",
 		edits: []edit.Edit{{
-			File: "outbox/worker.go",
-			Old:  "		case w.suspects.has(it.event.ID):\n", New: "		case w.suspects.has(it.event.ID) && w.probes:\n",
+			File: "outbox/settle.go",
+			Old:  "w.suspects.add(it.event.ID, len(w.losses) == 1, errors.Is", New: "w.suspects.add(it.event.ID, true, errors.Is",
 		}},
 	},
 	{
@@ -74,7 +74,7 @@ var policyMutants = []mutant{
 		test: "./outbox TestLeasesAreRenewedWhileEventsAreInHand",
 		edits: []edit.Edit{{
 			File: "outbox/worker.go",
-			Old:  "if now := time.Now(); w.hand.empty() ||", New: "if now := time.Now(); true || w.hand.empty() ||",
+			Old:  "		return w.events.Renew(ctx, w.hand.tokens(), w.config.Lease)\n", New: "		return nil\n",
 		}},
 	},
 	{
