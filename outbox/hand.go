@@ -199,8 +199,8 @@ func (s *sender) send(items []*item, answers *answers, deadline time.Time) {
 	}
 	s.batches <- func() {
 		if s.failed != nil {
-			for _, i := range places {
-				answers.add(b, i, publish.Result{Outcome: publish.NotSent, Err: s.failed})
+			for _, it := range items {
+				answers.add(it, publish.Result{Outcome: publish.NotSent, Err: s.failed})
 			}
 			return
 		}

@@ -212,7 +212,7 @@ func (r *Relay) keepWorking(ctx context.Context, name string, probes bool) error
 			defer leave()
 			err := r.to.KeepConnected(own, func(ctx context.Context, session publish.Session) error {
 				w := &worker{Relay: r, name: name, probes: probes, session: session, answers: newAnswers(), leave: leave}
-				w.replaced = sync.OnceFunc(func() { close(replaced) })
+				w.replaced = func() { close(replaced) } // once: it leaves then
 				r.state.sessions.Add(1)
 				defer r.state.sessions.Add(-1)
 				return w.run(ctx)

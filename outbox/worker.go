@@ -151,9 +151,6 @@ func (w *worker) finished(ctx context.Context) bool {
 	if !w.hand.empty() {
 		return false
 	}
-	if w.left {
-		w.leave()
-	}
 	return ctx.Err() != nil || w.left || w.failed != nil
 }
 
@@ -287,6 +284,9 @@ func (w *worker) send(b *batch, items []*item) {
 func (w *worker) end() {
 	w.close()
 	w.copies.Wait()
+	if w.left {
+		w.leave() // otherwise KeepConnected would connect again
+	}
 	if w.isStuck {
 		w.stuck.Add(-1)
 	}
