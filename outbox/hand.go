@@ -15,6 +15,7 @@ import (
 
 // item is an event in hand.
 type item struct {
+	batch   *batch
 	event   store.Event
 	message publish.Message
 	trace   context.Context // the message's own
@@ -34,7 +35,7 @@ const (
 // batch is the events of a claim.
 type batch struct {
 	token  uuid.UUID
-	items  []item
+	items  []*item
 	read   time.Time        // when the ages of the events were read
 	count  [settled + 1]int // of the items in each state
 	sentAt time.Time        // of those that wait for an answer
@@ -44,10 +45,16 @@ type batch struct {
 	taken  atomic.Int64     // answers that have come, also those that the worker has not noted yet
 }
 
-func (b *batch) set(i int, to state) {
-	b.count[b.items[i].state]--
-	b.count[to]++
-	b.items[i].state = to
+func (b *batch) add(it item) {
+	it.batch = b
+	b.items = append(b.items, &it)
+	b.count[it.state]++
+}
+
+func (it *item) set(to state) {
+	it.batch.count[it.state]--
+	it.batch.count[to]++
+	it.state = to
 }
 
 // hand is what a worker has in hand.
@@ -122,8 +129,7 @@ func (h *hand) drop() {
 
 // answer is what a publisher says about a message.
 type answer struct {
-	batch  *batch
-	i      int
+	*item
 	result publish.Result
 }
 
@@ -137,17 +143,14 @@ type answers struct {
 func newAnswers() answers { return answers{some: make(chan struct{}, 1)} }
 
 // add wakes the worker at the first answer of a batch, at the last one, and at each that is not good.
-func (a *answers) add(b *batch, i int, r publish.Result) {
+func (a *answers) add(it *item, r publish.Result) {
 	a.mu.Lock()
-	a.list = append(a.list, answer{b, i, r})
+	a.list = append(a.list, answer{it, r})
 	a.mu.Unlock()
-	if n := b.taken.Add(1); n > 1 && n < int64(len(b.items)) && r.Outcome == publish.Confirmed {
+	if n := it.batch.taken.Add(1); n > 1 && n < int64(len(it.batch.items)) && r.Outcome == publish.Confirmed {
 		return
 	}
-	select {
-	case a.some <- struct{}{}:
-	default: // the worker is to wake up already
-	}
+	signal(a.some)
 }
 
 func (a *answers) all() []answer {
@@ -187,23 +190,23 @@ func newSender(open func() (publish.Publisher, error)) *sender {
 
 func (s *sender) full() bool { return s != nil && len(s.batches) == maxUnsent }
 
-// send publishes events of a batch. What is not sent by the deadline is not sent later: the worker is
+// send publishes events. What is not sent by the deadline is not sent later: the worker is
 // about to give up, and the event would be sent twice.
-func (s *sender) send(b *batch, places []int, answers *answers, deadline time.Time) {
-	messages := make([]publish.Message, len(places))
-	for n, i := range places {
-		messages[n] = b.items[i].message
+func (s *sender) send(items []*item, answers *answers, deadline time.Time) {
+	messages := make([]publish.Message, len(items))
+	for i, it := range items {
+		messages[i] = it.message
 	}
 	s.batches <- func() {
 		if s.failed != nil {
-			for _, i := range places {
-				answers.add(b, i, publish.Result{Outcome: publish.NotSent, Err: s.failed})
+			for _, it := range items {
+				answers.add(it, publish.Result{Outcome: publish.NotSent, Err: s.failed})
 			}
 			return
 		}
 		ctx, cancel := context.WithDeadline(s.ctx, deadline)
 		context.AfterFunc(ctx, cancel) // not when Publish returns: it may send later
-		s.publisher.Publish(ctx, messages, func(n int, r publish.Result) { answers.add(b, places[n], r) })
+		s.publisher.Publish(ctx, messages, func(i int, r publish.Result) { answers.add(items[i], r) })
 	}
 }
 

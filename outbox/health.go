@@ -6,11 +6,14 @@ import (
 	"sync/atomic"
 )
 
-// healthState is what Health reports.
+// healthState is what the relay does now.
 type healthState struct {
 	running  atomic.Bool
 	database atomic.Pointer[error] // why the last statement failed, or nil
 	blocked  atomic.Bool           // the destination asks to wait
+	sessions atomic.Int64          // with the destination
+	// listening says that the relay is notified of events that other processes commit.
+	listening atomic.Bool
 }
 
 var errAwaited = errors.New("it has not answered yet")
@@ -25,7 +28,7 @@ func (r *Relay) Health() error {
 		return errors.New("the relay does not run")
 	case err != nil:
 		return fmt.Errorf("the relay waits for the database: %w", *err)
-	case r.counters.sessions.Load() == 0:
+	case r.state.sessions.Load() == 0:
 		return fmt.Errorf("the relay waits for a session with %s", r.destination)
 	case r.state.blocked.Load():
 		return fmt.Errorf("the relay waits for %s to take messages", r.destination)

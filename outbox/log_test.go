@@ -66,17 +66,17 @@ func TestLeftOutLinesAreCounted(t *testing.T) {
 			l.trouble(t.Context(), slog.LevelWarn, "away")
 			l.trouble(t.Context(), slog.LevelWarn, "another message")
 		}
-		time.Sleep(troubleEvery)
+		time.Sleep(logPeriod)
 		l.trouble(t.Context(), slog.LevelWarn, "away")
 		if got := log.String(); strings.Count(got, "msg=away") != 2 || !strings.Contains(got, "lines_left_out=4") {
 			t.Errorf("the log is\n%s", got)
 		}
 		log.Reset()
-		for range 2 * stepBurst {
+		for range 2 * mostSteps {
 			l.step(t.Context(), "published")
 		}
-		if n := strings.Count(log.String(), "msg=published"); n != stepBurst {
-			t.Errorf("%d steps are logged, want %d", n, stepBurst)
+		if n := strings.Count(log.String(), "msg=published"); n != mostSteps {
+			t.Errorf("%d steps are logged, want %d", n, mostSteps)
 		}
 	})
 }

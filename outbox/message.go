@@ -18,11 +18,11 @@ import (
 // newBatch makes the messages of a claim and starts a span for each. Each span starts from the
 // worker's ctx, so that the trace of one event does not continue in the next.
 func (w *worker) newBatch(ctx context.Context, claim store.Claim) *batch {
-	b := &batch{token: claim.Token, items: make([]item, 0, len(claim.Events)+len(claim.Lost)), read: time.Now()}
+	b := &batch{token: claim.Token, read: time.Now()}
 	tracer, name := w.config.TracerProvider.Tracer("example.com/transactional-outbox/outbox"), "publish "+w.destination
 	for _, e := range claim.Events {
 		if e.Overtaken {
-			b.items = append(b.items, item{event: e, state: answered, verdict: verdict{overtaken: true}})
+			b.add(item{event: e, state: answered, verdict: verdict{overtaken: true}})
 			continue
 		}
 		parent := propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{store.TraceHeader: e.Traceparent})
@@ -34,16 +34,13 @@ func (w *worker) newBatch(ctx context.Context, claim store.Claim) *batch {
 		if own := traceparent(ctx); own != "" {
 			m.Headers[store.TraceHeader] = own
 		}
-		b.items = append(b.items, item{event: e, message: m, trace: ctx})
+		b.add(item{event: e, message: m, trace: ctx})
 	}
 	for _, id := range claim.Lost {
 		lost := store.Failure{
 			ID: id, Final: true, Code: codeNoPayload, Reason: "the event is in outbox_queue, and its payload is not in outbox_events",
 		}
-		b.items = append(b.items, item{event: store.Event{ID: id}, state: answered, verdict: verdict{failure: lost}})
-	}
-	for _, it := range b.items {
-		b.count[it.state]++
+		b.add(item{event: store.Event{ID: id}, state: answered, verdict: verdict{failure: lost}})
 	}
 	return b
 }
@@ -75,8 +72,8 @@ const (
 )
 
 // report counts the answer to an event, logs it, and ends the event's span.
-func (w *worker) report(b *batch, it *item, r publish.Result) {
-	ctx, c, span := it.trace, &w.counters, trace.SpanFromContext(it.trace)
+func (w *worker) report(it *item, r publish.Result) {
+	ctx, span := it.trace, trace.SpanFromContext(it.trace)
 	defer span.End()
 	outcome := outcomeRetry
 	switch {
@@ -85,8 +82,10 @@ func (w *worker) report(b *batch, it *item, r publish.Result) {
 		if own := span.SpanContext(); own.IsSampled() {
 			traceID = own.TraceID().String()
 		}
-		c.published.Add(1)
-		c.latency.observe(it.event.Age+time.Since(b.read).Seconds(), traceID)
+		w.counters.count(func(s *Stats) {
+			s.Published++
+			s.Latency.observe(it.event.Age+time.Since(it.batch.read).Seconds(), traceID)
+		})
 		w.log.step(ctx, "message published", "message_id", it.message.ID, "topic", it.message.Topic)
 		span.SetAttributes(attribute.String("outbox.outcome", outcomePublished))
 		return
@@ -95,15 +94,17 @@ func (w *worker) report(b *batch, it *item, r publish.Result) {
 	case it.verdict.unknown:
 		outcome = outcomeFailed
 	}
-	switch r.Outcome {
-	case publish.Returned:
-		c.unroutable.Add(1)
-	case publish.Refused:
-		c.refused.Add(1)
-	case publish.Unknown:
-		c.publishErrors.Add(1)
-	default: // counted when it is settled
-	}
+	w.counters.count(func(s *Stats) {
+		switch r.Outcome {
+		case publish.Returned:
+			s.Unroutable++
+		case publish.Refused:
+			s.Refused++
+		case publish.Unknown:
+			s.PublishErrors++
+		default: // counted when it is settled
+		}
+	})
 	w.log.trouble(ctx, slog.LevelWarn, "message not published", "message_id", it.message.ID, "topic", it.message.Topic, "error", r.Err)
 	span.SetAttributes(attribute.String("outbox.outcome", outcome))
 	span.RecordError(r.Err)

@@ -119,7 +119,7 @@ func NewRelay(pool *pgxpool.Pool, to publish.Destination, c RelayConfig) (*Relay
 func newRelay(from source.Events, to publish.Destination, c RelayConfig) *Relay {
 	return &Relay{
 		config: c, events: from, to: to, destination: to.Name(), topics: newTopics(), suspects: newSuspects(),
-		wake: make(chan struct{}, 1), probe: make(chan struct{}, 1), log: newLines(c.Logger),
+		wake: make(chan struct{}, 1), probe: make(chan struct{}, 1), log: newLines(c.Logger), counters: newCounters(),
 	}
 }
 
@@ -165,7 +165,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	all, ctx := errgroup.WithContext(ctx)
 	all.Go(func() error { return r.store.RunJanitor(ctx, r.config.Retention) })
 	if !r.config.NoListen {
-		l := &listener{pool: r.pool, wake: r.wakeWorker, listening: &r.counters.listening, log: r.log}
+		l := &listener{pool: r.pool, wake: r.wakeWorker, listening: &r.state.listening, log: r.log}
 		all.Go(func() error { return l.run(ctx) })
 		all.Go(func() error { return r.others.run(ctx, r.busy) })
 	}
@@ -212,9 +212,9 @@ func (r *Relay) keepWorking(ctx context.Context, name string, probes bool) error
 			defer leave()
 			err := r.to.KeepConnected(own, func(ctx context.Context, session publish.Session) error {
 				w := &worker{Relay: r, name: name, probes: probes, session: session, answers: newAnswers(), leave: leave}
-				w.replaced = sync.OnceFunc(func() { close(replaced) })
-				r.counters.sessions.Add(1)
-				defer r.counters.sessions.Add(-1)
+				w.replaced = func() { close(replaced) } // once: it leaves then
+				r.state.sessions.Add(1)
+				defer r.state.sessions.Add(-1)
 				return w.run(ctx)
 			})
 			if err == nil && own.Err() == nil {

@@ -14,37 +14,36 @@ import (
 )
 
 // note records the answer to an event, and what becomes of it.
-func (w *worker) note(b *batch, i int, result publish.Result) {
-	it := &b.items[i]
+func (w *worker) note(it *item, result publish.Result) {
 	if it.state == answered || it.state == settled {
 		if result.Outcome == publish.Confirmed && !it.verdict.published {
 			w.late = append(w.late, it.event.ID)
 		}
 		return
 	}
-	if b.count[answered] == 0 {
-		b.first = time.Now()
+	if it.batch.count[answered] == 0 {
+		it.batch.first = time.Now()
 	}
-	b.set(i, answered)
+	it.set(answered)
 	it.verdict = w.decide(it.event, result, w.probes)
 	switch {
 	case result.Outcome == publish.Unknown && it.verdict.unknown:
 		w.lost = true
-		w.losses = append(w.losses, answer{b, i, result})
+		w.losses = append(w.losses, answer{it, result})
 		return
 	case it.verdict.unknown:
 		w.lost = true
 	case result.Outcome == publish.Confirmed, result.Outcome == publish.Returned, result.Outcome == publish.Refused:
 		w.suspects.remove(it.event.ID)
 	}
-	w.report(b, it, result)
+	w.report(it, result)
 }
 
 // noteAll records the same answer to all events of a batch that wait for one.
 func (w *worker) noteAll(b *batch, result publish.Result) {
-	for i := range b.items {
-		if b.items[i].state == sent {
-			w.note(b, i, result)
+	for _, it := range b.items {
+		if it.state == sent {
+			w.note(it, result)
 		}
 	}
 }
@@ -53,12 +52,11 @@ func (w *worker) noteAll(b *batch, result publish.Result) {
 // all of it has an answer.
 func (w *worker) noteLoss() {
 	for _, a := range w.losses {
-		it := &a.batch.items[a.i]
-		if w.suspects.add(it.event.ID, len(w.losses) == 1, errors.Is(a.result.Err, publish.ErrClosed)) {
+		if w.suspects.add(a.event.ID, len(w.losses) == 1, errors.Is(a.result.Err, publish.ErrClosed)) {
 			a.result.Outcome = publish.Refused
-			it.verdict = w.decide(it.event, a.result, w.probes)
+			a.verdict = w.decide(a.event, a.result, w.probes)
 		}
-		w.report(a.batch, it, a.result)
+		w.report(a.item, a.result)
 	}
 	w.losses, w.group = nil, 0
 }
@@ -84,21 +82,24 @@ func (w *worker) settle(ctx context.Context) {
 // settleBatch writes what is answered of a batch. It reports whether it has succeeded.
 func (w *worker) settleBatch(ctx context.Context, b *batch) bool {
 	crashpoint.At("relay.confirmed")
-	s, want := w.settlement(b)
-	done := w.write(ctx, s)
+	settlement, want := w.settlement(b)
+	done := w.write(ctx, settlement)
 	if done == nil {
 		return false
 	}
 	crashpoint.At("relay.marked")
-	if missing := want - done.Held; missing > 0 {
-		w.counters.leaseLost.Add(uint64(missing)) //nolint:gosec // positive
+	missing := max(0, want-done.Held)
+	w.counters.count(func(s *Stats) {
+		s.LeaseLost += uint64(missing)
+		s.Overtaken += uint64(len(settlement.Overtaken))
+	})
+	if missing > 0 {
 		w.log.trouble(ctx, slog.LevelWarn, "lease lost: somebody else holds these events now", "events", missing)
 	}
-	w.counters.overtaken.Add(uint64(len(s.Overtaken)))
 	w.fail(ctx, b, done.Failed)
-	for i := range b.items {
-		if b.items[i].state == answered {
-			b.set(i, settled)
+	for _, it := range b.items {
+		if it.state == answered {
+			it.set(settled)
 		}
 	}
 	b.pauses = nil
@@ -153,16 +154,18 @@ func (w *worker) write(ctx context.Context, s store.Settlement) *store.Settled {
 	if !ok {
 		return nil
 	}
-	if len(s.Published) > 0 {
-		w.counters.marks.add(time.Since(began))
-	}
+	w.counters.count(func(stats *Stats) {
+		if len(s.Published) > 0 {
+			stats.Marks.add(time.Since(began))
+		}
+		for _, failure := range s.Failures {
+			if _, failed := done.Failed[failure.ID]; failure.Counts && !failed {
+				stats.Retries++
+			}
+		}
+	})
 	if len(s.Paused) > 0 {
 		w.wakeProber()
-	}
-	for _, failure := range s.Failures {
-		if _, failed := done.Failed[failure.ID]; failure.Counts && !failed {
-			w.counters.retries.Add(1)
-		}
 	}
 	w.due = true // the later events of the aggregates may be due
 	return &done
@@ -171,17 +174,18 @@ func (w *worker) write(ctx context.Context, s store.Settlement) *store.Settled {
 // fail reports the events that have failed, and publishes copies of them to the dead letters.
 func (w *worker) fail(ctx context.Context, b *batch, failed map[uuid.UUID]time.Time) {
 	var dead []publish.Message
-	for i := range b.items {
-		it := &b.items[i]
+	for _, it := range b.items {
 		at, ok := failed[it.event.ID]
 		if !ok {
 			continue
 		}
 		failure := it.verdict.failure
-		w.counters.failed.Add(1)
-		if failure.Counts {
-			w.counters.exhaustions.Add(1)
-		}
+		w.counters.count(func(s *Stats) {
+			s.Failed++
+			if failure.Counts {
+				s.RetryExhaustions++
+			}
+		})
 		w.log.ErrorContext(ctx, "event failed", "message_id", failure.ID, "failure_code", failure.Code, "error", failure.Reason)
 		if w.config.DeadLetters != "" {
 			dead = append(dead, w.deadLetter(it, at))
@@ -198,17 +202,17 @@ func (w *worker) fail(ctx context.Context, b *batch, failed map[uuid.UUID]time.T
 func (w *worker) publishDeadLetters(ctx context.Context, dead []publish.Message) {
 	publisher, err := w.session.NewPublisher(len(dead))
 	if err != nil {
-		w.counters.deadLettersMissing.Add(uint64(len(dead)))
+		w.counters.count(func(s *Stats) { s.DeadLettersFailed += uint64(len(dead)) })
 		w.log.trouble(ctx, slog.LevelWarn, "no copy of a failed event at the dead letters", "error", err)
 		return
 	}
 	defer publisher.Close()
 	for i, result := range publish.All(publisher, dead, w.config.ConfirmTimeout) {
 		if result.Err == nil {
-			w.counters.deadLettered.Add(1)
+			w.counters.count(func(s *Stats) { s.DeadLettered++ })
 			continue
 		}
-		w.counters.deadLettersMissing.Add(1)
+		w.counters.count(func(s *Stats) { s.DeadLettersFailed++ })
 		w.log.trouble(ctx, slog.LevelWarn, "no copy of a failed event at the dead letters", "message_id", dead[i].ID, "error", result.Err)
 	}
 }
@@ -229,4 +233,43 @@ func (w *worker) deadLetter(it *item, at time.Time) publish.Message {
 		dead.Headers["retry-count"] = int64(it.event.RetryCount + 1)
 	}
 	return dead
+}
+
+// renew makes the leases of what is in hand longer.
+func (w *worker) renew(ctx context.Context) {
+	if now := time.Now(); w.hand.empty() || now.Sub(w.renewed) < renewEvery || now.Before(w.retryAt) {
+		return
+	}
+	w.renewed = time.Now()
+	w.tell(ctx, "cannot renew leases", func(ctx context.Context) error {
+		return w.events.Renew(ctx, w.hand.tokens(), w.config.Lease)
+	})
+}
+
+// statementTimeout bounds the first attempt. Each further attempt has more time, so that a database
+// that is only slow can finish one of them.
+const statementTimeout = 5 * time.Second
+
+// The pauses after a failure of the database. After its restart, each connection of the pool fails
+// once.
+const (
+	firstRetryPause = 50 * time.Millisecond
+	lastRetryPause  = time.Second
+)
+
+// tell executes a statement, also if ctx has ended: otherwise a claim that is committed would wait
+// for the end of its lease. It reports whether the statement has succeeded.
+func (w *worker) tell(ctx context.Context, trouble string, statement func(context.Context) error) bool {
+	w.failures++ // 0 if it succeeds
+	finish, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Duration(min(w.failures, 3))*statementTimeout)
+	defer cancel()
+	if err := statement(finish); err != nil {
+		w.retryAt = time.Now().Add(min(firstRetryPause<<min(w.failures-1, 10), lastRetryPause))
+		w.state.database.Store(&err)
+		w.log.trouble(ctx, slog.LevelWarn, trouble, "error", err)
+		return false
+	}
+	w.failures, w.retryAt = 0, time.Time{}
+	w.state.database.Store(nil)
+	return true
 }

@@ -87,7 +87,7 @@ func publishBatch(t *testing.T, results ...publish.Result) (*worker, *batch, []*
 		{ID: uuid.New(), Topic: "order.created", Traceparent: "garbage", Age: 100},
 	}})
 	for i, r := range results {
-		w.note(b, i, r)
+		w.note(b.items[i], r)
 	}
 	w.noteLoss()
 	return w, b, tracer.started

@@ -2,7 +2,6 @@ package outbox
 
 import (
 	"context"
-	"log/slog"
 	"sync"
 	"time"
 
@@ -25,7 +24,7 @@ type worker struct {
 	copies   sync.WaitGroup // of failed events
 
 	hand    hand
-	alone   []place     // suspects in hand, to be sent when nothing else waits for an answer
+	alone   []*item     // suspects in hand, to be sent when nothing else waits for an answer
 	group   int         // how many of them were sent together the last time
 	losses  []answer    // since the publisher was lost
 	late    []uuid.UUID // published, although the worker had given up waiting
@@ -51,6 +50,8 @@ const (
 	smallBatchPause = 2 * time.Millisecond
 	// shortestWait keeps the loop from turning without a pause, whatever next says.
 	shortestWait = 100 * time.Microsecond
+	// lossPause is the pause after a publisher was lost. The next one may be lost at once.
+	lossPause = 50 * time.Millisecond
 	// blockedCheck is how often a worker asks whether the destination still blocks.
 	blockedCheck = 100 * time.Millisecond
 	// renewEvery is how often the leases of what is in hand are renewed.
@@ -152,9 +153,6 @@ func (w *worker) finished(ctx context.Context) bool {
 	if !w.hand.empty() {
 		return false
 	}
-	if w.left {
-		w.leave()
-	}
 	return ctx.Err() != nil || w.left || w.failed != nil
 }
 
@@ -194,7 +192,7 @@ func (w *worker) claim(ctx context.Context) (claim store.Claim) {
 	if !ok {
 		return store.Claim{}
 	}
-	w.counters.claims.add(time.Since(began))
+	w.counters.count(func(s *Stats) { s.Claims.add(time.Since(began)) })
 	w.planNext(claim)
 	return claim
 }
@@ -233,17 +231,17 @@ func (w *worker) publish(ctx context.Context, claim store.Claim) {
 	}
 	b := w.newBatch(ctx, claim)
 	w.hand.batches = append(w.hand.batches, b)
-	var together []int
-	for i, it := range b.items {
+	var together []*item
+	for _, it := range b.items {
 		switch {
 		case it.state != unsent: // it is not to be sent
 		case w.suspects.has(it.event.ID):
-			w.alone = append(w.alone, place{b, i})
+			w.alone = append(w.alone, it)
 		default:
-			together = append(together, i)
+			together = append(together, it)
 		}
 	}
-	w.send(b, together...)
+	w.send(b, together)
 }
 
 // sendAlone sends suspects when nothing else waits for an answer: first one, and after each success
@@ -252,42 +250,45 @@ func (w *worker) publish(ctx context.Context, claim store.Claim) {
 func (w *worker) sendAlone() {
 	for len(w.alone) > 0 && !w.lost && w.hand.open() == 0 {
 		w.group = max(1, 2*w.group)
-		b, places := w.alone[0].batch, []int(nil)
-		for len(w.alone) > 0 && w.alone[0].batch == b && len(places) < w.group {
-			i := w.alone[0].i
+		b, group := w.alone[0].batch, []*item(nil)
+		for len(w.alone) > 0 && w.alone[0].batch == b && len(group) < w.group {
+			it := w.alone[0]
 			w.alone = w.alone[1:]
 			switch {
 			case !w.ending.IsZero():
-				w.note(b, i, publish.Result{Outcome: publish.NotSent, Err: publish.ErrNotSent})
-			case !w.probes && w.topics.isPaused(b.items[i].event.Topic):
-				w.note(b, i, publish.Result{Outcome: publish.NotSent, Err: errTopicPaused})
+				w.note(it, publish.Result{Outcome: publish.NotSent, Err: publish.ErrNotSent})
+			case !w.probes && w.topics.isPaused(it.event.Topic):
+				w.note(it, publish.Result{Outcome: publish.NotSent, Err: errTopicPaused})
 			default:
-				places = append(places, i)
+				group = append(group, it)
 			}
 		}
-		w.send(b, places...)
+		w.send(b, group)
 	}
 }
 
 // send hands events of a batch to the publisher.
-func (w *worker) send(b *batch, places ...int) {
-	if len(places) == 0 {
+func (w *worker) send(b *batch, items []*item) {
+	if len(items) == 0 {
 		return
 	}
-	for _, i := range places {
-		b.set(i, sent)
+	for _, it := range items {
+		it.set(sent)
 	}
 	b.sentAt, b.slow = time.Now(), false
 	if w.sender == nil {
 		w.sender = newSender(func() (publish.Publisher, error) { return w.session.NewPublisher(w.config.Window) })
 	}
-	w.sender.send(b, places, &w.answers, b.sentAt.Add(w.config.ConfirmTimeout*9/10))
+	w.sender.send(items, &w.answers, b.sentAt.Add(w.config.ConfirmTimeout*9/10))
 }
 
 // end frees what the worker holds.
 func (w *worker) end() {
 	w.close()
 	w.copies.Wait()
+	if w.left {
+		w.leave() // otherwise KeepConnected would connect again
+	}
 	if w.isStuck {
 		w.stuck.Add(-1)
 	}
@@ -301,59 +302,15 @@ func (w *worker) close() {
 	w.sender, w.lost = nil, false
 }
 
-// place is where an event is in hand.
-type place struct {
-	batch *batch
-	i     int
-}
-
-// renew makes the leases of what is in hand longer.
-func (w *worker) renew(ctx context.Context) {
-	if now := time.Now(); w.hand.empty() || now.Sub(w.renewed) < renewEvery || now.Before(w.retryAt) {
-		return
-	}
-	w.renewed = time.Now()
-	w.tell(ctx, "cannot renew leases", func(ctx context.Context) error {
-		return w.events.Renew(ctx, w.hand.tokens(), w.config.Lease)
-	})
-}
-
-// statementTimeout bounds the first attempt. Each further attempt has more time, so that a database
-// that is only slow can finish one of them.
-const statementTimeout = 5 * time.Second
-
-// The pauses after a failure of the database. After its restart, each connection of the pool fails
-// once.
-const (
-	firstRetryPause = 50 * time.Millisecond
-	lastRetryPause  = time.Second
-)
-
-// tell executes a statement, also if ctx has ended: otherwise a claim that is committed would wait
-// for the end of its lease. It reports whether the statement has succeeded.
-func (w *worker) tell(ctx context.Context, trouble string, statement func(context.Context) error) bool {
-	w.failures++ // 0 if it succeeds
-	finish, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Duration(min(w.failures, 3))*statementTimeout)
-	defer cancel()
-	if err := statement(finish); err != nil {
-		w.retryAt = time.Now().Add(min(firstRetryPause<<min(w.failures-1, 10), lastRetryPause))
-		w.state.database.Store(&err)
-		w.log.trouble(ctx, slog.LevelWarn, trouble, "error", err)
-		return false
-	}
-	w.failures, w.retryAt = 0, time.Time{}
-	w.state.database.Store(nil)
-	return true
-}
-
 // take notes the answers that have come.
 func (w *worker) take() {
 	for _, a := range w.answers.all() {
 		w.heard = time.Now()
-		w.note(a.batch, a.i, a.result)
+		w.note(a.item, a.result)
 	}
 	if w.lost && w.hand.open() == 0 {
 		w.noteLoss()
 		w.close()
+		w.notBefore = time.Now().Add(lossPause)
 	}
 }

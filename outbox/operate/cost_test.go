@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"example.com/transactional-outbox/outbox/internal/testdb"
+	"example.com/transactional-outbox/outbox/internal/dbtest"
 	"example.com/transactional-outbox/outbox/operate"
 )
 
@@ -225,8 +225,8 @@ func (f fixture) blocks(pool *pgxpool.Pool) int {
 // TestTheRecordIsReadAlongIndexes however many decisions there are, and in every mode of pgx.
 func TestTheRecordIsReadAlongIndexes(t *testing.T) {
 	t.Parallel()
-	url := testdb.URL(t)
-	f := fixtureOf(t, testdb.Pool(t, url))
+	url := dbtest.URL(t)
+	f := fixtureOf(t, dbtest.Pool(t, url))
 	must(t, operate.MigrateRecord(t.Context(), f.pool))
 	f.exec("ALTER TABLE operator_decisions SET (autovacuum_enabled = off)")
 	row := f.decide(ann(), []string{"x"})[0]

@@ -11,13 +11,13 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.uber.org/goleak"
 
+	"example.com/transactional-outbox/outbox/internal/dbtest"
 	"example.com/transactional-outbox/outbox/internal/store"
-	"example.com/transactional-outbox/outbox/internal/testdb"
 	"example.com/transactional-outbox/outbox/operate"
 )
 
 func TestMain(m *testing.M) {
-	testdb.Parallel(6)
+	dbtest.Parallel(6)
 	goleak.VerifyTestMain(m)
 }
 
@@ -32,7 +32,7 @@ type fixture struct {
 
 func newFixture(t *testing.T) fixture {
 	t.Helper()
-	return fixtureOf(t, testdb.Migrated(t))
+	return fixtureOf(t, dbtest.Migrated(t))
 }
 
 func fixtureOf(t *testing.T, pool *pgxpool.Pool) fixture {

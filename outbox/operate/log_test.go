@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"example.com/transactional-outbox/outbox/internal/testdb"
+	"example.com/transactional-outbox/outbox/internal/dbtest"
 	"example.com/transactional-outbox/outbox/operate"
 )
 
@@ -36,7 +36,7 @@ func inEachDatabase(t *testing.T, test func(fixture)) {
 	})
 	t.Run("the record alone", func(t *testing.T) {
 		t.Parallel()
-		pool := testdb.Pool(t, testdb.URL(t))
+		pool := dbtest.Pool(t, dbtest.URL(t))
 		var migrations sync.WaitGroup
 		for range 3 { // at once, and again
 			migrations.Go(func() {

@@ -9,8 +9,8 @@ import (
 
 	"github.com/google/uuid"
 
+	"example.com/transactional-outbox/outbox/internal/dbtest"
 	"example.com/transactional-outbox/outbox/internal/store"
-	"example.com/transactional-outbox/outbox/internal/testdb"
 	"example.com/transactional-outbox/outbox/operate"
 )
 
@@ -158,7 +158,7 @@ func TestAReplayedEventIsTriedAsANewOne(t *testing.T) {
 
 func TestWithoutTablesTheErrorSaysWhatToDo(t *testing.T) {
 	t.Parallel()
-	f := fixtureOf(t, testdb.Pool(t, testdb.URL(t)))
+	f := fixtureOf(t, dbtest.Pool(t, dbtest.URL(t)))
 	_, showErr := f.operator.Show(t.Context(), uuid.New())
 	_, topicsErr := f.operator.Topics(t.Context(), 1)
 	_, backlogErr := f.operator.Backlog(t.Context(), 1)

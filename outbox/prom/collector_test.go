@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"example.com/transactional-outbox/outbox"
-	"example.com/transactional-outbox/outbox/internal/testdb"
+	"example.com/transactional-outbox/outbox/internal/dbtest"
 	"example.com/transactional-outbox/outbox/prom"
 	"example.com/transactional-outbox/outbox/publish"
 )
@@ -23,7 +23,7 @@ func (consumer) Stats() (map[string]uint64, bool) { return map[string]uint64{"pr
 
 func TestTheCollectorReportsTheRelayTheBacklogAndTheConsumer(t *testing.T) {
 	t.Parallel()
-	pool := testdb.Migrated(t)
+	pool := dbtest.Migrated(t)
 	published := make(chan struct{}, 1)
 	r, err := outbox.NewRelay(pool, publish.Func(func(context.Context, publish.Message) error {
 		published <- struct{}{}

@@ -12,7 +12,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"example.com/transactional-outbox/outbox/internal/testbroker"
+	"example.com/transactional-outbox/outbox/internal/brokertest"
 	"example.com/transactional-outbox/outbox/publish"
 )
 
@@ -120,7 +120,7 @@ func countingSession(t *testing.T) (*Session, *counted) {
 	c := &counted{}
 	s := &Session{socket: &socket{Conn: c}}
 	var err error
-	s.conn, err = amqp.DialConfig(testbroker.URL(), amqp.Config{
+	s.conn, err = amqp.DialConfig(brokertest.URL(), amqp.Config{
 		Dial: func(network, address string) (_ net.Conn, err error) {
 			c.Conn, err = net.DialTimeout(network, address, dialTimeout)
 			return s.socket, err

@@ -62,7 +62,7 @@ var publishing = []exercise{
 		module:  "outbox", pkg: ".", test: "TestP4TheEventThatClosesThePublisherIsFound",
 		edits: []edit.Edit{{
 			File: "outbox/settle.go",
-			Old:  "w.suspects.add(it.event.ID, len(w.losses) == 1, errors.Is", New: "w.suspects.add(it.event.ID, true, errors.Is",
+			Old:  "w.suspects.add(a.event.ID, len(w.losses) == 1, errors.Is", New: "w.suspects.add(a.event.ID, true, errors.Is",
 		}},
 	},
 	{

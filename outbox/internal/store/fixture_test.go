@@ -13,11 +13,11 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.uber.org/goleak"
 
-	"example.com/transactional-outbox/outbox/internal/testdb"
+	"example.com/transactional-outbox/outbox/internal/dbtest"
 )
 
 func TestMain(m *testing.M) {
-	testdb.Parallel(6)
+	dbtest.Parallel(6)
 	goleak.VerifyTestMain(m)
 }
 
@@ -30,7 +30,7 @@ type fixture struct {
 
 func newFixture(t *testing.T) fixture {
 	t.Helper()
-	pool := testdb.Migrated(t)
+	pool := dbtest.Migrated(t)
 	return fixture{t, pool, New(pool)}
 }
 

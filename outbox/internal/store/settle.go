@@ -136,6 +136,10 @@ RETURNING id, failed_at`
 // failureSQL is the failure of the event that is updated.
 const failureSQL = `((SELECT by_id FROM verdicts) -> cast(q.id AS text))`
 
+// lockEventsSQL locks all events of a settlement in the order of their ids. Otherwise two statements
+// would lock some each, and a relay with a late confirm of the same events could deadlock with it.
+const lockEventsSQL = `SELECT id FROM outbox_queue WHERE id = ANY (` + idsSQL + `) ORDER BY id FOR UPDATE`
+
 const endClaimSQL = `DELETE FROM outbox_claims WHERE token = cast(@token AS uuid)`
 
 // Settle writes what became of events of a claim. It can be repeated if its answer was lost.
@@ -150,6 +154,11 @@ func (s *Store) Settle(ctx context.Context, t Settlement) (result Settled, err e
 	}
 	overtaken := 0
 	done := append(t.Published[:len(t.Published):len(t.Published)], t.Overtaken...)
+	var failed []uuid.UUID
+	for _, f := range t.Failures {
+		failed = append(failed, f.ID)
+	}
+	add(len(done) > 0 && len(t.Failures) > 0, "locking", lockEventsSQL, args{"ids": IDs(append(done, failed...))}, nil)
 	add(len(t.Published) > 0, "marking", markPublishedSQL, args{"ids": IDs(t.Published)}, nil)
 	add(len(t.Failures) > 0, "rescheduling", failuresSQL, args{
 		"token": t.Token, "failures": failuresText(t.Failures), "least": LeastRefusals, "give_up": t.GiveUp.Seconds(),

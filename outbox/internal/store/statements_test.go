@@ -269,6 +269,7 @@ func statements(f fixture, events int) map[string]statement {
 		"pauseSQL": {sql: pauseSQL, args: args{
 			"topics": `{"order.halted": "x", "order.new": "x"}`, "first": 1.0, "longest": 10.0, "probe": true,
 		}},
+		"lockEventsSQL":  {sql: lockEventsSQL, args: args{"ids": IDs(ids)}},
 		"lockTopicsSQL":  {sql: lockTopicsSQL},
 		"resumeSQL":      {sql: resumeSQL, args: args{"topics": topics}},
 		"retryTopicsSQL": {sql: retryTopicsSQL, args: args{"topics": topics, "limit": events}},

@@ -57,7 +57,7 @@ var policyMutants = []mutant{
 		test: "./outbox TestP4TheEventThatClosesThePublisherIsFound",
 		edits: []edit.Edit{{
 			File: "outbox/settle.go",
-			Old:  "w.suspects.add(it.event.ID, len(w.losses) == 1, errors.Is", New: "w.suspects.add(it.event.ID, true, errors.Is",
+			Old:  "w.suspects.add(a.event.ID, len(w.losses) == 1, errors.Is", New: "w.suspects.add(a.event.ID, true, errors.Is",
 		}},
 	},
 	{
@@ -73,7 +73,7 @@ var policyMutants = []mutant{
 		name: "leases-not-renewed", description: "the lease of what waits for answers is not renewed",
 		test: "./outbox TestLeasesAreRenewedWhileEventsAreInHand",
 		edits: []edit.Edit{{
-			File: "outbox/worker.go",
+			File: "outbox/settle.go",
 			Old:  "		return w.events.Renew(ctx, w.hand.tokens(), w.config.Lease)\n", New: "		return nil\n",
 		}},
 	},
