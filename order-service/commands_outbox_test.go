@@ -36,7 +36,7 @@ func TestACommandGetsOneSessionWithTheExchangeDeclared(t *testing.T) {
 			}
 			defer publisher.Close()
 			// The exchange returns the message. A missing exchange would close the channel.
-			result := publisher.Publish([]publish.Message{{ID: "1", Topic: "k"}}, time.Minute)[0]
+			result := publish.All(publisher, []publish.Message{{ID: "1", Topic: "k"}}, time.Minute)[0]
 			if result.Outcome != publish.Returned {
 				t.Errorf("publishing: %v", result.Err)
 			}

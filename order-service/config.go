@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -26,25 +25,25 @@ type config struct {
 
 	// RelayWorkers is how many workers publish in parallel, each on its own channel.
 	RelayWorkers int `env:"RELAY_WORKERS" envDefault:"2"`
-	// RelayBatchSize is how many events one claim takes at most. If they are large, it takes
-	// fewer: about 8 MiB together. At most 5000.
-	RelayBatchSize int `env:"RELAY_BATCH_SIZE" envDefault:"1000"`
+	// RelayWindow is how many events of a worker may wait for their confirms. At most 5000.
+	RelayWindow int `env:"RELAY_WINDOW" envDefault:"2000"`
 	// OutboxNotify wakes the relays of other processes by PostgreSQL's LISTEN and NOTIFY. If it
 	// is off, their poll finds the events. LISTEN does not work through PgBouncer.
 	OutboxNotify bool `env:"OUTBOX_NOTIFY" envDefault:"true"`
 	// RelayPollInterval is how often the relay looks for events, even if nothing wakes it.
 	RelayPollInterval time.Duration `env:"RELAY_POLL_INTERVAL" envDefault:"1s"`
-	// RelayLease is how long a claim is valid. After a crash, its events are published that
-	// much later. At least three times RELAY_CONFIRM_TIMEOUT, at most an hour.
-	RelayLease time.Duration `env:"RELAY_LEASE" envDefault:"60s"`
-	// RelayConfirmTimeout bounds the wait for all confirms of a batch.
+	// RelayLease is how long a claim is valid without being renewed. After a crash, its events are
+	// published that much later. It is renewed each second. At least three seconds, at most an hour.
+	RelayLease time.Duration `env:"RELAY_LEASE" envDefault:"20s"`
+	// RelayConfirmTimeout bounds the wait for the confirm of an event.
 	RelayConfirmTimeout time.Duration `env:"RELAY_CONFIRM_TIMEOUT" envDefault:"10s"`
-	// RelayMaxAttempts is how many times a queue may refuse an event before it is failed.
-	RelayMaxAttempts int `env:"RELAY_MAX_ATTEMPTS" envDefault:"20"`
+	// RelayGiveUp is when a refused event is failed: that long after it was refused first, and
+	// after ten times at least.
+	RelayGiveUp time.Duration `env:"RELAY_GIVE_UP" envDefault:"24h"`
 	// RelayRetryBase is the first back-off of a refused event. It doubles each time.
 	RelayRetryBase time.Duration `env:"RELAY_RETRY_BASE" envDefault:"1s"`
 	// RelayRetryCap is the longest back-off.
-	RelayRetryCap time.Duration `env:"RELAY_RETRY_CAP" envDefault:"15m"`
+	RelayRetryCap time.Duration `env:"RELAY_RETRY_CAP" envDefault:"5m"`
 	// OutboxRetention is how long published and discarded events are kept. Within this time
 	// they can be published again, to a broker that lost its disk. At least an hour.
 	OutboxRetention time.Duration `env:"OUTBOX_RETENTION" envDefault:"168h"`
@@ -55,9 +54,11 @@ type config struct {
 // maxWorkers is more than anybody needs: each worker uses a connection to the database.
 const maxWorkers = 1000
 
-// maxBatchSize keeps a claim, and the statement that marks it, well within their
-// deadlines. A batch of more than a thousand events is hardly faster.
-const maxBatchSize = 5000
+// maxWindow keeps a claim, and the statement that marks it, well within their deadlines.
+const maxWindow = 5000
+
+// minLease is three renewals of a lease.
+const minLease = 3 * time.Second
 
 // maxLease is also how long the events of a relay that died may wait.
 const maxLease = time.Hour
@@ -68,7 +69,7 @@ const maxConnections = 1024
 
 // check returns everything that is wrong.
 func check(c config) []error {
-	errs := slices.Concat(
+	return slices.Concat(
 		c.Check(),
 		settings.CheckAddress("HTTP_ADDR", c.HTTPAddr),
 		settings.CheckAddress("OPS_ADDR", c.OpsAddr),
@@ -77,21 +78,18 @@ func check(c config) []error {
 		settings.AtLeast("HTTP_RATE_LIMIT", c.HTTPRateLimit, 0),
 		settings.AtLeast("RELAY_WORKERS", c.RelayWorkers, 1),
 		settings.AtMost("RELAY_WORKERS", c.RelayWorkers, maxWorkers),
-		settings.AtLeast("RELAY_BATCH_SIZE", c.RelayBatchSize, 1),
-		settings.AtMost("RELAY_BATCH_SIZE", c.RelayBatchSize, maxBatchSize),
+		settings.AtLeast("RELAY_WINDOW", c.RelayWindow, 1),
+		settings.AtMost("RELAY_WINDOW", c.RelayWindow, maxWindow),
+		settings.AtLeast("RELAY_LEASE", c.RelayLease, minLease),
 		settings.AtMost("RELAY_LEASE", c.RelayLease, maxLease),
 		settings.AtLeast("RELAY_POLL_INTERVAL", c.RelayPollInterval, 10*time.Millisecond),
 		settings.AtLeast("RELAY_CONFIRM_TIMEOUT", c.RelayConfirmTimeout, 100*time.Millisecond),
-		settings.AtLeast("RELAY_MAX_ATTEMPTS", c.RelayMaxAttempts, 1),
+		settings.AtLeast("RELAY_GIVE_UP", c.RelayGiveUp, time.Second),
 		settings.AtLeast("RELAY_RETRY_BASE", c.RelayRetryBase, time.Millisecond),
 		settings.AtLeast("RELAY_RETRY_CAP", c.RelayRetryCap, c.RelayRetryBase),
 		settings.AtLeast("OUTBOX_RETENTION", c.OutboxRetention, time.Hour),
 		settings.AtLeast("IDEMPOTENCY_RETENTION", c.IdempotencyRetention, time.Hour),
 	)
-	if c.RelayLease < 3*c.RelayConfirmTimeout {
-		errs = append(errs, fmt.Errorf("RELAY_LEASE must be at least three times RELAY_CONFIRM_TIMEOUT (%s)", c.RelayConfirmTimeout))
-	}
-	return errs
 }
 
 // checkWithBroker returns also what is wrong for a command that connects to the broker.
@@ -104,9 +102,9 @@ func (c config) limits() httpapi.Limits {
 func (c config) relay() outbox.RelayConfig {
 	return outbox.RelayConfig{
 		AppID: service, DeadLetters: deadLetterExchange,
-		Workers: c.RelayWorkers, BatchSize: c.RelayBatchSize, PollInterval: c.RelayPollInterval,
+		Workers: c.RelayWorkers, Window: c.RelayWindow, PollInterval: c.RelayPollInterval,
 		Lease: c.RelayLease, ConfirmTimeout: c.RelayConfirmTimeout,
-		MaxAttempts: c.RelayMaxAttempts, RetryBase: c.RelayRetryBase, RetryCap: c.RelayRetryCap,
+		GiveUp: c.RelayGiveUp, RetryBase: c.RelayRetryBase, RetryCap: c.RelayRetryCap,
 		Retention: c.OutboxRetention, NoListen: !c.OutboxNotify,
 	}
 }

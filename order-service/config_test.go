@@ -44,19 +44,19 @@ var ours = settingstest.Service[config]{
 		"RELAY_WORKERS=0",
 		"RELAY_WORKERS=two",
 		"RELAY_WORKERS=2147483646",
-		"RELAY_BATCH_SIZE=1.5",
-		"RELAY_BATCH_SIZE=-1",
-		"RELAY_BATCH_SIZE=5001",
+		"RELAY_WINDOW=1.5",
+		"RELAY_WINDOW=-1",
+		"RELAY_WINDOW=5001",
 		"OUTBOX_NOTIFY=sometimes",
 		"RELAY_POLL_INTERVAL=1",
 		"RELAY_POLL_INTERVAL=9ms",
 		"RELAY_LEASE=1 minute",
-		"RELAY_LEASE=29s",
+		"RELAY_LEASE=2s",
 		"RELAY_LEASE=61m",
 		"RELAY_CONFIRM_TIMEOUT=x",
 		"RELAY_CONFIRM_TIMEOUT=0s",
-		"RELAY_MAX_ATTEMPTS=9223372036854775808",
-		"RELAY_MAX_ATTEMPTS=0",
+		"RELAY_GIVE_UP=1 day",
+		"RELAY_GIVE_UP=0s",
 		"RELAY_RETRY_BASE=s",
 		"RELAY_RETRY_BASE=-1s",
 		"RELAY_RETRY_CAP=15 m",
@@ -83,9 +83,9 @@ func TestTheDefaultsOfOrderService(t *testing.T) {
 	want := config{
 		Shared:   settings.Shared{AppEnv: "production", DatabaseURL: ownDatabase, AMQPURL: ownBroker, Page: settings.Page{AuditRetention: 8760 * time.Hour}},
 		HTTPAddr: "127.0.0.1:4000", OpsAddr: "127.0.0.1:4100", HTTPMaxInFlight: 256,
-		RelayWorkers: 2, RelayBatchSize: 1000, OutboxNotify: true, RelayPollInterval: time.Second,
-		RelayLease: time.Minute, RelayConfirmTimeout: 10 * time.Second,
-		RelayMaxAttempts: 20, RelayRetryBase: time.Second, RelayRetryCap: 15 * time.Minute, OutboxRetention: 7 * 24 * time.Hour, IdempotencyRetention: 24 * time.Hour,
+		RelayWorkers: 2, RelayWindow: 2000, OutboxNotify: true, RelayPollInterval: time.Second,
+		RelayLease: 20 * time.Second, RelayConfirmTimeout: 10 * time.Second,
+		RelayGiveUp: 24 * time.Hour, RelayRetryBase: time.Second, RelayRetryCap: 5 * time.Minute, OutboxRetention: 7 * 24 * time.Hour, IdempotencyRetention: 24 * time.Hour,
 	}
 	if got != want {
 		t.Errorf("got %+v, want %+v", got, want)
@@ -101,15 +101,15 @@ func TestTheAPIGetsItsLimits(t *testing.T) {
 
 func TestTheRelayGetsItsSettings(t *testing.T) {
 	c, err := ours.Parse(t, map[string]string{
-		"RELAY_WORKERS": "3", "RELAY_BATCH_SIZE": "4", "RELAY_POLL_INTERVAL": "5s", "RELAY_LEASE": "60m",
-		"RELAY_CONFIRM_TIMEOUT": "7s", "RELAY_MAX_ATTEMPTS": "8", "RELAY_RETRY_BASE": "9s", "RELAY_RETRY_CAP": "10s",
+		"RELAY_WORKERS": "3", "RELAY_WINDOW": "4", "RELAY_POLL_INTERVAL": "5s", "RELAY_LEASE": "60m",
+		"RELAY_CONFIRM_TIMEOUT": "7s", "RELAY_GIVE_UP": "8h", "RELAY_RETRY_BASE": "9s", "RELAY_RETRY_CAP": "10s",
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := outbox.RelayConfig{
-		DeadLetters: "order-service.dlx", AppID: "order-service", Retention: 168 * time.Hour, Workers: 3, BatchSize: 4, PollInterval: 5 * time.Second,
-		Lease: time.Hour, ConfirmTimeout: 7 * time.Second, MaxAttempts: 8, RetryBase: 9 * time.Second, RetryCap: 10 * time.Second,
+		DeadLetters: "order-service.dlx", AppID: "order-service", Retention: 168 * time.Hour, Workers: 3, Window: 4, PollInterval: 5 * time.Second,
+		Lease: time.Hour, ConfirmTimeout: 7 * time.Second, GiveUp: 8 * time.Hour, RetryBase: 9 * time.Second, RetryCap: 10 * time.Second,
 	}
 	if got := c.relay(); got != want {
 		t.Errorf("got %+v, want %+v", got, want)

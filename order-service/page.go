@@ -29,8 +29,5 @@ func (p parts) waitsFor() []string {
 	if what := p.publishing.WaitsFor(); what != stage.Nothing {
 		return []string{what}
 	}
-	if p.relay != nil && p.relay.Stats().RefusesAll {
-		return []string{"the broker to take events: it refuses every one"}
-	}
 	return nil
 }

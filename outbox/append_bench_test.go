@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"example.com/transactional-outbox/outbox"
-	"example.com/transactional-outbox/outbox/internal/testdb"
+	"example.com/transactional-outbox/outbox/internal/dbtest"
 )
 
 // plainSQL inserts the rows of one event with a parameter for each column.
@@ -46,7 +46,7 @@ func BenchmarkAppend(b *testing.B) {
 		}},
 	} {
 		b.Run(bench.name, func(b *testing.B) {
-			pool := testdb.Migrated(b)
+			pool := dbtest.Migrated(b)
 			for b.Loop() {
 				err := pgx.BeginFunc(b.Context(), pool, func(tx pgx.Tx) error {
 					for range 1000 / bench.events {

@@ -8,7 +8,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"example.com/transactional-outbox/outbox"
-	"example.com/transactional-outbox/outbox/internal/testdb"
+	"example.com/transactional-outbox/outbox/internal/dbtest"
 )
 
 // TestP1TheCommitWaitsForTheDisk also for a user who has turned that off. The relay could otherwise
@@ -19,7 +19,7 @@ func TestP1TheCommitWaitsForTheDisk(t *testing.T) {
 	for _, mode := range modes {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			pool := testdb.Pool(t, withSetting(url, "default_query_exec_mode="+mode))
+			pool := dbtest.Pool(t, withSetting(url, "default_query_exec_mode="+mode))
 			for set, want := range map[string]string{
 				"off": "on", "local": "local", "remote_write": "remote_write", "on": "on", "remote_apply": "remote_apply",
 			} {
@@ -39,7 +39,7 @@ func TestP1TheCommitWaitsForTheDisk(t *testing.T) {
 // TestTheNextTransactionHasTheUsersSetting.
 func TestTheNextTransactionHasTheUsersSetting(t *testing.T) {
 	t.Parallel()
-	pool := testdb.Pool(t, withSetting(migratedURL(t), "synchronous_commit=off&pool_max_conns=1"))
+	pool := dbtest.Pool(t, withSetting(migratedURL(t), "synchronous_commit=off&pool_max_conns=1"))
 	conn, err := pool.Acquire(t.Context())
 	must(t, err)
 	defer conn.Release()
@@ -61,7 +61,7 @@ func synchronousCommit(t *testing.T, db interface {
 // TestTheTraceIsStored also if it is not sampled: the consumer's logs have its id.
 func TestTheTraceIsStored(t *testing.T) {
 	t.Parallel()
-	pool := testdb.Migrated(t)
+	pool := dbtest.Migrated(t)
 	for want, config := range map[string]trace.SpanContextConfig{
 		"": {},
 		"00-01000000000000000000000000000000-0200000000000000-00": {TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}},
@@ -85,7 +85,7 @@ func TestTheTraceIsStored(t *testing.T) {
 // supersedes it is open. The statement would otherwise wait until the deadline.
 func TestAppendLocksNoOlderEvent(t *testing.T) {
 	t.Parallel()
-	pool := testdb.Migrated(t)
+	pool := dbtest.Migrated(t)
 	inTx(t, pool, func(tx pgx.Tx) error { return outbox.Append(t.Context(), tx, created("17", 1)) })
 	newer := created("17", 2)
 	newer.Supersedes = true

@@ -20,7 +20,7 @@ import (
 	"pgregory.net/rapid"
 
 	"example.com/transactional-outbox/outbox"
-	"example.com/transactional-outbox/outbox/internal/testdb"
+	"example.com/transactional-outbox/outbox/internal/dbtest"
 	"example.com/transactional-outbox/outbox/outboxtest"
 )
 
@@ -63,7 +63,7 @@ func TestAppendWorksInEveryModeOfPgx(t *testing.T) {
 			t.Run(mode+" "+isolation, func(t *testing.T) {
 				t.Parallel()
 				url := withSetting(url, "default_query_exec_mode="+mode+"&default_transaction_isolation="+isolation)
-				checkPgx(t, testdb.Pool(t, url))
+				checkPgx(t, dbtest.Pool(t, url))
 				checkSQL(t, openSQL(t, url))
 			})
 		}
@@ -95,7 +95,7 @@ func checkSQL(t *testing.T, db *sql.DB) {
 // TestP2WhatIsRolledBackNeverExisted, and what is committed does.
 func TestP2WhatIsRolledBackNeverExisted(t *testing.T) {
 	t.Parallel()
-	pool := testdb.Migrated(t)
+	pool := dbtest.Migrated(t)
 	for _, commit := range []bool{false, true} {
 		want := 0
 		tx := begin(t, pool)
@@ -116,7 +116,7 @@ func TestP2WhatIsRolledBackNeverExisted(t *testing.T) {
 // TestAPayloadIsStoredByteForByte: jsonb would change or refuse most of these.
 func TestAPayloadIsStoredByteForByte(t *testing.T) {
 	t.Parallel()
-	pool := testdb.Migrated(t)
+	pool := dbtest.Migrated(t)
 	payloads := map[string]string{
 		"JSON that jsonb rewrites":        `{"b":1,"a":1e3,"a":2.50}`,
 		"spaces":                          " [ 1 ,\n2 ]\n",
@@ -151,11 +151,11 @@ func payloadOf(t *testing.T, pool *pgxpool.Pool, topic string) (payload []byte) 
 // TestAnyEventIsStoredAsItWas draws texts and bytes.
 func TestAnyEventIsStoredAsItWas(t *testing.T) {
 	t.Parallel()
-	pool := testdb.Migrated(t)
+	pool := dbtest.Migrated(t)
 	text := rapid.StringOfN(rapid.Rune().Filter(func(r rune) bool { return r != 0 }), 1, 20, 255)
 	rapid.Check(t, func(rt *rapid.T) {
 		want := outbox.Event{
-			Topic: text.Draw(rt, "topic"), Aggregate: text.Draw(rt, "aggregate"), AggregateID: text.Draw(rt, "id"), Version: 1,
+			Topic: text.Filter(func(s string) bool { return s != "*" }).Draw(rt, "topic"), Aggregate: text.Draw(rt, "aggregate"), AggregateID: text.Draw(rt, "id"), Version: 1,
 			Payload: rapid.SliceOf(rapid.Byte()).Draw(rt, "payload"), ContentType: text.Draw(rt, "content type"),
 			Headers: map[string]string{text.Draw(rt, "name"): text.Draw(rt, "value")}, ID: uuid.New(),
 		}
@@ -171,7 +171,7 @@ func TestAnyEventIsStoredAsItWas(t *testing.T) {
 // TestTheDelayIsByTheDatabasesClock: the event is due so much after its transaction began.
 func TestTheDelayIsByTheDatabasesClock(t *testing.T) {
 	t.Parallel()
-	pool := testdb.Migrated(t)
+	pool := dbtest.Migrated(t)
 	inTx(t, pool, func(tx pgx.Tx) error {
 		now, later := created("17", 1), created("18", 1)
 		later.Delay = 90 * time.Minute
@@ -188,7 +188,7 @@ func TestTheDelayIsByTheDatabasesClock(t *testing.T) {
 func TestADuplicateIsNamed(t *testing.T) {
 	t.Parallel()
 	url := migratedURL(t)
-	pool := testdb.Pool(t, url)
+	pool := dbtest.Pool(t, url)
 	first := created("17", 3)
 	first.ID = uuid.New()
 	inTx(t, pool, func(tx pgx.Tx) error { return outbox.Append(t.Context(), tx, first) })
@@ -230,7 +230,7 @@ func TestTheErrorsOfAnotherDriverAreUnderstood(t *testing.T) {
 // TestWithoutTablesTheErrorSaysMigrate.
 func TestWithoutTablesTheErrorSaysMigrate(t *testing.T) {
 	t.Parallel()
-	pool := testdb.Pool(t, testdb.URL(t))
+	pool := dbtest.Pool(t, dbtest.URL(t))
 	err := outbox.Append(t.Context(), begin(t, pool), created("17", 1))
 	if !errors.Is(err, outbox.ErrNoSchema) || !strings.Contains(err.Error(), "run Migrate") {
 		t.Errorf("error %v, want %v", err, outbox.ErrNoSchema)
@@ -240,7 +240,7 @@ func TestWithoutTablesTheErrorSaysMigrate(t *testing.T) {
 // TestP1WithoutTheRingsRowAppendFails: a missing row must not lose events in silence.
 func TestP1WithoutTheRingsRowAppendFails(t *testing.T) {
 	t.Parallel()
-	pool := testdb.Migrated(t)
+	pool := dbtest.Migrated(t)
 	_, err := pool.Exec(t.Context(), "DELETE FROM outbox_ring")
 	must(t, err)
 	if err := outbox.Append(t.Context(), begin(t, pool), created("17", 1)); err == nil {
@@ -250,7 +250,7 @@ func TestP1WithoutTheRingsRowAppendFails(t *testing.T) {
 
 func TestAppendFailsAfterTheTransactionEnded(t *testing.T) {
 	t.Parallel()
-	tx := begin(t, testdb.Migrated(t))
+	tx := begin(t, dbtest.Migrated(t))
 	must(t, tx.Commit(t.Context()))
 	if err := outbox.Append(t.Context(), tx, created("17", 1)); !errors.Is(err, pgx.ErrTxClosed) {
 		t.Errorf("error %v, want %v", err, pgx.ErrTxClosed)

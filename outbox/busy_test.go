@@ -24,21 +24,19 @@ func TestARelayIsBusyUntilAWorkerReceivesTheWakeUp(t *testing.T) {
 		}
 		r.Wake()
 		want(true, "without a session")
-		release := make(chan struct{})
-		stop := start(t, r, fakeBroker(func(messages []publish.Message) []publish.Result {
-			<-release
-			return answerAll(publish.Confirmed)(messages)
-		}))
+		broker := &slowBroker{}
+		stop := start(t, r, broker)
 		want(false, "with nothing to do")
-		for range testConfig.Workers {
-			events.append()
+		for range (testConfig.Window + 1) / 2 {
+			events.append("a", 1)
 			r.Wake()
-			want(false, "with an idle worker")
+			want(false, "with room in the window")
+			time.Sleep(smallBatchPause)
 		}
-		events.append()
+		events.append("a", 1)
 		r.Wake()
-		want(true, "while all workers wait for the broker")
-		close(release)
+		want(true, "while half of the window waits for the broker")
+		broker.answer(publish.Result{Outcome: publish.Confirmed})
 		time.Sleep(2 * smallBatchPause)
 		want(false, "when the broker has answered")
 		stop()

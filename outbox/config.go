@@ -21,23 +21,28 @@ type RelayConfig struct {
 	// Workers is how many workers publish in parallel. Each one uses a connection of the pool while
 	// it claims or settles. The default is 2.
 	Workers int
-	// BatchSize is how many events one claim takes at most. If they are large, it takes fewer:
-	// about 8 MiB together. The default is 1000.
-	BatchSize int
+	// Window is how many events of a worker may wait for their answers. As soon as half of it is
+	// free, the worker claims more. The default is 2000.
+	Window int
 	// PollInterval is how often a worker looks for events, even if nothing wakes it. The default
 	// is 1 s.
 	PollInterval time.Duration
-	// Lease is how long a claim is valid. After a crash, the events that were in flight are
-	// published that much later. It must be at least three times ConfirmTimeout. The default is 60 s.
+	// Lease is how long a claim is valid without being renewed. After a crash, the events that were
+	// in flight are published that much later. It is renewed each second, and must be at least three
+	// seconds. The default is 20 s.
 	Lease time.Duration
-	// ConfirmTimeout bounds the wait for the confirms of a batch. The default is 10 s.
+	// SettleAfter is how long answered events wait for the answers to the others of their claim,
+	// before they are marked. The default is 100 ms.
+	SettleAfter time.Duration
+	// ConfirmTimeout bounds the wait for the answer to an event. The default is 10 s.
 	ConfirmTimeout time.Duration
-	// MaxAttempts is how many times the destination may refuse an event, while it takes others,
-	// before the event is failed. The default is 20.
-	MaxAttempts int
+	// GiveUp is when a refused event is failed: that long after the destination has refused it first,
+	// and after ten times at least. No answer counts like a refusal. A destination that is not
+	// reachable refuses nothing. The default is 24 h.
+	GiveUp time.Duration
 	// RetryBase is the first pause of a refused event. It doubles each time. The default is 1 s.
 	RetryBase time.Duration
-	// RetryCap is the longest pause of a refused event. The default is 15 min.
+	// RetryCap is the longest pause of a refused event. The default is 5 min.
 	RetryCap time.Duration
 	// Retention is how long published and discarded events are kept. Meanwhile they can be published
 	// again, to a destination that has lost them. The default is seven days.
@@ -60,9 +65,8 @@ type RelayConfig struct {
 const (
 	// maxWorkers is more than anybody needs.
 	maxWorkers = 1000
-	// maxBatchSize keeps a claim, and the statement that marks it, well within their deadlines. A
-	// batch of more than a thousand events is hardly faster.
-	maxBatchSize = 5000
+	// maxWindow keeps a claim, and the statement that marks it, well within their deadlines.
+	maxWindow = 5000
 	// maxLease is also how long the events of a relay that died may wait.
 	maxLease = time.Hour
 )
@@ -70,13 +74,14 @@ const (
 // withDefaults returns the settings with a value in each field.
 func (c RelayConfig) withDefaults() RelayConfig {
 	c.Workers = cmp.Or(c.Workers, 2)
-	c.BatchSize = cmp.Or(c.BatchSize, 1000)
+	c.Window = cmp.Or(c.Window, 2000)
 	c.PollInterval = cmp.Or(c.PollInterval, time.Second)
-	c.Lease = cmp.Or(c.Lease, time.Minute)
+	c.Lease = cmp.Or(c.Lease, 20*time.Second)
+	c.SettleAfter = cmp.Or(c.SettleAfter, 100*time.Millisecond)
 	c.ConfirmTimeout = cmp.Or(c.ConfirmTimeout, 10*time.Second)
-	c.MaxAttempts = cmp.Or(c.MaxAttempts, 20)
+	c.GiveUp = cmp.Or(c.GiveUp, 24*time.Hour)
 	c.RetryBase = cmp.Or(c.RetryBase, time.Second)
-	c.RetryCap = cmp.Or(c.RetryCap, 15*time.Minute)
+	c.RetryCap = cmp.Or(c.RetryCap, 5*time.Minute)
 	c.Retention = cmp.Or(c.Retention, 7*24*time.Hour)
 	c.ShutdownTimeout = cmp.Or(c.ShutdownTimeout, 20*time.Second)
 	if c.Logger == nil {
@@ -92,11 +97,12 @@ func (c RelayConfig) withDefaults() RelayConfig {
 func (c RelayConfig) check() error {
 	errs := []error{
 		between("Workers", c.Workers, 1, maxWorkers),
-		between("BatchSize", c.BatchSize, 1, maxBatchSize),
+		between("Window", c.Window, 1, maxWindow),
 		between("PollInterval", c.PollInterval, 10*time.Millisecond, time.Hour),
-		between("Lease", c.Lease, time.Millisecond, maxLease),
+		between("Lease", c.Lease, 3*renewEvery, maxLease),
+		between("SettleAfter", c.SettleAfter, time.Microsecond, time.Minute),
 		between("ConfirmTimeout", c.ConfirmTimeout, 100*time.Millisecond, maxLease),
-		between("MaxAttempts", c.MaxAttempts, 1, 1_000_000),
+		between("GiveUp", c.GiveUp, time.Second, 365*24*time.Hour),
 		between("RetryBase", c.RetryBase, time.Millisecond, 24*time.Hour),
 		between("RetryCap", c.RetryCap, time.Millisecond, 365*24*time.Hour),
 		between("Retention", c.Retention, time.Second, 100*365*24*time.Hour),
@@ -106,9 +112,6 @@ func (c RelayConfig) check() error {
 		if err := checkText(field, text, 0); err != nil { // otherwise each event would be failed
 			errs = append(errs, fmt.Errorf("outbox: RelayConfig.%w", err))
 		}
-	}
-	if c.Lease < 3*c.ConfirmTimeout {
-		errs = append(errs, fmt.Errorf("outbox: RelayConfig.Lease must be at least three times ConfirmTimeout (%s), and is %s", c.ConfirmTimeout, c.Lease))
 	}
 	if c.RetryCap < c.RetryBase {
 		errs = append(errs, fmt.Errorf("outbox: RelayConfig.RetryCap must be at least RetryBase (%s), and is %s", c.RetryBase, c.RetryCap))

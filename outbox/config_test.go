@@ -17,7 +17,7 @@ func TestTheZeroConfigWorks(t *testing.T) {
 	if err := c.check(); err != nil {
 		t.Error(err)
 	}
-	if c.Workers != 2 || c.BatchSize != 1000 || c.Lease != time.Minute || c.Logger == nil || c.TracerProvider == nil {
+	if c.Workers != 2 || c.Window != 2000 || c.Lease != 20*time.Second || c.Logger == nil || c.TracerProvider == nil {
 		t.Errorf("defaults %+v", c)
 	}
 }
@@ -32,11 +32,11 @@ func TestNewRelayNamesTheFieldThatCannotWork(t *testing.T) {
 	to := publish.Func(func(context.Context, publish.Message) error { return nil })
 	for field, c := range map[string]RelayConfig{
 		"Workers":         {Workers: -1},
-		"BatchSize":       {BatchSize: 5001},
+		"Window":          {Window: 5001},
 		"PollInterval":    {PollInterval: -time.Second},
-		"Lease":           {Lease: 29 * time.Second},
+		"Lease":           {Lease: 2 * time.Second},
 		"ConfirmTimeout":  {ConfirmTimeout: time.Nanosecond},
-		"MaxAttempts":     {MaxAttempts: -1},
+		"GiveUp":          {GiveUp: -1},
 		"RetryBase":       {RetryBase: -time.Second},
 		"RetryCap":        {RetryBase: time.Hour, RetryCap: time.Minute},
 		"Retention":       {Retention: -time.Hour},

@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"slices"
 	"testing"
 	"testing/synctest"
 
@@ -22,11 +23,7 @@ func answerWith(result publish.Result, dead *[]publish.Message) fakeBroker {
 			*dead = append(*dead, messages...)
 			return []publish.Result{{Outcome: publish.Confirmed}}
 		}
-		results := make([]publish.Result, len(messages))
-		for i := range results {
-			results[i] = result
-		}
-		return results
+		return slices.Repeat([]publish.Result{result}, len(messages))
 	}
 }
 
@@ -34,14 +31,14 @@ func TestAFailedEventIsCopiedAndCountedOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		events := newFakeOutbox(1)
-		id := events.pending[0].String()
+		id := events.pending[0].ID.String()
 		r := testRelay(events)
 		var dead []publish.Message
 		runUntilIdle(t, r, answerWith(publish.Result{Outcome: publish.Invalid, Err: publish.ErrTooLarge}, &dead))
 		if len(dead) != 1 || dead[0].ID != id || len(dead[0].Body) != 0 || dead[0].Headers["failure-code"] != "too_large" {
 			t.Errorf("dead letters %+v, want one of %s without its body", dead, id)
 		}
-		if failed, copied := r.counters.failed.Load(), r.counters.deadLettered.Load(); failed != 1 || copied != 1 {
+		if failed, copied := r.Stats().Failed, r.Stats().DeadLettered; failed != 1 || copied != 1 {
 			t.Errorf("%v failed and %v copied are counted, want 1 and 1", failed, copied)
 		}
 	})
@@ -55,10 +52,10 @@ func TestAnEventWithALostLeaseIsNotFailed(t *testing.T) {
 		r := testRelay(events)
 		var dead []publish.Message
 		runUntilIdle(t, r, answerWith(publish.Result{Outcome: publish.Invalid, Err: publish.ErrBadTopic}, &dead))
-		if len(dead) != 0 || r.counters.failed.Load() != 0 {
-			t.Errorf("%d dead letters and %v failed, want none", len(dead), r.counters.failed.Load())
+		if len(dead) != 0 || r.Stats().Failed != 0 {
+			t.Errorf("%d dead letters and %v failed, want none", len(dead), r.Stats().Failed)
 		}
-		if lost := r.counters.leaseLost.Load(); lost != 1 {
+		if lost := r.Stats().LeaseLost; lost != 1 {
 			t.Errorf("%v lost leases are counted, want 1", lost)
 		}
 	})
@@ -70,8 +67,8 @@ func TestAnEventIsFailedEvenIfItsCopyIsNotPublished(t *testing.T) {
 		events := newFakeOutbox(1)
 		r := testRelay(events)
 		runUntilIdle(t, r, answerAll(publish.Invalid))
-		if events.count("failed") != 1 || r.counters.deadLettersMissing.Load() != 1 {
-			t.Errorf("%d failed, %v without a copy, want 1 and 1", events.count("failed"), r.counters.deadLettersMissing.Load())
+		if events.count("failed") != 1 || r.Stats().DeadLettersFailed != 1 {
+			t.Errorf("%d failed, %v without a copy, want 1 and 1", events.count("failed"), r.Stats().DeadLettersFailed)
 		}
 	})
 }

@@ -2,102 +2,90 @@ package outbox
 
 import (
 	"errors"
-
-	"github.com/google/uuid"
+	"math/rand/v2"
+	"time"
 
 	"example.com/transactional-outbox/outbox/internal/store"
 	"example.com/transactional-outbox/outbox/publish"
 )
 
-// settlement groups the events of a batch by what becomes of them.
-type settlement struct {
-	outcomes  []string // for the spans, in the order of the events
-	published []uuid.UUID
-	later     []store.Failure
-	failed    []store.Failure
-	released  []uuid.UUID
-	overtaken []uuid.UUID // a newer event supersedes them
-	lost      []uuid.UUID // their payload is missing
-	unknown   error       // why the session can no longer be used
+// verdict is what becomes of an event after its answer.
+type verdict struct {
+	// unknown: nothing is written. The end of the lease makes the event due.
+	unknown   bool
+	published bool
+	overtaken bool
+	failure   store.Failure // if it is none of these
+	pause     bool          // its topic pauses, for the same reason
+	resume    bool          // the pause of its topic ends
+	retryAll  bool          // the destination takes events again
 }
 
-// decide applies the policy to the outcomes. It has no side effects.
-func (c RelayConfig) decide(events []store.Event, results []publish.Result, refusals map[uuid.UUID]verdict) settlement {
-	var s settlement
-	for i, e := range events {
-		r := results[i]
-		failure := store.Failure{ID: e.ID, Code: failureCode(r)}
-		if r.Err != nil {
-			failure.Reason = r.Err.Error()
-		}
-		alone := len(events) == 1
-		switch {
-		case r.Outcome == publish.Confirmed:
-			s.markPublished(e)
-		case r.Outcome == publish.Returned:
-			failure.Delay = unroutableDelay(e.Age)
-			s.retryLater(failure)
-		case r.Outcome == publish.Invalid:
-			s.fail(failure)
-		case r.Outcome == publish.Refused && !refusals[e.ID].counts:
-			failure.Delay = refusals[e.ID].delay
-			s.retryLater(failure)
-		case r.Outcome == publish.Refused, alone && errors.Is(r.Err, publish.ErrSessionClosed):
-			s.retryOrFail(c, e, failure)
-		default:
-			s.release(e)
-		}
-		if r.Outcome == publish.Unknown {
-			s.noteUnknown(r.Err)
-		}
-	}
-	return s
-}
-
-// The values of the span attribute outbox.outcome.
+// The values of failure_code.
 const (
-	outcomePublished = "published"
-	outcomeRetry     = "retry"  // it is tried again later
-	outcomeDLQ       = "dlq"    // it is failed, and a copy goes to the dead-letter queue
-	outcomeFailed    = "failed" // the outcome is unknown, and it is tried again at once
+	codeUnroutable = "unroutable"
+	codeRefused    = "refused"
+	codeNoAnswer   = "no_answer"
+	codeNoPayload  = "no_payload"
 )
 
-func (s *settlement) markPublished(e store.Event) {
-	s.published, s.outcomes = append(s.published, e.ID), append(s.outcomes, outcomePublished)
-}
+const (
+	// slowAfter is how long an event takes a place in the window without an answer. Then its topic
+	// pauses.
+	slowAfter = time.Second
+	// maxSlowWindows bounds what is slow, in windows.
+	maxSlowWindows = 8
+	// The pauses of a topic double each time that its probe fails.
+	firstTopicPause   = time.Second
+	longestTopicPause = 10 * time.Second
+	// quietTime is how long a destination must have taken nothing, so that the first event that it
+	// takes makes all refused events due.
+	quietTime = time.Minute
+)
 
-func (s *settlement) retryLater(failure store.Failure) {
-	s.later, s.outcomes = append(s.later, failure), append(s.outcomes, outcomeRetry)
-}
+var errTopicPaused = errors.New("the topic is paused")
 
-func (s *settlement) fail(failure store.Failure) {
-	s.failed, s.outcomes = append(s.failed, failure), append(s.outcomes, outcomeDLQ)
-}
-
-func (s *settlement) release(e store.Event) {
-	s.released, s.outcomes = append(s.released, e.ID), append(s.outcomes, outcomeFailed)
-}
-
-// noteUnknown keeps the error that ends the session. It prefers ErrSessionClosed, which says that a
-// message is the cause. The other errors only follow from it.
-func (s *settlement) noteUnknown(err error) {
-	isCause := errors.Is(err, publish.ErrSessionClosed) && !errors.Is(s.unknown, publish.ErrSessionClosed)
-	if s.unknown == nil || isCause {
-		s.unknown = err
+// decide is the policy: what becomes of an event and of its topic, after the answer r.
+func (r *Relay) decide(e store.Event, result publish.Result, probe bool) verdict {
+	v := verdict{failure: store.Failure{ID: e.ID, Code: failureCode(result), Delay: r.config.retryDelay(e.RetryCount)}}
+	if result.Err != nil {
+		v.failure.Reason = result.Err.Error()
 	}
-}
-
-// retryOrFail counts an attempt that failed because of the event itself.
-func (s *settlement) retryOrFail(c RelayConfig, e store.Event, failure store.Failure) {
-	failure.Counts = true
-	if failure.Delay = c.retryDelay(e.RetryCount); e.RetryCount+1 >= c.MaxAttempts {
-		s.fail(failure)
-	} else {
-		s.retryLater(failure)
+	switch {
+	case result.Outcome == publish.Confirmed:
+		v.published = true
+		v.resume, v.retryAll = r.topics.take(e.Topic, probe)
+	case result.Outcome == publish.Returned, errors.Is(result.Err, publish.ErrBusy):
+		v.failure.Halt, v.pause = true, true
+	case errors.Is(result.Err, errTopicPaused):
+		v.failure.Halt = true
+	case result.Outcome == publish.Refused:
+		v.failure.Counts = true
+		v.pause = r.topics.refuse(e, errors.Is(result.Err, publish.ErrClosed)) || probe
+	case result.Outcome == publish.Invalid:
+		v.failure.Final = true
+	case errors.Is(result.Err, publish.ErrTimeout):
+		v.failure.Counts = true
+	default: // lost, or not sent
+		v.unknown = true
 	}
+	if v.pause {
+		r.topics.pause(e.Topic)
+	}
+	return v
 }
 
-// failureCode is the value of the column failure_code for an outcome.
+// retryDelay doubles each time, up to the cap. Half of it is random, so that events that were
+// refused together are not all tried again at the same time.
+func (c RelayConfig) retryDelay(times int) time.Duration {
+	delay := c.RetryCap
+	if doubled := c.RetryBase << min(times, 62); doubled>>min(times, 62) == c.RetryBase {
+		delay = min(doubled, c.RetryCap)
+	}
+	return delay/2 + rand.N(delay/2+1) //nolint:gosec // it spreads load and needs no secrecy
+}
+
+// failureCode is the value of the column failure_code for a result.
 func failureCode(r publish.Result) string {
 	switch {
 	case errors.Is(r.Err, publish.ErrTooLarge):
@@ -106,26 +94,64 @@ func failureCode(r publish.Result) string {
 		return "bad_topic"
 	case errors.Is(r.Err, publish.ErrBadHeaders):
 		return "bad_headers"
-	case errors.Is(r.Err, publish.ErrSessionClosed):
+	case errors.Is(r.Err, publish.ErrClosed):
 		return "session_closed"
+	case errors.Is(r.Err, publish.ErrTimeout):
+		return codeNoAnswer
 	case r.Outcome == publish.Returned:
 		return codeUnroutable
 	case r.Outcome == publish.Invalid:
 		return "invalid"
 	default:
-		return "refused"
+		return codeRefused
 	}
 }
 
-func (s settlement) allPublished() bool {
-	return len(s.later)+len(s.failed)+len(s.released)+len(s.overtaken)+len(s.lost) == 0
+// judge gives up waiting for answers that are late. An answer that comes still later counts if it is
+// a confirm.
+func (w *worker) judge(now time.Time) {
+	if w.session.Blocked() {
+		w.hand.restart(now) // time does not run while the destination asks to wait
+		return
+	}
+	for _, b := range w.hand.batches {
+		waited := now.Sub(b.sentAt)
+		if b.count[sent] == 0 {
+			continue
+		}
+		if !b.slow && waited >= min(slowAfter, w.config.ConfirmTimeout) && w.hand.slow() <= (maxSlowWindows-1)*w.config.Window {
+			b.slow = true
+			w.pauseSlow(b)
+			if !w.heard.After(b.sentAt) {
+				w.replace()
+			}
+		}
+		if waited >= w.config.ConfirmTimeout {
+			w.noteAll(b, publish.Result{Outcome: publish.Unknown, Err: publish.ErrTimeout})
+		}
+	}
 }
 
-// tokenToEnd returns the token if the whole claim is published, so that marking its events
-// also ends it.
-func (s settlement) tokenToEnd(token uuid.UUID) uuid.UUID {
-	if s.allPublished() {
-		return token
+// pauseSlow pauses the topics of a batch of which nothing was taken since the batch was sent.
+func (w *worker) pauseSlow(b *batch) {
+	for _, it := range b.items {
+		if topic := it.event.Topic; it.state == sent && w.topics.lastTaken(topic).Before(b.sentAt) {
+			w.topics.pause(topic)
+			b.pauses = append(b.pauses, topic)
+		}
 	}
-	return uuid.Nil
+}
+
+// replace lets another worker take the place of this one. The destination has answered nothing
+// at all: RabbitMQ stops reading a whole connection when one queue does not take what was sent.
+func (w *worker) replace() {
+	if w.left {
+		return
+	}
+	if w.stuck.Add(1) > maxStuck {
+		w.stuck.Add(-1)
+		return
+	}
+	w.left, w.isStuck = true, true
+	w.replaced()
 }

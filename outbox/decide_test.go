@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"cmp"
 	"errors"
 	"testing"
 	"time"
@@ -12,81 +13,43 @@ import (
 	"example.com/transactional-outbox/outbox/publish"
 )
 
-func TestDecideForEachOutcome(t *testing.T) {
+// TestP4DecideForEachOutcome is the table of the comment of Relay.
+func TestP4DecideForEachOutcome(t *testing.T) {
 	t.Parallel()
 	reason := errors.New("the reason")
 	tests := map[string]struct {
-		result      publish.Result
-		attempts    int // before this one
-		age         float64
-		delay       time.Duration // of a refusal that does not count
-		became      string
-		counts      bool
-		code        string
-		least, most time.Duration
+		result publish.Result
+		probe  bool
+		want   verdict
 	}{
-		"confirmed":               {result: publish.Result{Outcome: publish.Confirmed}, became: "published"},
-		"returned, young":         {result: publish.Result{Outcome: publish.Returned, Err: reason}, became: "later", code: "unroutable", least: time.Second, most: time.Second},
-		"returned, a while ago":   {result: publish.Result{Outcome: publish.Returned, Err: reason}, age: 20, became: "later", code: "unroutable", least: 10 * time.Second, most: 10 * time.Second},
-		"returned, days ago":      {result: publish.Result{Outcome: publish.Returned, Err: reason}, age: 1e6, became: "later", code: "unroutable", least: 15 * time.Second, most: 15 * time.Second},
-		"refused, and others too": {result: publish.Result{Outcome: publish.Refused, Err: reason}, attempts: 2, delay: 7 * time.Second, became: "later", code: "refused", least: 7 * time.Second, most: 7 * time.Second},
-		"refused, first":          {result: publish.Result{Outcome: publish.Refused, Err: reason}, became: "later", counts: true, code: "refused", least: time.Second / 2, most: time.Second},
-		"refused, last but one":   {result: publish.Result{Outcome: publish.Refused, Err: reason}, attempts: 1, became: "later", counts: true, code: "refused", least: time.Second, most: 2 * time.Second},
-		"refused, last":           {result: publish.Result{Outcome: publish.Refused, Err: reason}, attempts: 2, became: "failed", counts: true, code: "refused"},
-		"unknown":                 {result: publish.Result{Outcome: publish.Unknown, Err: reason}, became: "released"},
-		"unknown, however often":  {result: publish.Result{Outcome: publish.Unknown, Err: reason}, attempts: 99, became: "released"},
-		"closed over it alone":    {result: publish.Result{Outcome: publish.Unknown, Err: publish.ErrSessionClosed}, became: "later", counts: true, code: "session_closed", least: time.Second / 2, most: time.Second},
-		"closed over it, last":    {result: publish.Result{Outcome: publish.Unknown, Err: publish.ErrSessionClosed}, attempts: 2, became: "failed", counts: true, code: "session_closed"},
-		"invalid: too large":      {result: publish.Result{Outcome: publish.Invalid, Err: publish.ErrTooLarge}, became: "failed", code: "too_large"},
-		"invalid: a bad key":      {result: publish.Result{Outcome: publish.Invalid, Err: publish.ErrBadTopic}, became: "failed", code: "bad_topic"},
-		"invalid: broken headers": {result: publish.Result{Outcome: publish.Invalid, Err: publish.ErrBadHeaders}, became: "failed", code: "bad_headers"},
+		"confirmed":           {publish.Result{Outcome: publish.Confirmed}, false, verdict{published: true}},
+		"confirmed, a probe":  {publish.Result{Outcome: publish.Confirmed}, true, verdict{published: true, resume: true}},
+		"returned":            {publish.Result{Outcome: publish.Returned, Err: reason}, false, verdict{pause: true, failure: store.Failure{Halt: true, Code: "unroutable"}}},
+		"busy":                {publish.Result{Outcome: publish.NotSent, Err: publish.ErrBusy}, false, verdict{pause: true, failure: store.Failure{Halt: true, Code: "refused"}}},
+		"its topic is paused": {publish.Result{Outcome: publish.NotSent, Err: errTopicPaused}, false, verdict{failure: store.Failure{Halt: true, Code: "refused"}}},
+		"refused":             {publish.Result{Outcome: publish.Refused, Err: reason}, false, verdict{failure: store.Failure{Counts: true, Code: "refused"}}},
+		"refused, a probe":    {publish.Result{Outcome: publish.Refused, Err: reason}, true, verdict{pause: true, failure: store.Failure{Counts: true, Code: "refused"}}},
+		"no answer":           {publish.Result{Outcome: publish.Unknown, Err: publish.ErrTimeout}, false, verdict{failure: store.Failure{Counts: true, Code: "no_answer"}}},
+		"lost":                {publish.Result{Outcome: publish.Unknown, Err: reason}, false, verdict{unknown: true, failure: store.Failure{Code: "refused"}}},
+		"not sent":            {publish.Result{Outcome: publish.NotSent, Err: publish.ErrNotSent}, false, verdict{unknown: true, failure: store.Failure{Code: "refused"}}},
+		"closed over it":      {publish.Result{Outcome: publish.Refused, Err: publish.ErrClosed}, false, verdict{failure: store.Failure{Counts: true, Code: "session_closed"}}},
+		"too large":           {publish.Result{Outcome: publish.Invalid, Err: publish.ErrTooLarge}, false, verdict{failure: store.Failure{Final: true, Code: "too_large"}}},
+		"a bad key":           {publish.Result{Outcome: publish.Invalid, Err: publish.ErrBadTopic}, false, verdict{failure: store.Failure{Final: true, Code: "bad_topic"}}},
+		"broken headers":      {publish.Result{Outcome: publish.Invalid, Err: publish.ErrBadHeaders}, false, verdict{failure: store.Failure{Final: true, Code: "bad_headers"}}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e := store.Event{ID: uuid.New(), RetryCount: test.attempts, Age: test.age}
-			refusals := map[uuid.UUID]verdict{e.ID: {counts: test.delay == 0, delay: test.delay}}
-			s := testConfig.decide([]store.Event{e}, []publish.Result{test.result}, refusals)
-			became, failure := becameOf(s)
-			if became != test.became {
-				t.Fatalf("%s, want %s", became, test.became)
+			e := store.Event{ID: uuid.New(), Topic: "a", RetryCount: 3}
+			got := testRelay(nil).decide(e, test.result, test.probe)
+			if d := got.failure.Delay; d < 4*time.Second || d > 8*time.Second {
+				t.Errorf("in %s, want 4 to 8 s", d)
 			}
-			if failure.Counts != test.counts || failure.Code != test.code {
-				t.Errorf("counts %t with code %q, want %t with %q", failure.Counts, failure.Code, test.counts, test.code)
-			}
-			if became == "later" && (failure.Delay < test.least || failure.Delay > test.most) {
-				t.Errorf("in %s, want %s to %s", failure.Delay, test.least, test.most)
-			}
-			if (s.unknown != nil) != (test.result.Outcome == publish.Unknown) {
-				t.Errorf("the error that ends the session is %v", s.unknown)
+			got.failure.ID, got.failure.Delay, got.failure.Reason, test.want.failure.Code = uuid.Nil, 0, "", cmp.Or(test.want.failure.Code, got.failure.Code)
+			if got != test.want {
+				t.Errorf("%+v, want %+v", got, test.want)
 			}
 		})
-	}
-}
-
-// becameOf returns what became of the only event of s.
-func becameOf(s settlement) (string, store.Failure) {
-	switch {
-	case len(s.published) == 1:
-		return "published", store.Failure{}
-	case len(s.released) == 1:
-		return "released", store.Failure{}
-	case len(s.later) == 1:
-		return "later", s.later[0]
-	case len(s.failed) == 1:
-		return "failed", s.failed[0]
-	default:
-		return "missing", store.Failure{}
-	}
-}
-
-// TestP4OneOfABatchIsNotBlamedForTheChannel: nobody knows which event is the cause.
-func TestP4OneOfABatchIsNotBlamedForTheChannel(t *testing.T) {
-	t.Parallel()
-	closed := publish.Result{Outcome: publish.Unknown, Err: publish.ErrSessionClosed}
-	s := testConfig.decide([]store.Event{{ID: uuid.New()}, {ID: uuid.New()}}, []publish.Result{closed, closed}, nil)
-	if len(s.released) != 2 {
-		t.Errorf("%d released, want both", len(s.released))
 	}
 }
 

@@ -61,13 +61,6 @@
 // again, and logs that at most every ten seconds. One bad event does not stop the relay: the event
 // fails, and holds back only the later events of its aggregate.
 //
-// # What to do after an error of Append
-//
-//	ErrInvalid     change the program: the event breaks a rule of Event. The transaction can go on
-//	ErrNoSchema    call Migrate before the first Append, with the same search_path
-//	ErrDuplicate   roll back. Same ID: it was appended before. Same Version: lock, read again, repeat
-//	others         from the database: roll back, and repeat the transaction if that may succeed
-//
 // # The tables
 //
 // The file schema.sql in this directory has the tables, with the reason for each. The view

@@ -10,13 +10,15 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/uuid"
+
+	"example.com/transactional-outbox/outbox/internal/store"
 )
 
 // Event is what happened, and where to send it.
 type Event struct {
 	// Topic says where the event goes: RabbitMQ's routing key, Kafka's topic, a recipient's domain.
-	// It is required: UTF-8 text of 1 to 255 bytes. If the destination
-	// returns one event of a topic, because no queue is bound, all events of that topic wait.
+	// It is required: UTF-8 text of 1 to 255 bytes, and not "*". If the destination does not take the
+	// events of a topic, the topic pauses, and the others go on.
 	Topic string
 
 	// Aggregate and AggregateID say what the event is about, for example "order" and the order's
@@ -87,15 +89,30 @@ const (
 	defaultContentType = "application/json"
 )
 
-// check returns an error that names the first field that breaks a rule.
+// check returns an error that names a field that breaks a rule.
 func (e Event) check() error {
-	if err := checkText("Topic", e.Topic, 1); err != nil {
-		return err
+	for _, text := range []struct {
+		field, value string
+		least        int
+	}{{"Topic", e.Topic, 1}, {"Aggregate", e.Aggregate, 0}, {"AggregateID", e.AggregateID, 0}, {"ContentType", e.ContentType, 0}} {
+		if err := checkText(text.field, text.value, text.least); err != nil {
+			return err
+		}
 	}
-	if err := e.checkAggregate(); err != nil {
-		return err
-	}
+	ordered := e.Aggregate != "" || e.AggregateID != ""
 	switch {
+	case e.Topic == store.AllTopics:
+		return errors.New("Topic is *, which stands for all topics when they are paused")
+	case ordered && e.Aggregate == "":
+		return errors.New("Aggregate is empty, but AggregateID is set")
+	case ordered && e.AggregateID == "":
+		return errors.New("AggregateID is empty, but Aggregate is set")
+	case ordered && (e.Version < 1 || e.Version > math.MaxInt32):
+		return fmt.Errorf("Version is %d, but must be from 1 to %d", e.Version, math.MaxInt32)
+	case !ordered && e.Version != 0:
+		return fmt.Errorf("Version is %d, but Aggregate and AggregateID are empty", e.Version)
+	case !ordered && e.Supersedes:
+		return errors.New("Supersedes is set, but Aggregate and AggregateID are empty")
 	case e.Payload == nil:
 		return errors.New("Payload is nil: an empty payload is []byte{}")
 	case len(e.Payload) > maxPayload:
@@ -103,38 +120,7 @@ func (e Event) check() error {
 	case e.Delay < 0:
 		return fmt.Errorf("Delay is negative: %s", e.Delay)
 	}
-	if err := checkText("ContentType", e.ContentType, 0); err != nil {
-		return err
-	}
 	return e.checkHeaders()
-}
-
-func (e Event) checkAggregate() error {
-	if e.Aggregate == "" && e.AggregateID == "" {
-		switch {
-		case e.Version != 0:
-			return fmt.Errorf("Version is %d, but Aggregate and AggregateID are empty", e.Version)
-		case e.Supersedes:
-			return errors.New("Supersedes is set, but Aggregate and AggregateID are empty")
-		}
-		return nil
-	}
-	switch {
-	case e.Aggregate == "":
-		return errors.New("Aggregate is empty, but AggregateID is set")
-	case e.AggregateID == "":
-		return errors.New("AggregateID is empty, but Aggregate is set")
-	}
-	if err := checkText("Aggregate", e.Aggregate, 1); err != nil {
-		return err
-	}
-	if err := checkText("AggregateID", e.AggregateID, 1); err != nil {
-		return err
-	}
-	if e.Version < 1 || e.Version > math.MaxInt32 {
-		return fmt.Errorf("Version is %d, but must be from 1 to %d", e.Version, math.MaxInt32)
-	}
-	return nil
 }
 
 func (e Event) checkHeaders() error {

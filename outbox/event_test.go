@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"example.com/transactional-outbox/outbox"
-	"example.com/transactional-outbox/outbox/internal/testdb"
+	"example.com/transactional-outbox/outbox/internal/dbtest"
 	"example.com/transactional-outbox/outbox/outboxtest"
 )
 
@@ -18,7 +18,7 @@ import (
 // goes on and commits.
 func TestP1AnInvalidEventLeavesTheTransactionAsItWas(t *testing.T) {
 	t.Parallel()
-	pool := testdb.Migrated(t)
+	pool := dbtest.Migrated(t)
 	tests := []struct {
 		field, name string
 		invalidate  func(*outbox.Event)
@@ -72,7 +72,7 @@ func TestP1AnInvalidEventLeavesTheTransactionAsItWas(t *testing.T) {
 // TestTheLimitsAreInclusive, and the tables accept the same.
 func TestTheLimitsAreInclusive(t *testing.T) {
 	t.Parallel()
-	pool := testdb.Migrated(t)
+	pool := dbtest.Migrated(t)
 	long := strings.Repeat("x", 255)
 	inTx(t, pool, func(tx pgx.Tx) error {
 		return outbox.Append(t.Context(), tx, outbox.Event{
@@ -85,7 +85,7 @@ func TestTheLimitsAreInclusive(t *testing.T) {
 
 func TestTooManyEventsAreInvalid(t *testing.T) {
 	t.Parallel()
-	pool := testdb.Migrated(t)
+	pool := dbtest.Migrated(t)
 	events := make([]outbox.Event, 1001)
 	for i := range events {
 		events[i] = created("17", i+1)

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"example.com/transactional-outbox/outbox/internal/testdb"
+	"example.com/transactional-outbox/outbox/internal/dbtest"
 )
 
 // example is the testing.TB of an Example, which has none. Its methods that are not here panic.
@@ -33,9 +33,9 @@ func withDatabase(run func(ctx context.Context, pool *pgxpool.Pool, db *sql.DB))
 			tb.cleanups[len(tb.cleanups)-1-i]()
 		}
 	}()
-	url := testdb.URL(tb)
-	pool := testdb.Pool(tb, url)
-	if _, err := pool.Exec(tb.ctx, testdb.Schema(tb), pgx.QueryExecModeSimpleProtocol); err != nil {
+	url := dbtest.URL(tb)
+	pool := dbtest.Pool(tb, url)
+	if _, err := pool.Exec(tb.ctx, dbtest.Schema(tb), pgx.QueryExecModeSimpleProtocol); err != nil {
 		panic(err)
 	}
 	db, err := sql.Open("pgx", url)

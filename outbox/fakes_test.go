@@ -1,9 +1,12 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -17,35 +20,46 @@ import (
 
 // testConfig has small limits, so that tests can count by hand.
 var testConfig = RelayConfig{
-	DeadLetters: "dlx", Workers: 1, BatchSize: 3, PollInterval: time.Second, Lease: time.Minute,
-	ConfirmTimeout: 10 * time.Second, MaxAttempts: 3, RetryBase: time.Second, RetryCap: time.Minute,
+	DeadLetters: "dlx", Workers: 1, Window: 3, PollInterval: time.Second, Lease: time.Minute,
+	ConfirmTimeout: 10 * time.Second, RetryBase: time.Second, RetryCap: time.Minute,
 	Logger: slog.New(slog.DiscardHandler),
 }
 
 // fakeOutbox returns pending events to claims, and records what became of them.
 type fakeOutbox struct {
-	mu       sync.Mutex
-	pending  []uuid.UUID
-	markErr  error                     // what the next MarkPublished returns
-	claims   []int                     // the limit of each claim
-	claimed  map[uuid.UUID][]uuid.UUID // by token
-	became   map[uuid.UUID]string
-	claimErr error
-
-	topics map[uuid.UUID]string // of the events that are not order.created
-	probes map[uuid.UUID]bool   // the events that have waited for a queue
-	back   []string             // the topics whose events were brought back
+	mu        sync.Mutex
+	pending   []store.Event
+	probes    []store.Event // for the next claim of probes
+	claims    []int         // the limit of each claim
+	renewed   []uuid.UUID
+	claimed   map[uuid.UUID][]uuid.UUID // by token
+	became    map[uuid.UUID]string
+	failures  []store.Failure
+	paused    map[string]string // the reasons
+	nextProbe *float64
+	settled   []store.Settlement
+	claimErr  error
+	settleErr error // what the next Settle returns
 
 	onClaim   func() // called by each claim
-	leaseLost bool   // whether the lease is lost when an event is released or failed
+	leaseLost bool   // whether the lease is lost when an event is rescheduled or failed
 }
 
+// newFakeOutbox has so many events of the topic order.created.
 func newFakeOutbox(events int) *fakeOutbox {
-	f := &fakeOutbox{claimed: map[uuid.UUID][]uuid.UUID{}, became: map[uuid.UUID]string{}}
-	for range events {
-		f.pending = append(f.pending, uuid.New())
-	}
+	f := &fakeOutbox{claimed: map[uuid.UUID][]uuid.UUID{}, became: map[uuid.UUID]string{}, paused: map[string]string{}}
+	f.append("order.created", events)
 	return f
+}
+
+func (f *fakeOutbox) append(topic string, n int) (ids []uuid.UUID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for range n {
+		e := store.Event{ID: uuid.New(), Topic: topic}
+		f.pending, ids = append(f.pending, e), append(ids, e.ID)
+	}
+	return ids
 }
 
 func (f *fakeOutbox) Claim(ctx context.Context, _ string, limit int, _ time.Duration) (store.Claim, error) {
@@ -61,88 +75,81 @@ func (f *fakeOutbox) Claim(ctx context.Context, _ string, limit int, _ time.Dura
 	if f.claimErr != nil {
 		return store.Claim{}, f.claimErr
 	}
-	n := min(limit, len(f.pending))
-	c := store.Claim{Token: uuid.New(), More: n == limit}
-	for _, id := range f.pending[:n] {
-		e := store.Event{ID: id, Topic: "order.created"}
-		if f.probes[id] {
-			e.FailureCode = codeUnroutable
+	var going, halted []store.Event
+	for _, e := range f.pending {
+		if _, stops := f.paused[e.Topic]; stops {
+			halted = append(halted, e)
+		} else {
+			going = append(going, e)
 		}
-		if key, found := f.topics[id]; found {
-			e.Topic = key
-		}
-		c.Events = append(c.Events, e)
 	}
-	f.claimed[c.Token], f.pending = f.pending[:n], f.pending[n:]
-	return c, nil
+	n := min(limit, len(going))
+	f.pending = append(halted, going[n:]...)
+	return f.claim(going[:n], n == limit), nil
 }
 
-func (f *fakeOutbox) MarkPublished(ctx context.Context, _ uuid.UUID, ids []uuid.UUID) error {
+// claim makes a claim of events.
+func (f *fakeOutbox) claim(events []store.Event, more bool) store.Claim {
+	c := store.Claim{Token: uuid.New(), Events: events, More: more}
+	if len(f.paused) > 0 {
+		c.NextProbe = f.nextProbe
+	}
+	for _, e := range events {
+		f.claimed[c.Token] = append(f.claimed[c.Token], e.ID)
+	}
+	return c
+}
+
+func (f *fakeOutbox) ClaimProbes(context.Context, string, int, time.Duration) (store.Claim, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if ctx.Err() != nil {
-		return ctx.Err()
+	probes := f.probes
+	f.probes = nil
+	return f.claim(probes, false), nil
+}
+
+func (f *fakeOutbox) Settle(ctx context.Context, s store.Settlement) (store.Settled, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := cmp.Or(ctx.Err(), f.settleErr); err != nil {
+		f.settleErr = nil
+		return store.Settled{}, err
 	}
-	if err := f.markErr; err != nil {
-		f.markErr = nil
-		return err
-	}
-	for _, id := range ids {
+	f.settled = append(f.settled, s)
+	done := store.Settled{Failed: map[uuid.UUID]time.Time{}}
+	for _, id := range s.Published {
 		f.became[id] = "published"
 	}
-	return nil
-}
-
-func (f *fakeOutbox) Overtake(_ context.Context, _ uuid.UUID, ids []uuid.UUID) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, id := range ids {
-		f.became[id] = "overtaken"
-	}
-	return nil
-}
-
-func (f *fakeOutbox) Reschedule(_ context.Context, _ uuid.UUID, failures []store.Failure) (int, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, s := range failures {
-		f.became[s.ID] = "later"
-	}
-	return len(failures), nil
-}
-
-func (f *fakeOutbox) RetryUnroutable(_ context.Context, key string, _ int) (int, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.back = append(f.back, key)
-	return 0, nil
-}
-
-func (f *fakeOutbox) Release(_ context.Context, token uuid.UUID) (bool, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, id := range f.claimed[token] {
-		if f.became[id] == "" {
-			f.became[id] = "released"
+	if !f.leaseLost {
+		done.Held = len(s.Overtaken) + len(s.Failures)
+		f.failures = append(f.failures, s.Failures...)
+		for _, id := range s.Overtaken {
+			f.became[id] = "overtaken"
+		}
+		for _, failure := range s.Failures {
+			f.became[failure.ID] = "later"
+			if failure.Final {
+				f.became[failure.ID], done.Failed[failure.ID] = "failed", time.Now()
+			}
 		}
 	}
-	return !f.leaseLost, nil
-}
-
-func (f *fakeOutbox) Fail(_ context.Context, _ uuid.UUID, failure store.Failure) (time.Time, int, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.leaseLost {
-		return time.Time{}, 0, nil
+	if s.End {
+		for _, id := range f.claimed[s.Token] {
+			f.became[id] = cmp.Or(f.became[id], "released")
+		}
 	}
-	f.became[failure.ID] = "failed"
-	return time.Now(), 1, nil
+	maps.Copy(f.paused, s.Paused)
+	for _, topic := range s.Resumed {
+		delete(f.paused, topic)
+	}
+	return done, nil
 }
 
-func (f *fakeOutbox) append() {
+func (f *fakeOutbox) Renew(_ context.Context, tokens []uuid.UUID, _ time.Duration) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.pending = append(f.pending, uuid.New())
+	f.renewed = append(f.renewed, tokens...)
+	return nil
 }
 
 func (f *fakeOutbox) count(became string) (n int) {
@@ -156,20 +163,40 @@ func (f *fakeOutbox) count(became string) (n int) {
 	return n
 }
 
-// fakeBroker answers each batch with its function.
+// fakeBroker answers messages with its function, before Publish returns. A result with the outcome
+// silent is no answer.
 type fakeBroker func(messages []publish.Message) []publish.Result
+
+const silent publish.Outcome = -1
 
 func (f fakeBroker) NewPublisher(int) (publish.Publisher, error) { return f, nil }
 func (f fakeBroker) Close()                                      {}
-func (f fakeBroker) Unblocked(context.Context) error             { return nil }
-func (f fakeBroker) Publish(m []publish.Message, _ time.Duration) []publish.Result {
-	return f(m)
+func (f fakeBroker) Blocked() bool                               { return false }
+func (f fakeBroker) Publish(_ context.Context, m []publish.Message, answer func(int, publish.Result)) {
+	for i, r := range f(m) {
+		if r.Outcome != silent {
+			answer(i, r)
+		}
+	}
+}
+
+// fakeDestination has a session at once, and another one a second after it has ended.
+type fakeDestination struct{ session publish.Session }
+
+func (fakeDestination) System() string { return "rabbitmq" }
+func (fakeDestination) Name() string   { return "events" }
+func (d fakeDestination) KeepConnected(ctx context.Context, use func(context.Context, publish.Session) error) error {
+	for ctx.Err() == nil {
+		_ = use(ctx, d.session)
+		wait(ctx, time.Second)
+	}
+	return nil
 }
 
 func testRelay(from source.Events) *Relay { return relayWith(testConfig, from) }
 
 func relayWith(c RelayConfig, from source.Events) *Relay {
-	return newRelay(from, "rabbitmq", "events", c.withDefaults())
+	return newRelay(from, fakeDestination{}, c.withDefaults())
 }
 
 // start runs r. stop ends it and wants no error.
@@ -177,7 +204,8 @@ func start(t *testing.T, r *Relay, broker publish.Session) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
-	go func() { done <- r.publishOn(ctx, broker) }()
+	r.to = fakeDestination{broker}
+	go func() { done <- r.work(ctx) }()
 	return func() {
 		t.Helper()
 		cancel()
@@ -189,10 +217,11 @@ func start(t *testing.T, r *Relay, broker publish.Session) (stop func()) {
 
 func answerAll(outcome publish.Outcome) fakeBroker {
 	return func(messages []publish.Message) []publish.Result {
-		results := make([]publish.Result, len(messages))
-		for i := range results {
-			results[i] = publish.Result{Outcome: outcome, Err: errors.New("the reason")}
-		}
-		return results
+		return slices.Repeat([]publish.Result{{Outcome: outcome, Err: reasons[outcome]}}, len(messages))
 	}
+}
+
+var reasons = map[publish.Outcome]error{
+	publish.Refused: errors.New("the reason"), publish.Returned: publish.ErrReturned, publish.Invalid: publish.ErrTooLarge,
+	publish.Unknown: errors.New("the connection is lost"), publish.NotSent: publish.ErrNotSent,
 }

@@ -13,7 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"example.com/transactional-outbox/outbox"
-	"example.com/transactional-outbox/outbox/internal/testdb"
+	"example.com/transactional-outbox/outbox/internal/dbtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -77,8 +77,8 @@ func must(t *testing.T, err error) {
 // migratedURL is the URL of a database with the tables.
 func migratedURL(t *testing.T) string {
 	t.Helper()
-	url := testdb.URL(t)
-	_, err := testdb.Pool(t, url).Exec(t.Context(), testdb.Schema(t), pgx.QueryExecModeSimpleProtocol)
+	url := dbtest.URL(t)
+	_, err := dbtest.Pool(t, url).Exec(t.Context(), dbtest.Schema(t), pgx.QueryExecModeSimpleProtocol)
 	must(t, err)
 	return url
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"example.com/transactional-outbox/outbox/internal/testdb"
+	"example.com/transactional-outbox/outbox/internal/dbtest"
 )
 
 // TestP4ARelayOutlivesFrozenConnections freezes the connections to the database, while new ones
@@ -48,12 +48,12 @@ type frozenFixture struct {
 
 func newFrozenFixture(t *testing.T, poll time.Duration) *frozenFixture {
 	t.Helper()
-	url := testdb.URL(t)
+	url := dbtest.URL(t)
 	b := &frozenFixture{T: t, direct: withTables(t, url), proxy: newProxy(t, url), to: newSink()}
 	// The pool checks an idle connection before it uses it, and does not wait long for the answer.
-	pool := testdb.Pool(t, b.proxy.url+"&pool_max_conns=4&pool_ping_timeout=1s")
+	pool := dbtest.Pool(t, b.proxy.url+"&pool_max_conns=4&pool_ping_timeout=1s")
 	t.Cleanup(b.proxy.stop) // before the pool is closed, which would wait 15 s for frozen connections
-	b.relay, _ = run(t, pool, b.to, RelayConfig{PollInterval: poll, BatchSize: 500})
+	b.relay, _ = run(t, pool, b.to, RelayConfig{PollInterval: poll, Window: 500})
 	return b
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"example.com/transactional-outbox/outbox/internal/testdb"
+	"example.com/transactional-outbox/outbox/internal/dbtest"
 )
 
 // listenerFixture is a running listener.
@@ -70,7 +70,7 @@ const terminateListenersSQL = `SELECT count(pg_terminate_backend(pid)) FROM pg_s
 // whether it listens.
 func TestATerminatedListenerListensAgain(t *testing.T) {
 	t.Parallel()
-	pool := testdb.Migrated(t)
+	pool := dbtest.Migrated(t)
 	f := startListener(t, pool)
 	for range 2 {
 		var n int
@@ -90,8 +90,8 @@ func TestATerminatedListenerListensAgain(t *testing.T) {
 // TestAListenerHearsOnlyItsOwnSchema, and not the other outbox of the database.
 func TestAListenerHearsOnlyItsOwnSchema(t *testing.T) {
 	t.Parallel()
-	url := testdb.URL(t)
-	admin := testdb.Pool(t, url)
+	url := dbtest.URL(t)
+	admin := dbtest.Pool(t, url)
 	if _, err := admin.Exec(t.Context(), "CREATE SCHEMA a; CREATE SCHEMA b"); err != nil {
 		t.Fatal(err)
 	}
@@ -110,10 +110,10 @@ func TestAListenerHearsOnlyItsOwnSchema(t *testing.T) {
 // not closed. The check finds it.
 func TestASilentListenerListensAgain(t *testing.T) {
 	t.Parallel()
-	url := testdb.URL(t)
+	url := dbtest.URL(t)
 	direct := withTables(t, url)
 	p := newProxy(t, url)
-	f := startListener(t, testdb.Pool(t, p.url))
+	f := startListener(t, dbtest.Pool(t, p.url))
 	p.freeze()
 	f.awaitWakeUp("it listens on another connection")
 	notifyOnce(t, direct)
@@ -140,7 +140,7 @@ func TestADeafListenerSaysSo(t *testing.T) {
 			}
 		}
 	})
-	pool := testdb.Pool(t, "postgres://app@"+server.Addr().String()+"/app?sslmode=disable")
+	pool := dbtest.Pool(t, "postgres://app@"+server.Addr().String()+"/app?sslmode=disable")
 	var log bytes.Buffer
 	var listening atomic.Bool
 	l := &listener{pool: pool, listening: &listening, wake: func() { t.Error("it listens") }, log: newLines(slog.New(slog.NewTextHandler(&log, nil)))}

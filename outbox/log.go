@@ -12,45 +12,42 @@ import (
 type lines struct {
 	*slog.Logger
 	mu      sync.Mutex
-	budgets map[string]*budget
+	periods map[string]period // of each message
 }
 
-// budget is how many lines of a message may be written now. It grows with time.
-type budget struct {
-	left    float64
-	at      time.Time
-	leftOut int // lines since the last one that was written
+// period has lasted since a time, and had so many lines, with those that were left out.
+type period struct {
+	since time.Time
+	lines int
 }
 
+// A message may have so many lines in each period.
 const (
-	// troubleEvery is the least time between two lines about the same trouble.
-	troubleEvery = 10 * time.Second
-	// A step of one message is logged too, but a line costs about 4 µs, which is a lot beside the
-	// work for a message.
-	stepsPerSecond = 300
-	stepBurst      = 3000
+	logPeriod   = 10 * time.Second
+	mostTrouble = 1
+	mostSteps   = 3000 // a line costs about 4 µs, which is a lot beside the work for an event
 )
 
 func newLines(to *slog.Logger) *lines {
-	return &lines{Logger: to, budgets: map[string]*budget{}}
+	return &lines{Logger: to, periods: map[string]period{}}
 }
 
 // trouble logs what goes wrong, at most every 10 s. The next line says how many were left out.
 func (l *lines) trouble(ctx context.Context, level slog.Level, message string, args ...any) {
-	l.limited(ctx, level, troubleEvery.Seconds(), 1, message, args)
+	l.limited(ctx, level, mostTrouble, message, args)
 }
 
 // step logs a step of one event. At high rates it logs only some of them at level info, and the
 // others at level debug.
 func (l *lines) step(ctx context.Context, message string, args ...any) {
-	l.limited(ctx, slog.LevelInfo, 1.0/stepsPerSecond, stepBurst, message, args)
+	l.limited(ctx, slog.LevelInfo, mostSteps, message, args)
 }
 
-func (l *lines) limited(ctx context.Context, level slog.Level, every, burst float64, message string, args []any) {
+func (l *lines) limited(ctx context.Context, level slog.Level, most int, message string, args []any) {
 	if !l.Enabled(ctx, level) {
 		return
 	}
-	leftOut, allowed := l.spend(message, every, burst)
+	leftOut, allowed := l.mayWrite(message, most)
 	switch {
 	case !allowed:
 		l.DebugContext(ctx, message, args...) //nolint:sloglint // the callers' messages are constants
@@ -61,23 +58,17 @@ func (l *lines) limited(ctx context.Context, level slog.Level, every, burst floa
 	}
 }
 
-// spend takes a line from the message's budget, if there is one.
-func (l *lines) spend(message string, every, burst float64) (leftOut int, allowed bool) {
+// mayWrite reports whether a line of the message may be written now, and how many were left out in
+// the period before.
+func (l *lines) mayWrite(message string, most int) (leftOut int, allowed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	now := time.Now()
-	b := l.budgets[message]
-	if b == nil {
-		b = &budget{left: burst, at: now}
-		l.budgets[message] = b
+	p := l.periods[message]
+	if time.Since(p.since) >= logPeriod {
+		leftOut = max(0, p.lines-most)
+		p = period{since: time.Now()}
 	}
-	b.left = min(burst, b.left+now.Sub(b.at).Seconds()/every)
-	b.at = now
-	if b.left < 1 {
-		b.leftOut++
-		return 0, false
-	}
-	b.left--
-	leftOut, b.leftOut = b.leftOut, 0
-	return leftOut, true
+	p.lines++
+	l.periods[message] = p
+	return leftOut, p.lines <= most
 }

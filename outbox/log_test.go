@@ -2,7 +2,6 @@ package outbox
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"log/slog"
 	"strings"
@@ -32,14 +31,13 @@ func TestP4AnOutageWritesFewLines(t *testing.T) {
 				var log bytes.Buffer
 				config := testConfig
 				config.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
-				events := newQueueOutbox(100, "order.created")
+				events := newFakeOutbox(0)
 				events.claimErr = outage.claimErr
-				r := relayWith(config, events)
-				for began := time.Now(); time.Since(began) < hour; time.Sleep(time.Second) {
-					ctx, stop := context.WithTimeout(t.Context(), hour-time.Since(began))
-					_ = r.publishOn(ctx, answerAll(outage.outcome)) // it ends with an unknown outcome
-					stop()
+				stop := start(t, relayWith(config, events), answerAll(outage.outcome))
+				for began := time.Now(); time.Since(began) < hour; time.Sleep(time.Minute) {
+					events.append("order.created", 3)
 				}
+				stop()
 				synctest.Wait()
 				count := map[string]int{}
 				for line := range strings.Lines(log.String()) {
@@ -68,17 +66,17 @@ func TestLeftOutLinesAreCounted(t *testing.T) {
 			l.trouble(t.Context(), slog.LevelWarn, "away")
 			l.trouble(t.Context(), slog.LevelWarn, "another message")
 		}
-		time.Sleep(troubleEvery)
+		time.Sleep(logPeriod)
 		l.trouble(t.Context(), slog.LevelWarn, "away")
 		if got := log.String(); strings.Count(got, "msg=away") != 2 || !strings.Contains(got, "lines_left_out=4") {
 			t.Errorf("the log is\n%s", got)
 		}
 		log.Reset()
-		for range 2 * stepBurst {
+		for range 2 * mostSteps {
 			l.step(t.Context(), "published")
 		}
-		if n := strings.Count(log.String(), "msg=published"); n != stepBurst {
-			t.Errorf("%d steps are logged, want %d", n, stepBurst)
+		if n := strings.Count(log.String(), "msg=published"); n != mostSteps {
+			t.Errorf("%d steps are logged, want %d", n, mostSteps)
 		}
 	})
 }

@@ -16,9 +16,8 @@ import (
 // oddClaims are claims that this function makes.
 type oddClaims struct {
 	*fakeOutbox
-	claim    func(n int) store.Claim
-	made     int
-	failures []store.Failure
+	claim func(n int) store.Claim
+	made  int
 }
 
 func (o *oddClaims) Claim(context.Context, string, int, time.Duration) (store.Claim, error) {
@@ -26,14 +25,6 @@ func (o *oddClaims) Claim(context.Context, string, int, time.Duration) (store.Cl
 	defer o.mu.Unlock()
 	o.made++
 	return o.claim(o.made), nil
-}
-
-func (o *oddClaims) Fail(ctx context.Context, token uuid.UUID, f store.Failure) (time.Time, int, error) {
-	at, held, err := o.fakeOutbox.Fail(ctx, token, f)
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.failures = append(o.failures, f)
-	return at, held, err
 }
 
 // TestP9AnEventWithoutPayloadIsFailedAndOthersArePublished: for example after a partial restore.
@@ -65,59 +56,6 @@ func TestP9AnEventWithoutPayloadIsFailedAndOthersArePublished(t *testing.T) {
 		}
 		if len(dead) != 1 || dead[0].ID != lost.String() {
 			t.Errorf("dead letters %v", dead)
-		}
-	})
-}
-
-// TestAWorkerDoesNotClaimInAHotLoop has claims that say each time that there is more, and that
-// bring nothing to publish.
-func TestAWorkerDoesNotClaimInAHotLoop(t *testing.T) {
-	t.Parallel()
-	for name, lost := range map[string][]uuid.UUID{"nothing": nil, "lost payloads that cannot be failed": {uuid.New()}} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				events := &oddClaims{fakeOutbox: newFakeOutbox(0), claim: func(int) store.Claim {
-					return store.Claim{Token: uuid.New(), Lost: lost, More: true}
-				}}
-				events.leaseLost = true
-				stop := start(t, testRelay(events), answerAll(publish.Confirmed))
-				time.Sleep(time.Minute)
-				began := time.Now()
-				stop()
-				if took := time.Since(began); took != 0 {
-					t.Errorf("it took %s to stop", took)
-				}
-				if events.made < 50 || events.made > 75 {
-					t.Errorf("%d claims in a minute, want about one a second", events.made)
-				}
-			})
-		})
-	}
-}
-
-// TestClaimsThatParkEventsFollowEachOtherAtOnce: what is due behind the parked events waits for
-// them.
-func TestClaimsThatParkEventsFollowEachOtherAtOnce(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		free := uuid.New()
-		events := &oddClaims{fakeOutbox: newFakeOutbox(0), claim: func(n int) store.Claim {
-			switch {
-			case n <= 1000:
-				return store.Claim{Parked: true, More: true}
-			case n == 1001:
-				return store.Claim{Token: uuid.New(), Events: []store.Event{{ID: free, Topic: "a"}}}
-			default:
-				return store.Claim{}
-			}
-		}}
-		stop := start(t, testRelay(events), answerAll(publish.Confirmed))
-		time.Sleep(testConfig.PollInterval / 2)
-		synctest.Wait()
-		stop()
-		if events.became[free] != "published" {
-			t.Errorf("after %d claims, it became %q", events.made, events.became[free])
 		}
 	})
 }

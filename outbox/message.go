@@ -15,23 +15,16 @@ import (
 	"example.com/transactional-outbox/outbox/publish"
 )
 
-// batch is the events that are being published. Each message is in the trace of its own event.
-type batch struct {
-	events   []store.Event
-	messages []publish.Message
-	contexts []context.Context
-}
-
-// newBatch makes the messages and starts a span for each. Each span starts from the worker's
-// ctx, so that the trace of one event does not continue in the next.
-func (w *worker) newBatch(ctx context.Context, events []store.Event) batch {
-	b := batch{
-		events:   events,
-		messages: make([]publish.Message, 0, len(events)),
-		contexts: make([]context.Context, 0, len(events)),
-	}
+// newBatch makes the messages of a claim and starts a span for each. Each span starts from the
+// worker's ctx, so that the trace of one event does not continue in the next.
+func (w *worker) newBatch(ctx context.Context, claim store.Claim) *batch {
+	b := &batch{token: claim.Token, read: time.Now()}
 	tracer, name := w.config.TracerProvider.Tracer("example.com/transactional-outbox/outbox"), "publish "+w.destination
-	for _, e := range events {
+	for _, e := range claim.Events {
+		if e.Overtaken {
+			b.add(item{event: e, state: answered, verdict: verdict{overtaken: true}})
+			continue
+		}
 		parent := propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{store.TraceHeader: e.Traceparent})
 		ctx, span := tracer.Start(parent, name, trace.WithSpanKind(trace.SpanKindProducer))
 		if span.IsRecording() {
@@ -41,7 +34,13 @@ func (w *worker) newBatch(ctx context.Context, events []store.Event) batch {
 		if own := traceparent(ctx); own != "" {
 			m.Headers[store.TraceHeader] = own
 		}
-		b.contexts, b.messages = append(b.contexts, ctx), append(b.messages, m)
+		b.add(item{event: e, message: m, trace: ctx})
+	}
+	for _, id := range claim.Lost {
+		lost := store.Failure{
+			ID: id, Final: true, Code: codeNoPayload, Reason: "the event is in outbox_queue, and its payload is not in outbox_events",
+		}
+		b.add(item{event: store.Event{ID: id}, state: answered, verdict: verdict{failure: lost}})
 	}
 	return b
 }
@@ -50,7 +49,7 @@ func (w *worker) newBatch(ctx context.Context, events []store.Event) batch {
 // https://opentelemetry.io/docs/specs/semconv/messaging/
 func (r *Relay) attributes(e store.Event) []attribute.KeyValue {
 	attributes := []attribute.KeyValue{
-		semconv.MessagingSystemKey.String(r.system),
+		semconv.MessagingSystemKey.String(r.to.System()),
 		semconv.MessagingOperationTypeSend,
 		semconv.MessagingOperationName("publish"),
 		semconv.MessagingDestinationName(r.destination),
@@ -58,57 +57,56 @@ func (r *Relay) attributes(e store.Event) []attribute.KeyValue {
 		semconv.MessagingMessageBodySize(len(e.Payload)),
 		attribute.Int("event.retry_count", e.RetryCount),
 	}
-	if r.system == semconv.MessagingSystemRabbitMQ.Value.AsString() { // the conventions of others have no name for it
+	if r.to.System() == semconv.MessagingSystemRabbitMQ.Value.AsString() { // the conventions of others have no name for it
 		attributes = append(attributes, semconv.MessagingRabbitMQDestinationRoutingKey(e.Topic))
 	}
 	return attributes
 }
 
-// endSpans ends the spans with the outcomes, and logs whether each message was published.
-func (w *worker) endSpans(b batch, results []publish.Result, outcomes []string) {
-	for i, ctx := range b.contexts {
-		m, r := b.messages[i], results[i]
-		span := trace.SpanFromContext(ctx)
-		if span.IsRecording() {
-			span.SetAttributes(attribute.String("outbox.outcome", outcomes[i]))
-		}
-		switch r.Outcome {
-		case publish.Confirmed:
-			w.log.step(ctx, "message published", "message_id", m.ID, "topic", m.Topic)
-			span.End()
-			continue
-		case publish.Returned: // it is logged once for each topic that no queue is bound
-			w.log.DebugContext(ctx, "message not published", "message_id", m.ID, "topic", m.Topic, "error", r.Err)
-		default:
-			w.log.trouble(ctx, slog.LevelWarn, "message not published", "message_id", m.ID, "topic", m.Topic, "error", r.Err)
-		}
-		span.RecordError(r.Err)
-		span.SetStatus(codes.Error, r.Err.Error())
-		span.End()
-	}
-}
+// The values of the span attribute outbox.outcome.
+const (
+	outcomePublished = "published"
+	outcomeRetry     = "retry"  // it is tried again later
+	outcomeDLQ       = "dlq"    // it is failed, and a copy goes to the dead-letter queue
+	outcomeFailed    = "failed" // the outcome is unknown, and it is tried again at once
+)
 
-// count counts the outcomes of a batch. Only the latency of its oldest event gets an exemplar: one
-// for each batch is enough. Read is how long ago the ages of the events were read.
-func (w *worker) count(b batch, results []publish.Result, read time.Duration) {
-	c, exemplary := &w.counters, true
-	for i, e := range b.events {
-		switch results[i].Outcome {
-		case publish.Confirmed:
-			c.published.Add(1)
-			traceID := ""
-			if span := trace.SpanContextFromContext(b.contexts[i]); exemplary && span.IsSampled() {
-				traceID = span.TraceID().String()
-			}
-			exemplary = false
-			c.latency.observe(e.Age+read.Seconds(), traceID)
-		case publish.Returned:
-			c.unroutable.Add(1)
-		case publish.Refused:
-			c.refused.Add(1)
-		case publish.Unknown:
-			c.publishErrors.Add(1)
-		default: // counted when it is written to the outbox
+// report counts the answer to an event, logs it, and ends the event's span.
+func (w *worker) report(it *item, r publish.Result) {
+	ctx, span := it.trace, trace.SpanFromContext(it.trace)
+	defer span.End()
+	outcome := outcomeRetry
+	switch {
+	case it.verdict.published:
+		traceID := ""
+		if own := span.SpanContext(); own.IsSampled() {
+			traceID = own.TraceID().String()
 		}
+		w.counters.count(func(s *Stats) {
+			s.Published++
+			s.Latency.observe(it.event.Age+time.Since(it.batch.read).Seconds(), traceID)
+		})
+		w.log.step(ctx, "message published", "message_id", it.message.ID, "topic", it.message.Topic)
+		span.SetAttributes(attribute.String("outbox.outcome", outcomePublished))
+		return
+	case it.verdict.failure.Final:
+		outcome = outcomeDLQ
+	case it.verdict.unknown:
+		outcome = outcomeFailed
 	}
+	w.counters.count(func(s *Stats) {
+		switch r.Outcome {
+		case publish.Returned:
+			s.Unroutable++
+		case publish.Refused:
+			s.Refused++
+		case publish.Unknown:
+			s.PublishErrors++
+		default: // counted when it is settled
+		}
+	})
+	w.log.trouble(ctx, slog.LevelWarn, "message not published", "message_id", it.message.ID, "topic", it.message.Topic, "error", r.Err)
+	span.SetAttributes(attribute.String("outbox.outcome", outcome))
+	span.RecordError(r.Err)
+	span.SetStatus(codes.Error, r.Err.Error())
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"example.com/transactional-outbox/outbox"
-	"example.com/transactional-outbox/outbox/internal/testdb"
+	"example.com/transactional-outbox/outbox/internal/dbtest"
 )
 
 // catalogSQL describes all tables, columns, constraints, indexes and functions of the first schema
@@ -46,7 +46,7 @@ func catalog(t *testing.T, pool *pgxpool.Pool) []string {
 // wantTables compares the tables of a pool with those of schema.sql.
 func wantTables(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
-	got, want := catalog(t, pool), catalog(t, testdb.Migrated(t))
+	got, want := catalog(t, pool), catalog(t, dbtest.Migrated(t))
 	if len(want) < 100 {
 		t.Fatalf("the catalog has only %d lines", len(want))
 	}
@@ -71,7 +71,7 @@ func migrate(t *testing.T, pool *pgxpool.Pool) {
 
 func TestMigrateMakesTheTablesOfSchemaSQL(t *testing.T) {
 	t.Parallel()
-	pool := testdb.Pool(t, testdb.URL(t))
+	pool := dbtest.Pool(t, dbtest.URL(t))
 	migrate(t, pool)
 	wantTables(t, pool)
 	migrate(t, pool) // again
@@ -86,7 +86,7 @@ func TestMigrateWithEachModeOfPgx(t *testing.T) {
 	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol} {
 		t.Run(mode.String(), func(t *testing.T) {
 			t.Parallel()
-			pool := open(t, testdb.URL(t), func(c *pgxpool.Config) {
+			pool := open(t, dbtest.URL(t), func(c *pgxpool.Config) {
 				c.ConnConfig.DefaultQueryExecMode = mode
 				c.MaxConns = 2
 			})
@@ -114,10 +114,10 @@ func open(t *testing.T, url string, change func(*pgxpool.Config)) *pgxpool.Pool 
 // TestReplicasMigrateTogether: all succeed, and one of them makes the tables.
 func TestReplicasMigrateTogether(t *testing.T) {
 	t.Parallel()
-	url := testdb.URL(t)
+	url := dbtest.URL(t)
 	var replicas sync.WaitGroup
 	for range 4 {
-		pool := testdb.Pool(t, url)
+		pool := dbtest.Pool(t, url)
 		replicas.Go(func() {
 			if err := outbox.Migrate(t.Context(), pool); err != nil {
 				t.Error(err)
@@ -125,15 +125,15 @@ func TestReplicasMigrateTogether(t *testing.T) {
 		})
 	}
 	replicas.Wait()
-	wantTables(t, testdb.Pool(t, url))
+	wantTables(t, dbtest.Pool(t, url))
 }
 
 // TestMigrateInSchemas that are not public, which may not be used. The user's own migrations with
 // goose are in the same database.
 func TestMigrateInSchemas(t *testing.T) {
 	t.Parallel()
-	url := testdb.URL(t)
-	owner := testdb.Pool(t, url)
+	url := dbtest.URL(t)
+	owner := dbtest.Pool(t, url)
 	role := "role_" + strings.TrimPrefix(url[strings.LastIndex(url, "/")+1:strings.Index(url, "?")], "test_")
 	for _, statement := range []string{
 		"CREATE TABLE goose_db_version (id int, version_id bigint, is_applied boolean, tstamp timestamp)",

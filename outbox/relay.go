@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/sync/errgroup"
 
@@ -26,57 +26,53 @@ import (
 //	// after each commit of an event:
 //	relay.Wake()
 //
-// # One batch
+// # The loop
 //
-//	claim a batch ─► publish all of it ─► wait for every confirm ─► mark in one statement
+// Each worker has a connection of its own, and a window: so many events may wait for their answers.
+// As soon as half of the window is free, the worker claims what is due and sends it. It settles
+// events as they are answered. Three things wake it: [Relay.Wake], a notification of another
+// process, and a poll in case both are missed.
 //
-// Three things wake a worker: [Relay.Wake], a notification of another process, and a poll in case
-// both are missed. It then processes batches until nothing is due. Each worker has its own
-// publisher: with RabbitMQ, a channel.
-//
-// # What it promises
+// # What becomes of an event, and of its topic
 //
 // An event is marked published only after the destination has confirmed it and routed it to at
 // least one queue. After every other outcome it stays in the outbox:
 //
-//	outcome    what it means                          what happens
-//	Confirmed  on disk, in a queue                    published
-//	Returned   no queue is bound                      later, one of each topic; no attempt spent
-//	Refused    a queue refused only some events       back-off; after MaxAttempts: failed
-//	           the destination refused every event    probes, at pauses; no attempt spent
-//	Unknown    closed, cut, or timed out              released at once; no attempt spent
-//	Invalid    no destination can take it; never sent failed
+//	Confirmed     published. The pause of its topic ends, and the topic's refused events are due.
+//	Returned      no queue is bound. It waits until its topic's pause ends. The topic pauses.
+//	Refused       it is tried again after a pause: 1 s, doubling to RetryCap. It fails when it was
+//	              first refused longer than GiveUp ago, and ten times at least. The topic
+//	              pauses if two of its events were refused since one of it was taken.
+//	no answer     for 1 s: it takes no place in the window any more. Its topic pauses if none of its
+//	              events was taken since it was sent. If nothing at all was taken since then, the
+//	              worker goes on with another connection, and keeps the old one for late answers.
+//	              For ConfirmTimeout: as Refused; a confirm that comes later still counts.
+//	not sent,     or the connection was lost: it is due at once, and nothing is counted.
+//	closed        the server closed the publisher because of one of several events: they are sent
+//	              again in small groups. The one that closes it alone is Refused; its topic pauses
+//	              after fifty of them. The same for events that were in hand twice in a row when
+//	              the connection was lost.
+//	Invalid       no destination of this kind could take it: it fails at once.
 //
-// After an Unknown, a batch has one event until one succeeds. If the error is ErrSessionClosed, an
-// event of the batch is the cause, and the relay does not know which. So if the
-// batch had n events, the next n batches have one event each. If such a batch has the error again,
-// its event is the cause: it spends an attempt. The others are published.
+// A paused topic is a row of the table outbox_topics. A pause lasts 1 s and doubles to 10 s. Then one
+// event of the topic is tried, on a connection of its own. If it is taken, the others follow.
+// An operator pauses topics too; see package operate. The first event that a destination takes after
+// it has taken none for a minute makes all refused events due.
 //
-// After a Returned, events of that topic are not published for at most 15 s. They wait in the
-// outbox, and the outbox makes one of them due again: the probe. When an event of the topic is
-// confirmed, the others become due again in batches.
+// A failed event stays in the outbox until an operator replays or discards it. The later events of
+// its aggregate wait for that. The copy at the dead letters only informs. An event whose payload is
+// missing fails with the code no_payload.
 //
-// A Refused counts as an attempt only if the destination has accepted another event since it last
-// refused this one. If it has refused events of several aggregates and has accepted none, it is an
-// outage, for example a cluster without its majority. Then the relay publishes one event of each
-// topic, at growing pauses. The first event that is accepted ends the outage. If the destination
-// refuses an event and accepts no other one, the event stays pending. Its pauses grow to 10 s.
-//
-// A failed event stays in the outbox until an operator replays or discards it: see package operate.
-// The copy at the dead letters only informs. The relay tries only once to publish the copy. An
-// event whose payload is missing is failed too, with the code no_payload.
-//
-// An outage is not the fault of any event. The relay runs only on a session, claims nothing
-// while the destination blocks, and releases what it could not finish. An outage never ends Run,
-// and each message about it is logged at most every 10 s.
+// While there is no session, or the destination asks to wait, nothing is claimed. An outage never
+// ends Run, and each message about it is logged at most every 10 s.
 //
 // # When a step dies
 //
 //   - After the claim: the lease ends, and another worker claims the events.
-//   - After the confirm and before the mark: the same, and the batch is published again with the
+//   - After the confirm and before the mark: the same, and the events are published again with the
 //     same ids. Consumers ignore the ids that they have already processed.
 //   - Suspended for longer than its lease: the relay no longer holds the claim, so it cannot
-//     release, retry or fail the events. It still marks those that were confirmed.
+//     reschedule or fail the events. It still marks those that were confirmed.
 //
 // # What it does not promise
 //
@@ -84,23 +80,20 @@ import (
 // aggregates.
 type Relay struct {
 	config      RelayConfig
-	system      string // the destination's, for spans
 	destination string
 	to          publish.Destination
 	pool        *pgxpool.Pool
 	store       *store.Store
 	events      source.Events // the store
-	routes      *routes
-	refusals    *refusals
+	topics      *topics
+	suspects    *suspects
 	counters    counters
-	state       state
+	state       healthState
 	log         *lines
-	others      *Waker // for the relays of other processes
-	wake        chan struct{}
-	// suspects is how many events may have made the broker close the channel. While there are
-	// any, a batch has one event: if the broker closes the channel again, it is that event.
-	// Each batch that succeeds clears one.
-	suspects atomic.Int64
+	others      *Waker        // for the relays of other processes
+	wake        chan struct{} // for a worker
+	probe       chan struct{} // for the worker that tries paused topics
+	stuck       atomic.Int64  // workers that were replaced and still have events in hand
 }
 
 // NewRelay returns a relay that does nothing until Run. It returns an error that names the field if
@@ -116,19 +109,17 @@ func NewRelay(pool *pgxpool.Pool, to publish.Destination, c RelayConfig) (*Relay
 		return nil, err
 	}
 	s := store.New(pool)
-	r := newRelay(s, to.System(), to.Name(), c)
+	r := newRelay(s, to, c)
 	s.Logger = c.Logger
-	r.pool, r.store, r.to = pool, s, to
+	r.pool, r.store = pool, s
 	r.others = newWaker(notifyOn(pool), r.log)
 	return r, nil
 }
 
-func newRelay(from source.Events, system, destination string, c RelayConfig) *Relay {
-	log := newLines(c.Logger)
+func newRelay(from source.Events, to publish.Destination, c RelayConfig) *Relay {
 	return &Relay{
-		config: c, events: from, system: system, destination: destination, wake: make(chan struct{}, 1), log: log,
-		routes:   &routes{missing: map[string]missingRoute{}, log: log},
-		refusals: &refusals{refused: map[uuid.UUID]refusal{}, log: log},
+		config: c, events: from, to: to, destination: to.Name(), topics: newTopics(), suspects: newSuspects(),
+		wake: make(chan struct{}, 1), probe: make(chan struct{}, 1), log: newLines(c.Logger), counters: newCounters(),
 	}
 }
 
@@ -142,10 +133,14 @@ func (r *Relay) Wake() {
 	}
 }
 
-func (r *Relay) wakeWorker() {
+func (r *Relay) wakeWorker() { signal(r.wake) }
+
+func (r *Relay) wakeProber() { signal(r.probe) }
+
+func signal(c chan struct{}) {
 	select {
-	case r.wake <- struct{}{}:
-	default: // a wake-up is pending already, and one is enough
+	case c <- struct{}{}:
+	default: // one is pending already, and one is enough
 	}
 }
 
@@ -153,8 +148,8 @@ func (r *Relay) wakeWorker() {
 // there is no session with the destination.
 func (r *Relay) busy() bool { return len(r.wake) > 0 }
 
-// Run publishes events until ctx ends, and keeps the tables small. When ctx ends, it finishes the
-// batches in flight and returns nil. The wait for their confirms is not cut short.
+// Run publishes events until ctx ends, and keeps the tables small. When ctx ends, it settles what is
+// in flight and returns nil.
 //
 // It returns an error only if waiting cannot help: [ErrNoSchema] if there are no tables when it
 // starts, an error of the destination such as a wrong URL, or a second Run at the same time. While
@@ -170,39 +165,69 @@ func (r *Relay) Run(ctx context.Context) error {
 	all, ctx := errgroup.WithContext(ctx)
 	all.Go(func() error { return r.store.RunJanitor(ctx, r.config.Retention) })
 	if !r.config.NoListen {
-		l := &listener{pool: r.pool, wake: r.wakeWorker, listening: &r.counters.listening, log: r.log}
+		l := &listener{pool: r.pool, wake: r.wakeWorker, listening: &r.state.listening, log: r.log}
 		all.Go(func() error { return l.run(ctx) })
 		all.Go(func() error { return r.others.run(ctx, r.busy) })
 	}
+	all.Go(func() error { return r.work(ctx) })
+	return all.Wait()
+}
+
+// work runs the workers until ctx ends.
+func (r *Relay) work(ctx context.Context) error {
+	host, _ := os.Hostname()
+	all, ctx := errgroup.WithContext(ctx)
+	for i := range r.config.Workers {
+		all.Go(func() error { return r.keepWorking(ctx, fmt.Sprintf("%s/%d/%d", host, os.Getpid(), i), false) })
+	}
 	all.Go(func() error {
-		err := r.to.KeepConnected(ctx, r.publishOn)
-		if err == nil && ctx.Err() == nil {
-			return fmt.Errorf("outbox: KeepConnected of %s returned before its context had ended", r.destination)
+		for {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-r.probe: // a topic is paused
+			}
+			if err := r.keepWorking(ctx, fmt.Sprintf("%s/%d/probes", host, os.Getpid()), true); err != nil {
+				return err
+			}
 		}
-		return err
 	})
 	return all.Wait()
 }
 
-// publishOn publishes events on a session until ctx ends, and then finishes the batches in flight.
-// It returns an error when the session can no longer be used.
-func (r *Relay) publishOn(ctx context.Context, session publish.Session) error {
-	r.counters.sessions.Add(1)
-	defer r.counters.sessions.Add(-1)
-	defer r.counters.refusesAll.Store(false) // without a session it refuses nothing
-	host, _ := os.Hostname()
-	workers, ctx := errgroup.WithContext(ctx)
-	for i := range r.config.Workers {
-		workers.Go(func() error {
-			publisher, err := session.NewPublisher(r.config.BatchSize)
-			if err != nil {
-				return err
+// maxStuck bounds the connections that are kept for late answers.
+const maxStuck = 8
+
+// keepWorking runs a worker on one connection after the other, until ctx ends; a worker for probes
+// only until no topic is paused. If the destination does not read a connection any more, the worker
+// is replaced by another one with a new connection. It stays until all that it has in hand is
+// answered or too late.
+func (r *Relay) keepWorking(ctx context.Context, name string, probes bool) error {
+	var all sync.WaitGroup
+	defer all.Wait()
+	for {
+		own, leave := context.WithCancel(ctx)
+		ended, replaced := make(chan error, 1), make(chan struct{})
+		all.Go(func() {
+			defer leave()
+			err := r.to.KeepConnected(own, func(ctx context.Context, session publish.Session) error {
+				w := &worker{Relay: r, name: name, probes: probes, session: session, answers: newAnswers(), leave: leave}
+				w.replaced = func() { close(replaced) } // once: it leaves then
+				r.state.sessions.Add(1)
+				defer r.state.sessions.Add(-1)
+				return w.run(ctx)
+			})
+			if err == nil && own.Err() == nil {
+				err = fmt.Errorf("outbox: KeepConnected of %s returned before its context had ended", r.destination)
 			}
-			w := &worker{Relay: r, session: session, publisher: publisher, name: fmt.Sprintf("%s/%d/%d", host, os.Getpid(), i)}
-			return w.run(ctx)
+			ended <- err
 		})
+		select {
+		case err := <-ended:
+			return err
+		case <-replaced:
+		}
 	}
-	return workers.Wait()
 }
 
 const (
@@ -246,7 +271,9 @@ func (r *Relay) Backlog(ctx context.Context) (Backlog, error) { return r.store.B
 // Backlog has the numbers of events that are not done. Its fields are:
 //
 //	Pending, InProgress, Failed int // events with this status
-//	Unroutable int     // pending events that no queue is bound for
+//	Halted int         // pending events whose topic is paused
+//	PausedTopics int
 //	OldestDue  float64 // seconds since the oldest due event became due; 0 if none is due
+//	OldestRefused float64 // seconds since the first refusal of a pending event
 //	SlotAge    float64 // seconds since new events go to the current part of the log
 type Backlog = store.Backlog

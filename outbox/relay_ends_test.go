@@ -8,13 +8,13 @@ import (
 	"testing"
 	"time"
 
-	"example.com/transactional-outbox/outbox/internal/testdb"
+	"example.com/transactional-outbox/outbox/internal/dbtest"
 	"example.com/transactional-outbox/outbox/publish"
 )
 
 func TestWithoutTablesRunReturnsErrNoSchema(t *testing.T) {
 	t.Parallel()
-	r, err := NewRelay(testdb.Pool(t, testdb.URL(t)), newSink(), RelayConfig{Logger: testConfig.Logger})
+	r, err := NewRelay(dbtest.Pool(t, dbtest.URL(t)), newSink(), RelayConfig{Logger: testConfig.Logger})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +28,7 @@ func TestWithoutTablesRunReturnsErrNoSchema(t *testing.T) {
 // TestARelayWaitsForItsDatabase has a database at a port where nobody listens.
 func TestARelayWaitsForItsDatabase(t *testing.T) {
 	t.Parallel()
-	pool := testdb.Pool(t, "postgres://postgres@127.0.0.1:1/nowhere?sslmode=disable")
+	pool := dbtest.Pool(t, "postgres://postgres@127.0.0.1:1/nowhere?sslmode=disable")
 	r, stop := run(t, pool, newSink(), RelayConfig{})
 	await(t, "it says why it waits", func() bool {
 		err := r.Health()
@@ -40,7 +40,7 @@ func TestARelayWaitsForItsDatabase(t *testing.T) {
 // TestADestinationThatCannotMendItselfEndsRun, and so does one that gives up.
 func TestADestinationThatCannotMendItselfEndsRun(t *testing.T) {
 	t.Parallel()
-	pool := testdb.Migrated(t)
+	pool := dbtest.Migrated(t)
 	wrong := errors.New("the exchange has another type")
 	for _, result := range []error{wrong, nil} {
 		r, err := NewRelay(pool, ending{newSink(), result}, RelayConfig{Logger: testConfig.Logger})
@@ -69,7 +69,7 @@ func (e ending) KeepConnected(context.Context, func(context.Context, publish.Ses
 // are much longer than the test, so an event that a stop leaves in progress is never published.
 func TestP12ARelayCanStopAtAnyMoment(t *testing.T) {
 	t.Parallel()
-	pool, to := testdb.Migrated(t), newSink()
+	pool, to := dbtest.Migrated(t), newSink()
 	ctx, cancel := context.WithCancel(t.Context())
 	var appended atomic.Int64
 	var appending sync.WaitGroup
@@ -79,7 +79,7 @@ func TestP12ARelayCanStopAtAnyMoment(t *testing.T) {
 			appended.Add(1)
 		}
 	})
-	config := RelayConfig{BatchSize: 5, PollInterval: 10 * time.Millisecond, Lease: time.Hour}
+	config := RelayConfig{Window: 5, PollInterval: 10 * time.Millisecond, Lease: time.Hour}
 	for i := range 50 {
 		_, stop := run(t, pool, to, config)
 		wait(t.Context(), time.Duration(i)*time.Millisecond)

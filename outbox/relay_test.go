@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"example.com/transactional-outbox/outbox/internal/testdb"
+	"example.com/transactional-outbox/outbox/internal/dbtest"
 	"example.com/transactional-outbox/outbox/publish"
 )
 
@@ -133,7 +133,7 @@ func awaitPublished(t *testing.T, pool *pgxpool.Pool, n int) {
 
 func TestARelayPublishesAndRecordsIt(t *testing.T) {
 	t.Parallel()
-	pool, to := testdb.Migrated(t), newSink()
+	pool, to := dbtest.Migrated(t), newSink()
 	appendEvents(t, pool, 900)
 	r, stop := run(t, pool, to, RelayConfig{})
 	awaitPublished(t, pool, 900)
@@ -155,7 +155,7 @@ func TestARelayPublishesAndRecordsIt(t *testing.T) {
 
 func TestAWakerWakesTheRelayOfAnotherProcess(t *testing.T) {
 	t.Parallel()
-	pool, to := testdb.Migrated(t), newSink()
+	pool, to := dbtest.Migrated(t), newSink()
 	r, _ := run(t, pool, to, RelayConfig{PollInterval: time.Hour})
 	await(t, "listening", func() bool { return r.Stats().Listening })
 	waker, ctx := NewWaker(pool), t.Context()
@@ -174,10 +174,10 @@ func TestAWakerWakesTheRelayOfAnotherProcess(t *testing.T) {
 // TestABusyRelayNotifiesTheOthers: one relay is blocked, and another one has nothing to do.
 func TestABusyRelayNotifiesTheOthers(t *testing.T) {
 	t.Parallel()
-	pool, blocked, idle := testdb.Migrated(t), newSink(), newSink()
+	pool, blocked, idle := dbtest.Migrated(t), newSink(), newSink()
 	release := make(chan struct{})
 	blocked.call(func() { <-release })
-	busy, _ := run(t, pool, blocked, RelayConfig{PollInterval: time.Hour, Workers: 1, NoListen: false})
+	busy, _ := run(t, pool, blocked, RelayConfig{PollInterval: time.Hour, Workers: 1, Window: 1})
 	await(t, "listening", func() bool { return busy.Stats().Listening })
 	appendEvents(t, pool, 1)
 	busy.Wake()
@@ -194,11 +194,11 @@ func TestABusyRelayNotifiesTheOthers(t *testing.T) {
 // TestP12ShutdownFinishesWhatIsInFlight stops the relay while the destination has a message.
 func TestP12ShutdownFinishesWhatIsInFlight(t *testing.T) {
 	t.Parallel()
-	pool, to := testdb.Migrated(t), newSink()
+	pool, to := dbtest.Migrated(t), newSink()
 	stopping := make(chan struct{})
 	to.call(func() { <-stopping })
 	appendEvents(t, pool, 10)
-	_, stop := run(t, pool, to, RelayConfig{Workers: 1, BatchSize: 5})
+	_, stop := run(t, pool, to, RelayConfig{Workers: 1, Window: 5})
 	to.awaitMessage(t)
 	time.AfterFunc(50*time.Millisecond, func() { close(stopping) }) // after the context has ended
 	stop()
@@ -211,10 +211,10 @@ func TestP12ShutdownFinishesWhatIsInFlight(t *testing.T) {
 // between the commit of a claim and its answer, its events wait until the lease ends.
 func TestP4ARelayOutlivesTerminatedConnections(t *testing.T) {
 	t.Parallel()
-	url := testdb.URL(t)
-	pool, admin, to := withTables(t, url), testdb.Pool(t, url), newSink()
+	url := dbtest.URL(t)
+	pool, admin, to := withTables(t, url), dbtest.Pool(t, url), newSink()
 	r, stop := run(t, pool, to, RelayConfig{
-		BatchSize: 20, PollInterval: 50 * time.Millisecond, ConfirmTimeout: time.Second, Lease: 3 * time.Second,
+		Window: 20, PollInterval: 50 * time.Millisecond, ConfirmTimeout: time.Second, Lease: 3 * time.Second,
 	})
 	for n := range 5 {
 		appendEvents(t, admin, 100)
@@ -234,8 +234,8 @@ func TestP4ARelayOutlivesTerminatedConnections(t *testing.T) {
 // withTables makes the tables, and returns a pool.
 func withTables(t *testing.T, url string) *pgxpool.Pool {
 	t.Helper()
-	pool := testdb.Pool(t, url)
-	if _, err := pool.Exec(t.Context(), testdb.Schema(t), pgx.QueryExecModeSimpleProtocol); err != nil {
+	pool := dbtest.Pool(t, url)
+	if _, err := pool.Exec(t.Context(), dbtest.Schema(t), pgx.QueryExecModeSimpleProtocol); err != nil {
 		t.Fatal(err)
 	}
 	return pool
@@ -244,8 +244,8 @@ func withTables(t *testing.T, url string) *pgxpool.Pool {
 // TestTwoOutboxesInOneDatabaseDoNotWaitForEachOther: the claims of one wait for a lock.
 func TestTwoOutboxesInOneDatabaseDoNotWaitForEachOther(t *testing.T) {
 	t.Parallel()
-	url := testdb.URL(t)
-	admin := testdb.Pool(t, url)
+	url := dbtest.URL(t)
+	admin := dbtest.Pool(t, url)
 	var pools []*pgxpool.Pool
 	for _, schema := range []string{"a", "b"} {
 		if _, err := admin.Exec(t.Context(), "CREATE SCHEMA "+schema); err != nil {

@@ -3,6 +3,7 @@
 --   outbox_events      the log: every event, inserted with the business data, never changed
 --   outbox_queue       what is not done: one narrow row for each event, deleted when it is done
 --   outbox_claims      the events that a relay works on, and until when
+--   outbox_topics      the topics that are paused, and why
 --   outbox_published   the events that the destination has taken
 --   outbox_discarded   the events that are done without being sent: an operator discarded them, or
 --                      a newer event of the aggregate overtook them
@@ -91,18 +92,21 @@ CREATE TABLE outbox_queue (
   aggregate_id   text COLLATE "C",
   topic          text COLLATE "C" NOT NULL,
   bytes          int NOT NULL, -- of the payload: a claim sums them without reading payloads
-  -- When the event is due. 'infinity' means that it has failed, or is parked: it waits for a queue
-  -- to be bound for its topic, or for an older event of its aggregate. The transaction that deletes
-  -- the older event makes the next one due. PostgreSQL before 17 cannot subtract 'infinity'.
+  -- When the event is due. 'infinity' means that it has failed, is halted, or is parked: a parked
+  -- event waits for an older one of its aggregate. The transaction that deletes the older event
+  -- makes the next one due. PostgreSQL before 17 cannot subtract 'infinity'.
   available_at   timestamptz NOT NULL DEFAULT now(),
   -- The older events of the aggregate are overtaken: they are not sent. It stands here, at the newer
   -- event, so that Append locks no older one.
   supersedes     boolean NOT NULL DEFAULT false,
-  retry_count    int NOT NULL DEFAULT 0 CHECK (retry_count >= 0), -- attempts that failed because of the event
+  halted         boolean NOT NULL DEFAULT false, -- it waits until its topic's pause ends
+  retry_count    int NOT NULL DEFAULT 0 CHECK (retry_count >= 0), -- how often it was refused, or had no answer
+  refused_since  timestamptz, -- the first time
   failure_code   text CHECK (octet_length(failure_code) <= 64),
   failure_reason text CHECK (octet_length(failure_reason) <= 1024),
   failed_at      timestamptz, -- until an operator replays or discards the event
-  CHECK (failed_at IS NULL OR available_at = 'infinity'), -- the claim checks only available_at
+  CHECK (NOT halted AND failed_at IS NULL OR available_at = 'infinity'), -- the claim checks only available_at
+  CHECK (NOT halted OR failed_at IS NULL),
   -- Finds the oldest event of an aggregate, and refuses a version that is in the queue already. Events
   -- without an aggregate have NULL, which equals nothing.
   UNIQUE (aggregate, aggregate_id, version)
@@ -113,12 +117,14 @@ CREATE INDEX outbox_queue_due ON outbox_queue (available_at, seq) WHERE availabl
 -- For a transaction that deletes an event: finds the next parked event of the aggregate. Usually it
 -- is empty.
 CREATE INDEX outbox_queue_parked ON outbox_queue (aggregate, aggregate_id, version)
-  WHERE available_at = 'infinity' AND failed_at IS NULL AND failure_code IS DISTINCT FROM 'unroutable';
+  WHERE available_at = 'infinity' AND failed_at IS NULL AND NOT halted;
 -- For the claim: whether a newer event supersedes the one that it takes.
 CREATE INDEX outbox_queue_supersedes ON outbox_queue (aggregate, aggregate_id, version) WHERE supersedes;
--- For the events that wait until a queue is bound for their topic. Usually it is empty.
-CREATE INDEX outbox_queue_unroutable ON outbox_queue (topic, available_at, seq)
-  WHERE failure_code = 'unroutable' AND failed_at IS NULL;
+-- For the events of a paused topic: the one tried least comes first, and of these the oldest. Usually
+-- it is empty.
+CREATE INDEX outbox_queue_halted ON outbox_queue (topic, retry_count, seq) WHERE halted;
+-- For the events that were refused: they become due when the topic's pause ends.
+CREATE INDEX outbox_queue_refused ON outbox_queue (topic, id) WHERE refused_since IS NOT NULL AND failed_at IS NULL;
 -- For the operators: failed events by id, and by reason and topic in the order of their failures.
 -- The code is included a second time, because otherwise PostgreSQL reads the table to get it.
 -- Usually both are empty.
@@ -134,6 +140,19 @@ CREATE TABLE outbox_claims (
   events uuid[] NOT NULL
 );
 
+-- A topic that is paused. Its events are not claimed: the claim halts those that it finds. When
+-- "until" has passed, one of them is tried. If the destination takes it, the topic is resumed.
+CREATE TABLE outbox_topics (
+  topic    text COLLATE "C" PRIMARY KEY, -- '*' is every topic
+  since    timestamptz NOT NULL DEFAULT now(),
+  until    timestamptz NOT NULL, -- 'infinity': until an operator resumes it
+  pause    float8 NOT NULL, -- seconds; it doubles each time that the event that is tried is not taken
+  reason   text NOT NULL CHECK (octet_length(reason) <= 1024),
+  operator text CHECK (octet_length(operator) BETWEEN 1 AND 200), -- who paused it; NULL: the relay
+  -- The pause is over. The claims make the halted events due, some at a time, and then delete the row.
+  resumed  boolean NOT NULL DEFAULT false
+);
+
 CREATE TABLE outbox_discarded (
   id             uuid PRIMARY KEY,
   slot           smallint NOT NULL, -- of the event in the log
@@ -144,6 +163,8 @@ CREATE TABLE outbox_discarded (
   failure_code   text,
   failure_reason text
 );
+-- For the janitor: the events of the slot that it empties.
+CREATE INDEX outbox_discarded_slot ON outbox_discarded (slot, id);
 
 -- All rows of these two are deleted soon. So autovacuum starts at a number of dead rows, and not at
 -- a share of the table.
@@ -201,7 +222,7 @@ CREATE TABLE IF NOT EXISTS operator_decisions (
   at          timestamptz NOT NULL DEFAULT now(),
   operator    text NOT NULL CHECK (octet_length(operator) BETWEEN 1 AND 200),
   via         text NOT NULL CHECK (via IN ('cli', 'page')),
-  action      text NOT NULL CHECK (action IN ('replay', 'discard', 'republish')),
+  action      text NOT NULL CHECK (action IN ('replay', 'discard', 'republish', 'pause', 'resume')),
   filter      text NOT NULL CHECK (octet_length(filter) BETWEEN 1 AND 4096), -- what the operator chose, in words
   items       text[] NOT NULL CHECK (cardinality(items) > 0), -- the ids
   chosen      int NOT NULL GENERATED ALWAYS AS (cardinality(items)) STORED, -- lists need not read the ids

@@ -3,124 +3,273 @@ package outbox
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"slices"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
+	"github.com/google/uuid"
 
 	"example.com/transactional-outbox/outbox/internal/crashpoint"
 	"example.com/transactional-outbox/outbox/internal/store"
 	"example.com/transactional-outbox/outbox/publish"
 )
 
-// settle writes what became of a batch. It marks the published events first, because an event
-// that is not marked is published again.
-func (w *worker) settle(ctx context.Context, claim store.Claim, s settlement) error {
-	// The timeout starts now, and not at the claim. A relay that was suspended for longer than
-	// its lease still marks the published events. The other statements report lost leases.
-	ctx, cancel := context.WithTimeout(ctx, w.config.Lease)
-	defer cancel()
-	crashpoint.At("relay.confirmed")
-	for _, failure := range s.later {
-		if failure.Counts {
-			w.counters.retries.Add(1)
+// note records the answer to an event, and what becomes of it.
+func (w *worker) note(it *item, result publish.Result) {
+	if it.state == answered || it.state == settled {
+		if result.Outcome == publish.Confirmed && !it.verdict.published {
+			w.late = append(w.late, it.event.ID)
+		}
+		return
+	}
+	if it.batch.count[answered] == 0 {
+		it.batch.first = time.Now()
+	}
+	it.set(answered)
+	it.verdict = w.decide(it.event, result, w.probes)
+	switch {
+	case result.Outcome == publish.Unknown && it.verdict.unknown:
+		w.lost = true
+		w.losses = append(w.losses, answer{it, result})
+		return
+	case it.verdict.unknown:
+		w.lost = true
+	case result.Outcome == publish.Confirmed, result.Outcome == publish.Returned, result.Outcome == publish.Refused:
+		w.suspects.remove(it.event.ID)
+	}
+	w.report(it, result)
+}
+
+// noteAll records the same answer to all events of a batch that wait for one.
+func (w *worker) noteAll(b *batch, result publish.Result) {
+	for _, it := range b.items {
+		if it.state == sent {
+			w.note(it, result)
 		}
 	}
+}
 
-	if len(s.published) > 0 {
-		w.write(ctx, "published", len(s.published), func(ctx context.Context) (int, error) {
-			began := time.Now()
-			err := w.events.MarkPublished(ctx, s.tokenToEnd(claim.Token), s.published)
-			if err == nil {
-				w.counters.marks.add(time.Since(began))
-			}
-			return len(s.published), err
-		})
+// noteLoss looks for the event that made the session end. It runs when the publisher is lost, and
+// all of it has an answer.
+func (w *worker) noteLoss() {
+	for _, a := range w.losses {
+		if w.suspects.add(a.event.ID, len(w.losses) == 1, errors.Is(a.result.Err, publish.ErrClosed)) {
+			a.result.Outcome = publish.Refused
+			a.verdict = w.decide(a.event, a.result, w.probes)
+		}
+		w.report(a.item, a.result)
+	}
+	w.losses, w.group = nil, 0
+}
+
+// settle writes what is answered: a batch when all of it is, or SettleAfter after its first answer.
+func (w *worker) settle(ctx context.Context) {
+	now := time.Now()
+	if now.Before(w.retryAt) || w.lost && w.hand.open() > 0 {
+		return
+	}
+	for _, b := range w.hand.batches {
+		waits := b.count[sent]+b.count[unsent] > 0 && now.Sub(b.first) < w.config.SettleAfter
+		if (b.count[answered] > 0 && !waits || len(b.pauses) > 0) && !w.settleBatch(ctx, b) {
+			break
+		}
+	}
+	if len(w.late) > 0 && w.write(ctx, store.Settlement{Published: w.late}) != nil {
+		w.late = nil
+	}
+	w.hand.drop()
+}
+
+// settleBatch writes what is answered of a batch. It reports whether it has succeeded.
+func (w *worker) settleBatch(ctx context.Context, b *batch) bool {
+	crashpoint.At("relay.confirmed")
+	settlement, want := w.settlement(b)
+	done := w.write(ctx, settlement)
+	if done == nil {
+		return false
 	}
 	crashpoint.At("relay.marked")
-	if len(s.later) > 0 {
-		w.write(ctx, "rescheduled", len(s.later), func(ctx context.Context) (int, error) {
-			return w.events.Reschedule(ctx, claim.Token, s.later)
-		})
+	missing := max(0, want-done.Held)
+	w.counters.count(func(s *Stats) {
+		s.LeaseLost += uint64(missing)
+		s.Overtaken += uint64(len(settlement.Overtaken))
+	})
+	if missing > 0 {
+		w.log.trouble(ctx, slog.LevelWarn, "lease lost: somebody else holds these events now", "events", missing)
 	}
-	if len(s.overtaken) > 0 {
-		overtaken := w.write(ctx, "overtaken", len(s.overtaken), func(ctx context.Context) (int, error) {
-			return len(s.overtaken), w.events.Overtake(ctx, claim.Token, s.overtaken)
-		})
-		w.counters.overtaken.Add(uint64(overtaken)) //nolint:gosec // a count
-	}
-	w.fail(ctx, claim, slices.Concat(s.failed, lostPayloads(s.lost)))
-	if !s.allPublished() {
-		w.write(ctx, "released", len(s.released), func(ctx context.Context) (int, error) {
-			held, err := w.events.Release(ctx, claim.Token)
-			return len(s.released) * boolToInt(held), err
-		})
-	}
-	if s.unknown != nil {
-		w.addSuspects(s)
-		return fmt.Errorf("%d events released, what became of them is unknown: %w", len(s.released), s.unknown)
-	}
-	w.clearSuspect()
-	return nil
-}
-
-// clearSuspect makes the suspects one less. They never become negative, although several workers
-// clear them at the same time: then the next suspects would not be singled out.
-func (r *Relay) clearSuspect() {
-	for {
-		n := r.suspects.Load()
-		if n <= 0 || r.suspects.CompareAndSwap(n, n-1) {
-			return
+	w.fail(ctx, b, done.Failed)
+	for _, it := range b.items {
+		if it.state == answered {
+			it.set(settled)
 		}
 	}
+	b.pauses = nil
+	return true
 }
 
-// addSuspects counts the events that may have made the broker close the channel: all events of
-// the batch. After a broken connection or a timeout it counts one, so that the next batch is
-// small and shows whether the broker answers again.
-func (w *worker) addSuspects(s settlement) {
-	suspects := 1
-	if errors.Is(s.unknown, publish.ErrSessionClosed) {
-		suspects = len(s.released)
+// settlement returns what is to be written of a batch, and how many events the lease must still hold
+// for it.
+func (w *worker) settlement(b *batch) (s store.Settlement, held int) {
+	s = store.Settlement{
+		Token: b.token, End: b.count[sent]+b.count[unsent] == 0, Probe: w.probes, Paused: map[string]string{},
+		GiveUp: w.config.GiveUp, FirstPause: firstTopicPause, LongestPause: longestTopicPause,
 	}
-	w.suspects.Add(int64(suspects))
+	resumed := map[string]bool{}
+	for _, topic := range b.pauses {
+		s.Paused[topic] = "no answer for " + slowAfter.String()
+	}
+	for _, it := range b.items {
+		if it.state != answered {
+			continue
+		}
+		v := it.verdict
+		switch {
+		case v.published:
+			s.Published = append(s.Published, it.event.ID)
+		case v.overtaken:
+			s.Overtaken = append(s.Overtaken, it.event.ID)
+		case !v.unknown:
+			s.Failures = append(s.Failures, v.failure)
+		}
+		topic := it.event.Topic
+		if v.pause || v.failure.Halt { // whoever halts an event writes the pause
+			s.Paused[topic] = v.failure.Reason
+		}
+		if v.resume && !resumed[topic] && !w.topics.isPaused(topic) {
+			resumed[topic] = true
+			s.Resumed = append(s.Resumed, topic)
+		}
+		s.RetryAll = s.RetryAll || v.retryAll
+	}
+	return s, len(s.Overtaken) + len(s.Failures)
 }
 
-// firstTimeout bounds the first attempt of a statement. Without it, nothing would notice a
-// database that no longer answers.
-const firstTimeout = 5 * time.Second
-
-// statementTimeout gives each further attempt more time, so that a database that is only slow
-// can finish one of them.
-func statementTimeout(attempt int) time.Duration { return time.Duration(attempt) * firstTimeout }
-
-// longestPause between two attempts to write is short, because the lease is running out.
-const longestPause = 2 * time.Second
-
-// write tries fn until ctx ends. If it cannot write, the events are published again after the
-// lease. Each attempt has its own deadline and connection, so that a connection that hangs does
-// not use up the lease.
-func (w *worker) write(ctx context.Context, what string, events int, fn func(context.Context) (int, error)) (held int) {
-	logRetry := func(err error, in time.Duration) {
-		w.log.trouble(ctx, slog.LevelWarn, "cannot settle events, trying again", "as", what, "events", events, "in", in.String(), "error", err)
+// write returns nil if the database does not answer. Then the same is written again later.
+func (w *worker) write(ctx context.Context, s store.Settlement) *store.Settled {
+	var done store.Settled
+	began := time.Now()
+	ok := w.tell(ctx, "cannot settle events, trying again", func(ctx context.Context) (err error) {
+		done, err = w.events.Settle(ctx, s)
+		return err
+	})
+	if !ok {
+		return nil
 	}
-	pause := backoff.NewExponentialBackOff()
-	pause.MaxInterval = longestPause
-	attempt := 0
-	held, err := backoff.Retry(ctx, func() (int, error) {
-		attempt++
-		ctx, cancel := context.WithTimeout(ctx, statementTimeout(attempt))
-		defer cancel()
-		return fn(ctx)
-	}, backoff.WithBackOff(pause), backoff.WithMaxElapsedTime(0), backoff.WithNotify(logRetry))
-	switch {
-	case err != nil:
-		w.log.trouble(ctx, slog.LevelError, "gave up settling events, their lease will end", "as", what, "events", events, "error", err)
-	case held < events:
-		w.counters.leaseLost.Add(uint64(events - held)) //nolint:gosec // positive
-		w.log.trouble(ctx, slog.LevelWarn, "lease lost: somebody else holds these events now", "as", what, "events", events-held)
+	w.counters.count(func(stats *Stats) {
+		if len(s.Published) > 0 {
+			stats.Marks.add(time.Since(began))
+		}
+		for _, failure := range s.Failures {
+			if _, failed := done.Failed[failure.ID]; failure.Counts && !failed {
+				stats.Retries++
+			}
+		}
+	})
+	if len(s.Paused) > 0 {
+		w.wakeProber()
 	}
-	return held
+	w.due = true // the later events of the aggregates may be due
+	return &done
+}
+
+// fail reports the events that have failed, and publishes copies of them to the dead letters.
+func (w *worker) fail(ctx context.Context, b *batch, failed map[uuid.UUID]time.Time) {
+	var dead []publish.Message
+	for _, it := range b.items {
+		at, ok := failed[it.event.ID]
+		if !ok {
+			continue
+		}
+		failure := it.verdict.failure
+		w.counters.count(func(s *Stats) {
+			s.Failed++
+			if failure.Counts {
+				s.RetryExhaustions++
+			}
+		})
+		w.log.ErrorContext(ctx, "event failed", "message_id", failure.ID, "failure_code", failure.Code, "error", failure.Reason)
+		if w.config.DeadLetters != "" {
+			dead = append(dead, w.deadLetter(it, at))
+		}
+	}
+	if len(dead) > 0 {
+		w.copies.Go(func() { w.publishDeadLetters(ctx, dead) })
+	}
+}
+
+// publishDeadLetters publishes copies on a publisher of their own, because one of these events may
+// have made the server close the other one. It tries once: the outbox has the authoritative state,
+// and the copies only inform.
+func (w *worker) publishDeadLetters(ctx context.Context, dead []publish.Message) {
+	publisher, err := w.session.NewPublisher(len(dead))
+	if err != nil {
+		w.counters.count(func(s *Stats) { s.DeadLettersFailed += uint64(len(dead)) })
+		w.log.trouble(ctx, slog.LevelWarn, "no copy of a failed event at the dead letters", "error", err)
+		return
+	}
+	defer publisher.Close()
+	for i, result := range publish.All(publisher, dead, w.config.ConfirmTimeout) {
+		if result.Err == nil {
+			w.counters.count(func(s *Stats) { s.DeadLettered++ })
+			continue
+		}
+		w.counters.count(func(s *Stats) { s.DeadLettersFailed++ })
+		w.log.trouble(ctx, slog.LevelWarn, "no copy of a failed event at the dead letters", "message_id", dead[i].ID, "error", result.Err)
+	}
+}
+
+// deadLetter returns the copy of a failed event. If the event itself cannot be sent, the copy
+// has only the id and the reason.
+func (w *worker) deadLetter(it *item, at time.Time) publish.Message {
+	failure, dead := it.verdict.failure, it.event.Message(w.config.AppID)
+	if failure.Final {
+		dead = publish.Message{ID: dead.ID, AppID: dead.AppID, Headers: map[string]any{}}
+	}
+	dead.Destination = w.config.DeadLetters
+	dead.Headers["failure-code"] = failure.Code
+	dead.Headers["failure-reason"] = failure.Reason
+	dead.Headers["failed-at"] = at.UTC().Format(time.RFC3339Nano)
+	dead.Headers["retry-count"] = int64(it.event.RetryCount)
+	if failure.Counts {
+		dead.Headers["retry-count"] = int64(it.event.RetryCount + 1)
+	}
+	return dead
+}
+
+// renew makes the leases of what is in hand longer.
+func (w *worker) renew(ctx context.Context) {
+	if now := time.Now(); w.hand.empty() || now.Sub(w.renewed) < renewEvery || now.Before(w.retryAt) {
+		return
+	}
+	w.renewed = time.Now()
+	w.tell(ctx, "cannot renew leases", func(ctx context.Context) error {
+		return w.events.Renew(ctx, w.hand.tokens(), w.config.Lease)
+	})
+}
+
+// statementTimeout bounds the first attempt. Each further attempt has more time, so that a database
+// that is only slow can finish one of them.
+const statementTimeout = 5 * time.Second
+
+// The pauses after a failure of the database. After its restart, each connection of the pool fails
+// once.
+const (
+	firstRetryPause = 50 * time.Millisecond
+	lastRetryPause  = time.Second
+)
+
+// tell executes a statement, also if ctx has ended: otherwise a claim that is committed would wait
+// for the end of its lease. It reports whether the statement has succeeded.
+func (w *worker) tell(ctx context.Context, trouble string, statement func(context.Context) error) bool {
+	w.failures++ // 0 if it succeeds
+	finish, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Duration(min(w.failures, 3))*statementTimeout)
+	defer cancel()
+	if err := statement(finish); err != nil {
+		w.retryAt = time.Now().Add(min(firstRetryPause<<min(w.failures-1, 10), lastRetryPause))
+		w.state.database.Store(&err)
+		w.log.trouble(ctx, slog.LevelWarn, trouble, "error", err)
+		return false
+	}
+	w.failures, w.retryAt = 0, time.Time{}
+	w.state.database.Store(nil)
+	return true
 }

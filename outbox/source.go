@@ -10,7 +10,7 @@ import (
 // init lets the programs of this repository make relays with another source of events.
 func init() {
 	source.Replace = func(relay any, from source.Events) { relay.(*Relay).events = from }
-	source.New = func(config any, from source.Events) func(context.Context, publish.Session) error {
-		return newRelay(from, "source", "source", config.(RelayConfig).withDefaults()).publishOn
+	source.New = func(config any, from source.Events, to publish.Destination) func(context.Context) error {
+		return newRelay(from, to, config.(RelayConfig).withDefaults()).work
 	}
 }

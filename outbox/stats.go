@@ -1,19 +1,17 @@
 package outbox
 
 import (
-	"math"
 	"slices"
 	"sort"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
 // Stats is what a relay has done since it was made. Package prom reports it to Prometheus.
 type Stats struct {
 	Published, Failed, Overtaken uint64 // events that are done, or failed
-	Retries                      uint64 // attempts that were refused, and are followed by another one
-	RetryExhaustions             uint64 // events that failed after their last attempt
+	Retries                      uint64 // refused publishes, and publishes without an answer
+	RetryExhaustions             uint64 // events that failed because the destination refused them for too long
 	Refused                      uint64 // publishes that the destination refused
 	Unroutable                   uint64 // publishes that the destination returned
 	PublishErrors                uint64 // publishes with an unknown outcome
@@ -21,9 +19,8 @@ type Stats struct {
 	DeadLettered                 uint64 // failed events that have a copy at the dead letters
 	DeadLettersFailed            uint64 // failed events that should have one, and have none
 
-	Up         bool // the relay has a session with the destination
-	Listening  bool // it is notified of events that other processes commit
-	RefusesAll bool // the destination refuses every event, so the relay only probes
+	Up        bool // the relay has a session with the destination
+	Listening bool // it is notified of events that other processes commit
 
 	// Latency is in seconds, from the start of the transaction that appended the event to the
 	// confirm. It begins there because PostgreSQL does not say when a transaction commits.
@@ -54,96 +51,55 @@ type Exemplar struct {
 	TraceID string
 }
 
-// counters are what Stats is a copy of.
+// counters are what Stats returns a copy of.
 type counters struct {
-	published, failed, overtaken     atomic.Uint64
-	retries, exhaustions             atomic.Uint64
-	refused, unroutable              atomic.Uint64
-	publishErrors, leaseLost         atomic.Uint64
-	deadLettered, deadLettersMissing atomic.Uint64
-	sessions                         atomic.Int64
-	listening, refusesAll            atomic.Bool
-	latency                          histogram
-	claims, marks                    timing
+	mu    sync.Mutex
+	stats Stats
+}
+
+func newCounters() counters {
+	return counters{stats: Stats{Latency: newLatency()}}
+}
+
+// count changes the counters.
+func (c *counters) count(change func(s *Stats)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	change(&c.stats)
 }
 
 // Stats returns what the relay has done so far.
 func (r *Relay) Stats() Stats {
-	c := &r.counters
-	return Stats{
-		Published: c.published.Load(), Failed: c.failed.Load(), Overtaken: c.overtaken.Load(),
-		Retries: c.retries.Load(), RetryExhaustions: c.exhaustions.Load(),
-		Refused: c.refused.Load(), Unroutable: c.unroutable.Load(),
-		PublishErrors: c.publishErrors.Load(), LeaseLost: c.leaseLost.Load(),
-		DeadLettered: c.deadLettered.Load(), DeadLettersFailed: c.deadLettersMissing.Load(),
-		Up: c.sessions.Load() > 0, Listening: c.listening.Load(), RefusesAll: c.refusesAll.Load(),
-		Latency: c.latency.snapshot(), Claims: c.claims.snapshot(), Marks: c.marks.snapshot(),
+	r.counters.mu.Lock()
+	defer r.counters.mu.Unlock()
+	s := r.counters.stats
+	s.Up, s.Listening = r.state.sessions.Load() > 0, r.state.listening.Load()
+	s.Latency.Counts = slices.Clone(s.Latency.Counts)
+	s.Latency.Exemplars = slices.DeleteFunc(slices.Clone(s.Latency.Exemplars), func(e Exemplar) bool { return e.TraceID == "" })
+	return s
+}
+
+func (t *Timing) add(d time.Duration) {
+	t.Count++
+	t.Seconds += d.Seconds()
+}
+
+// newLatency has the bounds 1 ms, 2.5 ms … 24 s. Longer is an outage.
+func newLatency() Histogram {
+	const first, ratio, bounds = 0.001, 2.5, 12
+	h := Histogram{Counts: make([]uint64, bounds+1), Exemplars: make([]Exemplar, bounds+1)}
+	for bound := first; len(h.Bounds) < bounds; bound *= ratio {
+		h.Bounds = append(h.Bounds, bound)
 	}
-}
-
-// timing has a lock, because its two numbers belong together.
-type timing struct {
-	mu  sync.Mutex
-	sum Timing
-}
-
-func (t *timing) add(d time.Duration) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.sum.Count++
-	t.sum.Seconds += d.Seconds()
-}
-
-func (t *timing) snapshot() Timing {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.sum
-}
-
-// The buckets of the latency are 1 ms, 2.5 ms … 24 s. Longer is an outage.
-const (
-	firstBound = 0.001
-	boundRatio = 2.5
-	bounds     = 12
-)
-
-var latencyBounds = func() (all [bounds]float64) {
-	for i, bound := 0, firstBound; i < bounds; i++ {
-		all[i] = bound
-		bound *= boundRatio
-	}
-	return all
-}()
-
-// histogram counts without a lock.
-type histogram struct {
-	counts    [bounds + 1]atomic.Uint64
-	exemplars [bounds + 1]atomic.Pointer[Exemplar]
-	sum       atomic.Uint64 // the bits of a float64
+	return h
 }
 
 // observe counts a value. Of a value with a trace, it keeps the trace.
-func (h *histogram) observe(value float64, traceID string) {
-	bucket := sort.SearchFloat64s(latencyBounds[:], value)
-	h.counts[bucket].Add(1)
-	for {
-		old := h.sum.Load()
-		if h.sum.CompareAndSwap(old, math.Float64bits(math.Float64frombits(old)+value)) {
-			break
-		}
-	}
+func (h *Histogram) observe(value float64, traceID string) {
+	bucket := sort.SearchFloat64s(h.Bounds, value)
+	h.Counts[bucket]++
+	h.Sum += value
 	if traceID != "" {
-		h.exemplars[bucket].Store(&Exemplar{Value: value, At: time.Now(), TraceID: traceID})
+		h.Exemplars[bucket] = Exemplar{Value: value, At: time.Now(), TraceID: traceID}
 	}
-}
-
-func (h *histogram) snapshot() Histogram {
-	s := Histogram{Bounds: slices.Clone(latencyBounds[:]), Counts: make([]uint64, bounds+1), Sum: math.Float64frombits(h.sum.Load())}
-	for i := range h.counts {
-		s.Counts[i] = h.counts[i].Load()
-		if e := h.exemplars[i].Load(); e != nil {
-			s.Exemplars = append(s.Exemplars, *e)
-		}
-	}
-	return s
 }

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
+	"testing/synctest"
 
 	"github.com/google/uuid"
 	"go.opentelemetry.io/otel/attribute"
@@ -76,19 +76,20 @@ func (s *span) SetAttributes(all ...attribute.KeyValue) {
 
 // publishBatch publishes a batch of three events: one has a trace, one has none, and one has
 // an invalid traceparent.
-func publishBatch(t *testing.T, results ...publish.Result) (*worker, batch, []*span) {
+func publishBatch(t *testing.T, results ...publish.Result) (*worker, *batch, []*span) {
 	t.Helper()
 	tracer, config := &spans{}, testConfig
 	config.TracerProvider = tracer
 	w := &worker{Relay: relayWith(config, nil)}
-	events := []store.Event{
-		{ID: uuid.New(), Topic: "order.created", Traceparent: orderParent, Payload: []byte("{}"), RetryCount: 1},
+	b := w.newBatch(t.Context(), store.Claim{Events: []store.Event{
+		{ID: uuid.New(), Topic: "order.created", Traceparent: orderParent, Payload: []byte("{}"), RetryCount: 1, Age: 1},
 		{ID: uuid.New(), Topic: "order.created"},
-		{ID: uuid.New(), Topic: "order.created", Traceparent: "garbage"},
+		{ID: uuid.New(), Topic: "order.created", Traceparent: "garbage", Age: 100},
+	}})
+	for i, r := range results {
+		w.note(b.items[i], r)
 	}
-	b := w.newBatch(t.Context(), events)
-	refusals := map[uuid.UUID]verdict{events[1].ID: {counts: true}}
-	w.endSpans(b, results, testConfig.decide(events, results, refusals).outcomes)
+	w.noteLoss()
 	return w, b, tracer.started
 }
 
@@ -103,7 +104,8 @@ func TestEachMessageContinuesTheTraceOfItsEvent(t *testing.T) {
 	t.Parallel()
 	_, b, started := publishBatch(t, confirmed, confirmed, confirmed)
 	seen := map[trace.TraceID]bool{}
-	for i, m := range b.messages {
+	for i, it := range b.items {
+		m := it.message
 		span := started[i]
 		id := span.context.TraceID()
 		carried, _ := m.Headers["traceparent"].(string)
@@ -137,25 +139,25 @@ func TestTheSpanHasTheOutcomeOfTheEvent(t *testing.T) {
 func TestWithoutATracerTheEventKeepsItsOwnTrace(t *testing.T) {
 	t.Parallel()
 	w := &worker{Relay: testRelay(nil)}
-	b := w.newBatch(t.Context(), []store.Event{{Traceparent: orderParent, Headers: map[string]string{"a": "b"}}})
-	if got := b.messages[0].Headers; got["traceparent"] != orderParent || got["a"] != "b" {
+	b := w.newBatch(t.Context(), store.Claim{Events: []store.Event{{Traceparent: orderParent, Headers: map[string]string{"a": "b"}}}})
+	if got := b.items[0].message.Headers; got["traceparent"] != orderParent || got["a"] != "b" {
 		t.Errorf("headers %v", got)
 	}
 }
 
-func TestABatchHasOneExemplar(t *testing.T) {
+func TestTheLatencyHasExemplars(t *testing.T) {
 	t.Parallel()
-	w, b, _ := publishBatch(t, confirmed, unknown, confirmed)
-	b.events[0].Age, b.events[2].Age = 1, 100
-	w.count(b, []publish.Result{confirmed, unknown, confirmed}, 30*time.Millisecond)
-	s := w.Stats()
-	if s.Published != 2 || s.PublishErrors != 1 {
-		t.Errorf("%d published and %d errors, want 2 and 1", s.Published, s.PublishErrors)
-	}
-	if e := s.Latency.Exemplars; len(e) != 1 || e[0].TraceID != orderTrace || e[0].Value != 1.03 {
-		t.Errorf("exemplars %v, want one of the first event's trace", e)
-	}
-	if n := len(s.Latency.Bounds); s.Latency.Counts[n] != 1 || s.Latency.Sum != 101.06 {
-		t.Errorf("%d of the last bucket and a sum of %v", s.Latency.Counts[n], s.Latency.Sum)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w, _, _ := publishBatch(t, confirmed, unknown, confirmed)
+		s := w.Stats()
+		if s.Published != 2 || s.PublishErrors != 1 {
+			t.Errorf("%d published and %d errors, want 2 and 1", s.Published, s.PublishErrors)
+		}
+		if e := s.Latency.Exemplars; len(e) != 2 || e[0].TraceID != orderTrace || e[0].Value != 1 {
+			t.Errorf("exemplars %v, want one of the first event's trace", e)
+		}
+		if n := len(s.Latency.Bounds); s.Latency.Counts[n] != 1 || s.Latency.Sum != 101 {
+			t.Errorf("%d of the last bucket and a sum of %v", s.Latency.Counts[n], s.Latency.Sum)
+		}
+	})
 }

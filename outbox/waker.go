@@ -37,7 +37,6 @@ const (
 type Waker struct {
 	notify    func(ctx context.Context) error
 	committed chan struct{}
-	failing   bool
 	log       *lines
 }
 
@@ -60,12 +59,7 @@ func notifyOn(pool *pgxpool.Pool) func(context.Context) error {
 }
 
 // Wake says that an event was committed. It never blocks.
-func (w *Waker) Wake() {
-	select {
-	case w.committed <- struct{}{}:
-	default: // a notification is already pending, and one is enough for both commits
-	}
-}
+func (w *Waker) Wake() { signal(w.committed) }
 
 // Run sends notifications until ctx ends, and then one for the last commit. It returns nil.
 func (w *Waker) Run(ctx context.Context) error { return w.run(ctx, nil) }
@@ -78,9 +72,16 @@ func (w *Waker) run(ctx context.Context, busy func() bool) error {
 		if busy != nil && wait(ctx, ownRelayDelay) && !busy() {
 			continue
 		}
-		if !wait(ctx, w.notifyOnce(ctx)) && w.failing {
-			break // the poll finds the event
+		err := w.notifyOnce(ctx)
+		if err == nil {
+			wait(ctx, minInterval)
+			continue
 		}
+		w.log.trouble(ctx, slog.LevelWarn, "cannot notify the relays of other processes: they find events by their poll", "error", err)
+		if !wait(ctx, failurePause) {
+			break
+		}
+		w.Wake() // try again
 	}
 	return nil
 }
@@ -100,23 +101,11 @@ func (w *Waker) next(ctx context.Context) bool {
 	}
 }
 
-// notifyOnce notifies, and returns how long to wait until the next time.
-func (w *Waker) notifyOnce(ctx context.Context) (pause time.Duration) {
+// notifyOnce notifies also if ctx has ended, because of the last commit.
+func (w *Waker) notifyOnce(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), notifyTimeout)
 	defer cancel()
-	err := w.notify(ctx)
-	switch {
-	case err != nil && !w.failing:
-		w.log.WarnContext(ctx, "cannot notify the relays of other processes: they find events by their poll", "error", err)
-	case err == nil && w.failing:
-		w.log.InfoContext(ctx, "notifying the relays of other processes again")
-	}
-	w.failing = err != nil
-	if !w.failing {
-		return minInterval
-	}
-	w.Wake() // try again later
-	return failurePause
+	return w.notify(ctx)
 }
 
 // wait reports whether d has passed before ctx ended.

@@ -2,8 +2,7 @@ package outbox
 
 import (
 	"context"
-	"log/slog"
-	"slices"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -13,212 +12,305 @@ import (
 	"example.com/transactional-outbox/outbox/publish"
 )
 
-// worker is a loop with its own publisher.
+// worker is a loop with a connection of its own.
 type worker struct {
 	*Relay
-	session      publish.Session
-	publisher    publish.Publisher
-	name         string
-	failedClaims int // how many claims failed since the last one that succeeded
-	fruitless    int // how many claims in a row had no event to publish
-}
+	name     string
+	probes   bool   // it claims the probes of paused topics, and nothing else
+	replaced func() // another worker takes the place of this one
+	leave    func() // the connection is of no more use
+	session  publish.Session
+	sender   *sender        // nil until the first claim, and after the publisher was lost
+	copies   sync.WaitGroup // of failed events
 
-func (w *worker) run(ctx context.Context) error {
-	poll := time.NewTicker(w.config.PollInterval)
-	defer poll.Stop()
-	for {
-		if err := w.drain(ctx); err != nil {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-w.wake:
-		case <-poll.C:
-		case <-w.claimRetry():
-		}
-	}
-}
+	hand    hand
+	alone   []*item     // suspects in hand, to be sent when nothing else waits for an answer
+	group   int         // how many of them were sent together the last time
+	losses  []answer    // since the publisher was lost
+	late    []uuid.UUID // published, although the worker had given up waiting
+	answers answers
 
-// claimRetry fires when a failed claim is due to be tried again. It does not wait for the next
-// poll: after a restart of the database, each connection of the pool fails once.
-func (w *worker) claimRetry() <-chan time.Time {
-	if w.failedClaims == 0 {
-		return nil
-	}
-	return time.After(min(time.Duration(w.failedClaims)*claimRetryPause, w.config.PollInterval))
+	due       bool      // events may be due
+	notBefore time.Time // no claim before
+	renewed   time.Time // the leases
+	heard     time.Time // when the destination last answered anything
+	left      bool      // it claims no more, and ends when nothing is in hand
+	isStuck   bool      // it was replaced
+	lost      bool      // the publisher sends nothing more
+	failed    error     // there is no other publisher on this session
+	failures  int       // of the database, one after the other
+	retryAt   time.Time // after a failure: nothing is written before
+	ending    time.Time // when ctx ended
 }
 
 const (
-	// claimRetryPause is the pause after a failed claim. After each further failure it is longer.
-	claimRetryPause = 50 * time.Millisecond
-	// smallBatchPause is the pause after a batch that was not full. The events that are committed
-	// meanwhile make one larger batch instead of many small ones, and each batch costs the
+	// smallBatchPause is the pause after a claim that took all that was due. The events that are
+	// committed meanwhile make one larger batch instead of many small ones, and each batch costs the
 	// database the same. The first event after a quiet time does not wait.
 	smallBatchPause = 2 * time.Millisecond
-	// A claim may find events and return none to publish: each waits for an older one, or has lost
-	// its payload. Usually the next claim returns others. If not, the pauses double, so that a
-	// worker does not commit thousands of claims that bring nothing. A claim that parks events is not
-	// one of these: the next one finds what is due behind them.
-	firstFruitlessPause   = 2 * time.Millisecond
-	longestFruitlessPause = time.Second
+	// shortestWait keeps the loop from turning without a pause, whatever next says.
+	shortestWait = 100 * time.Microsecond
+	// lossPause is the pause after a publisher was lost. The next one may be lost at once.
+	lossPause = 50 * time.Millisecond
+	// blockedCheck is how often a worker asks whether the destination still blocks.
+	blockedCheck = 100 * time.Millisecond
+	// renewEvery is how often the leases of what is in hand are renewed.
+	renewEvery = time.Second
+	// probeLimit is how many topics are tried at once, and probePause the least time between two claims.
+	probeLimit = 100
+	probePause = 50 * time.Millisecond
 )
 
-// drain publishes batches until nothing is due.
-func (w *worker) drain(ctx context.Context) error {
-	for ctx.Err() == nil {
-		if w.unblocked(ctx) != nil {
-			return nil
+// run claims, publishes and settles until ctx ends or the session is lost, and then until nothing is
+// in hand.
+func (w *worker) run(ctx context.Context) error {
+	poll := time.NewTicker(w.config.PollInterval)
+	defer poll.Stop()
+	defer w.end()
+	w.due, w.heard = true, time.Now()
+	for {
+		w.take()
+		w.judge(time.Now())
+		w.settle(ctx)
+		if w.finished(ctx) {
+			return w.failed
 		}
-		left := w.refusals.wait(time.Now())
-		w.counters.refusesAll.Store(w.refusals.all())
-		if left > 0 {
-			wait(ctx, left)
-			continue
+		w.sendAlone()
+		if w.mayClaim(ctx) {
+			w.publish(ctx, w.claim(ctx))
 		}
-		claimed, more, err := w.processBatch(ctx, w.limit())
-		if err != nil || claimed == 0 && !more {
-			return err
-		}
-		switch {
-		case w.fruitless > 0:
-			w.pauseFruitless(ctx)
-		case !more:
-			wait(ctx, smallBatchPause)
-		}
+		w.renew(ctx)
+		w.wait(ctx, poll.C)
 	}
-	return nil
 }
 
-// pauseFruitless pauses after a claim without an event to publish.
-func (w *worker) pauseFruitless(ctx context.Context) {
-	if w.fruitless > 10 {
-		w.log.trouble(ctx, slog.LevelWarn, "events are due, and claims bring none to publish", "claims", w.fruitless)
+// wait returns when there are answers, something may be due, or time has something to do.
+func (w *worker) wait(ctx context.Context, poll <-chan time.Time) {
+	wake, done := w.wake, ctx.Done()
+	if w.probes {
+		wake = w.probe
 	}
-	wait(ctx, min(firstFruitlessPause<<min(w.fruitless-1, 16), longestFruitlessPause))
+	if !w.hasRoom() || w.session.Blocked() {
+		wake = nil // another worker may have room
+	}
+	if !w.ending.IsZero() {
+		done = nil
+	}
+	timer := time.NewTimer(max(time.Until(w.next()), shortestWait))
+	defer timer.Stop()
+	select {
+	case <-w.answers.some:
+	case <-wake:
+		w.due = true
+		if w.probes {
+			w.notBefore = earlier(w.notBefore, time.Now().Add(firstTopicPause))
+		}
+	case <-poll:
+		w.due = true
+	case <-timer.C:
+	case <-done:
+		w.ending = time.Now()
+	}
 }
 
-// limit is how many events the next claim may take.
-func (w *worker) limit() int {
-	if w.suspects.Load() > 0 {
-		return 1
-	}
-	return w.config.BatchSize
-}
-
-// processBatch claims at most limit events, publishes them and settles them. It returns an
-// error only when the session can no longer be used. A failed claim is logged and tried again.
-func (w *worker) processBatch(ctx context.Context, limit int) (claimed int, more bool, err error) {
-	// From here on the batch is finished even if ctx ends. The claim as well: a claim that is
-	// cancelled may still be committed, and then its events wait until the lease ends.
-	finish, done := gracePeriod(ctx, w.config.ShutdownTimeout)
-	defer done()
-	claim, err := w.claim(finish, limit)
-	if err != nil {
-		return 0, false, nil
-	}
-	read := time.Now()
-	claimed = len(claim.Events) + len(claim.Lost)
-	if claim.Parked {
-		w.fruitless = 0
-	} else {
-		w.fruitless++
-	}
-	if claimed == 0 {
-		return 0, claim.More, nil
-	}
-	if claim.More {
-		w.wakeWorker() // another worker can take the rest
-	}
-	if len(claim.Events) > 0 {
-		w.fruitless = 0
-		w.log.step(ctx, "outbox events fetched", "count", len(claim.Events), "worker", w.name)
-	}
-	crashpoint.At("relay.claimed")
-	results, err := w.publishClaim(finish, claim, read)
-	if err != nil {
-		// If the destination blocks, a new connection would be blocked as well. So wait first.
-		_ = w.unblocked(ctx)
-		return 0, false, err
-	}
-	return claimed, claim.More, w.reopenAfterRefusal(results)
-}
-
-// publishClaim publishes those events of a claim that may be published now, and settles all of
-// them. Read is when the claim was read.
-func (w *worker) publishClaim(ctx context.Context, claim store.Claim, read time.Time) ([]publish.Result, error) {
-	events, overtaken := splitOvertaken(claim.Events)
-	events, waitForRoute := w.routes.split(events)
-	events, waitForProbe := w.refusals.split(events)
-	b := w.newBatch(ctx, events)
-	sent := time.Now()
-	var results []publish.Result
-	if len(events) > 0 {
-		results = w.publisher.Publish(b.messages, w.config.ConfirmTimeout)
-	}
-	s := w.config.decide(events, results, w.refusals.update(events, results, sent))
-	s.later = slices.Concat(s.later, waitForRoute, waitForProbe)
-	s.overtaken, s.lost = overtaken, claim.Lost
-	w.count(b, results, time.Since(read)) //nolint:contextcheck // each message has the context of its own trace
-	w.endSpans(b, results, s.outcomes)    //nolint:contextcheck // the same
-	err := w.settle(ctx, claim, s)
-	w.updateRoutes(ctx, events, results)
-	return results, err
-}
-
-// splitOvertaken separates the events to publish from those that a newer one supersedes.
-func splitOvertaken(all []store.Event) (events []store.Event, overtaken []uuid.UUID) {
-	for _, e := range all {
-		if e.Overtaken {
-			overtaken = append(overtaken, e.ID)
-		} else {
-			events = append(events, e)
+// next is when time has something to do.
+func (w *worker) next() time.Time {
+	next := time.Now().Add(w.config.PollInterval)
+	if w.due && w.ending.IsZero() && w.hasRoom() {
+		next = earlier(next, w.notBefore)
+		if w.session.Blocked() {
+			next = time.Now().Add(blockedCheck)
 		}
 	}
-	return events, overtaken
+	if !w.hand.empty() {
+		next = earlier(next, w.renewed.Add(renewEvery))
+		next = earlier(next, w.hand.next(w.config))
+	}
+	if !w.ending.IsZero() {
+		next = earlier(next, w.ending.Add(w.config.ShutdownTimeout))
+	}
+	if next.Before(w.retryAt) {
+		return w.retryAt
+	}
+	return next
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// finished reports whether the worker has nothing more to do.
+func (w *worker) finished(ctx context.Context) bool {
+	if !w.ending.IsZero() && (time.Since(w.ending) >= w.config.ShutdownTimeout || w.session.Blocked()) {
+		w.close() // so what has no answer yet is released
+		w.take()
+		w.settle(ctx)
+		return true
+	}
+	if !w.hand.empty() {
+		return false
+	}
+	return ctx.Err() != nil || w.left || w.failed != nil
+}
+
+// hasRoom reports whether half of the window is free.
+func (w *worker) hasRoom() bool {
+	return !w.lost && !w.left && w.failed == nil && len(w.alone) == 0 && !w.sender.full() && w.room() >= (w.config.Window+1)/2
+}
+
+func (w *worker) room() int {
+	if w.hand.slow() >= maxSlowWindows*w.config.Window {
+		return 0
+	}
+	return w.config.Window - w.hand.waiting()
+}
+
+func (w *worker) mayClaim(ctx context.Context) bool {
+	now := time.Now()
+	if !w.due || ctx.Err() != nil || !w.hasRoom() || now.Before(w.notBefore) || now.Before(w.retryAt) {
+		return false
+	}
+	blocked := w.session.Blocked()
+	w.state.blocked.Store(blocked)
+	return !blocked
 }
 
 // claim has its own deadline. If it commits after that, the events wait for the lease to end.
-func (w *worker) claim(ctx context.Context, limit int) (store.Claim, error) {
-	w.failedClaims++ // reset if it succeeds
-	ctx, cancel := context.WithTimeout(ctx, statementTimeout(w.failedClaims))
-	defer cancel()
+func (w *worker) claim(ctx context.Context) (claim store.Claim) {
 	began := time.Now()
-	claim, err := w.events.Claim(ctx, w.name, limit, w.config.Lease)
-	if err != nil {
-		w.state.database.Store(&err)
-		w.log.trouble(ctx, slog.LevelWarn, "cannot claim from the outbox", "error", err)
-		return store.Claim{}, err
-	}
-	w.counters.claims.add(time.Since(began))
-	w.failedClaims = 0
-	w.state.database.Store(nil)
-	return claim, nil
-}
-
-// reopenAfterRefusal opens another channel after a queue has refused a message. RabbitMQ 3.10
-// keeps refusing on the old channel, even after the queue's limit is lifted, until the events
-// would fail.
-func (w *worker) reopenAfterRefusal(results []publish.Result) (err error) {
-	refused := func(r publish.Result) bool { return r.Outcome == publish.Refused }
-	if !slices.ContainsFunc(results, refused) {
-		return nil
-	}
-	w.publisher.Close()
-	w.publisher, err = w.session.NewPublisher(w.config.BatchSize)
-	return err
-}
-
-// gracePeriod returns a context that ends this much later than ctx. The function ends it at once.
-func gracePeriod(ctx context.Context, length time.Duration) (context.Context, context.CancelFunc) {
-	finish, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() {
-		if wait(finish, length) {
-			cancel()
+	ok := w.tell(ctx, "cannot claim from the outbox", func(ctx context.Context) (err error) {
+		if w.probes {
+			claim, err = w.events.ClaimProbes(ctx, w.name, probeLimit, w.config.Lease)
+		} else {
+			claim, err = w.events.Claim(ctx, w.name, w.room(), w.config.Lease)
 		}
+		return err
 	})
-	return finish, func() {
-		stop()
-		cancel()
+	if !ok {
+		return store.Claim{}
+	}
+	w.counters.count(func(s *Stats) { s.Claims.add(time.Since(began)) })
+	w.planNext(claim)
+	return claim
+}
+
+// planNext decides when the next claim is.
+func (w *worker) planNext(claim store.Claim) {
+	now := time.Now()
+	switch {
+	case w.probes && claim.NextProbe == nil:
+		w.left = true // no topic is paused
+	case w.probes:
+		w.notBefore = now.Add(max(probePause, time.Duration(*claim.NextProbe*float64(time.Second))))
+	case claim.NextProbe != nil:
+		w.wakeProber()
+	}
+	if w.probes {
+		return
+	}
+	if w.due = claim.More; claim.More {
+		w.wakeWorker() // another worker can take the rest
+	} else if len(claim.Events) > 0 {
+		w.notBefore = now.Add(smallBatchPause)
+	}
+}
+
+// publish gives the claimed events to the publisher. Those that may have ended a session are sent
+// alone, later.
+func (w *worker) publish(ctx context.Context, claim store.Claim) {
+	if len(claim.Events)+len(claim.Lost) == 0 {
+		return
+	}
+	w.log.step(ctx, "outbox events fetched", "count", len(claim.Events), "worker", w.name)
+	crashpoint.At("relay.claimed")
+	if w.hand.empty() {
+		w.renewed = time.Now()
+	}
+	b := w.newBatch(ctx, claim)
+	w.hand.batches = append(w.hand.batches, b)
+	var together []*item
+	for _, it := range b.items {
+		switch {
+		case it.state != unsent: // it is not to be sent
+		case w.suspects.has(it.event.ID):
+			w.alone = append(w.alone, it)
+		default:
+			together = append(together, it)
+		}
+	}
+	w.send(b, together)
+}
+
+// sendAlone sends suspects when nothing else waits for an answer: first one, and after each success
+// twice as many. So the one among thousands that ends a session is soon alone. Those of a paused
+// topic wait with their topic.
+func (w *worker) sendAlone() {
+	for len(w.alone) > 0 && !w.lost && w.hand.open() == 0 {
+		w.group = max(1, 2*w.group)
+		b, group := w.alone[0].batch, []*item(nil)
+		for len(w.alone) > 0 && w.alone[0].batch == b && len(group) < w.group {
+			it := w.alone[0]
+			w.alone = w.alone[1:]
+			switch {
+			case !w.ending.IsZero():
+				w.note(it, publish.Result{Outcome: publish.NotSent, Err: publish.ErrNotSent})
+			case !w.probes && w.topics.isPaused(it.event.Topic):
+				w.note(it, publish.Result{Outcome: publish.NotSent, Err: errTopicPaused})
+			default:
+				group = append(group, it)
+			}
+		}
+		w.send(b, group)
+	}
+}
+
+// send hands events of a batch to the publisher.
+func (w *worker) send(b *batch, items []*item) {
+	if len(items) == 0 {
+		return
+	}
+	for _, it := range items {
+		it.set(sent)
+	}
+	b.sentAt, b.slow = time.Now(), false
+	if w.sender == nil {
+		w.sender = newSender(func() (publish.Publisher, error) { return w.session.NewPublisher(w.config.Window) })
+	}
+	w.sender.send(items, &w.answers, b.sentAt.Add(w.config.ConfirmTimeout*9/10))
+}
+
+// end frees what the worker holds.
+func (w *worker) end() {
+	w.close()
+	w.copies.Wait()
+	if w.left {
+		w.leave() // otherwise KeepConnected would connect again
+	}
+	if w.isStuck {
+		w.stuck.Add(-1)
+	}
+}
+
+// close ends the publisher. What has no answer yet is unknown.
+func (w *worker) close() {
+	if w.sender != nil {
+		w.failed = w.sender.close()
+	}
+	w.sender, w.lost = nil, false
+}
+
+// take notes the answers that have come.
+func (w *worker) take() {
+	for _, a := range w.answers.all() {
+		w.heard = time.Now()
+		w.note(a.item, a.result)
+	}
+	if w.lost && w.hand.open() == 0 {
+		w.noteLoss()
+		w.close()
+		w.notBefore = time.Now().Add(lossPause)
 	}
 }

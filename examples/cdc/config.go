@@ -32,15 +32,16 @@ type config struct {
 	// max_slot_wal_keep_size.
 	MaxWAL int `env:"CDC_MAX_WAL" envDefault:"1024"`
 
-	RelayBatchSize int `env:"RELAY_BATCH_SIZE" envDefault:"500"`
+	// RelayWindow is how many events may wait for their answers.
+	RelayWindow int `env:"RELAY_WINDOW" envDefault:"2000"`
 	// RelayPollInterval is how often the relay looks into the table for events that the log did not
 	// bring: refused ones, and those that have been due for at least this long.
 	RelayPollInterval   time.Duration `env:"RELAY_POLL_INTERVAL" envDefault:"1s"`
-	RelayLease          time.Duration `env:"RELAY_LEASE" envDefault:"60s"`
+	RelayLease          time.Duration `env:"RELAY_LEASE" envDefault:"20s"`
 	RelayConfirmTimeout time.Duration `env:"RELAY_CONFIRM_TIMEOUT" envDefault:"10s"`
-	RelayMaxAttempts    int           `env:"RELAY_MAX_ATTEMPTS" envDefault:"20"`
+	RelayGiveUp         time.Duration `env:"RELAY_GIVE_UP" envDefault:"24h"`
 	RelayRetryBase      time.Duration `env:"RELAY_RETRY_BASE" envDefault:"1s"`
-	RelayRetryCap       time.Duration `env:"RELAY_RETRY_CAP" envDefault:"15m"`
+	RelayRetryCap       time.Duration `env:"RELAY_RETRY_CAP" envDefault:"5m"`
 	OutboxRetention     time.Duration `env:"OUTBOX_RETENTION" envDefault:"168h"`
 }
 
@@ -73,13 +74,13 @@ func (c config) broker() *rabbitmq.Broker {
 	return broker
 }
 
-// relay has one worker: the feed hands out one batch at a time. It needs no notifications.
+// relay has one worker: the feed is for one. It needs no notifications.
 func (c config) relay() outbox.RelayConfig {
 	return outbox.RelayConfig{
 		AppID: service, DeadLetters: deadLetterExchange,
-		Workers: 1, BatchSize: c.RelayBatchSize, PollInterval: c.RelayPollInterval,
+		Workers: 1, Window: c.RelayWindow, PollInterval: c.RelayPollInterval,
 		Lease: c.RelayLease, ConfirmTimeout: c.RelayConfirmTimeout,
-		MaxAttempts: c.RelayMaxAttempts, RetryBase: c.RelayRetryBase, RetryCap: c.RelayRetryCap,
+		GiveUp: c.RelayGiveUp, RetryBase: c.RelayRetryBase, RetryCap: c.RelayRetryCap,
 		Retention: c.OutboxRetention, NoListen: true,
 	}
 }

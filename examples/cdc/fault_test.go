@@ -83,12 +83,12 @@ func TestAKillOfTheReaderLosesNothing(t *testing.T) {
 		s.orders(300)
 	}()
 	for range 3 {
-		r := s.startReading("RELAY_LEASE=1s", "RELAY_CONFIRM_TIMEOUT=300ms", "RELAY_POLL_INTERVAL=100ms")
+		r := s.startReading("RELAY_LEASE=3s", "RELAY_CONFIRM_TIMEOUT=300ms", "RELAY_POLL_INTERVAL=100ms")
 		time.Sleep(200 * time.Millisecond) // at any moment
 		r.kill()
 	}
 	<-placed
-	s.startReading("RELAY_LEASE=1s", "RELAY_CONFIRM_TIMEOUT=300ms", "RELAY_POLL_INTERVAL=100ms")
+	s.startReading("RELAY_LEASE=3s", "RELAY_CONFIRM_TIMEOUT=300ms", "RELAY_POLL_INTERVAL=100ms")
 	s.awaitQueue(0)
 	s.wantAll()
 }

@@ -30,12 +30,14 @@ type config struct {
 
 	// The relay's own, as in order-service. outbox.RelayConfig describes them.
 	Workers int `env:"RELAY_WORKERS" envDefault:"2" help:"each with its own publisher"`
-	// BatchSize is smaller than order-service's: a server that syncs each message takes some hundreds
-	// a second, and a batch must be confirmed within ConfirmTimeout.
-	BatchSize      int           `env:"RELAY_BATCH_SIZE" envDefault:"100" help:"events of one claim"`
-	Lease          time.Duration `env:"RELAY_LEASE" envDefault:"60s" help:"how long a claim holds"`
-	ConfirmTimeout time.Duration `env:"RELAY_CONFIRM_TIMEOUT" envDefault:"10s" help:"how long a batch waits for its confirms"`
-	MaxAttempts    int           `env:"RELAY_MAX_ATTEMPTS" envDefault:"20" help:"refusals before an event is failed"`
+	// Window is smaller than order-service's: a server that syncs each message takes some hundreds a
+	// second, and what it does not confirm within a second counts as slow.
+	Window         int           `env:"RELAY_WINDOW" envDefault:"100" help:"events of a worker that may wait for their confirms"`
+	Lease          time.Duration `env:"RELAY_LEASE" envDefault:"20s" help:"how long a claim holds if it is not renewed"`
+	ConfirmTimeout time.Duration `env:"RELAY_CONFIRM_TIMEOUT" envDefault:"10s" help:"how long an event waits for its confirm"`
+	GiveUp         time.Duration `env:"RELAY_GIVE_UP" envDefault:"24h" help:"a refused event is failed that long after its first refusal"`
+	RetryBase      time.Duration `env:"RELAY_RETRY_BASE" envDefault:"1s" help:"the first pause of a refused event; it doubles"`
+	RetryCap       time.Duration `env:"RELAY_RETRY_CAP" envDefault:"5m" help:"the longest pause"`
 	Retention      time.Duration `env:"OUTBOX_RETENTION" envDefault:"168h" help:"how long published events are kept"`
 }
 
@@ -87,7 +89,7 @@ func (c config) streams() []publisher.Stream {
 func (c config) relay() outbox.RelayConfig {
 	return outbox.RelayConfig{
 		AppID: "order-service", DeadLetters: deadLetters,
-		Workers: c.Workers, BatchSize: c.BatchSize, Lease: c.Lease, ConfirmTimeout: c.ConfirmTimeout,
-		MaxAttempts: c.MaxAttempts, Retention: c.Retention,
+		Workers: c.Workers, Window: c.Window, Lease: c.Lease, ConfirmTimeout: c.ConfirmTimeout,
+		GiveUp: c.GiveUp, RetryBase: c.RetryBase, RetryCap: c.RetryCap, Retention: c.Retention,
 	}
 }

@@ -34,10 +34,12 @@ type config struct {
 
 	// The relay's own. outbox.RelayConfig describes them.
 	RelayWorkers        int           `env:"RELAY_WORKERS" envDefault:"2"`
-	RelayBatchSize      int           `env:"RELAY_BATCH_SIZE" envDefault:"500"`
-	RelayLease          time.Duration `env:"RELAY_LEASE" envDefault:"60s"`
+	RelayWindow         int           `env:"RELAY_WINDOW" envDefault:"2000"`
+	RelayLease          time.Duration `env:"RELAY_LEASE" envDefault:"20s"`
 	RelayConfirmTimeout time.Duration `env:"RELAY_CONFIRM_TIMEOUT" envDefault:"10s"`
-	RelayMaxAttempts    int           `env:"RELAY_MAX_ATTEMPTS" envDefault:"20"`
+	RelayGiveUp         time.Duration `env:"RELAY_GIVE_UP" envDefault:"24h"`
+	RelayRetryBase      time.Duration `env:"RELAY_RETRY_BASE" envDefault:"1s"`
+	RelayRetryCap       time.Duration `env:"RELAY_RETRY_CAP" envDefault:"5m"`
 	OutboxRetention     time.Duration `env:"OUTBOX_RETENTION" envDefault:"168h"`
 }
 
@@ -66,7 +68,7 @@ func (c config) destination() googlepubsub.Config {
 func (c config) relay() outbox.RelayConfig {
 	return outbox.RelayConfig{
 		AppID: "order-service", DeadLetters: c.DeadLetterTopic,
-		Workers: c.RelayWorkers, BatchSize: c.RelayBatchSize, Lease: c.RelayLease, ConfirmTimeout: c.RelayConfirmTimeout,
-		MaxAttempts: c.RelayMaxAttempts, Retention: c.OutboxRetention,
+		Workers: c.RelayWorkers, Window: c.RelayWindow, Lease: c.RelayLease, ConfirmTimeout: c.RelayConfirmTimeout,
+		GiveUp: c.RelayGiveUp, RetryBase: c.RelayRetryBase, RetryCap: c.RelayRetryCap, Retention: c.OutboxRetention,
 	}
 }

@@ -139,9 +139,17 @@ func (p pages) notRecorded(progress page.Progress) page.Result {
 	return result
 }
 
+// nounOf names an item of a decision.
+func (p pages) nounOf(action operate.Action) cli.Noun {
+	if action == operate.Pause || action == operate.Resume {
+		return "topic"
+	}
+	return p.noun
+}
+
 func (p pages) title(d operate.Decision) string {
 	action := string(d.Action)
-	return strings.ToUpper(action[:1]) + action[1:] + " of " + p.noun.Count(d.Chosen)
+	return strings.ToUpper(action[:1]) + action[1:] + " of " + p.nounOf(d.Action).Count(d.Chosen)
 }
 
 func (p pages) messages(d operate.Decision, progress page.Progress) (parts []page.Part) {
@@ -155,7 +163,7 @@ func (p pages) messages(d operate.Decision, progress page.Progress) (parts []pag
 	case progress.Error != "":
 		parts = append(parts, page.Message{Level: page.Warn, Title: "It ended early.", Text: progress.Error})
 	case d.Unfinished == 0 && d.Done == d.Chosen:
-		parts = append(parts, page.Message{Level: page.OK, Title: "Done: " + p.noun.Count(d.Done) + "."})
+		parts = append(parts, page.Message{Level: page.OK, Title: "Done: " + p.nounOf(d.Action).Count(d.Done) + "."})
 	}
 	if d.Unfinished > 0 {
 		parts = append(parts, page.Message{
@@ -202,9 +210,9 @@ func (p pages) items(ctx context.Context, r *page.Request, decision uuid.UUID) (
 		return nil, err
 	}
 	b, path := batches[0], "/audit/"+decision.String()
-	table := page.Table{Caption: p.noun.Count(len(b.Items)) + " of one batch, " + ending(b), Columns: []string{"Item"}}
+	table := page.Table{Caption: p.nounOf(b.Action).Count(len(b.Items)) + " of one batch, " + ending(b), Columns: []string{"Item"}}
 	for _, item := range b.Items {
-		table.Rows = append(table.Rows, page.Row{ID: item, Cells: []page.Value{itemValue(item)}})
+		table.Rows = append(table.Rows, page.Row{ID: item, Cells: []page.Value{p.itemValue(b.Action, item)}})
 	}
 	pager := page.Pager{}
 	if after != uuid.Nil {
@@ -223,10 +231,10 @@ func ending(b operate.Batch) string {
 	return fmt.Sprintf("%d changed", *b.Done)
 }
 
-// itemValue links to what is known about an item. A key of a dead letter without an id is not
-// known anywhere else.
-func itemValue(item string) page.Value {
-	if strings.HasPrefix(item, "key:") {
+// itemValue links to what is known about an item. A topic is not known anywhere else, nor is a key of
+// a dead letter without an id.
+func (p pages) itemValue(action operate.Action, item string) page.Value {
+	if p.nounOf(action) == "topic" || strings.HasPrefix(item, "key:") {
 		return page.Code(item)
 	}
 	return page.CodeLink(item, "/find?q="+url.QueryEscape(item))

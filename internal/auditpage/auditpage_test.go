@@ -70,6 +70,23 @@ func TestTheListLeadsToEachDecision(t *testing.T) {
 	f.get("/audit/"+by.Decision.String()).Want(http.StatusOK, "Replay of 2 messages", "Done: 2 messages", "command line", "/find?q=A", "/find?q=B", "2 changed")
 }
 
+func TestADecisionAboutATopicNamesIt(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	by := operate.NewDecision("ann", operate.CLI, "--reason maintenance")
+	id, err := f.log.Begin(t.Context(), by, operate.Pause, []string{"order.created"})
+	if err == nil {
+		err = f.log.Finish(t.Context(), id, 1)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := f.get("/audit/"+by.Decision.String()).Want(http.StatusOK, "Pause of 1 topic", "Done: 1 topic", "order.created", "--reason maintenance")
+	if strings.Contains(shown.Body, "find?q=order.created") {
+		t.Errorf("it links to a topic:\n%s", shown.Body)
+	}
+}
+
 func TestABatchWithoutAnEndSaysAtMostThese(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

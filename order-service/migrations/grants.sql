@@ -12,7 +12,7 @@ DO $$ BEGIN
   REVOKE ALL ON ALL FUNCTIONS IN SCHEMA public FROM order_service;
 
   GRANT SELECT ON goose_db_version, outbox_version, products, orders, idempotency_keys,
-                  outbox_events, outbox_queue, outbox_claims, outbox_published, outbox_discarded, outbox_ring,
+                  outbox_events, outbox_queue, outbox_claims, outbox_topics, outbox_published, outbox_discarded, outbox_ring,
                   outbox_status, operator_decisions
     TO order_service;
 
@@ -36,15 +36,16 @@ DO $$ BEGIN
   GRANT UPDATE (current, since, moved) ON outbox_ring TO order_service;
 
   GRANT INSERT (id, seq, slot, version, aggregate, aggregate_id, topic, bytes, available_at, supersedes),
-        UPDATE (slot, available_at, retry_count, failure_code, failure_reason, failed_at), DELETE
+        UPDATE (slot, available_at, halted, retry_count, refused_since, failure_code, failure_reason, failed_at), DELETE
     ON outbox_queue TO order_service;
 
   GRANT INSERT (id, slot, overtaken, failed_at, retry_count, failure_code, failure_reason),
         UPDATE (slot, discarded_at, overtaken, failed_at, retry_count, failure_code, failure_reason), DELETE
     ON outbox_discarded TO order_service;
 
-  -- Reschedule and Fail remove an event from its claim.
-  GRANT INSERT, UPDATE (events), DELETE ON outbox_claims TO order_service;
+  -- Settle removes an event from its claim, and Renew moves the end of the lease.
+  GRANT INSERT, UPDATE (until, events), DELETE ON outbox_claims TO order_service;
+  GRANT INSERT, UPDATE, DELETE ON outbox_topics TO order_service;
   -- Pruning locks the rows that it deletes, and FOR UPDATE requires the right to UPDATE a column.
   GRANT INSERT (key, request_hash, order_id), UPDATE (created_at), DELETE
     ON idempotency_keys TO order_service;

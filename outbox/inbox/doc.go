@@ -6,24 +6,15 @@
 //	})
 //	consumer, err := rabbitmq.NewConsumer(url, queue, handler)
 //
-// Call [Migrate] first: it makes the table, in the database that the handler writes to. The package
-// works with any broker: a [Message] is any type with an id. With another broker, call
-// [Inbox.Handle] for each batch, and run [Inbox.Run]; a consumer of package rabbitmq does both.
+// Call [Migrate] first: it makes the table, in the database that the handler writes to. With
+// another broker, call [Inbox.Handle] for each batch, and run [Inbox.Run]: a consumer of package
+// rabbitmq does both.
 //
-// A message's id and its effect are written in one transaction, so both are committed or neither
-// is. If the id is in the table, the handler is not called. If two transactions record the same id
-// at the same time, the second one waits: if the first one commits, the message is known; if it
-// rolls back, the message is new. If the process dies before the commit, the broker delivers the
-// message again and it is new. If the process dies after the commit and before the acknowledgement,
-// the message comes again and is known.
+// A message's id and its effect are committed together. If another transaction is recording the
+// same id, the second one waits for the end of the first. If the process dies before the
+// acknowledgement, the message comes again: it is known if the effect was committed, and new if not.
 //
-// # What it does not promise
-//
-// An id is kept for the [Retention]. If a message comes again later, it has its effect again. So
-// the retention must be longer than a message can stay in a queue, in retries or among the dead
-// letters.
-//
-// A handler may run again after an error or a crash. What it does outside its transaction, such as
-// sending an e-mail, may then happen again. Instead, append an event to an outbox in the same
-// transaction.
+// What a handler does outside its transaction may happen again, for example an e-mail. Append an
+// event to an outbox in the transaction instead. An id is kept for the [Retention]: it must be
+// longer than a message can stay in a queue, in retries or among the dead letters.
 package inbox

@@ -8,14 +8,14 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"example.com/transactional-outbox/outbox/inbox"
-	"example.com/transactional-outbox/outbox/internal/testdb"
+	"example.com/transactional-outbox/outbox/internal/dbtest"
 )
 
 // A message that comes twice has its effect once. rabbitmq.NewConsumer calls Handle; with another
 // broker, call it yourself, and acknowledge when it returns nil.
 func ExampleOnce() {
-	testdb.Example(func(tb testing.TB) {
-		ctx, pool := tb.Context(), testdb.Pool(tb, testdb.URL(tb))
+	dbtest.Example(func(tb testing.TB) {
+		ctx, pool := tb.Context(), dbtest.Pool(tb, dbtest.URL(tb))
 		if err := inbox.Migrate(ctx, pool); err != nil {
 			tb.Fatal(err)
 		}
@@ -38,8 +38,8 @@ func ExampleOnce() {
 
 // A handler for a whole batch can write its effects with one statement.
 func ExampleOnceBatch() {
-	testdb.Example(func(tb testing.TB) {
-		ctx, pool := tb.Context(), testdb.Pool(tb, testdb.URL(tb))
+	dbtest.Example(func(tb testing.TB) {
+		ctx, pool := tb.Context(), dbtest.Pool(tb, dbtest.URL(tb))
 		if err := inbox.Migrate(ctx, pool); err != nil {
 			tb.Fatal(err)
 		}
@@ -60,8 +60,8 @@ func ExampleOnceBatch() {
 
 // Record is the statement alone, for a transaction that is yours.
 func ExampleRecord() {
-	testdb.Example(func(tb testing.TB) {
-		ctx, pool := tb.Context(), testdb.Pool(tb, testdb.URL(tb))
+	dbtest.Example(func(tb testing.TB) {
+		ctx, pool := tb.Context(), dbtest.Pool(tb, dbtest.URL(tb))
 		if err := inbox.Migrate(ctx, pool); err != nil {
 			tb.Fatal(err)
 		}

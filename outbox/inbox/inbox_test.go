@@ -17,7 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"example.com/transactional-outbox/outbox/inbox"
-	"example.com/transactional-outbox/outbox/internal/testdb"
+	"example.com/transactional-outbox/outbox/internal/dbtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -48,8 +48,8 @@ type fixture struct {
 // newFixture makes a database of the test's own. settings are parameters of its URL.
 func newFixture(t *testing.T, settings ...string) fixture {
 	t.Helper()
-	server := testdb.URL(t)
-	owner := testdb.Pool(t, server)
+	server := dbtest.URL(t)
+	owner := dbtest.Pool(t, server)
 	for i := 0; i < len(settings); i += 2 {
 		server += "&" + settings[i] + "=" + url.QueryEscape(settings[i+1])
 	}
@@ -58,7 +58,7 @@ func newFixture(t *testing.T, settings ...string) fixture {
 	}
 	f := fixture{t, owner}
 	f.exec("CREATE TABLE effects (id bigint GENERATED ALWAYS AS IDENTITY, message text)")
-	f.pool = testdb.Pool(t, server)
+	f.pool = dbtest.Pool(t, server)
 	return f
 }
 

@@ -7,13 +7,13 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"example.com/transactional-outbox/outbox/inbox"
-	"example.com/transactional-outbox/outbox/internal/testdb"
+	"example.com/transactional-outbox/outbox/internal/dbtest"
 )
 
 // TestReplicasMigrateTogether, with pools of one connection.
 func TestReplicasMigrateTogether(t *testing.T) {
 	t.Parallel()
-	server := testdb.URL(t)
+	server := dbtest.URL(t)
 	var replicas sync.WaitGroup
 	for range 4 {
 		replicas.Go(func() {
@@ -29,7 +29,7 @@ func TestReplicasMigrateTogether(t *testing.T) {
 		})
 	}
 	replicas.Wait()
-	f := fixture{t, testdb.Pool(t, server)}
+	f := fixture{t, dbtest.Pool(t, server)}
 	f.wantTables("public.inbox_messages", "public.inbox_version")
 }
 
@@ -37,12 +37,12 @@ func TestReplicasMigrateTogether(t *testing.T) {
 // nor of the user's own migrations with goose.
 func TestMigrateUsesTheSchemaOfTheSearchPath(t *testing.T) {
 	t.Parallel()
-	server := testdb.URL(t)
-	public := fixture{t, testdb.Pool(t, server)}
+	server := dbtest.URL(t)
+	public := fixture{t, dbtest.Pool(t, server)}
 	public.exec(`CREATE TABLE goose_db_version (id int, version_id bigint, is_applied boolean, tstamp timestamp);
 		INSERT INTO goose_db_version VALUES (1, 0, true, now()), (2, 99, true, now()); CREATE SCHEMA one; CREATE SCHEMA two`)
 	for _, schema := range []string{"one", "two"} {
-		f := fixture{t, testdb.Pool(t, server+"&search_path="+schema)}
+		f := fixture{t, dbtest.Pool(t, server+"&search_path="+schema)}
 		for range 2 {
 			if err := inbox.Migrate(t.Context(), f.pool); err != nil {
 				t.Fatal(err)

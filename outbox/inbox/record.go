@@ -1,11 +1,11 @@
 package inbox
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -14,93 +14,94 @@ import (
 )
 
 var (
-	// ErrInvalid means that a message's id or the consumer's name is empty, is longer than 255 bytes,
-	// is not UTF-8 or has a NUL, or that another setting cannot work. To try again does not help.
+	// ErrInvalid means that a message's id, the consumer's name or a setting cannot work. To try again
+	// does not help.
 	ErrInvalid = errors.New("invalid")
 	// ErrNoSchema means that the table is missing: run [Migrate].
 	ErrNoSchema = errors.New("no table inbox_messages: run inbox.Migrate")
 )
 
-// recordSQL inserts the ids that are new.
+// recordSQL inserts the ids that are new. They are one JSON text, which every driver can send.
 //
-//   - The ids are one JSON text, which every mode of pgx can send.
-//   - ORDER BY: all transactions insert in the same order. Otherwise two that record the same ids
-//     would deadlock.
-//   - durable: the commit waits for the disk, if it would not (off). Afterwards the message is
-//     acknowledged, and a crash of PostgreSQL must not forget it. It is here for Record.
-//   - ON CONFLICT waits for another transaction that is recording the same id. If that one commits,
-//     nothing is inserted.
-//   - DO UPDATE … WHERE false changes nothing and locks the row. With DO NOTHING, a transaction of
-//     nothing but known messages would write nothing, so its COMMIT would wait for no synchronous
-//     standby. But the row may not be on the standby yet: if the client of the COMMIT that waits
-//     goes away, PostgreSQL shows the row. The messages would be acknowledged, and lost with the
-//     primary.
+//   - ORDER BY: otherwise two transactions that record the same ids would deadlock.
+//   - durable: the commit waits for the disk, because the message is acknowledged after it. Other
+//     values than off are the user's choice.
+//   - DO UPDATE … WHERE false only locks a known row. With DO NOTHING, a transaction of known
+//     messages would write nothing, so its COMMIT would not wait for a synchronous standby. But the
+//     row may not be there yet, and be lost with the primary after the acknowledgement.
 const recordSQL = `
 INSERT INTO inbox_messages AS known (consumer, message_id)
-SELECT cast($1 AS text), id FROM json_array_elements_text(cast(cast($2 AS text) AS json)) id, (
+SELECT DISTINCT cast($1 AS text), id COLLATE "C" FROM json_array_elements_text(cast(cast($2 AS text) AS json)) id, (
   SELECT CASE current_setting('synchronous_commit') WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END) durable
-ORDER BY id COLLATE "C"
+ORDER BY 2
 ON CONFLICT (consumer, message_id) DO UPDATE SET processed_at = known.processed_at WHERE false`
 
-// record returns the ids that this transaction has inserted.
-func record(ctx context.Context, tx pgx.Tx, consumer string, ids []string) (map[string]struct{}, error) {
-	inserted := map[string]struct{}{}
-	rows, _ := tx.Query(ctx, recordSQL+" RETURNING message_id", consumer, list(ids)) // ForEachRow returns its error
-	var id string
-	_, err := pgx.ForEachRow(rows, []any{&id}, func() error {
-		inserted[id] = struct{}{}
-		return nil
-	})
-	return inserted, explain(err)
+// record returns the ids that are new: this transaction has inserted them.
+func record(ctx context.Context, tx pgx.Tx, consumer string, ids []string) (isNew map[string]bool, err error) {
+	for _, id := range ids {
+		if err := checkID(id); err != nil {
+			return nil, err
+		}
+	}
+	rows, _ := tx.Query(ctx, recordSQL+" RETURNING message_id", consumer, list(ids)) // CollectRows returns its error
+	inserted, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	isNew = map[string]bool{}
+	for _, id := range inserted {
+		isNew[id] = true
+	}
+	return isNew, explain(err)
 }
 
-// Tx is a transaction. pgx.Tx satisfies it, and so does what outbox.FromSQL returns for *sql.Tx and
-// for gorm. A pool does not: it has no Commit.
+// Tx is a transaction: a pgx.Tx, or what outbox.FromSQL returns for database/sql and gorm. A pool
+// is none: it has no Commit.
 type Tx interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 	Commit(ctx context.Context) error
 }
 
-// Record records one message in your transaction, for database/sql, gorm and any broker. If first
-// is true, write the effect in the same transaction. If it is false, the effect was written before:
-// write nothing. In both cases, acknowledge the message after the commit. If you record several
-// messages in one transaction, do it in the order of their ids, or two transactions can deadlock.
+// Record records one message in your transaction. If first is true, write the effect in the same
+// transaction. If not, it was written before. In both cases, acknowledge the message after the
+// commit. Record several messages of one transaction in the order of their ids, or two deadlock.
 func Record(ctx context.Context, tx Tx, consumer, id string) (first bool, err error) {
-	if err := check(consumer, id); err != nil {
-		return false, fmt.Errorf("inbox %s: %w", consumer, err)
+	err = cmp.Or(check("consumer's name", consumer), checkID(id))
+	if err == nil {
+		var tag pgconn.CommandTag
+		tag, err = tx.Exec(ctx, recordSQL, consumer, list([]string{id}))
+		first = tag.RowsAffected() == 1
 	}
-	tag, err := tx.Exec(ctx, recordSQL, consumer, list([]string{id}))
 	if err != nil {
 		return false, fmt.Errorf("inbox %s: %w", consumer, explain(err))
 	}
-	return tag.RowsAffected() == 1, nil
+	return first, nil
 }
 
-// list returns the ids as JSON, each once: a statement cannot lock a row that it has inserted.
 func list(ids []string) string {
-	text, _ := json.Marshal(slices.Compact(slices.Sorted(slices.Values(ids)))) // no text makes it fail
+	text, _ := json.Marshal(ids) // no text makes it fail
 	return string(text)
 }
 
-// check returns an error for a text that the table cannot hold.
-func check(consumer string, ids ...string) error {
-	if err := checkText("consumer's name", consumer); err != nil {
-		return err
-	}
-	for _, id := range ids {
-		if err := checkText("message id", id); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func checkText(what, s string) error {
+// check refuses a text that the table cannot hold.
+func check(what, s string) error {
 	if s == "" || len(s) > 255 || !utf8.ValidString(s) || strings.Contains(s, "\x00") {
 		return fmt.Errorf("%w %s %.300q: it must be UTF-8 of 1 to 255 bytes without NUL", ErrInvalid, what, s)
 	}
 	return nil
 }
+
+func checkID(id string) error {
+	if err := check("message id", id); err != nil {
+		return badMessage{err}
+	}
+	return nil
+}
+
+// badMessage is an error that a consumer of package rabbitmq makes a dead letter of at once.
+type badMessage struct{ error }
+
+func (e badMessage) Unwrap() error { return e.error }
+
+// DeadLetterCode says that to try again does not help.
+func (badMessage) DeadLetterCode() string { return "malformed" }
 
 // explain adds ErrNoSchema to the error of a statement of this package.
 func explain(err error) error {

@@ -76,6 +76,26 @@ func TestIDsAreText(t *testing.T) {
 	}
 }
 
+// TestP9AMessageWithoutIDIsADeadLetterAtOnce. A consumer's name that cannot work is not the
+// message's fault.
+func TestP9AMessageWithoutIDIsADeadLetterAtOnce(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for consumer, want := range map[string]bool{"a": true, "": false} {
+		err := f.inbox(consumer).Handle(t.Context(), []message{"good", ""})
+		code, got := errors.AsType[interface {
+			error
+			DeadLetterCode() string
+		}](err)
+		if got != want || got && code.DeadLetterCode() != "malformed" || !errors.Is(err, inbox.ErrInvalid) {
+			t.Errorf("consumer %q: a dead letter %t, want %t: %v", consumer, got, want, err)
+		}
+	}
+	if n := f.rows(); n != 0 {
+		t.Errorf("%d rows are left", n)
+	}
+}
+
 func TestAMissingTableIsSaid(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

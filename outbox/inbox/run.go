@@ -9,16 +9,15 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// beginPruneSQL makes the plan of pruneSQL independent of statistics. Just after a restore there
-// are none, and PostgreSQL would read the whole table, or sort all rows of the consumer.
+// beginPruneSQL makes the plan independent of statistics: after a restore there are none, and
+// PostgreSQL would read the whole table, or sort all rows of the consumer.
 const beginPruneSQL = beginSQL + `;
 SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; SET LOCAL enable_sort = off`
 
-// pruneSQL deletes the consumer's oldest rows, if they are older than the retention.
+// pruneSQL deletes the consumer's oldest rows, from the old end of the index inbox_messages_age.
 //
-//   - ORDER BY … LIMIT reads the index inbox_messages_age from its old end, and stops.
-//   - SKIP LOCKED lets replicas share the work, and spares a row whose message has just come again.
-//   - ctid is the place of a row. It stays the same here, because the row is locked.
+//   - SKIP LOCKED: replicas share the work, and a row whose message has just come again stays.
+//   - ctid, the place of a row, stays the same while the row is locked.
 const pruneSQL = `
 DELETE FROM inbox_messages WHERE ctid = ANY (ARRAY(
   SELECT ctid FROM inbox_messages
@@ -26,9 +25,8 @@ DELETE FROM inbox_messages WHERE ctid = ANY (ARRAY(
   ORDER BY processed_at LIMIT cast($3 AS int)
   FOR UPDATE SKIP LOCKED))`
 
-// Run deletes old ids once a minute, in small batches. A consumer of package rabbitmq calls it;
-// with another broker, run it yourself. It returns nil when ctx ends, and an error only if waiting
-// cannot help: settings that cannot work, or a missing table.
+// Run deletes old ids once a minute, in small batches. It returns nil when ctx ends, and an error
+// only if waiting cannot help: settings that cannot work, or a missing table.
 func (i *Inbox[M]) Run(ctx context.Context) error {
 	const batch = 1000
 	if i.retention <= 0 {
@@ -55,7 +53,7 @@ func (i *Inbox[M]) Run(ctx context.Context) error {
 
 // prune deletes at most limit rows, and returns how many.
 func (i *Inbox[M]) prune(ctx context.Context, limit int) (n int, err error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
 	err = i.inTx(ctx, beginPruneSQL, func(tx pgx.Tx) error {
 		deleted, err := tx.Exec(ctx, pruneSQL, i.consumer, i.retention.Seconds(), limit)

@@ -58,19 +58,22 @@ CREATE TABLE outbox_queue (
   bytes          int NOT NULL,
   available_at   timestamptz NOT NULL DEFAULT now(),
   supersedes     boolean NOT NULL DEFAULT false,
+  halted         boolean NOT NULL DEFAULT false,
   retry_count    int NOT NULL DEFAULT 0 CHECK (retry_count >= 0),
+  refused_since  timestamptz,
   failure_code   text CHECK (octet_length(failure_code) <= 64),
   failure_reason text CHECK (octet_length(failure_reason) <= 1024),
   failed_at      timestamptz,
-  CHECK (failed_at IS NULL OR available_at = 'infinity'),
+  CHECK (NOT halted AND failed_at IS NULL OR available_at = 'infinity'),
+  CHECK (NOT halted OR failed_at IS NULL),
   UNIQUE (aggregate, aggregate_id, version)
 );
 CREATE INDEX outbox_queue_due ON outbox_queue (available_at, seq) WHERE available_at < 'infinity';
 CREATE INDEX outbox_queue_parked ON outbox_queue (aggregate, aggregate_id, version)
-  WHERE available_at = 'infinity' AND failed_at IS NULL AND failure_code IS DISTINCT FROM 'unroutable';
+  WHERE available_at = 'infinity' AND failed_at IS NULL AND NOT halted;
 CREATE INDEX outbox_queue_supersedes ON outbox_queue (aggregate, aggregate_id, version) WHERE supersedes;
-CREATE INDEX outbox_queue_unroutable ON outbox_queue (topic, available_at, seq)
-  WHERE failure_code = 'unroutable' AND failed_at IS NULL;
+CREATE INDEX outbox_queue_halted ON outbox_queue (topic, retry_count, seq) WHERE halted;
+CREATE INDEX outbox_queue_refused ON outbox_queue (topic, id) WHERE refused_since IS NOT NULL AND failed_at IS NULL;
 CREATE INDEX outbox_queue_failed ON outbox_queue (id) WHERE failed_at IS NOT NULL;
 CREATE INDEX outbox_queue_failures ON outbox_queue (coalesce(failure_code, ''), topic, failed_at, id)
   INCLUDE (failure_code) WHERE failed_at IS NOT NULL;
@@ -79,6 +82,15 @@ CREATE TABLE outbox_claims (
   worker text NOT NULL,
   until  timestamptz NOT NULL,
   events uuid[] NOT NULL
+);
+CREATE TABLE outbox_topics (
+  topic    text COLLATE "C" PRIMARY KEY,
+  since    timestamptz NOT NULL DEFAULT now(),
+  until    timestamptz NOT NULL,
+  pause    float8 NOT NULL,
+  reason   text NOT NULL CHECK (octet_length(reason) <= 1024),
+  operator text CHECK (octet_length(operator) BETWEEN 1 AND 200),
+  resumed  boolean NOT NULL DEFAULT false
 );
 CREATE TABLE outbox_discarded (
   id             uuid PRIMARY KEY,
@@ -90,6 +102,8 @@ CREATE TABLE outbox_discarded (
   failure_code   text,
   failure_reason text
 );
+-- For the janitor: the events of the slot that it empties.
+CREATE INDEX outbox_discarded_slot ON outbox_discarded (slot, id);
 ALTER TABLE outbox_queue SET (
   autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0
 );
@@ -129,14 +143,13 @@ FROM outbox_queue q LEFT JOIN outbox_events e USING (id, slot)
 LEFT JOIN (SELECT token, worker, until, unnest(events) AS id FROM outbox_claims WHERE until > now()) c
        ON c.id = q.id AND q.available_at <= now()
 WHERE q.failed_at IS NULL;
-
 CREATE TABLE IF NOT EXISTS operator_decisions (
   id          uuid PRIMARY KEY,
   decision    uuid NOT NULL,
   at          timestamptz NOT NULL DEFAULT now(),
   operator    text NOT NULL CHECK (octet_length(operator) BETWEEN 1 AND 200),
   via         text NOT NULL CHECK (via IN ('cli', 'page')),
-  action      text NOT NULL CHECK (action IN ('replay', 'discard', 'republish')),
+  action      text NOT NULL CHECK (action IN ('replay', 'discard', 'republish', 'pause', 'resume')),
   filter      text NOT NULL CHECK (octet_length(filter) BETWEEN 1 AND 4096),
   items       text[] NOT NULL CHECK (cardinality(items) > 0),
   chosen      int NOT NULL GENERATED ALWAYS AS (cardinality(items)) STORED,
@@ -144,7 +157,6 @@ CREATE TABLE IF NOT EXISTS operator_decisions (
   done        int CHECK (done BETWEEN 0 AND chosen),
   CHECK ((finished_at IS NULL) = (done IS NULL))
 );
-
 CREATE INDEX IF NOT EXISTS operator_decisions_age ON operator_decisions (at);
 CREATE INDEX IF NOT EXISTS operator_decisions_decision ON operator_decisions (decision, id);
 CREATE INDEX IF NOT EXISTS operator_decisions_items ON operator_decisions USING gin (items) WITH (fastupdate = off);
@@ -153,4 +165,4 @@ CREATE INDEX IF NOT EXISTS operator_decisions_items ON operator_decisions USING 
 DROP TABLE operator_decisions;
 DROP VIEW outbox_status;
 DROP FUNCTION outbox_text(bytea);
-DROP TABLE outbox_discarded, outbox_claims, outbox_queue, outbox_published, outbox_events, outbox_ring;
+DROP TABLE outbox_discarded, outbox_topics, outbox_claims, outbox_queue, outbox_published, outbox_events, outbox_ring;

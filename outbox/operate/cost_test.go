@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"example.com/transactional-outbox/outbox/internal/testdb"
+	"example.com/transactional-outbox/outbox/internal/dbtest"
 	"example.com/transactional-outbox/outbox/operate"
 )
 
@@ -59,12 +59,12 @@ var asked = []struct {
 		return d.Version, err
 	}, 1},
 	{"history", 100, func(ctx context.Context, o *operate.Operator) (int, error) {
-		events, err := o.History(ctx, "order", "p9")
+		events, err := o.History(ctx, "order", "p9", 100)
 		return len(events), err
 	}, 1},
-	{"timeline", 100, func(ctx context.Context, o *operate.Operator) (int, error) {
-		details, err := o.Timeline(ctx, "order", "p9")
-		return len(details), err
+	{"topics", 100, func(ctx context.Context, o *operate.Operator) (int, error) {
+		topics, err := o.Topics(ctx, 10)
+		return len(topics), err
 	}, 1},
 	{"trace", 1200, func(ctx context.Context, o *operate.Operator) (int, error) {
 		_, err := o.OfTrace(ctx, "0af7651916cd43dd8448eb211c80319c", 1000)
@@ -75,12 +75,12 @@ var asked = []struct {
 	}, 0},
 	{"republish", 5000, func(ctx context.Context, o *operate.Operator) (n int, err error) {
 		w := operate.Window{Since: failedAt(100_000), Until: failedAt(100_001)}
-		in, err := o.PublishedRange(ctx, w, uuid.Nil)
+		r, err := o.Republish(ctx, w, uuid.Nil)
 		if err != nil {
 			return 0, err
 		}
-		events, _, err := o.Published(ctx, w, in, uuid.Nil, 50)
-		return len(events) + in.Events, err
+		err = r.Each(ctx, func(page []operate.Event) error { n += len(page); return nil })
+		return n + r.Total, err
 	}, 100},
 	{"dry run", 100, func(ctx context.Context, o *operate.Operator) (int, error) {
 		r, err := o.DryRun(ctx, operate.Replay, []uuid.UUID{ninth("f")})
@@ -148,12 +148,13 @@ func (f fixture) fill(n int) {
 	}
 	f.publish("now()", f.appendAlone())
 	f.fail(f.appendAlone())
-	f.settle(false, f.appendAlone())
+	f.finish(false, f.appendAlone())
 	f.exec("ANALYZE")
 	f.exec("DELETE FROM outbox_queue; DELETE FROM outbox_discarded; DELETE FROM outbox_published; DELETE FROM outbox_events")
 	for _, kind := range []string{"f", "q", "p"} {
 		f.exec(fillSQL, kind, n)
 	}
+	f.exec("INSERT INTO outbox_topics (topic, until, pause, reason) VALUES ('order.created', 'infinity', 0, 'why')")
 	for slot := range 8 {
 		f.exec(fmt.Sprintf("SELECT brin_summarize_new_values('outbox_published_%d_published_at_idx')", slot))
 	}
@@ -224,8 +225,8 @@ func (f fixture) blocks(pool *pgxpool.Pool) int {
 // TestTheRecordIsReadAlongIndexes however many decisions there are, and in every mode of pgx.
 func TestTheRecordIsReadAlongIndexes(t *testing.T) {
 	t.Parallel()
-	url := testdb.URL(t)
-	f := fixtureOf(t, testdb.Pool(t, url))
+	url := dbtest.URL(t)
+	f := fixtureOf(t, dbtest.Pool(t, url))
 	must(t, operate.MigrateRecord(t.Context(), f.pool))
 	f.exec("ALTER TABLE operator_decisions SET (autovacuum_enabled = off)")
 	row := f.decide(ann(), []string{"x"})[0]

@@ -3,7 +3,6 @@ package operate
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -26,30 +25,33 @@ type Refusal struct {
 
 func (r Refusal) String() string { return r.ID.String() + " " + r.Reason }
 
+const (
+	chosenSQL = `id = ANY (cast(cast(@ids AS text) AS uuid[]))`
+	// decidableSQL is true for the events that a decision may change. A halted event can only be
+	// discarded: it waits for its topic, and not for an operator.
+	decidableSQL = `(failed_at <= cast(@failed_until AS timestamptz) OR halted AND @action = 'discard')`
+)
+
 // lockSQL locks the events that an operator decides about. If two operators choose the same events,
 // the second waits for the first, and then finds no failed events. Everybody locks events in the
 // order of their ids, so no two transactions deadlock. While a row of the queue is locked, the
 // janitor does not move its event.
-const lockSQL = `
-SELECT id FROM outbox_queue
-WHERE id = ANY (cast(cast(@ids AS text) AS uuid[])) AND failed_at <= cast(@failed_until AS timestamptz)
-ORDER BY id FOR UPDATE`
+const lockSQL = `SELECT id FROM outbox_queue WHERE ` + chosenSQL + ` AND ` + decidableSQL + ` ORDER BY id FOR UPDATE`
 
 // replaySQL resets failed events to the state of new ones, due now. The failure remains in the
 // logs, and in the record of the decision.
 const replaySQL = `
 UPDATE outbox_queue
-SET retry_count = 0, available_at = now(), failure_code = NULL, failure_reason = NULL, failed_at = NULL
-WHERE id = ANY (cast(cast(@ids AS text) AS uuid[])) AND failed_at <= cast(@failed_until AS timestamptz)
+SET retry_count = 0, refused_since = NULL, available_at = now(), halted = false,
+    failure_code = NULL, failure_reason = NULL, failed_at = NULL
+WHERE ` + chosenSQL + ` AND ` + decidableSQL + `
 RETURNING id`
 
 // Replay makes the failed ones of these events pending. The later events of their aggregates
 // follow them. In the same transaction it records who decided that. It refuses an event that a
 // newer one has overtaken, and one whose payload is gone.
 func (o *Operator) Replay(ctx context.Context, by By, ids []uuid.UUID) (Result, error) {
-	return o.decide(ctx, by, Replay, ids, func(tx pgx.Tx, a args) ([]uuid.UUID, error) {
-		return collect(ctx, tx, replaySQL, a, pgx.RowTo[uuid.UUID])
-	})
+	return o.decide(ctx, by, Replay, replaySQL, ids)
 }
 
 // discardSQL keeps the reason and the time of the failure: they explain the decision. An event may
@@ -57,8 +59,7 @@ func (o *Operator) Replay(ctx context.Context, by By, ids []uuid.UUID) (Result, 
 // newer decision counts.
 const discardSQL = `
 WITH done AS (
-  DELETE FROM outbox_queue
-  WHERE id = ANY (cast(cast(@ids AS text) AS uuid[])) AND failed_at <= cast(@failed_until AS timestamptz)
+  DELETE FROM outbox_queue WHERE ` + chosenSQL + ` AND ` + decidableSQL + `
   RETURNING *
 )
 INSERT INTO outbox_discarded (id, slot, failed_at, retry_count, failure_code, failure_reason)
@@ -67,18 +68,11 @@ ON CONFLICT (id) DO UPDATE SET (slot, discarded_at, overtaken, failed_at, retry_
   (excluded.slot, now(), false, excluded.failed_at, excluded.retry_count, excluded.failure_code, excluded.failure_reason)
 RETURNING id`
 
-// Discard discards the failed ones of these events. They will never be published. The later events
-// of their aggregates no longer wait for them. In the same transaction it records who decided
-// that.
+// Discard discards those of these events that have failed, or are halted because their topic is
+// paused. They will never be published. The later events of their aggregates no longer wait for
+// them. In the same transaction it records who decided that.
 func (o *Operator) Discard(ctx context.Context, by By, ids []uuid.UUID) (Result, error) {
-	return o.decide(ctx, by, Discard, ids, func(tx pgx.Tx, a args) ([]uuid.UUID, error) {
-		discarded, err := collect(ctx, tx, discardSQL, a, pgx.RowTo[uuid.UUID])
-		if err != nil || len(discarded) == 0 {
-			return discarded, err
-		}
-		_, err = tx.Exec(ctx, store.PromoteSQL, args{"ids": store.IDs(discarded)})
-		return discarded, err
-	})
+	return o.decide(ctx, by, Discard, discardSQL, ids)
 }
 
 // DryRun returns what Replay or Discard would do now. Its events are as they are.
@@ -92,17 +86,15 @@ func (o *Operator) DryRun(ctx context.Context, action Action, ids []uuid.UUID) (
 
 // decide runs a decision, records it, and returns the events with their new status. The record has
 // the ids that were changed, and not those that were chosen.
-func (o *Operator) decide(
-	ctx context.Context, by By, action Action, ids []uuid.UUID, change func(pgx.Tx, args) ([]uuid.UUID, error),
-) (r Result, err error) {
-	a := args{"ids": store.IDs(ids), "failed_until": o.failedUntil}
-	err = o.store.InTx(ctx, func(tx pgx.Tx) error {
+func (o *Operator) decide(ctx context.Context, by By, action Action, change string, ids []uuid.UUID) (r Result, err error) {
+	err = inTx(ctx, o.store, fmt.Sprintf("%s of %d events", action, len(ids)), func(tx pgx.Tx) error {
+		a := args{"ids": store.IDs(ids), "failed_until": o.failedUntil, "action": string(action)}
 		if _, err := tx.Exec(ctx, lockSQL, a); err != nil {
 			return err
 		}
 		// This statement begins after the locks. An older snapshot could look for an event in the
 		// slot that the janitor has moved it from.
-		found, err := collect(ctx, tx, getSQL, args{"ids": a["ids"]}, pgx.RowToStructByName[Event])
+		found, err := get(ctx, tx, ids)
 		if err != nil {
 			return err
 		}
@@ -110,24 +102,33 @@ func (o *Operator) decide(
 			return nil
 		}
 		a["ids"] = store.IDs(IDsOf(r.Changed))
-		changed, err := change(tx, a)
+		changed, err := collect(ctx, tx, change, a, pgx.RowTo[uuid.UUID])
 		if err != nil {
 			return err
 		}
-		r.Changed = slices.DeleteFunc(r.Changed, func(e Event) bool { return !slices.Contains(changed, e.ID) })
-		_, err = record(ctx, tx, by, action, IDs(IDsOf(r.Changed)), true)
+		if action == Discard {
+			if _, err := tx.Exec(ctx, store.PromoteSQL, args{"ids": store.IDs(changed)}); err != nil {
+				return err
+			}
+		}
+		if r.Changed, err = get(ctx, tx, changed); err != nil {
+			return err
+		}
+		_, err = record(ctx, tx, by, action, IDs(changed), true)
 		return err
 	})
 	if err != nil {
-		return Result{}, fmt.Errorf("%s of %d events: %w", action, len(ids), err)
+		return Result{}, err
 	}
-	for i := range r.Changed {
-		e := &r.Changed[i]
-		decided(e, action)
+	for _, e := range r.Changed {
 		o.Logger.InfoContext(ctx, "event "+string(action)+"ed", //nolint:sloglint // one of two
 			"message_id", e.ID, "topic", e.Topic, "aggregate_id", e.AggregateID, "by", by.Operator)
 	}
 	return r, nil
+}
+
+func get(ctx context.Context, tx pgx.Tx, ids []uuid.UUID) ([]Event, error) {
+	return collect(ctx, tx, getSQL, args{"ids": store.IDs(ids)}, pgx.RowToStructByName[Event])
 }
 
 // judge says which events a decision may change.
@@ -154,6 +155,8 @@ func (o *Operator) refusal(action Action, e Event) string {
 	switch {
 	case e.Status == Overtaken, e.Overtaken && action == Replay:
 		return "was overtaken by a newer event of its aggregate, so it is not sent"
+	case e.Halted && action == Discard:
+		return ""
 	case e.Status != Failed:
 		return "is " + e.Status + ", not failed"
 	case e.FailedAt.After(o.failedUntil):
@@ -163,14 +166,4 @@ func (o *Operator) refusal(action Action, e Event) string {
 	default:
 		return ""
 	}
-}
-
-// decided changes an event as the decision has changed its row.
-func decided(e *Event, action Action) {
-	if action == Discard {
-		e.Status, e.Overtaken = Discarded, false
-		return
-	}
-	e.Age += e.FailedAt.Sub(e.CreatedAt).Seconds()
-	e.Status, e.RetryCount, e.FailureCode, e.FailureReason, e.FailedAt = Pending, 0, "", "", nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"example.com/transactional-outbox/outbox/internal/store"
 	"example.com/transactional-outbox/outbox/operate"
 )
 
@@ -48,7 +49,7 @@ func TestP7AReplayedEventIsPublishedBeforeTheOnesItHeldBack(t *testing.T) {
 	if first := f.due(); !slices.Equal(first, ids[:1]) {
 		t.Fatalf("claimed %v, want %v", first, ids[:1])
 	}
-	must(t, f.store.MarkPublished(t.Context(), uuid.Nil, ids[:1]))
+	f.settle(store.Settlement{Published: ids[:1]})
 	if then := f.due(); !slices.Equal(then, ids[1:]) {
 		t.Errorf("then claimed %v, want %v", then, ids[1:])
 	}
@@ -82,8 +83,8 @@ func TestOnlyFailedEventsAreReplayedOrDiscarded(t *testing.T) {
 		f.claim(ids[1])
 		f.publish("now()", ids[2])
 		f.fail(ids[3])
-		f.settle(false, ids[3])
-		f.settle(true, ids[4])
+		f.finish(false, ids[3])
+		f.finish(true, ids[4])
 		unknown := uuid.Max
 		before := f.rows(ids...)
 		want := []operate.Refusal{

@@ -1,5 +1,5 @@
 // Package operate is what operators do with the events of an outbox: they list them, look at one,
-// replay or discard those that failed, and publish again what was published.
+// replay or discard those that failed, publish again what was published, and pause topics.
 //
 //	operator := operate.New(pool)
 //	groups, _, err := operator.Failures(ctx) // how many events failed, by reason and topic
@@ -17,19 +17,16 @@
 // # Who decided
 //
 // Each decision is recorded in the table operator_decisions: who decided, by a command or on a
-// page, about which events, and when. [Operator.Replay] and [Operator.Discard] write the record in
-// the transaction that changes the events. So there is no change without its record, and no record
-// without its change. A program that changes messages at the destination calls [Log.Begin]
-// before the first change, and [Log.Finish] after the last one. If the process dies in between, the
-// record has no end: some or all of its items were changed, and no others. A service that has no
-// outbox can use [Log] alone: see [MigrateRecord].
+// page, about which events or topic, and when. A decision that changes the outbox is recorded in
+// the transaction of the change: there is neither without the other. A program that changes
+// messages at the destination calls [Log.Begin] before the first change, and [Log.Finish] after the
+// last one. If the process dies in between, the record has no end: some or all of its items were
+// changed, and no others. A service that has no outbox can use [Log] alone: see [MigrateRecord].
 //
 // # What it reads
 //
-// Each statement has a snapshot of its own: the transactions are READ COMMITTED. PostgreSQL locks
-// the tables of a statement before it takes the snapshot, so no part of the log is emptied
-// between the two. With an older snapshot, a statement could look for an event in a part that is
-// empty now.
+// Each statement has a snapshot of its own: the transactions are READ COMMITTED. With an older
+// snapshot, a statement could look for an event in a part of the log that is empty now.
 //
 // No plan depends on the statistics of a table: after a quiet time they are those of an empty
 // queue. Each statement finds the ids of its events along an index, and then looks them up one by

@@ -3,7 +3,6 @@ package operate
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -11,29 +10,42 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"example.com/transactional-outbox/outbox/internal/store"
+	"example.com/transactional-outbox/outbox/publish"
 )
 
-// Event is an event of the outbox with its status. Its fields are:
-//
-//	ID                     uuid.UUID
-//	Seq                    int64  // the number of the event in this outbox
-//	Slot                   int16  // the part of the log that has the event; it may change
-//	Topic                  string
-//	Aggregate, AggregateID string // "": the event has no order
-//	Version                int
-//	Payload                []byte            // only from Operator.Show and Operator.Published
-//	ContentType            string
-//	Headers                map[string]string // only from Operator.Show and Operator.Published
-//	Traceparent            string // W3C trace context of the Append
-//
-//	Status                     string // Pending, InProgress, Published, Failed, Discarded or Overtaken
-//	RetryCount                 int
-//	FailureCode, FailureReason string // of the last attempt; "" if none has failed
-//	Overtaken                  bool   // a newer event supersedes it: it is not to be sent
-//	CreatedAt                  time.Time // zero if the event's row of the log is missing
-//	PublishedAt, FailedAt      *time.Time
-//	Age                        float64 // seconds since FailedAt, or CreatedAt if FailedAt is nil
-type Event = store.Event
+// Event is an event of the outbox with all that is known about its delivery.
+type Event struct {
+	ID                     uuid.UUID
+	Seq                    int64 // the number of the event in this outbox
+	Topic                  string
+	Aggregate, AggregateID string // "": the event has no order
+	Version                int
+	Payload                []byte            // only from Show and Republication.Each
+	Headers                map[string]string // only from Show and Republication.Each
+	ContentType            string
+	Traceparent            string // W3C trace context of the Append
+
+	Status                     string
+	RetryCount                 int
+	FailureCode, FailureReason string    // of the last attempt; "" if none has failed
+	Overtaken                  bool      // a newer event supersedes it: it is not to be sent
+	Halted                     bool      // its topic is paused, and it waits for the end of the pause
+	CreatedAt                  time.Time // zero if the event's row of the log is missing
+	PublishedAt, FailedAt      *time.Time
+	DiscardedAt                *time.Time // also if it was overtaken
+	DueAt                      *time.Time // nil: it is done, has failed, is halted, or waits for an older event
+	Worker                     string     // that has claimed it
+	ClaimedUntil               *time.Time
+	Age                        float64 // seconds since FailedAt, or CreatedAt if FailedAt is nil
+}
+
+// message returns the event as the service appID publishes it.
+func (e Event) message(appID string) publish.Message {
+	return store.Event{
+		ID: e.ID, Topic: e.Topic, AggregateID: e.AggregateID, ContentType: e.ContentType,
+		CreatedAt: e.CreatedAt, Headers: e.Headers, Traceparent: e.Traceparent, Payload: e.Payload,
+	}.Message(appID)
+}
 
 // The statuses of an event.
 const (
@@ -57,7 +69,7 @@ const stateSQL = `
 LEFT JOIN LATERAL (SELECT * FROM outbox_queue WHERE id = i.id LIMIT 1) q ON true
 -- An event of the queue is not done, so these need no look into the tables.
 LEFT JOIN LATERAL (SELECT * FROM outbox_published WHERE id = i.id AND q.id IS NULL LIMIT 1) p ON true
-LEFT JOIN LATERAL (SELECT * FROM outbox_discarded WHERE id = i.id AND q.id IS NULL LIMIT 1) d ON true
+LEFT JOIN LATERAL (SELECT * FROM outbox_discarded WHERE id = i.id AND q.id IS NULL AND p.id IS NULL LIMIT 1) d ON true
 LEFT JOIN LATERAL (SELECT * FROM outbox_events WHERE id = i.id LIMIT 1) e ON true
 -- A claim still lists events that its relay has put off. These are due later.
 LEFT JOIN LATERAL (SELECT worker, until FROM outbox_claims
@@ -69,9 +81,9 @@ const (
 	// stateColumns are the fields of an Event without its payload and headers. An event without its
 	// row of the log has the creation time that is zero in Go.
 	stateColumns = `
-       i.id, coalesce(q.seq, e.seq, 0) AS seq, coalesce(q.slot, e.slot, d.slot, p.slot) AS slot,
-       coalesce(q.topic, e.topic, '') AS topic, coalesce(q.aggregate, e.aggregate, '') AS aggregate,
-       coalesce(q.aggregate_id, e.aggregate_id, '') AS aggregate_id, coalesce(q.version, e.version, 0) AS version,
+       i.id, coalesce(q.seq, e.seq, 0) AS seq, coalesce(q.topic, e.topic, '') AS topic,
+       coalesce(q.aggregate, e.aggregate, '') AS aggregate, coalesce(q.aggregate_id, e.aggregate_id, '') AS aggregate_id,
+       coalesce(q.version, e.version, 0) AS version,
        coalesce(e.content_type, '') AS content_type, coalesce(e.traceparent, '') AS traceparent,
        CASE WHEN p.id IS NOT NULL THEN 'published'
             WHEN d.overtaken THEN 'overtaken'
@@ -80,44 +92,38 @@ const (
             WHEN c.worker IS NOT NULL THEN 'in_progress'
             ELSE 'pending' END AS status,
        coalesce(p.retry_count, d.retry_count, q.retry_count) AS retry_count,
-       CASE WHEN p.id IS NULL THEN coalesce(d.failure_code, q.failure_code, '') ELSE '' END AS failure_code,
-       CASE WHEN p.id IS NULL THEN coalesce(d.failure_reason, q.failure_reason, '') ELSE '' END AS failure_reason,
-       coalesce(d.overtaken, ` + store.OvertakenSQL + `) AND p.id IS NULL AS overtaken,
+       coalesce(d.failure_code, q.failure_code, '') AS failure_code,
+       coalesce(d.failure_reason, q.failure_reason, '') AS failure_reason,
+       coalesce(d.overtaken, ` + store.OvertakenSQL + `) AS overtaken, coalesce(q.halted, false) AS halted,
        coalesce(e.created_at, timestamptz '0001-01-01 00:00Z') AS created_at, p.published_at,
-       CASE WHEN p.id IS NULL THEN coalesce(d.failed_at, q.failed_at) END AS failed_at,
-       extract(epoch FROM now() - coalesce(CASE WHEN p.id IS NULL THEN coalesce(d.failed_at, q.failed_at) END,
-                                           e.created_at, now()))::float8 AS age`
+       coalesce(d.failed_at, q.failed_at) AS failed_at, d.discarded_at,
+       nullif(q.available_at, 'infinity') AS due_at, coalesce(c.worker, '') AS worker, c.until AS claimed_until,
+       extract(epoch FROM now() - coalesce(d.failed_at, q.failed_at, e.created_at, now()))::float8 AS age`
 
 	// eventColumns are the fields of an Event in a list.
 	eventColumns = stateColumns + `, ''::bytea AS payload, NULL::json AS headers`
 
-	// detailColumns are the fields of a Detail, but for the payload and the headers.
-	detailColumns = stateColumns + `,
-       CASE WHEN p.id IS NULL AND d.id IS NULL THEN nullif(q.available_at, 'infinity') END AS due_at,
-       coalesce(c.worker, '') AS worker, c.until AS claimed_until,
-       CASE WHEN p.id IS NULL THEN d.discarded_at END AS discarded_at`
-
 	// contentColumns have the headers as text. Append stores nothing else; a person may have.
-	contentColumns = `coalesce(e.payload, '') AS payload,
+	contentColumns = stateColumns + `, coalesce(e.payload, '') AS payload,
        CASE WHEN json_typeof(e.headers) = 'object'
             THEN (SELECT json_object_agg(key, value) FROM json_each_text(e.headers)) END AS headers`
 
-	ofIDsSQL = ` FROM (SELECT DISTINCT unnest(cast(cast(@ids AS text) AS uuid[])) AS id) i ` + stateSQL
+	ofIDsSQL = ` FROM (SELECT DISTINCT unnest(cast(cast(@ids AS text) AS uuid[])) AS id) i ` + stateSQL + ` ORDER BY i.id`
 )
 
 // ErrNoEvent means that there is no such event: it was never committed, or it was published or
 // discarded longer ago than the retention.
 var ErrNoEvent = errors.New("no such event")
 
-const getSQL = `SELECT ` + eventColumns + ofIDsSQL + ` ORDER BY i.id`
+const getSQL = `SELECT ` + eventColumns + ofIDsSQL
 
 // Get returns the events with these ids, ordered by id. It leaves out ids that do not exist.
 func (o *Operator) Get(ctx context.Context, ids ...uuid.UUID) ([]Event, error) {
-	events, err := o.readEvents(ctx, getSQL, args{"ids": store.IDs(ids)})
-	if err != nil {
-		return nil, fmt.Errorf("reading events: %w", err)
-	}
-	return events, nil
+	return o.events(ctx, "reading events", getSQL, args{"ids": store.IDs(ids)})
+}
+
+func (o *Operator) events(ctx context.Context, doing, query string, a args) ([]Event, error) {
+	return read(ctx, o.store, doing, query, a, pgx.RowToStructByName[Event])
 }
 
 // historySQL reads the events of an aggregate along an index of the log. A query of the view
@@ -125,16 +131,14 @@ func (o *Operator) Get(ctx context.Context, ids ...uuid.UUID) ([]Event, error) {
 const historySQL = `
 SELECT ` + eventColumns + ` FROM (
   SELECT id, version FROM outbox_events WHERE (aggregate, aggregate_id) = (@aggregate, @aggregate_id)
+  ORDER BY aggregate, aggregate_id, version LIMIT @limit
 ) i ` + stateSQL + `
 ORDER BY i.version`
 
-// History returns the events of one aggregate, in the order of their versions.
-func (o *Operator) History(ctx context.Context, aggregate, id string) ([]Event, error) {
-	events, err := o.readEvents(ctx, historySQL, args{"aggregate": aggregate, "aggregate_id": id})
-	if err != nil {
-		return nil, fmt.Errorf("reading the events of %s %s: %w", aggregate, id, err)
-	}
-	return events, nil
+// History returns the first limit events of one aggregate, in the order of their versions.
+func (o *Operator) History(ctx context.Context, aggregate, id string, limit int) ([]Event, error) {
+	a := args{"aggregate": aggregate, "aggregate_id": id, "limit": limit}
+	return o.events(ctx, "reading the events of "+aggregate+" "+id, historySQL, a)
 }
 
 const ofTraceSQL = `
@@ -148,63 +152,25 @@ SELECT ` + eventColumns + ` FROM (
 // for ids of UUID version 7. There is no index of traces: each event would have to write it, and
 // it would help only this search.
 func (o *Operator) OfTrace(ctx context.Context, trace string, newest int) (Event, error) {
-	found, err := o.readEvents(ctx, ofTraceSQL, args{"trace": strings.ToLower(trace), "newest": newest})
-	if err == nil && len(found) == 0 {
-		err = ErrNoEvent
-	}
-	if err != nil {
-		return Event{}, fmt.Errorf("looking for the trace %s: %w", trace, err)
-	}
-	return found[0], nil
+	found, err := o.events(ctx, "looking for a trace", ofTraceSQL, args{"trace": strings.ToLower(trace), "newest": newest})
+	return only(found, err, ErrNoEvent)
 }
 
-func (o *Operator) readEvents(ctx context.Context, query string, a args) ([]Event, error) {
-	return read(ctx, o.store, query, a, pgx.RowToStructByName[Event])
-}
-
-// Detail is an event with all that is known about its delivery.
+// Detail is an event with its payload, and its place among the events of its aggregate.
 type Detail struct {
 	Event
-	DueAt        *time.Time // nil: it is done, has failed, or waits for another event or a route
-	Worker       string     // that has claimed it
-	ClaimedUntil *time.Time
-	DiscardedAt  *time.Time // also if it was overtaken
-
-	// Only Show sets these two.
-	BlockedBy []Event `db:"-"` // the aggregate's older events that are not done, at most 100
-	Waiting   int     `db:"-"` // how many later events of the aggregate wait for it
+	BlockedBy []Event // the aggregate's older events that are not done, at most 100
+	Waiting   int     // how many later events of the aggregate wait for it
 }
 
-// maxTimeline is how many events of one aggregate are shown.
-const maxTimeline = 100
-
-const timelineSQL = `
-SELECT ` + detailColumns + `, ''::bytea AS payload, NULL::json AS headers FROM (
-  SELECT id, version FROM outbox_events WHERE (aggregate, aggregate_id) = (@aggregate, @aggregate_id)
-  ORDER BY aggregate, aggregate_id, version LIMIT @limit
-) i ` + stateSQL + `
-ORDER BY i.version`
-
-// Timeline returns what happened to the events of one aggregate, the oldest first, at most 100.
-func (o *Operator) Timeline(ctx context.Context, aggregate, id string) ([]Detail, error) {
-	a := args{"aggregate": aggregate, "aggregate_id": id, "limit": maxTimeline}
-	details, err := read(ctx, o.store, timelineSQL, a, pgx.RowToStructByName[Detail])
-	if err != nil {
-		return nil, fmt.Errorf("reading the timeline of %s %s: %w", aggregate, id, err)
-	}
-	return details, nil
-}
-
+// These two read the key of outbox_queue. An event without an aggregate has NULL, which equals
+// nothing.
 const (
-	showSQL = `SELECT ` + detailColumns + `, ` + contentColumns + ofIDsSQL
-
-	// blockedBySQL and waitingSQL read the key of outbox_queue. An event without an aggregate has
-	// NULL, which equals nothing.
 	blockedBySQL = `
 SELECT ` + eventColumns + ` FROM (
   SELECT id, version FROM outbox_queue
   WHERE (aggregate, aggregate_id) = (@aggregate, @aggregate_id) AND version < @version
-  ORDER BY aggregate, aggregate_id, version LIMIT @limit
+  ORDER BY aggregate, aggregate_id, version LIMIT 100
 ) i ` + stateSQL + `
 ORDER BY i.version`
 
@@ -213,31 +179,17 @@ SELECT count(*)::int FROM outbox_queue
 WHERE (aggregate, aggregate_id) = (@aggregate, @aggregate_id) AND version > @version`
 )
 
-// Show returns one event with its payload, or [ErrNoEvent].
+// Show returns one event, or [ErrNoEvent].
 func (o *Operator) Show(ctx context.Context, id uuid.UUID) (d Detail, err error) {
-	err = o.store.InTx(ctx, func(tx pgx.Tx) error {
-		found, err := collect(ctx, tx, showSQL, args{"ids": store.IDs([]uuid.UUID{id})}, pgx.RowToStructByName[Detail])
-		if err == nil && len(found) == 0 {
-			err = ErrNoEvent
-		}
-		if err != nil {
-			return err
-		}
-		if d = found[0]; d.Status == Published || d.DiscardedAt != nil {
-			return nil // it is done: it blocks nothing, and nothing blocks it
-		}
-		place := args{"aggregate": d.Aggregate, "aggregate_id": d.AggregateID, "version": d.Version}
-		waiting, err := collect(ctx, tx, waitingSQL, place, pgx.RowTo[int])
-		if err != nil {
-			return err
-		}
-		d.Waiting = waiting[0]
-		place["limit"] = maxTimeline
-		d.BlockedBy, err = collect(ctx, tx, blockedBySQL, place, pgx.RowToStructByName[Event])
-		return err
-	})
-	if err != nil {
-		return Detail{}, fmt.Errorf("reading event %s: %w", id, err)
+	found, err := o.events(ctx, "reading an event", `SELECT `+contentColumns+ofIDsSQL, args{"ids": store.IDs([]uuid.UUID{id})})
+	d.Event, err = only(found, err, ErrNoEvent)
+	if err != nil || d.PublishedAt != nil || d.DiscardedAt != nil {
+		return d, err // an event that is done blocks nothing, and nothing blocks it
 	}
-	return d, nil
+	place := args{"aggregate": d.Aggregate, "aggregate_id": d.AggregateID, "version": d.Version}
+	d.BlockedBy, err = o.events(ctx, "reading what blocks an event", blockedBySQL, place)
+	if err == nil {
+		d.Waiting, err = readOne(ctx, o.store, "counting what an event blocks", waitingSQL, place, pgx.RowTo[int])
+	}
+	return d, err
 }

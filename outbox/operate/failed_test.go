@@ -52,10 +52,10 @@ func TestFailedEventsAreFoundByEachField(t *testing.T) {
 		"from this time on":         {operate.Filter{From: failed, Before: failed.Add(time.Microsecond)}, []int{2}},
 		"before this time":          {operate.Filter{FailureCode: "refused", Topic: "order.cancelled", Before: failed}, nil},
 		"a time range of a code":    {operate.Filter{FailureCode: "refused", From: now.Add(-90 * time.Minute), Before: now.Add(-30 * time.Minute)}, []int{2}},
-		"an id":                     {operate.Filter{ID: ids[1]}, []int{1}},
-		"an id of another code":     {operate.Filter{ID: ids[1], FailureCode: "refused"}, nil},
-		"an id, too late":           {operate.Filter{ID: ids[1], Before: now.Add(-150 * time.Minute)}, nil},
-		"a pending event":           {operate.Filter{ID: ids[5]}, nil},
+		"an id":                     {operate.Filter{IDs: []uuid.UUID{ids[1]}}, []int{1}},
+		"an id of another code":     {operate.Filter{IDs: []uuid.UUID{ids[1]}, FailureCode: "refused"}, nil},
+		"an id, too late":           {operate.Filter{IDs: []uuid.UUID{ids[1]}, Before: now.Add(-150 * time.Minute)}, nil},
+		"a pending event":           {operate.Filter{IDs: []uuid.UUID{ids[5]}}, nil},
 		"an order":                  {operate.Filter{Aggregate: "order", AggregateID: orderOf(ids[0])}, []int{0}},
 		"an order without failures": {operate.Filter{Aggregate: "order", AggregateID: orderOf(ids[5])}, nil},
 		"another type of aggregate": {operate.Filter{Aggregate: "invoice", AggregateID: orderOf(ids[0])}, nil},
@@ -142,7 +142,7 @@ func TestFailuresGroupsByReasonAndTopic(t *testing.T) {
 func TestAFilterIsRecordedAsFlags(t *testing.T) {
 	t.Parallel()
 	f := operate.Filter{
-		Topic: "order.created", FailureCode: "refused", ID: uuid.Max, Aggregate: "order", AggregateID: "7",
+		Topic: "order.created", FailureCode: "refused", IDs: []uuid.UUID{uuid.Max}, Aggregate: "order", AggregateID: "7",
 		From: time.Unix(0, 0), Before: time.Unix(1, 5000),
 	}
 	want := "--topic order.created --failure-code refused --id ffffffff-ffff-ffff-ffff-ffffffffffff --order 7" +

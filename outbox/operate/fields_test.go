@@ -14,8 +14,7 @@ import (
 func TestTheDocumentationNamesTheFields(t *testing.T) {
 	t.Parallel()
 	for file, of := range map[string]reflect.Type{
-		"event.go": reflect.TypeFor[operate.Event](), "numbers.go": reflect.TypeFor[operate.Backlog](),
-		"../relay.go": reflect.TypeFor[operate.Backlog](), "./numbers.go": reflect.TypeFor[operate.Totals](),
+		"../relay.go": reflect.TypeFor[operate.Backlog](), "operator.go": reflect.TypeFor[operate.Totals](),
 	} {
 		source, err := os.ReadFile(file)
 		must(t, err)

@@ -4,19 +4,20 @@ import (
 	"log/slog"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.uber.org/goleak"
 
+	"example.com/transactional-outbox/outbox/internal/dbtest"
 	"example.com/transactional-outbox/outbox/internal/store"
-	"example.com/transactional-outbox/outbox/internal/testdb"
 	"example.com/transactional-outbox/outbox/operate"
 )
 
 func TestMain(m *testing.M) {
-	testdb.Parallel(6)
+	dbtest.Parallel(6)
 	goleak.VerifyTestMain(m)
 }
 
@@ -31,7 +32,7 @@ type fixture struct {
 
 func newFixture(t *testing.T) fixture {
 	t.Helper()
-	return fixtureOf(t, testdb.Migrated(t))
+	return fixtureOf(t, dbtest.Migrated(t))
 }
 
 func fixtureOf(t *testing.T, pool *pgxpool.Pool) fixture {
@@ -106,8 +107,8 @@ func (f fixture) publish(at string, ids ...uuid.UUID) {
 		INSERT INTO outbox_published (id, slot, retry_count, published_at) SELECT id, slot, retry_count, `+at+` FROM done`, ids)
 }
 
-// settle moves events to outbox_discarded.
-func (f fixture) settle(overtaken bool, ids ...uuid.UUID) {
+// finish moves events to outbox_discarded.
+func (f fixture) finish(overtaken bool, ids ...uuid.UUID) {
 	f.Helper()
 	f.exec(`WITH done AS (DELETE FROM outbox_queue WHERE id = ANY ($1) RETURNING *)
 		INSERT INTO outbox_discarded (id, slot, overtaken, failed_at, retry_count, failure_code, failure_reason)
@@ -156,20 +157,23 @@ func (f fixture) rows(ids ...uuid.UUID) []string {
 // due returns the ids of the events that a relay gets now.
 func (f fixture) due() (ids []uuid.UUID) {
 	f.Helper()
-	return operate.IDsOf(f.claimDue().Events)
-}
-
-func (f fixture) claimDue() store.Claim {
-	f.Helper()
 	for {
-		c, err := f.store.Claim(f.Context(), "test", 10, 1e9)
+		c, err := f.store.Claim(f.Context(), "test", 10, time.Minute)
 		must(f, err)
-		if !c.More || len(c.Events) > 0 {
-			_, err := f.store.Release(f.Context(), c.Token)
-			must(f, err)
-			return c
+		for _, e := range c.Events {
+			ids = append(ids, e.ID)
+		}
+		f.settle(store.Settlement{Token: c.Token, End: true})
+		if !c.More || len(ids) > 0 {
+			return ids
 		}
 	}
+}
+
+func (f fixture) settle(s store.Settlement) {
+	f.Helper()
+	_, err := f.store.Settle(f.Context(), s)
+	must(f, err)
 }
 
 // ann returns a decision of the operator of all tests.

@@ -68,7 +68,7 @@ func TestListFindsEachStatus(t *testing.T) {
 			"of another time":   {operate.Filter{From: time.Now().Add(time.Hour)}, nil},
 			"of an order":       {operate.Filter{Aggregate: "order", AggregateID: "2"}, ofOrder},
 			"by ids":            {operate.Filter{IDs: want}, want},
-			"by one id":         {operate.Filter{ID: want[0], Topic: "order.created"}, want[:1]},
+			"by one id":         {operate.Filter{IDs: []uuid.UUID{want[0]}, Topic: "order.created"}, want[:1]},
 			"of another order":  {operate.Filter{Aggregate: "order", AggregateID: "3"}, nil},
 			"of another reason": {operate.Filter{FailureCode: "lost"}, nil},
 		} {

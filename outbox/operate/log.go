@@ -3,7 +3,7 @@ package operate
 import (
 	"context"
 	"errors"
-	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/google/uuid"
@@ -22,14 +22,11 @@ func NewLog(pool *pgxpool.Pool) *Log { return &Log{store: store.New(pool)} }
 // Begin commits that by is about to do action to at most these items, and returns the id of the
 // row. If it returns an error, change nothing.
 func (l *Log) Begin(ctx context.Context, by By, action Action, items []string) (row uuid.UUID, err error) {
-	err = l.store.InTx(ctx, func(tx pgx.Tx) (err error) {
+	err = inTx(ctx, l.store, "beginning a decision", func(tx pgx.Tx) (err error) {
 		row, err = record(ctx, tx, by, action, items, false)
 		return err
 	})
-	if err != nil {
-		return uuid.Nil, err
-	}
-	return row, nil
+	return row, err
 }
 
 const finishSQL = `
@@ -38,14 +35,10 @@ WHERE id = cast(@id AS uuid) AND finished_at IS NULL`
 
 // Finish records how many of the row's items were changed.
 func (l *Log) Finish(ctx context.Context, row uuid.UUID, done int) error {
-	err := l.store.InTx(ctx, func(tx pgx.Tx) error {
+	return inTx(ctx, l.store, "recording the end of the operator's decision", func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, finishSQL, args{"id": row.String(), "done": done})
 		return err
 	})
-	if err != nil {
-		return fmt.Errorf("recording the end of the operator's decision: %w", err)
-	}
-	return nil
 }
 
 // Decision is one decision of an operator, with all its batches.
@@ -60,16 +53,13 @@ type Decision struct {
 	Unfinished int // batches without an end
 }
 
-// decisionSQL reads the rows of each decision along the index of decisions.
-const decisionSQL = `
+// decisionsSQL reads the rows of each decision along the index of decisions.
+const decisionsSQL = `
 SELECT decision, min(operator) AS operator, min(via) AS via, min(action) AS action, min(filter) AS filter,
        min(at) AS at, CASE WHEN bool_and(finished_at IS NOT NULL) THEN max(finished_at) END AS finished_at,
        sum(chosen)::int AS chosen, coalesce(sum(done), 0)::int AS done, count(*)::int AS batches,
        count(*) FILTER (WHERE finished_at IS NULL)::int AS unfinished
-FROM operator_decisions`
-
-const decisionsSQL = decisionSQL + `
-WHERE decision < cast(@before AS uuid) GROUP BY decision ORDER BY decision DESC LIMIT @limit`
+FROM operator_decisions WHERE `
 
 // List returns at most limit decisions, the newest first: those with ids less than before, or the
 // newest if before is [uuid.Nil]. The ids are of UUID version 7: their order is about that of time.
@@ -77,25 +67,22 @@ func (l *Log) List(ctx context.Context, before uuid.UUID, limit int) ([]Decision
 	if before == uuid.Nil {
 		before = uuid.Max
 	}
-	return readLog[Decision](ctx, l, decisionsSQL, args{"before": before.String(), "limit": limit})
+	return readLog[Decision](ctx, l, decisionsSQL+`decision < cast(@before AS uuid) GROUP BY decision ORDER BY decision DESC LIMIT @limit`,
+		args{"before": before.String(), "limit": limit})
+}
+
+func readLog[T any](ctx context.Context, l *Log, query string, a args) ([]T, error) {
+	return read(ctx, l.store, "reading the operators' decisions", query, a, pgx.RowToStructByName[T])
 }
 
 // ErrNoDecision means that there is no decision with that id, or that it is pruned.
 var ErrNoDecision = errors.New("no such decision")
 
-const oneDecisionSQL = decisionSQL + `
-WHERE decision = cast(@decision AS uuid) GROUP BY decision`
-
 // Get returns one decision, or [ErrNoDecision].
 func (l *Log) Get(ctx context.Context, decision uuid.UUID) (Decision, error) {
-	found, err := readLog[Decision](ctx, l, oneDecisionSQL, args{"decision": decision.String()})
-	if err == nil && len(found) == 0 {
-		err = ErrNoDecision
-	}
-	if err != nil {
-		return Decision{}, err
-	}
-	return found[0], nil
+	found, err := readLog[Decision](ctx, l, decisionsSQL+`decision = cast(@decision AS uuid) GROUP BY decision`,
+		args{"decision": decision.String()})
+	return only(found, err, ErrNoDecision)
 }
 
 // Batch is a row of the table: what one transaction changed.
@@ -138,17 +125,52 @@ FROM found ORDER BY at DESC, id DESC LIMIT @limit`
 // are only those that were asked for.
 func (l *Log) Of(ctx context.Context, items []string, limit int) ([]Batch, error) {
 	a := args{"items": itemsText(items), "limit": limit}
-	found, err := readByBitmap(ctx, l.store, ofItemsSQL, a, pgx.RowToStructByName[Batch])
-	if err != nil {
-		return nil, fmt.Errorf("reading the operators' decisions: %w", err)
-	}
-	return found, nil
+	return readByBitmap(ctx, l.store, "reading the operators' decisions", ofItemsSQL, a, pgx.RowToStructByName[Batch])
 }
 
-func readLog[T any](ctx context.Context, l *Log, query string, a args) ([]T, error) {
-	found, err := read(ctx, l.store, query, a, pgx.RowToStructByName[T])
-	if err != nil {
-		return nil, fmt.Errorf("reading the operators' decisions: %w", err)
+// Rows are deleted in small batches. Each batch is a short transaction with few locks, and vacuum
+// can keep up.
+const (
+	pruneBatch    = 1000
+	pruneInterval = time.Minute
+)
+
+// pruneSQL deletes the oldest rows. SKIP LOCKED lets several replicas share the work.
+const pruneSQL = `
+WITH pruned AS (
+  DELETE FROM operator_decisions WHERE id = ANY (ARRAY(
+    SELECT id FROM operator_decisions WHERE at < now() - cast(@retention AS float8) * interval '1 second'
+    ORDER BY at LIMIT @limit FOR UPDATE SKIP LOCKED))
+  RETURNING 1
+)
+SELECT count(*)::int FROM pruned`
+
+// Prune deletes at most limit rows that are older than retention, and returns how many.
+func (l *Log) Prune(ctx context.Context, retention time.Duration, limit int) (int, error) {
+	a := args{"retention": retention.Seconds(), "limit": limit}
+	return readOne(ctx, l.store, "pruning the operators' decisions", pruneSQL, a, pgx.RowTo[int])
+}
+
+// Run deletes what is older than retention, once a minute until ctx ends. Errors go to slog's
+// default logger, and the next try is a minute later.
+func (l *Log) Run(ctx context.Context, retention time.Duration) error {
+	tick := time.NewTicker(pruneInterval)
+	defer tick.Stop()
+	for {
+		pruned, err := l.Prune(ctx, retention, pruneBatch)
+		if err != nil && ctx.Err() == nil {
+			slog.WarnContext(ctx, "cannot prune the operators' decisions", "error", err)
+		}
+		if pruned > 0 {
+			slog.InfoContext(ctx, "pruned the operators' decisions", "rows", pruned)
+		}
+		if pruned == pruneBatch && ctx.Err() == nil {
+			continue // there may be more
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
 	}
-	return found, nil
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"example.com/transactional-outbox/outbox/internal/testdb"
+	"example.com/transactional-outbox/outbox/internal/dbtest"
 	"example.com/transactional-outbox/outbox/operate"
 )
 
@@ -21,7 +21,9 @@ func TestTheSchemaHasTheTableOfTheRecord(t *testing.T) {
 	t.Parallel()
 	schema, err := os.ReadFile("../schema.sql")
 	must(t, err)
-	if !strings.HasSuffix(string(schema), "\n"+operate.RecordSQL) {
+	record, err := os.ReadFile("record.sql")
+	must(t, err)
+	if !strings.HasSuffix(string(schema), "\n"+string(record)) {
 		t.Error("schema.sql does not end with record.sql")
 	}
 }
@@ -34,7 +36,7 @@ func inEachDatabase(t *testing.T, test func(fixture)) {
 	})
 	t.Run("the record alone", func(t *testing.T) {
 		t.Parallel()
-		pool := testdb.Pool(t, testdb.URL(t))
+		pool := dbtest.Pool(t, dbtest.URL(t))
 		var migrations sync.WaitGroup
 		for range 3 { // at once, and again
 			migrations.Go(func() {

@@ -2,6 +2,7 @@ package operate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -13,9 +14,12 @@ import (
 	"example.com/transactional-outbox/outbox/internal/store"
 )
 
-// Operator finds the events of an outbox, and replays or discards those that failed.
+// ErrNoSchema means that the tables are missing, or are older than this package.
+var ErrNoSchema = errors.New("outbox: the tables are missing or old: run Migrate")
+
+// Operator finds the events of an outbox, replays or discards those that failed, and pauses topics.
 type Operator struct {
-	// Logger gets a line for each event that is changed. The default is slog's.
+	// Logger gets a line for each event or topic that is changed. The default is slog's.
 	Logger *slog.Logger
 
 	store       *store.Store
@@ -25,14 +29,14 @@ type Operator struct {
 
 // New returns an operator of the outbox in the schema of pool.
 func New(pool *pgxpool.Pool) *Operator {
-	return &Operator{
-		Logger: slog.Default(), store: store.New(pool), log: NewLog(pool),
-		failedUntil: time.Date(9999, time.December, 31, 0, 0, 0, 0, time.UTC),
-	}
+	return &Operator{Logger: slog.Default(), store: store.New(pool), log: NewLog(pool), failedUntil: endOfTime}
 }
 
-// AsOf returns an operator that changes only events that had failed at this time. An event that was
-// replayed since, and failed again, is not what a person has seen.
+// endOfTime is later than any time of an event. Two modes of pgx cannot send 'infinity'.
+var endOfTime = time.Date(9999, time.December, 31, 0, 0, 0, 0, time.UTC)
+
+// AsOf returns an operator that replays and discards only events that had failed at this time. An
+// event that was replayed since, and failed again, is not what a person has seen.
 func (o *Operator) AsOf(seen time.Time) *Operator {
 	other := *o
 	other.failedUntil = seen
@@ -41,36 +45,88 @@ func (o *Operator) AsOf(seen time.Time) *Operator {
 
 // Now is the database's time. An operator's "an hour ago" counts from it.
 func (o *Operator) Now(ctx context.Context) (time.Time, error) {
-	now, err := read(ctx, o.store, "SELECT now()", args{}, pgx.RowTo[time.Time])
-	if err != nil {
-		return time.Time{}, fmt.Errorf("asking the database for the time: %w", err)
-	}
-	return now[0].UTC(), nil
+	now, err := readOne(ctx, o.store, "asking for the time", "SELECT now()", args{}, pgx.RowTo[time.Time])
+	return now.UTC(), err
+}
+
+// Backlog has the numbers of events that are not done. Its fields are those of outbox.Backlog.
+type Backlog = store.Backlog
+
+// Totals has the numbers of finished events. Its fields are:
+//
+//	Appended  int64 // all events ever appended, also pruned ones; those rolled back count too
+//	Discarded int64 // discarded and overtaken events that are still kept; at most the limit
+type Totals = store.Totals
+
+// Backlog counts the unfinished events. It estimates numbers above limit.
+func (o *Operator) Backlog(ctx context.Context, limit int) (Backlog, error) {
+	b, err := o.store.BacklogUpTo(ctx, limit)
+	return b, explain(err)
+}
+
+// Totals counts the finished events. It counts at most limit discarded ones.
+func (o *Operator) Totals(ctx context.Context, limit int) (Totals, error) {
+	t, err := o.store.Totals(ctx, limit)
+	return t, explain(err)
 }
 
 // args are the values of a statement's @names: one for each name, and no others.
 type args = pgx.StrictNamedArgs
 
+// inTx runs fn in a transaction. Its error begins with what was being done.
+func inTx(ctx context.Context, s *store.Store, doing string, fn func(pgx.Tx) error) error {
+	if err := s.InTx(ctx, fn); err != nil {
+		return fmt.Errorf("%s: %w", doing, explain(err))
+	}
+	return nil
+}
+
+// explain adds ErrNoSchema to the errors that missing tables and columns cause.
+func explain(err error) error {
+	var coded interface{ SQLState() string }
+	if errors.As(err, &coded) && (coded.SQLState() == "42P01" || coded.SQLState() == "42703") {
+		return fmt.Errorf("%w: %w", ErrNoSchema, err)
+	}
+	return err
+}
+
 // read runs one query in a transaction of its own.
-func read[T any](ctx context.Context, s *store.Store, query string, a args, scan pgx.RowToFunc[T]) (found []T, err error) {
-	err = s.InTx(ctx, func(tx pgx.Tx) error {
-		found, err = collect(ctx, tx, query, a, scan)
+func read[T any](ctx context.Context, s *store.Store, doing, query string, a args, scan pgx.RowToFunc[T]) (rows []T, err error) {
+	err = inTx(ctx, s, doing, func(tx pgx.Tx) error {
+		rows, err = collect(ctx, tx, query, a, scan)
 		return err
 	})
-	return found, err
+	return rows, err
+}
+
+// readOne is read for a query that always has one row.
+func readOne[T any](ctx context.Context, s *store.Store, doing, query string, a args, scan pgx.RowToFunc[T]) (row T, err error) {
+	rows, err := read(ctx, s, doing, query, a, scan)
+	return only(rows, err, pgx.ErrNoRows)
+}
+
+// only returns what a query has found, or the error for nothing.
+func only[T any](found []T, err, nothing error) (one T, _ error) {
+	if err == nil && len(found) == 0 {
+		err = nothing
+	}
+	if err != nil {
+		return one, err
+	}
+	return found[0], nil
 }
 
 // readByBitmap is read for a query that needs an index of kind GIN or BRIN. These can only be read
 // by a bitmap scan, which InTx switches off.
-func readByBitmap[T any](ctx context.Context, s *store.Store, query string, a args, scan pgx.RowToFunc[T]) (found []T, err error) {
-	err = s.InTx(ctx, func(tx pgx.Tx) error {
+func readByBitmap[T any](ctx context.Context, s *store.Store, doing, query string, a args, scan pgx.RowToFunc[T]) (rows []T, err error) {
+	err = inTx(ctx, s, doing, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "SELECT set_config('enable_bitmapscan', 'on', true)"); err != nil {
 			return err
 		}
-		found, err = collect(ctx, tx, query, a, scan)
+		rows, err = collect(ctx, tx, query, a, scan)
 		return err
 	})
-	return found, err
+	return rows, err
 }
 
 // collect runs one query of a transaction.

@@ -42,16 +42,12 @@ func TestP7PublishedEventsComeInTheOrderOfTheirVersions(t *testing.T) {
 	now, err := f.operator.Now(t.Context())
 	must(t, err)
 	w := operate.Window{Since: now.Add(-time.Hour), Until: now}
-	in, err := f.operator.PublishedRange(t.Context(), w, uuid.Nil)
+	r, err := f.operator.Republish(t.Context(), w, uuid.Nil)
 	must(t, err)
+	operate.SetPageSize(r, 7)
 	newest := map[string]int{}
 	var got []uuid.UUID
-	for after := uuid.Nil; ; {
-		page, next, err := f.operator.Published(t.Context(), w, in, after, 7)
-		must(t, err)
-		if next == uuid.Nil {
-			break
-		}
+	must(t, r.Each(t.Context(), func(page []operate.Event) error {
 		for _, e := range page {
 			if e.Aggregate != "" && e.Version != newest[e.AggregateID]+1 {
 				t.Errorf("version %d comes after %d", e.Version, newest[e.AggregateID])
@@ -61,11 +57,12 @@ func TestP7PublishedEventsComeInTheOrderOfTheirVersions(t *testing.T) {
 				t.Errorf("%+v", e)
 			}
 		}
-		got, after = append(got, operate.IDsOf(page)...), next
-	}
+		got = append(got, operate.IDsOf(page)...)
+		return nil
+	}))
 	slices.SortFunc(got, compareIDs)
-	if slices.SortFunc(all, compareIDs); !slices.Equal(got, all) || in.Events != len(all) {
-		t.Errorf("%d read, %d counted, want each of %d once", len(got), in.Events, len(all))
+	if slices.SortFunc(all, compareIDs); !slices.Equal(got, all) || r.Total != len(all) {
+		t.Errorf("%d read, %d counted, want each of %d once", len(got), r.Total, len(all))
 	}
 	for name, test := range map[string]struct {
 		window operate.Window
@@ -89,10 +86,12 @@ func TestP7PublishedEventsComeInTheOrderOfTheirVersions(t *testing.T) {
 type fakeSession func([]publish.Message) []publish.Result
 
 func (s fakeSession) NewPublisher(int) (publish.Publisher, error) { return s, nil }
-func (s fakeSession) Unblocked(ctx context.Context) error         { return ctx.Err() }
+func (s fakeSession) Blocked() bool                               { return false }
 func (s fakeSession) Close()                                      {}
-func (s fakeSession) Publish(batch []publish.Message, _ time.Duration) []publish.Result {
-	return s(batch)
+func (s fakeSession) Publish(_ context.Context, batch []publish.Message, answer func(int, publish.Result)) {
+	for i, r := range s(batch) {
+		answer(i, r)
+	}
 }
 
 // one returns the event of a message.

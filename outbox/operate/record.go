@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -16,27 +15,23 @@ import (
 	"example.com/transactional-outbox/outbox/internal/store"
 )
 
-// RecordSQL makes the table operator_decisions, unless it exists. It is the last part of the
+// recordTableSQL makes the table operator_decisions, unless it exists. It is the last part of the
 // outbox's own tables.
 //
 //go:embed record.sql
-var RecordSQL string
+var recordTableSQL string
 
 // MigrateRecord makes the table of a [Log] in the schema of pool. It is for a service without an
 // outbox: the migration of an outbox makes the table, too.
 func MigrateRecord(ctx context.Context, pool *pgxpool.Pool) error {
-	err := store.New(pool).InTx(ctx, func(tx pgx.Tx) error {
+	return inTx(ctx, store.New(pool), "making the table of the operators' decisions", func(tx pgx.Tx) error {
 		// Two processes that make a table at once get an error, even with IF NOT EXISTS.
 		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtext('operator_decisions'))"); err != nil {
 			return err
 		}
-		_, err := tx.Exec(ctx, RecordSQL, pgx.QueryExecModeSimpleProtocol) // it is several statements
+		_, err := tx.Exec(ctx, recordTableSQL, pgx.QueryExecModeSimpleProtocol) // it is several statements
 		return err
 	})
-	if err != nil {
-		return fmt.Errorf("making the table of the operators' decisions: %w", err)
-	}
-	return nil
 }
 
 // Via is how an operator decides.
@@ -64,6 +59,8 @@ const (
 	Replay    Action = "replay"
 	Discard   Action = "discard"
 	Republish Action = "republish"
+	Pause     Action = "pause"
+	Resume    Action = "resume"
 )
 
 // By says who decides, by which means, and by which filter the items are chosen. [NewDecision]
@@ -98,7 +95,6 @@ func (by By) check() error {
 	return nil
 }
 
-// The table's checks refuse a decision without a name, a filter or items.
 const recordSQL = `
 INSERT INTO operator_decisions (id, decision, operator, via, action, filter, items, finished_at, done)
 SELECT cast(@id AS uuid), cast(@decision AS uuid), @operator, @via, @action, @filter, items,
@@ -114,38 +110,32 @@ func record(ctx context.Context, tx pgx.Tx, by By, action Action, items []string
 	if len(items) == 0 {
 		return uuid.Nil, nil
 	}
-	if err := by.check(); err != nil {
-		return uuid.Nil, fmt.Errorf("recording the operator's decision: %w", err)
+	if err = by.check(); err == nil {
+		id, err = uuid.NewV7()
 	}
-	if id, err = uuid.NewV7(); err != nil {
-		return uuid.Nil, err
+	if err == nil {
+		_, err = tx.Exec(ctx, recordSQL, args{
+			"id": id.String(), "decision": by.Decision.String(), "operator": fit(by.Operator, maxOperator), "via": string(by.Via),
+			"action": string(action), "filter": fit(by.Filter, maxFilter), "items": itemsText(items), "finished": finished,
+		})
 	}
-	_, err = tx.Exec(ctx, recordSQL, args{
-		"id": id.String(), "decision": by.Decision.String(), "operator": fit(by.Operator, maxOperator), "via": string(by.Via),
-		"action": string(action), "filter": fit(by.Filter, maxFilter), "items": itemsText(items), "finished": finished,
-	})
 	if err != nil {
 		return uuid.Nil, fmt.Errorf("recording the operator's decision: %w", err)
 	}
 	return id, nil
 }
 
-// The table's limits, in bytes.
+// The tables' limits, in bytes.
 const (
 	maxOperator = 200
 	maxFilter   = 4096
+	maxReason   = 1024
 )
 
 // fit shortens text to a number of bytes, and makes it storable.
 func fit(text string, limit int) string {
 	text = clean(text)
-	if len(text) <= limit {
-		return text
-	}
-	for limit > 0 && !utf8.RuneStart(text[limit]) {
-		limit--
-	}
-	return text[:limit]
+	return strings.ToValidUTF8(text[:min(limit, len(text))], "") // the cut may be inside a character
 }
 
 // itemsText is the items as one text of JSON. Message ids come from any publisher, so they may have

@@ -7,7 +7,7 @@ CREATE TABLE IF NOT EXISTS operator_decisions (
   at          timestamptz NOT NULL DEFAULT now(),
   operator    text NOT NULL CHECK (octet_length(operator) BETWEEN 1 AND 200),
   via         text NOT NULL CHECK (via IN ('cli', 'page')),
-  action      text NOT NULL CHECK (action IN ('replay', 'discard', 'republish')),
+  action      text NOT NULL CHECK (action IN ('replay', 'discard', 'republish', 'pause', 'resume')),
   filter      text NOT NULL CHECK (octet_length(filter) BETWEEN 1 AND 4096), -- what the operator chose, in words
   items       text[] NOT NULL CHECK (cardinality(items) > 0), -- the ids
   chosen      int NOT NULL GENERATED ALWAYS AS (cardinality(items)) STORED, -- lists need not read the ids

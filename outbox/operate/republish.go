@@ -7,9 +7,21 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
+	"example.com/transactional-outbox/outbox/internal/store"
 	"example.com/transactional-outbox/outbox/publish"
 )
+
+// Window selects published events by the time of their publishing.
+type Window struct {
+	Since, Until time.Time // exclusive
+	Topic        string    // "" is any
+}
+
+func (w Window) args() args { return args{"since": w.Since, "until": w.Until} }
+
+const inWindowSQL = `published_at >= cast(@since AS timestamptz) AND published_at < cast(@until AS timestamptz)`
 
 // Republication sends published events again, each with its old id, for a destination that has lost
 // its messages. It changes nothing in the outbox. It is safe to repeat, because consumers know the
@@ -24,35 +36,110 @@ type Republication struct {
 	ConfirmTimeout time.Duration // bounds the wait for the confirms of a batch; the default is 10 s
 
 	operator *Operator
-	in       Range
+	in       idRange
+	pageSize int
 }
+
+// republishPage is how many events are read and sent at once.
+const republishPage = 500
+
+// idRange says between which ids the events of a window are.
+type idRange struct {
+	Events      int       // how many there are
+	First, Last uuid.UUID // the smallest and the greatest id, also of other topics
+}
+
+// rangeSQL reads the BRIN index of published_at, and not the whole log: it looks at the ids only
+// when found is complete. PostgreSQL before 18 has no min(uuid).
+const rangeSQL = `
+WITH found AS MATERIALIZED (
+  SELECT id, slot FROM outbox_published WHERE ` + inWindowSQL + `
+), wanted AS MATERIALIZED (
+  SELECT id, slot FROM found WHERE id > cast(@after AS uuid)
+)
+SELECT (SELECT count(*)::int FROM wanted w WHERE cast(@topic AS text) IN ('', (
+          SELECT topic FROM outbox_events WHERE id = w.id AND slot = w.slot LIMIT 1))) AS events,
+       coalesce(min(id::text)::uuid, cast(@after AS uuid)) AS first, coalesce(max(id::text)::uuid, cast(@after AS uuid)) AS last
+FROM wanted`
 
 // Republish counts what was published in a window, and sends nothing yet. If after is not
 // [uuid.Nil], it goes on after that event, or returns [ErrNoEvent] if there is no such event.
 func (o *Operator) Republish(ctx context.Context, w Window, after uuid.UUID) (*Republication, error) {
 	if after != uuid.Nil {
 		found, err := o.Get(ctx, after)
-		if err == nil && len(found) == 0 {
-			err = ErrNoEvent
-		}
-		if err != nil {
+		if _, err := only(found, err, ErrNoEvent); err != nil {
 			return nil, err
 		}
 	}
-	in, err := o.PublishedRange(ctx, w, after)
+	a := w.args()
+	a["after"], a["topic"] = after.String(), w.Topic
+	in, err := readByBitmap(ctx, o.store, "counting published events", rangeSQL, a, pgx.RowToStructByName[idRange])
 	if err != nil {
 		return nil, err
 	}
-	return &Republication{Window: w, After: after, Total: in.Events, operator: o, in: in}, nil
+	return &Republication{Window: w, After: after, Total: in[0].Events, operator: o, in: in[0], pageSize: republishPage}, nil
 }
 
-// republishPage is how many events are read and sent at once.
-const republishPage = 500
+// pageSQL is a page of the published events, in the order of their ids, merged from all slots. The
+// limit is inside, so that a page costs the same wherever the window is.
+const pageSQL = `
+WITH page AS MATERIALIZED (
+  SELECT id, published_at FROM outbox_published
+  WHERE id > cast(@after AS uuid) AND id >= cast(@first AS uuid) AND id <= cast(@last AS uuid)
+  ORDER BY id LIMIT @limit
+)
+SELECT (SELECT id FROM page ORDER BY id DESC LIMIT 1) AS last,
+       ARRAY(SELECT DISTINCT id FROM page WHERE ` + inWindowSQL + `) AS wanted`
 
-// Each calls do with each page of events, and then counts the page as done. It sends nothing.
+// publishedSQL returns the events of a page, grouped by their aggregates. An aggregate belongs to
+// the page that has the smallest id of its events. That page returns all events of the aggregate,
+// by version. So each event comes once. The order of the ids alone would be wrong: each process
+// makes ids by its own clock, so a later version may have a smaller id. An event without an
+// aggregate stands alone.
+const publishedSQL = `
+WITH page AS MATERIALIZED (
+  SELECT e.id, e.aggregate, e.aggregate_id FROM (SELECT unnest(cast(cast(@ids AS text) AS uuid[])) AS id) i
+  CROSS JOIN LATERAL (SELECT id, aggregate, aggregate_id FROM outbox_events WHERE id = i.id LIMIT 1) e
+), events AS MATERIALIZED (
+  SELECT e.id, e.version, first_value(e.id) OVER (PARTITION BY a.aggregate, a.aggregate_id ORDER BY e.id) AS first_id
+  FROM (SELECT DISTINCT aggregate, aggregate_id FROM page WHERE aggregate IS NOT NULL) a
+  CROSS JOIN LATERAL (SELECT id, version FROM outbox_events
+                      WHERE (aggregate, aggregate_id) = (a.aggregate, a.aggregate_id) OFFSET 0) e
+  CROSS JOIN LATERAL (SELECT id FROM outbox_published WHERE id = e.id AND ` + inWindowSQL + ` LIMIT 1) p
+  UNION ALL
+  SELECT id, NULL, id FROM page WHERE aggregate IS NULL
+)
+SELECT ` + contentColumns + `
+FROM (SELECT * FROM events WHERE first_id > cast(@after AS uuid)) i ` + stateSQL + `
+  AND cast(@topic AS text) IN ('', e.topic)
+ORDER BY i.first_id, i.version`
+
+// read returns a page of the events, with their payloads. Next is the id after which the next page
+// begins, or [uuid.Nil] after the last page. A page reads so many events. It may return fewer, even
+// none, or more: it returns all events of its aggregates.
+func (r *Republication) read(ctx context.Context) (events []Event, next uuid.UUID, err error) {
+	a := r.Window.args()
+	a["first"], a["last"], a["after"], a["limit"] = r.in.First.String(), r.in.Last.String(), r.After.String(), r.pageSize
+	page, err := readOne(ctx, r.operator.store, "reading published events", pageSQL, a, pgx.RowToStructByName[struct {
+		Last   *uuid.UUID
+		Wanted []uuid.UUID
+	}])
+	if err != nil || page.Last == nil {
+		return nil, uuid.Nil, err
+	}
+	if len(page.Wanted) > 0 {
+		a = r.Window.args()
+		a["ids"], a["after"], a["topic"] = store.IDs(page.Wanted), r.After.String(), r.Window.Topic
+		events, err = r.operator.events(ctx, "reading published events", publishedSQL, a)
+	}
+	return events, *page.Last, err
+}
+
+// Each calls do with each page of events, and then counts the page as done. It sends nothing. It
+// reads each event once, and the events of each aggregate in the order of their versions.
 func (r *Republication) Each(ctx context.Context, do func(page []Event) error) error {
 	for {
-		page, next, err := r.operator.Published(ctx, r.Window, r.in, r.After, republishPage)
+		page, next, err := r.read(ctx)
 		if err != nil || next == uuid.Nil {
 			return err
 		}
@@ -81,7 +168,7 @@ func (r *Republication) Send(ctx context.Context, by By, to publish.Session, don
 			return err
 		}
 		for _, part := range splitByVersion(page) {
-			if err := to.Unblocked(ctx); err != nil {
+			if err := unblocked(ctx, to); err != nil {
 				return err
 			}
 			if err := r.publish(publisher, part); err != nil {
@@ -95,13 +182,26 @@ func (r *Republication) Send(ctx context.Context, by By, to publish.Session, don
 	})
 }
 
+// unblocked waits until the destination does not ask its publishers to wait.
+func unblocked(ctx context.Context, to publish.Session) error {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for to.Blocked() && ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-tick.C:
+		}
+	}
+	return ctx.Err()
+}
+
 // publish publishes events of different aggregates.
 func (r *Republication) publish(publisher publish.Publisher, part []Event) error {
 	messages := make([]publish.Message, 0, len(part))
 	for _, e := range part {
-		messages = append(messages, e.Message(r.AppID))
+		messages = append(messages, e.message(r.AppID))
 	}
-	for i, result := range publisher.Publish(messages, cmp.Or(r.ConfirmTimeout, 10*time.Second)) {
+	for i, result := range publish.All(publisher, messages, cmp.Or(r.ConfirmTimeout, 10*time.Second)) {
 		if result.Outcome != publish.Confirmed {
 			return &NotTakenError{messages[i].ID, messages[i].Topic, result}
 		}

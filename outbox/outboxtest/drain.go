@@ -6,21 +6,20 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"example.com/transactional-outbox/outbox"
 	"example.com/transactional-outbox/outbox/internal/store"
 )
 
-// drainBatch is few: what Drain has in hand when it fails waits for nobody, but is read in vain.
+// drainBatch is few: what Drain has in hand when it fails was read in vain.
 const drainBatch = 100
 
 // Drain does what a relay does, once and in this goroutine: it hands each event that is due to
 // send, in the order of a relay, and marks it as published. It goes on until nothing is due, so it
-// also sends what send itself appends. Events stay if they are delayed, have failed, or are being
-// sent by a relay. Overtaken events are marked as overtaken, and not sent. It returns how many
-// events it has sent.
+// also sends what send itself appends. Overtaken events are marked, and not sent. Events stay if
+// they are delayed, have failed, belong to a paused topic, or are being sent by a relay. It returns
+// how many events it has sent.
 //
 // At the first error it stops, and returns that error. The event is as before: nothing counts as an
 // attempt, and the next call begins with it.
@@ -31,35 +30,32 @@ func Drain(ctx context.Context, pool *pgxpool.Pool, send func(context.Context, o
 		if err != nil {
 			return sent, err
 		}
-		for _, e := range claim.Events {
-			if err == nil {
-				err = drainOne(ctx, s, claim.Token, e, &sent, send)
-			}
-		}
+		done := store.Settlement{Token: claim.Token, End: true}
 		if len(claim.Lost) > 0 {
-			err = errors.Join(err, fmt.Errorf("these events are in outbox_queue, but not in outbox_events: %v", claim.Lost))
+			err = fmt.Errorf("these events are in outbox_queue, but not in outbox_events: %v", claim.Lost)
 		}
-		_, released := s.Release(ctx, claim.Token)
-		if err = errors.Join(err, released); err != nil || len(claim.Events) == 0 && !claim.More {
+		for _, e := range claim.Events {
+			if e.Overtaken {
+				done.Overtaken = append(done.Overtaken, e.ID)
+				continue
+			}
+			if failed := send(ctx, eventOf(e)); failed != nil {
+				err = errors.Join(err, fmt.Errorf("sending %s %s: %w", e.Topic, e.ID, failed))
+				break
+			}
+			done.Published = append(done.Published, e.ID)
+		}
+		sent += len(done.Published)
+		_, failed := s.Settle(context.WithoutCancel(ctx), done) // what was sent is marked
+		if err = errors.Join(err, failed); err != nil || len(claim.Events) == 0 && !claim.More {
 			return sent, err
 		}
 	}
 }
 
-func drainOne(
-	ctx context.Context, s *store.Store, token uuid.UUID, e store.Event, sent *int, send func(context.Context, outbox.Event) error,
-) error {
-	ids := []uuid.UUID{e.ID}
-	if e.Overtaken {
-		return s.Overtake(ctx, token, ids)
-	}
-	err := send(ctx, outbox.Event{
+func eventOf(e store.Event) outbox.Event {
+	return outbox.Event{
 		Topic: e.Topic, Aggregate: e.Aggregate, AggregateID: e.AggregateID, Version: e.Version,
 		Payload: e.Payload, ContentType: e.ContentType, Headers: e.Headers, ID: e.ID,
-	})
-	if err != nil {
-		return fmt.Errorf("sending %s %s: %w", e.Topic, e.ID, err)
 	}
-	*sent++
-	return s.MarkPublished(ctx, uuid.Nil, ids)
 }

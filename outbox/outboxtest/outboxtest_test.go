@@ -12,7 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"example.com/transactional-outbox/outbox"
-	"example.com/transactional-outbox/outbox/internal/testdb"
+	"example.com/transactional-outbox/outbox/internal/dbtest"
 	"example.com/transactional-outbox/outbox/outboxtest"
 )
 
@@ -37,7 +37,7 @@ func appendAll(t *testing.T, pool *pgxpool.Pool, events ...outbox.Event) {
 // TestAppendedSeesItsTransactionOnly, also what its savepoints have appended and kept.
 func TestAppendedSeesItsTransactionOnly(t *testing.T) {
 	t.Parallel()
-	pool := testdb.Migrated(t)
+	pool := dbtest.Migrated(t)
 	appendAll(t, pool, event("earlier", "1", 1))
 	must(t, pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 		appendAll(t, pool, event("meanwhile", "2", 1))
@@ -59,7 +59,7 @@ func TestAppendedSeesItsTransactionOnly(t *testing.T) {
 // TestDrainSendsWhatIsDue in the order of the versions, and settles what is overtaken.
 func TestDrainSendsWhatIsDue(t *testing.T) {
 	t.Parallel()
-	pool := testdb.Migrated(t)
+	pool := dbtest.Migrated(t)
 	newest, later := event("newest", "1", 3), event("later", "2", 1)
 	newest.Supersedes, later.Delay = true, time.Hour
 	var events []outbox.Event
@@ -95,7 +95,7 @@ func TestDrainSendsWhatIsDue(t *testing.T) {
 // TestDrainStopsAtAnError, and the next call begins with the same event.
 func TestDrainStopsAtAnError(t *testing.T) {
 	t.Parallel()
-	pool := testdb.Migrated(t)
+	pool := dbtest.Migrated(t)
 	appendAll(t, pool, event("a", "1", 1), event("b", "2", 1), event("c", "3", 1))
 	refused := errors.New("refused")
 	sent, err := outboxtest.Drain(t.Context(), pool, func(_ context.Context, e outbox.Event) error {

@@ -34,111 +34,43 @@ type collector struct {
 const scrapeTimeout = 2500 * time.Millisecond
 
 var (
-	relayDescs = []*prometheus.Desc{
-		events, retries, exhaustions, refused, unroutable, leaseLost, publishErrors, deadLettered, deadLetterFailed,
-		latency, claims, marks, up, listening, refusesAll, backlog, unfinished, unroutableEvents, oldestDue, slotAge,
-	}
-	consumerDescs = []*prometheus.Desc{consumerMessages, consumerUp}
+	consumerMessages = prometheus.NewDesc("consumer_messages_total", "Deliveries that are done, by their outcome.", []string{"outcome"}, nil)
+	consumerUp       = prometheus.NewDesc("consumer_up", "1 while this consumer takes messages.", nil, nil)
 )
 
 // Describe sends the descriptions of the metrics.
 func (c *collector) Describe(descs chan<- *prometheus.Desc) {
 	if c.relay != nil {
-		send(descs, relayDescs...)
+		for _, m := range append(relayMetrics(outbox.Stats{}), tableMetrics(outbox.Backlog{})...) {
+			descs <- m.Desc()
+		}
 	}
 	if c.consumer != nil {
-		send(descs, consumerDescs...)
+		send(descs, consumerMessages, consumerUp)
 	}
 }
 
 // Collect sends the metrics.
 func (c *collector) Collect(metrics chan<- prometheus.Metric) {
 	if c.relay != nil {
-		collectRelay(metrics, c.relay.Stats())
-		c.collectBacklog(metrics)
+		send(metrics, relayMetrics(c.relay.Stats())...)
+		ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
+		defer cancel()
+		if b, err := c.relay.Backlog(ctx); err == nil { // otherwise the missing metrics say it
+			send(metrics, tableMetrics(b)...)
+		}
 	}
 	if c.consumer != nil {
-		outcomes, isUp := c.consumer.Stats()
+		outcomes, up := c.consumer.Stats()
 		for outcome, n := range outcomes {
-			send(metrics, counter(consumerMessages, n, outcome))
+			metrics <- prometheus.MustNewConstMetric(consumerMessages, prometheus.CounterValue, float64(n), outcome)
 		}
-		send(metrics, gauge(consumerUp, number(isUp)))
+		metrics <- prometheus.MustNewConstMetric(consumerUp, prometheus.GaugeValue, number(up))
 	}
-}
-
-func collectRelay(metrics chan<- prometheus.Metric, s outbox.Stats) {
-	send(metrics,
-		counter(events, s.Published, "published"), counter(events, s.Failed, "failed"), counter(events, s.Overtaken, "overtaken"),
-		counter(retries, s.Retries), counter(exhaustions, s.RetryExhaustions),
-		counter(refused, s.Refused), counter(unroutable, s.Unroutable),
-		counter(leaseLost, s.LeaseLost), counter(publishErrors, s.PublishErrors),
-		counter(deadLettered, s.DeadLettered), counter(deadLetterFailed, s.DeadLettersFailed),
-		histogram(latency, s.Latency), timing(claims, s.Claims), timing(marks, s.Marks),
-		gauge(up, number(s.Up)), gauge(listening, number(s.Listening)), gauge(refusesAll, number(s.RefusesAll)),
-	)
-}
-
-func (c *collector) collectBacklog(metrics chan<- prometheus.Metric) {
-	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
-	defer cancel()
-	b, err := c.relay.Backlog(ctx)
-	if err != nil {
-		return // the missing metrics say it
-	}
-	send(metrics,
-		gauge(backlog, float64(b.Pending+b.InProgress+b.Failed)),
-		gauge(unfinished, float64(b.Pending), "pending"),
-		gauge(unfinished, float64(b.InProgress), "in_progress"),
-		gauge(unfinished, float64(b.Failed), "failed"),
-		gauge(unroutableEvents, float64(b.Unroutable)),
-		gauge(oldestDue, b.OldestDue),
-		gauge(slotAge, b.SlotAge),
-	)
 }
 
 func send[T any](to chan<- T, all ...T) {
 	for _, one := range all {
 		to <- one
 	}
-}
-
-func counter(desc *prometheus.Desc, value uint64, labels ...string) prometheus.Metric {
-	return prometheus.MustNewConstMetric(desc, prometheus.CounterValue, float64(value), labels...)
-}
-
-func gauge(desc *prometheus.Desc, value float64, labels ...string) prometheus.Metric {
-	return prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
-}
-
-// timing is a summary without quantiles.
-func timing(desc *prometheus.Desc, t outbox.Timing) prometheus.Metric {
-	return prometheus.MustNewConstSummary(desc, t.Count, t.Seconds, nil)
-}
-
-// histogram has the exemplars too: the points on a dashboard that open a trace.
-func histogram(desc *prometheus.Desc, h outbox.Histogram) prometheus.Metric {
-	buckets, count := map[float64]uint64{}, uint64(0)
-	for i, n := range h.Counts {
-		if count += n; i < len(h.Bounds) {
-			buckets[h.Bounds[i]] = count // Prometheus counts all values up to the bound
-		}
-	}
-	metric := prometheus.MustNewConstHistogram(desc, count, h.Sum, buckets)
-	var exemplars []prometheus.Exemplar
-	for _, e := range h.Exemplars {
-		exemplars = append(exemplars, prometheus.Exemplar{
-			Value: e.Value, Timestamp: e.At, Labels: prometheus.Labels{"trace_id": e.TraceID},
-		})
-	}
-	if len(exemplars) == 0 {
-		return metric
-	}
-	return prometheus.MustNewMetricWithExemplars(metric, exemplars...)
-}
-
-func number(b bool) float64 {
-	if b {
-		return 1
-	}
-	return 0
 }

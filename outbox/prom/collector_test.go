@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"example.com/transactional-outbox/outbox"
-	"example.com/transactional-outbox/outbox/internal/testdb"
+	"example.com/transactional-outbox/outbox/internal/dbtest"
 	"example.com/transactional-outbox/outbox/prom"
 	"example.com/transactional-outbox/outbox/publish"
 )
@@ -23,7 +23,7 @@ func (consumer) Stats() (map[string]uint64, bool) { return map[string]uint64{"pr
 
 func TestTheCollectorReportsTheRelayTheBacklogAndTheConsumer(t *testing.T) {
 	t.Parallel()
-	pool := testdb.Migrated(t)
+	pool := dbtest.Migrated(t)
 	published := make(chan struct{}, 1)
 	r, err := outbox.NewRelay(pool, publish.Func(func(context.Context, publish.Message) error {
 		published <- struct{}{}
@@ -61,8 +61,8 @@ func TestTheCollectorReportsTheRelayTheBacklogAndTheConsumer(t *testing.T) {
 	if got["outbox_backlog"] != 0 || got["outbox_events_total"] != 1 || got["outbox_publish_latency_seconds"] != 1 || got["outbox_mark_seconds"] != 1 || got["outbox_claim_seconds"] < 1 {
 		t.Errorf("afterwards: %v", got)
 	}
-	if n := len(got); n != 22 {
-		t.Errorf("%d metrics, want 22: %v", n, slices.Sorted(maps.Keys(got)))
+	if n := len(got); n != 23 {
+		t.Errorf("%d metrics, want 23: %v", n, slices.Sorted(maps.Keys(got)))
 	}
 	if problems, err := testutil.GatherAndLint(registry); err != nil || len(problems) > 0 {
 		t.Error(problems, err)

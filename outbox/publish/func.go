@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -14,9 +15,10 @@ import (
 // and its error is the outcome: nil is Confirmed, an error that wraps [ErrInvalid] is Invalid, one
 // that wraps [ErrReturned] is Returned, and any other one is Refused. So is a panic.
 //
-// The relay calls it in each of its workers at the same time. The context of a call ends when the
-// timeout of the batch has passed. Then the function must return. The relay cannot know whether the
-// message was delivered, and sends it again later. So f may get a message twice, with the same id.
+// The relay calls it in each of its workers at the same time. The context of a call ends after
+// [FuncTimeout]. Then the function must return. The outcome is Unknown unless it returns nil: the
+// relay cannot know whether the message was delivered, and sends it again later. So f may get a
+// message twice, with the same id.
 func Func(f func(ctx context.Context, m Message) error) Destination { return function(f) }
 
 type function func(context.Context, Message) error
@@ -25,7 +27,10 @@ func (function) System() string { return "function" }
 
 func (function) Name() string { return "function" }
 
-// A session ends after a timeout. A function that answers in time has one session for ever.
+// FuncTimeout is how long one call of the function of [Func] may take.
+const FuncTimeout = 30 * time.Second
+
+// A session ends when its user has an error.
 const (
 	firstPause  = 250 * time.Millisecond
 	maxPause    = 10 * time.Second
@@ -59,30 +64,29 @@ func (f function) KeepConnected(ctx context.Context, use func(context.Context, S
 // NewPublisher makes function a [Session].
 func (f function) NewPublisher(int) (Publisher, error) { return &functionPublisher{f: f}, nil }
 
-// Unblocked returns at once, because a function does not ask its callers to wait.
-func (function) Unblocked(context.Context) error { return nil }
+// Blocked is false: a function does not ask its callers to wait.
+func (function) Blocked() bool { return false }
 
 type functionPublisher struct {
-	f     function
-	ended bool // an outcome was Unknown
+	f  function
+	mu sync.Mutex // one message after the other
 }
 
-func (p *functionPublisher) Publish(messages []Message, timeout time.Duration) []Result {
-	// Not a context of the caller: a relay that is being stopped still finishes its batch.
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
-	defer cancel()
-	results := make([]Result, len(messages))
+// Publish returns when all messages have their answers.
+func (p *functionPublisher) Publish(ctx context.Context, messages []Message, answer func(int, Result)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	for i, m := range messages {
-		results[i] = p.call(ctx, m)
+		answer(i, p.call(ctx, m))
 	}
-	return results
 }
 
 func (p *functionPublisher) call(ctx context.Context, m Message) Result {
-	if p.ended || ctx.Err() != nil {
-		p.ended = true
-		return Result{Outcome: Unknown, Err: ErrNotSent}
+	if err := ctx.Err(); err != nil {
+		return Result{Outcome: NotSent, Err: fmt.Errorf("%w: %w", ErrNotSent, err)}
 	}
+	ctx, cancel := context.WithTimeout(ctx, FuncTimeout)
+	defer cancel()
 	err := withoutPanic(ctx, p.f, m)
 	switch {
 	case err == nil:
@@ -92,7 +96,6 @@ func (p *functionPublisher) call(ctx context.Context, m Message) Result {
 	case errors.Is(err, ErrReturned):
 		return Result{Outcome: Returned, Err: err}
 	case ctx.Err() != nil: // the error may only say that the time was up
-		p.ended = true
 		return Result{Outcome: Unknown, Err: fmt.Errorf("%w: %w", ErrTimeout, err)}
 	default:
 		return Result{Outcome: Refused, Err: err}

@@ -17,7 +17,10 @@ func publisherOf(t *testing.T, f func(context.Context, publish.Message) error) (
 	err := publish.Func(f).KeepConnected(ctx, func(_ context.Context, s publish.Session) (err error) {
 		defer cancel()
 		p, err = s.NewPublisher(10)
-		return errors.Join(err, s.Unblocked(ctx))
+		if s.Blocked() {
+			t.Error("a function blocks")
+		}
+		return err
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -46,7 +49,7 @@ func TestTheErrorOfAFunctionIsTheOutcome(t *testing.T) {
 		}
 		return answers[calls-1].err
 	})
-	results := p.Publish(make([]publish.Message, len(answers)+1), time.Minute)
+	results := publish.All(p, make([]publish.Message, len(answers)+1), time.Minute)
 	for i, a := range answers {
 		if results[i].Outcome != a.want || !errors.Is(results[i].Err, a.err) {
 			t.Errorf("message %d: %+v, want outcome %d with %v", i, results[i], a.want, a.err)
@@ -57,27 +60,41 @@ func TestTheErrorOfAFunctionIsTheOutcome(t *testing.T) {
 	}
 }
 
-func TestNothingIsSentAfterTheTimeoutOfAFunction(t *testing.T) {
+func TestAFunctionThatTakesTooLongHoldsBackNoLaterMessage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		calls := 0
+		began, calls := time.Now(), 0
 		p := publisherOf(t, func(ctx context.Context, _ publish.Message) error {
-			if calls++; calls == 1 {
-				return nil
+			if calls++; calls == 2 {
+				<-ctx.Done()
 			}
-			<-ctx.Done()
 			return ctx.Err()
 		})
-		want := []error{nil, publish.ErrTimeout, publish.ErrNotSent}
-		for i, r := range p.Publish(make([]publish.Message, len(want)), time.Second) {
+		want := []error{nil, publish.ErrTimeout, nil}
+		for i, r := range publish.All(p, make([]publish.Message, len(want)), time.Hour) {
 			if !errors.Is(r.Err, want[i]) || (r.Outcome == publish.Unknown) != (want[i] != nil) {
 				t.Errorf("message %d: %+v, want %v", i, r, want[i])
 			}
 		}
-		if r := p.Publish(make([]publish.Message, 1), time.Second)[0]; !errors.Is(r.Err, publish.ErrNotSent) || calls != 2 {
-			t.Errorf("the next batch: %+v after %d calls", r, calls)
+		if took := time.Since(began); took != publish.FuncTimeout {
+			t.Errorf("it took %s", took)
 		}
 		p.Close()
+	})
+}
+
+func TestAFunctionGetsNothingAfterTheEnd(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	p := publisherOf(t, func(ctx context.Context, _ publish.Message) error {
+		cancel()
+		return ctx.Err()
+	})
+	want := []publish.Result{{Outcome: publish.Unknown, Err: publish.ErrTimeout}, {Outcome: publish.NotSent, Err: publish.ErrNotSent}}
+	p.Publish(ctx, make([]publish.Message, len(want)), func(i int, r publish.Result) {
+		if r.Outcome != want[i].Outcome || !errors.Is(r.Err, want[i].Err) {
+			t.Errorf("message %d: %+v, want %+v", i, r, want[i])
+		}
 	})
 }
 
@@ -107,7 +124,7 @@ func TestAnErrorThatPanicsIsRefused(t *testing.T) {
 	t.Parallel()
 	var none *nilError
 	p := publisherOf(t, func(context.Context, publish.Message) error { return none })
-	if r := p.Publish(make([]publish.Message, 1), time.Minute)[0]; r.Outcome != publish.Refused || r.Err.Error() == "" {
+	if r := publish.All(p, make([]publish.Message, 1), time.Minute)[0]; r.Outcome != publish.Refused || r.Err.Error() == "" {
 		t.Errorf("%+v", r)
 	}
 }

@@ -11,9 +11,8 @@
 // # The contract
 //
 // A publisher may report Confirmed only if the server has stored the message: it is still there
-// after a SIGKILL and a restart of the server. If the publisher does not know the outcome, it
-// reports Unknown. If the connection breaks, or the server is silent or killed, each message that
-// the publisher has sent is Confirmed or Unknown.
+// after a SIGKILL and a restart of the server. If a message was sent, and its answer can no longer
+// come, the outcome is Unknown.
 //
 // The relay may publish a message again after any outcome, with another publisher and the same id.
 // So the server may store it twice. Delivery is at least once. Consumers use the id to find the
@@ -30,40 +29,63 @@ import (
 	"time"
 )
 
-// Session is a connection to a broker. Several publishers use it at the same time, each one from
-// its own goroutine. As long as the connection is open, no outcome of one publisher stops the
-// others. A session does not reconnect: after the end of its connection, the caller opens another
-// session.
+// Session is a connection to a destination. Each worker of a relay has its own. A session does not
+// reconnect: when its connection is lost, the context that KeepConnected has given ends.
 type Session interface {
-	// NewPublisher returns a publisher for batches of at most window messages.
+	// NewPublisher returns a publisher. Usually at most window messages of it have no answer yet.
 	NewPublisher(window int) (Publisher, error)
-	// Unblocked waits while the broker asks its publishers to wait. It returns nil when they may
-	// publish. It returns an error if ctx or the session ends while it waits, and may return one
-	// if ctx or the session has ended before.
-	Unblocked(ctx context.Context) error
+	// Blocked reports that the destination asks its publishers to wait. It returns at once.
+	Blocked() bool
 }
 
-// Publisher publishes batches, from one goroutine at a time.
+// Publisher sends messages and hands each answer back as it comes.
 type Publisher interface {
-	// Publish sends a batch and waits for all its outcomes, which it returns in the order of the
-	// messages. The timeout is for the whole batch. Publish always returns, but may take some
-	// seconds longer if the broker reads nothing.
+	// Publish sends messages, in their order. It need not wait for their answers. When the outcome
+	// of messages[i] is known, it calls answer(i, result), exactly once for each message: from any
+	// goroutine, before or after Publish returns, and perhaps for several messages at the same time.
+	// The answer does not block. The answer to one message does not wait for that to another one.
 	//
-	// If all messages of a group are Confirmed, the server stores them in the order of the batch,
-	// and after those of earlier batches. Otherwise it may store a message although it has not
-	// stored an earlier one of the group.
+	// A message that is not sent when ctx ends is NotSent. Publish returns soon after that. A
+	// message that was sent waits for its answer as long as the session lasts.
 	//
-	// After a batch with an Unknown, the publisher sends nothing more. All outcomes of later
-	// batches are Unknown with [ErrNotSent]. Otherwise it could take a late answer for the answer
-	// to another message. The caller opens another session.
+	// The server stores the messages of a group in the order in which Publish got them, as long as
+	// each is Confirmed. A message that another call publishes before the answer may overtake it.
 	//
-	// After a Refused the caller opens another publisher, because RabbitMQ 3.10 keeps refusing on
-	// the old one.
-	Publish(messages []Message, timeout time.Duration) []Result
-	// Close frees what the publisher holds. It may be called twice, and after an Unknown. It does
-	// not close the session. But if the server is silent, it may end the session, so that it
-	// returns.
+	// When the session is lost, or the server has closed the publisher, each message without an
+	// answer is Unknown if it was sent, and NotSent if not. All later ones are NotSent. The caller
+	// then opens another publisher.
+	Publish(ctx context.Context, messages []Message, answer func(i int, r Result))
+	// Close ends the publisher. What has no answer yet is Unknown. It may be called twice. It does
+	// not close the session. But if the server is silent, it may end the session, so that it returns.
 	Close()
+}
+
+// All publishes messages and waits for all answers. A message without an answer after the timeout is
+// Unknown with [ErrTimeout]. M is [Message], unless the publisher has a type of its own.
+func All[M any](p interface {
+	Publish(ctx context.Context, messages []M, answer func(i int, r Result))
+}, messages []M, timeout time.Duration) []Result {
+	type answer struct {
+		i int
+		r Result
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	results := make([]Result, len(messages))
+	for i := range results {
+		results[i] = Result{Outcome: Unknown, Err: ErrTimeout}
+	}
+	answers := make(chan answer, len(messages)) // with room for all, so that a late answer blocks nobody
+	go p.Publish(ctx, messages, func(i int, r Result) { answers <- answer{i, r} })
+	for range messages {
+		select {
+		case a := <-answers:
+			results[a.i] = a.r
+		case <-ctx.Done():
+			return results
+		}
+	}
+	return results
 }
 
 // Message is what a publisher sends.
@@ -81,23 +103,26 @@ type Message struct {
 	Body        []byte
 }
 
-// Outcome is the result of publishing a message.
+// Outcome is what became of a message.
 type Outcome int
 
 const (
-	// Unknown means: the broker may or may not have the message. The connection closed, the broker
-	// did not answer in time, or the publisher did not send the message.
+	// Unknown means: it was sent, and no answer can come any more, because the session was lost or
+	// the server has closed the publisher. The server may or may not have the message.
 	Unknown Outcome = iota
-	// Confirmed means: the broker has stored the message, and at least one consumer can get it.
+	// Confirmed means: the server has stored the message, and at least one consumer can get it.
 	Confirmed
-	// Returned means: no consumer could get the message, and the broker has not stored it.
+	// Returned means: no consumer could get the message, and the server has not stored it.
 	Returned
-	// Refused means: the broker answered that it does not accept the message, for example because
+	// Refused means: the server answered that it does not accept the message, for example because
 	// a queue is full. Another queue may have stored a copy.
 	Refused
-	// Invalid means: the message was not sent, because no broker of this kind could take it. The
-	// others of its batch are sent.
+	// Invalid means: the message was not sent, because no server of this kind could take it. The
+	// others are sent.
 	Invalid
+	// NotSent means: the message was not sent. It may be sent again at once, with another publisher.
+	// With [ErrBusy] it waits, because too many messages of its topic wait for their answers.
+	NotSent
 )
 
 // Result is the outcome for one message, and the reason unless it is Confirmed.
@@ -107,14 +132,15 @@ type Result struct {
 }
 
 var (
-	// ErrSessionClosed is the error of an Unknown: the broker closed the session, or a part of it such
-	// as a channel of RabbitMQ, because of a message of the batch: this one or another one.
-	ErrSessionClosed = errors.New("the session was closed because of this message or another one of its batch")
-	// ErrNotSent is the error of an Unknown: the message was not sent, because the outcome of an
-	// earlier one is Unknown.
-	ErrNotSent = errors.New("not sent: the outcome of an earlier message is unknown")
-	// ErrTimeout is the error of an Unknown: no answer came in time.
-	ErrTimeout = errors.New("the broker did not confirm in time")
+	// ErrClosed is the error of an Unknown or a NotSent: the server closed the publisher because of
+	// a message, such as a channel of RabbitMQ: this message or another one without an answer.
+	ErrClosed = errors.New("the server closed the publisher because of this message or another one")
+	// ErrNotSent is the error of a NotSent.
+	ErrNotSent = errors.New("the message was not sent")
+	// ErrBusy is the error of a NotSent: too many messages of its topic wait for their answers.
+	ErrBusy = fmt.Errorf("%w: too many of its topic wait for an answer", ErrNotSent)
+	// ErrTimeout says that no answer came in time.
+	ErrTimeout = errors.New("no answer in time")
 
 	// ErrReturned is the error of a Returned.
 	ErrReturned = errors.New("no consumer can get it")

@@ -10,7 +10,8 @@ import (
 // alarm says whether the broker blocks its publishers, because it has little memory or disk.
 type alarm struct {
 	mu   sync.Mutex
-	over chan struct{} // closed at the end of the alarm; nil while there is none
+	over chan struct{}     // closed at the end of the alarm; nil while there is none
+	told func(active bool) // of each change; may be nil
 }
 
 // set records what the broker says, and reports a change. The broker may say the same twice.
@@ -26,7 +27,19 @@ func (a *alarm) set(active bool) (changed bool) {
 	default:
 		return false
 	}
+	if a.told != nil {
+		a.told(active)
+	}
 	return true
+}
+
+// tell calls f at each change from now on, and at once if there is an alarm.
+func (a *alarm) tell(f func(active bool)) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.told = f; f != nil && a.over != nil {
+		f(true)
+	}
 }
 
 // end returns a channel that is closed at the end of the alarm, or nil if there is no alarm.

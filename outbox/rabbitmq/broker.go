@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync"
 
 	"example.com/transactional-outbox/outbox/publish"
 	"example.com/transactional-outbox/outbox/rabbitmq/amqpurl"
@@ -12,11 +13,16 @@ import (
 
 // Broker is where a relay publishes: an exchange. It is a [publish.Destination]. Set its fields
 // before the relay runs.
+//
+// The consumer's [Message] has the event's ID, and its topic as RoutingKey and Type. Timestamp is
+// when the event was created, in seconds. Headers has the event's headers and its trace. It has
+// neither Aggregate, AggregateID nor Version.
 type Broker struct {
 	// ConnectionName is what the broker shows for the connection. The default is the exchange and
 	// "relay".
 	ConnectionName string
-	// Topology is declared at the begin of each session. The default is the exchange, of kind topic.
+	// Topology is declared at the begin of each session, and before each new publisher, because the
+	// broker ends a publisher whose exchange was deleted. The default is the exchange, of kind topic.
 	// An empty one declares nothing.
 	Topology Topology
 	// Waits is told what the relay waits for, and "" when it waits for nothing. It may be nil.
@@ -24,6 +30,9 @@ type Broker struct {
 	Logger *slog.Logger // default: slog.Default()
 
 	url, exchange string
+
+	mu      sync.Mutex
+	working int // sessions that wait for nothing
 }
 
 // NewBroker returns the broker at a URL. The URL may name several nodes of one cluster:
@@ -48,41 +57,90 @@ func (b *Broker) KeepConnected(ctx context.Context, use func(context.Context, pu
 	if _, err := amqpurl.Split(b.url); err != nil {
 		return fmt.Errorf("the broker's URL %w", err)
 	}
-	b.waits("a session with the broker")
+	waits := b.waiting()
+	waits(aSession)
 	config := Config{URL: b.url, Name: b.ConnectionName, Logger: b.Logger}
-	return keepDeclaring(ctx, config, b.waits, func(ctx context.Context, s *Session) error {
-		defer b.waits("a session with the broker")
+	return keepDeclaring(ctx, config, waits, func(ctx context.Context, s *Session) error {
+		defer waits(aSession)
 		if err := s.Declare(b.Topology); err != nil {
 			return err
 		}
-		b.waits("")
-		return use(ctx, brokerSession{s, b})
+		waits("")
+		defer s.alarm.tell(nil)
+		s.alarm.tell(func(active bool) {
+			if active {
+				waits("the broker to take messages: it has a memory or disk alarm")
+			} else {
+				waits("")
+			}
+		})
+		return use(ctx, brokerSession{s, b.exchange, b.Topology})
 	})
 }
 
-func (b *Broker) waits(what string) {
-	if b.Waits != nil {
-		b.Waits(what)
+// waiting returns a function that is told what one of the relay's sessions waits for. As long as
+// another one works, the relay does not wait.
+func (b *Broker) waiting() func(what string) {
+	works := false
+	return func(what string) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if works && what != "" {
+			b.working--
+		} else if !works && what == "" {
+			b.working++
+		}
+		works = what == ""
+		if b.Waits != nil && (works || b.working == 0) {
+			b.Waits(what)
+		}
 	}
+}
+
+// ForRelay returns the session as a relay uses it. Messages without a destination go to the exchange.
+// Its publishers declare nothing.
+func (s *Session) ForRelay(exchange string) publish.Session {
+	return brokerSession{Session: s, exchange: exchange}
 }
 
 // brokerSession is a session as a relay uses it.
 type brokerSession struct {
 	*Session
-	broker *Broker
+	exchange string
+	topology Topology
 }
 
-// NewPublisher opens a channel.
+// NewPublisher declares the topology, and opens a channel.
 func (s brokerSession) NewPublisher(window int) (publish.Publisher, error) {
+	if err := s.declare(); err != nil {
+		return nil, err
+	}
 	p, err := s.Session.NewPublisher(window)
-	return EventPublisher{p, s.broker.exchange}, err
+	return eventPublisher{p, s.exchange}, err
 }
 
-// Unblocked waits until the broker takes messages.
-func (s brokerSession) Unblocked(ctx context.Context) error {
-	if s.Blocked() {
-		s.broker.waits("the broker to take messages: it has a memory or disk alarm")
-		defer s.broker.waits("")
+func (s brokerSession) declare() error {
+	if len(s.topology.Exchanges)+len(s.topology.Queues) == 0 {
+		return nil
 	}
-	return s.Session.Unblocked(ctx)
+	return s.Declare(s.topology)
+}
+
+// eventPublisher publishes a relay's messages.
+type eventPublisher struct {
+	*Publisher
+	exchange string // of the messages without a destination
+}
+
+// Publish is [Publisher.Publish]. RabbitMQ keeps the order of all messages of a channel, so it does
+// not need their groups.
+func (p eventPublisher) Publish(ctx context.Context, messages []publish.Message, answer func(i int, r publish.Result)) {
+	converted := make([]Message, len(messages))
+	for i, m := range messages {
+		converted[i] = Message{
+			ID: m.ID, Type: m.Topic, Exchange: cmp.Or(m.Destination, p.exchange), RoutingKey: m.Topic,
+			ContentType: m.ContentType, AppID: m.AppID, Timestamp: m.Timestamp, Headers: m.Headers, Body: m.Body,
+		}
+	}
+	p.Publisher.Publish(ctx, converted, answer)
 }

@@ -11,7 +11,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"example.com/transactional-outbox/outbox/internal/testbroker"
+	"example.com/transactional-outbox/outbox/internal/brokertest"
 	"example.com/transactional-outbox/outbox/publish"
 	"example.com/transactional-outbox/outbox/rabbitmq"
 )
@@ -23,10 +23,10 @@ func publishOnce(t *testing.T, b *rabbitmq.Broker, messages ...publish.Message) 
 	defer stop()
 	err := b.KeepConnected(ctx, func(ctx context.Context, s publish.Session) error {
 		p, err := s.NewPublisher(len(messages))
-		if err = errors.Join(err, s.Unblocked(ctx)); err != nil {
+		if err != nil {
 			return err
 		}
-		results = p.Publish(messages, limit)
+		results = publish.All(p, messages, limit)
 		stop()
 		return nil
 	})
@@ -38,9 +38,9 @@ func publishOnce(t *testing.T, b *rabbitmq.Broker, messages ...publish.Message) 
 
 func TestABrokerPublishesToItsExchangeOrToTheDestination(t *testing.T) {
 	t.Parallel()
-	own, other := testbroker.Exchange(t), testbroker.Exchange(t)
-	first, second := testbroker.Queue(t, own, "order.*"), testbroker.Queue(t, other, "order.*")
-	b := rabbitmq.NewBroker(testbroker.URL(), own)
+	own, other := brokertest.Exchange(t), brokertest.Exchange(t)
+	first, second := brokertest.Queue(t, own, "order.*"), brokertest.Queue(t, other, "order.*")
+	b := rabbitmq.NewBroker(brokertest.URL(), own)
 	if b.System() != "rabbitmq" || b.Name() != own {
 		t.Errorf("%s %s", b.System(), b.Name())
 	}
@@ -53,7 +53,7 @@ func TestABrokerPublishesToItsExchangeOrToTheDestination(t *testing.T) {
 		}
 	}
 	for queue, want := range map[string]string{first: "1", second: "2"} {
-		got := testbroker.Take(t, queue)
+		got := brokertest.Take(t, queue)
 		if len(got) != 1 || got[0].MessageId != want || got[0].RoutingKey != "order.created" || got[0].Type != "order.created" {
 			t.Errorf("got %v, want %s", got, want)
 		}
@@ -62,9 +62,9 @@ func TestABrokerPublishesToItsExchangeOrToTheDestination(t *testing.T) {
 
 func TestABrokerDeclaresItsExchange(t *testing.T) {
 	t.Parallel()
-	exchange := testbroker.Name()
-	testbroker.DeleteExchanges(t, exchange)
-	b := rabbitmq.NewBroker(testbroker.URL(), exchange)
+	exchange := brokertest.Name()
+	brokertest.DeleteExchanges(t, exchange)
+	b := rabbitmq.NewBroker(brokertest.URL(), exchange)
 	if r := publishOnce(t, b, publish.Message{Topic: "order.created"})[0]; r.Outcome != publish.Returned {
 		t.Errorf("without a queue: %+v", r)
 	}
@@ -73,15 +73,15 @@ func TestABrokerDeclaresItsExchange(t *testing.T) {
 // TestABrokerWaitsForItsTopology: the exchange is of another kind, until somebody deletes it.
 func TestABrokerWaitsForItsTopology(t *testing.T) {
 	t.Parallel()
-	exchange := testbroker.Name()
-	testbroker.Do(t, func(c *amqp.Channel) error {
+	exchange := brokertest.Name()
+	brokertest.Do(t, func(c *amqp.Channel) error {
 		return c.ExchangeDeclare(exchange, "fanout", true, false, false, false, nil)
 	})
-	testbroker.DeleteExchanges(t, exchange)
+	brokertest.DeleteExchanges(t, exchange)
 	remove := sync.OnceFunc(func() {
-		testbroker.Do(t, func(c *amqp.Channel) error { return c.ExchangeDelete(exchange, false, false) })
+		brokertest.Do(t, func(c *amqp.Channel) error { return c.ExchangeDelete(exchange, false, false) })
 	})
-	b := rabbitmq.NewBroker(testbroker.URL(), exchange)
+	b := rabbitmq.NewBroker(brokertest.URL(), exchange)
 	var waits []string
 	b.Waits = func(what string) {
 		waits = append(waits, what)

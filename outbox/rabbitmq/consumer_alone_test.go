@@ -6,7 +6,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"example.com/transactional-outbox/outbox/internal/testbroker"
+	"example.com/transactional-outbox/outbox/internal/brokertest"
 	"example.com/transactional-outbox/outbox/rabbitmq"
 )
 
@@ -52,7 +52,7 @@ func TestP9AMessageThatTakesTheDatabaseDownIsAlone(t *testing.T) {
 	c.await(1, 0, 0)
 	c.publish("slow", "killer", "1", "2", "3", "4")
 	eventually(t, "all messages at the consumer", func() (all bool) {
-		testbroker.Do(t, func(ch *amqp.Channel) error {
+		brokertest.Do(t, func(ch *amqp.Channel) error {
 			q, err := ch.QueueDeclarePassive(c.queue.Name, true, false, false, false, nil)
 			all = q.Messages == 0
 			return err

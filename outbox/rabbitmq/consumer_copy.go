@@ -59,15 +59,15 @@ func (c *Consumer) deadLetter(ctx context.Context, ch *channel, m *message, code
 	c.move(ctx, ch, m, moved, "dead_lettered", &c.stats.deadLettered)
 }
 
-// codeOf returns the code of a permanent error.
-func codeOf(err error) string {
+// permanent returns the code of an error that says that to try again does not help.
+func permanent(err error) (code string, ok bool) {
 	if own, ok := errors.AsType[interface {
 		error
 		DeadLetterCode() string
 	}](err); ok {
-		return own.DeadLetterCode()
+		return own.DeadLetterCode(), true
 	}
-	return CodePermanent
+	return CodePermanent, errors.Is(err, ErrPermanent)
 }
 
 // copyTo returns a copy for this exchange, with these headers.

@@ -10,7 +10,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"example.com/transactional-outbox/outbox/internal/testbroker"
+	"example.com/transactional-outbox/outbox/internal/brokertest"
 	"example.com/transactional-outbox/outbox/rabbitmq"
 )
 
@@ -72,7 +72,7 @@ func newConsumerTest(t *testing.T, change func(*rabbitmq.Queue), result func([]r
 	t.Helper()
 	c := &consumerTest{T: t, handler: &fakeHandler{calls: make(chan []rabbitmq.Message, 1000), result: result, now: databaseTime}}
 	c.queue = rabbitmq.Queue{
-		Name: testbroker.Name(), Exchange: testbroker.Exchange(t), Topics: []string{"order.*"}, Retry: []time.Duration{20 * time.Millisecond},
+		Name: brokertest.Name(), Exchange: brokertest.Exchange(t), Topics: []string{"order.*"}, Retry: []time.Duration{20 * time.Millisecond},
 	}
 	if change != nil {
 		change(&c.queue)
@@ -84,8 +84,8 @@ func newConsumerTest(t *testing.T, change func(*rabbitmq.Queue), result func([]r
 	for _, q := range c.queue.Topology().Queues {
 		queues = append(queues, q.Name)
 	}
-	testbroker.DeleteExchanges(t, exchanges...)
-	testbroker.DeleteQueues(t, queues...)
+	brokertest.DeleteExchanges(t, exchanges...)
+	brokertest.DeleteQueues(t, queues...)
 	s := openSession(t)
 	if err := s.Declare(c.queue.Topology()); err != nil { // so that messages can come before the start
 		t.Fatal(err)
@@ -95,7 +95,7 @@ func newConsumerTest(t *testing.T, change func(*rabbitmq.Queue), result func([]r
 
 func (c *consumerTest) start() {
 	c.Helper()
-	consumer, err := rabbitmq.NewConsumer(testbroker.URL(), c.queue, c.handler)
+	consumer, err := rabbitmq.NewConsumer(brokertest.URL(), c.queue, c.handler)
 	if err != nil {
 		c.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func (c *consumerTest) start() {
 func (c *consumerTest) publish(ids ...string) {
 	c.Helper()
 	for _, id := range ids {
-		testbroker.Publish(c, c.queue.Exchange, "order.created", amqp.Publishing{
+		brokertest.Publish(c, c.queue.Exchange, "order.created", amqp.Publishing{
 			MessageId: id, Body: []byte("body of " + id), Headers: amqp.Table{"traceparent": parent},
 		})
 	}
@@ -141,7 +141,7 @@ func (c *consumerTest) deadLetter(id string) amqp.Delivery {
 	c.Helper()
 	var found []amqp.Delivery
 	eventually(c.T, "a dead letter", func() bool {
-		found = append(found, testbroker.Take(c, c.queue.DeadLetterQueue())...)
+		found = append(found, brokertest.Take(c, c.queue.DeadLetterQueue())...)
 		return len(found) > 0
 	})
 	if len(found) != 1 || found[0].MessageId != id || found[0].RoutingKey != "order.created" {
@@ -156,7 +156,7 @@ func (c *consumerTest) wantEmpty() {
 	if err := c.stop(); err != nil {
 		c.Error(err)
 	}
-	if left := testbroker.Take(c, c.queue.Name); len(left) > 0 {
+	if left := brokertest.Take(c, c.queue.Name); len(left) > 0 {
 		c.Errorf("%d messages are left, the first is %s", len(left), left[0].MessageId)
 	}
 }

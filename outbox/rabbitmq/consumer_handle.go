@@ -72,8 +72,8 @@ func (c *Consumer) fail(ctx context.Context, ch *channel, m *message, err error)
 	if c.finish.Err() != nil {
 		return fmt.Errorf("not handled before the end: %w", err)
 	}
-	if errors.Is(err, ErrPermanent) {
-		c.deadLetter(ctx, ch, m, codeOf(err), err)
+	if code, ok := permanent(err); ok {
+		c.deadLetter(ctx, ch, m, code, err)
 		return nil
 	}
 	lasting, cancel := until(ctx, c.finish)

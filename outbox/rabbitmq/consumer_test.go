@@ -11,7 +11,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 	"go.opentelemetry.io/otel/trace"
 
-	"example.com/transactional-outbox/outbox/internal/testbroker"
+	"example.com/transactional-outbox/outbox/internal/brokertest"
 	"example.com/transactional-outbox/outbox/rabbitmq"
 )
 
@@ -57,7 +57,7 @@ func TestP9ABadMessageStopsNoOther(t *testing.T) {
 			}
 		}, nil, rabbitmq.CodeMalformed},
 		"permanent":      {nil, failing("bad", fmt.Errorf("%w: %w", rabbitmq.ErrPermanent, errFake)), rabbitmq.CodePermanent},
-		"with own code":  {nil, failing("bad", coded{}), "own"},
+		"with own code":  {nil, failing("bad", fmt.Errorf("wrapped: %w", coded{})), "own"},
 		"given up":       {func(q *rabbitmq.Queue) { q.GiveUp = time.Nanosecond }, failing("bad", errFake), rabbitmq.CodeExhausted},
 		"panicking long": {func(q *rabbitmq.Queue) { q.GiveUp = time.Nanosecond }, panicking("bad"), rabbitmq.CodePanicked},
 	} {
@@ -87,11 +87,10 @@ func TestP9ABadMessageStopsNoOther(t *testing.T) {
 	}
 }
 
-// coded is a permanent error with a code of its own.
+// coded is permanent, because it has a code of its own.
 type coded struct{}
 
 func (coded) Error() string          { return "coded" }
-func (coded) Unwrap() error          { return rabbitmq.ErrPermanent }
 func (coded) DeadLetterCode() string { return "own" }
 
 func panicking(id string) func([]rabbitmq.Message) error {
@@ -226,7 +225,7 @@ func TestP12WhatIsInFlightIsFinishedAtTheEnd(t *testing.T) {
 	if err := receive(t, ended, "end"); err != nil {
 		t.Error(err)
 	}
-	for _, d := range testbroker.Take(t, c.queue.Name) {
+	for _, d := range brokertest.Take(t, c.queue.Name) {
 		if d.MessageId == "1" {
 			t.Error("it was handled, and comes again")
 		}
@@ -238,7 +237,7 @@ func TestATooLargeMessageIsMovedByTheBroker(t *testing.T) {
 	t.Parallel()
 	c := startConsumer(t)
 	large := amqp.Publishing{MessageId: "large", Body: make([]byte, rabbitmq.MaxBody+1)}
-	testbroker.Publish(t, c.queue.Exchange, "order.created", large)
+	brokertest.Publish(t, c.queue.Exchange, "order.created", large)
 	if d := c.deadLetter("large"); len(d.Body) != len(large.Body) {
 		t.Errorf("it has %d bytes", len(d.Body))
 	}
@@ -269,7 +268,7 @@ func (runner) Run(context.Context) error { return errFake }
 
 func TestTheHandlersOwnWorkEndsRun(t *testing.T) {
 	t.Parallel()
-	consumer, err := rabbitmq.NewConsumer(testbroker.URL(), rabbitmq.Queue{Name: "nobody", Exchange: testbroker.Name(), Topics: []string{"#"}}, runner{})
+	consumer, err := rabbitmq.NewConsumer(brokertest.URL(), rabbitmq.Queue{Name: "nobody", Exchange: brokertest.Name(), Topics: []string{"#"}}, runner{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -293,7 +292,7 @@ func TestSettingsThatCannotWorkAreRefused(t *testing.T) {
 		"HandleTimeout":   {Name: "q", HandleTimeout: -1},
 		"ShutdownTimeout": {Name: "q", ShutdownTimeout: -1},
 	} {
-		_, err := rabbitmq.NewConsumer(testbroker.URL(), q, handler)
+		_, err := rabbitmq.NewConsumer(brokertest.URL(), q, handler)
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %q", q, err, want)
 		}
@@ -301,7 +300,7 @@ func TestSettingsThatCannotWorkAreRefused(t *testing.T) {
 	if _, err := rabbitmq.NewConsumer("http://a", rabbitmq.Queue{Name: "q"}, handler); err == nil {
 		t.Error("a URL of another protocol was taken")
 	}
-	if _, err := rabbitmq.NewConsumer(testbroker.URL(), rabbitmq.Queue{Name: "q"}, nil); err == nil {
+	if _, err := rabbitmq.NewConsumer(brokertest.URL(), rabbitmq.Queue{Name: "q"}, nil); err == nil {
 		t.Error("no handler was taken")
 	}
 }

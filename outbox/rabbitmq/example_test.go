@@ -8,14 +8,14 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"example.com/transactional-outbox/outbox/internal/testbroker"
+	"example.com/transactional-outbox/outbox/internal/brokertest"
 	"example.com/transactional-outbox/outbox/publish"
 	"example.com/transactional-outbox/outbox/rabbitmq"
 )
 
 // cleanUp deletes what an example has declared.
 func cleanUp(declared rabbitmq.Topology) {
-	conn, err := amqp.Dial(testbroker.URL())
+	conn, err := amqp.Dial(brokertest.URL())
 	if err != nil {
 		return
 	}
@@ -36,7 +36,7 @@ func cleanUp(declared rabbitmq.Topology) {
 func ExampleBroker() {
 	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 	defer stop()
-	broker := rabbitmq.NewBroker(testbroker.URL(), testbroker.Name())
+	broker := rabbitmq.NewBroker(brokertest.URL(), brokertest.Name())
 	defer cleanUp(broker.Topology)
 
 	err := broker.KeepConnected(ctx, func(_ context.Context, s publish.Session) error { // again on each new session
@@ -46,7 +46,7 @@ func ExampleBroker() {
 			return err
 		}
 		m := publish.Message{ID: "1", Topic: "order.created", Body: []byte("{}")}
-		result := publisher.Publish([]publish.Message{m}, 10*time.Second)[0]
+		result := publish.All(publisher, []publish.Message{m}, 10*time.Second)[0]
 		fmt.Println(result.Outcome == publish.Returned, result.Err)
 		return nil
 	})
@@ -61,12 +61,12 @@ func ExampleBroker() {
 func ExampleNewConsumer() {
 	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 	defer stop()
-	exchange := testbroker.Name()
-	broker := rabbitmq.NewBroker(testbroker.URL(), exchange)
+	exchange := brokertest.Name()
+	broker := rabbitmq.NewBroker(brokertest.URL(), exchange)
 	defer cleanUp(broker.Topology)
 
 	queue := rabbitmq.Queue{
-		Name: testbroker.Name(), Exchange: exchange, Topics: []string{"order.created"},
+		Name: brokertest.Name(), Exchange: exchange, Topics: []string{"order.created"},
 		Check: func(m rabbitmq.Message) error { // otherwise it is a dead letter at once
 			if !json.Valid(m.Body) {
 				return fmt.Errorf("no JSON: %q", m.Body)
@@ -75,7 +75,7 @@ func ExampleNewConsumer() {
 		},
 	}
 	defer cleanUp(queue.Topology())
-	consumer, err := rabbitmq.NewConsumer(testbroker.URL(), queue, rabbitmq.HandlerFunc(
+	consumer, err := rabbitmq.NewConsumer(brokertest.URL(), queue, rabbitmq.HandlerFunc(
 		func(_ context.Context, batch []rabbitmq.Message) error {
 			for _, m := range batch {
 				fmt.Println(m.RoutingKey, string(m.Body))
@@ -102,7 +102,7 @@ func publishAnOrder(ctx context.Context, broker *rabbitmq.Broker) {
 			return err
 		}
 		m := publish.Message{ID: "1", Topic: "order.created", Body: []byte(`{"id": 1}`)}
-		for publisher.Publish([]publish.Message{m}, 10*time.Second)[0].Outcome != publish.Confirmed {
+		for publish.All(publisher, []publish.Message{m}, 10*time.Second)[0].Outcome != publish.Confirmed {
 			select {
 			case <-ctx.Done():
 				return nil

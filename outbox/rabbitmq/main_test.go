@@ -7,7 +7,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"example.com/transactional-outbox/outbox/internal/testbroker"
+	"example.com/transactional-outbox/outbox/internal/brokertest"
 	"example.com/transactional-outbox/outbox/rabbitmq"
 )
 
@@ -22,7 +22,7 @@ func openSession(t *testing.T) *rabbitmq.Session {
 	ctx, stop := context.WithCancel(context.Background())
 	sessions, ended := make(chan *rabbitmq.Session), make(chan error, 1)
 	go func() {
-		ended <- rabbitmq.KeepConnected(ctx, rabbitmq.Config{URL: testbroker.URL(), Name: t.Name()},
+		ended <- rabbitmq.KeepConnected(ctx, rabbitmq.Config{URL: brokertest.URL(), Name: t.Name()},
 			func(ctx context.Context, s *rabbitmq.Session) error {
 				select {
 				case sessions <- s:

@@ -9,7 +9,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 	"pgregory.net/rapid"
 
-	"example.com/transactional-outbox/outbox/internal/testbroker"
+	"example.com/transactional-outbox/outbox/internal/brokertest"
 	"example.com/transactional-outbox/outbox/publish"
 	"example.com/transactional-outbox/outbox/rabbitmq"
 )
@@ -70,11 +70,11 @@ func TestTheBrokerAcceptsWhatCheckAccepts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	exchange := testbroker.Exchange(t)
+	exchange := brokertest.Exchange(t)
 	rapid.Check(t, func(t *rapid.T) {
 		m := anyMessage(exchange).Draw(t, "message")
 		sendable := m.Check() == nil
-		if r := p.Publish([]rabbitmq.Message{m}, limit)[0]; sendable && r.Outcome != publish.Returned {
+		if r := publish.All(p, []rabbitmq.Message{m}, limit)[0]; sendable && r.Outcome != publish.Returned {
 			t.Fatalf("outcome %d: %v", r.Outcome, r.Err)
 		}
 	})

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"example.com/transactional-outbox/outbox/internal/testbroker"
+	"example.com/transactional-outbox/outbox/internal/brokertest"
 	"example.com/transactional-outbox/outbox/rabbitmq/amqpurl"
 )
 
@@ -24,7 +24,7 @@ type nodesTest struct {
 
 func newNodesTest(t *testing.T) nodesTest {
 	t.Helper()
-	u, err := url.Parse(testbroker.URL())
+	u, err := url.Parse(brokertest.URL())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -84,8 +84,8 @@ func (f HandlerFunc) Handle(ctx context.Context, batch []Message) error { return
 //
 //	return fmt.Errorf("%w: %w", rabbitmq.ErrPermanent, err)
 //
-// If the error has a method DeadLetterCode() string, that is the code of the dead letter. It should
-// be from a small set. Otherwise the code is "permanent".
+// The code of the dead letter is then "permanent". An error with a method DeadLetterCode() string
+// says the same, and names a code of its own, from a small set.
 var ErrPermanent = errors.New("to try again does not help")
 
 // withDefaults fills what is zero.

@@ -148,7 +148,7 @@ func (s *Session) awaitReason() {
 // closeReason distinguishes a message that the client library cannot parse from a broken
 // connection. The library reports both as a frame error.
 func (s *Session) closeReason(reason *amqp.Error) error {
-	if reason.Code == amqp.FrameError && !reason.Server && !s.socket.broken.Load() {
+	if reason.Code == amqp.FrameError && !reason.Server && s.socket.broken.Load() == nil {
 		return fmt.Errorf("%w: %w", ErrUnreadable, reason)
 	}
 	return fmt.Errorf("the connection closed: %w", reason)

@@ -16,7 +16,7 @@ const maxHeld = 64 << 10
 // after each message, so each message would cost a system call.
 type socket struct {
 	net.Conn
-	broken  atomic.Bool // a read or write has failed
+	broken  atomic.Pointer[error] // why the first read or write failed
 	mu      sync.Mutex
 	holders int    // publishers that are writing a batch
 	held    []byte // not yet written, while there are holders
@@ -25,10 +25,16 @@ type socket struct {
 // Read records when the connection breaks.
 func (s *socket) Read(p []byte) (int, error) {
 	n, err := s.Conn.Read(p)
-	if err != nil {
-		s.broken.Store(true)
+	return n, s.record(err)
+}
+
+// record returns the first error of all, because the others are its consequences.
+func (s *socket) record(err error) error {
+	if err == nil {
+		return nil
 	}
-	return n, err
+	s.broken.CompareAndSwap(nil, &err)
+	return *s.broken.Load()
 }
 
 // Write writes p, or holds it back while there are holders.
@@ -55,14 +61,12 @@ func (s *socket) hold() (release func()) {
 }
 
 // release writes all held bytes, even if there are other holders, because the caller is about to
-// wait for answers. If the write fails, it closes the connection, so that the library notices.
+// wait for answers.
 func (s *socket) release() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.holders--
-	if s.flush() != nil {
-		_ = s.Close()
-	}
+	_ = s.flush() // an error closes the connection
 }
 
 func (s *socket) flush() error {
@@ -74,14 +78,15 @@ func (s *socket) flush() error {
 	return err
 }
 
-// write fails after writeTimeout.
+// write fails after writeTimeout. Then it closes the connection, because what comes next would begin
+// in the middle of a frame.
 func (s *socket) write(p []byte) (int, error) {
 	if err := s.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
 		return 0, err
 	}
 	n, err := s.Conn.Write(p)
-	if err != nil {
-		s.broken.Store(true)
+	if err = s.record(err); err != nil {
+		_ = s.Close()
 	}
 	return n, err
 }

@@ -3,14 +3,16 @@ package rabbitmq
 import (
 	"errors"
 	"net"
+	"runtime"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"example.com/transactional-outbox/outbox/internal/testbroker"
+	"example.com/transactional-outbox/outbox/internal/brokertest"
 	"example.com/transactional-outbox/outbox/publish"
 )
 
@@ -112,12 +114,13 @@ func (c *counted) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-func TestABatchIsNotWrittenMessageByMessage(t *testing.T) {
-	t.Parallel()
+// countingSession opens a session whose writes are counted.
+func countingSession(t *testing.T) (*Session, *counted) {
+	t.Helper()
 	c := &counted{}
 	s := &Session{socket: &socket{Conn: c}}
 	var err error
-	s.conn, err = amqp.DialConfig(testbroker.URL(), amqp.Config{
+	s.conn, err = amqp.DialConfig(brokertest.URL(), amqp.Config{
 		Dial: func(network, address string) (_ net.Conn, err error) {
 			c.Conn, err = net.DialTimeout(network, address, dialTimeout)
 			return s.socket, err
@@ -126,19 +129,59 @@ func TestABatchIsNotWrittenMessageByMessage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.close()
+	t.Cleanup(s.close)
+	return s, c
+}
+
+func TestABatchIsNotWrittenMessageByMessage(t *testing.T) {
+	t.Parallel()
+	s, c := countingSession(t)
 	batch := slices.Repeat([]Message{{ID: "a", RoutingKey: "no.such.queue"}}, 100)
 	p, err := s.NewPublisher(len(batch))
 	if err != nil {
 		t.Fatal(err)
 	}
 	before := c.writes.Load()
-	for _, r := range p.Publish(batch, time.Minute) {
+	for _, r := range publish.All(p, batch, time.Minute) {
 		if r.Outcome != publish.Returned {
 			t.Fatalf("outcome %d (%v)", r.Outcome, r.Err)
 		}
 	}
 	if n := c.writes.Load() - before; n > 5 {
 		t.Errorf("%d messages took %d writes", len(batch), n)
+	}
+}
+
+// TestWhatIsPublishedAtTheSameTimeIsWrittenTogether, and each caller gets its own answer.
+func TestWhatIsPublishedAtTheSameTimeIsWrittenTogether(t *testing.T) {
+	t.Parallel()
+	const callers = 100
+	s, c := countingSession(t)
+	p, err := s.NewPublisher(callers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, answers := c.writes.Load(), make(chan publish.Outcome, 2*callers)
+	p.writing.Lock()
+	for range callers {
+		batch := []Message{{RoutingKey: "no.such.queue"}, {RoutingKey: strings.Repeat("k", 256)}}
+		go p.Publish(t.Context(), batch, func(i int, r publish.Result) {
+			if want := []publish.Outcome{publish.Returned, publish.Invalid}[i]; r.Outcome != want {
+				t.Errorf("message %d: %+v, want %d", i, r, want)
+			}
+			answers <- r.Outcome
+		})
+	}
+	for waiting := 0; waiting < callers; runtime.Gosched() {
+		p.mu.Lock()
+		waiting = len(p.waiting)
+		p.mu.Unlock()
+	}
+	p.writing.Unlock()
+	for range cap(answers) {
+		<-answers
+	}
+	if n := c.writes.Load() - before; n > 10 { // two channels
+		t.Errorf("%d callers took %d writes", callers, n)
 	}
 }

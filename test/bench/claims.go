@@ -103,7 +103,7 @@ func (c *claimable) runRelay(ctx context.Context, f func(ctx context.Context, re
 		return nil
 	})
 	relay, err := outbox.NewRelay(c.pool, to, outbox.RelayConfig{
-		Workers: 1, BatchSize: batch, PollInterval: 10 * time.Millisecond, ConfirmTimeout: time.Minute, Lease: 3 * time.Minute, NoListen: true,
+		Workers: 1, Window: batch, PollInterval: 10 * time.Millisecond, ConfirmTimeout: time.Minute, Lease: 3 * time.Minute, NoListen: true,
 	})
 	if err != nil {
 		return err

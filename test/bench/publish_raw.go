@@ -98,7 +98,7 @@ func (p publishing) publish(s *rabbitmq.Session, messages []publish.Message) (fl
 	close(windows)
 	publishers := make([]publish.Publisher, 0, p.channels)
 	for range p.channels {
-		publisher, err := s.NewEventPublisher(p.window)
+		publisher, err := s.ForRelay("").NewPublisher(p.window)
 		if err != nil {
 			return 0, err
 		}
@@ -111,7 +111,7 @@ func (p publishing) publish(s *rabbitmq.Session, messages []publish.Message) (fl
 		channels.Go(func() error {
 			var errs []error
 			for window := range windows {
-				for _, result := range publisher.Publish(window, confirmTimeout) {
+				for _, result := range publish.All(publisher, window, confirmTimeout) {
 					errs = append(errs, result.Err)
 				}
 			}

@@ -61,6 +61,7 @@ func (sys *system) refuseConnections(ctx context.Context, proxies []*servers.Pro
 
 func (sys *system) stallBroker(ctx context.Context) error {
 	sys.allowInFlight()
+	sys.allowed.Refusals = true // there is no answer in time
 	for _, p := range sys.brokerProxies() {
 		sys.injected += p.Open()
 		p.Stall()

@@ -12,15 +12,10 @@ import (
 
 const fullPolicy = "full"
 
-// fewAttempts make events fail soon if refusals spend attempts.
-var fewAttempts = []string{"RELAY_MAX_ATTEMPTS=3"}
-
 // fillQueue limits the length of the queue and stops its consumers. Every event has this queue, so
-// soon the broker takes none: an outage, which spends no attempts.
+// soon the broker refuses all of them. None may fail: they were first refused a moment ago.
 func (sys *system) fillQueue(ctx context.Context) error {
-	// When the queue becomes full, one worker's events can be refused shortly before another's are
-	// taken. Those events then spend an attempt.
-	sys.allowed.SpentOnce = replicas * inFlight
+	sys.allowed.Refusals = true
 	if _, err := sys.rabbitmq.Ctl(ctx, "set_policy", fullPolicy, "^"+broker.Queue+"$", `{"max-length":20}`, "--apply-to", "queues"); err != nil {
 		return err
 	}

@@ -29,6 +29,7 @@ func (sys *system) vanishDatabase(ctx context.Context) error {
 // acknowledges bytes. So the timeouts of TCP do not help here, and only those of the program do. On
 // a real network both would help.
 func (sys *system) vanish(proxies ...*servers.Proxy) {
+	sys.allowed.Refusals = true // there is no answer in time
 	for _, p := range proxies {
 		sys.injected += p.Open()
 		p.Stall()

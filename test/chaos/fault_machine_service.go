@@ -38,6 +38,7 @@ func (sys *system) vanishOrders(ctx context.Context) error {
 func (sys *system) stallInTransaction(ctx context.Context, r *replica) error {
 	database, broker := sys.ordersToDB[0], sys.ordersToBroker[0]
 	const triesForBoth = 10
+	sys.allowed.Refusals = true // there may be no answer in time
 	for try := range 3 * triesForBoth {
 		broker.Stall()
 		if err := sys.sleepRandom(ctx, 400*time.Millisecond); err != nil {

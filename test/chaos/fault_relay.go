@@ -29,6 +29,7 @@ func (sys *system) freezeRelay(ctx context.Context) error {
 func (sys *system) freezeOnce(ctx context.Context, i int) (err error) {
 	relay, proxy := sys.orderServices[i], sys.ordersToBroker[i]
 	sys.allowed.Duplicates += inFlight
+	sys.allowed.Refusals = true // there is no answer in time
 	proxy.Stall()
 	defer func() {
 		proxy.Resume()
@@ -114,7 +115,7 @@ func (sys *system) awaitCount(ctx context.Context, query string, enough func(int
 // runFiveRelays adds three relays without an API.
 func (sys *system) runFiveRelays(ctx context.Context) error {
 	for i := replicas; i < 5; i++ {
-		r := sys.newOrderService(i, []string{"RELAY_BATCH_SIZE=3", "RELAY_POLL_INTERVAL=10ms"})
+		r := sys.newOrderService(i, []string{"RELAY_WINDOW=3", "RELAY_POLL_INTERVAL=10ms"})
 		r.command, r.ready = "relay", servicelog.ConnectedToBroker
 		r.log = filepath.Join(sys.logs, fmt.Sprint("relay-", i+1))
 		if err := r.start(ctx); err != nil {

@@ -78,6 +78,7 @@ func (sys *system) terminateReplicaTwice(ctx context.Context, i int, r *replica)
 
 func (sys *system) terminateWithHungBroker(ctx context.Context) error {
 	sys.allowInFlight()
+	sys.allowed.Refusals = true // there is no answer in time
 	return sys.stopWhileStalled(ctx, sys.brokerProxies())
 }
 

@@ -28,7 +28,7 @@ func (sys *system) unbindAll(ctx context.Context) error {
 	if err := sleep(ctx, sys.scaled(4*time.Second)); err != nil {
 		return err
 	}
-	err = sys.orderDB.QueryRow(ctx, "SELECT count(*) FROM outbox_status WHERE failure_code = 'unroutable'").Scan(&sys.injected)
+	err = sys.orderDB.QueryRow(ctx, "SELECT count(*) FROM outbox_topics WHERE operator IS NULL").Scan(&sys.injected)
 	if err != nil {
 		return err
 	}
@@ -36,7 +36,7 @@ func (sys *system) unbindAll(ctx context.Context) error {
 }
 
 func (sys *system) deleteQueue(ctx context.Context) error {
-	sys.allowed.SpentOnce = replicas * inFlight
+	sys.allowed.Refusals = true
 	return sys.damageTopology(ctx, func() error { return sys.broker.DeleteQueues(ctx, broker.Queue) })
 }
 

@@ -27,7 +27,7 @@ func (sys *system) awaitFinished(ctx context.Context) (unfinished, err error) {
 func (sys *system) unfinished(ctx context.Context) error {
 	var due, published, settled, recorded int
 	err := sys.orderDB.QueryRow(ctx, `SELECT count(*) FILTER (WHERE status IN ('pending', 'in_progress')),
-		count(*) FILTER (WHERE status = 'published') FROM outbox_status`).Scan(&due, &published)
+		count(*) FILTER (WHERE status = 'published' AND topic LIKE 'order.%') FROM outbox_status`).Scan(&due, &published)
 	if err != nil {
 		return err
 	}

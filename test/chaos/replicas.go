@@ -12,16 +12,16 @@ import (
 	"example.com/transactional-outbox/test/servicelog"
 )
 
-// Settings of the services: smaller batches and shorter leases than in production, so that bounds
+// Settings of the services: smaller windows and shorter leases than in production, so that bounds
 // are tight and recovery is fast.
 const (
 	replicas     = 2
 	relayWorkers = 2
-	relayBatch   = 20
+	relayWindow  = 20
 	mailWorkers  = 4
 
 	// inFlight is how many events one relay may have published and not yet marked.
-	inFlight = relayWorkers * relayBatch
+	inFlight = relayWorkers * relayWindow
 
 	lease      = 9 * time.Second
 	shortLease = 3 * time.Second // for scenarios that wait for several leases to end
@@ -29,7 +29,7 @@ const (
 
 var (
 	orderSettings = []string{
-		fmt.Sprintf("RELAY_WORKERS=%d", relayWorkers), fmt.Sprintf("RELAY_BATCH_SIZE=%d", relayBatch),
+		fmt.Sprintf("RELAY_WORKERS=%d", relayWorkers), fmt.Sprintf("RELAY_WINDOW=%d", relayWindow),
 		"RELAY_CONFIRM_TIMEOUT=3s", fmt.Sprint("RELAY_LEASE=", lease), "RELAY_POLL_INTERVAL=200ms", "RELAY_RETRY_BASE=100ms", "RELAY_RETRY_CAP=1s",
 	}
 	notificationSettings = []string{

@@ -29,6 +29,7 @@ type result struct {
 	With           conditions          `json:"recovery_with"`
 	Pass           bool                `json:"pass"`
 	Broken         map[string][]string `json:"broken,omitempty"`
+	Measured       []string            `json:"measured,omitempty"`
 
 	logs string // the folder of the logs
 }
@@ -69,9 +70,12 @@ func (r result) verdict() string {
 	}
 }
 
-// explain prints a few violations of each promise.
+// explain prints what was measured, and a few violations of each promise.
 func (r result) explain(w io.Writer) {
 	const shown = 3
+	for _, what := range r.Measured {
+		fmt.Fprintf(w, "    %s\n", what)
+	}
 	for _, promise := range slices.Sorted(maps.Keys(r.Broken)) {
 		all := r.Broken[promise]
 		for _, what := range all[:min(shown, len(all))] {

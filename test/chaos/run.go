@@ -183,6 +183,6 @@ func (sys *system) result(s scenario, r checker.Report, recovery time.Duration) 
 		Duplicated: r.Duplicated, DuplicateBound: sys.allowed.Duplicates,
 		MailRepeats: r.MailRepeats, MailBound: r.MailBound,
 		Takeover: sys.takeover.Seconds(), Recovery: recovery.Seconds(), With: sys.conditions(), Pass: r.Kept() && sys.injected > 0,
-		Broken: maps.Clone(r.Broken),
+		Broken: maps.Clone(r.Broken), Measured: sys.notes,
 	}
 }

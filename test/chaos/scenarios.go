@@ -1,6 +1,9 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // scenarios lists all scenarios, the most important first.
 var scenarios = []scenario{
@@ -134,11 +137,47 @@ var scenarios = []scenario{
 	},
 	{
 		name: "queue-full", description: "the consumer's queue refuses messages",
-		orderSettings: fewAttempts, brokerOnly: true, fault: (*system).fillQueue, afterwards: (*system).requireSoonPublished,
+		brokerOnly: true, fault: (*system).fillQueue, afterwards: (*system).requireSoonPublished,
 	},
 	{
 		name: "queue-limit-lifted", description: "the consumer's queue refuses messages until an operator removes its limit",
-		orderSettings: fewAttempts, brokerOnly: true, fault: (*system).liftLimit, afterwards: (*system).requireSoonPublished,
+		brokerOnly: true, fault: (*system).liftLimit, afterwards: (*system).requireSoonPublished,
+	},
+	{
+		name: "one-queue-silent", description: "the process of one topic's queue is suspended, with a backlog in front of the others",
+		short: true, setUp: (*system).prepareBacklog, orderSettings: manySettings, brokerOnly: true, fault: (*system).silenceOneQueue,
+	},
+	{
+		name: "many-queues-silent", description: "one-queue-silent with twice as many topics as a relay has workers",
+		setUp: (*system).prepareBacklog, orderSettings: manySettings, brokerOnly: true, fault: (*system).silenceManyQueues,
+	},
+	{
+		name: "one-queue-full", description: "one topic's queue refuses messages, with a backlog in front of the others",
+		setUp: (*system).prepareBacklog, orderSettings: manySettings, brokerOnly: true, fault: (*system).fillOneQueue,
+	},
+	{
+		name: "one-topic-unroutable", description: "no queue is bound for one topic, with a backlog in front of the others",
+		setUp: (*system).prepareBacklog, orderSettings: manySettings, brokerOnly: true, fault: (*system).bindTooLate,
+	},
+	{
+		name: "publishing-forbidden", description: "the relays lose the permission to publish, so each event closes the channel",
+		setUp: (*system).prepareBacklog, orderSettings: slices.Concat(manySettings, quickRetries), brokerOnly: true, fault: (*system).forbidPublishing,
+	},
+	{
+		name: "one-topic-forbidden", description: "the relays lose the permission to publish one topic",
+		setUp: (*system).prepareBacklog, orderSettings: slices.Concat(manySettings, quickRetries), brokerOnly: true, fault: (*system).forbidTopic,
+	},
+	{
+		name: "poison-event", description: "the broker closes the channel for one event of a thousand",
+		setUp: (*system).prepareBacklog, orderSettings: manySettings, brokerOnly: true, fault: (*system).poisonOneOfMany,
+	},
+	{
+		name: "thirty-bad-events", description: "the broker closes the channel for thirty events in front of a good one of their topic",
+		setUp: (*system).prepareBacklog, orderSettings: manySettings, brokerOnly: true, fault: (*system).putBadEventsFirst,
+	},
+	{
+		name: "flapping", description: "the relays' connections are cut every two seconds while they send a backlog",
+		short: true, setUp: (*system).prepareBacklog, orderSettings: slices.Concat(manySettings, giveUpSoon), brokerOnly: true, fault: (*system).flap,
 	},
 	{
 		name: "relay-stopped", description: "a relay is frozen with a claimed batch until after its lease, and wakes up",
@@ -150,7 +189,7 @@ var scenarios = []scenario{
 	},
 	{
 		name: "five-relays", description: "five relays compete for the same events in small batches",
-		short: true, orderSettings: []string{"RELAY_BATCH_SIZE=3", "RELAY_POLL_INTERVAL=10ms"}, brokerOnly: true, fault: (*system).runFiveRelays,
+		short: true, orderSettings: []string{"RELAY_WINDOW=3", "RELAY_POLL_INTERVAL=10ms"}, brokerOnly: true, fault: (*system).runFiveRelays,
 	},
 	{
 		name: "duplicated-and-shuffled", description: "messages arrive three times, in random order",

@@ -18,17 +18,17 @@ var brokerScenarios = []scenario{
 	},
 	{
 		name: "majority-lost", description: "two of three brokers are killed, and the last one refuses everything",
-		threeBrokers: true, orderSettings: fewAttempts, notificationSettings: []string{"DELIVERY_LIMIT=5"},
+		threeBrokers: true, notificationSettings: []string{"DELIVERY_LIMIT=5"},
 		brokerOnly: true, fault: (*system).refuseWithoutMajority, afterwards: (*system).allowNotTaken,
 	},
 	{
 		name: "majority-silent", description: "two of three brokers are killed, and the last one takes everything and confirms nothing",
-		threeBrokers: true, orderSettings: fewAttempts, notificationSettings: []string{"DELIVERY_LIMIT=5"},
+		threeBrokers: true, notificationSettings: []string{"DELIVERY_LIMIT=5"},
 		brokerOnly: true, fault: (*system).stallWithoutMajority, afterwards: (*system).allowNotTaken,
 	},
 	{
 		name: "majority-paused", description: "two of three brokers are killed, and the last one pauses (pause_minority)",
-		threeBrokers: true, orderSettings: fewAttempts, notificationSettings: []string{"DELIVERY_LIMIT=5"},
+		threeBrokers: true, orderSettings: giveUpSoon, notificationSettings: []string{"DELIVERY_LIMIT=5"},
 		brokerOnly: true, fault: (*system).pauseMajority, afterwards: (*system).allowNotTaken,
 	},
 	{

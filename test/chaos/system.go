@@ -48,6 +48,7 @@ type system struct {
 	// keepMailLeases says that the suite does not end the leases of e-mails early.
 	keepMailLeases bool
 	violations     []violation
+	notes          []string // what the scenario has measured
 	closers        []func()
 
 	mu    sync.Mutex
@@ -59,6 +60,11 @@ type violation struct{ promise, what string }
 
 func (sys *system) reportViolation(promise, format string, args ...any) {
 	sys.violations = append(sys.violations, violation{promise, fmt.Sprintf(format, args...)})
+}
+
+// noted adds to what the scenario has measured.
+func (sys *system) noted(format string, args ...any) {
+	sys.notes = append(sys.notes, fmt.Sprintf(format, args...))
 }
 
 // applicationName is this program's application_name. No fault may hit its connections.

@@ -15,7 +15,7 @@ import (
 // the designs have.
 var (
 	orderSettings = []string{
-		"RELAY_WORKERS=2", "RELAY_BATCH_SIZE=20", "RELAY_CONFIRM_TIMEOUT=3s", "RELAY_LEASE=9s", "RELAY_POLL_INTERVAL=200ms",
+		"RELAY_WORKERS=2", "RELAY_WINDOW=20", "RELAY_CONFIRM_TIMEOUT=3s", "RELAY_LEASE=9s", "RELAY_POLL_INTERVAL=200ms",
 		"RELAY_RETRY_BASE=100ms", "RELAY_RETRY_CAP=1s",
 	}
 	notificationSettings = []string{

@@ -57,26 +57,19 @@ var publishing = []exercise{
 	},
 	{
 		chapter: "04-confirms",
-		symptom: "some events are bad, and RabbitMQ closes the relay's channel because of them, again and again. Some hours later, good events are failed as well.",
+		symptom: "some events are bad, and RabbitMQ closes the relay's channel because of them, again and again. A day later, good events are failed as well.",
 		look:    "outbox",
-		module:  "outbox", pkg: ".", test: "TestP4OneOfABatchIsNotBlamedForTheChannel",
-		edits: []edit.Edit{
-			{
-				File: "outbox/decide.go",
-				Old:  "		alone := len(events) == 1\n", New: "",
-			},
-			{
-				File: "outbox/decide.go",
-				Old:  "		case r.Outcome == publish.Refused, alone && errors.Is(r.Err, publish.ErrSessionClosed):\n",
-				New:  "		case r.Outcome == publish.Refused, errors.Is(r.Err, publish.ErrSessionClosed):\n",
-			},
-		},
+		module:  "outbox", pkg: ".", test: "TestP4TheEventThatClosesThePublisherIsFound",
+		edits: []edit.Edit{{
+			File: "outbox/settle.go",
+			Old:  "w.suspects.add(a.event.ID, len(w.losses) == 1, errors.Is", New: "w.suspects.add(a.event.ID, true, errors.Is",
+		}},
 	},
 	{
 		chapter: "05-leases-and-fencing",
 		symptom: "both relays are slow, and each batch takes longer than its lease. RabbitMQ confirms every batch, but the same events are published again and again.",
 		look:    "outbox/internal/store",
-		module:  "outbox", pkg: "./internal/store", test: "TestMarkPublishedNeedsNoLease",
+		module:  "outbox", pkg: "./internal/store", test: "TestAMarkNeedsNoLease",
 		edits: []edit.Edit{
 			{
 				File: "outbox/internal/store/settle.go",
@@ -92,7 +85,7 @@ var publishing = []exercise{
 			},
 			{
 				File: "outbox/internal/store/settle.go",
-				Old:  `sql: markPublishedSQL, args: args{"ids": IDs(ids)}}`, New: `sql: markPublishedSQL, args: args{"ids": IDs(ids), "token": token}}`,
+				Old:  `markPublishedSQL, args{"ids": IDs(t.Published)}`, New: `markPublishedSQL, args{"ids": IDs(t.Published), "token": t.Token}`,
 			},
 		},
 	},

@@ -28,9 +28,12 @@ var operating = []exercise{
 			},
 			{
 				File: "outbox/internal/store/claim.go",
-				Old:  "WITH due AS MATERIALIZED (\n  SELECT q.id, q.bytes, coalesce(o.id, q.id) AS oldest FROM (\n",
-				New: "WITH turnstile AS MATERIALIZED (\n` + TurnstileSQL + `\n), due AS MATERIALIZED (\n" +
-					"  SELECT q.id, q.bytes, coalesce(o.id, q.id) AS oldest FROM turnstile, (\n",
+				Old:  "WITH paused AS MATERIALIZED (` + pausedSQL + `\n", New: "WITH turnstile AS MATERIALIZED (\n` + TurnstileSQL + `\n), paused AS MATERIALIZED (` + pausedSQL + `\n",
+			},
+			{
+				File: "outbox/internal/store/claim.go",
+				Old:  "  SELECT id, bytes, aggregate, aggregate_id, version FROM outbox_queue\n",
+				New:  "  SELECT id, bytes, aggregate, aggregate_id, version FROM turnstile, outbox_queue\n",
 			},
 			{
 				File: "outbox/internal/store/claim.go",

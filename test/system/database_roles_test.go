@@ -36,7 +36,7 @@ var forbiddenStatements = map[string][]string{
 		"UPDATE outbox_queue SET id = gen_random_uuid()",
 		"UPDATE outbox_queue SET version = 7",
 		"UPDATE outbox_queue SET supersedes = true",
-		"UPDATE outbox_claims SET until = now()",
+		"UPDATE outbox_claims SET token = gen_random_uuid()",
 		"UPDATE outbox_published SET published_at = now()",
 		"INSERT INTO outbox_published (id, slot, published_at) VALUES (gen_random_uuid(), 0, now())",
 		"UPDATE outbox_discarded SET id = gen_random_uuid()",

@@ -69,7 +69,7 @@ func newObservedSystem(t *testing.T) *observedSystem {
 	o := &observedSystem{
 		system:        s,
 		began:         time.Now(),
-		orders:        s.runOrders(slices.Concat(twoAttempts, traces)...),
+		orders:        s.runOrders(slices.Concat(quickGiveUp, traces)...),
 		notifications: s.runNotifications(append(traces, "RETRY_DELAYS=1s")...),
 	}
 	o.prometheus = observe.StartPrometheus(t, repository, map[string]string{

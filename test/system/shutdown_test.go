@@ -2,6 +2,7 @@ package system
 
 import (
 	"context"
+	"fmt"
 	"syscall"
 	"testing"
 )
@@ -72,12 +73,12 @@ func TestP12SIGKILLUnderLoadLosesNothing(t *testing.T) {
 	const (
 		kills   = 3
 		workers = 2
-		batch   = 1000
+		window  = 20
 	)
 	s := newSystem(t)
 	copies := s.subscribe()
-	// With a short lease, the batch of a killed relay is published soon.
-	settings := []string{"RELAY_LEASE=3s", "RELAY_CONFIRM_TIMEOUT=1s"}
+	// With a short lease, what a killed relay had in hand is published soon.
+	settings := []string{"RELAY_LEASE=3s", fmt.Sprint("RELAY_WINDOW=", window)}
 	notifications := s.runNotifications()
 	notifications.awaitLog("taking messages")
 	orders := s.runOrders(settings...)
@@ -90,7 +91,7 @@ func TestP12SIGKILLUnderLoadLosesNothing(t *testing.T) {
 	}
 	clients.awaitMore(t, 20)
 	clients.stop()
-	s.wantOrdersDelivered(clients, copies, kills*workers*batch)
+	s.wantOrdersDelivered(clients, copies, kills*workers*window)
 }
 
 func TestASecondSignalEndsAtOnce(t *testing.T) {

@@ -109,7 +109,9 @@ func (s *system) wantAuditQueueComplete(l *load) {
 	if known := queryValue[int](s, s.ordersDB, "SELECT count(*) FROM outbox_status WHERE aggregate_id = ANY ($1::text[])", l.placed); known != l.count() || known == 0 {
 		s.Errorf("%d events of %d orders", known, l.count())
 	}
-	s.wantNoAttempts()
+	if n := queryValue[int](s, s.ordersDB, "SELECT count(*) FROM outbox_status WHERE failed_at IS NOT NULL"); n != 0 {
+		s.Errorf("%d events failed, want none", n)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.failures != nil {

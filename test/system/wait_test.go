@@ -56,6 +56,8 @@ const (
 	publishedCount  = "SELECT count(*) FROM outbox_status WHERE status = 'published'"
 	failedCount     = "SELECT count(*) FROM outbox_status WHERE status = 'failed'"
 	inProgressCount = "SELECT count(*) FROM outbox_status WHERE status = 'in_progress'"
+	haltedCount     = "SELECT count(*) FROM outbox_queue WHERE halted"
+	pausedCount     = "SELECT count(*) FROM outbox_topics WHERE NOT resumed"
 	sentCount       = "SELECT count(*) FROM notifications WHERE status = 'sent'"
 )
 

@@ -99,7 +99,7 @@ func (b *bench) bare(ctx context.Context) error {
 			Timestamp: time.Now(), Headers: map[string]any{"traceparent": ""}, Body: fmt.Appendf(nil, "%330d", i),
 		}
 	}
-	return b.inSession(ctx, func(s *rabbitmq.Session) error {
+	return b.inSession(ctx, func(s *rabbitmq.Session) error { //nolint:contextcheck // publish.All bounds itself
 		windows := make(chan []publish.Message, len(messages))
 		for window := range slices.Chunk(messages, 500) {
 			windows <- window
@@ -118,14 +118,14 @@ func (b *bench) bare(ctx context.Context) error {
 }
 
 func publishAll(s *rabbitmq.Session, windows <-chan []publish.Message) error {
-	p, err := s.NewEventPublisher(500)
+	p, err := s.ForRelay("").NewPublisher(500)
 	if err != nil {
 		return err
 	}
 	defer p.Close()
 	var errs []error
 	for window := range windows {
-		for _, result := range p.Publish(window, time.Minute) {
+		for _, result := range publish.All(p, window, time.Minute) {
 			errs = append(errs, result.Err)
 		}
 	}

@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -17,13 +18,15 @@ func (f *Feed) Claim(ctx context.Context, worker string, limit int, lease time.D
 	if f.poll.first = !f.poll.first; f.poll.first {
 		slices.Reverse(claims)
 	}
+	var nextProbe *float64
 	for _, claim := range claims {
 		c, err := claim(ctx, worker, limit, lease)
-		if err != nil || c.More || len(c.Events)+len(c.Lost) > 0 {
+		nextProbe = cmp.Or(c.NextProbe, nextProbe)
+		if c.NextProbe = nextProbe; err != nil || c.More || len(c.Events)+len(c.Lost) > 0 {
 			return c, err
 		}
 	}
-	return store.Claim{}, nil
+	return store.Claim{NextProbe: nextProbe}, nil
 }
 
 type claim func(ctx context.Context, worker string, limit int, lease time.Duration) (store.Claim, error)
@@ -52,11 +55,6 @@ func (f *Feed) claimLogged(ctx context.Context, worker string, limit int, lease 
 func (f *Feed) pick(limit int) (events []store.Event) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, e := range f.entries {
-		if e.state == claimed { // the relay has released it, because its only worker claims again
-			e.state = waiting
-		}
-	}
 	f.each(func(e *entry, bytes int) bool {
 		if len(events) == limit || bytes > store.MaxClaimBytes {
 			return false
@@ -95,10 +93,12 @@ func (f *Feed) note(asked []store.Event, claim store.Claim, unseen []uuid.UUID, 
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, event := range asked {
-		f.setState(event.ID, done)
+		f.setDone(event.ID)
 	}
 	for _, event := range claim.Events {
-		f.setState(event.ID, claimed)
+		if e := f.byID[event.ID]; e != nil {
+			e.state, e.claim = claimed, claim.Token
+		}
 	}
 	for _, id := range unseen {
 		f.noteUnseen(f.byID[id])
@@ -109,9 +109,9 @@ func (f *Feed) note(asked []store.Event, claim store.Claim, unseen []uuid.UUID, 
 	return ready
 }
 
-func (f *Feed) setState(id uuid.UUID, s state) {
+func (f *Feed) setDone(id uuid.UUID) {
 	if e := f.byID[id]; e != nil {
-		e.state = s
+		e.state = done
 	}
 }
 

@@ -12,7 +12,8 @@ import (
 )
 
 // claimEventsSQL claims those of the given events that the store's claim could take: they are in the
-// queue, due, in no other claim, and the oldest of their aggregate. It parks no event. It also returns
+// queue, due, in no other claim, the oldest of their aggregate, and their topic is not paused. It
+// parks and halts no event: the poll does. It also returns
 // the events that this snapshot does not see: they are neither in outbox_queue nor in outbox_events.
 const claimEventsSQL = `
 WITH wanted AS MATERIALIZED (
@@ -22,6 +23,7 @@ WITH wanted AS MATERIALIZED (
 ), free AS MATERIALIZED (
   SELECT q.id, q.retry_count, coalesce(q.failure_code, '') AS code, ` + store.OvertakenSQL + ` AS overtaken FROM queued q
   WHERE available_at <= now() AND id NOT IN (SELECT unnest(events) FROM outbox_claims)
+    AND NOT EXISTS (SELECT FROM outbox_topics WHERE topic IN (q.topic, '*') AND NOT resumed)
     AND (aggregate IS NULL OR version = 1 OR id = (
       SELECT id FROM outbox_queue
       WHERE (aggregate, aggregate_id) = (q.aggregate, q.aggregate_id)
@@ -64,7 +66,7 @@ func (f *Feed) claimEvents(ctx context.Context, worker string, events []store.Ev
 		"ids": store.IDs(ids), "token": c.Token, "worker": worker, "lease": lease.Seconds(),
 	})
 	if err != nil {
-		_, _ = f.Release(ctx, c.Token) // it may be committed; without this, the lease ends it
+		_, _ = f.Store.Settle(ctx, store.Settlement{Token: c.Token, End: true}) // it may be committed; without this, the lease ends it
 		return store.Claim{}, nil, fmt.Errorf("claiming events from the outbox: %w", err)
 	}
 	found := make(map[string]claimedEvent, len(rows))

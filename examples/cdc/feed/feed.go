@@ -28,11 +28,11 @@ const (
 type Feed struct {
 	*store.Store
 	pool  *pgxpool.Pool
-	poll  poll
 	wake  func() // the relay
 	space chan struct{}
 
 	mu       sync.Mutex
+	poll     poll
 	entries  []*entry // in the order of the log
 	byID     map[uuid.UUID]*entry
 	bytes    int
@@ -55,6 +55,7 @@ type entry struct {
 	end    pglogrepl.LSN // of its commit
 	last   bool          // of its transaction
 	state  state
+	claim  uuid.UUID // the token of the claim that has it
 	unseen int       // how many claims did not see it
 	next   time.Time // when to try an unseen one again
 }
@@ -181,18 +182,7 @@ func (f *Feed) notifySpace() {
 	}
 }
 
-// finish marks events done, and removes the done ones at the front.
-func (f *Feed) finish(ids ...uuid.UUID) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, id := range ids {
-		if e := f.byID[id]; e != nil {
-			e.state = done
-		}
-	}
-	f.trim()
-}
-
+// trim removes the events at the front that are done.
 func (f *Feed) trim() {
 	n := 0
 	for n < len(f.entries) && f.entries[n].state == done {

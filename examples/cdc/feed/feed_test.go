@@ -25,6 +25,16 @@ func wantPosition(t *testing.T, f *Feed, want pglogrepl.LSN) {
 	}
 }
 
+// finish marks events done, as a settlement does.
+func (f *Feed) finish(ids ...uuid.UUID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, id := range ids {
+		f.setDone(id)
+	}
+	f.trim()
+}
+
 func TestThePositionStopsBeforeTheFirstUnfinishedEvent(t *testing.T) {
 	t.Parallel()
 	f := New(nil, time.Hour)
@@ -129,5 +139,24 @@ func TestAnEventThatTheJanitorMovedIsFinishedOnce(t *testing.T) {
 	wantPosition(t, f, 200)
 	if left := f.pick(10); len(left) > 0 {
 		t.Errorf("still to claim: %v", left)
+	}
+}
+
+// TestTheRestOfAClaimCanBeClaimedAgain: one worker has several claims at the same time.
+func TestTheRestOfAClaimCanBeClaimedAgain(t *testing.T) {
+	t.Parallel()
+	f := New(nil, time.Hour)
+	all := events(2)
+	f.Add(all, 100)
+	one, other := store.Claim{Token: uuid.New(), Events: all[:1]}, store.Claim{Token: uuid.New(), Events: all[1:]}
+	for _, claim := range []store.Claim{one, other} {
+		f.note(claim.Events, claim, nil, 10)
+	}
+	if picked := f.pick(10); len(picked) > 0 {
+		t.Errorf("picked %v, and both are claimed", picked)
+	}
+	f.release(other.Token)
+	if picked := f.pick(10); len(picked) != 1 || picked[0].ID != all[1].ID {
+		t.Errorf("picked %v, want the event of the claim that has ended", picked)
 	}
 }

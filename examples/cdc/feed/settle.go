@@ -9,38 +9,38 @@ import (
 	"example.com/transactional-outbox/outbox/internal/store"
 )
 
-// MarkPublished finishes the events as well.
-func (f *Feed) MarkPublished(ctx context.Context, token uuid.UUID, ids []uuid.UUID) error {
-	err := f.Store.MarkPublished(ctx, token, ids)
-	if err == nil {
-		f.finish(ids...)
+// Settle finishes the events as well: the queue has what becomes of those that were not published.
+// At the end of a claim, the rest of its events can be claimed again.
+func (f *Feed) Settle(ctx context.Context, s store.Settlement) (store.Settled, error) {
+	settled, err := f.Store.Settle(ctx, s)
+	if err != nil {
+		return settled, err
 	}
-	return err
-}
-
-// Overtake finishes the events as well: a newer one supersedes them.
-func (f *Feed) Overtake(ctx context.Context, token uuid.UUID, ids []uuid.UUID) error {
-	err := f.Store.Overtake(ctx, token, ids)
-	if err == nil {
-		f.finish(ids...)
-	}
-	return err
-}
-
-// Reschedule finishes the events: the queue has the time of their next attempt.
-func (f *Feed) Reschedule(ctx context.Context, token uuid.UUID, failures []store.Failure) (held int, err error) {
-	if held, err = f.Store.Reschedule(ctx, token, failures); err == nil {
-		for _, failure := range failures {
-			f.finish(failure.ID)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, ids := range [][]uuid.UUID{s.Published, s.Overtaken} {
+		for _, id := range ids {
+			f.setDone(id)
 		}
 	}
-	return held, err
+	for _, failure := range s.Failures {
+		f.setDone(failure.ID)
+	}
+	if s.End {
+		f.release(s.Token)
+	}
+	if len(s.Paused)+len(s.Resumed) > 0 || s.RetryAll {
+		f.poll.next = time.Time{} // the table has events to halt, or some that are due again
+	}
+	f.trim()
+	return settled, nil
 }
 
-// Fail finishes the event: it stays in the queue as failed.
-func (f *Feed) Fail(ctx context.Context, token uuid.UUID, failure store.Failure) (at time.Time, held int, err error) {
-	if at, held, err = f.Store.Fail(ctx, token, failure); err == nil {
-		f.finish(failure.ID)
+// release lets the events of a claim be claimed again.
+func (f *Feed) release(token uuid.UUID) {
+	for _, e := range f.entries {
+		if e.state == claimed && e.claim == token {
+			e.state = waiting
+		}
 	}
-	return at, held, err
 }

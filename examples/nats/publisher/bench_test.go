@@ -38,7 +38,7 @@ func benchmark(b *testing.B, sync string, size int) {
 			batch[i] = message("events", fmt.Sprint(published))
 			published++
 		}
-		for _, r := range p.Publish(batch, limit) {
+		for _, r := range publish.All(p, batch, limit) {
 			if r.Outcome != publish.Confirmed {
 				b.Fatal(r.Err)
 			}

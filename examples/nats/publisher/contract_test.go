@@ -55,7 +55,10 @@ func newBroker(t *testing.T, server *natstest.Server) publishtest.Broker {
 			publish.ErrBadTopic:   {Topic: "order.*"},
 			publish.ErrBadHeaders: {Headers: map[string]any{"reason": "first line\nsecond line"}},
 		},
-		Impossible: map[string]string{"Block": "NATS never asks publishers to wait: a stream that is full refuses"},
+		Impossible: map[string]string{
+			"Block": "NATS never asks publishers to wait: a stream that is full refuses",
+			"Hold":  "one stream of a server cannot be stopped alone",
+		},
 	}
 }
 

@@ -35,7 +35,7 @@ func TestAConfirmedMessageIsOnTheDisk(t *testing.T) {
 			declare(t, session)
 			p, inMemory := open(t, session), 0
 			for i := range 20 {
-				result := p.Publish([]publish.Message{message("events", fmt.Sprint(i))}, limit)[0]
+				result := publish.All(p, []publish.Message{message("events", fmt.Sprint(i))}, limit)[0]
 				requireOutcome(t, result, publish.Confirmed, nil)
 				if inMemoryOnly(t, blocks(t, server)) > 0 {
 					inMemory++

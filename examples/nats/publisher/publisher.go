@@ -2,9 +2,14 @@ package publisher
 
 import (
 	"cmp"
+	"context"
+	"errors"
+	"fmt"
 	"slices"
+	"sync"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"example.com/transactional-outbox/outbox/publish"
@@ -14,84 +19,124 @@ import (
 type Publisher struct {
 	session *Session
 	js      jetstream.JetStream
-	unknown bool // a message of it is Unknown, so it sends nothing more
+	closed  chan struct{}
+	close   func()
+}
+
+// newPublisher sets no limit of messages without an answer: beyond it, the client library would wait.
+func newPublisher(s *Session) (*Publisher, error) {
+	const unlimited = 1 << 30
+	js, err := jetstream.New(s.conn, jetstream.WithPublishAsyncMaxPending(unlimited))
+	if err != nil {
+		return nil, err
+	}
+	p := &Publisher{session: s, js: js, closed: make(chan struct{})}
+	p.close = sync.OnceFunc(func() {
+		close(p.closed)
+		js.CleanupPublisher()
+	})
+	return p, nil
+}
+
+// sent is a message whose answer has not come yet.
+type sent struct {
+	jetstream.PubAckFuture
+	i      int
+	answer func(i int, r publish.Result)
 }
 
 // once turns off the repeats of the client library. If no stream answers, it would send a message
 // again after a pause, perhaps after later messages of the same group.
 var once = jetstream.WithRetryAttempts(0)
 
-// Publish sends a batch and waits for all answers of the stream. It implements [publish.Publisher].
-func (p *Publisher) Publish(messages []publish.Message, timeout time.Duration) []publish.Result {
-	results := make([]publish.Result, len(messages))
-	if p.unknown {
-		return fill(results, publish.Result{Outcome: publish.Unknown, Err: publish.ErrNotSent})
-	}
-	late := make(chan struct{})
-	defer time.AfterFunc(timeout, func() { close(late) }).Stop()
-	for i, answer := range p.send(messages, results) {
-		if answer != nil {
-			results[i] = p.await(answer, late)
-		}
-	}
-	p.unknown = slices.ContainsFunc(results, func(r publish.Result) bool { return r.Outcome == publish.Unknown })
-	return results
-}
-
-func fill(results []publish.Result, r publish.Result) []publish.Result {
-	for i := range results {
-		results[i] = r
-	}
-	return results
-}
-
-// send sends the batch and does not wait. The answer of a message that was not sent is nil, and its
-// result says why. The server handles the messages of one connection in their order.
-func (p *Publisher) send(messages []publish.Message, results []publish.Result) []jetstream.PubAckFuture {
-	answers := make([]jetstream.PubAckFuture, len(messages))
-	broken := false
+// Publish sends a batch, and does not wait for the answers of the stream. It implements
+// [publish.Publisher]. The server handles the messages of one connection in their order.
+func (p *Publisher) Publish(ctx context.Context, messages []publish.Message, answer func(i int, r publish.Result)) {
+	var all []sent
 	for i, m := range messages {
-		m.Destination = cmp.Or(m.Destination, p.session.subject)
-		msg, err := convert(m, p.session.conn.MaxPayload())
-		switch {
-		case err != nil:
-			results[i] = publish.Result{Outcome: publish.Invalid, Err: err}
-		case broken:
-			results[i] = publish.Result{Outcome: publish.Unknown, Err: publish.ErrNotSent}
-		default:
-			if answers[i], err = p.js.PublishMsgAsync(msg, once); err != nil {
-				results[i] = publish.Result{Outcome: publish.Unknown, Err: err}
-				broken = true
-			}
+		if future, r := p.send(ctx, m); future != nil {
+			all = append(all, sent{future, i, answer})
+		} else {
+			answer(i, r)
 		}
 	}
-	return answers
+	go p.await(all)
 }
 
-// await waits for an answer, until the timeout or the end of the session. An answer that is already
-// there still counts.
-func (p *Publisher) await(answer jetstream.PubAckFuture, late <-chan struct{}) publish.Result {
-	reason := publish.ErrTimeout
-	select {
-	case <-answer.Ok():
-		return publish.Result{Outcome: publish.Confirmed}
-	case err := <-answer.Err():
-		return result(err)
-	case <-late:
-	case <-p.session.ended:
-		reason = p.session.reason()
+// send returns the answer that will come, or the result of a message that was not sent.
+func (p *Publisher) send(ctx context.Context, m publish.Message) (jetstream.PubAckFuture, publish.Result) {
+	m.Destination = cmp.Or(m.Destination, p.session.subject)
+	msg, err := convert(m, p.session.conn.MaxPayload())
+	if err != nil {
+		return nil, publish.Result{Outcome: publish.Invalid, Err: err}
 	}
+	if reason := cmp.Or(context.Cause(ctx), p.over()); reason != nil {
+		return nil, publish.Result{Outcome: publish.NotSent, Err: fmt.Errorf("%w: %w", publish.ErrNotSent, reason)}
+	}
+	future, err := p.js.PublishMsgAsync(msg, once)
+	switch {
+	case err == nil:
+		return future, publish.Result{}
+	case errors.Is(err, nats.ErrConnectionClosed):
+		return nil, publish.Result{Outcome: publish.NotSent, Err: fmt.Errorf("%w: %w", publish.ErrNotSent, p.session.reason())}
+	default: // a part of it may have been sent
+		return nil, publish.Result{Outcome: publish.Unknown, Err: err}
+	}
+}
+
+// over returns why the publisher sends nothing more.
+func (p *Publisher) over() error {
 	select {
-	case <-answer.Ok():
-		return publish.Result{Outcome: publish.Confirmed}
-	case err := <-answer.Err():
-		return result(err)
+	case <-p.session.ended:
+		return p.session.reason()
+	case <-p.closed:
+		return errClosed
 	default:
-		return publish.Result{Outcome: publish.Unknown, Err: reason}
+		return nil
+	}
+}
+
+// silence is how long the oldest message of a batch may hold back the answers to the others.
+const silence = 10 * time.Millisecond
+
+// await hands the answers back, until the session or the publisher ends.
+func (p *Publisher) await(all []sent) {
+	ticker := time.NewTicker(silence)
+	defer ticker.Stop()
+	for len(all) > 0 && p.over() == nil {
+		select {
+		case <-all[0].Ok():
+			all[0].answer(all[0].i, publish.Result{Outcome: publish.Confirmed})
+			all = all[1:]
+		case err := <-all[0].Err():
+			all[0].answer(all[0].i, result(err))
+			all = all[1:]
+		case <-ticker.C:
+			all = slices.DeleteFunc(all, answerIfDone)
+		case <-p.session.ended:
+		case <-p.closed:
+		}
+	}
+	for _, s := range slices.DeleteFunc(all, answerIfDone) {
+		s.answer(s.i, publish.Result{Outcome: publish.Unknown, Err: p.over()})
+	}
+}
+
+// answerIfDone hands back an answer that has come.
+func answerIfDone(s sent) bool {
+	select {
+	case <-s.Ok():
+		s.answer(s.i, publish.Result{Outcome: publish.Confirmed})
+		return true
+	case err := <-s.Err():
+		s.answer(s.i, result(err))
+		return true
+	default:
+		return false
 	}
 }
 
 // Close ends the subscription for the answers.
-func (p *Publisher) Close() { p.js.CleanupPublisher() }
+func (p *Publisher) Close() { p.close() }
 
 var _ publish.Publisher = (*Publisher)(nil)

@@ -1,14 +1,12 @@
 package publisher
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"example.com/transactional-outbox/outbox/publish"
 )
@@ -37,7 +35,7 @@ type Session struct {
 	cause   error // the first error, which ended the session
 }
 
-var errClosed = errors.New("the connection is closed")
+var errClosed = errors.New("it is closed")
 
 // Connect opens a session. Close it after its use.
 func Connect(c Config) (*Session, error) {
@@ -66,7 +64,7 @@ func Connect(c Config) (*Session, error) {
 // it: this user may not publish one, or a write failed half-way, which breaks the connection.
 func (s *Session) fail(err error) {
 	if errors.Is(err, nats.ErrPermissionViolation) {
-		err = fmt.Errorf("%w: %w", publish.ErrSessionClosed, err)
+		err = fmt.Errorf("%w: %w", publish.ErrClosed, err)
 	}
 	s.note(err)
 	s.Close()
@@ -93,21 +91,15 @@ func (s *Session) reason() error {
 // Close closes the connection. What the server has not answered stays Unknown.
 func (s *Session) Close() { s.conn.Close() }
 
-// Unblocked returns at once: NATS never asks publishers to wait. A stream that is full refuses.
-func (s *Session) Unblocked(ctx context.Context) error {
+// Blocked is false: NATS never asks publishers to wait. A stream that is full refuses.
+func (s *Session) Blocked() bool { return false }
+
+// NewPublisher returns a publisher.
+func (s *Session) NewPublisher(int) (publish.Publisher, error) {
 	select {
 	case <-s.ended:
-		return s.reason()
+		return nil, s.reason()
 	default:
-		return ctx.Err()
+		return newPublisher(s)
 	}
-}
-
-// NewPublisher returns a publisher for batches of at most window messages.
-func (s *Session) NewPublisher(window int) (publish.Publisher, error) {
-	js, err := jetstream.New(s.conn, jetstream.WithPublishAsyncMaxPending(window))
-	if err != nil {
-		return nil, err
-	}
-	return &Publisher{session: s, js: js}, nil
 }

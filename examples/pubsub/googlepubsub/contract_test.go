@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -27,11 +28,11 @@ func TestContract(t *testing.T) {
 	t.Parallel()
 	publishtest.Run(t, func(t *testing.T) publishtest.Broker {
 		l := newLab(t)
-		received := &received{lab: l}
+		received, gate := &received{lab: l}, &gate{}
 		return publishtest.Broker{
 			Connect: func(t *testing.T) publish.Session {
 				l := lab{t, l.server, l.proxy}
-				return l.session(time.Hour, oneConnection())
+				return l.session(time.Hour, oneConnection(), grpc.WithUnaryInterceptor(gate.interceptor))
 			},
 			Destination: topic, NoListener: publish.Message{Destination: unheard},
 			Received: received.atLeast,
@@ -39,7 +40,9 @@ func TestContract(t *testing.T) {
 				l.server.Fail(fake.Publish, status.Error(codes.ResourceExhausted, "quota"))
 				return func() { l.server.Fail(fake.Publish, nil) }
 			},
-			Cut: func(*testing.T) { l.proxy.Cut() },
+			Hold: func(*testing.T) func() { gate.mu.Lock(); return gate.mu.Unlock },
+			Held: publish.Message{Group: held},
+			Cut:  func(*testing.T) { l.proxy.Cut() },
 			Silence: func(*testing.T) func() {
 				l.proxy.HoldReplies()
 				return l.proxy.Resume
@@ -51,6 +54,22 @@ func TestContract(t *testing.T) {
 			},
 		}
 	})
+}
+
+// held is the group whose answers a gate holds back.
+const held = "held"
+
+type gate struct{ mu sync.RWMutex }
+
+func (g *gate) interceptor(ctx context.Context, method string, request, reply any,
+	conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption,
+) error {
+	err := invoke(ctx, method, request, reply, conn, options...)
+	if p, ok := request.(*pubsubpb.PublishRequest); ok && p.Messages[0].OrderingKey == held {
+		g.mu.RLock()
+		defer g.mu.RUnlock()
+	}
+	return err
 }
 
 // invalid has messages that the fake would take, and Google would not.

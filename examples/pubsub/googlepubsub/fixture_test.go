@@ -95,7 +95,7 @@ func message(group string) publish.Message {
 // want publishes one message, and requires its outcome.
 func (l lab) want(p publish.Publisher, m publish.Message, outcome publish.Outcome) {
 	l.Helper()
-	got := p.Publish([]publish.Message{m}, limit)[0]
+	got := publish.All(p, []publish.Message{m}, limit)[0]
 	if got.Outcome != outcome {
 		l.Fatalf("outcome %d (%v), want %d", got.Outcome, got.Err, outcome)
 	}

@@ -1,57 +1,48 @@
 package googlepubsub
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
-	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"example.com/transactional-outbox/outbox/publish"
 )
 
-// maxInFlight is how many requests go out at once. Google allows about 100 on a connection, and
-// gRPC keeps further ones waiting.
+// maxInFlight is how many requests of a publisher go out at once. Google allows about 100 on a
+// connection, and gRPC keeps further ones waiting.
 const maxInFlight = 100
 
-// publisher publishes batches. It has no goroutine that runs between two calls of Publish.
+// publisher publishes batches.
 type publisher struct {
 	session *Session
+	places  chan struct{}   // of the requests that are in flight
+	open    context.Context // ends when the publisher or the session is closed
+	end     context.CancelCauseFunc
 	mu      sync.Mutex
-	unknown error // the first Unknown, after which nothing more is sent
+	lost    error // the first Unknown, after which nothing more is sent
 }
 
-// Publish implements [publish.Publisher].
-func (p *publisher) Publish(messages []publish.Message, timeout time.Duration) []publish.Result {
-	results := make([]publish.Result, len(messages))
-	if p.firstUnknown() != nil {
-		for i := range results {
-			results[i] = p.notSent()
+// Publish implements [publish.Publisher]. It does not wait. Each group is on its own.
+func (p *publisher) Publish(ctx context.Context, messages []publish.Message, answer func(i int, r publish.Result)) {
+	chains := p.split(messages, answer)
+	go func() {
+		ctx, cancel := context.WithCancelCause(ctx)
+		defer context.AfterFunc(p.open, func() { cancel(context.Cause(p.open)) })()
+		var all sync.WaitGroup
+		for _, c := range p.withListeners(ctx, chains) {
+			all.Go(func() { p.publishChain(ctx, c) })
 		}
-		return results
-	}
-	ctx, cancel := context.WithTimeout(p.session.open, timeout)
-	defer cancel()
-	chains := p.split(messages, results)
-	var inFlight errgroup.Group
-	inFlight.SetLimit(maxInFlight)
-	for _, c := range p.withListeners(ctx, chains, results) {
-		inFlight.Go(func() error {
-			p.publishChain(ctx, c, results)
-			return nil
-		})
-	}
-	_ = inFlight.Wait() // each chain has written its results
-	return results
+		all.Wait()
+		cancel(nil)
+	}()
 }
 
-// Close does nothing: the connection belongs to the session.
-func (p *publisher) Close() {}
+// Close ends the requests. The connection belongs to the session.
+func (p *publisher) Close() { p.end(errClosed) }
 
-// withListeners returns the chains whose topic has a subscription. It sets the results of the
-// others.
-func (p *publisher) withListeners(ctx context.Context, chains []*chain, results []publish.Result) (listened []*chain) {
+// withListeners returns the chains whose topic has a subscription. It answers for the others.
+func (p *publisher) withListeners(ctx context.Context, chains []*chain) (listened []*chain) {
 	looks := map[string]publish.Result{} // one for each topic
 	for _, c := range chains {
 		topic := c.requests[0].Topic
@@ -62,8 +53,10 @@ func (p *publisher) withListeners(ctx context.Context, chains []*chain, results 
 		}
 		if look.Outcome == publish.Confirmed {
 			listened = append(listened, c)
-		} else {
-			c.set(results, look)
+			continue
+		}
+		for _, r := range c.requests {
+			r.answerAll(look)
 		}
 	}
 	return listened
@@ -76,50 +69,55 @@ func (p *publisher) look(ctx context.Context, topic string) publish.Result {
 	if err == nil && !exist {
 		return publish.Result{Outcome: publish.Returned, Err: fmt.Errorf("%s has no subscription", topic)}
 	}
-	return p.note(result(err))
+	if r := result(err); r.Outcome != publish.Unknown {
+		return r
+	}
+	return notSent(err)
 }
 
 // publishChain sends the requests of a group. After a request that is not confirmed, it sends no
-// later one, which could overtake it. The later ones get the same outcome.
-func (p *publisher) publishChain(ctx context.Context, c *chain, results []publish.Result) {
+// later one, which could overtake it. The later ones get the same outcome, or are NotSent.
+func (p *publisher) publishChain(ctx context.Context, c *chain) {
 	last := publish.Result{Outcome: publish.Confirmed}
 	for _, r := range c.requests {
 		if last.Outcome == publish.Confirmed {
 			last = p.send(ctx, r)
+		} else if last.Outcome == publish.Unknown {
+			last = notSent(last.Err)
 		}
-		r.set(results, last)
+		r.answerAll(last)
 	}
 }
 
-// send publishes one request, unless an earlier one is Unknown.
+// send publishes one request. Before that it waits for a place, until ctx ends.
 func (p *publisher) send(ctx context.Context, r *request) publish.Result {
-	if p.firstUnknown() != nil {
-		return p.notSent()
+	select {
+	case p.places <- struct{}{}:
+		defer func() { <-p.places }()
+	case <-ctx.Done():
 	}
-	response, err := p.session.client.Publish(ctx, r.PublishRequest)
+	if reason := cmp.Or(context.Cause(ctx), context.Cause(p.open), p.note(nil)); reason != nil {
+		return notSent(reason)
+	}
+	response, err := p.session.client.Publish(p.open, r.PublishRequest) //nolint:contextcheck // what is sent waits for its answer
 	if err == nil && len(response.MessageIds) != len(r.Messages) {
 		err = fmt.Errorf("%d messages, but %d ids in the answer", len(r.Messages), len(response.MessageIds))
 	}
-	return p.note(result(err))
-}
-
-// note remembers the first Unknown.
-func (p *publisher) note(r publish.Result) publish.Result {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if r.Outcome == publish.Unknown && p.unknown == nil {
-		p.unknown = r.Err
+	answer := result(err)
+	if answer.Outcome == publish.Unknown {
+		_ = p.note(answer.Err)
 	}
-	return r
+	return answer
 }
 
-// notSent is the outcome of a message after the first Unknown.
-func (p *publisher) notSent() publish.Result {
-	return publish.Result{Outcome: publish.Unknown, Err: fmt.Errorf("%w: %w", publish.ErrNotSent, p.firstUnknown())}
-}
-
-func (p *publisher) firstUnknown() error {
+// note keeps the first error, and returns it.
+func (p *publisher) note(err error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.unknown
+	p.lost = cmp.Or(p.lost, err)
+	return p.lost
+}
+
+func notSent(reason error) publish.Result {
+	return publish.Result{Outcome: publish.NotSent, Err: fmt.Errorf("%w: %w", publish.ErrNotSent, reason)}
 }

@@ -17,23 +17,24 @@ type request struct {
 	*pubsubpb.PublishRequest
 	bytes   int
 	indexes []int // of the messages in the batch
+	answer  func(i int, r publish.Result)
 }
 
 // group is what the messages of a chain have in common.
 type group struct{ topic, orderingKey string }
 
-// split divides a batch into requests. It sets the results of messages that no request can carry.
-func (p *publisher) split(messages []publish.Message, results []publish.Result) []*chain {
+// split divides a batch into requests. It answers for the messages that no request can carry.
+func (p *publisher) split(messages []publish.Message, answer func(i int, r publish.Result)) []*chain {
 	var chains []*chain
 	byGroup := map[group]*chain{}
 	for i, m := range messages {
 		topic := p.session.topic(m.Destination)
 		encoded, err := encode(m)
-		if err == nil && !newRequest(topic).add(encoded, i) {
+		if err == nil && !newRequest(topic, answer).add(encoded, i) {
 			err = fmt.Errorf("%w: the limit is %d bytes, with the attributes", publish.ErrTooLarge, maxRequestBytes)
 		}
 		if err != nil {
-			results[i] = publish.Result{Outcome: publish.Invalid, Err: err}
+			answer(i, publish.Result{Outcome: publish.Invalid, Err: err})
 			continue
 		}
 		key := group{topic, m.Group}
@@ -41,22 +42,22 @@ func (p *publisher) split(messages []publish.Message, results []publish.Result) 
 			byGroup[key] = &chain{}
 			chains = append(chains, byGroup[key])
 		}
-		byGroup[key].add(topic, encoded, i)
+		byGroup[key].add(encoded, i, func() *request { return newRequest(topic, answer) })
 	}
 	return chains
 }
 
-func (c *chain) add(topic string, m *pubsubpb.PubsubMessage, index int) {
+func (c *chain) add(m *pubsubpb.PubsubMessage, index int, another func() *request) {
 	if n := len(c.requests); n == 0 || !c.requests[n-1].add(m, index) {
-		next := newRequest(topic)
+		next := another()
 		next.add(m, index)
 		c.requests = append(c.requests, next)
 	}
 }
 
-func newRequest(topic string) *request {
+func newRequest(topic string, answer func(int, publish.Result)) *request {
 	r := &pubsubpb.PublishRequest{Topic: topic}
-	return &request{PublishRequest: r, bytes: proto.Size(r)}
+	return &request{PublishRequest: r, bytes: proto.Size(r), answer: answer}
 }
 
 // fieldBytes is the most that the length of a message takes in a request.
@@ -72,15 +73,9 @@ func (r *request) add(m *pubsubpb.PubsubMessage, index int) bool {
 	return true
 }
 
-// set writes the outcome of all messages of the chain.
-func (c *chain) set(results []publish.Result, result publish.Result) {
-	for _, r := range c.requests {
-		r.set(results, result)
-	}
-}
-
-func (r *request) set(results []publish.Result, result publish.Result) {
+// answerAll answers for all messages of the request.
+func (r *request) answerAll(result publish.Result) {
 	for _, i := range r.indexes {
-		results[i] = result
+		r.answer(i, result)
 	}
 }

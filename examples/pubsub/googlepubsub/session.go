@@ -41,7 +41,7 @@ type Session struct {
 }
 
 // errClosed is the reason after Close.
-var errClosed = errors.New("the session is closed")
+var errClosed = errors.New("it is closed")
 
 // Connect opens a connection, and checks that the topics exist. If PUBSUB_EMULATOR_HOST is set,
 // it connects there, without credentials. Otherwise it connects to Google, with the default
@@ -90,16 +90,13 @@ func (s *Session) topic(name string) string {
 
 // NewPublisher returns a publisher. All publishers of a session share its connection.
 func (s *Session) NewPublisher(int) (publish.Publisher, error) {
-	return &publisher{session: s}, context.Cause(s.open)
+	p := &publisher{session: s, places: make(chan struct{}, maxInFlight)}
+	p.open, p.end = context.WithCancelCause(s.open)
+	return p, context.Cause(s.open)
 }
 
-// Unblocked returns at once: Pub/Sub does not ask its publishers to wait.
-func (s *Session) Unblocked(ctx context.Context) error {
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	return context.Cause(s.open) //nolint:contextcheck // the session has a context of its own
-}
+// Blocked is false: Pub/Sub does not ask its publishers to wait.
+func (s *Session) Blocked() bool { return false }
 
 // Close closes the connection. What is being published becomes Unknown.
 func (s *Session) Close() {

@@ -12,8 +12,12 @@ import (
 // Claim is store.Store.Claim. It has no limit of rows: a simulation has few events.
 func (o *Outbox) Claim(token uuid.UUID, worker string, limit int, lease time.Duration) store.Claim {
 	o.expire()
+	o.forgetTopics()
+	next := o.nextProbe()
+	going, stopped := o.due()
+	back := o.toBringBack(limit, len(going))
 	claim := &Claim{Token: token, Worker: worker, Until: o.now.Add(lease)}
-	for _, q := range o.dueInOrder() {
+	for _, q := range going {
 		oldest := o.oldest(q)
 		switch {
 		case oldest.ID != q.ID && !o.isDue(oldest):
@@ -22,11 +26,33 @@ func (o *Outbox) Claim(token uuid.UUID, worker string, limit int, lease time.Dur
 			claim.Events = append(claim.Events, q.ID)
 		}
 	}
-	if len(claim.Events) == 0 {
-		return store.Claim{Token: token}
+	for _, q := range stopped {
+		q.Halted = o.oldest(q).ID == q.ID
+		q.Parked = !q.Halted
 	}
-	o.claims = append(o.claims, claim)
-	return o.read(claim)
+	for _, q := range back {
+		o.makeDue(q)
+	}
+	halts := slices.ContainsFunc(stopped, func(q *Queued) bool { return q.Halted })
+	return o.grant(claim, store.Claim{More: halts || len(back) > 0, NextProbe: next})
+}
+
+// grant stores a claim if it has events, and reads these.
+func (o *Outbox) grant(c *Claim, answer store.Claim) store.Claim {
+	if answer.Token = c.Token; len(c.Events) == 0 {
+		return answer
+	}
+	o.claims = append(o.claims, c)
+	ids := slices.Clone(c.Events)
+	slices.SortFunc(ids, func(a, b uuid.UUID) int { return o.queue[a].Seq - o.queue[b].Seq })
+	for _, id := range ids {
+		if _, exists := o.events[id]; exists {
+			answer.Events = append(answer.Events, o.asClaimed(o.queue[id]))
+		} else {
+			answer.Lost = append(answer.Lost, id)
+		}
+	}
+	return answer
 }
 
 // expire deletes the claims whose lease has ended.
@@ -34,42 +60,23 @@ func (o *Outbox) expire() {
 	o.claims = slices.DeleteFunc(o.claims, func(c *Claim) bool { return !c.Until.After(o.now) })
 }
 
-// dueInOrder returns what a claim looks at: the events that are due and that nobody has claimed.
-func (o *Outbox) dueInOrder() (due []*Queued) {
+// due returns the events that are due and that nobody has claimed: those that may go, and those
+// whose topic is paused.
+func (o *Outbox) due() (going, stopped []*Queued) {
 	for _, q := range o.queue {
-		if o.isDue(q) && !o.claimed(q.ID) {
-			due = append(due, q)
+		switch {
+		case !o.isDue(q) || o.claimed(q.ID):
+		case o.isPaused(q.Topic):
+			stopped = append(stopped, q)
+		case !o.isPaused(store.AllTopics):
+			going = append(going, q)
 		}
 	}
-	slices.SortFunc(due, byDue)
-	return due
-}
-
-// byDue compares by available_at, seq. A parked event comes last: its available_at is infinity.
-func byDue(a, b *Queued) int {
-	switch {
-	case a.Parked != b.Parked && a.Parked:
-		return 1
-	case a.Parked != b.Parked:
-		return -1
-	case a.Parked || a.Due.Equal(b.Due):
-		return a.Seq - b.Seq
-	default:
+	slices.SortFunc(going, func(a, b *Queued) int {
+		if a.Due.Equal(b.Due) {
+			return a.Seq - b.Seq
+		}
 		return a.Due.Compare(b.Due)
-	}
-}
-
-// read returns the events of a claim, in the order of the inserts.
-func (o *Outbox) read(c *Claim) store.Claim {
-	claim := store.Claim{Token: c.Token}
-	ids := slices.Clone(c.Events)
-	slices.SortFunc(ids, func(a, b uuid.UUID) int { return o.queue[a].Seq - o.queue[b].Seq })
-	for _, id := range ids {
-		if _, exists := o.events[id]; exists {
-			claim.Events = append(claim.Events, o.asClaimed(o.queue[id]))
-		} else {
-			claim.Lost = append(claim.Lost, id)
-		}
-	}
-	return claim
+	})
+	return going, stopped
 }

@@ -1,6 +1,7 @@
 package model_test
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"maps"
@@ -46,7 +47,7 @@ func TestTheModelDoesWhatPostgreSQLDoes(t *testing.T) {
 	}
 	rapid.Check(t, func(r *rapid.T) {
 		p := &pair{t: t, r: r, pool: pool, model: model.New(time.Now()), tokens: map[uuid.UUID]uuid.UUID{}}
-		p.exec("TRUNCATE outbox_events, outbox_queue, outbox_claims, outbox_published, outbox_discarded")
+		p.exec("TRUNCATE outbox_events, outbox_queue, outbox_claims, outbox_topics, outbox_published, outbox_discarded")
 		for range 2 {
 			p.orders = append(p.orders, uuid.New())
 		}
@@ -59,13 +60,13 @@ func TestTheModelDoesWhatPostgreSQLDoes(t *testing.T) {
 			"lose a payload":     p.lose,
 			"claim":              p.claim,
 			"claim again":        p.claim,
-			"mark published":     p.markPublished,
-			"overtake":           p.overtake,
-			"reschedule":         p.reschedule,
-			"fail":               p.fail,
-			"release":            p.release,
-			"retry unroutable":   p.retryUnroutable,
-			"probe routes":       p.probeRoutes,
+			"claim probes":       p.claimProbes,
+			"settle":             p.settle,
+			"settle the last":    p.settleTheLast,
+			"refuse for long":    p.refuseForLong,
+			"renew":              p.renew,
+			"operator pauses":    p.pause,
+			"operator resumes":   p.resume,
 			"replay":             p.replay,
 			"the clock advances": p.advance,
 		})
@@ -122,11 +123,17 @@ func (p *pair) claim(r *rapid.T) {
 	limit := rapid.SampledFrom([]int{1, 3, 100}).Draw(r, "limit")
 	claim, err := p.store().Claim(p.t.Context(), "worker", limit, lease)
 	p.must(err)
-	modelled := p.model.Claim(uuid.New(), "worker", limit, lease)
-	got, want := describe(claim), describe(modelled)
-	if got != want {
-		p.r.Fatalf("the model claims %s, PostgreSQL %s", want, got)
-	}
+	p.claimed(claim, p.model.Claim(uuid.New(), "worker", limit, lease))
+}
+
+func (p *pair) claimProbes(*rapid.T) {
+	claim, err := p.store().ClaimProbes(p.t.Context(), "worker", 100, lease)
+	p.must(err)
+	p.claimed(claim, p.model.ClaimProbes(uuid.New(), "worker", lease))
+}
+
+func (p *pair) claimed(claim, modelled store.Claim) {
+	p.same("claimed", describe(modelled), describe(claim))
 	if len(claim.Events) > 0 {
 		p.tokens[claim.Token] = modelled.Token
 		p.claims = append(p.claims, claim)
@@ -137,84 +144,120 @@ func describe(c store.Claim) (text string) {
 	for _, e := range c.Events {
 		text += fmt.Sprintf("%s %s %d %q %t; ", e.ID, e.Topic, e.RetryCount, e.FailureCode, e.Overtaken)
 	}
-	return text + fmt.Sprint(c.Lost)
+	return text + fmt.Sprintf("lost %v, more %t, a topic is to be tried %t", c.Lost, c.More, c.NextProbe != nil)
 }
 
-// pick returns a claim, and at least one of its events. The claim may have ended.
-func (p *pair) pick(r *rapid.T) (c store.Claim, some []store.Event) {
+// pick returns a claim. It may have ended.
+func (p *pair) pick(r *rapid.T) store.Claim {
 	if len(p.claims) == 0 {
 		r.Skip("nothing was claimed")
 	}
-	c = rapid.SampledFrom(p.claims).Draw(r, "claim")
-	from := rapid.IntRange(0, len(c.Events)-1).Draw(r, "from")
-	return c, c.Events[from:]
+	return rapid.SampledFrom(p.claims).Draw(r, "claim")
 }
 
-func (p *pair) markPublished(r *rapid.T) {
-	c, some := p.pick(r)
-	var ids []uuid.UUID
-	for _, e := range some {
-		ids = append(ids, e.ID)
+func (p *pair) settle(r *rapid.T) { p.settleClaim(r, p.pick(r)) }
+
+// settleTheLast finds a claim that usually has not ended.
+func (p *pair) settleTheLast(r *rapid.T) {
+	p.pick(r)
+	p.settleClaim(r, p.claims[len(p.claims)-1])
+}
+
+// settleClaim writes any outcome for each event. Whoever halts an event also pauses its topic.
+func (p *pair) settleClaim(r *rapid.T, c store.Claim) {
+	s := p.settlement(c)
+	s.End, s.Probe, s.RetryAll = rapid.Bool().Draw(r, "end"), rapid.Bool().Draw(r, "probe"), rapid.IntRange(0, 4).Draw(r, "retry all") == 0
+	for _, e := range c.Events {
+		failure := store.Failure{ID: e.ID, Code: rapid.SampledFrom([]string{"unroutable", "refused"}).Draw(r, "code")}
+		switch rapid.IntRange(0, 6).Draw(r, "outcome") {
+		case 0:
+			s.Published = append(s.Published, e.ID)
+			if rapid.Bool().Draw(r, "resumes") {
+				s.Resumed = append(s.Resumed, e.Topic)
+			}
+			continue
+		case 1:
+			s.Overtaken = append(s.Overtaken, e.ID)
+			continue
+		case 2:
+			failure.Final = true
+		case 3:
+			failure.Halt, s.Paused[e.Topic] = true, "no queue is bound"
+		case 4:
+			failure.Counts, failure.Delay, s.Paused[e.Topic] = true, time.Minute, "refused"
+		case 5:
+			failure.Counts = true
+		default:
+			continue // it has no answer yet
+		}
+		s.Failures = append(s.Failures, failure)
 	}
-	real, modelled := uuid.Nil, uuid.Nil
-	if rapid.Bool().Draw(r, "ends the claim") {
-		real, modelled = c.Token, p.tokens[c.Token]
+	p.write(c, s)
+}
+
+func (p *pair) settlement(c store.Claim) store.Settlement {
+	return store.Settlement{
+		Token: c.Token, Paused: map[string]string{}, GiveUp: giveUp, FirstPause: time.Minute, LongestPause: 3 * time.Minute,
 	}
-	p.must(p.store().MarkPublished(p.t.Context(), real, ids))
-	p.model.MarkPublished(modelled, ids)
 }
 
-func (p *pair) overtake(r *rapid.T) {
-	c, some := p.pick(r)
-	var ids []uuid.UUID
-	for _, e := range some {
-		ids = append(ids, e.ID)
+const giveUp = 2 * time.Minute
+
+// write settles, and compares the answers.
+func (p *pair) write(c store.Claim, s store.Settlement) {
+	done, err := p.store().Settle(p.t.Context(), s)
+	p.must(err)
+	s.Token = p.tokens[c.Token]
+	modelled := p.model.Settle(s)
+	p.same("held", modelled.Held, done.Held)
+	p.same("promoted", modelled.Promoted, done.Promoted)
+	if !maps.Equal(set(slices.Collect(maps.Keys(done.Failed))), set(slices.Collect(maps.Keys(modelled.Failed)))) {
+		p.r.Fatalf("the model fails %v, PostgreSQL %v", modelled.Failed, done.Failed)
 	}
-	p.must(p.store().Overtake(p.t.Context(), c.Token, ids))
-	p.model.Overtake(p.tokens[c.Token], ids)
 }
 
-func (p *pair) reschedule(r *rapid.T) {
-	c, some := p.pick(r)
-	var failures []store.Failure
-	for _, e := range some {
-		failures = append(failures, store.Failure{
-			ID: e.ID, Delay: rapid.SampledFrom([]time.Duration{0, time.Minute, 5 * time.Minute}).Draw(r, "delay"),
-			Code: rapid.SampledFrom([]string{"unroutable", "refused"}).Draw(r, "code"), Counts: rapid.Bool().Draw(r, "counts"),
-		})
+// refuseForLong has the oldest due event refused once less than an event can fail.
+func (p *pair) refuseForLong(r *rapid.T) {
+	for range store.LeastRefusals - 1 {
+		before := len(p.claims)
+		claim, err := p.store().Claim(p.t.Context(), "worker", 1, lease)
+		p.must(err)
+		p.claimed(claim, p.model.Claim(uuid.New(), "worker", 1, lease))
+		if len(p.claims) == before {
+			return
+		}
+		s := p.settlement(claim)
+		s.End = true
+		s.Failures = []store.Failure{{ID: claim.Events[0].ID, Counts: true, Code: "refused"}}
+		p.write(claim, s)
+		p.model.Advance(time.Microsecond)
 	}
-	n, err := p.store().Reschedule(p.t.Context(), c.Token, failures)
-	p.must(err)
-	p.same("rescheduled", p.model.Reschedule(p.tokens[c.Token], failures), n)
 }
 
-func (p *pair) fail(r *rapid.T) {
-	c, some := p.pick(r)
-	failure := store.Failure{ID: some[0].ID, Code: "refused", Counts: rapid.Bool().Draw(r, "counts")}
-	_, n, err := p.store().Fail(p.t.Context(), c.Token, failure)
-	p.must(err)
-	_, modelled := p.model.Fail(p.tokens[c.Token], failure)
-	p.same("failed", modelled, n)
+func (p *pair) renew(r *rapid.T) {
+	c := p.pick(r)
+	p.must(p.store().Renew(p.t.Context(), []uuid.UUID{c.Token}, lease))
+	p.model.Renew([]uuid.UUID{p.tokens[c.Token]}, lease)
 }
 
-func (p *pair) release(r *rapid.T) {
-	c, _ := p.pick(r)
-	held, err := p.store().Release(p.t.Context(), c.Token)
-	p.must(err)
-	p.same("released", p.model.Release(p.tokens[c.Token]), held)
+// some is a topic, or all of them.
+func some(r *rapid.T) string {
+	return rapid.SampledFrom(append(topics, store.AllTopics)).Draw(r, "topic")
 }
 
-func (p *pair) retryUnroutable(r *rapid.T) {
-	topic := rapid.SampledFrom(topics).Draw(r, "topic")
-	n, err := p.store().RetryUnroutable(p.t.Context(), topic, 100)
-	p.must(err)
-	p.same("made due", p.model.RetryUnroutable(topic, 100), n)
+func (p *pair) pause(r *rapid.T) {
+	topic := some(r)
+	p.must(operate.New(p.pool).Pause(p.t.Context(), operate.NewDecision("ann", operate.CLI, "by topic"), topic, "a test"))
+	p.model.Pause(topic, "ann")
 }
 
-func (p *pair) probeRoutes(*rapid.T) {
-	n, err := p.store().ProbeRoutes(p.t.Context())
-	p.must(err)
-	p.same("probes", p.model.ProbeRoutes(), n)
+func (p *pair) resume(r *rapid.T) {
+	topic := some(r)
+	err := operate.New(p.pool).Resume(p.t.Context(), operate.NewDecision("ann", operate.CLI, "by topic"), topic)
+	if !errors.Is(err, operate.ErrNotPaused) {
+		p.must(err)
+	}
+	p.same("resumed", p.model.Resume(topic), err == nil)
 }
 
 func (p *pair) replay(r *rapid.T) {
@@ -232,7 +275,9 @@ func (p *pair) replay(r *rapid.T) {
 func (p *pair) advance(r *rapid.T) {
 	d := rapid.SampledFrom([]time.Duration{30 * time.Second, time.Minute, 5 * time.Minute}).Draw(r, "time")
 	p.exec("UPDATE outbox_queue SET available_at = available_at - $1 * interval '1 second' WHERE available_at < 'infinity'", d.Seconds())
+	p.exec("UPDATE outbox_queue SET refused_since = refused_since - $1 * interval '1 second'", d.Seconds())
 	p.exec("UPDATE outbox_claims SET until = until - $1 * interval '1 second'", d.Seconds())
+	p.exec("UPDATE outbox_topics SET until = until - $1 * interval '1 second' WHERE until < 'infinity'", d.Seconds())
 	p.model.Advance(d)
 }
 
@@ -248,7 +293,7 @@ type row struct {
 // compare compares the queue, the claims, and the events that are done.
 func (p *pair) compare() {
 	rows := collect[row](p, `SELECT q.id, retry_count AS attempts, coalesce(failure_code, '') AS code,
-		CASE WHEN failed_at IS NOT NULL THEN 'failed' WHEN available_at = 'infinity' THEN 'parked'
+		CASE WHEN failed_at IS NOT NULL THEN 'failed' WHEN halted THEN 'halted' WHEN available_at = 'infinity' THEN 'parked'
 		     WHEN available_at <= now() THEN 'due' ELSE 'later' END AS state,
 		EXISTS (SELECT FROM outbox_claims WHERE q.id = ANY (events)) AS claimed
 		FROM outbox_queue q ORDER BY seq`, pgx.RowToStructByPos[row])
@@ -265,8 +310,38 @@ func (p *pair) compare() {
 	if !slices.Equal(rows, modelled) {
 		p.r.Fatalf("the model has\n%+v\nPostgreSQL has\n%+v", modelled, rows)
 	}
+	p.compareTopics()
 	p.compareIDs("published", "SELECT id FROM outbox_published", p.model.Published())
 	p.compareIDs("overtaken", "SELECT id FROM outbox_discarded WHERE overtaken", p.model.Overtaken())
+}
+
+// topic is what both know about a row of outbox_topics.
+type topic struct {
+	Name      string
+	Pause     float64
+	Unlimited bool
+	Over      bool // until has passed
+	Operator  string
+	Resumed   bool
+}
+
+// compareTopics also checks that each halted event has a row for its topic. Without one, nobody
+// would ever make it due.
+func (p *pair) compareTopics() {
+	rows := collect[topic](p, `SELECT topic, pause, until = 'infinity', until <= now(), coalesce(operator, ''), resumed
+		FROM outbox_topics ORDER BY topic`, pgx.RowToStructByPos[topic])
+	var modelled []topic
+	for _, t := range p.model.Topics() {
+		over := !t.Until.IsZero() && !t.Until.After(p.model.Now())
+		modelled = append(modelled, topic{t.Name, t.Pause.Seconds(), t.Until.IsZero(), over, t.Operator, t.Resumed})
+	}
+	if !slices.Equal(rows, modelled) {
+		p.r.Fatalf("the model has the topics\n%+v\nPostgreSQL has\n%+v", modelled, rows)
+	}
+	const strandedSQL = `SELECT id FROM outbox_queue WHERE halted AND topic NOT IN (SELECT topic FROM outbox_topics)`
+	if stranded := collect(p, strandedSQL, pgx.RowTo[uuid.UUID]); len(stranded) > 0 {
+		p.r.Fatalf("halted, and their topics have no row: %v", stranded)
+	}
 }
 
 func (p *pair) compareIDs(what, query string, modelled []uuid.UUID) {
@@ -281,6 +356,8 @@ func (p *pair) state(q model.Queued) string {
 	switch {
 	case q.Failed:
 		return "failed"
+	case q.Halted:
+		return "halted"
 	case q.Parked:
 		return "parked"
 	case q.Due.After(p.model.Now()):

@@ -24,6 +24,7 @@ type Outbox struct {
 	events    map[uuid.UUID]Event
 	queue     map[uuid.UUID]*Queued
 	claims    []*Claim
+	topics    map[string]*Topic
 	published []uuid.UUID
 	overtaken []uuid.UUID
 }
@@ -41,12 +42,14 @@ type Event struct {
 // Queued is a row of outbox_queue: an event that still has to be published.
 type Queued struct {
 	Event
-	Due        time.Time // available_at
-	Parked     bool      // available_at is infinity
-	Supersedes bool      // the older events of the order
-	Attempts   int       // retry_count
-	Code       string    // failure_code
-	Failed     bool      // failed_at is set
+	Due          time.Time // available_at, unless one of the next three makes that infinity
+	Parked       bool      // it waits for an older event of its order
+	Halted       bool      // halted: it waits until its topic's pause ends
+	Failed       bool      // failed_at is set
+	Supersedes   bool      // the older events of the order
+	Attempts     int       // retry_count
+	RefusedSince time.Time // refused_since
+	Code         string    // failure_code
 }
 
 // Claim is a row of outbox_claims.
@@ -59,7 +62,7 @@ type Claim struct {
 
 // New returns an empty outbox, whose clock begins at now.
 func New(now time.Time) *Outbox {
-	return &Outbox{now: now, events: map[uuid.UUID]Event{}, queue: map[uuid.UUID]*Queued{}}
+	return &Outbox{now: now, events: map[uuid.UUID]Event{}, queue: map[uuid.UUID]*Queued{}, topics: map[string]*Topic{}}
 }
 
 // Now returns the time of the database's clock.
@@ -121,7 +124,13 @@ func (o *Outbox) isOvertaken(older *Queued) bool {
 }
 
 // isDue is the condition of claims: available_at <= now().
-func (o *Outbox) isDue(q *Queued) bool { return !q.Parked && !q.Due.After(o.now) }
+func (o *Outbox) isDue(q *Queued) bool { return !q.infinite() && !q.Due.After(o.now) }
+
+// infinite reports whether available_at is infinity.
+func (q *Queued) infinite() bool { return q.Parked || q.Halted || q.Failed }
+
+// makeDue is available_at = now().
+func (o *Outbox) makeDue(q *Queued) { q.Parked, q.Halted, q.Due = false, false, o.now }
 
 // oldest returns the oldest event of the queue that is of the same order.
 func (o *Outbox) oldest(of *Queued) *Queued {

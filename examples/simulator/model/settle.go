@@ -9,8 +9,36 @@ import (
 	"example.com/transactional-outbox/outbox/internal/store"
 )
 
-// MarkPublished is store.Store.MarkPublished.
-func (o *Outbox) MarkPublished(token uuid.UUID, ids []uuid.UUID) {
+// Settle is store.Store.Settle.
+func (o *Outbox) Settle(s store.Settlement) (done store.Settled) {
+	o.markPublished(s.Published)
+	done.Failed = o.putOff(s, &done.Held)
+	done.Held += o.overtake(s.Token, s.Overtaken)
+	if s.End {
+		o.claims = slices.DeleteFunc(o.claims, func(c *Claim) bool { return c.Token == s.Token })
+	}
+	done.Promoted = o.promote(slices.Concat(s.Published, s.Overtaken))
+	for topic, reason := range s.Paused {
+		o.pause(topic, reason, s)
+	}
+	for _, topic := range s.Resumed {
+		o.resume(topic)
+	}
+	o.retry(func(topic string) bool { return s.RetryAll || slices.Contains(s.Resumed, topic) })
+	return done
+}
+
+// Renew is store.Store.Renew.
+func (o *Outbox) Renew(tokens []uuid.UUID, lease time.Duration) {
+	for _, c := range o.claims {
+		if slices.Contains(tokens, c.Token) {
+			c.Until = o.now.Add(lease)
+		}
+	}
+}
+
+// markPublished needs no claim: a confirm is a fact.
+func (o *Outbox) markPublished(ids []uuid.UUID) {
 	for _, id := range ids {
 		_, logged := o.events[id]
 		if (logged || o.queue[id] != nil) && !slices.Contains(o.published, id) {
@@ -18,170 +46,78 @@ func (o *Outbox) MarkPublished(token uuid.UUID, ids []uuid.UUID) {
 		}
 		delete(o.queue, id)
 	}
-	o.Release(token)
-	o.promote(ids)
 }
 
-// Overtake is store.Store.Overtake.
-func (o *Outbox) Overtake(token uuid.UUID, ids []uuid.UUID) {
-	var overtaken []store.Failure
-	for _, id := range ids {
-		if q := o.queue[id]; q != nil && o.isOvertaken(q) {
-			overtaken = append(overtaken, store.Failure{ID: id})
+// putOff reschedules, halts or fails events. It returns those that have failed, and when.
+func (o *Outbox) putOff(s store.Settlement, held *int) map[uuid.UUID]time.Time {
+	failed := map[uuid.UUID]time.Time{}
+	for _, f := range s.Failures {
+		q := o.fence(s.Token, f.ID)
+		if q == nil {
+			continue
 		}
-	}
-	for _, held := range o.fence(token, overtaken) {
-		delete(o.queue, held.ID)
-		o.overtaken = append(o.overtaken, held.ID)
-	}
-	o.promote(ids)
-}
-
-// promote makes the next parked event of the order of each event due. Without the row of the log it
-// does not know the order.
-func (o *Outbox) promote(ids []uuid.UUID) {
-	orders := map[uuid.UUID]bool{}
-	for _, id := range ids {
-		if e, exists := o.events[id]; exists {
-			orders[e.Order] = true
-		}
-	}
-	for order := range orders {
-		var next *Queued
-		for _, q := range o.queue {
-			waitsForOlder := q.Parked && !q.Failed && q.Code != "unroutable"
-			if q.Order == order && waitsForOlder && (next == nil || q.Version < next.Version) {
-				next = q
-			}
-		}
-		if next != nil {
-			next.Parked, next.Due = false, o.now
-		}
-	}
-}
-
-// Release is store.Store.Release.
-func (o *Outbox) Release(token uuid.UUID) (held bool) {
-	before := len(o.claims)
-	o.claims = slices.DeleteFunc(o.claims, func(c *Claim) bool { return c.Token == token })
-	return len(o.claims) < before
-}
-
-// Reschedule is store.Store.Reschedule.
-func (o *Outbox) Reschedule(token uuid.UUID, failures []store.Failure) (changed int) {
-	held := o.fence(token, failures)
-	probes := o.chooseProbes(held)
-	for _, f := range held {
-		q := o.queue[f.ID]
+		*held++
+		tooLong := !q.RefusedSince.IsZero() && !q.RefusedSince.After(o.now.Add(-s.GiveUp))
+		fails := f.Final || f.Counts && q.Attempts+1 >= store.LeastRefusals && tooLong
 		if f.Counts {
 			q.Attempts++
 		}
-		q.Code = f.Code
-		q.Parked = f.Code == "unroutable" && !probes[f.ID]
-		q.Due = o.now.Add(f.Delay)
+		if f.Counts && q.RefusedSince.IsZero() {
+			q.RefusedSince = o.now
+		}
+		q.Code, q.Due = f.Code, o.now.Add(f.Delay)
+		q.Failed, q.Halted, q.Parked = fails, f.Halt && !fails, false
+		if fails {
+			failed[f.ID] = o.now
+		}
 	}
-	return len(held)
+	return failed
 }
 
-// fence returns the failures of the events that the claim still holds, and takes these events out
-// of the claim. A relay whose lease has ended, and whose events another relay has claimed, holds
-// none.
-func (o *Outbox) fence(token uuid.UUID, failures []store.Failure) (held []store.Failure) {
-	claim := o.claimOf(token)
-	if claim == nil {
-		return nil
-	}
-	for _, f := range failures {
-		if !slices.Contains(claim.Events, f.ID) {
+// overtake settles events that a newer one supersedes.
+func (o *Outbox) overtake(token uuid.UUID, ids []uuid.UUID) (held int) {
+	for _, id := range ids {
+		if q := o.queue[id]; q == nil || !o.isOvertaken(q) || o.fence(token, id) == nil {
 			continue
 		}
-		claim.Events = slices.DeleteFunc(claim.Events, func(id uuid.UUID) bool { return id == f.ID })
-		if o.queue[f.ID] != nil {
-			held = append(held, f)
-		}
+		held++
+		delete(o.queue, id)
+		o.overtaken = append(o.overtaken, id)
 	}
 	return held
 }
 
-// chooseProbes chooses one unroutable event of each topic that has no probe yet.
-func (o *Outbox) chooseProbes(held []store.Failure) map[uuid.UUID]bool {
-	first := map[string]*Queued{}
-	for _, f := range held {
-		if q := o.queue[f.ID]; f.Code == "unroutable" && (first[q.Topic] == nil || q.Seq < first[q.Topic].Seq) {
-			first[q.Topic] = q
-		}
+// fence takes an event out of a claim, and returns it. A relay whose lease has ended, and whose
+// events another relay has claimed, gets none.
+func (o *Outbox) fence(token, id uuid.UUID) *Queued {
+	i := slices.IndexFunc(o.claims, func(c *Claim) bool { return c.Token == token && slices.Contains(c.Events, id) })
+	if i < 0 {
+		return nil
 	}
-	probes := map[uuid.UUID]bool{}
-	for topic, q := range first {
-		probes[q.ID] = !o.hasProbe(topic, held)
-	}
-	return probes
+	c := o.claims[i]
+	c.Events = slices.DeleteFunc(c.Events, func(held uuid.UUID) bool { return held == id })
+	return o.queue[id]
 }
 
-// hasProbe reports whether an unroutable event of the topic is going to be tried again. The events
-// that are being rescheduled do not count, because a claim holds them until then.
-func (o *Outbox) hasProbe(topic string, held []store.Failure) bool {
-	for _, q := range o.queue {
-		isHeld := slices.ContainsFunc(held, func(f store.Failure) bool { return f.ID == q.ID })
-		if !isHeld && o.unroutable(q, topic) && !q.Parked {
-			return true
+// promote makes the next parked event of the order of each event due, and returns how many these
+// are. Without the row of the log it does not know the order.
+func (o *Outbox) promote(ids []uuid.UUID) int {
+	next := map[uuid.UUID]*Queued{} // by order
+	for _, id := range ids {
+		e, exists := o.events[id]
+		if !exists {
+			continue
+		}
+		for _, q := range o.queue {
+			if q.Order == e.Order && q.Parked && (next[e.Order] == nil || q.Version < next[e.Order].Version) {
+				next[e.Order] = q
+			}
 		}
 	}
-	return false
-}
-
-func (o *Outbox) unroutable(q *Queued, topic string) bool {
-	return q.Topic == topic && q.Code == "unroutable" && !q.Failed && !o.claimed(q.ID)
-}
-
-// RetryUnroutable is store.Store.RetryUnroutable.
-func (o *Outbox) RetryUnroutable(topic string, limit int) (n int) {
-	var waiting []*Queued
-	for _, q := range o.queue {
-		if o.unroutable(q, topic) {
-			waiting = append(waiting, q)
-		}
+	for _, q := range next {
+		o.makeDue(q)
 	}
-	slices.SortFunc(waiting, byDue)
-	for _, q := range waiting[:min(limit, len(waiting))] {
-		if !o.isDue(q) {
-			q.Parked, q.Due = false, o.now
-			n++
-		}
-	}
-	return n
-}
-
-// ProbeRoutes is store.Store.ProbeRoutes, which the janitor calls: it makes one event due for each
-// topic whose events all wait for a probe that does not exist. A relay has died before it made them
-// due.
-func (o *Outbox) ProbeRoutes() (probes int) {
-	parked, probed := map[string]bool{}, map[string]bool{}
-	for _, q := range o.queue {
-		if q.Code == "unroutable" && !q.Failed {
-			parked[q.Topic] = true
-			probed[q.Topic] = probed[q.Topic] || !q.Parked
-		}
-	}
-	for topic := range parked {
-		if !probed[topic] {
-			probes += o.RetryUnroutable(topic, 1)
-		}
-	}
-	return probes
-}
-
-// Fail is store.Store.Fail.
-func (o *Outbox) Fail(token uuid.UUID, failure store.Failure) (at time.Time, held int) {
-	if len(o.fence(token, []store.Failure{failure})) == 0 {
-		return time.Time{}, 0
-	}
-	q := o.queue[failure.ID]
-	if failure.Counts {
-		q.Attempts++
-	}
-	q.Failed, q.Parked, q.Code = true, true, failure.Code
-	return o.now, 1
+	return len(next)
 }
 
 // Replay is what package operate does to replay one failed event.

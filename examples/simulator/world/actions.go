@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"example.com/transactional-outbox/outbox/internal/store"
 )
 
 // Action is something that the reader can do now.
@@ -56,7 +58,6 @@ func (w *World) actions() (all []Action) {
 	}
 	all = append(all, w.brokerActions()...)
 	all = append(all, w.consumerActions()...)
-	all = append(all, Action{"janitor/go", "clock", "the janitor runs", false, func() { w.outbox.ProbeRoutes() }})
 	for _, d := range []time.Duration{time.Second, 15 * time.Second, config.Lease} {
 		label := strings.TrimSuffix(d.String(), "0s") + " later"
 		all = append(all, Action{"clock/" + d.String(), "clock", label, false, func() { w.outbox.Advance(d) }})
@@ -80,14 +81,40 @@ func (w *World) clientActions() (all []Action) {
 			all = append(all, Action{"replay/" + w.events[q.ID].name, "clients", label, false, func() { w.outbox.Replay(q.ID) }})
 		}
 	}
+	return append(all, w.topicActions()...)
+}
+
+// topicActions are what operators do about topics. They pause all of them only, and resume any.
+func (w *World) topicActions() (all []Action) {
+	canPause := true
+	for _, t := range w.outbox.Topics() {
+		if t.Resumed {
+			continue
+		}
+		canPause = canPause && t.Name != store.AllTopics
+		all = append(all, Action{
+			"resume/" + t.Name, "clients", "an operator resumes " + topicName(t.Name), false, func() { w.outbox.Resume(t.Name) },
+		})
+	}
+	if canPause {
+		all = append(all, Action{
+			"pause/" + store.AllTopics, "clients", "an operator pauses every topic", true, func() { w.outbox.Pause(store.AllTopics, "ann") },
+		})
+	}
 	return all
+}
+
+func topicName(name string) string {
+	if name == store.AllTopics {
+		return "every topic"
+	}
+	return name
 }
 
 // labels say what happens if the reader lets a relay's call happen.
 var labels = map[step]string{
-	claiming: "claim what is due", sending: "the broker receives", confirming: "the answers arrive",
-	marking: "mark published", rescheduling: "note a later attempt", failing: "mark failed",
-	overtaking: "settle what is superseded", releasing: "release the claim", retrying: "make unroutable events due",
+	claiming: "claim what is due", trying: "claim an event of each topic whose pause is over",
+	sending: "the broker receives", confirming: "the answers arrive", settling: "settle",
 }
 
 func (w *World) relayActions(i int) (all []Action) {
@@ -95,10 +122,17 @@ func (w *World) relayActions(i int) (all []Action) {
 	if p.dead {
 		return []Action{{p.name + "/start", p.name, "start it again", false, func() { w.relays[i] = w.start(p.name) }}}
 	}
-	if c := p.call; c != nil {
-		all = append(all, Action{p.name + "/go", p.name, labels[c.step], false, func() { p.let(c.do()) }})
+	for _, l := range p.lines() {
+		c := l.call
+		if c == nil {
+			continue
+		}
+		all = append(all, Action{l.name + "/go", l.name, labels[c.step], false, func() { l.let(c.do()) }})
 		if c.step == sending || c.step == confirming {
-			all = append(all, Action{p.name + "/lose", p.name, "the connection breaks", true, func() { p.let(nil) }})
+			all = append(all, Action{l.name + "/lose", l.name, "the connection breaks", true, func() {
+				l.lose()
+				l.let(nil)
+			}})
 		}
 	}
 	return append(all, Action{p.name + "/kill", p.name, "SIGKILL", true, p.kill})

@@ -41,9 +41,9 @@ var Lessons = []Lesson{
 	},
 	{
 		"A relay stalls for longer than its lease",
-		"No queue is bound, so the broker returns A1 to relay 1. Before relay 1 writes that into the outbox, it stalls for a minute. Relay 2 claims A1. Then relay 1 goes on.",
+		"The queue refuses A1, which relay 1 has sent. Before relay 1 writes that into the outbox, it stalls for a minute. Relay 2 claims A1. Then relay 1 goes on.",
 		[]string{
-			"client/new", "broker/bind", "relay 1/go", "relay 1/go", "relay 1/go", "clock/1m0s",
+			"client/new", "broker/refuse A", "relay 1/go", "relay 1/go", "relay 1/go", "clock/1m0s",
 			"relay 2/go", "relay 1/go",
 		},
 		"Relay 1 changed nothing. Its statement changes only events that its own claim still holds, and relay 2 has claimed A1.",
@@ -53,8 +53,8 @@ var Lessons = []Lesson{
 		"The queue refuses A1 for a moment. A2 is a later event of the same order, so no relay claims it before A1 is published. B1 is of another order.",
 		[]string{
 			"client/new", "client/A", "client/new", "broker/refuse A",
-			"relay 1/go", "relay 1/go", "relay 1/go", "relay 1/go", "relay 1/go", "relay 1/go",
-			"relay 1/go", "broker/refuse A", "clock/1s",
+			"relay 1/go", "relay 1/go", "relay 1/go", "relay 1/go",
+			"broker/refuse A", "clock/1s",
 			"relay 1/go", "relay 1/go", "relay 1/go", "relay 1/go",
 			"relay 1/go", "relay 1/go", "relay 1/go", "relay 1/go",
 		},
@@ -68,5 +68,16 @@ var Lessons = []Lesson{
 			"consumer/go", "consumer/go", "consumer/kill", "consumer/go", "consumer/go", "consumer/go",
 		},
 		"The broker delivered A1 twice. The second time, its id was in the inbox. So the effect is there once.",
+	},
+	{
+		"A topic pauses, and one event tries it",
+		"No queue is bound, so the broker returns A1 and B1. Both are halted, and their topic pauses for a second. Then the relay tries the topic with one event.",
+		[]string{
+			"client/new", "client/new", "broker/bind", "relay 1/go", "relay 1/go", "relay 1/go", "relay 1/go",
+			"broker/bind", "clock/1s",
+			"relay 1, paused topics/go", "relay 1, paused topics/go", "relay 1, paused topics/go", "relay 1, paused topics/go",
+			"relay 1/go", "relay 1/go", "relay 1/go", "relay 1/go", "relay 1/go",
+		},
+		"The broker has taken A1, so the pause was over. The next claim made B1 due, and the one after that took it.",
 	},
 }

@@ -20,6 +20,9 @@ func TestLessonsEndAsTheySay(t *testing.T) {
 			return len(v.Broker) == 3 && v.Broker[0].Name == "B1" && v.Broker[1].Name == "A1" && v.Broker[2].Name == "A2"
 		},
 		"The consumer dies before it acknowledges": effectOnce,
+		"A topic pauses, and one event tries it": func(v View) bool {
+			return len(v.Done) == 2 && len(v.Broker) == 2 && v.Broker[0].Name == "A1" && len(v.Queue) == 0
+		},
 	}
 	if len(ends) != len(Lessons) {
 		t.Errorf("%d lessons, %d ends", len(Lessons), len(ends))
@@ -29,7 +32,7 @@ func TestLessonsEndAsTheySay(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				w := New(func() {})
-				defer w.Close()
+				defer w.end()
 				w.doAll(t, l.Steps...)
 				if v := w.View(); !ends[l.Title](v) {
 					t.Errorf("the end is %+v", v)

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -15,12 +15,12 @@ import (
 	"example.com/transactional-outbox/outbox/publish"
 )
 
-// The library's defaults, except Workers, BatchSize, MaxAttempts and PollInterval. With that poll
-// interval, a relay that has nothing to do asks for work again at once, and then waits for the
-// reader like everything else here.
+// The library's defaults, except Workers, Window, Lease, GiveUp, PollInterval and ShutdownTimeout.
+// With that poll interval, a relay that has nothing to do asks for work again at once, and then
+// waits for the reader like everything else here.
 var config = outbox.RelayConfig{
 	DeadLetters: deadLetters, AppID: "order-service",
-	Workers: 1, BatchSize: 3, PollInterval: time.Millisecond, Lease: time.Minute, MaxAttempts: 3,
+	Workers: 1, Window: 3, PollInterval: time.Millisecond, Lease: time.Minute, GiveUp: time.Minute, ShutdownTimeout: time.Second,
 }
 
 // process is an order-service with the real relay. All that the relay asks of PostgreSQL and of
@@ -30,7 +30,17 @@ type process struct {
 	world  *World
 	cancel context.CancelFunc
 	dead   bool
-	call   *call // what the relay waits for, or nil while it works or pauses
+	worker line
+	prober line // the worker that tries paused topics; it runs only while there are some
+}
+
+// line is what one worker of the relay does.
+type line struct {
+	process *process
+	name    string
+	call    *call  // what it waits for, or nil while it works or pauses
+	inHand  bool   // it has claimed events and not settled them
+	lose    func() // its connection
 }
 
 // call is a question to a server.
@@ -47,156 +57,205 @@ type step string
 
 // The steps of a relay.
 const (
-	claiming     step = "claim"      // before the claim
-	sending      step = "send"       // the messages are on their way to the broker
-	confirming   step = "confirm"    // the broker's answers are on their way back
-	marking      step = "mark"       // before the events are marked published
-	rescheduling step = "reschedule" // before a later attempt is noted
-	failing      step = "fail"       // before an event is marked failed
-	overtaking   step = "overtake"   // before an event that a newer one supersedes is settled
-	releasing    step = "release"    // before the claim is released
-	retrying     step = "retry"      // before unroutable events are made due
+	claiming   step = "claim"   // before the claim
+	trying     step = "try"     // before the claim of an event of each paused topic
+	sending    step = "send"    // the messages are on their way to the broker
+	confirming step = "confirm" // the broker's answers are on their way back
+	settling   step = "settle"  // before the outcomes are written
 )
 
-// start runs the relay until the process is killed. When a session has ended, the next one begins at
-// once.
+var (
+	errKilled         = errors.New("the process is dead")
+	errConnectionLost = errors.New("the connection was lost")
+)
+
+// start runs the relay until the process is killed.
 func (w *World) start(name string) *process {
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &process{name: name, world: w, cancel: cancel}
-	publishOn := source.New(config, p)
-	go func() {
-		for ctx.Err() == nil {
-			_ = publishOn(ctx, session{p})
-		}
-	}()
+	p.worker, p.prober = line{process: p, name: name}, line{process: p, name: name + ", paused topics"}
+	run := source.New(config, p, &destination{process: p})
+	go func() { _ = run(ctx) }()
 	return p
 }
 
-// kill ends the process like SIGKILL: the relay's goroutine runs no further line of its own.
+func (p *process) lines() []*line { return []*line{&p.worker, &p.prober} }
+
+// kill ends the process like SIGKILL: nothing of what the relay still does reaches a server.
 func (p *process) kill() {
 	p.dead = true
 	p.cancel()
-	if p.call != nil {
-		close(p.call.answer)
-		p.call = nil
+	for _, l := range p.lines() {
+		if l.call != nil {
+			close(l.call.answer)
+			l.call = nil
+		}
 	}
 }
 
-// ask waits until the reader lets the call happen. It does not return if the process is dead.
-func (p *process) ask(c call) any {
+// ask waits until the reader lets the call happen. It returns false if the process is dead.
+func (l *line) ask(c call) (answer any, alive bool) {
 	c.answer = make(chan any, 1)
-	p.world.mu.Lock()
-	dead := p.dead
+	w := l.process.world
+	w.mu.Lock()
+	dead := l.process.dead
 	if !dead {
-		p.call = &c
+		l.call = &c
 	}
-	p.world.mu.Unlock()
+	w.mu.Unlock()
 	if dead {
-		runtime.Goexit()
+		return nil, false
 	}
-	p.world.changed()
-	answer, alive := <-c.answer
-	if !alive {
-		runtime.Goexit()
-	}
-	return answer
+	w.changed()
+	answer, alive = <-c.answer
+	return answer, alive
 }
 
 // let answers the call. The caller holds the world's lock.
-func (p *process) let(answer any) {
-	p.call.answer <- answer
-	p.call = nil
+func (l *line) let(answer any) {
+	l.call.answer <- answer
+	l.call = nil
 }
 
 // The process is where the relay claims events.
 
 func (p *process) Claim(_ context.Context, worker string, limit int, lease time.Duration) (store.Claim, error) {
 	_ = worker // the real one has the process id of the browser, which is always the same
-	return p.ask(call{step: claiming, do: func() any {
-		return p.world.outbox.Claim(uuid.New(), p.name, limit, lease)
-	}}).(store.Claim), nil
+	return p.worker.claim(claiming, func() store.Claim { return p.world.outbox.Claim(uuid.New(), p.name, limit, lease) })
 }
 
-func (p *process) MarkPublished(_ context.Context, token uuid.UUID, ids []uuid.UUID) error {
-	p.ask(call{step: marking, events: ids, do: func() any {
-		p.world.outbox.MarkPublished(token, ids)
-		return nil
+func (p *process) ClaimProbes(_ context.Context, _ string, _ int, lease time.Duration) (store.Claim, error) {
+	return p.prober.claim(trying, func() store.Claim { return p.world.outbox.ClaimProbes(uuid.New(), p.name, lease) })
+}
+
+func (l *line) claim(s step, claim func() store.Claim) (store.Claim, error) {
+	answer, alive := l.ask(call{step: s, do: func() any {
+		c := claim()
+		l.inHand = len(c.Events) > 0
+		return c
 	}})
+	if !alive {
+		return store.Claim{}, errKilled
+	}
+	return answer.(store.Claim), nil
+}
+
+func (p *process) Settle(_ context.Context, s store.Settlement) (store.Settled, error) {
+	l := &p.worker
+	if s.Probe {
+		l = &p.prober
+	}
+	answer, alive := l.ask(call{step: settling, detail: p.world.describeSettlement(s), do: func() any {
+		l.inHand = l.inHand && !s.End
+		return p.world.outbox.Settle(s)
+	}})
+	if !alive {
+		return store.Settled{}, errKilled
+	}
+	return answer.(store.Settled), nil
+}
+
+// Renew does nothing: a relay that waits for the reader is like a process that is suspended.
+func (p *process) Renew(context.Context, []uuid.UUID, time.Duration) error { return nil }
+
+// describeSettlement says what a settlement writes, such as "A1 published, B1 put off (refused)".
+func (w *World) describeSettlement(s store.Settlement) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var parts []string
+	if len(s.Published) > 0 {
+		parts = append(parts, w.names(s.Published)+" published")
+	}
+	for _, f := range s.Failures {
+		parts = append(parts, fmt.Sprintf("%s put off (%s)", w.names([]uuid.UUID{f.ID}), f.Code))
+	}
+	for topic := range s.Paused {
+		parts = append(parts, topic+" paused")
+	}
+	for _, topic := range s.Resumed {
+		parts = append(parts, topic+" resumed")
+	}
+	if len(parts) == 0 {
+		return "that it has nothing more in hand"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// destination is the broker, as the relay of one process sees it.
+type destination struct {
+	*process
+	connected bool
+}
+
+func (*destination) System() string { return "simulator" }
+
+func (*destination) Name() string { return "the broker" }
+
+// KeepConnected is called by the worker, and later by the one that tries paused topics. When a
+// connection is lost, there is another one at once.
+func (d *destination) KeepConnected(ctx context.Context, use func(context.Context, publish.Session) error) error {
+	d.world.mu.Lock()
+	l := &d.worker
+	if d.connected {
+		l = &d.prober
+	}
+	d.connected = true
+	d.world.mu.Unlock()
+	for ctx.Err() == nil {
+		connection, lose := context.WithCancel(ctx)
+		d.world.mu.Lock()
+		l.lose = lose
+		d.world.mu.Unlock()
+		_ = use(connection, session{l})
+		lose()
+	}
 	return nil
 }
 
-// Overtake is not called: no event of the simulator supersedes an older one.
-func (p *process) Overtake(_ context.Context, token uuid.UUID, ids []uuid.UUID) error {
-	p.ask(call{step: overtaking, events: ids, do: func() any {
-		p.world.outbox.Overtake(token, ids)
-		return nil
-	}})
-	return nil
-}
-
-func (p *process) Reschedule(_ context.Context, token uuid.UUID, failures []store.Failure) (int, error) {
-	return p.ask(call{
-		step: rescheduling, events: idsOf(failures), detail: failures[0].Code,
-		do: func() any { return p.world.outbox.Reschedule(token, failures) },
-	}).(int), nil
-}
-
-func idsOf(failures []store.Failure) (ids []uuid.UUID) {
-	for _, f := range failures {
-		ids = append(ids, f.ID)
-	}
-	return ids
-}
-
-func (p *process) RetryUnroutable(_ context.Context, topic string, limit int) (int, error) {
-	return p.ask(call{step: retrying, detail: topic, do: func() any { return p.world.outbox.RetryUnroutable(topic, limit) }}).(int), nil
-}
-
-func (p *process) Release(_ context.Context, token uuid.UUID) (bool, error) {
-	return p.ask(call{step: releasing, do: func() any { return p.world.outbox.Release(token) }}).(bool), nil
-}
-
-func (p *process) Fail(_ context.Context, token uuid.UUID, failure store.Failure) (time.Time, int, error) {
-	type result struct {
-		at   time.Time
-		held int
-	}
-	r := p.ask(call{step: failing, events: []uuid.UUID{failure.ID}, detail: failure.Code, do: func() any {
-		at, held := p.world.outbox.Fail(token, failure)
-		return result{at, held}
-	}}).(result)
-	return r.at, r.held, nil
-}
-
-// session is the process's connection to the broker.
-type session struct{ *process }
+// session is a connection of a worker to the broker.
+type session struct{ *line }
 
 func (s session) NewPublisher(int) (publish.Publisher, error) { return publisher(s), nil }
-func (s session) Unblocked(context.Context) error             { return nil }
 
-type publisher struct{ *process }
+// Blocked is true while something is in hand. So the relay does not count the time in which the
+// reader thinks as the broker's silence, and takes one batch after the other.
+func (s session) Blocked() bool {
+	s.process.world.mu.Lock()
+	defer s.process.world.mu.Unlock()
+	return s.inHand
+}
+
+type publisher struct{ *line }
 
 func (publisher) Close() {}
 
-var errConnectionLost = errors.New("the connection was lost")
+// Publish has two steps: the way to the broker, and the way back. The copies of failed events take
+// none: the relay goes on meanwhile.
+func (p publisher) Publish(_ context.Context, messages []publish.Message, answer func(int, publish.Result)) {
+	for i, r := range p.exchange(messages) {
+		answer(i, r)
+	}
+}
 
-// Publish has two steps: the way to the broker, and the way back.
-func (p publisher) Publish(messages []publish.Message, _ time.Duration) []publish.Result {
+func (p publisher) exchange(messages []publish.Message) []publish.Result {
+	w := p.process.world
+	if messages[0].Destination == deadLetters {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return w.broker.take(messages)
+	}
 	var ids []uuid.UUID
-	for _, m := range messages {
-		ids = append(ids, uuid.MustParse(m.ID))
-	}
 	lost := make([]publish.Result, len(messages))
-	for i := range lost {
-		lost[i].Err = fmt.Errorf("sending %d messages: %w", len(messages), errConnectionLost)
+	for i, m := range messages {
+		ids = append(ids, uuid.MustParse(m.ID))
+		lost[i].Err = errConnectionLost
 	}
-	taken := p.ask(call{step: sending, events: ids, detail: messages[0].Destination, do: func() any { return p.world.broker.take(messages) }})
+	taken, _ := p.ask(call{step: sending, events: ids, do: func() any { return w.broker.take(messages) }})
 	results, arrived := taken.([]publish.Result)
 	if !arrived {
 		return lost
 	}
-	answer := p.ask(call{step: confirming, events: ids, detail: describe(results), do: func() any { return results }})
-	if answer == nil {
+	if back, _ := p.ask(call{step: confirming, events: ids, detail: describe(results), do: func() any { return results }}); back == nil {
 		return lost
 	}
 	return results

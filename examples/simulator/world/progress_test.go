@@ -11,7 +11,7 @@ func TestALessonCountsOnlyTheStepsThatWereTaken(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := New(func() {})
-		defer w.Close()
+		defer w.end()
 		w.TakeLesson(1)
 		w.doAll(t, Next, Next)
 		if w.Do("replay/A1") {
@@ -39,7 +39,7 @@ func TestALessonThatDoesNotExistIsFreePlay(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := New(func() {})
-		defer w.Close()
+		defer w.end()
 		for _, number := range []int{-1, len(Lessons) + 1} {
 			if w.TakeLesson(number); w.Lesson() != 0 || w.View().Lesson != (LessonView{}) {
 				t.Errorf("lesson %d: %+v", number, w.View().Lesson)

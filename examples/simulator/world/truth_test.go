@@ -3,9 +3,12 @@ package world
 import (
 	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"example.com/transactional-outbox/outbox/internal/store"
 )
 
 // TestAKilledRelayChangesNothing kills a relay at each step of a batch that it sends.
@@ -16,7 +19,7 @@ func TestAKilledRelayChangesNothing(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				w := New(func() {})
-				defer w.Close()
+				defer w.end()
 				w.doAll(t, "client/new", "client/new", "broker/refuse A")
 				for range steps {
 					w.doAll(t, "relay 1/go")
@@ -40,7 +43,7 @@ func TestWhatHappenedWithoutTheInboxIsNotInIt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := New(func() {})
-		defer w.Close()
+		defer w.end()
 		w.doAll(t, "client/new", "relay 1/go", "relay 1/go", "broker/duplicate", "broker/duplicate", "consumer/inbox", "consumer/go")
 		w.wantLabel(t, "consumer/go", "commit the effect")
 		w.doAll(t, "consumer/go", "consumer/go", "consumer/inbox")
@@ -74,10 +77,50 @@ func TestAnEventIsDueLater(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := New(func() {})
-		defer w.Close()
+		defer w.end()
 		w.doAll(t, "client/new", "broker/refuse A", "relay 1/go", "relay 1/go", "relay 1/go", "relay 1/go")
-		if got, want := w.View().Queue[0].Text, "due in 250ms (refused, retry_count 0)"; got != want {
-			t.Errorf("%q, want %q", got, want)
+		got := w.View().Queue[0].Text
+		if !strings.HasPrefix(got, "due in ") || !strings.HasSuffix(got, "ms (refused, retry_count 1)") {
+			t.Errorf("%q", got)
+		}
+	})
+}
+
+// TestARefusedEventFailsByAge: after a minute, and ten refusals at least. An operator replays it.
+func TestARefusedEventFailsByAge(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := New(func() {})
+		defer w.end()
+		w.doAll(t, "client/new", "broker/refuse A")
+		for range store.LeastRefusals {
+			w.doAll(t, "clock/1m0s", "clock/1m0s", "clock/1m0s", "clock/1m0s", "clock/1m0s")
+			w.doAll(t, "relay 1/go", "relay 1/go", "relay 1/go", "relay 1/go")
+		}
+		synctest.Wait()
+		if v := w.View(); v.Queue[0].Text != "failed: waits for an operator (refused, retry_count 10)" || len(v.Dead) != 1 {
+			t.Errorf("%+v, dead letters %+v", v.Queue, v.Dead)
+		}
+		w.doAll(t, "broker/refuse A", "replay/A1", "relay 1/go", "relay 1/go", "relay 1/go", "relay 1/go")
+		if v := w.View(); len(v.Done) != 1 {
+			t.Errorf("%+v", v)
+		}
+	})
+}
+
+// TestAnOperatorPausesEveryTopic, also before the first claim.
+func TestAnOperatorPausesEveryTopic(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := New(func() {})
+		defer w.end()
+		w.doAll(t, "client/new", "pause/*", "relay 1/go", "relay 2/go", "relay 1/go", "clock/1m0s", "relay 1/go")
+		if v := w.View(); len(v.Claims) != 0 || v.Queue[0].Text != "due" {
+			t.Errorf("%+v", v)
+		}
+		w.doAll(t, "resume/*", "relay 1/go", "relay 1/go", "relay 1/go", "relay 1/go")
+		if v := w.View(); len(v.Done) != 1 || len(v.Topics) != 0 {
+			t.Errorf("%+v", v)
 		}
 	})
 }
@@ -87,7 +130,7 @@ func TestThePageStaysSmall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := New(func() {})
-		defer w.Close()
+		defer w.end()
 		w.doAll(t, "client/new", "relay 1/go", "relay 1/go", "relay 1/go", "relay 1/go")
 		const times = 10_000
 		for range times {

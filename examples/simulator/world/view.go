@@ -13,6 +13,7 @@ type View struct {
 	Clock    string     `json:"clock"`
 	Queue    []Row      `json:"queue"`
 	Claims   []Row      `json:"claims"`
+	Topics   []Row      `json:"topics"`
 	Done     []Row      `json:"published"`
 	Relays   []Row      `json:"relays"`
 	Broker   []Row      `json:"broker"`
@@ -49,7 +50,10 @@ func (w *World) View() View {
 	v.Lesson = w.progress.view(v.Actions)
 	w.viewOutbox(&v)
 	for _, p := range w.relays {
-		v.Relays = append(v.Relays, Row{p.name, w.describe(p), p.dead})
+		v.Relays = append(v.Relays, Row{p.name, w.describe(p, &p.worker), p.dead})
+		if p.prober.call != nil {
+			v.Relays = append(v.Relays, Row{p.prober.name, w.describe(p, &p.prober), false})
+		}
 	}
 	for _, m := range w.broker.queue {
 		v.Broker = append(v.Broker, w.row(m.id, redelivered(m)))
@@ -90,8 +94,8 @@ func (w *World) viewOutbox(v *View) {
 		switch {
 		case q.Failed:
 			text = "failed: waits for an operator"
-		case q.Parked && q.Code == "unroutable":
-			text = "parked until an event of its topic is confirmed"
+		case q.Halted:
+			text = "halted until the pause of its topic ends"
 		case q.Parked:
 			text = "parked until the older event of its order is finished"
 		case q.Due.After(w.outbox.Now()):
@@ -101,6 +105,16 @@ func (w *World) viewOutbox(v *View) {
 			text += fmt.Sprintf(" (%s, retry_count %d)", q.Code, q.Attempts)
 		}
 		v.Queue = append(v.Queue, Row{w.events[q.ID].name, text, q.Failed})
+	}
+	for _, t := range w.outbox.Topics() {
+		text := "resumed: its events become due"
+		switch {
+		case !t.Resumed && t.Operator != "":
+			text = "paused until an operator resumes it"
+		case !t.Resumed:
+			text = fmt.Sprintf("paused until %s: %s", t.Until.Format(time.TimeOnly), t.Reason)
+		}
+		v.Topics = append(v.Topics, Row{topicName(t.Name), text, !t.Resumed})
 	}
 	for _, c := range w.outbox.Claims() {
 		text := fmt.Sprintf("%s until %s", c.Worker, c.Until.Format(time.TimeOnly))
@@ -119,32 +133,22 @@ func (w *World) viewOutbox(v *View) {
 	}
 }
 
-// describe says what a relay waits for.
-func (w *World) describe(p *process) string {
-	switch c := p.call; {
+// describe says what a worker of a relay waits for.
+func (w *World) describe(p *process, l *line) string {
+	switch c := l.call; {
 	case p.dead:
 		return "dead"
 	case c == nil:
 		return "pauses, and goes on by itself in a few seconds"
 	case c.step == claiming:
 		return "asks PostgreSQL for events"
-	case c.step == sending && c.detail == deadLetters:
-		return "sends a copy of " + w.names(c.events) + " to the dead-letter queue"
+	case c.step == trying:
+		return "asks PostgreSQL for an event of each topic whose pause is over"
 	case c.step == sending:
 		return "sends " + w.names(c.events) + " to the broker"
 	case c.step == confirming:
 		return "waits for the answers for " + w.names(c.events) + " (" + c.detail + ")"
-	case c.step == marking:
-		return "got the confirms, wants to mark " + w.names(c.events) + " published"
-	case c.step == rescheduling:
-		return "wants to note a later attempt for " + w.names(c.events) + " (" + c.detail + ")"
-	case c.step == failing:
-		return "wants to mark " + w.names(c.events) + " failed (" + c.detail + ")"
-	case c.step == overtaking:
-		return "wants to settle " + w.names(c.events) + ": a newer event supersedes it"
-	case c.step == releasing:
-		return "wants to release the rest of its claim"
 	default:
-		return "wants to make the events that waited for a queue due (" + c.detail + ")"
+		return "wants to write: " + c.detail
 	}
 }

@@ -111,7 +111,7 @@ func (w *World) atRest() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, p := range w.relays {
-		if !p.dead && p.call == nil {
+		if !p.dead && p.worker.call == nil {
 			return false
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"pgregory.net/rapid"
 )
@@ -24,7 +25,7 @@ func TestThePromisesHoldWhateverTheReaderDoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // so that the relays' own pauses take no time
 		rapid.Check(noDeadline{t}, func(r *rapid.T) {
 			w := New(func() {})
-			defer w.Close()
+			defer w.end()
 			for range rapid.IntRange(1, 80).Draw(r, "steps") {
 				w.Do(rapid.SampledFrom(withoutInboxSwitch(w.View().Actions)).Draw(r, "action").ID)
 				w.check(r)
@@ -59,6 +60,7 @@ func (w *World) finish(r *rapid.T) {
 			}
 		}
 		w.check(r)
+		time.Sleep(time.Second) // a relay waits for the end of a pause by its own clock
 	}
 }
 
@@ -73,7 +75,7 @@ func TestWithoutTheInboxAnEffectHappensTwice(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := New(func() {})
-		defer w.Close()
+		defer w.end()
 		w.doAll(t, "consumer/inbox", "client/new", "relay 1/go", "relay 1/go", "relay 1/go", "relay 1/kill")
 		w.doAll(t, "consumer/go", "consumer/go", "consumer/go", "clock/1m0s", "relay 2/go", "relay 2/go", "relay 2/go", "relay 2/go")
 		w.doAll(t, "consumer/go", "consumer/go")
@@ -86,6 +88,7 @@ func TestWithoutTheInboxAnEffectHappensTwice(t *testing.T) {
 func (w *World) doAll(t *testing.T, actions ...string) {
 	t.Helper()
 	for _, id := range actions {
+		synctest.Wait()
 		if !w.Do(id) {
 			t.Fatalf("no action %q now, in %+v", id, w.View())
 		}
@@ -97,8 +100,8 @@ func TestARelayThatWakesUpAfterItsLeaseChangesNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := New(func() {})
-		defer w.Close()
-		w.doAll(t, "client/new", "broker/bind", "relay 1/go", "relay 1/go", "relay 1/go", "clock/1m0s", "relay 2/go", "relay 1/go")
+		defer w.end()
+		w.doAll(t, "client/new", "broker/refuse A", "relay 1/go", "relay 1/go", "relay 1/go", "clock/1m0s", "relay 2/go", "relay 1/go")
 		v := w.View()
 		if want := (Row{Name: "A1", Text: "relay 2 until 12:02:00"}); len(v.Claims) != 1 || v.Claims[0] != want {
 			t.Errorf("claims %+v, want %+v", v.Claims, want)
@@ -113,11 +116,17 @@ func TestAnActionThatIsNotPossibleNowIsRefused(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := New(func() {})
-		defer w.Close()
+		defer w.end()
 		if w.Do("replay/A1") || len(w.View().Log) != 0 {
 			t.Error("did something")
 		}
 	})
+}
+
+// end kills everything, and lets the time pass that the relays then still need.
+func (w *World) end() {
+	w.Close()
+	time.Sleep(time.Minute)
 }
 
 // noDeadline hides the method Deadline, which panics in a bubble of synctest.

@@ -17,6 +17,7 @@ import (
 	"example.com/transactional-outbox/notification-service/internal/inbox"
 	"example.com/transactional-outbox/notification-service/internal/notification"
 	"example.com/transactional-outbox/notification-service/migrations"
+	"example.com/transactional-outbox/outbox/publish"
 	"example.com/transactional-outbox/outbox/rabbitmq"
 	"example.com/transactional-outbox/test/servers"
 )
@@ -152,7 +153,7 @@ func (b *stopFixture) send() (stop func() int) {
 			publisher, err := s.NewPublisher(1)
 			for err == nil && ctx.Err() == nil {
 				m := rabbitmq.Message{ID: uuid.NewString(), RoutingKey: b.queue, Timestamp: time.Now()}
-				err = publisher.Publish([]rabbitmq.Message{m}, time.Minute)[0].Err
+				err = publish.All(publisher, []rabbitmq.Message{m}, time.Minute)[0].Err
 				n++
 			}
 			return err

@@ -2,7 +2,6 @@ package deadletter
 
 import (
 	"context"
-	"time"
 
 	"example.com/transactional-outbox/outbox/publish"
 	"example.com/transactional-outbox/outbox/rabbitmq"
@@ -22,7 +21,7 @@ type Connect func(ctx context.Context, use func(context.Context, Session) error)
 type Session interface {
 	// Browse begins to read a queue.
 	Browse(queue string) (Browser, error)
-	// NewPublisher opens a channel for batches of at most window messages.
+	// NewPublisher opens a channel. Usually at most window messages have no answer yet.
 	NewPublisher(window int) (Publisher, error)
 	// Unblocked waits until the broker takes messages.
 	Unblocked(ctx context.Context) error
@@ -38,9 +37,9 @@ type Browser interface {
 	Requeue() error
 }
 
-// Publisher publishes a batch and waits for the outcomes.
+// Publisher publishes a batch and hands the answers back, as a [rabbitmq.Publisher] does.
 type Publisher interface {
-	Publish(messages []rabbitmq.Message, timeout time.Duration) []publish.Result
+	Publish(ctx context.Context, messages []rabbitmq.Message, answer func(i int, r publish.Result))
 }
 
 // Adapt returns s as the interface that this package uses.

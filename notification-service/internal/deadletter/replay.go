@@ -24,7 +24,7 @@ func (r *run) replay(ctx context.Context, f Found) (refusal string, err error) {
 		return "", err
 	}
 	id, key := f.ID, f.RoutingKey
-	result := r.publisher.Publish([]rabbitmq.Message{r.copy(f.Message)}, confirmTimeout)[0]
+	result := publish.All(r.publisher, []rabbitmq.Message{r.copy(f.Message)}, confirmTimeout)[0]
 	switch result.Outcome {
 	case publish.Confirmed:
 	case publish.Invalid:

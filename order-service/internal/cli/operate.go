@@ -1,6 +1,6 @@
-// Package cli has the operators' commands on the outbox: list, show, replay, discard and
-// republish. It parses their arguments and prints results. The rest is in the library's package
-// operate.
+// Package cli has the operators' commands on the outbox: list, show, replay, discard,
+// republish, topics, pause and resume. It parses their arguments and prints results. The rest is in
+// the library's package operate.
 //
 // Results go to stdout. Progress goes to stderr, and so does one log line for each event that a
 // command changes. Each decision is also recorded in the database.
@@ -44,7 +44,7 @@ type command = cli.Command[Dependencies]
 
 var commands = cli.Program[Dependencies]{
 	Name:     program,
-	Commands: []command{list, show, replay, discard, republish},
+	Commands: []command{list, show, replay, discard, republish, topics, pause, resume},
 	Example: `For example, see which events failed
 and why, and send them again when the cause is gone:
 

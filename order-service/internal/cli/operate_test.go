@@ -13,6 +13,8 @@ import (
 	outboxcli "example.com/transactional-outbox/order-service/internal/cli"
 )
 
+var commandNames = []string{"list", "show", "replay", "discard", "republish", "topics", "pause", "resume"}
+
 func TestHelpShowsEachCommandWithAnExample(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{nil, {"help"}, {"-h"}, {"--help"}} {
@@ -20,13 +22,13 @@ func TestHelpShowsEachCommandWithAnExample(t *testing.T) {
 		if _, err := outboxcli.Parse(args, &out); !errors.Is(err, flag.ErrHelp) {
 			t.Errorf("%q gives the error %v", args, err)
 		}
-		for _, name := range []string{"list", "show", "replay", "discard", "republish"} {
+		for _, name := range commandNames {
 			if !strings.Contains(out.String(), "\n  "+name+" ") {
 				t.Errorf("%q does not show %s:\n%s", args, name, &out)
 			}
 		}
 	}
-	for _, name := range []string{"list", "show", "replay", "discard", "republish"} {
+	for _, name := range commandNames {
 		for _, args := range [][]string{{name, "-h"}, {name, "--help"}, {name, uuid.NewString(), "-h"}} {
 			var out strings.Builder
 			_, err := outboxcli.Parse(args, &out)
@@ -67,6 +69,14 @@ func TestAWrongCommandLineSaysWhatToDo(t *testing.T) {
 		"republish --since yesterday":        "2026-01-31T08:00:00Z",
 		"republish --since 1h " + id:         "flags only",
 		"republish --since 1h --after first": "outbox list",
+		"topics order.created":               "flags only",
+		"topics --limit 0":                   "from 1 to",
+		"pause --reason why":                 "one topic",
+		"pause a b --reason why":             "one topic",
+		"pause order.created":                "give --reason",
+		"pause order.created --reason=":      "it is empty",
+		"resume":                             "one topic",
+		"resume a b":                         "one topic",
 	} {
 		_, err := outboxcli.Parse(strings.Fields(line), &strings.Builder{})
 		if err == nil || !strings.Contains(err.Error(), hint) {

@@ -198,10 +198,12 @@ func TestRepublishStopsAtAnUnroutableEventAndResumes(t *testing.T) {
 type fakeBroker func(batch []publish.Message) []publish.Result
 
 func (a fakeBroker) NewPublisher(int) (publish.Publisher, error) { return a, nil }
-func (a fakeBroker) Unblocked(ctx context.Context) error         { return ctx.Err() }
+func (a fakeBroker) Blocked() bool                               { return false }
 func (a fakeBroker) Close()                                      {}
-func (a fakeBroker) Publish(batch []publish.Message, _ time.Duration) []publish.Result {
-	return a(batch)
+func (a fakeBroker) Publish(_ context.Context, batch []publish.Message, answer func(int, publish.Result)) {
+	for i, r := range a(batch) {
+		answer(i, r)
+	}
 }
 
 func TestRepublishSaysWhatToDoAboutAMessageThatWasNotTaken(t *testing.T) {

@@ -51,6 +51,7 @@ type detail struct {
 	ContentType string            `json:"content_type"`
 	Headers     map[string]string `json:"headers,omitzero"`
 	Payload     jsontext.Value    `json:"payload"`
+	Halted      bool              `json:"halted"` // its topic is paused
 	BlockedBy   []entry           `json:"blocked_by"`
 	Waiting     int               `json:"waiting"`
 }
@@ -66,7 +67,7 @@ func showEvent(ctx context.Context, d Dependencies, id uuid.UUID, asJSON bool) e
 	e := detail{
 		entry: entryOf(found.Event), Seq: found.Seq, AvailableAt: utc(found.DueAt), DiscardedAt: utc(found.DiscardedAt),
 		LockedBy: orNull(found.Worker), Traceparent: found.Traceparent, ContentType: found.ContentType, Headers: found.Headers,
-		Payload: payloadOf(found.Event), Waiting: found.Waiting,
+		Payload: payloadOf(found.Event), Halted: found.Halted, Waiting: found.Waiting,
 	}
 	if found.ClaimedUntil != nil {
 		e.AvailableAt = utc(found.ClaimedUntil)
@@ -118,6 +119,9 @@ func (e detail) print(out io.Writer) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(e.Headers)) {
 		lines.Add("header "+name, e.Headers[name])
+	}
+	if e.Halted {
+		lines.Add("waits for", "the end of its topic's pause; `"+program+" topics` says why it is paused")
 	}
 	for _, older := range e.BlockedBy {
 		lines.Add("waits for", fmt.Sprintf("%s, version %d, %s", older.ID, older.Version, older.Status))

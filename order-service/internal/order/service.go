@@ -100,6 +100,9 @@ func appendEvent(ctx context.Context, tx *gorm.DB, topic string, o Order, at tim
 	return outbox.Append(ctx, outbox.FromSQL(tx.Statement.ConnPool.(outbox.SQLTx)), e)
 }
 
+// maxEvents is more than the events of any order.
+const maxEvents = 100
+
 // Get returns an order and its events.
 func (s *Service) Get(ctx context.Context, id uuid.UUID) (found Order, events []operate.Event, err error) {
 	err = s.db.InGorm(ctx, func(tx *gorm.DB) error {
@@ -109,7 +112,7 @@ func (s *Service) Get(ctx context.Context, id uuid.UUID) (found Order, events []
 	if err != nil {
 		return Order{}, nil, err
 	}
-	events, err = operate.New(s.db.Pool()).History(ctx, Aggregate, id.String())
+	events, err = operate.New(s.db.Pool()).History(ctx, Aggregate, id.String(), maxEvents)
 	return found, events, err
 }
 

@@ -66,6 +66,9 @@ func (e events) properties(d operate.Detail) page.Fields {
 	for _, name := range slices.Sorted(maps.Keys(d.Headers)) {
 		fields = append(fields, page.Field{Name: "Header " + name, Value: page.Code(d.Headers[name])})
 	}
+	if d.Halted {
+		fields = append(fields, page.Field{Name: "Waits for", Value: page.Text("the end of its topic's pause")})
+	}
 	for _, older := range d.BlockedBy {
 		fields = append(fields, page.Field{Name: "Waits for", Value: page.CodeLink(
 			fmt.Sprintf("%s (version %d, %s)", older.ID, older.Version, older.Status), "/failed/"+older.ID.String())})

@@ -36,7 +36,7 @@ type filterForm struct {
 func readFilter(values url.Values) filterForm {
 	f := filterForm{Query: page.ReadQuery("/failed", filterFields, values)}
 	f.filter = operate.Filter{
-		Status: operate.Failed, FailureCode: f.text(fieldReason), Topic: f.text(fieldTopic), ID: f.id(fieldEvent),
+		Status: operate.Failed, FailureCode: f.text(fieldReason), Topic: f.text(fieldTopic), IDs: f.ids(fieldEvent),
 	}
 	if f.filter.AggregateID = f.text(fieldOrder); f.filter.AggregateID != "" {
 		f.filter.Aggregate = order.Aggregate
@@ -54,16 +54,16 @@ func (f filterForm) text(name string) string {
 	return text
 }
 
-func (f filterForm) id(name string) uuid.UUID {
+func (f filterForm) ids(name string) []uuid.UUID {
 	text := f.Trimmed(name)
 	if text == "" {
-		return uuid.Nil
+		return nil
 	}
 	id, err := uuid.Parse(text)
 	if err != nil || id == uuid.Nil {
 		f.Wrong(name, "It is not an id such as 01a1fdcf-5fed-71b2-b722-684f3f08e75e.")
 	}
-	return id
+	return []uuid.UUID{id}
 }
 
 // empty reports whether the filter chooses every failed event. A field may be filled in and choose

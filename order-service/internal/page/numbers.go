@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"example.com/transactional-outbox/internal/cli"
 	"example.com/transactional-outbox/internal/page"
 	"example.com/transactional-outbox/outbox/operate"
 )
@@ -78,8 +79,11 @@ func (n *numbers) nodes(b operate.Backlog, t operate.Totals, now time.Time) []pa
 	// A transaction that was rolled back has used a number, too. Both totals count it.
 	done.About, done.PerSecond, done.Note = false, n.published.PerSecond(published, now), "confirmed by the broker"
 
-	unroutable := node("unroutable", "no queue is bound", int64(b.Unroutable))
-	unroutable.Side, unroutable.Level, unroutable.Note = true, levelIf(b.Unroutable > 0, page.Warn), "counted in waiting, too"
+	halted := node("halted", "topic is paused", int64(b.Halted))
+	halted.Side, halted.Level, halted.Note = true, levelIf(b.PausedTopics > 0, page.Warn), "counted in waiting, too"
+	if b.PausedTopics > 0 {
+		halted.Note = cli.Noun("topic").Count(b.PausedTopics) + " paused; " + halted.Note
+	}
 
 	failed := node("failed", "failed", int64(b.Failed))
 	failed.Side, failed.Level, failed.Path, failed.Note = true, levelIf(b.Failed > 0, page.Bad), "/failed", ""
@@ -89,7 +93,7 @@ func (n *numbers) nodes(b operate.Backlog, t operate.Totals, now time.Time) []pa
 
 	discarded := node("discarded", "discarded", t.Discarded)
 	discarded.Side, discarded.Note = true, "by an operator"
-	return []page.Node{committed, pending, publishing, done, unroutable, failed, discarded}
+	return []page.Node{committed, pending, publishing, done, halted, failed, discarded}
 }
 
 func (n *numbers) relayNote() string {

@@ -50,7 +50,7 @@ func TestTheOverviewCountsTheEvents(t *testing.T) {
 	waits := func() []string { return []string{"a session with the broker"} }
 	site := overview(t, orderpage.Dependencies{DB: f.db, Relay: true, WaitsFor: waits})
 	n, byName := numbers(t, site)
-	for name, want := range map[string]int64{"committed": 5, "waiting": 2, "publishing": 1, "published": 1, "failed": 1, "unroutable": 0, "discarded": 0} {
+	for name, want := range map[string]int64{"committed": 5, "waiting": 2, "publishing": 1, "published": 1, "failed": 1, "halted": 0, "discarded": 0} {
 		if got := byName[name].Count; got != want {
 			t.Errorf("%s: %d, want %d", name, got, want)
 		}

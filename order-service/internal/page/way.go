@@ -15,8 +15,11 @@ import (
 	"example.com/transactional-outbox/outbox/operate"
 )
 
-// maxDecisions is how many decisions about one order are shown.
-const maxDecisions = 50
+// These limit how many events and decisions of one order are shown.
+const (
+	maxEvents    = 100
+	maxDecisions = 50
+)
 
 // way shows what happened to one order's events up to the broker.
 func (e events) way(ctx context.Context, r *page.Request) (page.Result, error) {
@@ -35,7 +38,7 @@ func (e events) way(ctx context.Context, r *page.Request) (page.Result, error) {
 	if err != nil {
 		return page.Result{}, err
 	}
-	steps, err := e.operator.Timeline(ctx, order.Aggregate, id.String())
+	steps, err := e.operator.History(ctx, order.Aggregate, id.String(), maxEvents)
 	if err != nil {
 		return page.Result{}, err
 	}
@@ -85,7 +88,7 @@ func (e events) otherHalf(id uuid.UUID) page.Part {
 }
 
 // timeline has the steps of all events in the order of time. Those without a time are last.
-func (e events) timeline(steps []operate.Detail, decisions []operate.Batch) page.Timeline {
+func (e events) timeline(steps []operate.Event, decisions []operate.Batch) page.Timeline {
 	var all []page.Step
 	for _, s := range steps {
 		all = append(all, e.steps(s)...)
@@ -108,7 +111,7 @@ func (e events) timeline(steps []operate.Detail, decisions []operate.Batch) page
 }
 
 // steps are those of one event.
-func (e events) steps(s operate.Detail) []page.Step {
+func (e events) steps(s operate.Event) []page.Step {
 	facts := page.Fields{{Name: "Event and message id", Value: page.CodeLink(s.ID.String(), "/failed/"+s.ID.String())}}
 	all := []page.Step{{
 		Title: named(s, "committed"), At: s.CreatedAt, Level: page.OK, Text: "The order and this event are one transaction.",
@@ -128,17 +131,17 @@ func (e events) steps(s operate.Detail) []page.Step {
 			Title: named(s, "failed after "+cli.Noun("attempt").Count(s.RetryCount)), At: *s.FailedAt, Level: page.Bad, Text: failure(s),
 			Links: []page.Link{{Text: "The event", To: "/failed/" + s.ID.String()}},
 		})
-		if s.DiscardedAt != nil {
-			all = append(all, page.Step{Title: named(s, "discarded"), At: *s.DiscardedAt, Level: page.Warn, Text: "It is never published."})
-		}
-	default:
+	case s.DiscardedAt == nil:
 		all = append(all, waiting(s))
+	}
+	if s.Status == operate.Discarded {
+		all = append(all, page.Step{Title: named(s, "discarded"), At: *s.DiscardedAt, Level: page.Warn, Text: "It is never published."})
 	}
 	return all
 }
 
 // waiting says what an event that is not finished waits for.
-func waiting(s operate.Detail) page.Step {
+func waiting(s operate.Event) page.Step {
 	switch {
 	case s.Worker != "":
 		return page.Step{Title: named(s, "being published"), Text: "A relay has claimed it.", Facts: page.Fields{
@@ -146,18 +149,18 @@ func waiting(s operate.Detail) page.Step {
 		}}
 	case s.DueAt != nil:
 		return page.Step{Title: named(s, "not published yet"), Text: failure(s), Facts: page.Fields{{Name: "Due", Value: page.Moment(*s.DueAt)}}}
-	case s.FailureCode == "unroutable":
-		return page.Step{Title: named(s, "waits for a route"), Level: page.Warn, Text: "No queue is bound for its topic. " + failure(s)}
+	case s.Halted:
+		return page.Step{Title: named(s, "waits: its topic is paused"), Level: page.Warn, Text: failure(s)}
 	default:
 		return page.Step{Title: named(s, "waits for an older event of the order"), Level: page.Warn}
 	}
 }
 
-func named(s operate.Detail, what string) string {
+func named(s operate.Event, what string) string {
 	return fmt.Sprintf("%s (version %d): %s", s.Topic, s.Version, what)
 }
 
-func failure(s operate.Detail) string {
+func failure(s operate.Event) string {
 	if s.FailureCode == "" {
 		return ""
 	}
@@ -166,7 +169,7 @@ func failure(s operate.Detail) string {
 
 var past = map[operate.Action]string{operate.Replay: "replayed", operate.Discard: "discarded", operate.Republish: "sent again"}
 
-func decided(s operate.Detail, d operate.Batch) page.Step {
+func decided(s operate.Event, d operate.Batch) page.Step {
 	step := page.Step{
 		Title: named(s, past[d.Action]+" by an operator"), At: d.At, Level: page.Warn,
 		Facts: page.Fields{{Name: "Who", Value: page.Text(d.Operator)}, {Name: "Where", Value: page.Text(d.Via.Text())}},

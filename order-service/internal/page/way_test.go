@@ -66,13 +66,13 @@ func TestTheWaySaysWhatAnEventWaitsFor(t *testing.T) {
 	id, event := f.place(order.Request{})
 	for set, want := range map[string]string{
 		"available_at = now() + interval '1 hour', retry_count = 3, failure_code = 'refused'": "3 failed attempts",
-		"available_at = 'infinity', failure_code = 'unroutable'":                              "waits for a route",
-		"available_at = 'infinity', failure_code = NULL":                                      "waits for an older event of the order",
+		"available_at = 'infinity', halted = true, failure_code = 'unroutable'":               "its topic is paused",
+		"available_at = 'infinity', halted = false, failure_code = NULL":                      "waits for an older event of the order",
 	} {
 		f.exec("UPDATE outbox_queue SET "+set+" WHERE id = $1", event)
 		f.Get("rob", "/orders/"+id.String()).Want(200, want)
 	}
-	f.exec("UPDATE outbox_queue SET available_at = now(), retry_count = 0, failure_code = NULL")
+	f.exec("UPDATE outbox_queue SET available_at = now(), halted = false, retry_count = 0, failure_code = NULL")
 	f.exec("INSERT INTO outbox_claims VALUES (gen_random_uuid(), 'worker 7', now() + interval '1 minute', ARRAY[$1::uuid])", event)
 	f.Get("rob", "/orders/"+id.String()).Want(200, "being published", "worker 7")
 	f.exec("UPDATE outbox_queue SET available_at = 'infinity', failed_at = now(), failure_code = 'too_large' WHERE id = $1", event)

@@ -17,19 +17,16 @@ import (
 // is the usual one, and describes the methods.
 type Events interface {
 	Claim(ctx context.Context, worker string, limit int, lease time.Duration) (store.Claim, error)
-	MarkPublished(ctx context.Context, token uuid.UUID, ids []uuid.UUID) error
-	Overtake(ctx context.Context, token uuid.UUID, ids []uuid.UUID) error
-	Reschedule(ctx context.Context, token uuid.UUID, failures []store.Failure) (held int, err error)
-	RetryUnroutable(ctx context.Context, topic string, limit int) (int, error)
-	Release(ctx context.Context, token uuid.UUID) (held bool, err error)
-	Fail(ctx context.Context, token uuid.UUID, failure store.Failure) (at time.Time, held int, err error)
+	ClaimProbes(ctx context.Context, worker string, limit int, lease time.Duration) (store.Claim, error)
+	Settle(ctx context.Context, s store.Settlement) (store.Settled, error)
+	Renew(ctx context.Context, tokens []uuid.UUID, lease time.Duration) error
 }
 
 // Package outbox sets these two. It cannot be imported here, because it imports this package.
 var (
 	// Replace gives a relay, which is an *outbox.Relay, another source. Call it before the relay runs.
 	Replace func(relay any, events Events)
-	// New makes a relay without a database. The settings are an outbox.RelayConfig. The function
-	// publishes on a session, until its context or the session ends.
-	New func(config any, events Events) (publishOn func(context.Context, publish.Session) error)
+	// New makes a relay without a database. The settings are an outbox.RelayConfig. The relay
+	// publishes to a destination until its context ends.
+	New func(config any, events Events, to publish.Destination) (run func(context.Context) error)
 )

@@ -8,8 +8,10 @@ import (
 // Backlog counts the events that are not published yet.
 type Backlog struct {
 	Pending, InProgress, Failed int
-	Unroutable                  int     // those of the pending events that no queue is bound for
+	Halted                      int     // those of the pending events that wait until their topic's pause ends
+	PausedTopics                int     // also those that an operator has paused
 	OldestDue                   float64 // seconds since the oldest due event became due; 0 if none is due
+	OldestRefused               float64 // seconds since the first refusal of a pending event; 0 if none was refused
 	SlotAge                     float64 // seconds since new events go to the current slot of the ring
 }
 
@@ -32,19 +34,23 @@ WITH counted AS (
             LATERAL (SELECT available_at FROM outbox_queue WHERE id = c.id LIMIT 1) q
             WHERE q.available_at <= now()) AS in_progress,
          (SELECT count(*) FROM (SELECT FROM outbox_queue WHERE failed_at IS NOT NULL LIMIT @limit) f) AS failed,
-         (SELECT count(*) FROM (SELECT FROM outbox_queue WHERE ` + unroutableSQL + ` LIMIT @limit) u) AS unroutable
+         (SELECT count(*) FROM (SELECT FROM outbox_queue WHERE halted LIMIT @limit) h) AS halted
 ), numbers AS (
   SELECT in_progress, ` + countOrEstimateSQL("unfinished", "outbox_queue_pkey") + ` AS unfinished,
          ` + countOrEstimateSQL("failed", "outbox_queue_failed") + ` AS failed,
-         ` + countOrEstimateSQL("unroutable", "outbox_queue_unroutable") + ` AS unroutable
+         ` + countOrEstimateSQL("halted", "outbox_queue_halted") + ` AS halted
   FROM counted
 )
-SELECT greatest(unfinished - failed - in_progress, 0) AS pending, in_progress, failed, unroutable,
+SELECT greatest(unfinished - failed - in_progress, 0) AS pending, in_progress, failed, halted,
+       (SELECT count(*) FROM (SELECT FROM outbox_topics WHERE NOT resumed LIMIT @limit) t) AS paused_topics,
        coalesce(extract(epoch FROM now() - (
          SELECT available_at FROM outbox_queue
          WHERE available_at <= now() AND available_at < 'infinity'
            AND id NOT IN (SELECT unnest(events) FROM outbox_claims WHERE until > now())
          ORDER BY available_at, seq LIMIT 1)), 0)::float8 AS oldest_due,
+       coalesce(extract(epoch FROM now() - (SELECT min(refused_since) FROM (
+         SELECT refused_since FROM outbox_queue WHERE refused_since IS NOT NULL AND failed_at IS NULL LIMIT @limit) r)), 0)::float8
+         AS oldest_refused,
        (SELECT extract(epoch FROM now() - since) FROM outbox_ring)::float8 AS slot_age
 FROM numbers`
 
@@ -66,7 +72,7 @@ func (s *Store) BacklogUpTo(ctx context.Context, limit int) (b Backlog, err erro
 	err = s.together(ctx, statement{
 		"counting", backlogSQL,
 		args{"limit": limit},
-		rowInto(&b.Pending, &b.InProgress, &b.Failed, &b.Unroutable, &b.OldestDue, &b.SlotAge),
+		rowInto(&b.Pending, &b.InProgress, &b.Failed, &b.Halted, &b.PausedTopics, &b.OldestDue, &b.OldestRefused, &b.SlotAge),
 	})
 	if err != nil {
 		return Backlog{}, fmt.Errorf("counting the backlog: %w", err)

@@ -121,6 +121,29 @@ func TestAnExpiredClaimStaysWhileItsHolderSettles(t *testing.T) {
 	f.wantClaimed(ids...)
 }
 
+// TestASettlementWaitsForAClaimThatEndsItsLease: the other claim has deleted the lease and is about to
+// commit. So the settlement holds nothing, and must not reschedule what the other relay has now.
+func TestASettlementWaitsForAClaimThatEndsItsLease(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ids := f.appendMany(1)
+	c := f.claim(10)
+	f.endLeases()
+	var claimed, settled func()
+	f.withPausedWrites("INSERT ON outbox_claims", func() {
+		claimed = f.startUntilBlocked(1, func() error { _, err := f.store.Claim(t.Context(), "x", 10, lease); return err })
+		settled = f.startUntilBlocked(2, func() error {
+			if held := f.reschedule(c, Failure{ID: ids[0], Delay: time.Hour}); held != 0 {
+				t.Errorf("a lost lease held %d events", held)
+			}
+			return nil
+		})
+	})
+	claimed()
+	settled()
+	f.wantStatus("in_progress", ids...)
+}
+
 // TestAClaimThatCannotReadItsEventsIsReleased: a lock of the log delays the answer with the events
 // until the relay gives up. Without the release, they would wait for the end of the lease.
 func TestAClaimThatCannotReadItsEventsIsReleased(t *testing.T) {

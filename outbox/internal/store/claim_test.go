@@ -53,32 +53,37 @@ func TestEveryModeOfPgx(t *testing.T) {
 			ids := f.append("a", 1, 2, 3)
 			others := f.appendMany(3)
 			c := f.wantClaimed(ids[0], others[0], others[1], others[2])
-			held, err := f.store.Reschedule(t.Context(), c.Token, []Failure{
-				{ID: others[0], Code: "unroutable", Reason: `it's "gone" \ $1 @x`}, {ID: others[1], Delay: 1500 * time.Millisecond, Counts: true, Code: "refused"},
-			})
-			if must(t, err); held != 2 {
-				t.Errorf("%d held", held)
-			}
+			must(t, f.store.Renew(t.Context(), []uuid.UUID{c.Token, uuid.New()}, lease))
 			f.supersede(others[2])
-			must(t, f.store.Overtake(t.Context(), c.Token, others[2:]))
-			if at, held, err := f.store.Fail(t.Context(), c.Token, Failure{ID: ids[0], Code: "refused"}); at.IsZero() || held != 1 || err != nil {
-				t.Errorf("failed at %v, %d held, error %v", at, held, err)
+			done := f.settle(Settlement{
+				Token: c.Token, End: true, Overtaken: others[2:], Paused: map[string]string{"order.created": `it's "gone" \ $1 @x`},
+				Failures: []Failure{
+					{ID: others[0], Halt: true, Code: "unroutable", Reason: `it's "gone" \ $1 @x`},
+					{ID: others[1], Delay: 1500 * time.Millisecond, Counts: true, Code: "refused"},
+					{ID: ids[0], Final: true, Code: "refused"},
+				},
+			})
+			if done.Held != 4 || len(done.Failed) != 1 || done.Failed[ids[0]].IsZero() {
+				t.Errorf("settled %+v", done)
 			}
-			if held, err := f.store.Release(t.Context(), c.Token); !held || err != nil {
-				t.Errorf("released: %t, error %v", held, err)
-			}
-			_, err = f.store.Claim(t.Context(), "reads from the floor and parks", 10, lease)
-			must(t, err)
 			must(t, f.decide(discardSQL, ids[0]))
-			_, err = f.store.RetryUnroutable(t.Context(), "order.created", 10)
+			for range 2 { // the second one reads from the floor
+				_, err := f.store.Claim(t.Context(), "halts and parks", 10, lease)
+				must(t, err)
+			}
+			_, _, err := f.store.RepairParked(t.Context(), uuid.Nil, 10)
 			must(t, err)
-			_, err = f.store.ProbeRoutes(t.Context())
-			must(t, err)
-			_, _, err = f.store.RepairParked(t.Context(), uuid.Nil, 10)
-			must(t, err)
-			if b, err := f.store.Backlog(t.Context()); b.Pending != 3 || b.InProgress != 2 || err != nil {
+			if b, err := f.store.Backlog(t.Context()); b.Pending != 5 || b.Halted != 3 || b.PausedTopics != 1 || b.OldestRefused == 0 || err != nil {
 				t.Errorf("%+v, error %v", b, err)
 			}
+			f.endPauses()
+			probe := f.probe()
+			if len(probe.Events) != 1 || probe.NextProbe == nil {
+				t.Errorf("claimed %+v", probe)
+			}
+			f.settle(Settlement{
+				Token: probe.Token, End: true, Published: idsOf(probe), Probe: true, Resumed: []string{"order.created"}, RetryAll: true,
+			})
 			f.endLeases()
 			f.drain()
 			f.exec(endBackOffs)
@@ -137,11 +142,10 @@ func TestAnEventWithoutItsRowOfTheLogIsLost(t *testing.T) {
 	if !slices.Equal(c.Lost, ids[1:2]) {
 		t.Errorf("lost %v, want %v", c.Lost, ids[1])
 	}
-	_, held, err := f.store.Fail(t.Context(), c.Token, Failure{ID: ids[1], Code: "no_payload"})
-	if must(t, err); held != 1 {
+	if f.reschedule(c, Failure{ID: ids[1], Final: true, Code: "no_payload"}) != 1 {
 		t.Error("a lost event cannot be failed")
 	}
-	must(t, f.store.MarkPublished(t.Context(), c.Token, idsOf(c)))
+	f.finish(c, idsOf(c)...)
 	f.wantClaimed()
 	f.wantStatus("failed", ids[1])
 }
@@ -219,7 +223,7 @@ func TestLockedRowsDoNotHideOtherAggregates(t *testing.T) {
 	unrelated := f.appendMany(1)
 	var marked func()
 	f.withRowLocked(slices.MaxFunc(firsts, compareIDs), func() {
-		marked = f.startUntilBlocked(1, func() error { return f.store.MarkPublished(t.Context(), c.Token, firsts) })
+		marked = f.startUntilBlocked(1, func() error { f.finish(c, firsts...); return nil })
 		if got, err := f.store.Claim(t.Context(), "x", 10, lease); err != nil || !slices.Equal(idsOf(got), unrelated) {
 			t.Errorf("claimed %d, error %v, want only %v", len(got.Events), err, unrelated)
 		}

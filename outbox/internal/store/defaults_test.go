@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
@@ -35,7 +34,7 @@ func TestTheDefaultsOfARoleDoNotMatter(t *testing.T) {
 				if err != nil || len(claim.Events) != 1 || string(claim.Events[0].Payload) != `{"a": 1}` {
 					t.Fatalf("claim %+v, error %v", claim, err)
 				}
-				must(t, f.store.MarkPublished(t.Context(), claim.Token, []uuid.UUID{id}))
+				f.finish(claim, id)
 				must(t, f.store.Rotate(t.Context(), time.Minute))
 			})
 		}
@@ -97,6 +96,7 @@ func TestP4AVanishedJanitorBlocksNobodyForLong(t *testing.T) {
 	f.waitFor(func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		return f.store.MarkPublished(ctx, uuid.Nil, ids) == nil
+		_, err := f.store.Settle(ctx, Settlement{Published: ids})
+		return err == nil
 	})
 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"slices"
@@ -12,11 +13,11 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.uber.org/goleak"
 
-	"example.com/transactional-outbox/outbox/internal/testdb"
+	"example.com/transactional-outbox/outbox/internal/dbtest"
 )
 
 func TestMain(m *testing.M) {
-	testdb.Parallel(6)
+	dbtest.Parallel(6)
 	goleak.VerifyTestMain(m)
 }
 
@@ -29,7 +30,7 @@ type fixture struct {
 
 func newFixture(t *testing.T) fixture {
 	t.Helper()
-	pool := testdb.Migrated(t)
+	pool := dbtest.Migrated(t)
 	return fixture{t, pool, New(pool)}
 }
 
@@ -127,29 +128,80 @@ const endBackOffs = "UPDATE outbox_queue SET available_at = now() WHERE availabl
 // fail claims all due events, fails these, and releases the others.
 func (f fixture) fail(ids ...uuid.UUID) {
 	f.Helper()
-	c := f.claim(1000)
+	s := Settlement{Token: f.claim(1000).Token, End: true}
 	for _, id := range ids {
-		if _, held, err := f.store.Fail(f.Context(), c.Token, Failure{ID: id, Code: "refused"}); held != 1 || err != nil {
-			f.Fatalf("%d held, error %v", held, err)
-		}
+		s.Failures = append(s.Failures, Failure{ID: id, Final: true, Code: "refused"})
 	}
-	_, err := f.store.Release(f.Context(), c.Token)
-	must(f, err)
+	if done := f.settle(s); done.Held != len(ids) || len(done.Failed) != len(ids) {
+		f.Fatalf("%d of %d held", done.Held, len(ids))
+	}
 }
 
+// settle settles with the relay's times.
+func (f fixture) settle(s Settlement) Settled {
+	f.Helper()
+	s.FirstPause, s.LongestPause = cmp.Or(s.FirstPause, time.Second), cmp.Or(s.LongestPause, 10*time.Second)
+	s.GiveUp = cmp.Or(s.GiveUp, 24*time.Hour)
+	done, err := f.store.Settle(f.Context(), s)
+	if err != nil {
+		f.Error(err)
+	}
+	return done
+}
+
+// mark records events as published, without a claim.
 func (f fixture) mark(ids ...uuid.UUID) {
 	f.Helper()
-	must(f, f.store.MarkPublished(f.Context(), uuid.Nil, ids))
+	f.settle(Settlement{Published: ids})
+}
+
+// finish records events as published, and ends their claim.
+func (f fixture) finish(c Claim, published ...uuid.UUID) {
+	f.Helper()
+	f.settle(Settlement{Token: c.Token, End: true, Published: published})
+}
+
+// reschedule writes failures of a claim, and returns how many it still held.
+func (f fixture) reschedule(c Claim, failures ...Failure) int {
+	f.Helper()
+	return f.settle(Settlement{Token: c.Token, Failures: failures}).Held
 }
 
 // drain publishes all that is due.
 func (f fixture) drain() (ids []uuid.UUID) {
 	f.Helper()
 	for c := f.claim(1000); len(c.Events) > 0; c = f.claim(1000) {
-		must(f, f.store.MarkPublished(f.Context(), c.Token, idsOf(c)))
+		f.finish(c, idsOf(c)...)
 		ids = append(ids, idsOf(c)...)
 	}
 	return ids
+}
+
+// returnAll halts the events of a claim, because no queue is bound, and pauses their topics.
+func (f fixture) returnAll(c Claim, pause time.Duration) {
+	f.Helper()
+	s := Settlement{Token: c.Token, End: true, Paused: map[string]string{}, FirstPause: pause}
+	for _, e := range c.Events {
+		s.Failures = append(s.Failures, Failure{ID: e.ID, Halt: true, Code: "unroutable", Reason: "no queue"})
+		s.Paused[e.Topic] = "no queue"
+	}
+	f.settle(s)
+}
+
+// probe claims one event of each topic whose pause is over.
+func (f fixture) probe() Claim {
+	f.Helper()
+	claim, err := f.store.ClaimProbes(f.Context(), "test", 100, lease)
+	if err != nil {
+		f.Error(err)
+	}
+	return claim
+}
+
+// endPauses lets the next probe of each topic be due, also of those that a relay tries.
+func (f fixture) endPauses() {
+	f.Helper()
+	f.exec("UPDATE outbox_topics SET until = now() WHERE until < 'infinity'")
 }
 
 // What an operator does with failed events.
@@ -250,10 +302,15 @@ func (f fixture) wantStatus(want string, ids ...uuid.UUID) {
 func (f fixture) wantClaimed(want ...uuid.UUID) Claim {
 	f.Helper()
 	c := f.claim(1000)
+	f.wantEvents(c, want...)
+	return c
+}
+
+func (f fixture) wantEvents(c Claim, want ...uuid.UUID) {
+	f.Helper()
 	if got := idsOf(c); !slices.Equal(got, want) {
 		f.Errorf("claimed %v, want %v", got, want)
 	}
-	return c
 }
 
 func idsOf(c Claim) (ids []uuid.UUID) {

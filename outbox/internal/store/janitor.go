@@ -10,29 +10,20 @@ import (
 // repairPage is how many events the janitor looks at each time. Most of them need no repair.
 const repairPage = 5000
 
-// RunJanitor maintains the tables until ctx ends: it empties old slots of the ring, probes topics
-// without a route, and repairs parked events. It does so once a minute, and more often if the
+// RunJanitor maintains the tables until ctx ends: it empties old slots of the ring, and repairs parked
+// events. It does so once a minute, and more often if the
 // retention is short. It logs an error and tries again the next time. Any number may run.
 func (s *Store) RunJanitor(ctx context.Context, retention time.Duration) error {
 	tick := time.NewTicker(min(time.Minute, max(retention/(4*slots), time.Millisecond)))
 	defer tick.Stop()
 	for after := uuid.Nil; ; {
 		s.report(ctx, "cannot make room in the outbox", s.Rotate(ctx, retention))
-		s.probe(ctx)
 		after = s.repair(ctx, after)
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
 		}
-	}
-}
-
-func (s *Store) probe(ctx context.Context) {
-	probes, err := s.ProbeRoutes(ctx)
-	s.report(ctx, "cannot probe for routes", err)
-	if probes > 0 {
-		s.Logger.InfoContext(ctx, "retrying unroutable events, one of each topic", "topics", probes)
 	}
 }
 

@@ -19,7 +19,7 @@ func TestP7ModelOfManyRelays(t *testing.T) {
 	f := newFixture(t)
 	taken := transitions{}
 	rapid.Check(t, func(r *rapid.T) {
-		f.exec(`DELETE FROM outbox_events; DELETE FROM outbox_queue; DELETE FROM outbox_claims;
+		f.exec(`DELETE FROM outbox_events; DELETE FROM outbox_queue; DELETE FROM outbox_claims; DELETE FROM outbox_topics;
 			DELETE FROM outbox_published; DELETE FROM outbox_discarded`)
 		m := &model{fixture: f, broker: newBroker(), events: map[uuid.UUID]bool{}, taken: taken}
 		r.Repeat(map[string]func(*rapid.T){
@@ -30,17 +30,19 @@ func TestP7ModelOfManyRelays(t *testing.T) {
 			"publish": func(r *rapid.T) {
 				m.publish(r, m.pick(r, func(w relay) bool { return len(w.Events) > 0 && !w.published }))
 			},
-			"settle":           func(r *rapid.T) { m.settle(r, m.pick(r, func(w relay) bool { return w.published })) },
-			"crash":            func(r *rapid.T) { *m.pick(r, func(w relay) bool { return len(w.Events) > 0 }) = relay{} },
-			"whole pass":       m.pass,
-			"another pass":     m.pass,
-			"leases end":       func(*rapid.T) { m.endLeases() },
-			"back-offs end":    func(*rapid.T) { m.exec(endBackOffs) },
-			"replay":           func(r *rapid.T) { must(r, m.decide(replaySQL, m.failed(r)...)) },
-			"discard":          func(r *rapid.T) { must(r, m.decide(discardSQL, m.failed(r)...)) },
-			"late confirm":     m.lateConfirm,
-			"the ring turns":   m.turn,
-			"retry unroutable": func(r *rapid.T) { m.retryUnroutable(rapid.IntRange(1, 3).Draw(r, "limit")) },
+			"settle":         func(r *rapid.T) { m.settle(r, m.pick(r, func(w relay) bool { return w.published })) },
+			"crash":          func(r *rapid.T) { *m.pick(r, func(w relay) bool { return len(w.Events) > 0 }) = relay{} },
+			"whole pass":     m.pass,
+			"another pass":   m.pass,
+			"leases end":     func(*rapid.T) { m.endLeases() },
+			"back-offs end":  func(*rapid.T) { m.exec(endBackOffs) },
+			"replay":         func(r *rapid.T) { must(r, m.decide(replaySQL, m.failed(r)...)) },
+			"discard":        func(r *rapid.T) { must(r, m.decide(discardSQL, m.failed(r)...)) },
+			"late confirm":   m.lateConfirm,
+			"the ring turns": m.turn,
+			"pauses end":     func(*rapid.T) { m.endPauses() },
+			"probe":          m.tryTopic,
+			"resume":         func(*rapid.T) { m.exec("UPDATE outbox_topics SET resumed = true") },
 		})
 		m.drain(r)
 	})
@@ -61,9 +63,8 @@ type model struct {
 // relay is the claim of one relay, and its outcomes.
 type relay struct {
 	Claim
-	confirmed, refused, overtaken []uuid.UUID
-	returned                      []Failure
-	published                     bool
+	Settlement // what is to be written
+	published  bool
 }
 
 var names = [2]string{"a", "b"}
@@ -74,6 +75,9 @@ func (m *model) check(r *rapid.T) {
 	}
 	if n := m.int(strandedSQL); n != 0 {
 		r.Fatalf("%d events are stranded", n)
+	}
+	if n := m.int("SELECT count(*) FROM outbox_queue q WHERE halted AND NOT EXISTS (SELECT FROM outbox_topics t WHERE t.topic = q.topic)"); n != 0 {
+		r.Fatalf("%d events are halted, and their topic is not paused", n)
 	}
 	m.record()
 }
@@ -120,43 +124,36 @@ func (m *model) claim(r *rapid.T) {
 func (m *model) publish(r *rapid.T, w *relay) {
 	w.published = true
 	for _, e := range w.Events {
-		if e.Overtaken {
-			w.overtaken = append(w.overtaken, e.ID)
+		switch {
+		case e.Overtaken:
+			w.Overtaken = append(w.Overtaken, e.ID)
 			continue
+		case m.last[e.ID] == "discarded" || m.last[e.ID] == "overtaken":
+			continue // this relay has lost its lease, and others have gone on without the event
 		}
 		switch rapid.SampledFrom([]string{"confirmed", "confirmed", "refused", "refused", "returned", "unknown, stored", "unknown, lost"}).Draw(r, "outcome") {
 		case "confirmed":
 			m.broker.publish(e)
-			w.confirmed = append(w.confirmed, e.ID)
+			w.Published = append(w.Published, e.ID)
 		case "unknown, stored":
 			m.broker.publish(e)
 		case "refused":
-			w.refused = append(w.refused, e.ID)
+			final := rapid.Bool().Draw(r, "fails")
+			w.Failures = append(w.Failures, Failure{ID: e.ID, Delay: time.Hour, Counts: true, Final: final, Code: "refused"})
 		case "returned":
-			w.returned = append(w.returned, Failure{ID: e.ID, Delay: time.Hour, Code: "unroutable"})
+			w.Failures = append(w.Failures, Failure{ID: e.ID, Halt: true, Code: "unroutable"})
+			w.Paused = map[string]string{e.Topic: "no queue"}
 		}
+	}
+	if len(w.Published) > 0 && len(w.Paused) == 0 {
+		w.Resumed = []string{"order.created"}
 	}
 }
 
 // settle writes the outcomes. The lease may have ended long before.
-func (m *model) settle(r *rapid.T, w *relay) {
-	must(r, m.store.MarkPublished(m.Context(), uuid.Nil, w.confirmed))
-	must(r, m.store.Overtake(m.Context(), w.Token, w.overtaken))
-	m.record()
-	for _, id := range w.refused {
-		failure := Failure{ID: id, Delay: time.Hour, Counts: true, Code: "refused"}
-		if rapid.Bool().Draw(r, "fails") {
-			_, _, err := m.store.Fail(m.Context(), w.Token, failure)
-			must(r, err)
-		} else {
-			_, err := m.store.Reschedule(m.Context(), w.Token, []Failure{failure})
-			must(r, err)
-		}
-	}
-	_, err := m.store.Reschedule(m.Context(), w.Token, w.returned)
-	must(r, err)
-	_, err = m.store.Release(m.Context(), w.Token)
-	must(r, err)
+func (m *model) settle(_ *rapid.T, w *relay) {
+	w.Settlement.Token, w.Settlement.End = w.Claim.Token, true
+	m.fixture.settle(w.Settlement)
 	*w = relay{}
 }
 
@@ -170,6 +167,17 @@ func (m *model) pass(r *rapid.T) {
 	}
 	m.publish(r, w)
 	m.settle(r, w)
+}
+
+// tryTopic is a relay that tries a paused topic.
+func (m *model) tryTopic(r *rapid.T) {
+	w := m.pick(r, func(w relay) bool { return len(w.Events) == 0 })
+	*w = relay{Claim: m.fixture.probe(), Settlement: Settlement{Probe: true}}
+	m.record()
+	if len(w.Events) == 0 {
+		r.Skip("no topic is paused")
+	}
+	m.publish(r, w)
 }
 
 // failed returns the failed events. Without any, the step is skipped, and another one is drawn.
@@ -190,7 +198,7 @@ func (m *model) failed(r *rapid.T) (ids []uuid.UUID) {
 // another one has failed the event meanwhile.
 func (m *model) lateConfirm(r *rapid.T) {
 	stored := slices.DeleteFunc(m.failed(r), func(id uuid.UUID) bool { return !m.broker.seen[id] })
-	must(r, m.store.MarkPublished(m.Context(), uuid.Nil, stored))
+	m.mark(stored...)
 }
 
 // turn lets everything become old, and rotates until the ring has turned. It goes back some slots
@@ -211,7 +219,8 @@ func (m *model) drain(r *rapid.T) {
 	m.record()
 	m.endLeases()
 	m.exec(endBackOffs)
-	for m.retryUnroutable(100); ; m.retryUnroutable(100) {
+	for {
+		m.exec("UPDATE outbox_topics SET resumed = true")
 		w := relay{Claim: m.fixture.claim(100)}
 		if len(w.Events) == 0 {
 			break
@@ -219,10 +228,10 @@ func (m *model) drain(r *rapid.T) {
 		m.record()
 		for _, e := range w.Events {
 			if e.Overtaken {
-				w.overtaken = append(w.overtaken, e.ID)
+				w.Overtaken = append(w.Overtaken, e.ID)
 			} else {
 				m.broker.publish(e)
-				w.confirmed = append(w.confirmed, e.ID)
+				w.Published = append(w.Published, e.ID)
 			}
 		}
 		m.settle(r, &w)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 )
 
 // A parked event waits for an older event of its aggregate. Its available_at is 'infinity', so
@@ -17,7 +16,7 @@ import (
 // event. If it is deleted after the claim's commit, PromoteSQL finds the parked event.
 
 // parkedSQL is true for an event that waits for an older one only.
-const parkedSQL = `available_at = 'infinity' AND failed_at IS NULL AND failure_code IS DISTINCT FROM 'unroutable'`
+const parkedSQL = `available_at = 'infinity' AND failed_at IS NULL AND NOT halted`
 
 // PromoteSQL makes due, for each aggregate of the deleted events @ids (see [IDs]), the next parked
 // event. Whoever deletes events from outbox_queue runs it in the same transaction.
@@ -26,8 +25,7 @@ const parkedSQL = `available_at = 'infinity' AND failed_at IS NULL AND failure_c
 // have waited for a claim's lock, and only a later snapshot includes what the claim parked.
 //
 // It looks at one row for each aggregate, however many are parked, and at none while nothing is
-// parked. The last condition holds for a row that somebody else has changed meanwhile. It leaves
-// out the failure's code: with it, the plan might read the whole index of parked events.
+// parked. The last condition holds for a row that somebody else has changed meanwhile.
 const PromoteSQL = `
 WITH next AS MATERIALIZED (
   SELECT n.id FROM unnest(` + idsSQL + `) AS deleted (id),
@@ -39,11 +37,7 @@ WITH next AS MATERIALIZED (
   WHERE EXISTS (SELECT FROM outbox_queue WHERE ` + parkedSQL + `)
 )
 UPDATE outbox_queue SET available_at = now()
-WHERE id = ANY (ARRAY(SELECT id FROM next)) AND available_at = 'infinity' AND failed_at IS NULL`
-
-func promote(deleted []uuid.UUID) statement {
-	return statement{doing: "making the next events due", sql: PromoteSQL, args: args{"ids": IDs(deleted)}}
-}
+WHERE id = ANY (ARRAY(SELECT id FROM next)) AND available_at = 'infinity' AND failed_at IS NULL AND NOT halted`
 
 // repairSQL reads a page of the queue, and makes events due that are parked although no older
 // event of their aggregate is left.
@@ -60,7 +54,7 @@ WITH page AS MATERIALIZED (
   WHERE oldest.id = p.id
 ), repaired AS (
   UPDATE outbox_queue SET available_at = now()
-  WHERE id = ANY (ARRAY(SELECT id FROM stranded)) AND available_at = 'infinity' AND failed_at IS NULL
+  WHERE id = ANY (ARRAY(SELECT id FROM stranded)) AND available_at = 'infinity' AND failed_at IS NULL AND NOT halted
   RETURNING 1
 )
 SELECT (SELECT count(*) FROM repaired) AS repaired,
@@ -72,9 +66,7 @@ SELECT (SELECT count(*) FROM repaired) AS repaired,
 // who changes the table may.
 func (s *Store) RepairParked(ctx context.Context, after uuid.UUID, limit int) (repaired int, last uuid.UUID, err error) {
 	var next uuid.NullUUID
-	err = s.together(ctx, statement{"repairing", repairSQL, args{"after": after, "limit": limit}, func(rows pgx.Rows) error {
-		return rowInto(&repaired, &next)(rows)
-	}})
+	err = s.together(ctx, statement{"repairing", repairSQL, args{"after": after, "limit": limit}, rowInto(&repaired, &next)})
 	if err != nil {
 		return 0, after, fmt.Errorf("making parked events due: %w", err)
 	}

@@ -2,7 +2,6 @@ package store
 
 import (
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 )
@@ -19,18 +18,16 @@ const unparkSQL = "UPDATE outbox_queue SET available_at = now() WHERE failed_at 
 func TestAClaimParksEventsBehindOneThatIsNotDue(t *testing.T) {
 	t.Parallel()
 	for name, set := range map[string]string{
-		"failed":             "failed_at = now(), available_at = 'infinity'",
-		"delayed":            "available_at = now() + interval '1 hour'",
-		"unroutable, parked": "failure_code = 'unroutable', available_at = 'infinity'",
+		"failed":  "failed_at = now(), available_at = 'infinity'",
+		"delayed": "available_at = now() + interval '1 hour'",
+		"halted":  "halted = true, available_at = 'infinity'",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t)
 			ids := f.append("a", 1, 2, 3)
 			f.exec("UPDATE outbox_queue SET "+set+" WHERE id = $1", ids[0])
-			if c := f.claim(10); len(c.Events) > 0 || !c.Parked {
-				t.Errorf("a claim of %d events, parked %t", len(c.Events), c.Parked)
-			}
+			f.wantClaimed()
 			f.wantDue(parked, ids[1:]...)
 			f.wantClaimed(f.appendMany(1)...)
 		})
@@ -46,7 +43,7 @@ func TestAClaimParksEventsBehindAClaimedOneOnlyIfTheyAreMany(t *testing.T) {
 	first := f.claim(10)
 	f.wantClaimed()
 	f.wantDue(0, ids[1])
-	must(t, f.store.MarkPublished(t.Context(), first.Token, idsOf(first)))
+	f.finish(first, idsOf(first)...)
 	f.wantClaimed(ids[1])
 	crowd := f.append("crowd", 1)
 	third := f.claim(10)
@@ -55,7 +52,7 @@ func TestAClaimParksEventsBehindAClaimedOneOnlyIfTheyAreMany(t *testing.T) {
 	if n := f.int("SELECT count(*) FROM outbox_queue WHERE available_at = 'infinity'"); n < 200 {
 		t.Errorf("%d events are parked, want all 250", n)
 	}
-	must(t, f.store.MarkPublished(t.Context(), third.Token, crowd))
+	f.finish(third, crowd...)
 	f.wantNone(strandedSQL)
 }
 
@@ -82,7 +79,7 @@ func TestADeletePromotesAnEventBeingParked(t *testing.T) {
 	var claimed, marked func()
 	f.withPausedWrites("UPDATE ON outbox_queue", func() {
 		claimed = f.startUntilBlocked(1, func() error { f.claim(10); return nil })
-		marked = f.startUntilBlocked(2, func() error { return f.store.MarkPublished(f.Context(), uuid.Nil, ids[:1]) })
+		marked = f.startUntilBlocked(2, func() error { f.mark(ids[0]); return nil })
 	})
 	claimed()
 	marked()
@@ -111,14 +108,14 @@ func TestDeletingAnEventMakesTheNextOneDue(t *testing.T) {
 	}
 }
 
-// TestPromoteSkipsFailedUnroutableAndDelayedEvents: they wait for a reason of their own. Only a
+// TestPromoteSkipsFailedHaltedAndDelayedEvents: they wait for a reason of their own. Only a
 // manual change of the table makes such an aggregate.
-func TestPromoteSkipsFailedUnroutableAndDelayedEvents(t *testing.T) {
+func TestPromoteSkipsFailedHaltedAndDelayedEvents(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	for set, due := range map[string]float64{
 		"available_at = 'infinity', failed_at = now()":                   parked,
-		"failure_code = 'unroutable', available_at = 'infinity'":         parked,
+		"available_at = 'infinity', halted = true":                       parked,
 		"failure_code = 'refused', available_at = now() + interval '1h'": 3600,
 	} {
 		ids := f.append(set, 1, 2)
@@ -138,7 +135,7 @@ func TestPromoteSkipsAnEventThatFailsMeanwhile(t *testing.T) {
 	f.claim(10) // parks the second one
 	var marked func()
 	f.inTx("UPDATE outbox_queue SET failed_at = now() WHERE version = 2", func() {
-		marked = f.startUntilBlocked(1, func() error { return f.store.MarkPublished(t.Context(), uuid.Nil, ids[:1]) })
+		marked = f.startUntilBlocked(1, func() error { f.mark(ids[0]); return nil })
 	})
 	marked()
 	f.wantStatus("failed", ids[1])
@@ -162,125 +159,6 @@ func TestRepairParkedMakesStrandedEventsDue(t *testing.T) {
 	}
 	f.wantDue(parked, held[1], stranded[1])
 	f.wantDue(0, stranded[0])
-}
-
-// returnDue claims all due events, and the broker returns them as unroutable.
-func (f fixture) returnDue() {
-	f.Helper()
-	for c := f.claim(1000); len(c.Events) > 0; c = f.claim(1000) {
-		back := []Failure{}
-		for _, e := range c.Events {
-			back = append(back, Failure{ID: e.ID, Delay: 15 * time.Second, Code: "unroutable", Reason: "no queue is bound"})
-		}
-		if held, err := f.store.Reschedule(f.Context(), c.Token, back); held != len(back) || err != nil {
-			f.Fatalf("%d of %d held, error %v", held, len(back), err)
-		}
-		_, err := f.store.Release(f.Context(), c.Token)
-		must(f, err)
-	}
-}
-
-func (f fixture) retryUnroutable(limit int) int {
-	f.Helper()
-	n, err := f.store.RetryUnroutable(f.Context(), "order.created", limit)
-	must(f, err)
-	return n
-}
-
-// wantProbes counts the events that are retried without a new route.
-func (f fixture) wantProbes(want int) {
-	f.Helper()
-	if n := f.int("SELECT count(*) FROM outbox_queue WHERE available_at < 'infinity'"); n != want {
-		f.Errorf("%d events are retried, want %d", n, want)
-	}
-}
-
-func TestOnlyOneUnroutableEventOfATopicIsRetried(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	ids := f.appendMany(30)
-	f.returnDue()
-	f.wantProbes(1)
-	f.wantDue(15, ids[0])
-	f.wantDue(parked, ids[1:]...)
-	f.appendMany(30)
-	f.returnDue()
-	f.wantProbes(1)
-	f.exec(endBackOffs)
-	f.returnDue()
-	f.wantProbes(1)
-	f.exec(manySQL, "order.cancelled", 2)
-	f.returnDue()
-	f.wantProbes(2)
-	if got := f.row(ids[1]); got.Status != "pending" || got.RetryCount != 0 || got.FailureCode != "unroutable" {
-		t.Errorf("got %+v, want pending, unroutable, and no attempt counted", got)
-	}
-}
-
-// TestRetryUnroutableMakesEventsDueInBatches: the next batch becomes due when the last one is
-// claimed.
-func TestRetryUnroutableMakesEventsDueInBatches(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	ids := f.appendMany(25)
-	f.returnDue()
-	for _, want := range []int{10, 10, 5} {
-		if n := f.retryUnroutable(10); n != want {
-			t.Errorf("made %d due, want %d", n, want)
-		}
-		if n := f.retryUnroutable(10); n != 0 {
-			t.Errorf("made %d more due, although %d are due already", n, want)
-		}
-		c := f.wantClaimed(ids[:want]...)
-		if c.Events[0].FailureCode != "unroutable" {
-			t.Error("an event that was returned is not unroutable")
-		}
-		f.mark(ids[:want]...)
-		ids = ids[want:]
-	}
-}
-
-// TestP7LaterEventsWaitForARouteWithTheFirst, if they were appended before the broker returned the
-// first one, and also if they were appended after it.
-func TestP7LaterEventsWaitForARouteWithTheFirst(t *testing.T) {
-	t.Parallel()
-	for name, retry := range map[string]func(fixture, uuid.UUID){
-		"retried":        func(f fixture, _ uuid.UUID) { f.retryUnroutable(100) },
-		"a late confirm": func(f fixture, id uuid.UUID) { f.mark(id) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f := newFixture(t)
-			f.appendMany(1) // the probe
-			ids := f.append("a", 1, 2)
-			f.returnDue()
-			ids = append(ids, f.append("a", 3)...)
-			f.claim(10)
-			f.wantDue(parked, ids...)
-			retry(f, ids[0])
-			f.drain()
-			f.wantNone("SELECT count(*) FROM outbox_queue WHERE version > 1")
-		})
-	}
-}
-
-// TestTheJanitorReplacesALostProbeAndRepairs: a relay died after the broker confirmed the probe,
-// and before it made the first batch due. A person has parked an event.
-func TestTheJanitorReplacesALostProbeAndRepairs(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	ids := f.appendMany(5)
-	f.returnDue()
-	if n, err := f.store.ProbeRoutes(t.Context()); n != 0 || err != nil {
-		t.Errorf("made %d probes, error %v, want none: there is one", n, err)
-	}
-	f.mark(ids[0])
-	stranded := f.append("a", 1)
-	f.exec("UPDATE outbox_queue SET available_at = 'infinity'")
-	defer f.janitor(time.Hour)()
-	f.waitFor(func() bool { return f.int("SELECT count(*) FROM outbox_queue WHERE available_at < 'infinity'") == 2 })
-	f.wantDue(0, ids[1], stranded[0])
-	f.wantDue(parked, ids[2:]...)
 }
 
 func TestBacklogCountsUnpublishedEventsByStatus(t *testing.T) {

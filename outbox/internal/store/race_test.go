@@ -82,16 +82,11 @@ func TestP7RelaysRacing(t *testing.T) {
 				b.publish(e)
 				confirmed = append(confirmed, e.ID)
 			case 2:
-				failure := Failure{ID: e.ID, Delay: time.Duration(rand.IntN(20)) * time.Millisecond, Counts: true, Code: "refused"}
-				if _, err := f.store.Reschedule(t.Context(), c.Token, []Failure{failure}); err != nil {
-					t.Error(err)
-				}
+				f.reschedule(c, Failure{ID: e.ID, Delay: time.Duration(rand.IntN(20)) * time.Millisecond, Counts: true, Code: "refused"})
 			default: // not settled: the lease ends
 			}
 		}
-		if err := f.store.MarkPublished(t.Context(), uuid.Nil, confirmed); err != nil {
-			t.Error(err)
-		}
+		f.mark(confirmed...)
 	}
 	f.until(func() bool { return f.unsettled() == 0 }, relay, relay, relay, relay, relay, relay)
 	if bad := b.outOfOrder(); bad != "" || len(b.first) != aggregates || len(b.seen) != aggregates*versions {
@@ -100,7 +95,7 @@ func TestP7RelaysRacing(t *testing.T) {
 }
 
 // TestNoEventStaysParkedWhenEverythingRaces runs all of these on a few aggregates: appenders,
-// relays that fail events and receive late confirms, relays without a route, relays that publish,
+// relays that fail events and receive late confirms, relays without a route, relays that publish or try,
 // and operators. No statement may return an error, such as a deadlock, and no event may be
 // stranded.
 func TestNoEventStaysParkedWhenEverythingRaces(t *testing.T) {
@@ -124,7 +119,7 @@ func TestNoEventStaysParkedWhenEverythingRaces(t *testing.T) {
 		default:
 			return false
 		}
-	}, f.failClaimed, f.failClaimed, f.replayOrDiscard, f.replayOrDiscard, f.returnClaimed, f.retrySome, f.publishClaimed)
+	}, f.failClaimed, f.failClaimed, f.replayOrDiscard, f.replayOrDiscard, f.returnClaimed, f.tryPaused, f.publishClaimed)
 	f.wantNone(strandedSQL)
 	f.settleAll()
 }
@@ -141,39 +136,28 @@ func (f fixture) claimSome() Claim {
 func (f fixture) failClaimed() {
 	c := f.claimSome()
 	for _, e := range c.Events {
-		if _, _, err := f.store.Fail(f.Context(), c.Token, Failure{ID: e.ID, Code: "refused"}); err != nil {
-			f.Error(err)
-		}
+		f.reschedule(c, Failure{ID: e.ID, Final: true, Code: "refused"})
 	}
 	if rand.IntN(2) == 0 {
-		if err := f.store.MarkPublished(f.Context(), uuid.Nil, idsOf(c)); err != nil {
-			f.Error(err)
-		}
+		f.mark(idsOf(c)...)
 	}
 }
 
 func (f fixture) publishClaimed() {
 	c := f.claimSome()
-	if err := f.store.MarkPublished(f.Context(), c.Token, idsOf(c)); err != nil {
-		f.Error(err)
-	}
+	f.finish(c, idsOf(c)...)
 }
 
-// returnClaimed reschedules a claim whose events the broker has returned as unroutable.
-func (f fixture) returnClaimed() {
-	c := f.claimSome()
-	var back []Failure
-	for _, e := range c.Events {
-		back = append(back, Failure{ID: e.ID, Delay: time.Millisecond, Code: "unroutable"})
-	}
-	if _, err := f.store.Reschedule(f.Context(), c.Token, back); err != nil {
-		f.Error(err)
-	}
-}
+// returnClaimed halts the events of a claim, because no queue is bound, and pauses their topic.
+func (f fixture) returnClaimed() { f.returnAll(f.claimSome(), time.Millisecond) }
 
-func (f fixture) retrySome() {
-	if _, err := f.store.RetryUnroutable(f.Context(), "order.created", 1+rand.IntN(5)); err != nil {
-		f.Error(err)
+// tryPaused claims a probe, and publishes it or not.
+func (f fixture) tryPaused() {
+	c := f.probe()
+	if rand.IntN(2) == 0 {
+		f.returnAll(c, time.Millisecond)
+	} else if len(c.Events) > 0 {
+		f.settle(Settlement{Token: c.Token, End: true, Probe: true, Published: idsOf(c), Resumed: []string{"order.created"}})
 	}
 }
 
@@ -195,8 +179,9 @@ func (f fixture) settleAll() {
 	f.exec(endBackOffs)
 	f.endLeases()
 	must(f, f.decide(replaySQL, read[uuid.UUID](f, "SELECT id FROM outbox_queue WHERE failed_at IS NOT NULL")...))
-	for f.retryUnroutable(1000)+len(f.drain()) > 0 {
-	}
+	f.exec("UPDATE outbox_topics SET resumed = true")
+	f.drain()
+	f.wantNone("SELECT count(*) FROM outbox_topics")
 	if n := f.unsettled(); n > 0 {
 		f.Errorf("%d events are never published", n)
 	}

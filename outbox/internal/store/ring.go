@@ -54,7 +54,7 @@ const (
 	stayDiscardedSQL = `
   SELECT id FROM outbox_discarded
   WHERE slot = @next AND id > cast(@after AS uuid) AND discarded_at >= now() - cast(@retention AS float8) * interval '1 second'
-  ORDER BY id LIMIT @limit FOR NO KEY UPDATE SKIP LOCKED`
+  ORDER BY slot, id LIMIT @limit FOR NO KEY UPDATE SKIP LOCKED`
 	stayPublishedSQL = `
   SELECT id FROM outbox_published p
   WHERE slot = @next AND id > cast(@after AS uuid) AND published_at >= now() - cast(@retention AS float8) * interval '1 second'

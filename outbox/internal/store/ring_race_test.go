@@ -149,13 +149,10 @@ func (f fixture) relayPass(l *ledger) {
 	for _, e := range c.Events {
 		switch rand.IntN(10) {
 		case 0:
-			_, _, err = f.store.Fail(f.Context(), c.Token, Failure{ID: e.ID, Code: "refused"})
+			f.reschedule(c, Failure{ID: e.ID, Final: true, Code: "refused"})
 		case 1: // not settled: the lease ends
 		default:
 			confirmed = append(confirmed, e.ID)
-		}
-		if err != nil {
-			f.Error(err)
 		}
 	}
 	if rand.IntN(10) == 0 {
@@ -163,9 +160,7 @@ func (f fixture) relayPass(l *ledger) {
 	}
 	l.finish(confirmed...)
 	for range 1 + rand.IntN(2) { // the answer may be lost
-		if err := f.store.MarkPublished(f.Context(), c.Token, confirmed); err != nil {
-			f.Error(err)
-		}
+		f.finish(c, confirmed...)
 	}
 }
 

@@ -198,7 +198,7 @@ func TestAMarkAfterTheMove(t *testing.T) {
 	f.rotateTo(0, time.Hour)
 	f.appendMany(1)
 	for range 2 {
-		must(t, f.store.MarkPublished(t.Context(), c.Token, ids[:1]))
+		f.finish(c, ids[0])
 		f.wantSlot(ids[0], 7)
 	}
 	f.wantStatus("published", ids[0])
@@ -223,7 +223,7 @@ func TestAMarkThatWaitsForTheMove(t *testing.T) {
 		_, err := readOne(t.Context(), tx, moveSQL(stayQueuedSQL), args{
 			"current": r.Current, "next": r.Next, "after": uuid.Nil, "limit": 10, "retention": 1.0,
 		}, func(pgx.CollectableRow) (int, error) { return 0, nil })
-		marked = f.startUntilBlocked(1, func() error { return f.store.MarkPublished(t.Context(), uuid.Nil, ids) })
+		marked = f.startUntilBlocked(1, func() error { f.mark(ids...); return nil })
 		return err
 	}))
 	marked()

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 	"unicode/utf8"
@@ -10,6 +9,56 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 )
+
+// Settlement is what became of events of a claim. It is written in one transaction.
+type Settlement struct {
+	Token uuid.UUID // of the claim
+	End   bool      // end the claim: the rest of its events are due at once
+
+	// Published are the events that the destination has taken. They need no lease: a confirm is a
+	// fact, and recording it avoids a repeat, whoever holds the events now.
+	Published []uuid.UUID
+	Overtaken []uuid.UUID // a newer event supersedes them, so they are not sent
+	Failures  []Failure
+
+	Paused  map[string]string // topics, with the reason
+	Probe   bool              // the events are probes: the pauses of topics in Paused get longer
+	Resumed []string          // topics whose pause is over
+	// RetryAll makes the refused events of all topics due: the destination takes events again.
+	RetryAll bool
+
+	GiveUp time.Duration // see Failure.Counts
+	// FirstPause and LongestPause are of topics.
+	FirstPause, LongestPause time.Duration
+}
+
+// Failure is why an event was not published.
+type Failure struct {
+	ID    uuid.UUID
+	Delay time.Duration // until the next attempt
+	// Counts: the destination refused it, or gave no answer. It fails if the first time is longer ago
+	// than GiveUp, and it is the tenth time at least.
+	Counts bool
+	Final  bool   // it fails at once
+	Halt   bool   // it waits for the end of its topic's pause, and not for Delay
+	Code   string // one of a small fixed set
+	Reason string // for people; cut to 1024 bytes
+}
+
+// LeastRefusals is how often an event must be refused before it fails.
+const LeastRefusals = 10
+
+// maxRetry is how many refused events of a topic a settlement makes due. The others come when their
+// own time has come.
+const maxRetry = 1000
+
+// Settled is what a settlement has changed.
+type Settled struct {
+	Held   int                     // how many of Overtaken and Failures the claim still held; it changed no others
+	Failed map[uuid.UUID]time.Time // the events that have failed now, and when
+	// Promoted is how many events became due, because an older one of their aggregate is done.
+	Promoted int
+}
 
 // markPublishedSQL deletes the events from the queue, and records that they are published. It
 // records all of them that are in the log, also those that are no longer in the queue: a confirm is
@@ -29,23 +78,6 @@ WITH done AS (
 INSERT INTO outbox_published (id, slot, retry_count)
 SELECT id, slot, retry_count FROM confirmed ORDER BY id
 ON CONFLICT DO NOTHING`
-
-const releaseSQL = `DELETE FROM outbox_claims WHERE token = cast(@token AS uuid) RETURNING true`
-
-// MarkPublished records that the destination has taken these events. It needs no lease: a
-// confirm is a fact, and recording it avoids a repeat, whoever holds the events now. It also ends
-// the claim with this token; [uuid.Nil] ends none.
-func (s *Store) MarkPublished(ctx context.Context, token uuid.UUID, ids []uuid.UUID) error {
-	err := s.together(ctx,
-		statement{doing: "marking", sql: markPublishedSQL, args: args{"ids": IDs(ids)}},
-		statement{doing: "ending the claim", sql: releaseSQL, args: args{"token": token}},
-		promote(ids),
-	)
-	if err != nil {
-		return fmt.Errorf("marking events published: %w", err)
-	}
-	return nil
-}
 
 // fenceSQL selects those of the given events that the claim still holds, and locks the claim until
 // the transaction ends. A relay that has lost its claim finds none. The statement removes the
@@ -69,129 +101,140 @@ WITH given AS MATERIALIZED (
 )
 INSERT INTO outbox_discarded (id, slot, overtaken, retry_count, failure_code, failure_reason)
 SELECT id, slot, true, retry_count, failure_code, failure_reason FROM done ORDER BY id
-ON CONFLICT DO NOTHING`
+ON CONFLICT DO NOTHING
+RETURNING 1`
 
-// Overtake settles overtaken events of a claim without sending them. The next events of their
-// aggregates become due. It leaves the others alone, and does not end the claim.
-func (s *Store) Overtake(ctx context.Context, token uuid.UUID, ids []uuid.UUID) error {
-	err := s.together(ctx,
-		statement{doing: "overtaking", sql: overtakeSQL, args: args{"token": token, "ids": IDs(ids)}},
-		promote(ids),
-	)
-	if err != nil {
-		return fmt.Errorf("settling overtaken events: %w", err)
-	}
-	return nil
-}
-
-// rescheduleSQL makes events due later, if the claim still holds them.
-//
-// Of the unroutable events of one topic, one is tried again after its delay: the probe. The others
-// are parked until the probe succeeds (route.go). If two batches each choose a probe, the one
-// that is returned first finds the other one, and is parked.
-//
-// The failures are one object with a member for each id, so that the update finds each by a search,
-// and without a join: a join of the queue may be planned as a scan of the whole queue. The events
-// are locked in the order of their ids.
-const rescheduleSQL = `
+// failuresSQL reschedules, halts or fails events, if the claim still holds them. The failures are one
+// object with a member for each id, so that the update finds each by a search, and without a join: a
+// join of the queue may be planned as a scan of the whole queue. The events are locked in the order
+// of their ids.
+const failuresSQL = `
 WITH failures AS MATERIALIZED (
   SELECT cast(cast(@failures AS text) AS jsonb) AS by_id
 ), given AS MATERIALIZED (
   SELECT cast(jsonb_object_keys(by_id) AS uuid) AS id FROM failures
 ), ` + fenceSQL + `, held AS MATERIALIZED (
-  SELECT q.id, q.seq, q.topic, by_id -> cast(q.id AS text) ->> 'code' AS code
+  SELECT q.id, by_id -> cast(q.id AS text) AS failure,
+         (by_id -> cast(q.id AS text) ->> 'final')::boolean OR (by_id -> cast(q.id AS text) ->> 'counts')::boolean
+           AND q.retry_count + 1 >= @least AND q.refused_since <= now() - cast(@give_up AS float8) * interval '1 second' AS fails
   FROM failures, (SELECT id FROM held_ids ORDER BY id) h,
-  LATERAL (SELECT id, seq, topic FROM outbox_queue WHERE id = h.id LIMIT 1 FOR UPDATE) q
-), probes AS MATERIALIZED (
-  SELECT k.id FROM (
-    SELECT DISTINCT ON (topic) id, topic FROM held WHERE code = 'unroutable' ORDER BY topic, seq) k
-  WHERE coalesce((` + firstOfTopicSQL + `), 'infinity') = 'infinity'
-), changed AS (
-  UPDATE outbox_queue q
-  SET retry_count = retry_count + cast(` + failureSQL + ` ->> 'attempts' AS int),
-      failure_code = ` + failureSQL + ` ->> 'code', failure_reason = ` + failureSQL + ` ->> 'reason',
-      available_at = CASE WHEN ` + failureSQL + ` ->> 'code' <> 'unroutable' OR id IN (SELECT id FROM probes)
-                          THEN now() + cast(` + failureSQL + ` ->> 'delay' AS float8) * interval '1 second' ELSE 'infinity' END
-  WHERE id = ANY (ARRAY(SELECT id FROM held))
-  RETURNING 1
+  LATERAL (SELECT id, retry_count, refused_since FROM outbox_queue WHERE id = h.id LIMIT 1 FOR UPDATE) q
+), verdicts AS MATERIALIZED (
+  SELECT jsonb_object_agg(id, failure || jsonb_build_object('fails', coalesce(fails, false))) AS by_id FROM held
 )
-SELECT count(*) FROM changed`
+UPDATE outbox_queue q
+SET retry_count = retry_count + (` + failureSQL + ` ->> 'counts')::boolean::int,
+    refused_since = CASE WHEN (` + failureSQL + ` ->> 'counts')::boolean THEN coalesce(refused_since, now()) ELSE refused_since END,
+    failure_code = ` + failureSQL + ` ->> 'code', failure_reason = ` + failureSQL + ` ->> 'reason',
+    halted = (` + failureSQL + ` ->> 'halt')::boolean AND NOT (` + failureSQL + ` ->> 'fails')::boolean,
+    failed_at = CASE WHEN (` + failureSQL + ` ->> 'fails')::boolean THEN now() END,
+    available_at = CASE WHEN (` + failureSQL + ` ->> 'fails')::boolean OR (` + failureSQL + ` ->> 'halt')::boolean THEN 'infinity'
+                        ELSE now() + (` + failureSQL + ` ->> 'delay')::float8 * interval '1 second' END
+WHERE id = ANY (ARRAY(SELECT id FROM held))
+RETURNING id, failed_at`
 
 // failureSQL is the failure of the event that is updated.
-const failureSQL = `((SELECT by_id FROM failures) -> cast(q.id AS text))`
+const failureSQL = `((SELECT by_id FROM verdicts) -> cast(q.id AS text))`
 
-// Reschedule makes events of a claim due after their delays. Of the unroutable events of one topic,
-// only one becomes due. The others are parked until [Store.RetryUnroutable]. It returns how many
-// events it changed. If these are fewer than given, the lease has ended, or somebody else has
-// changed or finished an event.
-func (s *Store) Reschedule(ctx context.Context, token uuid.UUID, failures []Failure) (held int, err error) {
-	values := args{"token": token, "failures": object(failures)}
-	err = s.together(ctx, statement{"rescheduling", rescheduleSQL, values, rowInto(&held)})
-	if err != nil {
-		return 0, fmt.Errorf("rescheduling events: %w", err)
+// lockEventsSQL locks all events of a settlement in the order of their ids. Otherwise two statements
+// would lock some each, and a relay with a late confirm of the same events could deadlock with it.
+const lockEventsSQL = `SELECT id FROM outbox_queue WHERE id = ANY (` + idsSQL + `) ORDER BY id FOR UPDATE`
+
+const endClaimSQL = `DELETE FROM outbox_claims WHERE token = cast(@token AS uuid)`
+
+// Settle writes what became of events of a claim. It can be repeated if its answer was lost.
+//
+// The rows of topics come last, because many relays write the same ones.
+func (s *Store) Settle(ctx context.Context, t Settlement) (result Settled, err error) {
+	var all []statement
+	add := func(needed bool, doing, sql string, values args, read func(pgx.Rows) error) {
+		if needed {
+			all = append(all, statement{doing, sql, values, read})
+		}
 	}
-	return held, nil
+	overtaken := 0
+	done := append(t.Published[:len(t.Published):len(t.Published)], t.Overtaken...)
+	var failed []uuid.UUID
+	for _, f := range t.Failures {
+		failed = append(failed, f.ID)
+	}
+	add(len(done) > 0 && len(t.Failures) > 0, "locking", lockEventsSQL, args{"ids": IDs(append(done, failed...))}, nil)
+	add(len(t.Published) > 0, "marking", markPublishedSQL, args{"ids": IDs(t.Published)}, nil)
+	add(len(t.Failures) > 0, "rescheduling", failuresSQL, args{
+		"token": t.Token, "failures": failuresText(t.Failures), "least": LeastRefusals, "give_up": t.GiveUp.Seconds(),
+	}, result.readFailures)
+	add(len(t.Overtaken) > 0, "overtaking", overtakeSQL, args{"token": t.Token, "ids": IDs(t.Overtaken)}, countInto(&overtaken))
+	add(t.End, "ending the claim", endClaimSQL, args{"token": t.Token}, nil)
+	add(len(done) > 0, "making the next events due", PromoteSQL+" RETURNING 1", args{"ids": IDs(done)}, countInto(&result.Promoted))
+	add(len(t.Paused)+len(t.Resumed) > 0, "waiting for others that change topics", lockTopicsSQL, nil, nil)
+	add(len(t.Paused) > 0, "pausing topics", pauseSQL, args{
+		"topics": jsonText(cleaned(t.Paused)), "first": t.FirstPause.Seconds(), "longest": t.LongestPause.Seconds(), "probe": t.Probe,
+	}, nil)
+	add(len(t.Resumed) > 0, "resuming topics", resumeSQL, args{"topics": jsonText(t.Resumed)}, nil)
+	add(len(t.Resumed) > 0, "retrying topics", retryTopicsSQL, args{"topics": jsonText(t.Resumed), "limit": maxRetry}, nil)
+	add(t.RetryAll, "retrying all", retryAllSQL, args{"limit": 10 * maxRetry}, nil)
+	if len(all) == 0 {
+		return result, nil
+	}
+	if err := s.together(ctx, all...); err != nil {
+		return Settled{}, fmt.Errorf("settling events: %w", err)
+	}
+	result.Held += overtaken
+	return result, nil
 }
 
-// Release ends a claim. Its remaining events are due at once, and no attempt counts. It returns
-// false if the claim had ended already.
-func (s *Store) Release(ctx context.Context, token uuid.UUID) (bool, error) {
-	var held []bool
-	err := s.together(ctx, statement{"releasing", releaseSQL, args{"token": token}, rowsInto(&held, pgx.RowTo[bool])})
-	if err != nil {
-		return false, fmt.Errorf("releasing events: %w", err)
+func (r *Settled) readFailures(rows pgx.Rows) error {
+	r.Failed = map[uuid.UUID]time.Time{}
+	for rows.Next() {
+		var id [16]byte
+		var failed *time.Time
+		if err := rows.Scan(&id, &failed); err != nil {
+			return err
+		}
+		r.Held++
+		if failed != nil {
+			r.Failed[id] = *failed
+		}
 	}
-	return len(held) == 1, nil
+	return rows.Err()
 }
 
-// failSQL ends the attempts, if the claim still holds the event. The event stays in the queue,
-// where an operator finds it and can replay it.
-const failSQL = `
-WITH given AS MATERIALIZED (SELECT unnest(` + idsSQL + `) AS id), ` + fenceSQL + `
-UPDATE outbox_queue
-SET failed_at = now(), available_at = 'infinity', retry_count = retry_count + @attempts,
-    failure_code = @code, failure_reason = @reason
-WHERE id = ANY (ARRAY(SELECT id FROM held_ids))
-RETURNING failed_at`
+const renewSQL = `
+UPDATE outbox_claims SET until = clock_timestamp() + cast(@lease AS float8) * interval '1 second'
+WHERE token = ANY (` + idsSQL + `)`
 
-// Fail ends the attempts to publish an event, and returns when, by the database's clock. held is
-// 1, or 0 if the lease has ended.
-func (s *Store) Fail(ctx context.Context, token uuid.UUID, failure Failure) (at time.Time, held int, err error) {
-	var failed []time.Time
-	err = s.together(ctx, statement{"failing", failSQL, args{
-		"ids": IDs([]uuid.UUID{failure.ID}), "token": token, "attempts": attempts(failure),
-		"code": failure.Code, "reason": truncate(failure.Reason),
-	}, rowsInto(&failed, pgx.RowTo[time.Time])})
+// Renew makes the leases of claims end this much later than now. A claim that has ended stays ended.
+func (s *Store) Renew(ctx context.Context, tokens []uuid.UUID, lease time.Duration) error {
+	err := s.together(ctx, statement{"renewing", renewSQL, args{"ids": IDs(tokens), "lease": lease.Seconds()}, nil})
 	if err != nil {
-		return time.Time{}, 0, fmt.Errorf("marking event %s failed: %w", failure.ID, err)
+		return fmt.Errorf("renewing leases: %w", err)
 	}
-	if len(failed) > 0 {
-		at = failed[0]
-	}
-	return at, len(failed), nil
+	return nil
 }
 
-// object converts failures to one text of JSON, with a member for each id.
-func object(failures []Failure) string {
+// failuresText converts failures to one text of JSON, with a member for each id.
+func failuresText(failures []Failure) string {
 	type member struct {
-		Delay    float64 `json:"delay"`
-		Attempts int     `json:"attempts"`
-		Code     string  `json:"code"`
-		Reason   string  `json:"reason"`
+		Delay  float64 `json:"delay"` // seconds
+		Counts bool    `json:"counts"`
+		Final  bool    `json:"final"`
+		Halt   bool    `json:"halt"`
+		Code   string  `json:"code"`
+		Reason string  `json:"reason"`
 	}
-	all := make(map[string]member, len(failures))
+	all := make(map[uuid.UUID]member, len(failures))
 	for _, f := range failures {
-		all[f.ID.String()] = member{f.Delay.Seconds(), attempts(f), f.Code, truncate(f.Reason)}
+		all[f.ID] = member{f.Delay.Seconds(), f.Counts, f.Final, f.Halt, f.Code, truncate(f.Reason)}
 	}
-	text, _ := json.Marshal(all) // no value of these types can fail
-	return string(text)
+	return jsonText(all)
 }
 
-func attempts(f Failure) int {
-	if f.Counts {
-		return 1
+func cleaned(reasons map[string]string) map[string]string {
+	all := make(map[string]string, len(reasons))
+	for topic, reason := range reasons {
+		all[topic] = truncate(reason)
 	}
-	return 0
+	return all
 }
 
 // maxReason is the width of failure_reason, in bytes.

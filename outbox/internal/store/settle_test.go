@@ -14,36 +14,15 @@ import (
 func TestFenced(t *testing.T) {
 	t.Parallel()
 	steps := map[string]struct {
-		step func(f fixture, token uuid.UUID, ids []uuid.UUID) (int, error)
+		Settlement
 		want string
+		held int
 	}{
-		"Release": {
-			step: func(f fixture, token uuid.UUID, _ []uuid.UUID) (int, error) {
-				held, err := f.store.Release(f.Context(), token)
-				return map[bool]int{true: 1}[held], err
-			},
-			want: "pending",
-		},
-		"Reschedule": {
-			step: func(f fixture, token uuid.UUID, ids []uuid.UUID) (int, error) {
-				return f.store.Reschedule(f.Context(), token, []Failure{{ID: ids[0], Delay: time.Hour, Code: "refused"}})
-			},
-			want: "pending",
-		},
-		"Fail": {
-			step: func(f fixture, token uuid.UUID, ids []uuid.UUID) (int, error) {
-				_, held, err := f.store.Fail(f.Context(), token, Failure{ID: ids[0], Code: "refused"})
-				return held, err
-			},
-			want: "failed",
-		},
-		"Overtake": {
-			step: func(f fixture, token uuid.UUID, ids []uuid.UUID) (int, error) {
-				err := f.store.Overtake(f.Context(), token, ids)
-				return f.int("SELECT count(*) FROM outbox_discarded"), err
-			},
-			want: "overtaken",
-		},
+		"the end":   {Settlement{End: true}, "pending", 0},
+		"a delay":   {Settlement{Failures: []Failure{{Delay: time.Hour}}}, "pending", 1},
+		"a halt":    {Settlement{Failures: []Failure{{Halt: true}}}, "pending", 1},
+		"a failure": {Settlement{Failures: []Failure{{Final: true}}}, "failed", 1},
+		"overtaken": {Settlement{Overtaken: make([]uuid.UUID, 1)}, "overtaken", 1},
 	}
 	for name, s := range steps {
 		t.Run(name, func(t *testing.T) {
@@ -54,12 +33,18 @@ func TestFenced(t *testing.T) {
 			stale := f.claim(10).Token
 			f.endLeases()
 			holder := f.claim(10).Token
-			if held, err := s.step(f, stale, ids); held != 0 || err != nil {
-				t.Errorf("with the token of a lost lease: changed %d, error %v", held, err)
+			copy(s.Overtaken, ids)
+			for i := range s.Failures {
+				s.Failures[i].ID = ids[0]
+			}
+			s.Token = stale
+			if held := f.settle(s.Settlement).Held; held != 0 {
+				t.Errorf("with the token of a lost lease: changed %d", held)
 			}
 			f.wantStatus("in_progress", ids...)
-			if held, err := s.step(f, holder, ids); held != 1 || err != nil {
-				t.Errorf("with the token of the lease: changed %d, error %v", held, err)
+			s.Token = holder
+			if held := f.settle(s.Settlement).Held; held != s.held {
+				t.Errorf("with the token of the lease: changed %d", held)
 			}
 			f.wantStatus(s.want, ids...)
 		})
@@ -75,17 +60,20 @@ func TestAnOvertakenEventIsSettledUnsent(t *testing.T) {
 	f.exec("UPDATE outbox_queue SET supersedes = true WHERE id = $1", ids[2])
 	c := f.wantClaimed(ids[0], other[0])
 	f.exec("UPDATE outbox_queue SET available_at = 'infinity' WHERE version > 1") // as a claim parks them
-	must(t, f.store.Overtake(t.Context(), c.Token, []uuid.UUID{ids[0], other[0]}))
-	must(t, f.store.Overtake(t.Context(), c.Token, []uuid.UUID{ids[0], other[0]})) // its answer was lost
+	for _, want := range []int{1, 0} {                                            // the first answer was lost
+		if held := f.settle(Settlement{Token: c.Token, Overtaken: []uuid.UUID{ids[0], other[0]}}).Held; held != want {
+			t.Errorf("%d held, want %d", held, want)
+		}
+	}
 	f.wantStatus("overtaken", ids[0])
 	f.wantDue(0, ids[1])
 	f.wantStatus("in_progress", other...)
 	c = f.wantClaimed(ids[1])
-	must(t, f.store.Overtake(t.Context(), c.Token, ids[1:2]))
+	f.settle(Settlement{Token: c.Token, Overtaken: ids[1:2]})
 	f.wantClaimed(ids[2])
 }
 
-func TestMarkPublishedNeedsNoLease(t *testing.T) {
+func TestAMarkNeedsNoLease(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	ids := f.appendMany(2)
@@ -108,16 +96,12 @@ func TestAConfirmIsAFact(t *testing.T) {
 	f.mark(ids...)
 	f.mark(ids...)
 	f.wantStatus("published", ids...)
-	failure := Failure{ID: ids[1], Code: "refused"}
-	if held, err := f.store.Reschedule(t.Context(), c.Token, []Failure{failure}); held != 0 || err != nil {
-		t.Errorf("rescheduled %d published events, error %v", held, err)
+	for _, final := range []bool{false, true} {
+		if held := f.reschedule(c, Failure{ID: ids[1], Final: final, Code: "refused"}); held != 0 {
+			t.Errorf("changed %d published events", held)
+		}
 	}
-	if _, held, err := f.store.Fail(t.Context(), c.Token, failure); held != 0 || err != nil {
-		t.Errorf("failed %d published events, error %v", held, err)
-	}
-	if held, err := f.store.Release(t.Context(), c.Token); !held || err != nil {
-		t.Errorf("released: %t, error %v", held, err)
-	}
+	f.finish(c)
 	f.wantStatus("published", ids...)
 	f.mark(uuid.New()) // of an event that is nowhere
 	if n := f.int("SELECT count(*) FROM outbox_published"); n != 2 {
@@ -125,8 +109,8 @@ func TestAConfirmIsAFact(t *testing.T) {
 	}
 }
 
-// TestMarkPublishedEndsTheClaim: if rows of claims stayed, all claims would read them.
-func TestMarkPublishedEndsTheClaim(t *testing.T) {
+// TestASettlementEndsTheClaim: if rows of claims stayed, all claims would read them.
+func TestASettlementEndsTheClaim(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.appendMany(2)
@@ -134,33 +118,29 @@ func TestMarkPublishedEndsTheClaim(t *testing.T) {
 	f.wantNone("SELECT count(*) FROM outbox_claims")
 }
 
-func TestReleaseMakesEventsDueAndCountsNoAttempt(t *testing.T) {
+func TestTheEndOfAClaimMakesEventsDueAndCountsNoAttempt(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	ids := f.appendMany(2)
-	if held, err := f.store.Release(t.Context(), f.claim(10).Token); !held || err != nil {
-		t.Fatalf("held: %t, error %v", held, err)
-	}
+	f.finish(f.claim(10))
 	if e := f.wantClaimed(ids...).Events[0]; e.RetryCount != 0 {
 		t.Errorf("retry_count %d, want 0", e.RetryCount)
 	}
 }
 
-func TestRescheduleDelaysEvents(t *testing.T) {
+func TestAFailureDelaysEvents(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	ids := f.append("a", 1, 2)
 	unrelated := f.appendMany(1)[0]
 	c := f.claim(10)
-	held, err := f.store.Reschedule(t.Context(), c.Token, []Failure{
-		{ID: ids[0], Delay: time.Hour, Counts: true, Code: "refused", Reason: "a queue refused it"},
-		{ID: unrelated, Delay: 2 * time.Hour, Code: "unroutable", Reason: "no queue"},
-	})
-	if held != 2 || err != nil {
-		t.Fatalf("%d held, error %v", held, err)
+	held := f.reschedule(c,
+		Failure{ID: ids[0], Delay: time.Hour, Counts: true, Code: "refused", Reason: "a queue refused it"},
+		Failure{ID: unrelated, Delay: 2 * time.Hour, Code: "unroutable", Reason: "no queue"})
+	if held != 2 {
+		t.Fatalf("%d held", held)
 	}
-	_, err = f.store.Release(t.Context(), c.Token)
-	must(t, err)
+	f.finish(c)
 	f.wantClaimed() // one is delayed, and one is blocked
 	f.wantDue(3600, ids[0])
 	f.wantDue(7200, unrelated)
@@ -180,33 +160,30 @@ func TestAnyFailureReasonCanBeStored(t *testing.T) {
 	} {
 		ids := f.appendMany(1)
 		failure := Failure{ID: ids[0], Code: "refused", Reason: reason}
-		if held, err := f.store.Reschedule(t.Context(), f.claim(10).Token, []Failure{failure}); held != 1 || err != nil {
-			t.Errorf("Reschedule with %.10q…: %d held, error %v", reason, held, err)
+		c := f.claim(10)
+		if held := f.reschedule(c, failure); held != 1 {
+			t.Errorf("with %.10q…: %d held", reason, held)
 		}
-		f.endLeases()
-		if at, held, err := f.store.Fail(t.Context(), f.claim(10).Token, failure); held != 1 || at.IsZero() || err != nil {
-			t.Errorf("Fail with %.10q…: %d held, error %v", reason, held, err)
-		}
+		f.settle(Settlement{Token: c.Token, End: true, Paused: map[string]string{"order.created": reason}})
+		f.exec("DELETE FROM outbox_topics")
 		if got := read[string](f, "SELECT failure_reason FROM outbox_queue WHERE id = $1", ids[0])[0]; got != truncate(reason) {
 			t.Errorf("stored %.10q… for %.10q…", got, reason)
 		}
 	}
 }
 
-// TestARepeatedRescheduleOrFailCountsOneAttempt: a relay repeats a statement if its answer was
-// lost. A repeated Fail does not undo a replay, if the operator was faster.
-func TestARepeatedRescheduleOrFailCountsOneAttempt(t *testing.T) {
+// TestARepeatedSettlementCountsOneAttempt: a relay repeats one if its answer was lost. A repeated
+// failure does not undo a replay, if the operator was faster.
+func TestARepeatedSettlementCountsOneAttempt(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	ids := f.appendMany(3)
 	c := f.claim(10)
 	for range 2 { // the first answer was lost
-		_, err := f.store.Reschedule(t.Context(), c.Token, []Failure{{ID: ids[0], Delay: time.Hour, Counts: true, Code: "refused"}})
-		must(t, err)
-		for _, id := range ids[1:] {
-			_, _, err = f.store.Fail(t.Context(), c.Token, Failure{ID: id, Counts: true, Code: "refused"})
-			must(t, err)
-		}
+		f.reschedule(c,
+			Failure{ID: ids[0], Delay: time.Hour, Counts: true, Code: "refused"},
+			Failure{ID: ids[1], Final: true, Counts: true, Code: "refused"},
+			Failure{ID: ids[2], Final: true, Counts: true, Code: "refused"})
 		must(t, f.decide(replaySQL, ids[2]))
 	}
 	for _, id := range ids[:2] {
@@ -235,7 +212,10 @@ func TestOverlappingMarksDoNotDeadlock(t *testing.T) {
 	f.withRowLocked(ids[1], func() {
 		for i, cost := range []string{"0.1", "1000000"} {
 			store := f.with(func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["random_page_cost"] = cost }).store
-			ends = append(ends, f.startUntilBlocked(i+1, func() error { return store.MarkPublished(t.Context(), uuid.Nil, ids) }))
+			ends = append(ends, f.startUntilBlocked(i+1, func() error {
+				_, err := store.Settle(t.Context(), Settlement{Published: ids})
+				return err
+			}))
 		}
 	})
 	for _, end := range ends {

@@ -74,7 +74,7 @@ func limitOf(statement string, f fixture) int {
 	switch {
 	case strings.HasPrefix(statement, "stay"), statement == "slotSQL":
 		return 12 * max(f.int("SELECT count(*) FROM outbox_queue"), 100)
-	case statement == "rescheduleSQL", statement == "retryUnroutableSQL":
+	case statement == "failuresSQL", statement == "retryAllSQL", statement == "retryTopicsSQL":
 		return 700
 	}
 	return 350
@@ -84,8 +84,11 @@ func limitOf(statement string, f fixture) int {
 func (f fixture) fill(n int) {
 	f.Helper()
 	f.exec(manySQL, "order.due", n/5)
-	f.exec(manySQL, "order.unroutable", n/5)
-	f.exec("UPDATE outbox_queue SET failure_code = 'unroutable', available_at = 'infinity' WHERE topic = 'order.unroutable'")
+	f.exec(manySQL, "order.halted", n/5)
+	f.exec("UPDATE outbox_queue SET halted = true, available_at = 'infinity' WHERE topic = 'order.halted'")
+	f.exec("INSERT INTO outbox_topics (topic, until, pause, reason) VALUES ('order.halted', now(), 1, '') ON CONFLICT DO NOTHING")
+	f.exec(manySQL, "order.refused", n/5)
+	f.exec("UPDATE outbox_queue SET retry_count = 1, refused_since = now(), available_at = now() + interval '1h' WHERE topic = 'order.refused'")
 	f.exec(manySQL, "order.failed", n/5)
 	f.exec("UPDATE outbox_queue SET failure_code = 'refused', available_at = 'infinity', failed_at = now() WHERE topic = 'order.failed'")
 	parent := uuid.NewString()
@@ -95,6 +98,44 @@ func (f fixture) fill(n int) {
 	f.exec(`WITH done AS (DELETE FROM outbox_queue WHERE topic = 'order.published' RETURNING id, slot)
 		INSERT INTO outbox_published (id, slot) SELECT * FROM done`)
 	f.exec("INSERT INTO outbox_claims SELECT gen_random_uuid(), 'x', now() + interval '1h', array_agg(id) FROM (SELECT id FROM outbox_queue WHERE topic = 'order.due' LIMIT 10) c")
+}
+
+// TestAClaimWithManyTopics: of 4,000 topics half are paused; 100,000 events of one of these are in
+// front of the others; 300,000 events are halted. A claim reads past those in front until they are
+// halted, in the order of the index, and never looks at a topic's events one by one.
+func TestAClaimWithManyTopics(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.exec("ANALYZE")
+	f.exec("INSERT INTO outbox_topics (topic, until, pause, reason) SELECT 'topic ' || i * 2, now(), 1, '' FROM generate_series(1, 2000) i")
+	const of = "SELECT gen_random_uuid(), 1, 'order', gen_random_uuid()::text, 'topic ' || %s, '{}'::bytea FROM generate_series(1, $1::int) i"
+	f.exec(insertSQL(fmt.Sprintf(of, "1 + i % 4000"), "now()"), 8000)
+	f.exec("UPDATE outbox_queue SET halted = true, available_at = 'infinity' WHERE split_part(topic, ' ', 2)::int % 2 = 0")
+	f.exec(insertSQL(fmt.Sprintf(of, "2"), "'infinity'"), 300_000)
+	f.exec("UPDATE outbox_queue SET halted = true WHERE topic = 'topic 2'")
+	for _, mode := range []string{"force_generic_plan", "force_custom_plan"} {
+		m := newMeasured(f, mode)
+		begin := time.Now()
+		for name, blocks := range m.all(t, 10) {
+			if about := strings.HasPrefix(name, "claim") || strings.Contains(name, "opics"); about && blocks > 1000 {
+				t.Errorf("%s, %s touches %d blocks", mode, name, blocks)
+			}
+		}
+		t.Logf("all statements took %v", time.Since(begin))
+	}
+	f.exec(insertSQL(fmt.Sprintf(of, "2"), "now() - interval '1 minute'"), 100_000)
+	for halted := f.int("SELECT count(*) FROM outbox_queue WHERE halted"); halted < 300_000+100_000; halted += maxHalt {
+		begin := time.Now()
+		c, err := f.store.Claim(t.Context(), "test", 10, lease)
+		if must(t, err); len(c.Events) != 10 || c.Events[0].Topic == "topic 2" {
+			t.Fatalf("claimed %d", len(c.Events))
+		}
+		t.Logf("a claim took %v", time.Since(begin))
+	}
+	if c := f.claim(10); len(c.Events) != 10 {
+		t.Errorf("claimed %d", len(c.Events))
+	}
+	f.wantNone("SELECT count(*) FROM outbox_queue WHERE topic = 'topic 2' AND NOT halted")
 }
 
 // measured is a session that keeps its plans.
@@ -200,8 +241,9 @@ func statements(f fixture, events int) map[string]statement {
 	ids := read[uuid.UUID](f, "SELECT id FROM outbox_queue ORDER BY available_at, seq LIMIT $1", events)
 	failures := []Failure{}
 	for _, id := range ids {
-		failures = append(failures, Failure{ID: id, Code: "unroutable"})
+		failures = append(failures, Failure{ID: id, Counts: true, Code: "refused"})
 	}
+	topics := `["order.halted", "order.refused"]`
 	tokens := append(read[uuid.UUID](f, "SELECT token FROM outbox_claims LIMIT 1"), uuid.Nil)
 	fenced := func(more args) args {
 		values := args{"token": tokens[0], "ids": IDs(ids)}
@@ -215,32 +257,42 @@ func statements(f fixture, events int) map[string]statement {
 		"settingsSQL": {sql: settingsSQL}, "ForgetfulSQL": {sql: ForgetfulSQL},
 		"claimSQL": {sql: claimSQL, args: args{
 			"floor": time.Time{}, "wants_first": true, "token": uuid.New(), "worker": "x", "lease": 60.0,
-			"limit": events, "bytes": MaxClaimBytes, "look": events,
+			"limit": events, "bytes": MaxClaimBytes, "look": events, "halt": events,
 		}},
-		"claimedEventsSQL":      {sql: claimedEventsSQL, args: args{"token": tokens[0]}},
-		"markPublishedSQL":      {sql: markPublishedSQL, args: args{"ids": IDs(ids)}},
-		"PromoteSQL":            {sql: PromoteSQL, args: args{"ids": IDs(ids)}},
-		"releaseSQL":            {sql: releaseSQL, args: args{"token": tokens[0]}},
-		"overtakeSQL":           {sql: overtakeSQL, args: fenced(nil)},
-		"failSQL":               {sql: failSQL, args: fenced(args{"attempts": 1, "code": "refused", "reason": ""})},
-		"rescheduleSQL":         {sql: rescheduleSQL, args: args{"token": tokens[0], "failures": object(failures)}},
-		"repairSQL":             {sql: repairSQL, args: args{"after": uuid.Nil, "limit": events}},
-		"retryUnroutableSQL":    {sql: retryUnroutableSQL, args: args{"topic": "order.unroutable", "limit": events}},
-		"topicsWithoutProbeSQL": {sql: topicsWithoutProbeSQL},
-		"backlogSQL":            {sql: backlogSQL, args: args{"limit": events}},
-		"totalsSQL":             {sql: totalsSQL, args: args{"limit": events}},
-		"ringSQL":               {sql: ringSQL, args: args{"slots": slots, "retention": 3600.0}},
-		"slotSQL":               {sql: fmt.Sprintf(slotSQL, 0), args: args{"retention": 0.0}},
-		"blockersSQL":           {sql: fmt.Sprintf(blockersSQL, 0)},
-		"stayQueuedSQL":         {sql: moveSQL(stayQueuedSQL), args: ring},
-		"stayDiscardedSQL":      {sql: moveSQL(stayDiscardedSQL), args: ring},
-		"stayPublishedSQL":      {sql: moveSQL(stayPublishedSQL), args: ring},
-		"stayingSQL":            {sql: fmt.Sprintf(stayingSQL, 0), args: short},
+		"claimedEventsSQL": {sql: claimedEventsSQL, args: args{"token": tokens[0]}},
+		"markPublishedSQL": {sql: markPublishedSQL, args: args{"ids": IDs(ids)}},
+		"PromoteSQL":       {sql: PromoteSQL, args: args{"ids": IDs(ids)}},
+		"endClaimSQL":      {sql: endClaimSQL, args: args{"token": tokens[0]}},
+		"renewSQL":         {sql: renewSQL, args: args{"ids": IDs(tokens), "lease": 60.0}},
+		"claimProbesSQL":   {sql: claimProbesSQL, args: args{"token": uuid.New(), "worker": "x", "lease": 60.0, "limit": events}},
+		"forgetTopicsSQL":  {sql: forgetTopicsSQL},
+		"pauseSQL": {sql: pauseSQL, args: args{
+			"topics": `{"order.halted": "x", "order.new": "x"}`, "first": 1.0, "longest": 10.0, "probe": true,
+		}},
+		"lockEventsSQL":  {sql: lockEventsSQL, args: args{"ids": IDs(ids)}},
+		"lockTopicsSQL":  {sql: lockTopicsSQL},
+		"resumeSQL":      {sql: resumeSQL, args: args{"topics": topics}},
+		"retryTopicsSQL": {sql: retryTopicsSQL, args: args{"topics": topics, "limit": events}},
+		"retryAllSQL":    {sql: retryAllSQL, args: args{"limit": events}},
+		"overtakeSQL":    {sql: overtakeSQL, args: fenced(nil)},
+		"failuresSQL": {sql: failuresSQL, args: args{
+			"token": tokens[0], "failures": failuresText(failures), "least": 10, "give_up": 86400.0,
+		}},
+		"repairSQL":        {sql: repairSQL, args: args{"after": uuid.Nil, "limit": events}},
+		"backlogSQL":       {sql: backlogSQL, args: args{"limit": events}},
+		"totalsSQL":        {sql: totalsSQL, args: args{"limit": events}},
+		"ringSQL":          {sql: ringSQL, args: args{"slots": slots, "retention": 3600.0}},
+		"slotSQL":          {sql: fmt.Sprintf(slotSQL, 0), args: args{"retention": 0.0}},
+		"blockersSQL":      {sql: fmt.Sprintf(blockersSQL, 0)},
+		"stayQueuedSQL":    {sql: moveSQL(stayQueuedSQL), args: ring},
+		"stayDiscardedSQL": {sql: moveSQL(stayDiscardedSQL), args: ring},
+		"stayPublishedSQL": {sql: moveSQL(stayPublishedSQL), args: ring},
+		"stayingSQL":       {sql: fmt.Sprintf(stayingSQL, 0), args: short},
 	}
 }
 
 // fragments are parts of other statements.
-var fragments = []string{"claimedIDsSQL", "idsSQL", "fenceSQL", "parkedSQL", "unroutableSQL", "firstOfTopicSQL", "failureSQL", "OvertakenSQL"}
+var fragments = []string{"claimedIDsSQL", "idsSQL", "fenceSQL", "parkedSQL", "pausedSQL", "dueSQL", "nextProbeSQL", "waitsAloneSQL", "failureSQL", "OvertakenSQL"}
 
 // TestEveryStatementIsMeasured finds the constants of the package whose names end in SQL.
 func TestEveryStatementIsMeasured(t *testing.T) {

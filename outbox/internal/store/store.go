@@ -3,11 +3,11 @@
 //
 // An event waits if and only if it has a row in outbox_queue. The tables determine its status:
 //
-//	pending ──Claim──► in_progress ──MarkPublished──► published
-//	   ▲                    │  │
-//	   ├─Reschedule─Release─┤  └──────Overtake──────► overtaken
-//	   │                    └──Fail──► failed ──────► discarded (by an operator)
-//	   └───────────(an operator)─────────┘
+//	pending ──Claim──► in_progress ──Settle──► published, overtaken
+//	   ▲                    │
+//	   ├───────Settle───────┤
+//	   │                    └──Settle──► failed ──► discarded (by an operator)
+//	   └─────────────(an operator)──────────┘
 //
 // # Claims
 //
@@ -17,8 +17,8 @@
 // the order of their versions, with any number of relays. A failed event blocks the later events of
 // its aggregate until it is replayed or discarded.
 //
-// MarkPublished needs no lease: the destination's answer is a fact, whoever records it. Reschedule,
-// Release, Fail and Overtake give the claim's token. They do nothing if that claim has ended.
+// A confirm needs no lease: the destination's answer is a fact, whoever records it. Whatever else
+// Settle writes does nothing if the claim with the given token has ended.
 //
 // # Plans
 //
@@ -80,15 +80,6 @@ type Event struct {
 	CreatedAt                  time.Time
 	PublishedAt, FailedAt      *time.Time
 	Age                        float64 // seconds since CreatedAt, by the database, when it was read
-}
-
-// Failure is why an event was not published.
-type Failure struct {
-	ID     uuid.UUID
-	Delay  time.Duration // until the next attempt; Fail ignores it
-	Counts bool          // the attempt counts: retry_count grows by one
-	Code   string        // one of a small fixed set
-	Reason string        // for people; cut to 1024 bytes
 }
 
 // ParseHeaders returns the headers of an event, as outbox_events stores them. Append stores text

@@ -159,6 +159,16 @@ func rowsInto[T any](into *[]T, scan pgx.RowToFunc[T]) func(pgx.Rows) error {
 	}
 }
 
+// countInto returns a function that counts the rows of a statement.
+func countInto(n *int) func(pgx.Rows) error {
+	return func(rows pgx.Rows) error {
+		for *n = 0; rows.Next(); {
+			*n++
+		}
+		return rows.Err()
+	}
+}
+
 // rowInto returns a function that reads the only row of a statement.
 func rowInto(columns ...any) func(pgx.Rows) error {
 	return func(rows pgx.Rows) error {

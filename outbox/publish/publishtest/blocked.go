@@ -1,31 +1,24 @@
 package publishtest
 
 import (
-	"context"
 	"sync"
 	"time"
 
 	"example.com/transactional-outbox/outbox/publish"
 )
 
-func (c contract) waitsWhileBlocked() {
+func (c contract) blocked() {
 	session := c.Connect(c.T)
-	if c.blocks(session) {
-		c.Fatal("the session waits, and the server does not block")
+	if session.Blocked() {
+		c.Fatal("Blocked, and the server does not block")
 	}
-	unblock, results := c.block(session)
+	p, unblock := c.publisherOf(session), sync.OnceFunc(c.Block(c.T))
 	defer unblock()
-	waited := c.unblocked(c.Context(), session)
-	select {
-	case err := <-waited:
-		c.Errorf("Unblocked did not wait: %v", err)
-	default:
-	}
+	meanwhile := c.begin(c.Context(), p, c.batch(1)...)
+	c.eventually("the session knows that the server blocks", session.Blocked)
 	unblock()
-	if err := receive(c, waited, "the end of Unblocked"); err != nil {
-		c.Error(err)
-	}
-	for _, r := range receive(c, results, "the results of what was published while the server blocked") {
+	c.eventually("the session knows that the server does not block", func() bool { return !session.Blocked() })
+	for _, r := range meanwhile.all() {
 		if r.Outcome != publish.Confirmed && r.Outcome != publish.Unknown {
 			c.Errorf("the outcome is %s (%v)", names[r.Outcome], r.Err)
 		}
@@ -33,54 +26,12 @@ func (c contract) waitsWhileBlocked() {
 	c.confirm(c.publisherOf(session), c.batch(1)...)
 }
 
-func (c contract) unblockedEndsWithContext() {
-	session := c.Connect(c.T)
-	unblock, _ := c.block(session)
-	defer unblock()
-	ctx, cancel := context.WithCancel(c.Context())
-	waited := c.unblocked(ctx, session)
-	cancel()
-	if err := receive(c, waited, "the end of Unblocked"); err == nil {
-		c.Error("the server blocks, and Unblocked returned no error")
-	}
-}
-
-func (c contract) unblockedEndsWithSession() {
-	session := c.Connect(c.T)
-	unblock, _ := c.block(session)
-	defer unblock()
-	waited := c.unblocked(context.WithoutCancel(c.Context()), session)
-	c.Cut(c.T)
-	if err := receive(c, waited, "the end of Unblocked"); err == nil {
-		c.Error("the session has ended, and Unblocked returned no error")
-	}
-}
-
-// block makes the server block, and publishes a message. It returns when the session knows that
-// the server blocks.
-func (c contract) block(s publish.Session) (unblock func(), results <-chan []publish.Result) {
+// eventually polls a condition, for which there is no event to wait for.
+func (c contract) eventually(what string, condition func() bool) {
 	c.Helper()
-	p, ended := c.publisherOf(s), make(chan []publish.Result, 1)
-	unblock = sync.OnceFunc(c.Block(c.T))
-	go func() { ended <- p.Publish(c.batch(1), limit) }()
-	for deadline := time.Now().Add(limit); !c.blocks(s); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(limit); !condition(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			unblock()
-			c.Fatalf("after %s the session does not know that the server blocks", limit)
+			c.Fatalf("not within %s: %s", limit, what)
 		}
 	}
-	return unblock, ended
-}
-
-// blocks reports whether the session waits for the server.
-func (c contract) blocks(s publish.Session) bool {
-	briefly, cancel := context.WithTimeout(c.Context(), 100*time.Millisecond)
-	defer cancel()
-	return s.Unblocked(briefly) != nil
-}
-
-func (c contract) unblocked(ctx context.Context, s publish.Session) <-chan error {
-	ended := make(chan error, 1)
-	go func() { ended <- s.Unblocked(ctx) }()
-	return ended
 }

@@ -1,9 +1,11 @@
 package publishtest
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -54,33 +56,49 @@ func (c contract) batch(n int) (messages []publish.Message) {
 	return messages
 }
 
-// publish publishes a batch, with a long timeout.
+// publish publishes a batch and waits for all answers.
 func (c contract) publish(p publish.Publisher, messages ...publish.Message) []publish.Result {
 	c.Helper()
-	return c.publishWithin(limit, p, messages...)
+	return c.begin(c.Context(), p, messages...).all()
 }
 
-// publishWithin fails the test if Publish does not return, or does not return one result for each
-// message.
-func (c contract) publishWithin(timeout time.Duration, p publish.Publisher, messages ...publish.Message) []publish.Result {
-	c.Helper()
-	ended := make(chan []publish.Result, 1)
-	go func() { ended <- p.Publish(messages, timeout) }()
-	results := receive(c, ended, "the results of Publish")
-	if len(results) != len(messages) {
-		c.Fatalf("%d results for %d messages", len(results), len(messages))
-	}
-	for i, r := range results {
+// sending is a batch that is being published.
+type sending struct {
+	contract
+	results []publish.Result
+	answers chan int // the messages that are answered
+}
+
+// begin publishes a batch, and does not wait. The test fails if a message has two answers.
+func (c contract) begin(ctx context.Context, p publish.Publisher, messages ...publish.Message) sending {
+	s := sending{c, make([]publish.Result, len(messages)), make(chan int, len(messages))}
+	answered := make([]atomic.Bool, len(messages))
+	go p.Publish(ctx, messages, func(i int, r publish.Result) {
+		if answered[i].Swap(true) {
+			c.Errorf("message %d is answered twice", i)
+			return
+		}
 		if (r.Err == nil) != (r.Outcome == publish.Confirmed) {
 			c.Errorf("message %d is %s, with the reason %v", i, names[r.Outcome], r.Err)
 		}
+		s.results[i] = r
+		s.answers <- i
+	})
+	return s
+}
+
+// all waits for the answers to all messages.
+func (s sending) all() []publish.Result {
+	s.Helper()
+	for range s.results {
+		receive(s.contract, s.answers, "an answer")
 	}
-	return results
+	return s.results
 }
 
 var names = map[publish.Outcome]string{
 	publish.Unknown: "Unknown", publish.Confirmed: "Confirmed", publish.Returned: "Returned",
-	publish.Refused: "Refused", publish.Invalid: "Invalid",
+	publish.Refused: "Refused", publish.Invalid: "Invalid", publish.NotSent: "NotSent",
 }
 
 // confirm publishes a batch that must be Confirmed.
@@ -104,13 +122,14 @@ func (c contract) expect(results []publish.Result, want []publish.Outcome) {
 	}
 }
 
-// expectReason requires that all results are Unknown for this reason.
-func (c contract) expectReason(results []publish.Result, reason error) {
+// expectNotSent publishes a batch that must be NotSent.
+func (c contract) expectNotSent(ctx context.Context, p publish.Publisher, messages ...publish.Message) {
 	c.Helper()
-	c.expectAll(results, publish.Unknown)
+	results := c.begin(ctx, p, messages...).all()
+	c.expectAll(results, publish.NotSent)
 	for i, r := range results {
-		if !errors.Is(r.Err, reason) {
-			c.Fatalf("message %d of %d: the reason is %q, want %q", i, len(results), r.Err, reason)
+		if !errors.Is(r.Err, publish.ErrNotSent) {
+			c.Fatalf("message %d of %d: the reason is %q, want %q", i, len(results), r.Err, publish.ErrNotSent)
 		}
 	}
 }

@@ -14,37 +14,14 @@ func (c contract) ownResults() {
 		invalid = append(invalid, c.fill(m))
 	}
 	const rounds = 20
-	ended := make(chan [][]publish.Result, 1)
-	go func() {
-		var all [][]publish.Result
-		for range rounds {
-			all = append(all, bad.Publish(invalid, limit))
-		}
-		ended <- all
-	}()
+	var answers []sending
 	for range rounds {
+		answers = append(answers, c.begin(c.Context(), bad, invalid...))
 		c.confirm(good, c.batch(20)...)
 	}
-	for _, results := range receive(c, ended, "the results of the other publisher") {
-		c.expectAll(results, publish.Invalid)
+	for _, a := range answers {
+		c.expectAll(a.all(), publish.Invalid)
 	}
-}
-
-// siblingOfUnknown: the connection is still open, so the other publishers of the session go on.
-func (c contract) siblingOfUnknown() {
-	session := c.Connect(c.T)
-	p, sibling := c.publisherOf(session), c.publisherOf(session)
-	batch := c.batch(3)
-	c.confirm(sibling, batch...)
-	resume := c.unknown(p)
-	defer resume()
-	resume()
-	c.confirm(sibling, batch...)
-	c.expectReason(c.publish(p, batch...), publish.ErrNotSent)
-	p.Close()
-	c.confirm(sibling, batch...)
-	c.confirm(c.publisherOf(session), batch...)
-	c.stored(batch...)
 }
 
 func (c contract) closeTwice() {
@@ -56,15 +33,21 @@ func (c contract) closeTwice() {
 	c.confirm(c.publisherOf(session), c.batch(1)...)
 }
 
+// closeSilent closes a publisher that waits for answers.
 func (c contract) closeSilent() {
 	p := c.publisher()
-	resume := c.unknown(p)
-	defer resume()
-	closed := make(chan struct{})
+	c.confirm(p, c.batch(1)...)
+	defer c.Silence(c.T)()
+	last, closed := c.begin(c.Context(), p, c.batch(3)...), make(chan struct{})
 	go func() {
 		defer close(closed)
 		p.Close()
 		p.Close()
 	}()
 	receive(c, closed, "the end of Close")
+	for i, r := range last.all() {
+		if r.Outcome != publish.Unknown && r.Outcome != publish.NotSent {
+			c.Errorf("message %d is %s (%v)", i, names[r.Outcome], r.Err)
+		}
+	}
 }

@@ -31,6 +31,9 @@ type Broker struct {
 	Cut func(t *testing.T)
 	// Silence holds back the server's answers, until resume is called.
 	Silence func(t *testing.T) (resume func())
+	// Hold makes the server confirm no message like Held, and all others, until resume is called.
+	Hold func(t *testing.T) (resume func())
+	Held publish.Message
 	// Restart kills the server and starts it again on the same data. It returns when the server
 	// accepts connections.
 	Restart func(t *testing.T)
@@ -73,21 +76,18 @@ var clauses = []clause{
 	{"results are in the order of the messages", []string{"NoListener", "Invalid"}, contract.orderOfResults},
 	{"what nobody listens to is returned and not stored", []string{"NoListener"}, contract.returned},
 	{"invalid messages do not reach the server", []string{"Invalid"}, contract.invalid},
-	{"after a refusal a new publisher works", []string{"Refuse"}, contract.refused},
+	{"after a refusal the publisher works", []string{"Refuse"}, contract.refused},
 	{"each group stays in order", nil, contract.groupsInOrder},
 	{"each group stays in order in a big batch", nil, contract.groupsInOrderInABigBatch},
 	{"publishers of a session get their own results", []string{"Invalid"}, contract.ownResults},
-	{"an unknown of one publisher does not end another", []string{"Silence"}, contract.siblingOfUnknown},
-	{"one timeout is for the whole batch", []string{"Silence"}, contract.oneTimeout},
-	{"after a timeout nothing more is sent", []string{"Silence"}, contract.nothingAfterTimeout},
-	{"after a cut nothing more is sent", []string{"Cut"}, contract.nothingAfterCut},
+	{"one message's answer does not hold back the others", []string{"Hold"}, contract.held},
+	{"late answers are handed over", []string{"Silence"}, contract.late},
+	{"what is not sent when its context ends is NotSent", []string{"Silence"}, contract.contextEnds},
 	{"a cut in mid-batch loses nothing that was confirmed", []string{"Cut"}, contract.cut},
 	{"a killed server has all that it confirmed", []string{"Restart"}, contract.killed},
 	{"Close is safe twice", nil, contract.closeTwice},
-	{"Close ends after an unknown, on a silent server", []string{"Silence"}, contract.closeSilent},
-	{"Unblocked waits while the server blocks", []string{"Block"}, contract.waitsWhileBlocked},
-	{"Unblocked ends with its context", []string{"Block"}, contract.unblockedEndsWithContext},
-	{"Unblocked ends with its session", []string{"Block", "Cut"}, contract.unblockedEndsWithSession},
+	{"Close ends on a silent server, and answers", []string{"Silence"}, contract.closeSilent},
+	{"Blocked is true while the server blocks", []string{"Block"}, contract.blocked},
 }
 
 // require checks the fields that a test needs. It skips the test if one of them is in Impossible,

@@ -70,21 +70,17 @@ func (c contract) fill(m publish.Message) publish.Message {
 	return m
 }
 
-// refused opens another publisher after each refusal, as a relay does. RabbitMQ 3.10 keeps refusing
-// on the old channel.
+// refused uses one publisher for all: what it must do so that the server takes messages again is its
+// own affair.
 func (c contract) refused() {
-	session := c.Connect(c.T)
-	p := c.publisherOf(session)
+	p, batch := c.publisher(), c.batch(3)
 	c.confirm(p, c.batch(3)...)
 	undo := sync.OnceFunc(c.Refuse(c.T))
 	defer undo()
-	batch := c.batch(3)
-	c.expectAll(c.publish(p, batch...), publish.Refused)
-	p.Close()
-	p = c.publisherOf(session)
-	c.expectAll(c.publish(p, batch...), publish.Refused)
+	for range 2 {
+		c.expectAll(c.publish(p, batch...), publish.Refused)
+	}
 	undo()
-	p.Close()
-	c.confirm(c.publisherOf(session), batch...)
+	c.confirm(p, batch...)
 	c.stored(batch...)
 }

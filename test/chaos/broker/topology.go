@@ -17,15 +17,21 @@ func declareExchange(c *amqp.Channel) error {
 
 // BindTap declares the tap and its exchange, and binds the tap to every key.
 func (b Broker) BindTap(ctx context.Context) error {
+	return b.BindQueue(ctx, Tap, "#")
+}
+
+// BindQueue declares a quorum queue and its exchange, and binds the queue to a key. When an operator
+// limits the queue's length, it refuses messages.
+func (b Broker) BindQueue(ctx context.Context, name, key string) error {
 	return b.withChannel(ctx, func(c *amqp.Channel) error {
 		if err := declareExchange(c); err != nil {
 			return err
 		}
-		arguments := amqp.Table{amqp.QueueTypeArg: amqp.QueueTypeQuorum}
-		if _, err := c.QueueDeclare(Tap, true, false, false, false, arguments); err != nil {
+		arguments := amqp.Table{amqp.QueueTypeArg: amqp.QueueTypeQuorum, amqp.QueueOverflowArg: amqp.QueueOverflowRejectPublish}
+		if _, err := c.QueueDeclare(name, true, false, false, false, arguments); err != nil {
 			return err
 		}
-		return c.QueueBind(Tap, "#", Exchange, false, nil)
+		return c.QueueBind(name, key, Exchange, false, nil)
 	})
 }
 

@@ -9,9 +9,9 @@ type Allowance struct {
 	// connection. MailsEach limits the repeats of one e-mail: a process that dies repeats several
 	// e-mails, each of them once.
 	Mails, MailsEach int
-	// SpentOnce is the number of events that may have spent one attempt. The broker can refuse an
-	// event twice and take others between: while a queue becomes full, or is deleted.
-	SpentOnce int
+	// Refusals says that the broker refuses events, or gives no answer on a connection that stays
+	// open. Both count, so events may have been tried more than once. A lost connection counts nothing.
+	Refusals bool
 	// TapGap says that the tap was unbound for a while. An event that another queue received
 	// counts as routed then.
 	TapGap bool

@@ -132,7 +132,7 @@ func TestWhatTheFaultsExcuseIsNoDefect(t *testing.T) {
 	}{
 		"copies":         {func(e *checker.Evidence) { e.Tap = append(e.Tap, e.Tap[0]) }, checker.Allowance{Duplicates: 1}},
 		"e-mails":        {func(e *checker.Evidence) { e.Mails = append(e.Mails, e.Mails[0]) }, checker.Allowance{Mails: 1, MailsEach: 1}},
-		"an attempt":     {func(e *checker.Evidence) { e.Events[0].RetryCount = 1 }, checker.Allowance{SpentOnce: 1}},
+		"refusals":       {func(e *checker.Evidence) { e.Events[0].RetryCount = 3 }, checker.Allowance{Refusals: true}},
 		"an unbound tap": {func(e *checker.Evidence) { e.Tap = e.Tap[1:] }, checker.Allowance{TapGap: true}},
 		"a malformed message": {func(e *checker.Evidence) {
 			e.Tap, e.DeadLetters = append(e.Tap, malformed), append(e.DeadLetters, malformed)

@@ -15,8 +15,10 @@ func (e *Evidence) ReadDatabases(ctx context.Context, orders, notifications *pgx
 	if e.Orders, err = readAll[Order](ctx, orders, "SELECT id::text, customer_email AS email, version FROM orders"); err != nil {
 		return err
 	}
+	// Other topics have events of the suite itself.
 	e.Events, err = readAll[Event](ctx, orders, `
-		SELECT id::text, aggregate_id AS order_id, version, topic AS key, status, retry_count, payload FROM outbox_status`)
+		SELECT id::text, aggregate_id AS order_id, version, topic AS key, status, retry_count, payload FROM outbox_status
+		WHERE topic LIKE 'order.%'`)
 	if err != nil {
 		return err
 	}
@@ -42,11 +44,13 @@ func (e *Evidence) ReadDatabases(ctx context.Context, orders, notifications *pgx
 }
 
 // columnsSQL finds every column with a time, also in tables that a later migration adds. It leaves
-// out views: their times come from tables.
+// out views: their times come from tables. It also leaves out the ring: its time is that of the
+// template that all scenarios copy.
 const columnsSQL = `
 SELECT c.column_name::text AS name, c.table_name::text AS of
 FROM information_schema.columns c JOIN information_schema.tables t USING (table_schema, table_name)
-WHERE c.table_schema = 'public' AND t.table_type = 'BASE TABLE' AND c.data_type = 'timestamp with time zone'`
+WHERE c.table_schema = 'public' AND t.table_type = 'BASE TABLE' AND c.data_type = 'timestamp with time zone'
+  AND c.table_name <> 'outbox_ring'`
 
 // readTimes adds the first and the last time of every column of a database, and of one expression.
 func (e *Evidence) readTimes(ctx context.Context, db *pgxpool.Pool, expression, table string) error {

@@ -7,31 +7,46 @@ import (
 )
 
 // mutants lists all.
-var mutants = slices.Concat(deliveryMutants, emailMutants)
+var mutants = slices.Concat(deliveryMutants, policyMutants, emailMutants)
 
 // deliveryMutants lose, repeat or reorder messages.
 var deliveryMutants = []mutant{
 	{
 		name: "confirms-off", description: "a message counts as published when it is written to the socket", scenario: "broker-silent",
 		edits: []edit.Edit{{
-			File: "outbox/rabbitmq/publisher.go",
-			Old:  "func (p *Publisher) await(confirmation *amqp.DeferredConfirmation, late <-chan struct{}) publish.Result {\n",
-			New:  "func (p *Publisher) await(confirmation *amqp.DeferredConfirmation, late <-chan struct{}) publish.Result {\n	if true {\n		return publish.Result{Outcome: publish.Confirmed}\n	}\n",
+			File: "outbox/rabbitmq/confirm_channel.go",
+			Old:  "			all = append(all, sent{confirmation, route{m.ID, m.Exchange, m.RoutingKey}, b.answer, i})\n",
+			New:  "			_ = confirmation\n			c.free()\n			b.answer(i, publish.Result{Outcome: publish.Confirmed})\n",
 		}},
 	},
 	{
 		name: "mandatory-off", description: "the broker may drop a message that no queue is bound for", scenario: "unroutable",
 		edits: []edit.Edit{{
-			File: "outbox/rabbitmq/publisher.go",
+			File: "outbox/rabbitmq/confirm_channel.go",
 			Old:  "PublishWithDeferredConfirm(m.Exchange, m.RoutingKey, true, false,",
 			New:  "PublishWithDeferredConfirm(m.Exchange, m.RoutingKey, false, false,",
 		}},
 	},
 	{
-		name: "refusals-always-count", description: "a refusal spends an attempt even if the broker takes no event", scenario: "queue-full",
+		name: "losses-count", description: "a lost connection counts as a refusal of all events in hand", scenario: "flapping",
 		edits: []edit.Edit{{
-			File: "outbox/refusals.go",
-			Old:  "		counts: again && r.taken.After(last.at) && r.pause == 0,\n", New: "		counts: again || true,\n",
+			File: "outbox/decide.go",
+			Old:  "	default: // lost, or not sent\n		v.unknown = true\n",
+			New:  "	default: // lost, or not sent\n		v.failure.Counts = true\n",
+		}},
+	},
+	{
+		name: "one-connection", description: "a worker keeps a connection on which nothing is answered", scenario: "one-queue-silent",
+		edits: []edit.Edit{{
+			File: "outbox/decide.go",
+			Old:  "			if !w.heard.After(b.sentAt) {\n", New: "			if !w.heard.After(b.sentAt) && false {\n",
+		}},
+	},
+	{
+		name: "no-pauses", description: "a topic never pauses because its events are refused", scenario: "one-queue-full",
+		edits: []edit.Edit{{
+			File: "outbox/decide.go",
+			Old:  "		v.pause = r.topics.refuse(e, errors.Is(result.Err, publish.ErrClosed)) || probe\n", New: "		r.topics.refuse(e, errors.Is(result.Err, publish.ErrClosed))\n",
 		}},
 	},
 	{
@@ -46,9 +61,9 @@ var deliveryMutants = []mutant{
 		name: "mark-before-confirm", description: "events are marked published before they are sent", scenario: "broker-silent",
 		edits: []edit.Edit{{
 			File: "outbox/worker.go",
-			Old:  "	b := w.newBatch(ctx, events)\n",
-			New: "	var marked []uuid.UUID\n	for _, e := range events {\n		marked = append(marked, e.ID)\n	}\n" +
-				"	_ = w.events.MarkPublished(ctx, uuid.Nil, marked)\n	b := w.newBatch(ctx, events)\n",
+			Old:  "	b := w.newBatch(ctx, claim)\n",
+			New: "	var marked []uuid.UUID\n	for _, e := range claim.Events {\n		marked = append(marked, e.ID)\n	}\n" +
+				"	w.write(ctx, store.Settlement{Published: marked})\n	b := w.newBatch(ctx, claim)\n",
 		}},
 	},
 	{
@@ -71,7 +86,7 @@ var deliveryMutants = []mutant{
 		test: "./outbox/internal/store TestP7AClaimPassesOverEventsBehindAnUnsettledOne",
 		edits: []edit.Edit{{
 			File: "outbox/internal/store/claim.go",
-			Old:  "    FROM due WHERE oldest = id\n", New: "    FROM due\n",
+			Old:  "    FROM due WHERE oldest = id AND NOT stops\n", New: "    FROM due WHERE NOT stops\n",
 		}},
 	},
 	{

@@ -39,13 +39,6 @@ func (b blockableBroker) alarm(on bool) {
 	}
 }
 
-// blocks reports whether the session knows that the broker blocks it.
-func blocks(s session) bool {
-	ended, cancel := context.WithCancel(s.ctx)
-	cancel()
-	return s.Unblocked(ended) != nil
-}
-
 // A broker takes seconds to start, so all cases are in one test.
 func TestABrokerThatBlocks(t *testing.T) {
 	t.Parallel()
@@ -61,7 +54,7 @@ func TestABrokerThatBlocks(t *testing.T) {
 func (b blockableBroker) testWaiting(exchange string) {
 	b.Helper()
 	s := b.session()
-	if blocks(s) {
+	if s.Blocked() {
 		b.Fatal("blocked without an alarm")
 	}
 	outlet := rabbitmq.NewOutlet()
@@ -71,8 +64,8 @@ func (b blockableBroker) testWaiting(exchange string) {
 	}
 	b.alarm(true)
 	p, results := b.publisher(s, 1), make(chan []publish.Result, 1)
-	go func() { results <- p.Publish(to(exchange, "a"), testTimeout) }()
-	eventually(b.T, "the broker says that it blocks", func() bool { return blocks(s) })
+	go func() { results <- publish.All(p, to(exchange, "a"), testTimeout) }()
+	eventually(b.T, "the broker says that it blocks", s.Blocked)
 
 	b.testOutletWaits(outlet, exchange)
 	waited := make(chan error, 1)
@@ -134,7 +127,7 @@ func (b blockableBroker) testNothingHangs(exchange string) {
 	}
 	var attempts []attempt
 	for what, do := range map[string]func(session, *rabbitmq.Publisher) error{
-		"Publish":         func(_ session, p *rabbitmq.Publisher) error { return p.Publish(full, time.Millisecond)[0].Err },
+		"Publish":         func(_ session, p *rabbitmq.Publisher) error { return publish.All(p, full, testTimeout)[0].Err },
 		"NewPublisher":    func(s session, _ *rabbitmq.Publisher) error { _, err := s.NewPublisher(1); return err },
 		"Consume":         func(s session, _ *rabbitmq.Publisher) error { _, err := s.Consume(name(), 1); return err },
 		"Declare":         func(s session, _ *rabbitmq.Publisher) error { return s.Declare(rabbitmq.Topology{}) },
@@ -165,6 +158,6 @@ func (b blockableBroker) blockedSession(exchange string) (keeper, session, *rabb
 	s := k.next()
 	p := b.publisher(s, 64)
 	publishWithin(b.T, time.Millisecond, b.publisher(s, 1), to(exchange, "a")...)
-	eventually(b.T, "the broker says that it blocks", func() bool { return blocks(s) })
+	eventually(b.T, "the broker says that it blocks", s.Blocked)
 	return k, s, p
 }

@@ -1,6 +1,9 @@
 package rabbitmq_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"maps"
 	"strings"
 	"testing"
@@ -18,7 +21,7 @@ func TestRabbitMQKeepsTheContractOfPublishers(t *testing.T) {
 	t.Parallel()
 	server := servers.RabbitMQ(t)
 	publishtest.Run(t, func(t *testing.T) publishtest.Broker {
-		b := contractBroker{T: t, server: server, exchange: name(), queue: name()}
+		b := contractBroker{T: t, server: server, exchange: name(), queue: name(), held: name()}
 		b.declare()
 		return b.harness()
 	})
@@ -29,6 +32,7 @@ type contractBroker struct {
 	*testing.T
 	server          *servers.RabbitMQServer
 	exchange, queue string
+	held            string // a queue of its own, for the topic held
 }
 
 // keys are those that a queue is bound by.
@@ -37,11 +41,13 @@ const keys = "order.*"
 func (b contractBroker) harness() publishtest.Broker {
 	proxy, through := b.connect().proxy()
 	return publishtest.Broker{
-		Connect:     func(*testing.T) publish.Session { return eventSession{b.connect().keep(through).next().Session} },
+		Connect:     func(*testing.T) publish.Session { return b.connect().keep(through).next().ForRelay("") },
 		Destination: b.exchange,
 		NoListener:  publish.Message{Topic: "nobody.listens"},
 		Received:    b.received(),
 		Refuse:      func(*testing.T) func() { return b.refuse() },
+		Hold:        func(*testing.T) func() { return b.connect().suspend(b.server, b.held) },
+		Held:        publish.Message{Topic: "held"},
 		Cut:         func(*testing.T) { proxy.Cut() },
 		Silence: func(*testing.T) func() {
 			proxy.HoldReplies()
@@ -61,13 +67,6 @@ func (b contractBroker) harness() publishtest.Broker {
 	}
 }
 
-// eventSession is a session as the relay uses it.
-type eventSession struct{ *rabbitmq.Session }
-
-func (s eventSession) NewPublisher(window int) (publish.Publisher, error) {
-	return s.NewEventPublisher(window)
-}
-
 // connect connects directly, each time again: a restart ends the connections.
 func (b contractBroker) connect() brokerTest {
 	b.Helper()
@@ -79,11 +78,11 @@ func (b contractBroker) declare() {
 		if err := c.ExchangeDeclare(b.exchange, "topic", true, false, false, false, nil); err != nil {
 			return err
 		}
-		return b.declareQueue(c, b.queue, nil)
+		return errors.Join(b.declareQueue(c, b.queue, keys, nil), b.declareQueue(c, b.held, "held", nil))
 	})
 }
 
-func (b contractBroker) declareQueue(c *amqp.Channel, queue string, arguments amqp.Table) error {
+func (b contractBroker) declareQueue(c *amqp.Channel, queue, keys string, arguments amqp.Table) error {
 	all := amqp.Table{amqp.QueueTypeArg: amqp.QueueTypeQuorum}
 	maps.Copy(all, arguments)
 	if _, err := c.QueueDeclare(queue, true, false, false, false, all); err != nil {
@@ -97,7 +96,7 @@ func (b contractBroker) refuse() (undo func()) {
 	b.Helper()
 	full, broker := name(), b.connect()
 	broker.withChannel(func(c *amqp.Channel) error {
-		if err := b.declareQueue(c, full, amqp.Table{"x-max-length": 1, "x-overflow": "reject-publish"}); err != nil {
+		if err := b.declareQueue(c, full, keys, amqp.Table{"x-max-length": 1, "x-overflow": "reject-publish"}); err != nil {
 			return err
 		}
 		return c.QueueUnbind(b.queue, keys, b.exchange, nil)
@@ -174,4 +173,18 @@ func eventOf(d amqp.Delivery) publish.Message {
 		ID: d.MessageId, Destination: d.Exchange, Topic: d.RoutingKey, ContentType: d.ContentType,
 		AppID: d.AppId, Timestamp: d.Timestamp, Headers: d.Headers, Body: d.Body,
 	}
+}
+
+// suspend stops the process of a queue, until resume. The broker still accepts messages for it.
+func (b brokerTest) suspend(server *servers.RabbitMQServer, queue string) (resume func()) {
+	b.Helper()
+	do := func(what string) {
+		expression := fmt.Sprintf(`{ok, Q} = rabbit_amqqueue:lookup(rabbit_misc:r(<<"/">>, queue, <<"%s">>)),
+			sys:%s(amqqueue:get_pid(Q)).`, queue, what)
+		if output, err := server.Ctl(context.WithoutCancel(b.Context()), "eval", expression); err != nil {
+			b.Errorf("%v: %s", err, output)
+		}
+	}
+	do("suspend")
+	return func() { do("resume") }
 }

@@ -35,7 +35,7 @@ func ExampleKeepConnected() {
 				if err != nil {
 					return err
 				}
-				results := publisher.Publish([]rabbitmq.Message{
+				results := publish.All(publisher, []rabbitmq.Message{
 					{ID: uuid.NewString(), Exchange: "amq.topic", RoutingKey: name + ".created", Body: []byte("{}")},
 					{ID: uuid.NewString(), Exchange: "amq.topic", RoutingKey: "nobody.listens", Body: []byte("{}")},
 				}, 10*time.Second)

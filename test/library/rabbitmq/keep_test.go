@@ -66,7 +66,7 @@ func TestWorkInFlightIsFinishedAfterTheEnd(t *testing.T) {
 		}
 		close(begun)
 		<-ctx.Done()
-		results <- p.Publish(to(exchange, "last"), testTimeout)
+		results <- publish.All(p, to(exchange, "last"), testTimeout)
 		return nil
 	})
 	receive(t, begun, "the work")

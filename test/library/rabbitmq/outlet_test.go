@@ -1,12 +1,10 @@
 package rabbitmq_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -159,9 +157,6 @@ func TestAnOutletStopsServingWithTheContext(t *testing.T) {
 	}
 }
 
-// opensChannel is the AMQP method channel.open, as it is encoded.
-var opensChannel = []byte{0, 20, 0, 10}
-
 // TestP9AnOutletGoesOnAfterARefusal: a full queue ends the channel but not the session. When the
 // queue has room again, it gets its messages.
 func TestP9AnOutletGoesOnAfterARefusal(t *testing.T) {
@@ -171,13 +166,8 @@ func TestP9AnOutletGoesOnAfterARefusal(t *testing.T) {
 	room := b.queue(nil)
 	b.withChannel(func(c *amqp.Channel) error { return c.QueueBind(room, "room", exchange, false, nil) })
 	outlet, sessions := rabbitmq.NewOutlet(), make(chan struct{}, 10)
-	proxy, url := b.proxy()
-	var channels atomic.Int32
-	proxy.DropReply(func(request []byte) bool { // only counts, and drops nothing
-		channels.Add(int32(bytes.Count(request, opensChannel)))
-		return false
-	})
-	b.run(url, func(ctx context.Context, s *rabbitmq.Session) error {
+	channels := b.countingProxy()
+	b.run(channels.url, func(ctx context.Context, s *rabbitmq.Session) error {
 		sessions <- struct{}{}
 		return outlet.Serve(ctx, s)
 	})
@@ -187,7 +177,7 @@ func TestP9AnOutletGoesOnAfterARefusal(t *testing.T) {
 	}
 	b.withChannel(func(c *amqp.Channel) error { _, err := c.QueuePurge(full, false); return err })
 	eventually(t, "the queue takes messages again", func() bool { return send(t, outlet, message(exchange, "full")) == nil })
-	if n := channels.Load(); len(sessions) != 1 || n < 2 {
+	if n := channels.opened.Load(); len(sessions) != 1 || n < 2 {
 		t.Errorf("%d channels in %d sessions, want a new channel, and one session", n, len(sessions))
 	}
 }

@@ -1,9 +1,10 @@
 package rabbitmq_test
 
 import (
+	"bytes"
 	"errors"
-	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,7 +24,7 @@ func publishAll(t *testing.T, p *rabbitmq.Publisher, messages ...rabbitmq.Messag
 func publishWithin(t *testing.T, timeout time.Duration, p *rabbitmq.Publisher, messages ...rabbitmq.Message) []publish.Result {
 	t.Helper()
 	results := make(chan []publish.Result, 1)
-	go func() { results <- p.Publish(messages, timeout) }()
+	go func() { results <- publish.All(p, messages, timeout) }()
 	return receive(t, results, "the results of Publish")
 }
 
@@ -141,7 +142,9 @@ func TestAMissingExchangeIsUnknownAndTheReasonTells(t *testing.T) {
 	// All results have the reason, unless the broker closed the channel while we were sending.
 	eventually(t, "each message of the batch tells the reason", func() bool {
 		results := publishAll(t, b.publisher(s, 3), to(missing, "a", "b", "c")...)
-		expect(t, results, publish.Unknown, publish.Unknown, publish.Unknown)
+		if results[0].Outcome != publish.Unknown || errors.Is(results[0].Err, publish.ErrClosed) {
+			t.Errorf("outcome %d (%v)", results[0].Outcome, results[0].Err)
+		}
 		return hasReason(results[0]) && hasReason(results[1]) && hasReason(results[2])
 	})
 	expect(t, publishAll(t, sibling, to(exchange, "a")...), publish.Confirmed)
@@ -166,7 +169,7 @@ func TestACutInMidBatchLeavesUnknownWhatWasNotConfirmed(t *testing.T) {
 			batch[i].Body = make([]byte, rabbitmq.MaxBody)
 		}
 		p, results := b.publisher(k.next(), len(batch)), make(chan []publish.Result, 1)
-		go func() { results <- p.Publish(batch, testTimeout) }()
+		go func() { results <- publish.All(p, batch, testTimeout) }()
 		arrive(batch[0].ID)
 		proxy.Cut()
 
@@ -177,6 +180,7 @@ func TestACutInMidBatchLeavesUnknownWhatWasNotConfirmed(t *testing.T) {
 				arrive(batch[i].ID)
 			case r.Outcome == publish.Unknown && r.Err != nil:
 				unknown++
+			case r.Outcome == publish.NotSent && errors.Is(r.Err, publish.ErrNotSent):
 			default:
 				t.Errorf("message %d: outcome %d (%v)", i, r.Outcome, r.Err)
 			}
@@ -198,23 +202,6 @@ func (b brokerTest) deliveries(queue string) <-chan amqp.Delivery {
 	}
 	b.Cleanup(func() { _ = channel.Close() })
 	return deliveries
-}
-
-func TestOneTimeoutIsForTheWholeBatch(t *testing.T) {
-	t.Parallel()
-	b := newBrokerTest(t)
-	exchange, _ := b.route("#", nil)
-	proxy, url := b.proxy()
-	batch := to(exchange, make([]string, 500)...)
-	p := b.publisher(b.keep(url).next(), len(batch))
-	proxy.Stall()
-	defer proxy.Resume()
-	// One timeout for each message would be longer than testTimeout.
-	for i, r := range publishWithin(t, 300*time.Millisecond, p, batch...) {
-		if r.Outcome != publish.Unknown || r.Err == nil || !strings.Contains(r.Err.Error(), "in time") {
-			t.Fatalf("message %d: outcome %d (%v)", i, r.Outcome, r.Err)
-		}
-	}
 }
 
 func TestInvalidMessagesAreNotSent(t *testing.T) {
@@ -248,40 +235,67 @@ func TestInvalidMessagesAreNotSent(t *testing.T) {
 	}
 }
 
-func TestABatchOverTheWindowPanics(t *testing.T) {
+// TestMoreThanTheWindowGoesOnAnotherChannel: while no return was seen, so that none is dropped.
+func TestMoreThanTheWindowGoesOnAnotherChannel(t *testing.T) {
 	t.Parallel()
 	b := newBrokerTest(t)
-	p := b.publisher(b.session(), 2)
-	defer func() {
-		if recover() == nil {
-			t.Error("published " + strconv.Itoa(3) + " messages with a window of 2")
+	exchange, proxy := b.exchange(), b.countingProxy()
+	p := b.publisher(b.keep(proxy.url).next(), 100)
+	const batches = 10
+	results := make(chan publish.Result, batches*100)
+	for range batches { // written before the first return arrives, or not
+		p.Publish(t.Context(), to(exchange, make([]string, 100)...), func(_ int, r publish.Result) { results <- r })
+	}
+	for range cap(results) {
+		if r := receive(t, results, "an answer"); r.Outcome != publish.Returned {
+			t.Fatalf("outcome %d (%v)", r.Outcome, r.Err)
 		}
-	}()
-	p.Publish(to("", "a", "b", "c"), testTimeout)
+	}
+	opened := proxy.opened.Load()
+	if opened < 2 {
+		t.Errorf("%d channels for 10 windows", opened)
+	}
+	eventually(t, "the channels that are not used any more are closed", func() bool { return proxy.closed.Load() >= opened-1 })
 }
 
-// TestNothingIsSentAfterATimeoutOnAChannelThatIsOpen: the broker has confirmed by then, so a late
-// confirm waits on the channel.
-func TestNothingIsSentAfterATimeoutOnAChannelThatIsOpen(t *testing.T) {
+// countingProxy counts the channels that are opened and closed.
+type countingProxy struct {
+	url            string
+	opened, closed atomic.Int32
+}
+
+func (b brokerTest) countingProxy() *countingProxy {
+	b.Helper()
+	proxy, url := b.proxy()
+	c := &countingProxy{url: url}
+	proxy.DropReply(func(request []byte) bool { // only counts, and drops nothing
+		c.opened.Add(int32(bytes.Count(request, []byte{0, 20, 0, 10}))) // the methods as they are encoded
+		c.closed.Add(int32(bytes.Count(request, []byte{0, 20, 0, 40})))
+		return false
+	})
+	return c
+}
+
+// TestAMessageThatClosesTheChannelEndsThePublisher, and no other publisher of the session. The broker
+// closes the channel because its header CC is no list.
+func TestAMessageThatClosesTheChannelEndsThePublisher(t *testing.T) {
 	t.Parallel()
 	b := newBrokerTest(t)
-	exchange, queue := b.route("#", nil)
-	proxy, url := b.proxy()
-	s := b.keep(url).next()
-	p, sibling := b.publisher(s, 2), b.publisher(s, 1)
-	proxy.HoldReplies()
-	expect(t, publishWithin(t, 300*time.Millisecond, p, to(exchange, "late")...), publish.Unknown)
-	proxy.Resume()
-	expect(t, publishAll(t, sibling, to(exchange, "sibling")...), publish.Confirmed) // the channel is open
-	for i, r := range publishAll(t, p, to(exchange, "unsent", "unsent")...) {
-		if r.Outcome != publish.Unknown || !errors.Is(r.Err, publish.ErrNotSent) {
+	exchange, _ := b.route("#", nil)
+	s := b.session()
+	p := b.publisher(s, 10)
+	expect(t, publishAll(t, p, to(exchange, "a")...), publish.Confirmed)
+	batch := to(exchange, "a", "b", "c")
+	batch[0].Headers = map[string]any{"CC": "no list"}
+	for i, r := range publishAll(t, p, batch...) {
+		if !errors.Is(r.Err, publish.ErrClosed) || r.Outcome != publish.Unknown && (i == 0 || r.Outcome != publish.NotSent) {
 			t.Errorf("message %d: outcome %d (%v)", i, r.Outcome, r.Err)
 		}
 	}
-	expect(t, publishAll(t, sibling, to(exchange, "last")...), publish.Confirmed)
-	for _, want := range []string{"late", "sibling", "last"} {
-		if got := b.get(queue).RoutingKey; got != want {
-			t.Errorf("got %s, want %s", got, want)
+	for _, r := range publishAll(t, p, batch[1:]...) {
+		if r.Outcome != publish.NotSent || !errors.Is(r.Err, publish.ErrNotSent) {
+			t.Errorf("after the end: outcome %d (%v)", r.Outcome, r.Err)
 		}
 	}
+	expect(t, publishAll(t, b.publisher(s, 10), batch[1:]...), publish.Confirmed, publish.Confirmed)
 }

@@ -1,7 +1,7 @@
 package deadlettertest
 
 import (
-	"time"
+	"context"
 
 	"example.com/transactional-outbox/notification-service/internal/deadletter"
 	"example.com/transactional-outbox/outbox/publish"
@@ -80,12 +80,11 @@ type publisher struct {
 	hooks *Hooks
 }
 
-func (p publisher) Publish(messages []rabbitmq.Message, timeout time.Duration) []publish.Result {
-	results := p.Publisher.Publish(messages, timeout)
-	for i := range results {
+func (p publisher) Publish(ctx context.Context, messages []rabbitmq.Message, answer func(int, publish.Result)) {
+	p.Publisher.Publish(ctx, messages, func(i int, r publish.Result) {
 		if p.hooks.Published != nil {
-			results[i] = p.hooks.Published(messages[i], results[i])
+			r = p.hooks.Published(messages[i], r)
 		}
-	}
-	return results
+		answer(i, r)
+	})
 }

@@ -1,6 +1,6 @@
-// Package testbroker gives tests what they need of the RabbitMQ at TEST_AMQP_URL. It uses a
+// Package brokertest gives tests what they need of the RabbitMQ at TEST_AMQP_URL. It uses a
 // connection of its own, and none of package rabbitmq.
-package testbroker
+package brokertest
 
 import (
 	"cmp"

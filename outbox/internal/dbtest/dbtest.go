@@ -1,5 +1,5 @@
-// Package testdb gives each test a database of its own.
-package testdb
+// Package dbtest gives each test a database of its own.
+package dbtest
 
 import (
 	"cmp"

@@ -1,0 +1,223 @@
+package outbox
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+
+	"example.com/transactional-outbox/outbox/internal/store"
+	"example.com/transactional-outbox/outbox/publish"
+)
+
+// item is an event in hand.
+type item struct {
+	batch   *batch
+	event   store.Event
+	message publish.Message
+	trace   context.Context // the message's own
+	state   state
+	verdict verdict // once it is answered
+}
+
+type state int
+
+const (
+	unsent   state = iota
+	sent           // it waits for its answer
+	answered       // and not settled
+	settled
+)
+
+// batch is the events of a claim.
+type batch struct {
+	token  uuid.UUID
+	items  []*item
+	read   time.Time        // when the ages of the events were read
+	count  [settled + 1]int // of the items in each state
+	sentAt time.Time        // of those that wait for an answer
+	first  time.Time        // when the first answer came that is not settled
+	slow   bool             // it has waited for so long that it takes no place in the window
+	pauses []string         // topics to pause, because nothing was taken
+	taken  atomic.Int64     // answers that have come, also those that the worker has not noted yet
+}
+
+func (b *batch) add(it item) {
+	it.batch = b
+	b.items = append(b.items, &it)
+	b.count[it.state]++
+}
+
+func (it *item) set(to state) {
+	it.batch.count[it.state]--
+	it.batch.count[to]++
+	it.state = to
+}
+
+// hand is what a worker has in hand.
+type hand struct{ batches []*batch }
+
+func (h *hand) empty() bool { return len(h.batches) == 0 }
+
+// waiting is how many events take a place in the window.
+func (h *hand) waiting() (n int) {
+	for _, b := range h.batches {
+		n += b.count[unsent] + b.count[answered]
+		if !b.slow {
+			n += b.count[sent]
+		}
+	}
+	return n
+}
+
+// slow is how many events take no place in the window, although they have no answer.
+func (h *hand) slow() (n int) {
+	for _, b := range h.batches {
+		if b.slow {
+			n += b.count[sent]
+		}
+	}
+	return n
+}
+
+// open is how many events wait for their answers.
+func (h *hand) open() (n int) {
+	for _, b := range h.batches {
+		n += b.count[sent]
+	}
+	return n
+}
+
+// next is when a batch is to be settled, or has had no answer for too long.
+func (h *hand) next(c RelayConfig) time.Time {
+	next := time.Now().Add(time.Hour)
+	for _, b := range h.batches {
+		if b.count[answered] > 0 {
+			next = earlier(next, b.first.Add(c.SettleAfter))
+		}
+		if b.count[sent] > 0 {
+			next = earlier(next, b.sentAt.Add(c.ConfirmTimeout))
+		}
+		if b.count[sent] > 0 && !b.slow {
+			next = earlier(next, b.sentAt.Add(slowAfter))
+		}
+	}
+	return next
+}
+
+// restart begins the waits for answers anew.
+func (h *hand) restart(now time.Time) {
+	for _, b := range h.batches {
+		b.sentAt = now
+	}
+}
+
+func (h *hand) tokens() (tokens []uuid.UUID) {
+	for _, b := range h.batches {
+		tokens = append(tokens, b.token)
+	}
+	return tokens
+}
+
+// drop forgets what is settled.
+func (h *hand) drop() {
+	h.batches = slices.DeleteFunc(h.batches, func(b *batch) bool { return b.count[settled] == len(b.items) })
+}
+
+// answer is what a publisher says about a message.
+type answer struct {
+	*item
+	result publish.Result
+}
+
+// answers are those that the worker has not taken yet.
+type answers struct {
+	mu   sync.Mutex
+	list []answer
+	some chan struct{}
+}
+
+func newAnswers() answers { return answers{some: make(chan struct{}, 1)} }
+
+// add wakes the worker at the first answer of a batch, at the last one, and at each that is not good.
+func (a *answers) add(it *item, r publish.Result) {
+	a.mu.Lock()
+	a.list = append(a.list, answer{it, r})
+	a.mu.Unlock()
+	if n := it.batch.taken.Add(1); n > 1 && n < int64(len(it.batch.items)) && r.Outcome == publish.Confirmed {
+		return
+	}
+	signal(a.some)
+}
+
+func (a *answers) all() []answer {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	all := a.list
+	a.list = nil
+	return all
+}
+
+// sender opens a publisher, and calls it, in a goroutine of its own, because a connection that is not
+// read blocks whoever writes to it.
+type sender struct {
+	publisher publish.Publisher
+	failed    error // there is no publisher
+	batches   chan func()
+	end       context.CancelFunc
+	ctx       context.Context
+	done      chan struct{}
+}
+
+// maxUnsent is how many batches may wait until an earlier one is written.
+const maxUnsent = 100
+
+func newSender(open func() (publish.Publisher, error)) *sender {
+	ctx, end := context.WithCancel(context.Background())
+	s := &sender{batches: make(chan func(), maxUnsent), ctx: ctx, end: end, done: make(chan struct{})}
+	go func() {
+		defer close(s.done)
+		s.publisher, s.failed = open()
+		for write := range s.batches {
+			write()
+		}
+	}()
+	return s
+}
+
+func (s *sender) full() bool { return s != nil && len(s.batches) == maxUnsent }
+
+// send publishes events. What is not sent by the deadline is not sent later: the worker is
+// about to give up, and the event would be sent twice.
+func (s *sender) send(items []*item, answers *answers, deadline time.Time) {
+	messages := make([]publish.Message, len(items))
+	for i, it := range items {
+		messages[i] = it.message
+	}
+	s.batches <- func() {
+		if s.failed != nil {
+			for _, it := range items {
+				answers.add(it, publish.Result{Outcome: publish.NotSent, Err: s.failed})
+			}
+			return
+		}
+		ctx, cancel := context.WithDeadline(s.ctx, deadline)
+		context.AfterFunc(ctx, cancel) // not when Publish returns: it may send later
+		s.publisher.Publish(ctx, messages, func(i int, r publish.Result) { answers.add(items[i], r) })
+	}
+}
+
+// close ends the publisher, and waits for the answers to everything. It returns an error if there is
+// no publisher.
+func (s *sender) close() error {
+	s.end()
+	close(s.batches)
+	<-s.done
+	if s.failed == nil {
+		s.publisher.Close()
+	}
+	return s.failed
+}

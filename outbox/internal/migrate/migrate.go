@@ -1,0 +1,51 @@
+// Package migrate makes the tables of a part of the library, and brings them up to date.
+package migrate
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"io/fs"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
+)
+
+// lockWait is how many seconds a replica waits for others that migrate.
+const lockWait = 300
+
+// Up applies the migrations to the schema that the pool's search_path names first. Their version
+// is in the table part_version: goose's default table belongs to the user's own migrations.
+func Up(ctx context.Context, pool *pgxpool.Pool, part string, migrations fs.FS) error {
+	db := stdlib.OpenDBFromPool(pool)
+	defer func() { _ = db.Close() }() // leaves the pool open
+	id, err := lockID(ctx, db, part)
+	if err != nil {
+		return err
+	}
+	locker, err := lock.NewPostgresSessionLocker(lock.WithLockID(id), lock.WithLockTimeout(1, lockWait))
+	if err != nil {
+		return err
+	}
+	provider, err := goose.NewProvider(goose.DialectPostgres, db, migrations,
+		goose.WithTableName(part+"_version"), goose.WithSessionLocker(locker), goose.WithDisableGlobalRegistry(true))
+	if err != nil {
+		return err
+	}
+	_, err = provider.Up(ctx)
+	return err
+}
+
+// lockID returns the number of the lock. It is the schema's own: the tables of two schemas do not
+// wait for each other, nor for the user's migrations.
+func lockID(ctx context.Context, db *sql.DB, part string) (id int64, err error) {
+	var schema sql.NullString
+	err = db.QueryRowContext(ctx,
+		`SELECT current_schema()::text, hashtextextended($1 || ' of ' || coalesce(current_schema()::text, ''), 0)`, part).Scan(&schema, &id)
+	if err == nil && !schema.Valid {
+		err = errors.New("the search_path names no schema that exists")
+	}
+	return id, err
+}

@@ -1,0 +1,124 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// A paused topic has a row in outbox_topics. Claims take none of its events: they halt those that are
+// due and in front of others. A halted event has available_at = 'infinity', so no claim reads it
+// again. When the pause is over, one halted event is claimed: the probe. If the destination takes
+// it, the topic is resumed: claims make its halted events due, as many as there is room for, and
+// delete the row when none is left.
+//
+// No event stays halted without a row: whoever halts an event has seen or written the row, and only
+// a claim deletes it. Claims run one after the other.
+
+// AllTopics is the topic that stands for every topic in outbox_topics.
+const AllTopics = "*"
+
+// pausedSQL selects the paused topics.
+const pausedSQL = `SELECT topic FROM outbox_topics WHERE NOT resumed`
+
+// forgetTopicsSQL deletes the rows of resumed topics that have no halted event any more.
+const forgetTopicsSQL = `
+DELETE FROM outbox_topics WHERE topic = ANY (ARRAY(
+  SELECT topic FROM outbox_topics t
+  WHERE resumed AND (SELECT true FROM outbox_queue WHERE topic = t.topic AND halted LIMIT 1) IS NULL
+  FOR UPDATE SKIP LOCKED)) AND resumed`
+
+// claimProbesSQL claims one event of each topic whose pause is over.
+//
+//   - "probes": the event that was tried least, and of these the oldest. So one bad event does not
+//     stand for its topic. Only the oldest event of an aggregate is ever halted;
+//   - "moved": no other relay tries the topic now. If this relay dies, one does so 10 s later. A topic
+//     without halted events is resumed.
+const claimProbesSQL = `
+WITH ready AS MATERIALIZED (
+  SELECT topic FROM outbox_topics
+  WHERE NOT resumed AND until <= now() AND NOT EXISTS (` + pausedSQL + ` AND topic = '*')
+  ORDER BY until LIMIT @limit FOR UPDATE SKIP LOCKED
+), probes AS MATERIALIZED (
+  SELECT t.topic, q.id,
+         (SELECT true FROM outbox_queue WHERE topic = t.topic AND halted LIMIT 1) IS NULL AS empty
+  FROM ready t LEFT JOIN LATERAL (
+    SELECT id FROM outbox_queue WHERE topic = t.topic AND halted AND id NOT IN ` + claimedIDsSQL + `
+    ORDER BY topic, retry_count, seq LIMIT 1) q ON true
+), moved AS (
+  UPDATE outbox_topics t SET until = now() + (pause + 10) * interval '1 second', resumed = empty
+  FROM probes p WHERE t.topic = p.topic
+), claimed AS (
+  INSERT INTO outbox_claims (token, worker, until, events)
+  SELECT cast(@token AS uuid), @worker, clock_timestamp() + cast(@lease AS float8) * interval '1 second', array_agg(id)
+  FROM probes WHERE id IS NOT NULL HAVING count(*) > 0
+  RETURNING 1
+)
+SELECT EXISTS (SELECT FROM claimed) AS claimed`
+
+// nextProbeSQL is in how many seconds a topic is to be tried, or NULL.
+const nextProbeSQL = `(SELECT extract(epoch FROM min(until) - now()) FROM outbox_topics
+  WHERE NOT resumed AND until < 'infinity' AND NOT EXISTS (` + pausedSQL + ` AND topic = '*'))::float8 AS next_probe`
+
+// ClaimProbes leases one event of each of at most limit topics whose pause is over.
+func (s *Store) ClaimProbes(ctx context.Context, worker string, limit int, lease time.Duration) (Claim, error) {
+	claim := Claim{Token: uuid.New()}
+	claimed := false
+	err := s.together(ctx,
+		statement{doing: "waiting for other claims", sql: TurnstileSQL},
+		statement{"claiming probes", claimProbesSQL,
+			args{"token": claim.Token, "worker": worker, "lease": lease.Seconds(), "limit": limit},
+			rowInto(&claimed)},
+		statement{"planning the next probe", "SELECT " + nextProbeSQL, nil, rowInto(&claim.NextProbe)}, // it sees what was moved
+	)
+	return s.finishClaim(ctx, claim, claimed, err)
+}
+
+// lockTopicsSQL makes settlements that change topics run one after the other. One may pause a and
+// resume b while another one does the reverse: without this lock they could deadlock.
+const lockTopicsSQL = `SELECT pg_advisory_xact_lock(cast('outbox_topics'::regclass::oid AS bigint))`
+
+// pauseSQL pauses topics. A pause gets longer only if a probe has failed: many events fail together,
+// and then one pause must not become ten. A topic that an operator has paused stays as it is.
+const pauseSQL = `
+INSERT INTO outbox_topics AS t (topic, until, pause, reason)
+SELECT key, now() + cast(@first AS float8) * interval '1 second', @first, value
+FROM json_each_text(cast(cast(@topics AS text) AS json)) ORDER BY key
+ON CONFLICT (topic) DO UPDATE SET
+  (since, pause, until, reason, operator, resumed) = (
+    SELECT CASE WHEN t.resumed THEN now() ELSE t.since END, pause, now() + pause * interval '1 second',
+           excluded.reason, NULL, false
+    FROM (SELECT CASE WHEN t.resumed THEN excluded.pause ELSE least(2 * t.pause, cast(@longest AS float8)) END AS pause) next)
+WHERE t.resumed OR t.operator IS NULL AND cast(@probe AS boolean)`
+
+// resumeSQL ends the pauses of topics, unless an operator has paused them.
+const resumeSQL = `
+UPDATE outbox_topics SET resumed = true
+WHERE topic = ANY (ARRAY(SELECT json_array_elements_text(cast(cast(@topics AS text) AS json))))
+  AND operator IS NULL AND NOT resumed`
+
+// waitsAloneSQL is true for an event that was refused and is due later.
+const waitsAloneSQL = `refused_since IS NOT NULL AND failed_at IS NULL AND available_at > now() AND available_at < 'infinity'`
+
+// retryTopicsSQL makes the refused events of topics due.
+const retryTopicsSQL = `
+UPDATE outbox_queue SET available_at = now() WHERE id = ANY (ARRAY(
+  SELECT q.id FROM (SELECT json_array_elements_text(cast(cast(@topics AS text) AS json)) AS topic) t, LATERAL (
+    SELECT id FROM outbox_queue WHERE topic = t.topic AND ` + waitsAloneSQL + `
+    ORDER BY topic, id LIMIT @limit FOR UPDATE SKIP LOCKED) q))`
+
+// retryAllSQL makes the refused events of all topics due.
+const retryAllSQL = `
+UPDATE outbox_queue SET available_at = now() WHERE id = ANY (ARRAY(
+  SELECT id FROM outbox_queue WHERE ` + waitsAloneSQL + ` ORDER BY topic, id LIMIT @limit FOR UPDATE SKIP LOCKED))`
+
+func jsonText(value any) string {
+	text, err := json.Marshal(value)
+	if err != nil {
+		panic(fmt.Sprintf("outbox: %T cannot be JSON: %v", value, err)) // none of the types of this package
+	}
+	return string(text)
+}

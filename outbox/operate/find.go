@@ -1,0 +1,276 @@
+package operate
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"example.com/transactional-outbox/outbox/internal/store"
+)
+
+// Filter selects events. A zero field selects any.
+type Filter struct {
+	Status      string
+	Topic       string
+	FailureCode string
+	IDs         []uuid.UUID // nil: any
+	Aggregate   string      // with AggregateID
+	AggregateID string
+	From        time.Time // failed at this time or later; an event that has not failed: created
+	Before      time.Time // failed before this time; an event that has not failed: created
+}
+
+// String says what the filter selects, for the record of a decision. It looks like the flags of a
+// command; the command has only some of them.
+func (f Filter) String() string {
+	var flags []string
+	add := func(name, value string) {
+		if value != "" {
+			flags = append(flags, "--"+name+" "+value)
+		}
+	}
+	add("topic", f.Topic)
+	add("failure-code", f.FailureCode)
+	for _, id := range f.IDs {
+		add("id", id.String())
+	}
+	add(f.Aggregate, f.AggregateID)
+	if !f.From.IsZero() {
+		add("since", f.From.UTC().Format(time.RFC3339Nano))
+	}
+	if !f.Before.IsZero() {
+		add("until", f.Before.UTC().Format(time.RFC3339Nano))
+	}
+	return strings.Join(flags, " ")
+}
+
+// kindSQL selects by topic and reason.
+const kindSQL = `cast(@topic AS text) IN ('', topic) AND cast(@failure_code AS text) IN ('', code)`
+
+func (f Filter) args() args {
+	before := f.Before
+	if before.IsZero() {
+		before = endOfTime
+	}
+	return args{"topic": f.Topic, "failure_code": f.FailureCode, "before": before}
+}
+
+// few selects events by their ids or their aggregate. It is "" if the filter names neither.
+func (f Filter) few() (condition string, a args) {
+	var conditions []string
+	a = args{}
+	if f.IDs != nil {
+		conditions = append(conditions, "id = ANY (cast(cast(@ids AS text) AS uuid[]))")
+		a["ids"] = store.IDs(f.IDs)
+	}
+	if f.AggregateID != "" {
+		conditions = append(conditions, "(aggregate, aggregate_id) = (@aggregate, @aggregate_id)")
+		a["aggregate"], a["aggregate_id"] = f.Aggregate, f.AggregateID
+	}
+	return strings.Join(conditions, " AND "), a
+}
+
+// sources are the events of each status with what a filter asks for. Their ids are read along a
+// primary key; what is in the log is looked up one by one. If there is no row of the log, an event
+// of the queue still appears, with the creation time that is zero in Go.
+var sources = map[string]string{
+	Failed: `
+SELECT id, topic, coalesce(failure_code, '') AS code, failed_at AS at FROM outbox_queue WHERE failed_at IS NOT NULL`,
+
+	Pending: `
+SELECT q.id, q.topic, coalesce(q.failure_code, '') AS code, coalesce(e.created_at, '0001-01-01 00:00Z') AS at FROM outbox_queue q
+LEFT JOIN LATERAL (SELECT created_at FROM outbox_events WHERE id = q.id AND slot = q.slot LIMIT 1) e ON true
+WHERE q.failed_at IS NULL
+  AND NOT (q.available_at <= now() AND q.id IN (SELECT unnest(events) FROM outbox_claims WHERE until > now()))`,
+
+	InProgress: `
+SELECT q.id, q.topic, coalesce(q.failure_code, '') AS code, coalesce(e.created_at, '0001-01-01 00:00Z') AS at
+FROM (SELECT unnest(events) AS id FROM outbox_claims WHERE until > now()) c
+CROSS JOIN LATERAL (SELECT * FROM outbox_queue WHERE id = c.id AND available_at <= now() LIMIT 1) q
+LEFT JOIN LATERAL (SELECT created_at FROM outbox_events WHERE id = q.id AND slot = q.slot LIMIT 1) e ON true`,
+
+	// An event that moved to another slot while it was marked is recorded with both slots.
+	Published: `
+SELECT p.id, e.topic, '' AS code, e.created_at AS at FROM outbox_published p
+CROSS JOIN LATERAL (SELECT topic, created_at FROM outbox_events WHERE id = p.id AND slot = p.slot LIMIT 1) e`,
+
+	Discarded: settledSQL + ` AND NOT overtaken`,
+	Overtaken: settledSQL + ` AND overtaken`,
+}
+
+const settledSQL = `
+SELECT d.id, coalesce(e.topic, '') AS topic, coalesce(d.failure_code, '') AS code,
+       coalesce(d.failed_at, e.created_at, '0001-01-01 00:00Z') AS at
+FROM outbox_discarded d
+LEFT JOIN LATERAL (SELECT topic, created_at FROM outbox_events WHERE id = d.id AND slot = d.slot LIMIT 1) e ON true
+LEFT JOIN LATERAL (SELECT id FROM outbox_published WHERE id = d.id LIMIT 1) p ON true
+WHERE p.id IS NULL`
+
+// fewSQL is the source for a filter that names events or an aggregate, whatever their status is.
+func fewSQL(condition string) string {
+	return `
+SELECT id, topic, failure_code AS code, coalesce(failed_at, created_at) AS at
+FROM (SELECT ` + eventColumns + ` FROM (
+        SELECT id FROM outbox_events WHERE ` + condition + `
+        UNION SELECT id FROM outbox_queue WHERE ` + condition + `) i ` + stateSQL + `) e
+WHERE status = cast(@status AS text)`
+}
+
+// matching is the ids that a filter selects.
+func (f Filter) matching() (query string, a args, err error) {
+	source, known := sources[f.Status]
+	if !known {
+		return "", nil, fmt.Errorf("there is no status %q", f.Status)
+	}
+	a = f.args()
+	a["from"] = f.From
+	if condition, few := f.few(); condition != "" {
+		source = fewSQL(condition)
+		maps.Copy(a, few)
+		a["status"] = f.Status
+	}
+	return `SELECT id FROM (` + source + `) e
+WHERE ` + kindSQL + ` AND at >= cast(@from AS timestamptz) AND at < cast(@before AS timestamptz)`, a, nil
+}
+
+// List returns at most limit events with ids greater than after, ordered by id. So all pages
+// together read a table once. The ids are usually of UUID version 7: their order is about that of
+// creation. The filter must have a status.
+func (o *Operator) List(ctx context.Context, f Filter, after uuid.UUID, limit int) ([]Event, error) {
+	matching, a, err := f.matching()
+	if err != nil {
+		return nil, err
+	}
+	a["after"], a["limit"] = after.String(), limit
+	return o.events(ctx, "looking for "+f.Status+" events", `
+WITH page AS MATERIALIZED (`+matching+` AND id > cast(@after AS uuid) ORDER BY id LIMIT @limit)
+SELECT `+eventColumns+` FROM page i `+stateSQL+` ORDER BY i.id`, a)
+}
+
+// Count returns how many events f selects. It reads all of them.
+func (o *Operator) Count(ctx context.Context, f Filter) (int, error) {
+	matching, a, err := f.matching()
+	if err != nil {
+		return 0, err
+	}
+	return readOne(ctx, o.store, "counting "+f.Status+" events", "SELECT count(*)::int FROM ("+matching+") e", a, pgx.RowTo[int])
+}
+
+// A page's queries for failed events read the index outbox_queue_failures. It is ordered by
+// reason, topic, time of the failure, and id. A kind is a pair of a reason and a topic. So the
+// list of one kind is a range of the index, and the list of all kinds is merged from one range for
+// each. No query counts or sorts all failed events: there may be a million.
+
+// kindsSQL finds the kinds of the failed events. It looks at the index once for each kind, however
+// many events the kind has.
+const kindsSQL = `
+WITH RECURSIVE kinds AS (
+  (SELECT coalesce(failure_code, '') AS code, topic FROM outbox_queue
+   WHERE failed_at IS NOT NULL ORDER BY coalesce(failure_code, ''), topic LIMIT 1)
+  UNION ALL
+  SELECT next.* FROM kinds k, LATERAL (
+    SELECT coalesce(failure_code, '') AS code, topic FROM outbox_queue
+    WHERE failed_at IS NOT NULL AND (coalesce(failure_code, ''), topic) > (k.code, k.topic)
+    ORDER BY coalesce(failure_code, ''), topic LIMIT 1) next
+)`
+
+// ofKindSQL selects the failed events of a kind k.
+const ofKindSQL = `failed_at IS NOT NULL AND coalesce(failure_code, '') = k.code AND topic = k.topic`
+
+// Cursor is the place of a failed event in the order of the failures. The zero cursor is before
+// all.
+type Cursor struct {
+	FailedAt time.Time
+	ID       uuid.UUID
+}
+
+const afterSQL = `(failed_at, id) > (cast(@after_time AS timestamptz), cast(@after_id AS uuid))
+      AND failed_at < cast(@before AS timestamptz)`
+
+// failed returns a WITH clause that selects failed events. Its table found has at most limit events
+// after a cursor, in the order of their failures. If f.From is later than the cursor, it replaces
+// the cursor: with two lower bounds, PostgreSQL would begin to read the index at the first one.
+func (f Filter) failed(after Cursor, limit int) (with string, a args) {
+	if f.From.After(after.FailedAt) {
+		after = Cursor{FailedAt: f.From}
+	}
+	a = f.args()
+	a["after_time"], a["after_id"], a["limit"] = after.FailedAt, after.ID.String(), limit
+	condition, few := f.few()
+	if condition == "" {
+		return kindsSQL + `, found AS MATERIALIZED (
+  SELECT q.id, q.failed_at FROM (SELECT * FROM kinds WHERE ` + kindSQL + `) k, LATERAL (
+    SELECT id, failed_at FROM outbox_queue WHERE ` + ofKindSQL + ` AND ` + afterSQL + `
+    ORDER BY coalesce(failure_code, ''), topic, failed_at, id LIMIT @limit) q
+  ORDER BY q.failed_at, q.id LIMIT @limit
+)`, a
+	}
+	// Few rows match. So the query reads these first, and then chooses those that have failed.
+	maps.Copy(a, few)
+	return `
+WITH few AS MATERIALIZED (
+  SELECT id, topic, coalesce(failure_code, '') AS code, failed_at FROM outbox_queue WHERE ` + condition + `
+), found AS MATERIALIZED (
+  SELECT id, failed_at FROM few WHERE ` + kindSQL + ` AND ` + afterSQL + ` ORDER BY failed_at, id LIMIT @limit
+)`, a
+}
+
+// Failed returns at most limit failed events after a cursor, in the order of their failures.
+func (o *Operator) Failed(ctx context.Context, f Filter, after Cursor, limit int) ([]Event, error) {
+	with, a := f.failed(after, limit)
+	return o.events(ctx, "looking for failed events", with+`
+SELECT `+eventColumns+` FROM found i `+stateSQL+` ORDER BY i.failed_at, i.id`, a)
+}
+
+// Choice has the failed events that a filter selects at one moment.
+type Choice struct {
+	IDs      []uuid.UUID // the first ones
+	Matching int         // how many match
+	More     bool        // Matching is a limit, and more match
+	At       time.Time   // the moment, by the database's clock
+}
+
+// Choose returns the ids of the failed events that f selects, at most limit, in the order of their
+// failures. It counts at most 50,000 that match.
+func (o *Operator) Choose(ctx context.Context, f Filter, limit int) (Choice, error) {
+	const maxMatching = 50_000
+	with, a := f.failed(Cursor{}, maxMatching+1)
+	a["first"], a["most"] = limit, maxMatching
+	return readOne(ctx, o.store, "choosing failed events", with+`
+SELECT ARRAY(SELECT id FROM found ORDER BY failed_at, id LIMIT @first) AS ids,
+       least(n, @most)::int AS matching, n > @most AS more, now() AS at
+FROM (SELECT count(*) AS n FROM found) counted`, a, pgx.RowToStructByName[Choice])
+}
+
+// FailureGroup is how many events have failed with one reason and topic.
+type FailureGroup struct {
+	FailureCode string // "": unknown
+	Topic       string
+	Count       int
+	More        bool      // Count is a limit, and there are more
+	OldestSince time.Time // when the first of them failed
+}
+
+const groupsSQL = kindsSQL + `
+SELECT k.code AS failure_code, k.topic, least(n, @most)::int AS count, n > @most AS more,
+       (SELECT failed_at FROM outbox_queue WHERE ` + ofKindSQL + `
+        ORDER BY coalesce(failure_code, ''), topic, failed_at LIMIT 1) AS oldest_since
+FROM (SELECT * FROM kinds LIMIT @groups) k,
+     LATERAL (SELECT count(*) AS n FROM (SELECT FROM outbox_queue WHERE ` + ofKindSQL + ` LIMIT @most + 1) c) counted`
+
+// Failures returns the first 100 groups of failed events, and whether there are more. It counts at
+// most 10,000 events of each.
+func (o *Operator) Failures(ctx context.Context) (groups []FailureGroup, more bool, err error) {
+	const maxGroups = 100
+	a := args{"most": 10_000, "groups": maxGroups + 1}
+	groups, err = read(ctx, o.store, "grouping failed events", groupsSQL, a, pgx.RowToStructByName[FailureGroup])
+	if len(groups) > maxGroups {
+		return groups[:maxGroups], true, err
+	}
+	return groups, false, err
+}

@@ -1,0 +1,171 @@
+package operate_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"example.com/transactional-outbox/outbox/internal/dbtest"
+	"example.com/transactional-outbox/outbox/internal/store"
+	"example.com/transactional-outbox/outbox/operate"
+)
+
+// pausedByRelay is how a relay pauses a topic that refuses its events.
+func (f fixture) pausedByRelay(topic string) {
+	f.Helper()
+	f.settle(store.Settlement{Paused: map[string]string{topic: "no queue is bound"}, FirstPause: time.Hour, LongestPause: time.Hour})
+}
+
+func (f fixture) topics() []operate.PausedTopic {
+	f.Helper()
+	topics, err := f.operator.Topics(f.Context(), 10)
+	must(f, err)
+	return topics
+}
+
+// TestAPausedTopicIsNotClaimedUntilItIsResumed, whoever has paused it; other topics go on.
+func TestAPausedTopicIsNotClaimedUntilItIsResumed(t *testing.T) {
+	t.Parallel()
+	for name, pause := range map[string]func(fixture){
+		"by the operator": func(f fixture) { must(f, f.operator.Pause(f.Context(), ann(), "order.created", "the broker moves")) },
+		"by the relay":    func(f fixture) { f.pausedByRelay("order.created") },
+		"by both": func(f fixture) {
+			f.pausedByRelay("order.created")
+			must(f, f.operator.Pause(f.Context(), ann(), "order.created", "the broker moves"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			ids, alone := f.append("1", 1, 2), f.appendAlone()
+			pause(f)
+			if got := f.due(); !slices.Equal(got, []uuid.UUID{alone}) {
+				t.Errorf("claimed %v, want %v", got, alone)
+			}
+			topics := f.topics()
+			if len(topics) != 1 || topics[0].Topic != "order.created" || topics[0].Halted != 1 || topics[0].More || topics[0].Since.IsZero() {
+				t.Fatalf("%+v", topics)
+			}
+			byRelay := topics[0].Operator == "" && topics[0].Until != nil && topics[0].Reason == "no queue is bound"
+			byOperator := topics[0].Operator == "ann" && topics[0].Until == nil && topics[0].Reason == "the broker moves"
+			if byRelay != (name == "by the relay") || byOperator == byRelay {
+				t.Errorf("%+v", topics[0])
+			}
+			must(t, f.operator.Resume(t.Context(), ann(), "order.created"))
+			if left := f.topics(); len(left) != 0 {
+				t.Errorf("still paused: %+v", left)
+			}
+			f.settle(store.Settlement{Published: []uuid.UUID{alone}})
+			if got := f.due(); !slices.Equal(got, ids[:1]) {
+				t.Errorf("claimed %v, want %v", got, ids[:1])
+			}
+		})
+	}
+}
+
+// TestEveryTopicCanBePausedBeforeTheFirstStart: nothing is claimed, whatever its topic is.
+func TestEveryTopicCanBePausedBeforeTheFirstStart(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	must(t, f.operator.Pause(t.Context(), ann(), operate.EveryTopic, "restored from the backup of Monday"))
+	id := f.append("1", 1)[0]
+	if got := f.due(); len(got) != 0 {
+		t.Errorf("claimed %v", got)
+	}
+	if topics := f.topics(); len(topics) != 1 || topics[0].Topic != operate.EveryTopic {
+		t.Errorf("%+v", topics)
+	}
+	must(t, f.operator.Resume(t.Context(), ann(), operate.EveryTopic))
+	if got := f.due(); !slices.Equal(got, []uuid.UUID{id}) {
+		t.Errorf("claimed %v, want %v", got, id)
+	}
+}
+
+func TestAPauseIsRecordedAndATopicThatIsNotPausedIsAnError(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	pause := operate.NewDecision("ann", operate.CLI, "--reason why")
+	must(t, f.operator.Pause(t.Context(), pause, "order.created", strings.Repeat("ü", 1000)+"\x00"))
+	resume := operate.NewDecision("ben", operate.Page, operate.ByIDs)
+	must(t, f.operator.Resume(t.Context(), resume, "order.created"))
+	for action, by := range map[operate.Action]operate.By{operate.Pause: pause, operate.Resume: resume} {
+		batches, err := f.log.Batches(t.Context(), by.Decision, uuid.Nil, 10)
+		if err != nil || len(batches) != 1 || batches[0].By != by || batches[0].Action != action ||
+			!slices.Equal(batches[0].Items, []string{"order.created"}) || *batches[0].Done != 1 {
+			t.Errorf("%s is recorded as %+v, error %v", action, batches, err)
+		}
+	}
+	before := f.count("operator_decisions")
+	for _, topic := range []string{"order.created", "order.lost", operate.EveryTopic} {
+		err := f.operator.Resume(t.Context(), ann(), topic)
+		if !errors.Is(err, operate.ErrNotPaused) || !strings.Contains(err.Error(), topic) {
+			t.Errorf("resume of %s: error %v", topic, err)
+		}
+	}
+	for _, topic := range []string{"", strings.Repeat("x", 256)} {
+		if err := f.operator.Pause(t.Context(), ann(), topic, "why"); err == nil {
+			t.Errorf("a topic of %d bytes is paused", len(topic))
+		}
+	}
+	if err := f.operator.Pause(t.Context(), operate.By{}, "order.created", "why"); err == nil || !strings.Contains(err.Error(), "By.Operator") || len(f.topics()) != 0 {
+		t.Errorf("without a name: error %v, paused %+v", err, f.topics())
+	}
+	if f.count("operator_decisions") != before {
+		t.Error("an error is recorded")
+	}
+}
+
+// TestAHaltedEventIsDiscardedButNotReplayed: it waits for its topic, and not for an operator.
+func TestAHaltedEventIsDiscardedButNotReplayed(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ids := f.append("1", 1, 2)
+	must(t, f.operator.Pause(t.Context(), ann(), "order.created", "why"))
+	f.due()
+	d, err := f.operator.Show(t.Context(), ids[0])
+	if err != nil || !d.Halted || d.Status != operate.Pending || d.DueAt != nil {
+		t.Errorf("%+v, error %v", d.Event, err)
+	}
+	r, err := f.operator.Replay(t.Context(), ann(), ids[:1])
+	if err != nil || len(r.Changed) != 0 || !slices.Equal(r.Refused, []operate.Refusal{{ids[0], "is pending, not failed", false}}) {
+		t.Errorf("replayed %+v, error %v", r, err)
+	}
+	r, err = f.operator.Discard(t.Context(), ann(), ids[:1])
+	if err != nil || len(r.Changed) != 1 || r.Changed[0].Status != operate.Discarded || f.count("outbox_queue") != 1 {
+		t.Errorf("discarded %+v, error %v", r, err)
+	}
+	must(t, f.operator.Resume(t.Context(), ann(), "order.created"))
+	if got := f.due(); !slices.Equal(got, ids[1:]) {
+		t.Errorf("claimed %v, want %v", got, ids[1:])
+	}
+}
+
+// TestAReplayedEventIsTriedAsANewOne: nothing of its refusals is left.
+func TestAReplayedEventIsTriedAsANewOne(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	id := f.appendFailed(1)[0]
+	f.exec("UPDATE outbox_queue SET refused_since = now() - interval '2 days'")
+	_, err := f.operator.Replay(t.Context(), ann(), []uuid.UUID{id})
+	if n := f.count("outbox_queue WHERE refused_since IS NULL AND NOT halted AND retry_count = 0 AND available_at <= now()"); err != nil || n != 1 {
+		t.Errorf("%d reset, error %v", n, err)
+	}
+}
+
+func TestWithoutTablesTheErrorSaysWhatToDo(t *testing.T) {
+	t.Parallel()
+	f := fixtureOf(t, dbtest.Pool(t, dbtest.URL(t)))
+	_, showErr := f.operator.Show(t.Context(), uuid.New())
+	_, topicsErr := f.operator.Topics(t.Context(), 1)
+	_, backlogErr := f.operator.Backlog(t.Context(), 1)
+	_, logErr := f.log.Get(t.Context(), uuid.New())
+	for _, err := range []error{showErr, topicsErr, backlogErr, logErr, f.operator.Pause(t.Context(), ann(), "a", "why")} {
+		if !errors.Is(err, operate.ErrNoSchema) || !strings.Contains(err.Error(), "run Migrate") {
+			t.Errorf("error %v", err)
+		}
+	}
+}
