@@ -28,7 +28,7 @@ func (p *publisher) Publish(ctx context.Context, messages []publish.Message, ans
 	chains := p.split(messages, answer)
 	go func() {
 		ctx, cancel := context.WithCancelCause(ctx)
-		defer context.AfterFunc(p.open, func() { cancel(context.Cause(p.open)) })()
+		defer context.AfterFunc(p.open, func() { cancel(context.Cause(p.open)) })() //nolint:contextcheck // p.open is the publisher's
 		var all sync.WaitGroup
 		for _, c := range p.withListeners(ctx, chains) {
 			all.Go(func() { p.publishChain(ctx, c) })
@@ -80,10 +80,12 @@ func (p *publisher) look(ctx context.Context, topic string) publish.Result {
 func (p *publisher) publishChain(ctx context.Context, c *chain) {
 	last := publish.Result{Outcome: publish.Confirmed}
 	for _, r := range c.requests {
-		if last.Outcome == publish.Confirmed {
+		switch last.Outcome {
+		case publish.Confirmed:
 			last = p.send(ctx, r)
-		} else if last.Outcome == publish.Unknown {
+		case publish.Unknown:
 			last = notSent(last.Err)
+		default: // the later ones get the same outcome
 		}
 		r.answerAll(last)
 	}
@@ -96,7 +98,7 @@ func (p *publisher) send(ctx context.Context, r *request) publish.Result {
 		defer func() { <-p.places }()
 	case <-ctx.Done():
 	}
-	if reason := cmp.Or(context.Cause(ctx), context.Cause(p.open), p.note(nil)); reason != nil {
+	if reason := cmp.Or(context.Cause(ctx), context.Cause(p.open), p.note(nil)); reason != nil { //nolint:contextcheck // the same
 		return notSent(reason)
 	}
 	response, err := p.session.client.Publish(p.open, r.PublishRequest) //nolint:contextcheck // what is sent waits for its answer
