@@ -84,7 +84,7 @@ func (f *fakeOutbox) Claim(ctx context.Context, _ string, limit int, _ time.Dura
 		}
 	}
 	n := min(limit, len(going))
-	f.pending = append(halted, going[n:]...)
+	f.pending = slices.Concat(halted, going[n:])
 	return f.claim(going[:n], n == limit), nil
 }
 

@@ -33,8 +33,8 @@ func newLines(to *slog.Logger) *lines {
 }
 
 // trouble logs what goes wrong, at most every 10 s. The next line says how many were left out.
-func (l *lines) trouble(ctx context.Context, level slog.Level, message string, args ...any) {
-	l.limited(ctx, level, mostTrouble, message, args)
+func (l *lines) trouble(ctx context.Context, message string, args ...any) {
+	l.limited(ctx, slog.LevelWarn, mostTrouble, message, args)
 }
 
 // step logs a step of one event. At high rates it logs only some of them at level info, and the

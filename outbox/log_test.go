@@ -63,11 +63,11 @@ func TestLeftOutLinesAreCounted(t *testing.T) {
 		var log bytes.Buffer
 		l := newLines(slog.New(slog.NewTextHandler(&log, nil)))
 		for range 5 {
-			l.trouble(t.Context(), slog.LevelWarn, "away")
-			l.trouble(t.Context(), slog.LevelWarn, "another message")
+			l.trouble(t.Context(), "away")
+			l.trouble(t.Context(), "another message")
 		}
 		time.Sleep(logPeriod)
-		l.trouble(t.Context(), slog.LevelWarn, "away")
+		l.trouble(t.Context(), "away")
 		if got := log.String(); strings.Count(got, "msg=away") != 2 || !strings.Contains(got, "lines_left_out=4") {
 			t.Errorf("the log is\n%s", got)
 		}

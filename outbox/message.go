@@ -2,7 +2,6 @@ package outbox
 
 import (
 	"context"
-	"log/slog"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -105,7 +104,7 @@ func (w *worker) report(it *item, r publish.Result) {
 		default: // counted when it is settled
 		}
 	})
-	w.log.trouble(ctx, slog.LevelWarn, "message not published", "message_id", it.message.ID, "topic", it.message.Topic, "error", r.Err)
+	w.log.trouble(ctx, "message not published", "message_id", it.message.ID, "topic", it.message.Topic, "error", r.Err)
 	span.SetAttributes(attribute.String("outbox.outcome", outcome))
 	span.RecordError(r.Err)
 	span.SetStatus(codes.Error, r.Err.Error())

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -253,7 +252,7 @@ func (r *Relay) awaitSchema(ctx context.Context) error {
 			return nil
 		}
 		r.state.database.Store(&err)
-		r.log.trouble(ctx, slog.LevelWarn, "the relay waits for the database", "error", err)
+		r.log.trouble(ctx, "the relay waits for the database", "error", err)
 		wait(ctx, schemaPause)
 	}
 }

@@ -3,7 +3,6 @@ package outbox
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"time"
 
 	"github.com/google/uuid"
@@ -90,11 +89,11 @@ func (w *worker) settleBatch(ctx context.Context, b *batch) bool {
 	crashpoint.At("relay.marked")
 	missing := max(0, want-done.Held)
 	w.counters.count(func(s *Stats) {
-		s.LeaseLost += uint64(missing)
+		s.LeaseLost += uint64(missing) //nolint:gosec // positive
 		s.Overtaken += uint64(len(settlement.Overtaken))
 	})
 	if missing > 0 {
-		w.log.trouble(ctx, slog.LevelWarn, "lease lost: somebody else holds these events now", "events", missing)
+		w.log.trouble(ctx, "lease lost: somebody else holds these events now", "events", missing)
 	}
 	w.fail(ctx, b, done.Failed)
 	for _, it := range b.items {
@@ -203,7 +202,7 @@ func (w *worker) publishDeadLetters(ctx context.Context, dead []publish.Message)
 	publisher, err := w.session.NewPublisher(len(dead))
 	if err != nil {
 		w.counters.count(func(s *Stats) { s.DeadLettersFailed += uint64(len(dead)) })
-		w.log.trouble(ctx, slog.LevelWarn, "no copy of a failed event at the dead letters", "error", err)
+		w.log.trouble(ctx, "no copy of a failed event at the dead letters", "error", err)
 		return
 	}
 	defer publisher.Close()
@@ -213,7 +212,7 @@ func (w *worker) publishDeadLetters(ctx context.Context, dead []publish.Message)
 			continue
 		}
 		w.counters.count(func(s *Stats) { s.DeadLettersFailed++ })
-		w.log.trouble(ctx, slog.LevelWarn, "no copy of a failed event at the dead letters", "message_id", dead[i].ID, "error", result.Err)
+		w.log.trouble(ctx, "no copy of a failed event at the dead letters", "message_id", dead[i].ID, "error", result.Err)
 	}
 }
 
@@ -266,7 +265,7 @@ func (w *worker) tell(ctx context.Context, trouble string, statement func(contex
 	if err := statement(finish); err != nil {
 		w.retryAt = time.Now().Add(min(firstRetryPause<<min(w.failures-1, 10), lastRetryPause))
 		w.state.database.Store(&err)
-		w.log.trouble(ctx, slog.LevelWarn, trouble, "error", err)
+		w.log.trouble(ctx, trouble, "error", err)
 		return false
 	}
 	w.failures, w.retryAt = 0, time.Time{}

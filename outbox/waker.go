@@ -77,7 +77,7 @@ func (w *Waker) run(ctx context.Context, busy func() bool) error {
 			wait(ctx, minInterval)
 			continue
 		}
-		w.log.trouble(ctx, slog.LevelWarn, "cannot notify the relays of other processes: they find events by their poll", "error", err)
+		w.log.trouble(ctx, "cannot notify the relays of other processes: they find events by their poll", "error", err)
 		if !wait(ctx, failurePause) {
 			break
 		}

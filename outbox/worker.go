@@ -75,7 +75,7 @@ func (w *worker) run(ctx context.Context) error {
 		if w.finished(ctx) {
 			return w.failed
 		}
-		w.sendAlone()
+		w.sendAlone() //nolint:contextcheck // what is claimed is sent, also when ctx has ended
 		if w.mayClaim(ctx) {
 			w.publish(ctx, w.claim(ctx))
 		}
@@ -241,7 +241,7 @@ func (w *worker) publish(ctx context.Context, claim store.Claim) {
 			together = append(together, it)
 		}
 	}
-	w.send(b, together)
+	w.send(b, together) //nolint:contextcheck // the same
 }
 
 // sendAlone sends suspects when nothing else waits for an answer: first one, and after each success

@@ -90,18 +90,18 @@ func check(what, s string) error {
 
 func checkID(id string) error {
 	if err := check("message id", id); err != nil {
-		return badMessage{err}
+		return malformedError{err}
 	}
 	return nil
 }
 
-// badMessage is an error that a consumer of package rabbitmq makes a dead letter of at once.
-type badMessage struct{ error }
+// malformedError is an error that a consumer of package rabbitmq makes a dead letter of at once.
+type malformedError struct{ error }
 
-func (e badMessage) Unwrap() error { return e.error }
+func (e malformedError) Unwrap() error { return e.error }
 
 // DeadLetterCode says that to try again does not help.
-func (badMessage) DeadLetterCode() string { return "malformed" }
+func (malformedError) DeadLetterCode() string { return "malformed" }
 
 // explain adds ErrNoSchema to the error of a statement of this package.
 func explain(err error) error {

@@ -171,7 +171,7 @@ func (r *Republication) Send(ctx context.Context, by By, to publish.Session, don
 			if err := unblocked(ctx, to); err != nil {
 				return err
 			}
-			if err := r.publish(publisher, part); err != nil {
+			if err := r.publish(publisher, part); err != nil { //nolint:contextcheck // publish.All has a timeout
 				return err // the row has no end: perhaps not all of these were sent
 			}
 		}

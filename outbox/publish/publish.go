@@ -64,7 +64,8 @@ type Publisher interface {
 // Unknown with [ErrTimeout]. M is [Message], unless the publisher has a type of its own.
 func All[M any](p interface {
 	Publish(ctx context.Context, messages []M, answer func(i int, r Result))
-}, messages []M, timeout time.Duration) []Result {
+}, messages []M, timeout time.Duration,
+) []Result {
 	type answer struct {
 		i int
 		r Result

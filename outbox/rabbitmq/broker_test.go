@@ -21,7 +21,7 @@ func publishOnce(t *testing.T, b *rabbitmq.Broker, messages ...publish.Message) 
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), limit)
 	defer stop()
-	err := b.KeepConnected(ctx, func(ctx context.Context, s publish.Session) error {
+	err := b.KeepConnected(ctx, func(_ context.Context, s publish.Session) error {
 		p, err := s.NewPublisher(len(messages))
 		if err != nil {
 			return err

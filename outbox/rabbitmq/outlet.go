@@ -39,7 +39,7 @@ func (o *Outlet) Publish(ctx context.Context, m Message) error {
 		return fmt.Errorf("waiting for a session: %w", context.Cause(ctx))
 	}
 	defer s.users.Done()
-	result := publish.All(s.Publisher, []Message{m}, confirmTimeout)[0]
+	result := publish.All(s.Publisher, []Message{m}, confirmTimeout)[0] //nolint:contextcheck // it has a timeout
 	switch result.Outcome {
 	case publish.Unknown, publish.NotSent, publish.Returned: // Returned: a queue is gone, and a new session declares it again
 		select {

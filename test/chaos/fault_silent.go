@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -37,12 +38,12 @@ func (sys *system) silence(ctx context.Context, n int, othersWithin time.Duratio
 
 // eachQueue calls an Erlang function with the process of each topic's queue.
 func (sys *system) eachQueue(ctx context.Context, function string, topics []string) error {
-	code := ""
+	var code strings.Builder
 	for _, topic := range topics {
-		code += fmt.Sprintf(`(fun() -> {ok, Q} = rabbit_amqqueue:lookup(rabbit_misc:r(<<"/">>, queue, <<"%s">>)),
+		fmt.Fprintf(&code, `(fun() -> {ok, Q} = rabbit_amqqueue:lookup(rabbit_misc:r(<<"/">>, queue, <<"%s">>)),
 			{Name, _} = amqqueue:get_pid(Q), %s(Name) end)(), `, queueOf(topic), function)
 	}
-	output, err := sys.rabbitmq.Ctl(ctx, "eval", code+"ok.")
+	output, err := sys.rabbitmq.Ctl(ctx, "eval", code.String()+"ok.")
 	if err != nil {
 		err = errors.Join(err, errors.New(output))
 	}

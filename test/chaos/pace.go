@@ -140,7 +140,7 @@ func (p *pace) requirePace(ctx context.Context, before, fault span, within time.
 
 // heldLater says when the events were committed that took long.
 func heldLater(all []sent, since time.Time) string {
-	var first, last, n = time.Duration(0), time.Duration(0), 0
+	first, last, n := time.Duration(0), time.Duration(0), 0
 	for _, e := range all {
 		if at := e.At.Sub(since); e.Delay > paceLongest {
 			n++

@@ -217,7 +217,7 @@ func (p *pair) write(c store.Claim, s store.Settlement) {
 }
 
 // refuseForLong has the oldest due event refused once less than an event can fail.
-func (p *pair) refuseForLong(r *rapid.T) {
+func (p *pair) refuseForLong(*rapid.T) {
 	for range store.LeastRefusals - 1 {
 		before := len(p.claims)
 		claim, err := p.store().Claim(p.t.Context(), "worker", 1, lease)

@@ -148,15 +148,6 @@ func (o *Outbox) claimed(id uuid.UUID) bool {
 	return slices.ContainsFunc(o.claims, func(c *Claim) bool { return slices.Contains(c.Events, id) })
 }
 
-func (o *Outbox) claimOf(token uuid.UUID) *Claim {
-	for _, c := range o.claims {
-		if c.Token == token {
-			return c
-		}
-	}
-	return nil
-}
-
 // asClaimed returns what a relay gets.
 func (o *Outbox) asClaimed(q *Queued) store.Event {
 	return store.Event{

@@ -11,7 +11,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-const defaultURL = "amqp://guest:guest@127.0.0.1:5672/"
+const defaultURL = "amqp://guest:guest@127.0.0.1:5672/" //nolint:gosec // everybody knows this password
 
 // URL is the broker's.
 func URL() string { return cmp.Or(os.Getenv("TEST_AMQP_URL"), defaultURL) }

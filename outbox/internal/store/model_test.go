@@ -152,7 +152,7 @@ func (m *model) publish(r *rapid.T, w *relay) {
 
 // settle writes the outcomes. The lease may have ended long before.
 func (m *model) settle(_ *rapid.T, w *relay) {
-	w.Settlement.Token, w.Settlement.End = w.Claim.Token, true
+	w.Settlement.Token, w.End = w.Claim.Token, true
 	m.fixture.settle(w.Settlement)
 	*w = relay{}
 }
@@ -172,7 +172,7 @@ func (m *model) pass(r *rapid.T) {
 // tryTopic is a relay that tries a paused topic.
 func (m *model) tryTopic(r *rapid.T) {
 	w := m.pick(r, func(w relay) bool { return len(w.Events) == 0 })
-	*w = relay{Claim: m.fixture.probe(), Settlement: Settlement{Probe: true}}
+	*w = relay{Claim: m.probe(), Settlement: Settlement{Probe: true}}
 	m.record()
 	if len(w.Events) == 0 {
 		r.Skip("no topic is paused")

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -153,12 +154,12 @@ func (s *Store) Settle(ctx context.Context, t Settlement) (result Settled, err e
 		}
 	}
 	overtaken := 0
-	done := append(t.Published[:len(t.Published):len(t.Published)], t.Overtaken...)
+	done := slices.Concat(t.Published, t.Overtaken)
 	var failed []uuid.UUID
 	for _, f := range t.Failures {
 		failed = append(failed, f.ID)
 	}
-	add(len(done) > 0 && len(t.Failures) > 0, "locking", lockEventsSQL, args{"ids": IDs(append(done, failed...))}, nil)
+	add(len(done) > 0 && len(t.Failures) > 0, "locking", lockEventsSQL, args{"ids": IDs(slices.Concat(done, failed))}, nil)
 	add(len(t.Published) > 0, "marking", markPublishedSQL, args{"ids": IDs(t.Published)}, nil)
 	add(len(t.Failures) > 0, "rescheduling", failuresSQL, args{
 		"token": t.Token, "failures": failuresText(t.Failures), "least": LeastRefusals, "give_up": t.GiveUp.Seconds(),

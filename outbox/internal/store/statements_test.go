@@ -168,7 +168,7 @@ func (m *measured) check(t *testing.T) {
 }
 
 // all counts the blocks of all statements, each in a transaction that is rolled back.
-func (m *measured) all(t *testing.T, events int) map[string]int {
+func (m *measured) all(t *testing.T, events int) map[string]int { //nolint:unparam // what the counts are of
 	t.Helper()
 	blocks := map[string]int{}
 	for name, one := range statements(m.f, events) {

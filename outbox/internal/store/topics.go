@@ -69,9 +69,11 @@ func (s *Store) ClaimProbes(ctx context.Context, worker string, limit int, lease
 	claimed := false
 	err := s.together(ctx,
 		statement{doing: "waiting for other claims", sql: TurnstileSQL},
-		statement{"claiming probes", claimProbesSQL,
+		statement{
+			"claiming probes", claimProbesSQL,
 			args{"token": claim.Token, "worker": worker, "lease": lease.Seconds(), "limit": limit},
-			rowInto(&claimed)},
+			rowInto(&claimed),
+		},
 		statement{"planning the next probe", "SELECT " + nextProbeSQL, nil, rowInto(&claim.NextProbe)}, // it sees what was moved
 	)
 	return s.finishClaim(ctx, claim, claimed, err)

@@ -151,14 +151,6 @@ func (s *Store) InTx(ctx context.Context, fn func(pgx.Tx) error) error {
 	})
 }
 
-// rowsInto returns a function that collects the rows of a statement.
-func rowsInto[T any](into *[]T, scan pgx.RowToFunc[T]) func(pgx.Rows) error {
-	return func(rows pgx.Rows) (err error) {
-		*into, err = pgx.CollectRows(rows, scan)
-		return err
-	}
-}
-
 // countInto returns a function that counts the rows of a statement.
 func countInto(n *int) func(pgx.Rows) error {
 	return func(rows pgx.Rows) error {

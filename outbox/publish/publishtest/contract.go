@@ -115,9 +115,12 @@ func (c contract) expectAll(results []publish.Result, want publish.Outcome) {
 // expect reports the first outcome that is wrong.
 func (c contract) expect(results []publish.Result, want []publish.Outcome) {
 	c.Helper()
+	if len(results) != len(want) {
+		c.Fatalf("%d results, want %d", len(results), len(want))
+	}
 	for i, r := range results {
-		if r.Outcome != want[i] {
-			c.Fatalf("message %d of %d is %s (%v), want %s", i, len(results), names[r.Outcome], r.Err, names[want[i]])
+		if r.Outcome != want[i] { //nolint:gosec // they have the same length
+			c.Fatalf("message %d of %d is %s (%v), want %s", i, len(results), names[r.Outcome], r.Err, names[want[i]]) //nolint:gosec // the same
 		}
 	}
 }
