@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo up replicas down order logs watch test docs bench fuzz chaos chaos-mutants compare lint \
+.PHONY: help demo up replicas down order logs watch test verify docs bench fuzz chaos chaos-mutants compare lint \
   kubernetes simulator exercise demo-nats demo-pubsub demo-cdc
 
 # As in scripts/lib.sh.
@@ -31,8 +31,11 @@ logs: ## follow the logs of both services
 watch: ## show how many orders are at each stage, once a second
 	@scripts/watch
 
-test: ## run every test, on PostgreSQL and RabbitMQ that are found or started
+test: ## before a commit: test what ships, on PostgreSQL and RabbitMQ that are found or started
 	@scripts/test
+
+verify: ## before a release: all other proof; ARGS="chaos docs" runs these parts, ARGS=-h lists them
+	@scripts/verify $(ARGS)
 
 docs: ## run the commands of the README and the chapters, and compare the output
 	@go build -C test -o ../build/execute ./docs/execute && exec build/execute
