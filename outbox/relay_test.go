@@ -202,8 +202,8 @@ func TestP12ShutdownFinishesWhatIsInFlight(t *testing.T) {
 	to.awaitMessage(t)
 	time.AfterFunc(50*time.Millisecond, func() { close(stopping) }) // after the context has ended
 	stop()
-	if published, claims := count(t, pool, "outbox_published"), count(t, pool, "outbox_claims"); published != 5 || claims != 0 {
-		t.Errorf("%d published and %d claims, want the batch in flight and none", published, claims)
+	if published, claims := count(t, pool, "outbox_published"), count(t, pool, "outbox_claims"); published != 1 || claims != 0 {
+		t.Errorf("%d published and %d claims, want the message in flight and none", published, claims)
 	}
 }
 

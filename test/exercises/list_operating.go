@@ -32,8 +32,8 @@ var operating = []exercise{
 			},
 			{
 				File: "outbox/internal/store/claim.go",
-				Old:  "  SELECT id, bytes, aggregate, aggregate_id, version FROM outbox_queue\n",
-				New:  "  SELECT id, bytes, aggregate, aggregate_id, version FROM turnstile, outbox_queue\n",
+				Old:  "  SELECT id, bytes, aggregate, aggregate_id, version, available_at FROM outbox_queue\n",
+				New:  "  SELECT id, bytes, aggregate, aggregate_id, version, available_at FROM turnstile, outbox_queue\n",
 			},
 			{
 				File: "outbox/internal/store/claim.go",

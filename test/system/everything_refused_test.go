@@ -16,7 +16,7 @@ func TestP4ABrokerThatRefusesEverythingIsAnOutage(t *testing.T) {
 	s := newSystem(t)
 	s.bindAuditQueue()
 	s.setPolicy(".*", everyQueueIsFull)
-	s.fillQueue(auditQueue, emptyMessage)
+	s.fillQueue(auditQueue)
 	relay := s.runOrdersCommand("relay", "RELAY_RETRY_BASE=10ms", "RELAY_RETRY_CAP=100ms", "RELAY_POLL_INTERVAL=10ms")
 	ids := s.insertEvents(createdEvents(orders)...)
 

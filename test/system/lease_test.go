@@ -32,7 +32,7 @@ func TestP11P12ARelayPausedBeyondItsLeaseIsFenced(t *testing.T) {
 	// It still gets no confirm, so without the fence it would release the batch.
 	before = paused.logLength()
 	paused.signal(syscall.SIGCONT)
-	paused.awaitLogAfter(before, "lease lost: somebody else holds these events now")
+	paused.awaitLogAfter(before, "lease lost: this relay no longer holds these events")
 	if got := queryValue[int](s, s.ordersDB, reversalCount); got != 0 {
 		t.Errorf("%d events lost their state published", got)
 	}

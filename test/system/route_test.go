@@ -25,7 +25,7 @@ func TestP3NothingIsPublishedUntilAQueueIsBound(t *testing.T) {
 	s.runNotifications()
 	s.awaitCount(s.notificationsDB, n, sentCount)
 	s.awaitCount(s.ordersDB, n, publishedCount)
-	s.wantNoAttempts()
+	s.wantNothingRefused(orders)
 }
 
 // TestP4ManyUnroutableEventsAreTriedOneByOne inserts thousands of events of one topic, for which
@@ -54,7 +54,7 @@ func TestP4ManyUnroutableEventsAreTriedOneByOne(t *testing.T) {
 	s.declareBoundQueue("late", "order.cancelled", nil)
 	s.wantCount(shortTimeout, s.ordersDB, many+1000, publishedCount)
 	s.awaitCount(s.ordersDB, 0, "SELECT count(*) FROM outbox_topics")
-	s.wantNoAttempts()
+	s.wantNothingRefused(relay)
 }
 
 // TestP3DeletedRoutesLoseNothingUnderLoad deletes the binding and the exchange while clients
@@ -83,5 +83,5 @@ func TestP3DeletedRoutesLoseNothingUnderLoad(t *testing.T) {
 	}
 	clients.stop()
 	s.wantAuditQueueComplete(clients)
-	s.wantNoAttempts()
+	s.wantNothingRefused(orders)
 }

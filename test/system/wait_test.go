@@ -58,7 +58,11 @@ const (
 	inProgressCount = "SELECT count(*) FROM outbox_status WHERE status = 'in_progress'"
 	haltedCount     = "SELECT count(*) FROM outbox_queue WHERE halted"
 	pausedCount     = "SELECT count(*) FROM outbox_topics WHERE NOT resumed"
-	sentCount       = "SELECT count(*) FROM notifications WHERE status = 'sent'"
+
+	// These are for notification-service.
+	recordedCount = "SELECT count(*) FROM inbox_messages"
+	sentCount     = "SELECT count(*) FROM outbox_published"
+	waitingCount  = "SELECT count(*) FROM outbox_queue"
 )
 
 // awaitCount waits until a query counts n rows.

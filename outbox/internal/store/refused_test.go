@@ -81,10 +81,12 @@ func TestRenewKeepsAClaim(t *testing.T) {
 	must(t, err)
 	lost, err := f.store.Claim(t.Context(), "lost", 1, 100*time.Millisecond)
 	must(t, err)
-	must(t, f.store.Renew(t.Context(), []uuid.UUID{kept.Token}, time.Hour))
+	_, err = f.store.Renew(t.Context(), []uuid.UUID{kept.Token}, time.Hour)
+	must(t, err)
 	f.waitFor(func() bool { return f.int("SELECT count(*) FROM outbox_claims WHERE until > now()") == 1 })
 	f.wantClaimed(ids[1])
-	must(t, f.store.Renew(t.Context(), []uuid.UUID{lost.Token}, time.Hour))
+	_, err = f.store.Renew(t.Context(), []uuid.UUID{lost.Token}, time.Hour)
+	must(t, err)
 	if f.int("SELECT count(*) FROM outbox_claims") != 2 || f.reschedule(kept, Failure{ID: ids[0]}) != 1 {
 		t.Error("a renewed claim was lost, or one that had ended is back")
 	}
@@ -150,7 +152,7 @@ func TestBacklogCountsWhatIsPaused(t *testing.T) {
 	f.exec("UPDATE outbox_queue SET refused_since = now() - interval '1 hour' WHERE id = $1", ids[0])
 	f.exec("UPDATE outbox_queue SET refused_since = now() - interval '1 day', failed_at = now(), available_at = 'infinity' WHERE id = $1", ids[1])
 	f.claim(10)
-	b, err := f.store.Backlog(t.Context())
+	b, err := f.store.Backlog(t.Context(), CountLimit)
 	if must(t, err); b.Pending != 3 || b.InProgress != 1 || b.Failed != 1 || b.Halted != 3 || b.PausedTopics != 2 ||
 		b.OldestRefused < 3600 || b.OldestRefused > 3700 {
 		t.Errorf("%+v", b)

@@ -142,8 +142,8 @@ func (f fixture) appendSlowly(l *ledger) {
 // relayPass settles a claim with random outcomes.
 func (f fixture) relayPass(l *ledger) {
 	c, err := f.store.Claim(f.Context(), "race", 20, time.Duration(rand.IntN(200))*time.Millisecond)
-	if err != nil || len(c.Lost) > 0 {
-		f.Errorf("lost %v, error %v", c.Lost, err)
+	if err != nil || len(c.NoPayload) > 0 {
+		f.Errorf("lost %v, error %v", c.NoPayload, err)
 	}
 	var confirmed []uuid.UUID
 	for _, e := range c.Events {

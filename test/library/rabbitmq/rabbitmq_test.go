@@ -94,6 +94,9 @@ func (b brokerTest) queue(arguments amqp.Table) string {
 // the test ends.
 func (b brokerTest) newName(what string) string {
 	object := name()
+	if what == "queue" {
+		object += ".dlq" // so that every queue can be read like one of dead letters
+	}
 	b.Cleanup(func() {
 		b.withChannel(func(c *amqp.Channel) error {
 			if what == "queue" {
