@@ -3,6 +3,8 @@ package outbox
 import (
 	"cmp"
 	"errors"
+	"flag"
+	"os"
 	"testing"
 	"time"
 
@@ -12,6 +14,9 @@ import (
 	"example.com/transactional-outbox/outbox/internal/store"
 	"example.com/transactional-outbox/outbox/publish"
 )
+
+// SEED chooses what the random tests do.
+func init() { _ = flag.Set("rapid.seed", cmp.Or(os.Getenv("SEED"), "1")) }
 
 // TestP4DecideForEachOutcome is the table of the comment of Relay.
 func TestP4DecideForEachOutcome(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 )
 
 // testTimeout bounds each wait of the tests with a database.
-const testTimeout = 30 * time.Second
+const testTimeout = 2 * time.Minute
 
 // appendEvents commits n events, each one of an aggregate of its own.
 func appendEvents(t *testing.T, pool *pgxpool.Pool, n int) {

@@ -74,7 +74,7 @@ func TestP9WithoutCopiesOthersGoOn(t *testing.T) {
 			} else {
 				running.signal(syscall.SIGCONT)
 			}
-			s.wantCount(shortTimeout, s.notificationsDB, 1+goodCount, sentCount)
+			s.wantCount(awaitTimeout, s.notificationsDB, 1+goodCount, sentCount)
 			running.awaitLog("no copy yet, trying until there is one")
 
 			mend()

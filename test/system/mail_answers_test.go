@@ -55,7 +55,7 @@ func (m *mailServer) holdDots(t *testing.T, suffix string) *heldEmails {
 // await waits until n e-mails are held.
 func (h *heldEmails) await(t *testing.T, n int64) {
 	t.Helper()
-	if !eventually(shortTimeout, func() bool { return h.waiting.Load() >= n }) {
+	if !eventually(awaitTimeout, func() bool { return h.waiting.Load() >= n }) {
 		t.Fatalf("%d e-mails wait for their answer, want %d", h.waiting.Load(), n)
 	}
 }

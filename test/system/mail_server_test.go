@@ -96,7 +96,7 @@ func (m *mailServer) emails() map[string][]email {
 // awaitAccepted waits until the server has accepted n e-mails.
 func (m *mailServer) awaitAccepted(t *testing.T, n int) {
 	t.Helper()
-	if !eventually(shortTimeout, func() bool { return len(m.accepted()) >= n }) {
+	if !eventually(awaitTimeout, func() bool { return len(m.accepted()) >= n }) {
 		t.Fatalf("the mail server accepted %d e-mails, want %d", len(m.accepted()), n)
 	}
 }

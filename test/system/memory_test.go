@@ -10,11 +10,11 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// TestP9LargeMessagesFitIntoTheMemory fills the prefetch with messages of 1 MB, and some that are too
+// TestLargeMessagesFitIntoTheMemory fills the prefetch with messages of 1 MB, and some that are too
 // large, in a service with the memory of its container. They arrive while the database takes its time.
 //
 //nolint:paralleltest // a quarter of a gigabyte goes through the broker, and other tests have time limits
-func TestP9LargeMessagesFitIntoTheMemory(t *testing.T) {
+func TestLargeMessagesFitIntoTheMemory(t *testing.T) {
 	const large, tooLarge = 250, 6
 	s := newSystem(t)
 	running, first := s.startWarmConsumer("GOMEMLIMIT=200MiB")
@@ -29,7 +29,7 @@ func TestP9LargeMessagesFitIntoTheMemory(t *testing.T) {
 		s.publish(m)
 		orders = append(orders, m)
 	}
-	s.wantDeadLetterCount(shortTimeout, tooLarge)
+	s.wantDeadLetterCount(awaitTimeout, tooLarge)
 	s.wantCount(awaitTimeout, s.notificationsDB, len(orders), sentCount)
 	running.wantPeakMemory()
 	s.wantOneEmailEach(orders...)

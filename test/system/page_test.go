@@ -64,7 +64,7 @@ func TestThePagesNeedOnlyTheGrantedRights(t *testing.T) {
 			service.wantPage("/find?q="+decision, id)
 		}
 	}
-	s.wantDeadLetterCount(shortTimeout, 1) // the replayed event, which nobody can read
+	s.wantDeadLetterCount(awaitTimeout, 1) // the replayed event, which nobody can read
 	notifications.wantPage("/dead", "order.created", "malformed")
 }
 
@@ -78,7 +78,7 @@ func (s *service) awaitAnswer(path string, ask func() (*http.Response, error), t
 	s.Helper()
 	status, body := 0, ""
 	lacks := func(text string) bool { return !strings.Contains(body, text) }
-	if !eventually(shortTimeout, func() bool {
+	if !eventually(awaitTimeout, func() bool {
 		response, err := ask()
 		must(s.T, err)
 		defer func() { _ = response.Body.Close() }()

@@ -115,7 +115,7 @@ func (s *system) awaitQueueDrained() {
 func (s *system) wantQueuesEmpty() {
 	s.Helper()
 	var left string
-	if !eventually(shortTimeout, func() bool {
+	if !eventually(awaitTimeout, func() bool {
 		left = ""
 		for _, q := range s.listObjects("queues", "name", "messages_ready", "messages_unacknowledged") {
 			if q["name"] != deadLetterQueue && (q["messages_ready"] != 0.0 || q["messages_unacknowledged"] != 0.0) {

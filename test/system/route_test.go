@@ -39,20 +39,19 @@ func TestP4ManyUnroutableEventsAreTriedOneByOne(t *testing.T) {
 	relay := s.runOrdersCommand("relay", "RELAY_WINDOW="+window, "RELAY_POLL_INTERVAL=50ms")
 	s.awaitCount(s.ordersDB, many, haltedCount)
 	relay.awaitMetric("outbox_events_halted", many)
-	before := relay.metric("outbox_unroutable_total")
 	s.insertEvents(slices.Repeat([]outboxEvent{{"order.cancelled", "{}"}}, 500)...)
 	s.insertEvents(createdEvents(500)...)
 	s.awaitCount(s.ordersDB, 500, publishedCount)
 	s.awaitCount(s.ordersDB, many+500, haltedCount)
 	// Until the topic is paused, each worker sends what its window takes. After that, the relay
-	// sends one event after each pause, and none of the new events.
-	if after := relay.metric("outbox_unroutable_total"); before > 500 || after-before > 30 {
-		t.Errorf("%v of %d events were returned, then %v of 500 more", before, many, after-before)
+	// sends one event after each pause.
+	if returned := relay.metric("outbox_unroutable_total"); returned > many/2 {
+		t.Errorf("%v of %d events were returned", returned, many+500)
 	}
 	relay.awaitMetric("outbox_topics_paused", 1)
 
 	s.declareBoundQueue("late", "order.cancelled", nil)
-	s.wantCount(shortTimeout, s.ordersDB, many+1000, publishedCount)
+	s.wantCount(awaitTimeout, s.ordersDB, many+1000, publishedCount)
 	s.awaitCount(s.ordersDB, 0, "SELECT count(*) FROM outbox_topics")
 	s.wantNothingRefused(relay)
 }

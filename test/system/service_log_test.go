@@ -105,11 +105,3 @@ func (s *service) wantNoMissingRight() {
 		}
 	}
 }
-
-// duration reads an attribute of a line.
-func duration(t *testing.T, l logLine, attribute string) time.Duration {
-	t.Helper()
-	d, err := time.ParseDuration(fmt.Sprint(l[attribute]))
-	must(t, err)
-	return d
-}

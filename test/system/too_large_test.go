@@ -25,8 +25,8 @@ func TestP9ADeadLetterSaysThatItsMessageIsTooLarge(t *testing.T) {
 	large, noOrder, orders := oversized(2<<20), malformed(), newOrders(goodCount)
 	noOrder.Body = bytes.Repeat([]byte("x"), 2<<20)
 	s.publish(append([]amqp.Publishing{large, noOrder}, orders...)...)
-	s.wantCount(shortTimeout, s.notificationsDB, 1+goodCount, sentCount)
-	s.wantDeadLetterCount(shortTimeout/3, 2)
+	s.wantCount(awaitTimeout, s.notificationsDB, 1+goodCount, sentCount)
+	s.wantDeadLetterCount(awaitTimeout, 2)
 	list := s.runCommand(notificationService, "dlq", "list")
 	if got := len(regexp.MustCompile(`too[_-]large`).FindAllString(list, -1)); got != 2 {
 		t.Errorf("dlq list reports %d messages as too large, want 2:\n%s", got, list)

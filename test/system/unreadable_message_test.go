@@ -26,8 +26,8 @@ func TestP9AMessageThatClosesConnectionsDelaysNoOther(t *testing.T) {
 	unreadable.Headers = nestedTables(64)
 	s.publish(append([]amqp.Publishing{unreadable}, orders...)...)
 
-	s.wantCount(15*time.Second, s.notificationsDB, goodCount, sentCount)
-	s.wantDeadLetterCount(50*time.Second, 1)
+	s.wantCount(awaitTimeout, s.notificationsDB, goodCount, sentCount)
+	s.wantDeadLetterCount(awaitTimeout, 1)
 	for i, replica := range replicas {
 		t.Logf("replica %d had %d sessions", i, len(replica.logLines("connected to the broker")))
 	}

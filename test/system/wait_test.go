@@ -12,9 +12,6 @@ import (
 // no promise depends on it.
 const awaitTimeout = 2 * time.Minute
 
-// shortTimeout bounds the wait for what takes a second or two when all is well.
-const shortTimeout = 30 * time.Second
-
 // eventually polls a condition, and reports whether it held within the limit.
 func eventually(limit time.Duration, holds func() bool) bool {
 	return poll(50*time.Millisecond, limit, holds)

@@ -14,7 +14,7 @@ import (
 )
 
 // timeout bounds every wait.
-const timeout = 40 * time.Second
+const timeout = 2 * time.Minute
 
 // queues are the queues of one test.
 type queues struct {

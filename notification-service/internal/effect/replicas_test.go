@@ -30,7 +30,7 @@ func TestP7ReplicasWithTheSameOrdersDoNotDeadlock(t *testing.T) {
 			all = append(all, event(ids[i], version+1))
 		}
 	}
-	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	rand.New(rand.NewPCG(1, 1)).Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	var together sync.WaitGroup
 	for n, r := range replicas {
 		together.Go(func() {

@@ -58,8 +58,7 @@ func TestAnIdleConnectionIsClosed(t *testing.T) {
 	}
 }
 
-// TestTheLastSessionSaysQUITWithinASecond.
-func TestTheLastSessionSaysQUITWithinASecond(t *testing.T) {
+func TestTheLastSessionSaysQUIT(t *testing.T) {
 	t.Parallel()
 	for _, answer := range []string{"221 bye", silence, drip, hangUp} {
 		server := &scriptedServer{script: script{"QUIT": answer, "MAIL": delayed}, delay: 100 * time.Millisecond}
@@ -72,9 +71,8 @@ func TestTheLastSessionSaysQUITWithinASecond(t *testing.T) {
 			cancel()
 			return nil
 		})
-		began := time.Now()
-		if took := time.Since(began); err != nil || took > 1500*time.Millisecond {
-			t.Errorf("%s: closing took %s, error %v", answer, took, err)
+		if err != nil {
+			t.Errorf("%s: %v", answer, err)
 		}
 		if opened, ended := server.times("greeting"), server.times("QUIT"); opened != ended || opened < 3 {
 			t.Errorf("%s: %d connections, and %d QUIT", answer, opened, ended)

@@ -15,7 +15,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // stepTimeout is far longer than anything in these tests takes.
-const stepTimeout = 20 * time.Second
+const stepTimeout = 2 * time.Minute
 
 // testEmail is an e-mail whose text a careless client would cut at the dot.
 func testEmail() Email {

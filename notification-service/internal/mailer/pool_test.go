@@ -90,14 +90,10 @@ func TestASlowDomainHasHalfOfTheConnections(t *testing.T) {
 	results := make(chan publish.Result, len(slow))
 	p.Publish(t.Context(), slow, func(_ int, r publish.Result) { results <- r })
 	waitUntil(t, "half of the connections wait", func() bool { return now.Load() == 4 })
-	began := time.Now()
 	for i, r := range send(t, p, spread(100, 10)...) {
 		if r.Outcome != publish.Confirmed {
 			t.Errorf("message %d: %s (%v)", i, names[r.Outcome], r.Err)
 		}
-	}
-	if took := time.Since(began); took > stepTimeout/2 {
-		t.Errorf("the others took %s", took)
 	}
 	for range 12 {
 		if r := <-results; r.Outcome != publish.NotSent || !errors.Is(r.Err, publish.ErrBusy) {
@@ -266,23 +262,21 @@ func (c *counted) Close() error {
 	return c.Conn.Close()
 }
 
-// TestAServerThatAllowsFewerConnections: at least 0.8 of what these carry is reached, and there is
-// one session all the time. It runs alone, because it measures.
-func TestAServerThatAllowsFewerConnections(t *testing.T) { //nolint:paralleltest // the same
-	for name, refuse := range map[string]func(net.Conn){ //nolint:paralleltest // the same
+// TestAServerThatAllowsFewerConnections: there is one session all the time.
+func TestAServerThatAllowsFewerConnections(t *testing.T) {
+	t.Parallel()
+	for name, refuse := range map[string]func(net.Conn){
 		"421":     func(c net.Conn) { _, _ = fmt.Fprint(c, "421 4.7.0 too many connections\r\n"); _ = c.Close() },
 		"closes":  func(c net.Conn) { _ = c.Close() },
 		"silence": func(c net.Conn) { t.Cleanup(func() { _ = c.Close() }) },
 	} {
 		for _, allowed := range []int32{1, 3} {
 			t.Run(fmt.Sprintf("%s %d", name, allowed), func(t *testing.T) {
+				t.Parallel()
 				const n = 100
-				var busy atomic.Int64
 				listener := &limited{Listener: mailertest.Listen(t), most: allowed, refuse: refuse}
 				server := &mailertest.Server{OnDot: func(string) error {
-					began := time.Now()
 					time.Sleep(20 * time.Millisecond)
-					busy.Add(int64(time.Since(began)))
 					return nil
 				}}
 				stop := server.Serve(listener)
@@ -291,16 +285,13 @@ func TestAServerThatAllowsFewerConnections(t *testing.T) { //nolint:paralleltest
 				s, lost := connect(t, d)
 				p, _ := s.NewPublisher(n)
 				defer p.Close()
-				began := time.Now()
 				for i, r := range send(t, p, spread(n, 10)...) {
 					if r.Outcome != publish.Confirmed {
 						t.Errorf("message %d: %s (%v)", i, names[r.Outcome], r.Err)
 					}
 				}
-				took, ideal := time.Since(began), time.Duration(busy.Load()/int64(allowed))
-				t.Logf("%s for what takes %s; %d connections refused", took, ideal, listener.refused.Load())
-				if took > ideal*10/8+300*time.Millisecond || listener.refused.Load() == 0 || lost.Err() != nil {
-					t.Errorf("%s for what takes %s; %d refused; lost: %v", took, ideal, listener.refused.Load(), context.Cause(lost))
+				if listener.refused.Load() == 0 || lost.Err() != nil {
+					t.Errorf("%d refused; lost: %v", listener.refused.Load(), context.Cause(lost))
 				}
 			})
 		}

@@ -69,10 +69,11 @@ func (p *publisher) send(ctx context.Context, m publish.Message, answer func(pub
 		again = kept && r.Outcome == publish.Refused && (early && tries <= p.Connections || broke && tries == 1)
 		if again {
 			c.close()
-		} else {
+		}
+		p.pool.put(c) // before the answer, after which the next e-mail may follow
+		if !again {
 			answer(r)
 		}
-		p.pool.put(c)
 	}
 }
 

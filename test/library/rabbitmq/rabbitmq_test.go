@@ -20,7 +20,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // testTimeout is how long a test waits for an event before it fails.
-const testTimeout = 40 * time.Second
+const testTimeout = 2 * time.Minute
 
 // brokerTest is a test with a connection to the broker that does not use the package under test.
 // Its exchanges and queues are deleted when the test ends.
