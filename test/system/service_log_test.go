@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"testing"
 	"time"
 )
 

@@ -2,7 +2,6 @@ package system
 
 import (
 	"testing"
-	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 )
