@@ -10,7 +10,6 @@ import (
 	"example.com/transactional-outbox/internal/command"
 	"example.com/transactional-outbox/internal/postgres"
 	dlqcli "example.com/transactional-outbox/notification-service/internal/cli"
-	"example.com/transactional-outbox/notification-service/internal/deadletter"
 	"example.com/transactional-outbox/notification-service/migrations"
 	"example.com/transactional-outbox/outbox/operate"
 	"example.com/transactional-outbox/outbox/rabbitmq"
@@ -24,28 +23,25 @@ var operateDeadLetters = command.WithArguments(service, checkWithBroker, func(ar
 	}
 	return func(ctx context.Context, c config) error {
 		return action(ctx, dlqcli.Dependencies{
-			Queue: c.deadLetters(cli.SessionTimeout), Database: c.recordDecisions,
+			Queue: consumerQueue.DeadLetterQueue(), Open: c.deadLetters("dlq", cli.SessionTimeout), Database: c.recordDecisions,
 			Out: os.Stdout, Progress: os.Stderr, By: cli.Name(),
 		})
 	}, nil
 })
 
-// deadLetters is the queue of the dead letters. It waits for a session at most for timeout. It
-// declares nothing: only the service declares its topology.
-func (c config) deadLetters(timeout time.Duration) deadletter.Queue {
-	connect := func(ctx context.Context, use func(context.Context, deadletter.Session) error) error {
-		return cli.WithSession(ctx, c.connection("dlq"), timeout, func(ctx context.Context, s *rabbitmq.Session) error {
-			return use(ctx, deadletter.Adapt(s))
-		})
-	}
-	return deadletter.Queue{Name: deadLetterQueue, Requeue: requeueExchange, Connect: connect}
+// consumerQueue is the consumer's queue, for those who read its dead letters: they need only its name.
+var consumerQueue = rabbitmq.Queue{Name: service}
+
+// deadLetters opens the dead letters. It waits for a session at most for timeout.
+func (c config) deadLetters(role string, timeout time.Duration) dlqcli.Open {
+	return dlqcli.OpenQueue(rabbitmq.Config{URL: c.AMQPURL.Reveal(), Name: service + " " + role}, consumerQueue, timeout)
 }
 
 // decisionTimeout is how long each statement of a record may take. Meanwhile messages are held.
 const decisionTimeout = 5 * time.Second
 
 // recordDecisions calls use with the database, if it answers and has the right schema.
-func (c config) recordDecisions(ctx context.Context, use func(deadletter.Recorder) error) error {
+func (c config) recordDecisions(ctx context.Context, use func(dlqcli.Recorder) error) error {
 	db, err := postgres.Open(ctx, c.DatabaseURL.Reveal(), 1, postgres.StatementTimeout(decisionTimeout))
 	if err != nil {
 		return err

@@ -1,35 +1,16 @@
 package main
 
 import (
-	"context"
-	"crypto/rand"
-	"errors"
 	"strings"
 	"testing"
 
-	"example.com/transactional-outbox/internal/cli"
 	"example.com/transactional-outbox/internal/postgres/postgrestest"
 	"example.com/transactional-outbox/internal/settings"
-	"example.com/transactional-outbox/notification-service/internal/deadletter"
+	dlqcli "example.com/transactional-outbox/notification-service/internal/cli"
 	"example.com/transactional-outbox/notification-service/migrations"
 	"example.com/transactional-outbox/outbox/operate"
-	"example.com/transactional-outbox/outbox/rabbitmq"
 	"example.com/transactional-outbox/test/servers"
 )
-
-func TestAnOperatorGetsOneSession(t *testing.T) {
-	t.Parallel()
-	c := config{Shared: settings.Shared{AMQPURL: settings.Secret(servers.BrokerURL(t))}}
-	sessions := 0
-	err := c.deadLetters(cli.SessionTimeout).Connect(t.Context(), func(_ context.Context, s deadletter.Session) error {
-		sessions++
-		_, err := s.Browse("test." + rand.Text())
-		return err
-	})
-	if sessions != 1 || !errors.Is(err, rabbitmq.ErrNoQueue) {
-		t.Errorf("%d sessions, error %v", sessions, err)
-	}
-}
 
 // TestADecisionNeedsTheDatabase with the right schema. Otherwise the error says what to do.
 func TestADecisionNeedsTheDatabase(t *testing.T) {
@@ -39,7 +20,7 @@ func TestADecisionNeedsTheDatabase(t *testing.T) {
 	_, migrated := postgrestest.Migrated(t, migrations.Schema)
 	for url, hint := range map[string]string{away: "DATABASE_URL", servers.Database(t): service + " migrate", migrated: ""} {
 		c, used := config{Shared: settings.Shared{DatabaseURL: settings.Secret(url)}}, false
-		err := c.recordDecisions(t.Context(), func(r deadletter.Recorder) error {
+		err := c.recordDecisions(t.Context(), func(r dlqcli.Recorder) error {
 			used = true
 			_, err := r.Begin(t.Context(), operate.NewDecision("somebody", operate.CLI, "--all"), operate.Replay, []string{"A"})
 			return err

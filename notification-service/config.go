@@ -1,59 +1,65 @@
 package main
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
-	"net/mail"
 	"slices"
 	"time"
 
 	"example.com/transactional-outbox/internal/settings"
+	"example.com/transactional-outbox/notification-service/internal/email"
 	"example.com/transactional-outbox/notification-service/internal/mailer"
+	"example.com/transactional-outbox/outbox"
+	"example.com/transactional-outbox/outbox/rabbitmq"
 )
 
 // config is everything that can be set, by environment variables.
 type config struct {
 	settings.Shared
+	settings.Relay // of the relay that sends the e-mails
 
 	// OpsAddr is where /livez, /readyz and /metrics are. It is not public.
 	OpsAddr string `env:"OPS_ADDR" envDefault:"127.0.0.1:4101"`
 
-	// ConsumerWorkers is how many e-mails are sent at the same time, each over a connection
-	// of its own.
-	ConsumerWorkers int `env:"CONSUMER_WORKERS" envDefault:"8"`
-	// ConsumerBatchSize is how many messages are recorded in one transaction at most. A message
-	// waits at most 10 ms for the batch before it. As many e-mails may be sent and not yet
-	// marked: one SIGKILL repeats at most these and the ConsumerWorkers that are being sent.
+	// ConsumerBatchSize is how many messages are handled in one transaction at most.
 	ConsumerBatchSize int `env:"CONSUMER_BATCH_SIZE" envDefault:"64"`
 	// ConsumerPrefetch is how many messages are unacknowledged at most.
-	ConsumerPrefetch int `env:"CONSUMER_PREFETCH" envDefault:"256"`
+	ConsumerPrefetch int `env:"CONSUMER_PREFETCH" envDefault:"128"`
+	// ConsumerGiveUp is how long after its first failure a message becomes a dead letter.
+	ConsumerGiveUp time.Duration `env:"CONSUMER_GIVE_UP" envDefault:"24h"`
 	// DeliveryLimit is how often a message may be delivered before the broker dead-letters it.
 	// Changing it means deleting the queue.
 	DeliveryLimit int `env:"DELIVERY_LIMIT" envDefault:"50"`
-
-	// RetryDelays are how long a failed message waits before each further attempt. Other delays
-	// make other queues; the old ones return their messages.
+	// RetryDelays are how long a failed message waits before each further attempt; the last one
+	// repeats. Other delays make other queues; the old ones return their messages.
 	RetryDelays []time.Duration `env:"RETRY_DELAYS" envDefault:"30s,1m,5m"`
-	// InboxRetention is how long a message id is remembered. An older message may be a
-	// duplicate, and becomes a dead letter.
+	// InboxRetention is how long a message id is remembered. It must outlast CONSUMER_GIVE_UP by two
+	// days. An older message that comes again is overtaken, because its order is remembered.
 	InboxRetention time.Duration `env:"INBOX_RETENTION" envDefault:"720h"`
-	// NotificationRetention is how long notifications are kept. It is at least
-	// INBOX_RETENTION.
-	NotificationRetention time.Duration `env:"NOTIFICATION_RETENTION" envDefault:"720h"`
-	// SMTPURL is the mail server; empty: e-mails are written to the log.
+
+	// SMTPURL is the mail server. "log:" writes e-mails to the log instead; empty: the same, but only
+	// in the demo.
 	SMTPURL settings.Secret `env:"SMTP_URL"`
+	// MailConnections is how many e-mails are sent at the same time, each over a connection of its
+	// own.
+	MailConnections int `env:"MAIL_CONNECTIONS" envDefault:"8"`
 	// MailFrom is the sender of every e-mail.
 	MailFrom string `env:"MAIL_FROM" envDefault:"shop@example.com"`
 	// DefaultRecipient gets the e-mails of orders without an address.
 	DefaultRecipient string `env:"DEFAULT_RECIPIENT" envDefault:"guest@example.com"`
+
+	// RelayWindow is how many e-mails of a relay's worker may wait for the mail server's answer.
+	RelayWindow int `env:"RELAY_WINDOW" envDefault:"64"`
 }
 
 const (
-	maxWorkers  = 1000 // far beyond use: each worker needs a connection to the mail server
-	maxBatch    = 1000 // far beyond use: a batch is one transaction
-	maxPrefetch = 2000 // after a start, a waiting message keeps a channel; a connection has 2047
-	maxDelay    = 24 * time.Hour
-	maxTiers    = 10
-	minInbox    = maxDelay + time.Hour // a message must outlast its retries
+	maxConnections = 1000 // more than anybody needs
+	maxBatch       = 1000 // outbox.Append takes as many events
+	maxPrefetch    = 2000 // after a start, a waiting message keeps a channel; a connection has 2047
+	maxDelay       = 24 * time.Hour
+	maxTiers       = 10
+	outlastsGiveUp = 2 * 24 * time.Hour // the last retry, and a day for a replay
 )
 
 // check returns everything that is wrong.
@@ -61,27 +67,48 @@ func check(c config) []error {
 	errs := slices.Concat(
 		c.Check(),
 		settings.CheckAddress("OPS_ADDR", c.OpsAddr),
-		settings.AtLeast("CONSUMER_WORKERS", c.ConsumerWorkers, 1),
-		settings.AtMost("CONSUMER_WORKERS", c.ConsumerWorkers, maxWorkers),
 		settings.AtLeast("CONSUMER_BATCH_SIZE", c.ConsumerBatchSize, 1),
 		settings.AtMost("CONSUMER_BATCH_SIZE", c.ConsumerBatchSize, maxBatch),
-		settings.AtLeast("CONSUMER_PREFETCH", c.ConsumerPrefetch, c.ConsumerWorkers),
+		settings.AtLeast("CONSUMER_PREFETCH", c.ConsumerPrefetch, c.ConsumerBatchSize),
 		settings.AtMost("CONSUMER_PREFETCH", c.ConsumerPrefetch, maxPrefetch),
+		settings.AtLeast("CONSUMER_GIVE_UP", c.ConsumerGiveUp, time.Second),
 		settings.AtLeast("DELIVERY_LIMIT", c.DeliveryLimit, 1),
 		checkDelays(c.RetryDelays),
-		settings.AtLeast("INBOX_RETENTION", c.InboxRetention, minInbox),
-		settings.AtLeast("NOTIFICATION_RETENTION", c.NotificationRetention, c.InboxRetention),
+		settings.AtLeast("INBOX_RETENTION", c.InboxRetention, c.ConsumerGiveUp+outlastsGiveUp),
+		settings.AtLeast("MAIL_CONNECTIONS", c.MailConnections, 1),
+		settings.AtMost("MAIL_CONNECTIONS", c.MailConnections, maxConnections),
 		checkMail("MAIL_FROM", c.MailFrom),
 		checkMail("DEFAULT_RECIPIENT", c.DefaultRecipient),
+		c.CheckRelay(c.RelayWindow),
 	)
-	if _, err := c.mailer(); err != nil {
-		errs = append(errs, err)
+	if _, err := mailer.New(c.mail("somebody@example.com")); err != nil {
+		errs = append(errs, fmt.Errorf("SMTP_URL: %w", err))
 	}
 	return errs
 }
 
 // checkWithBroker returns also what is wrong for a command that connects to the broker.
 func checkWithBroker(c config) []error { return slices.Concat(check(c), c.CheckBroker()) }
+
+// checkAll returns also what is wrong for a service that sends e-mails.
+func checkAll(c config) []error { return slices.Concat(checkWithBroker(c), c.checkSending()) }
+
+// checkSending returns an error if every e-mail would count as sent, and nobody would get one. In
+// the demo that is what people want.
+func (c config) checkSending() (errs []error) {
+	if c.AppEnv == settings.Demo {
+		return nil
+	}
+	if c.SMTPURL == "" {
+		errs = append(errs, errors.New("SMTP_URL is not set, and no e-mail would be sent: log: says that they only go to the log"))
+	}
+	for name, address := range map[string]string{"MAIL_FROM": c.MailFrom, "DEFAULT_RECIPIENT": c.DefaultRecipient} {
+		if mailer.Domain(address) == "example.com" {
+			errs = append(errs, fmt.Errorf("%s is at example.com, where nobody reads: set your own, or APP_ENV=demo", name))
+		}
+	}
+	return errs
+}
 
 func checkDelays(delays []time.Duration) []error {
 	if len(delays) < 1 || len(delays) > maxTiers {
@@ -99,19 +126,52 @@ func checkDelays(delays []time.Duration) []error {
 }
 
 func checkMail(name, address string) []error {
-	if parsed, err := mail.ParseAddress(address); err != nil || parsed.Address != address {
+	if !mailer.IsAddress(address) {
 		return []error{fmt.Errorf("%s must be a plain e-mail address", name)}
 	}
 	return nil
 }
 
-func (c config) mailer() (mailer.Mailer, error) {
-	if c.SMTPURL == "" {
-		return mailer.Log{}, nil
+// At the end the consumer ends first, and then the relay: within 25 seconds, with what else ends.
+const (
+	consumerShutdown = 3 * time.Second
+	relayShutdown    = 18 * time.Second
+)
+
+// queue is where the consumer takes its messages.
+func (c config) queue() rabbitmq.Queue {
+	return rabbitmq.Queue{
+		Name: service, Exchange: "outbox.events", Topics: email.Topics, Check: email.Check,
+		Retry: c.RetryDelays, GiveUp: c.ConsumerGiveUp, BatchSize: c.ConsumerBatchSize, Prefetch: c.ConsumerPrefetch,
+		DeliveryLimit: c.DeliveryLimit, ShutdownTimeout: consumerShutdown,
 	}
-	smtp, err := mailer.NewSMTP(c.SMTPURL.Reveal(), c.ConsumerWorkers)
-	if err != nil {
-		return nil, fmt.Errorf("SMTP_URL: %w", err)
+}
+
+// mailServer is where the e-mails go.
+func (c config) mailServer() (*mailer.Destination, error) {
+	if errs := c.checkSending(); len(errs) > 0 {
+		return nil, errors.Join(errs...)
 	}
-	return smtp, nil
+	return mailer.New(c.mail(c.MailFrom))
+}
+
+func (c config) mail(from string) mailer.Config {
+	return mailer.Config{
+		URL: cmp.Or(c.SMTPURL.Reveal(), "log:"), From: from, Connections: c.MailConnections, Compose: email.Compose,
+	}
+}
+
+// relay has what a mail server needs:
+//
+//   - An e-mail may take ten minutes at its last step, and five before.
+//   - A mail server does not recognise a message that it gets twice. So each answer is marked at
+//     once and on the disk, and an e-mail without an answer is sent again after long pauses.
+//   - A failed e-mail does not hold back the later ones of its order.
+func (c config) relay() outbox.RelayConfig {
+	r := c.RelayConfig(service, c.RelayWindow)
+	r.ConfirmTimeout = 20 * time.Minute
+	r.SettleAfter, r.DurableMarks = time.Microsecond, true
+	r.NoAnswerPauses = []time.Duration{time.Minute, 10 * time.Minute, time.Hour, 4 * time.Hour}
+	r.FailedLetPass, r.LongestTopicPause, r.ShutdownTimeout = true, 30*time.Second, relayShutdown
+	return r
 }

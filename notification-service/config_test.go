@@ -2,13 +2,18 @@
 package main
 
 import (
+	"maps"
 	"reflect"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	"example.com/transactional-outbox/internal/postgres"
 	"example.com/transactional-outbox/internal/settings"
 	"example.com/transactional-outbox/internal/settings/settingstest"
-	"example.com/transactional-outbox/notification-service/internal/mailer"
 )
 
 const (
@@ -34,13 +39,13 @@ var ours = settingstest.Service[config]{
 		"PAGE_USERS=ann",
 		"PAGE_USERS=ann:read:plain",
 		"OPS_ADDR=127.0.0.1",
-		"CONSUMER_WORKERS=eight",
-		"CONSUMER_WORKERS=0",
 		"CONSUMER_PREFETCH=1e3",
-		"CONSUMER_PREFETCH=7",
+		"CONSUMER_PREFETCH=63",
 		"CONSUMER_PREFETCH=2001",
 		"CONSUMER_BATCH_SIZE=0",
-		"CONSUMER_BATCH_SIZE=1001",
+		"CONSUMER_BATCH_SIZE=1e3",
+		"CONSUMER_GIVE_UP=a day",
+		"CONSUMER_GIVE_UP=999ms",
 		"DELIVERY_LIMIT=none",
 		"DELIVERY_LIMIT=0",
 		"RETRY_DELAYS=soon",
@@ -51,9 +56,22 @@ var ours = settingstest.Service[config]{
 		"RETRY_DELAYS=1s,25h",
 		"RETRY_DELAYS=1s,2s,3s,4s,5s,6s,7s,8s,9s,10s,11s",
 		"INBOX_RETENTION=30d",
-		"INBOX_RETENTION=24h",
-		"NOTIFICATION_RETENTION=a month",
-		"NOTIFICATION_RETENTION=719h",
+		"INBOX_RETENTION=71h",
+		"MAIL_CONNECTIONS=eight",
+		"MAIL_CONNECTIONS=0",
+		"MAIL_CONNECTIONS=1001",
+		"RELAY_WORKERS=0",
+		"RELAY_WINDOW=0",
+		"RELAY_WINDOW=5001",
+		"RELAY_LEASE=2999ms",
+		"RELAY_LEASE=61m",
+		"RELAY_POLL_INTERVAL=9ms",
+		"RELAY_GIVE_UP=999ms",
+		"RELAY_RETRY_BASE=0s",
+		"RELAY_RETRY_CAP=soon",
+		"RELAY_RETRY_CAP=999ms",
+		"OUTBOX_NOTIFY=perhaps",
+		"OUTBOX_RETENTION=59m",
 		"SMTP_URL=mail:25",
 		"SMTP_URL=http://mail",
 		"SMTP_URL=smtp://shop:a-secret@mail:x",
@@ -77,30 +95,78 @@ func TestTheDefaultsOfNotificationService(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := config{
-		Shared:  settings.Shared{AppEnv: "production", DatabaseURL: ownDatabase, AMQPURL: ownBroker, Page: settings.Page{AuditRetention: 8760 * time.Hour}},
-		OpsAddr: "127.0.0.1:4101", ConsumerWorkers: 8, ConsumerBatchSize: 64, ConsumerPrefetch: 256, DeliveryLimit: 50,
+		Shared: settings.Shared{AppEnv: "production", DatabaseURL: ownDatabase, AMQPURL: ownBroker, Page: settings.Page{AuditRetention: 8760 * time.Hour}},
+		Relay: settings.Relay{
+			RelayWorkers: 2, OutboxNotify: true, RelayPollInterval: time.Second, RelayLease: 20 * time.Second, RelayGiveUp: 24 * time.Hour,
+			RelayRetryBase: time.Second, RelayRetryCap: 5 * time.Minute, OutboxRetention: 7 * 24 * time.Hour,
+		},
+		OpsAddr: "127.0.0.1:4101", ConsumerBatchSize: 64, ConsumerPrefetch: 128, ConsumerGiveUp: 24 * time.Hour, DeliveryLimit: 50,
 		RetryDelays: []time.Duration{30 * time.Second, time.Minute, 5 * time.Minute}, InboxRetention: 30 * 24 * time.Hour,
-		NotificationRetention: 30 * 24 * time.Hour,
-		MailFrom:              "shop@example.com", DefaultRecipient: "guest@example.com",
+		MailConnections: 8, MailFrom: "shop@example.com", DefaultRecipient: "guest@example.com", RelayWindow: 64,
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
 
-func TestTheMailerIsTheLogUntilThereIsAServer(t *testing.T) {
-	tests := map[string]func(mailer.Mailer) bool{
-		"":                                    func(m mailer.Mailer) bool { return m == mailer.Log{} },
-		"smtp://mail:25":                      func(m mailer.Mailer) bool { _, ok := m.(*mailer.SMTP); return ok },
-		"smtps://shop:a-secret@mail.example/": func(m mailer.Mailer) bool { _, ok := m.(*mailer.SMTP); return ok },
-	}
-	for server, is := range tests {
-		c, err := ours.Parse(t, map[string]string{"SMTP_URL": server})
+// TestEmailsThatNobodyWouldGetAreRefused outside the demo: they would count as sent.
+func TestEmailsThatNobodyWouldGetAreRefused(t *testing.T) {
+	sending := ours
+	sending.Check = checkAll
+	good := map[string]string{"SMTP_URL": "smtp://mail:25", "MAIL_FROM": "shop@shop.test", "DEFAULT_RECIPIENT": "guest@shop.test"}
+	for name, test := range map[string]struct {
+		change map[string]string
+		wrong  []string
+	}{
+		"good":                   {nil, nil},
+		"to the log, on purpose": {map[string]string{"SMTP_URL": "log:"}, nil},
+		"no mail server":         {map[string]string{"SMTP_URL": ""}, []string{"SMTP_URL"}},
+		"examples": {
+			map[string]string{"MAIL_FROM": "shop@Example.com", "DEFAULT_RECIPIENT": "guest@example.com"}, []string{"DEFAULT_RECIPIENT", "MAIL_FROM"},
+		},
+		"the demo": {map[string]string{"APP_ENV": "demo", "SMTP_URL": "", "MAIL_FROM": "shop@example.com", "DEFAULT_RECIPIENT": "guest@example.com"}, nil},
+	} {
+		variables := maps.Clone(good)
+		maps.Copy(variables, test.change)
+		c, err := sending.Parse(t, variables)
+		var wrong []string
 		if err != nil {
-			t.Fatal(err)
+			for line := range strings.Lines(err.Error()) {
+				variable, _, _ := strings.Cut(line, " ")
+				wrong = append(wrong, variable)
+			}
 		}
-		if m, err := c.mailer(); err != nil || !is(m) {
-			t.Errorf("SMTP_URL=%q makes a %T, error %v", server, m, err)
+		slices.Sort(wrong)
+		if !slices.Equal(wrong, test.wrong) {
+			t.Errorf("%s: errors of %v, want %v", name, wrong, test.wrong)
 		}
+		if _, err := c.mailServer(); (err == nil) != (test.wrong == nil) {
+			t.Errorf("%s: a mail server with error %v", name, err)
+		}
+	}
+}
+
+// TestTheRelayAndTheConsumerTakeTheirSettings: both refuse settings that cannot work.
+func TestTheRelayAndTheConsumerTakeTheirSettings(t *testing.T) {
+	c, err := ours.Parse(t, map[string]string{"APP_ENV": "demo", "RELAY_WINDOW": "7", "RELAY_WORKERS": "3", "OUTBOX_NOTIFY": "false", "CONSUMER_GIVE_UP": "2h"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := postgres.Open(t.Context(), ownDatabase, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := assemble(c, db, prometheus.NewRegistry()); err != nil {
+		t.Error(err)
+	}
+	if r := c.relay(); r.Workers != 3 || r.Window != 7 || !r.NoListen || !r.DurableMarks || !r.FailedLetPass || r.DeadLetters != "" {
+		t.Errorf("the relay has %+v", r)
+	}
+	if q := c.queue(); q.GiveUp != 2*time.Hour || q.Name != consumerQueue.Name {
+		t.Errorf("the consumer has %+v", q)
+	}
+	if sum := c.queue().ShutdownTimeout + c.relay().ShutdownTimeout; sum > 22*time.Second {
+		t.Errorf("they end within %s: with the rest it is longer than 25 s", sum)
 	}
 }

@@ -1,5 +1,5 @@
-// Command notification-service sends customers e-mails about their orders. It consumes order
-// events. Each event has its effect once, even if it is delivered more often.
+// Command notification-service sends customers e-mails about their orders. It consumes order events
+// and appends an e-mail for each to its own outbox, in one transaction. A relay sends the e-mails.
 package main
 
 import (
@@ -17,9 +17,10 @@ func main() { command.Main(service, commands()...) }
 
 func commands() []command.Command {
 	return []command.Command{
-		{Name: "serve", Does: "consume events and send e-mails (the default)", Run: withBroker(serve)},
+		{Name: "serve", Does: "consume events and send e-mails (the default)", Run: command.Configured(service, checkAll, serve)},
 		{Name: "migrate", Does: "bring the database's schema up to date", Run: configured(migrate)},
 		{Name: "healthcheck", Does: "exit 0 if the service on OPS_ADDR is ready", Run: configured(healthcheck)},
+		{Name: "outbox", Does: "list, show, replay, discard and republish e-mails", Run: operateOutbox},
 		{Name: "dlq", Does: "list, show, replay and discard dead letters", Run: operateDeadLetters},
 		page.UserCommand(service),
 	}
@@ -27,10 +28,6 @@ func commands() []command.Command {
 
 func configured(run func(context.Context, config) error) func(context.Context, []string) error {
 	return command.Configured(service, check, run)
-}
-
-func withBroker(run func(context.Context, config) error) func(context.Context, []string) error {
-	return command.Configured(service, checkWithBroker, run)
 }
 
 func migrate(ctx context.Context, c config) error {

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -11,37 +13,33 @@ import (
 	"example.com/transactional-outbox/internal/httpserver"
 	"example.com/transactional-outbox/internal/postgres"
 	"example.com/transactional-outbox/internal/settings"
-	"example.com/transactional-outbox/internal/stage"
 	"example.com/transactional-outbox/internal/telemetry"
-	"example.com/transactional-outbox/notification-service/internal/consumer"
-	"example.com/transactional-outbox/notification-service/internal/inbox"
-	"example.com/transactional-outbox/notification-service/internal/mailer"
-	"example.com/transactional-outbox/notification-service/internal/notification"
+	"example.com/transactional-outbox/notification-service/internal/effect"
 	"example.com/transactional-outbox/notification-service/migrations"
+	"example.com/transactional-outbox/outbox"
 	"example.com/transactional-outbox/outbox/operate"
+	"example.com/transactional-outbox/outbox/prom"
 	"example.com/transactional-outbox/outbox/rabbitmq"
 )
 
-// connections are the connections to the database: those of the consumer, and some for health
-// checks and pruning. E-mails need none while they are being sent.
-const connections = consumer.Connections + 3
+// spareConnections are those to the database beyond one for each relay worker: for the worker of
+// paused domains, the consumer, what prunes, health checks and scrapes.
+const spareConnections = 6
 
 func serve(ctx context.Context, c config) error {
 	slog.InfoContext(ctx, "starting", settings.Attributes(c)...)
-	db, err := postgres.Open(ctx, c.DatabaseURL.Reveal(), connections)
+	db, err := postgres.Open(ctx, c.DatabaseURL.Reveal(), int32(c.RelayWorkers)+spareConnections) //nolint:gosec // checked to be small
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	emails, err := c.mailer()
+	registry := telemetry.NewRegistry()
+	registry.MustRegister(db.Metrics(service), db.OldestTransaction())
+	p, err := assemble(c, db, registry)
 	if err != nil {
 		return err
 	}
-	defer emails.Close()
-	registry := telemetry.NewRegistry()
-	registry.MustRegister(db.Metrics("consumer"), db.OldestTransaction())
-	p := assemble(c, db, emails, registry)
-	view, closePage, err := p.page(ctx)
+	view, closePage, err := c.page(ctx, c.queue(), waitsFor(p.consumer), waitsFor(p.relay))
 	if err != nil {
 		return err
 	}
@@ -53,109 +51,68 @@ func serve(ctx context.Context, c config) error {
 			return nil // shutdown began before the database was ready
 		}
 		defer slog.InfoContext(ctx, "stopped")
-		return p.consume(ctx)
+		return p.run(ctx)
 	}))
 }
 
 // parts are the parts of this service, wired together.
 type parts struct {
-	config   config
-	db       *postgres.DB
-	seen     *inbox.Inbox
-	copies   *rabbitmq.Outlet
-	effect   *notification.Service
-	messages *consumer.Consumer
-	// What each connection to the broker waits for.
-	consuming, publishing *stage.Stage
+	config    config
+	db        *postgres.DB
+	consumer  *rabbitmq.Consumer // of order events
+	relay     *outbox.Relay      // of e-mails
+	decisions *operate.Log
 }
 
-func assemble(c config, db *postgres.DB, emails mailer.Mailer, registry prometheus.Registerer) parts {
-	seen, copies := inbox.New(db, c.InboxRetention), rabbitmq.NewOutlet()
-	effect := notification.NewService(
-		notification.Config{From: c.MailFrom, DefaultRecipient: c.DefaultRecipient, Retention: c.NotificationRetention},
-		db, emails, notification.NewMetrics(registry))
-	messages := consumer.New(consumer.Config{
-		Queue:              queue,
-		Workers:            c.ConsumerWorkers,
-		BatchSize:          c.ConsumerBatchSize,
-		Prefetch:           c.ConsumerPrefetch,
-		DeadLetterExchange: deadLetterExchange,
-		RequeueExchange:    requeueExchange,
-		RetryExchanges:     retryTiers(c.RetryDelays),
-		MaxHold:            maxHold,
-		Probes: map[string]func(context.Context) error{
-			consumer.Database: db.Ping,
-			mailer.MailServer: emails.Probe,
-		},
-	}, db, seen, effect, copies, consumer.NewMetrics(registry))
-	return parts{
-		config: c, db: db, seen: seen, copies: copies, effect: effect, messages: messages,
-		consuming: stage.New("a session with the broker"), publishing: stage.New("a session with the broker, for copies"),
+func assemble(c config, db *postgres.DB, registry prometheus.Registerer) (parts, error) {
+	emails, err := c.mailServer()
+	if err != nil {
+		return parts{}, err
 	}
+	relay, err := outbox.NewRelay(db.Pool(), emails, c.relay())
+	if err != nil {
+		return parts{}, err
+	}
+	handler := effect.NewHandler(db.Pool(), effect.Config{
+		Consumer: service, InboxRetention: c.InboxRetention, DefaultRecipient: c.DefaultRecipient, Wake: relay.Wake,
+	}, effect.NewMetrics(registry))
+	consumer, err := rabbitmq.NewConsumer(c.AMQPURL.Reveal(), c.queue(), handler)
+	if err != nil {
+		return parts{}, err
+	}
+	registry.MustRegister(prom.Collector(relay, consumer), copyFailures(consumer))
+	return parts{c, db, consumer, relay, operate.NewLog(db.Pool())}, nil
 }
 
-// consume uses two connections to the broker. A memory alarm blocks the one that publishes
-// copies, and consuming goes on. Publishing ends after consuming, because the last delivery may
-// need a copy.
-func (p parts) consume(ctx context.Context) error {
-	publishing, stopPublishing := context.WithCancel(context.WithoutCancel(ctx))
-	defer stopPublishing()
-	running, ctx := errgroup.WithContext(ctx)
-	running.Go(func() error { return p.seen.KeepPruned(ctx) })
-	running.Go(func() error { return p.effect.KeepPruned(ctx) })
-	running.Go(func() error { return operate.NewLog(p.db.Pool()).Run(ctx, p.config.AuditRetention) })
-	running.Go(func() error {
-		defer stopPublishing()
-		return p.messages.Run(ctx, func(ctx context.Context) error {
-			return rabbitmq.KeepConnected(ctx, p.config.connection("consumer"), p.consumeSession)
-		})
+func copyFailures(consumer *rabbitmq.Consumer) prometheus.Collector {
+	return prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "consumer_copy_failures_total", Help: "Failed attempts to copy a message to a retry queue or to the dead letters. It is tried again.",
+	}, func() float64 { return float64(consumer.CopyFailures()) })
+}
+
+// run ends the consumer before the relay, so that the relay sends what the last batch has appended. The
+// relay does not wait longer than the consumer may finish: closing a session with a silent broker takes
+// more time.
+func (p parts) run(ctx context.Context) error {
+	untilConsumerEnds, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(consumerShutdown, stop) })()
+	all, ctx := errgroup.WithContext(ctx)
+	all.Go(func() error { return p.decisions.Run(ctx, p.config.AuditRetention) })
+	all.Go(func() error { return p.relay.Run(untilConsumerEnds) })
+	all.Go(func() error {
+		defer stop()
+		return p.consumer.Run(ctx)
 	})
-	running.Go(func() error {
-		return rabbitmq.KeepConnected(publishing, p.config.connection("publisher"), p.publishCopies)
-	})
-	return running.Wait()
+	return all.Wait()
 }
 
-// maxHold is a third of the broker's consumer timeout, which is 30 minutes.
-const maxHold = 10 * time.Minute
-
-func (c config) connection(role string) rabbitmq.Config {
-	return rabbitmq.Config{URL: c.AMQPURL.Reveal(), Name: service + " " + role}
-}
-
-// consumeSession declares the topology again and again. If somebody deletes a binding or an
-// exchange, no connection closes, so nothing else would notice it.
-func (p parts) consumeSession(ctx context.Context, s *rabbitmq.Session) error {
-	p.consuming.WaitFor("the exchange " + events)
-	defer p.consuming.Reset()
-	if err := s.WaitForExchange(ctx, events, "topic"); err != nil {
-		return err
+// ready returns nil while messages are taken, and otherwise everything that they wait for. The mail
+// server is not part of it: e-mails wait for it in the database, and a rollout does not.
+func (p parts) ready(ctx context.Context) error {
+	err := p.db.Ready(ctx, migrations.Schema)
+	if err != nil {
+		err = fmt.Errorf("waiting for the database: %w", err)
 	}
-	declared := p.config.topology()
-	if err := s.Declare(declared); err != nil {
-		return err
-	}
-	p.consuming.WaitFor(stage.Nothing)
-	slog.InfoContext(ctx, "taking messages", "queue", queue)
-	both, ctx := errgroup.WithContext(ctx)
-	both.Go(func() error { return s.KeepDeclared(ctx, declared) })
-	both.Go(func() error { return p.messages.Consume(ctx, queueSource{s}) })
-	return both.Wait()
-}
-
-func (p parts) publishCopies(ctx context.Context, s *rabbitmq.Session) error {
-	if err := s.Declare(p.config.retryTopology()); err != nil {
-		return err
-	}
-	p.publishing.WaitFor(stage.Nothing)
-	defer p.publishing.Reset()
-	return p.copies.Serve(ctx, s)
-}
-
-// queueSource is a session as the interface that the consumer uses.
-type queueSource struct{ *rabbitmq.Session }
-
-// Consume takes messages from the service's queue.
-func (s queueSource) Consume(prefetch int) (consumer.Deliveries, error) {
-	return s.Session.Consume(queue, prefetch)
+	return errors.Join(p.consumer.Health(), err)
 }

@@ -11,9 +11,9 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"example.com/transactional-outbox/internal/outboxcli"
 	"example.com/transactional-outbox/internal/postgres/postgrestest"
 	"example.com/transactional-outbox/internal/settings"
-	outboxcli "example.com/transactional-outbox/order-service/internal/cli"
 	"example.com/transactional-outbox/outbox/publish"
 	"example.com/transactional-outbox/outbox/rabbitmq"
 	"example.com/transactional-outbox/test/servers"
@@ -28,7 +28,7 @@ func TestACommandGetsOneSessionWithTheExchangeDeclared(t *testing.T) {
 	failure := errors.New("the command failed")
 	for _, want := range []error{nil, failure} {
 		sessions := 0
-		err := once(rabbitmq.NewBroker(url, exchange), hour)(t.Context(), func(_ context.Context, b publish.Session) error {
+		err := outboxcli.Once("the broker", rabbitmq.NewBroker(url, exchange), hour)(t.Context(), func(_ context.Context, b publish.Session) error {
 			sessions++
 			publisher, err := b.NewPublisher(1)
 			if err != nil {
@@ -70,13 +70,13 @@ func TestACommandGivesUpOnABrokerThatDoesNotAnswer(t *testing.T) {
 		t.Error("there is a session")
 		return nil
 	}
-	err := once(nowhere, 100*time.Millisecond)(t.Context(), use)
+	err := outboxcli.Once("the broker that AMQP_URL names", nowhere, 100*time.Millisecond)(t.Context(), use)
 	if err == nil || !strings.Contains(err.Error(), "AMQP_URL") {
 		t.Errorf("error %v, want one that names AMQP_URL", err)
 	}
 	interrupted, interrupt := context.WithCancel(t.Context())
 	interrupt()
-	if err := once(nowhere, hour)(interrupted, use); !errors.Is(err, context.Canceled) {
+	if err := outboxcli.Once("the broker", nowhere, hour)(interrupted, use); !errors.Is(err, context.Canceled) {
 		t.Errorf("interrupted, it gives the error %v", err)
 	}
 }
@@ -85,11 +85,11 @@ func TestRepublishNeedsAMQPURLAndOtherActionsDoNot(t *testing.T) {
 	_, url := postgrestest.Migrated(t, schema)
 	withoutBroker := config{Shared: settings.Shared{DatabaseURL: settings.Secret(url)}}
 	for connects, want := range map[bool]string{false: "", true: "AMQP_URL is not set"} {
-		err := runAction(t.Context(), withoutBroker, func(ctx context.Context, d outboxcli.Dependencies) error {
+		err := withoutBroker.runAction(t.Context(), func(ctx context.Context, d outboxcli.Dependencies) error {
 			if !connects {
 				return nil
 			}
-			return d.Broker(ctx, func(context.Context, publish.Session) error { return nil })
+			return d.Destination(ctx, func(context.Context, publish.Session) error { return nil })
 		})
 		if (err != nil) != connects || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("connects: %t, error %v, want %q", connects, err, want)
@@ -108,12 +108,12 @@ func TestACommandNeedsAReachableAndMigratedDatabase(t *testing.T) {
 		servers.Database(t):                "order-service migrate",
 	} {
 		c := config{Shared: settings.Shared{DatabaseURL: settings.Secret(url)}}
-		if err := runAction(t.Context(), c, work); worked != 0 || err == nil || !strings.Contains(err.Error(), hint) {
+		if err := c.runAction(t.Context(), work); worked != 0 || err == nil || !strings.Contains(err.Error(), hint) {
 			t.Errorf("error %v, want a hint at %s", err, hint)
 		}
 	}
 	_, url := postgrestest.Migrated(t, schema)
-	if err := runAction(t.Context(), config{Shared: settings.Shared{DatabaseURL: settings.Secret(url)}}, work); worked != 1 || err != nil {
+	if err := (config{Shared: settings.Shared{DatabaseURL: settings.Secret(url)}}).runAction(t.Context(), work); worked != 1 || err != nil {
 		t.Errorf("worked %d times, error %v", worked, err)
 	}
 }

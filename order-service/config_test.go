@@ -2,6 +2,7 @@
 package main
 
 import (
+	"reflect"
 	"testing"
 	"time"
 
@@ -83,11 +84,13 @@ func TestTheDefaultsOfOrderService(t *testing.T) {
 	want := config{
 		Shared:   settings.Shared{AppEnv: "production", DatabaseURL: ownDatabase, AMQPURL: ownBroker, Page: settings.Page{AuditRetention: 8760 * time.Hour}},
 		HTTPAddr: "127.0.0.1:4000", OpsAddr: "127.0.0.1:4100", HTTPMaxInFlight: 256,
-		RelayWorkers: 2, RelayWindow: 2000, OutboxNotify: true, RelayPollInterval: time.Second,
-		RelayLease: 20 * time.Second, RelayConfirmTimeout: 10 * time.Second,
-		RelayGiveUp: 24 * time.Hour, RelayRetryBase: time.Second, RelayRetryCap: 5 * time.Minute, OutboxRetention: 7 * 24 * time.Hour, IdempotencyRetention: 24 * time.Hour,
+		Relay: settings.Relay{
+			RelayWorkers: 2, OutboxNotify: true, RelayPollInterval: time.Second, RelayLease: 20 * time.Second, RelayGiveUp: 24 * time.Hour,
+			RelayRetryBase: time.Second, RelayRetryCap: 5 * time.Minute, OutboxRetention: 7 * 24 * time.Hour,
+		},
+		RelayWindow: 2000, RelayConfirmTimeout: 10 * time.Second, IdempotencyRetention: 24 * time.Hour,
 	}
-	if got != want {
+	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
@@ -111,7 +114,7 @@ func TestTheRelayGetsItsSettings(t *testing.T) {
 		DeadLetters: "order-service.dlx", AppID: "order-service", Retention: 168 * time.Hour, Workers: 3, Window: 4, PollInterval: 5 * time.Second,
 		Lease: time.Hour, ConfirmTimeout: 7 * time.Second, GiveUp: 8 * time.Hour, RetryBase: 9 * time.Second, RetryCap: 10 * time.Second,
 	}
-	if got := c.relay(); got != want {
+	if got := c.relay(); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 }

@@ -5,10 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"strings"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgconn"
 	"go.opentelemetry.io/otel/propagation"
+
+	"example.com/transactional-outbox/outbox/internal/store"
 )
 
 // Tx is an open transaction. Every pgx.Tx is one; see [FromSQL] for database/sql and gorm. A pool
@@ -68,14 +72,15 @@ type row struct {
 
 // Append stores events in tx, in one statement for up to 1,000 of them. Without events it does
 // nothing. When tx commits, they are in the outbox, and a relay sends them. If tx is rolled back,
-// they are gone. The trace of ctx is stored with them, even if it is not sampled.
+// they are gone. The trace of ctx is stored with each event that has no header traceparent, even if it
+// is not sampled.
 //
 // The order of an aggregate's events is the order of their versions, and the caller is responsible
 // for them: lock the aggregate's row first (UPDATE it, or SELECT … FOR UPDATE), take the next
-// version from that row, and append in the same transaction. The lock lasts until the commit, so
-// version 4 is not in the outbox before version 3 is. Without it, a relay may find and send 4
-// first. Append cannot check that: it does not know what has been sent and pruned. A gap does no
-// harm.
+// version from that row, and append in the same transaction. A new row has version 1, and needs no
+// lock. The lock lasts until the commit, so version 4 is not in the outbox before version 3 is.
+// Without it, a relay may find and send 4 first. Append cannot check that: it does not know what has
+// been sent and pruned. A gap does no harm.
 //
 // The errors are [ErrInvalid], [ErrNoSchema], [ErrDuplicate], or the database's own. After
 // ErrInvalid the transaction is as before; after any other error it is broken, and has to be rolled
@@ -85,13 +90,10 @@ func Append(ctx context.Context, tx Tx, events ...Event) error {
 		return err
 	}
 	text, err := rowsOf(events, traceparent(ctx))
-	if err != nil {
-		return fmt.Errorf("appending to the outbox: %w", err)
+	if err == nil {
+		_, err = tx.Exec(ctx, appendSQL, text)
 	}
-	if _, err := tx.Exec(ctx, appendSQL, text); err != nil {
-		return appendError(err)
-	}
-	return nil
+	return explain(err)
 }
 
 // rowsOf returns the one parameter of appendSQL.
@@ -108,9 +110,14 @@ func rowsOf(events []Event, traceparent string) (string, error) {
 		if e.ContentType == "" {
 			e.ContentType = defaultContentType
 		}
+		trace := traceparent
+		if own, ok := e.Headers[store.TraceHeader]; ok {
+			trace, e.Headers = own, maps.Clone(e.Headers)
+			delete(e.Headers, store.TraceHeader)
+		}
 		rows[i] = row{
 			e.ID, e.Topic, e.Aggregate, e.AggregateID, e.Version, e.Payload, e.ContentType, e.Headers, e.Supersedes,
-			e.Delay.Seconds(), traceparent,
+			e.Delay.Seconds(), trace,
 		}
 	}
 	text, err := json.Marshal(rows)
@@ -121,26 +128,33 @@ func rowsOf(events []Event, traceparent string) (string, error) {
 func traceparent(ctx context.Context) string {
 	carrier := propagation.MapCarrier{}
 	propagation.TraceContext{}.Inject(ctx, carrier)
-	return carrier["traceparent"]
+	return carrier[store.TraceHeader]
 }
 
-// appendError says what the database's error means for the caller. The driver may be another one
-// than pgx, so the code of the error comes from a method that all of them have.
-func appendError(err error) error {
-	var coded interface{ SQLState() string }
-	if !errors.As(err, &coded) {
-		return fmt.Errorf("appending to the outbox: %w", err)
-	}
-	switch coded.SQLState() {
-	case "42P01", "42703": // undefined_table, undefined_column
+// explain says what an error means for the caller of Append.
+func explain(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case store.IsNoSchema(err):
 		return fmt.Errorf("%w: %w", ErrNoSchema, err)
-	case "23505": // unique_violation
-		detail := "" // pgx's error leaves out the part that has the id, or the aggregate and its version
-		if refused, ok := errors.AsType[*pgconn.PgError](err); ok {
-			detail = refused.Detail + ": "
-		}
-		return fmt.Errorf("%w: %s%w", ErrDuplicate, detail, err)
+	case store.SQLState(err) == "23505": // unique_violation
+		return duplicateError{err}
 	default:
 		return fmt.Errorf("appending to the outbox: %w", err)
 	}
 }
+
+// duplicateError is an ErrDuplicate, and the database's error.
+type duplicateError struct{ cause error }
+
+// Error names the id, or the aggregate and its version. The text of pgx's error has neither.
+func (e duplicateError) Error() string {
+	what := e.cause.Error()
+	if refused, ok := errors.AsType[*pgconn.PgError](e.cause); ok {
+		what = strings.TrimSuffix(strings.TrimPrefix(refused.Detail, "Key "), " already exists.")
+	}
+	return ErrDuplicate.Error() + ": " + what
+}
+
+func (e duplicateError) Unwrap() []error { return []error{ErrDuplicate, e.cause} }

@@ -2,6 +2,8 @@ package outbox_test
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -78,6 +80,26 @@ func TestTheTraceIsStored(t *testing.T) {
 			t.Errorf("stored %q, want %q", got, want)
 		}
 		must(t, tx.Rollback(t.Context()))
+	}
+}
+
+// TestTheHeaderTraceparentIsTheTrace of its event alone.
+func TestTheHeaderTraceparentIsTheTrace(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.Migrated(t)
+	tx := begin(t, pool)
+	const trace = "00-01000000000000000000000000000000-0200000000000000-01"
+	own, other := created("17", 1), created("18", 1)
+	own.Headers = map[string]string{"traceparent": trace, "a": "b"}
+	must(t, outbox.Append(t.Context(), tx, own, other))
+	var got string
+	must(t, tx.QueryRow(t.Context(), "SELECT string_agg(traceparent || coalesce(headers::text, ''), ' ' ORDER BY seq) FROM outbox_events").Scan(&got))
+	if want := trace + `{"a":"b"} `; got != want || len(own.Headers) != 2 {
+		t.Errorf("stored %q, want %q", got, want)
+	}
+	own.Headers["traceparent"] = strings.Repeat("0", 65)
+	if err := outbox.Append(t.Context(), tx, own); !errors.Is(err, outbox.ErrInvalid) {
+		t.Error(err)
 	}
 }
 

@@ -194,10 +194,12 @@ func TestADuplicateIsNamed(t *testing.T) {
 	inTx(t, pool, func(tx pgx.Tx) error { return outbox.Append(t.Context(), tx, first) })
 	sameID := created("18", 1)
 	sameID.ID = first.ID
-	for want, e := range map[string]outbox.Event{first.ID.String(): sameID, "(order, 17, 3)": created("17", 3)} {
+	for want, e := range map[string]outbox.Event{
+		"(id)=(" + first.ID.String() + ")": sameID, "(aggregate, aggregate_id, version)=(order, 17, 3)": created("17", 3),
+	} {
 		check := func(err error) {
 			t.Helper()
-			if !errors.Is(err, outbox.ErrDuplicate) || !strings.Contains(err.Error(), want) {
+			if !errors.Is(err, outbox.ErrDuplicate) || err.Error() != outbox.ErrDuplicate.Error()+": "+want {
 				t.Errorf("error %v, want %v with %s", err, outbox.ErrDuplicate, want)
 			}
 		}

@@ -36,14 +36,26 @@ type RelayConfig struct {
 	SettleAfter time.Duration
 	// ConfirmTimeout bounds the wait for the answer to an event. The default is 10 s.
 	ConfirmTimeout time.Duration
-	// GiveUp is when a refused event is failed: that long after the destination has refused it first,
-	// and after ten times at least. No answer counts like a refusal. A destination that is not
-	// reachable refuses nothing. The default is 24 h.
+	// NoAnswerPauses are the pauses of an event that has had no answer within ConfirmTimeout; the last
+	// one repeats. Give long ones if the destination cannot recognise a message that it gets twice, as
+	// a mail server. By default the event waits as one that was refused.
+	NoAnswerPauses []time.Duration
+	// DurableMarks makes the marks of published events wait for the disk. By default they do not:
+	// after a crash of PostgreSQL, the events of the last moments are published again.
+	DurableMarks bool
+	// FailedLetPass says that the later events of an aggregate do not wait for a failed one. By default
+	// they wait until an operator replays or discards it.
+	FailedLetPass bool
+	// GiveUp is when a refused event fails: after at least ten refusals, the first of them more than
+	// GiveUp ago. No answer counts like a refusal. A destination that is not reachable refuses nothing.
+	// The default is 24 h.
 	GiveUp time.Duration
 	// RetryBase is the first pause of a refused event. It doubles each time. The default is 1 s.
 	RetryBase time.Duration
 	// RetryCap is the longest pause of a refused event. The default is 5 min.
 	RetryCap time.Duration
+	// LongestTopicPause is the longest pause of a topic. The first one is 1 s. The default is 10 s.
+	LongestTopicPause time.Duration
 	// Retention is how long published and discarded events are kept. Meanwhile they can be published
 	// again, to a destination that has lost them. The default is seven days.
 	Retention time.Duration
@@ -82,6 +94,7 @@ func (c RelayConfig) withDefaults() RelayConfig {
 	c.GiveUp = cmp.Or(c.GiveUp, 24*time.Hour)
 	c.RetryBase = cmp.Or(c.RetryBase, time.Second)
 	c.RetryCap = cmp.Or(c.RetryCap, 5*time.Minute)
+	c.LongestTopicPause = cmp.Or(c.LongestTopicPause, 10*time.Second)
 	c.Retention = cmp.Or(c.Retention, 7*24*time.Hour)
 	c.ShutdownTimeout = cmp.Or(c.ShutdownTimeout, 20*time.Second)
 	if c.Logger == nil {
@@ -105,6 +118,7 @@ func (c RelayConfig) check() error {
 		between("GiveUp", c.GiveUp, time.Second, 365*24*time.Hour),
 		between("RetryBase", c.RetryBase, time.Millisecond, 24*time.Hour),
 		between("RetryCap", c.RetryCap, time.Millisecond, 365*24*time.Hour),
+		between("LongestTopicPause", c.LongestTopicPause, firstTopicPause, 24*time.Hour),
 		between("Retention", c.Retention, time.Second, 100*365*24*time.Hour),
 		between("ShutdownTimeout", c.ShutdownTimeout, time.Millisecond, time.Hour),
 	}
@@ -112,6 +126,9 @@ func (c RelayConfig) check() error {
 		if err := checkText(field, text, 0); err != nil { // otherwise each event would be failed
 			errs = append(errs, fmt.Errorf("outbox: RelayConfig.%w", err))
 		}
+	}
+	for _, pause := range c.NoAnswerPauses {
+		errs = append(errs, between("NoAnswerPauses", pause, time.Millisecond, 365*24*time.Hour))
 	}
 	if c.RetryCap < c.RetryBase {
 		errs = append(errs, fmt.Errorf("outbox: RelayConfig.RetryCap must be at least RetryBase (%s), and is %s", c.RetryBase, c.RetryCap))

@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -11,21 +12,20 @@ import (
 
 // verdict is what becomes of an event after its answer.
 type verdict struct {
-	// unknown: nothing is written. The end of the lease makes the event due.
+	// unknown: nothing is written. The end of the claim makes the event due.
 	unknown   bool
 	published bool
 	overtaken bool
-	failure   store.Failure // if it is none of these
+	failure   store.Failure // if it is not unknown, published or overtaken
 	pause     bool          // its topic pauses, for the same reason
 	resume    bool          // the pause of its topic ends
-	retryAll  bool          // the destination takes events again
+	retryAll  bool          // the destination takes events again, after it took none for a while
 }
 
 // The values of failure_code.
 const (
 	codeUnroutable = "unroutable"
 	codeRefused    = "refused"
-	codeNoAnswer   = "no_answer"
 	codeNoPayload  = "no_payload"
 )
 
@@ -35,17 +35,16 @@ const (
 	slowAfter = time.Second
 	// maxSlowWindows bounds what is slow, in windows.
 	maxSlowWindows = 8
-	// The pauses of a topic double each time that its probe fails.
-	firstTopicPause   = time.Second
-	longestTopicPause = 10 * time.Second
+	// firstTopicPause doubles each time that the topic's probe fails, up to LongestTopicPause.
+	firstTopicPause = time.Second
 	// quietTime is how long a destination must have taken nothing, so that the first event that it
-	// takes makes all refused events due.
+	// takes makes refused events of all topics due.
 	quietTime = time.Minute
 )
 
-var errTopicPaused = errors.New("the topic is paused")
+var errNotRead = fmt.Errorf("%w on a connection that the destination does not read", publish.ErrTimeout)
 
-// decide is the policy: what becomes of an event and of its topic, after the answer r.
+// decide is the policy: what becomes of an event and of its topic, after this result.
 func (r *Relay) decide(e store.Event, result publish.Result, probe bool) verdict {
 	v := verdict{failure: store.Failure{ID: e.ID, Code: failureCode(result), Delay: r.config.retryDelay(e.RetryCount)}}
 	if result.Err != nil {
@@ -57,15 +56,19 @@ func (r *Relay) decide(e store.Event, result publish.Result, probe bool) verdict
 		v.resume, v.retryAll = r.topics.take(e.Topic, probe)
 	case result.Outcome == publish.Returned, errors.Is(result.Err, publish.ErrBusy):
 		v.failure.Halt, v.pause = true, true
-	case errors.Is(result.Err, errTopicPaused):
-		v.failure.Halt = true
+		v.failure.Returned = result.Outcome == publish.Returned
 	case result.Outcome == publish.Refused:
 		v.failure.Counts = true
 		v.pause = r.topics.refuse(e, errors.Is(result.Err, publish.ErrClosed)) || probe
 	case result.Outcome == publish.Invalid:
 		v.failure.Final = true
-	case errors.Is(result.Err, publish.ErrTimeout):
+	case errors.Is(result.Err, errNotRead):
+		v.failure.Delay = 0
+	case errors.Is(result.Err, publish.ErrTimeout) && len(r.config.NoAnswerPauses) > 0:
 		v.failure.Counts = true
+		v.failure.Delay = r.config.NoAnswerPauses[min(e.RetryCount, len(r.config.NoAnswerPauses)-1)]
+	case errors.Is(result.Err, publish.ErrTimeout):
+		v.failure.Counts, v.failure.Halt = true, r.topics.isPaused(e.Topic)
 	default: // lost, or not sent
 		v.unknown = true
 	}
@@ -97,7 +100,7 @@ func failureCode(r publish.Result) string {
 	case errors.Is(r.Err, publish.ErrClosed):
 		return "session_closed"
 	case errors.Is(r.Err, publish.ErrTimeout):
-		return codeNoAnswer
+		return store.CodeNoAnswer
 	case r.Outcome == publish.Returned:
 		return codeUnroutable
 	case r.Outcome == publish.Invalid:
@@ -120,11 +123,17 @@ func (w *worker) judge(now time.Time) {
 			continue
 		}
 		if !b.slow && waited >= min(slowAfter, w.config.ConfirmTimeout) && w.hand.slow() <= (maxSlowWindows-1)*w.config.Window {
-			b.slow = true
+			b.slow, w.tries = true, 1
+			if w.oneByOne {
+				continue // the publisher says which topics are slow: ErrBusy
+			}
 			w.pauseSlow(b)
 			if !w.heard.After(b.sentAt) {
 				w.replace()
 			}
+		}
+		if w.isStuck && now.Sub(w.heard) >= slowAfter {
+			w.release(b)
 		}
 		if waited >= w.config.ConfirmTimeout {
 			w.noteAll(b, publish.Result{Outcome: publish.Unknown, Err: publish.ErrTimeout})
@@ -138,6 +147,16 @@ func (w *worker) pauseSlow(b *batch) {
 		if topic := it.event.Topic; it.state == sent && w.topics.lastTaken(topic).Before(b.sentAt) {
 			w.topics.pause(topic)
 			b.pauses = append(b.pauses, topic)
+		}
+	}
+}
+
+// release makes an event due if another connection takes events of its topic. The event is then sent
+// again on that connection. This one may stay silent until ConfirmTimeout.
+func (w *worker) release(b *batch) {
+	for _, it := range b.items {
+		if it.state == sent && w.topics.lastTaken(it.event.Topic).After(b.sentAt) {
+			w.note(it, publish.Result{Outcome: publish.Unknown, Err: errNotRead})
 		}
 	}
 }

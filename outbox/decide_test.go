@@ -3,6 +3,8 @@ package outbox
 import (
 	"cmp"
 	"errors"
+	"flag"
+	"os"
 	"testing"
 	"time"
 
@@ -13,6 +15,9 @@ import (
 	"example.com/transactional-outbox/outbox/publish"
 )
 
+// SEED chooses what the random tests do.
+func init() { _ = flag.Set("rapid.seed", cmp.Or(os.Getenv("SEED"), "1")) }
+
 // TestP4DecideForEachOutcome is the table of the comment of Relay.
 func TestP4DecideForEachOutcome(t *testing.T) {
 	t.Parallel()
@@ -22,26 +27,27 @@ func TestP4DecideForEachOutcome(t *testing.T) {
 		probe  bool
 		want   verdict
 	}{
-		"confirmed":           {publish.Result{Outcome: publish.Confirmed}, false, verdict{published: true}},
-		"confirmed, a probe":  {publish.Result{Outcome: publish.Confirmed}, true, verdict{published: true, resume: true}},
-		"returned":            {publish.Result{Outcome: publish.Returned, Err: reason}, false, verdict{pause: true, failure: store.Failure{Halt: true, Code: "unroutable"}}},
-		"busy":                {publish.Result{Outcome: publish.NotSent, Err: publish.ErrBusy}, false, verdict{pause: true, failure: store.Failure{Halt: true, Code: "refused"}}},
-		"its topic is paused": {publish.Result{Outcome: publish.NotSent, Err: errTopicPaused}, false, verdict{failure: store.Failure{Halt: true, Code: "refused"}}},
-		"refused":             {publish.Result{Outcome: publish.Refused, Err: reason}, false, verdict{failure: store.Failure{Counts: true, Code: "refused"}}},
-		"refused, a probe":    {publish.Result{Outcome: publish.Refused, Err: reason}, true, verdict{pause: true, failure: store.Failure{Counts: true, Code: "refused"}}},
-		"no answer":           {publish.Result{Outcome: publish.Unknown, Err: publish.ErrTimeout}, false, verdict{failure: store.Failure{Counts: true, Code: "no_answer"}}},
-		"lost":                {publish.Result{Outcome: publish.Unknown, Err: reason}, false, verdict{unknown: true, failure: store.Failure{Code: "refused"}}},
-		"not sent":            {publish.Result{Outcome: publish.NotSent, Err: publish.ErrNotSent}, false, verdict{unknown: true, failure: store.Failure{Code: "refused"}}},
-		"closed over it":      {publish.Result{Outcome: publish.Refused, Err: publish.ErrClosed}, false, verdict{failure: store.Failure{Counts: true, Code: "session_closed"}}},
-		"too large":           {publish.Result{Outcome: publish.Invalid, Err: publish.ErrTooLarge}, false, verdict{failure: store.Failure{Final: true, Code: "too_large"}}},
-		"a bad key":           {publish.Result{Outcome: publish.Invalid, Err: publish.ErrBadTopic}, false, verdict{failure: store.Failure{Final: true, Code: "bad_topic"}}},
-		"broken headers":      {publish.Result{Outcome: publish.Invalid, Err: publish.ErrBadHeaders}, false, verdict{failure: store.Failure{Final: true, Code: "bad_headers"}}},
+		"confirmed":          {publish.Result{Outcome: publish.Confirmed}, false, verdict{published: true}},
+		"confirmed, a probe": {publish.Result{Outcome: publish.Confirmed}, true, verdict{published: true, resume: true}},
+		"returned":           {publish.Result{Outcome: publish.Returned, Err: reason}, false, verdict{pause: true, failure: store.Failure{Halt: true, Returned: true, Code: "unroutable"}}},
+		"busy":               {publish.Result{Outcome: publish.NotSent, Err: publish.ErrBusy}, false, verdict{pause: true, failure: store.Failure{Halt: true, Code: "refused"}}},
+		"refused":            {publish.Result{Outcome: publish.Refused, Err: reason}, false, verdict{failure: store.Failure{Counts: true, Code: "refused"}}},
+		"refused, a probe":   {publish.Result{Outcome: publish.Refused, Err: reason}, true, verdict{pause: true, failure: store.Failure{Counts: true, Code: "refused"}}},
+		"no answer":          {publish.Result{Outcome: publish.Unknown, Err: publish.ErrTimeout}, false, verdict{failure: store.Failure{Counts: true, Code: "no_answer"}}},
+		"lost":               {publish.Result{Outcome: publish.Unknown, Err: reason}, false, verdict{unknown: true, failure: store.Failure{Code: "refused"}}},
+		"not sent":           {publish.Result{Outcome: publish.NotSent, Err: publish.ErrNotSent}, false, verdict{unknown: true, failure: store.Failure{Code: "refused"}}},
+		"closed over it":     {publish.Result{Outcome: publish.Refused, Err: publish.ErrClosed}, false, verdict{failure: store.Failure{Counts: true, Code: "session_closed"}}},
+		"too large":          {publish.Result{Outcome: publish.Invalid, Err: publish.ErrTooLarge}, false, verdict{failure: store.Failure{Final: true, Code: "too_large"}}},
+		"a bad key":          {publish.Result{Outcome: publish.Invalid, Err: publish.ErrBadTopic}, false, verdict{failure: store.Failure{Final: true, Code: "bad_topic"}}},
+		"broken headers":     {publish.Result{Outcome: publish.Invalid, Err: publish.ErrBadHeaders}, false, verdict{failure: store.Failure{Final: true, Code: "bad_headers"}}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e := store.Event{ID: uuid.New(), Topic: "a", RetryCount: 3}
-			got := testRelay(nil).decide(e, test.result, test.probe)
+			r := testRelay(nil)
+			r.topics.take("another", false)
+			got := r.decide(e, test.result, test.probe)
 			if d := got.failure.Delay; d < 4*time.Second || d > 8*time.Second {
 				t.Errorf("in %s, want 4 to 8 s", d)
 			}

@@ -6,10 +6,10 @@
 //		}
 //		return outbox.Append(ctx, tx, outbox.Event{
 //			Topic: "order.created", Payload: body,
-//			Aggregate: "order", AggregateID: o.ID, Version: o.Version,
+//			Aggregate: "order", AggregateID: o.ID, Version: o.Version, // 1 if the order is new
 //		})
 //	})
-//	relay.Wake() // optional: without it, the event is sent at the next poll (1 s)
+//	relay.Wake() // optional
 //
 // Once, when the program starts:
 //
@@ -17,6 +17,12 @@
 //	broker := rabbitmq.NewBroker(url, "outbox.events")
 //	relay, err := outbox.NewRelay(pool, broker, outbox.RelayConfig{})
 //	group.Go(func() error { return relay.Run(ctx) })
+//
+// Start the consumer first. Until a queue is bound, each event is returned, and waits for 1 s or
+// more.
+//
+// To get the module, write the import, add the replace line to your go.mod, and then run go mod
+// tidy. The file docs/copy-it.md of the repository has more.
 //
 // # Your transaction
 //

@@ -39,7 +39,8 @@ type Event struct {
 	ContentType string
 
 	// Headers are delivered with the payload. A name has 1 to 255 bytes; all of them together have
-	// at most 64 KiB as JSON.
+	// at most 64 KiB as JSON. The header traceparent is the event's trace; by default it is the one of
+	// Append's context.
 	Headers map[string]string
 
 	// Supersedes says that nobody needs the older events of the aggregate any more. They are not
@@ -85,6 +86,7 @@ const (
 	maxText    = 255
 	maxPayload = 256 << 10
 	maxHeaders = 64 << 10
+	maxTrace   = 64
 
 	defaultContentType = "application/json"
 )
@@ -134,6 +136,9 @@ func (e Event) checkHeaders() error {
 		if err := checkText("Headers["+name+"]", value, -1); err != nil {
 			return err
 		}
+	}
+	if trace := e.Headers[store.TraceHeader]; len(trace) > maxTrace {
+		return fmt.Errorf("Headers[%s] has %d bytes, more than %d", store.TraceHeader, len(trace), maxTrace)
 	}
 	text, err := json.Marshal(e.Headers)
 	if err != nil || len(text) > maxHeaders {

@@ -29,7 +29,8 @@ var testConfig = RelayConfig{
 type fakeOutbox struct {
 	mu        sync.Mutex
 	pending   []store.Event
-	probes    []store.Event // for the next claim of probes
+	probes    []store.Event // for claims of probes
+	tried     []int         // the limit of each claim of probes
 	claims    []int         // the limit of each claim
 	renewed   []uuid.UUID
 	claimed   map[uuid.UUID][]uuid.UUID // by token
@@ -40,6 +41,7 @@ type fakeOutbox struct {
 	settled   []store.Settlement
 	claimErr  error
 	settleErr error // what the next Settle returns
+	renewErr  error
 
 	onClaim   func() // called by each claim
 	leaseLost bool   // whether the lease is lost when an event is rescheduled or failed
@@ -100,11 +102,13 @@ func (f *fakeOutbox) claim(events []store.Event, more bool) store.Claim {
 	return c
 }
 
-func (f *fakeOutbox) ClaimProbes(context.Context, string, int, time.Duration) (store.Claim, error) {
+func (f *fakeOutbox) ClaimProbes(_ context.Context, _ string, limit int, _ time.Duration) (store.Claim, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	probes := f.probes
-	f.probes = nil
+	f.tried = append(f.tried, limit)
+	n := min(limit, len(f.probes))
+	probes := f.probes[:n]
+	f.probes = f.probes[n:]
 	return f.claim(probes, false), nil
 }
 
@@ -119,6 +123,9 @@ func (f *fakeOutbox) Settle(ctx context.Context, s store.Settlement) (store.Sett
 	done := store.Settled{Failed: map[uuid.UUID]time.Time{}}
 	for _, id := range s.Published {
 		f.became[id] = "published"
+	}
+	for _, id := range s.Halted {
+		f.became[id] = "halted"
 	}
 	if !f.leaseLost {
 		done.Held = len(s.Overtaken) + len(s.Failures)
@@ -135,7 +142,9 @@ func (f *fakeOutbox) Settle(ctx context.Context, s store.Settlement) (store.Sett
 	}
 	if s.End {
 		for _, id := range f.claimed[s.Token] {
-			f.became[id] = cmp.Or(f.became[id], "released")
+			if b := f.became[id]; b == "" || b == "halted" {
+				f.became[id] = "released"
+			}
 		}
 	}
 	maps.Copy(f.paused, s.Paused)
@@ -145,11 +154,11 @@ func (f *fakeOutbox) Settle(ctx context.Context, s store.Settlement) (store.Sett
 	return done, nil
 }
 
-func (f *fakeOutbox) Renew(_ context.Context, tokens []uuid.UUID, _ time.Duration) error {
+func (f *fakeOutbox) Renew(_ context.Context, tokens []uuid.UUID, _ time.Duration) ([]uuid.UUID, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.renewed = append(f.renewed, tokens...)
-	return nil
+	return tokens, f.renewErr
 }
 
 func (f *fakeOutbox) count(became string) (n int) {

@@ -38,17 +38,19 @@ type batch struct {
 	items  []*item
 	read   time.Time        // when the ages of the events were read
 	count  [settled + 1]int // of the items in each state
+	bytes  int              // of their payloads
 	sentAt time.Time        // of those that wait for an answer
 	first  time.Time        // when the first answer came that is not settled
 	slow   bool             // it has waited for so long that it takes no place in the window
 	pauses []string         // topics to pause, because nothing was taken
-	taken  atomic.Int64     // answers that have come, also those that the worker has not noted yet
+	lease  *lease
 }
 
 func (b *batch) add(it item) {
 	it.batch = b
 	b.items = append(b.items, &it)
 	b.count[it.state]++
+	b.bytes += len(it.event.Payload)
 }
 
 func (it *item) set(to state) {
@@ -83,6 +85,14 @@ func (h *hand) slow() (n int) {
 	return n
 }
 
+// bytes are those of the payloads of all batches.
+func (h *hand) bytes() (n int) {
+	for _, b := range h.batches {
+		n += b.bytes
+	}
+	return n
+}
+
 // open is how many events wait for their answers.
 func (h *hand) open() (n int) {
 	for _, b := range h.batches {
@@ -91,7 +101,7 @@ func (h *hand) open() (n int) {
 	return n
 }
 
-// next is when a batch is to be settled, or has had no answer for too long.
+// next is when a batch is to be settled, becomes slow, or has had no answer for too long.
 func (h *hand) next(c RelayConfig) time.Time {
 	next := time.Now().Add(time.Hour)
 	for _, b := range h.batches {
@@ -124,7 +134,21 @@ func (h *hand) tokens() (tokens []uuid.UUID) {
 
 // drop forgets what is settled.
 func (h *hand) drop() {
-	h.batches = slices.DeleteFunc(h.batches, func(b *batch) bool { return b.count[settled] == len(b.items) })
+	h.batches = slices.DeleteFunc(h.batches, func(b *batch) bool {
+		done := b.count[settled] == len(b.items)
+		if done {
+			b.lease.end()
+		}
+		return done
+	})
+}
+
+// answered is how many events have an answer that is not marked.
+func (h *hand) answered() (n int) {
+	for _, b := range h.batches {
+		n += b.count[answered]
+	}
+	return n
 }
 
 // answer is what a publisher says about a message.
@@ -135,22 +159,28 @@ type answer struct {
 
 // answers are those that the worker has not taken yet.
 type answers struct {
-	mu   sync.Mutex
-	list []answer
-	some chan struct{}
+	mu    sync.Mutex
+	list  []answer
+	some  chan struct{}
+	eager bool // the worker settles each answer at once
 }
 
-func newAnswers() answers { return answers{some: make(chan struct{}, 1)} }
+// eagerBelow is the SettleAfter for which a worker wakes at each answer.
+const eagerBelow = time.Millisecond
 
-// add wakes the worker at the first answer of a batch, at the last one, and at each that is not good.
-func (a *answers) add(it *item, r publish.Result) {
+func newAnswers(c RelayConfig) answers {
+	return answers{some: make(chan struct{}, 1), eager: c.SettleAfter < eagerBelow}
+}
+
+// add adds the nth answer of so many events that were sent together. It wakes the worker at the first
+// one, at the last one, and at each that is not good.
+func (a *answers) add(it *item, r publish.Result, nth, sent int) {
 	a.mu.Lock()
 	a.list = append(a.list, answer{it, r})
 	a.mu.Unlock()
-	if n := it.batch.taken.Add(1); n > 1 && n < int64(len(it.batch.items)) && r.Outcome == publish.Confirmed {
-		return
+	if nth == 1 || nth == sent || r.Outcome != publish.Confirmed || a.eager {
+		signal(a.some)
 	}
-	signal(a.some)
 }
 
 func (a *answers) all() []answer {
@@ -167,8 +197,9 @@ type sender struct {
 	publisher publish.Publisher
 	failed    error // there is no publisher
 	batches   chan func()
-	end       context.CancelFunc
 	ctx       context.Context
+	finish    context.CancelFunc // nothing more is sent
+	opened    chan struct{}
 	done      chan struct{}
 }
 
@@ -176,11 +207,14 @@ type sender struct {
 const maxUnsent = 100
 
 func newSender(open func() (publish.Publisher, error)) *sender {
-	ctx, end := context.WithCancel(context.Background())
-	s := &sender{batches: make(chan func(), maxUnsent), ctx: ctx, end: end, done: make(chan struct{})}
+	ctx, finish := context.WithCancel(context.Background())
+	s := &sender{
+		batches: make(chan func(), maxUnsent), ctx: ctx, finish: finish, opened: make(chan struct{}), done: make(chan struct{}),
+	}
 	go func() {
 		defer close(s.done)
 		s.publisher, s.failed = open()
+		close(s.opened)
 		for write := range s.batches {
 			write()
 		}
@@ -192,32 +226,36 @@ func (s *sender) full() bool { return s != nil && len(s.batches) == maxUnsent }
 
 // send publishes events. What is not sent by the deadline is not sent later: the worker is
 // about to give up, and the event would be sent twice.
-func (s *sender) send(items []*item, answers *answers, deadline time.Time) {
+func (s *sender) send(lease *lease, items []*item, answers *answers, deadline time.Time) {
 	messages := make([]publish.Message, len(items))
 	for i, it := range items {
 		messages[i] = it.message
 	}
+	var answered atomic.Int64
+	answer := func(i int, r publish.Result) { answers.add(items[i], r, int(answered.Add(1)), len(items)) }
 	s.batches <- func() {
 		if s.failed != nil {
-			for _, it := range items {
-				answers.add(it, publish.Result{Outcome: publish.NotSent, Err: s.failed})
+			for i := range items {
+				answer(i, publish.Result{Outcome: publish.NotSent, Err: s.failed})
 			}
 			return
 		}
 		ctx, cancel := context.WithDeadline(s.ctx, deadline)
 		context.AfterFunc(ctx, cancel) // not when Publish returns: it may send later
-		s.publisher.Publish(ctx, messages, func(i int, r publish.Result) { answers.add(items[i], r) })
+		context.AfterFunc(lease.over, cancel)
+		s.publisher.Publish(leased{ctx, lease}, messages, answer)
 	}
 }
 
 // close ends the publisher, and waits for the answers to everything. It returns an error if there is
 // no publisher.
 func (s *sender) close() error {
-	s.end()
+	s.finish()
 	close(s.batches)
-	<-s.done
+	<-s.opened
 	if s.failed == nil {
 		s.publisher.Close()
 	}
+	<-s.done
 	return s.failed
 }

@@ -19,8 +19,9 @@ type healthState struct {
 var errAwaited = errors.New("it has not answered yet")
 
 // Health returns nil if the relay can publish, and otherwise an error that says what it waits for.
-// It reads only memory, so you can call it often. Use it as the readiness of a process that only
-// relays. Do not use it if the process also serves requests: these work without the destination.
+// A paused topic is no error, because the others go on. It reads only memory, so you can call it
+// often. Use it as the readiness of a process that only relays. Do not use it if the process also
+// serves requests: these work without the destination.
 func (r *Relay) Health() error {
 	err := r.state.database.Load()
 	switch {

@@ -35,7 +35,7 @@ func TestP9AnEventWithoutPayloadIsFailedAndOthersArePublished(t *testing.T) {
 		events := &oddClaims{fakeOutbox: newFakeOutbox(0), claim: func(n int) store.Claim {
 			switch n {
 			case 1:
-				return store.Claim{Token: uuid.New(), Lost: []uuid.UUID{lost}, More: true}
+				return store.Claim{Token: uuid.New(), NoPayload: []uuid.UUID{lost}, More: true}
 			case 2:
 				return store.Claim{Token: uuid.New(), Events: []store.Event{{ID: good, Topic: "a"}}}
 			default:

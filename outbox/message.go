@@ -17,10 +17,10 @@ import (
 // newBatch makes the messages of a claim and starts a span for each. Each span starts from the
 // worker's ctx, so that the trace of one event does not continue in the next.
 func (w *worker) newBatch(ctx context.Context, claim store.Claim) *batch {
-	b := &batch{token: claim.Token, read: time.Now()}
+	b := &batch{token: claim.Token, read: time.Now(), lease: newLease(w.claimed, w.config.Lease)}
 	tracer, name := w.config.TracerProvider.Tracer("example.com/transactional-outbox/outbox"), "publish "+w.destination
 	for _, e := range claim.Events {
-		if e.Overtaken {
+		if e.Overtaken && !w.maybeSent(e) {
 			b.add(item{event: e, state: answered, verdict: verdict{overtaken: true}})
 			continue
 		}
@@ -35,13 +35,20 @@ func (w *worker) newBatch(ctx context.Context, claim store.Claim) *batch {
 		}
 		b.add(item{event: e, message: m, trace: ctx})
 	}
-	for _, id := range claim.Lost {
+	for _, id := range claim.NoPayload {
 		lost := store.Failure{
 			ID: id, Final: true, Code: codeNoPayload, Reason: "the event is in outbox_queue, and its payload is not in outbox_events",
 		}
 		b.add(item{event: store.Event{ID: id}, state: answered, verdict: verdict{failure: lost}})
 	}
 	return b
+}
+
+// maybeSent reports that the destination may still read the event from a connection that it has not
+// read for a while, after a newer event that has overtaken it. So the event is sent once more, before
+// the newer one, and consumers ignore the later copy. One that answers OneByOne has read it.
+func (w *worker) maybeSent(e store.Event) bool {
+	return e.FailureCode == store.CodeNoAnswer && !w.oneByOne
 }
 
 // attributes are those of OpenTelemetry's conventions for messaging, and event.retry_count.
@@ -65,9 +72,9 @@ func (r *Relay) attributes(e store.Event) []attribute.KeyValue {
 // The values of the span attribute outbox.outcome.
 const (
 	outcomePublished = "published"
-	outcomeRetry     = "retry"  // it is tried again later
-	outcomeDLQ       = "dlq"    // it is failed, and a copy goes to the dead-letter queue
-	outcomeFailed    = "failed" // the outcome is unknown, and it is tried again at once
+	outcomeRetry     = "retry"   // it is tried again later
+	outcomeFailed    = "failed"  // it is not tried again
+	outcomeUnknown   = "unknown" // it may have arrived, and is tried again at once
 )
 
 // report counts the answer to an event, logs it, and ends the event's span.
@@ -88,10 +95,12 @@ func (w *worker) report(it *item, r publish.Result) {
 		w.log.step(ctx, "message published", "message_id", it.message.ID, "topic", it.message.Topic)
 		span.SetAttributes(attribute.String("outbox.outcome", outcomePublished))
 		return
+	case r.Outcome == publish.NotSent && !w.ending.IsZero():
+		return // it was not begun, because Run ends
 	case it.verdict.failure.Final:
-		outcome = outcomeDLQ
-	case it.verdict.unknown:
 		outcome = outcomeFailed
+	case it.verdict.unknown:
+		outcome = outcomeUnknown
 	}
 	w.counters.count(func(s *Stats) {
 		switch r.Outcome {
@@ -106,6 +115,8 @@ func (w *worker) report(it *item, r publish.Result) {
 	})
 	w.log.trouble(ctx, "message not published", "message_id", it.message.ID, "topic", it.message.Topic, "error", r.Err)
 	span.SetAttributes(attribute.String("outbox.outcome", outcome))
-	span.RecordError(r.Err)
-	span.SetStatus(codes.Error, r.Err.Error())
+	if r.Err != nil {
+		span.RecordError(r.Err)
+	}
+	span.SetStatus(codes.Error, failureCode(r))
 }

@@ -34,29 +34,26 @@ import (
 //
 // # What becomes of an event, and of its topic
 //
-// An event is marked published only after the destination has confirmed it and routed it to at
-// least one queue. After every other outcome it stays in the outbox:
+// An event is marked published only after the outcome Confirmed. After every other outcome it stays
+// in the outbox. The file docs/04-confirms.md of the repository has every case.
 //
-//	Confirmed     published. The pause of its topic ends, and the topic's refused events are due.
-//	Returned      no queue is bound. It waits until its topic's pause ends. The topic pauses.
-//	Refused       it is tried again after a pause: 1 s, doubling to RetryCap. It fails when it was
-//	              first refused longer than GiveUp ago, and ten times at least. The topic
-//	              pauses if two of its events were refused since one of it was taken.
-//	no answer     for 1 s: it takes no place in the window any more. Its topic pauses if none of its
-//	              events was taken since it was sent. If nothing at all was taken since then, the
-//	              worker goes on with another connection, and keeps the old one for late answers.
-//	              For ConfirmTimeout: as Refused; a confirm that comes later still counts.
-//	not sent,     or the connection was lost: it is due at once, and nothing is counted.
-//	closed        the server closed the publisher because of one of several events: they are sent
-//	              again in small groups. The one that closes it alone is Refused; its topic pauses
-//	              after fifty of them. The same for events that were in hand twice in a row when
-//	              the connection was lost.
-//	Invalid       no destination of this kind could take it: it fails at once.
+//	Confirmed                    it is published; the pause of its topic ends
+//	Returned                     no queue is bound: it waits until its topic's pause ends; the topic pauses
+//	Refused                      it is tried again after RetryBase, doubling to RetryCap
+//	two Refused, none Confirmed  the topic pauses
+//	no answer for 1 s            it takes no place in the window; its topic pauses if it takes no other
+//	none for ConfirmTimeout      it counts as Refused; a confirm that comes later still counts
+//	not sent, connection lost    it is due at once, and nothing is counted
+//	publisher closed             what has no answer is sent again in small groups, to find the cause
+//	Invalid                      it fails at once: no destination of this kind could take it
 //
-// A paused topic is a row of the table outbox_topics. A pause lasts 1 s and doubles to 10 s. Then one
-// event of the topic is tried, on a connection of its own. If it is taken, the others follow.
-// An operator pauses topics too; see package operate. The first event that a destination takes after
-// it has taken none for a minute makes all refused events due.
+// A refused event fails after at least ten refusals, the first of them more than GiveUp ago.
+//
+// A paused topic is a row of the table outbox_topics. A pause lasts 1 s and doubles to
+// LongestTopicPause. Then one event of the topic is tried, on a connection of its own. If it is
+// taken, the others follow. An operator pauses topics too; see package operate. The first event that
+// a destination takes after it has taken none for a minute makes up to 10,000 refused events due.
+// The others come in their own time.
 //
 // A failed event stays in the outbox until an operator replays or discards it. The later events of
 // its aggregate wait for that. The copy at the dead letters only informs. An event whose payload is
@@ -93,6 +90,7 @@ type Relay struct {
 	wake        chan struct{} // for a worker
 	probe       chan struct{} // for the worker that tries paused topics
 	stuck       atomic.Int64  // workers that were replaced and still have events in hand
+	unmarked    atomic.Int64  // workers that could not mark what they have sent
 }
 
 // NewRelay returns a relay that does nothing until Run. It returns an error that names the field if
@@ -122,9 +120,10 @@ func newRelay(from source.Events, to publish.Destination, c RelayConfig) *Relay 
 	}
 }
 
-// Wake says that an event was committed. It never blocks, and many calls cost no more than one. A
-// worker of this relay then looks for events at once. If all of them are busy, the relays of other
-// processes are notified.
+// Wake says that an event was committed. Call it after the commit: a worker of this relay then looks
+// for events at once, and if all of them are busy, the relays of other processes are notified. It
+// never blocks, and many calls cost no more than one. It is optional: without it, the next poll
+// finds the event.
 func (r *Relay) Wake() {
 	r.wakeWorker()
 	if r.others != nil {
@@ -194,8 +193,11 @@ func (r *Relay) work(ctx context.Context) error {
 	return all.Wait()
 }
 
-// maxStuck bounds the connections that are kept for late answers.
-const maxStuck = 8
+// maxStuck bounds the connections that are kept for late answers, by one relay. Each worker replaces
+// its own once a second at most, and each is kept for ConfirmTimeout. With the defaults, two workers
+// and the one for probes keep up to 30. At the limit a worker stays on a connection that answers
+// nothing, and the topics of what it sends pause.
+const maxStuck = 32
 
 // keepWorking runs a worker on one connection after the other, until ctx ends; a worker for probes
 // only until no topic is paused. If the destination does not read a connection any more, the worker
@@ -210,8 +212,11 @@ func (r *Relay) keepWorking(ctx context.Context, name string, probes bool) error
 		all.Go(func() {
 			defer leave()
 			err := r.to.KeepConnected(own, func(ctx context.Context, session publish.Session) error {
-				w := &worker{Relay: r, name: name, probes: probes, session: session, answers: newAnswers(), leave: leave}
-				w.replaced = func() { close(replaced) } // once: it leaves then
+				w := &worker{
+					Relay: r, name: name, probes: probes, session: session, answers: newAnswers(r.config), leave: leave, tries: 1,
+				}
+				_, w.oneByOne = session.(publish.OneByOne)
+				w.replaced = func() { close(replaced) } // a worker is replaced once: it claims no more
 				r.state.sessions.Add(1)
 				defer r.state.sessions.Add(-1)
 				return w.run(ctx)
@@ -265,14 +270,17 @@ func (r *Relay) hasSchema(ctx context.Context) (there bool, err error) {
 }
 
 // Backlog counts the events that are not done. Above 200,000 the numbers are estimates.
-func (r *Relay) Backlog(ctx context.Context) (Backlog, error) { return r.store.Backlog(ctx) }
+func (r *Relay) Backlog(ctx context.Context) (Backlog, error) {
+	b, err := r.store.Backlog(ctx, store.CountLimit)
+	return Backlog(b), err
+}
 
-// Backlog has the numbers of events that are not done. Its fields are:
-//
-//	Pending, InProgress, Failed int // events with this status
-//	Halted int         // pending events whose topic is paused
-//	PausedTopics int
-//	OldestDue  float64 // seconds since the oldest due event became due; 0 if none is due
-//	OldestRefused float64 // seconds since the first refusal of a pending event
-//	SlotAge    float64 // seconds since new events go to the current part of the log
-type Backlog = store.Backlog
+// Backlog has the numbers of events that are not done.
+type Backlog struct {
+	Pending, InProgress, Failed int     // events with this status
+	Halted                      int     // pending events whose topic is paused
+	PausedTopics                int     // also those that an operator has paused
+	OldestDue                   float64 // seconds since the oldest due event became due; 0 if none is due
+	OldestRefused               float64 // seconds since the first refusal of a pending event; 0 if none was refused
+	SlotAge                     float64 // seconds since new events go to the current part of the log
+}

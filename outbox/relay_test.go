@@ -16,7 +16,7 @@ import (
 )
 
 // testTimeout bounds each wait of the tests with a database.
-const testTimeout = 30 * time.Second
+const testTimeout = 2 * time.Minute
 
 // appendEvents commits n events, each one of an aggregate of its own.
 func appendEvents(t *testing.T, pool *pgxpool.Pool, n int) {
@@ -202,8 +202,8 @@ func TestP12ShutdownFinishesWhatIsInFlight(t *testing.T) {
 	to.awaitMessage(t)
 	time.AfterFunc(50*time.Millisecond, func() { close(stopping) }) // after the context has ended
 	stop()
-	if published, claims := count(t, pool, "outbox_published"), count(t, pool, "outbox_claims"); published != 5 || claims != 0 {
-		t.Errorf("%d published and %d claims, want the batch in flight and none", published, claims)
+	if published, claims := count(t, pool, "outbox_published"), count(t, pool, "outbox_claims"); published != 1 || claims != 0 {
+		t.Errorf("%d published and %d claims, want the message in flight and none", published, claims)
 	}
 }
 

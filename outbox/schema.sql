@@ -1,6 +1,7 @@
 -- The tables of the outbox, as Migrate makes them. Read them from top to bottom.
 --
---   outbox_events      the log: every event, inserted with the business data, never changed
+--   outbox_events      the log: every event, inserted with the business data. Its contents never
+--                      change; the janitor moves or removes it
 --   outbox_queue       what is not done: one narrow row for each event, deleted when it is done
 --   outbox_claims      the events that a relay works on, and until when
 --   outbox_topics      the topics that are paused, and why
@@ -100,7 +101,7 @@ CREATE TABLE outbox_queue (
   -- event, so that Append locks no older one.
   supersedes     boolean NOT NULL DEFAULT false,
   halted         boolean NOT NULL DEFAULT false, -- it waits until its topic's pause ends
-  retry_count    int NOT NULL DEFAULT 0 CHECK (retry_count >= 0), -- how often it was refused, or had no answer
+  retry_count    int NOT NULL DEFAULT 0 CHECK (retry_count >= 0), -- how often it was refused or returned, or had no answer
   refused_since  timestamptz, -- the first time
   failure_code   text CHECK (octet_length(failure_code) <= 64),
   failure_reason text CHECK (octet_length(failure_reason) <= 1024),
@@ -200,8 +201,8 @@ SELECT e.id, e.seq, e.aggregate, e.aggregate_id, e.version, e.topic, outbox_text
 FROM outbox_discarded d JOIN outbox_events e USING (id, slot)
 WHERE NOT EXISTS (SELECT FROM outbox_published p WHERE p.id = d.id)
 UNION ALL
-SELECT q.id, q.seq, q.aggregate, q.aggregate_id, q.version, q.topic, outbox_text(e.payload), e.content_type, e.headers,
-       e.traceparent, 'failed', q.retry_count, q.available_at, NULL, NULL, q.failure_code, q.failure_reason, e.created_at, NULL, q.failed_at
+SELECT q.id, q.seq, coalesce(q.aggregate, e.aggregate), coalesce(q.aggregate_id, e.aggregate_id), coalesce(q.version, e.version),
+       q.topic, outbox_text(e.payload), e.content_type, e.headers, e.traceparent, 'failed', q.retry_count, q.available_at, NULL, NULL, q.failure_code, q.failure_reason, e.created_at, NULL, q.failed_at
 FROM outbox_queue q LEFT JOIN outbox_events e USING (id, slot)
 WHERE q.failed_at IS NOT NULL
 UNION ALL

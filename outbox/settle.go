@@ -3,6 +3,7 @@ package outbox
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -27,11 +28,11 @@ func (w *worker) note(it *item, result publish.Result) {
 	it.verdict = w.decide(it.event, result, w.probes)
 	switch {
 	case result.Outcome == publish.Unknown && it.verdict.unknown:
-		w.lost = true
+		w.publisherEnded = true
 		w.losses = append(w.losses, answer{it, result})
-		return
+		return // noteLoss reports it
 	case it.verdict.unknown:
-		w.lost = true
+		w.publisherEnded = !w.oneByOne // this one goes on with others
 	case result.Outcome == publish.Confirmed, result.Outcome == publish.Returned, result.Outcome == publish.Refused:
 		w.suspects.remove(it.event.ID)
 	}
@@ -63,8 +64,8 @@ func (w *worker) noteLoss() {
 // settle writes what is answered: a batch when all of it is, or SettleAfter after its first answer.
 func (w *worker) settle(ctx context.Context) {
 	now := time.Now()
-	if now.Before(w.retryAt) || w.lost && w.hand.open() > 0 {
-		return
+	if now.Before(w.retryAt) || w.publisherEnded && w.hand.open() > 0 && !w.oneByOne {
+		return // noteLoss may still find that an event was refused
 	}
 	for _, b := range w.hand.batches {
 		waits := b.count[sent]+b.count[unsent] > 0 && now.Sub(b.first) < w.config.SettleAfter
@@ -76,6 +77,16 @@ func (w *worker) settle(ctx context.Context) {
 		w.late = nil
 	}
 	w.hand.drop()
+	w.noteUnmarked()
+}
+
+// noteUnmarked lets the other workers wait while this one cannot mark what it has sent. Its lease may
+// end, and they would send the same events.
+func (w *worker) noteUnmarked() {
+	if is := w.oneByOne && w.failures > 0 && w.hand.answered() > 0; is != w.isUnmarked {
+		w.isUnmarked = is
+		w.unmarked.Add(map[bool]int64{true: 1, false: -1}[is])
+	}
 }
 
 // settleBatch writes what is answered of a batch. It reports whether it has succeeded.
@@ -93,7 +104,7 @@ func (w *worker) settleBatch(ctx context.Context, b *batch) bool {
 		s.Overtaken += uint64(len(settlement.Overtaken))
 	})
 	if missing > 0 {
-		w.log.trouble(ctx, "lease lost: somebody else holds these events now", "events", missing)
+		w.log.trouble(ctx, "lease lost: this relay no longer holds these events", "events", missing)
 	}
 	w.fail(ctx, b, done.Failed)
 	for _, it := range b.items {
@@ -110,13 +121,17 @@ func (w *worker) settleBatch(ctx context.Context, b *batch) bool {
 func (w *worker) settlement(b *batch) (s store.Settlement, held int) {
 	s = store.Settlement{
 		Token: b.token, End: b.count[sent]+b.count[unsent] == 0, Probe: w.probes, Paused: map[string]string{},
-		GiveUp: w.config.GiveUp, FirstPause: firstTopicPause, LongestPause: longestTopicPause,
+		GiveUp: w.config.GiveUp, FirstPause: firstTopicPause, LongestPause: w.config.LongestTopicPause,
+		LetPass: w.config.FailedLetPass, Unanswered: len(w.config.NoAnswerPauses) == 0,
 	}
-	resumed := map[string]bool{}
+	resumed, again := map[string]bool{}, map[string]bool{}
 	for _, topic := range b.pauses {
 		s.Paused[topic] = "no answer for " + slowAfter.String()
 	}
 	for _, it := range b.items {
+		if it.state == sent && slices.Contains(b.pauses, it.event.Topic) {
+			s.Halted = append(s.Halted, it.event.ID)
+		}
 		if it.state != answered {
 			continue
 		}
@@ -133,20 +148,27 @@ func (w *worker) settlement(b *batch) (s store.Settlement, held int) {
 		if v.pause || v.failure.Halt { // whoever halts an event writes the pause
 			s.Paused[topic] = v.failure.Reason
 		}
+		again[topic] = w.probes && (v.unknown || v.overtaken || v.failure.Final) // its destination has not said anything
 		if v.resume && !resumed[topic] && !w.topics.isPaused(topic) {
 			resumed[topic] = true
 			s.Resumed = append(s.Resumed, topic)
 		}
 		s.RetryAll = s.RetryAll || v.retryAll
 	}
+	for topic, isAgain := range again {
+		if _, paused := s.Paused[topic]; isAgain && !paused {
+			s.ProbeAgain = append(s.ProbeAgain, topic)
+		}
+	}
 	return s, len(s.Overtaken) + len(s.Failures)
 }
 
-// write returns nil if the database does not answer. Then the same is written again later.
+// write returns nil if the statement has failed. Then the same is written again later.
 func (w *worker) write(ctx context.Context, s store.Settlement) *store.Settled {
 	var done store.Settled
+	s.Durable = w.config.DurableMarks
 	began := time.Now()
-	ok := w.tell(ctx, "cannot settle events, trying again", func(ctx context.Context) (err error) {
+	ok := w.execute(ctx, "cannot settle events, trying again", func(ctx context.Context) (err error) {
 		done, err = w.events.Settle(ctx, s)
 		return err
 	})
@@ -166,7 +188,13 @@ func (w *worker) write(ctx context.Context, s store.Settlement) *store.Settled {
 	if len(s.Paused) > 0 {
 		w.wakeProber()
 	}
+	if len(s.ProbeAgain) > 0 {
+		w.notBefore = earlier(w.notBefore, time.Now().Add(probePause))
+	}
 	w.due = true // the later events of the aggregates may be due
+	if w.probes {
+		w.wakeWorker() // and those of a topic whose pause has ended
+	}
 	return &done
 }
 
@@ -195,6 +223,9 @@ func (w *worker) fail(ctx context.Context, b *batch, failed map[uuid.UUID]time.T
 	}
 }
 
+// copyTimeout bounds the wait for copies of failed events, which may come at the very end.
+const copyTimeout = 3 * time.Second
+
 // publishDeadLetters publishes copies on a publisher of their own, because one of these events may
 // have made the server close the other one. It tries once: the outbox has the authoritative state,
 // and the copies only inform.
@@ -206,7 +237,7 @@ func (w *worker) publishDeadLetters(ctx context.Context, dead []publish.Message)
 		return
 	}
 	defer publisher.Close()
-	for i, result := range publish.All(publisher, dead, w.config.ConfirmTimeout) {
+	for i, result := range publish.All(publisher, dead, min(w.config.ConfirmTimeout, copyTimeout)) {
 		if result.Err == nil {
 			w.counters.count(func(s *Stats) { s.DeadLettered++ })
 			continue
@@ -240,14 +271,44 @@ func (w *worker) renew(ctx context.Context) {
 		return
 	}
 	w.renewed = time.Now()
-	w.tell(ctx, "cannot renew leases", func(ctx context.Context) error {
-		return w.events.Renew(ctx, w.hand.tokens(), w.config.Lease)
+	var held []uuid.UUID
+	ok := w.execute(ctx, "cannot renew leases", func(ctx context.Context) (err error) {
+		held, err = w.events.Renew(ctx, w.hand.tokens(), w.config.Lease)
+		return err
 	})
+	for _, b := range w.hand.batches {
+		switch {
+		case !ok:
+		case slices.Contains(held, b.token):
+			b.lease.extend(w.renewed, w.config.Lease)
+		default:
+			b.lease.end()
+		}
+	}
 }
 
-// statementTimeout bounds the first attempt. Each further attempt has more time, so that a database
-// that is only slow can finish one of them.
-const statementTimeout = 5 * time.Second
+// recoveryPause is how long a worker claims nothing after a failure of the database, so that others
+// can mark what they have sent. Their leases may have ended meanwhile.
+const recoveryPause = 2 * time.Second
+
+// hold lets nothing more be sent of what is in hand: it could not be marked. A broker's consumers
+// ignore a repeat, so only a destination that answers OneByOne needs it.
+func (w *worker) hold() {
+	if !w.oneByOne {
+		return
+	}
+	for _, b := range w.hand.batches {
+		b.lease.end()
+	}
+}
+
+// statementTimeout bounds the first attempt. Each further attempt has more time, up to 15 s, so that
+// a database that is only slow can finish one of them. At the end, the last attempt has
+// lastStatementTimeout.
+const (
+	statementTimeout     = 5 * time.Second
+	lastStatementTimeout = time.Second
+)
 
 // The pauses after a failure of the database. After its restart, each connection of the pool fails
 // once.
@@ -256,17 +317,25 @@ const (
 	lastRetryPause  = time.Second
 )
 
-// tell executes a statement, also if ctx has ended: otherwise a claim that is committed would wait
-// for the end of its lease. It reports whether the statement has succeeded.
-func (w *worker) tell(ctx context.Context, trouble string, statement func(context.Context) error) bool {
-	w.failures++ // 0 if it succeeds
-	finish, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Duration(min(w.failures, 3))*statementTimeout)
+// execute executes a statement, also if ctx has ended: otherwise a claim that is committed would
+// wait for the end of its lease. It reports whether the statement has succeeded.
+func (w *worker) execute(ctx context.Context, trouble string, statement func(context.Context) error) bool {
+	w.failures++ // set back below if it succeeds
+	timeout := time.Duration(min(w.failures, 3)) * statementTimeout
+	if !w.ending.IsZero() {
+		timeout = min(timeout, max(time.Until(w.ending.Add(w.config.ShutdownTimeout)), lastStatementTimeout))
+	}
+	finish, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()
 	if err := statement(finish); err != nil {
 		w.retryAt = time.Now().Add(min(firstRetryPause<<min(w.failures-1, 10), lastRetryPause))
 		w.state.database.Store(&err)
 		w.log.trouble(ctx, trouble, "error", err)
+		w.hold()
 		return false
+	}
+	if w.failures > 1 && w.oneByOne {
+		w.notBefore = time.Now().Add(recoveryPause)
 	}
 	w.failures, w.retryAt = 0, time.Time{}
 	w.state.database.Store(nil)

@@ -16,8 +16,8 @@ import (
 // A *sql.DB and a *sql.Conn have no Commit, so they are no SQLTx.
 type SQLTx interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
-	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-	Commit() error // is never called
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) // for package outboxtest
+	Commit() error                                                                  // is never called
 }
 
 // FromSQL returns a [Tx] for a transaction of database/sql. The driver must be for PostgreSQL, with
@@ -26,7 +26,6 @@ func FromSQL(tx SQLTx) Tx {
 	return sqlTx{tx}
 }
 
-// sqlTx keeps QueryContext, by which package outboxtest reads.
 type sqlTx struct{ SQLTx }
 
 func (t sqlTx) Exec(ctx context.Context, query string, args ...any) (pgconn.CommandTag, error) {

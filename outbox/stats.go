@@ -15,7 +15,7 @@ type Stats struct {
 	Refused                      uint64 // publishes that the destination refused
 	Unroutable                   uint64 // publishes that the destination returned
 	PublishErrors                uint64 // publishes with an unknown outcome
-	LeaseLost                    uint64 // events that another relay had claimed meanwhile
+	LeaseLost                    uint64 // events that this relay no longer held when it settled them
 	DeadLettered                 uint64 // failed events that have a copy at the dead letters
 	DeadLettersFailed            uint64 // failed events that should have one, and have none
 

@@ -13,11 +13,11 @@ import (
 // topics is what the workers of a relay remember of topics. The pauses themselves are in the outbox.
 type topics struct {
 	mu    sync.Mutex
-	all   map[string]*topic
+	all   map[string]*topicState
 	taken time.Time // when the destination last took an event
 }
 
-type topic struct {
+type topicState struct {
 	taken   time.Time // when the destination last took one of its events
 	refused uuid.UUID // the last event that was refused since then
 	times   int       // how many were refused since then
@@ -34,27 +34,27 @@ const (
 // maxTopics bounds the memory. A topic that is forgotten only pauses a little earlier.
 const maxTopics = 10_000
 
-func newTopics() *topics { return &topics{all: map[string]*topic{}, taken: time.Now()} }
+func newTopics() *topics { return &topics{all: map[string]*topicState{}} }
 
-func (t *topics) of(name string) *topic {
+func (t *topics) get(name string) *topicState {
 	if t.all[name] == nil {
 		if len(t.all) >= maxTopics {
-			maps.DeleteFunc(t.all, func(_ string, one *topic) bool { return !one.paused })
+			maps.DeleteFunc(t.all, func(_ string, topic *topicState) bool { return !topic.paused })
 		}
-		t.all[name] = &topic{}
+		t.all[name] = &topicState{}
 	}
 	return t.all[name]
 }
 
 // take notes that the destination has taken an event. It reports whether a pause of the topic ends,
 // and whether the destination had taken nothing for a while.
-func (t *topics) take(name string, probe bool) (resume, again bool) {
+func (t *topics) take(name string, probe bool) (resume, retryAll bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	now, one := time.Now(), t.of(name)
-	resume, again = one.paused || probe, now.Sub(t.taken) > quietTime
-	*one, t.taken = topic{taken: now}, now
-	return resume, again
+	now, topic := time.Now(), t.get(name)
+	resume, retryAll = topic.paused || probe, now.Sub(t.taken) > quietTime
+	*topic, t.taken = topicState{taken: now}, now
+	return resume, retryAll
 }
 
 // refuse notes that the destination has refused an event, or has closed a publisher because of it. It
@@ -62,20 +62,31 @@ func (t *topics) take(name string, probe bool) (resume, again bool) {
 func (t *topics) refuse(e store.Event, closed bool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	one, most := t.of(e.Topic), refusedBeforePause
+	topic, limit := t.get(e.Topic), refusedBeforePause
 	if closed {
-		most = closedBeforePause
+		limit = closedBeforePause
 	}
-	if one.refused != e.ID {
-		one.refused, one.times = e.ID, one.times+1
+	if topic.refused != e.ID {
+		topic.refused, topic.times = e.ID, topic.times+1
 	}
-	return one.times >= most
+	return topic.times >= limit
 }
 
 func (t *topics) pause(name string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.of(name).paused = true
+	t.get(name).paused = true
+}
+
+// claimed notes that a claim has found these events, so their topics are not paused in the outbox.
+func (t *topics) claimed(events []store.Event) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, e := range events {
+		if topic := t.all[e.Topic]; topic != nil {
+			topic.paused = false
+		}
+	}
 }
 
 func (t *topics) isPaused(name string) bool {

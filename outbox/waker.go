@@ -32,8 +32,6 @@ const (
 // there are. The first commit after a quiet time does not wait. A NOTIFY inside the
 // transaction would be slow: all transactions that notify share a lock, which they hold until their
 // commit is on disk.
-//
-// A Waker only makes relays faster. If a notification is lost, the poll of a relay finds the event.
 type Waker struct {
 	notify    func(ctx context.Context) error
 	committed chan struct{}
@@ -58,7 +56,7 @@ func notifyOn(pool *pgxpool.Pool) func(context.Context) error {
 	}
 }
 
-// Wake says that an event was committed. It never blocks.
+// Wake is as [Relay.Wake], for the relays of other processes only.
 func (w *Waker) Wake() { signal(w.committed) }
 
 // Run sends notifications until ctx ends, and then one for the last commit. It returns nil.

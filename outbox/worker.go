@@ -20,27 +20,34 @@ type worker struct {
 	replaced func() // another worker takes the place of this one
 	leave    func() // the connection is of no more use
 	session  publish.Session
+	oneByOne bool           // the session is a publish.OneByOne
 	sender   *sender        // nil until the first claim, and after the publisher was lost
 	copies   sync.WaitGroup // of failed events
 
 	hand    hand
-	alone   []*item     // suspects in hand, to be sent when nothing else waits for an answer
-	group   int         // how many of them were sent together the last time
-	losses  []answer    // since the publisher was lost
-	late    []uuid.UUID // published, although the worker had given up waiting
 	answers answers
+	late    []uuid.UUID // published, although the worker had given up waiting
+	tries   int         // how many topics the next claim of probes tries
 
-	due       bool      // events may be due
-	notBefore time.Time // no claim before
-	renewed   time.Time // the leases
-	heard     time.Time // when the destination last answered anything
-	left      bool      // it claims no more, and ends when nothing is in hand
-	isStuck   bool      // it was replaced
-	lost      bool      // the publisher sends nothing more
-	failed    error     // there is no other publisher on this session
-	failures  int       // of the database, one after the other
-	retryAt   time.Time // after a failure: nothing is written before
-	ending    time.Time // when ctx ended
+	// These find the event that ends publishers. It may be one of many that were sent together.
+	alone  []*item  // suspects in hand, to be sent when nothing else waits for an answer
+	group  int      // how many of them were sent together the last time
+	losses []answer // since the publisher has ended
+
+	due            bool           // events may be due
+	notBefore      time.Time      // no claim before
+	renewed        time.Time      // the leases
+	claimed        time.Time      // before the last claim was asked for
+	isUnmarked     bool           // it has answers that it could not mark
+	heard          time.Time      // when the destination last answered anything
+	left           bool           // it claims no more, and ends when nothing is in hand
+	isStuck        bool           // it was replaced
+	publisherEnded bool           // it sends nothing more
+	failed         error          // there is no other publisher on this session
+	failures       int            // of the database, one after the other
+	retryAt        time.Time      // after a failure: nothing is written before
+	ended          chan time.Time // gets the time when ctx ends
+	ending         time.Time      // that time, once the worker has noticed it
 }
 
 const (
@@ -54,9 +61,12 @@ const (
 	lossPause = 50 * time.Millisecond
 	// blockedCheck is how often a worker asks whether the destination still blocks.
 	blockedCheck = 100 * time.Millisecond
+	// maxBytes bounds the payloads in hand, and so the memory of a worker.
+	maxBytes = 64 << 20
 	// renewEvery is how often the leases of what is in hand are renewed.
 	renewEvery = time.Second
 	// probeLimit is how many topics are tried at once, and probePause the least time between two claims.
+	// A new connection tries one. While the destination answers, each claim tries twice as many.
 	probeLimit = 100
 	probePause = 50 * time.Millisecond
 )
@@ -67,7 +77,8 @@ func (w *worker) run(ctx context.Context) error {
 	poll := time.NewTicker(w.config.PollInterval)
 	defer poll.Stop()
 	defer w.end()
-	w.due, w.heard = true, time.Now()
+	w.due, w.heard, w.ended = true, time.Now(), make(chan time.Time, 1)
+	defer context.AfterFunc(ctx, func() { w.ended <- time.Now() })()
 	for {
 		w.take()
 		w.judge(time.Now())
@@ -75,10 +86,10 @@ func (w *worker) run(ctx context.Context) error {
 		if w.finished(ctx) {
 			return w.failed
 		}
-		w.sendAlone() //nolint:contextcheck // what is claimed is sent, also when ctx has ended
 		if w.mayClaim(ctx) {
 			w.publish(ctx, w.claim(ctx))
 		}
+		w.sendAlone() //nolint:contextcheck // what is claimed is sent, also when ctx has ended
 		w.renew(ctx)
 		w.wait(ctx, poll.C)
 	}
@@ -109,7 +120,10 @@ func (w *worker) wait(ctx context.Context, poll <-chan time.Time) {
 		w.due = true
 	case <-timer.C:
 	case <-done:
-		w.ending = time.Now()
+		w.ending = <-w.ended // a statement may have held the worker up since then
+		if w.sender != nil {
+			w.sender.finish()
+		}
 	}
 }
 
@@ -158,11 +172,14 @@ func (w *worker) finished(ctx context.Context) bool {
 
 // hasRoom reports whether half of the window is free.
 func (w *worker) hasRoom() bool {
-	return !w.lost && !w.left && w.failed == nil && len(w.alone) == 0 && !w.sender.full() && w.room() >= (w.config.Window+1)/2
+	return !w.publisherEnded && !w.left && w.failed == nil && len(w.alone) == 0 && !w.sender.full() && w.room() >= (w.config.Window+1)/2
 }
 
 func (w *worker) room() int {
-	if w.hand.slow() >= maxSlowWindows*w.config.Window {
+	if w.probes && w.hand.waiting() > 0 {
+		return 0 // a queue that does not take its probe may stop the connection, and others would wait
+	}
+	if w.hand.slow() >= maxSlowWindows*w.config.Window || w.hand.bytes() >= maxBytes {
 		return 0
 	}
 	return w.config.Window - w.hand.waiting()
@@ -173,6 +190,10 @@ func (w *worker) mayClaim(ctx context.Context) bool {
 	if !w.due || ctx.Err() != nil || !w.hasRoom() || now.Before(w.notBefore) || now.Before(w.retryAt) {
 		return false
 	}
+	if w.unmarked.Load() > 0 {
+		w.notBefore = now.Add(lossPause)
+		return false
+	}
 	blocked := w.session.Blocked()
 	w.state.blocked.Store(blocked)
 	return !blocked
@@ -181,9 +202,10 @@ func (w *worker) mayClaim(ctx context.Context) bool {
 // claim has its own deadline. If it commits after that, the events wait for the lease to end.
 func (w *worker) claim(ctx context.Context) (claim store.Claim) {
 	began := time.Now()
-	ok := w.tell(ctx, "cannot claim from the outbox", func(ctx context.Context) (err error) {
+	w.claimed = began
+	ok := w.execute(ctx, "cannot claim from the outbox", func(ctx context.Context) (err error) {
 		if w.probes {
-			claim, err = w.events.ClaimProbes(ctx, w.name, probeLimit, w.config.Lease)
+			claim, err = w.events.ClaimProbes(ctx, w.name, w.tries, w.config.Lease)
 		} else {
 			claim, err = w.events.Claim(ctx, w.name, w.room(), w.config.Lease)
 		}
@@ -209,6 +231,9 @@ func (w *worker) planNext(claim store.Claim) {
 		w.wakeProber()
 	}
 	if w.probes {
+		if len(claim.Events) > 0 {
+			w.tries = min(2*w.tries, probeLimit)
+		}
 		return
 	}
 	if w.due = claim.More; claim.More {
@@ -221,11 +246,14 @@ func (w *worker) planNext(claim store.Claim) {
 // publish gives the claimed events to the publisher. Those that may have ended a session are sent
 // alone, later.
 func (w *worker) publish(ctx context.Context, claim store.Claim) {
-	if len(claim.Events)+len(claim.Lost) == 0 {
+	if len(claim.Events)+len(claim.NoPayload) == 0 {
 		return
 	}
 	w.log.step(ctx, "outbox events fetched", "count", len(claim.Events), "worker", w.name)
 	crashpoint.At("relay.claimed")
+	if !w.probes {
+		w.topics.claimed(claim.Events)
+	}
 	if w.hand.empty() {
 		w.renewed = time.Now()
 	}
@@ -241,27 +269,25 @@ func (w *worker) publish(ctx context.Context, claim store.Claim) {
 			together = append(together, it)
 		}
 	}
-	w.send(b, together) //nolint:contextcheck // the same
+	w.send(b, together) //nolint:contextcheck // what is claimed is sent, also when ctx has ended
 }
 
 // sendAlone sends suspects when nothing else waits for an answer: first one, and after each success
 // twice as many. So the one among thousands that ends a session is soon alone. Those of a paused
 // topic wait with their topic.
 func (w *worker) sendAlone() {
-	for len(w.alone) > 0 && !w.lost && w.hand.open() == 0 {
+	for len(w.alone) > 0 && !w.publisherEnded && w.hand.open() == 0 {
 		w.group = max(1, 2*w.group)
 		b, group := w.alone[0].batch, []*item(nil)
 		for len(w.alone) > 0 && w.alone[0].batch == b && len(group) < w.group {
 			it := w.alone[0]
 			w.alone = w.alone[1:]
-			switch {
-			case !w.ending.IsZero():
-				w.note(it, publish.Result{Outcome: publish.NotSent, Err: publish.ErrNotSent})
-			case !w.probes && w.topics.isPaused(it.event.Topic):
-				w.note(it, publish.Result{Outcome: publish.NotSent, Err: errTopicPaused})
-			default:
-				group = append(group, it)
+			if !w.ending.IsZero() || !w.probes && w.topics.isPaused(it.event.Topic) {
+				it.verdict = verdict{unknown: true} // it is due again when its claim ends
+				it.set(answered)
+				continue
 			}
+			group = append(group, it)
 		}
 		w.send(b, group)
 	}
@@ -279,12 +305,15 @@ func (w *worker) send(b *batch, items []*item) {
 	if w.sender == nil {
 		w.sender = newSender(func() (publish.Publisher, error) { return w.session.NewPublisher(w.config.Window) })
 	}
-	w.sender.send(items, &w.answers, b.sentAt.Add(w.config.ConfirmTimeout*9/10))
+	w.sender.send(b.lease, items, &w.answers, b.sentAt.Add(w.config.ConfirmTimeout*9/10))
 }
 
 // end frees what the worker holds.
 func (w *worker) end() {
 	w.close()
+	if w.isUnmarked {
+		w.unmarked.Add(-1)
+	}
 	w.copies.Wait()
 	if w.left {
 		w.leave() // otherwise KeepConnected would connect again
@@ -299,7 +328,7 @@ func (w *worker) close() {
 	if w.sender != nil {
 		w.failed = w.sender.close()
 	}
-	w.sender, w.lost = nil, false
+	w.sender, w.publisherEnded = nil, false
 }
 
 // take notes the answers that have come.
@@ -308,7 +337,7 @@ func (w *worker) take() {
 		w.heard = time.Now()
 		w.note(a.item, a.result)
 	}
-	if w.lost && w.hand.open() == 0 {
+	if w.publisherEnded && w.hand.open() == 0 {
 		w.noteLoss()
 		w.close()
 		w.notBefore = time.Now().Add(lossPause)

@@ -290,11 +290,11 @@ func handle(ctx context.Context, db *pgx.Conn, d amqp.Delivery) error {
 
 // What the whole system adds; docs/copy-it.md lists the files to take:
 //
-//	order-service/internal/outbox     leases instead of an open transaction; retention; replay
-//	order-service/internal/relay      workers, back-off, failed events, dead letters
-//	order-service/internal/wakeup     publishing at once after a commit
-//	outbox/rabbitmq                 reconnecting, time limits, a broker that blocks
+//	outbox                            claims instead of an open transaction, workers, paused topics,
+//	                                  failed events, replay, retention, publishing at once after a commit
+//	outbox/rabbitmq                   reconnecting, time limits, a broker that blocks; a consumer with
+//	                                  batches, retry queues, and dead letters with a reason
+//	outbox/inbox                      retention
 //	internal/postgres                 nothing can be written outside a transaction
-//	notification-service/internal     consumer: batches, retry queues, dead letters with a reason;
-//	                                  inbox: retention; notification: e-mails, under leases
+//	notification-service/internal     e-mails, by an outbox of their own
 //	internal/telemetry, grafana       metrics, traces, dashboards; alerts in prometheus

@@ -15,28 +15,30 @@ import (
 // SessionTimeout is how long a command waits for a session. A service waits without a limit.
 const SessionTimeout = 30 * time.Second
 
-// ErrNoSession says that the broker cannot be reached, or refuses the session.
-var ErrNoSession = errors.New("the broker that AMQP_URL names gave no session")
+// ErrNoSession says that a broker or a mail server cannot be reached, or refuses the session.
+var ErrNoSession = errors.New("gave no session")
+
+const theBroker = "the broker that AMQP_URL names"
 
 // WithSession runs use on one session with RabbitMQ, see [OnSession].
 func WithSession(
 	ctx context.Context, connection rabbitmq.Config, timeout time.Duration, use func(context.Context, *rabbitmq.Session) error,
 ) error {
-	return OnSession(ctx, timeout, func(ctx context.Context, use func(context.Context, *rabbitmq.Session) error) error {
+	return OnSession(ctx, theBroker, timeout, func(ctx context.Context, use func(context.Context, *rabbitmq.Session) error) error {
 		return rabbitmq.KeepConnected(ctx, connection, use)
 	}, use)
 }
 
 // OnSession runs use on one session of those that keepConnected opens, and does not reconnect. If
 // the session breaks, it returns an error, so that the user can decide whether to run the command
-// again.
+// again. With says with whom the session is, such as "the broker that AMQP_URL names".
 func OnSession[S any](
-	ctx context.Context, timeout time.Duration, keepConnected func(context.Context, func(context.Context, S) error) error,
+	ctx context.Context, with string, timeout time.Duration, keepConnected func(context.Context, func(context.Context, S) error) error,
 	use func(context.Context, S) error,
 ) (err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	errTimeout := fmt.Errorf("%w within %s; the log above says why", ErrNoSession, timeout)
+	errTimeout := fmt.Errorf("%s %w within %s; the log above says why", with, ErrNoSession, timeout)
 	timer := time.AfterFunc(timeout, func() { cancel(errTimeout) })
 	defer timer.Stop()
 

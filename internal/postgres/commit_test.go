@@ -97,21 +97,35 @@ func TestACutConnection(t *testing.T) {
 	}
 }
 
-// TestAContextThatEndsInTheCommit: whether it was committed is unknown, but the connection is
-// usable.
-func TestAContextThatEndsInTheCommit(t *testing.T) {
+// TestP1AContextThatEndsInTheCommit: the caller gives up, and the COMMIT goes on. If the driver
+// cancelled it, a COMMIT that waits for a standby would become visible, and no standby would have it.
+func TestP1AContextThatEndsInTheCommit(t *testing.T) {
 	t.Parallel()
-	n, address := newNotebook(t)
-	held := servers.HoldCommits(t, address, "notes")
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	ended := make(chan error)
-	go func() { ended <- n.db.InTx(ctx, func(tx pgx.Tx) error { return write(ctx, tx, 1) }) }()
-	held.Await()
-	cancel()
-	if err := <-ended; !errors.Is(err, context.Canceled) {
-		t.Errorf("error %v, want %v", err, context.Canceled)
+	for name, transact := range map[string]func(context.Context, *postgres.DB) error{
+		"InTx": func(ctx context.Context, db *postgres.DB) error {
+			return db.InTx(ctx, func(tx pgx.Tx) error { return write(ctx, tx, 1) })
+		},
+		"InGorm": func(ctx context.Context, db *postgres.DB) error {
+			return db.InGorm(ctx, func(tx *gorm.DB) error { return tx.Exec("INSERT INTO notes (id) VALUES (1)").Error })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n, address := newNotebook(t)
+			held := servers.HoldCommits(t, address, "notes")
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			ended := make(chan error)
+			go func() { ended <- transact(ctx, n.db) }()
+			held.Await()
+			cancel()
+			if err := <-ended; !errors.Is(err, context.Canceled) {
+				t.Errorf("error %v, want %v", err, context.Canceled)
+			}
+			n.want(0)
+			held.Release()
+			held.AwaitEnd()
+			n.want(1)
+		})
 	}
-	held.AwaitEnd() // the driver has asked the server to cancel it
-	n.want(0)
 }

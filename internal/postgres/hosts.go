@@ -125,7 +125,7 @@ func leaveReadOnly(c *pgx.ConnConfig, leave func()) {
 	}
 	keeps := c.OnPgError
 	c.OnPgError = func(conn *pgconn.PgConn, err *pgconn.PgError) bool {
-		if err.Code == readOnly {
+		if err.Code == readOnly || err.Code == notSupported {
 			leave()
 			return false
 		}
@@ -135,3 +135,7 @@ func leaveReadOnly(c *pgx.ConnConfig, leave func()) {
 
 // readOnly is the SQLSTATE of a write that is refused in a read-only transaction.
 const readOnly = "25006"
+
+// notSupported is the SQLSTATE with which a standby refuses BEGIN READ WRITE, as the library's
+// transactions begin. Other statements that have it lose their connection, and nothing else.
+const notSupported = "0A000"

@@ -189,7 +189,7 @@ func readOnlySessions(t *testing.T, db *postgres.DB) {
 		return postgres.Write(t.Context(), tx, "making the session read-only", "SELECT set_config('default_transaction_read_only', 'on', false)", nil)
 	}
 	err := db.InTx(t.Context(), func(tx pgx.Tx) error {
-		if _, err := postgres.Read(t.Context(), tx, "SELECT 1", nil, pgx.RowTo[int32]); err != nil {
+		if _, err := readOne(t.Context(), tx, "SELECT 1", nil, pgx.RowTo[int32]); err != nil {
 			return err
 		}
 		if err := db.InTx(t.Context(), makeReadOnly); err != nil {

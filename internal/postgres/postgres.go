@@ -87,6 +87,7 @@ func Open(ctx context.Context, url string, maxConns int32, changes ...Option) (*
 	config.MaxConns = maxConns
 	requireWrites(config.ConnConfig)
 	preferLast(config, url)
+	neverCancelCommits(config)
 	var pool *pgxpool.Pool
 	leaveReadOnly(config.ConnConfig, func() { pool.Reset() })
 	chosen := options{pool: config, txTimeout: defaultTxTimeout}

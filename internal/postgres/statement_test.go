@@ -1,7 +1,7 @@
 package postgres_test
 
 import (
-	"database/sql"
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -16,6 +16,12 @@ import (
 func isState(err error, code string) bool {
 	var server *pgconn.PgError
 	return errors.As(err, &server) && server.Code == code
+}
+
+// readOne returns the first row of a statement.
+func readOne[T any](ctx context.Context, tx pgx.Tx, statement string, args postgres.Args, scan pgx.RowToFunc[T]) (T, error) {
+	rows, _ := tx.Query(ctx, statement, pgx.StrictNamedArgs(args)) // CollectOneRow returns its error
+	return pgx.CollectOneRow(rows, scan)
 }
 
 // TestTheErrorNamesTheStatement lets a write fail, and checks that nothing is committed.
@@ -72,20 +78,4 @@ func TestAFailedStatementThatIsPassedOverIsNoCommit(t *testing.T) {
 		}
 	}
 	n.want(0)
-}
-
-func TestReadOneWithoutRowsIsAnError(t *testing.T) {
-	t.Parallel()
-	n, _ := newNotebook(t)
-	err := n.db.InTx(t.Context(), func(tx pgx.Tx) error {
-		_, err := postgres.ReadOne(t.Context(), tx, "SELECT id FROM notes", nil, pgx.RowTo[int])
-		if !errors.Is(err, sql.ErrNoRows) || !postgres.IsNoRows(err) {
-			t.Errorf("error %v, want %v", err, sql.ErrNoRows)
-		}
-		return write(t.Context(), tx, 1) // nothing is wrong with the transaction
-	})
-	if err != nil {
-		t.Error(err)
-	}
-	n.want(1)
 }

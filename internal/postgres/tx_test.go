@@ -65,7 +65,7 @@ func (n notebook) want(notes int) {
 func (n notebook) session() (pid int) {
 	n.Helper()
 	err := n.db.InTx(context.WithoutCancel(n.Context()), func(tx pgx.Tx) (err error) {
-		pid, err = postgres.ReadOne(n.Context(), tx, "SELECT pg_backend_pid()", nil, pgx.RowTo[int])
+		pid, err = readOne(n.Context(), tx, "SELECT pg_backend_pid()", nil, pgx.RowTo[int])
 		return err
 	})
 	if err != nil {
@@ -183,7 +183,7 @@ func TestAPanicWithHalfAnAnswerRead(t *testing.T) {
 			if err := write(t.Context(), tx, 1); err != nil {
 				t.Error(err)
 			}
-			_, err := postgres.Read(t.Context(), tx, "SELECT generate_series(1, 100000)", nil,
+			_, err := readOne(t.Context(), tx, "SELECT generate_series(1, 100000)", nil,
 				func(pgx.CollectableRow) (int, error) { panic("boom") })
 			return err
 		})
@@ -267,7 +267,7 @@ func TestASnapshotSeesOneMoment(t *testing.T) {
 	n, _ := newNotebook(t)
 	err := n.db.InSnapshot(t.Context(), func(tx pgx.Tx) error {
 		for range 2 {
-			seen, err := postgres.ReadOne(t.Context(), tx, "SELECT count(*) FROM notes", nil, pgx.RowTo[int])
+			seen, err := readOne(t.Context(), tx, "SELECT count(*) FROM notes", nil, pgx.RowTo[int])
 			if err != nil || seen != 0 {
 				t.Errorf("%d notes, want none; error %v", seen, err)
 			}

@@ -36,22 +36,6 @@ func Unavailable(err error) bool {
 	}
 }
 
-// Faulty reports whether err says that something is wrong with the server, its settings or its
-// schema, and probably not with the work: a missing table or privilege, an I/O error, corrupt data.
-// It is not [Unavailable]: the server works, and only a person can help. It may concern only some
-// rows.
-func Faulty(err error) bool {
-	var server *pgconn.PgError
-	return errors.As(err, &server) && hasState(faultyStates, server.Code)
-}
-
-// MayConcernOthers reports whether err is an answer of the server that does not blame the values of
-// the statement (class 22) or what they conflict with (23). So other work may meet it as well.
-func MayConcernOthers(err error) bool {
-	var server *pgconn.PgError
-	return errors.As(err, &server) && !hasState([]string{"22", "23"}, server.Code)
-}
-
 // isMisconfigured reports whether only other settings can help: the role or its password is wrong
 // (class 28), the database does not exist (3D), or the role may not connect to it.
 func isMisconfigured(err error) bool {
@@ -84,16 +68,6 @@ var unavailableStates = []string{
 	"57",    // an operator, a timeout, a start or a shutdown
 }
 
-func unavailableState(code string) bool { return hasState(unavailableStates, code) }
-
-// faultyStates are written like unavailableStates.
-var faultyStates = []string{
-	"3F", "42", // a schema, a table, a column, a privilege; a read-only file system is 42501 as well
-	"55000", // for example, the database accepts no connections
-	"58",    // files: I/O errors, a file is missing
-	"XX",    // internal errors, corrupt data
-}
-
-func hasState(states []string, code string) bool {
-	return slices.ContainsFunc(states, func(state string) bool { return strings.HasPrefix(code, state) })
+func unavailableState(code string) bool {
+	return slices.ContainsFunc(unavailableStates, func(state string) bool { return strings.HasPrefix(code, state) })
 }

@@ -27,7 +27,7 @@ func TestErrorsOfARealServerAreUnavailable(t *testing.T) {
 			return write(ctx, tx, 1)
 		}},
 		"25P03": {"idle_in_transaction_session_timeout=100ms", func(ctx context.Context, tx pgx.Tx, observer *postgres.DB) error {
-			pid, err := postgres.ReadOne(ctx, tx, "SELECT pg_backend_pid()", nil, pgx.RowTo[int])
+			pid, err := readOne(ctx, tx, "SELECT pg_backend_pid()", nil, pgx.RowTo[int])
 			if err != nil {
 				return err
 			}
@@ -37,7 +37,7 @@ func TestErrorsOfARealServerAreUnavailable(t *testing.T) {
 			return write(ctx, tx, 1)
 		}},
 		"53400": {"temp_file_limit=64kB&work_mem=64kB", func(ctx context.Context, tx pgx.Tx, _ *postgres.DB) error {
-			_, err := postgres.ReadOne(ctx, tx, "SELECT count(*) FROM (SELECT generate_series(1, 100000) AS n ORDER BY n DESC) AS all_of_them", nil, pgx.RowTo[int])
+			_, err := readOne(ctx, tx, "SELECT count(*) FROM (SELECT generate_series(1, 100000) AS n ORDER BY n DESC) AS all_of_them", nil, pgx.RowTo[int])
 			return err
 		}},
 		"57014": {"statement_timeout=50ms", func(ctx context.Context, tx pgx.Tx, _ *postgres.DB) error {
@@ -61,7 +61,7 @@ func awaitEnd(ctx context.Context, observer *postgres.DB, pid int) error {
 	defer ask.Stop()
 	for sessions := 1; sessions > 0; <-ask.C {
 		err := observer.InTx(ctx, func(tx pgx.Tx) (err error) {
-			sessions, err = postgres.ReadOne(ctx, tx, "SELECT count(*) FROM pg_stat_activity WHERE pid = @pid", postgres.Args{"pid": pid}, pgx.RowTo[int])
+			sessions, err = readOne(ctx, tx, "SELECT count(*) FROM pg_stat_activity WHERE pid = @pid", postgres.Args{"pid": pid}, pgx.RowTo[int])
 			return err
 		})
 		if err != nil {
@@ -93,8 +93,8 @@ func TestARefusedLoginIsUnavailable(t *testing.T) {
 		t.Run(code, func(t *testing.T) {
 			t.Parallel()
 			err := open(t, refusingServer(t, code)).InTx(t.Context(), func(tx pgx.Tx) error { return write(t.Context(), tx, 1) })
-			if !isState(err, code) || !postgres.Unavailable(err) || postgres.Contended(err) {
-				t.Errorf("Unavailable is %t, Contended is %t of %v", postgres.Unavailable(err), postgres.Contended(err), err)
+			if !isState(err, code) || !postgres.Unavailable(err) {
+				t.Errorf("Unavailable is %t of %v", postgres.Unavailable(err), err)
 			}
 		})
 	}
@@ -126,17 +126,4 @@ func refusingServer(t *testing.T, code string) string {
 		serving.Wait()
 	})
 	return "postgres://someone@" + listener.Addr().String() + "/some?sslmode=disable"
-}
-
-func TestFaultsOfAServerAndOfData(t *testing.T) {
-	t.Parallel()
-	for code, want := range map[string]struct{ faulty, others bool }{
-		"42501": {true, true}, "42P01": {true, true}, "42703": {true, true}, "55000": {true, true}, "58030": {true, true},
-		"XX001": {true, true}, "54000": {false, true}, "P0001": {false, true}, "22P05": {false, false}, "23505": {false, false},
-	} {
-		err := &pgconn.PgError{Code: code}
-		if faulty, others := postgres.Faulty(err), postgres.MayConcernOthers(err); faulty != want.faulty || others != want.others {
-			t.Errorf("%s: Faulty is %t, MayConcernOthers is %t; want %+v", code, faulty, others, want)
-		}
-	}
 }

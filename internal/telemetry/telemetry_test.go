@@ -3,8 +3,10 @@ package telemetry
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
+	"flag"
 	"io"
 	"log/slog"
 	"net/http"
@@ -18,6 +20,9 @@ import (
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 )
+
+// SEED chooses what the random tests do.
+func init() { _ = flag.Set("rapid.seed", cmp.Or(os.Getenv("SEED"), "1")) }
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 

@@ -1,29 +1,54 @@
--- The privileges of notification-service in its database. `migrate` runs this each time, after
--- the numbered files. It revokes every privilege that is not granted here.
+-- What notification-service may do in its database. Each `migrate` runs this after the numbered
+-- files. It revokes everything that is not granted here.
 --
--- The content of a notification never changes: only its state may be updated. In a database
--- without the role, for example of a developer or a test, nothing happens.
+-- The service cannot change an e-mail of the log, and cannot forget an order. In a database without
+-- the role, such as a developer's or a test's, this does nothing.
 DO $$ BEGIN
   IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'notification_service') THEN
     RETURN;
   END IF;
   REVOKE ALL ON ALL TABLES IN SCHEMA public FROM notification_service;
+  REVOKE ALL ON ALL SEQUENCES IN SCHEMA public FROM notification_service;
+  REVOKE ALL ON ALL FUNCTIONS IN SCHEMA public FROM notification_service;
 
-  GRANT SELECT ON goose_db_version, processed_messages, order_progress, notifications, operator_decisions
+  GRANT SELECT ON goose_db_version, inbox_version, outbox_version, inbox_messages, order_progress,
+                  outbox_events, outbox_queue, outbox_claims, outbox_topics, outbox_published, outbox_discarded, outbox_ring,
+                  outbox_status, operator_decisions
     TO notification_service;
 
-  -- Pruning locks the rows with FOR UPDATE, which needs UPDATE on at least one column.
-  GRANT INSERT (message_id, processed_at), UPDATE (processed_at), DELETE
-    ON processed_messages TO notification_service;
+  -- The page shows the last number as the count of e-mails.
+  EXECUTE format('GRANT SELECT ON SEQUENCE %s TO notification_service', pg_get_serial_sequence('outbox_events', 'seq'));
+  GRANT EXECUTE ON FUNCTION outbox_text TO notification_service; -- for the view
 
-  GRANT INSERT (order_id, last_version), UPDATE (last_version), DELETE
-    ON order_progress TO notification_service;
+  -- A known message is locked by an UPDATE that changes nothing, and pruning locks what it deletes.
+  -- The service cannot set processed_at of a new message: it is the database's now().
+  GRANT INSERT (consumer, message_id), UPDATE (processed_at), DELETE ON inbox_messages TO notification_service;
+  GRANT INSERT (order_id, last_version), UPDATE (last_version) ON order_progress TO notification_service;
 
-  -- created_at is not granted: it is always the database's now().
-  GRANT INSERT (message_id, order_id, order_version, event_key, recipient, order_details,
-                status, attempts, lease_token, lease_until),
-        UPDATE (status, attempts, lease_token, lease_until, failure_reason, sent_at), DELETE
-    ON notifications TO notification_service;
+  -- The janitor moves e-mails to another slot, and empties a slot by TRUNCATE. That needs a right
+  -- on each of the tables of the ring.
+  GRANT INSERT (id, slot, version, aggregate, aggregate_id, topic, payload, content_type, headers, traceparent), UPDATE (slot)
+    ON outbox_events TO notification_service;
+  GRANT INSERT (id, slot, retry_count), UPDATE (slot) ON outbox_published TO notification_service;
+  FOR slot IN 0..7 LOOP
+    EXECUTE format('GRANT SELECT, TRUNCATE ON outbox_events_%1$s, outbox_published_%1$s TO notification_service', slot);
+  END LOOP;
+  GRANT UPDATE (current, since, moved) ON outbox_ring TO notification_service;
+
+  -- A failed e-mail leaves its order, so that the later ones do not wait for it. So a relay may
+  -- change aggregate, aggregate_id and version in the queue. The log keeps them.
+  GRANT INSERT (id, seq, slot, version, aggregate, aggregate_id, topic, bytes, available_at, supersedes),
+        UPDATE (slot, version, aggregate, aggregate_id, available_at, halted, retry_count, refused_since,
+                failure_code, failure_reason, failed_at), DELETE
+    ON outbox_queue TO notification_service;
+
+  GRANT INSERT (id, slot, overtaken, failed_at, retry_count, failure_code, failure_reason),
+        UPDATE (slot, discarded_at, overtaken, failed_at, retry_count, failure_code, failure_reason), DELETE
+    ON outbox_discarded TO notification_service;
+
+  -- Settle removes an e-mail from its claim, and Renew moves the end of the lease.
+  GRANT INSERT, UPDATE (until, events), DELETE ON outbox_claims TO notification_service;
+  GRANT INSERT, UPDATE, DELETE ON outbox_topics TO notification_service;
 
   -- What an operator decided cannot be changed. Only its end may be added, and pruning locks the
   -- rows that it deletes.

@@ -36,7 +36,8 @@ DO $$ BEGIN
   GRANT UPDATE (current, since, moved) ON outbox_ring TO order_service;
 
   GRANT INSERT (id, seq, slot, version, aggregate, aggregate_id, topic, bytes, available_at, supersedes),
-        UPDATE (slot, available_at, halted, retry_count, refused_since, failure_code, failure_reason, failed_at), DELETE
+        UPDATE (slot, version, aggregate, aggregate_id, available_at, halted, retry_count, refused_since,
+                failure_code, failure_reason, failed_at), DELETE
     ON outbox_queue TO order_service;
 
   GRANT INSERT (id, slot, overtaken, failed_at, retry_count, failure_code, failure_reason),

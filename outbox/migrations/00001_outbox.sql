@@ -131,8 +131,8 @@ SELECT e.id, e.seq, e.aggregate, e.aggregate_id, e.version, e.topic, outbox_text
 FROM outbox_discarded d JOIN outbox_events e USING (id, slot)
 WHERE NOT EXISTS (SELECT FROM outbox_published p WHERE p.id = d.id)
 UNION ALL
-SELECT q.id, q.seq, q.aggregate, q.aggregate_id, q.version, q.topic, outbox_text(e.payload), e.content_type, e.headers,
-       e.traceparent, 'failed', q.retry_count, q.available_at, NULL, NULL, q.failure_code, q.failure_reason, e.created_at, NULL, q.failed_at
+SELECT q.id, q.seq, coalesce(q.aggregate, e.aggregate), coalesce(q.aggregate_id, e.aggregate_id), coalesce(q.version, e.version),
+       q.topic, outbox_text(e.payload), e.content_type, e.headers, e.traceparent, 'failed', q.retry_count, q.available_at, NULL, NULL, q.failure_code, q.failure_reason, e.created_at, NULL, q.failed_at
 FROM outbox_queue q LEFT JOIN outbox_events e USING (id, slot)
 WHERE q.failed_at IS NOT NULL
 UNION ALL

@@ -134,13 +134,15 @@ WITH n AS (SELECT generate_series(1, cast($2 AS int)) AS n), event AS (
   SELECT id, slot, to_timestamp(CASE WHEN n <= 50 THEN 1600100000 ELSE 1600000000 END) FROM event WHERE $1 = 'p' ORDER BY 3
 )
 INSERT INTO outbox_queue (id, seq, slot, version, aggregate, aggregate_id, topic, bytes, available_at, failed_at, failure_code)
-SELECT id, seq, slot, version, aggregate, aggregate_id, topic, 300, CASE WHEN $1 = 'f' THEN 'infinity' ELSE now() END::timestamptz,
+SELECT id, seq, slot, CASE WHEN in_order THEN version END, CASE WHEN in_order THEN aggregate END, CASE WHEN in_order THEN aggregate_id END,
+       topic, 300, CASE WHEN $1 = 'f' THEN 'infinity' ELSE now() END::timestamptz,
        CASE WHEN $1 = 'f' THEN to_timestamp(1600000000 + n) END,
        CASE WHEN $1 = 'f' THEN CASE WHEN n % 50 = 1 THEN 'too_large' ELSE 'refused' END END
-FROM event WHERE $1 <> 'p'`
+FROM (SELECT *, $1 <> 'f' OR n % 50 <> 1 AS in_order FROM event) event WHERE $1 <> 'p'`
 
-// fill makes n failed, n pending and n published events. Of the published ones, 50 are a day
-// younger. The statistics are those of an outbox with hardly any event.
+// fill makes n failed, n pending and n published events. Each fiftieth of the failed ones has let its
+// order pass. Of the published ones, 50 are a day younger. The statistics are those of an outbox with
+// hardly any event.
 func (f fixture) fill(n int) {
 	f.Helper()
 	for _, table := range readAll[string](f, "SELECT oid::regclass::text FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r'") {

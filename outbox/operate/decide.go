@@ -39,11 +39,14 @@ const (
 const lockSQL = `SELECT id FROM outbox_queue WHERE ` + chosenSQL + ` AND ` + decidableSQL + ` ORDER BY id FOR UPDATE`
 
 // replaySQL resets failed events to the state of new ones, due now. The failure remains in the
-// logs, and in the record of the decision.
+// logs, and in the record of the decision. An event that has left its aggregate returns to it, so
+// that later ones wait for it again.
 const replaySQL = `
-UPDATE outbox_queue
+UPDATE outbox_queue q
 SET retry_count = 0, refused_since = NULL, available_at = now(), halted = false,
-    failure_code = NULL, failure_reason = NULL, failed_at = NULL
+    failure_code = NULL, failure_reason = NULL, failed_at = NULL,
+    (aggregate, aggregate_id, version) =
+      (SELECT aggregate, aggregate_id, version FROM outbox_events WHERE slot = q.slot AND id = q.id LIMIT 1)
 WHERE ` + chosenSQL + ` AND ` + decidableSQL + `
 RETURNING id`
 
@@ -91,6 +94,14 @@ func (o *Operator) decide(ctx context.Context, by By, action Action, change stri
 		a := args{"ids": store.IDs(ids), "failed_until": o.failedUntil, "action": string(action)}
 		if _, err := tx.Exec(ctx, lockSQL, a); err != nil {
 			return err
+		}
+		if action == Replay {
+			// No claim runs until the commit. Otherwise a newer event of the same aggregate could be
+			// appended and claimed between the look into the log and the replay, and be sent first.
+			// Claims do not wait for the locks on events, so nobody deadlocks.
+			if _, err := tx.Exec(ctx, store.TurnstileSQL); err != nil {
+				return err
+			}
 		}
 		// This statement begins after the locks. An older snapshot could look for an event in the
 		// slot that the janitor has moved it from.
@@ -154,7 +165,7 @@ func (o *Operator) judge(action Action, ids []uuid.UUID, found []Event) (r Resul
 func (o *Operator) refusal(action Action, e Event) string {
 	switch {
 	case e.Status == Overtaken, e.Overtaken && action == Replay:
-		return "was overtaken by a newer event of its aggregate, so it is not sent"
+		return fmt.Sprintf("is not sent: a newer event of %s %s has overtaken it", e.Aggregate, e.AggregateID)
 	case e.Halted && action == Discard:
 		return ""
 	case e.Status != Failed:

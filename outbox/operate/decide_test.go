@@ -92,7 +92,7 @@ func TestOnlyFailedEventsAreReplayedOrDiscarded(t *testing.T) {
 			{ids[1], "is in_progress, not failed", false},
 			{ids[2], "is published, not failed", false},
 			{ids[3], "is discarded, not failed", false},
-			{ids[4], "was overtaken by a newer event of its aggregate, so it is not sent", false},
+			{ids[4], f.overtaken(ids[4]), false},
 			{unknown, "is not in the outbox", false},
 		}
 		chosen := append(slices.Clone(ids), unknown, ids[0])
@@ -121,7 +121,7 @@ func TestWhatCannotBeSentIsNotReplayed(t *testing.T) {
 		SELECT gen_random_uuid(), 0, slot, version + 1, aggregate, aggregate_id, topic, 0, true FROM outbox_queue WHERE id = $1`, ids[0])
 	f.exec("DELETE FROM outbox_events WHERE id = $1", ids[1])
 	want := []operate.Refusal{
-		{ids[0], "was overtaken by a newer event of its aggregate, so it is not sent", true},
+		{ids[0], f.overtaken(ids[0]), true},
 		{ids[1], "cannot be sent: its payload is gone from the log", true},
 	}
 	for _, try := range []func() (operate.Result, error){ // the dry run comes first: it changes nothing

@@ -28,7 +28,8 @@ type Event struct {
 	Status                     string
 	RetryCount                 int
 	FailureCode, FailureReason string    // of the last attempt; "" if none has failed
-	Overtaken                  bool      // a newer event supersedes it: it is not to be sent
+	Overtaken                  bool      // a newer event of its aggregate has overtaken it: it is not to be sent
+	LetPass                    bool      // it has failed, and later events of its aggregate do not wait for it
 	Halted                     bool      // its topic is paused, and it waits for the end of the pause
 	CreatedAt                  time.Time // zero if the event's row of the log is missing
 	PublishedAt, FailedAt      *time.Time
@@ -52,7 +53,7 @@ const (
 	Pending    = "pending"     // it is due, or due later, or waits for something
 	InProgress = "in_progress" // a relay works on it
 	Published  = "published"   // the destination has taken it
-	Failed     = "failed"      // it waits for an operator; later events of its aggregate wait for it
+	Failed     = "failed"      // it waits for an operator; later events of its aggregate wait for it, see LetPass
 	Discarded  = "discarded"   // an operator has given it up
 	Overtaken  = "overtaken"   // a newer event of its aggregate superseded it, and it was not sent
 )
@@ -77,6 +78,17 @@ LEFT JOIN LATERAL (SELECT worker, until FROM outbox_claims
 -- A row of the log alone is an event that was discarded and is forgotten, or that is being moved.
 WHERE coalesce(q.id, p.id, d.id) IS NOT NULL`
 
+// letPassSQL is true for a failed event that does not hold its aggregate back: its row of the queue
+// has left the aggregate. The log still knows it.
+const letPassSQL = `(q.failed_at IS NOT NULL AND q.aggregate IS NULL AND e.aggregate IS NOT NULL)` //nolint:gosec // no password
+
+// newerSQL is true if the log has a newer event of the aggregate, whatever became of that one. After
+// the restore of a backup another event may have the same version: then that one counts.
+const newerSQL = `((
+         SELECT id FROM outbox_events n
+         WHERE (n.aggregate, n.aggregate_id) = (e.aggregate, e.aggregate_id) AND n.version >= e.version AND n.id <> e.id
+         ORDER BY n.aggregate DESC, n.aggregate_id DESC, n.version DESC LIMIT 1) IS NOT NULL)`
+
 const (
 	// stateColumns are the fields of an Event without its payload and headers. An event without its
 	// row of the log has the creation time that is zero in Go.
@@ -94,7 +106,8 @@ const (
        coalesce(p.retry_count, d.retry_count, q.retry_count) AS retry_count,
        coalesce(d.failure_code, q.failure_code, '') AS failure_code,
        coalesce(d.failure_reason, q.failure_reason, '') AS failure_reason,
-       coalesce(d.overtaken, ` + store.OvertakenSQL + `) AS overtaken, coalesce(q.halted, false) AS halted,
+       coalesce(d.overtaken, CASE WHEN ` + letPassSQL + ` THEN ` + newerSQL + ` ELSE ` + store.OvertakenSQL + ` END) AS overtaken,
+       coalesce(` + letPassSQL + `, false) AS let_pass, coalesce(q.halted, false) AS halted,
        coalesce(e.created_at, timestamptz '0001-01-01 00:00Z') AS created_at, p.published_at,
        coalesce(d.failed_at, q.failed_at) AS failed_at, d.discarded_at,
        nullif(q.available_at, 'infinity') AS due_at, coalesce(c.worker, '') AS worker, c.until AS claimed_until,
@@ -183,8 +196,8 @@ WHERE (aggregate, aggregate_id) = (@aggregate, @aggregate_id) AND version > @ver
 func (o *Operator) Show(ctx context.Context, id uuid.UUID) (d Detail, err error) {
 	found, err := o.events(ctx, "reading an event", `SELECT `+contentColumns+ofIDsSQL, args{"ids": store.IDs([]uuid.UUID{id})})
 	d.Event, err = only(found, err, ErrNoEvent)
-	if err != nil || d.PublishedAt != nil || d.DiscardedAt != nil {
-		return d, err // an event that is done blocks nothing, and nothing blocks it
+	if err != nil || d.PublishedAt != nil || d.DiscardedAt != nil || d.LetPass {
+		return d, err // it blocks nothing, and nothing blocks it
 	}
 	place := args{"aggregate": d.Aggregate, "aggregate_id": d.AggregateID, "version": d.Version}
 	d.BlockedBy, err = o.events(ctx, "reading what blocks an event", blockedBySQL, place)

@@ -210,11 +210,14 @@ func (f Filter) failed(after Cursor, limit int) (with string, a args) {
   ORDER BY q.failed_at, q.id LIMIT @limit
 )`, a
 	}
-	// Few rows match. So the query reads these first, and then chooses those that have failed.
+	// Few rows match. So the query reads these first, and then chooses those that have failed. The log
+	// also knows the aggregate of events that have left it.
 	maps.Copy(a, few)
 	return `
 WITH few AS MATERIALIZED (
-  SELECT id, topic, coalesce(failure_code, '') AS code, failed_at FROM outbox_queue WHERE ` + condition + `
+  SELECT q.* FROM (SELECT id FROM outbox_queue WHERE ` + condition + `
+                   UNION SELECT id FROM outbox_events WHERE ` + condition + `) i,
+  LATERAL (SELECT id, topic, coalesce(failure_code, '') AS code, failed_at FROM outbox_queue WHERE id = i.id LIMIT 1) q
 ), found AS MATERIALIZED (
   SELECT id, failed_at FROM few WHERE ` + kindSQL + ` AND ` + afterSQL + ` ORDER BY failed_at, id LIMIT @limit
 )`, a

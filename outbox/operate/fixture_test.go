@@ -92,6 +92,20 @@ func (f fixture) fail(ids ...uuid.UUID) {
 		failure_code = 'refused', failure_reason = 'a queue is full' WHERE id = ANY ($1)`, ids)
 }
 
+// letPass makes events fail that do not hold their orders back.
+func (f fixture) letPass(ids ...uuid.UUID) {
+	f.Helper()
+	f.fail(ids...)
+	f.exec("UPDATE outbox_queue SET aggregate = NULL, aggregate_id = NULL, version = NULL WHERE id = ANY ($1)", ids)
+}
+
+// overtaken is why an event that a newer one has overtaken is not replayed.
+func (f fixture) overtaken(id uuid.UUID) string {
+	f.Helper()
+	order := readAll[string](f, "SELECT aggregate_id FROM outbox_events WHERE id = $1", id)[0]
+	return "is not sent: a newer event of order " + order + " has overtaken it"
+}
+
 // appendFailed commits events of one order. The first one has failed.
 func (f fixture) appendFailed(versions ...int) []uuid.UUID {
 	f.Helper()

@@ -49,25 +49,32 @@ func (o *Operator) Now(ctx context.Context) (time.Time, error) {
 	return now.UTC(), err
 }
 
-// Backlog has the numbers of events that are not done. Its fields are those of outbox.Backlog.
-type Backlog = store.Backlog
+// Backlog has the numbers of events that are not done.
+type Backlog struct {
+	Pending, InProgress, Failed int     // events with this status
+	Halted                      int     // pending events whose topic is paused
+	PausedTopics                int     // also those that an operator has paused
+	OldestDue                   float64 // seconds since the oldest due event became due; 0 if none is due
+	OldestRefused               float64 // seconds since the first refusal of a pending event; 0 if none was refused
+	SlotAge                     float64 // seconds since new events go to the current part of the log
+}
 
-// Totals has the numbers of finished events. Its fields are:
-//
-//	Appended  int64 // all events ever appended, also pruned ones; those rolled back count too
-//	Discarded int64 // discarded and overtaken events that are still kept; at most the limit
-type Totals = store.Totals
+// Totals has the numbers of finished events.
+type Totals struct {
+	Appended  int64 // all events ever appended, also pruned ones; those rolled back count too
+	Discarded int64 // discarded and overtaken events that are still kept; at most the limit
+}
 
 // Backlog counts the unfinished events. It estimates numbers above limit.
 func (o *Operator) Backlog(ctx context.Context, limit int) (Backlog, error) {
-	b, err := o.store.BacklogUpTo(ctx, limit)
-	return b, explain(err)
+	b, err := o.store.Backlog(ctx, limit)
+	return Backlog(b), explain(err)
 }
 
 // Totals counts the finished events. It counts at most limit discarded ones.
 func (o *Operator) Totals(ctx context.Context, limit int) (Totals, error) {
 	t, err := o.store.Totals(ctx, limit)
-	return t, explain(err)
+	return Totals(t), explain(err)
 }
 
 // args are the values of a statement's @names: one for each name, and no others.
@@ -83,8 +90,7 @@ func inTx(ctx context.Context, s *store.Store, doing string, fn func(pgx.Tx) err
 
 // explain adds ErrNoSchema to the errors that missing tables and columns cause.
 func explain(err error) error {
-	var coded interface{ SQLState() string }
-	if errors.As(err, &coded) && (coded.SQLState() == "42P01" || coded.SQLState() == "42703") {
+	if store.IsNoSchema(err) {
 		return fmt.Errorf("%w: %w", ErrNoSchema, err)
 	}
 	return err

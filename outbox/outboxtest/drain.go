@@ -27,12 +27,15 @@ func Drain(ctx context.Context, pool *pgxpool.Pool, send func(context.Context, o
 	s := store.New(pool)
 	for {
 		claim, err := s.Claim(ctx, "outboxtest.Drain", drainBatch, time.Minute)
+		if store.IsNoSchema(err) {
+			err = fmt.Errorf("%w: %w", outbox.ErrNoSchema, err)
+		}
 		if err != nil {
 			return sent, err
 		}
 		done := store.Settlement{Token: claim.Token, End: true}
-		if len(claim.Lost) > 0 {
-			err = fmt.Errorf("these events are in outbox_queue, but not in outbox_events: %v", claim.Lost)
+		if len(claim.NoPayload) > 0 {
+			err = fmt.Errorf("these events are in outbox_queue, but not in outbox_events: %v", claim.NoPayload)
 		}
 		for _, e := range claim.Events {
 			if e.Overtaken {

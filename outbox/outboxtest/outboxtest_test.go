@@ -117,6 +117,13 @@ func TestDrainStopsAtAnError(t *testing.T) {
 	}
 }
 
+func TestDrainWithoutTablesSaysMigrate(t *testing.T) {
+	t.Parallel()
+	if _, err := outboxtest.Drain(t.Context(), dbtest.Pool(t, dbtest.URL(t)), nil); !errors.Is(err, outbox.ErrNoSchema) {
+		t.Errorf("error %v", err)
+	}
+}
+
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {

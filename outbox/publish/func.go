@@ -13,12 +13,16 @@ import (
 
 // Func makes a destination of one function. The function is called for one message after the other,
 // and its error is the outcome: nil is Confirmed, an error that wraps [ErrInvalid] is Invalid, one
-// that wraps [ErrReturned] is Returned, and any other one is Refused. So is a panic.
+// that wraps [ErrReturned] is Returned, and any other one is Refused. So is a panic. The relay sends
+// a refused message again after a pause; the comment of outbox.Relay says what follows each outcome.
+//
+// If a call takes longer than 100 ms, set [outbox.RelayConfig.Window] to a few: what is not called
+// within the ConfirmTimeout is claimed again later.
 //
 // The relay calls it in each of its workers at the same time. The context of a call ends after
-// [FuncTimeout]. Then the function must return. The outcome is Unknown unless it returns nil: the
-// relay cannot know whether the message was delivered, and sends it again later. So f may get a
-// message twice, with the same id.
+// [FuncTimeout], or when the relay cannot wait any longer. Then the function must return. The
+// outcome is Unknown unless it returns nil: the relay cannot know whether the message was delivered,
+// and sends it again later. So f may get a message twice, with the same id.
 func Func(f func(ctx context.Context, m Message) error) Destination { return function(f) }
 
 type function func(context.Context, Message) error
@@ -62,14 +66,22 @@ func (f function) KeepConnected(ctx context.Context, use func(context.Context, S
 }
 
 // NewPublisher makes function a [Session].
-func (f function) NewPublisher(int) (Publisher, error) { return &functionPublisher{f: f}, nil }
+func (f function) NewPublisher(int) (Publisher, error) {
+	closed, end := context.WithCancel(context.Background())
+	return &functionPublisher{f: f, closed: closed, end: end}, nil
+}
+
+// OneByOne makes a slow function no reason for another session.
+func (function) OneByOne() {}
 
 // Blocked is false: a function does not ask its callers to wait.
 func (function) Blocked() bool { return false }
 
 type functionPublisher struct {
-	f  function
-	mu sync.Mutex // one message after the other
+	f      function
+	mu     sync.Mutex // one message after the other
+	closed context.Context
+	end    context.CancelFunc
 }
 
 // Publish returns when all messages have their answers.
@@ -85,8 +97,9 @@ func (p *functionPublisher) call(ctx context.Context, m Message) Result {
 	if err := ctx.Err(); err != nil {
 		return Result{Outcome: NotSent, Err: fmt.Errorf("%w: %w", ErrNotSent, err)}
 	}
-	ctx, cancel := context.WithTimeout(ctx, FuncTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), FuncTimeout) // what has begun is finished
 	defer cancel()
+	defer context.AfterFunc(p.closed, cancel)() //nolint:contextcheck // Close ends the call too
 	err := withoutPanic(ctx, p.f, m)
 	switch {
 	case err == nil:
@@ -114,5 +127,5 @@ func withoutPanic(ctx context.Context, f function, m Message) (err error) {
 	return err
 }
 
-// Close has nothing to free.
-func (p *functionPublisher) Close() {}
+// Close ends the context of the call.
+func (p *functionPublisher) Close() { p.end() }

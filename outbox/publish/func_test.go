@@ -88,9 +88,9 @@ func TestAFunctionGetsNothingAfterTheEnd(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	p := publisherOf(t, func(ctx context.Context, _ publish.Message) error {
 		cancel()
-		return ctx.Err()
+		return ctx.Err() // what has begun goes on
 	})
-	want := []publish.Result{{Outcome: publish.Unknown, Err: publish.ErrTimeout}, {Outcome: publish.NotSent, Err: publish.ErrNotSent}}
+	want := []publish.Result{{Outcome: publish.Confirmed}, {Outcome: publish.NotSent, Err: publish.ErrNotSent}}
 	p.Publish(ctx, make([]publish.Message, len(want)), func(i int, r publish.Result) {
 		if r.Outcome != want[i].Outcome || !errors.Is(r.Err, want[i].Err) {
 			t.Errorf("message %d: %+v, want %+v", i, r, want[i])
@@ -125,6 +125,19 @@ func TestAnErrorThatPanicsIsRefused(t *testing.T) {
 	var none *nilError
 	p := publisherOf(t, func(context.Context, publish.Message) error { return none })
 	if r := publish.All(p, make([]publish.Message, 1), time.Minute)[0]; r.Outcome != publish.Refused || r.Err.Error() == "" {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestCloseEndsTheCallOfAFunction(t *testing.T) {
+	t.Parallel()
+	var p publish.Publisher
+	p = publisherOf(t, func(ctx context.Context, _ publish.Message) error {
+		p.Close()
+		<-ctx.Done()
+		return ctx.Err()
+	})
+	if r := publish.All(p, make([]publish.Message, 1), time.Hour)[0]; r.Outcome != publish.Unknown || !errors.Is(r.Err, publish.ErrTimeout) {
 		t.Errorf("%+v", r)
 	}
 }

@@ -32,10 +32,20 @@ import (
 // Session is a connection to a destination. Each worker of a relay has its own. A session does not
 // reconnect: when its connection is lost, the context that KeepConnected has given ends.
 type Session interface {
-	// NewPublisher returns a publisher. Usually at most window messages of it have no answer yet.
+	// NewPublisher returns a publisher. It returns soon, also if the server is silent. Usually at most
+	// window messages of the publisher have no answer yet.
 	NewPublisher(window int) (Publisher, error)
 	// Blocked reports that the destination asks its publishers to wait. It returns at once.
 	Blocked() bool
+}
+
+// OneByOne is a [Session] that answers each message on its own, as a mail server does with a
+// connection for each e-mail. If nothing is answered for a second, the relay waits. For any other
+// session it goes on with another one: RabbitMQ stops reading a whole connection when one queue does
+// not take what was sent.
+type OneByOne interface {
+	Session
+	OneByOne()
 }
 
 // Publisher sends messages and hands each answer back as it comes.
@@ -45,8 +55,9 @@ type Publisher interface {
 	// goroutine, before or after Publish returns, and perhaps for several messages at the same time.
 	// The answer does not block. The answer to one message does not wait for that to another one.
 	//
-	// A message that is not sent when ctx ends is NotSent. Publish returns soon after that. A
-	// message that was sent waits for its answer as long as the session lasts.
+	// A message that is not sent when ctx ends is NotSent. Publish returns soon after that, or, if it
+	// waits for answers itself, after Close. A message that was sent waits for its answer as long as
+	// the session lasts.
 	//
 	// The server stores the messages of a group in the order in which Publish got them, as long as
 	// each is Confirmed. A message that another call publishes before the answer may overtake it.
@@ -55,8 +66,9 @@ type Publisher interface {
 	// answer is Unknown if it was sent, and NotSent if not. All later ones are NotSent. The caller
 	// then opens another publisher.
 	Publish(ctx context.Context, messages []Message, answer func(i int, r Result))
-	// Close ends the publisher. What has no answer yet is Unknown. It may be called twice. It does
-	// not close the session. But if the server is silent, it may end the session, so that it returns.
+	// Close ends the publisher, also while Publish runs. What has no answer yet is Unknown. It may be
+	// called twice. It does not close the session. But if the server is silent, it may end the
+	// session, so that it returns.
 	Close()
 }
 
@@ -147,7 +159,7 @@ var (
 	ErrReturned = errors.New("no consumer can get it")
 
 	// ErrInvalid is wrapped by each of the following.
-	ErrInvalid = errors.New("no broker could take it")
+	ErrInvalid = errors.New("no destination could take it")
 	// ErrTooLarge is a body that is too large.
 	ErrTooLarge = fmt.Errorf("%w: the body is too large", ErrInvalid)
 	// ErrBadTopic is a topic that is too long, or has characters that the broker does not allow.

@@ -31,8 +31,9 @@ type Broker struct {
 
 	url, exchange string
 
-	mu      sync.Mutex
-	working int // sessions that wait for nothing
+	sessions sync.Map // of *Session, on which the relay publishes
+	mu       sync.Mutex
+	told     string // the last call of Waits
 }
 
 // NewBroker returns the broker at a URL. The URL may name several nodes of one cluster:
@@ -57,43 +58,35 @@ func (b *Broker) KeepConnected(ctx context.Context, use func(context.Context, pu
 	if _, err := amqpurl.Split(b.url); err != nil {
 		return fmt.Errorf("the broker's URL %w", err)
 	}
-	waits := b.waiting()
-	waits(aSession)
-	config := Config{URL: b.url, Name: b.ConnectionName, Logger: b.Logger}
-	return keepDeclaring(ctx, config, waits, func(ctx context.Context, s *Session) error {
-		defer waits(aSession)
+	b.tell(aSession)
+	config := Config{URL: b.url, Name: b.ConnectionName, Logger: b.Logger, alarmChanged: func() { b.tell(aSession) }}
+	return keepDeclaring(ctx, config, b.tell, func(ctx context.Context, s *Session) error {
 		if err := s.Declare(b.Topology); err != nil {
 			return err
 		}
-		waits("")
-		defer s.alarm.tell(nil)
-		s.alarm.tell(func(active bool) {
-			if active {
-				waits("the broker to take messages: it has a memory or disk alarm")
-			} else {
-				waits("")
-			}
-		})
+		defer b.tell(aSession)
+		defer b.sessions.Delete(s)
+		b.sessions.Store(s, nil)
+		b.tell("")
 		return use(ctx, brokerSession{s, b.exchange, b.Topology})
 	})
 }
 
-// waiting returns a function that is told what one of the relay's sessions waits for. As long as
-// another one works, the relay does not wait.
-func (b *Broker) waiting() func(what string) {
-	works := false
-	return func(what string) {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		if works && what != "" {
-			b.working--
-		} else if !works && what == "" {
-			b.working++
+// tell says what the relay waits for, if that is new. As long as one of its sessions works, it waits
+// for nothing. Without a session it waits for what.
+func (b *Broker) tell(what string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.sessions.Range(func(s, _ any) bool {
+		what = ""
+		if s.(*Session).Blocked() { //nolint:forcetypeassert // nothing else is stored
+			what = "the broker to take messages: it has a memory or disk alarm"
 		}
-		works = what == ""
-		if b.Waits != nil && (works || b.working == 0) {
-			b.Waits(what)
-		}
+		return what != ""
+	})
+	if b.Waits != nil && what != b.told {
+		b.told = what
+		b.Waits(what)
 	}
 }
 
@@ -112,18 +105,13 @@ type brokerSession struct {
 
 // NewPublisher declares the topology, and opens a channel.
 func (s brokerSession) NewPublisher(window int) (publish.Publisher, error) {
-	if err := s.declare(); err != nil {
-		return nil, err
+	if len(s.topology.Exchanges)+len(s.topology.Queues) > 0 {
+		if err := s.Declare(s.topology); err != nil {
+			return nil, err
+		}
 	}
 	p, err := s.Session.NewPublisher(window)
 	return eventPublisher{p, s.exchange}, err
-}
-
-func (s brokerSession) declare() error {
-	if len(s.topology.Exchanges)+len(s.topology.Queues) == 0 {
-		return nil
-	}
-	return s.Declare(s.topology)
 }
 
 // eventPublisher publishes a relay's messages.

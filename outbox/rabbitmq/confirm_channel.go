@@ -48,9 +48,8 @@ type route struct{ id, exchange, key string }
 // sent is a message whose confirm has not come yet.
 type sent struct {
 	*amqp.DeferredConfirmation
-	route  route
-	answer func(i int, r publish.Result)
-	i      int
+	route route
+	i     int // of the messages of a call
 }
 
 var (
@@ -106,22 +105,20 @@ func (c *confirmChannel) endIfDone() {
 	}
 }
 
-// write sends the batches in few pieces. One goroutine waits for the confirms of all: one for each
+// write sends the messages in few pieces. One goroutine waits for the confirms of all: one for each
 // message would cost 3 µs a message.
-func (c *confirmChannel) write(batches []batch, n int) {
-	all := make([]sent, 0, n)
-	defer func() { c.answering.Go(func() { c.await(all) }) }()
+func (c *confirmChannel) write(ctx context.Context, messages []Message, answer func(i int, r publish.Result)) {
+	all := make([]sent, 0, len(messages))
+	defer func() { c.answering.Go(func() { c.await(all, answer) }) }()
 	defer c.session.socket.hold()()
-	for _, b := range batches {
-		for i, m := range b.messages {
-			confirmation, result := c.send(b.ctx, m)
-			if confirmation == nil {
-				c.free()
-				b.answer(i, result)
-				continue
-			}
-			all = append(all, sent{confirmation, route{m.ID, m.Exchange, m.RoutingKey}, b.answer, i})
+	for i, m := range messages {
+		confirmation, result := c.send(ctx, m)
+		if confirmation == nil {
+			c.free()
+			answer(i, result)
+			continue
 		}
+		all = append(all, sent{confirmation, route{m.ID, m.Exchange, m.RoutingKey}, i})
 	}
 }
 
@@ -149,7 +146,7 @@ func (c *confirmChannel) send(ctx context.Context, m Message) (*amqp.DeferredCon
 
 // await hands the answers back. They usually come in order. If the oldest one takes long, it looks
 // for others.
-func (c *confirmChannel) await(all []sent) {
+func (c *confirmChannel) await(all []sent, answer func(i int, r publish.Result)) {
 	ticker := time.NewTicker(silence)
 	defer ticker.Stop()
 	for len(all) > 0 {
@@ -159,21 +156,19 @@ func (c *confirmChannel) await(all []sent) {
 		}
 		select {
 		case <-all[0].Done():
-			all[0].answer(all[0].i, c.result(all[0]))
+			answer(all[0].i, c.result(all[0]))
 			all = all[1:]
 		case <-look:
-			all = slices.DeleteFunc(all, c.answerIfDone)
+			all = slices.DeleteFunc(all, func(s sent) bool {
+				select {
+				case <-s.Done():
+					answer(s.i, c.result(s))
+					return true
+				default:
+					return false
+				}
+			})
 		}
-	}
-}
-
-func (c *confirmChannel) answerIfDone(s sent) bool {
-	select {
-	case <-s.Done():
-		s.answer(s.i, c.result(s))
-		return true
-	default:
-		return false
 	}
 }
 

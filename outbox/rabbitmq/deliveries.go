@@ -4,17 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// Deliveries receives messages from one queue.
+// Deliveries receives messages from one queue, on a channel of its own.
 type Deliveries struct {
 	session *Session
 	channel *amqp.Channel
-	tag     string
-	arrived chan *Delivery
+	queue   string
+	tag     string        // of this Start
+	arrived chan Delivery // since this Start
 }
 
 // ErrCancelled says that no more messages will come: the queue was deleted, the broker cancelled
@@ -22,65 +22,62 @@ type Deliveries struct {
 // so this error is the only sign of it.
 var ErrCancelled = errors.New("the broker ended the deliveries")
 
-// Consume starts to receive messages from queue. At most prefetch of them are unacknowledged at any
-// time.
-func (s *Session) Consume(queue string, prefetch int) (*Deliveries, error) {
+// Deliveries opens a channel for the messages of a queue. They come after Start.
+func (s *Session) Deliveries(queue string) (*Deliveries, error) {
 	defer s.closeAfter(answerTimeout)()
 	channel, err := s.conn.Channel()
 	if err != nil {
 		return nil, fmt.Errorf("opening a channel: %w", err)
 	}
-	if err := channel.Qos(prefetch, 0, false); err != nil {
-		return nil, fmt.Errorf("setting the prefetch: %w", err)
-	}
-	tag := fmt.Sprintf("messages-%d", s.consumers.Add(1))
-	deliveries, err := channel.Consume(queue, tag, false, false, false, false, nil)
-	if err != nil {
-		return nil, fmt.Errorf("consuming from %s: %w", queue, err)
-	}
-	// The channel has room for the whole prefetch, so receive never blocks.
-	c := &Deliveries{session: s, channel: channel, tag: tag, arrived: make(chan *Delivery, prefetch)}
-	s.watchers.Go(func() { c.receive(deliveries) })
-	return c, nil
+	return &Deliveries{session: s, channel: channel, queue: queue}, nil
 }
 
-// receive records when each message arrives. The broker's consumer timeout begins then, and not
-// when Next returns the message.
-func (c *Deliveries) receive(deliveries <-chan amqp.Delivery) {
-	defer close(c.arrived)
-	acks := newAcknowledger(c.channel)
-	for d := range deliveries {
-		m := messageOf(d)
+// Start begins to receive messages, also again after Stop. At most prefetch of those that come from
+// now on are unacknowledged at any time.
+func (d *Deliveries) Start(prefetch int) error {
+	defer d.session.closeAfter(answerTimeout)()
+	if err := d.channel.Qos(prefetch, 0, false); err != nil {
+		return fmt.Errorf("setting the prefetch: %w", err)
+	}
+	d.tag = fmt.Sprintf("messages-%d", d.session.consumers.Add(1))
+	deliveries, err := d.channel.Consume(d.queue, d.tag, false, false, false, false, nil)
+	if err != nil {
+		return fmt.Errorf("consuming from %s: %w", d.queue, err)
+	}
+	// The channel has room for the whole prefetch, so receive never blocks.
+	arrived := make(chan Delivery, prefetch)
+	d.arrived = arrived
+	d.session.watchers.Go(func() { d.receive(deliveries, arrived) })
+	return nil
+}
+
+func (d *Deliveries) receive(deliveries <-chan amqp.Delivery, arrived chan<- Delivery) {
+	defer close(arrived)
+	for r := range deliveries {
+		m := messageOf(r)
 		if len(m.Body) > MaxBody {
 			m.Body = nil // many of them would not fit into the memory
 		}
-		acks.track(d.DeliveryTag)
-		c.arrived <- &Delivery{
-			Message: m, Size: len(d.Body), Redelivered: d.Redelivered, Arrived: time.Now(),
-			Ack:     func() error { return acks.ack(d.DeliveryTag) },
-			Reject:  func() error { return acks.settleWith(d.DeliveryTag, func() error { return d.Reject(false) }) },
-			Requeue: func() error { return acks.settleWith(d.DeliveryTag, func() error { return d.Nack(false, true) }) },
-			acks:    acks, tag: d.DeliveryTag,
-		}
+		arrived <- Delivery{Message: m, Size: len(r.Body), Redelivered: r.Redelivered, channel: d.channel, tag: r.DeliveryTag}
 	}
 }
 
 // Stop ends the deliveries. Messages that Next has returned may still be acknowledged. Messages
 // that have arrived and that Next has not returned are requeued.
-func (c *Deliveries) Stop() {
-	defer c.session.closeAfter(answerTimeout)()
-	if c.channel.Cancel(c.tag, false) != nil {
+func (d *Deliveries) Stop() {
+	defer d.session.closeAfter(answerTimeout)()
+	if d.channel.Cancel(d.tag, false) != nil {
 		return // the session has ended, so the broker requeues all messages
 	}
-	for d := range c.arrived {
-		_ = d.Requeue()
+	for m := range d.arrived {
+		_ = m.Requeue()
 	}
 }
 
 // Close closes the channel. The broker requeues all messages that are not acknowledged.
-func (c *Deliveries) Close() {
-	defer c.session.closeAfter(answerTimeout)()
-	_ = c.channel.Close()
+func (d *Deliveries) Close() {
+	defer d.session.closeAfter(answerTimeout)()
+	_ = d.channel.Close()
 }
 
 // Delivery is a message that must be acknowledged, rejected or requeued.
@@ -88,33 +85,26 @@ type Delivery struct {
 	Message
 	Size        int // of the body, in bytes. Message has no body if Size is more than MaxBody
 	Redelivered bool
-	Arrived     time.Time // by this process's clock, for durations
-	// Ack tells the broker to delete the message. It fails if the session has ended. Then the broker
-	// delivers the message again.
-	Ack func() error
-	// Reject tells the broker to dead-letter the message itself, unchanged and without our reason.
-	Reject func() error
-	// Requeue returns the message to its queue.
-	Requeue func() error
 
-	acks *acknowledger
-	tag  uint64
+	channel *amqp.Channel
+	tag     uint64
 }
 
-// ackAll acknowledges messages of one channel, as a rule with one frame.
-func ackAll(batch []Delivery) error {
-	if len(batch) == 0 {
-		return nil
-	}
-	tags := make([]uint64, len(batch))
-	for i, d := range batch {
-		tags[i] = d.tag
-	}
-	return batch[0].acks.ack(tags...)
-}
+// Ack tells the broker to delete the message. It fails if the session has ended. Then the broker
+// delivers the message again.
+func (d Delivery) Ack() error { return d.channel.Ack(d.tag, false) }
+
+// ackAllBefore also acknowledges all messages that were delivered before.
+func (d Delivery) ackAllBefore() error { return d.channel.Ack(d.tag, true) }
+
+// Reject tells the broker to dead-letter the message itself, unchanged and without our reason.
+func (d Delivery) Reject() error { return d.channel.Reject(d.tag, false) }
+
+// Requeue returns the message to its queue.
+func (d Delivery) Requeue() error { return d.channel.Nack(d.tag, false, true) }
 
 // Next waits for a message. It may be called from several goroutines.
-func (c *Deliveries) Next(ctx context.Context) (Delivery, error) {
+func (d *Deliveries) Next(ctx context.Context) (Delivery, error) {
 	// Check the context first: select would choose at random between its end and a message.
 	if ctx.Err() != nil {
 		return Delivery{}, context.Cause(ctx)
@@ -122,29 +112,29 @@ func (c *Deliveries) Next(ctx context.Context) (Delivery, error) {
 	select {
 	case <-ctx.Done():
 		return Delivery{}, context.Cause(ctx)
-	case d, ok := <-c.arrived:
+	case m, ok := <-d.arrived:
 		if !ok {
-			c.session.awaitReason()
+			d.session.awaitReason()
 			return Delivery{}, ErrCancelled
 		}
-		return *d, nil
+		return m, nil
 	}
 }
 
 // nextBatch waits for a message, and adds those that have arrived by then.
-func (c *Deliveries) nextBatch(ctx context.Context, limit int) ([]Delivery, error) {
-	d, err := c.Next(ctx)
+func (d *Deliveries) nextBatch(ctx context.Context, limit int) ([]Delivery, error) {
+	first, err := d.Next(ctx)
 	if err != nil {
 		return nil, err
 	}
-	batch := []Delivery{d}
+	batch := []Delivery{first}
 	for len(batch) < limit {
 		select {
-		case next, open := <-c.arrived:
+		case next, open := <-d.arrived:
 			if !open {
 				return batch, nil // the next call says why
 			}
-			batch = append(batch, *next)
+			batch = append(batch, next)
 		default:
 			return batch, nil
 		}

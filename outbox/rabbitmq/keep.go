@@ -15,6 +15,8 @@ type Config struct {
 	URL    string
 	Name   string
 	Logger *slog.Logger // default: slog.Default()
+
+	alarmChanged func() // may be nil; is called when Session.Blocked has changed
 }
 
 func (c Config) logger() *slog.Logger {
@@ -30,8 +32,9 @@ const (
 	firstPause = 250 * time.Millisecond
 	maxPause   = 10 * time.Second
 	jitter     = 0.2
-	// stableAfter is how long a session must last before the pauses begin at firstPause again.
-	stableAfter = 15 * time.Second
+	// stableAfter is how long a session must last before the pauses begin at firstPause again. A
+	// network that cuts connections every two seconds still leaves time to work between the cuts.
+	stableAfter = time.Second
 	// maxUnreadable is how many sessions in a row may end because of an unreadable message without
 	// a pause between them. The delivery limit of a queue removes such a message much earlier.
 	maxUnreadable = 200
@@ -76,6 +79,9 @@ func KeepConnected(ctx context.Context, c Config, use func(ctx context.Context, 
 			continue
 		}
 		wait := pause.NextBackOff()
+		if errors.Is(err, ErrUnreadable) {
+			wait = firstPause // each such message ends as many sessions as the delivery limit says
+		}
 		c.logger().WarnContext(ctx, "no session with the broker, trying again",
 			"connection", c.Name, "in", wait.Round(time.Millisecond).String(), "error", err)
 		select {

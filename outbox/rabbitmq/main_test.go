@@ -14,7 +14,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // limit is how long a test waits for an event before it fails.
-const limit = 40 * time.Second
+const limit = 2 * time.Minute
 
 // openSession returns a session that lasts as long as the test.
 func openSession(t *testing.T) *rabbitmq.Session {

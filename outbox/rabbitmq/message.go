@@ -52,6 +52,36 @@ func (m Message) Copy() Message {
 	return m
 }
 
+func text(header any) string {
+	s, _ := header.(string)
+	return s
+}
+
+// HeaderValues returns the headers with plain maps instead of the client library's type.
+func (m Message) HeaderValues() map[string]any {
+	values, _ := goValue(amqp.Table(m.Headers)).(map[string]any)
+	return values
+}
+
+func goValue(value any) any {
+	switch v := value.(type) {
+	case amqp.Table:
+		values := maps.Clone(map[string]any(v))
+		for name := range values {
+			values[name] = goValue(values[name])
+		}
+		return values
+	case []any:
+		values := make([]any, 0, len(v))
+		for _, element := range v {
+			values = append(values, goValue(element))
+		}
+		return values
+	default:
+		return v
+	}
+}
+
 // These limits are checked before a message is sent, in bytes. A message over a limit would close
 // the channel, or the whole connection with all its channels.
 const (

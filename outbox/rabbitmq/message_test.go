@@ -1,7 +1,10 @@
 package rabbitmq_test
 
 import (
+	"cmp"
 	"errors"
+	"flag"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +16,9 @@ import (
 	"example.com/transactional-outbox/outbox/publish"
 	"example.com/transactional-outbox/outbox/rabbitmq"
 )
+
+// SEED chooses what the random tests do.
+func init() { _ = flag.Set("rapid.seed", cmp.Or(os.Getenv("SEED"), "1")) }
 
 func TestCheck(t *testing.T) {
 	t.Parallel()

@@ -10,7 +10,7 @@ import (
 )
 
 // Publisher publishes messages and hands the answers back as they come. Several goroutines may use
-// it: what they publish at the same time is written together.
+// it.
 //
 // The messages of one channel of AMQP stay in order. The publisher goes on with another channel
 // after a Refused, because on the old one RabbitMQ 3.10 keeps refusing even when the queue takes
@@ -24,19 +24,9 @@ type Publisher struct {
 	// answering is who waits for answers.
 	answering sync.WaitGroup
 
-	mu      sync.Mutex
-	waiting []batch // to be written
-
 	writing sync.Mutex // only who holds it writes, and uses the following
 	current *confirmChannel
 	opening chan opened // not nil while a channel is being opened
-}
-
-// batch is what one call of Publish sends.
-type batch struct {
-	ctx      context.Context //nolint:containedctx // of the call
-	messages []Message
-	answer   func(i int, r publish.Result)
 }
 
 type opened struct {
@@ -58,32 +48,15 @@ func (s *Session) NewPublisher(window int) (*Publisher, error) {
 // Publish sends messages, and does not wait for their answers. It calls answer once for each, as
 // [publish.Publisher] says.
 func (p *Publisher) Publish(ctx context.Context, messages []Message, answer func(i int, r publish.Result)) {
-	p.mu.Lock()
-	p.waiting = append(p.waiting, batch{ctx, messages, answer})
-	p.mu.Unlock()
-
 	p.writing.Lock()
 	defer p.writing.Unlock()
-	p.mu.Lock()
-	batches := p.waiting // empty if another call has written them with its own
-	p.waiting = nil
-	p.mu.Unlock()
-	n := 0
-	for _, b := range batches {
-		n += len(b.messages)
-	}
-	if n == 0 {
-		return
-	}
-	channel, err := p.channelFor(ctx, n)
+	channel, err := p.channelFor(ctx, len(messages))
 	if err == nil {
-		channel.write(batches, n)
+		channel.write(ctx, messages, answer)
 		return
 	}
-	for _, b := range batches {
-		for i := range b.messages {
-			b.answer(i, notSent(err))
-		}
+	for i := range messages {
+		answer(i, notSent(err))
 	}
 }
 

@@ -32,7 +32,7 @@ type Session struct {
 	logger    *slog.Logger
 	conn      *amqp.Connection
 	socket    *socket
-	alarm     alarm // while the broker blocks its publishers
+	blocked   atomic.Bool // the broker blocks its publishers
 	watchers  sync.WaitGroup
 	consumers atomic.Int64  // for their tags
 	ended     chan struct{} // closed when it is known why the connection is gone
@@ -102,7 +102,7 @@ func connectTo(ctx context.Context, c Config, node amqpurl.Node) (*Session, erro
 	blocked := conn.NotifyBlocked(make(chan amqp.Blocking, 8))
 	s.watchers.Go(func() {
 		for b := range blocked {
-			s.noteBlocked(b)
+			s.noteBlocked(b, c.alarmChanged)
 		}
 	})
 	return s, nil
@@ -152,6 +152,42 @@ func (s *Session) closeReason(reason *amqp.Error) error {
 		return fmt.Errorf("%w: %w", ErrUnreadable, reason)
 	}
 	return fmt.Errorf("the connection closed: %w", reason)
+}
+
+// noteBlocked records what the broker says. It may say the same twice.
+func (s *Session) noteBlocked(b amqp.Blocking, changed func()) {
+	if s.blocked.Swap(b.Active) == b.Active {
+		return
+	}
+	if b.Active {
+		s.logger.Warn("the broker blocks publishers", "reason", b.Reason)
+	} else {
+		s.logger.Info("the broker takes messages again")
+	}
+	if changed != nil {
+		changed()
+	}
+}
+
+// Blocked reports that the broker accepts no messages, because of a memory or disk alarm.
+func (s *Session) Blocked() bool { return s.blocked.Load() }
+
+// unblockedPoll is little beside an alarm, which lasts seconds at least.
+const unblockedPoll = 50 * time.Millisecond
+
+// Unblocked returns when the broker accepts messages. It waits only during a memory or disk alarm,
+// and until the connection ends.
+func (s *Session) Unblocked(ctx context.Context) error {
+	for s.Blocked() {
+		select {
+		case <-time.After(unblockedPoll):
+		case <-s.ended:
+			return amqp.ErrClosed
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
 }
 
 // closeAfter closes the socket, and so ends the session, unless stop is called within the limit.

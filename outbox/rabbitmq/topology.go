@@ -48,23 +48,19 @@ func (e *MismatchError) Error() string {
 
 // Declare creates the missing objects of t.
 func (s *Session) Declare(t Topology) error {
-	defer s.closeAfter(answerTimeout)()
-	channel, err := s.conn.Channel()
-	if err != nil {
-		return fmt.Errorf("opening a channel: %w", err)
-	}
-	defer func() { _ = channel.Close() }()
-	for _, e := range t.Exchanges {
-		if err := channel.ExchangeDeclare(e.Name, e.Kind, true, false, false, false, nil); err != nil {
-			return declareError("exchange "+e.Name, err)
+	return s.ask(func(channel *amqp.Channel) error {
+		for _, e := range t.Exchanges {
+			if err := channel.ExchangeDeclare(e.Name, e.Kind, true, false, false, false, nil); err != nil {
+				return declareError("exchange "+e.Name, err)
+			}
 		}
-	}
-	for _, q := range t.Queues {
-		if err := declareQueue(channel, q); err != nil {
-			return err
+		for _, q := range t.Queues {
+			if err := declareQueue(channel, q); err != nil {
+				return err
+			}
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // redeclareInterval is how often KeepDeclared declares the topology.
@@ -115,13 +111,14 @@ func (s *Session) WaitForExchange(ctx context.Context, name, kind string) error 
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for logged := false; ; logged = true {
-		err := s.findExchange(name, kind)
-		var reason *amqp.Error
-		if !errors.As(err, &reason) || reason.Code != amqp.NotFound {
+		err := s.ask(func(channel *amqp.Channel) error {
+			return channel.ExchangeDeclarePassive(name, kind, true, false, false, false, nil)
+		})
+		if !isNotFound(err) {
 			return err
 		}
 		if !logged {
-			s.logger.WarnContext(ctx, "waiting for an exchange that another service declares", "exchange", name)
+			s.logger.WarnContext(ctx, "waiting for the exchange, which its publisher declares", "exchange", name)
 		}
 		select {
 		case <-ctx.Done():
@@ -131,14 +128,36 @@ func (s *Session) WaitForExchange(ctx context.Context, name, kind string) error 
 	}
 }
 
-// findExchange opens a channel, because the broker closes the channel if the exchange does not
-// exist.
-func (s *Session) findExchange(name, kind string) error {
+// CountReady returns how many messages of a queue are ready to be delivered. It returns false if
+// there is no such queue.
+func (s *Session) CountReady(queue string) (n int, exists bool, err error) {
+	err = s.ask(func(channel *amqp.Channel) error {
+		found, err := channel.QueueDeclarePassive(queue, true, false, false, false, nil)
+		n = found.Messages
+		return err
+	})
+	if isNotFound(err) {
+		return 0, false, nil
+	}
+	if err != nil {
+		return 0, false, fmt.Errorf("counting the messages of %s: %w", queue, err)
+	}
+	return n, true, nil
+}
+
+func isNotFound(err error) bool {
+	var reason *amqp.Error
+	return errors.As(err, &reason) && reason.Code == amqp.NotFound
+}
+
+// ask asks the broker something on a channel of its own: the broker closes the channel if the answer
+// is no. It ends the session if there is no answer.
+func (s *Session) ask(question func(*amqp.Channel) error) error {
 	defer s.closeAfter(answerTimeout)()
 	channel, err := s.conn.Channel()
 	if err != nil {
 		return fmt.Errorf("opening a channel: %w", err)
 	}
 	defer func() { _ = channel.Close() }()
-	return channel.ExchangeDeclarePassive(name, kind, true, false, false, false, nil)
+	return question(channel)
 }

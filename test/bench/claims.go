@@ -15,6 +15,8 @@ import (
 const (
 	batch = 500
 	few   = 1000 // pending events in every outbox
+
+	topicEvents = 100_000 // waiting, of claim_flatness_topics
 )
 
 // claimable is an outbox for timing claims.
@@ -55,6 +57,9 @@ var outboxes = []struct {
 	}},
 	{"quiet", func(ctx context.Context, c *claimable, o options) error { return c.fillQuiet(ctx, o.Waiting) }},
 	{"held", func(ctx context.Context, c *claimable, o options) error { return c.fillHeld(ctx, o.Held) }},
+	{"topics", func(ctx context.Context, c *claimable, o options) error {
+		return c.fillTopics(ctx, topicEvents, o.Topics)
+	}},
 }
 
 // measureClaims fills each outbox once, and then times claims in all of them in turn.

@@ -87,6 +87,29 @@ func (c *claimable) fillQuiet(ctx context.Context, events int) error {
 	return errors.Join(c.settle(ctx), c.fill(ctx, events, "quiet"))
 }
 
+// topicsSQL spreads the events over $1 topics.
+const topicsSQL = `UPDATE outbox_queue SET topic = 'topic-' || seq % $1::int`
+
+// pauseTopicsSQL pauses half of the topics, as an operator does. Claims have halted their events.
+const pauseTopicsSQL = `
+WITH paused AS (
+  INSERT INTO outbox_topics (topic, until, pause, reason, operator)
+  SELECT topic, 'infinity', 1, 'bench', 'bench' FROM (SELECT DISTINCT topic FROM outbox_queue ORDER BY topic LIMIT $1::int / 2) t
+  RETURNING topic
+)
+UPDATE outbox_queue SET halted = true, available_at = 'infinity' WHERE topic IN (SELECT topic FROM paused)`
+
+// fillTopics adds events of many topics, of which half are paused.
+func (c *claimable) fillTopics(ctx context.Context, events, topics int) error {
+	err := c.fill(ctx, events, "topics")
+	for _, sql := range []string{topicsSQL, pauseTopicsSQL} {
+		if err == nil {
+			_, err = c.pool.Exec(ctx, sql, topics)
+		}
+	}
+	return errors.Join(err, c.fillFew(ctx))
+}
+
 // publishedSQL takes all events out of the queue, as relays do.
 const publishedSQL = `
 WITH done AS (DELETE FROM outbox_queue RETURNING id, slot)

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"example.com/transactional-outbox/notification-service/migrations"
@@ -12,17 +11,14 @@ import (
 	"example.com/transactional-outbox/test/servicelog"
 )
 
-// consumers is the default of CONSUMER_WORKERS. Bare pgx uses as many connections.
-const consumers = 8
-
-// measureConsume times notification-service on a backlog: with e-mails written to its log, and with
-// a mail server. For comparison, bare pgx executes the same statements, message by message and in
-// batches.
+// measureConsume times notification-service on a backlog: first until the e-mails are in its outbox,
+// then until a mail server has them. For comparison, bare pgx executes the same statements, message
+// by message and in batches, and a bare client sends e-mails over as many connections.
 func (b *bench) measureConsume(ctx context.Context) error {
 	for run := range b.Runs {
 		progress("consume, run %d of %d: %d messages", run+1, b.Runs, b.Messages)
 		for _, measure := range []func(context.Context) error{
-			b.consumeToLog, b.bareConsumeRun, b.bareBatchRun, b.consumeToMailServer,
+			b.consumeRun, b.bareConsumeRun, b.bareBatchRun, b.bareMailRun,
 		} {
 			if err := measure(ctx); err != nil {
 				return err
@@ -32,36 +28,20 @@ func (b *bench) measureConsume(ctx context.Context) error {
 	consumed := b.samples.median("consume_per_s")
 	b.samples.add("consume_ratio", consumed/b.samples.median("bare_consume_per_s"))
 	b.samples.add("consume_batch_ratio", consumed/b.samples.median("bare_batch_per_s"))
+	b.samples.add("mail_ratio", b.samples.median("mail_per_s")/b.samples.median("bare_mail_per_s"))
 	return nil
 }
 
-func (b *bench) consumeToLog(ctx context.Context) error {
-	return b.consumeRun(ctx, "consume_per_s", "consumer_rss_mib")
-}
-
-// mailDelay is how long the mail server takes for each e-mail.
-const mailDelay = 5 * time.Millisecond
-
-// consumeToMailServer also adds the rate that the SMTP connections can carry at most.
-func (b *bench) consumeToMailServer(ctx context.Context) error {
-	server, err := mailserver.Open()
-	if err != nil {
-		return err
-	}
-	defer server.Close()
-	server.SetFault(mailserver.Fault{RcptDelay: mailDelay})
-	b.samples.add("smtp_limit_per_s", consumers/mailDelay.Seconds())
-	return b.consumeRun(ctx, "consume_smtp_per_s", "consumer_smtp_rss_mib", "SMTP_URL=smtp://"+server.Address())
-}
-
-// consumeRun adds the rate and the resident memory to the samples with these keys.
-func (b *bench) consumeRun(ctx context.Context, rate, rss string, environ ...string) error {
+func (b *bench) consumeRun(ctx context.Context) error {
 	return b.withDatabase(ctx, migrations.Schema, func(ctx context.Context, d database) error {
 		last, err := b.prepareBacklog(ctx, d)
 		if err != nil {
 			return err
 		}
-		return b.consumeBacklog(ctx, d, last, rate, rss, environ...)
+		if err := b.consumeBacklog(ctx, d, last); err != nil {
+			return err
+		}
+		return b.mailBacklog(ctx, d)
 	})
 }
 
@@ -100,25 +80,71 @@ func (b *bench) prepareBacklog(ctx context.Context, d database) (last string, er
 	})
 }
 
-const finished = "SELECT count(*) FROM notifications WHERE status IN ('sent', 'superseded')"
+// These hold the e-mails back, and let them go.
+const (
+	pauseAllSQL  = `INSERT INTO outbox_topics (topic, until, pause, reason, operator) VALUES ('*', 'infinity', 1, 'bench', 'bench')`
+	resumeAllSQL = `DELETE FROM outbox_topics WHERE topic = '*'`
+)
 
-// consumeBacklog measures from the service's connection to the broker on.
-func (b *bench) consumeBacklog(ctx context.Context, d database, last, rate, rss string, environ ...string) error {
-	s, err := b.serve(ctx, notificationService, "serve", d, d.broker, environ...)
+const finished = "SELECT count(*) FROM inbox_messages"
+
+// consumeBacklog measures from the service's connection to the broker until all messages are
+// recorded. No e-mail is sent meanwhile.
+func (b *bench) consumeBacklog(ctx context.Context, d database, last string) error {
+	if _, err := d.pool.Exec(ctx, pauseAllSQL); err != nil {
+		return err
+	}
+	s, err := b.serve(ctx, notificationService, "serve", d, d.broker)
 	if err != nil {
 		return err
 	}
 	defer s.end() //nolint:contextcheck // cleanup must also run after ctx has ended
 	before := usedCPU()
 	// The last message first, by its key: counting all of them reads the table.
-	if err := d.awaitCount(ctx, finished+" AND message_id = $1", 1, last); err != nil {
+	if err := d.awaitCount(ctx, finished+" WHERE consumer = $1 AND message_id = $2", 1, notificationService, last); err != nil {
 		return err
 	}
 	if err := d.awaitCount(ctx, finished, b.Messages); err != nil {
 		return err
 	}
-	b.addCPU(strings.TrimSuffix(rate, "_per_s")+"_cpu_us", before, b.Messages)
-	return b.addRun(ctx, s, servicelog.TakingMessages, b.Messages, rate, rss)
+	b.addCPU("consume_cpu_us", before, b.Messages)
+	return b.addRun(ctx, s, servicelog.TakingMessages, b.Messages, "consume_per_s", "consumer_rss_mib")
+}
+
+// mailBacklog measures from the moment at which the e-mails may go, until the mail server has them.
+func (b *bench) mailBacklog(ctx context.Context, d database) error {
+	server, err := mailserver.Open()
+	if err != nil {
+		return err
+	}
+	defer server.Close()
+	server.SetFault(mailserver.Fault{RcptDelay: mailDelay})
+	s, err := b.serve(ctx, notificationService, "serve", d, d.broker, "SMTP_URL=smtp://"+server.Address())
+	if err != nil {
+		return err
+	}
+	defer s.end() //nolint:contextcheck // cleanup must also run after ctx has ended
+	emails, err := queryValue[int](ctx, d, unpublished)
+	if err != nil {
+		return err
+	}
+	before, began := usedCPU(), time.Now()
+	if _, err := d.pool.Exec(ctx, resumeAllSQL); err != nil {
+		return err
+	}
+	if err := d.awaitPublished(ctx); err != nil {
+		return err
+	}
+	sent, err := queryValue[int](ctx, d, "SELECT count(*) FROM outbox_published")
+	if err != nil {
+		return err
+	}
+	b.samples.add("mail_per_s", float64(sent)/time.Since(began).Seconds())
+	b.samples.add("mail_overtaken", float64(emails-sent))
+	b.addCPU("mail_cpu_us", before, sent)
+	rss, err := s.residentMiB(ctx)
+	b.samples.add("mail_rss_mib", rss)
+	return err
 }
 
 // awaitCount repeats the query until the count is want.

@@ -66,7 +66,7 @@ WITH event AS (
   SELECT (lpad(to_hex(began + i), 12, '0') || '7' || substr(hash, 1, 3) || '8' || substr(hash, 4, 15))::uuid,
          (SELECT current FROM outbox_ring), 'order', order_id::text, version, topic,
          convert_to(jsonb_build_object('order_id', order_id, 'order_version', version, 'customer_id', gen_random_uuid(),
-           'customer_email', 'ada@example.com', 'product_id', 'sku123', 'quantity', 1, 'amount', 2999,
+           'customer_email', 'ada@domain-' || i % 8 || '.example', 'product_id', 'sku123', 'quantity', 1, 'amount', 2999,
            'currency', 'GBP', 'status', status, 'occurred_at', now())::text, 'UTF8'), 'application/json',
          '00-' || hash || '-' || substr(hash, 1, 16) || CASE i % 10 WHEN 0 THEN '-01' ELSE '-00' END
   FROM generate_series(0, $1::int - 1) i,

@@ -63,30 +63,36 @@
 //   - claim_flatness_held: the same when BENCH_HELD events were published while somebody holds an old
 //     snapshot, so that vacuum removes nothing.
 //
+//   - claim_flatness_topics: the same with 100,000 events of BENCH_TOPICS topics, of which half are
+//     paused.
+//
 //   - claim_ms_pending: the time of such a claim with BENCH_PENDING pending events.
 //
 //   - slot_flatness: the time that a relay's janitor takes to empty a slot of BENCH_SLOT published
 //     events, after all slots have been replaced three times, divided by the same at the beginning.
 //
-//   - consume_ratio: messages per second that notification-service handles from a backlog
-//     (BENCH_MESSAGES), with e-mails that go to its log, divided by the rate of bare pgx that
-//     handles one message at a time, in three transactions, over as many connections as the
-//     service has workers. The service's time runs from the start of its consumer until all
-//     e-mails are sent.
+//   - consume_ratio: messages per second that notification-service records from a backlog
+//     (BENCH_MESSAGES), divided by the rate of bare pgx that executes the same statements, one message
+//     in a transaction, over 8 connections. The service's time runs from the start of its consumer
+//     until all e-mails are in its outbox. No e-mail is sent meanwhile.
 //
-//   - consume_batch_ratio: the same, divided by the rate of bare pgx that handles batches of 64
-//     over 4 connections. Bare pgx has no broker, logs or e-mails.
+//   - consume_batch_ratio: the same, divided by the rate of bare pgx with batches of 64 over one
+//     connection. Bare pgx has no broker and no logs.
 //
-//   - consume_smtp_per_s: messages per second with a mail server that takes 5 ms for each e-mail.
-//     smtp_limit_per_s is the rate that the SMTP connections can carry at most.
+//   - mail_ratio: e-mails per second from that outbox to a mail server that takes 5 ms for each,
+//     divided by the rate of a bare SMTP client with as many connections. The recipients have eight
+//     domains.
 //
-//   - consumer_rss_mib: resident memory of that service at the end of the backlog.
+//   - consumer_rss_mib, mail_rss_mib: resident memory of that service at the end of each.
 //
 //   - order_to_notification_ms_p50, _p99: at 200 orders per second through both services, the time
 //     from the commit of an order until its e-mail is marked sent.
 //
 //   - end_to_end_ratio: after BENCH_END_TO_END_SECONDS of POSTs over 16 connections through both
 //     services, the number of sent e-mails divided by the number of orders.
+//
+//   - whole_way_ratio: e-mails per second in that time, divided by the orders per second of bare
+//     pgx, as for post_ratio.
 //
 //   - capacity_*, only if BENCH_ONLY names it: BENCH_CAPACITY_RATE orders per second, and
 //     BENCH_CAPACITY_ADDED further events per second that SQL adds, for

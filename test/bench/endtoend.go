@@ -8,14 +8,18 @@ import (
 )
 
 // measureEndToEnd places orders at full speed through both services, and compares the number of
-// e-mails with the number of orders, halfway and at the end.
+// e-mails with the number of orders, halfway and at the end. Bare pgx places orders for comparison.
 func (b *bench) measureEndToEnd(ctx context.Context) error {
 	for run := range b.Runs {
 		progress("endtoend, run %d of %d: %d s of orders at full speed", run+1, b.Runs, b.EndToEnd)
 		if err := b.withBothServices(ctx, b.endToEndRun); err != nil {
 			return err
 		}
+		if err := b.barePostRun(ctx); err != nil {
+			return err
+		}
 	}
+	b.samples.add("whole_way_ratio", b.samples.median("end_to_end_emails_per_s")/b.samples.median("bare_pgx_per_s"))
 	return nil
 }
 
@@ -53,6 +57,7 @@ func (b *bench) endToEndRun(ctx context.Context, orders, notifications database,
 	b.samples.add("end_to_end_ratio", ratio)
 	b.samples.add("end_to_end_behind_at_the_end", behind)
 	b.samples.add("end_to_end_orders_per_s", perSecond)
+	b.samples.add("end_to_end_emails_per_s", perSecond*ratio)
 	return err
 }
 
@@ -62,6 +67,6 @@ func compareEmails(ctx context.Context, orders, notifications database) (ratio, 
 	if err != nil {
 		return 0, 0, err
 	}
-	sent, err := queryValue[float64](ctx, notifications, "SELECT count(*)::float8 FROM notifications WHERE status = 'sent'")
+	sent, err := queryValue[float64](ctx, notifications, "SELECT count(*)::float8 FROM outbox_published")
 	return sent / placed, placed - sent, err
 }

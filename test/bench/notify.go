@@ -46,6 +46,8 @@ func (b *bench) withBothServices(ctx context.Context, use func(ctx context.Conte
 	})
 }
 
+const mailed = "SELECT count(*) FROM outbox_published"
+
 func (b *bench) notifyRun(ctx context.Context, orders, notifications database, address string) error {
 	warm, err := b.placeAtPace(ctx, orders, address)
 	if err != nil {
@@ -55,7 +57,7 @@ func (b *bench) notifyRun(ctx context.Context, orders, notifications database, a
 	if err != nil {
 		return err
 	}
-	if err := notifications.awaitCount(ctx, finished, placed); err != nil {
+	if err := notifications.awaitCount(ctx, mailed, placed); err != nil {
 		return err
 	}
 	return b.addLatencies(ctx, orders, notifications, warm)
@@ -68,7 +70,7 @@ func (b *bench) addLatencies(ctx context.Context, orders, notifications database
 	if err != nil {
 		return err
 	}
-	sent, err := readTimes(ctx, notifications, "SELECT order_id, sent_at FROM notifications WHERE status = 'sent'")
+	sent, err := readTimes(ctx, notifications, "SELECT aggregate_id::uuid, published_at FROM outbox_status WHERE status = 'published'")
 	if err != nil {
 		return err
 	}

@@ -25,6 +25,7 @@ type options struct {
 	Published      int      `env:"BENCH_PUBLISHED" envDefault:"5000000" does:"published events of claim_flatness_published"`
 	Blocked        int      `env:"BENCH_BLOCKED" envDefault:"300000" does:"blocked events of claim_flatness_blocked"`
 	Waiting        int      `env:"BENCH_WAITING" envDefault:"60000" does:"pending events of claim_flatness_quiet"`
+	Topics         int      `env:"BENCH_TOPICS" envDefault:"5000" does:"topics of claim_flatness_topics; half of them are paused"`
 	Held           int      `env:"BENCH_HELD" envDefault:"300000" does:"events done of claim_flatness_held"`
 	Slot           int      `env:"BENCH_SLOT" envDefault:"600000" does:"published events of slot_flatness"`
 	CapacityEvents int      `env:"BENCH_CAPACITY_EVENTS" envDefault:"10000000" does:"published events in the full log of capacity"`
@@ -46,7 +47,7 @@ func readOptions() (options, error) {
 	if o.CapacityAdded < 0 {
 		return o, errors.New("BENCH_CAPACITY_ADDED must be at least 0")
 	}
-	if min(o.Runs, o.Events, o.Seconds, o.LatencySeconds, o.Messages, o.EndToEnd, o.Claims, o.Pending, o.Published, o.Blocked, o.Waiting/few, o.Held, o.Slot/smallSlot, o.CapacityEvents, o.CapacityRate, o.CapacityTime/10, o.CapacityEmpty/10, o.ReplicasTime) < 1 {
+	if min(o.Runs, o.Events, o.Seconds, o.LatencySeconds, o.Messages, o.EndToEnd, o.Claims, o.Pending, o.Published, o.Blocked, o.Waiting/few, o.Held, o.Topics/2, o.Slot/smallSlot, o.CapacityEvents, o.CapacityRate, o.CapacityTime/10, o.CapacityEmpty/10, o.ReplicasTime) < 1 {
 		return o, fmt.Errorf("every load must be at least 1, BENCH_WAITING at least %d, BENCH_SLOT at least %d, and BENCH_CAPACITY_SECONDS and BENCH_CAPACITY_EMPTY_SECONDS at least 10", few, smallSlot)
 	}
 	return o, nil

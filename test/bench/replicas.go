@@ -180,5 +180,5 @@ func (r *replicated) place(ctx context.Context, length time.Duration, rate int) 
 	if err != nil {
 		return err
 	}
-	return r.notifications.awaitCount(ctx, finished, placed)
+	return r.notifications.awaitCount(ctx, mailed, placed)
 }

@@ -49,14 +49,18 @@ var goals = []struct{ key, goal string }{
 	{"claim_flatness_replayed", "≤ 1.5"},
 	{"claim_flatness_quiet", "≤ 1.5"},
 	{"claim_flatness_held", "≤ 1.5"},
+	{"claim_flatness_topics", "≤ 1.5"},
 	{"claim_ms_pending", "≤ 10"},
 	{"slot_flatness", "≤ 1.5"},
-	{"consume_ratio", "≥ 5.0"},
-	{"consume_batch_ratio", "≥ 0.50"},
-	{"consumer_rss_mib", "≤ 64"},
+	{"consume_ratio", "≥ 8"},
+	{"consume_batch_ratio", "≥ 0.45"},
+	{"consumer_rss_mib", "≤ 40"},
+	{"mail_ratio", "≥ 0.75"},
+	{"mail_rss_mib", "≤ 40"},
 	{"order_to_notification_ms_p50", "≤ 10"},
 	{"order_to_notification_ms_p99", "≤ 50"},
 	{"end_to_end_ratio", "≥ 0.95"},
+	{"whole_way_ratio", "≥ 0.45"},
 }
 
 // printTable prints the figures with a goal first, then the others.

@@ -18,7 +18,7 @@ type experiment struct {
 	result      string // the result if the promise was kept
 }
 
-var experiments = []experiment{stopBroker, killRelay, killConsumer, deliverTwice, poison}
+var experiments = []experiment{stopBroker, killRelay, killConsumer, deliverTwice, poison, lockOrder}
 
 func printUsage(w io.Writer) {
 	fmt.Fprint(w, "Breaks the running system (make demo), repairs it, and checks its promises:\n\n")

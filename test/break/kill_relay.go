@@ -34,8 +34,7 @@ const duplicates = "consumer_duplicates_total"
 
 func (l *lab) killBeforeTheMark(ctx context.Context) error {
 	l.step("hold back the statement that marks the next event published")
-	release, err := l.hold(ctx, l.orderDB, "outbox_published",
-		fmt.Sprintf("EXISTS (SELECT FROM outbox_events WHERE id = NEW.id AND outbox_text(payload)::json->>'customer_email' = '%s')", l.customer))
+	release, err := l.hold(ctx, l.orderDB, "outbox_published", l.isMine())
 	if err != nil {
 		return err
 	}
@@ -58,6 +57,11 @@ func (l *lab) killBeforeTheMark(ctx context.Context) error {
 	return restart(ctx)
 }
 
+// isMine is true for the mark of an event, or of an e-mail, about an order of this run.
+func (l *lab) isMine() string {
+	return fmt.Sprintf("EXISTS (SELECT FROM outbox_events WHERE id = NEW.id AND outbox_text(payload)::json->>'customer_email' = '%s')", l.customer)
+}
+
 // confirmedAndHeld waits for the mark, which the relay writes after the confirm.
 func (l *lab) confirmedAndHeld(ctx context.Context) (missing string, err error) {
 	waits, err := held(ctx, l.orders)
@@ -71,20 +75,20 @@ func (l *lab) confirmedAndHeld(ctx context.Context) (missing string, err error) 
 	return "", err
 }
 
-// relayLeaseSQL returns the rest of the dead relay's lease, in seconds.
-const relayLeaseSQL = `
+// leaseSQL returns the rest of a dead relay's lease, in seconds. Both services have a relay.
+const leaseSQL = `
 SELECT coalesce(max(extract(epoch FROM available_at - now())), 0)::int FROM outbox_status
 WHERE aggregate = 'order' AND aggregate_id = ANY ($1) AND status = 'in_progress'`
 
 func (l *lab) awaitSecondPublish(ctx context.Context, before int) error {
 	var lease int
-	if err := l.orders.QueryRow(ctx, relayLeaseSQL, l.placed).Scan(&lease); err != nil {
+	if err := l.orders.QueryRow(ctx, leaseSQL, l.placed).Scan(&lease); err != nil {
 		return err
 	}
 	l.observe("the event is still in_progress, although it is published")
 	l.step("wait until the dead relay's lease ends, %d s from now", lease)
 	return l.await(ctx, seconds(lease)+maxWait, func(ctx context.Context) (string, error) {
-		if err := l.orders.QueryRow(ctx, relayLeaseSQL, l.placed).Scan(&lease); err != nil || lease > 0 {
+		if err := l.orders.QueryRow(ctx, leaseSQL, l.placed).Scan(&lease); err != nil || lease > 0 {
 			return fmt.Sprintf("the lease ends in %d s", lease), err
 		}
 		t, err := l.readOrders(ctx)

@@ -22,6 +22,7 @@ type lab struct {
 	mail                  mailbox
 	customer              string   // e-mail address of this run's orders only
 	placed                []string // ids of this run's orders
+	confirmed             int      // how many of them
 	undo                  []func(context.Context) error
 }
 

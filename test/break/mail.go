@@ -81,10 +81,10 @@ func (l logged) emails(context.Context) (map[string]int, error) {
 	for lines.Scan() {
 		var line struct {
 			Message string `json:"msg"`
-			EmailID string `json:"email_id"`
+			ID      string `json:"message_id"`
 		}
 		if json.Unmarshal(lines.Bytes(), &line) == nil && line.Message == servicelog.EmailLogged {
-			count[messageID(line.EmailID)]++
+			count[line.ID]++
 		}
 	}
 	return count, lines.Err()

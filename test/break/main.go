@@ -1,8 +1,8 @@
-// Command break breaks the running system in one of five ways, and checks whether it keeps its
+// Command break breaks the running system in one of six ways, and checks whether it keeps its
 // promises. scripts/break has a script for each.
 //
-// It uses the normal programs: it stops servers, kills services, and delays one statement with a
-// trigger, so that the kill happens at the critical point. At the end it undoes all changes, also
+// It uses the normal programs: it stops servers, kills services, locks a row, and delays one statement
+// with a trigger, so that the kill happens at the critical point. At the end it undoes all changes, also
 // after Ctrl-C.
 package main
 

@@ -9,23 +9,24 @@ import (
 
 // orderState has the state of this run's orders in both databases and the mailbox.
 type orderState struct {
-	messages                                []string // ids of the events
-	waiting, inProgress, published, failed  int      // events
-	attempts                                int      // spent by the events
-	notifications, sent, sendings, consumed int
-	emails                                  int // e-mails
-	repeated                                int // messages with more than one e-mail
+	messages                               []string // ids of the events
+	waiting, inProgress, published, failed int      // events
+	attempts                               int      // spent by the events
+	recorded                               int      // in notification-service's inbox
+	appended, sent                         int      // in its outbox
+	emails                                 int      // e-mails
+	repeated                               int      // messages with more than one e-mail
 }
 
-// eventsSQL returns one event for each order of the experiment.
+// eventsSQL returns the events of the experiment's orders.
 const eventsSQL = `
 SELECT id::text, status, retry_count FROM outbox_status
 WHERE aggregate = 'order' AND aggregate_id = ANY ($1) ORDER BY seq`
 
 const effectsSQL = `
-SELECT (SELECT count(*) FROM processed_messages WHERE message_id = ANY ($1)),
-       count(*), count(*) FILTER (WHERE status = 'sent'), coalesce(sum(attempts), 0)
-FROM notifications WHERE message_id = ANY ($1)`
+SELECT (SELECT count(*) FROM inbox_messages WHERE message_id = ANY ($1)),
+       count(*), count(*) FILTER (WHERE status = 'published')
+FROM outbox_status WHERE id::text = ANY ($1)`
 
 // readOrders reads the state of this run's orders.
 func (l *lab) readOrders(ctx context.Context) (t orderState, err error) {
@@ -44,7 +45,7 @@ func (l *lab) readOrders(ctx context.Context) (t orderState, err error) {
 	if err != nil {
 		return t, fmt.Errorf("order-service's database: %w", err)
 	}
-	err = l.notifications.QueryRow(ctx, effectsSQL, t.messages).Scan(&t.consumed, &t.notifications, &t.sent, &t.sendings)
+	err = l.notifications.QueryRow(ctx, effectsSQL, t.messages).Scan(&t.recorded, &t.appended, &t.sent)
 	if err != nil {
 		return t, fmt.Errorf("notification-service's database: %w", err)
 	}
@@ -77,7 +78,7 @@ func (l *lab) countEmails(ctx context.Context, t *orderState) error {
 
 // awaitArrival waits until all events are published and their e-mails are sent.
 func (l *lab) awaitArrival(ctx context.Context) error {
-	n := len(l.placed)
+	n := l.events()
 	return l.await(ctx, maxWait, func(ctx context.Context) (string, error) {
 		t, err := l.readOrders(ctx)
 		if err == nil && (t.published < n || t.sent < n || t.emails < n) {
@@ -87,11 +88,15 @@ func (l *lab) awaitArrival(ctx context.Context) error {
 	})
 }
 
-// requireOneEach requires that each event is published, with one notification and one e-mail.
+// events is how many events this run's orders have.
+func (l *lab) events() int { return len(l.placed) + l.confirmed }
+
+// requireOneEach requires that each event is published, and has one effect and one e-mail.
 func (l *lab) requireOneEach(t orderState) {
-	n := len(l.placed)
-	l.requireEqual("orders whose event is published", t.published, n)
-	l.requireEqual("notifications", t.notifications, n)
-	l.requireEqual("e-mails", t.emails, n)
-	l.requireEqual("orders with more than one e-mail", t.repeated, 0)
+	n := l.events()
+	l.requireEqual("published events", t.published, n)
+	l.requireEqual("messages in the inbox", t.recorded, n)
+	l.requireEqual("e-mails in the outbox", t.appended, n)
+	l.requireEqual("e-mails that arrived", t.emails, n)
+	l.requireEqual("messages with more than one e-mail", t.repeated, 0)
 }

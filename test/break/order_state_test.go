@@ -27,28 +27,27 @@ func TestTheStateHasThisRunsOrdersOnly(t *testing.T) {
 	l := migratedLab(t)
 	l.placed, l.mail = []string{mine}, fakeMailbox{event: 2, "another": 1}
 	const insert = `INSERT INTO outbox_events (id, slot, aggregate, aggregate_id, version, topic, payload, content_type) VALUES `
+	const queue = `INSERT INTO outbox_queue (id, seq, slot, aggregate, aggregate_id, version, topic, bytes, retry_count)
+		SELECT id, seq, slot, aggregate, aggregate_id, version, topic, 2, 3 FROM outbox_events`
+	const claim = "INSERT INTO outbox_claims VALUES ('" + event + "', 'w', now() + interval '50 s', '{" + event + "}')"
 	must(t, execute(t.Context(), l.orderDB,
 		insert+"('"+event+"', 0, 'order', '"+mine+"', 1, 'order.created', '{}', 'application/json')",
 		insert+"(gen_random_uuid(), 0, 'order', '"+theirs+"', 1, 'order.created', '{}', 'application/json')",
-		`INSERT INTO outbox_queue (id, seq, slot, aggregate, aggregate_id, version, topic, bytes, retry_count)
-		 SELECT id, seq, slot, aggregate, aggregate_id, version, topic, 2, 3 FROM outbox_events`,
-		"INSERT INTO outbox_claims VALUES ('"+event+"', 'w', now() + interval '50 s', '{"+event+"}')"))
-	const notify = `INSERT INTO notifications (message_id, order_id, order_version, event_key, recipient, order_details,
-	                                           status, attempts, lease_token, lease_until) VALUES `
-	must(t, execute(t.Context(), l.notificationDB, "INSERT INTO processed_messages VALUES ('"+event+"')",
-		notify+"('"+event+"', '"+mine+"', 1, 'order.created', 'a@b', '{}', 'sending', 2, '"+event+"', now() + interval '50 s')",
-		notify+"(gen_random_uuid(), '"+theirs+"', 1, 'order.created', 'a@b', '{}', 'pending', 0, NULL, NULL)"))
+		queue, claim))
+	must(t, execute(t.Context(), l.notificationDB, "INSERT INTO inbox_messages (consumer, message_id) VALUES ('notification-service', '"+event+"')",
+		insert+"('"+event+"', 0, 'order', '"+mine+"', 1, 'b', '{}', 'application/json')",
+		insert+"(gen_random_uuid(), 0, 'order', '"+theirs+"', 1, 'b', '{}', 'application/json')", queue, claim))
 	got, err := l.readOrders(t.Context())
 	must(t, err)
-	if len(got.messages) != 1 || got.inProgress != 1 || got.waiting != 0 || got.attempts != 3 || got.consumed != 1 ||
-		got.notifications != 1 || got.sent != 0 || got.sendings != 2 || got.emails != 2 || got.repeated != 1 {
+	if len(got.messages) != 1 || got.inProgress != 1 || got.waiting != 0 || got.attempts != 3 || got.recorded != 1 ||
+		got.appended != 1 || got.sent != 0 || got.emails != 2 || got.repeated != 1 {
 		t.Errorf("the state is %+v", got)
 	}
-	for query, conn := range map[string]*pgx.Conn{relayLeaseSQL: l.orders, mailLeaseSQL: l.notifications} {
+	for _, conn := range []*pgx.Conn{l.orders, l.notifications} {
 		var lease int
-		must(t, conn.QueryRow(t.Context(), query, l.placed).Scan(&lease))
+		must(t, conn.QueryRow(t.Context(), leaseSQL, l.placed).Scan(&lease))
 		if lease < 40 || lease > 50 {
-			t.Errorf("the lease ends in %d s, want 50: %s", lease, query)
+			t.Errorf("the lease ends in %d s, want 50", lease)
 		}
 	}
 }

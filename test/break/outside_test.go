@@ -34,12 +34,12 @@ func TestMailpitCountsEmails(t *testing.T) {
 }
 
 func TestTheLogIsReadFromTheStartOfTheRun(t *testing.T) {
-	const earlier = `{"msg":"e-mail written to the log only: SMTP_URL is empty","email_id":"0@example.com"}` + "\n"
+	const earlier = `{"msg":"e-mail written to the log only","message_id":"0"}` + "\n"
 	const log = earlier + `not JSON
-{"msg":"e-mail written to the log only: SMTP_URL is empty","email_id":"1@example.com"}
-{"msg":"e-mail","email_id":"1@example.com","text":"at debug level"}
+{"msg":"e-mail written to the log only","message_id":"1"}
+{"msg":"e-mail","message_id":"1","text":"at debug level"}
 {"msg":"Order email sent to customer","message_id":"1"}
-{"msg":"e-mail written to the log only: SMTP_URL is empty","email_id":"1@example.com"}
+{"msg":"e-mail written to the log only","message_id":"1"}
 `
 	file := filepath.Join(t.TempDir(), "log")
 	must(t, os.WriteFile(file, []byte(log), 0o600))

@@ -5,44 +5,6 @@ import (
 	"testing"
 )
 
-func TestAPoisonMessageIsSeenReplayedAndDiscarded(t *testing.T) {
-	t.Parallel()
-	s := newSite(t)
-	s.publish(events, s.poison())
-	s.publish(events, s.poison())
-	healed := s.givenUp()
-	s.publish(deadLetters, healed)
-	operator := newPerson(t)
-	operator.awaitDead(s, 3)
-	operator.want("malformed", "transient", "451 try again later")
-
-	// Replay the one that can be read now.
-	operator.press(".groups a[href*=transient]")
-	operator.want(healed.MessageId, "match")
-	operator.press(button("all", "replay"))
-	operator.want("Replay 1 message.", healed.MessageId, "--reason transient")
-	operator.confirm("1")
-	operator.want("Replay of 1 message", "Done: 1 message.", healed.MessageId, "demo", "page", "--reason transient")
-	operator.awaitDead(s, 2)
-	operator.visit(s.mails.page + "/")
-	operator.await(is(node(notificationService, "emailed", "count"), "1"))
-
-	// Discard the others.
-	operator.visit(s.mails.page + "/dead?reason=malformed")
-	operator.press(button("all", "discard"))
-	operator.want("Discard 2 messages.", "This cannot be undone.")
-	operator.confirm("2")
-	operator.want("Discard of 2 messages", "Done: 2 messages.")
-	operator.awaitDead(s, 0)
-	operator.want("There are no dead letters.")
-
-	operator.visit(s.mails.page + "/audit")
-	operator.want("replay", "discard", "demo", "done")
-	// The overview shows both decisions' result.
-	operator.visit(s.mails.page + "/")
-	operator.await(is(node(notificationService, "dead", "count"), "0"))
-}
-
 func TestReplayOfAllThatMatchTakesOnlyWhatThePreviewShowed(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

@@ -19,8 +19,8 @@ func TestEverythingButLiveNumbersWorksWithoutJavaScript(t *testing.T) {
 		_, err := cdp.Call(ctx, t, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
 		return err
 	}))
-	operator.visitUntil(s.orders.page+"/", is(node(notificationService, "emailed", "count"), "1"))
-	operator.want("Without JavaScript the numbers do not change by themselves", "committed", "e-mailed")
+	operator.visitUntil(s.orders.page+"/", is(node(notificationService, "published", "count"), "1"))
+	operator.want("Without JavaScript the numbers do not change by themselves", "committed", "sent")
 	if live := value[string](operator, textOf("[data-live]")); live != "" {
 		t.Errorf("without a script, the page says %q", live)
 	}

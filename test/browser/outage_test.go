@@ -23,6 +23,6 @@ func TestThePageSaysThatTheBrokerIsAway(t *testing.T) { //nolint:paralleltest //
 	operator.await(is(`[data-service="order-service"] [data-gates]`, ""))
 	operator.await(is(node(notificationService, "queue", "note"), ""))
 	operator.await(is(node(orderService, "waiting", "count"), "0"))
-	operator.await(is(node(notificationService, "emailed", "count"), "1"))
+	operator.await(is(node(notificationService, "published", "count"), "1"))
 	operator.wantMark()
 }

@@ -17,14 +17,14 @@ func TestAnOrderAppearsByItself(t *testing.T) {
 	operator.await(is(node(orderService, "committed", "count"), "1"))
 	operator.await(shows(node(orderService, "published", "count"), "1"))
 	// The numbers of the other service come through this one.
-	operator.await(is(node(notificationService, "emailed", "count"), "1"))
+	operator.await(is(node(notificationService, "published", "count"), "1"))
 	operator.wantMark()
 
 	operator.press(".peer a")
 	if got := value[string](operator, "location.href"); got != s.mails.page+"/" {
 		t.Errorf("the link leads to %s, want %s", got, s.mails.page)
 	}
-	operator.await(is(node(notificationService, "emailed", "count"), "1"))
+	operator.await(is(node(notificationService, "published", "count"), "1"))
 	operator.await(is(node(orderService, "committed", "count"), "1"))
 	operator.press(".peer a")
 	operator.want("order-service")

@@ -44,7 +44,7 @@ func TestScreenshots(t *testing.T) {
 	operator.do(chromedp.EmulateViewport(pictureWidth, 800), prefer("light"))
 
 	operator.visit(s.orders.page + "/")
-	operator.await(is(node(notificationService, "emailed", "count"), "12"))
+	operator.await(is(node(notificationService, "published", "count"), "12"))
 	operator.await(is(node(notificationService, "dead", "count"), "2"))
 	operator.await(is("[data-live]", "Live"))
 	operator.picture("overview")

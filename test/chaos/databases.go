@@ -72,8 +72,11 @@ func (env *environment) makeTemplates(ctx context.Context) error {
 		if output, err := migrate.CombinedOutput(); err != nil {
 			return fmt.Errorf("%s migrate: %w\n%s", service, err, output)
 		}
+		if err := env.execute(ctx, template, recordingSQL); err != nil {
+			return err
+		}
 	}
-	return env.execute(ctx, orderDatabase+"_template", recordingSQL)
+	return nil
 }
 
 // resetDatabases replaces the databases of the scenario before.

@@ -6,17 +6,19 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"example.com/transactional-outbox/test/servicelog"
 )
 
 // clockOffsets is how far the clocks of the replicas are ahead. One hour is longer than a relay's
-// lease and as long as its shortest retention. 26 hours are longer than the shortest
+// lease and as long as its shortest retention. 50 hours are longer than the shortest
 // INBOX_RETENTION.
-var clockOffsets = []time.Duration{time.Hour, -time.Hour, 26 * time.Hour, -26 * time.Hour}
+var clockOffsets = []time.Duration{time.Hour, -time.Hour, 50 * time.Hour, -50 * time.Hour}
 
 // The shortest retentions. A service that used its own clock, which is ahead, would delete at once.
 var (
 	shortestOrderMemory        = []string{"OUTBOX_RETENTION=1h", "IDEMPOTENCY_RETENTION=1h"}
-	shortestNotificationMemory = []string{"INBOX_RETENTION=25h"}
+	shortestNotificationMemory = []string{"CONSUMER_GIVE_UP=1h", "INBOX_RETENTION=49h", "OUTBOX_RETENTION=1h"}
 )
 
 // useWrongClocks replaces all replicas by replicas with wrong clocks, and kills each relay while it
@@ -46,7 +48,7 @@ func (sys *system) useWrongClocks(ctx context.Context) error {
 
 // countWrongClock counts a replica with a wrong clock, after a look at the times in its log.
 func (sys *system) countWrongClock(r *replica, ahead time.Duration) error {
-	l, err := r.find(r.ready)
+	l, err := r.find(servicelog.AnsweringOperators)
 	if err == nil && time.Until(l.Time.Add(-ahead)).Abs() < time.Minute {
 		sys.injected++
 	}

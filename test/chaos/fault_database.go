@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // unwritableTime is longer than all retry delays together.
@@ -32,7 +34,7 @@ func (sys *system) makeReadOnly(ctx context.Context) (err error) {
 	if err := errors.Join(writable(), sleep(ctx, 500*time.Millisecond)); err != nil {
 		return err
 	}
-	return sys.requireAllEffects(ctx)
+	return sys.requireAllEffects(ctx, recoveryTime)
 }
 
 // fullDiskSQL makes every write fail with the error of a full disk. A really full disk would also
@@ -62,5 +64,48 @@ func (sys *system) simulateFullDisk(ctx context.Context) error {
 	if err := errors.Join(err, sys.execute(ctx, notificationDatabase, "DROP FUNCTION disk_full CASCADE")); err != nil {
 		return err
 	}
-	return sys.requireAllEffects(ctx)
+	return sys.requireAllEffects(ctx, recoveryTime)
+}
+
+// revokePrivileges takes privileges on some tables away from the consumer's role, one after the other,
+// as a migration that forgot them. Nothing may become a dead letter, or a failed e-mail.
+func (sys *system) revokePrivileges(ctx context.Context) error {
+	const role = "notification_service"
+	for _, privilege := range []string{
+		"INSERT (order_id, last_version) ON order_progress", "INSERT (consumer, message_id) ON inbox_messages",
+		"INSERT (id, slot, retry_count) ON outbox_published",
+	} {
+		err := errors.Join(
+			sys.execute(ctx, notificationDatabase, "REVOKE "+privilege+" FROM "+role),
+			sleep(ctx, sys.scaled(unwritableTime)),
+			sys.execute(context.WithoutCancel(ctx), notificationDatabase, "GRANT "+privilege+" TO "+role))
+		if err != nil {
+			return err
+		}
+		sys.injected++
+		if err := sys.requireAllEffects(ctx, recoveryTime); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// failOrders makes the messages about one of three orders fail by themselves for longer than all
+// retry delays. The others go on.
+func (sys *system) failOrders(ctx context.Context) error {
+	began := time.Now()
+	err := sys.refusingOrders(ctx, 3, func() error {
+		if err := sleep(ctx, sys.scaled(unwritableTime)); err != nil {
+			return err
+		}
+		rows, _ := sys.orderDB.Query(ctx, `
+			SELECT id::text FROM outbox_status
+			WHERE status = 'published' AND hashtext(aggregate_id) % 3 <> 0 AND created_at > $1`, began)
+		valid, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil {
+			return err
+		}
+		return sys.requireEffects(ctx, valid, goodMail, "P9", "beside others that fail")
+	})
+	return errors.Join(err, sys.requireAllEffects(ctx, recoveryTime))
 }

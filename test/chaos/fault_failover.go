@@ -40,6 +40,26 @@ func (sys *system) failOver(ctx context.Context) error {
 	if err := sys.sleepRandom(ctx, sys.scaled(2*time.Second)); err != nil {
 		return err
 	}
+	return sys.takeOver(ctx)
+}
+
+// failOverAfterStall kills the primary when its standby has taken nothing for longer than a request may
+// last. Meanwhile the clients have repeated their requests. No order may be acknowledged in this time.
+func (sys *system) failOverAfterStall(ctx context.Context) error {
+	sys.allowLostMarks()
+	if err := sys.sleepRandom(ctx, sys.scaled(2*time.Second)); err != nil {
+		return err
+	}
+	sys.standby.replication.Stall()
+	sys.injected++
+	if err := sleep(ctx, 10*time.Second); err != nil {
+		return err
+	}
+	return errors.Join(sys.takeOver(ctx), sys.sleepRandom(ctx, sys.scaled(2*time.Second)))
+}
+
+// takeOver kills the primary, and promotes its standby.
+func (sys *system) takeOver(ctx context.Context) error {
 	if err := sys.postgres.Kill(); err != nil { //nolint:contextcheck // it is fast, and never interrupted
 		return err
 	}
@@ -89,7 +109,7 @@ func (sys *system) idleReplica(since time.Time) string {
 		}
 	}
 	for _, r := range sys.notificationServices {
-		if _, err := r.findSince(servicelog.EmailSent, since); err != nil {
+		if _, err := r.findSince(servicelog.MessagePublished, since); err != nil {
 			return fmt.Sprintf("%s has sent no e-mail", r.name)
 		}
 	}

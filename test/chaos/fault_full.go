@@ -2,12 +2,12 @@ package main
 
 import (
 	"context"
-	"strconv"
-	"strings"
+	"errors"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"example.com/transactional-outbox/test/chaos/broker"
-	"example.com/transactional-outbox/test/chaos/mailserver"
 )
 
 const fullPolicy = "full"
@@ -65,24 +65,30 @@ func (sys *system) allowRefusedCopies(ctx context.Context) (n int, err error) {
 // longDelays keep messages in the retry queues, so that the queues stay full.
 var longDelays = []string{"RETRY_DELAYS=7s,8s,9s"}
 
-// fillRetryQueues limits the retry queues to one message, while a dozen messages fail temporarily:
-// more than there are workers. The other messages must still have their effect.
+// fillRetryQueues limits the retry queues to no message, while a dozen messages fail. They have no copy
+// then, and stay with the consumer. The other messages must still have their effect.
 func (sys *system) fillRetryQueues(ctx context.Context) error {
-	const failures = replicas*mailWorkers + 4
+	const oneOf, failures = 5, 24 // each message fails with its batch, and then alone
 	if _, err := sys.rabbitmq.Ctl(ctx, "set_policy", fullPolicy, `^notification-service\.retry\.`, `{"max-length":0}`, "--apply-to", "queues"); err != nil {
 		return err
 	}
 	defer func() { _, _ = sys.rabbitmq.Ctl(context.WithoutCancel(ctx), "clear_policy", fullPolicy) }()
-	sys.mail.SetFault(mailserver.Fault{Code: 452, Enhanced: [3]int{4, 2, 2}, Only: hasFullMailbox, Times: failures})
-	for soon := time.Now().Add(recoveryTime); len(sys.mail.Refused()) < failures && time.Now().Before(soon); {
-		if err := sleep(ctx, 100*time.Millisecond); err != nil {
-			return err
-		}
-	}
-	if err := sleep(ctx, sys.scaled(time.Second)); err != nil {
+	mend, err := sys.refuseOrders(ctx, oneOf, failures)
+	if err != nil {
 		return err
 	}
-	valid, err := sys.published(ctx, sys.mail.Refused()...)
+	for soon, n := time.Now().Add(recoveryTime), 0; n < failures && time.Now().Before(soon) && err == nil; {
+		if n, err = sys.refusals(ctx); err == nil {
+			err = sleep(ctx, 100*time.Millisecond)
+		}
+	}
+	failed, mendErr := mend()
+	if err := errors.Join(err, mendErr, sleep(ctx, sys.scaled(time.Second))); err != nil {
+		return err
+	}
+	rows, _ := sys.orderDB.Query(ctx, `
+		SELECT id::text FROM outbox_status WHERE status = 'published' AND hashtext(aggregate_id) % $1 <> 0`, oneOf)
+	valid, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err != nil {
 		return err
 	}
@@ -90,12 +96,6 @@ func (sys *system) fillRetryQueues(ctx context.Context) error {
 		return err
 	}
 	waiting, err := sys.broker.Ready(ctx, sys.retryQueues()...)
-	sys.injected = max(0, sys.injected+len(sys.mail.Refused())-waiting)
+	sys.injected = max(0, sys.injected+failed/2-waiting)
 	return err
-}
-
-// hasFullMailbox reports whether the recipient's mailbox is full: one of five is.
-func hasFullMailbox(to string) bool {
-	n, err := strconv.Atoi(strings.TrimSuffix(strings.TrimPrefix(to, "c"), "@load.example"))
-	return err == nil && n%5 == 0
 }

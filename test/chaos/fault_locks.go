@@ -6,12 +6,25 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // lockTables locks one table after the other in ACCESS EXCLUSIVE mode, as a migration does.
 func (sys *system) lockTables(ctx context.Context) error {
-	for _, table := range []string{"orders", "outbox_events", "outbox_queue", "outbox_claims"} {
-		if err := errors.Join(sys.lockTable(ctx, table), sys.sleepRandom(ctx, sys.scaled(2*time.Second))); err != nil {
+	return sys.lockEach(ctx, sys.orderDB, "orders", "outbox_events", "outbox_queue", "outbox_claims")
+}
+
+// lockConsumersTables does the same to the consumer's tables.
+func (sys *system) lockConsumersTables(ctx context.Context) error {
+	if err := sys.lockEach(ctx, sys.notificationDB, "inbox_messages", "order_progress", "outbox_queue", "outbox_published"); err != nil {
+		return err
+	}
+	return sys.requireAllEffects(ctx, recoveryTime)
+}
+
+func (sys *system) lockEach(ctx context.Context, db *pgxpool.Pool, tables ...string) error {
+	for _, table := range tables {
+		if err := errors.Join(sys.lockTable(ctx, db, table), sys.sleepRandom(ctx, sys.scaled(2*time.Second))); err != nil {
 			return err
 		}
 	}
@@ -21,8 +34,8 @@ func (sys *system) lockTables(ctx context.Context) error {
 // waitingSQL counts the sessions that wait for a lock.
 const waitingSQL = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
 
-func (sys *system) lockTable(ctx context.Context, table string) error {
-	return pgx.BeginFunc(ctx, sys.orderDB, func(tx pgx.Tx) error {
+func (sys *system) lockTable(ctx context.Context, db *pgxpool.Pool, table string) error {
+	return pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "LOCK TABLE "+table); err != nil {
 			return err
 		}

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"example.com/transactional-outbox/test/chaos/broker"
+	"example.com/transactional-outbox/test/chaos/load"
 	"example.com/transactional-outbox/test/chaos/mailserver"
 	"example.com/transactional-outbox/test/servers"
 )
@@ -13,19 +13,51 @@ import (
 // refuseMailConnections cuts the connections while no answer to DATA is due: a lost answer is
 // another fault.
 func (sys *system) refuseMailConnections(ctx context.Context) error {
-	sys.mail.SetFault(mailserver.Fault{HoldRcpt: true})
-	defer sys.mail.SetFault(mailserver.Fault{})
-	if err := sleep(ctx, 500*time.Millisecond); err != nil {
+	if err := sys.holdBeforeData(ctx); err != nil {
 		return err
 	}
-	return sys.refuseConnections(ctx, []*servers.Proxy{sys.notifyToMail}, sys.scaled(6*time.Second))
+	defer sys.mail.SetFault(mailserver.Fault{})
+	if err := sys.refuseConnections(ctx, []*servers.Proxy{sys.notifyToMail}, sys.scaled(6*time.Second)); err != nil {
+		return err
+	}
+	sys.mail.SetFault(mailserver.Fault{})
+	return sys.requireAllEffects(ctx, mailRecoveryTime)
+}
+
+// holdBeforeData waits until no e-mail waits for the answer to DATA.
+func (sys *system) holdBeforeData(ctx context.Context) error {
+	sys.mail.SetFault(mailserver.Fault{HoldRcpt: true})
+	return sleep(ctx, 500*time.Millisecond)
+}
+
+// cutBrokerWhileMailIsDown cuts the consumers' connections to the broker more often than the broker
+// delivers a message, while no e-mail can be sent. No message may become a dead letter.
+func (sys *system) cutBrokerWhileMailIsDown(ctx context.Context) error {
+	const moreThanTheDeliveryLimit = 51
+	if err := sys.holdBeforeData(ctx); err != nil {
+		return err
+	}
+	sys.notifyToMail.Refuse(true)
+	sys.notifyToMail.Cut()
+	defer sys.notifyToMail.Refuse(false)
+	sys.mail.SetFault(mailserver.Fault{})
+	for range moreThanTheDeliveryLimit {
+		for _, p := range sys.notifyToBroker {
+			sys.injected += p.Open()
+			p.Reset()
+		}
+		if err := sys.sleepRandom(ctx, 400*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	sys.notifyToMail.Refuse(false)
+	return sys.requireAllEffects(ctx, mailRecoveryTime)
 }
 
 func (sys *system) delayMail(ctx context.Context) error {
 	return sys.injectTemporaryMailFault(ctx, mailserver.Fault{RcptDelay: 2 * time.Second})
 }
 
-// deferMail refuses so few e-mails that no message uses up its retries.
 func (sys *system) deferMail(ctx context.Context) error {
 	for range 3 {
 		if err := sys.injectMailFault(ctx, mailserver.Fault{Code: 451, Times: 8}); err != nil {
@@ -35,66 +67,85 @@ func (sys *system) deferMail(ctx context.Context) error {
 	return nil
 }
 
-// busyMailboxes refuses the given number of recipients with 450, 0 for all. This is an error of the
-// single message, so their messages go to the retry queues.
-func busyMailboxes(times int) mailserver.Fault {
-	return mailserver.Fault{Code: 450, Enhanced: [3]int{4, 2, 1}, Times: times}
-}
-
-// rejectMail rejects some recipients as unknown. When the dead letters are replayed, it accepts the
+// rejectMail rejects some recipients as unknown. When the failed e-mails are replayed, it accepts the
 // recipients that are moved, and rejects those that are gone.
 func (sys *system) rejectMail(ctx context.Context) error {
-	return sys.injectMailFault(ctx, unknownUser(func(to string) bool { return isMoved(to) || isGone(to) }))
+	return sys.injectMailFault(ctx, unknownUser(isMovedOrGone))
 }
 
 func unknownUser(only func(to string) bool) mailserver.Fault {
 	return mailserver.Fault{Code: 550, Enhanced: [3]int{5, 1, 1}, Only: only}
 }
 
-func isMoved(to string) bool { return strings.HasSuffix(strings.TrimSuffix(to, "@load.example"), "5") }
+func isMovedOrGone(to string) bool { return load.Number(to)%5 == 0 }
+func isGone(to string) bool        { return load.Number(to)%10 == 0 }
 
-func isGone(to string) bool { return strings.HasSuffix(strings.TrimSuffix(to, "@load.example"), "10") }
-
-// replayRejected replays the dead letters. The recipients that are gone stay rejected.
+// replayRejected replays the failed e-mails. The recipients that are gone stay rejected. An e-mail that
+// a newer one has overtaken is not replayed.
 func (sys *system) replayRejected(ctx context.Context) error {
-	sys.mail.SetFault(unknownUser(isGone))
-	sys.allowed.Refused = map[string]bool{}
-	for _, to := range sys.mail.Refused() {
-		sys.allowed.Refused[to] = isGone(to)
-	}
-	if err := sys.awaitRejected(ctx); err != nil {
+	if _, err := sys.awaitFinished(ctx); err != nil {
 		return err
 	}
-	return sys.runCommand(ctx, sys.notificationServices[0], "dlq", "replay", "--all")
+	sys.mail.SetFault(unknownUser(isGone))
+	sys.allowed.Refused = map[string]bool{}
+	for n := range 10_000 {
+		if to := load.Email(n); isMovedOrGone(to) {
+			sys.allowed.Refused[to] = isGone(to)
+		}
+	}
+	err := sys.runCommand(ctx, sys.notificationServices[0], "outbox", "replay", "--all")
+	if err != nil && strings.Contains(err.Error(), "a newer event of order") {
+		return nil // the other ones are replayed
+	}
+	return err
 }
 
-// awaitRejected waits until the message of every rejected e-mail is a dead letter, at most
-// recoveryTime. The checker finds missing ones.
-func (sys *system) awaitRejected(ctx context.Context) error {
-	for deadline := time.Now().Add(recoveryTime); time.Now().Before(deadline); {
-		rejected := 0
-		err := sys.notificationDB.QueryRow(ctx, "SELECT count(*) FROM notifications WHERE status = 'rejected'").Scan(&rejected)
-		if err != nil {
+// loseMailAnswers accepts the e-mails of some recipients, and closes the connection instead of the
+// answer, each time. They are repeated a minute later, and not before; the others go on.
+func (sys *system) loseMailAnswers(ctx context.Context) error {
+	return sys.injectForSome(ctx, mailserver.Fault{Drop: true}, 50*time.Second, func() {
+		copies := map[string]int{}
+		for _, m := range sys.mail.Mails() {
+			if copies[m.MessageID]++; m.Cut && copies[m.MessageID] > 1 {
+				sys.reportViolation("P6", "the e-mail %s was repeated less than a minute after its answer was lost", m.MessageID)
+			}
+		}
+	})
+}
+
+// hangUp closes the connection at the address of some recipients, and then refuses them with 421.
+// The services are started anew meanwhile.
+func (sys *system) hangUp(ctx context.Context) error {
+	for _, m := range []mailserver.Fault{{HangUp: true}, {Code: 421, Enhanced: [3]int{4, 7, 0}}} {
+		if err := sys.injectForSome(ctx, m, 15*time.Second, nil); err != nil {
 			return err
 		}
-		dead, err := sys.broker.Ready(ctx, broker.DeadLetters)
-		if err != nil || dead >= rejected {
-			return err
+		for _, r := range sys.notificationServices {
+			if err := sys.stopReplica(ctx, r); err != nil {
+				return err
+			}
 		}
-		if err := sleep(ctx, 100*time.Millisecond); err != nil {
+		if err := sys.start(ctx); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (sys *system) dropMailConnections(ctx context.Context) error {
-	for range 3 {
-		if err := sys.injectMailFault(ctx, mailserver.Fault{Drop: true, Times: 3}); err != nil {
-			return err
-		}
+// injectForSome injects a fault for one of twenty recipients, and requires that the others go on.
+func (sys *system) injectForSome(ctx context.Context, m mailserver.Fault, d time.Duration, judge func()) error {
+	m.Only = func(to string) bool { return load.Number(to)%20 == 0 }
+	before, began := sys.mail.Injected(), time.Now()
+	sys.mail.SetFault(m)
+	defer sys.mail.SetFault(mailserver.Fault{})
+	if err := sleep(ctx, sys.scaled(d)); err != nil {
+		return err
 	}
-	return nil
+	sys.injected += sys.mail.Injected() - before
+	if judge != nil {
+		judge()
+	}
+	return sys.requireMailPace(ctx, began, func(to string) bool { return !m.Only(to) })
 }
 
 // injectTemporaryMailFault injects a fault of the mail server for a time.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"example.com/transactional-outbox/test/chaos/load"
 	"example.com/transactional-outbox/test/chaos/mailserver"
 )
 
@@ -12,18 +13,35 @@ import (
 // clients to wait for ten minutes.
 const lateAnswer = 25 * time.Second
 
-// delayMailAnswers delays the answer to some e-mails. The others go on.
+// delayMailAnswers delays the answer to the e-mails of one domain. The others go on.
 func (sys *system) delayMailAnswers(ctx context.Context) error {
-	const several = replicas*mailWorkers - 2
-	before := sys.mail.Injected()
-	sys.mail.SetFault(mailserver.Fault{DataDelay: sys.scaled(lateAnswer), Times: several})
-	err := sleep(ctx, sys.scaled(lateAnswer)+3*time.Second)
-	sys.injected += sys.mail.Injected() - before
-	return err
+	return sys.breakDomain(ctx, load.Domain(0), 0, mailserver.Fault{DataDelay: sys.scaled(lateAnswer)}, lateAnswer+3*time.Second)
 }
 
-// restartWhileMailing restarts PostgreSQL while workers wait for the answer to an e-mail. The
-// answer comes while the database is down, so the workers cannot mark the e-mail sent at once.
+// stopWhileMailing stops the consumers while each answer to DATA comes after 12 s. The e-mails in
+// flight are finished, and not broken off: none is repeated.
+func (sys *system) stopWhileMailing(ctx context.Context) error {
+	const answerAfter = 12 * time.Second
+	sys.mail.SetFault(mailserver.Fault{DataDelay: answerAfter})
+	defer sys.mail.SetFault(mailserver.Fault{})
+	for _, r := range sys.notificationServices {
+		if err := sleep(ctx, 2*time.Second); err != nil {
+			return err
+		}
+		before := sys.mail.Injected()
+		if err := sys.stopReplica(ctx, r); err != nil {
+			return err
+		}
+		sys.injected += before
+		if err := r.start(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// restartWhileMailing restarts PostgreSQL while all connections wait for the answer to an e-mail. The
+// answer comes while the database is down, so the e-mails cannot be marked sent at once.
 func (sys *system) restartWhileMailing(ctx context.Context) error {
 	sys.allowLostMarks()
 	sys.mail.SetFault(mailserver.Fault{HoldData: true})
@@ -42,9 +60,9 @@ func (sys *system) restartWhileMailing(ctx context.Context) error {
 	return errors.Join(sleep(ctx, 1500*time.Millisecond), sys.postgres.Start(ctx), sleep(ctx, sys.scaled(2*time.Second)))
 }
 
-// awaitHeld waits until all workers wait for the answer to DATA, at most 5 seconds.
+// awaitHeld waits until all connections wait for the answer to DATA, at most 5 seconds.
 func (sys *system) awaitHeld(ctx context.Context) error {
-	for soon := time.Now().Add(5 * time.Second); time.Now().Before(soon) && sys.mail.Held() < replicas*mailWorkers; {
+	for soon := time.Now().Add(5 * time.Second); time.Now().Before(soon) && sys.mail.Held() < replicas*mailConnections; {
 		if err := sleep(ctx, 10*time.Millisecond); err != nil {
 			return err
 		}

@@ -8,8 +8,7 @@ import (
 	"example.com/transactional-outbox/test/chaos/mailserver"
 )
 
-// refusalTime is longer than the sum of the retry delays. A consumer that takes a refusal by policy
-// for an error of the message has dead letters after it.
+// refusalTime is longer than the sum of the retry delays.
 const refusalTime = 6 * time.Second
 
 // policies are refusals that do not depend on the message or the recipient.
@@ -18,14 +17,20 @@ var policies = []mailserver.Fault{
 	{Code: 421, Enhanced: [3]int{4, 3, 2}},
 	{Code: 451, Enhanced: [3]int{4, 7, 1}},
 	{Code: 554, Enhanced: [3]int{5, 7, 1}},
+	{Code: 550, Enhanced: [3]int{5, 1, 8}}, // the sender
 }
 
+// refuseByPolicy refuses everything, while earlier e-mails are still being accepted.
 func (sys *system) refuseByPolicy(ctx context.Context) error {
 	for _, policy := range policies {
+		sys.mail.SetFault(mailserver.Fault{HoldData: true})
+		if err := sys.awaitHeld(ctx); err != nil {
+			return err
+		}
 		began := time.Now()
 		err := sys.refuseWith(ctx, policy)
 		sys.requireFewConnections(policy, began)
-		if err := errors.Join(err, sys.requireAllEffects(ctx)); err != nil {
+		if err := errors.Join(err, sys.requireAllEffects(ctx, mailRecoveryTime)); err != nil {
 			return err
 		}
 	}
@@ -42,16 +47,13 @@ func (sys *system) refuseWith(ctx context.Context, m mailserver.Fault) error {
 	return err
 }
 
-// requireFewConnections requires at most one connection per second and replica while the mail
-// server refuses, in addition to one for each worker at the beginning.
+// requireFewConnections requires few connections while the mail server refuses everything: a domain
+// is tried until it pauses, and then once a second at most.
 func (sys *system) requireFewConnections(m mailserver.Fault, began time.Time) {
-	tries, seconds := sys.mail.ConnectionsSince(began), int(time.Since(began).Seconds())
-	bound := 0
-	for _, r := range sys.notificationServices {
-		bound += r.workers() + seconds
-	}
-	if tries > bound {
-		sys.reportViolation("P9", "%d connections to a mail server that refuses with %d, in %d s, want at most %d", tries, m.Code, seconds, bound)
+	tries := sys.mail.ConnectionsSince(began)
+	if bound := replicas * mailConnections * (2 + int(time.Since(began).Seconds())); tries > bound {
+		sys.reportViolation("P9", "%d connections to a mail server that refuses with %d, in %s, want at most %d",
+			tries, m.Code, time.Since(began).Round(time.Second), bound)
 	}
 }
 
@@ -63,9 +65,33 @@ func (sys *system) throttleMail(ctx context.Context) error {
 		{Code: 421, Enhanced: [3]int{4, 7, 0}, PerSecond: perSecond},
 		{Code: 451, Enhanced: [3]int{4, 7, 1}, PerSecond: perSecond},
 	} {
-		if err := errors.Join(sys.refuseWith(ctx, m), sys.requireAllEffects(ctx)); err != nil {
+		if err := errors.Join(sys.refuseWith(ctx, m), sys.requireAllEffects(ctx, mailRecoveryTime)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// allowFewerConnections allows fewer connections than the services open, and takes 200 ms for each
+// e-mail. What these connections can carry must go out.
+func (sys *system) allowFewerConnections(ctx context.Context) error {
+	const connections, each, lasts, share = 3, 200 * time.Millisecond, 20 * time.Second, 0.8
+	sys.mail.SetFault(mailserver.Fault{MaxConnections: connections, RcptDelay: each})
+	defer sys.mail.SetFault(mailserver.Fault{})
+	sys.notifyToMail.Cut()
+	if err := sleep(ctx, 2*time.Second); err != nil {
+		return err
+	}
+	before, refused := len(sys.mail.Mails()), sys.mail.Injected()
+	if err := sleep(ctx, sys.scaled(lasts)); err != nil {
+		return err
+	}
+	sent, could := len(sys.mail.Mails())-before, connections*float64(sys.scaled(lasts)/each)
+	sys.injected += sys.mail.Injected() - refused
+	sys.noted("%d e-mails over %d connections, which carry %.0f", sent, connections, could)
+	if float64(sent) < share*could {
+		sys.reportViolation("P9", "%d e-mails were sent over %d connections, which carry %.0f", sent, connections, could)
+	}
+	sys.mail.SetFault(mailserver.Fault{})
+	return sys.requireAllEffects(ctx, mailRecoveryTime)
 }

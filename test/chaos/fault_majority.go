@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"example.com/transactional-outbox/test/chaos/broker"
-	"example.com/transactional-outbox/test/chaos/mailserver"
 )
 
 // refuseWithoutMajority kills the nodes with the leaders of the queues that get the events. The
@@ -73,18 +72,20 @@ func (sys *system) loseMajority(ctx context.Context, last int, meanwhile func() 
 	if err := sys.connectAllTo(ctx, last); err != nil {
 		return err
 	}
-	if busy, err := sys.holdAllWorkers(ctx); err != nil || !busy {
+	for _, p := range sys.notifyToDB {
+		p.Stall()
+		defer p.Resume()
+	}
+	if err := errors.Join(sleep(ctx, time.Second), sys.killAllBut(ctx, last)); err != nil { // they have messages now
 		return err
 	}
-	if err := sys.killAllBut(ctx, last); err != nil {
-		return err
-	}
-	sys.mail.SetFault(busyMailboxes(0)) // what the workers hold needs a copy now
-	if err := meanwhile(); err != nil {
-		return err
-	}
-	sys.mail.SetFault(mailserver.Fault{})
-	if err := sys.startNodes(ctx); err != nil {
+	err = sys.refusingOrders(ctx, 1, func() error { // which need a copy
+		for _, p := range sys.notifyToDB {
+			p.Resume()
+		}
+		return meanwhile()
+	})
+	if err := errors.Join(err, sys.startNodes(ctx)); err != nil {
 		return err
 	}
 	return sys.awaitFlow(ctx)
@@ -149,17 +150,17 @@ func (sys *system) awaitRefusals(ctx context.Context) error {
 	return nil
 }
 
-// countRefusedCopies counts the messages that wait for their copy.
+// countRefusedCopies counts the failed attempts at a copy.
 func (sys *system) countRefusedCopies(ctx context.Context) error {
 	for _, r := range sys.notificationServices {
-		waiting, err := r.metric(ctx, `consumer_copies_waiting{to="retry"}`)
+		failures, err := r.metric(ctx, "consumer_copy_failures_total")
 		if err != nil {
 			return err
 		}
-		if waiting == 0 {
-			sys.reportViolation("harness", "%s holds no message that needs a copy", r.name)
+		if failures == 0 {
+			sys.reportViolation("harness", "%s has no message that needs a copy", r.name)
 		}
-		sys.injected += int(waiting)
+		sys.injected += int(failures)
 	}
 	return nil
 }

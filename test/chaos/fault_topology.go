@@ -7,12 +7,12 @@ import (
 
 	"example.com/transactional-outbox/test/chaos/broker"
 	"example.com/transactional-outbox/test/chaos/checker"
-	"example.com/transactional-outbox/test/chaos/mailserver"
 )
 
 // unbindAll removes all bindings. The events must stay in the outbox.
 func (sys *system) unbindAll(ctx context.Context) error {
 	sys.allowed.TapGap = true
+	sys.allowed.Refusals = true // a returned event was tried, and that is counted too
 	for _, r := range sys.notificationServices {
 		if err := sys.stopReplica(ctx, r); err != nil {
 			return err
@@ -63,33 +63,34 @@ func (sys *system) damageTopology(ctx context.Context, do func() error) error {
 
 // deleteRetryPath deletes the exchanges for retries and dead letters, and makes some messages fail.
 func (sys *system) deleteRetryPath(ctx context.Context) error {
-	for range 3 {
-		err := errors.Join(
-			sys.broker.DeleteExchanges(ctx, append([]string{"notification-service.dlx", broker.Requeue}, sys.retryQueues()...)...),
-			sys.publishMalformed(ctx, 3))
-		if err != nil {
-			return err
+	return sys.refusingOrders(ctx, 10, func() error {
+		for range 3 {
+			err := errors.Join(
+				sys.broker.DeleteExchanges(ctx, append([]string{"notification-service.dlx", broker.Requeue}, sys.retryQueues()...)...),
+				sys.publishMalformed(ctx, 3), sys.sleepRandom(ctx, sys.scaled(4*time.Second)))
+			if err != nil {
+				return err
+			}
+			sys.injected += 2 + len(sys.retryQueues())
 		}
-		sys.injected += 2 + len(sys.retryQueues())
-		sys.mail.SetFault(busyMailboxes(5))
-		if err := sys.sleepRandom(ctx, sys.scaled(4*time.Second)); err != nil {
-			return err
-		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // expireWithoutRequeue lets messages expire in the retry queues while the requeue exchange does not
 // exist and no consumer runs that could declare it.
 func (sys *system) expireWithoutRequeue(ctx context.Context) error {
-	sys.mail.SetFault(busyMailboxes(0))
-	err := sleep(ctx, sys.scaled(2*time.Second))
-	sys.mail.SetFault(mailserver.Fault{})
+	mend, err := sys.refuseOrders(ctx, 1, noLimit)
+	if err != nil {
+		return err
+	}
+	err = sleep(ctx, sys.scaled(2*time.Second))
 	for _, r := range sys.notificationServices {
 		err = errors.Join(err, sys.stopReplica(ctx, r))
 	}
 	err = errors.Join(err, sys.broker.DeleteExchanges(ctx, broker.Requeue))
 	waiting, unknown := sys.broker.Ready(ctx, sys.retryQueues()...)
 	sys.injected += waiting
-	return errors.Join(err, unknown, sleep(ctx, sys.scaled(5*time.Second))) // all of them expire
+	_, mendErr := mend()
+	return errors.Join(err, unknown, mendErr, sleep(ctx, sys.scaled(5*time.Second))) // all of them expire
 }

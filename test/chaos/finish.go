@@ -25,7 +25,7 @@ func (sys *system) awaitFinished(ctx context.Context) (unfinished, err error) {
 
 // unfinished returns the work that is left, as an error.
 func (sys *system) unfinished(ctx context.Context) error {
-	var due, published, settled, recorded int
+	var due, published, recorded, waiting int
 	err := sys.orderDB.QueryRow(ctx, `SELECT count(*) FILTER (WHERE status IN ('pending', 'in_progress')),
 		count(*) FILTER (WHERE status = 'published' AND topic LIKE 'order.%') FROM outbox_status`).Scan(&due, &published)
 	if err != nil {
@@ -34,16 +34,13 @@ func (sys *system) unfinished(ctx context.Context) error {
 	if due > 0 {
 		return fmt.Errorf("%d events are not published", due)
 	}
-	if err := sys.endMailLeases(ctx); err != nil {
-		return err
-	}
-	err = sys.notificationDB.QueryRow(ctx, `SELECT count(*) FILTER (WHERE status IN ('sent', 'superseded', 'rejected')),
-		count(*) FROM notifications`).Scan(&settled, &recorded)
+	err = sys.notificationDB.QueryRow(ctx, `SELECT (SELECT count(*) FROM inbox_messages),
+		(SELECT count(*) FROM outbox_queue WHERE failed_at IS NULL)`).Scan(&recorded, &waiting)
 	if err != nil {
 		return err
 	}
-	if settled < recorded || recorded < published {
-		return fmt.Errorf("%d of %d notifications of %d published events are settled", settled, recorded, published)
+	if waiting > 0 || recorded < published {
+		return fmt.Errorf("%d of %d published events are recorded, and %d e-mails wait", recorded, published, waiting)
 	}
 	return sys.unfinishedQueues(ctx)
 }
@@ -63,25 +60,6 @@ func (sys *system) unfinishedQueues(ctx context.Context) error {
 	if err == nil && dead < len(sys.allowed.Malformed) {
 		err = fmt.Errorf("%d of %d malformed messages are dead letters", dead, len(sys.allowed.Malformed))
 	}
-	return err
-}
-
-// The lease of an e-mail lasts mailLease, and a running process renews it every 10 seconds. So a
-// lease that was not renewed for endLeaseAfter belongs to a dead process. The suite ends it early.
-const (
-	mailLease     = 30 * time.Second
-	endLeaseAfter = 12 * time.Second
-)
-
-const endMailLeasesSQL = `
-UPDATE notifications SET lease_until = now()
-WHERE status = 'sending' AND lease_until BETWEEN now() AND now() + $1::interval`
-
-func (sys *system) endMailLeases(ctx context.Context) error {
-	if sys.keepMailLeases {
-		return nil
-	}
-	_, err := sys.notificationDB.Exec(ctx, endMailLeasesSQL, mailLease-endLeaseAfter)
 	return err
 }
 

@@ -24,7 +24,6 @@ type options struct {
 	Scale     float64       `env:"SCALE" envDefault:"1" does:"factor for the duration of load and faults"`
 	PerSecond int           `env:"ORDERS_PER_SECOND" envDefault:"40" does:"the load while the API answers"`
 	Patience  time.Duration `env:"PATIENCE" envDefault:"90s" does:"how long the services may take to finish all work after a fault"`
-	Leases    bool          `env:"REAL_LEASES" does:"wait for the e-mail leases of dead processes instead of ending them early"`
 	Race      bool          `env:"RACE" does:"build the services with the race detector"`
 	Source    string        `env:"SOURCE" envDefault:"." does:"the source tree of the services"`
 	Output    string        `env:"OUTPUT" envDefault:"build" does:"the folder for chaos.json and the logs of failed scenarios"`

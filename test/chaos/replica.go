@@ -97,12 +97,14 @@ func (r *replica) setting(name, fallback string) string {
 	return fallback
 }
 
-// mailsInFlight is the maximum number of e-mails that the mail server may have accepted and the
-// process has not yet marked sent: e-mails in flight, and e-mails that wait for their mark.
-func (r *replica) mailsInFlight() int { return r.workers() + r.intSetting("CONSUMER_BATCH_SIZE", "64") }
+// mailsInFlight is the maximum number of e-mails that a process repeats when it dies: those that its
+// connections are sending, and those that were answered while it wrote the marks before.
+func (r *replica) mailsInFlight() int { return 2 * r.intSetting("MAIL_CONNECTIONS", "8") }
 
-// workers is how many e-mails the process sends at the same time.
-func (r *replica) workers() int { return r.intSetting("CONSUMER_WORKERS", "8") }
+// mailsInHand is how many e-mails the process may have sent and not marked while the database is away.
+func (r *replica) mailsInHand() int {
+	return r.intSetting("RELAY_WORKERS", "2")*r.intSetting("RELAY_WINDOW", "64") + r.mailsInFlight()
+}
 
 func (r *replica) intSetting(name, fallback string) int {
 	n, err := strconv.Atoi(r.setting(name, fallback))

@@ -18,7 +18,8 @@ const (
 	replicas     = 2
 	relayWorkers = 2
 	relayWindow  = 20
-	mailWorkers  = 4
+
+	mailConnections = 4
 
 	// inFlight is how many events one relay may have published and not yet marked.
 	inFlight = relayWorkers * relayWindow
@@ -33,7 +34,9 @@ var (
 		"RELAY_CONFIRM_TIMEOUT=3s", fmt.Sprint("RELAY_LEASE=", lease), "RELAY_POLL_INTERVAL=200ms", "RELAY_RETRY_BASE=100ms", "RELAY_RETRY_CAP=1s",
 	}
 	notificationSettings = []string{
-		fmt.Sprintf("CONSUMER_WORKERS=%d", mailWorkers), "CONSUMER_BATCH_SIZE=8", "CONSUMER_PREFETCH=16", "RETRY_DELAYS=300ms,1s,3s", "MAIL_FROM=shop@example.com",
+		"CONSUMER_BATCH_SIZE=8", "CONSUMER_PREFETCH=16", "RETRY_DELAYS=300ms,1s,3s", "MAIL_FROM=shop@example.com",
+		fmt.Sprintf("MAIL_CONNECTIONS=%d", mailConnections), "RELAY_WINDOW=8", fmt.Sprint("RELAY_LEASE=", lease),
+		"RELAY_POLL_INTERVAL=200ms", "RELAY_RETRY_BASE=100ms", "RELAY_RETRY_CAP=1s",
 	}
 )
 

@@ -37,16 +37,12 @@ type result struct {
 // conditions are the settings that determine the recovery time. With production settings the
 // recovery takes longer.
 type conditions struct {
-	RelayLease  string   `json:"relay_lease"`
-	MailLease   string   `json:"mail_lease"` // of dead processes
+	RelayLease  string   `json:"relay_lease"` // of both services
 	RetryDelays []string `json:"retry_delays"`
 }
 
 func (sys *system) conditions() conditions {
-	c := conditions{RelayLease: sys.allowed.Lease.String(), MailLease: "not shortened"}
-	if !sys.keepMailLeases {
-		c.MailLease = "ended after " + endLeaseAfter.String()
-	}
+	c := conditions{RelayLease: sys.allowed.Lease.String()}
 	if len(sys.notificationServices) > 0 {
 		c.RetryDelays = sys.notificationServices[0].retryDelays()
 	}
@@ -55,7 +51,7 @@ func (sys *system) conditions() conditions {
 
 // String returns the column WITH of the table.
 func (c conditions) String() string {
-	return fmt.Sprintf("relay lease %s, e-mail lease %s, retries %s", c.RelayLease, c.MailLease, strings.Join(c.RetryDelays, " "))
+	return fmt.Sprintf("leases %s, retries %s", c.RelayLease, strings.Join(c.RetryDelays, " "))
 }
 
 // verdict returns the broken promises, or why the scenario proves nothing.

@@ -20,8 +20,6 @@ type scenario struct {
 	build                               string   // an additional build of the services: crashing or wrongTime
 	orderSettings, notificationSettings []string // additional settings of the services
 	short                               bool     // part of SHORT=1
-	// slowSenders says that a slow e-mail is not a sign of a dead process.
-	slowSenders bool
 	// setUp adds servers that only some scenarios need, before the services start.
 	setUp func(*system, context.Context) error
 	// brokerOnly says that the fault does not touch the API: every request must succeed.

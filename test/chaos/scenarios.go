@@ -16,6 +16,10 @@ var scenarios = []scenario{
 		short: true, fault: (*system).killNotifications,
 	},
 	{
+		name: "notifications-sigkill-backlog", description: "notification-service is killed while all its connections send a backlog of e-mails",
+		notificationSettings: []string{"MAIL_CONNECTIONS=8", "RELAY_WINDOW=64"}, fault: (*system).killWhileCatchingUp,
+	},
+	{
 		name: "orders-crash-points", description: "order-service kills itself at each crash point",
 		build: crashing, fault: (*system).crashOrders,
 	},
@@ -60,7 +64,7 @@ var scenarios = []scenario{
 		fault: (*system).restartPostgres,
 	},
 	{
-		name: "postgres-restart-while-mailing", description: "PostgreSQL is restarted while workers wait for the mail server's answer to DATA",
+		name: "postgres-restart-while-mailing", description: "PostgreSQL is restarted while e-mails wait for the mail server's answer to DATA",
 		short: true, fault: (*system).restartWhileMailing,
 	},
 	{
@@ -94,6 +98,18 @@ var scenarios = []scenario{
 	{
 		name: "disk-full", description: "each write of the consumer fails with the error of a full disk (53100)",
 		brokerOnly: true, fault: (*system).simulateFullDisk,
+	},
+	{
+		name: "notifications-table-locked", description: "the consumer's tables are locked for longer than a transaction waits",
+		brokerOnly: true, fault: (*system).lockConsumersTables,
+	},
+	{
+		name: "privilege-lost", description: "the consumer's role loses its privileges on one table after the other",
+		brokerOnly: true, fault: (*system).revokePrivileges,
+	},
+	{
+		name: "some-orders-fail", description: "the consumer's messages about one of three orders fail for longer than all retry delays",
+		short: true, brokerOnly: true, fault: (*system).failOrders,
 	},
 	{
 		name: "unroutable", description: "no queue is bound to the exchange for a time",
@@ -200,6 +216,10 @@ var scenarios = []scenario{
 		brokerOnly: true, fault: (*system).refuseMailConnections,
 	},
 	{
+		name: "smtp-down-broker-reset", description: "the consumers' connections to the broker are reset 51 times while the mail server is down",
+		brokerOnly: true, fault: (*system).cutBrokerWhileMailIsDown,
+	},
+	{
 		name: "smtp-slow", description: "the mail server takes seconds for each e-mail",
 		brokerOnly: true, fault: (*system).delayMail,
 	},
@@ -208,24 +228,44 @@ var scenarios = []scenario{
 		brokerOnly: true, fault: (*system).deferMail,
 	},
 	{
-		name: "smtp-rejecting", description: "the mail server rejects some recipients (550 5.1.1); the dead letters are replayed",
+		name: "smtp-rejecting", description: "the mail server rejects some recipients (550 5.1.1); the failed e-mails are replayed",
 		brokerOnly: true, fault: (*system).rejectMail, afterwards: (*system).replayRejected,
 	},
 	{
-		name: "smtp-drops-after-data", description: "the mail server accepts e-mails, and the connection breaks before its answer",
-		brokerOnly: true, fault: (*system).dropMailConnections,
+		name: "smtp-answers-lost", description: "for some recipients the connection breaks before the answer to each e-mail",
+		brokerOnly: true, fault: (*system).loseMailAnswers,
+	},
+	{
+		name: "smtp-hangs-up", description: "the mail server closes the connection at some recipients (no answer, and 421), while consumers restart",
+		brokerOnly: true, fault: (*system).hangUp,
 	},
 	{
 		name: "smtp-late", description: "the mail server answers DATA after 25 s",
-		slowSenders: true, brokerOnly: true, fault: (*system).delayMailAnswers,
+		brokerOnly: true, fault: (*system).delayMailAnswers,
 	},
 	{
 		name: "smtp-throttled", description: "the mail server accepts a few e-mails per second and refuses the others (421, 451 4.7.1)",
 		brokerOnly: true, fault: (*system).throttleMail,
 	},
 	{
-		name: "smtp-policy", description: "the mail server refuses everything: 454 after DATA, 421, 451 and 554 5.7.1 at RCPT",
+		name: "smtp-policy", description: "the mail server refuses everything: 454 after DATA; 421, 451, 554 5.7.1 and 550 5.1.8 at RCPT",
 		brokerOnly: true, fault: (*system).refuseByPolicy,
+	},
+	{
+		name: "smtp-few-connections", description: "the mail server allows fewer connections than the services open",
+		brokerOnly: true, fault: (*system).allowFewerConnections,
+	},
+	{
+		name: "domain-not-now", description: "3, 12 and 50 orders whose domain refuses e-mails (450 4.1.2)",
+		short: true, brokerOnly: true, fault: (*system).deferOneDomain,
+	},
+	{
+		name: "domain-slow", description: "16 orders whose domain answers after 45 s",
+		brokerOnly: true, fault: (*system).slowDownOneDomain,
+	},
+	{
+		name: "sigterm-while-mailing", description: "consumers are stopped while the mail server answers DATA after 12 s",
+		short: true, brokerOnly: true, fault: (*system).stopWhileMailing,
 	},
 	{
 		name: "sigterm", description: "all replicas are restarted one after the other",

@@ -17,7 +17,7 @@ var soak = scenario{
 var soakable = []string{
 	"orders-sigkill", "notifications-sigkill", "broker-sigkill", "broker-restart", "broker-outage", "broker-silent", "broker-reset",
 	"postgres-restart", "postgres-immediate", "postgres-sigkill", "postgres-terminate", "commit-reply-lost", "table-locked",
-	"smtp-down", "smtp-slow", "smtp-drops-after-data", "sigterm", "slow-network", "way-back-deleted",
+	"smtp-down", "smtp-slow", "smtp-throttled", "sigterm", "slow-network", "way-back-deleted",
 }
 
 func (sys *system) soak(ctx context.Context) error {

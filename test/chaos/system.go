@@ -42,14 +42,12 @@ type system struct {
 	injected int // faults that had an effect
 	// takeover is the longest time until the services worked again: every replica, or the others with
 	// the work of a lost one, or the first new order after the loss of a broker.
-	takeover  time.Duration
-	allowed   checker.Allowance
-	forgotten checker.Forgotten // by a failover to an asynchronous standby
-	// keepMailLeases says that the suite does not end the leases of e-mails early.
-	keepMailLeases bool
-	violations     []violation
-	notes          []string // what the scenario has measured
-	closers        []func()
+	takeover   time.Duration
+	allowed    checker.Allowance
+	forgotten  checker.Forgotten // by a failover to an asynchronous standby
+	violations []violation
+	notes      []string // what the scenario has measured
+	closers    []func()
 
 	mu    sync.Mutex
 	exits []checker.Exit
@@ -80,7 +78,6 @@ func (env *environment) newSystem(ctx context.Context, s scenario) (sys *system,
 		}
 	}()
 	sys.began, sys.allowed.Lease = time.Now(), lease
-	sys.keepMailLeases = env.Leases || s.slowSenders
 	if err := errors.Join(os.MkdirAll(sys.logs, 0o750), env.resetDatabases(ctx), env.resetTopology(ctx)); err != nil {
 		return sys, err
 	}

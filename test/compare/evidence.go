@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"strings"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -65,12 +65,13 @@ func parse(messages []checker.Message) (events []judge.Event, unreadable int) {
 	return events, unreadable
 }
 
-// In this project the order of the e-mails counts. A notification that a newer one has superseded
-// is written after the newer one, and needs no e-mail. So the rows are sorted by version.
+// In this project the effect of a message is its row in the inbox. An event that comes after a newer one
+// is recorded after it, and needs no e-mail. So the rows are sorted by version, and the order of the
+// e-mails counts.
 const (
 	effectsOfDesigns  = "SELECT order_id::text, version FROM effects ORDER BY id"
-	effectsOfProject  = "SELECT order_id::text, order_version FROM notifications WHERE status IN ('sent', 'superseded', 'rejected') ORDER BY order_version"
-	supersededEvents  = "SELECT order_id::text, order_version FROM notifications WHERE status = 'superseded'"
+	effectsOfProject  = "SELECT message_id FROM inbox_messages"
+	emailsOfProject   = "SELECT id::text, status FROM outbox_status"
 	messagesOfProject = "SELECT id::text, aggregate_id, version FROM outbox_events"
 )
 
@@ -95,17 +96,64 @@ func (sys *system) readDatabases(ctx context.Context) (e judge.Evidence, err err
 	if err := sys.readOutbox(ctx, &e); err != nil {
 		return e, err
 	}
-	effects := effectsOfDesigns
-	if sys.design.name == thisProject {
-		effects = effectsOfProject
-		if e.Superseded, err = events(ctx, sys.effects, supersededEvents); err != nil {
-			return e, err
-		}
-	}
-	if e.Effects, err = events(ctx, sys.effects, effects); err != nil {
+	byMessage, err := sys.messages(ctx)
+	if err != nil {
 		return e, err
 	}
-	return e, sys.readMails(ctx, &e)
+	if sys.design.name == thisProject {
+		err = sys.readEffects(ctx, &e, byMessage)
+	} else {
+		e.Effects, err = events(ctx, sys.effects, effectsOfDesigns)
+	}
+	sys.readMails(&e, byMessage)
+	return e, err
+}
+
+// messages returns the events of this project's messages.
+func (sys *system) messages(ctx context.Context) (map[string]judge.Event, error) {
+	byMessage := map[string]judge.Event{}
+	if !sys.mails() {
+		return byMessage, nil
+	}
+	rows, _ := sys.orders.Query(ctx, messagesOfProject) // ForEachRow returns its error
+	var id string
+	var event judge.Event
+	_, err := pgx.ForEachRow(rows, []any{&id, &event.Order, &event.Version}, func() error {
+		byMessage[id] = event
+		return nil
+	})
+	return byMessage, err
+}
+
+// readEffects reads this project's inbox and its outbox of e-mails. A message without an e-mail is
+// superseded.
+func (sys *system) readEffects(ctx context.Context, e *judge.Evidence, byMessage map[string]judge.Event) error {
+	statuses := map[string]string{}
+	var id, status string
+	rows, _ := sys.effects.Query(ctx, emailsOfProject)
+	_, err := pgx.ForEachRow(rows, []any{&id, &status}, func() error {
+		statuses[id] = status
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	rows, _ = sys.effects.Query(ctx, effectsOfProject)
+	_, err = pgx.ForEachRow(rows, []any{&id}, func() error {
+		event := byMessage[id]
+		e.Effects = append(e.Effects, event)
+		switch statuses[id] {
+		case "", "overtaken":
+			e.Superseded = append(e.Superseded, event)
+		case "failed":
+			e.DeadLetters = append(e.DeadLetters, event)
+		case "pending", "in_progress":
+			e.Waiting = append(e.Waiting, event)
+		}
+		return nil
+	})
+	slices.SortStableFunc(e.Effects, func(a, b judge.Event) int { return a.Version - b.Version })
+	return err
 }
 
 func (sys *system) readOutbox(ctx context.Context, e *judge.Evidence) error {
@@ -125,24 +173,13 @@ func (sys *system) readOutbox(ctx context.Context, e *judge.Evidence) error {
 }
 
 // readMails finds the events of the e-mails: a Message-ID begins with the id of the message.
-func (sys *system) readMails(ctx context.Context, e *judge.Evidence) error {
-	e.Mailed = sys.mails()
-	if !e.Mailed {
-		return nil
+func (sys *system) readMails(e *judge.Evidence, byMessage map[string]judge.Event) {
+	if e.Mailed = sys.mails(); !e.Mailed {
+		return
 	}
-	byMessage := map[string]judge.Event{}
-	rows, _ := sys.orders.Query(ctx, messagesOfProject)
-	var id string
-	var event judge.Event
-	_, err := pgx.ForEachRow(rows, []any{&id, &event.Order, &event.Version}, func() error {
-		byMessage[id] = event
-		return nil
-	})
 	for _, m := range sys.mail.Mails() {
-		id, _, _ := strings.Cut(strings.Trim(m.MessageID, "<>"), "@")
-		e.Mails = append(e.Mails, byMessage[id])
+		e.Mails = append(e.Mails, byMessage[checker.MessageID(m)])
 	}
-	return err
 }
 
 func events(ctx context.Context, db *pgxpool.Pool, query string) ([]judge.Event, error) {

@@ -19,7 +19,9 @@ var (
 		"RELAY_RETRY_BASE=100ms", "RELAY_RETRY_CAP=1s",
 	}
 	notificationSettings = []string{
-		fmt.Sprint("CONSUMER_WORKERS=", mailWorkers), "CONSUMER_BATCH_SIZE=8", "CONSUMER_PREFETCH=16", "RETRY_DELAYS=300ms,1s,3s", "MAIL_FROM=shop@example.com",
+		"CONSUMER_BATCH_SIZE=8", "CONSUMER_PREFETCH=16", "RETRY_DELAYS=300ms,1s,3s", "MAIL_FROM=shop@example.com",
+		fmt.Sprint("MAIL_CONNECTIONS=", mailConnections), "RELAY_WINDOW=8", "RELAY_LEASE=9s", "RELAY_POLL_INTERVAL=200ms",
+		"RELAY_RETRY_BASE=100ms", "RELAY_RETRY_CAP=1s",
 	}
 )
 

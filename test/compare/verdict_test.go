@@ -24,10 +24,11 @@ func TestVerdict(t *testing.T) {
 		"this project has phantoms":             {"this-project/no-fault", figures{Phantom: 1}, "", "phantom 1"},
 		"this project stands still":             {"this-project/database-failover", figures{Stuck: 1}, "", "stuck 1"},
 		"this project buries":                   {"this-project/mail-away", figures{Buried: 1}, "", "buried 1"},
-		"this project dies and repeats":         {"this-project/kill-consumer", figures{Repeated: 1}, "", ""},
+		"this project dies and repeats":         {"this-project/kill-consumer", figures{Repeated: 64}, "", ""},
+		"more repeats than at 8 deaths":         {"this-project/kill-consumer", figures{Repeated: 65}, "", "repeated 65"},
 		"the answers of a mail server are lost": {"this-project/mail-away", figures{Repeated: 4}, "", ""},
 		"more repeats than lost answers":        {"this-project/mail-away", figures{Repeated: 5}, "", "repeated 5"},
-		"e-mails of this project overtake":      {"this-project/mail-away", figures{OutOfOrder: 1}, "", ""},
+		"e-mails of this project out of order":  {"this-project/mail-away", figures{OutOfOrder: 1}, "", "out of order 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -81,7 +81,7 @@ func TestACopyHasTheFilesAsTheyAreNow(t *testing.T) {
 func TestCompileSeesAnEditThatDoesNotCompile(t *testing.T) {
 	t.Parallel()
 	for added, want := range map[string]bool{"var _ int\n": true, "var _ int = \"\"\n": false} {
-		edits := []edit.Edit{{File: "internal/gate/gate.go", Old: "func New() ", New: added + "\nfunc New() "}}
+		edits := []edit.Edit{{File: "internal/stage/stage.go", Old: "func New(", New: added + "\nfunc New("}}
 		if err := edit.Compile(t.Context(), "../..", edits); (err == nil) != want {
 			t.Errorf("%q: %v", added, err)
 		}

@@ -37,12 +37,10 @@ var publishing = []exercise{
 		module:  ".", pkg: "./internal/postgres", test: "TestAFailedStatementThatIsPassedOverIsNoCommit",
 		edits: []edit.Edit{{
 			File: "internal/postgres/tx.go",
-			Old: "	err := db.gorm.WithContext(ctx).Transaction(fn, &sql.TxOptions{Isolation: sql.LevelReadCommitted})\n" +
-				"	if errors.Is(err, sql.ErrTxDone) && ctx.Err() != nil {\n" +
-				"		return ctx.Err() // database/sql has rolled back as soon as ctx ended, and says only that\n	}\n	return err\n",
+			Old:  "	err := db.gorm.WithContext(ctx).Transaction(fn, &sql.TxOptions{Isolation: sql.LevelReadCommitted})\n",
 			New: "	tx := db.gorm.WithContext(ctx).Begin(&sql.TxOptions{Isolation: sql.LevelReadCommitted})\n" +
 				"	if tx.Error != nil {\n		return tx.Error\n	}\n	defer tx.Rollback() // does nothing after the commit\n" +
-				"	if err := fn(tx); err != nil {\n		return err\n	}\n	tx.Commit()\n	return nil\n",
+				"	err := fn(tx)\n	if err == nil {\n		tx.Commit()\n	}\n",
 		}},
 	},
 	{

@@ -7,35 +7,35 @@ var consuming = []exercise{
 	{
 		chapter: "07-the-inbox",
 		symptom: "a consumer is killed. Its messages come again and are acknowledged, but some of their e-mails are never sent.",
-		look:    "notification-service/internal/consumer",
-		module:  ".", pkg: "./notification-service/internal/consumer", test: "TestADuplicateGoesOnFromItsState",
+		look:    "outbox/inbox",
+		module:  "outbox", pkg: "./inbox", test: "TestAnErrorOfTheHandlerRollsAllBack",
 		edits: []edit.Edit{{
-			File: "notification-service/internal/consumer/process.go",
-			Old: "	case found.notification.HasLease:\n		return success, c.send(d, mail, found.notification)\n" +
-				"	case found.inbox == inbox.First:\n		return success, nil // superseded\n	default:\n		return duplicate, nil\n	}\n",
-			New: "	case found.inbox == inbox.Duplicate:\n		return duplicate, nil\n" +
-				"	case found.notification.HasLease:\n		return success, c.send(d, mail, found.notification)\n	default:\n		return success, nil // superseded\n	}\n",
+			File: "outbox/inbox/inbox.go",
+			Old: "	return i.inTx(ctx, beginSQL, func(tx pgx.Tx) error {\n" +
+				"		isNew, err := record(ctx, tx, i.consumer, ids)\n		if err != nil {\n			return err\n		}\n",
+			New: "	var isNew map[string]bool\n	err := i.inTx(ctx, beginSQL, func(tx pgx.Tx) (err error) {\n" +
+				"		isNew, err = record(ctx, tx, i.consumer, ids)\n		return err\n	})\n	if err != nil {\n		return err\n	}\n" +
+				"	return i.inTx(ctx, beginSQL, func(tx pgx.Tx) error {\n",
 		}},
 	},
 	{
 		chapter: "08-retries",
-		symptom: "the mail server was away for an hour. Hundreds of good messages are dead letters now, with the code retries-exhausted.",
-		look:    "notification-service/internal/consumer",
-		module:  ".", pkg: "./notification-service/internal/consumer", test: "TestAMessageHeldTooLongIsRetriedAndSpendsNothing",
+		symptom: "a message that can never succeed was published a month ago. It still comes back every five minutes.",
+		look:    "outbox/rabbitmq",
+		module:  "outbox", pkg: "./rabbitmq", test: "TestP9ABadMessageStopsNoOther",
 		edits: []edit.Edit{{
-			File: "notification-service/internal/consumer/retry.go",
-			Old:  "	if errors.Is(err, errHeldTooLong) {\n		// No counter is raised: what the message needs was away.\n		return c.retryLater(d, c.lastTier(), nil, err)\n	}\n",
-			New:  "",
+			File: "outbox/rabbitmq/consumer_copies.go",
+			Old:  "	first := timeOf(m.Message, FirstFailedAtHeader, now)\n", New: "	first := timeOf(m.Message, FailedAtHeader, now)\n",
 		}},
 	},
 	{
 		chapter: "09-dead-letters",
 		symptom: "one message ends the process each time. In the end it is a dead letter, and 200 good messages are dead letters with it.",
-		look:    "notification-service/internal/consumer",
-		module:  ".", pkg: "./notification-service/internal/consumer", test: "TestP9OneMessageAtATimeUntilANewOneSucceeds",
+		look:    "outbox/rabbitmq",
+		module:  "outbox", pkg: "./rabbitmq", test: "TestP9AMessageThatTakesTheDatabaseDownIsAlone",
 		edits: []edit.Edit{{
-			File: "notification-service/internal/consumer/consume.go",
-			Old:  "		if c.handle(ctx, d) && !d.Redelivered {\n", New: "		if c.handle(ctx, d) {\n",
+			File: "outbox/rabbitmq/consumer_loop.go",
+			Old:  "	if !m.Redelivered {\n		c.proven.Store(true)\n	}\n", New: "	c.proven.Store(true)\n",
 		}},
 	},
 }

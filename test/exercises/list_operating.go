@@ -32,8 +32,8 @@ var operating = []exercise{
 			},
 			{
 				File: "outbox/internal/store/claim.go",
-				Old:  "  SELECT id, bytes, aggregate, aggregate_id, version FROM outbox_queue\n",
-				New:  "  SELECT id, bytes, aggregate, aggregate_id, version FROM turnstile, outbox_queue\n",
+				Old:  "  SELECT id, bytes, aggregate, aggregate_id, version, available_at FROM outbox_queue\n",
+				New:  "  SELECT id, bytes, aggregate, aggregate_id, version, available_at FROM turnstile, outbox_queue\n",
 			},
 			{
 				File: "outbox/internal/store/claim.go",
@@ -58,8 +58,8 @@ var operating = []exercise{
 		module:  ".", pkg: "./internal/postgres", test: "TestAPoolLeavesAServerThatIsReadOnly",
 		edits: []edit.Edit{{
 			File: "internal/postgres/hosts.go",
-			Old:  "		if err.Code == readOnly {\n			leave()\n			return false\n		}\n		return keeps(conn, err)\n",
-			New:  "		return err.Code != readOnly && keeps(conn, err)\n",
+			Old:  "		if err.Code == readOnly || err.Code == notSupported {\n			leave()\n			return false\n		}\n		return keeps(conn, err)\n",
+			New:  "		return err.Code != readOnly && err.Code != notSupported && keeps(conn, err)\n",
 		}},
 	},
 }

@@ -48,7 +48,8 @@ func run(t *testing.T, binary string, w workload, environment map[string]string)
 	if arguments[0] == "migrate" {
 		arguments = []string{"serve"} // has the same settings, and logs them
 		environment = maps.Clone(environment)
-		environment["AMQP_URL"] = "amqp://somebody:4711@127.0.0.1:1/" // migrate needs none
+		environment["AMQP_URL"] = "amqp://somebody:4711@127.0.0.1:1/" // migrate needs none of these
+		environment["SMTP_URL"], environment["MAIL_FROM"], environment["DEFAULT_RECIPIENT"] = "log:", "a@shop.test", "b@shop.test"
 	}
 	command := exec.CommandContext(t.Context(), binary, arguments...)
 	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }

@@ -29,6 +29,9 @@ func TestTheServicesTakeTheSettingsOfTheirPods(t *testing.T) {
 			t.Run(w.name, func(t *testing.T) {
 				t.Parallel()
 				environment := environment(t, overlay, w)
+				for name, value := range environment { // readers replace the addresses by their own
+					environment[name] = strings.Replace(value, "@example.com", "@shop.test", 1)
+				}
 				checkAddresses(t, w, environment)
 				p := run(t, binaries+"/"+service, w, environment)
 				for name, value := range environment {

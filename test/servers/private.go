@@ -25,6 +25,17 @@ func Postgres(tb testing.TB) *PostgresServer {
 	return s
 }
 
+// Standby starts a standby of this primary, which synchronous_standby_names may list by its name.
+func Standby(tb testing.TB, primary *PostgresServer, name string) *PostgresServer {
+	tb.Helper()
+	s, err := NewStandby(tb.Context(), serverFolder(tb), process.WithParent, primary.URL("postgres"), name)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	startUntilCleanup(tb, s, s.folder)
+	return s
+}
+
 // RabbitMQ starts a private RabbitMQ, which the test may stop and kill. The start takes several
 // seconds.
 func RabbitMQ(tb testing.TB, plugins ...string) *RabbitMQServer {

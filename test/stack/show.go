@@ -75,7 +75,7 @@ func explain(events []event) error {
 		case missing == nil:
 		case e.needsOperator():
 			return fmt.Errorf("%s was not %s and will not be, because its status is %s: %s", e.topic, missing.name,
-				cmp.Or(e.notificationStatus, e.outboxStatus), cmp.Or(e.failure, "no reason is recorded"))
+				cmp.Or(e.emailStatus, e.outboxStatus), cmp.Or(e.failure, "no reason is recorded"))
 		default:
 			return fmt.Errorf("%s was not %s within %s: %s", e.topic, missing.name, arrivalTimeout, missing.hint)
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -9,7 +10,7 @@ import (
 type event struct {
 	messageID, topic, traceID string
 	outboxStatus              string
-	notificationStatus        string // empty until the notification exists
+	emailStatus               string // empty until the event is consumed
 	failure                   string // why the broker or the mail server refused it
 
 	committed time.Time
@@ -38,7 +39,7 @@ func (e *event) layers() []layer {
 			hint: "does notification-service run? See .stack/notification-service.log",
 		},
 		{
-			name: "e-mailed", at: e.sent, detail: e.notificationStatus,
+			name: "e-mailed", at: e.sent, detail: strings.ReplaceAll(e.emailStatus, "published", "sent"),
 			hint: "does the mail server answer? See .stack/notification-service.log",
 		},
 	}
@@ -47,17 +48,18 @@ func (e *event) layers() []layer {
 // missing returns the first layer that the event has not passed, or nil.
 func (e *event) missing() *layer {
 	for _, l := range e.layers() {
-		if l.at == nil && (l.name != "e-mailed" || !e.superseded()) {
+		if l.at == nil && (l.name != "e-mailed" || !e.overtaken()) {
 			return &l
 		}
 	}
 	return nil
 }
 
-// superseded reports whether the customer gets the e-mail of a newer event instead.
-func (e *event) superseded() bool { return e.notificationStatus == "superseded" }
+// overtaken reports whether the customer gets the e-mail of a newer event instead.
+func (e *event) overtaken() bool { return e.emailStatus == "overtaken" }
 
 // needsOperator reports whether the event waits for an operator.
 func (e *event) needsOperator() bool {
-	return slices.Contains([]string{"failed", "discarded"}, e.outboxStatus) || e.notificationStatus == "rejected"
+	final := []string{"failed", "discarded"}
+	return slices.Contains(final, e.outboxStatus) || slices.Contains(final, e.emailStatus)
 }

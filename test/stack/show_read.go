@@ -71,15 +71,16 @@ func (d *databases) readOutbox(ctx context.Context, orderID string) ([]event, er
 }
 
 const inboxQuery = `
-SELECT p.processed_at, coalesce(n.status, ''), n.sent_at, coalesce(n.failure_reason, '')
-FROM processed_messages p
-LEFT JOIN notifications n USING (message_id)
-WHERE p.message_id = $1`
+SELECT m.processed_at, coalesce(e.status, 'overtaken'), e.published_at, coalesce(e.failure_reason, '')
+FROM inbox_messages m
+LEFT JOIN outbox_status e ON e.id = $1
+WHERE m.message_id = cast($1 AS uuid)::text`
 
-// readInbox adds the consumer's state of the event. There is none until it has processed the event.
+// readInbox adds the consumer's state of the event, and of its e-mail. There is none until it has
+// processed the event. If there is no e-mail, a newer event of the order came first.
 func (d *databases) readInbox(ctx context.Context, e *event) error {
 	err := d.notification.QueryRow(ctx, inboxQuery, e.messageID).
-		Scan(&e.consumed, &e.notificationStatus, &e.sent, &e.failure)
+		Scan(&e.consumed, &e.emailStatus, &e.sent, &e.failure)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil
 	}

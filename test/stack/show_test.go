@@ -19,14 +19,15 @@ const (
 
 // The rows of an order whose event has passed all layers.
 const (
-	placed = `WITH event AS (
+	placed   = inserted + `'2026-01-01 00:00:00.012Z')`
+	emailed  = inserted + `'2026-01-01 00:00:00.018Z')`
+	inserted = `WITH event AS (
 	  INSERT INTO outbox_events (id, slot, aggregate, aggregate_id, version, topic, payload, content_type, traceparent, created_at)
 	  VALUES ('` + messageID + `', 0, 'order', '` + orderID + `', 1, 'order.created', '{}', 'application/json',
 	          '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01', '2026-01-01 00:00:00Z'))
-	INSERT INTO outbox_published (id, slot, published_at) VALUES ('` + messageID + `', 0, '2026-01-01 00:00:00.012Z')`
-	consumed = `INSERT INTO processed_messages VALUES ('` + messageID + `', '2026-01-01 00:00:00.015Z')`
-	emailed  = `INSERT INTO notifications (message_id, order_id, order_version, event_key, recipient, order_details, status, sent_at)
-	VALUES ('` + messageID + `', '` + orderID + `', 1, 'order.created', 'a@b', '{}', 'sent', '2026-01-01 00:00:00.018Z')`
+	INSERT INTO outbox_published (id, slot, published_at) VALUES ('` + messageID + `', 0, `
+	consumed = `INSERT INTO inbox_messages (consumer, message_id, processed_at)
+	VALUES ('notification-service', '` + messageID + `', '2026-01-01 00:00:00.015Z')`
 )
 
 func TestShow(t *testing.T) {
@@ -65,22 +66,22 @@ func TestShowOfUnknownOrders(t *testing.T) {
 func TestExplainSaysWhereAnEventIs(t *testing.T) {
 	now := time.Now()
 	for want, e := range map[string]event{
-		"":                        {published: &now, consumed: &now, sent: &now, notificationStatus: "sent"},
-		"not published within":    {outboxStatus: "pending"},
-		"not consumed within":     {published: &now},
-		"not e-mailed within":     {published: &now, consumed: &now, notificationStatus: "sending"},
-		"status is failed: nack":  {outboxStatus: "failed", failure: "nack"},
-		"status is rejected: 550": {published: &now, consumed: &now, notificationStatus: "rejected", failure: "550"},
-		"does RabbitMQ run":       {outboxStatus: "in_progress", consumed: &now, sent: &now, notificationStatus: "sent"},
-		"no reason is recorded":   {outboxStatus: "discarded"},
+		"":                       {published: &now, consumed: &now, sent: &now, emailStatus: "published"},
+		"not published within":   {outboxStatus: "pending"},
+		"not consumed within":    {published: &now},
+		"not e-mailed within":    {published: &now, consumed: &now, emailStatus: "pending"},
+		"status is failed: nack": {outboxStatus: "failed", failure: "nack"},
+		"status is failed: 550":  {published: &now, consumed: &now, emailStatus: "failed", failure: "550"},
+		"does RabbitMQ run":      {outboxStatus: "in_progress", consumed: &now, sent: &now, emailStatus: "published"},
+		"no reason is recorded":  {outboxStatus: "discarded"},
 	} {
 		err := explain([]event{e})
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("want %q, got %v", want, err)
 		}
 	}
-	if err := explain([]event{{published: &now, consumed: &now, notificationStatus: "superseded"}}); err != nil {
-		t.Errorf("a superseded event is complete, but: %v", err)
+	if err := explain([]event{{published: &now, consumed: &now, emailStatus: "overtaken"}}); err != nil {
+		t.Errorf("an overtaken event is complete, but: %v", err)
 	}
 }
 

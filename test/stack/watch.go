@@ -52,8 +52,7 @@ SELECT (SELECT count(*) FROM orders), count(*) FILTER (WHERE status = 'pending')
        count(*) FILTER (WHERE status = 'published'), count(*) FILTER (WHERE status = 'failed')
 FROM outbox_status`
 	inboxStagesQuery = `
-SELECT (SELECT count(*) FROM processed_messages), count(*) FILTER (WHERE status = 'sent')
-FROM notifications`
+SELECT (SELECT count(*) FROM inbox_messages), (SELECT count(*) FROM outbox_published)`
 )
 
 func (d *databases) stages(ctx context.Context) (n stages, err error) {

@@ -24,8 +24,9 @@ const (
 // createdKey is the routing key of the events that most tests publish.
 const createdKey = "order.created"
 
-// quickRetries sets delays that a test can wait for.
-const quickRetries = "RETRY_DELAYS=200ms,400ms,600ms"
+// quickSettings are what every notification-service of a test begins with: delays that a test can
+// wait for.
+var quickSettings = []string{"RETRY_DELAYS=200ms,400ms,600ms", "RELAY_LEASE=3s"}
 
 var quickTiers = []string{retryPrefix + "200ms", retryPrefix + "400ms", retryPrefix + "600ms"}
 

@@ -25,7 +25,7 @@ func TestP9AMessageThatCrashesTheConsumerHarmsNoOther(t *testing.T) {
 			crashing, others := orderFor("crash@example.com"), newOrders(80)
 			dead := s.recordExchanges(deadLetterExchange)
 			settings := []string{
-				quickRetries, "DELIVERY_LIMIT=" + strconv.Itoa(test.limit), "CONSUMER_PREFETCH=32",
+				"DELIVERY_LIMIT=" + strconv.Itoa(test.limit), "CONSUMER_PREFETCH=32", "CONSUMER_BATCH_SIZE=32",
 				"CRASH_AT=consumer.arrived", "CRASH_ON=" + crashing.MessageId,
 			}
 			s.startConsumer(settings...).stop() // declares the queue
@@ -37,7 +37,6 @@ func TestP9AMessageThatCrashesTheConsumerHarmsNoOther(t *testing.T) {
 				if !service.diesBeforeDeadLetter(dead) {
 					break
 				}
-				s.expireLeases()
 				more := newOrders(5)
 				others = append(others, more...)
 				s.publish(more...)
@@ -74,40 +73,4 @@ func (s *service) diesBeforeDeadLetter(dead *recorder) bool {
 			s.Fatal("the process did not die, and no message was dead-lettered")
 		}
 	}
-}
-
-// TestP9AMessageThatCrashesTheMailerIsDeadLettered kills the process while it holds the
-// lease of the e-mail. The next process finds the lease, and copies the message to a retry
-// queue until the lease has ended. For the copy, the broker counts deliveries from zero, so
-// the service keeps its own count in a header, which starts near its limit here.
-func TestP9AMessageThatCrashesTheMailerIsDeadLettered(t *testing.T) {
-	t.Parallel()
-	s := newSystem(t)
-	copies := s.recordExchanges(quickTiers[0])
-	crashing, others := orderFor("crash@example.com"), newOrders(10)
-	crashing.Headers = amqp.Table{"elsewhere-count": int64(48)} // of 50
-	asked := make(chan struct{}, 10)
-	s.mail.refuse("crash@example.com", func(int) error {
-		asked <- struct{}{}
-		<-t.Context().Done()
-		return nil
-	})
-	dying := s.startConsumer(quickRetries)
-	s.publish(crashing)
-	<-asked
-	dying.kill()
-
-	next := s.startConsumer(quickRetries)
-	s.publish(others...)
-	dead := s.takeMessages(deadLetterQueue, 1)[0]
-	wantUnchanged(t, dead, crashing)
-	wantHeaders(t, dead, amqp.Table{
-		"original-exchange": eventsExchange, "retry-count": int64(0), "failure-code": "never-completed", "elsewhere-count": int64(50),
-	})
-	if got := len(copies.copiesOf(crashing.MessageId)); got != 2 {
-		t.Errorf("it was copied to a retry queue %d times, want 2", got)
-	}
-	s.awaitCount(s.notificationsDB, len(others), sentCount)
-	s.wantOneEmailEach(others...)
-	next.awaitMetric("consumer_retries_total", 0)
 }

@@ -34,7 +34,6 @@ var forbiddenStatements = map[string][]string{
 		"UPDATE outbox_events SET traceparent = ''",
 		"UPDATE outbox_queue SET topic = 'order.cancelled'",
 		"UPDATE outbox_queue SET id = gen_random_uuid()",
-		"UPDATE outbox_queue SET version = 7",
 		"UPDATE outbox_queue SET supersedes = true",
 		"UPDATE outbox_claims SET token = gen_random_uuid()",
 		"UPDATE outbox_published SET published_at = now()",
@@ -71,12 +70,16 @@ var forbiddenStatements = map[string][]string{
 		"SET ROLE order_service_owner",
 	},
 	"notification_service": {
-		"UPDATE notifications SET recipient = 'x@example.com'",
-		"UPDATE notifications SET order_details = '{}'",
-		"UPDATE notifications SET message_id = gen_random_uuid()",
-		"UPDATE processed_messages SET message_id = gen_random_uuid()",
-		"TRUNCATE processed_messages",
-		"ALTER TABLE notifications ADD more text",
+		"UPDATE outbox_events SET payload = '{}'",
+		"UPDATE outbox_events SET id = gen_random_uuid()",
+		"DELETE FROM outbox_events",
+		"UPDATE outbox_queue SET topic = 'example.com'",
+		"UPDATE outbox_published SET published_at = now()",
+		"UPDATE inbox_messages SET message_id = 'x'",
+		"INSERT INTO inbox_messages (consumer, message_id, processed_at) VALUES ('x', 'x', now())",
+		"TRUNCATE inbox_messages",
+		"DELETE FROM order_progress",
+		"UPDATE order_progress SET order_id = gen_random_uuid()",
 		"DROP TABLE order_progress",
 		"UPDATE operator_decisions SET operator = 'x'",
 		"UPDATE operator_decisions SET items = '{}'",
@@ -117,7 +120,7 @@ func TestTheRoleOfTheServiceMayTurnTheRing(t *testing.T) {
 	s.awaitCount(s.ordersDB, 1, publishedCount)
 	relay.stop()
 	failed, discarded := queryValue[string](s, s.ordersDB, insertFailedSQL), queryValue[string](s, s.ordersDB, insertFailedSQL)
-	s.outboxCommand("discard", discarded)
+	s.runCommand(orderService, "outbox", "discard", discarded)
 	_, err := s.ordersDB.Exec(t.Context(), `
 		UPDATE outbox_published SET published_at = now() - interval '8 days';
 		UPDATE outbox_ring SET current = 7, since = now() - interval '2 days'`)
@@ -216,7 +219,7 @@ func TestTheServicesConnectAsTheirOwnUsers(t *testing.T) {
 	s := newSystem(t)
 	orders := s.runOrders()
 	orders.awaitLog("connected to the broker")
-	s.runNotifications().awaitLog("taking messages")
+	s.runNotifications().awaitReadyz()
 	s.place(orders)
 	s.awaitCount(s.notificationsDB, 1, sentCount)
 	for want, db := range map[string]*pgxpool.Pool{"order_service": s.ordersDB, "notification_service": s.notificationsDB} {

@@ -29,17 +29,16 @@ func TestP11P12ARelayPausedBeyondItsLeaseIsFenced(t *testing.T) {
 	s.runOrdersCommand("relay", settings...)
 	s.awaitCount(s.ordersDB, 1+batch, publishedCount)
 
-	// It still gets no confirm, so without the fence it would release the batch.
-	before = paused.logLength()
+	// It still gets no confirm, so without the fence it would release the batch, at the latest when it
+	// ends.
 	paused.signal(syscall.SIGCONT)
-	paused.awaitLogAfter(before, "lease lost: somebody else holds these events now")
+	paused.stop()
 	if got := queryValue[int](s, s.ordersDB, reversalCount); got != 0 {
 		t.Errorf("%d events lost their state published", got)
 	}
 	if got := queryValue[int](s, s.ordersDB, inProgressCount); got != 0 {
 		t.Errorf("%d events are still in_progress", got)
 	}
-	paused.awaitMetric("outbox_lease_lost_total", batch)
 
 	proxy.Resume()
 	s.insertEvents(createdEvents(batch)...)

@@ -4,84 +4,113 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/mail"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/emersion/go-smtp"
 )
 
-// mailServer is an SMTP server that records the e-mails it accepts. It accepts all of them
-// unless the test sets other replies.
+// mailServer is an SMTP server that keeps the e-mails that it has accepted. It accepts all of them
+// unless the test sets other answers.
 //
-// An e-mail counts as accepted also when the client does not wait for the reply: a real
-// server delivers it as well.
+// An e-mail counts as accepted also if the client does not wait for the answer: a real server delivers
+// it as well.
 type mailServer struct {
-	url         string
-	connections atomic.Int64
-	recipients  atomic.Int64 // RCPT commands
+	url    string
+	places atomic.Int64 // how many connections it allows at a time
+	open   atomic.Int64 // connections
 
-	mu        sync.Mutex
-	received  []email
-	attempts  map[string]int                     // RCPT commands by address
-	refusals  map[string]func(attempt int) error // the replies to RCPT by address
-	rcpt      func(to string) error              // the reply to each RCPT
-	endOfData func(to string) error              // the reply to the dot that ends each e-mail
+	mu       sync.Mutex
+	received []email // in the order in which it accepted them
+	asked    map[string]int
+	answers
 }
 
-type email struct{ messageID, to, subject, text string }
+// answers are what the server says to each RCPT, and to the dot that ends each e-mail. Both may take
+// their time.
+type answers struct{ rcpt, dot func(to string) error }
+
+type email struct {
+	messageID, to, subject, text string
+	at                           time.Time
+}
 
 func startMailServer(t *testing.T) *mailServer {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
-	m := &mailServer{
-		url: "smtp://" + listener.Addr().String(), attempts: map[string]int{}, refusals: map[string]func(int) error{},
-	}
+	m := &mailServer{url: "smtp://" + listener.Addr().String(), asked: map[string]int{}}
+	m.places.Store(1000)
 	m.acceptAll()
 	server := smtp.NewServer(smtp.BackendFunc(func(c *smtp.Conn) (smtp.Session, error) {
-		m.connections.Add(1)
+		if m.open.Add(1) > m.places.Load() {
+			m.open.Add(-1)
+			return nil, hangUp(c, "421 4.7.0 too many connections\r\n")
+		}
 		return &mailSession{server: m, conn: c}, nil
 	}))
-	server.Domain = "localhost"
+	server.Domain, server.ErrorLog = "localhost", log.New(io.Discard, "", 0) // the service closes connections
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(func() { _ = server.Close() })
 	return m
 }
 
-// emails returns the accepted e-mails by Message-ID.
-func (m *mailServer) emails() map[string][]email {
+// answer sets the answers from now on. Nil accepts.
+func (m *mailServer) answer(a answers) {
+	accept := func(string) error { return nil }
+	if a.rcpt == nil {
+		a.rcpt = accept
+	}
+	if a.dot == nil {
+		a.dot = accept
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.answers = a
+}
+
+func (m *mailServer) acceptAll() { m.answer(answers{}) }
+
+// accepted returns the accepted e-mails, in their order.
+func (m *mailServer) accepted() []email {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clip(m.received)
+}
+
+// emails returns the accepted e-mails by Message-ID.
+func (m *mailServer) emails() map[string][]email {
 	byID := map[string][]email{}
-	for _, e := range m.received {
+	for _, e := range m.accepted() {
 		byID[e.messageID] = append(byID[e.messageID], e)
 	}
 	return byID
 }
 
-// accepted counts the accepted e-mails, including repeats.
-func (m *mailServer) accepted() int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return len(m.received)
-}
-
 // awaitAccepted waits until the server has accepted n e-mails.
 func (m *mailServer) awaitAccepted(t *testing.T, n int) {
 	t.Helper()
-	if !eventually(shortTimeout, func() bool { return m.accepted() >= n }) {
-		t.Fatalf("the mail server accepted %d e-mails, want %d", m.accepted(), n)
+	if !eventually(awaitTimeout, func() bool { return len(m.accepted()) >= n }) {
+		t.Fatalf("the mail server accepted %d e-mails, want %d", len(m.accepted()), n)
 	}
 }
 
-// attemptsFor counts the RCPT commands for an address.
-func (m *mailServer) attemptsFor(address string) int {
+// timesAsked counts the RCPT commands, for one address or for all.
+func (m *mailServer) timesAsked(addresses ...string) (n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.attempts[address]
+	for address, times := range m.asked {
+		if len(addresses) == 0 || address == addresses[0] {
+			n += times
+		}
+	}
+	return n
 }
 
 // mailSession is one connection of a client.
@@ -95,19 +124,11 @@ func (s *mailSession) Mail(string, *smtp.MailOptions) error { return nil }
 
 func (s *mailSession) Rcpt(to string, _ *smtp.RcptOptions) error {
 	s.to = to
-	s.server.recipients.Add(1)
-	rcpt, _ := s.server.replies()
-	if err := rcpt(to); err != nil {
-		return s.reply(err)
-	}
 	s.server.mu.Lock()
-	s.server.attempts[to]++
-	attempt, refusal := s.server.attempts[to], s.server.refusals[to]
+	s.server.asked[to]++
+	answer := s.server.rcpt
 	s.server.mu.Unlock()
-	if refusal == nil {
-		return nil
-	}
-	return refusal(attempt)
+	return s.reply(answer(to))
 }
 
 func (s *mailSession) Data(r io.Reader) error {
@@ -115,14 +136,16 @@ func (s *mailSession) Data(r io.Reader) error {
 	if err != nil {
 		return err
 	}
-	_, endOfData := s.server.replies()
-	if err := endOfData(s.to); err != nil {
-		return s.reply(err)
-	}
 	s.server.mu.Lock()
-	defer s.server.mu.Unlock()
-	s.server.received = append(s.server.received, received)
-	return nil
+	answer := s.server.dot
+	s.server.mu.Unlock()
+	if err = answer(s.to); err == nil || errors.Is(err, errLost) {
+		s.server.mu.Lock()
+		received.at = time.Now()
+		s.server.received = append(s.server.received, received)
+		s.server.mu.Unlock()
+	}
+	return s.reply(err)
 }
 
 func readEmail(to string, r io.Reader) (email, error) {
@@ -131,21 +154,35 @@ func readEmail(to string, r io.Reader) (email, error) {
 		return email{}, err
 	}
 	text, err := io.ReadAll(message.Body)
-	return email{
-		messageID: message.Header.Get("Message-ID"), to: to, subject: message.Header.Get("Subject"), text: string(text),
-	}, err
+	return email{message.Header.Get("Message-ID"), to, message.Header.Get("Subject"), string(text), time.Time{}}, err
 }
 
-// errHangUp makes the server reply 421 and close the connection, as RFC 5321 requires.
-var errHangUp = errors.New("421 and the end of the connection")
+var (
+	// errHangUp is 421 and the end of the connection, as RFC 5321 requires.
+	errHangUp = errors.New("421 and the end of the connection")
+	// errLost ends the connection without an answer. After the dot, the e-mail is accepted.
+	errLost = errors.New("the end of the connection")
+)
 
 func (s *mailSession) reply(err error) error {
-	if errors.Is(err, errHangUp) {
-		_, _ = fmt.Fprint(s.conn.Conn(), "421 4.3.2 closing the connection\r\n")
-		_ = s.conn.Close()
+	switch {
+	case errors.Is(err, errHangUp):
+		return hangUp(s.conn, "421 4.3.2 closing the connection\r\n")
+	case errors.Is(err, errLost):
+		return hangUp(s.conn, "")
 	}
 	return err
 }
 
-func (s *mailSession) Reset()        {}
-func (s *mailSession) Logout() error { return nil }
+func hangUp(c *smtp.Conn, last string) error {
+	_, _ = fmt.Fprint(c.Conn(), last)
+	_ = c.Conn().Close()
+	return errLost
+}
+
+func (s *mailSession) Reset() {}
+
+func (s *mailSession) Logout() error {
+	s.server.open.Add(-1)
+	return nil
+}

@@ -2,6 +2,7 @@ package system
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -30,10 +31,13 @@ func orderFor(customer string) amqp.Publishing {
 // goodCount is the number of good messages in tests with a few bad ones.
 const goodCount = 20
 
+// shopDomains are the domains of newOrders.
+var shopDomains = []string{"shop-0.example", "shop-1.example", "shop-2.example", "shop-3.example"}
+
 // newOrders returns n such events, each of another customer.
 func newOrders(n int) (orders []amqp.Publishing) {
 	for i := range n {
-		orders = append(orders, orderFor(fmt.Sprintf("customer-%d@example.com", i)))
+		orders = append(orders, orderFor(fmt.Sprintf("customer-%d@%s", i, shopDomains[i%len(shopDomains)])))
 	}
 	return orders
 }
@@ -58,8 +62,11 @@ func (s *system) publish(messages ...amqp.Publishing) {
 			confirms = append(confirms, confirm)
 		}
 		for _, confirm := range confirms {
-			if !confirm.Wait() {
-				return fmt.Errorf("message %d is not confirmed", confirm.DeliveryTag)
+			ctx, cancel := context.WithTimeout(s.Context(), awaitTimeout)
+			confirmed, err := confirm.WaitContext(ctx)
+			cancel()
+			if !confirmed {
+				return fmt.Errorf("message %d is not confirmed: %w", confirm.DeliveryTag, err)
 			}
 		}
 		return nil
@@ -107,14 +114,14 @@ func (s *system) wantEmails(n, repeats int) {
 	s.Logf("%d repeated e-mails", repeated)
 }
 
-// wantEffects wants n rows in each table that records an effect of a message.
+// wantEffects wants the effects of n messages to be recorded, and n e-mails to be marked as sent. A
+// message is acknowledged before its e-mail is sent and marked, so it waits for the marks.
 func (s *system) wantEffects(n int) {
 	s.Helper()
-	for _, query := range []string{"SELECT count(*) FROM notifications", sentCount, "SELECT count(*) FROM processed_messages"} {
-		if got := queryValue[int](s, s.notificationsDB, query); got != n {
-			s.Errorf("%s: got %d, want %d", query, got, n)
-		}
+	if got := queryValue[int](s, s.notificationsDB, recordedCount); got != n {
+		s.Errorf("%s: got %d, want %d", recordedCount, got, n)
 	}
+	s.awaitCount(s.notificationsDB, n, sentCount)
 }
 
 // wantUnchanged wants a copy to be equal to the published message, except for its headers.
@@ -142,10 +149,3 @@ func wantUnchanged(t *testing.T, copied amqp.Delivery, original amqp.Publishing)
 }
 
 func shortened(body []byte) []byte { return body[:min(len(body), 200)] }
-
-// publishingOf returns a message that equals a delivered one.
-func publishingOf(d amqp.Delivery) amqp.Publishing {
-	return amqp.Publishing{
-		MessageId: d.MessageId, Type: d.Type, Timestamp: d.Timestamp, Headers: d.Headers, Body: d.Body, DeliveryMode: amqp.Persistent,
-	}
-}

@@ -27,10 +27,9 @@ var raisedSeries = []string{
 	`outbox_events_total{status="failed"}`,
 	`outbox_events{status="failed"}`,
 	"outbox_refused_total", "outbox_retries_total", "outbox_retry_exhaustions_total", "outbox_dlq_published_total",
-	`consumer_messages_total{outcome="success"}`,
-	`consumer_messages_total{outcome="retry"}`,
-	`consumer_messages_total{outcome="dlq"}`,
-	"consumer_processing_failed_total", "consumer_retries_total", "consumer_dlq_published_total",
+	`consumer_messages_total{outcome="handled"}`,
+	`consumer_messages_total{outcome="retried"}`,
+	`consumer_messages_total{outcome="dead_lettered"}`,
 	"order_to_notification_seconds_count",
 	`rabbitmq_detailed_queue_messages{queue="notification-service.dlq"}`,
 	`rabbitmq_detailed_queue_messages{queue="order-service.dlq"}`,
@@ -58,7 +57,7 @@ func TestEveryQueryReturnsSeries(t *testing.T) {
 		t.Errorf("only %d queries were found", len(queries))
 	}
 	o.awaitQueries(append(queries, selectorsOf(queries)...))
-	o.awaitAlerts("DeadLettersWait notification-service.dlq", "DeadLettersWait order-service.dlq", "OutboxEventsFailed ")
+	o.awaitAlerts("DeadLettersWait notification-service.dlq", "DeadLettersWait order-service.dlq", "EmailsFailed ", "OutboxEventsFailed ")
 }
 
 func newObservedSystem(t *testing.T) *observedSystem {
@@ -78,28 +77,33 @@ func newObservedSystem(t *testing.T) *observedSystem {
 		"rabbitmq:15692":            broker.MetricsAddress(),
 	}, scrapeInterval)
 	// An event that is published before the queue exists has no route, which raises an alert.
-	o.notifications.awaitLog("taking messages")
+	o.notifications.awaitReadyz()
 	// increase() needs a value from before the increase.
 	o.awaitQueries([]observe.Query{{Where: "the targets", Expr: "sum(up) == 4"}})
 	return o
 }
 
-// createTraffic places twenty orders that succeed, one that needs a retry, and one whose
-// recipient does not exist. It also inserts an event that a queue rejects until it fails, while
-// other orders succeed.
+// createTraffic places twenty orders that succeed, one that needs a retry, and one whose recipient does
+// not exist, and publishes a message that nobody can read. It also inserts an event that a queue rejects
+// until it fails, while other orders succeed.
 func (o *observedSystem) createTraffic() {
 	o.Helper()
-	o.mail.refuse("later@example.com", refused(451, 1))
-	o.mail.refuse("nobody@example.com", refused(550, always))
+	o.mail.answer(answers{rcpt: onlyFor("nobody@example.com", refusal(550, 5, 1, 1))})
 	for range 20 {
 		o.place(o.orders)
 	}
-	o.placeWithEmail(o.orders, "later@example.com")
 	o.placeWithEmail(o.orders, "nobody@example.com")
+	later := orderFor("later@example.com")
+	mend := o.failOrders("P0001", later)
+	copies := o.recordExchanges(retryPrefix + "1s")
+	o.publish(later, malformed())
+	copies.await(1)
+	mend(later)
 	o.awaitCount(o.notificationsDB, 21, sentCount)
+	o.awaitCount(o.notificationsDB, 1, failedCount)
 
 	o.declareBoundQueue("full", "order.refused", amqp.Table{"x-max-length": 1, "x-overflow": "reject-publish"})
-	o.fillQueue("full", emptyMessage)
+	o.fillQueue("full")
 	o.insertEvents(outboxEvent{"order.refused", "{}"})
 	if !poll(50*time.Millisecond, awaitTimeout, func() bool {
 		o.place(o.orders)

@@ -31,7 +31,7 @@ func TestOneOrderFromCurlToEmail(t *testing.T) {
 		t.Error("the request has no trace")
 	}
 	for _, milestone := range []logLine{
-		orders.awaitLog("message published"), notifications.awaitLog("message arrived"), notifications.awaitLog("Order email sent to customer"),
+		orders.awaitLog("message published"), notifications.awaitLog("E-mail is in the outbox"), notifications.awaitLog("message published"),
 	} {
 		if milestone["trace_id"] != trace {
 			t.Errorf("%v is not in trace %v", milestone, trace)

@@ -43,25 +43,18 @@ func (s *system) deleteExchange(exchange string) {
 	s.withChannel(func(c *amqp.Channel) error { return c.ExchangeDelete(exchange, false, false) })
 }
 
-// fillQueue publishes messages to a queue until it rejects one. It returns the messages
-// that the queue took.
-func (s *system) fillQueue(queue string, next func() amqp.Publishing) (filled []amqp.Publishing) {
+// fillQueue publishes messages to a queue until it rejects one.
+func (s *system) fillQueue(queue string) {
 	s.Helper()
 	s.withChannel(func(c *amqp.Channel) error {
 		for range 100 {
-			m := next()
-			confirmed, err := publishConfirmed(c, "", queue, m)
-			if err != nil || !confirmed {
+			if confirmed, err := publishConfirmed(c, "", queue, amqp.Publishing{}); err != nil || !confirmed {
 				return err
 			}
-			filled = append(filled, m)
 		}
 		return fmt.Errorf("%s does not fill", queue)
 	})
-	return filled
 }
-
-func emptyMessage() amqp.Publishing { return amqp.Publishing{} }
 
 const fullPolicy = "full"
 
@@ -89,15 +82,6 @@ func (s *system) readyMessages(queue string) (n int) {
 	return n
 }
 
-// awaitReadyMessages waits until the consumer's queue has n messages that are not delivered.
-func (s *system) awaitReadyMessages(n int) {
-	s.Helper()
-	got := 0
-	if !poll(20*time.Millisecond, awaitTimeout, func() bool { got = s.readyMessages(mainQueue); return got == n }) {
-		s.Fatalf("%d messages in the queue, want %d", got, n)
-	}
-}
-
 // listObjects asks rabbitmqctl for columns of the objects of one kind.
 func (s *system) listObjects(kind string, columns ...string) (rows []map[string]any) {
 	s.Helper()
@@ -107,28 +91,6 @@ func (s *system) listObjects(kind string, columns ...string) (rows []map[string]
 		s.Fatalf("%v: %s", err, output)
 	}
 	return rows
-}
-
-// awaitInMainQueue waits until the consumer's queue has n messages, delivered or not, and
-// every other queue is empty. The broker updates these counts every 5 s.
-func (s *system) awaitInMainQueue(n int) {
-	s.Helper()
-	var queues []map[string]any
-	if !poll(500*time.Millisecond, awaitTimeout, func() bool {
-		queues = s.listObjects("queues", "name", "messages")
-		for _, q := range queues {
-			want := 0
-			if q["name"] == mainQueue {
-				want = n
-			}
-			if q["messages"] != float64(want) {
-				return false
-			}
-		}
-		return true
-	}) {
-		s.Fatalf("the queues have %v, want %d messages in %s and no others", queues, n, mainQueue)
-	}
 }
 
 // awaitQueueDrained waits until the consumer's queue has no messages, delivered or not.
@@ -153,7 +115,7 @@ func (s *system) awaitQueueDrained() {
 func (s *system) wantQueuesEmpty() {
 	s.Helper()
 	var left string
-	if !eventually(shortTimeout, func() bool {
+	if !eventually(awaitTimeout, func() bool {
 		left = ""
 		for _, q := range s.listObjects("queues", "name", "messages_ready", "messages_unacknowledged") {
 			if q["name"] != deadLetterQueue && (q["messages_ready"] != 0.0 || q["messages_unacknowledged"] != 0.0) {

@@ -23,7 +23,7 @@ func TestP4AFullQueueFailsOnlyItsOwnEvents(t *testing.T) {
 	s := newSystem(t)
 	s.bindAuditQueue()
 	s.declareBoundQueue("full", "order.cancelled", amqp.Table{"x-max-length": 1, "x-overflow": "reject-publish"})
-	s.fillQueue("full", emptyMessage)
+	s.fillQueue("full")
 	relay := s.runOrdersCommand("relay", quickGiveUp...)
 	all := append(createdEvents(10), outboxEvent{"order.cancelled", `{"why": "not"}`})
 	refused := s.insertEvents(append(all, createdEvents(10)...)...)[10]

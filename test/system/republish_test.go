@@ -17,22 +17,21 @@ func TestP5P7RepublishRefillsABrokerThatLostItsDisk(t *testing.T) {
 	s := newSystem(t)
 	s.bindAuditQueue()
 	notifications := s.runNotifications()
-	notifications.awaitLog("taking messages") // until then, only the audit queue gets events
+	notifications.awaitReadyz() // until then, only the audit queue gets events
 	orders := s.runOrders()
 	for i := range n {
 		id := s.place(orders)
-		s.awaitCount(s.notificationsDB, 2*i+1, sentCount) // otherwise the next event supersedes it
+		s.awaitCount(s.notificationsDB, 2*i+1, sentCount) // otherwise the next event overtakes it
 		s.confirmOrder(orders, id)
 		s.awaitCount(s.notificationsDB, 2*i+2, sentCount)
 	}
 	s.awaitCount(s.ordersDB, 2*n, publishedCount)
 	first, before := s.takeMessages(auditQueue, 2*n), s.outboxRows()
 
-	restarted := notifications.logLength()
-	s.loseBrokerData()
-	notifications.awaitLogAfter(restarted, "taking messages")
+	s.loseBrokerData(func() { notifications.awaitReadyz("a session with the broker") })
+	notifications.awaitReadyz()
 	s.bindAuditQueue()
-	if out := s.outboxCommand("republish", "--since", "1h"); !strings.Contains(out, "6 events sent again") {
+	if out := s.runCommand(orderService, "outbox", "republish", "--since", "1h"); !strings.Contains(out, "6 events sent again") {
 		t.Errorf("the output is %q", out)
 	}
 	again := s.takeMessages(auditQueue, 2*n)
@@ -51,11 +50,12 @@ func TestP5P7RepublishRefillsABrokerThatLostItsDisk(t *testing.T) {
 }
 
 // loseBrokerData leaves the broker as if it had a new disk: without the services' exchanges,
-// queues, messages and connections.
-func (s *system) loseBrokerData() {
+// queues, messages and connections. Nobody can connect until meanwhile has returned.
+func (s *system) loseBrokerData(meanwhile func()) {
 	s.Helper()
 	_, err := s.broker.Ctl(s.Context(), "delete_vhost", s.vhost())
 	must(s.T, err)
+	meanwhile()
 	must(s.T, s.broker.CreateVhost(s.Context(), repository, s.vhost()))
 }
 

@@ -1,7 +1,6 @@
 package system
 
 import (
-	"fmt"
 	"testing"
 
 	"example.com/transactional-outbox/test/servers"
@@ -51,18 +50,18 @@ func TestP5RequeueingAfterARetryLosesNothing(t *testing.T) {
 			s := newSystem(t)
 			copies := s.recordExchanges(tier)
 			orders := newOrders(n)
-			for i := range orders {
-				s.mail.refuse(fmt.Sprintf("customer-%d@example.com", i), refused(451, 1))
-			}
+			mend := s.failOrders("P0001", orders...)
 			running := s.startConsumer("RETRY_DELAYS=20s")
 			s.publish(orders...)
 			copies.await(n)
+			for _, m := range orders {
+				mend(m)
+			}
 			test.remove(s, running)
 			s.awaitExpired(tier)
 			if test.restore(s); s.Failed() {
 				return
 			}
-			s.expireLeases()
 			s.awaitCount(s.notificationsDB, n, sentCount)
 			s.wantOneEmailEach(orders...)
 			s.wantNoDeadLetters()

@@ -8,95 +8,42 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// TestP9ATemporaryRefusalUsesEveryRetryTier has a recipient who is always refused for now,
-// one who is accepted at the third attempt, and others after them.
-func TestP9ATemporaryRefusalUsesEveryRetryTier(t *testing.T) {
+// TestP9AFailingMessageGoesThroughEveryRetryQueue has an order that always fails, one that fails twice,
+// and others after them.
+func TestP9AFailingMessageGoesThroughEveryRetryQueue(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
 	copies := s.recordExchanges(quickTiers...)
 	never, later, others := orderFor("never@example.com"), orderFor("later@example.com"), newOrders(30)
-	s.mail.refuse("never@example.com", refused(451, always))
-	s.mail.refuse("later@example.com", refused(451, 2))
 	never.Headers = amqp.Table{
 		"kept": "yes", "x-mine": "no", "x-death": []any{}, "CC": []any{"order.confirmed"},
 		"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
 	}
 	never.CorrelationId, never.Priority = "kept", 3
-	service := s.startConsumer(quickRetries)
+	mend := s.failOrders("P0001", never, later)
+	service := s.startConsumer("CONSUMER_GIVE_UP=6s")
 	s.publish(append([]amqp.Publishing{never, later}, others...)...)
-	s.awaitCount(s.notificationsDB, 1+len(others), sentCount)
+	s.awaitCount(s.notificationsDB, len(others), sentCount)
+	eventually(awaitTimeout, func() bool { return len(copies.copiesOf(later.MessageId)) >= 2 })
+	mend(later)
 
 	dead := s.takeMessages(deadLetterQueue, 1)[0]
 	wantUnchanged(t, dead, never)
+	tiers := copies.copiesOf(never.MessageId)
 	wantHeaders(t, dead, amqp.Table{
 		"kept": "yes", "traceparent": never.Headers["traceparent"], "original-exchange": eventsExchange,
-		"retry-count": int64(3), "failure-code": "retries-exhausted",
+		"retry-count": int64(len(tiers)), "failure-code": "retries-exhausted",
 	})
-	wantTiers(t, copies.copiesOf(never.MessageId), quickTiers)
-	wantTiers(t, copies.copiesOf(later.MessageId), quickTiers[:2])
-	if got := copies.await(0); len(got) != 5 {
-		t.Errorf("%d copies in retry queues, want 5: %v", len(got), messageIDs(got))
+	if len(tiers) < 4 {
+		t.Fatalf("it was retried %d times, want at least 4 times in 6 s", len(tiers))
 	}
-	if never, later := s.mail.attemptsFor("never@example.com"), s.mail.attemptsFor("later@example.com"); never != 4 || later != 3 {
-		t.Errorf("%d and %d attempts, want 4 and 3", never, later)
-	}
+	wantTiers(t, tiers[:4], append(slices.Clone(quickTiers), quickTiers[2])) // the last delay repeats
+	wantTiers(t, copies.copiesOf(later.MessageId)[:2], quickTiers[:2])
+	s.awaitCount(s.notificationsDB, 1+len(others), sentCount)
 	s.wantOneEmailEach(append(others, later)...)
-	service.awaitMetric("consumer_retries_total", 5)
-	service.awaitMetric("consumer_retry_exhaustions_total", 1)
-	service.awaitMetric("consumer_dlq_published_total", 1)
+	service.awaitMetric(`consumer_messages_total{outcome="retried"}`, float64(len(copies.await(0))))
+	service.awaitMetric(`consumer_messages_total{outcome="dead_lettered"}`, 1)
 	s.wantNoDeadLetters()
-}
-
-// TestP9ARefusedRecipientIsDeadLetteredAtOnce refuses one recipient for good and another one
-// for now. Both replies wait until all others have their e-mails.
-func TestP9ARefusedRecipientIsDeadLetteredAtOnce(t *testing.T) {
-	t.Parallel()
-	s := newSystem(t)
-	copies := s.recordExchanges(quickTiers...)
-	othersSent := make(chan struct{})
-	for address, code := range map[string]int{"bad@example.com": 550, "busy@example.com": 451} {
-		refusal := refused(code, always)
-		s.mail.refuse(address, func(attempt int) error {
-			<-othersSent
-			return refusal(attempt)
-		})
-	}
-	bad, busy, others := orderFor("bad@example.com"), orderFor("busy@example.com"), newOrders(40)
-	service := s.startConsumer(quickRetries)
-	s.publish(others[0])
-	// After its first success, the consumer takes many messages at a time.
-	s.awaitCount(s.notificationsDB, 1, sentCount)
-	s.publish(append([]amqp.Publishing{bad, busy}, others[1:]...)...)
-	s.awaitCount(s.notificationsDB, len(others), sentCount)
-	close(othersSent)
-
-	dead := s.takeMessages(deadLetterQueue, 2)
-	if dead[0].MessageId != bad.MessageId {
-		slices.Reverse(dead)
-	}
-	wantUnchanged(t, dead[0], bad)
-	wantHeaders(t, dead[0], amqp.Table{"original-exchange": eventsExchange, "retry-count": int64(0), "failure-code": "recipient-refused"})
-	wantUnchanged(t, dead[1], busy)
-	if got := s.mail.attemptsFor("bad@example.com"); got != 1 {
-		t.Errorf("%d attempts for a refused recipient, want one", got)
-	}
-	wantTiers(t, copies.copiesOf(bad.MessageId), nil)
-	wantTiers(t, copies.copiesOf(busy.MessageId), quickTiers)
-	s.wantOneEmailEach(others...)
-	wantNoAddress(t, service)
-}
-
-// wantNoAddress wants no customer's address and no product in the log. The mail server's
-// replies may contain the address.
-func wantNoAddress(t *testing.T, s *service) {
-	t.Helper()
-	for line := range strings.Lines(s.lastLogLines(1 << 20)) {
-		for _, secret := range []string{"bad@example.com", "busy@example.com", "sku123"} {
-			if strings.Contains(line, secret) {
-				t.Errorf("the log has data of a customer: %s", line)
-			}
-		}
-	}
 }
 
 // wantTiers wants one copy in each of these exchanges, with an increasing retry-count.
@@ -117,4 +64,73 @@ func wantTiers(t *testing.T, copies []amqp.Delivery, tiers []string) {
 	if !slices.Equal(got, tiers) {
 		t.Errorf("it went through %v, want %v", got, tiers)
 	}
+}
+
+// TestP9AnErrorOfOneOrderDelaysNoOther has one order among many that cannot be recorded for a while. It
+// waits in the retry queues.
+func TestP9AnErrorOfOneOrderDelaysNoOther(t *testing.T) {
+	t.Parallel()
+	failing := func(code string) func(*system, amqp.Publishing) func() {
+		return func(s *system, m amqp.Publishing) func() {
+			mend := s.failOrders(code, m)
+			return func() { mend(m) }
+		}
+	}
+	for name, begin := range map[string]func(*system, amqp.Publishing) (mend func()){
+		"its row is locked":       (*system).lockOrder,
+		"a deadlock":              failing("40P01"),
+		"a serialization failure": failing("40001"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSystem(t)
+			copies := s.recordExchanges(quickTiers...)
+			running, first := s.startWarmConsumer()
+			bad, orders := orderFor("bad@example.com"), newOrders(60)
+			mend := begin(s, bad)
+			s.publish(slices.Insert(slices.Clone(orders), len(orders)/2, bad)...)
+			s.wantCount(awaitTimeout, s.notificationsDB, 1+len(orders), sentCount)
+			copies.await(2)
+
+			mend()
+			s.wantCount(awaitTimeout, s.notificationsDB, 2+len(orders), sentCount)
+			s.wantOneEmailEach(append(orders, first, bad)...)
+			s.wantNothingFailed(running)
+			if n := len(copies.copiesOf(bad.MessageId)); n != len(copies.await(0)) {
+				t.Errorf("%d copies are of the order that failed, and %d in all", n, len(copies.await(0)))
+			}
+		})
+	}
+}
+
+// TestP9ARecipientThatDoesNotExistIsAFailedEmail at once. No log has data of a customer, although the
+// mail server's answer does.
+func TestP9ARecipientThatDoesNotExistIsAFailedEmail(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	running, first := s.startWarmConsumer()
+	bad, orders := orderFor("bad@shop-1.example"), newOrders(goodCount)
+	s.mail.answer(answers{rcpt: onlyFor("bad@shop-1.example", refusal(550, 5, 1, 1))})
+	s.publish(append([]amqp.Publishing{bad}, orders...)...)
+	s.awaitCount(s.notificationsDB, 1+goodCount, sentCount)
+	s.awaitCount(s.notificationsDB, 1, failedCount+" AND failure_code = 'invalid' AND id = '"+bad.MessageId+"'")
+	if asked := s.mail.timesAsked("bad@shop-1.example"); asked != 1 {
+		t.Errorf("the server was asked %d times", asked)
+	}
+	s.wantOneEmailEach(append(orders, first)...)
+	for _, output := range []string{
+		running.lastLogLines(1 << 20),
+		s.runCommand(notificationService, "outbox", "list"), s.runCommand(notificationService, "outbox", "show", bad.MessageId),
+	} {
+		for _, secret := range []string{"bad@", "first@"} {
+			if strings.Contains(output, secret) {
+				t.Errorf("%q is in %s", secret, output)
+			}
+		}
+	}
+
+	s.mail.acceptAll()
+	s.runCommand(notificationService, "outbox", "replay", "--all")
+	s.awaitCount(s.notificationsDB, 2+goodCount, sentCount)
+	s.wantOneEmailEach(append(orders, first, bad)...)
 }

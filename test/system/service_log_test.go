@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"testing"
 	"time"
 )
 
@@ -104,12 +103,4 @@ func (s *service) wantNoMissingRight() {
 			return
 		}
 	}
-}
-
-// duration reads an attribute of a line.
-func duration(t *testing.T, l logLine, attribute string) time.Duration {
-	t.Helper()
-	d, err := time.ParseDuration(fmt.Sprint(l[attribute]))
-	must(t, err)
-	return d
 }

@@ -34,7 +34,7 @@ func TestP12SIGTERMUnderLoadLosesAndRepeatsNothing(t *testing.T) {
 	s := newSystem(t)
 	copies := s.subscribe()
 	notifications := s.runNotifications()
-	notifications.awaitLog("taking messages")
+	notifications.awaitReadyz()
 	orders := s.runOrders()
 	clients := s.startLoad(8, orders)
 	for range 3 {
@@ -55,7 +55,7 @@ func TestP12SIGTERMOfARelayInMidBatchRepeatsNothing(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
 	copies := s.subscribe()
-	s.runNotifications().awaitLog("taking messages")
+	s.runNotifications().awaitReadyz()
 	clients := s.startLoad(8, s.runOrdersCommand("api"))
 	for range 5 {
 		relay := s.runOrdersCommand("relay", "RELAY_POLL_INTERVAL=10ms")
@@ -80,7 +80,7 @@ func TestP12SIGKILLUnderLoadLosesNothing(t *testing.T) {
 	// With a short lease, what a killed relay had in hand is published soon.
 	settings := []string{"RELAY_LEASE=3s", fmt.Sprint("RELAY_WINDOW=", window)}
 	notifications := s.runNotifications()
-	notifications.awaitLog("taking messages")
+	notifications.awaitReadyz()
 	orders := s.runOrders(settings...)
 	clients := s.startLoad(8, orders)
 	for range kills {

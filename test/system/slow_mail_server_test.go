@@ -1,57 +1,65 @@
 package system
 
 import (
+	"syscall"
 	"testing"
 	"time"
-
-	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// sendSlowly starts notification-service and waits until four e-mails wait for a reply that is
-// delayed. It returns all orders. Each further e-mail is sent to arrived.
-func (s *system) sendSlowly() (running *service, all []amqp.Publishing, arrived <-chan string) {
-	s.Helper()
-	running, first := s.startWarmConsumer(quickRetries)
-	arrived, orders := s.mail.delayReplies(s.T), newOrders(4)
-	s.publish(orders...)
-	for range orders {
-		<-arrived
-	}
-	return running, append(orders, first), arrived
-}
-
-// TestP6ASlowMailServerGetsEachEmailOnce has a server that replies after 25 s.
+// TestP6ASlowMailServerGetsEachEmailOnce answers after more than two leases.
 func TestP6ASlowMailServerGetsEachEmailOnce(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
-	_, orders, arrived := s.sendSlowly()
-	again := 0
-	s.wantCountUnless(replyDelay+20*time.Second, len(orders), func() bool { again = len(arrived); return again > 0 })
-	if again > 0 {
-		t.Errorf("the mail server got %d e-mails twice", again)
-		return
-	}
-	s.wantQueuesEmpty()
+	s.startConsumer()
+	s.startConsumer() // it must not take the e-mails over
+	orders := newOrders(8)
+	s.mail.delayDots(t, 8*time.Second) // the lease is 3 s
+	s.publish(orders...)
+	s.wantCount(awaitTimeout, s.notificationsDB, len(orders), sentCount)
 	s.wantOneEmailEach(orders...)
-	s.wantNoDeadLetters()
 }
 
-// wantCountUnless waits until n e-mails are marked as sent, or stop returns true.
-func (s *system) wantCountUnless(limit time.Duration, n int, stop func() bool) {
-	s.Helper()
-	got := 0
-	done := eventually(limit, func() bool { got = queryValue[int](s, s.notificationsDB, sentCount); return got == n || stop() })
-	if !done {
-		s.Errorf("after %s: %d e-mails are marked as sent, want %d", limit, got, n)
-	}
-}
-
-// TestP12SIGTERMWithASlowMailServerEndsIn20s stops the service while its e-mails wait for a
-// reply that takes longer than the shutdown may take.
-func TestP12SIGTERMWithASlowMailServerEndsIn20s(t *testing.T) {
+// TestP12SIGTERMFinishesTheEmailsInFlight answers 12 s after the dot. What has begun is finished, and
+// nothing else begins.
+func TestP12SIGTERMFinishesTheEmailsInFlight(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
-	running, _, _ := s.sendSlowly()
-	running.wantShutdownIn20s()
-	s.wantNoDeadLetters()
+	running, first := s.startWarmConsumer()
+	dots, orders := s.mail.delayDots(t, 12*time.Second), newOrders(30)
+	s.publish(orders...)
+	if !eventually(awaitTimeout, func() bool { return dots.Load() == connections }) {
+		t.Fatalf("%d e-mails are being sent, want %d", dots.Load(), connections)
+	}
+	running.stop()
+	s.wantCount(0, s.notificationsDB, 1+connections, sentCount)
+
+	s.mail.acceptAll()
+	s.startConsumer()
+	s.wantCount(awaitTimeout, s.notificationsDB, 1+len(orders), sentCount)
+	s.wantOneEmailEach(append(orders, first)...)
+}
+
+// TestP12SIGTERMBreaksOffWhatTakesTooLong stalls servers while e-mails wait for their answer. The
+// service ends in time all the same.
+func TestP12SIGTERMBreaksOffWhatTakesTooLong(t *testing.T) {
+	t.Parallel()
+	for name, stall := range map[string]func(*faultySystem){
+		"the mail server":             func(s *faultySystem) { s.mailProxy.Stall() },
+		"the database":                func(s *faultySystem) { s.databaseProxy.Stall() },
+		"the database and the broker": func(s *faultySystem) { s.databaseProxy.Stall(); s.brokerProxy.Stall() },
+		"all of them":                 func(s *faultySystem) { s.mailProxy.Stall(); s.databaseProxy.Stall(); s.brokerProxy.Stall() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newFaultySystem(t)
+			held := s.mail.holdDots(t, "")
+			s.publish(newOrders(connections)...)
+			held.await(t, connections)
+			stall(s)
+			held.release()
+			s.running.signal(syscall.SIGTERM)
+			s.running.waitAtMost(shutdownLimit)
+			s.wantNoDeadLetters()
+		})
+	}
 }

@@ -16,7 +16,6 @@ type subscriber struct {
 
 	mu     sync.Mutex
 	copies map[string]int // by message id
-	last   amqp.Delivery
 }
 
 // subscribe binds a temporary queue to all events, from now on. It declares the exchange,
@@ -56,7 +55,6 @@ func (s *system) consume(channel *amqp.Channel, queue string) *subscriber {
 		for d := range deliveries {
 			b.mu.Lock()
 			b.copies[d.MessageId]++
-			b.last = d
 			b.mu.Unlock()
 		}
 	}()
@@ -77,12 +75,6 @@ func (b *subscriber) ids() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Collect(maps.Keys(b.copies))
-}
-
-func (b *subscriber) lastMessage() amqp.Delivery {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.last
 }
 
 // repeats counts the copies beyond the first of each message.

@@ -148,38 +148,32 @@ func (s *system) runWithCrashPoints(settings ...string) *service {
 func (s *system) runNotificationsBinary(binary string, settings ...string) *service {
 	s.Helper()
 	return startService(s.T, binary, "serve", slices.Concat(s.connectionSettings(notificationService),
-		[]string{"SMTP_URL=" + s.mail.url, "MAIL_FROM=shop@example.com"}, settings)...)
+		[]string{"SMTP_URL=" + s.mail.url, "MAIL_FROM=shop@example.com"}, quickSettings, settings)...)
 }
 
 // startConsumer starts notification-service on an existing exchange, and waits until it
-// consumes.
+// takes messages.
 func (s *system) startConsumer(settings ...string) *service {
 	s.Helper()
 	s.declareExchange()
 	service := s.runNotifications(settings...)
-	service.awaitLog("taking messages")
+	service.awaitReadyz()
 	return service
 }
 
-// outboxCommand runs an operator's command of order-service, and returns its output.
-func (s *system) outboxCommand(arguments ...string) string {
-	s.Helper()
-	return s.runCommand(orderService, append([]string{"outbox"}, arguments...)...)
-}
-
-// deadLetterCommand runs an operator's command of notification-service.
-func (s *system) deadLetterCommand(arguments ...string) string {
-	s.Helper()
-	return s.runCommand(notificationService, append([]string{"dlq"}, arguments...)...)
-}
-
+// runCommand runs an operator's command of a service, and returns its output.
 func (s *system) runCommand(service string, arguments ...string) string {
 	s.Helper()
-	command := exec.CommandContext(s.Context(), filepath.Join(binaries, service), arguments...)
-	command.Env = append(s.connectionSettings(service), "APP_ENV=demo")
-	output, err := command.CombinedOutput()
+	output, err := s.tryCommand(service, arguments...)
 	if err != nil {
 		s.Fatalf("%s %v: %v\n%s", service, arguments, err, output)
 	}
-	return string(output)
+	return output
+}
+
+func (s *system) tryCommand(service string, arguments ...string) (output string, err error) {
+	command := exec.CommandContext(s.Context(), filepath.Join(binaries, service), arguments...)
+	command.Env = append(s.connectionSettings(service), "APP_ENV=demo")
+	all, err := command.CombinedOutput()
+	return string(all), err
 }

@@ -4,6 +4,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -82,41 +84,52 @@ func attributeOf(s *otlp.Span, key string) string {
 	return ""
 }
 
-// TestOneTraceFromTheRequestToTheEmail sends one order through a retry, the dead-letter queue
-// and a replay.
+// TestOneTraceFromTheRequestToTheEmail sends one order through a retry queue, a refusal of the mail
+// server, and a replay.
 func TestOneTraceFromTheRequestToTheEmail(t *testing.T) {
 	t.Parallel()
 	s, c := newSystem(t), collectSpans(t)
-	s.mail.refuse("guest@example.com", func(attempt int) error {
-		return []error{refused(451, always)(1), refused(550, always)(1), nil}[attempt-1]
-	})
+	s.mail.answer(answers{rcpt: func(to string) error {
+		switch s.mail.timesAsked(to) {
+		case 1:
+			return refusal(451, 4, 3, 0)(to)
+		case 2:
+			return refusal(550, 5, 1, 1)(to)
+		}
+		return nil
+	}})
+	s.breakTables("P0001", "order_progress")
 	orders := s.runOrders(c.settings()...)
-	s.runNotifications(append(c.settings(), quickRetries)...).awaitLog("taking messages")
+	s.runNotifications(c.settings()...).awaitReadyz()
+	copies := s.recordExchanges(quickTiers...)
 	s.place(orders)
-	s.awaitCount(s.notificationsDB, 1, "SELECT count(*) FROM notifications WHERE status = 'rejected'")
-	c.await("process notification-service", 2) // both attempts ended, so the dead letter exists
-	s.deadLetterCommand("replay", "--all")
+	copies.await(1)
+	s.mendTables()
+	s.awaitCount(s.notificationsDB, 1, failedCount)
+	s.runCommand(notificationService, "outbox", "replay", "--all")
 	s.awaitCount(s.notificationsDB, 1, sentCount)
 
 	request := c.await("POST /orders", 1)[0]
 	publish := c.await("publish outbox.events", 1)[0]
-	attempts := c.await("process notification-service", 3)
-	for _, span := range append(append([]*otlp.Span{publish}, attempts...), c.await("send e-mail", 3)...) {
+	deliveries := c.await("process notification-service", 2)
+	emails := c.await("publish "+strings.TrimPrefix(s.mail.url, "smtp://"), 3)
+	for _, span := range slices.Concat([]*otlp.Span{publish}, deliveries, emails) {
 		if string(span.GetTraceId()) != string(request.GetTraceId()) {
 			t.Errorf("%q is in trace %x, the request in %x", span.GetName(), span.GetTraceId(), request.GetTraceId())
 		}
 	}
 	outcomes := map[string]int{}
-	for _, attempt := range attempts {
-		outcomes[attributeOf(attempt, "consumer.outcome")]++
-		if string(attempt.GetParentSpanId()) != string(publish.GetSpanId()) {
-			t.Errorf("the parent of an attempt is %x, want %x", attempt.GetParentSpanId(), publish.GetSpanId())
+	for _, d := range deliveries {
+		outcomes[attributeOf(d, "consumer.outcome")]++
+		if string(d.GetParentSpanId()) != string(publish.GetSpanId()) {
+			t.Errorf("the parent of a delivery is %x, want %x", d.GetParentSpanId(), publish.GetSpanId())
 		}
 	}
-	for _, outcome := range []string{"retry", "dlq", "success"} {
-		if outcomes[outcome] != 1 {
-			t.Errorf("outcomes %v, want one %s", outcomes, outcome)
-		}
+	for _, e := range emails {
+		outcomes[attributeOf(e, "outbox.outcome")]++
+	}
+	if outcomes["retried"] == 0 || outcomes["handled"] != 1 || outcomes["retry"] != 1 || outcomes["failed"] != 1 || outcomes["published"] != 1 {
+		t.Errorf("the outcomes are %v", outcomes)
 	}
 	if got := attributeOf(publish, "outbox.outcome"); got != "published" {
 		t.Errorf("outbox.outcome is %q", got)

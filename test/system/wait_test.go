@@ -12,9 +12,6 @@ import (
 // no promise depends on it.
 const awaitTimeout = 2 * time.Minute
 
-// shortTimeout bounds the wait for what takes a second or two when all is well.
-const shortTimeout = 30 * time.Second
-
 // eventually polls a condition, and reports whether it held within the limit.
 func eventually(limit time.Duration, holds func() bool) bool {
 	return poll(50*time.Millisecond, limit, holds)
@@ -58,7 +55,11 @@ const (
 	inProgressCount = "SELECT count(*) FROM outbox_status WHERE status = 'in_progress'"
 	haltedCount     = "SELECT count(*) FROM outbox_queue WHERE halted"
 	pausedCount     = "SELECT count(*) FROM outbox_topics WHERE NOT resumed"
-	sentCount       = "SELECT count(*) FROM notifications WHERE status = 'sent'"
+
+	// These are for notification-service.
+	recordedCount = "SELECT count(*) FROM inbox_messages"
+	sentCount     = "SELECT count(*) FROM outbox_published"
+	waitingCount  = "SELECT count(*) FROM outbox_queue"
 )
 
 // awaitCount waits until a query counts n rows.

@@ -34,7 +34,7 @@ func (s *system) placeAndWantPublished(orders *service, n int) {
 	s.Helper()
 	for range n {
 		query := publishedCount + " AND aggregate_id = '" + s.place(orders) + "'"
-		if !s.wantCount(shortTimeout, s.ordersDB, 1, query) {
+		if !s.wantCount(awaitTimeout, s.ordersDB, 1, query) {
 			s.FailNow()
 		}
 	}
@@ -88,7 +88,7 @@ func TestTheLastOrderOfAProcessNeedsNoPoll(t *testing.T) {
 
 func (s *system) wantAllPublished() {
 	s.Helper()
-	if !eventually(shortTimeout, s.allPublished) {
+	if !eventually(awaitTimeout, s.allPublished) {
 		s.Error("some events are not published")
 	}
 }
@@ -193,7 +193,7 @@ func TestTheWakeUpSurvivesADatabaseRestart(t *testing.T) {
 		// the end of its lease.
 		marked := queryValue[int](s, s.ordersDB, publishedCount)
 		s.awaitPlaced(orders.address())
-		if !eventually(shortTimeout, func() bool { return queryValue[int](s, s.ordersDB, publishedCount) > marked }) {
+		if !eventually(awaitTimeout, func() bool { return queryValue[int](s, s.ordersDB, publishedCount) > marked }) {
 			t.Fatal("nothing is published after the restart")
 		}
 		s.placeAndWantPublished(orders, 1)
@@ -209,7 +209,7 @@ func TestALostListenerIsLoggedOnce(t *testing.T) {
 	proxy.Refuse(true)
 	before := proxy.Accepted()
 	proxy.Cut()
-	if !eventually(shortTimeout, func() bool { return proxy.Accepted() >= before+10 }) {
+	if !eventually(awaitTimeout, func() bool { return proxy.Accepted() >= before+10 }) {
 		t.Fatal("the relay does not reconnect")
 	}
 	lines := relay.logLength()

@@ -22,7 +22,7 @@ func (f *Feed) Claim(ctx context.Context, worker string, limit int, lease time.D
 	for _, claim := range claims {
 		c, err := claim(ctx, worker, limit, lease)
 		nextProbe = cmp.Or(c.NextProbe, nextProbe)
-		if c.NextProbe = nextProbe; err != nil || c.More || len(c.Events)+len(c.Lost) > 0 {
+		if c.NextProbe = nextProbe; err != nil || c.More || len(c.Events)+len(c.NoPayload) > 0 {
 			return c, err
 		}
 	}

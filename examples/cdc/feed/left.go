@@ -41,7 +41,7 @@ func (f *Feed) claimLeft(ctx context.Context, worker string, limit int, lease ti
 	if left {
 		c, err = f.Store.Claim(ctx, worker, limit, lease)
 	}
-	if err != nil || c.More || len(c.Events)+len(c.Lost) > 0 {
+	if err != nil || c.More || len(c.Events)+len(c.NoPayload) > 0 {
 		f.pollNow()
 	}
 	return c, err

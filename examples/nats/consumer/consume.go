@@ -9,7 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"example.com/transactional-outbox/notification-service/internal/notification"
+	"example.com/transactional-outbox/notification-service/internal/email"
 )
 
 const (
@@ -92,7 +92,7 @@ func declare(ctx context.Context, c config, js jetstream.JetStream) (jetstream.C
 		return nil, err
 	}
 	var filters []string
-	for _, key := range notification.EventKeys {
+	for _, key := range email.Topics {
 		filters = append(filters, events+"."+key+".*")
 	}
 	return js.CreateOrUpdateConsumer(ctx, stream, jetstream.ConsumerConfig{

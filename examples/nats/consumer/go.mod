@@ -1,5 +1,5 @@
 // The path begins with notification-service, so that Go lets this module use its internal packages:
-// the inbox and the notifications.
+// the effect of a message, and the e-mails.
 module example.com/transactional-outbox/notification-service/nats
 
 go 1.26.0
@@ -13,8 +13,6 @@ replace (
 require (
 	example.com/transactional-outbox v0.0.0
 	example.com/transactional-outbox/outbox v0.0.0
-	github.com/google/uuid v1.6.0
-	github.com/jackc/pgx/v5 v5.12.0
 	github.com/nats-io/nats.go v1.55.0
 	golang.org/x/sync v0.24.0
 )
@@ -28,9 +26,11 @@ require (
 	github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3 // indirect
 	github.com/go-logr/logr v1.4.4 // indirect
 	github.com/go-logr/stdr v1.2.2 // indirect
+	github.com/google/uuid v1.6.0 // indirect
 	github.com/grpc-ecosystem/grpc-gateway/v2 v2.30.0 // indirect
 	github.com/jackc/pgpassfile v1.0.0 // indirect
 	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
+	github.com/jackc/pgx/v5 v5.12.0 // indirect
 	github.com/jackc/puddle/v2 v2.2.3 // indirect
 	github.com/jinzhu/inflection v1.0.0 // indirect
 	github.com/jinzhu/now v1.1.5 // indirect

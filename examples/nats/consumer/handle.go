@@ -8,16 +8,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"example.com/transactional-outbox/internal/crashpoint"
 	"example.com/transactional-outbox/internal/grace"
-	"example.com/transactional-outbox/internal/postgres"
-	"example.com/transactional-outbox/notification-service/internal/inbox"
-	"example.com/transactional-outbox/notification-service/internal/notification"
+	"example.com/transactional-outbox/notification-service/internal/effect"
+	"example.com/transactional-outbox/notification-service/internal/email"
 	"example.com/transactional-outbox/outbox/rabbitmq"
 )
 
@@ -28,9 +24,7 @@ const retryPause = 2 * time.Second
 var errMalformed = errors.New("malformed")
 
 type handler struct {
-	db     *postgres.DB
-	inbox  *inbox.Inbox
-	effect *notification.Service
+	effect *effect.Handler
 	js     jetstream.JetStream
 	limit  time.Duration // for one message; less than the server waits for its acknowledgement
 }
@@ -54,69 +48,14 @@ func (h *handler) handle(ctx context.Context, m jetstream.Msg) {
 	}
 }
 
-// process records the message and its effect in one transaction, and sends the e-mail after that.
+// process records the message and its e-mail in one transaction. The relay sends the e-mail.
 func (h *handler) process(ctx context.Context, m jetstream.Msg) error {
-	message, event, err := h.parse(m)
-	if err != nil {
+	// The effect is the same for every broker. So a message of NATS becomes one of RabbitMQ.
+	message := rabbitmq.Message{ID: m.Headers().Get(jetstream.MsgIDHeader), Type: m.Headers().Get("Type"), Body: m.Data()}
+	if err := email.Check(message); err != nil { // messages are not trusted
 		return fmt.Errorf("%w: %w", errMalformed, err)
 	}
-	var seen inbox.Result
-	var recorded notification.Notification
-	err = h.db.InTx(ctx, func(tx pgx.Tx) error {
-		results, err := h.inbox.Record(ctx, tx, []inbox.Message{message})
-		if err != nil {
-			return err
-		}
-		if seen = results[0]; seen == inbox.OutsideWindow {
-			return nil
-		}
-		notifications, err := h.effect.Record(ctx, tx, []notification.Request{{ID: message.ID, Event: event, First: seen == inbox.First}})
-		if err == nil {
-			recorded = notifications[0]
-		}
-		crashpoint.At("consumer.recorded")
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	crashpoint.At("consumer.committed")
-	switch seen {
-	case inbox.OutsideWindow:
-		return fmt.Errorf("%w: created at %s, so it may be a repeat that the inbox has forgotten", errMalformed, message.CreatedAt)
-	case inbox.Duplicate:
-		slog.InfoContext(ctx, "duplicate", "message_id", message.ID)
-	default:
-	}
-	return h.send(ctx, recorded)
-}
-
-// send sends the e-mail, if it is not sent yet and this process has the lease for it.
-func (h *handler) send(ctx context.Context, n notification.Notification) error {
-	h.effect.AfterCommit(n)
-	switch {
-	case n.HasLease:
-		if err := h.effect.Send(ctx, n); err != nil {
-			h.effect.Release(ctx, n.MessageID)
-			return err
-		}
-		return h.effect.MarkSent(ctx, n)
-	case n.Status == notification.Sending:
-		return fmt.Errorf("another process has the lease of the e-mail of message %s", n.MessageID)
-	default:
-		return nil // it was sent before, or a newer event supersedes it
-	}
-}
-
-// parse reads the headers that the publisher has set, and the body. Messages are not trusted.
-func (h *handler) parse(m jetstream.Msg) (inbox.Message, notification.Event, error) {
-	id, errID := uuid.Parse(m.Headers().Get(jetstream.MsgIDHeader))
-	if id == uuid.Nil && errID == nil {
-		errID = errors.New("the id is zero")
-	}
-	at, errAt := time.Parse(time.RFC3339Nano, m.Headers().Get("Timestamp"))
-	event, errEvent := h.effect.Parse(rabbitmq.Message{Type: m.Headers().Get("Type"), Body: m.Data()})
-	return inbox.Message{ID: id, CreatedAt: at}, event, errors.Join(errID, errAt, errEvent)
+	return h.effect.Handle(ctx, []rabbitmq.Message{message})
 }
 
 // deadLetter copies a message to the stream for dead letters. Then it tells the server not to

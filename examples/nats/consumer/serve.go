@@ -9,15 +9,15 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"example.com/transactional-outbox/internal/grace"
 	"example.com/transactional-outbox/internal/httpserver"
 	"example.com/transactional-outbox/internal/postgres"
 	"example.com/transactional-outbox/internal/settings"
 	"example.com/transactional-outbox/internal/telemetry"
-	"example.com/transactional-outbox/notification-service/internal/inbox"
+	"example.com/transactional-outbox/notification-service/internal/effect"
+	"example.com/transactional-outbox/notification-service/internal/email"
 	"example.com/transactional-outbox/notification-service/internal/mailer"
-	"example.com/transactional-outbox/notification-service/internal/notification"
 	"example.com/transactional-outbox/notification-service/migrations"
+	"example.com/transactional-outbox/outbox"
 )
 
 // config holds the settings, which come from environment variables.
@@ -44,11 +44,8 @@ func check(c config) []error {
 
 var schema = migrations.Schema
 
-// connections to the database: for the message in hand, the marks, the leases, health and pruning.
-const connections = 6
-
-// finishing is how long the last e-mail may take to be marked, after shutdown has begun.
-const finishing = 15 * time.Second
+// connections to the database: for the message in hand, the relay's workers, pruning and health.
+const connections = 8
 
 func serve(ctx context.Context, c config) error {
 	slog.InfoContext(ctx, "starting", settings.Attributes(c)...)
@@ -59,11 +56,19 @@ func serve(ctx context.Context, c config) error {
 	defer db.Close()
 	registry := telemetry.NewRegistry()
 	registry.MustRegister(db.Metrics("consumer"))
-	seen := inbox.New(db, c.InboxRetention)
-	effect := notification.NewService(notification.Config{
-		From: "shop@example.com", DefaultRecipient: "guest@example.com", Retention: c.InboxRetention,
-	}, db, mailer.Log{}, notification.NewMetrics(registry))
-	h := &handler{db: db, inbox: seen, effect: effect, limit: c.AckWait * 2 / 3}
+	emails, err := mailer.New(mailer.Config{URL: "log:", From: "shop@example.com", Connections: 1, Compose: email.Compose})
+	if err != nil {
+		return err
+	}
+	relay, err := outbox.NewRelay(db.Pool(), emails, outbox.RelayConfig{
+		AppID: service, SettleAfter: time.Microsecond, DurableMarks: true, FailedLetPass: true,
+	})
+	if err != nil {
+		return err
+	}
+	h := &handler{limit: c.AckWait * 2 / 3, effect: effect.NewHandler(db.Pool(), effect.Config{
+		Consumer: durable, InboxRetention: c.InboxRetention, DefaultRecipient: "guest@example.com", Wake: relay.Wake,
+	}, effect.NewMetrics(registry))}
 
 	ops := httpserver.Ops(func(ctx context.Context) error { return db.Ready(ctx, schema) }, registry, http.NotFoundHandler())
 	return httpserver.ServeDuring(ctx, "OPS_ADDR", c.OpsAddr, ops, func(ctx context.Context) error {
@@ -71,16 +76,10 @@ func serve(ctx context.Context, c config) error {
 			return nil // the process was asked to end before the database came
 		}
 		defer slog.InfoContext(ctx, "stopped")
-		marking, stopMarking := grace.Period(ctx, finishing)
-		defer stopMarking()
 		all, ctx := errgroup.WithContext(ctx)
-		all.Go(func() error { return seen.KeepPruned(ctx) })
-		all.Go(func() error { return effect.KeepPruned(ctx) })
-		all.Go(func() error { return effect.Run(marking) })
-		all.Go(func() error {
-			defer stopMarking() // after the last e-mail
-			return consume(ctx, c, h)
-		})
+		all.Go(func() error { return h.effect.Run(ctx) }) // prunes the inbox
+		all.Go(func() error { return relay.Run(ctx) })
+		all.Go(func() error { return consume(ctx, c, h) })
 		return all.Wait()
 	})
 }

@@ -15,6 +15,11 @@ func TestAStreamThatLosesMessagesIsAnError(t *testing.T) {
 	server := natstest.Start(t, natstest.SyncAlways)
 	session, js := connect(t, server.URL()), newJetStream(t, server)
 	declared := publisher.Stream{Name: "EVENTS", Destination: "events", Replicas: 1}
+	// The server removes its folder of streams together with the last one, and a stream that is
+	// created at that moment fails. So one stream stays.
+	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "STAYS", Subjects: []string{"stays"}}); err != nil {
+		t.Fatal(err)
+	}
 	good := jetstream.StreamConfig{Name: "EVENTS", Subjects: []string{"events.>"}, Discard: jetstream.DiscardNew}
 	for wrong, change := range map[string]func(*jetstream.StreamConfig){
 		"storage":              func(c *jetstream.StreamConfig) { c.Storage = jetstream.MemoryStorage },

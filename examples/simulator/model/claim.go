@@ -49,7 +49,7 @@ func (o *Outbox) grant(c *Claim, answer store.Claim) store.Claim {
 		if _, exists := o.events[id]; exists {
 			answer.Events = append(answer.Events, o.asClaimed(o.queue[id]))
 		} else {
-			answer.Lost = append(answer.Lost, id)
+			answer.NoPayload = append(answer.NoPayload, id)
 		}
 	}
 	return answer

@@ -17,7 +17,7 @@ func (o *Outbox) Settle(s store.Settlement) (done store.Settled) {
 	if s.End {
 		o.claims = slices.DeleteFunc(o.claims, func(c *Claim) bool { return c.Token == s.Token })
 	}
-	done.Promoted = o.promote(slices.Concat(s.Published, s.Overtaken))
+	o.promote(slices.Concat(s.Published, s.Overtaken))
 	for topic, reason := range s.Paused {
 		o.pause(topic, reason, s)
 	}
@@ -99,13 +99,13 @@ func (o *Outbox) fence(token, id uuid.UUID) *Queued {
 	return o.queue[id]
 }
 
-// promote makes the next parked event of the order of each event due, and returns how many these
-// are. Without the row of the log it does not know the order.
-func (o *Outbox) promote(ids []uuid.UUID) int {
+// promote makes the next parked event of the order of each event due, unless the event is still in
+// the queue. Without the row of the log it does not know the order.
+func (o *Outbox) promote(ids []uuid.UUID) {
 	next := map[uuid.UUID]*Queued{} // by order
 	for _, id := range ids {
 		e, exists := o.events[id]
-		if !exists {
+		if !exists || o.queue[id] != nil {
 			continue
 		}
 		for _, q := range o.queue {
@@ -117,7 +117,6 @@ func (o *Outbox) promote(ids []uuid.UUID) int {
 	for _, q := range next {
 		o.makeDue(q)
 	}
-	return len(next)
 }
 
 // Replay is what package operate does to replay one failed event.

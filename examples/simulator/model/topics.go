@@ -86,14 +86,26 @@ func (o *Outbox) ClaimProbes(token uuid.UUID, worker string, lease time.Duration
 		if t.Resumed || t.Until.IsZero() || t.Until.After(o.now) || o.isPaused(store.AllTopics) {
 			continue
 		}
-		halted := o.halted(t.Name)
-		t.Resumed = len(halted) == 0
-		t.Until = o.now.Add(t.Pause + 10*time.Second)
-		if free := o.unclaimed(halted); len(free) > 0 {
-			claim.Events = append(claim.Events, free[0].ID)
+		t.Resumed = len(o.halted(t.Name)) == 0
+		probes := o.probes(t.Name)
+		claim.Events = append(claim.Events, probes...)
+		t.Until = o.now.Add(time.Second)
+		if len(probes) > 0 {
+			t.Until = o.now.Add(t.Pause + 10*time.Second)
 		}
 	}
 	return o.grant(claim, store.Claim{NextProbe: o.nextProbe()})
+}
+
+// probes returns the first halted event of a topic that is not overtaken, and those before it.
+func (o *Outbox) probes(topic string) (ids []uuid.UUID) {
+	for _, q := range o.unclaimed(o.halted(topic)) {
+		ids = append(ids, q.ID)
+		if !o.isOvertaken(q) {
+			break
+		}
+	}
+	return ids
 }
 
 // pause is what a settlement does: it begins a pause, or makes it longer if its probe has failed.

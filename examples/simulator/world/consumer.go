@@ -10,8 +10,8 @@ import (
 type consumer struct {
 	step    consumerStep
 	message message
-	inbox   []uuid.UUID // the rows of processed_messages
-	effects []effect    // the rows of notifications
+	inbox   []uuid.UUID // the rows of inbox_messages
+	effects []effect    // the e-mails in its outbox
 	noInbox bool        // it neither reads nor writes the inbox
 }
 
@@ -25,10 +25,10 @@ const (
 	recorded  consumerStep = "recorded"  // before the acknowledgement
 )
 
-// effect is a row of notifications.
+// effect is what a message becomes.
 type effect struct {
-	id         uuid.UUID
-	superseded bool // a newer event of the order had its effect before: no e-mail is sent
+	id        uuid.UUID
+	overtaken bool // a newer event of the order had its effect before: there is no e-mail
 }
 
 // isDuplicate reports whether the inbox has the message already.
@@ -59,7 +59,7 @@ func (w *World) record() {
 	newer := func(e effect) bool {
 		return w.events[e.id].order == w.events[c.message.id].order && w.events[e.id].version > w.events[c.message.id].version
 	}
-	c.effects = append(c.effects, effect{id: c.message.id, superseded: slices.ContainsFunc(c.effects, newer)})
+	c.effects = append(c.effects, effect{id: c.message.id, overtaken: slices.ContainsFunc(c.effects, newer)})
 }
 
 // killConsumer puts an unacknowledged message back where it was: at the head of the queue.

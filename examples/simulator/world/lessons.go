@@ -17,7 +17,7 @@ var Lessons = []Lesson{
 			"client/new", "relay 1/go", "relay 1/go", "relay 1/go", "relay 1/go",
 			"consumer/go", "consumer/go", "consumer/go",
 		},
-		"outbox_queue is empty, A1 is in outbox_published, and its effect is in notifications once.",
+		"outbox_queue is empty, A1 is in outbox_published, and its e-mail is in the consumer's outbox once.",
 	},
 	{
 		"A relay dies before it marks",

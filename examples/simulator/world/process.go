@@ -156,7 +156,9 @@ func (p *process) Settle(_ context.Context, s store.Settlement) (store.Settled, 
 }
 
 // Renew does nothing: a relay that waits for the reader is like a process that is suspended.
-func (p *process) Renew(context.Context, []uuid.UUID, time.Duration) error { return nil }
+func (p *process) Renew(_ context.Context, tokens []uuid.UUID, _ time.Duration) ([]uuid.UUID, error) {
+	return tokens, nil
+}
 
 // describeSettlement says what a settlement writes, such as "A1 published, B1 put off (refused)".
 func (w *World) describeSettlement(s store.Settlement) string {

@@ -71,8 +71,8 @@ func (w *World) View() View {
 	}
 	for _, e := range w.consumer.effects {
 		text := "its e-mail can be sent"
-		if e.superseded {
-			text = "superseded by a newer one: no e-mail"
+		if e.overtaken {
+			text = "overtaken by a newer one: no e-mail"
 		}
 		v.Effects = append(v.Effects, w.row(e.id, text))
 	}

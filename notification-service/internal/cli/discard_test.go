@@ -37,7 +37,7 @@ func TestADiscardIsLoggedFirst(t *testing.T) {
 	b := newFixture(t)
 	b.Add("malformed", 0)
 	lines := 0
-	b.Hooks.Removing = func(m rabbitmq.BrowsedMessage) { lines = len(logged.With(m.ID)) }
+	b.Hooks.Changing = func(m rabbitmq.DeadLetter) { lines = len(logged.With(m.ID)) }
 	b.must("discard", "--all")
 	if lines != 1 {
 		t.Errorf("%d lines before the message is removed", lines)

@@ -5,10 +5,11 @@ import (
 	"flag"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"example.com/transactional-outbox/internal/cli"
-	"example.com/transactional-outbox/notification-service/internal/deadletter"
+	"example.com/transactional-outbox/outbox/rabbitmq"
 )
 
 // filters are the flags of a filter.
@@ -32,11 +33,62 @@ func defineFilter(flags *flag.FlagSet) filterFlags {
 }
 
 // filter returns the filter that the flags and the ids make. Call it after the flags are parsed.
-func (f filterFlags) filter(ids []string) deadletter.Filter {
+func (f filterFlags) filter(ids []string) filter {
 	now := time.Now()
-	return deadletter.Filter{
-		IDs: ids, Reason: *f.reason, RoutingKey: *f.key, OlderThan: *f.age, Since: f.since.AsOf(now), Until: f.until.AsOf(now),
+	return filter{ids, *f.reason, *f.key, *f.age, f.since.AsOf(now), f.until.AsOf(now)}
+}
+
+// filter chooses dead letters: those that have all of what is set. The zero filter chooses all.
+type filter struct {
+	ids          []string
+	code, key    string
+	age          time.Duration // failed this long ago, or earlier
+	since, until time.Time     // failed from the one on, and before the other
+}
+
+func (f filter) empty() bool { return len(f.ids) == 0 && f.String() == "--all" }
+
+// matches reports whether the filter chooses a dead letter. One without a time of failure is never
+// old, and in no range of time.
+func (f filter) matches(l rabbitmq.DeadLetter, now time.Time) bool {
+	timed := !l.FailedAt.IsZero()
+	return (len(f.ids) == 0 || slices.Contains(f.ids, l.ID)) &&
+		(f.code == "" || f.code == l.Code) &&
+		(f.key == "" || f.key == l.RoutingKey) &&
+		(f.age == 0 || timed && now.Sub(l.FailedAt) >= f.age) &&
+		(f.since.IsZero() || timed && !l.FailedAt.Before(f.since)) &&
+		(f.until.IsZero() || timed && l.FailedAt.Before(f.until))
+}
+
+// String returns the flags of a command, or --all. The record of a decision has it.
+func (f filter) String() string {
+	var words []string
+	add := func(set bool, name, value string) {
+		if set {
+			words = append(words, name, quote(value))
+		}
 	}
+	add(f.code != "", "--reason", f.code)
+	add(f.key != "", "--routing-key", f.key)
+	add(f.age != 0, "--older-than", f.age.String())
+	add(!f.since.IsZero(), "--since", f.since.UTC().Format(time.RFC3339Nano))
+	add(!f.until.IsZero(), "--until", f.until.UTC().Format(time.RFC3339Nano))
+	if len(words) == 0 {
+		return "--all"
+	}
+	return strings.Join(words, " ")
+}
+
+// quote quotes a value unless it is of letters, digits and signs that no shell interprets. So the
+// result has no bytes that a database or a terminal refuses.
+func quote(value string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._:@+-", r)
+	}
+	if value != "" && strings.IndexFunc(value, func(r rune) bool { return !plain(r) }) < 0 {
+		return value
+	}
+	return fmt.Sprintf("%+q", value)
 }
 
 // identifiers reads the ids of messages. Publishers choose them, so they need not be UUIDs.

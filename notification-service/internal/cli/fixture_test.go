@@ -4,17 +4,19 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"os"
 	"testing"
 
 	"go.uber.org/goleak"
 
 	"example.com/transactional-outbox/internal/cli/clitest"
 	dlqcli "example.com/transactional-outbox/notification-service/internal/cli"
-	"example.com/transactional-outbox/notification-service/internal/deadletter"
-	"example.com/transactional-outbox/notification-service/internal/deadletter/deadlettertest"
 )
 
 func TestMain(m *testing.M) {
+	if os.Getenv(dieAt) != "" {
+		replayAndDie()
+	}
 	slog.SetDefault(slog.New(slog.NewJSONHandler(&logged, nil)))
 	goleak.VerifyTestMain(m)
 }
@@ -24,20 +26,20 @@ var logged clitest.Log
 
 // fixture is an operator with a dead-letter queue of the test's own.
 type fixture struct {
-	deadlettertest.Queues
-	recorder *deadlettertest.Recorder
+	queues
+	recorder *recorder
 	database dlqcli.Database
 }
 
 func newFixture(t *testing.T) fixture {
 	t.Helper()
-	b := fixture{Queues: deadlettertest.New(t), recorder: new(deadlettertest.Recorder)}
-	b.database = func(_ context.Context, use func(deadletter.Recorder) error) error { return use(b.recorder) }
+	b := fixture{queues: newQueues(t), recorder: new(recorder)}
+	b.database = func(_ context.Context, use func(dlqcli.Recorder) error) error { return use(b.recorder) }
 	return b
 }
 
 func (b fixture) dependencies() dlqcli.Dependencies {
-	return dlqcli.Dependencies{Queue: b.Queue(), By: "somebody", Database: b.database}
+	return dlqcli.Dependencies{Queue: b.Letters, Open: b.open(), By: "somebody", Database: b.database}
 }
 
 // run runs a command line, and returns its stdout and stderr.

@@ -5,9 +5,10 @@ import (
 	"flag"
 	"fmt"
 	"strings"
+	"time"
 
 	"example.com/transactional-outbox/internal/cli"
-	"example.com/transactional-outbox/notification-service/internal/deadletter"
+	"example.com/transactional-outbox/outbox/rabbitmq"
 )
 
 var list = command{
@@ -42,20 +43,22 @@ func defineList(flags *flag.FlagSet) func([]string) (Action, error) {
 
 // run prints after it has given the messages back, because the reader of the output may be slow.
 func (l listCommand) run(ctx context.Context, deps Dependencies) error {
-	var found []deadletter.DeadLetter
+	var found []letter
 	filter := l.filter(nil)
-	err := deps.Queue.Read(ctx, 0, deps.progress(), func(f deadletter.Found) bool {
-		if filter.Matches(f.DeadLetter) {
-			found = append(found, f.DeadLetter)
-		}
-		return len(found) <= l.limit.N // one more than is printed
+	err := deps.Open(ctx, func(ctx context.Context, letters Letters) error {
+		return deps.each(ctx, letters, func(d rabbitmq.DeadLetter) (bool, error) {
+			if filter.matches(d, time.Now()) {
+				found = append(found, letterOf(d))
+			}
+			return len(found) <= l.limit.N, nil // one more than is printed
+		})
 	})
 	if err != nil {
 		return err
 	}
 	p := cli.Printer{Out: deps.Out, JSON: *l.asJSON}
 	if len(found) == 0 {
-		p.Printf("There are no messages like that in %s.", deps.Queue.Name)
+		p.Printf("There are no messages like that in %s.", deps.Queue)
 	}
 	if len(found) > l.limit.N {
 		found = found[:l.limit.N]

@@ -11,7 +11,6 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"example.com/transactional-outbox/notification-service/internal/deadletter/deadlettertest"
 	"example.com/transactional-outbox/outbox/rabbitmq"
 )
 
@@ -107,7 +106,7 @@ func TestListFilters(t *testing.T) {
 		for _, i := range want {
 			chosen = append(chosen, ids[i])
 		}
-		if err != nil || !deadlettertest.SameSet(got, chosen) || progress != "" {
+		if err != nil || !sameSet(got, chosen) || progress != "" {
 			t.Errorf("%s: %v and %q, error %v, want %v", line, got, progress, err, chosen)
 		}
 	}
@@ -137,11 +136,11 @@ func TestReadingEndsInAQueueThatFills(t *testing.T) {
 	b := newFixture(t)
 	ids := b.AddMany(5)
 	var later []string
-	b.Hooks.Taken = func(rabbitmq.BrowsedMessage) { later = append(later, b.Add("malformed", 0)) }
+	b.Hooks.Taken = func(rabbitmq.DeadLetter) { later = append(later, b.Add("malformed", 0)) }
 	if got := b.ids(b.must("list", "--json")); !slices.Equal(got, ids) {
 		t.Errorf("it sees %v, want %v", got, ids)
 	}
-	if left, _ := b.Contents(10, 0); !deadlettertest.SameSet(left, append(ids, later...)) {
+	if left, _ := b.Contents(10, 0); !sameSet(left, append(ids, later...)) {
 		t.Errorf("left are %v", left)
 	}
 }
@@ -151,7 +150,7 @@ func TestReadingKeepsNoBodies(t *testing.T) {
 	b := newFixture(t)
 	var bodies []weak.Pointer[byte]
 	most := 0
-	b.Hooks.Taken = func(m rabbitmq.BrowsedMessage) {
+	b.Hooks.Taken = func(m rabbitmq.DeadLetter) {
 		bodies = append(bodies, weak.Make(&m.Body[0]))
 		runtime.GC()
 		alive := 0

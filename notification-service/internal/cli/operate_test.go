@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	dlqcli "example.com/transactional-outbox/notification-service/internal/cli"
-	"example.com/transactional-outbox/notification-service/internal/deadletter/deadlettertest"
 )
 
 func TestHelpShowsEachCommandWithAnExample(t *testing.T) {
@@ -41,7 +40,6 @@ func TestAMistakeSaysWhatToDo(t *testing.T) {
 		"show A B":                    "one message by its id",
 		"replay":                      "--reason, --routing-key, --older-than, --since, --until, or --all",
 		"replay --dry-run":            "changes nothing",
-		"replay --force":              "say which messages to replay",
 		"replay A --all":              "do not go together",
 		"discard --reason x A":        "do not go together",
 		"discard --all --reason x":    "leave out",
@@ -62,7 +60,8 @@ func TestAMistakeSaysWhatToDo(t *testing.T) {
 func TestAMissingQueueSaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t)
-	b.Letters += ".missing"
+	b.Service += ".missing"
+	b.Letters = b.Service + ".dlq"
 	for _, line := range []string{"list", "show A", "replay --all", "discard A"} {
 		_, _, err := b.run(strings.Fields(line)...)
 		if err == nil || !strings.Contains(err.Error(), b.Letters) || !strings.Contains(err.Error(), "start notification-service") {
@@ -82,7 +81,7 @@ func TestIDsThatNoMessageHasAreNamedAndTheOthersDone(t *testing.T) {
 			t.Errorf("it prints %q, error %v", out, err)
 		}
 		if left := b.Drain(b.Letters, 0); len(left) != 0 {
-			t.Errorf("%s leaves %v", command, deadlettertest.IDs(left))
+			t.Errorf("%s leaves %v", command, idsOf(left))
 		}
 	}
 	b := newFixture(t)

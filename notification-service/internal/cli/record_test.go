@@ -7,8 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"example.com/transactional-outbox/notification-service/internal/deadletter"
-	"example.com/transactional-outbox/notification-service/internal/deadletter/deadlettertest"
+	dlqcli "example.com/transactional-outbox/notification-service/internal/cli"
 	"example.com/transactional-outbox/outbox/operate"
 )
 
@@ -16,9 +15,8 @@ func TestAChangeIsRecordedAsItWasTyped(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
 		"replay --all":                            "--all",
-		"replay --reason malformed --force":       "--reason malformed --force",
+		"replay --reason malformed":               "--reason malformed",
 		"discard ID":                              "ids",
-		"replay --force ID":                       "ids --force",
 		"discard --routing-key order.created":     "--routing-key order.created",
 		"discard --since 2026-01-31T08:00:00Z":    "--since 2026-01-31T08:00:00Z",
 		"replay --older-than 1s --reason x --all": "", // a mistake
@@ -52,7 +50,7 @@ func TestWithoutTheDatabaseNothingIsChanged(t *testing.T) {
 	b := newFixture(t)
 	id := b.Add("malformed", 0)
 	away := errors.New("the database is away")
-	b.database = func(context.Context, func(deadletter.Recorder) error) error { return away }
+	b.database = func(context.Context, func(dlqcli.Recorder) error) error { return away }
 	for _, line := range []string{"replay --all", "discard " + id} {
 		if _, _, err := b.run(strings.Fields(line)...); !errors.Is(err, away) {
 			t.Errorf("%s: error %v", line, err)
@@ -61,7 +59,7 @@ func TestWithoutTheDatabaseNothingIsChanged(t *testing.T) {
 	for _, line := range []string{"list", "show " + id, "replay --all --dry-run", "discard --all --dry-run"} {
 		b.must(strings.Fields(line)...)
 	}
-	if left := deadlettertest.IDs(b.Drain(b.Letters, 1)); !slices.Equal(left, []string{id}) {
+	if left := idsOf(b.Drain(b.Letters, 1)); !slices.Equal(left, []string{id}) {
 		t.Errorf("left are %v", left)
 	}
 }

@@ -10,7 +10,6 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"example.com/transactional-outbox/notification-service/internal/deadletter/deadlettertest"
 	"example.com/transactional-outbox/outbox/publish"
 	"example.com/transactional-outbox/outbox/rabbitmq"
 )
@@ -23,7 +22,7 @@ func TestReplaySendsTheMessageAsItWas(t *testing.T) {
 		p.CorrelationId, p.Timestamp = "corr", at
 		p.Headers["CC"], p.Headers["BCC"] = []any{b.Letters}, []any{b.Letters} // to our own dead letters
 		p.Headers["x-death"] = []any{amqp.Table{"queue": b.Service, "reason": "rejected", "count": int64(1), "exchange": b.Requeue}}
-		p.Headers["x-of-somebody"], p.Headers["replay-forced"] = "?", true
+		p.Headers["x-of-somebody"], p.Headers["first-failed-at"] = "?", "2026-01-31T08:00:00Z"
 	})
 	if out := b.must("replay", id); out != "1 message replayed.\n" {
 		t.Errorf("it prints %q", out)
@@ -38,11 +37,11 @@ func TestReplaySendsTheMessageAsItWas(t *testing.T) {
 	if decision := b.recorder.Rows[0].Decision.String(); m.Headers["x-operator-decision"] != decision {
 		t.Errorf("sent by the decision %v, want %s", m.Headers["x-operator-decision"], decision)
 	}
-	if len(m.Headers) != 4 || m.Headers["replayed"] != true || m.Headers["traceparent"] != "00-aa-bb-01" || m.Headers["original-exchange"] != "outbox.events" {
+	if len(m.Headers) != 3 || m.Headers["traceparent"] != "00-aa-bb-01" || m.Headers["original-exchange"] != "outbox.events" {
 		t.Errorf("sent with the headers %v", m.Headers)
 	}
 	if left := b.Drain(b.Letters, 0); len(left) != 0 {
-		t.Errorf("left are %v", deadlettertest.IDs(left))
+		t.Errorf("left are %v", idsOf(left))
 	}
 }
 
@@ -98,27 +97,10 @@ func TestReplayAndDiscardChooseByIDOrFilter(t *testing.T) {
 			if command == "discard" {
 				chosen = nil
 			}
-			if !deadlettertest.SameSet(left, others) || !slices.Equal(sent, chosen) {
+			if !sameSet(left, others) || !slices.Equal(sent, chosen) {
 				t.Errorf("%s %s: left are %v, want %v; sent %v, want %v", command, line, left, others, sent, chosen)
 			}
 		}
-	}
-}
-
-// TestTheOriginalIsRemovedAfterTheCopyIsConfirmed also when that is all that is known.
-func TestTheOriginalIsRemovedAfterTheCopyIsConfirmed(t *testing.T) {
-	t.Parallel()
-	b := newFixture(t)
-	var steps []string
-	b.Hooks.Published = func(_ rabbitmq.Message, r publish.Result) publish.Result {
-		steps = append(steps, "published")
-		return r
-	}
-	b.Hooks.Removing = func(rabbitmq.BrowsedMessage) { steps = append(steps, "removing") }
-	b.Add("malformed", 0)
-	b.must("replay", "--all")
-	if !slices.Equal(steps, []string{"published", "removing"}) {
-		t.Errorf("the steps are %v", steps)
 	}
 }
 
@@ -128,15 +110,15 @@ func TestWithoutACopyTheOriginalStays(t *testing.T) {
 		publish.Returned: "start the services", publish.Refused: "full", publish.Unknown: "broker runs",
 	} {
 		b := newFixture(t)
-		b.Hooks.Published = func(rabbitmq.Message, publish.Result) publish.Result {
-			return publish.Result{Outcome: outcome, Err: errors.New("because")}
+		b.Hooks.Answer = func(rabbitmq.DeadLetter) *publish.Result {
+			return &publish.Result{Outcome: outcome, Err: errors.New("because")}
 		}
 		ids := []string{b.Add("malformed", 0), b.Add("malformed", 0)}
 		_, _, err := b.run("replay", "--all")
 		if err == nil || !strings.Contains(err.Error(), "0 messages replayed") || !strings.Contains(err.Error(), ids[0]) || !strings.Contains(err.Error(), advice) {
 			t.Errorf("error %v, want that of %s with %q", err, ids[0], advice)
 		}
-		if left, sent := b.Contents(2, 1); !deadlettertest.SameSet(left, ids) || !slices.Equal(sent, ids[:1]) {
+		if left, sent := b.Contents(2, 0); !sameSet(left, ids) || len(sent) != 0 {
 			t.Errorf("left are %v, and tried %v", left, sent)
 		}
 	}
@@ -156,7 +138,7 @@ func TestWithoutAQueueBehindTheExchangeTheOriginalStays(t *testing.T) {
 	if _, _, err := b.run("replay", id); err == nil || !strings.Contains(err.Error(), "no exchange '"+b.Requeue) {
 		t.Errorf("without the exchange the error is %v", err)
 	}
-	if left := deadlettertest.IDs(b.Drain(b.Letters, 1)); !slices.Equal(left, []string{id}) {
+	if left := idsOf(b.Drain(b.Letters, 1)); !slices.Equal(left, []string{id}) {
 		t.Errorf("left are %v", left)
 	}
 }
@@ -177,27 +159,6 @@ func TestWhatCannotBeSentIsNamedAndTheOthersReplayed(t *testing.T) {
 	}
 }
 
-func TestOutsideTheDedupeWindowNeedsForce(t *testing.T) {
-	t.Parallel()
-	b := newFixture(t)
-	old, other := b.Add("outside-dedupe-window", 0), b.Add("malformed", 0)
-	for _, line := range []string{"replay --all --dry-run", "replay --all"} {
-		out, _, err := b.run(strings.Fields(line)...)
-		if !strings.Contains(out, "1 message ") || err == nil || !strings.Contains(err.Error(), old) || !strings.Contains(err.Error(), "--force") {
-			t.Errorf("%s prints %q, error %v", line, out, err)
-		}
-	}
-	sent := b.Drain(b.Service, 1)
-	if _, marked := sent[0].Headers["replay-forced"]; marked || sent[0].MessageId != other || len(sent) != 1 {
-		t.Errorf("sent %v, marked %t", deadlettertest.IDs(sent), marked)
-	}
-	b.must("replay", "--force", old)
-	sent = b.Drain(b.Service, 1)
-	if sent[0].MessageId != old || sent[0].Headers["replay-forced"] != true {
-		t.Errorf("sent %v with %v", deadlettertest.IDs(sent), sent[0].Headers)
-	}
-}
-
 // TestTwoOperatorsAtOnce share the messages.
 func TestTwoOperatorsAtOnceReplayEachMessageOnce(t *testing.T) {
 	t.Parallel()
@@ -211,7 +172,7 @@ func TestTwoOperatorsAtOnceReplayEachMessageOnce(t *testing.T) {
 		}()
 	}
 	b.Check(errors.Join(<-ended, <-ended))
-	if left, sent := b.Contents(0, 300); len(left) != 0 || len(sent) != 300 || !deadlettertest.SameSet(sent, ids) {
+	if left, sent := b.Contents(0, 300); len(left) != 0 || len(sent) != 300 || !sameSet(sent, ids) {
 		t.Errorf("%d are left, and %d sent", len(left), len(sent))
 	}
 }
@@ -222,7 +183,7 @@ func TestAnInterruptedCommandGivesBackWhatItHolds(t *testing.T) {
 	b := newFixture(t)
 	ids := b.AddMany(4)
 	ctx, interrupt := context.WithCancel(t.Context())
-	b.Hooks.Removed = func(m rabbitmq.BrowsedMessage) {
+	b.Hooks.Changed = func(m rabbitmq.DeadLetter) {
 		if m.ID == ids[1] {
 			interrupt()
 		}

@@ -9,9 +9,10 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"example.com/transactional-outbox/internal/cli"
-	"example.com/transactional-outbox/notification-service/internal/deadletter"
+	"example.com/transactional-outbox/outbox/rabbitmq"
 )
 
 var show = command{
@@ -28,26 +29,28 @@ all of them. For example:
 		asJSON := cli.DefineJSON(flags)
 		return func(args []string) (Action, error) {
 			ids, err := identifier(args)
-			return showCommand{deadletter.Filter{IDs: ids}, *asJSON}.run, err
+			return showCommand{filter{ids: ids}, *asJSON}.run, err
 		}
 	},
 }
 
 type showCommand struct {
-	filter deadletter.Filter
+	filter filter
 	asJSON bool
 }
 
 func (s showCommand) run(ctx context.Context, deps Dependencies) error {
 	var details []detail
-	err := deps.Queue.Read(ctx, 0, deps.progress(), func(f deadletter.Found) bool {
-		if s.filter.Matches(f.DeadLetter) {
-			details = append(details, detail{deadletter.DetailOf(f)})
-		}
-		return true
+	err := deps.Open(ctx, func(ctx context.Context, letters Letters) error {
+		return deps.each(ctx, letters, func(l rabbitmq.DeadLetter) (bool, error) {
+			if s.filter.matches(l, time.Time{}) {
+				details = append(details, detailOf(l))
+			}
+			return true, nil
+		})
 	})
 	if err == nil && len(details) == 0 {
-		err = errors.New(notFound(s.filter.IDs[0]))
+		err = errors.New(notFound(s.filter.ids[0]))
 	}
 	for _, each := range details {
 		if err == nil {
@@ -57,20 +60,17 @@ func (s showCommand) run(ctx context.Context, deps Dependencies) error {
 	return err
 }
 
-// detail is all of a dead letter, to be printed.
-type detail struct{ deadletter.Detail }
-
 func (d detail) print(out io.Writer, asJSON bool) error {
 	if asJSON {
-		return cli.PrintJSON(out, d.Detail)
+		return cli.PrintJSON(out, d)
 	}
 	lines := cli.NewLines(out)
 	lines.Add("id", d.ID)
 	lines.Add("routing key", d.RoutingKey)
 	lines.Add("failure code", d.Code)
 	lines.Add("failure reason", d.Reason)
-	lines.Add("failed at", row{d.DeadLetter}.failedAt())
-	lines.Add("age", row{d.DeadLetter}.age())
+	lines.Add("failed at", d.failedAt())
+	lines.Add("age", d.age())
 	lines.Add("retries", fmt.Sprint(d.Retries))
 	lines.Add("exchange", d.Exchange)
 	lines.Add("type", d.Type)
@@ -84,7 +84,7 @@ func (d detail) print(out io.Writer, asJSON bool) error {
 	lines.Add("content type", d.ContentType)
 	lines.Add("content encoding", d.ContentEncoding)
 	for _, name := range slices.Sorted(maps.Keys(d.Headers)) {
-		lines.Add("header "+name, deadletter.HeaderText(d.Headers[name]))
+		lines.Add("header "+name, headerText(d.Headers[name]))
 	}
 	if err := lines.Flush(); err != nil {
 		return err
@@ -95,7 +95,7 @@ func (d detail) print(out io.Writer, asJSON bool) error {
 
 // bodyForPeople keeps the lines, and removes characters that control a terminal.
 func (d detail) bodyForPeople() string {
-	lines := strings.Split(d.BodyText(), "\n")
+	lines := strings.Split(d.bodyText(), "\n")
 	for i := range lines {
 		lines[i] = cli.Printable(lines[i])
 	}

@@ -5,101 +5,151 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
-	"os"
+	"slices"
 	"time"
 
 	"github.com/wneessen/go-mail"
 	"github.com/wneessen/go-mail/smtp"
+
+	"example.com/transactional-outbox/outbox/publish"
 )
 
-// connection is a connection to the mail server, after the greeting, TLS and the login.
-type connection struct {
-	client       *smtp.Client
-	conn         net.Conn // its TCP connection
-	limits       *limits
-	opened       time.Time
-	emails       int
-	stepDeadline time.Time // of the step that is running
-	reset        *uint     // the RSET whose answer has not been read
-	closed       bool
-	expiry       *time.Timer // while it is idle
+// limits has the least timeouts of RFC 5321, section 4.5.3.2. A shorter one for the dot makes
+// duplicates. The others are not in the RFC. beforeDot is for all steps before the dot together.
+type limits struct {
+	dial, greeting, mail, rcpt, data, block, dot, beforeDot time.Duration
+	reset, quit, idle, age, busy, fewer                     time.Duration
+	emails                                                  int
 }
 
-// open connects, reads the greeting, starts TLS and logs in. An error there is never the
-// e-mail's fault.
-func (s *SMTP) open(ctx context.Context, until time.Time) (*connection, error) {
-	dialer := net.Dialer{Timeout: s.limits.dial, Deadline: until}
-	conn, err := dialer.DialContext(ctx, "tcp", s.address())
+var standardLimits = limits{
+	dial: 30 * time.Second, greeting: 5 * time.Minute, mail: 5 * time.Minute, rcpt: 5 * time.Minute,
+	data: 2 * time.Minute, block: 3 * time.Minute, dot: 10 * time.Minute, beforeDot: 5 * time.Minute,
+	reset: 10 * time.Second, quit: time.Second, // no e-mail depends on them
+	idle: 30 * time.Second, age: 5 * time.Minute, emails: 100, // of a connection; some servers allow no more
+	busy: time.Second, fewer: 10 * time.Second,
+}
+
+// connection is a connection to the server, after the greeting, TLS and the login.
+type connection struct {
+	*smtp.Client
+	conn   net.Conn // its TCP connection
+	limits *limits
+	opened time.Time
+	emails int
+	reset  uint // the RSET whose answer has not been read
+	closed bool
+	kept   bool        // it was idle, and the server may have given it up
+	domain string      // while it is in use
+	since  time.Time   // when it was taken
+	expiry *time.Timer // while it is idle
+}
+
+// dial connects, reads the greeting, starts TLS and logs in.
+func (d *Destination) dial(ctx context.Context) (*connection, error) {
+	conn, err := (&net.Dialer{Timeout: d.limits.dial}).DialContext(ctx, "tcp", d.address)
 	if err != nil {
-		return nil, &UnavailableError{Cause: explainTimeout(ctx, until, err)}
+		return nil, err
 	}
-	c := &connection{conn: conn, limits: &s.limits, opened: time.Now()}
-	defer c.interruptWhenDone(ctx)()
-	c.setDeadline(ctx, s.limits.greeting, until)
-	if c.client, err = s.login(ctx, conn); err != nil {
+	_ = conn.SetDeadline(time.Now().Add(d.limits.greeting))
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	c := &connection{conn: conn, limits: &d.limits, opened: time.Now()}
+	encrypt := func(context.Context, string, string) (net.Conn, error) {
+		limited := limitedConn{conn, io.LimitReader(conn, maxReplies)}
+		if !d.tlsFirst {
+			return limited, nil
+		}
+		return tls.Client(limited, d.tls), nil
+	}
+	client, err := mail.NewClient(d.host, append(slices.Clip(d.options), mail.WithDialContextFunc(encrypt))...)
+	if err == nil {
+		c.Client, err = client.DialToSMTPClientWithContext(ctx)
+	}
+	if err != nil {
 		c.close()
-		return nil, &UnavailableError{Cause: explainTimeout(ctx, c.stepDeadline, err)}
+		return nil, readable(err)
 	}
 	return c, nil
 }
 
-func (s *SMTP) login(ctx context.Context, conn net.Conn) (*smtp.Client, error) {
-	// go-mail gives its dialler a context that ends when the dialling does. The login needs ctx.
-	dial := func(context.Context, string, string) (net.Conn, error) {
-		return s.encrypt(ctx, &limitedConn{Conn: conn})
+// The steps that decide about the outcome.
+const (
+	stepReset, stepMail, stepRcpt = "RSET", "MAIL", "RCPT"
+	stepDot                       = "the dot" // from here on the server may have the e-mail
+)
+
+const blockSize = 16 << 10
+
+// errTooLate says that the lease of the e-mail has ended before the dot.
+var errTooLate = errors.New("another relay may have the e-mail now")
+
+// transaction sends e (RFC 5321, section 3.3), unless ctx has ended before the dot. It returns the
+// last step, and its error.
+func (c *connection) transaction(ctx context.Context, e envelope) (last string, err error) {
+	until := time.Now().Add(c.limits.beforeDot)
+	step := func(name string, timeout time.Duration, do func() error) {
+		if err != nil {
+			return
+		}
+		last = name
+		deadline := time.Now().Add(timeout)
+		if name != stepDot && until.Before(deadline) {
+			deadline = until
+		}
+		_ = c.conn.SetDeadline(deadline)
+		err = do()
 	}
-	client, err := mail.NewClient(s.host, append([]mail.Option{mail.WithDialContextFunc(dial)}, s.options...)...)
-	if err != nil {
-		return nil, err
+	var data io.WriteCloser
+	step(stepReset, c.limits.reset, c.readReset)
+	step(stepMail, c.limits.mail, func() error {
+		c.SkipSMTPUTF8(!e.utf8) // not every server supports it (RFC 6531, section 3.4)
+		if ok, _ := c.Extension("SMTPUTF8"); e.utf8 && !ok {
+			return fmt.Errorf("%w: the server does not support the letters of this address", publish.ErrInvalid)
+		}
+		return c.Mail("<" + e.from + ">")
+	})
+	step(stepRcpt, c.limits.rcpt, func() error { return c.Rcpt("<" + e.to + ">") })
+	step("DATA", c.limits.data, func() (err error) { data, err = c.Data(); return err })
+	for block := range slices.Chunk(e.text, blockSize) {
+		step("the text", c.limits.block, func() error { _, err := data.Write(block); return err })
 	}
-	return client.DialToSMTPClientWithContext(ctx)
+	if err == nil && ctx.Err() != nil {
+		return last, errTooLate
+	}
+	step(stepDot, c.limits.dot, func() error { return data.Close() })
+	return last, err
 }
 
-func (s *SMTP) encrypt(ctx context.Context, conn net.Conn) (net.Conn, error) {
-	if !s.tlsFirst {
-		return conn, nil
-	}
-	encrypted := tls.Client(conn, s.tls)
-	return encrypted, encrypted.HandshakeContext(ctx)
+// sendReset ends a transaction that may be open. readReset reads the answer before the next one.
+func (c *connection) sendReset() (err error) {
+	_ = c.conn.SetDeadline(time.Now().Add(c.limits.quit))
+	c.reset, err = c.Text.Cmd("RSET")
+	return err
 }
 
-// interruptWhenDone ends any step when ctx ends, until stop is called. stop returns whether the
-// connection can still be used.
-func (c *connection) interruptWhenDone(ctx context.Context) (stop func() bool) {
-	return context.AfterFunc(ctx, func() { _ = c.conn.SetDeadline(time.Unix(1, 0)) })
+func (c *connection) readReset() error {
+	if c.emails == 0 {
+		return nil
+	}
+	c.Text.StartResponse(c.reset)
+	defer c.Text.EndResponse(c.reset)
+	_, _, err := c.Text.ReadResponse(250)
+	return err
 }
 
-// setDeadline gives the next step a deadline. It is never after until, if that is set.
-func (c *connection) setDeadline(ctx context.Context, timeout time.Duration, until time.Time) {
-	c.stepDeadline = time.Now().Add(timeout)
-	if !until.IsZero() && until.Before(c.stepDeadline) {
-		c.stepDeadline = until
-	}
-	_ = c.conn.SetDeadline(c.stepDeadline)
-	if ctx.Err() != nil { // interruptWhenDone may have acted before this deadline
-		_ = c.conn.SetDeadline(time.Unix(1, 0))
-	}
-}
-
-// quit sends QUIT, waits for the answer, and closes the connection.
+// quit sends QUIT, waits a little for the answer, and closes the connection.
 func (c *connection) quit() {
 	defer c.close()
 	_ = c.conn.SetDeadline(time.Now().Add(c.limits.quit))
-	if c.readReset() == nil {
-		_ = c.client.Quit()
+	if !c.closed && c.readReset() == nil {
+		_ = c.Quit()
 	}
 }
 
-// quitAtOnce sends QUIT and closes the connection without waiting for the answer.
-func (c *connection) quitAtOnce() {
-	_ = c.conn.SetDeadline(time.Now().Add(c.limits.quit))
-	_, _ = c.client.Text.Cmd("QUIT")
-	c.close()
-}
-
-// close does not send QUIT. go-mail's would end the DATA of an e-mail that was sent halfway, and
-// the server would accept that part.
+// close sends no QUIT. go-mail's would end an e-mail that was sent halfway, and the server would
+// accept that part.
 func (c *connection) close() {
 	c.closed = true
 	_ = c.conn.Close()
@@ -108,43 +158,13 @@ func (c *connection) close() {
 // limitedConn is the connection that go-mail gets.
 type limitedConn struct {
 	net.Conn
-	readSinceWrite int // bytes read since the last write
+	replies io.Reader // it bounds the memory that a reply takes: net/textproto does not
 }
 
-// SetDeadline does nothing. go-mail would set a new deadline with every step, and a slow server
-// could go on for ever.
-func (*limitedConn) SetDeadline(time.Time) error { return nil }
+const maxReplies = 1 << 20 // far more than the replies to 100 e-mails
 
-// maxReply is far longer than any reply, also while TLS begins.
-const maxReply = 1 << 18
+// Read reads replies.
+func (l limitedConn) Read(p []byte) (int, error) { return l.replies.Read(p) }
 
-var errEndlessReply = errors.New("the mail server's reply has no end")
-
-// Read bounds the memory that a reply takes: net/textproto does not.
-func (g *limitedConn) Read(p []byte) (int, error) {
-	if g.readSinceWrite > maxReply {
-		return 0, errEndlessReply
-	}
-	n, err := g.Conn.Read(p)
-	g.readSinceWrite += n
-	return n, err
-}
-
-// Write begins a new step.
-func (g *limitedConn) Write(p []byte) (int, error) {
-	g.readSinceWrite = 0
-	return g.Conn.Write(p)
-}
-
-// explainTimeout adds the timeout to err if it may be the reason. net/textproto does not report
-// it if half an answer has come.
-func explainTimeout(ctx context.Context, until time.Time, err error) error {
-	switch {
-	case ctx.Err() != nil:
-		return fmt.Errorf("%w: %w", ctx.Err(), err)
-	case time.Now().After(until):
-		return fmt.Errorf("%w: %w", os.ErrDeadlineExceeded, err)
-	default:
-		return err
-	}
-}
+// SetDeadline does nothing. go-mail would give each step of the login a new deadline.
+func (limitedConn) SetDeadline(time.Time) error { return nil }

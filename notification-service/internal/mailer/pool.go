@@ -1,98 +1,217 @@
 package mailer
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
 	"time"
+
+	"example.com/transactional-outbox/outbox/publish"
 )
 
-// pool keeps open connections to the mail server between e-mails.
+// pool has the connections of all sessions. At most half of them are in use for one domain, and at
+// most half for all slow domains together. So slow domains hold up no other.
 type pool struct {
-	slots chan struct{} // one taken for each connection in use
-
-	mu       sync.Mutex
-	idle     []*connection // the last one was used last
-	closed   bool
-	quitting sync.WaitGroup // the connections that send QUIT
+	*Destination
+	mu            sync.Mutex
+	open, opening int // connections; the opening ones are not open yet
+	fewer         int // are allowed until fewerUntil, because the server has taken no more
+	fewerUntil    time.Time
+	idle          []*connection        // the last one was used last
+	waiting       []waiter             // in their order
+	busy          map[string]int       // connections in use for a domain
+	full          map[string]time.Time // since when a domain has its share
+	inUse         map[*connection]struct{}
+	slow          map[string]struct{} // domains whose last e-mail took longer than limits.busy
+	sessions      int
+	lost, reached context.Context //nolint:containedctx // end with the sessions; reached when a connection is open too
+	lose          context.CancelCauseFunc
+	reach         context.CancelFunc
 }
 
-func newPool(connections int) *pool {
-	return &pool{slots: make(chan struct{}, max(connections, 1))}
+// waiter waits for a connection.
+type waiter struct {
+	domain string
+	got    chan *connection
 }
 
-// acquire waits until one more connection may be used.
-func (p *pool) acquire(ctx context.Context) error {
-	select {
-	case p.slots <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// release ends the use that acquire began. It puts c back, which may be nil.
-func (p *pool) release(c *connection) {
-	if c == nil || c.closed || p.putBack(c) {
-		<-p.slots
-	}
-}
-
-// putBack keeps c for the next e-mail, and reports whether its slot is free. If c is too old or
-// has sent enough e-mails, the slot becomes free only after its QUIT. So the server never sees
-// too many connections.
-func (p *pool) putBack(c *connection) bool {
+// join begins a session. When the last one leaves, the connections close.
+func (p *pool) join() (lost, reached context.Context, leave func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	switch {
-	case p.closed:
-		c.quitAtOnce()
-	case c.emails >= c.limits.emails || time.Since(c.opened) >= c.limits.age:
-		p.quitting.Go(func() { c.quit(); <-p.slots })
-		return false
-	default:
-		left := min(c.limits.idle, c.limits.age-time.Since(c.opened))
-		c.expiry = time.AfterFunc(left, func() { p.expire(c) })
+	if p.sessions++; p.sessions == 1 || p.lost.Err() != nil {
+		p.lost, p.lose = context.WithCancelCause(context.Background())
+		p.reached, p.reach = context.WithCancel(p.lost)
+		p.opening++
+		go p.openOne(p.lost)
+	}
+	return p.lost, p.reached, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.sessions--; p.sessions > 0 {
+			return
+		}
+		p.lose(nil)
+		var quitting sync.WaitGroup
+		for c := p.popIdle(); c != nil; c = p.popIdle() {
+			p.open--
+			quitting.Go(c.quit)
+		}
+		quitting.Wait()
+	}
+}
+
+// take waits for a connection. It gives up when a context ends, and when the domain has had its
+// share of the connections for a while.
+func (p *pool) take(ctx, lost context.Context, domain string) (*connection, error) {
+	w := waiter{domain, make(chan *connection, 1)}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.waiting = append(p.waiting, w)
+	for tick, waited := time.NewTicker(p.limits.busy), false; ; {
+		ended := cmp.Or(context.Cause(ctx), context.Cause(lost))
+		if ended == nil {
+			p.serve()
+		}
+		since, full := p.full[domain]
+		full = full && p.busy[domain] >= p.share() && time.Since(since) >= p.limits.busy || p.slowIsFull(domain, 0)
+		full = full && waited
+		if len(w.got) == 0 && (ended != nil || full) {
+			p.waiting = slices.DeleteFunc(p.waiting, func(other waiter) bool { return other == w })
+			return nil, cmp.Or(ended, publish.ErrBusy)
+		}
+		p.mu.Unlock()
+		select {
+		case c := <-w.got:
+			p.mu.Lock()
+			return c, nil
+		case <-ctx.Done():
+		case <-lost.Done():
+		case <-tick.C:
+			waited = true
+		}
+		p.mu.Lock()
+	}
+}
+
+// put returns a connection that take has returned.
+func (p *pool) put(c *connection) {
+	c.kept = true
+	if c.emails >= p.limits.emails || time.Since(c.opened) >= p.limits.age {
+		c.quit() // before its place is free, so that the server never sees too many
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	domain := c.domain
+	delete(p.inUse, c)
+	if delete(p.slow, domain); time.Since(c.since) > p.limits.busy && len(p.slow) < maxSlow {
+		p.slow[domain] = struct{}{}
+	}
+	if p.busy[domain]--; p.busy[domain] == 0 {
+		delete(p.busy, domain)
+	}
+	p.keep(c)
+	if p.busy[domain] < p.share() {
+		delete(p.full, domain)
+	}
+}
+
+// keep makes c idle, unless it is closed.
+func (p *pool) keep(c *connection) {
+	if c.closed {
+		p.open--
+	} else {
+		c.expiry = time.AfterFunc(min(p.limits.idle, p.limits.age-time.Since(c.opened)), c.quit)
 		p.idle = append(p.idle, c)
 	}
-	return true
-}
-
-// takeIdle returns the idle connection that was used last, or nil. When fewer connections are
-// needed, the others stay idle until they expire.
-func (p *pool) takeIdle() *connection {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	last := len(p.idle) - 1
-	if last < 0 {
-		return nil
-	}
-	c := p.idle[last]
-	p.idle = p.idle[:last]
-	c.expiry.Stop()
-	return c
-}
-
-// expire closes c if it is still idle.
-func (p *pool) expire(c *connection) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if i := slices.Index(p.idle, c); i >= 0 {
-		p.idle = slices.Delete(p.idle, i, i+1)
-		p.quitting.Go(c.quit)
-	}
-}
-
-// close closes the idle connections. From now on no connection is kept. All connections send
-// their QUIT at the same time.
-func (p *pool) close() {
-	p.mu.Lock()
-	p.closed = true
+	p.serve()
 	for _, c := range p.idle {
-		c.expiry.Stop()
-		p.quitting.Go(c.quit)
+		c.kept = true
 	}
-	p.idle = nil
-	p.mu.Unlock()
-	p.quitting.Wait()
+}
+
+// popIdle returns the connection that was used last, or nil.
+func (p *pool) popIdle() *connection {
+	for last, c := range slices.Backward(p.idle) {
+		if p.idle = p.idle[:last]; c.expiry.Stop() {
+			return c
+		}
+		p.open-- // it has expired
+	}
+	return nil
+}
+
+// allowed is how many connections there may be, and share how many of them for one domain.
+func (p *pool) allowed() int {
+	if time.Now().Before(p.fewerUntil) {
+		return p.fewer
+	}
+	return p.Connections
+}
+
+func (p *pool) share() int { return max(1, p.allowed()/2) }
+
+// maxSlow bounds the memory.
+const maxSlow = 10_000
+
+// slowIsFull reports whether a domain is slow, and the slow ones use as many connections as they may.
+func (p *pool) slowIsFull(domain string, wanted int) bool {
+	used, isSlow := wanted, map[string]bool{}
+	for c := range p.inUse {
+		_, known := p.slow[c.domain]
+		isSlow[c.domain] = isSlow[c.domain] || known || time.Since(c.since) > p.limits.busy
+	}
+	for c := range p.inUse {
+		if isSlow[c.domain] {
+			used++
+		}
+	}
+	_, known := p.slow[domain]
+	return (known || isSlow[domain]) && used >= p.share()
+}
+
+// serve gives idle connections to those who wait, and opens more.
+func (p *pool) serve() {
+	allowed, share, unserved, wanted := p.allowed(), p.share(), 0, map[string]int{}
+	for i := 0; i < len(p.waiting) && (len(p.idle) > 0 || p.open+p.opening < allowed); {
+		w := p.waiting[i]
+		if p.busy[w.domain]+wanted[w.domain] >= share || p.slowIsFull(w.domain, unserved) {
+			i++
+		} else if c := p.popIdle(); c != nil {
+			if p.busy[w.domain]++; p.busy[w.domain] >= share {
+				p.full[w.domain] = cmp.Or(p.full[w.domain], time.Now())
+			}
+			p.waiting = slices.Delete(p.waiting, i, i+1)
+			c.domain, c.since = w.domain, time.Now()
+			p.inUse[c] = struct{}{}
+			w.got <- c
+		} else {
+			i++
+			wanted[w.domain]++
+			if unserved++; unserved > p.opening && p.open+p.opening < allowed {
+				p.opening++
+				go p.openOne(p.lost)
+			}
+		}
+	}
+}
+
+// openOne opens a connection. If that fails, the server may allow no more than there are. If there
+// are none, all sessions end.
+func (p *pool) openOne(lost context.Context) {
+	c, err := p.dial(lost)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch p.opening--; {
+	case err == nil:
+		p.open++
+		p.reach()
+		p.keep(c)
+	case lost.Err() != nil: // nobody needs it
+	case p.open+p.opening > 0:
+		p.fewer, p.fewerUntil = p.open+p.opening, time.Now().Add(p.limits.fewer)
+	default:
+		p.lose(err)
+	}
 }

@@ -1,27 +1,24 @@
 package mailer
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"example.com/transactional-outbox/notification-service/internal/mailer/mailertest"
+	"example.com/transactional-outbox/outbox/publish"
 )
-
-// send sends n e-mails one after the other.
-func send(t *testing.T, mailer *SMTP, n int) {
-	t.Helper()
-	for range n {
-		if err := mailer.Send(t.Context(), testEmail()); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
 
 func TestAConnectionIsUsedAgain(t *testing.T) {
 	t.Parallel()
-	server, mailer := startMail(t)
-	send(t, mailer, 10)
+	server, p := startMail(t)
+	confirm(t, p, 10)
 	if n, got := server.Connections.Load(), len(server.Received()); n != 1 || got != 10 {
 		t.Errorf("%d e-mails over %d connections, want 10 over one", got, n)
 	}
@@ -30,143 +27,273 @@ func TestAConnectionIsUsedAgain(t *testing.T) {
 	}
 }
 
-func TestSTARTTLSAndTheLoginAreDoneOnce(t *testing.T) {
-	t.Parallel()
-	secure, trusted := certificate()
-	server := &mailertest.Server{TLS: secure}
-	mailer := newMailers(t, "smtp://shop:secret@"+server.Start(t), 2)
-	mailer.tls.RootCAs = trusted
-	send(t, mailer, 10)
-	if n, got := server.Logins.Load(), len(server.Received()); n != 1 || got != 10 {
-		t.Errorf("%d e-mails after %d logins, want 10 after one", got, n)
+// spread returns n messages of as many groups, spread over that many domains.
+func spread(n, domains int) (all []publish.Message) {
+	for i := range n {
+		m := message(fmt.Sprintf("ada@%d.example", i%domains))
+		m.Group = fmt.Sprint(i)
+		all = append(all, m)
 	}
+	return all
 }
 
-func TestSixteenAtOnceShareTheConnections(t *testing.T) {
+func TestAllSessionsShareTheConnections(t *testing.T) {
 	t.Parallel()
 	secure, trusted := certificate()
-	server := &mailertest.Server{TLS: secure}
-	mailer := newMailers(t, "smtp://shop:secret@"+server.Start(t), 4)
-	mailer.tls.RootCAs = trusted
+	var now, most atomic.Int32
+	server := &mailertest.Server{TLS: secure, OnDot: func(string) error {
+		most.Store(max(most.Load(), now.Add(1)))
+		defer now.Add(-1)
+		time.Sleep(time.Millisecond)
+		return nil
+	}}
+	d := newDestination(t, "smtp://shop:secret@"+server.Start(t), 4, func(d *Destination) { d.tls.RootCAs = trusted })
 	var sending sync.WaitGroup
-	for range 16 {
+	for range 3 {
+		p := newPublisher(t, d)
 		sending.Go(func() {
-			for range 10 {
-				if err := mailer.Send(t.Context(), testEmail()); err != nil {
-					t.Error(err)
-				}
-				if err := mailer.Probe(t.Context()); err != nil {
-					t.Error(err)
+			for i, r := range send(t, p, spread(100, 10)...) {
+				if r.Outcome != publish.Confirmed {
+					t.Errorf("message %d: %s (%v)", i, names[r.Outcome], r.Err)
 				}
 			}
 		})
 	}
 	sending.Wait()
-	if got := len(server.Received()); got != 160 {
-		t.Errorf("%d e-mails arrived, want 160", got)
+	if got := len(server.Received()); got != 300 {
+		t.Errorf("%d e-mails arrived, want 300", got)
 	}
-	// Each connection is used for 100 e-mails and probes.
-	if n := server.Logins.Load(); n > 4+320/maxEmails {
-		t.Errorf("%d logins", n)
-	}
-}
-
-// TestARefusedEmailLeavesTheConnection: RSET ends its transaction.
-func TestARefusedEmailLeavesTheConnection(t *testing.T) {
-	t.Parallel()
-	for _, step := range []string{"RCPT", "DATA", "."} {
-		server := &scriptedServer{script: script{step + " 1": "550 5.1.1 no such user"}}
-		mailer := newMailer(t, "smtp://"+server.start(t))
-		if err := mailer.Send(t.Context(), testEmail()); errorKind(err) != "recipient-refused" {
-			t.Errorf("%s: error %v", step, err)
-		}
-		send(t, mailer, 1)
-		if server.times("greeting") != 1 || server.times("RSET") < 1 {
-			t.Errorf("%s: %d connections with %d RSET", step, server.times("greeting"), server.times("RSET"))
-		}
+	if n := server.Logins.Load(); n > 4+3 || most.Load() != 4 {
+		t.Errorf("%d logins, at most %d e-mails at the same time", n, most.Load())
 	}
 }
 
-func TestAConnectionHasALifetime(t *testing.T) {
+// TestASlowDomainHasHalfOfTheConnections, and the others go on.
+func TestASlowDomainHasHalfOfTheConnections(t *testing.T) {
 	t.Parallel()
-	for name, shorten := range map[string]func(*limits){
-		"in e-mails": func(l *limits) { l.emails = 1 },
-		"in time":    func(l *limits) { l.age = time.Nanosecond },
+	answer := make(chan struct{})
+	var now, most atomic.Int32
+	server := &mailertest.Server{OnDot: func(to string) error {
+		if strings.HasSuffix(to, "@slow.example") {
+			most.Store(max(most.Load(), now.Add(1)))
+			defer now.Add(-1)
+			<-answer
+		}
+		return nil
+	}}
+	p := newPublisher(t, newDestination(t, "smtp://"+server.Start(t), 8, func(d *Destination) { d.limits.busy = 100 * time.Millisecond }))
+	slow := make([]publish.Message, 16)
+	for i := range slow {
+		slow[i] = message("ada@slow.example")
+		slow[i].Group = fmt.Sprint(i)
+	}
+	results := make(chan publish.Result, len(slow))
+	p.Publish(t.Context(), slow, func(_ int, r publish.Result) { results <- r })
+	waitUntil(t, "half of the connections wait", func() bool { return now.Load() == 4 })
+	for i, r := range send(t, p, spread(100, 10)...) {
+		if r.Outcome != publish.Confirmed {
+			t.Errorf("message %d: %s (%v)", i, names[r.Outcome], r.Err)
+		}
+	}
+	for range 12 {
+		if r := <-results; r.Outcome != publish.NotSent || !errors.Is(r.Err, publish.ErrBusy) {
+			t.Errorf("a slow one is %s (%v)", names[r.Outcome], r.Err)
+		}
+	}
+	close(answer)
+	for range 4 {
+		if r := <-results; r.Outcome != publish.Confirmed {
+			t.Errorf("a slow one is %s (%v)", names[r.Outcome], r.Err)
+		}
+	}
+	if most.Load() != 4 {
+		t.Errorf("%d at the same time, want 4", most.Load())
+	}
+}
+
+// TestSlowDomainsTogetherHaveHalfOfTheConnections once they are known to be slow.
+func TestSlowDomainsTogetherHaveHalfOfTheConnections(t *testing.T) {
+	t.Parallel()
+	const busy = 50 * time.Millisecond
+	answer := make(chan struct{})
+	var known atomic.Bool
+	var now, most atomic.Int32
+	server := &mailertest.Server{OnDot: func(to string) error {
+		switch {
+		case !strings.HasPrefix(to, "slow"):
+		case !known.Load():
+			time.Sleep(2 * busy)
+		default:
+			most.Store(max(most.Load(), now.Add(1)))
+			defer now.Add(-1)
+			<-answer
+		}
+		return nil
+	}}
+	p := newPublisher(t, newDestination(t, "smtp://"+server.Start(t), 8, func(d *Destination) { d.limits.busy = busy }))
+	slow := spread(24, 6)
+	for i := range slow {
+		slow[i] = message("slow@" + fmt.Sprint(i%6) + ".slow.example")
+		slow[i].Group = fmt.Sprint(i)
+	}
+	for i, r := range send(t, p, slow[:6]...) {
+		if r.Outcome != publish.Confirmed && !errors.Is(r.Err, publish.ErrBusy) {
+			t.Errorf("message %d: %s (%v)", i, names[r.Outcome], r.Err)
+		}
+	}
+	known.Store(true)
+	results := make(chan publish.Result, len(slow))
+	p.Publish(t.Context(), slow, func(_ int, r publish.Result) { results <- r })
+	waitUntil(t, "half of the connections wait", func() bool { return now.Load() == 4 })
+	for i, r := range send(t, p, spread(100, 10)...) {
+		if r.Outcome != publish.Confirmed {
+			t.Errorf("message %d: %s (%v)", i, names[r.Outcome], r.Err)
+		}
+	}
+	if most.Load() != 4 {
+		t.Errorf("%d slow ones at the same time, want 4", most.Load())
+	}
+	close(answer)
+	for range slow {
+		if r := <-results; r.Outcome != publish.Confirmed && !errors.Is(r.Err, publish.ErrBusy) {
+			t.Errorf("a slow one is %s (%v)", names[r.Outcome], r.Err)
+		}
+	}
+}
+
+// TestAnEmailIsNotBegunNorEndedAfterItsLease: the context says so by Err alone.
+func TestAnEmailIsNotBegunNorEndedAfterItsLease(t *testing.T) {
+	t.Parallel()
+	for _, after := range []string{"before MAIL", "before the dot"} {
+		ended := lease{Context: t.Context(), ended: &atomic.Bool{}}
+		ended.ended.Store(after == "before MAIL")
+		server := &mailertest.Server{OnRcpt: func(string) error { ended.ended.Store(true); return nil }}
+		p := newPublisher(t, newDestination(t, "smtp://"+server.Start(t), 2))
+		results := make(chan publish.Result, 1)
+		p.Publish(ended, []publish.Message{message("ada@example.com")}, func(_ int, r publish.Result) { results <- r })
+		if r := <-results; r.Outcome != publish.NotSent {
+			t.Errorf("%s: %s (%v)", after, names[r.Outcome], r.Err)
+		}
+		if n := len(server.Received()); n != 0 {
+			t.Errorf("%s: %d arrived", after, n)
+		}
+	}
+}
+
+type lease struct {
+	context.Context
+	ended *atomic.Bool
+}
+
+func (l lease) Err() error {
+	if l.ended.Load() {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+// TestWhatWaitsForOtherDomainsWaitsOn: its own domain has no connection.
+func TestWhatWaitsForOtherDomainsWaitsOn(t *testing.T) {
+	t.Parallel()
+	answer := make(chan struct{})
+	server := &mailertest.Server{OnDot: func(to string) error {
+		if !strings.HasPrefix(to, "good") {
+			<-answer
+		}
+		return nil
+	}}
+	p := newPublisher(t, newDestination(t, "smtp://"+server.Start(t), 4, func(d *Destination) { d.limits.busy = 20 * time.Millisecond }))
+	results := make(chan publish.Result, 6)
+	p.Publish(t.Context(), spread(4, 2), func(_ int, r publish.Result) { results <- r })
+	ctx, cancel := context.WithCancel(t.Context())
+	good := []publish.Message{message("good@one.example"), message("good@two.example")}
+	time.Sleep(50 * time.Millisecond)
+	p.Publish(t.Context(), good[:1], func(_ int, r publish.Result) { results <- r })
+	p.Publish(ctx, good[1:], func(_ int, r publish.Result) { results <- r })
+	select {
+	case r := <-results:
+		t.Errorf("%s (%v)", names[r.Outcome], r.Err)
+	case <-time.After(200 * time.Millisecond):
+	}
+	cancel()
+	if r := <-results; r.Outcome != publish.NotSent || !errors.Is(r.Err, publish.ErrNotSent) || errors.Is(r.Err, publish.ErrBusy) {
+		t.Errorf("when its context ends, it is %s (%v)", names[r.Outcome], r.Err)
+	}
+	close(answer)
+	for range 5 {
+		if r := <-results; r.Outcome != publish.Confirmed {
+			t.Errorf("%s (%v)", names[r.Outcome], r.Err)
+		}
+	}
+}
+
+// limited is a listener of a server that takes that many connections at the same time. The others
+// get what it does with them.
+type limited struct {
+	net.Listener
+	open, refused atomic.Int32
+	most          int32
+	refuse        func(net.Conn)
+}
+
+func (l *limited) Accept() (net.Conn, error) {
+	for {
+		conn, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if l.open.Add(1) <= l.most {
+			return &counted{Conn: conn, l: l}, nil
+		}
+		l.open.Add(-1)
+		l.refused.Add(1)
+		l.refuse(conn)
+	}
+}
+
+type counted struct {
+	net.Conn
+	once sync.Once
+	l    *limited
+}
+
+func (c *counted) Close() error {
+	c.once.Do(func() { c.l.open.Add(-1) })
+	return c.Conn.Close()
+}
+
+// TestAServerThatAllowsFewerConnections: there is one session all the time.
+func TestAServerThatAllowsFewerConnections(t *testing.T) {
+	t.Parallel()
+	for name, refuse := range map[string]func(net.Conn){
+		"421":     func(c net.Conn) { _, _ = fmt.Fprint(c, "421 4.7.0 too many connections\r\n"); _ = c.Close() },
+		"closes":  func(c net.Conn) { _ = c.Close() },
+		"silence": func(c net.Conn) { t.Cleanup(func() { _ = c.Close() }) },
 	} {
-		server := &scriptedServer{}
-		mailer := newMailers(t, "smtp://"+server.start(t), 1)
-		shorten(&mailer.limits)
-		send(t, mailer, 3)
-		mailer.Close()
-		if opened, ended := server.times("greeting"), server.times("QUIT"); opened != 3 || ended != 3 {
-			t.Errorf("%s: %d connections, %d QUIT, want 3", name, opened, ended)
+		for _, allowed := range []int32{1, 3} {
+			t.Run(fmt.Sprintf("%s %d", name, allowed), func(t *testing.T) {
+				t.Parallel()
+				const n = 100
+				listener := &limited{Listener: mailertest.Listen(t), most: allowed, refuse: refuse}
+				server := &mailertest.Server{OnDot: func(string) error {
+					time.Sleep(20 * time.Millisecond)
+					return nil
+				}}
+				stop := server.Serve(listener)
+				defer stop()
+				d := newDestination(t, "smtp://"+listener.Addr().String(), 8, func(d *Destination) { d.limits.fewer = time.Second })
+				s, lost := connect(t, d)
+				p, _ := s.NewPublisher(n)
+				defer p.Close()
+				for i, r := range send(t, p, spread(n, 10)...) {
+					if r.Outcome != publish.Confirmed {
+						t.Errorf("message %d: %s (%v)", i, names[r.Outcome], r.Err)
+					}
+				}
+				if listener.refused.Load() == 0 || lost.Err() != nil {
+					t.Errorf("%d refused; lost: %v", listener.refused.Load(), context.Cause(lost))
+				}
+			})
 		}
-	}
-}
-
-func TestAnIdleConnectionIsClosed(t *testing.T) {
-	t.Parallel()
-	for name, shorten := range map[string]func(*limits){
-		"idle": func(l *limits) { l.idle = time.Millisecond },
-		"old":  func(l *limits) { l.age = 200 * time.Millisecond },
-	} {
-		server := &scriptedServer{}
-		mailer := newMailer(t, "smtp://"+server.start(t))
-		shorten(&mailer.limits)
-		send(t, mailer, 1)
-		waitUntil(t, name, func() bool { return server.times("QUIT") == 1 })
-		send(t, mailer, 1)
-		if n := server.times("greeting"); n != 2 {
-			t.Errorf("%s: %d connections, want 2", name, n)
-		}
-	}
-}
-
-// waitUntil waits until something is true.
-func waitUntil(t *testing.T, name string, is func() bool) {
-	t.Helper()
-	for end := time.Now().Add(stepTimeout); !is(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%s: it does not happen", name)
-		}
-	}
-}
-
-func TestCloseSaysQUITWithinASecond(t *testing.T) {
-	t.Parallel()
-	for _, answer := range []string{"221 bye", silence, drip, hangUp} {
-		server := &scriptedServer{script: script{"QUIT": answer, "MAIL": delayed}, delay: 100 * time.Millisecond}
-		mailer := newMailers(t, "smtp://"+server.start(t), 3)
-		var sending sync.WaitGroup
-		for range 3 {
-			sending.Go(func() { _ = mailer.Send(t.Context(), testEmail()) })
-		}
-		sending.Wait()
-		begun := time.Now()
-		mailer.Close()
-		if took := time.Since(begun); took > 1500*time.Millisecond {
-			t.Errorf("%s: closing took %s", answer, took)
-		}
-		if opened, ended := server.times("greeting"), server.times("QUIT"); opened != ended {
-			t.Errorf("%s: %d connections, and %d QUIT", answer, opened, ended)
-		}
-	}
-}
-
-// TestAfterCloseNothingIsKept: an e-mail that was being sent still is.
-func TestAfterCloseNothingIsKept(t *testing.T) {
-	t.Parallel()
-	server := &scriptedServer{script: script{".": delayed}, delay: 100 * time.Millisecond}
-	mailer := newMailer(t, "smtp://"+server.start(t))
-	ended := make(chan error)
-	go func() { ended <- mailer.Send(t.Context(), testEmail()) }()
-	<-server.reached
-	mailer.Close()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
-	waitUntil(t, "QUIT", func() bool { return server.times("QUIT") == 1 })
-	if len(mailer.pool.idle) != 0 {
-		t.Error("a connection is kept")
 	}
 }

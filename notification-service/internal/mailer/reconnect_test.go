@@ -1,17 +1,17 @@
 package mailer
 
 import (
-	"context"
 	"net"
 	"testing"
 	"time"
 
 	"example.com/transactional-outbox/notification-service/internal/mailer/mailertest"
+	"example.com/transactional-outbox/outbox/publish"
 )
 
-// TestAKeptConnectionIsReplacedOnce: the server gives it up with the second e-mail, and
-// cannot have that e-mail.
-func TestAKeptConnectionIsReplacedOnce(t *testing.T) {
+// TestAKeptConnectionIsReplaced: the server gives it up with the second e-mail, and cannot have
+// that e-mail.
+func TestAKeptConnectionIsReplaced(t *testing.T) {
 	t.Parallel()
 	for step, answers := range map[string][]string{
 		"RSET 1": {"421 bye", hangUp, "500 what?", "421 4.4.2 idle for too long"},
@@ -23,8 +23,7 @@ func TestAKeptConnectionIsReplacedOnce(t *testing.T) {
 			t.Run(step+" "+answer, func(t *testing.T) {
 				t.Parallel()
 				server := &scriptedServer{script: script{step: answer}}
-				mailer := newMailer(t, "smtp://"+server.start(t))
-				send(t, mailer, 2)
+				confirm(t, newPublisher(t, newDestination(t, "smtp://"+server.start(t), 8)), 2)
 				if n, taken := server.times("greeting"), server.times("."); n != 2 || taken != 2 {
 					t.Errorf("%d e-mails over %d connections, want 2 over 2", taken, n)
 				}
@@ -37,24 +36,27 @@ func TestAKeptConnectionIsReplacedOnce(t *testing.T) {
 func TestAKeptConnectionWithoutAnAnswerIsReplaced(t *testing.T) {
 	t.Parallel()
 	server := &scriptedServer{script: script{"RSET 1": silence}}
-	mailer := newMailer(t, "smtp://"+server.start(t))
-	mailer.limits.reset = 50 * time.Millisecond
-	send(t, mailer, 2)
+	d := newDestination(t, "smtp://"+server.start(t), 8, func(d *Destination) { d.limits.reset = 50 * time.Millisecond })
+	confirm(t, newPublisher(t, d), 2)
 	if n := server.times("greeting"); n != 2 {
 		t.Errorf("%d connections, want 2", n)
 	}
 }
 
-func TestAFreshConnectionIsNotReplaced(t *testing.T) {
+// TestTheServerHangsUpOnOneMessage: it is Refused after at most one more connection, and the others
+// go on.
+func TestTheServerHangsUpOnOneMessage(t *testing.T) {
 	t.Parallel()
-	for _, script := range []script{{"MAIL": "421 bye"}, {"RCPT": hangUp}, {"greeting": "421 busy"}} {
-		server := &scriptedServer{script: script}
-		mailer := newMailer(t, "smtp://"+server.start(t))
-		if err := mailer.Send(t.Context(), testEmail()); errorKind(err) != "without mail" {
-			t.Errorf("error %v", err)
+	for _, step := range []string{"MAIL", "RCPT", "DATA"} {
+		server := &scriptedServer{script: script{step + " 2": hangUp, step + " 3": hangUp}}
+		p := newPublisher(t, newDestination(t, "smtp://"+server.start(t), 8))
+		confirm(t, p, 1)
+		if r := sendOne(t, p); r.Outcome != publish.Refused {
+			t.Errorf("%s: %s (%v)", step, names[r.Outcome], r.Err)
 		}
-		if n := server.times("greeting"); n != 1 {
-			t.Errorf("%v: %d connections, want one", script, n)
+		confirm(t, p, 3)
+		if n := server.times("greeting"); n != 3 {
+			t.Errorf("%s: %d connections, want 3", step, n)
 		}
 	}
 }
@@ -63,94 +65,52 @@ func TestAFreshConnectionIsNotReplaced(t *testing.T) {
 func TestAReplyThatConcernsTheEmailIsNotAskedForTwice(t *testing.T) {
 	t.Parallel()
 	server := &scriptedServer{script: script{"RCPT 2": "451 later"}}
-	mailer := newMailer(t, "smtp://"+server.start(t))
-	send(t, mailer, 1)
-	if err := mailer.Send(t.Context(), testEmail()); errorKind(err) != "unclear, deferred" {
-		t.Errorf("error %v", err)
-	}
-	if n := server.times("RCPT"); n != 2 {
-		t.Errorf("%d RCPT, want 2", n)
+	p := newPublisher(t, newDestination(t, "smtp://"+server.start(t), 8))
+	confirm(t, p, 1)
+	if r := sendOne(t, p); r.Outcome != publish.Refused || server.times("RCPT") != 2 {
+		t.Errorf("%s (%v), %d RCPT", names[r.Outcome], r.Err, server.times("RCPT"))
 	}
 }
 
-// TestNothingIsRepeatedAfterTheDot: over a fresh connection and over a kept one.
+// TestNothingIsRepeatedAfterTheDot, and one lost answer costs one connection.
 func TestNothingIsRepeatedAfterTheDot(t *testing.T) {
 	t.Parallel()
 	for _, nth := range []string{". 1", ". 2"} {
 		for _, answer := range []string{hangUp, "421 bye", "what?", "451 4.3.0 later"} {
 			server := &scriptedServer{script: script{nth: answer}}
-			mailer := newMailer(t, "smtp://"+server.start(t))
+			p := newPublisher(t, newDestination(t, "smtp://"+server.start(t), 8))
 			var failed int
-			for range 2 {
-				if err := mailer.Send(t.Context(), testEmail()); err != nil {
+			for range 3 {
+				if sendOne(t, p).Outcome != publish.Confirmed {
 					failed++
 				}
 			}
-			if dots := server.times("."); failed != 1 || dots != 2 {
-				t.Errorf("%s %s: %d of 2 failed, and %d dots were sent", nth, answer, failed, dots)
+			if dots, n := server.times("."), server.times("greeting"); failed != 1 || dots != 3 || n > 2 {
+				t.Errorf("%s %s: %d of 3 failed, %d dots were sent, over %d connections", nth, answer, failed, dots, n)
 			}
 		}
 	}
 }
 
-func TestARestartedServerIsFoundAgain(t *testing.T) {
-	t.Parallel()
-	listener := mailertest.Listen(t)
-	m := &mailertest.Server{}
-	stop := m.Serve(listener)
-	mailer := newMailer(t, "smtp://"+listener.Addr().String())
-	send(t, mailer, 3)
-	stop()
-	if err := mailer.Send(t.Context(), testEmail()); errorKind(err) != "without mail" {
-		t.Errorf("error %v while it is away", err)
-	}
-	again, err := net.Listen("tcp", listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer m.Serve(again)()
-	send(t, mailer, 3)
-	if n, got := m.Connections.Load(), len(m.Received()); n != 2 || got != 6 {
-		t.Errorf("%d e-mails over %d connections, want 6 over 2", got, n)
-	}
-}
-
-// TestAServerThatRestartsBetweenEmailsCostsNone: the kept connection is dead.
+// TestAServerThatRestartsBetweenEmailsCostsNone: all kept connections are dead.
 func TestAServerThatRestartsBetweenEmailsCostsNone(t *testing.T) {
 	t.Parallel()
 	listener := mailertest.Listen(t)
-	m := &mailertest.Server{}
+	m := &mailertest.Server{OnDot: func(string) error { time.Sleep(10 * time.Millisecond); return nil }}
 	stop := m.Serve(listener)
-	mailer := newMailer(t, "smtp://"+listener.Addr().String())
-	send(t, mailer, 1)
+	d := newDestination(t, "smtp://"+listener.Addr().String(), 8)
+	s, lost := connect(t, d)
+	p, _ := s.NewPublisher(1)
+	defer p.Close()
+	send(t, p, spread(30, 10)...)
 	stop()
 	again, err := net.Listen("tcp", listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer m.Serve(again)()
-	send(t, mailer, 1)
-	if got := len(m.Received()); got != 2 {
-		t.Errorf("%d e-mails, want 2", got)
-	}
-}
-
-// TestTheEndOfTheContextEndsAKeptConnection, at any step, and no other replaces it.
-func TestTheEndOfTheContextEndsAKeptConnection(t *testing.T) {
-	t.Parallel()
-	for _, step := range []string{"RSET 1", "MAIL 2", "RCPT 2", "DATA 2", ". 2"} {
-		server := &scriptedServer{script: script{step: silence}}
-		mailer := newMailer(t, "smtp://"+server.start(t))
-		send(t, mailer, 1)
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- mailer.Send(ctx, testEmail()) }()
-		<-server.reached
-		cancel()
-		wantError(t, ended, context.Canceled)
-		if n := server.times("greeting"); n != 1 {
-			t.Errorf("%s: %d connections, want one", step, n)
-		}
-		send(t, mailer, 1)
+	confirm(t, p, 1)
+	if got := len(m.Received()); got != 31 || lost.Err() != nil {
+		t.Errorf("%d e-mails, want 31; lost: %v", got, lost.Err())
 	}
 }

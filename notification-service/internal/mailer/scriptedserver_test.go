@@ -56,6 +56,22 @@ func (s *scriptedServer) start(t testing.TB) string {
 	s.steps, s.resume = map[string]int{}, make(chan struct{})
 	s.reached = make(chan string, 10)
 	listener := mailertest.Listen(t)
+	t.Cleanup(s.serveOn(listener))
+	return listener.Addr().String()
+}
+
+// serveAt serves at an address that another server had, until end.
+func (s *scriptedServer) serveAt(t testing.TB, address string) (end func()) {
+	t.Helper()
+	s.steps, s.reached = map[string]int{}, make(chan string, 10)
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.serveOn(listener)
+}
+
+func (s *scriptedServer) serveOn(listener net.Listener) (end func()) {
 	var serving sync.WaitGroup
 	serving.Go(func() {
 		for {
@@ -69,11 +85,10 @@ func (s *scriptedServer) start(t testing.TB) string {
 			})
 		}
 	})
-	t.Cleanup(func() {
+	return func() {
 		_ = listener.Close()
 		serving.Wait()
-	})
-	return listener.Addr().String()
+	}
 }
 
 func (s *scriptedServer) serve(conn net.Conn) {

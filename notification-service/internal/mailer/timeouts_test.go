@@ -1,9 +1,12 @@
 package mailer
 
 import (
-	"os"
+	"errors"
+	"strings"
 	"testing"
 	"time"
+
+	"example.com/transactional-outbox/outbox/publish"
 )
 
 // TestTheTimeoutsAreTheRFCs: RFC 5321, section 4.5.3.2, as minimums.
@@ -13,9 +16,9 @@ func TestTheTimeoutsAreTheRFCs(t *testing.T) {
 		dial: 30 * time.Second, greeting: 5 * time.Minute, mail: 5 * time.Minute, rcpt: 5 * time.Minute,
 		data: 2 * time.Minute, block: 3 * time.Minute, dot: 10 * time.Minute,
 		beforeDot: 5 * time.Minute, reset: 10 * time.Second, quit: time.Second,
-		idle: 30 * time.Second, age: 5 * time.Minute, emails: 100,
+		idle: 30 * time.Second, age: 5 * time.Minute, emails: 100, busy: time.Second, fewer: 10 * time.Second,
 	}
-	if got := newMailer(t, "smtp://localhost").limits; got != want {
+	if got := newDestination(t, "smtp://localhost", 1).limits; got != want {
 		t.Errorf("limits %+v, want %+v", got, want)
 	}
 }
@@ -25,72 +28,73 @@ func TestEachStepHasItsTimeout(t *testing.T) {
 	t.Parallel()
 	const short = 50 * time.Millisecond
 	for step, shorten := range map[string]func(*limits){
-		"greeting": func(l *limits) { l.greeting = short },
-		"EHLO":     func(l *limits) { l.greeting = short },
-		"MAIL":     func(l *limits) { l.mail = short },
-		"RCPT":     func(l *limits) { l.rcpt = short },
-		"DATA":     func(l *limits) { l.data = short },
-		".":        func(l *limits) { l.dot = short },
+		"MAIL":        func(l *limits) { l.mail = short },
+		"RCPT":        func(l *limits) { l.rcpt = short },
+		"DATA":        func(l *limits) { l.data = short },
+		".":           func(l *limits) { l.dot = short },
+		"MAIL, total": func(l *limits) { l.beforeDot = short },
+		"DATA, total": func(l *limits) { l.beforeDot = short },
 	} {
 		for _, manner := range []string{silence, drip} {
 			t.Run(step+" "+manner, func(t *testing.T) {
 				t.Parallel()
-				server := &scriptedServer{script: script{step: manner}}
-				mailer := newMailer(t, "smtp://"+server.start(t))
-				shorten(&mailer.limits)
-				ended := make(chan error, 1)
-				go func() { ended <- mailer.Send(t.Context(), testEmail()) }()
-				wantError(t, ended, os.ErrDeadlineExceeded)
+				name, _, _ := strings.Cut(step, ",")
+				server := &scriptedServer{script: script{name + " 1": manner, name + " 2": manner}} // it was a kept one
+				d := newDestination(t, "smtp://"+server.start(t), 1, func(d *Destination) { shorten(&d.limits) })
+				want, p := publish.Refused, newPublisher(t, d)
+				if step == "." {
+					want = publish.Unknown
+				}
+				if r := sendOne(t, p); r.Outcome != want {
+					t.Errorf("%s (%v), want %s", names[r.Outcome], r.Err, names[want])
+				}
 			})
 		}
 	}
 }
 
-// TestABlockOfTextHasItsTimeout: the server reads none of a text that is longer than all
-// buffers on the way.
+// TestABlockOfTextHasItsTimeout: the server reads none of a text that is longer than all buffers on
+// the way.
 func TestABlockOfTextHasItsTimeout(t *testing.T) {
 	t.Parallel()
 	server := &scriptedServer{script: script{"DATA": stopReading}}
-	mailer := newMailer(t, "smtp://"+server.start(t))
-	mailer.limits.block = 50 * time.Millisecond
-	long := envelope{from: "<shop@example.com>", to: "<ada@example.com>", text: make([]byte, 16<<20)}
-	ended := make(chan error, 1)
-	go func() {
-		ended <- classify(mailer.runSteps(t.Context(), func(c *connection) []step { return c.sendSteps(long) }))
-	}()
-	wantError(t, ended, os.ErrDeadlineExceeded)
-	close(server.resume)
-}
-
-// TestAllBeforeTheDotHasOneDeadline, and a probe has the same.
-func TestAllBeforeTheDotHasOneDeadline(t *testing.T) {
-	t.Parallel()
-	for _, step := range []string{"greeting", "MAIL"} {
-		server := &scriptedServer{script: script{step: drip}}
-		mailer := newMailer(t, "smtp://"+server.start(t))
-		mailer.sender.Store(new("<shop@example.com>"))
-		mailer.limits.beforeDot = 50 * time.Millisecond
-		ended := make(chan error, 1)
-		go func() { ended <- mailer.Send(t.Context(), testEmail()) }()
-		wantError(t, ended, os.ErrDeadlineExceeded)
-		go func() { ended <- mailer.Probe(t.Context()) }()
-		wantError(t, ended, os.ErrDeadlineExceeded)
+	d := newDestination(t, "smtp://"+server.start(t), 1, func(d *Destination) { d.limits.block = 50 * time.Millisecond })
+	c, err := d.dial(t.Context())
+	if err != nil {
+		t.Fatal(err)
 	}
+	defer c.close()
+	last, err := c.transaction(t.Context(), envelope{from: "shop@example.com", to: "ada@example.com", text: make([]byte, 16<<20)})
+	if r, broken := outcome(last, err); r.Outcome != publish.Refused || !broken || last != "the text" {
+		t.Errorf("%s after %s (%v)", names[r.Outcome], last, err)
+	}
+	close(server.resume)
 }
 
 // TestALateAnswerAtTheDotIsAwaited: 25 s, scaled to 2.5 s. No other step may take as long.
 func TestALateAnswerAtTheDotIsAwaited(t *testing.T) {
 	t.Parallel()
 	server := &scriptedServer{script: script{".": delayed}, delay: 2500 * time.Millisecond}
-	mailer := newMailer(t, "smtp://"+server.start(t))
-	l := &mailer.limits
-	for _, limit := range []*time.Duration{&l.dial, &l.greeting, &l.mail, &l.rcpt, &l.data, &l.block, &l.beforeDot, &l.reset, &l.quit} {
-		*limit = 2 * time.Second
-	}
-	if err := mailer.Send(t.Context(), testEmail()); err != nil {
-		t.Error(err)
-	}
+	d := newDestination(t, "smtp://"+server.start(t), 1, func(d *Destination) {
+		for _, limit := range []*time.Duration{&d.limits.dial, &d.limits.greeting, &d.limits.mail, &d.limits.rcpt, &d.limits.data, &d.limits.block, &d.limits.beforeDot, &d.limits.reset, &d.limits.quit, &d.limits.busy} {
+			*limit = 2 * time.Second
+		}
+	})
+	confirm(t, newPublisher(t, d), 1)
 	if n := server.times("."); n != 1 {
 		t.Errorf("the e-mail was sent %d times", n)
+	}
+}
+
+// TestTheGreetingHasATimeout, and it does not keep a session from its end.
+func TestTheGreetingHasATimeout(t *testing.T) {
+	t.Parallel()
+	for _, manner := range []string{silence, drip} {
+		server := &scriptedServer{script: script{"greeting": manner}}
+		d := newDestination(t, "smtp://"+server.start(t), 1, func(d *Destination) { d.limits.greeting = 50 * time.Millisecond })
+		_, err := d.dial(t.Context())
+		if err == nil || errors.Is(err, publish.ErrInvalid) {
+			t.Errorf("%s: error %v", manner, err)
+		}
 	}
 }

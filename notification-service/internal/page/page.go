@@ -1,65 +1,81 @@
-// Package page has notification-service's pages: the numbers of the overview, the dead letters, this
-// half of an order's way, and the decisions of operators. It only formats; the SQL is in the
-// packages that own the tables, and package deadletter reads and changes the queue.
+// Package page has notification-service's pages: those of its outbox, whose events are e-mails (package
+// outboxpage), the numbers of its queues, and its dead letters. It only formats.
 package page
 
 import (
 	"context"
-	"time"
+	"net/http"
 
-	"example.com/transactional-outbox/internal/auditpage"
+	"github.com/google/uuid"
+
+	"example.com/transactional-outbox/internal/outboxpage"
 	"example.com/transactional-outbox/internal/page"
 	"example.com/transactional-outbox/internal/postgres"
-	"example.com/transactional-outbox/notification-service/internal/deadletter"
-	"example.com/transactional-outbox/notification-service/internal/notification"
-	"example.com/transactional-outbox/outbox/operate"
+	dlqcli "example.com/transactional-outbox/notification-service/internal/cli"
 	"example.com/transactional-outbox/outbox/rabbitmq"
 )
 
 // Dependencies are what the pages need.
 type Dependencies struct {
-	DB     *postgres.DB // a small pool of its own
-	Broker rabbitmq.Config
-	// The names of the queues.
-	Queue, DeadLetters string
-	Retries            []string
-	// Letters is the queue of the dead letters. It waits for a session at most for this time.
-	Letters func(timeout time.Duration) deadletter.Queue
-	// WaitsFor says what the consumer waits for; it is empty while messages flow.
-	WaitsFor func() []string
+	DB *postgres.DB // a small pool of its own
+
+	Broker  rabbitmq.Config // for the numbers of the queues
+	Queue   rabbitmq.Queue  // the consumer's
+	Letters dlqcli.Open     // its dead letters
+
+	// They say what the consumer and the relay wait for. They are empty while these work.
+	ConsumerWaitsFor func() []string
+	RelayWaitsFor    func() []string
 }
 
 // Register adds the pages to the frame.
-func Register(p *page.Page, d Dependencies) {
-	n := newNumbers(d)
-	p.Numbers(n.count)
-	p.Background(n.queues.run)
-	registerLetters(p, d)
-	auditpage.Register(p, operate.NewLog(d.DB.Pool()), "message")
+func Register(frame *page.Page, d Dependencies) {
+	outbox := outboxpage.Register(frame, outboxpage.Config{
+		DB: d.DB, Relay: true, WaitsFor: d.RelayWaitsFor,
+		Noun: "e-mail", Destination: "the mail server", Published: "sent", Masked: true,
+		Committed:  "The message's effect and this e-mail are one transaction.",
+		Confirmed:  "The mail server has taken it.",
+		FailedNote: "A failed e-mail holds back no other. If a newer one of its order has overtaken it, it can only be discarded.",
+	})
+	n := newNumbers(d, outbox)
+	frame.Numbers(n.count)
+	frame.Background(n.queues.run)
+	frame.Handle("GET /orders/{id}", page.Read, orders{frame, outbox}.order)
+	frame.Handle("GET /find", page.Read, outbox.Find(outbox.HasEvents))
+	frame.Section("/dead", "Dead letters")
+	frame.Handle("GET /dead", page.Read, (&deadLetters{open: d.Letters}).list)
 }
 
-const (
-	// readSession is how long a page waits for the broker, and changeSession is how long a decision
-	// does.
-	readSession   = 1500 * time.Millisecond
-	changeSession = 10 * time.Second
-)
+// orders are the pages about orders.
+type orders struct {
+	page   *page.Page
+	outbox outboxpage.Pages
+}
 
-func registerLetters(p *page.Page, d Dependencies) {
-	l := letters{
-		page: p, reader: deadletter.NewReader(d.Letters(readSession)), queue: d.Letters(changeSession),
-		log: operate.NewLog(d.DB.Pool()), history: notification.NewHistory(d.DB),
+// order shows this service's half of an order's way.
+func (o orders) order(ctx context.Context, r *page.Request) (page.Result, error) {
+	id, err := uuid.Parse(r.PathValue("id"))
+	if err != nil {
+		return page.Result{}, page.Errorf(http.StatusNotFound, "This is not the id of an order.")
 	}
-	p.Background(func(ctx context.Context) error {
-		<-ctx.Done()
-		l.reader.Close()
-		return nil
-	})
-	p.Section("/dead", "Dead letters")
-	p.Handle("GET /dead", page.Read, l.list)
-	p.Handle("GET /dead/{key}", page.Read, l.detail)
-	p.Handle("POST /dead/preview", page.Operate, l.preview)
-	p.Handle("POST /dead/decide", page.Operate, l.decide)
-	p.Handle("GET /orders/{id}", page.Read, l.order)
-	p.Handle("GET /find", page.Read, l.find)
+	timeline, shown, err := o.outbox.Timeline(ctx, id.String())
+	if err != nil {
+		return page.Result{}, err
+	}
+	result := page.Show("Order " + id.String())
+	if shown > 0 {
+		result.Parts = append(result.Parts, timeline)
+	} else {
+		result.Status = http.StatusNotFound
+		result.Parts = append(result.Parts, page.Message{
+			Title: "No e-mail of this order is known here.",
+			Text:  "No message about it has arrived, or it is longer ago than OUTBOX_RETENTION, or a newer message came first.",
+		})
+	}
+	if other := o.page.PeerPage("/orders/" + id.String()); other != "" {
+		result.Parts = append(result.Parts, page.Message{
+			Title: "What came before the broker is in order-service.", Links: []page.Link{{Text: "Show it", To: other}},
+		})
+	}
+	return result, nil
 }

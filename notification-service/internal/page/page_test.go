@@ -1,175 +1,205 @@
-package page
+package page_test
 
 import (
 	"context"
-	"slices"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	amqp "github.com/rabbitmq/amqp091-go"
+	"go.uber.org/goleak"
 
 	"example.com/transactional-outbox/internal/page"
+	"example.com/transactional-outbox/internal/page/pagetest"
 	"example.com/transactional-outbox/internal/postgres"
-	"example.com/transactional-outbox/internal/postgres/postgrestest"
-	"example.com/transactional-outbox/notification-service/migrations"
+	dlqcli "example.com/transactional-outbox/notification-service/internal/cli"
+	mailpage "example.com/transactional-outbox/notification-service/internal/page"
+	"example.com/transactional-outbox/outbox"
+	"example.com/transactional-outbox/outbox/publish"
 	"example.com/transactional-outbox/outbox/rabbitmq"
 	"example.com/transactional-outbox/test/servers"
 )
 
-// run runs the numbers' session until the end of the test.
-func run(t *testing.T, n *numbers) {
+func TestMain(m *testing.M) {
+	slog.SetDefault(slog.New(slog.DiscardHandler))
+	goleak.VerifyTestMain(m)
+}
+
+// fixture is a page with a database of its own, and with dead letters that are not at a broker.
+type fixture struct {
+	pagetest.Site
+	db      *postgres.DB
+	letters *fakeLetters
+}
+
+func newFixture(t *testing.T) fixture {
 	t.Helper()
-	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
-	ended := make(chan error, 1)
-	go func() { ended <- n.queues.run(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+	url := servers.Database(t)
+	db, err := postgres.Open(t.Context(), url, 4)
+	check(t, err)
+	t.Cleanup(db.Close)
+	check(t, outbox.Migrate(t.Context(), db.Pool()))
+	p, err := page.New(page.Config{
+		Service: "notification-service", Users: pagetest.Users(t), Peer: "order-service", PeerPage: "http://orders.example",
 	})
+	check(t, err)
+	f := fixture{db: db, letters: &fakeLetters{}}
+	mailpage.Register(p, mailpage.Dependencies{
+		DB: db, Queue: rabbitmq.Queue{Name: "test." + uuid.NewString()}, Letters: f.letters.open,
+		Broker:           rabbitmq.Config{URL: servers.BrokerURL(t), Name: t.Name()},
+		ConsumerWaitsFor: func() []string { return []string{"the exchange orders"} },
+		RelayWaitsFor:    func() []string { return []string{"the mail server"} },
+	})
+	f.Site = pagetest.Serve(t, p)
+	return f
 }
 
-func count(t *testing.T, n *numbers) (page.Numbers, map[string]page.Node) {
+func check(t *testing.T, err error) {
 	t.Helper()
-	counted, err := n.count(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	byName := map[string]page.Node{}
-	for _, node := range counted.Nodes {
-		byName[node.Name] = node
-	}
-	return counted, byName
 }
 
-// declare makes a queue with messages, which is deleted at the end of the test.
-func declare(t *testing.T, url, queue string, messages int) {
-	t.Helper()
-	conn, err := amqp.Dial(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close() })
-	channel, err := conn.Channel()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := channel.Confirm(false); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := channel.QueueDeclare(queue, true, false, false, false, amqp.Table{amqp.QueueTypeArg: amqp.QueueTypeQuorum}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _, _ = channel.QueueDelete(queue, false, false, false) })
-	for range messages {
-		confirm, err := channel.PublishWithDeferredConfirmWithContext(t.Context(), "", queue, true, false, amqp.Publishing{})
+// fail commits e-mails of one order, of which the first has failed and let the others pass.
+func (f fixture) fail(versions int) (order string, ids []uuid.UUID) {
+	f.Helper()
+	order = uuid.NewString()
+	for v := range versions {
+		ids = append(ids, uuid.New())
+		err := f.db.InTx(f.Context(), func(tx pgx.Tx) error {
+			return outbox.Append(f.Context(), tx, outbox.Event{
+				ID: ids[v], Topic: "example.com", Aggregate: "order", AggregateID: order, Version: v + 1, Payload: []byte(`{"to":"o'neil@example.com"}`),
+			})
+		})
 		if err != nil {
-			t.Fatal(err)
-		}
-		if confirmed, err := confirm.WaitContext(t.Context()); err != nil || !confirmed {
-			t.Fatalf("confirmed %v, error %v", confirmed, err)
+			f.Fatal(err)
 		}
 	}
-}
-
-func dependencies(t *testing.T) Dependencies {
-	t.Helper()
-	db, _ := postgrestest.Migrated(t, migrations.Schema)
-	prefix := "page-test-" + servers.FreeAddress(t)
-	return Dependencies{
-		DB: db, Broker: rabbitmq.Config{URL: servers.BrokerURL(t), Name: t.Name()}, WaitsFor: func() []string { return []string{"the mail server"} },
-		Queue: prefix, DeadLetters: prefix + ".dlq", Retries: []string{prefix + ".retry.30s", prefix + ".retry.5m"},
-	}
-}
-
-func TestTheOverviewCountsQueuesAndEMails(t *testing.T) {
-	t.Parallel()
-	d := dependencies(t)
-	for queue, messages := range map[string]int{d.Queue: 3, d.DeadLetters: 2, d.Retries[0]: 1} {
-		declare(t, d.Broker.URL, queue, messages)
-	}
-	err := d.DB.InTx(t.Context(), func(tx pgx.Tx) error {
-		return postgres.Write(t.Context(), tx, "", "INSERT INTO processed_messages (message_id) SELECT gen_random_uuid() FROM generate_series(1, 20)", nil)
-	})
+	_, err := f.db.Pool().Exec(f.Context(), `UPDATE outbox_queue SET failed_at = now(), available_at = 'infinity', failure_code = 'invalid',
+		failure_reason = '550 <o''neil@example.com> is unknown', aggregate = NULL, aggregate_id = NULL, version = NULL WHERE id = $1`, ids[0])
 	if err != nil {
-		t.Fatal(err)
+		f.Fatal(err)
 	}
-	n := newNumbers(d)
-	run(t, n)
-	counted, byName := count(t, n)
-	for byName["queue"].Note == noBroker && t.Context().Err() == nil { // the session may need more than a second
-		counted, byName = count(t, n)
+	return order, ids
+}
+
+// fakeLetters are dead letters in memory.
+type fakeLetters struct {
+	mu       sync.Mutex
+	letters  []rabbitmq.DeadLetter
+	readings int
+	err      error
+}
+
+func (l *fakeLetters) open(ctx context.Context, use func(context.Context, dlqcli.Letters) error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.readings++
+	if l.err != nil {
+		return l.err
 	}
-	for name, want := range map[string]int64{"queue": 3, "dead": 2, "retry.30s": 1, "retry.5m": page.Unknown, "consumed": 20, "emailed": 0} {
-		if got := byName[name].Count; got != want {
+	return use(ctx, &cursor{l: l})
+}
+
+type cursor struct {
+	l    *fakeLetters
+	next int
+}
+
+func (c *cursor) Count() int { return len(c.l.letters) }
+
+func (c *cursor) Next() (rabbitmq.DeadLetter, bool, error) {
+	if c.next == len(c.l.letters) {
+		return rabbitmq.DeadLetter{}, false, nil
+	}
+	c.next++
+	return c.l.letters[c.next-1], true, nil
+}
+
+func (c *cursor) Replay(context.Context, rabbitmq.DeadLetter, map[string]any) publish.Result {
+	panic("the page changes nothing")
+}
+func (c *cursor) Discard(rabbitmq.DeadLetter) error { panic("the page changes nothing") }
+func (c *cursor) Removed() error                    { return nil }
+
+func TestTheOverviewCountsEmailsAndQueues(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.fail(3)
+	var n page.Numbers
+	counts := map[string]int64{}
+	for deadline := time.Now().Add(30 * time.Second); ; { // until there is a session
+		check(t, json.Unmarshal([]byte(f.Get("rob", "/numbers").Body), &n))
+		for _, node := range n.Nodes {
+			counts[node.Name] = node.Count
+		}
+		if !strings.Contains(f.Get("rob", "/numbers").Body, "does not answer") || time.Now().After(deadline) {
+			break
+		}
+	}
+	for name, want := range map[string]int64{"waiting": 2, "failed": 1, "committed": 3, "published": 0, "halted": 0, "queue": -1, "retry.30s": -1, "retry.5m": -1, "dead": -1} {
+		if got, known := counts[name]; got != want || !known {
 			t.Errorf("%s: %d, want %d", name, got, want)
 		}
 	}
-	if byName["consumed"].PerSecond != 2 || byName["dead"].Level != page.Bad || byName["retry.5m"].Note == "" {
-		t.Errorf("the nodes are %+v", byName)
+	if gates := strings.Join(n.Gates, "; "); gates != "the relay waits for the mail server; the consumer waits for the exchange orders" {
+		t.Errorf("the gates are %s", gates)
 	}
-	if !slices.Equal(counted.Gates, []string{"the consumer waits for the mail server"}) {
-		t.Errorf("the gates are %q", counted.Gates)
+	f.Get("rob", "/").Want(http.StatusOK, "there is no such queue yet")
+}
+
+// TestAFailedEmailIsReplayedUnlessANewerOneHasOvertakenIt, and no page shows its address.
+func TestAFailedEmailIsReplayedUnlessANewerOneHasOvertakenIt(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	order, ids := f.fail(2)
+	_, alone := f.fail(1)
+	f.Get("rob", "/failed").Want(200, "Failed e-mails", ids[0].String(), "What the mail server said", "o***@example.com").WantNot("neil")
+	f.Get("ann", "/failed/"+ids[0].String()).Want(200, "a newer one of its order has overtaken it").WantNot("neil")
+	f.Get("rob", "/orders/"+order).Want(200, "Its way to the mail server", "failed after", "http://orders.example/orders/"+order).WantNot("neil")
+	if a := f.Get("rob", "/find?q="+order).Want(303); a.Location != "/orders/"+order {
+		t.Errorf("find leads to %s", a.Location)
+	}
+	f.Get("rob", "/orders/"+uuid.NewString()).Want(404, "No e-mail of this order is known")
+
+	form := url.Values{"selected": {"replay"}, "id": {ids[0].String(), alone[0].String()}}
+	decision := f.Post("ann", "/failed/preview", form).Want(200, "Replay these e-mails?").WantNot("neil").Form("/failed/decide")
+	decision.Set("count", "2")
+	a := f.Post("ann", "/failed/decide", decision).Want(303)
+	f.Get("ann", a.Location).Want(200, "1 e-mail left as they were", "is not sent: a newer event of order "+order+" has overtaken it")
+	f.Get("rob", "/failed").Want(200, ids[0].String()).WantNot(alone[0].String())
+}
+
+// TestOneReadingOfTheDeadLettersServesAll who look at them: meanwhile nobody else sees them.
+func TestOneReadingOfTheDeadLettersServesAll(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.letters.letters = []rabbitmq.DeadLetter{{
+		Message: rabbitmq.Message{ID: "A", RoutingKey: "order.created"}, Code: "malformed", Reason: strings.Repeat("x", 150) + " o'neil@example.com",
+	}, {Code: "unknown"}}
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			f.Get("rob", "/dead").Want(200, "order.created", "malformed", "(no id)", "2 of 2 messages", "notification-service dlq").WantNot("neil")
+		})
+	}
+	all.Wait()
+	if f.letters.readings != 1 {
+		t.Errorf("%d readings", f.letters.readings)
 	}
 }
 
-func TestWithoutABrokerTheOtherNumbersAreShown(t *testing.T) {
+func TestDeadLettersThatCannotBeReadAreNoEmptyList(t *testing.T) {
 	t.Parallel()
-	d := dependencies(t)
-	d.Broker.URL = "amqp://x:x@" + servers.FreeAddress(t) + "/"
-	n := newNumbers(d)
-	run(t, n)
-	_, byName := count(t, n)
-	if byName["queue"].Count != page.Unknown || byName["queue"].Note != noBroker || byName["consumed"].Note != lastHour {
-		t.Errorf("the nodes are %+v", byName)
-	}
-}
-
-// TestASilentBrokerDoesNotHideTheOtherNumbers: the overview waits less than the session does.
-func TestASilentBrokerDoesNotHideTheOtherNumbers(t *testing.T) {
-	t.Parallel()
-	d := dependencies(t)
-	declare(t, d.Broker.URL, d.Queue, 1)
-	proxy, through := servers.ProxyFor(t, d.Broker.URL)
-	d.Broker.URL = through
-	n := newNumbers(d)
-	run(t, n)
-	_, byName := count(t, n)
-	for byName["queue"].Count != 1 && t.Context().Err() == nil {
-		_, byName = count(t, n)
-	}
-	proxy.Stall()
-	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second) // the session waits for 10 s
-	defer cancel()
-	counted, err := n.count(ctx)
-	if err != nil || ctx.Err() != nil || counted.Nodes[0].Note != noBroker || counted.Nodes[1].Note != lastHour {
-		t.Errorf("%+v, errors %v and %v", counted, err, ctx.Err())
-	}
-	proxy.Resume()
-}
-
-func TestWithoutADatabaseTheQueuesAreShown(t *testing.T) {
-	t.Parallel()
-	d := dependencies(t)
-	declare(t, d.Broker.URL, d.Queue, 1)
-	db, err := page.OpenDatabase(context.WithoutCancel(t.Context()), "postgres://x:x@"+servers.FreeAddress(t)+"/x")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(db.Close)
-	d.DB = db
-	n := newNumbers(d)
-	run(t, n)
-	counted, byName := count(t, n)
-	for byName["queue"].Note == noBroker && t.Context().Err() == nil {
-		counted, byName = count(t, n)
-	}
-	if byName["queue"].Count != 1 || byName["consumed"].Count != page.Unknown || byName["consumed"].Note != noDatabase {
-		t.Errorf("the nodes are %+v", byName)
-	}
-	if !slices.Contains(counted.Gates, databaseGate) {
-		t.Errorf("the gates are %q", counted.Gates)
-	}
+	f := newFixture(t)
+	f.letters.err = errors.New("secret of the broker")
+	f.Get("rob", "/dead").Want(http.StatusServiceUnavailable, "cannot be read").WantNot("secret", "There are no dead letters")
 }

@@ -152,7 +152,7 @@ func (b fixture) eventually(what string, happened func() bool) {
 }
 
 // waitTimeout bounds each wait. It is not a limit on speed.
-const waitTimeout = 30 * time.Second
+const waitTimeout = 2 * time.Minute
 
 // countRows counts the rows of orders and their events.
 func (b fixture) countRows() (rows int) {

@@ -157,6 +157,7 @@ func TestAClientThatDisconnectsIsNotAServerError(t *testing.T) {
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}
+	held.Release() // its COMMIT goes on
 	held.AwaitEnd()
 	count := func(code string) uint64 {
 		return b.histogram(map[string]string{"method": "POST", "route": "/orders", "code": code}).GetSampleCount()

@@ -1,15 +1,21 @@
 package order_test
 
 import (
+	"cmp"
 	"errors"
+	"flag"
 	"math"
 	"math/big"
+	"os"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"example.com/transactional-outbox/order-service/internal/order"
 )
+
+// SEED chooses what the random tests do.
+func init() { _ = flag.Set("rapid.seed", cmp.Or(os.Getenv("SEED"), "1")) }
 
 // edges are the values near which multiplication wraps. Random numbers seldom hit them.
 var edges = []int64{

@@ -38,7 +38,7 @@ func TestPagesShowEachOfAThousandFailedEventsOnce(t *testing.T) {
 func TestTheListIsGroupedAndFiltered(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.Get("ann", "/failed").Want(200, "No event has failed.", "No failed event matches.")
+	f.Get("ann", "/failed").Want(200, "Nothing has failed.", "No failed event matches.")
 	created, cancelled := f.fail(3, "order.created"), f.fail(2, "order.cancelled")
 	f.exec("UPDATE outbox_queue SET failure_code = 'too_large', failed_at = now() - interval '2 hours' WHERE id = $1", cancelled[0])
 	f.Get("ann", "/failed").Want(200, "refused, order.created", "refused, order.cancelled", "too_large, order.cancelled",

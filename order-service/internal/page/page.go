@@ -1,13 +1,17 @@
-// Package page has order-service's pages: the numbers of the overview, failed events and decisions
-// about them, one order's way, and the search. It only formats; the SQL is in package operate.
+// Package page has order-service's pages: those of its outbox (package outboxpage), and one order's way
+// to the broker.
 package page
 
 import (
-	"example.com/transactional-outbox/internal/auditpage"
+	"context"
+	"errors"
+
+	"github.com/google/uuid"
+
+	"example.com/transactional-outbox/internal/outboxpage"
 	"example.com/transactional-outbox/internal/page"
 	"example.com/transactional-outbox/internal/postgres"
 	"example.com/transactional-outbox/order-service/internal/order"
-	"example.com/transactional-outbox/outbox/operate"
 )
 
 // Dependencies are what the pages need.
@@ -21,25 +25,32 @@ type Dependencies struct {
 
 // Register adds the pages to the frame.
 func Register(p *page.Page, d Dependencies) {
-	p.Numbers(newNumbers(d).count)
-	e := events{
-		page: p, operator: operate.New(d.DB.Pool()), orders: order.NewService(d.DB, func() {}),
-		log: operate.NewLog(d.DB.Pool()),
+	o := orders{
+		page: p, orders: order.NewService(d.DB, func() {}),
+		outbox: outboxpage.Register(p, outboxpage.Config{
+			DB: d.DB, Relay: d.Relay, WaitsFor: d.WaitsFor,
+			Noun: "event", Destination: "the broker", Published: "published",
+			Committed:  "The order and this event are one transaction.",
+			Confirmed:  "The broker has confirmed it and routed it to a queue.",
+			FailedNote: "A failed event holds back the later events of its order.",
+		}),
 	}
-	p.Section("/failed", "Failed events")
-	p.Handle("GET /failed", page.Read, e.list)
-	p.Handle("GET /failed/{id}", page.Read, e.detail)
-	p.Handle("POST /failed/preview", page.Operate, e.preview)
-	p.Handle("POST /failed/decide", page.Operate, e.decide)
-	p.Handle("GET /orders/{id}", page.Read, e.way)
-	p.Handle("GET /find", page.Read, e.find)
-	auditpage.Register(p, e.log, "event")
+	p.Numbers(o.outbox.Numbers())
+	p.Handle("GET /orders/{id}", page.Read, o.way)
+	p.Handle("GET /find", page.Read, o.outbox.Find(o.isOrder))
 }
 
-// events are the pages about events and their orders.
-type events struct {
-	page     *page.Page
-	operator *operate.Operator
-	orders   *order.Service // for reading only
-	log      *operate.Log
+// orders are the pages about orders.
+type orders struct {
+	page   *page.Page
+	orders *order.Service // for reading only
+	outbox outboxpage.Pages
+}
+
+func (o orders) isOrder(ctx context.Context, id uuid.UUID) (bool, error) {
+	_, _, err := o.orders.Get(ctx, id)
+	if errors.Is(err, order.ErrNoOrder) {
+		return false, nil
+	}
+	return err == nil, err
 }

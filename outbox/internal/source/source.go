@@ -19,7 +19,7 @@ type Events interface {
 	Claim(ctx context.Context, worker string, limit int, lease time.Duration) (store.Claim, error)
 	ClaimProbes(ctx context.Context, worker string, limit int, lease time.Duration) (store.Claim, error)
 	Settle(ctx context.Context, s store.Settlement) (store.Settled, error)
-	Renew(ctx context.Context, tokens []uuid.UUID, lease time.Duration) error
+	Renew(ctx context.Context, tokens []uuid.UUID, lease time.Duration) (held []uuid.UUID, err error)
 }
 
 // Package outbox sets these two. It cannot be imported here, because it imports this package.

@@ -15,9 +15,9 @@ type Backlog struct {
 	SlotAge                     float64 // seconds since new events go to the current slot of the ring
 }
 
-// countLimit bounds the counting. To count a million events takes half a second, and a scrape may
-// take three. Without the bound the metrics would be missing when the backlog is largest.
-const countLimit = 200_000
+// CountLimit bounds the counting of metrics. To count a million events takes half a second, and a
+// scrape may take three. Without the bound the metrics would be missing when the backlog is largest.
+const CountLimit = 200_000
 
 // backlogSQL reads the queue and the claims, and never the log. So its cost does not grow with the
 // number of published events, and with the backlog only up to the bound.
@@ -62,13 +62,8 @@ func countOrEstimateSQL(counted, index string) string {
          FROM pg_class WHERE oid = '` + index + `'::regclass)::bigint) END`
 }
 
-// Backlog counts the unfinished events. It estimates numbers above 200,000.
-func (s *Store) Backlog(ctx context.Context) (Backlog, error) {
-	return s.BacklogUpTo(ctx, s.countLimit)
-}
-
-// BacklogUpTo counts the unfinished events. It estimates numbers above limit.
-func (s *Store) BacklogUpTo(ctx context.Context, limit int) (b Backlog, err error) {
+// Backlog counts the unfinished events. It estimates numbers above limit.
+func (s *Store) Backlog(ctx context.Context, limit int) (b Backlog, err error) {
 	err = s.together(ctx, statement{
 		"counting", backlogSQL,
 		args{"limit": limit},
@@ -99,14 +94,4 @@ func (s *Store) Totals(ctx context.Context, limit int) (t Totals, err error) {
 		return Totals{}, fmt.Errorf("counting finished events: %w", err)
 	}
 	return t, nil
-}
-
-// channelSQL is the channel of notifications. Its number is the table's, so the relays of two
-// schemas do not wake each other.
-const channelSQL = `SELECT 'outbox_' || 'outbox_queue'::regclass::oid`
-
-// Channel returns the name of the channel on which the relays of this outbox are notified.
-func (s *Store) Channel(ctx context.Context) (channel string, err error) {
-	err = s.together(ctx, statement{"reading the name of the channel", channelSQL, nil, rowInto(&channel)})
-	return channel, err
 }

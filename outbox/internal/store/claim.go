@@ -13,9 +13,9 @@ import (
 type Claim struct {
 	Token     uuid.UUID   // identifies the lease; each claim has a new one
 	Events    []Event     // ordered by seq
-	Lost      []uuid.UUID // claimed, but their row of the log is missing: nobody can publish them
+	NoPayload []uuid.UUID // claimed, but their row of the log is missing: nobody can publish them
 	More      bool        // more events may be due
-	NextProbe *float64    // seconds until a paused topic is to be tried; nil: none is paused
+	NextProbe *float64    // seconds until a paused topic is to be tried; nil: no topic is to be tried
 }
 
 // TurnstileSQL makes claims run one after the other. A claim changes no event, so no row lock keeps
@@ -39,8 +39,8 @@ const dueSQL = `available_at >= cast(@floor AS timestamptz) AND available_at <= 
 
 // claimSQL selects events that are due, and inserts one row: the claim.
 //
-//   - "going" reads the queue in order, and only what became due after @floor (floor.go), until it has
-//     @look events of topics that are not paused;
+//   - "going" reads the queue in order, until it has @look events of topics that are not paused. It
+//     begins at what became due at @floor: see the type floor;
 //   - "stopped" are events of paused topics among the first @halt ones of the queue. They are
 //     halted, so that the next claim does not read them again;
 //   - "oldest" is the oldest event of the same aggregate in the queue. An event is free if it is
@@ -48,26 +48,29 @@ const dueSQL = `available_at >= cast(@floor AS timestamptz) AND available_at <= 
 //     at the index;
 //   - "blocked" are the others. Most of them wait for an event that a relay has claimed. They
 //     stay where they are, and the next claim sees them again;
-//   - "parked" are the blocked events whose oldest event has to wait itself. They become due when
-//     that one is finished. If there are too many blocked events, more than a quarter of @look,
-//     all of them are parked. The lock on the oldest event keeps it in the queue until the claim
-//     commits. So the transaction that deletes it later finds the parked event (PromoteSQL). If
-//     it is being deleted already, SKIP LOCKED leaves the blocked event where it is;
+//   - "parked" are the blocked events whose oldest event has to wait itself, and all blocked events
+//     of paused topics. They become due when that one is finished. If there are too many blocked
+//     events, more than a quarter of @look, all of them are parked. The lock on the oldest event
+//     keeps it in the queue until the claim commits. So the transaction that deletes it later finds
+//     the parked event (PromoteSQL). If it is being deleted already, SKIP LOCKED leaves the blocked
+//     event where it is;
 //   - "back" are halted events of resumed topics. They become due behind the others, as many as there
 //     is room for in this claim, and a tenth at least. So a topic that was away for a day does not
 //     delay the others;
 //   - the lease starts at clock_timestamp(). now() is when the transaction began, before it
 //     waited for other claims;
 //   - @bytes bounds the memory and the time on the wire. The first event always fits;
-//   - "first" is when the first event of all became due, claimed or not: the next floor.
+//   - "first" is when the first event became due. The next floor is floorMargin earlier. Claimed
+//     events count, because a lease may end. Events of paused topics do not count. A claim that is
+//     no full read does not need it.
 const claimSQL = `
 WITH paused AS MATERIALIZED (` + pausedSQL + `
 ), going AS MATERIALIZED (
-  SELECT id, bytes, aggregate, aggregate_id, version FROM outbox_queue
+  SELECT id, bytes, aggregate, aggregate_id, version, available_at FROM outbox_queue
   WHERE ` + dueSQL + ` AND topic NOT IN (SELECT topic FROM paused) AND NOT EXISTS (SELECT FROM paused WHERE topic = '*')
   ORDER BY available_at, seq LIMIT @look
 ), stopped AS MATERIALIZED (
-  SELECT id, bytes, aggregate, aggregate_id, version FROM (
+  SELECT id, bytes, aggregate, aggregate_id, version, available_at FROM (
     SELECT *, topic IN (SELECT topic FROM paused) AS is_paused FROM (
       SELECT * FROM outbox_queue WHERE ` + dueSQL + ` ORDER BY available_at, seq LIMIT @halt) front) front
   WHERE is_paused AND EXISTS (SELECT FROM paused)
@@ -111,12 +114,16 @@ WITH paused AS MATERIALIZED (` + pausedSQL + `
   WHERE nth <= @limit AND before < @bytes
   HAVING count(*) > 0
   RETURNING 1
+), first_going AS (
+  SELECT min(available_at) AS due_at FROM going
+), first_claimed AS (
+  SELECT min(available_at) AS due_at FROM outbox_queue
+  WHERE cast(@wants_first AS boolean) AND id = ANY (ARRAY` + claimedIDsSQL + `) AND available_at < 'infinity'
 )
 SELECT EXISTS (SELECT FROM claimed) AS claimed, EXISTS (SELECT FROM parked) AS parked,
        EXISTS (SELECT FROM halted) OR EXISTS (SELECT FROM back) AS moved, (SELECT count(*) FROM going) = @look AS full,
-       CASE WHEN cast(@wants_first AS boolean) THEN coalesce((
-         SELECT available_at FROM outbox_queue WHERE available_at <= now() AND available_at < 'infinity'
-         ORDER BY available_at, seq LIMIT 1), now()) ELSE now() END AS first, ` + nextProbeSQL
+       (SELECT count(*) FROM paused) AS paused,
+       coalesce(least((SELECT due_at FROM first_going), (SELECT due_at FROM first_claimed)), now()) AS first, ` + nextProbeSQL
 
 // OvertakenSQL is true for the event q of the queue if a newer one of its aggregate supersedes it.
 // The newer one cannot leave the queue before q does, unless an operator discards it: then q is
@@ -132,9 +139,9 @@ const OvertakenSQL = `((
 // queue has now, so it must not have an older snapshot: the janitor may have moved the event, and
 // then emptied its old slot.
 const claimedEventsSQL = `
-SELECT q.id, e.id IS NULL AS lost, q.seq, q.slot, q.topic, coalesce(q.aggregate, ''), coalesce(q.aggregate_id, ''),
+SELECT q.id, e.id IS NULL AS no_payload, q.seq, q.topic, coalesce(q.aggregate, ''), coalesce(q.aggregate_id, ''),
        coalesce(q.version, 0), e.payload, coalesce(e.content_type, ''), e.headers, coalesce(e.traceparent, ''),
-       q.retry_count, coalesce(q.failure_code, ''), coalesce(q.failure_reason, ''), ` + OvertakenSQL + `,
+       q.retry_count, coalesce(q.failure_code, ''), ` + OvertakenSQL + `,
        coalesce(e.created_at, now()), coalesce(extract(epoch FROM now() - e.created_at), 0)::float8
 FROM (SELECT unnest(events) AS id FROM outbox_claims WHERE token = cast(@token AS uuid)) claimed
 CROSS JOIN LATERAL (SELECT * FROM outbox_queue WHERE id = claimed.id LIMIT 1) q
@@ -156,7 +163,7 @@ const (
 	minLook    = 100
 	lookFactor = 8
 	maxLook    = 100_000
-	maxHalt    = 8000
+	maxHalt    = 4000
 )
 
 // Claim leases at most limit due events to worker, and fewer if they are large. The lease ends
@@ -169,10 +176,12 @@ func (s *Store) Claim(ctx context.Context, worker string, limit int, lease time.
 	for look := max(limit, minLook); ; look *= lookFactor {
 		values["look"] = look
 		f, err := s.tryClaim(ctx, values)
-		if progress := f.claimed || f.parked || f.moved; err != nil || progress || !f.full || look >= maxLook {
-			claim.More, claim.NextProbe = f.moved || f.full && progress, f.nextProbe
-			return s.finishClaim(ctx, claim, f.claimed, err)
+		progress := f.claimed || f.parked || f.moved
+		if err == nil && f.full && !progress && look < maxLook {
+			continue
 		}
+		claim.More, claim.NextProbe = f.moved || f.full && progress, f.nextProbe
+		return s.finishClaim(ctx, claim, f.claimed, err)
 	}
 }
 
@@ -182,7 +191,8 @@ type found struct {
 	parked    bool
 	moved     bool      // it halted events or brought some back, so the next claim finds others
 	full      bool      // it stopped at its limit of rows, so more may be due
-	first     time.Time // when the first event of all became due
+	paused    int       // topics
+	first     time.Time // when the first event that is not of a paused topic became due
 	nextProbe *float64
 }
 
@@ -195,10 +205,14 @@ func (s *Store) tryClaim(ctx context.Context, values args) (f found, err error) 
 		statement{doing: "waiting for other claims", sql: TurnstileSQL},
 		statement{doing: "ending claims", sql: ExpireSQL},
 		statement{doing: "forgetting topics", sql: forgetTopicsSQL},
-		statement{"claiming what is due", claimSQL, values, rowInto(&f.claimed, &f.parked, &f.moved, &f.full, &f.first, &f.nextProbe)},
+		statement{"claiming what is due", claimSQL, values, rowInto(&f.claimed, &f.parked, &f.moved, &f.full, &f.paused, &f.first, &f.nextProbe)},
 	)
-	if err == nil && full {
-		s.floor.set(f.first, begin, time.Now())
+	switch {
+	case err != nil:
+	case full:
+		s.floor.set(f, begin, time.Now())
+	case s.floor.pausesChanged(f.paused):
+		f.moved = true
 	}
 	return f, err
 }
@@ -210,7 +224,7 @@ func (s *Store) finishClaim(ctx context.Context, claim Claim, claimed bool, err 
 	if err == nil && claimed {
 		err = s.readClaimed(ctx, &claim)
 	}
-	if err != nil || claimed && len(claim.Events)+len(claim.Lost) == 0 {
+	if err != nil || claimed && len(claim.Events)+len(claim.NoPayload) == 0 {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
 		_, _ = s.Settle(ctx, Settlement{Token: claim.Token, End: true})
@@ -225,12 +239,12 @@ func (s *Store) finishClaim(ctx context.Context, claim Claim, claimed bool, err 
 func (s *Store) readClaimed(ctx context.Context, c *Claim) error {
 	read := func(rows pgx.Rows) error {
 		for rows.Next() {
-			e, lost, err := scanClaimed(rows)
+			e, noPayload, err := scanClaimed(rows)
 			switch {
 			case err != nil:
 				return err
-			case lost:
-				c.Lost = append(c.Lost, e.ID)
+			case noPayload:
+				c.NoPayload = append(c.NoPayload, e.ID)
 			default:
 				c.Events = append(c.Events, e)
 			}
@@ -241,12 +255,11 @@ func (s *Store) readClaimed(ctx context.Context, c *Claim) error {
 }
 
 // scanClaimed reads the id as bytes: pgx reads a uuid.UUID as text.
-func scanClaimed(rows pgx.Rows) (e Event, lost bool, err error) {
-	e.Status = "in_progress"
+func scanClaimed(rows pgx.Rows) (e Event, noPayload bool, err error) {
 	var headers []byte
-	err = rows.Scan((*[16]byte)(&e.ID), &lost, &e.Seq, &e.Slot, &e.Topic, &e.Aggregate, &e.AggregateID,
+	err = rows.Scan((*[16]byte)(&e.ID), &noPayload, &e.Seq, &e.Topic, &e.Aggregate, &e.AggregateID,
 		&e.Version, &e.Payload, &e.ContentType, &headers, &e.Traceparent,
-		&e.RetryCount, &e.FailureCode, &e.FailureReason, &e.Overtaken, &e.CreatedAt, &e.Age)
+		&e.RetryCount, &e.FailureCode, &e.Overtaken, &e.CreatedAt, &e.Age)
 	e.Headers = ParseHeaders(headers)
-	return e, lost, err
+	return e, noPayload, err
 }

@@ -110,7 +110,7 @@ func (f fixture) claim(limit int) Claim {
 	}
 }
 
-func (f *floor) reset() { f.set(time.Time{}, time.Now(), time.Time{}) }
+func (f *floor) reset() { f.set(found{}, time.Now(), time.Time{}) }
 
 // endLeases makes every lease end now. Only the database's clock counts, so a test changes the end
 // of the lease, and no clock.

@@ -5,23 +5,31 @@ import (
 	"time"
 )
 
-// floor is where claims begin to read the queue. Somebody may hold an old snapshot: a long
-// transaction, a prepared one, a standby, a dump. Then vacuum removes nothing, and the index of due
-// events begins with an entry for each event that was finished since. A claim would read all of
-// them, each time. So it reads from where the last full read has found the first due event.
+// floor is where claims begin to read the queue. A claim that begins at the front is a full read. It
+// finds the first due event that a relay may take, and there the next claims begin. Two kinds of
+// events may stand before it, and it would be slow to read them in each claim:
+//
+//   - events that were finished. Somebody may hold an old snapshot: a long transaction, a prepared
+//     one, a standby, a dump. Then vacuum removes nothing, and the index of due events begins with
+//     an entry for each event that was finished since;
+//   - events of paused topics. Each full read halts some of them.
 //
 // An event that becomes due before the floor waits for the next full read. That is one whose
-// transaction was open for longer than floorMargin.
+// transaction was open for longer than floorMargin. If topics were paused or resumed, the first claim
+// that sees it makes the next one a full read.
 type floor struct {
-	mu    sync.Mutex
-	since time.Time // by the database's clock
-	until time.Time // then a claim reads everything again; by the clock of this process
+	mu     sync.Mutex
+	since  time.Time // by the database's clock
+	until  time.Time // then a claim reads everything again; by the clock of this process
+	paused int       // topics, as the last claim saw them
 }
 
 const (
 	floorMargin = time.Second
-	// Full reads take at most a twentieth of the time, and there is one every floorAge at least.
+	// Full reads take at most a twentieth of the time, and a quarter while they halt events or
+	// bring some back. There is one every floorAge at least.
 	floorShare = 20
+	haltShare  = 4
 	floorAge   = 10 * time.Second
 )
 
@@ -35,10 +43,27 @@ func (f *floor) from(now time.Time) (since time.Time, full bool) {
 	return time.Time{}, true // the year 1
 }
 
-// set records a full read, which has found the first due event.
-func (f *floor) set(first, begin, end time.Time) {
+// set records a full read.
+func (f *floor) set(read found, begin, end time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.since = first.Add(-floorMargin)
-	f.until = end.Add(min(floorShare*end.Sub(begin), floorAge))
+	share := time.Duration(floorShare)
+	if read.moved {
+		share = haltShare
+	}
+	f.since, f.paused = read.first.Add(-floorMargin), read.paused
+	f.until = end.Add(min(share*end.Sub(begin), floorAge))
+}
+
+// pausesChanged makes the next claim a full read if the number of paused topics has changed since
+// the last claim. It returns whether it did. The events of a resumed topic are in front of the floor.
+// Those of a topic that was just paused must be halted soon, because one of them is to be tried.
+func (f *floor) pausesChanged(paused int) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if paused == f.paused {
+		return false
+	}
+	f.until, f.paused = time.Time{}, paused
+	return true
 }

@@ -10,15 +10,17 @@ import (
 // repairPage is how many events the janitor looks at each time. Most of them need no repair.
 const repairPage = 5000
 
-// RunJanitor maintains the tables until ctx ends: it empties old slots of the ring, and repairs parked
-// events. It does so once a minute, and more often if the
-// retention is short. It logs an error and tries again the next time. Any number may run.
+// RunJanitor maintains the tables until ctx ends: it empties old slots of the ring, and repairs
+// events that nothing else would make due. It does so once a minute, and more often if the retention
+// is short. It logs an error and tries again the next time. Any number may run.
 func (s *Store) RunJanitor(ctx context.Context, retention time.Duration) error {
 	tick := time.NewTicker(min(time.Minute, max(retention/(4*slots), time.Millisecond)))
 	defer tick.Stop()
 	for after := uuid.Nil; ; {
 		s.report(ctx, "cannot make room in the outbox", s.Rotate(ctx, retention))
-		after = s.repair(ctx, after)
+		for repaired := 1; repaired > 0; {
+			after, repaired = s.repair(ctx, after)
+		}
 		select {
 		case <-ctx.Done():
 			return nil
@@ -28,13 +30,13 @@ func (s *Store) RunJanitor(ctx context.Context, retention time.Duration) error {
 }
 
 // repair reads one page only: it expects nothing to repair.
-func (s *Store) repair(ctx context.Context, after uuid.UUID) uuid.UUID {
-	repaired, last, err := s.RepairParked(ctx, after, repairPage)
-	s.report(ctx, "cannot make parked events due", err)
+func (s *Store) repair(ctx context.Context, after uuid.UUID) (last uuid.UUID, repaired int) {
+	repaired, last, err := s.Repair(ctx, after, repairPage)
+	s.report(ctx, "cannot look for events that are parked or halted without a reason", err)
 	if repaired > 0 {
-		s.Logger.WarnContext(ctx, "events were parked although no older event was left", "events", repaired)
+		s.Logger.WarnContext(ctx, "events were parked or halted without a reason, and are due now", "events", repaired)
 	}
-	return last
+	return last, repaired
 }
 
 func (s *Store) report(ctx context.Context, what string, err error) {

@@ -113,8 +113,8 @@ func (m *model) pick(r *rapid.T, condition func(relay) bool) *relay {
 func (m *model) claim(r *rapid.T) {
 	w := m.pick(r, func(w relay) bool { return len(w.Events) == 0 })
 	*w = relay{Claim: m.fixture.claim(rapid.IntRange(1, 5).Draw(r, "batch"))}
-	if len(w.Lost) > 0 {
-		r.Fatalf("events without payload: %v", w.Lost)
+	if len(w.NoPayload) > 0 {
+		r.Fatalf("events without payload: %v", w.NoPayload)
 	}
 	m.record()
 }
@@ -128,7 +128,7 @@ func (m *model) publish(r *rapid.T, w *relay) {
 		case e.Overtaken:
 			w.Overtaken = append(w.Overtaken, e.ID)
 			continue
-		case m.last[e.ID] == "discarded" || m.last[e.ID] == "overtaken":
+		case slices.Contains([]string{"discarded", "overtaken", "gone unsent"}, m.last[e.ID]):
 			continue // this relay has lost its lease, and others have gone on without the event
 		}
 		switch rapid.SampledFrom([]string{"confirmed", "confirmed", "refused", "refused", "returned", "unknown, stored", "unknown, lost"}).Draw(r, "outcome") {

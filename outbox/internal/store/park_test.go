@@ -141,8 +141,8 @@ func TestPromoteSkipsAnEventThatFailsMeanwhile(t *testing.T) {
 	f.wantStatus("failed", ids[1])
 }
 
-// TestRepairParkedMakesStrandedEventsDue, page by page, and leaves the other parked events.
-func TestRepairParkedMakesStrandedEventsDue(t *testing.T) {
+// TestRepairMakesParkedEventsDue, page by page, and leaves the other parked events.
+func TestRepairMakesParkedEventsDue(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	held, stranded := f.append("a", 1, 2), f.append("b", 1, 2)
@@ -150,7 +150,7 @@ func TestRepairParkedMakesStrandedEventsDue(t *testing.T) {
 	f.exec("UPDATE outbox_queue SET available_at = 'infinity' WHERE failed_at IS NULL")
 	repaired, pages := 0, 0
 	for after, more := uuid.Nil, true; more; pages++ {
-		n, last, err := f.store.RepairParked(t.Context(), after, 1)
+		n, last, err := f.store.Repair(t.Context(), after, 1)
 		must(t, err)
 		repaired, after, more = repaired+n, last, last != uuid.Nil
 	}
@@ -161,12 +161,35 @@ func TestRepairParkedMakesStrandedEventsDue(t *testing.T) {
 	f.wantDue(0, stranded[0])
 }
 
+// TestRepairMakesHaltedEventsWithoutAPauseDue, after somebody has deleted the row of outbox_topics. The
+// halted events of a paused topic stay.
+func TestRepairMakesHaltedEventsWithoutAPauseDue(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.appendMany(2)
+	f.pause("order.created")
+	f.wantClaimed()
+	f.wantHalted(2)
+	for _, want := range []int{0, 2} {
+		repaired, _, err := f.store.Repair(t.Context(), uuid.Nil, 10)
+		must(t, err)
+		if repaired != want {
+			t.Errorf("repaired %d, want %d", repaired, want)
+		}
+		f.exec("DELETE FROM outbox_topics")
+	}
+	f.wantHalted(0)
+	if c := f.claim(10); len(c.Events) != 2 {
+		t.Errorf("claimed %d, want 2", len(c.Events))
+	}
+}
+
 func TestBacklogCountsUnpublishedEventsByStatus(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	want := func(want Backlog) {
 		t.Helper()
-		got, err := f.store.Backlog(t.Context())
+		got, err := f.store.Backlog(t.Context(), CountLimit)
 		must(t, err)
 		got.OldestDue, got.SlotAge = 0, 0
 		if got != want {
@@ -193,7 +216,7 @@ func TestBacklogReportsTheOldestDueEvent(t *testing.T) {
 	f.exec("UPDATE outbox_ring SET since = now() - interval '2 hours'")
 	f.claim(1)
 	f.endLeases()
-	b, err := f.store.Backlog(t.Context())
+	b, err := f.store.Backlog(t.Context(), CountLimit)
 	if must(t, err); b.Pending != 2 || b.OldestDue < 3600 || b.OldestDue > 3700 || b.SlotAge < 7200 {
 		t.Errorf("%+v, want 2 pending events, and an hour", b)
 	}
@@ -206,7 +229,7 @@ func TestABacklogAboveTheLimitIsEstimated(t *testing.T) {
 	f.exec("VACUUM ANALYZE outbox_queue")
 	f.exec(manySQL, "x", 5000)
 	for limit, exact := range map[int]bool{10_001: true, 100: false} {
-		b, err := f.store.BacklogUpTo(t.Context(), limit)
+		b, err := f.store.Backlog(t.Context(), limit)
 		if must(t, err); exact && b.Pending != 10_000 || b.Pending < 7000 || b.Pending > 13_000 {
 			t.Errorf("up to %d: %d pending", limit, b.Pending)
 		}

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -81,10 +80,12 @@ func TestRenewKeepsAClaim(t *testing.T) {
 	must(t, err)
 	lost, err := f.store.Claim(t.Context(), "lost", 1, 100*time.Millisecond)
 	must(t, err)
-	must(t, f.store.Renew(t.Context(), []uuid.UUID{kept.Token}, time.Hour))
+	_, err = f.store.Renew(t.Context(), []uuid.UUID{kept.Token}, time.Hour)
+	must(t, err)
 	f.waitFor(func() bool { return f.int("SELECT count(*) FROM outbox_claims WHERE until > now()") == 1 })
 	f.wantClaimed(ids[1])
-	must(t, f.store.Renew(t.Context(), []uuid.UUID{lost.Token}, time.Hour))
+	_, err = f.store.Renew(t.Context(), []uuid.UUID{lost.Token}, time.Hour)
+	must(t, err)
 	if f.int("SELECT count(*) FROM outbox_claims") != 2 || f.reschedule(kept, Failure{ID: ids[0]}) != 1 {
 		t.Error("a renewed claim was lost, or one that had ended is back")
 	}
@@ -150,7 +151,7 @@ func TestBacklogCountsWhatIsPaused(t *testing.T) {
 	f.exec("UPDATE outbox_queue SET refused_since = now() - interval '1 hour' WHERE id = $1", ids[0])
 	f.exec("UPDATE outbox_queue SET refused_since = now() - interval '1 day', failed_at = now(), available_at = 'infinity' WHERE id = $1", ids[1])
 	f.claim(10)
-	b, err := f.store.Backlog(t.Context())
+	b, err := f.store.Backlog(t.Context(), CountLimit)
 	if must(t, err); b.Pending != 3 || b.InProgress != 1 || b.Failed != 1 || b.Halted != 3 || b.PausedTopics != 2 ||
 		b.OldestRefused < 3600 || b.OldestRefused > 3700 {
 		t.Errorf("%+v", b)
@@ -168,7 +169,7 @@ func TestNoEventStaysHaltedWhenTopicsRace(t *testing.T) {
 	append := func() {
 		for i, aggregate := 1, uuid.NewString(); i <= 3; i++ {
 			id := uuid.New()
-			f.exec(insertSQL("SELECT $1::uuid, $2::int, 'order', $3::text, $4::text, '{}'::bytea", "now()"), id, i, aggregate, topics[rand.IntN(3)])
+			f.exec(insertSQL("SELECT $1::uuid, $2::int, 'order', $3::text, $4::text, '{}'::bytea", "now()"), id, i, aggregate, topics[randomBelow(3)])
 		}
 	}
 	var over time.Time
@@ -176,7 +177,7 @@ func TestNoEventStaysHaltedWhenTopicsRace(t *testing.T) {
 	settle := func(c Claim, probe bool) {
 		s := Settlement{Token: c.Token, End: true, Probe: probe, Paused: map[string]string{}, FirstPause: time.Millisecond, LongestPause: 4 * time.Millisecond}
 		for _, e := range c.Events {
-			switch n := rand.IntN(6); {
+			switch n := randomBelow(6); {
 			case n < 2 || ending():
 				b.publish(e)
 				s.Published = slices.Concat(s.Published, []uuid.UUID{e.ID})
@@ -189,14 +190,14 @@ func TestNoEventStaysHaltedWhenTopicsRace(t *testing.T) {
 			}
 		}
 		f.settle(s)
-		if rand.IntN(4) == 0 {
+		if randomBelow(4) == 0 {
 			f.mark(s.Published...) // its answer was lost
 		}
 	}
 	replica := New(f.pool)
 	relay := func(s *Store) func() {
 		return func() {
-			c, err := s.Claim(t.Context(), "race", 1+rand.IntN(20), time.Duration(rand.IntN(50))*time.Millisecond)
+			c, err := s.Claim(t.Context(), "race", 1+randomBelow(20), time.Duration(randomBelow(50))*time.Millisecond)
 			if err != nil {
 				t.Error(err)
 			}

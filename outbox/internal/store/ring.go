@@ -22,19 +22,19 @@ const lockTimeout = 100 * time.Millisecond
 type ring struct {
 	Current, Next int
 	Due           bool // the current slot has had its share of the retention
-	Settled       bool // nobody reads with a snapshot from before the last move
+	Quiet         bool // nobody reads with a snapshot from before the last move
 	Empty         bool // the next slot has been truncated, and nothing was inserted since
 	Young         bool // the next slot has events that were published within the retention
 }
 
-// ringSQL locks the ring: no other janitor changes it in the meantime. An advisory lock would not
-// do: with it, a janitor could read the row as it was before another one has changed it. A time in
-// the future is from a clock that was wrong, and counts as long ago. With SKIP LOCKED there is no
-// row if another janitor is at work.
+// ringSQL locks the row: no other janitor changes it in the meantime. It is no advisory lock: with
+// that, a janitor could read the row as it was before another one has changed it. With SKIP LOCKED
+// there is no row if another janitor is at work. A time in the future is from a clock that was wrong,
+// and counts as long ago.
 const ringSQL = `
 SELECT current, (current + 1) % @slots AS next,
        since <= now() - cast(@retention AS float8) * interval '1 second' / (@slots - 2) OR since > now() AS due,
-       moved <= now() - least(cast(@retention AS float8) / @slots / 4, 60) * interval '1 second' OR moved > now() AS settled,
+       moved <= now() - least(cast(@retention AS float8) / @slots / 4, 60) * interval '1 second' OR moved > now() AS quiet,
        false AS empty, false AS young
 FROM outbox_ring FOR UPDATE SKIP LOCKED`
 
@@ -76,6 +76,30 @@ WITH stay AS MATERIALIZED (` + stay + `
 ), moved AS (UPDATE outbox_ring SET moved = clock_timestamp() WHERE EXISTS (SELECT FROM stay))
 SELECT count(*) AS moved, coalesce((SELECT id FROM stay ORDER BY id DESC LIMIT 1), cast(@after AS uuid))::text AS last FROM stay`
 }
+
+// overtakeFailedSQL ends failed events that have left their aggregate and that a newer event of it has
+// overtaken. They are never replayed. When the log has forgotten the newer event, nobody would know
+// that: now it still has each event that is newer than those of this slot.
+const overtakeFailedSQL = `
+WITH failed AS MATERIALIZED (
+  SELECT id FROM outbox_queue
+  WHERE failed_at IS NOT NULL AND slot = @next AND aggregate IS NULL AND id > cast(@after AS uuid)
+    AND cast(@retention AS float8) IS NOT NULL AND cast(@current AS int) IS NOT NULL
+  ORDER BY id LIMIT @limit FOR UPDATE SKIP LOCKED
+), done AS (
+  DELETE FROM outbox_queue WHERE id = ANY (ARRAY(
+    SELECT f.id FROM failed f,
+      LATERAL (SELECT aggregate, aggregate_id, version FROM outbox_events WHERE slot = @next AND id = f.id LIMIT 1) e
+    WHERE (
+      SELECT id FROM outbox_events n
+      WHERE (n.aggregate, n.aggregate_id) = (e.aggregate, e.aggregate_id) AND n.version >= e.version AND n.id <> f.id
+      ORDER BY n.aggregate DESC, n.aggregate_id DESC, n.version DESC LIMIT 1) IS NOT NULL))
+  RETURNING id, slot, failed_at, retry_count, failure_code, failure_reason
+), kept AS (
+  INSERT INTO outbox_discarded (id, slot, overtaken, failed_at, retry_count, failure_code, failure_reason)
+  SELECT id, slot, true, failed_at, retry_count, failure_code, failure_reason FROM done ON CONFLICT DO NOTHING
+)
+SELECT count(*) AS moved, coalesce((SELECT id FROM failed ORDER BY id DESC LIMIT 1), cast(@after AS uuid))::text AS last FROM failed`
 
 // stayingSQL is true if events would be lost.
 const stayingSQL = `
@@ -149,6 +173,9 @@ func ringExists(ctx context.Context, tx pgx.Tx) error {
 // empty moves what has to stay, and truncates the slot. Young says that it has events that were
 // published within the retention.
 func (s *Store) empty(ctx context.Context, retention time.Duration, next int, young bool) error {
+	if err := s.move(ctx, retention, next, overtakeFailedSQL); err != nil {
+		return err
+	}
 	stays := []string{stayQueuedSQL, stayDiscardedSQL}
 	if young {
 		stays = append(stays, stayPublishedSQL) // otherwise it would read the whole slot to find none
@@ -159,7 +186,7 @@ func (s *Store) empty(ctx context.Context, retention time.Duration, next int, yo
 		}
 	}
 	return s.withRing(ctx, retention, func(tx pgx.Tx, r ring) error {
-		if r.Next != next || !r.Settled {
+		if r.Next != next || !r.Quiet {
 			return nil
 		}
 		return truncateSlot(ctx, tx, retention, next)

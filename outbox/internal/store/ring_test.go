@@ -181,8 +181,8 @@ func TestManyFailedEventsMove(t *testing.T) {
 	}
 	f.wantNone("SELECT count(*) FROM outbox_queue q WHERE NOT EXISTS (SELECT FROM outbox_events e WHERE e.slot = q.slot AND e.id = q.id)")
 	must(t, f.decide(replaySQL, read[uuid.UUID](f, "SELECT id FROM outbox_queue LIMIT 1000")...))
-	if c := f.claim(1000); len(c.Events) != 1000 || len(c.Lost) != 0 {
-		t.Errorf("claimed %d, lost %d", len(c.Events), len(c.Lost))
+	if c := f.claim(1000); len(c.Events) != 1000 || len(c.NoPayload) != 0 {
+		t.Errorf("claimed %d, lost %d", len(c.Events), len(c.NoPayload))
 	}
 }
 

@@ -14,19 +14,32 @@ import (
 // Settlement is what became of events of a claim. It is written in one transaction.
 type Settlement struct {
 	Token uuid.UUID // of the claim
-	End   bool      // end the claim: the rest of its events are due at once
+	End   bool      // end the claim: the rest of its events are due at once, unless they are halted
 
 	// Published are the events that the destination has taken. They need no lease: a confirm is a
 	// fact, and recording it avoids a repeat, whoever holds the events now.
 	Published []uuid.UUID
 	Overtaken []uuid.UUID // a newer event supersedes them, so they are not sent
 	Failures  []Failure
+	// Halted are events without an answer whose topic pauses. The claim holds them on: a confirm may
+	// come. No other claim has to read past them.
+	Halted []uuid.UUID
 
 	Paused  map[string]string // topics, with the reason
 	Probe   bool              // the events are probes: the pauses of topics in Paused get longer
 	Resumed []string          // topics whose pause is over
-	// RetryAll makes the refused events of all topics due: the destination takes events again.
+	// ProbeAgain are topics whose probe was not sent, or no destination could take it: another event
+	// is tried at once.
+	ProbeAgain []string
+	// RetryAll makes refused events of all topics due, ten times as many as maxRetry: the destination
+	// takes events again.
 	RetryAll bool
+
+	Durable bool // the commit waits for the disk
+	LetPass bool // the later events of an aggregate do not wait for a failed one
+	// Unanswered: when refused events become due, because a topic's pause ends, so do those without
+	// an answer.
+	Unanswered bool
 
 	GiveUp time.Duration // see Failure.Counts
 	// FirstPause and LongestPause are of topics.
@@ -37,13 +50,15 @@ type Settlement struct {
 type Failure struct {
 	ID    uuid.UUID
 	Delay time.Duration // until the next attempt
-	// Counts: the destination refused it, or gave no answer. It fails if the first time is longer ago
-	// than GiveUp, and it is the tenth time at least.
+	// Counts: the destination refused it, or gave no answer. It fails after LeastRefusals of these, if
+	// the first of them is more than GiveUp ago.
 	Counts bool
-	Final  bool   // it fails at once
-	Halt   bool   // it waits for the end of its topic's pause, and not for Delay
-	Code   string // one of a small fixed set
-	Reason string // for people; cut to 1024 bytes
+	// Returned: it was tried, so that the next probe of its topic is another event.
+	Returned bool
+	Final    bool   // it fails at once
+	Halt     bool   // it waits for the end of its topic's pause, and not for Delay
+	Code     string // one of a small fixed set
+	Reason   string // for people; cut to 1024 bytes
 }
 
 // LeastRefusals is how often an event must be refused before it fails.
@@ -57,8 +72,6 @@ const maxRetry = 1000
 type Settled struct {
 	Held   int                     // how many of Overtaken and Failures the claim still held; it changed no others
 	Failed map[uuid.UUID]time.Time // the events that have failed now, and when
-	// Promoted is how many events became due, because an older one of their aggregate is done.
-	Promoted int
 }
 
 // markPublishedSQL deletes the events from the queue, and records that they are published. It
@@ -109,6 +122,9 @@ RETURNING 1`
 // object with a member for each id, so that the update finds each by a search, and without a join: a
 // join of the queue may be planned as a scan of the whole queue. The events are locked in the order
 // of their ids.
+//
+// With @let_pass, a failed event leaves its aggregate, so that the later ones do not wait for it. The
+// log still has the aggregate.
 const failuresSQL = `
 WITH failures AS MATERIALIZED (
   SELECT cast(cast(@failures AS text) AS jsonb) AS by_id
@@ -124,7 +140,9 @@ WITH failures AS MATERIALIZED (
   SELECT jsonb_object_agg(id, failure || jsonb_build_object('fails', coalesce(fails, false))) AS by_id FROM held
 )
 UPDATE outbox_queue q
-SET retry_count = retry_count + (` + failureSQL + ` ->> 'counts')::boolean::int,
+SET (aggregate, aggregate_id, version) = (
+      SELECT q.aggregate, q.aggregate_id, q.version WHERE NOT (@let_pass AND (` + failureSQL + ` ->> 'fails')::boolean)),
+    retry_count = retry_count + ((` + failureSQL + ` ->> 'counts')::boolean OR (` + failureSQL + ` ->> 'returned')::boolean)::int,
     refused_since = CASE WHEN (` + failureSQL + ` ->> 'counts')::boolean THEN coalesce(refused_since, now()) ELSE refused_since END,
     failure_code = ` + failureSQL + ` ->> 'code', failure_reason = ` + failureSQL + ` ->> 'reason',
     halted = (` + failureSQL + ` ->> 'halt')::boolean AND NOT (` + failureSQL + ` ->> 'fails')::boolean,
@@ -133,6 +151,15 @@ SET retry_count = retry_count + (` + failureSQL + ` ->> 'counts')::boolean::int,
                         ELSE now() + (` + failureSQL + ` ->> 'delay')::float8 * interval '1 second' END
 WHERE id = ANY (ARRAY(SELECT id FROM held))
 RETURNING id, failed_at`
+
+// haltSQL halts events that the claim holds.
+const haltSQL = `
+UPDATE outbox_queue SET halted = true, available_at = 'infinity'
+WHERE id = ANY (ARRAY(
+  SELECT q.id FROM (
+    SELECT unnest(events) AS id FROM outbox_claims WHERE token = cast(@token AS uuid)
+    INTERSECT SELECT unnest(` + idsSQL + `) ORDER BY id) held,
+  LATERAL (SELECT id FROM outbox_queue WHERE id = held.id LIMIT 1 FOR UPDATE) q)) AND failed_at IS NULL AND NOT halted`
 
 // failureSQL is the failure of the event that is updated.
 const failureSQL = `((SELECT by_id FROM verdicts) -> cast(q.id AS text))`
@@ -155,29 +182,44 @@ func (s *Store) Settle(ctx context.Context, t Settlement) (result Settled, err e
 	}
 	overtaken := 0
 	done := slices.Concat(t.Published, t.Overtaken)
-	var failed []uuid.UUID
+	locked := slices.Concat(done, t.Halted)
 	for _, f := range t.Failures {
-		failed = append(failed, f.ID)
+		locked = append(locked, f.ID)
 	}
-	add(len(done) > 0 && len(t.Failures) > 0, "locking", lockEventsSQL, args{"ids": IDs(slices.Concat(done, failed))}, nil)
+	twoKinds := len(locked) > max(len(done), len(t.Halted), len(t.Failures)) // at least
+	add(twoKinds, "locking", lockEventsSQL, args{"ids": IDs(locked)}, nil)
 	add(len(t.Published) > 0, "marking", markPublishedSQL, args{"ids": IDs(t.Published)}, nil)
 	add(len(t.Failures) > 0, "rescheduling", failuresSQL, args{
 		"token": t.Token, "failures": failuresText(t.Failures), "least": LeastRefusals, "give_up": t.GiveUp.Seconds(),
+		"let_pass": t.LetPass,
 	}, result.readFailures)
+	add(len(t.Halted) > 0, "halting", haltSQL, args{"token": t.Token, "ids": IDs(t.Halted)}, nil)
 	add(len(t.Overtaken) > 0, "overtaking", overtakeSQL, args{"token": t.Token, "ids": IDs(t.Overtaken)}, countInto(&overtaken))
 	add(t.End, "ending the claim", endClaimSQL, args{"token": t.Token}, nil)
-	add(len(done) > 0, "making the next events due", PromoteSQL+" RETURNING 1", args{"ids": IDs(done)}, countInto(&result.Promoted))
-	add(len(t.Paused)+len(t.Resumed) > 0, "waiting for others that change topics", lockTopicsSQL, nil, nil)
+	if t.LetPass {
+		for _, f := range t.Failures {
+			done = append(done, f.ID)
+		}
+	}
+	add(len(done) > 0, "making the next events due", PromoteSQL, args{"ids": IDs(done)}, nil)
+	add(len(t.Paused)+len(t.Resumed)+len(t.ProbeAgain) > 0, "waiting for others that change topics", lockTopicsSQL, nil, nil)
 	add(len(t.Paused) > 0, "pausing topics", pauseSQL, args{
 		"topics": jsonText(cleaned(t.Paused)), "first": t.FirstPause.Seconds(), "longest": t.LongestPause.Seconds(), "probe": t.Probe,
 	}, nil)
+	add(len(t.ProbeAgain) > 0, "trying topics again", probeAgainSQL, args{"topics": jsonText(t.ProbeAgain)}, nil)
 	add(len(t.Resumed) > 0, "resuming topics", resumeSQL, args{"topics": jsonText(t.Resumed)}, nil)
-	add(len(t.Resumed) > 0, "retrying topics", retryTopicsSQL, args{"topics": jsonText(t.Resumed), "limit": maxRetry}, nil)
-	add(t.RetryAll, "retrying all", retryAllSQL, args{"limit": 10 * maxRetry}, nil)
+	add(len(t.Resumed) > 0, "retrying topics", retryTopicsSQL, args{
+		"topics": jsonText(t.Resumed), "limit": maxRetry, "unanswered": t.Unanswered,
+	}, nil)
+	add(t.RetryAll, "retrying all", retryAllSQL, args{"limit": 10 * maxRetry, "unanswered": t.Unanswered}, nil)
 	if len(all) == 0 {
 		return result, nil
 	}
-	if err := s.together(ctx, all...); err != nil {
+	settings := ForgetfulSQL
+	if t.Durable {
+		settings = durableSQL
+	}
+	if err := s.inOneMessage(ctx, settings, all...); err != nil {
 		return Settled{}, fmt.Errorf("settling events: %w", err)
 	}
 	result.Held += overtaken
@@ -202,30 +244,37 @@ func (r *Settled) readFailures(rows pgx.Rows) error {
 
 const renewSQL = `
 UPDATE outbox_claims SET until = clock_timestamp() + cast(@lease AS float8) * interval '1 second'
-WHERE token = ANY (` + idsSQL + `)`
+WHERE token = ANY (` + idsSQL + `)
+RETURNING token`
 
-// Renew makes the leases of claims end this much later than now. A claim that has ended stays ended.
-func (s *Store) Renew(ctx context.Context, tokens []uuid.UUID, lease time.Duration) error {
-	err := s.together(ctx, statement{"renewing", renewSQL, args{"ids": IDs(tokens), "lease": lease.Seconds()}, nil})
-	if err != nil {
-		return fmt.Errorf("renewing leases: %w", err)
+// Renew makes the leases of claims end this much later than now, and returns those that are held. A
+// claim that has ended stays ended.
+func (s *Store) Renew(ctx context.Context, tokens []uuid.UUID, lease time.Duration) (held []uuid.UUID, err error) {
+	read := func(rows pgx.Rows) error {
+		held, err = pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+		return err
 	}
-	return nil
+	err = s.together(ctx, statement{"renewing", renewSQL, args{"ids": IDs(tokens), "lease": lease.Seconds()}, read})
+	if err != nil {
+		return nil, fmt.Errorf("renewing leases: %w", err)
+	}
+	return held, nil
 }
 
 // failuresText converts failures to one text of JSON, with a member for each id.
 func failuresText(failures []Failure) string {
 	type member struct {
-		Delay  float64 `json:"delay"` // seconds
-		Counts bool    `json:"counts"`
-		Final  bool    `json:"final"`
-		Halt   bool    `json:"halt"`
-		Code   string  `json:"code"`
-		Reason string  `json:"reason"`
+		Delay    float64 `json:"delay"` // seconds
+		Counts   bool    `json:"counts"`
+		Returned bool    `json:"returned"`
+		Final    bool    `json:"final"`
+		Halt     bool    `json:"halt"`
+		Code     string  `json:"code"`
+		Reason   string  `json:"reason"`
 	}
 	all := make(map[uuid.UUID]member, len(failures))
 	for _, f := range failures {
-		all[f.ID] = member{f.Delay.Seconds(), f.Counts, f.Final, f.Halt, f.Code, truncate(f.Reason)}
+		all[f.ID] = member{f.Delay.Seconds(), f.Counts, f.Returned, f.Final, f.Halt, f.Code, truncate(f.Reason)}
 	}
 	return jsonText(all)
 }

@@ -39,6 +39,7 @@ package store
 
 import (
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -50,21 +51,35 @@ import (
 type Store struct {
 	Logger *slog.Logger // of the janitor
 
-	pool       *pgxpool.Pool
-	floor      floor
-	countLimit int // Backlog counts up to here, and estimates what is more
+	pool  *pgxpool.Pool
+	floor floor
 }
 
 // New returns the outbox in the database of a pool.
 func New(pool *pgxpool.Pool) *Store {
-	return &Store{Logger: slog.Default(), pool: pool, countLimit: countLimit}
+	return &Store{Logger: slog.Default(), pool: pool}
+}
+
+// SQLState returns the code of a database's error, or "". The driver may be another one than pgx, so
+// the code comes from a method that all of them have.
+func SQLState(err error) string {
+	var coded interface{ SQLState() string }
+	if errors.As(err, &coded) {
+		return coded.SQLState()
+	}
+	return ""
+}
+
+// IsNoSchema reports whether missing tables or columns have caused an error.
+func IsNoSchema(err error) bool {
+	code := SQLState(err)
+	return code == "42P01" || code == "42703" // undefined_table, undefined_column
 }
 
 // Event is one event with its state.
 type Event struct {
 	ID                     uuid.UUID
 	Seq                    int64
-	Slot                   int16 // of the ring; it changes when the janitor moves the event
 	Topic                  string
 	Aggregate, AggregateID string // empty: the event has no order
 	Version                int
@@ -73,13 +88,11 @@ type Event struct {
 	Headers                map[string]string
 	Traceparent            string
 
-	Status                     string // as in the view outbox_status
-	RetryCount                 int
-	FailureCode, FailureReason string // of the last attempt; empty if none has failed
-	Overtaken                  bool   // by a newer event that supersedes it: it is not to be sent
-	CreatedAt                  time.Time
-	PublishedAt, FailedAt      *time.Time
-	Age                        float64 // seconds since CreatedAt, by the database, when it was read
+	RetryCount  int
+	FailureCode string // of the last attempt; empty if none has failed
+	Overtaken   bool   // by a newer event that supersedes it: it is not to be sent
+	CreatedAt   time.Time
+	Age         float64 // seconds since CreatedAt, by the database, when it was read
 }
 
 // ParseHeaders returns the headers of an event, as outbox_events stores them. Append stores text

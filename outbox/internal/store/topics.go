@@ -33,24 +33,32 @@ DELETE FROM outbox_topics WHERE topic = ANY (ARRAY(
 
 // claimProbesSQL claims one event of each topic whose pause is over.
 //
+//   - "ready": topics that give no answer come last, because each of their probes takes a second;
 //   - "probes": the event that was tried least, and of these the oldest. So one bad event does not
-//     stand for its topic. Only the oldest event of an aggregate is ever halted;
-//   - "moved": no other relay tries the topic now. If this relay dies, one does so 10 s later. A topic
-//     without halted events is resumed.
+//     stand for its topic. Overtaken events before it come along, and are settled unsent. Only the
+//     oldest event of an aggregate is ever halted;
+//   - "moved": no other relay tries the topic now. If this relay dies, one does so 10 s later. If all
+//     halted events of the topic are claimed, because relays wait for their answers, a relay looks
+//     again after 1 s. A topic without halted events is resumed.
 const claimProbesSQL = `
 WITH ready AS MATERIALIZED (
   SELECT topic FROM outbox_topics
   WHERE NOT resumed AND until <= now() AND NOT EXISTS (` + pausedSQL + ` AND topic = '*')
-  ORDER BY until LIMIT @limit FOR UPDATE SKIP LOCKED
+  ORDER BY reason LIKE 'no answer%', until LIMIT @limit FOR UPDATE SKIP LOCKED
 ), probes AS MATERIALIZED (
   SELECT t.topic, q.id,
          (SELECT true FROM outbox_queue WHERE topic = t.topic AND halted LIMIT 1) IS NULL AS empty
   FROM ready t LEFT JOIN LATERAL (
-    SELECT id FROM outbox_queue WHERE topic = t.topic AND halted AND id NOT IN ` + claimedIDsSQL + `
-    ORDER BY topic, retry_count, seq LIMIT 1) q ON true
+    SELECT id FROM (
+      SELECT id, overtaken, count(*) FILTER (WHERE NOT overtaken) OVER (ROWS UNBOUNDED PRECEDING) AS real FROM (
+        SELECT id, ` + OvertakenSQL + ` AS overtaken
+        FROM outbox_queue q WHERE topic = t.topic AND halted AND id NOT IN ` + claimedIDsSQL + `
+        ORDER BY topic, retry_count, seq LIMIT @overtaken + 1) first) counted
+    WHERE real = 0 OR real = 1 AND NOT overtaken) q ON true
 ), moved AS (
-  UPDATE outbox_topics t SET until = now() + (pause + 10) * interval '1 second', resumed = empty
-  FROM probes p WHERE t.topic = p.topic
+  UPDATE outbox_topics t SET resumed = empty,
+    until = now() + CASE WHEN id IS NULL THEN 1 ELSE pause + 10 END * interval '1 second'
+  FROM (SELECT DISTINCT ON (topic) topic, id, empty FROM probes) p WHERE t.topic = p.topic
 ), claimed AS (
   INSERT INTO outbox_claims (token, worker, until, events)
   SELECT cast(@token AS uuid), @worker, clock_timestamp() + cast(@lease AS float8) * interval '1 second', array_agg(id)
@@ -63,7 +71,11 @@ SELECT EXISTS (SELECT FROM claimed) AS claimed`
 const nextProbeSQL = `(SELECT extract(epoch FROM min(until) - now()) FROM outbox_topics
   WHERE NOT resumed AND until < 'infinity' AND NOT EXISTS (` + pausedSQL + ` AND topic = '*'))::float8 AS next_probe`
 
-// ClaimProbes leases one event of each of at most limit topics whose pause is over.
+// maxOvertaken is how many overtaken events a claim takes before the probe of a topic.
+const maxOvertaken = 100
+
+// ClaimProbes leases one event of each of at most limit topics whose pause is over, and overtaken
+// ones.
 func (s *Store) ClaimProbes(ctx context.Context, worker string, limit int, lease time.Duration) (Claim, error) {
 	claim := Claim{Token: uuid.New()}
 	claimed := false
@@ -71,7 +83,9 @@ func (s *Store) ClaimProbes(ctx context.Context, worker string, limit int, lease
 		statement{doing: "waiting for other claims", sql: TurnstileSQL},
 		statement{
 			"claiming probes", claimProbesSQL,
-			args{"token": claim.Token, "worker": worker, "lease": lease.Seconds(), "limit": limit},
+			args{
+				"token": claim.Token, "worker": worker, "lease": lease.Seconds(), "limit": limit, "overtaken": maxOvertaken,
+			},
 			rowInto(&claimed),
 		},
 		statement{"planning the next probe", "SELECT " + nextProbeSQL, nil, rowInto(&claim.NextProbe)}, // it sees what was moved
@@ -96,6 +110,12 @@ ON CONFLICT (topic) DO UPDATE SET
     FROM (SELECT CASE WHEN t.resumed THEN excluded.pause ELSE least(2 * t.pause, cast(@longest AS float8)) END AS pause) next)
 WHERE t.resumed OR t.operator IS NULL AND cast(@probe AS boolean)`
 
+// probeAgainSQL lets another event of topics be tried at once. The pauses stay as long as they are.
+const probeAgainSQL = `
+UPDATE outbox_topics SET until = now()
+WHERE topic = ANY (ARRAY(SELECT json_array_elements_text(cast(cast(@topics AS text) AS json))))
+  AND operator IS NULL AND NOT resumed`
+
 // resumeSQL ends the pauses of topics, unless an operator has paused them.
 const resumeSQL = `
 UPDATE outbox_topics SET resumed = true
@@ -103,16 +123,20 @@ WHERE topic = ANY (ARRAY(SELECT json_array_elements_text(cast(cast(@topics AS te
   AND operator IS NULL AND NOT resumed`
 
 // waitsAloneSQL is true for an event that was refused and is due later.
-const waitsAloneSQL = `refused_since IS NOT NULL AND failed_at IS NULL AND available_at > now() AND available_at < 'infinity'`
+const waitsAloneSQL = `refused_since IS NOT NULL AND failed_at IS NULL AND available_at > now() AND available_at < 'infinity'
+  AND (failure_code IS DISTINCT FROM '` + CodeNoAnswer + `' OR @unanswered)`
 
-// retryTopicsSQL makes the refused events of topics due.
+// CodeNoAnswer is the failure_code of an event that has had no answer.
+const CodeNoAnswer = "no_answer"
+
+// retryTopicsSQL makes refused events of topics due, @limit of each.
 const retryTopicsSQL = `
 UPDATE outbox_queue SET available_at = now() WHERE id = ANY (ARRAY(
   SELECT q.id FROM (SELECT json_array_elements_text(cast(cast(@topics AS text) AS json)) AS topic) t, LATERAL (
     SELECT id FROM outbox_queue WHERE topic = t.topic AND ` + waitsAloneSQL + `
     ORDER BY topic, id LIMIT @limit FOR UPDATE SKIP LOCKED) q))`
 
-// retryAllSQL makes the refused events of all topics due.
+// retryAllSQL makes refused events of all topics due, @limit together.
 const retryAllSQL = `
 UPDATE outbox_queue SET available_at = now() WHERE id = ANY (ARRAY(
   SELECT id FROM outbox_queue WHERE ` + waitsAloneSQL + ` ORDER BY topic, id LIMIT @limit FOR UPDATE SKIP LOCKED))`

@@ -34,11 +34,12 @@ func (f fixture) wantHalted(want int) {
 	}
 }
 
-// TestAClaimHaltsEventsOfPausedTopics: at most 8,000, and takes the later events of other topics.
+// TestAClaimHaltsEventsOfPausedTopics: at most maxHalt, and takes the later events of other topics.
 func TestAClaimHaltsEventsOfPausedTopics(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.exec(manySQL, "away", maxHalt+1000)
+	f.exec("UPDATE outbox_queue SET available_at = available_at - interval '1 minute'")
 	others := f.appendMany(3)
 	f.pause("away")
 	c, err := f.store.Claim(t.Context(), "test", 10, lease)
@@ -48,7 +49,13 @@ func TestAClaimHaltsEventsOfPausedTopics(t *testing.T) {
 	if !c.More || c.NextProbe == nil || *c.NextProbe < 3500 {
 		t.Errorf("more %t, the next probe is in %v", c.More, c.NextProbe)
 	}
+	later := f.appendMany(2)
+	c, err = f.store.Claim(t.Context(), "test", 10, lease) // it begins behind the events of the paused topic
+	must(t, err)
+	f.wantEvents(c, later...)
+	f.wantHalted(maxHalt)
 	for range 2 {
+		f.store.floor.reset()
 		if c, err = f.store.Claim(t.Context(), "test", 10, lease); err != nil || len(c.Events) > 0 {
 			t.Errorf("claimed %d, error %v", len(c.Events), err)
 		}
@@ -57,6 +64,43 @@ func TestAClaimHaltsEventsOfPausedTopics(t *testing.T) {
 	if c.More {
 		t.Error("more events are due, although all are halted")
 	}
+}
+
+// TestAClaimAfterAResumeBeginsAtTheFront, although the last full read was a moment ago.
+func TestAClaimAfterAResumeBeginsAtTheFront(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.exec(manySQL, "away", maxHalt+1000)
+	f.exec("UPDATE outbox_queue SET available_at = available_at - interval '1 minute'")
+	f.pause("away")
+	_, err := f.store.Claim(t.Context(), "test", 10, lease)
+	must(t, err)
+	f.store.floor.until = time.Now().Add(time.Hour)
+	f.resume("away")
+	c, err := f.store.Claim(t.Context(), "test", 10, lease)
+	must(t, err)
+	if !c.More {
+		t.Fatal("the relay does not look again")
+	}
+	f.exec("DELETE FROM outbox_queue WHERE halted OR available_at > now() - interval '30 seconds'")
+	if c, err = f.store.Claim(t.Context(), "test", 10, lease); err != nil || len(c.Events) != 10 {
+		t.Errorf("claimed %d, error %v", len(c.Events), err)
+	}
+}
+
+// TestAClaimAfterAPauseHalts, although the last full read was a moment ago. Without a halted event
+// the topic could not be tried, and would be resumed.
+func TestAClaimAfterAPauseHalts(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.appendMany(3)
+	f.store.floor.set(found{first: time.Now().Add(time.Hour)}, time.Now(), time.Now().Add(time.Hour))
+	f.pause("order.created")
+	for range 2 {
+		_, err := f.store.Claim(t.Context(), "test", 10, lease)
+		must(t, err)
+	}
+	f.wantHalted(3)
 }
 
 // TestP7OnlyTheOldestOfAnAggregateIsHalted: the later ones are parked behind it, and come back in
@@ -180,6 +224,27 @@ func TestAResumedTopicComesBackInParts(t *testing.T) {
 	f.drain()
 	f.wantNone("SELECT count(*) FROM outbox_topics")
 	f.wantNone("SELECT count(*) FROM outbox_queue")
+}
+
+// TestAnEventWithoutAnswerIsHaltedAndStaysClaimed: no claim reads past it, and no other relay sends
+// it. Its confirm still counts. When the lease ends, it is the topic's probe.
+func TestAnEventWithoutAnswerIsHaltedAndStaysClaimed(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ids := f.appendMany(3)
+	c := f.claim(2)
+	f.settle(Settlement{Token: c.Token, Halted: ids, Paused: map[string]string{"order.created": "no answer"}, FirstPause: time.Hour})
+	f.wantHalted(2) // the claim does not hold the third one
+	f.endPauses()
+	if p := f.probe(); len(p.Events) > 0 || p.NextProbe == nil || *p.NextProbe > 2 {
+		t.Errorf("%d probes, the next one in %v", len(p.Events), p.NextProbe)
+	}
+	f.settle(Settlement{Token: c.Token, Published: ids[:1]})
+	f.wantStatus("published", ids[0])
+	f.endLeases()
+	f.wantClaimed() // it ends the lease
+	f.endPauses()
+	f.wantEvents(f.probe(), ids[1])
 }
 
 // TestTheStarHoldsEverything, also probes, and before there is any event.

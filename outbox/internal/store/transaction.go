@@ -54,16 +54,25 @@ SELECT set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan'
 // done once more: a claim, or a mark, and then the destination gets a message twice.
 const ForgetfulSQL = settingsSQL + `, set_config('synchronous_commit', 'off', true)`
 
-// together runs statements in one transaction. All of them, BEGIN and COMMIT go to the server in
-// one message, and the answers come back in one. If one statement fails, the server skips the rest,
-// also COMMIT.
+// durableSQL makes the commit wait for the disk, if it would not (off). Any other value stays.
+const durableSQL = settingsSQL + `,
+       CASE current_setting('synchronous_commit') WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END`
+
+// together runs statements in one transaction, whose commit does not wait for the disk.
+func (s *Store) together(ctx context.Context, statements ...statement) error {
+	return s.inOneMessage(ctx, ForgetfulSQL, statements...)
+}
+
+// inOneMessage runs statements in one transaction with settings. All of them, BEGIN and COMMIT go to
+// the server in one message, and the answers come back in one. If one statement fails, the server
+// skips the rest, also COMMIT.
 //
 // The transaction is READ WRITE and READ COMMITTED, whatever the default of the database or the
 // role is: each statement sees what others have committed before it. After the wait for a lock, a
 // statement must see what the previous holder committed.
 //
 // After an error the outcome is unknown if the reply to COMMIT is lost.
-func (s *Store) together(ctx context.Context, statements ...statement) error {
+func (s *Store) inOneMessage(ctx context.Context, settings string, statements ...statement) error {
 	ctx, cancel := context.WithTimeout(ctx, txTimeout)
 	defer cancel()
 	conn, err := s.pool.Acquire(ctx)
@@ -73,7 +82,7 @@ func (s *Store) together(ctx context.Context, statements ...statement) error {
 	defer conn.Release()
 	all := &pgx.Batch{}
 	all.Queue("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
-	all.Queue(ForgetfulSQL)
+	all.Queue(settings)
 	for _, one := range statements {
 		all.Queue(one.sql, one.args).Fn = one.answer
 	}

@@ -15,8 +15,8 @@ type Allowance struct {
 	// TapGap says that the tap was unbound for a while. An event that another queue received
 	// counts as routed then.
 	TapGap bool
-	// Refused are the recipients that the mail server never accepts. Their messages are dead
-	// letters.
+	// Refused has the recipients that the mail server has refused for good: true if it does so to the
+	// end, false if it accepts them later. Their e-mails may be failed events.
 	Refused map[string]bool
 	// Lease is the length of the relays' leases.
 	Lease time.Duration

@@ -2,7 +2,6 @@ package checker
 
 import (
 	"fmt"
-	"slices"
 )
 
 // Report has the counts of Jepsen's queue checker, and the violations of each promise.
@@ -34,6 +33,7 @@ func Check(e Evidence, allowed Allowance) Report {
 	c.checkSequence()
 	c.checkEffects()
 	c.checkMails()
+	c.checkMailSequence()
 	c.checkDeadLetters()
 	c.checkTimes()
 	c.checkLeases()
@@ -54,7 +54,8 @@ type check struct {
 	events        map[string]Event
 	copies        map[string]int // on the tap, by event
 	mailed        map[string]int // e-mails, by message
-	notifications map[string]Notification
+	emails        map[string]Email
+	recorded      map[string]bool
 	waiting, dead map[string]bool
 }
 
@@ -63,7 +64,7 @@ func newCheck(e Evidence, allowed Allowance) *check {
 		Evidence: e, allowed: allowed, report: Report{Broken: map[string][]string{}},
 		lost: map[string]bool{}, unexpected: map[string]bool{},
 		orders: map[string]Order{}, events: map[string]Event{}, copies: map[string]int{}, mailed: map[string]int{},
-		notifications: map[string]Notification{}, waiting: idsOf(e.Waiting), dead: idsOf(e.DeadLetters),
+		emails: map[string]Email{}, recorded: map[string]bool{}, waiting: idsOf(e.Waiting), dead: idsOf(e.DeadLetters),
 	}
 	for _, o := range e.Orders {
 		c.orders[o.ID] = o
@@ -75,10 +76,13 @@ func newCheck(e Evidence, allowed Allowance) *check {
 		c.copies[m.ID]++
 	}
 	for _, m := range e.Mails {
-		c.mailed[messageID(m)]++
+		c.mailed[MessageID(m)]++
 	}
-	for _, n := range e.Notifications {
-		c.notifications[n.ID] = n
+	for _, m := range e.Emails {
+		c.emails[m.ID] = m
+	}
+	for _, id := range e.Recorded {
+		c.recorded[id] = true
 	}
 	return c
 }
@@ -110,8 +114,3 @@ func (c *check) requireAtMost(promise string, got, bound int, what string) {
 		c.violation(promise, "%d %s, and the faults permit %d", got, what, bound)
 	}
 }
-
-// settled are the final states of a notification.
-var settled = []string{"sent", "superseded", "rejected"}
-
-func isSettled(status string) bool { return slices.Contains(settled, status) }

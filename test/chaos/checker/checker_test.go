@@ -33,11 +33,11 @@ func order(n int) checker.Evidence {
 			{ID: first, Key: "order.created", Body: []byte(`{"a":1}`)},
 			{ID: second, Key: "order.confirmed", Body: []byte(`{"a":2}`)},
 		},
-		Notifications: []checker.Notification{
-			{ID: first, OrderID: id, Version: 1, Recipient: email, Status: "sent"},
-			{ID: second, OrderID: id, Version: 2, Recipient: email, Status: "sent"},
+		Recorded: []string{first, second},
+		Emails: []checker.Email{
+			{ID: first, OrderID: id, Version: 1, Status: "published"},
+			{ID: second, OrderID: id, Version: 2, Status: "published"},
 		},
-		Processed: []string{first, second},
 		Mails: []checker.Mail{
 			mail(first, email, "received", n), mail(second, email, "confirmed", n),
 		},
@@ -63,8 +63,8 @@ func healthy() (all checker.Evidence) {
 		all.Orders = append(all.Orders, e.Orders...)
 		all.Events = append(all.Events, e.Events...)
 		all.Tap = append(all.Tap, e.Tap...)
-		all.Notifications = append(all.Notifications, e.Notifications...)
-		all.Processed = append(all.Processed, e.Processed...)
+		all.Recorded = append(all.Recorded, e.Recorded...)
+		all.Emails = append(all.Emails, e.Emails...)
 		all.Mails = append(all.Mails, e.Mails...)
 		all.Exits = append(all.Exits, e.Exits...)
 		all.Times = append(all.Times, e.Times...)
@@ -131,31 +131,39 @@ func TestWhatTheFaultsExcuseIsNoDefect(t *testing.T) {
 		allowed checker.Allowance
 	}{
 		"copies":         {func(e *checker.Evidence) { e.Tap = append(e.Tap, e.Tap[0]) }, checker.Allowance{Duplicates: 1}},
-		"e-mails":        {func(e *checker.Evidence) { e.Mails = append(e.Mails, e.Mails[0]) }, checker.Allowance{Mails: 1, MailsEach: 1}},
+		"e-mails":        {func(e *checker.Evidence) { repeat(e, 0, 1) }, checker.Allowance{Mails: 1, MailsEach: 1}},
 		"refusals":       {func(e *checker.Evidence) { e.Events[0].RetryCount = 3 }, checker.Allowance{Refusals: true}},
 		"an unbound tap": {func(e *checker.Evidence) { e.Tap = e.Tap[1:] }, checker.Allowance{TapGap: true}},
 		"a malformed message": {func(e *checker.Evidence) {
 			e.Tap, e.DeadLetters = append(e.Tap, malformed), append(e.DeadLetters, malformed)
 		}, checker.Allowance{Malformed: map[string]checker.Message{"bad": malformed}}},
 		"an e-mail repeated after a cut": {func(e *checker.Evidence) {
-			e.Mails = append(e.Mails, e.Mails[0])
+			repeat(e, 0, 1)
 			e.Mails[0].Cut = true
 		}, checker.Allowance{}},
 		"one e-mail cut twice, another one repeated after a kill": {func(e *checker.Evidence) {
-			e.Mails = append(e.Mails, e.Mails[0], e.Mails[0], e.Mails[1])
-			e.Mails[0].Cut, e.Mails[6].Cut = true, true
+			repeat(e, 0, 2)
+			e.Mails[0].Cut, e.Mails[1].Cut = true, true
+			repeat(e, 3, 1)
 		}, checker.Allowance{Mails: 1, MailsEach: 1}},
 		"refused": {func(e *checker.Evidence) { refuse(e, 5) }, refused},
-		"superseded": {func(e *checker.Evidence) {
-			e.Notifications[0].Status, e.Mails = "superseded", e.Mails[1:]
+		"failed, and overtaken before it could be replayed": {
+			func(e *checker.Evidence) { refuse(e, 4) },
+			checker.Allowance{Refused: map[string]bool{"2@load.example": false}},
+		},
+		"overtaken": {func(e *checker.Evidence) {
+			e.Emails[0].Status, e.Mails = "overtaken", e.Mails[1:]
 		}, checker.Allowance{}},
-		"superseded by a refused e-mail whose message is a dead letter": {func(e *checker.Evidence) {
+		"overtaken before it had an e-mail": {func(e *checker.Evidence) {
+			e.Emails, e.Mails = e.Emails[1:], e.Mails[1:]
+		}, checker.Allowance{}},
+		"overtaken by a refused e-mail": {func(e *checker.Evidence) {
 			refuse(e, 5)
-			e.Notifications[4].Status, e.Mails = "superseded", e.Mails[:4]
+			e.Emails[4].Status, e.Mails = "overtaken", e.Mails[:4]
 		}, refused},
-		"superseded by a sent and by a superseded e-mail": {func(e *checker.Evidence) {
+		"overtaken by a sent and by an overtaken e-mail": {func(e *checker.Evidence) {
 			addVersion(e, 3)
-			e.Notifications[4].Status, e.Notifications[5].Status, e.Mails = "superseded", "superseded", drop(drop(e.Mails, 5), 4)
+			e.Emails[4].Status, e.Emails[5].Status, e.Mails = "overtaken", "overtaken", drop(drop(e.Mails, 5), 4)
 		}, checker.Allowance{}},
 		"a client without an answer": {func(e *checker.Evidence) {
 			a := &e.Attempts[0]

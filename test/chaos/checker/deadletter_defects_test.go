@@ -14,43 +14,6 @@ var deadLetterDefects = []defect{
 		promises: "P9",
 	},
 	{
-		name: "a refused e-mail is acknowledged without a copy",
-		do: func(e *checker.Evidence) {
-			refuse(e, 5)
-			e.DeadLetters = nil
-		},
-		allowed: refused, promises: "P9", lost: 1,
-	},
-	{
-		name:     "a refused e-mail that no fault permits",
-		do:       func(e *checker.Evidence) { refuse(e, 3) },
-		allowed:  refused,
-		promises: "P9",
-	},
-	{
-		name: "the dead letter of a refused e-mail has changed",
-		do: func(e *checker.Evidence) {
-			refuse(e, 5)
-			e.DeadLetters[0].Body = []byte("{}")
-		},
-		allowed: refused, promises: "P9",
-	},
-	{
-		name: "superseded by a refused e-mail whose message is no dead letter",
-		do: func(e *checker.Evidence) {
-			refuse(e, 5)
-			e.Notifications[4].Status, e.Mails, e.DeadLetters = "superseded", e.Mails[:4], nil
-		},
-		allowed: refused, promises: "P6 P9", lost: 2,
-	},
-	{
-		name: "superseded by a sent notification without an e-mail",
-		do: func(e *checker.Evidence) {
-			e.Notifications[4].Status, e.Mails = "superseded", e.Mails[:4]
-		},
-		promises: "P6", lost: 2,
-	},
-	{
 		name:    "a malformed message is missing",
 		do:      func(*checker.Evidence) {},
 		allowed: malformed, promises: "P9", lost: 1,

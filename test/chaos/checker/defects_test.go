@@ -16,7 +16,7 @@ var orderDefects = []defect{
 		name: "an acknowledged confirmation had no effect",
 		do: func(e *checker.Evidence) {
 			e.Orders[0].Version = 1
-			e.Events, e.Notifications, e.Processed = drop(e.Events, 1), drop(e.Notifications, 1), drop(e.Processed, 1)
+			e.Events, e.Emails, e.Recorded = drop(e.Events, 1), drop(e.Emails, 1), drop(e.Recorded, 1)
 			e.Tap, e.Mails = drop(e.Tap, 1), drop(e.Mails, 1)
 		},
 		promises: "P1", lost: 1,
@@ -24,7 +24,7 @@ var orderDefects = []defect{
 	{
 		name: "an order has no event",
 		do: func(e *checker.Evidence) {
-			e.Events, e.Notifications, e.Processed = drop(e.Events, 1), drop(e.Notifications, 1), drop(e.Processed, 1)
+			e.Events, e.Emails, e.Recorded = drop(e.Events, 1), drop(e.Emails, 1), drop(e.Recorded, 1)
 			e.Tap, e.Mails = drop(e.Tap, 1), drop(e.Mails, 1)
 		},
 		promises: "P1", lost: 1,
@@ -153,34 +153,58 @@ var effectDefects = []defect{
 	{
 		name: "a message was lost before the service",
 		do: func(e *checker.Evidence) {
-			e.Notifications, e.Processed, e.Mails = drop(e.Notifications, 0), drop(e.Processed, 0), drop(e.Mails, 0)
+			e.Emails, e.Recorded, e.Mails = drop(e.Emails, 0), drop(e.Recorded, 0), drop(e.Mails, 0)
 		},
 		promises: "P5", lost: 1,
 	},
 	{
-		name:     "a message is processed and has no effect",
-		do:       func(e *checker.Evidence) { e.Notifications, e.Mails = drop(e.Notifications, 0), drop(e.Mails, 0) },
+		name:     "a message is recorded and has no e-mail",
+		do:       func(e *checker.Evidence) { e.Emails, e.Mails = drop(e.Emails, 1), drop(e.Mails, 1) },
 		promises: "P5", lost: 1,
 	},
 	{
-		name:     "an effect belongs to no processed message",
-		do:       func(e *checker.Evidence) { e.Processed = drop(e.Processed, 0) },
-		promises: "P5", unexpected: 1,
+		name:     "an e-mail belongs to no recorded message",
+		do:       func(e *checker.Evidence) { e.Recorded = drop(e.Recorded, 0) },
+		promises: "P5", lost: 1, unexpected: 1, // the message itself is lost
 	},
 	{
 		name:     "a message has two effects",
-		do:       func(e *checker.Evidence) { e.Notifications = append(e.Notifications, e.Notifications[0]) },
+		do:       func(e *checker.Evidence) { e.Emails = append(e.Emails, e.Emails[0]) },
 		promises: "P5",
 	},
 	{
-		name:     "a notification is stuck",
-		do:       func(e *checker.Evidence) { e.Notifications[0].Status, e.Mails = "sending", drop(e.Mails, 0) },
+		name:     "an e-mail waits",
+		do:       func(e *checker.Evidence) { e.Emails[0].Status, e.Mails = "pending", drop(e.Mails, 0) },
 		promises: "P6", lost: 1,
 	},
 	{
-		name:     "superseded without a newer event",
-		do:       func(e *checker.Evidence) { e.Notifications[1].Status, e.Mails = "superseded", drop(e.Mails, 1) },
+		name:     "an e-mail is failed",
+		do:       func(e *checker.Evidence) { refuse(e, 3) },
+		allowed:  refused,
+		promises: "P9", lost: 1,
+	},
+	{
+		name:     "the newest e-mail of an order is failed, although its recipient is accepted again",
+		do:       func(e *checker.Evidence) { refuse(e, 5) },
+		allowed:  checker.Allowance{Refused: map[string]bool{"2@load.example": false}},
+		promises: "P9", lost: 1,
+	},
+	{
+		name:     "an operator has discarded an e-mail",
+		do:       func(e *checker.Evidence) { e.Emails[0].Status, e.Mails = "discarded", drop(e.Mails, 0) },
 		promises: "P6", lost: 1,
+	},
+	{
+		name:     "overtaken without a newer event",
+		do:       func(e *checker.Evidence) { e.Emails[1].Status, e.Mails = "overtaken", drop(e.Mails, 1) },
+		promises: "P6", lost: 1,
+	},
+	{
+		name: "overtaken by an e-mail that the mail server does not have",
+		do: func(e *checker.Evidence) {
+			e.Emails[4].Status, e.Mails = "overtaken", e.Mails[:4]
+		},
+		promises: "P6", lost: 2,
 	},
 	{
 		name: "a message is left in a retry queue",
@@ -194,7 +218,7 @@ var effectDefects = []defect{
 	{
 		name: "a message without an effect is left in the service's queue",
 		do: func(e *checker.Evidence) {
-			e.Notifications, e.Processed, e.Mails = e.Notifications[:5], e.Processed[:5], e.Mails[:5]
+			e.Emails, e.Recorded, e.Mails = e.Emails[:5], e.Recorded[:5], e.Mails[:5]
 			left := e.Tap[5]
 			left.Queue = "notification-service"
 			e.Waiting = append(e.Waiting, left)
@@ -202,8 +226,8 @@ var effectDefects = []defect{
 		promises: "P5",
 	},
 	{
-		name:     "a notification belongs to no event",
-		do:       func(e *checker.Evidence) { e.Notifications[0].Version = 7 },
+		name:     "an e-mail belongs to no event",
+		do:       func(e *checker.Evidence) { e.Emails[0].Version = 7 },
 		promises: "P2", unexpected: 1,
 	},
 }
@@ -213,7 +237,7 @@ func drop[T any](all []T, i int) []T { return append(all[:i:i], all[i+1:]...) }
 
 // withoutLastEvent removes all effects of the last event.
 func withoutLastEvent(e checker.Evidence) checker.Evidence {
-	e.Tap, e.Notifications, e.Processed, e.Mails = e.Tap[:5], e.Notifications[:5], e.Processed[:5], e.Mails[:5]
+	e.Tap, e.Emails, e.Recorded, e.Mails = e.Tap[:5], e.Emails[:5], e.Recorded[:5], e.Mails[:5]
 	return e
 }
 
@@ -221,8 +245,8 @@ func withoutLastEvent(e checker.Evidence) checker.Evidence {
 func withoutOrder(e checker.Evidence, n int) checker.Evidence {
 	e.Orders = drop(e.Orders, n)
 	for range 2 {
-		e.Events, e.Tap, e.Processed = drop(e.Events, 2*n), drop(e.Tap, 2*n), drop(e.Processed, 2*n)
-		e.Notifications, e.Mails = drop(e.Notifications, 2*n), drop(e.Mails, 2*n)
+		e.Events, e.Tap, e.Recorded = drop(e.Events, 2*n), drop(e.Tap, 2*n), drop(e.Recorded, 2*n)
+		e.Emails, e.Mails = drop(e.Emails, 2*n), drop(e.Mails, 2*n)
 	}
 	return e
 }

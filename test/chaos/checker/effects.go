@@ -6,48 +6,61 @@ import (
 	"time"
 )
 
-// checkEffects requires one effect for each message (P5), in a final state (P6, P9).
+// checkEffects requires one effect for each message that is recorded (P5): its e-mail, unless a newer
+// e-mail of the order has overtaken it (P6). An e-mail that the mail server has refused for ever is
+// failed, and no other one may be (P9).
 func (c *check) checkEffects() {
-	processed := map[string]bool{}
-	for _, id := range c.Processed {
-		processed[id] = true
-		if _, there := c.notifications[id]; !there {
-			c.reportLost("P5", id, "message %s is processed and has no effect", id)
-		}
-	}
-	if len(c.notifications) != len(c.Notifications) || len(processed) != len(c.Processed) {
+	if len(c.emails) != len(c.Emails) || len(c.recorded) != len(c.Recorded) {
 		c.violation("P5", "a message had two effects")
 	}
-	for _, n := range c.Notifications {
+	for id := range c.recorded {
+		e, known := c.events[id]
+		if _, hasEmail := c.emails[id]; known && !hasEmail && !c.isOvertaken(id, e.OrderID, e.Version) {
+			c.reportLost("P5", id, "message %s is recorded, it has no e-mail, and no newer one was sent", id)
+		}
+	}
+	for _, m := range c.Emails {
 		switch {
-		case !processed[n.ID]:
-			c.reportUnexpected("P5", n.ID, "notification %s belongs to no processed message", n.ID)
-		case !isSettled(n.Status):
-			c.reportLost("P6", n.ID, "notification %s is still %s", n.ID, n.Status)
-		case n.Status == "superseded" && !c.hasNewerOutcome(n):
-			c.reportLost("P6", n.ID, "notification %s is superseded, and no newer e-mail was sent", n.ID)
-		case n.Status == "rejected" && !c.dead[n.ID]:
-			c.reportLost("P9", n.ID, "notification %s is rejected, and its message is not a dead letter", n.ID)
+		case !c.recorded[m.ID]:
+			c.reportUnexpected("P5", m.ID, "e-mail %s belongs to no recorded message", m.ID)
+		case m.Status == "overtaken" && !c.isOvertaken(m.ID, m.OrderID, m.Version):
+			c.reportLost("P6", m.ID, "e-mail %s is overtaken, and no newer one was sent", m.ID)
+		case m.Status == "failed" && !c.mayFail(m) && !c.mayStayFailed(m):
+			c.reportLost("P9", m.ID, "e-mail %s is failed", m.ID)
+		case m.Status != "overtaken" && m.Status != "failed" && m.Status != "published":
+			c.reportLost("P6", m.ID, "e-mail %s is still %s", m.ID, m.Status)
 		}
 	}
 	c.checkWaiting()
 }
 
-// hasNewerOutcome reports whether a newer notification of the order replaces one that was not sent.
-// Its e-mail is on the mail server, or its message is a dead letter, which an operator can replay.
-// A newer notification that is superseded itself does not count.
-func (c *check) hasNewerOutcome(old Notification) bool {
-	return slices.ContainsFunc(slices.Concat(c.Notifications, c.Forgotten.Notifications), func(n Notification) bool {
-		newer := n.OrderID == old.OrderID && n.Version > old.Version
-		return newer && (c.mailed[n.ID] > 0 || c.dead[n.ID])
+// isOvertaken reports whether a newer e-mail of the order replaces one that was not sent. It is on the
+// mail server, or it has failed, and an operator can replay it. A newer one that is overtaken itself
+// does not count. After a failover, an order may use a version again.
+func (c *check) isOvertaken(id, order string, version int) bool {
+	return slices.ContainsFunc(slices.Concat(c.Emails, c.Forgotten.Emails), func(m Email) bool {
+		newer := m.Version > version || m.Version == version && m.ID != id && c.isForgottenEvent(m.ID)
+		return m.OrderID == order && newer && (c.mailed[m.ID] > 0 || c.mayFail(m))
 	})
+}
+
+// mayFail reports whether the mail server never accepts the recipient.
+func (c *check) mayFail(m Email) bool {
+	return m.Status == "failed" && c.allowed.Refused[c.orders[m.OrderID].Email]
+}
+
+// mayStayFailed reports whether the mail server has refused the recipient for a while, and a newer
+// e-mail has overtaken this one, so that it cannot be replayed.
+func (c *check) mayStayFailed(m Email) bool {
+	_, refused := c.allowed.Refused[c.orders[m.OrderID].Email]
+	return refused && c.isOvertaken(m.ID, m.OrderID, m.Version)
 }
 
 // checkWaiting requires empty retry queues. The service's own queue may hold duplicates of messages
 // that had their effect: the service had prefetched them when it stopped.
 func (c *check) checkWaiting() {
 	for _, m := range c.Waiting {
-		if m.Queue != ownQueue || !isSettled(c.notifications[m.ID].Status) {
+		if m.Queue != ownQueue || !c.recorded[m.ID] {
 			c.violation("P5", "message %s is left in %s", m.ID, m.Queue)
 		}
 	}
@@ -56,12 +69,11 @@ func (c *check) checkWaiting() {
 // ownQueue is the queue that notification-service consumes.
 const ownQueue = "notification-service"
 
-// checkDeadLetters requires the malformed and the refused messages in the dead-letter queue,
-// unchanged and with the reason, and no others (P9). None may be in the other service's
-// dead-letter queue (P8).
+// checkDeadLetters requires the malformed messages in the dead-letter queue, unchanged and with the
+// reason, and no others (P9). None may be in the other service's dead-letter queue (P8).
 func (c *check) checkDeadLetters() {
 	for _, m := range c.DeadLetters {
-		original, known := c.expectedDead(m.ID)
+		original, known := c.allowed.Malformed[m.ID]
 		switch {
 		case !known:
 			c.violation("P9", "message %s is a dead letter: %v", m.ID, m.Headers["failure-reason"])
@@ -81,19 +93,6 @@ func (c *check) checkDeadLetters() {
 			c.violation("P8", "message %s is a dead letter of order-service, and not a failed event", m.ID)
 		}
 	}
-}
-
-// expectedDead returns the original of a message that must be a dead letter.
-func (c *check) expectedDead(id string) (Message, bool) {
-	if malformed, known := c.allowed.Malformed[id]; known {
-		return malformed, true
-	}
-	refused := c.allowed.Refused[c.orders[c.events[id].OrderID].Email] && c.notifications[id].Status == "rejected"
-	i := slices.IndexFunc(c.Tap, func(m Message) bool { return m.ID == id })
-	if !refused || i < 0 {
-		return Message{}, false
-	}
-	return c.Tap[i], true
 }
 
 // drainTime is how long a service may take to stop.

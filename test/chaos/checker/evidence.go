@@ -13,17 +13,17 @@ type Evidence struct {
 	Attempts         []Attempt
 	Orders           []Order
 	Events           []Event   // in the outbox
-	Unpublished      int       // events that were published and later were not
+	Unpublished      int       // events and e-mails that were published and later were not
 	Tap              []Message // every message that passed the exchange, in order
-	Notifications    []Notification
-	Processed        []string  // message ids in processed_messages
+	Recorded         []string  // message ids in the consumer's inbox
+	Emails           []Email   // in the consumer's outbox
 	Waiting          []Message // in the service's own queue and its retry queues
 	DeadLetters      []Message // of notification-service
 	OrderDeadLetters []Message // of order-service
 	Mails            []Mail    // in the order in which the mail server accepted them
 	Exits            []Exit
 	Times            []Time          // in the databases
-	Reclaims         []time.Duration // for each second claim of an event: the age of the first one
+	Reclaims         []time.Duration // for each second claim of an event or an e-mail: the age of the first one
 	Began, Ended     time.Time       // of the scenario
 	Forgotten        Forgotten       // by a failover to an asynchronous standby
 }
@@ -91,11 +91,10 @@ type Message struct {
 	Queue   string    // the queue that it was read from
 }
 
-// Notification is a row of notifications.
-type Notification struct {
+// Email is an event of the consumer's outbox.
+type Email struct {
 	ID, OrderID string
 	Version     int
-	Recipient   string
 	Status      string
 }
 
@@ -104,7 +103,8 @@ type Mail struct {
 	MessageID, To, Subject string
 	Bodies                 []string // plain text and HTML
 	Date                   time.Time
-	Cut                    bool // the server closed the connection instead of answering
+	At                     time.Time // when it was accepted
+	Cut                    bool      // the server closed the connection instead of answering
 }
 
 // Time is a stored time.

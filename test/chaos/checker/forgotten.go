@@ -7,11 +7,11 @@ import (
 
 // Forgotten is what an asynchronous standby did not have when it became the primary.
 type Forgotten struct {
-	Orders        map[string]int   // the old primary's version of each order that is missing or older
-	Kept          map[string]int   // the new primary's version of these orders; 0: missing
-	Events        map[string]Event // that are missing
-	Marks         int              // events whose status is older, for example not yet published
-	Notifications []Notification   // that are missing or have another state
+	Orders map[string]int   // the old primary's version of each order that is missing or older
+	Kept   map[string]int   // the new primary's version of these orders; 0: missing
+	Events map[string]Event // that are missing
+	Marks  int              // events whose status is older, for example not yet published
+	Emails []Email          // that are missing or have another state
 	// Replicated is the number of attempts that had ended when the standby still had everything.
 	Replicated int
 }
@@ -34,9 +34,9 @@ func Difference(primary, standby Evidence) Forgotten {
 			f.Marks++
 		}
 	}
-	for _, n := range primary.Notifications {
-		if kept.notifications[n.ID].Status != n.Status {
-			f.Notifications = append(f.Notifications, n)
+	for _, m := range primary.Emails {
+		if kept.emails[m.ID].Status != m.Status {
+			f.Emails = append(f.Emails, m)
 		}
 	}
 	return f
@@ -88,7 +88,7 @@ func (c *check) isForgottenEvent(id string) bool {
 
 // permitsRepeat reports whether the consumer's database has forgotten that it sent this e-mail.
 func (f Forgotten) permitsRepeat(id string) bool {
-	return slices.ContainsFunc(f.Notifications, func(n Notification) bool { return n.ID == id })
+	return slices.ContainsFunc(f.Emails, func(m Email) bool { return m.ID == id })
 }
 
 // Explain says what was lost and why, or "".

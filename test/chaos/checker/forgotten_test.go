@@ -34,8 +34,8 @@ func TestWhatAFailoverForgotIsExplained(t *testing.T) {
 func TestAConsumerThatForgotMaySendAgain(t *testing.T) {
 	t.Parallel()
 	e, standby := healthy(), healthy()
-	standby.Notifications[3].Status = "sending"
-	e.Mails = append(e.Mails, e.Mails[3])
+	standby.Emails[3].Status = "in_progress"
+	repeat(&e, 3, 1)
 	if r := checker.Check(e, checker.Allowance{Lease: lease}); r.Kept() {
 		t.Error("a repeated e-mail is no violation")
 	}
@@ -43,7 +43,7 @@ func TestAConsumerThatForgotMaySendAgain(t *testing.T) {
 	if r := checker.Check(e, checker.Allowance{Lease: lease}); !r.Kept() || r.MailBound != 1 {
 		t.Errorf("%+v", r)
 	}
-	e.Mails = append(e.Mails, e.Mails[3])
+	repeat(&e, 3, 1)
 	if r := checker.Check(e, checker.Allowance{Lease: lease}); r.Kept() {
 		t.Error("a second repeat is no violation")
 	}
@@ -66,8 +66,8 @@ func TestAFailoverDoesNotExplainEveryLoss(t *testing.T) {
 		},
 		"another order": {
 			func(e *checker.Evidence) {
-				e.Orders, e.Events, e.Notifications = drop(e.Orders, 1), drop(drop(e.Events, 2), 2), drop(drop(e.Notifications, 2), 2)
-				e.Processed = drop(drop(e.Processed, 2), 2)
+				e.Orders, e.Events, e.Emails = drop(e.Orders, 1), drop(drop(e.Events, 2), 2), drop(drop(e.Emails, 2), 2)
+				e.Recorded = drop(drop(e.Recorded, 2), 2)
 			}, "P1 P2 P6",
 		},
 	} {

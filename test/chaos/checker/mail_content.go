@@ -40,10 +40,10 @@ func (c *check) requests() map[string]request {
 
 // mailError returns what contradicts the client's request in an e-mail, or "".
 func (c *check) mailError(m Mail, r request) string {
-	e, known := c.events[messageID(m)]
-	_, notified := c.notifications[messageID(m)]
+	e, known := c.events[MessageID(m)]
+	_, appended := c.emails[MessageID(m)]
 	switch {
-	case !known || !notified:
+	case !known || !appended:
 		return "belongs to no event"
 	case !slices.Contains(r.kinds, Kind(e.Key)):
 		return fmt.Sprintf("is about %s, which that client did not request", e.Key)

@@ -2,6 +2,7 @@ package checker_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"example.com/transactional-outbox/test/chaos/checker"
@@ -35,12 +36,16 @@ func rewrite(m *checker.Mail, old, changed string) {
 	}
 }
 
+// repeat adds copies of e-mail i, just after it.
+func repeat(e *checker.Evidence, i, copies int) {
+	for range copies {
+		e.Mails = slices.Insert(e.Mails, i, e.Mails[i])
+	}
+}
+
 // refuse changes the evidence as if the mail server had rejected e-mail i.
 func refuse(e *checker.Evidence, i int) {
-	e.Notifications[i].Status, e.Mails = "rejected", drop(e.Mails, i)
-	letter := e.Tap[i]
-	letter.Headers = map[string]any{"failure-reason": "no such user"}
-	e.DeadLetters = append(e.DeadLetters, letter)
+	e.Emails[i].Status, e.Mails = "failed", drop(e.Mails, i)
 }
 
 // refused permits that the mail server rejects the recipient of the last order.
@@ -53,6 +58,6 @@ func addVersion(e *checker.Evidence, version int) {
 	e.Attempts, e.Orders[2].Version = append(e.Attempts, last), version
 	e.Events = append(e.Events, checker.Event{ID: id, OrderID: "order-2", Version: version, Key: "order.cancelled", Status: "published", Payload: "{}"})
 	e.Tap = append(e.Tap, checker.Message{ID: id, Key: "order.cancelled", Body: []byte("{}")})
-	e.Notifications = append(e.Notifications, checker.Notification{ID: id, OrderID: "order-2", Version: version, Recipient: last.Email, Status: "sent"})
-	e.Processed, e.Mails = append(e.Processed, id), append(e.Mails, mail(id, last.Email, "cancelled", 2))
+	e.Emails = append(e.Emails, checker.Email{ID: id, OrderID: "order-2", Version: version, Status: "published"})
+	e.Recorded, e.Mails = append(e.Recorded, id), append(e.Mails, mail(id, last.Email, "cancelled", 2))
 }

@@ -95,12 +95,12 @@ func (c *check) checkContents() {
 			c.reportUnexpected("P2", m.ID, "message %s is not an event of the outbox", m.ID)
 		}
 	}
-	for _, n := range c.Notifications {
-		if c.isForgottenEvent(n.ID) {
+	for _, m := range c.Emails {
+		if c.isForgottenEvent(m.ID) {
 			continue
 		}
-		if e, known := c.events[n.ID]; !known || e.OrderID != n.OrderID || e.Version != n.Version {
-			c.reportUnexpected("P2", n.ID, "notification %s belongs to no event", n.ID)
+		if e, known := c.events[m.ID]; !known || e.OrderID != m.OrderID || e.Version != m.Version {
+			c.reportUnexpected("P2", m.ID, "e-mail %s belongs to no event", m.ID)
 		}
 	}
 }

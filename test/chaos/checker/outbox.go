@@ -16,22 +16,21 @@ func (c *check) checkOutbox() {
 		}
 	}
 	if c.Unpublished > 0 {
-		c.violation("P3", "%d events were published and later were not", c.Unpublished)
+		c.violation("P3", "%d events or e-mails were published and later were not", c.Unpublished)
 	}
 }
 
-// checkRoute requires every published event on the tap (P3), and as a notification or in a queue of
-// the service (P5). It limits the copies.
+// checkRoute requires every published event on the tap (P3), and in the inbox or in a queue of the
+// service (P5). It limits the copies.
 func (c *check) checkRoute() {
 	for _, e := range c.Events {
-		_, taken := c.notifications[e.ID]
-		kept := taken || c.waiting[e.ID] || c.dead[e.ID]
+		kept := c.recorded[e.ID] || c.waiting[e.ID] || c.dead[e.ID]
 		routed := c.copies[e.ID] > 0 || (c.allowed.TapGap && kept)
 		if e.Status == "published" && !routed {
 			c.reportLost("P3", e.ID, "event %s is published and reached no queue", e.ID)
 		}
 		if e.Status == "published" && !kept {
-			c.reportLost("P5", e.ID, "event %s is published, and it is neither a notification nor in a queue", e.ID)
+			c.reportLost("P5", e.ID, "event %s is published, and it is neither recorded nor in a queue", e.ID)
 		}
 	}
 	for _, copies := range c.copies {

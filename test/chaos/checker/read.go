@@ -22,25 +22,35 @@ func (e *Evidence) ReadDatabases(ctx context.Context, orders, notifications *pgx
 	if err != nil {
 		return err
 	}
-	if err := orders.QueryRow(ctx, "SELECT count(*) FROM unpublished WHERE NOT deleted OR event_id NOT IN (SELECT id FROM outbox_published)").Scan(&e.Unpublished); err != nil {
-		return err
-	}
-	e.Notifications, err = readAll[Notification](ctx, notifications, `
-		SELECT message_id::text AS id, order_id::text, order_version AS version, recipient, status FROM notifications`)
+	e.Emails, err = readAll[Email](ctx, notifications, "SELECT id::text, aggregate_id AS order_id, version, status FROM outbox_status")
 	if err != nil {
 		return err
 	}
-	rows, _ := notifications.Query(ctx, "SELECT message_id::text FROM processed_messages")
-	if e.Processed, err = pgx.CollectRows(rows, pgx.RowTo[string]); err != nil {
+	rows, _ := notifications.Query(ctx, "SELECT message_id FROM inbox_messages")
+	if e.Recorded, err = pgx.CollectRows(rows, pgx.RowTo[string]); err != nil {
 		return err
 	}
-	rows, _ = orders.Query(ctx, "SELECT held FROM reclaims")
-	if e.Reclaims, err = pgx.CollectRows(rows, pgx.RowTo[time.Duration]); err != nil {
+	for _, db := range []*pgxpool.Pool{orders, notifications} {
+		err := errors.Join(e.readRelay(ctx, db), e.readTimes(ctx, db),
+			e.readTime(ctx, db, "(payload::json->>'occurred_at')::timestamptz", "outbox_status"))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readRelay adds what the triggers of the suite have recorded about the relays of a database.
+func (e *Evidence) readRelay(ctx context.Context, db *pgxpool.Pool) error {
+	n := 0
+	err := db.QueryRow(ctx, "SELECT count(*) FROM unpublished WHERE NOT deleted OR event_id NOT IN (SELECT id FROM outbox_published)").Scan(&n)
+	if err != nil {
 		return err
 	}
-	return errors.Join(
-		e.readTimes(ctx, orders, "(payload::json->>'occurred_at')::timestamptz", "outbox_status"),
-		e.readTimes(ctx, notifications, "(order_details->>'occurred_at')::timestamptz", "notifications"))
+	rows, _ := db.Query(ctx, "SELECT held FROM reclaims")
+	reclaims, err := pgx.CollectRows(rows, pgx.RowTo[time.Duration])
+	e.Unpublished, e.Reclaims = e.Unpublished+n, append(e.Reclaims, reclaims...)
+	return err
 }
 
 // columnsSQL finds every column with a time, also in tables that a later migration adds. It leaves
@@ -52,26 +62,26 @@ FROM information_schema.columns c JOIN information_schema.tables t USING (table_
 WHERE c.table_schema = 'public' AND t.table_type = 'BASE TABLE' AND c.data_type = 'timestamp with time zone'
   AND c.table_name <> 'outbox_ring'`
 
-// readTimes adds the first and the last time of every column of a database, and of one expression.
-func (e *Evidence) readTimes(ctx context.Context, db *pgxpool.Pool, expression, table string) error {
+// readTimes adds the first and the last time of every column of a database.
+func (e *Evidence) readTimes(ctx context.Context, db *pgxpool.Pool) error {
 	type column struct{ Name, Of string }
 	columns, err := readAll[column](ctx, db, columnsSQL)
-	if err != nil {
-		return err
+	for _, c := range columns {
+		err = errors.Join(err, e.readTime(ctx, db, pgx.Identifier{c.Name}.Sanitize(), c.Of))
 	}
-	for i := range columns {
-		columns[i].Name = pgx.Identifier{columns[i].Name}.Sanitize()
+	return err
+}
+
+// readTime adds the first and the last time of one expression.
+func (e *Evidence) readTime(ctx context.Context, db *pgxpool.Pool, expression, table string) error {
+	var first, last *time.Time
+	query := fmt.Sprintf("SELECT min(%[1]s), max(%[1]s) FROM %[2]s WHERE isfinite(%[1]s)", expression, pgx.Identifier{table}.Sanitize())
+	if err := db.QueryRow(ctx, query).Scan(&first, &last); err != nil {
+		return fmt.Errorf("%s: %w", query, err)
 	}
-	for _, c := range append(columns, column{expression, table}) {
-		var first, last *time.Time
-		query := fmt.Sprintf("SELECT min(%[1]s), max(%[1]s) FROM %[2]s WHERE isfinite(%[1]s)", c.Name, pgx.Identifier{c.Of}.Sanitize())
-		if err := db.QueryRow(ctx, query).Scan(&first, &last); err != nil {
-			return fmt.Errorf("%s: %w", query, err)
-		}
-		for _, at := range []*time.Time{first, last} {
-			if at != nil {
-				e.Times = append(e.Times, Time{c.Of + "." + c.Name, *at})
-			}
+	for _, at := range []*time.Time{first, last} {
+		if at != nil {
+			e.Times = append(e.Times, Time{table + "." + expression, *at})
 		}
 	}
 	return nil

@@ -93,23 +93,50 @@ const (
 	pauseBetweenRepeats = 200 * time.Millisecond
 )
 
+// Domains is how many domains the customers have.
+const Domains = 8
+
+// Domain returns the name of one of them.
+func Domain(n int) string { return fmt.Sprintf("d%d.example", n) }
+
+// Number returns the number of the order in its customer's address, or 0 for another address.
+func Number(email string) (n int) {
+	_, _ = fmt.Sscanf(email, "c%d@", &n)
+	return n
+}
+
 // products are in the catalogue.
 var products = []string{"sku123", "sku124", "sku125"}
+
+// Email returns the address of the customer of order n.
+func Email(n int) string { return fmt.Sprintf("c%06d@%s", n, Domain(n%Domains)) }
 
 // newAttempt returns the request of order n. Neighbours order different things, so the e-mail of
 // one is wrong for the other.
 func newAttempt(n int64) checker.Attempt {
 	return checker.Attempt{
-		Email: fmt.Sprintf("c%06d@load.example", n), Kind: checker.Place,
+		Email: Email(int(n)), Kind: checker.Place,
 		Product: products[n%int64(len(products))], Quantity: 1 + int(n%47),
 	}
 }
 
-// Order places one order, and confirms or cancels two of three at once. So an order's second event
-// is often stored before the first one is published.
+// Order places one order, and confirms or cancels two of three at once.
 func (l *Load) Order(ctx context.Context) {
 	n := l.orders.Add(1)
+	l.order(ctx, n, newAttempt(n))
+}
+
+// OrderFrom places one order of a customer at another domain.
+func (l *Load) OrderFrom(ctx context.Context, domain string) {
+	n := l.orders.Add(1)
 	a := newAttempt(n)
+	a.Email = fmt.Sprintf("x%06d@%s", n, domain)
+	l.order(ctx, n, a)
+}
+
+// order confirms or cancels two of three orders at once. So an order's second event is often stored
+// before the first one is published.
+func (l *Load) order(ctx context.Context, n int64, a checker.Attempt) {
 	// Repeats are safe: they have the same Idempotency-Key.
 	for range repeats {
 		if a.Outcome == checker.Acknowledged {

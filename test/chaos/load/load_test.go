@@ -28,13 +28,13 @@ func TestTheLedgerHasEveryAnswer(t *testing.T) {
 	l.Order(t.Context())
 
 	first := checker.Attempt{
-		Email: "c000001@load.example", Kind: checker.Place, Product: "sku124", Quantity: 2,
+		Email: "c000001@d1.example", Kind: checker.Place, Product: "sku124", Quantity: 2,
 		OrderID: "42", Amount: 2500, Currency: "GBP", Outcome: checker.Acknowledged, Status: http.StatusCreated, MustSucceed: true,
 	}
 	cancelled := first
 	cancelled.Kind, cancelled.Outcome, cancelled.Status = checker.Cancel, checker.Unknown, 0
 	notSent := checker.Attempt{
-		Email: "c000002@load.example", Kind: checker.Place, Product: "sku125", Quantity: 3, Outcome: checker.NotSent, MustSucceed: true,
+		Email: "c000002@d2.example", Kind: checker.Place, Product: "sku125", Quantity: 3, Outcome: checker.NotSent, MustSucceed: true,
 	}
 	want := []checker.Attempt{first, cancelled, notSent, notSent, notSent} // three requests for the same order
 	got := l.Ledger()

@@ -15,10 +15,13 @@ type Fault struct {
 	Code      int                  // of the refusal; 0: none. After 421 the server closes the connection
 	Enhanced  [3]int               // enhanced status code of the refusal; zero: none
 	AfterData bool                 // the refusal answers DATA instead of RCPT
+	HangUp    bool                 // close the connection at RCPT
 	Only      func(to string) bool // the recipients with the fault; nil: all
 	PerSecond int                  // e-mails per second without the fault; 0: none
 	Drop      bool                 // close the connection after DATA; the e-mail is recorded
 	Times     int                  // how often the fault happens; 0: until the next SetFault
+
+	MaxConnections int // more are refused with 421; 0: no limit
 }
 
 // appliesTo reports whether a recipient has the fault.
@@ -36,8 +39,8 @@ func (f Fault) refusal() error {
 	return e
 }
 
-// SetFault replaces the fault. The server then answers the clients that it held, even if the new
-// fault holds clients again.
+// SetFault replaces the fault. The server then answers the clients that it held or delayed, even if the
+// new fault does so again.
 func (s *Server) SetFault(f Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -77,9 +80,6 @@ func (s *Server) faultAt(to string, matters func(Fault) bool) (Fault, bool) {
 	if !matters(f) || !f.appliesTo(to) || s.belowRate(f.PerSecond) {
 		return f, false
 	}
-	if f.Code != 0 {
-		s.refused[to] = true
-	}
 	s.count()
 	return f, true
 }
@@ -105,13 +105,16 @@ func (s *Server) count() {
 	}
 }
 
-// wait returns after d, or when the server stops.
+// wait returns after d, or at the next SetFault.
 func (s *Server) wait(d time.Duration) {
 	if d == 0 {
 		return
 	}
+	s.mu.Lock()
+	changed := s.changed
+	s.mu.Unlock()
 	select {
 	case <-time.After(d):
-	case <-s.closed:
+	case <-changed:
 	}
 }

@@ -17,16 +17,15 @@ import (
 type Server struct {
 	server  *smtp.Server
 	address string
-	closed  chan struct{}
 
 	mu        sync.Mutex
 	fault     Fault
-	injected  int             // how often a fault had an effect
-	held      int             // clients that wait until the fault changes
-	changed   chan struct{}   // closed when the fault changes
-	connected []time.Time     // when each connection began
-	accepted  []time.Time     // when each recipient was accepted
-	refused   map[string]bool // recipients
+	injected  int           // how often a fault had an effect
+	held      int           // clients that wait until the fault changes
+	open      int           // connections
+	changed   chan struct{} // closed when the fault changes
+	connected []time.Time   // when each connection began
+	accepted  []time.Time   // when each recipient was accepted
 	mails     []checker.Mail
 }
 
@@ -36,31 +35,64 @@ func Open() (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{address: listener.Addr().String(), closed: make(chan struct{}), changed: make(chan struct{}), refused: map[string]bool{}}
+	s := &Server{address: listener.Addr().String(), changed: make(chan struct{})}
 	s.server = smtp.NewServer(smtp.BackendFunc(func(c *smtp.Conn) (smtp.Session, error) {
 		return &session{server: s, conn: c}, nil
 	}))
 	s.server.Domain = "localhost"
 	s.server.ErrorLog = log.New(io.Discard, "", 0) // faults close connections
-	go func() { _ = s.server.Serve(countingListener{listener, s}) }()
+	go func() { _ = s.server.Serve(limitingListener{listener, s}) }()
 	return s, nil
 }
 
-// countingListener records when each connection begins.
-type countingListener struct {
+// limitingListener records when each connection begins, and refuses those that are too many.
+type limitingListener struct {
 	net.Listener
 	server *Server
 }
 
-// Accept records the time.
-func (l countingListener) Accept() (net.Conn, error) {
-	conn, err := l.Listener.Accept()
-	if err == nil {
-		l.server.mu.Lock()
-		defer l.server.mu.Unlock()
-		l.server.connected = append(l.server.connected, time.Now())
+// Accept returns the next connection that is not refused.
+func (l limitingListener) Accept() (net.Conn, error) {
+	for {
+		conn, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if l.server.admit() {
+			return &admitted{Conn: conn, server: l.server}, nil
+		}
+		_, _ = io.WriteString(conn, "421 4.3.2 too many connections\r\n")
+		_ = conn.Close()
 	}
-	return conn, err
+}
+
+func (s *Server) admit() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.connected = append(s.connected, time.Now())
+	if s.fault.MaxConnections > 0 && s.open >= s.fault.MaxConnections {
+		s.count()
+		return false
+	}
+	s.open++
+	return true
+}
+
+// admitted is a connection that counts until it is closed.
+type admitted struct {
+	net.Conn
+	server *Server
+	once   sync.Once
+}
+
+// Close closes the connection.
+func (c *admitted) Close() error {
+	c.once.Do(func() {
+		c.server.mu.Lock()
+		defer c.server.mu.Unlock()
+		c.server.open--
+	})
+	return c.Conn.Close()
 }
 
 // Address returns the address of the server.
@@ -68,7 +100,6 @@ func (s *Server) Address() string { return s.address }
 
 // Close stops the server.
 func (s *Server) Close() {
-	close(s.closed)
 	s.SetFault(Fault{})
 	_ = s.server.Close()
 }
@@ -94,16 +125,6 @@ func countSince(times []time.Time, then time.Time) (n int) {
 	return n
 }
 
-// Refused returns the recipients that were refused at least once.
-func (s *Server) Refused() (all []string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for to := range s.refused {
-		all = append(all, to)
-	}
-	return all
-}
-
 // Mails returns the accepted e-mails.
 func (s *Server) Mails() []checker.Mail {
 	s.mu.Lock()
@@ -114,5 +135,6 @@ func (s *Server) Mails() []checker.Mail {
 func (s *Server) record(m checker.Mail) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	m.At = time.Now()
 	s.mails = append(s.mails, m)
 }

@@ -27,9 +27,12 @@ func (s *session) Mail(string, *smtp.MailOptions) error { return nil }
 func (s *session) Rcpt(to string, _ *smtp.RcptOptions) error {
 	s.to = to
 	s.server.hold(to, func(f Fault) bool { return f.HoldRcpt })
-	fault, applies := s.server.faultAt(to, func(f Fault) bool { return f.RcptDelay > 0 || f.Code > 0 && !f.AfterData })
+	fault, applies := s.server.faultAt(to, func(f Fault) bool { return f.RcptDelay > 0 || f.HangUp || f.Code > 0 && !f.AfterData })
 	if applies {
 		s.server.wait(fault.RcptDelay)
+		if fault.HangUp {
+			return s.conn.Close()
+		}
 		if fault.Code > 0 {
 			return s.refuse(fault)
 		}

@@ -7,7 +7,7 @@ import (
 )
 
 // mutants lists all.
-var mutants = slices.Concat(deliveryMutants, policyMutants, emailMutants)
+var mutants = slices.Concat(deliveryMutants, policyMutants, consumerMutants, emailMutants)
 
 // deliveryMutants lose, repeat or reorder messages.
 var deliveryMutants = []mutant{
@@ -15,8 +15,8 @@ var deliveryMutants = []mutant{
 		name: "confirms-off", description: "a message counts as published when it is written to the socket", scenario: "broker-silent",
 		edits: []edit.Edit{{
 			File: "outbox/rabbitmq/confirm_channel.go",
-			Old:  "			all = append(all, sent{confirmation, route{m.ID, m.Exchange, m.RoutingKey}, b.answer, i})\n",
-			New:  "			_ = confirmation\n			c.free()\n			b.answer(i, publish.Result{Outcome: publish.Confirmed})\n",
+			Old:  "		all = append(all, sent{confirmation, route{m.ID, m.Exchange, m.RoutingKey}, i})\n",
+			New:  "		_ = confirmation\n		c.free()\n		answer(i, publish.Result{Outcome: publish.Confirmed})\n",
 		}},
 	},
 	{
@@ -90,6 +90,13 @@ var deliveryMutants = []mutant{
 		}},
 	},
 	{
+		name: "e-mails-without-order", description: "order-ignored, seen in the e-mails", scenario: "smtp-not-now",
+		edits: []edit.Edit{{
+			File: "outbox/internal/store/claim.go",
+			Old:  "    FROM due WHERE oldest = id AND NOT stops\n", New: "    FROM due WHERE NOT stops\n",
+		}},
+	},
+	{
 		name: "lease-forgotten", description: "a claim never expires", scenario: "orders-crash-points",
 		edits: []edit.Edit{{
 			File: "outbox/internal/store/claim.go",
@@ -105,49 +112,5 @@ var deliveryMutants = []mutant{
 			},
 			{File: "outbox/internal/store/claim.go", Old: `"lease": lease.Seconds(),`, New: `"until": time.Now().Add(lease),`},
 		},
-	},
-	{
-		name: "library-recovery", description: "the client library reconnects by itself, and an ended session finishes its messages", scenario: "broker-reset-then-sigkill",
-		edits: []edit.Edit{
-			{
-				File: "outbox/rabbitmq/session.go",
-				Old:  "		Heartbeat:  heartbeat,\n",
-				New:  "		Heartbeat:  heartbeat,\n		Recovery:   &amqp.Recovery{ReconnectionConfig: &amqp.ReconnectionConfig{MaxRetryCount: 50, RetryInterval: 300 * time.Millisecond}},\n",
-			},
-			{
-				File: "notification-service/internal/consumer/consume.go",
-				Old:  "	case errors.Is(cause, context.Canceled):\n", New: "	default:\n",
-			},
-		},
-	},
-	{
-		name: "ack-before-commit", description: "a message is acknowledged when it arrives", scenario: "notifications-crash-points",
-		edits: []edit.Edit{{
-			File: "notification-service/internal/consumer/process.go",
-			Old:  "	outcome, err := c.process(d)",
-			New:  "	_ = d.Ack()\n	d.Ack = func() error { return nil }\n	outcome, err := c.process(d)",
-		}},
-	},
-	{
-		name: "dedupe-removed", description: "neither the inbox nor the state of the effect stops a repeat", scenario: "duplicated-and-shuffled",
-		edits: []edit.Edit{{
-			File: "notification-service/internal/consumer/record.go",
-			Old:  "First: inboxResults[i] == inbox.First,", New: "First: true,",
-		}},
-	},
-	{
-		name: "classic-retry-queues", description: "retry queues are classic queues, which cannot dead-letter at least once", scenario: "retries-meet-nothing",
-		edits: []edit.Edit{{
-			File: "notification-service/topology.go",
-			Old:  "	q.Arguments[\"x-message-ttl\"] = delay.Milliseconds()\n",
-			New:  "	q.Arguments[\"x-message-ttl\"] = delay.Milliseconds()\n	q.Arguments[\"x-queue-type\"] = \"classic\"\n	delete(q.Arguments, \"x-dead-letter-strategy\")\n",
-		}},
-	},
-	{
-		name: "retries-at-most-once", description: "retry queues dead-letter at most once", scenario: "retries-meet-nothing",
-		edits: []edit.Edit{{
-			File: "notification-service/topology.go",
-			Old:  "		\"x-dead-letter-strategy\": \"at-least-once\",\n", New: "",
-		}},
 	},
 }

@@ -49,7 +49,15 @@ var policyMutants = []mutant{
 		test: "./outbox/internal/store TestAProbeIsTheEventThatWasTriedLeast",
 		edits: []edit.Edit{{
 			File: "outbox/internal/store/topics.go",
-			Old:  "    ORDER BY topic, retry_count, seq LIMIT 1) q ON true\n", New: "    ORDER BY topic, seq LIMIT 1) q ON true\n",
+			Old:  "        ORDER BY topic, retry_count, seq LIMIT @overtaken + 1) first) counted\n", New: "        ORDER BY topic, seq LIMIT @overtaken + 1) first) counted\n",
+		}},
+	},
+	{
+		name: "an-overtaken-probe-is-an-answer", description: "a paused topic waits ten seconds for the answer to a probe that was never sent",
+		test: "./outbox TestP4AProbeThatIsOvertakenDelaysNothing",
+		edits: []edit.Edit{{
+			File: "outbox/settle.go",
+			Old:  "w.probes && (v.unknown || v.overtaken || v.failure.Final)", New: "w.probes && (v.unknown || v.failure.Final)",
 		}},
 	},
 	{
@@ -74,7 +82,7 @@ var policyMutants = []mutant{
 		test: "./outbox TestLeasesAreRenewedWhileEventsAreInHand",
 		edits: []edit.Edit{{
 			File: "outbox/settle.go",
-			Old:  "		return w.events.Renew(ctx, w.hand.tokens(), w.config.Lease)\n", New: "		return nil\n",
+			Old:  "		held, err = w.events.Renew(ctx, w.hand.tokens(), w.config.Lease)\n", New: "		held = w.hand.tokens()\n",
 		}},
 	},
 	{

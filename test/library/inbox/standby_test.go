@@ -4,8 +4,6 @@ package inbox_test
 import (
 	"context"
 	"errors"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -15,7 +13,6 @@ import (
 
 	"example.com/transactional-outbox/outbox/inbox"
 	"example.com/transactional-outbox/test/servers"
-	"example.com/transactional-outbox/test/servers/process"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -35,7 +32,7 @@ func TestP5AKnownMessageWaitsForTheStandby(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*limit)
 	defer cancel()
 	primary := servers.Postgres(t)
-	standby := standbyOf(t, primary)
+	standby := servers.Standby(t, primary, "standby")
 	pool, err := pgxpool.New(ctx, primary.URL("postgres"))
 	if err != nil {
 		t.Fatal(err)
@@ -87,33 +84,6 @@ func TestP5AKnownMessageWaitsForTheStandby(t *testing.T) {
 	if err := primary.AwaitStandby(ctx, "standby"); err != nil {
 		t.Error(err)
 	}
-}
-
-// standbyOf starts a standby of this primary.
-func standbyOf(t *testing.T, primary *servers.PostgresServer) *servers.PostgresServer {
-	t.Helper()
-	parent, err := os.MkdirTemp("", "standby-") //nolint:usetesting // other users cannot enter t.TempDir
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(parent) })
-	if err := os.Chmod(parent, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	folder := filepath.Join(parent, "data")
-	standby, err := servers.NewStandby(t.Context(), folder, process.WithParent, primary.URL("postgres"), "standby")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := standby.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	if err := standby.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	return standby
 }
 
 // await repeats a query until it returns true.

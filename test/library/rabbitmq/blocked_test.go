@@ -57,17 +57,11 @@ func (b blockableBroker) testWaiting(exchange string) {
 	if s.Blocked() {
 		b.Fatal("blocked without an alarm")
 	}
-	outlet := rabbitmq.NewOutlet()
-	go func() { _ = outlet.Serve(s.ctx, s.Session) }()
-	if err := send(b.T, outlet, message(exchange, "a")); err != nil {
-		b.Fatal(err)
-	}
 	b.alarm(true)
 	p, results := b.publisher(s, 1), make(chan []publish.Result, 1)
 	go func() { results <- publish.All(p, to(exchange, "a"), testTimeout) }()
 	eventually(b.T, "the broker says that it blocks", s.Blocked)
 
-	b.testOutletWaits(outlet, exchange)
 	waited := make(chan error, 1)
 	go func() { waited <- s.Unblocked(b.Context()) }()
 	select {
@@ -81,23 +75,6 @@ func (b blockableBroker) testWaiting(exchange string) {
 		b.Error(err)
 	}
 	expect(b.T, receive(b.T, results, "the results of Publish"), publish.Confirmed)
-	if err := send(b.T, outlet, message(exchange, "b")); err != nil {
-		b.Error(err)
-	}
-}
-
-// testOutletWaits expects that the outlet checks for a block before it accepts a message. It has
-// waited for a message since before the block, so it accepts one.
-func (b blockableBroker) testOutletWaits(outlet *rabbitmq.Outlet, exchange string) {
-	b.Helper()
-	if err := send(b.T, outlet, message(exchange, strings.Repeat("k", 256))); !errors.Is(err, publish.ErrBadTopic) {
-		b.Fatal(err)
-	}
-	briefly, cancel := context.WithTimeout(b.Context(), 100*time.Millisecond)
-	defer cancel()
-	if err := outlet.Publish(briefly, message(exchange, "a")); !errors.Is(err, context.DeadlineExceeded) {
-		b.Errorf("the outlet did not wait: %v", err)
-	}
 }
 
 func (b blockableBroker) testEnd(exchange string) {
@@ -129,7 +106,7 @@ func (b blockableBroker) testNothingHangs(exchange string) {
 	for what, do := range map[string]func(session, *rabbitmq.Publisher) error{
 		"Publish":         func(_ session, p *rabbitmq.Publisher) error { return publish.All(p, full, testTimeout)[0].Err },
 		"NewPublisher":    func(s session, _ *rabbitmq.Publisher) error { _, err := s.NewPublisher(1); return err },
-		"Consume":         func(s session, _ *rabbitmq.Publisher) error { _, err := s.Consume(name(), 1); return err },
+		"Deliveries":      func(s session, _ *rabbitmq.Publisher) error { _, err := s.Deliveries(name()); return err },
 		"Declare":         func(s session, _ *rabbitmq.Publisher) error { return s.Declare(rabbitmq.Topology{}) },
 		"WaitForExchange": func(s session, _ *rabbitmq.Publisher) error { return s.WaitForExchange(s.ctx, exchange, "topic") },
 	} {

@@ -88,7 +88,8 @@ func TestAConsumerGoesOnAfterACut(t *testing.T) {
 	for len(again) < 2 {
 		again[receive(t, began, "message after the cut")] = true
 	}
-	eventually(t, "both are acknowledged", func() bool { done, _ := consumer.Stats(); return done["handled"] == 2 })
+	// An ack that is written into the cut connection may count as well.
+	eventually(t, "both are acknowledged", func() bool { done, _ := consumer.Stats(); return done["handled"] >= 2 })
 }
 
 // deleteTopology deletes what a consumer has declared.

@@ -15,7 +15,10 @@ import (
 
 func (b brokerTest) consume(s session, queue string, prefetch int) *rabbitmq.Deliveries {
 	b.Helper()
-	c, err := s.Consume(queue, prefetch)
+	c, err := s.Deliveries(queue)
+	if err == nil {
+		err = c.Start(prefetch)
+	}
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -173,8 +176,12 @@ func TestConsumingFromNoQueueFails(t *testing.T) {
 	t.Parallel()
 	b := newBrokerTest(t)
 	missing := name()
-	if _, err := b.session().Consume(missing, 1); err == nil || !strings.Contains(err.Error(), missing) {
-		t.Errorf("Consume returned %v", err)
+	c, err := b.session().Deliveries(missing)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(1); err == nil || !strings.Contains(err.Error(), missing) {
+		t.Errorf("Start returned %v", err)
 	}
 }
 
@@ -213,6 +220,27 @@ func TestStopRequeuesOnlyWhatNextHasNotReturned(t *testing.T) {
 	b.ack(out[0])
 	consumer.Close() // the broker requeues B
 	b.wantDeliveries(other, "B")
+}
+
+// TestStartAgainGivesAPlaceToAnotherMessage: what was received before Stop is still out, and may be
+// acknowledged.
+func TestStartAgainGivesAPlaceToAnotherMessage(t *testing.T) {
+	t.Parallel()
+	b := newBrokerTest(t)
+	queue := b.queue(nil)
+	b.put(queue, "A", "B", "C")
+	consumer := b.consume(b.session(), queue, 1)
+	first := b.wantDeliveries(consumer, "A")[0]
+	consumer.Stop()
+	if err := consumer.Start(1); err != nil {
+		t.Fatal(err)
+	}
+	second := b.wantDeliveries(consumer, "B")[0]
+	b.ack(first)
+	b.ack(second)
+	if last := b.wantDeliveries(consumer, "C")[0]; last.Redelivered {
+		t.Error("C was delivered before")
+	}
 }
 
 func TestStopAfterTheEndOfTheSession(t *testing.T) {

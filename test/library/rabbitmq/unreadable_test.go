@@ -49,8 +49,11 @@ func TestP9AnUnreadableMessageIsNoOutage(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		err := rabbitmq.KeepConnected(ctx, rabbitmq.Config{URL: b.url, Name: t.Name()}, func(ctx context.Context, s *rabbitmq.Session) error {
 			sessions++
-			c, err := s.Consume(queue, 1)
+			c, err := s.Deliveries(queue)
 			if err != nil {
+				return err
+			}
+			if err := c.Start(1); err != nil {
 				return err
 			}
 			d, err := c.Next(ctx)

@@ -1,4 +1,5 @@
-// Package mailertest has a mail server for tests. It accepts every e-mail and keeps it.
+// Package mailertest has a mail server for tests. It accepts every e-mail and keeps it, unless a
+// test says otherwise.
 package mailertest
 
 import (
@@ -24,10 +25,12 @@ import (
 
 // Server is a real SMTP server that keeps the e-mails.
 type Server struct {
-	TLS         *tls.Config  // for STARTTLS
-	Connections atomic.Int32 // so far
-	Logins      atomic.Int32
-	Resets      atomic.Int32
+	TLS *tls.Config // for STARTTLS
+	// OnRcpt and OnDot may refuse, delay or hold up an e-mail. They may be nil.
+	OnRcpt, OnDot func(to string) error
+	Connections   atomic.Int32 // so far
+	Logins        atomic.Int32
+	Resets        atomic.Int32
 
 	mu     sync.Mutex
 	emails []Email
@@ -89,7 +92,7 @@ func (s *session) Mail(string, *smtp.MailOptions) error {
 
 func (s *session) Rcpt(to string, _ *smtp.RcptOptions) error {
 	s.to = append(s.to, to)
-	return nil
+	return call(s.server.OnRcpt, to)
 }
 
 func (s *session) Data(r io.Reader) error {
@@ -101,10 +104,20 @@ func (s *session) Data(r io.Reader) error {
 	if err != nil {
 		return err
 	}
+	if err := call(s.server.OnDot, s.to[0]); err != nil {
+		return err
+	}
 	s.server.mu.Lock()
 	defer s.server.mu.Unlock()
 	s.server.emails = append(s.server.emails, Email{To: s.to, Header: message.Header, Raw: string(raw)})
 	return nil
+}
+
+func call(answer func(to string) error, to string) error {
+	if answer == nil {
+		return nil
+	}
+	return answer(to)
 }
 
 func (s *session) Reset()        { s.server.Resets.Add(1) }

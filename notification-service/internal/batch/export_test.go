@@ -1,4 +1,0 @@
-package batch
-
-// MaxWait is for the tests.
-const MaxWait = maxWait

@@ -1,0 +1,3 @@
+package email
+
+var FormatPrice, SingleLine = formatPrice, singleLine

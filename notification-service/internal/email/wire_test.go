@@ -1,0 +1,90 @@
+package email_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
+
+	"example.com/transactional-outbox/notification-service/internal/email"
+	"example.com/transactional-outbox/notification-service/internal/mailer"
+	"example.com/transactional-outbox/notification-service/internal/mailer/mailertest"
+	"example.com/transactional-outbox/outbox/publish"
+)
+
+// sendToServer sends the e-mails of orders to a mail server, and returns what arrived there.
+func sendToServer(t *testing.T, orders ...email.Order) []mailertest.Email {
+	t.Helper()
+	server := &mailertest.Server{}
+	destination, err := mailer.New(mailer.Config{
+		URL: "smtp://" + server.Start(t), From: "shop@example.com", Connections: 1, Compose: email.Compose,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	messages := make([]publish.Message, len(orders))
+	for i, o := range orders {
+		payload, err := json.Marshal(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		messages[i] = publish.Message{ID: messageID, Topic: "example.com", Timestamp: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Body: payload}
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	err = destination.KeepConnected(ctx, func(_ context.Context, s publish.Session) error {
+		defer stop()
+		p, err := s.NewPublisher(len(messages))
+		if err != nil {
+			return err
+		}
+		defer p.Close()
+		for i, r := range publish.All(p, messages, time.Minute) {
+			if r.Outcome != publish.Confirmed {
+				t.Errorf("e-mail %d: %+v", i, r)
+			}
+		}
+		return nil
+	})
+	if received := server.Received(); err == nil && len(received) == len(orders) {
+		return received
+	}
+	t.Fatalf("%d e-mails, want %d, error %v", len(server.Received()), len(orders), err)
+	return nil
+}
+
+// TestWhatArrivesIsTheGoldenFiles compares what a mail server gets. Its boundary is random.
+func TestWhatArrivesIsTheGoldenFiles(t *testing.T) {
+	t.Parallel()
+	for _, topic := range email.Topics {
+		got := sendToServer(t, contractEvent(t, topic))[0]
+		raw := strings.ReplaceAll(got.Raw, got.Boundary(t), "golden")
+		golden(t, topic+".eml", strings.ReplaceAll(raw, "\r\n", "\n"))
+	}
+}
+
+// TestNothingOfAnEventBreaksOutOfItsEmail sends what an event should never hold, and reads what
+// a mail server understands.
+func TestNothingOfAnEventBreaksOutOfItsEmail(t *testing.T) {
+	t.Parallel()
+	const evil = "x\r\nBcc: eve@example.com\r\n\r\n<script>alert(1)</script>\r\n.\r\nRCPT TO:<eve@example.com>\x00\u2028\u202e"
+	good := email.Order{Type: email.OrderCreated, OrderID: uuid.New(), CustomerEmail: "ada@example.com", ProductID: "sku123", Quantity: 2, Amount: 5998, Currency: "GBP"}
+	bad := good
+	bad.ProductID, bad.Currency = evil, "<b>"
+	all := sendToServer(t, good, bad)
+	for _, e := range all {
+		if !slices.Equal(e.To, []string{"ada@example.com"}) || !slices.Equal(e.HeaderNames(), all[0].HeaderNames()) {
+			t.Errorf("to %v with headers %v", e.To, e.HeaderNames())
+		}
+		if _, html := e.Bodies(t); strings.Contains(html, "<script") || strings.Contains(html, "<b>") {
+			t.Errorf("HTML %s", html)
+		}
+		if text, _ := e.Bodies(t); strings.Contains(text, "\nBcc") || strings.Contains(text, "\n.\n") {
+			t.Errorf("the product makes lines of its own:\n%s", text)
+		}
+	}
+}

@@ -1,4 +1,0 @@
-package inbox
-
-// PruneSQL is pruneSQL, for the tests.
-const PruneSQL = pruneSQL

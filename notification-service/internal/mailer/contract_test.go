@@ -1,0 +1,109 @@
+package mailer
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/gob"
+	"errors"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/emersion/go-smtp"
+
+	"example.com/transactional-outbox/notification-service/internal/mailer/mailertest"
+	"example.com/transactional-outbox/outbox/publish"
+	"example.com/transactional-outbox/outbox/publish/publishtest"
+	"example.com/transactional-outbox/test/servers"
+)
+
+// TestContract runs all that a mail server can do. The e-mail's text has the whole message.
+func TestContract(t *testing.T) {
+	t.Parallel()
+	publishtest.Run(t, func(t *testing.T) publishtest.Broker {
+		var refusing atomic.Bool
+		var holding atomic.Pointer[chan struct{}]
+		server := &mailertest.Server{
+			OnRcpt: func(string) error {
+				if refusing.Load() {
+					return &smtp.SMTPError{Code: 451, EnhancedCode: smtp.EnhancedCode{4, 3, 0}, Message: "not now"}
+				}
+				return nil
+			},
+			OnDot: func(to string) error {
+				if held := holding.Load(); held != nil && strings.HasSuffix(to, "@held.example") {
+					<-*held
+				}
+				return nil
+			},
+		}
+		listener := mailertest.Listen(t)
+		address := listener.Addr().String()
+		stop := server.Serve(listener)
+		t.Cleanup(func() { stop() })
+		proxy := servers.NewProxy(t, address)
+		d := newDestination(t, "smtp://"+proxy.Addr(), 8, func(d *Destination) {
+			d.Compose = composeWhole
+			d.limits.busy = time.Minute // half of the connections take long for 500 e-mails of one domain
+		})
+		return publishtest.Broker{
+			Connect: func(t *testing.T) publish.Session {
+				s, _ := connect(t, d)
+				return s
+			},
+			Destination: "a mail server has none",
+			Received:    func(t *testing.T, n int) []publish.Message { return received(t, server, n) },
+			Refuse: func(*testing.T) func() {
+				refusing.Store(true)
+				return func() { refusing.Store(false) }
+			},
+			Silence: func(*testing.T) func() { proxy.HoldReplies(); return proxy.Resume },
+			Hold: func(*testing.T) func() {
+				held := make(chan struct{})
+				holding.Store(&held)
+				return func() { holding.Store(nil); close(held) }
+			},
+			Held: publish.Message{Topic: "held.example"},
+			Restart: func(t *testing.T) {
+				stop()
+				time.Sleep(500 * time.Millisecond) // until the sessions know
+				again, err := net.Listen("tcp", address)
+				if err != nil {
+					t.Fatal(err)
+				}
+				stop = server.Serve(again)
+			},
+			Invalid: map[error]publish.Message{publish.ErrInvalid: {Topic: "no domain\r\nBcc: eve@example.com"}},
+			Impossible: map[string]string{
+				"Cut":        "a session of this kind goes on with new connections",
+				"NoListener": "a mail server has no consumers",
+				"Block":      "a mail server does not ask its clients to wait",
+			},
+		}
+	})
+}
+
+// composeWhole writes the message into the e-mail. Its topic is the recipient's domain.
+func composeWhole(m publish.Message) (Email, error) {
+	var whole bytes.Buffer
+	err := gob.NewEncoder(&whole).Encode(m)
+	return Email{To: "ada@" + m.Topic, Subject: m.ID, Text: base64.StdEncoding.EncodeToString(whole.Bytes()), HTML: "-"}, err
+}
+
+// received waits until the server has n e-mails, and returns the messages in all of them.
+func received(t *testing.T, server *mailertest.Server, n int) (messages []publish.Message) {
+	t.Helper()
+	waitUntil(t, "the e-mails arrive", func() bool { return len(server.Received()) >= n })
+	for _, e := range server.Received() {
+		text, _ := e.Bodies(t)
+		whole, err := base64.StdEncoding.DecodeString(text)
+		var m publish.Message
+		if err = errors.Join(err, gob.NewDecoder(bytes.NewReader(whole)).Decode(&m)); err != nil {
+			t.Fatal(err)
+		}
+		messages = append(messages, m)
+	}
+	return messages
+}

@@ -1,0 +1,140 @@
+package mailer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/textproto"
+	"regexp"
+	"strings"
+	"sync"
+
+	"example.com/transactional-outbox/outbox/publish"
+)
+
+// publisher is a [publish.Publisher].
+type publisher struct {
+	*Destination
+	begins, lasts  context.Context //nolint:containedctx // e-mails are begun; what is begun goes on
+	stop, breakOff context.CancelFunc
+	mu             sync.Mutex
+	sending        sync.WaitGroup
+}
+
+// Publish returns at once. It sends messages at the same time, and those of a group one by one.
+func (p *publisher) Publish(ctx context.Context, messages []publish.Message, answer func(int, publish.Result)) {
+	groups := map[string][]int{}
+	for i, m := range messages {
+		groups[m.Group] = append(groups[m.Group], i)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i, m := range messages {
+		if group := groups[m.Group]; group[0] == i {
+			p.sending.Go(func() {
+				for _, i := range group {
+					p.send(ctx, messages[i], func(r publish.Result) { answer(i, r) })
+				}
+			})
+		}
+	}
+}
+
+// Close breaks off what is being sent. Each message without an answer gets one.
+func (p *publisher) Close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stop()
+	p.breakOff()
+	p.sending.Wait()
+}
+
+// send sends m. The server may have given up a connection that was kept. So if one breaks before
+// the dot, m is sent once more. Until RCPT this is not m's fault, and the next one may be as old.
+func (p *publisher) send(ctx context.Context, m publish.Message, answer func(publish.Result)) {
+	for tries, again := 1, true; again; tries++ {
+		c, err := p.pool.take(ctx, p.begins, m.Topic)
+		if err != nil {
+			answer(notSent(err))
+			return
+		}
+		if ctx.Err() != nil { // the lease has ended, without Done
+			p.pool.put(c)
+			answer(notSent(ctx.Err()))
+			return
+		}
+		kept := c.kept
+		r, last := p.sendOver(ctx, c, m)
+		early, broke := last == stepReset || last == stepMail, c.closed && last != stepDot
+		again = kept && r.Outcome == publish.Refused && (early && tries <= p.Connections || broke && tries == 1)
+		if again {
+			c.close()
+		}
+		p.pool.put(c) // before the answer, after which the next e-mail may follow
+		if !again {
+			answer(r)
+		}
+	}
+}
+
+// sendOver composes the e-mail of m and sends it over c.
+func (p *publisher) sendOver(ctx context.Context, c *connection, m publish.Message) (r publish.Result, last string) {
+	e, err := p.compose(m)
+	if err != nil {
+		r, _ = outcome("the e-mail", err)
+		return r, ""
+	}
+	stop := context.AfterFunc(p.lasts, func() { _ = c.conn.Close() }) //nolint:contextcheck // what is begun goes on when ctx ends
+	last, err = c.transaction(ctx, e)
+	r, broken := outcome(last, err)
+	if !stop() || errors.Is(err, errTooLate) { // Close, or the lease has ended
+		if broken = true; r.Outcome == publish.Refused {
+			r = notSent(err)
+		}
+	}
+	if c.emails++; broken || c.sendReset() != nil {
+		c.close()
+	}
+	return r, last
+}
+
+// unknownRecipient finds the status codes (RFC 3463) of addresses to which nothing can ever be
+// sent.
+var unknownRecipient = regexp.MustCompile(`^5\.1\.(1|3|6|10)(\s|$)`)
+
+// outcome is what became of an e-mail after its last step, and whether the connection is broken.
+func outcome(last string, err error) (r publish.Result, broken bool) {
+	reply, replied := errors.AsType[*textproto.Error](err)
+	refused := replied && (reply.Code/100 == 4 || reply.Code/100 == 5)
+	broken = !refused || reply.Code == 421 || reply.Code == 521
+	switch {
+	case err == nil, last == stepDot && replied && reply.Code/100 == 2: // go-mail takes only 250 for success
+		return publish.Result{Outcome: publish.Confirmed}, false
+	case errors.Is(err, publish.ErrInvalid):
+		return publish.Result{Outcome: publish.Invalid, Err: err}, false
+	}
+	err = fmt.Errorf("%s: %w", last, readable(err))
+	switch {
+	case last == stepRcpt && refused && reply.Code/100 == 5 && unknownRecipient.MatchString(reply.Msg):
+		return publish.Result{Outcome: publish.Invalid, Err: fmt.Errorf("%w: %w", publish.ErrInvalid, err)}, broken
+	case last == stepDot && !refused:
+		return publish.Result{Outcome: publish.Unknown, Err: fmt.Errorf("%w: %w", publish.ErrTimeout, err)}, true
+	default:
+		return publish.Result{Outcome: publish.Refused, Err: err}, broken
+	}
+}
+
+func notSent(reason error) publish.Result {
+	if !errors.Is(reason, publish.ErrNotSent) {
+		reason = fmt.Errorf("%w: %w", publish.ErrNotSent, readable(reason))
+	}
+	return publish.Result{Outcome: publish.NotSent, Err: reason}
+}
+
+var anAddress = regexp.MustCompile(`[^\s<>]+@[^\s<>]+`)
+
+// readable returns an error of one line for logs and traces: without addresses, and in UTF-8.
+func readable(err error) error {
+	text := strings.ToValidUTF8(strings.ReplaceAll(err.Error(), "\n", " "), "?")
+	return errors.New(anAddress.ReplaceAllString(text, "(hidden)"))
+}

@@ -1,0 +1,239 @@
+package migrations_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"example.com/transactional-outbox/notification-service/internal/effect"
+	"example.com/transactional-outbox/notification-service/internal/email"
+	"example.com/transactional-outbox/notification-service/migrations"
+	"example.com/transactional-outbox/outbox"
+	"example.com/transactional-outbox/outbox/operate"
+	"example.com/transactional-outbox/outbox/publish"
+	"example.com/transactional-outbox/outbox/rabbitmq"
+	"example.com/transactional-outbox/test/servers"
+)
+
+// log has the lines of the service's parts: each part goes on without a right, and says so.
+type log struct {
+	mu    sync.Mutex
+	lines bytes.Buffer
+}
+
+func (l *log) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lines.Write(line)
+}
+
+func (l *log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lines.String()
+}
+
+// TestTheRoleOfTheServiceMayDoItsWorkAndNothingElse runs each part of the service as its role: the
+// handler, the relay with its janitor, and what operators do.
+func TestTheRoleOfTheServiceMayDoItsWorkAndNothingElse(t *testing.T) { //nolint:paralleltest // it sets the process's logger
+	superuser, application := roles(t)
+	logged := &log{}
+	before := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(logged, nil)))
+	t.Cleanup(func() { slog.SetDefault(before) })
+
+	answers := map[string]error{"refused.test": errors.New("451 later"), "invalid.test": fmt.Errorf("%w: no such user", publish.ErrInvalid)}
+	server := publish.Func(func(_ context.Context, m publish.Message) error { return answers[m.Topic] })
+	relay, err := outbox.NewRelay(application, server, outbox.RelayConfig{
+		DurableMarks: true, FailedLetPass: true, SettleAfter: time.Microsecond, PollInterval: 20 * time.Millisecond,
+		RetryCap: time.Second, NoAnswerPauses: []time.Duration{time.Minute},
+	})
+	must(t, err)
+	handler := effect.NewHandler(application, effect.Config{
+		Consumer: "notification-service", InboxRetention: time.Hour, DefaultRecipient: "guest@shop.test", Wake: relay.Wake,
+	}, effect.NewMetrics(prometheus.NewRegistry()))
+	decisions := operate.NewLog(application)
+
+	// The inbox gets an old message. The janitor gets an old slot, with an old e-mail that was sent
+	// and one that has failed, which it moves.
+	order, first := uuid.New(), event(uuid.New(), 1, "sent.test")
+	must(t, handler.Handle(t.Context(), []rabbitmq.Message{first, event(order, 1, "invalid.test")}))
+	stop := start(t, relay.Run)
+	eventually(t, application, "SELECT count(*) = 1 FROM outbox_published")
+	eventually(t, application, "SELECT count(*) = 1 FROM outbox_status WHERE status = 'failed'")
+	stop()
+	exec(t, superuser, "UPDATE inbox_messages SET processed_at = now() - interval '2 hours'")
+	exec(t, superuser, "UPDATE outbox_published SET published_at = now() - interval '8 days'")
+	exec(t, superuser, "UPDATE outbox_ring SET current = 7, since = now() - interval '2 days'")
+
+	stop = start(t, relay.Run, handler.Run, func(ctx context.Context) error { return decisions.Run(ctx, 24*time.Hour) })
+	eventually(t, application, "SELECT count(*) = 0 FROM inbox_messages") // pruned
+	late := first                                                         // it was forgotten
+	must(t, handler.Handle(t.Context(), []rabbitmq.Message{late}))
+	must(t, handler.Handle(t.Context(), []rabbitmq.Message{
+		late, event(order, 2, "sent.test"), event(uuid.New(), 1, "refused.test"), event(uuid.New(), 1, "refused.test"),
+	}))
+	if _, err := handler.Ready(t.Context()); err != nil {
+		t.Error(err)
+	}
+	eventually(t, application, "SELECT count(*) = 2 FROM outbox_published")
+	eventually(t, application, "SELECT count(*) = 1 FROM outbox_events WHERE slot = 7 AND topic = 'invalid.test'")
+	eventually(t, application, "SELECT count(*) = 1 FROM outbox_topics WHERE topic = 'refused.test'")
+
+	operator, by := operate.New(application), operate.NewDecision("ann", operate.CLI, "--all")
+	failed, err := operator.List(t.Context(), operate.Filter{Status: operate.Failed}, uuid.Nil, 10)
+	must(t, err)
+	for _, decide := range []func(context.Context, operate.By, []uuid.UUID) (operate.Result, error){operator.Replay, operator.Discard} {
+		_, err := decide(t.Context(), by, operate.IDsOf(failed))
+		must(t, err)
+	}
+	must(t, errors.Join(operator.Pause(t.Context(), by, "sent.test", "maintenance"), operator.Resume(t.Context(), by, "sent.test")))
+	stop()
+
+	// A minute after it has moved what it keeps, the janitor empties the slot. Another one need not
+	// wait.
+	exec(t, superuser, "UPDATE outbox_ring SET moved = '-infinity'")
+	stop = start(t, relay.Run)
+	eventually(t, application, "SELECT current = 0 FROM outbox_ring")
+	stop()
+	if text := logged.String(); strings.Contains(text, "42501") || strings.Contains(text, "permission denied") {
+		t.Errorf("the role lacks a right:\n%s", text)
+	}
+	for _, statement := range forbidden {
+		if err := rolledBack(t, application, statement); !isDenied(err) {
+			t.Errorf("the role may %s: %v", statement, err)
+		}
+		if err := rolledBack(t, superuser, statement); err != nil {
+			t.Errorf("a superuser cannot %s, so the test proves nothing: %v", statement, err)
+		}
+	}
+}
+
+// forbidden is what the role must not do. test/system has what no service may do.
+var forbidden = []string{
+	"UPDATE inbox_messages SET message_id = gen_random_uuid()::text",
+	"INSERT INTO inbox_messages VALUES ('a', 'b', now())",
+	"TRUNCATE inbox_messages",
+	"UPDATE order_progress SET order_id = gen_random_uuid()",
+	"DELETE FROM order_progress",
+	"DROP TABLE order_progress",
+	"UPDATE outbox_events SET payload = '{}'",
+	"UPDATE outbox_events SET topic = 'example.com'",
+	"UPDATE outbox_events SET id = gen_random_uuid()",
+	"UPDATE outbox_events SET version = 7",
+	"UPDATE outbox_events SET created_at = now()",
+	"DELETE FROM outbox_events",
+	"TRUNCATE outbox_events",
+	"UPDATE outbox_queue SET topic = 'example.com'",
+	"UPDATE outbox_queue SET id = gen_random_uuid()",
+	"UPDATE outbox_queue SET supersedes = true",
+	"TRUNCATE outbox_queue",
+	"UPDATE outbox_claims SET token = gen_random_uuid()",
+	"UPDATE outbox_published SET published_at = now()",
+	"DELETE FROM outbox_published",
+	"UPDATE outbox_discarded SET id = gen_random_uuid()",
+	"DELETE FROM outbox_ring",
+	"DELETE FROM inbox_version",
+	"DELETE FROM outbox_version",
+	"UPDATE operator_decisions SET operator = 'x'",
+	"UPDATE operator_decisions SET items = '{x}'",
+	"TRUNCATE operator_decisions",
+	"SET ROLE notification_service_owner",
+}
+
+// start runs parts of the service until the returned function is called.
+func start(t *testing.T, parts ...func(context.Context) error) (stop func()) {
+	ctx, end := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	for _, run := range parts {
+		running.Go(func() {
+			if err := run(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	stop = func() {
+		end()
+		running.Wait()
+	}
+	t.Cleanup(stop)
+	return stop
+}
+
+// roles makes a database with the roles of the service, and connects as a superuser and as the
+// application. The server is the test's own, because roles belong to the whole server.
+func roles(t *testing.T) (superuser, application *pgxpool.Pool) {
+	t.Helper()
+	server := servers.Postgres(t)
+	urls, err := server.CreateFor(t.Context(), "../..", "mails", "notification_service")
+	must(t, err)
+	must(t, migrations.Schema.Migrate(t.Context(), urls.Owner))
+	return open(t, server.URL("mails")), open(t, urls.Application)
+}
+
+func open(t *testing.T, url string) *pgxpool.Pool {
+	t.Helper()
+	pool, err := pgxpool.New(t.Context(), url)
+	must(t, err)
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func exec(t *testing.T, pool *pgxpool.Pool, statement string) {
+	t.Helper()
+	_, err := pool.Exec(t.Context(), statement)
+	must(t, err)
+}
+
+func rolledBack(t *testing.T, pool *pgxpool.Pool, statement string) error {
+	t.Helper()
+	tx, err := pool.Begin(t.Context())
+	must(t, err)
+	_, err = tx.Exec(t.Context(), statement, pgx.QueryExecModeSimpleProtocol)
+	must(t, tx.Rollback(t.Context()))
+	return err
+}
+
+func isDenied(err error) bool {
+	refused, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && refused.Code == "42501"
+}
+
+func eventually(t *testing.T, pool *pgxpool.Pool, condition string) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		var met bool
+		must(t, pool.QueryRow(t.Context(), condition).Scan(&met))
+		if met {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("not within 30 s: %s", condition)
+		}
+	}
+}
+
+func event(order uuid.UUID, version int, domain string) rabbitmq.Message {
+	return rabbitmq.Message{ID: uuid.NewString(), Type: email.OrderCreated, Body: fmt.Appendf(nil,
+		`{"order_id":"%s","order_version":%d,"customer_email":"ada@%s","product_id":"sku123","quantity":1,"amount":2999,"currency":"GBP"}`,
+		order, version, domain)}
+}

@@ -1,0 +1,84 @@
+package store
+
+import (
+	"testing"
+	"time"
+)
+
+// TestOvertakenEventsComeWithTheProbe: they are settled unsent, and must not stand for their topic.
+func TestOvertakenEventsComeWithTheProbe(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	overtaken, good := f.appendMany(2), f.appendMany(2)
+	f.pause("order.created")
+	f.wantClaimed()
+	for _, id := range overtaken {
+		f.supersede(id)
+	}
+	f.endPauses()
+	c := f.probe()
+	f.wantEvents(c, overtaken[0], overtaken[1], good[0])
+	if c.Events[2].Overtaken || !c.Events[1].Overtaken {
+		t.Errorf("%+v", c.Events)
+	}
+	f.settle(Settlement{Token: c.Token, End: true, Probe: true, Overtaken: overtaken, Resumed: []string{"order.created"}, Published: good[:1]})
+	if rest := f.drain(); len(rest) != 3 { // the other good one, and the two that supersede
+		t.Errorf("%d published afterwards", len(rest))
+	}
+}
+
+// TestP4AnotherProbeFollowsOneThatSaysNothing: it was not sent, or no destination could take it.
+func TestP4AnotherProbeFollowsOneThatSaysNothing(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ids := f.appendMany(2)
+	f.pause("order.created")
+	f.wantClaimed()
+	f.endPauses()
+	c := f.probe()
+	f.wantEvents(c, ids[0])
+	f.settle(Settlement{
+		Token: c.Token, End: true, Probe: true, ProbeAgain: []string{"order.created", "unknown"},
+		Failures: []Failure{{ID: ids[0], Final: true, Code: "too_large"}},
+	})
+	f.wantEvents(f.probe(), ids[1])
+	f.hold("order.created")
+	f.settle(Settlement{ProbeAgain: []string{"order.created"}})
+	f.wantEvents(f.probe())
+}
+
+// TestP4AReturnedEventIsNotTheNextProbe: one event that no queue is bound for must not stand for its
+// topic. It never fails.
+func TestP4AReturnedEventIsNotTheNextProbe(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ids := f.appendMany(2)
+	f.pause("order.created")
+	f.wantClaimed()
+	for i := range 2 * LeastRefusals {
+		f.endPauses()
+		c := f.probe()
+		f.wantEvents(c, ids[i%2])
+		f.settle(Settlement{
+			Token: c.Token, End: true, Probe: true, Paused: map[string]string{"order.created": "no queue"}, GiveUp: time.Nanosecond,
+			Failures: []Failure{{ID: ids[i%2], Halt: true, Returned: true, Code: "unroutable"}},
+		})
+	}
+	f.wantNone("SELECT count(*) FROM outbox_queue WHERE failed_at IS NOT NULL OR refused_since IS NOT NULL")
+}
+
+// TestP4TopicsThatAnswerAreTriedBeforeSilentOnes: a probe of a silent topic takes a second.
+func TestP4TopicsThatAnswerAreTriedBeforeSilentOnes(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for topic, reason := range map[string]string{"silent": "no answer for 1s", "refused": "a nack"} {
+		f.exec(manySQL, topic, 1)
+		f.settle(Settlement{Paused: map[string]string{topic: reason}, FirstPause: time.Hour})
+	}
+	f.wantClaimed()
+	f.exec("UPDATE outbox_topics SET until = now() - interval '1 minute' * CASE topic WHEN 'silent' THEN 2 ELSE 1 END")
+	c, err := f.store.ClaimProbes(t.Context(), "test", 1, lease)
+	if must(t, err); len(c.Events) != 1 || c.Events[0].Topic != "refused" {
+		t.Errorf("%+v", c.Events)
+	}
+}

@@ -1,0 +1,50 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+)
+
+// lease is the time in which the events of a claim may be sent. When it is over, another relay may
+// have them, and may send a later event of the same aggregate. It is counted by this process, from
+// before the claim was asked for, so it ends here before it ends in the database.
+type lease struct {
+	until atomic.Int64 // nanoseconds after epoch
+	over  context.Context
+	end   context.CancelFunc
+}
+
+// epoch makes durations of the monotonic clock.
+var epoch = time.Now()
+
+var errLeaseEnded = errors.New("the lease has ended, or nothing can be marked")
+
+func newLease(from time.Time, d time.Duration) *lease {
+	l := &lease{}
+	l.over, l.end = context.WithCancel(context.Background())
+	l.extend(from, d)
+	return l
+}
+
+// extend makes the lease end that much after a time.
+func (l *lease) extend(from time.Time, d time.Duration) { l.until.Store(int64(from.Sub(epoch) + d)) }
+
+func (l *lease) ended() bool {
+	return l.over.Err() != nil || int64(time.Since(epoch)) >= l.until.Load()
+}
+
+// leased is a context that ends with a lease. Err looks at the clock: a process that was suspended
+// may go on before any timer fires.
+type leased struct {
+	context.Context
+	*lease
+}
+
+func (l leased) Err() error {
+	if err := l.Context.Err(); err != nil || !l.ended() {
+		return err
+	}
+	return errLeaseEnded
+}

@@ -1,0 +1,97 @@
+package system
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"example.com/transactional-outbox/test/servers"
+)
+
+// TestP1AnAcknowledgedOrderIsOnTheStandby: the synchronous standby is away, so no order is answered
+// with 201, however often the client repeats it. One request ends by its time limit, and the wait of
+// its COMMIT goes on. Then an operator cancels this wait, and the order is visible on the primary
+// alone. The first 201 comes when the standby is back, and a failover keeps the order.
+func TestP1AnAcknowledgedOrderIsOnTheStandby(t *testing.T) {
+	t.Parallel()
+	s := newSystemOn(t, servers.Postgres(t), sharedBroker)
+	standby := servers.Standby(t, s.database, "standby")
+	api := s.runOrdersCommand("api")
+	address := api.address()
+	must(t, s.database.Synchronous(t.Context(), "standby"))
+	must(t, standby.Kill())
+	const (
+		waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND usename LIKE 'order_service%'"
+		visible = "SELECT count(*) FROM orders"
+	)
+
+	hangUp, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if status, _, err := placeAgain(hangUp, address); err == nil {
+			t.Errorf("the first answer is %d", status)
+		}
+	}()
+	s.awaitCount(s.ordersDB, 1, waiting)
+	cancel()
+	<-ended
+	s.wantUnavailable(address) // it waits for the lock of the key for 5 s
+	s.awaitCount(s.ordersDB, 1, waiting)
+	s.awaitCount(s.ordersDB, 0, visible)
+
+	_, err := s.ordersDB.Exec(t.Context(), "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'")
+	must(t, err)
+	s.awaitCount(s.ordersDB, 1, visible)
+	s.wantUnavailable(address)
+
+	must(t, standby.Start(t.Context()))
+	status, id, err := placeAgain(t.Context(), address)
+	must(t, err)
+	if status != http.StatusCreated {
+		t.Fatalf("with the standby the answer is %d", status)
+	}
+	must(t, s.database.Kill())
+	must(t, standby.Promote(t.Context()))
+	name := s.ordersDB.Config().ConnConfig.Database
+	var there bool
+	row := s.connectTo(standby.URL(name)).QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM orders WHERE id::text = $1)", id)
+	must(t, row.Scan(&there))
+	if !there {
+		t.Errorf("the failover has lost order %s, which was acknowledged", id)
+	}
+}
+
+// placeAgain sends the same request with the same key.
+func placeAgain(ctx context.Context, address string) (status int, id string, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, address+"/orders", strings.NewReader(orderBody))
+	if err != nil {
+		return 0, "", err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Idempotency-Key", "the-same")
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0, "", err
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return 0, "", err
+	}
+	var answer struct{ Order struct{ ID string } }
+	err = json.Unmarshal(body, &answer)
+	return response.StatusCode, answer.Order.ID, err
+}
+
+func (s *system) wantUnavailable(address string) {
+	s.Helper()
+	status, _, err := placeAgain(s.Context(), address)
+	must(s.T, err)
+	if status != http.StatusServiceUnavailable {
+		s.Errorf("the answer is %d, and no standby has the order", status)
+	}
+}
