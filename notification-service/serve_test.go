@@ -64,8 +64,8 @@ func TestP12TheEndFinishesTheEmailsThatAreBeingSent(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-	case <-time.After(25 * time.Second):
-		t.Fatal("it has not ended within 25 s")
+	case <-time.After(2 * time.Minute):
+		t.Fatal("it does not end")
 	}
 	var sent, waiting int
 	err = db.Pool().QueryRow(t.Context(), `SELECT (SELECT count(*) FROM outbox_published), (SELECT count(*) FROM outbox_queue)`).Scan(&sent, &waiting)

@@ -216,7 +216,7 @@ func TestTwoOperatorsAtOnce(t *testing.T) {
 	committed := make(chan error)
 	go func() {
 		const waiting = "SELECT count(*)::int FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-		for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); {
+		for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); {
 			var n int
 			if err := b.db.Pool().QueryRow(t.Context(), waiting).Scan(&n); err != nil || n > 0 {
 				break

@@ -62,7 +62,7 @@ func next(t *testing.T, events <-chan []liveService) []liveService {
 			t.Fatal("the stream has ended")
 		}
 		return services
-	case <-time.After(30 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Fatal("no event comes")
 	}
 	return nil

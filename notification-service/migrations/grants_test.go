@@ -220,7 +220,7 @@ func isDenied(err error) bool {
 
 func eventually(t *testing.T, pool *pgxpool.Pool, condition string) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		var met bool
 		must(t, pool.QueryRow(t.Context(), condition).Scan(&met))
 		if met {

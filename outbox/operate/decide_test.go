@@ -158,7 +158,7 @@ func TestAReplayFindsAnEventThatTheJanitorMoves(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	for deadline := time.Now().Add(30 * time.Second); ; {
+	for deadline := time.Now().Add(2 * time.Minute); ; {
 		if f.count("pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") > 0 {
 			break
 		}

@@ -122,7 +122,7 @@ func TestP7NoNewerEventIsClaimedWhileAnOlderOneIsReplayed(t *testing.T) {
 		}
 	})
 	defer replay.Wait()
-	for deadline := time.Now().Add(30 * time.Second); f.count("pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database()") == 0; {
+	for deadline := time.Now().Add(2 * time.Minute); f.count("pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database()") == 0; {
 		if time.Now().After(deadline) {
 			t.Fatal("nobody replays")
 		}

@@ -44,7 +44,7 @@ func TestTheCollectorReportsTheRelayTheBacklogAndTheConsumer(t *testing.T) {
 		t.Errorf("before: %v", got)
 	}
 
-	ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer stop()
 	done := make(chan error, 1)
 	go func() { done <- r.Run(ctx) }()

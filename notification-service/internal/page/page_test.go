@@ -136,7 +136,7 @@ func TestTheOverviewCountsEmailsAndQueues(t *testing.T) {
 	f.fail(3)
 	var n page.Numbers
 	counts := map[string]int64{}
-	for deadline := time.Now().Add(30 * time.Second); ; { // until there is a session
+	for deadline := time.Now().Add(2 * time.Minute); ; { // until there is a session
 		check(t, json.Unmarshal([]byte(f.Get("rob", "/numbers").Body), &n))
 		for _, node := range n.Nodes {
 			counts[node.Name] = node.Count

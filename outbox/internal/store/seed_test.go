@@ -22,7 +22,7 @@ func init() {
 	if err != nil {
 		panic("SEED: " + err.Error())
 	}
-	random.Rand = rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // no secret
+	random.Rand = rand.New(rand.NewPCG(seed, 0))
 	_ = flag.Set("rapid.seed", text)
 }
 
