@@ -32,7 +32,7 @@ ways_begin() {
   trap ways_end EXIT
   trap 'exit 130' INT
   trap 'exit 143' TERM
-  ways_lock
+  lock
   command -v curl >/dev/null || die "This needs curl: install it."
   ways_servers
   command -v psql >/dev/null || die "This needs psql: install PostgreSQL's client."
@@ -41,13 +41,6 @@ ways_begin() {
   ways_database orders
   export DATABASE_URL=$ways_url AMQP_URL=$TEST_AMQP_URL APP_ENV=demo
   build/bin/order-service migrate >"$ways_folder/migrate.log" 2>&1 || ways_fail "order-service migrate failed"
-}
-
-# ways_lock waits for the end of `make test` and of other demos, because they stop the same servers.
-ways_lock() {
-  command -v flock >/dev/null || return 0
-  exec 9>.stack/test.lock
-  flock -n 9 || { say "Another make test or demo is running in this checkout: waiting for its end"; flock 9; }
 }
 
 # ways_servers sets TEST_DATABASE_URL and TEST_AMQP_URL. Servers of an earlier `make up` keep

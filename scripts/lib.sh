@@ -23,6 +23,22 @@ program() { go build -C test -buildvcs=false -o "../build/bin/$1" "./$2"; }
 
 stack() { program stack stack && build/bin/stack "$@"; }
 
+# lock waits for the end of other runs of the tests and the demos in this checkout, because each
+# stops the servers that it has started.
+lock() {
+  mkdir -p .stack
+  command -v flock >/dev/null || return 0
+  exec 9>.stack/test.lock
+  flock -n 9 || { say "Another make test or demo is running in this checkout: waiting for its end"; flock 9; }
+}
+
+# finish is for a trap of EXIT: it runs a command, and the script keeps its exit status.
+finish() {
+  local code=$?
+  "$@" || true
+  exit "$code"
+}
+
 # modules prints the folders of the Go modules besides the root: the library, the tests and the
 # examples. What they need is not in the root's go.mod. test/kubernetes is one as well: its libraries
 # take minutes to compile, so it runs by itself and in .github/workflows/ci.yml.

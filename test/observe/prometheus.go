@@ -27,7 +27,7 @@ type Prometheus struct {
 	url string
 }
 
-// Program returns the path of prometheus or promtool: from PATH, or the one that `make test` has
+// Program returns the path of prometheus or promtool: from PATH, or the one that `make verify` has
 // unpacked.
 func Program(tb testing.TB, root, name string) string {
 	tb.Helper()
@@ -36,7 +36,7 @@ func Program(tb testing.TB, root, name string) string {
 		path, err = exec.LookPath(filepath.Join(root, "build/tools/prometheus/usr/bin", name))
 	}
 	if err != nil {
-		tb.Fatalf("%v; run `make test`, which downloads it", err)
+		tb.Fatalf("%v; run `make verify ARGS=proof`, which downloads it", err)
 	}
 	return path
 }

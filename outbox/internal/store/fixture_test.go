@@ -21,14 +21,15 @@ func TestMain(m *testing.M) {
 // fixture is an outbox in a database of its own.
 type fixture struct {
 	*testing.T
-	pool  *pgxpool.Pool
-	store *Store
+	pool   *pgxpool.Pool
+	store  *Store
+	random *random
 }
 
 func newFixture(t *testing.T) fixture {
 	t.Helper()
 	pool := dbtest.Migrated(t)
-	return fixture{t, pool, New(pool)}
+	return fixture{t, pool, New(pool), newRandom(t.Name())}
 }
 
 // with opens the same outbox with another configuration of the pool.
@@ -39,7 +40,7 @@ func (f fixture) with(change func(*pgxpool.Config)) fixture {
 	pool, err := pgxpool.NewWithConfig(f.Context(), config)
 	must(f, err)
 	f.Cleanup(pool.Close)
-	return fixture{f.T, pool, New(pool)}
+	return fixture{f.T, pool, New(pool), f.random}
 }
 
 // insertSQL inserts the events that a query returns into the log and the queue, as Append does. The

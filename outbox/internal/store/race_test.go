@@ -70,18 +70,18 @@ func TestP7RelaysRacing(t *testing.T) {
 		f.append(uuid.NewString(), 1, 2, 3, 4, 5)
 	}
 	relay := func() {
-		c, err := f.store.Claim(t.Context(), "race", 1+randomBelow(20), time.Duration(randomBelow(20))*time.Millisecond)
+		c, err := f.store.Claim(t.Context(), "race", 1+f.random.below(20), time.Duration(f.random.below(20))*time.Millisecond)
 		if err != nil {
 			t.Error(err)
 		}
 		var confirmed []uuid.UUID
 		for _, e := range c.Events {
-			switch randomBelow(4) {
+			switch f.random.below(4) {
 			case 0, 1:
 				b.publish(e)
 				confirmed = append(confirmed, e.ID)
 			case 2:
-				f.reschedule(c, Failure{ID: e.ID, Delay: time.Duration(randomBelow(20)) * time.Millisecond, Counts: true, Code: "refused"})
+				f.reschedule(c, Failure{ID: e.ID, Delay: time.Duration(f.random.below(20)) * time.Millisecond, Counts: true, Code: "refused"})
 			default: // not settled: the lease ends
 			}
 		}
@@ -124,7 +124,7 @@ func TestNoEventStaysParkedWhenEverythingRaces(t *testing.T) {
 }
 
 func (f fixture) claimSome() Claim {
-	c, err := f.store.Claim(f.Context(), "race", 1+randomBelow(5), lease)
+	c, err := f.store.Claim(f.Context(), "race", 1+f.random.below(5), lease)
 	if err != nil {
 		f.Error(err)
 	}
@@ -137,7 +137,7 @@ func (f fixture) failClaimed() {
 	for _, e := range c.Events {
 		f.reschedule(c, Failure{ID: e.ID, Final: true, Code: "refused"})
 	}
-	if randomBelow(2) == 0 {
+	if f.random.below(2) == 0 {
 		f.mark(idsOf(c)...)
 	}
 }
@@ -153,7 +153,7 @@ func (f fixture) returnClaimed() { f.returnAll(f.claimSome(), time.Millisecond) 
 // tryPaused claims a probe, and publishes it or not.
 func (f fixture) tryPaused() {
 	c := f.probe()
-	if randomBelow(2) == 0 {
+	if f.random.below(2) == 0 {
 		f.returnAll(c, time.Millisecond)
 	} else if len(c.Events) > 0 {
 		f.settle(Settlement{Token: c.Token, End: true, Probe: true, Published: idsOf(c), Resumed: []string{"order.created"}})
@@ -164,7 +164,7 @@ func (f fixture) tryPaused() {
 func (f fixture) replayOrDiscard() {
 	failed := read[uuid.UUID](f, "SELECT id FROM outbox_queue WHERE failed_at IS NOT NULL")
 	decision := replaySQL
-	if randomBelow(4) == 0 {
+	if f.random.below(4) == 0 {
 		decision = discardSQL
 	}
 	if err := f.decide(decision, failed...); err != nil {

@@ -169,7 +169,7 @@ func TestNoEventStaysHaltedWhenTopicsRace(t *testing.T) {
 	append := func() {
 		for i, aggregate := 1, uuid.NewString(); i <= 3; i++ {
 			id := uuid.New()
-			f.exec(insertSQL("SELECT $1::uuid, $2::int, 'order', $3::text, $4::text, '{}'::bytea", "now()"), id, i, aggregate, topics[randomBelow(3)])
+			f.exec(insertSQL("SELECT $1::uuid, $2::int, 'order', $3::text, $4::text, '{}'::bytea", "now()"), id, i, aggregate, topics[f.random.below(3)])
 		}
 	}
 	var over time.Time
@@ -177,7 +177,7 @@ func TestNoEventStaysHaltedWhenTopicsRace(t *testing.T) {
 	settle := func(c Claim, probe bool) {
 		s := Settlement{Token: c.Token, End: true, Probe: probe, Paused: map[string]string{}, FirstPause: time.Millisecond, LongestPause: 4 * time.Millisecond}
 		for _, e := range c.Events {
-			switch n := randomBelow(6); {
+			switch n := f.random.below(6); {
 			case n < 2 || ending():
 				b.publish(e)
 				s.Published = slices.Concat(s.Published, []uuid.UUID{e.ID})
@@ -190,14 +190,14 @@ func TestNoEventStaysHaltedWhenTopicsRace(t *testing.T) {
 			}
 		}
 		f.settle(s)
-		if randomBelow(4) == 0 {
+		if f.random.below(4) == 0 {
 			f.mark(s.Published...) // its answer was lost
 		}
 	}
 	replica := New(f.pool)
 	relay := func(s *Store) func() {
 		return func() {
-			c, err := s.Claim(t.Context(), "race", 1+randomBelow(20), time.Duration(randomBelow(50))*time.Millisecond)
+			c, err := s.Claim(t.Context(), "race", 1+f.random.below(20), time.Duration(f.random.below(50))*time.Millisecond)
 			if err != nil {
 				t.Error(err)
 			}

@@ -96,8 +96,8 @@ func TestP1NothingIsLostWhileTheRingTurns(t *testing.T) {
 
 // janitorFault lets the clock jump, or ends the sessions of the janitors.
 func (f fixture) janitorFault() {
-	time.Sleep(time.Duration(randomBelow(60)) * time.Millisecond)
-	switch randomBelow(8) {
+	time.Sleep(time.Duration(f.random.below(60)) * time.Millisecond)
+	switch f.random.below(8) {
 	case 0:
 		f.exec("UPDATE outbox_ring SET since = since - interval '1 year'")
 	case 1:
@@ -120,12 +120,12 @@ func (f fixture) forgotten(l *ledger) bool {
 func (f fixture) appendSlowly(l *ledger) {
 	levels := []pgx.TxIsoLevel{pgx.ReadCommitted, pgx.RepeatableRead, pgx.Serializable}
 	rolledBack, id := errors.New("rolled back"), uuid.New()
-	err := pgx.BeginTxFunc(f.Context(), f.pool, pgx.TxOptions{IsoLevel: levels[randomBelow(3)]}, func(tx pgx.Tx) error {
+	err := pgx.BeginTxFunc(f.Context(), f.pool, pgx.TxOptions{IsoLevel: levels[f.random.below(3)]}, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(f.Context(), oneSQL, id, 1, id.String()); err != nil {
 			return err
 		}
-		time.Sleep(time.Duration(randomBelow(100)) * time.Millisecond * time.Duration(randomBelow(7)))
-		if randomBelow(10) == 0 {
+		time.Sleep(time.Duration(f.random.below(100)) * time.Millisecond * time.Duration(f.random.below(7)))
+		if f.random.below(10) == 0 {
 			return rolledBack
 		}
 		return nil
@@ -140,13 +140,13 @@ func (f fixture) appendSlowly(l *ledger) {
 
 // relayPass settles a claim with random outcomes.
 func (f fixture) relayPass(l *ledger) {
-	c, err := f.store.Claim(f.Context(), "race", 20, time.Duration(randomBelow(200))*time.Millisecond)
+	c, err := f.store.Claim(f.Context(), "race", 20, time.Duration(f.random.below(200))*time.Millisecond)
 	if err != nil || len(c.NoPayload) > 0 {
 		f.Errorf("lost %v, error %v", c.NoPayload, err)
 	}
 	var confirmed []uuid.UUID
 	for _, e := range c.Events {
-		switch randomBelow(10) {
+		switch f.random.below(10) {
 		case 0:
 			f.reschedule(c, Failure{ID: e.ID, Final: true, Code: "refused"})
 		case 1: // not settled: the lease ends
@@ -154,21 +154,21 @@ func (f fixture) relayPass(l *ledger) {
 			confirmed = append(confirmed, e.ID)
 		}
 	}
-	if randomBelow(10) == 0 {
-		time.Sleep(time.Duration(randomBelow(1000)) * time.Millisecond) // it was stopped before the mark
+	if f.random.below(10) == 0 {
+		time.Sleep(time.Duration(f.random.below(1000)) * time.Millisecond) // it was stopped before the mark
 	}
 	l.finish(confirmed...)
-	for range 1 + randomBelow(2) { // the answer may be lost
+	for range 1 + f.random.below(2) { // the answer may be lost
 		f.finish(c, confirmed...)
 	}
 }
 
 // operatorPass replays the failed events, and sometimes discards them.
 func (f fixture) operatorPass(l *ledger) {
-	time.Sleep(time.Duration(randomBelow(300)) * time.Millisecond)
+	time.Sleep(time.Duration(f.random.below(300)) * time.Millisecond)
 	failed := read[uuid.UUID](f, "SELECT id FROM outbox_queue WHERE failed_at IS NOT NULL")
 	decision := replaySQL
-	if randomBelow(4) == 0 {
+	if f.random.below(4) == 0 {
 		decision = discardSQL
 		l.finish(failed...)
 	}

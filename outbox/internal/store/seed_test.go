@@ -3,31 +3,37 @@ package store
 import (
 	"cmp"
 	"flag"
+	"hash/fnv"
 	"math/rand/v2"
 	"os"
 	"strconv"
 	"sync"
 )
 
-// random chooses what the random tests do. SEED is its seed, and that of rapid. The order in which
-// goroutines ask is the machine's.
-var random struct {
-	sync.Mutex
-	*rand.Rand
+// random chooses what a random test does. SEED changes it, and what rapid chooses. The order in which
+// the goroutines of a test ask is the machine's.
+type random struct {
+	mu   sync.Mutex
+	rand *rand.Rand
 }
 
-func init() {
-	text := cmp.Or(os.Getenv("SEED"), "1")
-	seed, err := strconv.ParseUint(text, 10, 64)
+func init() { _ = flag.Set("rapid.seed", seed()) }
+
+func seed() string { return cmp.Or(os.Getenv("SEED"), "1") }
+
+func newRandom(test string) *random {
+	number, err := strconv.ParseUint(seed(), 10, 64)
 	if err != nil {
 		panic("SEED: " + err.Error())
 	}
-	random.Rand = rand.New(rand.NewPCG(seed, 0))
-	_ = flag.Set("rapid.seed", text)
+	name := fnv.New64()
+	_, _ = name.Write([]byte(test))
+	return &random{rand: rand.New(rand.NewPCG(number, name.Sum64()))}
 }
 
-func randomBelow(n int) int {
-	random.Lock()
-	defer random.Unlock()
-	return random.IntN(n)
+// below returns a number from 0 to n-1.
+func (r *random) below(n int) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.rand.IntN(n)
 }
