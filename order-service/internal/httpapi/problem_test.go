@@ -162,7 +162,8 @@ func TestAClientThatDisconnectsIsNotAServerError(t *testing.T) {
 	count := func(code string) uint64 {
 		return b.histogram(map[string]string{"method": "POST", "route": "/orders", "code": code}).GetSampleCount()
 	}
-	b.eventually("the request is counted", func() bool { return count("4xx")+count("5xx") > 0 })
+	// It is a 2xx if the server answers before it notices that the client has gone.
+	b.eventually("the request is counted", func() bool { return count("2xx")+count("4xx")+count("5xx") > 0 })
 	if count("5xx") != 0 {
 		t.Error("counted as a 5xx")
 	}
