@@ -39,6 +39,16 @@ finish() {
   exit "$code"
 }
 
+# use_servers finds PostgreSQL and RabbitMQ for tests, or starts them. Those that it has started are
+# stopped at the script's end. Those of a demo keep running.
+use_servers() {
+  local servers
+  lock
+  [ -s .stack/state.json ] || trap 'finish stack down' EXIT # before the start: it may fail half-way
+  servers=$(stack servers 9>&-) # they must not keep the lock
+  eval "$servers"
+}
+
 # modules prints the folders of the Go modules besides the root: the library, the tests and the
 # examples. What they need is not in the root's go.mod. test/kubernetes is one as well: its libraries
 # take minutes to compile, so it runs by itself and in .github/workflows/ci.yml.

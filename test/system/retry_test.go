@@ -24,7 +24,9 @@ func TestP9AFailingMessageGoesThroughEveryRetryQueue(t *testing.T) {
 	service := s.startConsumer("CONSUMER_GIVE_UP=6s")
 	s.publish(append([]amqp.Publishing{never, later}, others...)...)
 	s.awaitCount(s.notificationsDB, len(others), sentCount)
-	eventually(awaitTimeout, func() bool { return len(copies.copiesOf(later.MessageId)) >= 2 })
+	if !eventually(awaitTimeout, func() bool { return len(copies.copiesOf(later.MessageId)) >= 2 }) {
+		t.Fatal("it was not retried twice")
+	}
 	mend(later)
 
 	dead := s.takeMessages(deadLetterQueue, 1)[0]

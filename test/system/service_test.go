@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// shutdownLimit is for a service that never ends. That it takes at most 25 s (P12) is tested in virtual time.
+// shutdownLimit is for a service that never ends. How long the relay takes at most is tested in virtual
+// time: TestP12ADatabaseThatHangsDelaysTheEndALittle.
 const shutdownLimit = time.Minute
 
 // connections is the default of MAIL_CONNECTIONS.
