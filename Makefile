@@ -1,6 +1,6 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo up replicas down order logs watch test verify docs bench fuzz chaos chaos-mutants compare lint \
-  kubernetes simulator exercise demo-nats demo-pubsub demo-cdc
+.PHONY: help demo up replicas down order logs test verify docs bench fuzz chaos compare lint \
+  kubernetes exercise demo-nats demo-pubsub
 
 # As in scripts/lib.sh.
 export GOWORK = off
@@ -28,9 +28,6 @@ order: ## place one order
 logs: ## follow the logs of both services
 	@scripts/logs
 
-watch: ## show how many orders are at each stage, once a second
-	@scripts/watch
-
 test: ## before a commit: test what ships, on PostgreSQL and RabbitMQ that are found or started
 	@scripts/test
 
@@ -41,7 +38,7 @@ docs: ## run the commands of the README and the chapters, and compare the output
 	@go build -C test -o ../build/execute ./docs/execute && exec build/execute
 
 exercise: ## find a mistake in a copy of the code: N=5 for chapter 5; without N, the list
-	@go build -C test -o ../build/exercise ./exercises && exec build/exercise $(ARGS)
+	@scripts/mistakes exercise $(N)
 
 # These are built, because `go run` does not pass on a SIGTERM. ARGS=help lists their settings.
 bench: ## measure the speed, compared with what the machine can do
@@ -50,11 +47,8 @@ bench: ## measure the speed, compared with what the machine can do
 fuzz: ## run the fuzz tests of everything that reads input from outside
 	@scripts/fuzz
 
-chaos: ## break the servers, the network and the processes, and check every promise
+chaos: ## break the servers, the network and the processes, and check every promise; MUTANTS=1 breaks the code
 	@scripts/chaos $(ARGS)
-
-chaos-mutants: ## break the services' code, and check that chaos detects it
-	@go build -C test -o ../build/chaos-mutants ./chaos/mutants && exec build/chaos-mutants $(ARGS)
 
 # Only its first run takes long: it compiles kube-apiserver.
 kubernetes: ## apply deploy/kubernetes to a real API server, which is built from its Go modules
@@ -62,9 +56,6 @@ kubernetes: ## apply deploy/kubernetes to a real API server, which is built from
 
 compare: ## break other designs with the same faults, and show what each of them loses
 	@go build -C test -buildvcs=false -o ../build/compare ./compare && exec build/compare $(ARGS)
-
-simulator: ## move the outbox, its relays and the consumer step by step, in your browser
-	@cd examples/simulator && go build -o ../../build/simulator . && exec ../../build/simulator $(ARGS)
 
 lint: ## run the linters
 	@scripts/lint
@@ -74,6 +65,3 @@ demo-nats: ## another way: NATS JetStream as the broker
 
 demo-pubsub: ## another way: Google Pub/Sub as the broker
 	@scripts/demo-pubsub
-
-demo-cdc: ## another way: the relay reads PostgreSQL's log
-	@scripts/demo-cdc

@@ -13,7 +13,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"example.com/transactional-outbox/outbox/internal/source"
 	"example.com/transactional-outbox/outbox/internal/store"
 	"example.com/transactional-outbox/outbox/publish"
 )
@@ -202,9 +201,9 @@ func (d fakeDestination) KeepConnected(ctx context.Context, use func(context.Con
 	return nil
 }
 
-func testRelay(from source.Events) *Relay { return relayWith(testConfig, from) }
+func testRelay(from events) *Relay { return relayWith(testConfig, from) }
 
-func relayWith(c RelayConfig, from source.Events) *Relay {
+func relayWith(c RelayConfig, from events) *Relay {
 	return newRelay(from, fakeDestination{}, c.withDefaults())
 }
 

@@ -9,10 +9,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/sync/errgroup"
 
-	"example.com/transactional-outbox/outbox/internal/source"
 	"example.com/transactional-outbox/outbox/internal/store"
 	"example.com/transactional-outbox/outbox/publish"
 )
@@ -80,7 +80,7 @@ type Relay struct {
 	to          publish.Destination
 	pool        *pgxpool.Pool
 	store       *store.Store
-	events      source.Events // the store
+	events      events // the store
 	topics      *topics
 	suspects    *suspects
 	counters    counters
@@ -113,7 +113,15 @@ func NewRelay(pool *pgxpool.Pool, to publish.Destination, c RelayConfig) (*Relay
 	return r, nil
 }
 
-func newRelay(from source.Events, to publish.Destination, c RelayConfig) *Relay {
+// events is what a worker needs of the store. In virtual time, tests have another one.
+type events interface {
+	Claim(ctx context.Context, worker string, limit int, lease time.Duration) (store.Claim, error)
+	ClaimProbes(ctx context.Context, worker string, limit int, lease time.Duration) (store.Claim, error)
+	Settle(ctx context.Context, s store.Settlement) (store.Settled, error)
+	Renew(ctx context.Context, tokens []uuid.UUID, lease time.Duration) (held []uuid.UUID, err error)
+}
+
+func newRelay(from events, to publish.Destination, c RelayConfig) *Relay {
 	return &Relay{
 		config: c, events: from, to: to, destination: to.Name(), topics: newTopics(), suspects: newSuspects(),
 		wake: make(chan struct{}, 1), probe: make(chan struct{}, 1), log: newLines(c.Logger), counters: newCounters(),

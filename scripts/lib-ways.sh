@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Functions for make demo-nats, demo-pubsub and demo-cdc, which show other ways to publish. Such a
-# script sources this file and calls ways_begin. When the script ends, also after an error or
+# Functions for make demo-nats and demo-pubsub, which show other ways to publish. Such a script
+# sources this file and calls ways_begin. When the script ends, also after an error or
 # Ctrl-C, ways_end stops all processes that it has started, and drops its databases.
 #
 #   ways_begin NAME            builds order-service, finds or starts the servers, and migrates a new

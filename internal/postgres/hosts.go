@@ -12,8 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// hosts remembers to which host of a URL this process has connected last, and tries this host
-// first. The driver alone tries the hosts in the order of the URL, for each new connection. As
+// hosts remembers to which host of a URL this pool has connected last, and tries this host first. The driver alone tries the hosts in the order of the URL, for each new connection. As
 // long as the first host does not answer, each new connection would take connectTimeout longer.
 // And if the old primary came back after its standby had taken over, it would get new connections.
 type hosts struct {
@@ -22,17 +21,9 @@ type hosts struct {
 	addresses map[string][]string // of each host, from the last lookup
 }
 
-// lastHosts are shared by all pools and the listener of a process.
-var lastHosts sync.Map // URL → *hosts
-
-func hostsOf(url string) *hosts {
-	h, _ := lastHosts.LoadOrStore(url, &hosts{addresses: map[string][]string{}})
-	return h.(*hosts)
-}
-
 // preferLast makes new connections of a pool try the last host first.
-func preferLast(config *pgxpool.Config, url string) {
-	h := hostsOf(url)
+func preferLast(config *pgxpool.Config) {
+	h := &hosts{addresses: map[string][]string{}}
 	h.watchLookups(config.ConnConfig)
 	config.BeforeConnect = func(_ context.Context, c *pgx.ConnConfig) error {
 		h.sort(c)
@@ -42,18 +33,6 @@ func preferLast(config *pgxpool.Config, url string) {
 		h.remember(conn)
 		return nil
 	}
-}
-
-// connectToLast opens one connection, and tries the last host first.
-func connectToLast(ctx context.Context, config *pgx.ConnConfig, url string) (*pgx.Conn, error) {
-	h := hostsOf(url)
-	h.watchLookups(config)
-	h.sort(config)
-	conn, err := pgx.ConnectConfig(ctx, config)
-	if err == nil {
-		h.remember(conn)
-	}
-	return conn, err
 }
 
 func (h *hosts) remember(conn *pgx.Conn) {

@@ -63,26 +63,6 @@ func TestTheHostThatWorkedLastIsTriedFirst(t *testing.T) {
 	}
 }
 
-// TestAListenerTriesTheHostOfThePool has a first host that came back after the pool had left it.
-func TestAListenerTriesTheHostOfThePool(t *testing.T) {
-	t.Parallel()
-	_, direct := postgrestest.Migrated(t, notes)
-	first, second, url := throughTwo(t, direct)
-	first.Refuse(true)
-	if err := open(t, url).Ping(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	first.Refuse(false)
-	tried, before := first.Accepted(), second.Accepted()
-	ctx, stop := context.WithCancel(t.Context())
-	if err := postgres.Listen(ctx, url, "channel", stop, func() {}); ctx.Err() == nil {
-		t.Fatal(err)
-	}
-	if first.Accepted() > tried || second.Accepted() == before {
-		t.Errorf("%d and %d new connections, want the second host", first.Accepted()-tried, second.Accepted()-before)
-	}
-}
-
 // TestAPoolLeavesAServerThatIsReadOnly makes the sessions read-only, as those of a pooler are whose
 // server became a standby.
 func TestAPoolLeavesAServerThatIsReadOnly(t *testing.T) {
@@ -125,12 +105,6 @@ func TestOfTwoHostsOnlyOneThatTakesWritesIsUsed(t *testing.T) {
 			if err := db.Ping(t.Context()); err == nil || !postgres.Unavailable(err) {
 				t.Errorf("the pool connected to a read-only host, error %v", err)
 			}
-			ctx, stop := context.WithCancel(t.Context())
-			err := postgres.Listen(ctx, url, "channel", stop, func() {})
-			if stopped := ctx.Err() != nil; stopped {
-				t.Errorf("the listener connected to a read-only host, error %v", err)
-			}
-			stop()
 			first.Refuse(false)
 			makeDatabaseReadOnly(t, direct, "off")
 			tried := second.Accepted()

@@ -83,12 +83,6 @@ addresses for the shell: eval "$(scripts/stack servers)"`,
 		flags:     (*stack).databaseFlags,
 		run:       (*stack).show,
 	},
-	{
-		name:  "watch",
-		help:  "Shows once a second how many orders are at each stage, until Ctrl-C.",
-		flags: (*stack).databaseFlags,
-		run:   (*stack).watch,
-	},
 }
 
 const environmentHelp = `
