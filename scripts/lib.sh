@@ -8,8 +8,6 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 say() { printf '%s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
 
-command -v go >/dev/null || die "This needs Go $(sed -n 's/^go //p' go.mod) or newer: install it, or put it on the PATH."
-
 # Where `up` writes how it started the system: compose or processes.
 readonly mode_file=.stack/mode
 
@@ -19,7 +17,10 @@ export GOWORK=off
 
 # program builds a program of test/ into build/bin. It runs here, in the repository's root: `go run`
 # needs the folder of its module, and passes on neither a SIGTERM nor the exit status.
-program() { go build -C test -buildvcs=false -o "../build/bin/$1" "./$2"; }
+program() {
+  command -v go >/dev/null || die "This needs Go $(sed -n 's/^go //p' go.mod) or newer: install it, or put it on the PATH."
+  go build -C test -buildvcs=false -o "../build/bin/$1" "./$2"
+}
 
 stack() { program stack stack && build/bin/stack "$@"; }
 
@@ -54,7 +55,14 @@ use_servers() {
 # take minutes to compile, so it runs by itself and in .github/workflows/ci.yml.
 modules() { find outbox test examples -name go.mod -not -path 'test/kubernetes/*' -exec dirname {} \; | sort; }
 
-mode() { cat "$mode_file" 2>/dev/null || true; }
+# mode prints how the system runs: compose, however it was started; processes; or nothing.
+mode() {
+  if [ -n "$(docker compose ps --all --quiet order-service 2>/dev/null)" ]; then
+    echo compose
+  else
+    grep -sx processes "$mode_file" || true
+  fi
+}
 
 # page_url prints how a browser reaches a page: ORDER_PAGE_URL or NOTIFICATION_PAGE_URL. Processes
 # always have the ports that .env has in the repository.
@@ -72,20 +80,6 @@ databases() {
     echo --order-db "$(sed 's/@order-db:5432/@127.0.0.1:5433/' deploy/secrets/order-owner-database-url)"
     echo --notification-db "$(sed 's/@notification-db:5432/@127.0.0.1:5434/' deploy/secrets/notification-owner-database-url)"
   fi
-}
-
-# experiment runs one experiment of test/break on the running system. The experiment runs
-# build/bin/stack.
-experiment() {
-  program experiment break
-  program stack stack
-  local where=
-  case "$(mode)" in
-    compose) where=$(databases) ;;
-    processes) where=$(build/bin/stack databases) ;;
-  esac
-  # shellcheck disable=SC2086 # one word for each flag and value
-  exec build/bin/experiment --mode "$(mode)" $where "$@"
 }
 
 # find_prometheus puts promtool and prometheus on the PATH: the machine's, or else those of
