@@ -128,8 +128,8 @@ func (w *worker) judge(now time.Time) {
 				continue // the publisher says which topics are slow: ErrBusy
 			}
 			w.pauseSlow(b)
-			if !w.heard.After(b.sentAt) {
-				w.replace()
+			if len(b.pauses) == 0 { // otherwise they are written first
+				w.replaceIfSilent(b)
 			}
 		}
 		if w.isStuck && now.Sub(w.heard) >= slowAfter {
@@ -161,10 +161,11 @@ func (w *worker) release(b *batch) {
 	}
 }
 
-// replace lets another worker take the place of this one. The destination has answered nothing
-// at all: RabbitMQ stops reading a whole connection when one queue does not take what was sent.
-func (w *worker) replace() {
-	if w.left {
+// replaceIfSilent lets another worker take the place of this one if the destination has answered
+// nothing at all since the batch was sent: RabbitMQ stops reading a whole connection when one queue
+// does not take what was sent.
+func (w *worker) replaceIfSilent(b *batch) {
+	if w.left || w.heard.After(b.sentAt) {
 		return
 	}
 	if w.stuck.Add(1) > maxStuck {

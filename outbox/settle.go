@@ -112,7 +112,10 @@ func (w *worker) settleBatch(ctx context.Context, b *batch) bool {
 			it.set(settled)
 		}
 	}
-	b.pauses = nil
+	if len(b.pauses) > 0 {
+		b.pauses = nil
+		w.replaceIfSilent(b) // not before: the other worker would claim more events of these topics
+	}
 	return true
 }
 

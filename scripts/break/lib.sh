@@ -1,48 +1,59 @@
 # shellcheck shell=bash
 # What the scripts here share: they place orders in the running system, reach its databases and its
 # services, as containers or as processes, and wait for what must happen. At the end, also after an
-# error or Ctrl-C, what they have broken is mended.
+# error or Ctrl-C, they mend what they have broken.
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 
 case "${1:-}" in
   "") ;;
-  -h | --help) sed -n '2,/^\. /s/^# \{0,1\}//p' "$0"; exit ;;
-  *) die "$0 takes no arguments: -h says what it does." ;;
+  -h | --help) sed -n '2,/^\. /s/^# \{0,1\}//p' "scripts/break/${0##*/}"; exit ;;
+  *) die "${0##*/} takes no arguments: -h says what it does." ;;
 esac
 
 readonly api=http://localhost:4000 patience=120 # seconds
 running=$(mode)
-[ -n "$running" ] || die "Nothing is running. Start the system: docker compose up --build --wait, or make demo."
-curl -fsS -o /dev/null "$api/products" || die "order-service does not answer at $api."
+[ -n "$running" ] || die "Nothing is running, or your user does not reach Docker (docker compose ps). Start the system: docker compose up --build --wait, or make demo."
+for needed in curl $([ "$running" = compose ] || echo psql); do
+  command -v "$needed" >/dev/null || die "This needs $needed: install it, or put it on the PATH."
+done
 [ "$running" = compose ] || program stack stack
 
 step() { printf '%s\n' "* $*"; }
 shown() { printf '    %s\n' "$*"; }
+get() { curl -fsS --max-time 20 "$@"; }
+get -o /dev/null "$api/products" || die "order-service does not answer at $api."
 
-# sql runs a statement in the database of orders or of notifications, as a user that may do all.
-sql() { # sql orders|notifications STATEMENT
+# sql runs statements in the database of orders or of notifications, as a superuser.
+sql() { # sql orders|notifications STATEMENTS
+  local limit="SET statement_timeout = '${sql_timeout:-20s}'"
   case "$running/$1" in
-    compose/orders) docker compose exec -T order-db psql -XqAt -v ON_ERROR_STOP=1 -U postgres order_service -c "$2" ;;
-    compose/*) docker compose exec -T notification-db psql -XqAt -v ON_ERROR_STOP=1 -U postgres notification_service -c "$2" ;;
-    *) psql -XqAt -v ON_ERROR_STOP=1 "$(build/bin/stack databases | sed -n "/^--${1%s}-db\$/{n;p;}")" -c "$2" ;;
+    compose/orders) docker compose exec -T order-db psql -XqAt -v ON_ERROR_STOP=1 -U postgres order_service -c "$limit" -c "$2" ;;
+    compose/*) docker compose exec -T notification-db psql -XqAt -v ON_ERROR_STOP=1 -U postgres notification_service -c "$limit" -c "$2" ;;
+    processes/*) psql -XqAt -v ON_ERROR_STOP=1 "$(build/bin/stack databases | sed -n "/^--${1%s}-db\$/{n;p;}")" -c "$limit" -c "$2" ;;
   esac
 }
 
-# service kills, stops or starts a service or RabbitMQ. command runs a command of a service.
+# service kills, stops or starts a service or RabbitMQ.
 service() { # service kill|stop|start NAME
   local said=''
   if [ "$running" = compose ]; then said=$(docker compose "$@" 2>&1); else said=$(build/bin/stack "$@" 2>&1); fi ||
     { say "$said"; return 1; }
 }
-run() { # run SERVICE ARGUMENT..., without its log
+
+# run runs a command of a service, without its log. command_of prints how a reader runs it.
+run() { # run SERVICE ARGUMENT...
   { if [ "$running" = compose ]; then docker compose exec -T "$1" /service "${@:2}"; else build/bin/stack run "$@"; fi; } 2> >(grep -v '^{' >&2)
 }
+command_of() { # command_of SERVICE ARGUMENT...
+  if [ "$running" = compose ]; then echo "docker compose exec $1 /service ${*:2}"; else echo "scripts/stack run $*"; fi
+}
 
-orders='' # the ids of the orders that this script has placed
+# place places orders. Their ids are in $orders, and the last one is in $order.
+orders=''
 place() { # place N
   local answer
   for _ in $(seq "$1"); do
-    answer=$(curl -fsS -H "Content-Type: application/json" -d '{"product_id":"sku123","quantity":1}' "$api/orders")
+    answer=$(get -H "Content-Type: application/json" -d '{"product_id":"sku123","quantity":1}' "$api/orders")
     order=$(sed -nE 's/.*"order":\{"id":"([^"]+)".*/\1/p' <<<"$answer")
     orders+=${orders:+,}$order
   done
@@ -60,10 +71,11 @@ await() { # await WHAT COMMAND...: until the command succeeds
     sleep 0.5
   done
 }
-is() { [ "$("${@:2}")" = "$1" ]; }          # is VALUE COMMAND...
-at_least() { [ "$("${@:2}")" -ge "$1" ]; }   # at_least NUMBER COMMAND...
+is() { [ "$("${@:2}")" = "$1" ]; }         # is VALUE COMMAND...
+at_least() { [ "$("${@:2}")" -ge "$1" ]; } # at_least NUMBER COMMAND...
 
-emailed() { # emailed N: waits until so many e-mails about the orders are sent
+arrived() { # arrived N: waits until so many events are published, and as many e-mails are sent
+  await "$1 events are published" is "$1" count orders "status = 'published'"
   await "$1 e-mails are sent" is "$1" count notifications "status = 'published'"
 }
 
@@ -77,40 +89,45 @@ verify() { # verify WHAT WANT COMMAND...
 # metric adds up a metric of all replicas of notification-service.
 metric() { # metric NAME
   local address addresses=127.0.0.1:4101
-  [ "$running" != compose ] || addresses=$(docker compose ps --quiet notification-service | xargs -n 1 -I {} docker port {} 4101/tcp)
-  for address in $addresses; do curl -fsS "http://$address/metrics"; done | awk -v name="$1" '$1 == name { n += $2 } END { print n + 0 }'
+  [ "$running" != compose ] || addresses=$(docker compose ps --quiet notification-service | xargs -I {} docker port {} 4101/tcp)
+  for address in $addresses; do get "http://$address/metrics"; done | awk -v name="$1" '$1 == name { n += $2 } END { print n + 0 }'
 }
 
 # hold runs statements in a transaction that stays open until release, in the background.
+readonly holder="application_name = 'break $$'"
 hold() { # hold orders|notifications STATEMENTS
-  sql "$1" "BEGIN; SET application_name = 'break'; $2; SELECT pg_sleep(600)" >/dev/null 2>&1 &
   held=$1
   mend release
-  await "the lock is held" is 1 sql "$1" "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'break' AND wait_event = 'PgSleep'"
+  sql_timeout=10min sql "$1" "BEGIN; SET $holder; $2; SELECT pg_sleep(600)" >/dev/null 2>build/break.log &
+  await "the lock is held" is 1 sql "$1" "SELECT count(*) FROM pg_stat_activity WHERE $holder AND wait_event = 'PgSleep'"
 }
 release() {
   [ -n "${held:-}" ] || return 0
-  sql "$held" "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'break'" >/dev/null
+  until [ -z "$(jobs -r)" ]; do # the session may only just begin
+    sql "$held" "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE $holder" >/dev/null
+    sleep 0.2
+  done
   held=''
 }
 
-# kill_before_the_mark places an order, and kills a service when the destination has taken what it has sent,
-# and the mark of that waits for a lock.
+# kill_before_the_mark places an order. It waits until the destination has taken the message, and the mark
+# waits for a lock. Then it kills the service.
+readonly waiting_mark="wait_event_type = 'Lock' AND query LIKE '%outbox_published%' AND datname = current_database()"
 kill_before_the_mark() { # kill_before_the_mark orders|notifications SERVICE
   step "hold the lock of the table of marks, outbox_published, and place an order"
   hold "$1" "LOCK TABLE outbox_published IN SHARE ROW EXCLUSIVE MODE"
   place 1
   await "the customer has the e-mail" is 1 emails
-  await "the mark waits for the lock" at_least 1 sql "$1" "SELECT count(*) FROM pg_stat_activity WHERE $waits"
+  await "the mark waits for the lock" at_least 1 sql "$1" "SELECT count(*) FROM pg_stat_activity WHERE $waiting_mark"
   step "kill -9 $2, release the lock, and start $2 again"
   mend service start "$2"
   service kill "$2"
-  sql "$1" "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE $waits" >/dev/null # it outlives its client
+  # The statement goes on in the server after its client is dead.
+  sql "$1" "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE $waiting_mark" >/dev/null
   release
   verify "events marked" 0 count "$1" "status = 'published'"
   service start "$2"
 }
-readonly waits="wait_event_type = 'Lock' AND query LIKE '%outbox_published%' AND datname = current_database()"
 
 messages() { sql orders "SELECT string_agg(id::text, '$1') FROM outbox_status WHERE aggregate_id = ANY ('{$orders}')"; }
 inbox() { sql notifications "SELECT count(*) FROM inbox_messages WHERE message_id = ANY ('{$(messages ,)}')"; }
@@ -120,17 +137,19 @@ emails() {
   local ids
   ids=$(messages '|')
   if [ "$running" = compose ]; then
-    curl -fsS "http://localhost:8025/api/v1/messages?limit=500" | grep -oE "\"MessageID\": ?\"<?($ids)@" | wc -l
+    get "http://localhost:8025/api/v1/messages?limit=500" | tr ',' '\n' | awk -v ids="\"MessageID\": ?\"<?($ids)@" '$0 ~ ids' | awk 'END { print NR }'
   else
-    grep -F '"e-mail written to the log only"' .stack/notification-service.log | grep -cE "$ids" || true
+    awk -v ids="$ids" '/"e-mail written to the log only"/ && $0 ~ ids { n++ } END { print n + 0 }' .stack/notification-service.log
   fi
 }
 
-mends=()
-mend() { mends+=("$*"); } # mend COMMAND...: runs it at the end
+mends=''
+mend() { mends+="$*"$'\n'; } # mend COMMAND...: runs it at the end
 mend_all() {
   local code=$? command
-  for command in "${mends[@]}"; do $command || true; done
+  trap '' INT TERM
+  [ "$code" = 0 ] || [ -z "$mends" ] || say "Mending what was broken."
+  while read -r command; do [ -z "$command" ] || $command || true; done <<<"$mends"
   exit "$code"
 }
 trap mend_all EXIT
