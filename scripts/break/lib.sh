@@ -98,7 +98,7 @@ readonly holder="application_name = 'break $$'"
 hold() { # hold orders|notifications STATEMENTS
   held=$1
   mend release
-  sql_timeout=10min sql "$1" "BEGIN; SET $holder; $2; SELECT pg_sleep(600)" >/dev/null 2>build/break.log &
+  sql_timeout=10min sql "$1" "BEGIN; SET $holder; $2; SELECT pg_sleep(600)" >/dev/null 2> >(grep ERROR >&2) &
   await "the lock is held" is 1 sql "$1" "SELECT count(*) FROM pg_stat_activity WHERE $holder AND wait_event = 'PgSleep'"
 }
 release() {
