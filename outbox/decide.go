@@ -111,11 +111,12 @@ func failureCode(r publish.Result) string {
 }
 
 // judge gives up waiting for answers that are late. An answer that comes still later counts if it is
-// a confirm.
-func (w *worker) judge(now time.Time) {
+// a confirm. It reports whether the destination has answered nothing at all: RabbitMQ stops reading a
+// whole connection when one queue does not take what was sent.
+func (w *worker) judge(now time.Time) (silent bool) {
 	if w.session.Blocked() {
 		w.hand.restart(now) // time does not run while the destination asks to wait
-		return
+		return false
 	}
 	for _, b := range w.hand.batches {
 		waited := now.Sub(b.sentAt)
@@ -128,9 +129,7 @@ func (w *worker) judge(now time.Time) {
 				continue // the publisher says which topics are slow: ErrBusy
 			}
 			w.pauseSlow(b)
-			if len(b.pauses) == 0 { // otherwise they are written first
-				w.replaceIfSilent(b)
-			}
+			silent = silent || !w.heard.After(b.sentAt)
 		}
 		if w.isStuck && now.Sub(w.heard) >= slowAfter {
 			w.release(b)
@@ -139,6 +138,7 @@ func (w *worker) judge(now time.Time) {
 			w.noteAll(b, publish.Result{Outcome: publish.Unknown, Err: publish.ErrTimeout})
 		}
 	}
+	return silent
 }
 
 // pauseSlow pauses the topics of a batch of which nothing was taken since the batch was sent.
@@ -161,11 +161,9 @@ func (w *worker) release(b *batch) {
 	}
 }
 
-// replaceIfSilent lets another worker take the place of this one if the destination has answered
-// nothing at all since the batch was sent: RabbitMQ stops reading a whole connection when one queue
-// does not take what was sent.
-func (w *worker) replaceIfSilent(b *batch) {
-	if w.left || w.heard.After(b.sentAt) {
+// replace lets another worker, with another connection, take the place of this one.
+func (w *worker) replace() {
+	if w.left {
 		return
 	}
 	if w.stuck.Add(1) > maxStuck {

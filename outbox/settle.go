@@ -112,10 +112,7 @@ func (w *worker) settleBatch(ctx context.Context, b *batch) bool {
 			it.set(settled)
 		}
 	}
-	if len(b.pauses) > 0 {
-		b.pauses = nil
-		w.replaceIfSilent(b) // not before: the other worker would claim more events of these topics
-	}
+	b.pauses = nil
 	return true
 }
 

@@ -1,6 +1,8 @@
 package outbox
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -37,6 +39,34 @@ func TestP4ATopicWithoutAnswersPausesAndTheOthersGoOn(t *testing.T) {
 		synctest.Wait()
 		if n := events.count("published"); n != 10+testConfig.Window {
 			t.Errorf("%d published after the late answers", n)
+		}
+		stop()
+	})
+}
+
+// refusesPauses is an outbox in which somebody has locked the table of topics.
+type refusesPauses struct{ *fakeOutbox }
+
+func (o refusesPauses) Settle(ctx context.Context, s store.Settlement) (store.Settled, error) {
+	if len(s.Paused) > 0 {
+		return store.Settled{}, errors.New("locked")
+	}
+	return o.fakeOutbox.Settle(ctx, s)
+}
+
+// TestP4APauseThatCannotBeWrittenDelaysNoOtherTopic: the only worker is replaced all the same.
+func TestP4APauseThatCannotBeWrittenDelaysNoOtherTopic(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		events := newFakeOutbox(0)
+		events.append("silent", testConfig.Window)
+		stop := start(t, testRelay(refusesPauses{events}), &slowBroker{atOnce: map[string]publish.Result{"good": taken}})
+		synctest.Wait()
+		events.append("good", 10)
+		time.Sleep(testConfig.ConfirmTimeout / 2)
+		synctest.Wait()
+		if n := events.count("published"); n != 10 {
+			t.Errorf("%d published, want 10", n)
 		}
 		stop()
 	})

@@ -81,8 +81,11 @@ func (w *worker) run(ctx context.Context) error {
 	defer context.AfterFunc(ctx, func() { w.ended <- time.Now() })()
 	for {
 		w.take()
-		w.judge(time.Now())
+		silent := w.judge(time.Now())
 		w.settle(ctx)
+		if silent { // only now: before the pauses are written, the other worker would claim these topics
+			w.replace()
+		}
 		if w.finished(ctx) {
 			return w.failed
 		}

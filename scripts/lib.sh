@@ -3,6 +3,7 @@
 # root.
 
 set -euo pipefail
+unset CDPATH # cd would go elsewhere
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 say() { printf '%s\n' "$*" >&2; }

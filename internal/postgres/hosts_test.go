@@ -22,42 +22,48 @@ func throughTwo(t *testing.T, direct string) (first, second *servers.Proxy, url 
 	return first, second, strings.Replace(url, first.Addr(), first.Addr()+","+second.Addr(), 1) + "&target_session_attrs=read-write"
 }
 
+// connect waits until a pool has a connection.
+func connect(t *testing.T, db *postgres.DB) {
+	t.Helper()
+	for deadline := time.Now().Add(2 * time.Minute); ; {
+		err := db.Ping(t.Context())
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestTheHostThatWorkedLastIsTriedFirst counts connections. A host that does not answer costs 5 s.
 func TestTheHostThatWorkedLastIsTriedFirst(t *testing.T) {
 	t.Parallel()
 	_, direct := postgrestest.Migrated(t, notes)
 	first, second, url := throughTwo(t, direct)
 	db := open(t, url)
-	connect := func() {
+	again := func() {
 		t.Helper()
 		first.Cut()
 		second.Cut()
-		for deadline := time.Now().Add(2 * time.Minute); ; {
-			err := db.Ping(t.Context())
-			if err == nil {
-				return
-			}
-			if time.Now().After(deadline) {
-				t.Fatal(err)
-			}
-		}
+		connect(t, db)
 	}
-	connect()
+	again()
 	if first.Accepted() == 0 || second.Accepted() > 0 {
 		t.Fatalf("%d and %d connections, want the first host", first.Accepted(), second.Accepted())
 	}
 	first.Refuse(true)
-	connect()
+	again()
 	tried := first.Accepted()
 	for range 3 {
-		connect()
+		again()
 	}
 	if got := first.Accepted(); got != tried {
 		t.Errorf("%d connections tried the host that is away first", got-tried)
 	}
 	first.Refuse(false)
 	second.Refuse(true)
-	connect()
+	again()
 	if got := first.Accepted(); got == tried {
 		t.Error("the first host was not tried when it was the only one")
 	}
@@ -173,5 +179,25 @@ func readOnlySessions(t *testing.T, db *postgres.DB) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestAnIdlePoolFollowsAFailover: one pool meets the new primary, and the other one is idle. Then the
+// old primary is back, and takes writes.
+func TestAnIdlePoolFollowsAFailover(t *testing.T) {
+	t.Parallel()
+	_, direct := postgrestest.Migrated(t, notes)
+	first, second, url := throughTwo(t, direct)
+	busy, idle := open(t, url), open(t, url)
+	connect(t, busy)
+	connect(t, idle)
+	first.Refuse(true)
+	first.Cut()
+	connect(t, busy)
+	first.Refuse(false)
+	before := second.Accepted()
+	connect(t, idle)
+	if second.Accepted() == before {
+		t.Error("the idle pool has gone back to the old primary")
 	}
 }

@@ -86,7 +86,7 @@ func Open(ctx context.Context, url string, maxConns int32, changes ...Option) (*
 	config.PingTimeout = pingTimeout
 	config.MaxConns = maxConns
 	requireWrites(config.ConnConfig)
-	preferLast(config)
+	preferLast(config, url)
 	neverCancelCommits(config)
 	var pool *pgxpool.Pool
 	leaveReadOnly(config.ConnConfig, func() { pool.Reset() })

@@ -12,7 +12,10 @@ esac
 
 readonly api=http://localhost:4000 patience=120 # seconds
 running=$(mode)
-[ -n "$running" ] || die "Nothing is running, or your user does not reach Docker (docker compose ps). Start the system: docker compose up --build --wait, or make demo."
+[ -n "$running" ] || {
+  say "Nothing is running, or your user does not reach Docker: docker compose ps tells."
+  die "Start the system: docker compose up --build --wait, or make demo."
+}
 for needed in curl $([ "$running" = compose ] || echo psql); do
   command -v "$needed" >/dev/null || die "This needs $needed: install it, or put it on the PATH."
 done
@@ -23,26 +26,29 @@ shown() { printf '    %s\n' "$*"; }
 get() { curl -fsS --max-time 20 "$@"; }
 get -o /dev/null "$api/products" || die "order-service does not answer at $api."
 
+readonly psql=(psql -XqAt -v ON_ERROR_STOP=1)
+
 # sql runs statements in the database of orders or of notifications, as a superuser.
 sql() { # sql orders|notifications STATEMENTS
   local limit="SET statement_timeout = '${sql_timeout:-20s}'"
   case "$running/$1" in
-    compose/orders) docker compose exec -T order-db psql -XqAt -v ON_ERROR_STOP=1 -U postgres order_service -c "$limit" -c "$2" ;;
-    compose/*) docker compose exec -T notification-db psql -XqAt -v ON_ERROR_STOP=1 -U postgres notification_service -c "$limit" -c "$2" ;;
-    processes/*) psql -XqAt -v ON_ERROR_STOP=1 "$(build/bin/stack databases | sed -n "/^--${1%s}-db\$/{n;p;}")" -c "$limit" -c "$2" ;;
-  esac
+    compose/orders) docker compose exec -T order-db "${psql[@]}" -U postgres order_service -c "$limit" -c "$2" ;;
+    compose/*) docker compose exec -T notification-db "${psql[@]}" -U postgres notification_service -c "$limit" -c "$2" ;;
+    *) "${psql[@]}" "$(build/bin/stack databases | sed -n "/^--${1%s}-db\$/{n;p;}")" -c "$limit" -c "$2" ;;
+  esac </dev/null
 }
 
 # service kills, stops or starts a service or RabbitMQ.
 service() { # service kill|stop|start NAME
   local said=''
   if [ "$running" = compose ]; then said=$(docker compose "$@" 2>&1); else said=$(build/bin/stack "$@" 2>&1); fi ||
-    { say "$said"; return 1; }
+    { local code=$?; say "$said"; return "$code"; }
 }
 
 # run runs a command of a service, without its log. command_of prints how a reader runs it.
 run() { # run SERVICE ARGUMENT...
-  { if [ "$running" = compose ]; then docker compose exec -T "$1" /service "${@:2}"; else build/bin/stack run "$@"; fi; } 2> >(grep -v '^{' >&2)
+  if [ "$running" = compose ]; then set -- docker compose exec -T "$1" /service "${@:2}"; else set -- build/bin/stack run "$@"; fi
+  "$@" </dev/null 2> >(grep -v '^{' >&2)
 }
 command_of() { # command_of SERVICE ARGUMENT...
   if [ "$running" = compose ]; then echo "docker compose exec $1 /service ${*:2}"; else echo "scripts/stack run $*"; fi
@@ -110,8 +116,8 @@ release() {
   held=''
 }
 
-# kill_before_the_mark places an order. It waits until the destination has taken the message, and the mark
-# waits for a lock. Then it kills the service.
+# kill_before_the_mark places an order. It waits until the destination has taken the message, and the
+# mark waits for a lock. Then it kills the service.
 readonly waiting_mark="wait_event_type = 'Lock' AND query LIKE '%outbox_published%' AND datname = current_database()"
 kill_before_the_mark() { # kill_before_the_mark orders|notifications SERVICE
   step "hold the lock of the table of marks, outbox_published, and place an order"
@@ -132,7 +138,7 @@ kill_before_the_mark() { # kill_before_the_mark orders|notifications SERVICE
 messages() { sql orders "SELECT string_agg(id::text, '$1') FROM outbox_status WHERE aggregate_id = ANY ('{$orders}')"; }
 inbox() { sql notifications "SELECT count(*) FROM inbox_messages WHERE message_id = ANY ('{$(messages ,)}')"; }
 
-# emails counts what has arrived at Mailpit; without a mail server, what notification-service has logged.
+# emails counts what has arrived at Mailpit, or else what notification-service has logged.
 emails() {
   local ids
   ids=$(messages '|')
@@ -149,7 +155,9 @@ mend_all() {
   local code=$? command
   trap '' INT TERM
   [ "$code" = 0 ] || [ -z "$mends" ] || say "Mending what was broken."
-  while read -r command; do [ -z "$command" ] || $command || true; done <<<"$mends"
+  while read -r command; do # its commands must not read the list of the others
+    [ -z "$command" ] || $command </dev/null || { say "NOT MENDED: $command"; code=1; }
+  done <<<"$mends"
   exit "$code"
 }
 trap mend_all EXIT

@@ -38,7 +38,7 @@ type Figures struct {
 	Lost       int // events without an effect that are in no outbox and in no queue
 	Phantom    int // events that others have received, of an order that is not stored
 	Repeated   int // effects and e-mails after the first one of an event
-	OutOfOrder int // effects or e-mails of an event after a newer one of the same order
+	OutOfOrder int // effects or e-mails of which the first came after that of a newer event
 	Stuck      int // events without an effect that wait, and nothing moves
 	Buried     int // good messages that are dead letters
 }
