@@ -15,9 +15,6 @@ import (
 type RelayConfig struct {
 	// AppID is the name of the service that publishes. Each message has it.
 	AppID string
-	// DeadLetters is the destination of copies of failed events, such as an exchange. By default
-	// there are no copies. The events themselves stay in the outbox in both cases.
-	DeadLetters string
 	// Workers is how many workers publish in parallel. Each one uses a connection of the pool while
 	// it claims or settles. The default is 2.
 	Workers int
@@ -47,7 +44,7 @@ type RelayConfig struct {
 	// they wait until an operator replays or discards it.
 	FailedLetPass bool
 	// GiveUp is when a refused event fails: after at least ten refusals, the first of them more than
-	// GiveUp ago. No answer counts like a refusal. A destination that is not reachable refuses nothing.
+	// GiveUp ago. A destination that is not reachable, or gives no answer, refuses nothing.
 	// The default is 24 h.
 	GiveUp time.Duration
 	// RetryBase is the first pause of a refused event. It doubles each time. The default is 1 s.
@@ -122,10 +119,8 @@ func (c RelayConfig) check() error {
 		between("Retention", c.Retention, time.Second, 100*365*24*time.Hour),
 		between("ShutdownTimeout", c.ShutdownTimeout, time.Millisecond, time.Hour),
 	}
-	for field, text := range map[string]string{"AppID": c.AppID, "DeadLetters": c.DeadLetters} {
-		if err := checkText(field, text, 0); err != nil { // otherwise each event would be failed
-			errs = append(errs, fmt.Errorf("outbox: RelayConfig.%w", err))
-		}
+	if err := checkText("AppID", c.AppID, 0); err != nil { // otherwise each event would be failed
+		errs = append(errs, fmt.Errorf("outbox: RelayConfig.%w", err))
 	}
 	for _, pause := range c.NoAnswerPauses {
 		errs = append(errs, between("NoAnswerPauses", pause, time.Millisecond, 365*24*time.Hour))

@@ -19,7 +19,6 @@ type verdict struct {
 	failure   store.Failure // if it is not unknown, published or overtaken
 	pause     bool          // its topic pauses, for the same reason
 	resume    bool          // the pause of its topic ends
-	retryAll  bool          // the destination takes events again, after it took none for a while
 }
 
 // The values of failure_code.
@@ -37,9 +36,6 @@ const (
 	maxSlowWindows = 8
 	// firstTopicPause doubles each time that the topic's probe fails, up to LongestTopicPause.
 	firstTopicPause = time.Second
-	// quietTime is how long a destination must have taken nothing, so that the first event that it
-	// takes makes refused events of all topics due.
-	quietTime = time.Minute
 )
 
 var errNotRead = fmt.Errorf("%w on a connection that the destination does not read", publish.ErrTimeout)
@@ -53,10 +49,10 @@ func (r *Relay) decide(e store.Event, result publish.Result, probe bool) verdict
 	switch {
 	case result.Outcome == publish.Confirmed:
 		v.published = true
-		v.resume, v.retryAll = r.topics.take(e.Topic, probe)
+		v.resume = r.topics.take(e.Topic, probe)
 	case result.Outcome == publish.Returned, errors.Is(result.Err, publish.ErrBusy):
 		v.failure.Halt, v.pause = true, true
-		v.failure.Returned = result.Outcome == publish.Returned
+		v.failure.Tried = result.Outcome == publish.Returned
 	case result.Outcome == publish.Refused:
 		v.failure.Counts = true
 		v.pause = r.topics.refuse(e, errors.Is(result.Err, publish.ErrClosed)) || probe
@@ -68,7 +64,7 @@ func (r *Relay) decide(e store.Event, result publish.Result, probe bool) verdict
 		v.failure.Counts = true
 		v.failure.Delay = r.config.NoAnswerPauses[min(e.RetryCount, len(r.config.NoAnswerPauses)-1)]
 	case errors.Is(result.Err, publish.ErrTimeout):
-		v.failure.Counts, v.failure.Halt = true, r.topics.isPaused(e.Topic)
+		v.failure.Tried, v.failure.Halt = true, r.topics.isPaused(e.Topic)
 	default: // lost, or not sent
 		v.unknown = true
 	}

@@ -29,11 +29,11 @@ func TestP4DecideForEachOutcome(t *testing.T) {
 	}{
 		"confirmed":          {publish.Result{Outcome: publish.Confirmed}, false, verdict{published: true}},
 		"confirmed, a probe": {publish.Result{Outcome: publish.Confirmed}, true, verdict{published: true, resume: true}},
-		"returned":           {publish.Result{Outcome: publish.Returned, Err: reason}, false, verdict{pause: true, failure: store.Failure{Halt: true, Returned: true, Code: "unroutable"}}},
+		"returned":           {publish.Result{Outcome: publish.Returned, Err: reason}, false, verdict{pause: true, failure: store.Failure{Halt: true, Tried: true, Code: "unroutable"}}},
 		"busy":               {publish.Result{Outcome: publish.NotSent, Err: publish.ErrBusy}, false, verdict{pause: true, failure: store.Failure{Halt: true, Code: "refused"}}},
 		"refused":            {publish.Result{Outcome: publish.Refused, Err: reason}, false, verdict{failure: store.Failure{Counts: true, Code: "refused"}}},
 		"refused, a probe":   {publish.Result{Outcome: publish.Refused, Err: reason}, true, verdict{pause: true, failure: store.Failure{Counts: true, Code: "refused"}}},
-		"no answer":          {publish.Result{Outcome: publish.Unknown, Err: publish.ErrTimeout}, false, verdict{failure: store.Failure{Counts: true, Code: "no_answer"}}},
+		"no answer":          {publish.Result{Outcome: publish.Unknown, Err: publish.ErrTimeout}, false, verdict{failure: store.Failure{Tried: true, Code: "no_answer"}}},
 		"lost":               {publish.Result{Outcome: publish.Unknown, Err: reason}, false, verdict{unknown: true, failure: store.Failure{Code: "refused"}}},
 		"not sent":           {publish.Result{Outcome: publish.NotSent, Err: publish.ErrNotSent}, false, verdict{unknown: true, failure: store.Failure{Code: "refused"}}},
 		"closed over it":     {publish.Result{Outcome: publish.Refused, Err: publish.ErrClosed}, false, verdict{failure: store.Failure{Counts: true, Code: "session_closed"}}},

@@ -12,7 +12,7 @@ import (
 // emails are the settings of a relay to a mail server.
 func emails() RelayConfig {
 	c := testConfig
-	c.DeadLetters, c.SettleAfter = "", time.Microsecond
+	c.SettleAfter = time.Microsecond
 	c.NoAnswerPauses = []time.Duration{time.Minute, time.Hour}
 	c.ConfirmTimeout = 20 * time.Minute
 	return c

@@ -19,7 +19,7 @@ import (
 
 // testConfig has small limits, so that tests can count by hand.
 var testConfig = RelayConfig{
-	DeadLetters: "dlx", Workers: 1, Window: 3, PollInterval: time.Second, Lease: time.Minute,
+	Workers: 1, Window: 3, PollInterval: time.Second, Lease: time.Minute,
 	ConfirmTimeout: 10 * time.Second, RetryBase: time.Second, RetryCap: time.Minute,
 	Logger: slog.New(slog.DiscardHandler),
 }

@@ -43,8 +43,7 @@ func TestP9AnEventWithoutPayloadIsFailedAndOthersArePublished(t *testing.T) {
 			}
 		}}
 		r := testRelay(events)
-		var dead []publish.Message
-		stop := start(t, r, answerWith(confirmed, &dead))
+		stop := start(t, r, answerAll(publish.Confirmed))
 		time.Sleep(testConfig.PollInterval / 2)
 		synctest.Wait()
 		stop()
@@ -53,9 +52,6 @@ func TestP9AnEventWithoutPayloadIsFailedAndOthersArePublished(t *testing.T) {
 		}
 		if f := events.failures; len(f) != 1 || f[0].Code != "no_payload" || f[0].Counts || f[0].Reason == "" {
 			t.Errorf("failures %+v", f)
-		}
-		if len(dead) != 1 || dead[0].ID != lost.String() {
-			t.Errorf("dead letters %v", dead)
 		}
 	})
 }
@@ -134,4 +130,27 @@ func TestStatsHaveTheTimeOfClaimsAndMarks(t *testing.T) {
 			t.Errorf("claims %+v, marks %+v", s.Claims, s.Marks)
 		}
 	})
+}
+
+// runUntilIdle publishes everything that is due, and stops.
+func runUntilIdle(t *testing.T, r *Relay, broker publish.Session) {
+	t.Helper()
+	stop := start(t, r, broker)
+	synctest.Wait()
+	stop()
+}
+
+func TestAnEventIsFailedAndCountedOnce(t *testing.T) {
+	t.Parallel()
+	for lost, want := range map[bool][2]uint64{false: {1, 0}, true: {0, 1}} {
+		synctest.Test(t, func(t *testing.T) {
+			events := newFakeOutbox(1)
+			events.leaseLost = lost
+			r := testRelay(events)
+			runUntilIdle(t, r, answerAll(publish.Invalid))
+			if s := r.Stats(); s.Failed != want[0] || s.LeaseLost != want[1] {
+				t.Errorf("lease lost %v: %v failed and %v lost are counted, want %v", lost, s.Failed, s.LeaseLost, want)
+			}
+		})
+	}
 }

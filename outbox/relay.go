@@ -42,7 +42,7 @@ import (
 //	Refused                      it is tried again after RetryBase, doubling to RetryCap
 //	two Refused, none Confirmed  the topic pauses
 //	no answer for 1 s            it takes no place in the window; its topic pauses if it takes no other
-//	none for ConfirmTimeout      it counts as Refused; a confirm that comes later still counts
+//	none for ConfirmTimeout      it is tried again as a Refused one; a late confirm still counts
 //	not sent, connection lost    it is due at once, and nothing is counted
 //	publisher closed             what has no answer is sent again in small groups, to find the cause
 //	Invalid                      it fails at once: no destination of this kind could take it
@@ -51,13 +51,10 @@ import (
 //
 // A paused topic is a row of the table outbox_topics. A pause lasts 1 s and doubles to
 // LongestTopicPause. Then one event of the topic is tried, on a connection of its own. If it is
-// taken, the others follow. An operator pauses topics too; see package operate. The first event that
-// a destination takes after it has taken none for a minute makes up to 10,000 refused events due.
-// The others come in their own time.
+// taken, the others follow. An operator pauses topics too; see package operate.
 //
 // A failed event stays in the outbox until an operator replays or discards it. The later events of
-// its aggregate wait for that. The copy at the dead letters only informs. An event whose payload is
-// missing fails with the code no_payload.
+// its aggregate wait for that. An event whose payload is missing fails with the code no_payload.
 //
 // While there is no session, or the destination asks to wait, nothing is claimed. An outage never
 // ends Run, and each message about it is logged at most every 10 s.

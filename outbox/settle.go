@@ -122,7 +122,7 @@ func (w *worker) settlement(b *batch) (s store.Settlement, held int) {
 	s = store.Settlement{
 		Token: b.token, End: b.count[sent]+b.count[unsent] == 0, Probe: w.probes, Paused: map[string]string{},
 		GiveUp: w.config.GiveUp, FirstPause: firstTopicPause, LongestPause: w.config.LongestTopicPause,
-		LetPass: w.config.FailedLetPass, Unanswered: len(w.config.NoAnswerPauses) == 0,
+		LetPass: w.config.FailedLetPass,
 	}
 	resumed, again := map[string]bool{}, map[string]bool{}
 	for _, topic := range b.pauses {
@@ -153,7 +153,6 @@ func (w *worker) settlement(b *batch) (s store.Settlement, held int) {
 			resumed[topic] = true
 			s.Resumed = append(s.Resumed, topic)
 		}
-		s.RetryAll = s.RetryAll || v.retryAll
 	}
 	for topic, isAgain := range again {
 		if _, paused := s.Paused[topic]; isAgain && !paused {
@@ -180,7 +179,7 @@ func (w *worker) write(ctx context.Context, s store.Settlement) *store.Settled {
 			stats.Marks.add(time.Since(began))
 		}
 		for _, failure := range s.Failures {
-			if _, failed := done.Failed[failure.ID]; failure.Counts && !failed {
+			if _, failed := done.Failed[failure.ID]; (failure.Counts || failure.Code == store.CodeNoAnswer) && !failed {
 				stats.Retries++
 			}
 		}
@@ -198,12 +197,10 @@ func (w *worker) write(ctx context.Context, s store.Settlement) *store.Settled {
 	return &done
 }
 
-// fail reports the events that have failed, and publishes copies of them to the dead letters.
+// fail reports the events that have failed.
 func (w *worker) fail(ctx context.Context, b *batch, failed map[uuid.UUID]time.Time) {
-	var dead []publish.Message
 	for _, it := range b.items {
-		at, ok := failed[it.event.ID]
-		if !ok {
+		if _, ok := failed[it.event.ID]; !ok {
 			continue
 		}
 		failure := it.verdict.failure
@@ -214,55 +211,7 @@ func (w *worker) fail(ctx context.Context, b *batch, failed map[uuid.UUID]time.T
 			}
 		})
 		w.log.ErrorContext(ctx, "event failed", "message_id", failure.ID, "failure_code", failure.Code, "error", failure.Reason)
-		if w.config.DeadLetters != "" {
-			dead = append(dead, w.deadLetter(it, at))
-		}
 	}
-	if len(dead) > 0 {
-		w.copies.Go(func() { w.publishDeadLetters(ctx, dead) })
-	}
-}
-
-// copyTimeout bounds the wait for copies of failed events, which may come at the very end.
-const copyTimeout = 3 * time.Second
-
-// publishDeadLetters publishes copies on a publisher of their own, because one of these events may
-// have made the server close the other one. It tries once: the outbox has the authoritative state,
-// and the copies only inform.
-func (w *worker) publishDeadLetters(ctx context.Context, dead []publish.Message) {
-	publisher, err := w.session.NewPublisher(len(dead))
-	if err != nil {
-		w.counters.count(func(s *Stats) { s.DeadLettersFailed += uint64(len(dead)) })
-		w.log.trouble(ctx, "no copy of a failed event at the dead letters", "error", err)
-		return
-	}
-	defer publisher.Close()
-	for i, result := range publish.All(publisher, dead, min(w.config.ConfirmTimeout, copyTimeout)) {
-		if result.Err == nil {
-			w.counters.count(func(s *Stats) { s.DeadLettered++ })
-			continue
-		}
-		w.counters.count(func(s *Stats) { s.DeadLettersFailed++ })
-		w.log.trouble(ctx, "no copy of a failed event at the dead letters", "message_id", dead[i].ID, "error", result.Err)
-	}
-}
-
-// deadLetter returns the copy of a failed event. If the event itself cannot be sent, the copy
-// has only the id and the reason.
-func (w *worker) deadLetter(it *item, at time.Time) publish.Message {
-	failure, dead := it.verdict.failure, it.event.Message(w.config.AppID)
-	if failure.Final {
-		dead = publish.Message{ID: dead.ID, AppID: dead.AppID, Headers: map[string]any{}}
-	}
-	dead.Destination = w.config.DeadLetters
-	dead.Headers["failure-code"] = failure.Code
-	dead.Headers["failure-reason"] = failure.Reason
-	dead.Headers["failed-at"] = at.UTC().Format(time.RFC3339Nano)
-	dead.Headers["retry-count"] = int64(it.event.RetryCount)
-	if failure.Counts {
-		dead.Headers["retry-count"] = int64(it.event.RetryCount + 1)
-	}
-	return dead
 }
 
 // renew makes the leases of what is in hand longer.

@@ -16,8 +16,6 @@ type Stats struct {
 	Unroutable                   uint64 // publishes that the destination returned
 	PublishErrors                uint64 // publishes with an unknown outcome
 	LeaseLost                    uint64 // events that this relay no longer held when it settled them
-	DeadLettered                 uint64 // failed events that have a copy at the dead letters
-	DeadLettersFailed            uint64 // failed events that should have one, and have none
 
 	Up        bool // the relay has a session with the destination
 	Listening bool // it is notified of events that other processes commit

@@ -12,9 +12,8 @@ import (
 
 // topics is what the workers of a relay remember of topics. The pauses themselves are in the outbox.
 type topics struct {
-	mu    sync.Mutex
-	all   map[string]*topicState
-	taken time.Time // when the destination last took an event
+	mu  sync.Mutex
+	all map[string]*topicState
 }
 
 type topicState struct {
@@ -46,15 +45,14 @@ func (t *topics) get(name string) *topicState {
 	return t.all[name]
 }
 
-// take notes that the destination has taken an event. It reports whether a pause of the topic ends,
-// and whether the destination had taken nothing for a while.
-func (t *topics) take(name string, probe bool) (resume, retryAll bool) {
+// take notes that the destination has taken an event. It reports whether a pause of the topic ends.
+func (t *topics) take(name string, probe bool) (resume bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	now, topic := time.Now(), t.get(name)
-	resume, retryAll = topic.paused || probe, now.Sub(t.taken) > quietTime
-	*topic, t.taken = topicState{taken: now}, now
-	return resume, retryAll
+	topic := t.get(name)
+	resume = topic.paused || probe
+	*topic = topicState{taken: time.Now()}
+	return resume
 }
 
 // refuse notes that the destination has refused an event, or has closed a publisher because of it. It

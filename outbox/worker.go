@@ -2,7 +2,6 @@ package outbox
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -20,9 +19,8 @@ type worker struct {
 	replaced func() // another worker takes the place of this one
 	leave    func() // the connection is of no more use
 	session  publish.Session
-	oneByOne bool           // the session is a publish.OneByOne
-	sender   *sender        // nil until the first claim, and after the publisher was lost
-	copies   sync.WaitGroup // of failed events
+	oneByOne bool    // the session is a publish.OneByOne
+	sender   *sender // nil until the first claim, and after the publisher was lost
 
 	hand    hand
 	answers answers
@@ -317,7 +315,6 @@ func (w *worker) end() {
 	if w.isUnmarked {
 		w.unmarked.Add(-1)
 	}
-	w.copies.Wait()
 	if w.left {
 		w.leave() // otherwise KeepConnected would connect again
 	}

@@ -84,7 +84,7 @@ func TestEveryModeOfPgx(t *testing.T) {
 				t.Errorf("claimed %+v", probe)
 			}
 			f.settle(Settlement{
-				Token: probe.Token, End: true, Published: idsOf(probe), Probe: true, Resumed: []string{"order.created"}, RetryAll: true,
+				Token: probe.Token, End: true, Published: idsOf(probe), Probe: true, Resumed: []string{"order.created"},
 			})
 			f.endLeases()
 			f.drain()

@@ -41,23 +41,6 @@ func TestP7ARefusedEventHoldsTheLaterOnesBack(t *testing.T) {
 	f.wantClaimed()
 }
 
-// TestAnEventWithoutAnAnswerKeepsItsPause when its topic is taken again, if the relay says so.
-func TestAnEventWithoutAnAnswerKeepsItsPause(t *testing.T) {
-	t.Parallel()
-	for unanswered, due := range map[bool]float64{true: 0, false: 3600} {
-		for _, s := range []Settlement{{Resumed: []string{"order.created"}}, {RetryAll: true}} {
-			f := newFixture(t)
-			ids := f.appendMany(2)
-			f.reschedule(f.claim(10), Failure{ID: ids[0], Counts: true, Delay: time.Hour, Code: CodeNoAnswer},
-				Failure{ID: ids[1], Counts: true, Delay: time.Hour, Code: "refused"})
-			s.Unanswered = unanswered
-			f.settle(s)
-			f.wantDue(due, ids[0])
-			f.wantDue(0, ids[1])
-		}
-	}
-}
-
 // TestAMarkWaitsForTheDiskIfTheRelaySaysSo, also if the role's default is that it does not.
 func TestAMarkWaitsForTheDiskIfTheRelaySaysSo(t *testing.T) {
 	t.Parallel()

@@ -61,7 +61,7 @@ func TestP4AReturnedEventIsNotTheNextProbe(t *testing.T) {
 		f.wantEvents(c, ids[i%2])
 		f.settle(Settlement{
 			Token: c.Token, End: true, Probe: true, Paused: map[string]string{"order.created": "no queue"}, GiveUp: time.Nanosecond,
-			Failures: []Failure{{ID: ids[i%2], Halt: true, Returned: true, Code: "unroutable"}},
+			Failures: []Failure{{ID: ids[i%2], Halt: true, Tried: true, Code: "unroutable"}},
 		})
 	}
 	f.wantNone("SELECT count(*) FROM outbox_queue WHERE failed_at IS NOT NULL OR refused_since IS NOT NULL")

@@ -48,29 +48,6 @@ func TestAnEventFailsByAgeAndNumber(t *testing.T) {
 	}
 }
 
-// TestRefusedEventsAreDueAfterAConfirm of their topic, or of any if the destination had taken none.
-func TestRefusedEventsAreDueAfterAConfirm(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	ids := f.appendMany(2)
-	f.exec("UPDATE outbox_queue SET topic = 'other' WHERE id = $1", ids[1])
-	c := f.claim(10)
-	for _, id := range ids {
-		f.reschedule(c, Failure{ID: id, Counts: true, Delay: time.Hour, Code: "refused"})
-	}
-	f.finish(c)
-	f.append("later", 1)
-	f.exec("UPDATE outbox_queue SET available_at = now() + interval '1 hour' WHERE aggregate_id = 'later'") // by Append
-	f.settle(Settlement{Resumed: []string{"other"}})
-	f.wantDue(3600, ids[0])
-	f.wantDue(0, ids[1])
-	f.settle(Settlement{RetryAll: true})
-	f.wantDue(0, ids...)
-	if len(f.claim(10).Events) != 2 {
-		t.Error("an event was made due that nobody has refused")
-	}
-}
-
 // TestRenewKeepsAClaim beyond its lease, and revives none.
 func TestRenewKeepsAClaim(t *testing.T) {
 	t.Parallel()

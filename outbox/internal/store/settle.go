@@ -31,15 +31,9 @@ type Settlement struct {
 	// ProbeAgain are topics whose probe was not sent, or no destination could take it: another event
 	// is tried at once.
 	ProbeAgain []string
-	// RetryAll makes refused events of all topics due, ten times as many as maxRetry: the destination
-	// takes events again.
-	RetryAll bool
 
 	Durable bool // the commit waits for the disk
 	LetPass bool // the later events of an aggregate do not wait for a failed one
-	// Unanswered: when refused events become due, because a topic's pause ends, so do those without
-	// an answer.
-	Unanswered bool
 
 	GiveUp time.Duration // see Failure.Counts
 	// FirstPause and LongestPause are of topics.
@@ -53,20 +47,16 @@ type Failure struct {
 	// Counts: the destination refused it, or gave no answer. It fails after LeastRefusals of these, if
 	// the first of them is more than GiveUp ago.
 	Counts bool
-	// Returned: it was tried, so that the next probe of its topic is another event.
-	Returned bool
-	Final    bool   // it fails at once
-	Halt     bool   // it waits for the end of its topic's pause, and not for Delay
-	Code     string // one of a small fixed set
-	Reason   string // for people; cut to 1024 bytes
+	// Tried: it was returned, or had no answer. So the next probe of its topic is another event.
+	Tried  bool
+	Final  bool   // it fails at once
+	Halt   bool   // it waits for the end of its topic's pause, and not for Delay
+	Code   string // one of a small fixed set
+	Reason string // for people; cut to 1024 bytes
 }
 
 // LeastRefusals is how often an event must be refused before it fails.
 const LeastRefusals = 10
-
-// maxRetry is how many refused events of a topic a settlement makes due. The others come when their
-// own time has come.
-const maxRetry = 1000
 
 // Settled is what a settlement has changed.
 type Settled struct {
@@ -142,7 +132,7 @@ WITH failures AS MATERIALIZED (
 UPDATE outbox_queue q
 SET (aggregate, aggregate_id, version) = (
       SELECT q.aggregate, q.aggregate_id, q.version WHERE NOT (@let_pass AND (` + failureSQL + ` ->> 'fails')::boolean)),
-    retry_count = retry_count + ((` + failureSQL + ` ->> 'counts')::boolean OR (` + failureSQL + ` ->> 'returned')::boolean)::int,
+    retry_count = retry_count + ((` + failureSQL + ` ->> 'counts')::boolean OR (` + failureSQL + ` ->> 'tried')::boolean)::int,
     refused_since = CASE WHEN (` + failureSQL + ` ->> 'counts')::boolean THEN coalesce(refused_since, now()) ELSE refused_since END,
     failure_code = ` + failureSQL + ` ->> 'code', failure_reason = ` + failureSQL + ` ->> 'reason',
     halted = (` + failureSQL + ` ->> 'halt')::boolean AND NOT (` + failureSQL + ` ->> 'fails')::boolean,
@@ -208,10 +198,6 @@ func (s *Store) Settle(ctx context.Context, t Settlement) (result Settled, err e
 	}, nil)
 	add(len(t.ProbeAgain) > 0, "trying topics again", probeAgainSQL, args{"topics": jsonText(t.ProbeAgain)}, nil)
 	add(len(t.Resumed) > 0, "resuming topics", resumeSQL, args{"topics": jsonText(t.Resumed)}, nil)
-	add(len(t.Resumed) > 0, "retrying topics", retryTopicsSQL, args{
-		"topics": jsonText(t.Resumed), "limit": maxRetry, "unanswered": t.Unanswered,
-	}, nil)
-	add(t.RetryAll, "retrying all", retryAllSQL, args{"limit": 10 * maxRetry, "unanswered": t.Unanswered}, nil)
 	if len(all) == 0 {
 		return result, nil
 	}
@@ -264,17 +250,17 @@ func (s *Store) Renew(ctx context.Context, tokens []uuid.UUID, lease time.Durati
 // failuresText converts failures to one text of JSON, with a member for each id.
 func failuresText(failures []Failure) string {
 	type member struct {
-		Delay    float64 `json:"delay"` // seconds
-		Counts   bool    `json:"counts"`
-		Returned bool    `json:"returned"`
-		Final    bool    `json:"final"`
-		Halt     bool    `json:"halt"`
-		Code     string  `json:"code"`
-		Reason   string  `json:"reason"`
+		Delay  float64 `json:"delay"` // seconds
+		Counts bool    `json:"counts"`
+		Tried  bool    `json:"tried"`
+		Final  bool    `json:"final"`
+		Halt   bool    `json:"halt"`
+		Code   string  `json:"code"`
+		Reason string  `json:"reason"`
 	}
 	all := make(map[uuid.UUID]member, len(failures))
 	for _, f := range failures {
-		all[f.ID] = member{f.Delay.Seconds(), f.Counts, f.Returned, f.Final, f.Halt, f.Code, truncate(f.Reason)}
+		all[f.ID] = member{f.Delay.Seconds(), f.Counts, f.Tried, f.Final, f.Halt, f.Code, truncate(f.Reason)}
 	}
 	return jsonText(all)
 }

@@ -74,7 +74,7 @@ func limitOf(statement string, f fixture) int {
 	switch {
 	case strings.HasPrefix(statement, "stay"), statement == "slotSQL", statement == "overtakeFailedSQL":
 		return 12 * max(f.int("SELECT count(*) FROM outbox_queue"), 100)
-	case statement == "failuresSQL", statement == "retryAllSQL", statement == "retryTopicsSQL":
+	case statement == "failuresSQL":
 		return 700
 	}
 	return 350
@@ -270,13 +270,11 @@ func statements(f fixture, events int) map[string]statement {
 		"pauseSQL": {sql: pauseSQL, args: args{
 			"topics": `{"order.halted": "x", "order.new": "x"}`, "first": 1.0, "longest": 10.0, "probe": true,
 		}},
-		"lockEventsSQL":  {sql: lockEventsSQL, args: args{"ids": IDs(ids)}},
-		"lockTopicsSQL":  {sql: lockTopicsSQL},
-		"probeAgainSQL":  {sql: probeAgainSQL, args: args{"topics": topics}},
-		"resumeSQL":      {sql: resumeSQL, args: args{"topics": topics}},
-		"retryTopicsSQL": {sql: retryTopicsSQL, args: args{"topics": topics, "limit": events, "unanswered": true}},
-		"retryAllSQL":    {sql: retryAllSQL, args: args{"limit": events, "unanswered": true}},
-		"overtakeSQL":    {sql: overtakeSQL, args: fenced(nil)},
+		"lockEventsSQL": {sql: lockEventsSQL, args: args{"ids": IDs(ids)}},
+		"lockTopicsSQL": {sql: lockTopicsSQL},
+		"probeAgainSQL": {sql: probeAgainSQL, args: args{"topics": topics}},
+		"resumeSQL":     {sql: resumeSQL, args: args{"topics": topics}},
+		"overtakeSQL":   {sql: overtakeSQL, args: fenced(nil)},
 		"failuresSQL": {sql: failuresSQL, args: args{
 			"token": tokens[0], "failures": failuresText(failures), "least": 10, "give_up": 86400.0, "let_pass": true,
 		}},

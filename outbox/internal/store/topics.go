@@ -122,24 +122,8 @@ UPDATE outbox_topics SET resumed = true
 WHERE topic = ANY (ARRAY(SELECT json_array_elements_text(cast(cast(@topics AS text) AS json))))
   AND operator IS NULL AND NOT resumed`
 
-// waitsAloneSQL is true for an event that was refused and is due later.
-const waitsAloneSQL = `refused_since IS NOT NULL AND failed_at IS NULL AND available_at > now() AND available_at < 'infinity'
-  AND (failure_code IS DISTINCT FROM '` + CodeNoAnswer + `' OR @unanswered)`
-
 // CodeNoAnswer is the failure_code of an event that has had no answer.
 const CodeNoAnswer = "no_answer"
-
-// retryTopicsSQL makes refused events of topics due, @limit of each.
-const retryTopicsSQL = `
-UPDATE outbox_queue SET available_at = now() WHERE id = ANY (ARRAY(
-  SELECT q.id FROM (SELECT json_array_elements_text(cast(cast(@topics AS text) AS json)) AS topic) t, LATERAL (
-    SELECT id FROM outbox_queue WHERE topic = t.topic AND ` + waitsAloneSQL + `
-    ORDER BY topic, id LIMIT @limit FOR UPDATE SKIP LOCKED) q))`
-
-// retryAllSQL makes refused events of all topics due, @limit together.
-const retryAllSQL = `
-UPDATE outbox_queue SET available_at = now() WHERE id = ANY (ARRAY(
-  SELECT id FROM outbox_queue WHERE ` + waitsAloneSQL + ` ORDER BY topic, id LIMIT @limit FOR UPDATE SKIP LOCKED))`
 
 func jsonText(value any) string {
 	text, err := json.Marshal(value)
