@@ -25,13 +25,18 @@ type RelayConfig struct {
 	// is 1 s.
 	PollInterval time.Duration
 	// Lease is how long a claim is valid without being renewed. After a crash, the events that were
-	// in flight are published that much later. It is renewed each second, and must be at least three
-	// seconds. The default is 20 s.
+	// in flight are published that much later. It is renewed each second, and must be at least 5 s, as long
+	// as a statement may take. The default is 20 s.
 	Lease time.Duration
 	// SettleAfter is how long answered events wait for the answers to the others of their claim,
 	// before they are marked. The default is 100 ms.
 	SettleAfter time.Duration
-	// ConfirmTimeout bounds the wait for the answer to an event. The default is 10 s.
+	// SlowAfter is how long the relay waits for an answer before the event gives up its place in the
+	// window. If nothing of the event's topic was taken meanwhile, the topic pauses. The default is 1 s.
+	// A destination that answers one by one ([publish.OneByOne]) has no such limit.
+	SlowAfter time.Duration
+	// ConfirmTimeout bounds the wait for the answer to an event, if the destination does not answer one
+	// by one. The default is 10 s.
 	ConfirmTimeout time.Duration
 	// NoAnswerPauses are the pauses of an event that has had no answer within ConfirmTimeout; the last
 	// one repeats. Give long ones if the destination cannot recognise a message that it gets twice, as
@@ -87,6 +92,7 @@ func (c RelayConfig) withDefaults() RelayConfig {
 	c.PollInterval = cmp.Or(c.PollInterval, time.Second)
 	c.Lease = cmp.Or(c.Lease, 20*time.Second)
 	c.SettleAfter = cmp.Or(c.SettleAfter, 100*time.Millisecond)
+	c.SlowAfter = cmp.Or(c.SlowAfter, time.Second)
 	c.ConfirmTimeout = cmp.Or(c.ConfirmTimeout, 10*time.Second)
 	c.GiveUp = cmp.Or(c.GiveUp, 24*time.Hour)
 	c.RetryBase = cmp.Or(c.RetryBase, time.Second)
@@ -109,8 +115,9 @@ func (c RelayConfig) check() error {
 		between("Workers", c.Workers, 1, maxWorkers),
 		between("Window", c.Window, 1, maxWindow),
 		between("PollInterval", c.PollInterval, 10*time.Millisecond, time.Hour),
-		between("Lease", c.Lease, 3*renewEvery, maxLease),
+		between("Lease", c.Lease, max(3*renewEvery, statementTimeout), maxLease),
 		between("SettleAfter", c.SettleAfter, time.Microsecond, time.Minute),
+		between("SlowAfter", c.SlowAfter, 10*time.Millisecond, time.Hour),
 		between("ConfirmTimeout", c.ConfirmTimeout, 100*time.Millisecond, maxLease),
 		between("GiveUp", c.GiveUp, time.Second, 365*24*time.Hour),
 		between("RetryBase", c.RetryBase, time.Millisecond, 24*time.Hour),

@@ -2,7 +2,6 @@ package outbox
 
 import (
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -15,8 +14,7 @@ type verdict struct {
 	// unknown: nothing is written. The end of the claim makes the event due.
 	unknown   bool
 	published bool
-	overtaken bool
-	failure   store.Failure // if it is not unknown, published or overtaken
+	failure   store.Failure // if it is not unknown or published
 	pause     bool          // its topic pauses, for the same reason
 	resume    bool          // the pause of its topic ends
 }
@@ -28,20 +26,11 @@ const (
 	codeNoPayload  = "no_payload"
 )
 
-const (
-	// slowAfter is how long an event takes a place in the window without an answer. Then its topic
-	// pauses.
-	slowAfter = time.Second
-	// maxSlowWindows bounds what is slow, in windows.
-	maxSlowWindows = 8
-	// firstTopicPause doubles each time that the topic's probe fails, up to LongestTopicPause.
-	firstTopicPause = time.Second
-)
-
-var errNotRead = fmt.Errorf("%w on a connection that the destination does not read", publish.ErrTimeout)
+// firstTopicPause doubles each time that the topic's trial event fails, up to LongestTopicPause.
+const firstTopicPause = time.Second
 
 // decide is the policy: what becomes of an event and of its topic, after this result.
-func (r *Relay) decide(e store.Event, result publish.Result, probe bool) verdict {
+func (r *Relay) decide(e store.Event, result publish.Result, trial bool) verdict {
 	v := verdict{failure: store.Failure{ID: e.ID, Code: failureCode(result), Delay: r.config.retryDelay(e.RetryCount)}}
 	if result.Err != nil {
 		v.failure.Reason = result.Err.Error()
@@ -49,13 +38,13 @@ func (r *Relay) decide(e store.Event, result publish.Result, probe bool) verdict
 	switch {
 	case result.Outcome == publish.Confirmed:
 		v.published = true
-		v.resume = r.topics.take(e.Topic, probe)
+		v.resume = r.topics.take(e.Topic, trial)
 	case result.Outcome == publish.Returned, errors.Is(result.Err, publish.ErrBusy):
 		v.failure.Halt, v.pause = true, true
 		v.failure.Tried = result.Outcome == publish.Returned
 	case result.Outcome == publish.Refused:
 		v.failure.Counts = true
-		v.pause = r.topics.refuse(e, errors.Is(result.Err, publish.ErrClosed)) || probe
+		v.pause = r.topics.refuse(e, errors.Is(result.Err, publish.ErrClosed)) || trial
 	case result.Outcome == publish.Invalid:
 		v.failure.Final = true
 	case errors.Is(result.Err, errNotRead):
@@ -104,68 +93,4 @@ func failureCode(r publish.Result) string {
 	default:
 		return codeRefused
 	}
-}
-
-// judge gives up waiting for answers that are late. An answer that comes still later counts if it is
-// a confirm. It reports whether the destination has answered nothing at all: RabbitMQ stops reading a
-// whole connection when one queue does not take what was sent.
-func (w *worker) judge(now time.Time) (silent bool) {
-	if w.session.Blocked() {
-		w.hand.restart(now) // time does not run while the destination asks to wait
-		return false
-	}
-	for _, b := range w.hand.batches {
-		waited := now.Sub(b.sentAt)
-		if b.count[sent] == 0 {
-			continue
-		}
-		if !b.slow && waited >= min(slowAfter, w.config.ConfirmTimeout) && w.hand.slow() <= (maxSlowWindows-1)*w.config.Window {
-			b.slow, w.tries = true, 1
-			if w.oneByOne {
-				continue // the publisher says which topics are slow: ErrBusy
-			}
-			w.pauseSlow(b)
-			silent = silent || !w.heard.After(b.sentAt)
-		}
-		if w.isStuck && now.Sub(w.heard) >= slowAfter {
-			w.release(b)
-		}
-		if waited >= w.config.ConfirmTimeout {
-			w.noteAll(b, publish.Result{Outcome: publish.Unknown, Err: publish.ErrTimeout})
-		}
-	}
-	return silent
-}
-
-// pauseSlow pauses the topics of a batch of which nothing was taken since the batch was sent.
-func (w *worker) pauseSlow(b *batch) {
-	for _, it := range b.items {
-		if topic := it.event.Topic; it.state == sent && w.topics.lastTaken(topic).Before(b.sentAt) {
-			w.topics.pause(topic)
-			b.pauses = append(b.pauses, topic)
-		}
-	}
-}
-
-// release makes an event due if another connection takes events of its topic. The event is then sent
-// again on that connection. This one may stay silent until ConfirmTimeout.
-func (w *worker) release(b *batch) {
-	for _, it := range b.items {
-		if it.state == sent && w.topics.lastTaken(it.event.Topic).After(b.sentAt) {
-			w.note(it, publish.Result{Outcome: publish.Unknown, Err: errNotRead})
-		}
-	}
-}
-
-// replace lets another worker, with another connection, take the place of this one.
-func (w *worker) replace() {
-	if w.left {
-		return
-	}
-	if w.stuck.Add(1) > maxStuck {
-		w.stuck.Add(-1)
-		return
-	}
-	w.left, w.isStuck = true, true
-	w.replaced()
 }

@@ -1,7 +1,7 @@
 package outbox
 
 import (
-	"bytes"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,7 +13,7 @@ import (
 )
 
 // TestP4ATopicThatTheOutboxHasForgottenIsSent: no event of it was halted, so the outbox has resumed it.
-// The relay remembers the pause, and the events are suspects.
+// The relay remembers the pause, and the events may have ended a publisher.
 func TestP4ATopicThatTheOutboxHasForgottenIsSent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -22,7 +22,7 @@ func TestP4ATopicThatTheOutboxHasForgottenIsSent(t *testing.T) {
 		r := testRelay(events)
 		r.topics.pause("a")
 		for _, id := range ids {
-			r.suspects.add(id, false, true)
+			r.losses.add(id, false, true, time.Time{})
 		}
 		stop := start(t, r, answerAll(publish.Confirmed))
 		time.Sleep(time.Second)
@@ -34,30 +34,34 @@ func TestP4ATopicThatTheOutboxHasForgottenIsSent(t *testing.T) {
 	})
 }
 
-// TestP7AnOvertakenEventThatMayStillBeReadIsSent before the newer one: the destination would otherwise
-// get it for the first time after the newer one.
-func TestP7AnOvertakenEventThatMayStillBeReadIsSent(t *testing.T) {
+// TestARelayHasABoundedNumberOfBytesInFlight, however many events the windows of its workers allow, and
+// although nothing is answered.
+func TestARelayHasABoundedNumberOfBytesInFlight(t *testing.T) {
 	t.Parallel()
-	for code, want := range map[string]state{store.CodeNoAnswer: unsent, "refused": answered, "": answered} {
-		w := &worker{Relay: testRelay(nil)}
-		e := store.Event{ID: uuid.New(), Topic: "a", Overtaken: true, FailureCode: code}
-		if got := w.newBatch(t.Context(), store.Claim{Events: []store.Event{e}}).items[0].state; got != want {
-			t.Errorf("code %q: state %d, want %d", code, got, want)
+	synctest.Test(t, func(t *testing.T) {
+		events, config := newFakeOutbox(0), testConfig
+		config.Workers, config.Window = 2, 1000
+		large := make([]byte, maxPayload)
+		for range 40 { // as many topics, so that no pause helps
+			const perClaim = store.MaxClaimBytes / maxPayload
+			events.pending = append(events.pending, slices.Repeat([]store.Event{{Topic: uuid.NewString(), Payload: large}}, perClaim)...)
 		}
-		w.oneByOne = true
-		if got := w.newBatch(t.Context(), store.Claim{Events: []store.Event{e}}).items[0].state; got != answered {
-			t.Errorf("code %q of a mail server: state %d", code, got)
+		for i := range events.pending {
+			events.pending[i].ID = uuid.New()
 		}
-	}
-}
-
-// TestAWorkerHasABoundedNumberOfBytesInHand, however many events the window allows.
-func TestAWorkerHasABoundedNumberOfBytesInHand(t *testing.T) {
-	t.Parallel()
-	w := &worker{Relay: testRelay(nil)}
-	large := store.Event{ID: uuid.New(), Topic: "a", Payload: bytes.Repeat([]byte{'x'}, maxBytes)}
-	w.hand.batches = []*batch{w.newBatch(t.Context(), store.Claim{Events: []store.Event{large}})}
-	if w.hasRoom() {
-		t.Error("it claims more")
-	}
+		events.most = store.MaxClaimBytes
+		r := relayWith(config, events)
+		stop := start(t, r, &slowBroker{})
+		for range 100 {
+			time.Sleep(config.ConfirmTimeout / 20)
+			synctest.Wait()
+			if n := r.bytes.Load(); n > maxBytes {
+				t.Fatalf("%d bytes are in flight", n)
+			}
+		}
+		stop()
+		if n := r.bytes.Load(); n != 0 {
+			t.Errorf("%d bytes are left at the end", n)
+		}
+	})
 }

@@ -43,6 +43,7 @@ type fakeOutbox struct {
 	renewErr  error
 
 	onClaim   func() // called by each claim
+	most      int    // bytes of a claim; 0: any number
 	leaseLost bool   // whether the lease is lost when an event is rescheduled or failed
 }
 
@@ -77,11 +78,12 @@ func (f *fakeOutbox) Claim(ctx context.Context, _ string, limit int, _ time.Dura
 		return store.Claim{}, f.claimErr
 	}
 	var going, halted []store.Event
+	bytes := 0
 	for _, e := range f.pending {
-		if _, stops := f.paused[e.Topic]; stops {
+		if _, stops := f.paused[e.Topic]; stops || f.most > 0 && bytes >= f.most {
 			halted = append(halted, e)
 		} else {
-			going = append(going, e)
+			going, bytes = append(going, e), bytes+len(e.Payload)
 		}
 	}
 	n := min(limit, len(going))
@@ -127,11 +129,8 @@ func (f *fakeOutbox) Settle(ctx context.Context, s store.Settlement) (store.Sett
 		f.became[id] = "halted"
 	}
 	if !f.leaseLost {
-		done.Held = len(s.Overtaken) + len(s.Failures)
+		done.Held = len(s.Failures)
 		f.failures = append(f.failures, s.Failures...)
-		for _, id := range s.Overtaken {
-			f.became[id] = "overtaken"
-		}
 		for _, failure := range s.Failures {
 			f.became[failure.ID] = "later"
 			if failure.Final {

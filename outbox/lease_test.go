@@ -84,15 +84,15 @@ func TestP6NobodyClaimsWhileAWorkerCannotMark(t *testing.T) {
 	unable := &worker{Relay: r, oneByOne: true, failures: 1}
 	other := &worker{Relay: r, oneByOne: true, session: &slowBroker{}, due: true}
 	b := &batch{lease: newLease(time.Now(), time.Minute)}
-	b.add(item{state: answered})
-	unable.hand.batches = []*batch{b}
+	b.add(item{state: decided})
+	unable.inFlight.batches = []*batch{b}
 	for range 2 {
-		if unable.noteUnmarked(); other.mayClaim(t.Context()) {
+		if unable.noteUnrecorded(); other.mayClaim(t.Context()) {
 			t.Error("another worker claims")
 		}
 	}
 	unable.failures = 0
-	if unable.noteUnmarked(); r.unmarked.Load() != 0 {
+	if unable.noteUnrecorded(); r.unrecorded.Load() != 0 {
 		t.Error("it is not over")
 	}
 }

@@ -163,33 +163,24 @@ func TestP4AProbeEndsThePauseOfItsTopic(t *testing.T) {
 	})
 }
 
-// TestP4AProbeThatIsOvertakenDelaysNothing: it is not sent, and so is one that no destination could
-// take. The next one is tried at once, and not after the ten seconds in which a relay would be dead.
-func TestP4AProbeThatIsOvertakenDelaysNothing(t *testing.T) {
+// TestP4ATrialEventThatIsInvalidDelaysNothing: the next one is tried at once, and not after the ten
+// seconds in which a relay would be dead.
+func TestP4ATrialEventThatIsInvalidDelaysNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		events := newFakeOutbox(0)
-		events.append("away", 1)
-		const overtaken = 4 // more than two claims of probes take
-		later := 0.0
-		events.nextProbe = &later
-		for range overtaken {
-			events.probes = append(events.probes, store.Event{ID: uuid.New(), Topic: "away", Overtaken: true})
-		}
-		events.probes = append(events.probes, store.Event{ID: uuid.New(), Topic: "away"})
-		broker := &slowBroker{atOnce: map[string]publish.Result{"away": {Outcome: publish.Returned, Err: publish.ErrReturned}}}
-		stop := start(t, testRelay(events), broker)
-		synctest.Wait()
-		broker.mu.Lock()
-		broker.atOnce["away"] = taken
-		broker.mu.Unlock()
-		events.mu.Lock()
-		later = 11
-		events.mu.Unlock()
+		events, later := newFakeOutbox(1), 11.0
+		topic := events.pending[0].Topic
+		events.nextProbe, events.probes = &later, []store.Event{{ID: uuid.New(), Topic: topic}, {ID: uuid.New(), Topic: topic}}
+		outcomes := []publish.Outcome{publish.Returned, publish.Invalid, publish.Confirmed}
+		stop := start(t, testRelay(events), fakeBroker(func(messages []publish.Message) []publish.Result {
+			next := outcomes[0]
+			outcomes = outcomes[1:]
+			return answerAll(next)(messages)
+		}))
 		time.Sleep(500 * time.Millisecond)
 		synctest.Wait()
-		if len(events.paused) != 0 || events.count("published") != 1 || events.count("overtaken") != overtaken {
-			t.Errorf("after 500 ms paused %v, %d published, %d overtaken", events.paused, events.count("published"), events.count("overtaken"))
+		if len(events.paused) != 0 || events.count("published") != 1 || events.count("failed") != 1 {
+			t.Errorf("after 500 ms paused %v, %v", events.paused, events.became)
 		}
 		stop()
 	})
@@ -268,18 +259,24 @@ func TestP4TheEventThatClosesThePublisherIsFound(t *testing.T) {
 // TestP4ALostConnectionCountsForNobody, however often connections are lost with many events.
 func TestP4ALostConnectionCountsForNobody(t *testing.T) {
 	t.Parallel()
-	s, one, two := newSuspects(), uuid.New(), uuid.New()
+	l, one, two := newLosses(), uuid.New(), uuid.New()
 	for range 10 {
-		if s.add(one, false, false) || s.add(two, false, false) {
+		if l.add(one, false, false, never) || l.add(two, false, false, never) {
 			t.Fatal("one of two is the cause")
 		}
 	}
-	if !s.has(one) || !s.has(two) {
+	if !l.has(one) || !l.has(two) {
 		t.Error("they are not sent alone")
 	}
-	s.remove(one)
+	l.remove(one)
+	for range 10 { // the destination takes no other event: it may be unreachable
+		if l.add(one, true, false, time.Time{}) {
+			t.Error("the only event is the cause")
+		}
+	}
+	l.remove(one)
 	for i := range causeAfter {
-		if cause := s.add(one, true, false); cause != (i == causeAfter-1) {
+		if cause := l.add(one, true, false, never); cause != (i == causeAfter-1) {
 			t.Errorf("alone %d times: %t", i+1, cause)
 		}
 	}

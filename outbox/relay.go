@@ -3,9 +3,6 @@ package outbox
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -79,15 +76,17 @@ type Relay struct {
 	store       *store.Store
 	events      events // the store
 	topics      *topics
-	suspects    *suspects
+	losses      *losses
 	counters    counters
 	state       healthState
 	log         *lines
 	others      *Waker        // for the relays of other processes
 	wake        chan struct{} // for a worker
-	probe       chan struct{} // for the worker that tries paused topics
-	stuck       atomic.Int64  // workers that were replaced and still have events in hand
-	unmarked    atomic.Int64  // workers that could not mark what they have sent
+	tryTopics   chan struct{} // for the worker that tries paused topics
+
+	replacedWorkers atomic.Int64 // that still have events in flight
+	unrecorded      atomic.Int64 // workers that could not record what they have sent
+	bytes           atomic.Int64 // of the payloads in flight
 }
 
 // NewRelay returns a relay that does nothing until Run. It returns an error that names the field if
@@ -120,8 +119,8 @@ type events interface {
 
 func newRelay(from events, to publish.Destination, c RelayConfig) *Relay {
 	return &Relay{
-		config: c, events: from, to: to, destination: to.Name(), topics: newTopics(), suspects: newSuspects(),
-		wake: make(chan struct{}, 1), probe: make(chan struct{}, 1), log: newLines(c.Logger), counters: newCounters(),
+		config: c, events: from, to: to, destination: to.Name(), topics: newTopics(), losses: newLosses(),
+		wake: make(chan struct{}, 1), tryTopics: make(chan struct{}, 1), log: newLines(c.Logger), counters: newCounters(),
 	}
 }
 
@@ -137,8 +136,6 @@ func (r *Relay) Wake() {
 }
 
 func (r *Relay) wakeWorker() { signal(r.wake) }
-
-func (r *Relay) wakeProber() { signal(r.probe) }
 
 func signal(c chan struct{}) {
 	select {
@@ -176,69 +173,6 @@ func (r *Relay) Run(ctx context.Context) error {
 	return all.Wait()
 }
 
-// work runs the workers until ctx ends.
-func (r *Relay) work(ctx context.Context) error {
-	host, _ := os.Hostname()
-	all, ctx := errgroup.WithContext(ctx)
-	for i := range r.config.Workers {
-		all.Go(func() error { return r.keepWorking(ctx, fmt.Sprintf("%s/%d/%d", host, os.Getpid(), i), false) })
-	}
-	all.Go(func() error {
-		for {
-			select {
-			case <-ctx.Done():
-				return nil
-			case <-r.probe: // a topic is paused
-			}
-			if err := r.keepWorking(ctx, fmt.Sprintf("%s/%d/probes", host, os.Getpid()), true); err != nil {
-				return err
-			}
-		}
-	})
-	return all.Wait()
-}
-
-// maxStuck bounds the connections that are kept for late answers, by one relay. Each worker replaces
-// its own once a second at most, and each is kept for ConfirmTimeout. With the defaults, two workers
-// and the one for probes keep up to 30. At the limit a worker stays on a connection that answers
-// nothing, and the topics of what it sends pause.
-const maxStuck = 32
-
-// keepWorking runs a worker on one connection after the other, until ctx ends; a worker for probes
-// only until no topic is paused. If the destination does not read a connection any more, the worker
-// is replaced by another one with a new connection. It stays until all that it has in hand is
-// answered or too late.
-func (r *Relay) keepWorking(ctx context.Context, name string, probes bool) error {
-	var all sync.WaitGroup
-	defer all.Wait()
-	for {
-		own, leave := context.WithCancel(ctx)
-		ended, replaced := make(chan error, 1), make(chan struct{})
-		all.Go(func() {
-			defer leave()
-			err := r.to.KeepConnected(own, func(ctx context.Context, session publish.Session) error {
-				w := &worker{
-					Relay: r, name: name, probes: probes, session: session, answers: newAnswers(r.config), leave: leave, tries: 1,
-				}
-				_, w.oneByOne = session.(publish.OneByOne)
-				w.replaced = func() { close(replaced) } // a worker is replaced once: it claims no more
-				r.state.sessions.Add(1)
-				defer r.state.sessions.Add(-1)
-				return w.run(ctx)
-			})
-			if err == nil && own.Err() == nil {
-				err = fmt.Errorf("outbox: KeepConnected of %s returned before its context had ended", r.destination)
-			}
-			ended <- err
-		})
-		select {
-		case err := <-ended:
-			return err
-		case <-replaced:
-		}
-	}
-}
-
 const (
 	// schemaSQL asks whether the tables are where the search_path leads.
 	schemaSQL = `SELECT to_regclass('outbox_ring') IS NOT NULL AND to_regclass('outbox_queue') IS NOT NULL`
@@ -272,20 +206,4 @@ func (r *Relay) hasSchema(ctx context.Context) (there bool, err error) {
 	defer cancel()
 	err = r.pool.QueryRow(ctx, schemaSQL).Scan(&there)
 	return there, err
-}
-
-// Backlog counts the events that are not done. Above 200,000 the numbers are estimates.
-func (r *Relay) Backlog(ctx context.Context) (Backlog, error) {
-	b, err := r.store.Backlog(ctx, store.CountLimit)
-	return Backlog(b), err
-}
-
-// Backlog has the numbers of events that are not done.
-type Backlog struct {
-	Pending, InProgress, Failed int     // events with this status
-	Halted                      int     // pending events whose topic is paused
-	PausedTopics                int     // also those that an operator has paused
-	OldestDue                   float64 // seconds since the oldest due event became due; 0 if none is due
-	OldestRefused               float64 // seconds since the first refusal of a pending event; 0 if none was refused
-	SlotAge                     float64 // seconds since new events go to the current part of the log
 }

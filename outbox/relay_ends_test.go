@@ -43,7 +43,7 @@ func TestADestinationThatCannotMendItselfEndsRun(t *testing.T) {
 	pool := dbtest.Migrated(t)
 	wrong := errors.New("the exchange has another type")
 	for _, result := range []error{wrong, nil} {
-		r, err := NewRelay(pool, ending{newSink(), result}, RelayConfig{Logger: testConfig.Logger})
+		r, err := NewRelay(pool, endsAtOnce{newSink(), result}, RelayConfig{Logger: testConfig.Logger})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -55,13 +55,13 @@ func TestADestinationThatCannotMendItselfEndsRun(t *testing.T) {
 	}
 }
 
-// ending is a destination whose KeepConnected returns at once.
-type ending struct {
+// endsAtOnce is a destination whose KeepConnected returns at once.
+type endsAtOnce struct {
 	*sink
 	result error
 }
 
-func (e ending) KeepConnected(context.Context, func(context.Context, publish.Session) error) error {
+func (e endsAtOnce) KeepConnected(context.Context, func(context.Context, publish.Session) error) error {
 	return e.result
 }
 

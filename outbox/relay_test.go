@@ -214,7 +214,7 @@ func TestP4ARelayOutlivesTerminatedConnections(t *testing.T) {
 	url := dbtest.URL(t)
 	pool, admin, to := withTables(t, url), dbtest.Pool(t, url), newSink()
 	r, stop := run(t, pool, to, RelayConfig{
-		Window: 20, PollInterval: 50 * time.Millisecond, ConfirmTimeout: time.Second, Lease: 3 * time.Second,
+		Window: 20, PollInterval: 50 * time.Millisecond, ConfirmTimeout: time.Second, Lease: 5 * time.Second,
 	})
 	for n := range 5 {
 		appendEvents(t, admin, 100)

@@ -126,7 +126,7 @@ func TestP4AProbeWithoutAnswerHoldsNoOtherProbe(t *testing.T) {
 				events.probes = append(events.probes, store.Event{ID: uuid.New(), Topic: "a"})
 			}
 			stop := start(t, testRelay(events), answerAll(outcome))
-			time.Sleep(slowAfter + 2*probePause)
+			time.Sleep(testRelay(events).config.SlowAfter + 2*trialPause)
 			stop()
 			events.mu.Lock()
 			defer events.mu.Unlock()

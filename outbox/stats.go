@@ -1,21 +1,24 @@
 package outbox
 
 import (
+	"context"
 	"slices"
 	"sort"
 	"sync"
 	"time"
+
+	"example.com/transactional-outbox/outbox/internal/store"
 )
 
 // Stats is what a relay has done since it was made. Package prom reports it to Prometheus.
 type Stats struct {
-	Published, Failed, Overtaken uint64 // events that are done, or failed
-	Retries                      uint64 // refused publishes, and publishes without an answer
-	RetryExhaustions             uint64 // events that failed because the destination refused them for too long
-	Refused                      uint64 // publishes that the destination refused
-	Unroutable                   uint64 // publishes that the destination returned
-	PublishErrors                uint64 // publishes with an unknown outcome
-	LeaseLost                    uint64 // events that this relay no longer held when it settled them
+	Published, Failed, Superseded uint64 // events that are done, or failed
+	Retries                       uint64 // refused publishes, and publishes without an answer
+	RetryExhaustions              uint64 // events that failed because the destination refused them for too long
+	Refused                       uint64 // publishes that the destination refused
+	Unroutable                    uint64 // publishes that the destination returned
+	PublishErrors                 uint64 // publishes with an unknown outcome
+	LeaseLost                     uint64 // events that this relay no longer held when it settled them
 
 	Up        bool // the relay has a session with the destination
 	Listening bool // it is notified of events that other processes commit
@@ -100,4 +103,20 @@ func (h *Histogram) observe(value float64, traceID string) {
 	if traceID != "" {
 		h.Exemplars[bucket] = Exemplar{Value: value, At: time.Now(), TraceID: traceID}
 	}
+}
+
+// Backlog counts the events that are not done. Above 200,000 the numbers are estimates.
+func (r *Relay) Backlog(ctx context.Context) (Backlog, error) {
+	b, err := r.store.Backlog(ctx, store.CountLimit)
+	return Backlog(b), err
+}
+
+// Backlog has the numbers of events that are not done.
+type Backlog struct {
+	Pending, InProgress, Failed int     // events with this status
+	Halted                      int     // pending events whose topic is paused
+	PausedTopics                int     // also those that an operator has paused
+	OldestDue                   float64 // seconds since the oldest due event became due; 0 if none is due
+	OldestRefused               float64 // seconds since the first refusal of a pending event; 0 if none was refused
+	SlotAge                     float64 // seconds since new events go to the current part of the log
 }

@@ -1,7 +1,6 @@
 package outbox
 
 import (
-	"maps"
 	"sync"
 	"time"
 
@@ -12,8 +11,9 @@ import (
 
 // topics is what the workers of a relay remember of topics. The pauses themselves are in the outbox.
 type topics struct {
-	mu  sync.Mutex
-	all map[string]*topicState
+	mu    sync.Mutex
+	all   map[string]*topicState
+	taken time.Time // when the destination last took an event of any topic
 }
 
 type topicState struct {
@@ -38,7 +38,7 @@ func newTopics() *topics { return &topics{all: map[string]*topicState{}} }
 func (t *topics) get(name string) *topicState {
 	if t.all[name] == nil {
 		if len(t.all) >= maxTopics {
-			maps.DeleteFunc(t.all, func(_ string, topic *topicState) bool { return !topic.paused })
+			clear(t.all)
 		}
 		t.all[name] = &topicState{}
 	}
@@ -51,7 +51,8 @@ func (t *topics) take(name string, probe bool) (resume bool) {
 	defer t.mu.Unlock()
 	topic := t.get(name)
 	resume = topic.paused || probe
-	*topic = topicState{taken: time.Now()}
+	t.taken = time.Now()
+	*topic = topicState{taken: t.taken}
 	return resume
 }
 
@@ -100,4 +101,10 @@ func (t *topics) lastTaken(name string) time.Time {
 		return time.Time{}
 	}
 	return t.all[name].taken
+}
+
+func (t *topics) lastTakenOfAll() time.Time {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.taken
 }

@@ -87,9 +87,9 @@ func publishBatch(t *testing.T, results ...publish.Result) (*worker, *batch, []*
 		{ID: uuid.New(), Topic: "order.created", Traceparent: "garbage", Age: 100},
 	}})
 	for i, r := range results {
-		w.note(b.items[i], r)
+		w.accept(b.items[i], r)
 	}
-	w.noteLoss()
+	w.findCause()
 	return w, b, tracer.started
 }
 

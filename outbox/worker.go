@@ -6,107 +6,120 @@ import (
 
 	"github.com/google/uuid"
 
-	"example.com/transactional-outbox/outbox/internal/crashpoint"
-	"example.com/transactional-outbox/outbox/internal/store"
 	"example.com/transactional-outbox/outbox/publish"
 )
 
-// worker is a loop with a connection of its own.
+// worker is a loop with a session of its own. Each turn has the same steps, each in a file:
+//
+//	receive   takes the answers that have come, and decides about each event (receive.go, decide.go)
+//	expire    decides about the events whose answer is late (expire.go)
+//	record    writes what was decided (record.go)
+//	claim     leases what is due (claim.go)
+//	send      hands it to the publisher (send.go)
+//	renew     makes the leases of what is in flight longer (database.go)
+//	wait      until there are answers or events, or until it is time for one of the steps
 type worker struct {
 	*Relay
 	name     string
-	probes   bool   // it claims the probes of paused topics, and nothing else
-	replaced func() // another worker takes the place of this one
-	leave    func() // the connection is of no more use
+	trials   bool   // it claims the trial events of paused topics, and nothing else
+	replace  func() // lets another worker take the place of this one
+	leave    func() // the session is of no more use
 	session  publish.Session
 	oneByOne bool    // the session is a publish.OneByOne
 	sender   *sender // nil until the first claim, and after the publisher was lost
 
-	hand    hand
-	answers answers
-	late    []uuid.UUID // published, although the worker had given up waiting
-	tries   int         // how many topics the next claim of probes tries
+	phase    phase
+	over     context.Context // ends ShutdownTimeout after the context of run
+	inFlight inFlight
+	answers  answers
+	late     []uuid.UUID // confirmed after the worker had given up waiting
 
 	// These find the event that ends publishers. It may be one of many that were sent together.
-	alone  []*item  // suspects in hand, to be sent when nothing else waits for an answer
-	group  int      // how many of them were sent together the last time
-	losses []answer // since the publisher has ended
+	apart []*item  // in flight, to be sent when nothing else waits for an answer
+	group int      // how many of them were sent together the last time
+	lost  []answer // what has no answer, since the publisher has ended
 
-	due            bool           // events may be due
-	notBefore      time.Time      // no claim before
-	renewed        time.Time      // the leases
-	claimed        time.Time      // before the last claim was asked for
-	isUnmarked     bool           // it has answers that it could not mark
-	heard          time.Time      // when the destination last answered anything
-	left           bool           // it claims no more, and ends when nothing is in hand
-	isStuck        bool           // it was replaced
-	publisherEnded bool           // it sends nothing more
-	failed         error          // there is no other publisher on this session
-	failures       int            // of the database, one after the other
-	retryAt        time.Time      // after a failure: nothing is written before
-	ended          chan time.Time // gets the time when ctx ends
-	ending         time.Time      // that time, once the worker has noticed it
+	due       bool      // events may be due
+	dueAt     time.Time // when the next event becomes due; zero: nobody knows
+	notBefore time.Time // no claim before
+	tries     int       // how many topics the next claim of trial events tries
+	claimed   time.Time // before the last claim was asked for
+	renewed   time.Time // the leases
+	heard     time.Time // when the destination last answered anything
+
+	sessionErr   error           // there is no other publisher on this session
+	lastCall     context.Context // ends when no statement may run any more
+	failures     int             // of the database, one after the other
+	retryAt      time.Time       // after a failure: nothing is written before
+	isUnrecorded bool            // it has answers that it could not record
 }
 
+// phase is what a worker does. In each one but working it claims nothing, and it ends when nothing is
+// in flight.
+type phase int
+
 const (
-	// smallBatchPause is the pause after a claim that took all that was due. The events that are
-	// committed meanwhile make one larger batch instead of many small ones, and each batch costs the
-	// database the same. The first event after a quiet time does not wait.
-	smallBatchPause = 2 * time.Millisecond
-	// shortestWait keeps the loop from turning without a pause, whatever next says.
-	shortestWait = 100 * time.Microsecond
-	// lossPause is the pause after a publisher was lost. The next one may be lost at once.
-	lossPause = 50 * time.Millisecond
-	// blockedCheck is how often a worker asks whether the destination still blocks.
-	blockedCheck = 100 * time.Millisecond
-	// maxBytes bounds the payloads in hand, and so the memory of a worker.
-	maxBytes = 64 << 20
-	// renewEvery is how often the leases of what is in hand are renewed.
-	renewEvery = time.Second
-	// probeLimit is how many topics are tried at once, and probePause the least time between two claims.
-	// A new connection tries one. While the destination answers, each claim tries twice as many.
-	probeLimit = 100
-	probePause = 50 * time.Millisecond
+	working  phase = iota
+	replaced       // another worker has its place, because the destination does not answer this session
+	done           // no topic is paused, so there is nothing to try
+	broken         // the session opens no publisher
+	ending         // the context of run has ended: nothing more is begun
 )
 
-// run claims, publishes and settles until ctx ends or the session is lost, and then until nothing is
-// in hand.
+const (
+	// shortestWait keeps the loop from turning without a pause, whatever next says.
+	shortestWait = 100 * time.Microsecond
+	// blockedCheck is how often a worker asks whether the destination still blocks.
+	blockedCheck = 100 * time.Millisecond
+)
+
+// run repeats the steps until ctx ends or the session is lost, and then until nothing is in flight.
 func (w *worker) run(ctx context.Context) error {
 	poll := time.NewTicker(w.config.PollInterval)
 	defer poll.Stop()
+	over, cancelOver := after(ctx, w.config.ShutdownTimeout)
+	defer cancelOver()
+	lastCall, cancelCall := after(over, lastStatementTimeout)
+	defer cancelCall()
 	defer w.end()
-	w.due, w.heard, w.ended = true, time.Now(), make(chan time.Time, 1)
-	defer context.AfterFunc(ctx, func() { w.ended <- time.Now() })()
+	w.over, w.lastCall, w.due, w.heard = over, lastCall, true, time.Now() //nolint:fatcontext // of this run
 	for {
-		w.take()
-		silent := w.judge(time.Now())
-		w.settle(ctx)
+		w.receive()
+		silent := w.expire(time.Now())
+		w.record(ctx)
 		if silent { // only now: before the pauses are written, the other worker would claim these topics
-			w.replace()
+			w.leaveToAnother()
 		}
 		if w.finished(ctx) {
-			return w.failed
+			return w.sessionErr
 		}
 		if w.mayClaim(ctx) {
-			w.publish(ctx, w.claim(ctx))
+			w.send(ctx, w.claim(ctx))
 		}
-		w.sendAlone() //nolint:contextcheck // what is claimed is sent, also when ctx has ended
+		w.sendApart() //nolint:contextcheck // what is claimed is sent, also when ctx has ended
 		w.renew(ctx)
 		w.wait(ctx, poll.C)
 	}
 }
 
+// after returns a context that ends d after ctx.
+func after(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	later, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	context.AfterFunc(ctx, func() { time.AfterFunc(d, cancel) })
+	return later, cancel
+}
+
 // wait returns when there are answers, something may be due, or time has something to do.
 func (w *worker) wait(ctx context.Context, poll <-chan time.Time) {
-	wake, done := w.wake, ctx.Done()
-	if w.probes {
-		wake = w.probe
+	wake, end := w.wake, ctx.Done()
+	if w.trials {
+		wake = w.tryTopics
 	}
 	if !w.hasRoom() || w.session.Blocked() {
 		wake = nil // another worker may have room
 	}
-	if !w.ending.IsZero() {
-		done = nil
+	if w.phase == ending {
+		end = w.over.Done()
 	}
 	timer := time.NewTimer(max(time.Until(w.next()), shortestWait))
 	defer timer.Stop()
@@ -114,40 +127,48 @@ func (w *worker) wait(ctx context.Context, poll <-chan time.Time) {
 	case <-w.answers.some:
 	case <-wake:
 		w.due = true
-		if w.probes {
+		if w.trials {
 			w.notBefore = earlier(w.notBefore, time.Now().Add(firstTopicPause))
 		}
 	case <-poll:
 		w.due = true
 	case <-timer.C:
-	case <-done:
-		w.ending = <-w.ended // a statement may have held the worker up since then
+	case <-end:
+		w.leaveForGood()
+		w.phase = ending
 		if w.sender != nil {
 			w.sender.finish()
 		}
 	}
 }
 
+// leaveForGood keeps KeepConnected from connecting again for a worker that has no more work.
+func (w *worker) leaveForGood() {
+	if w.phase == replaced || w.phase == done {
+		w.leave()
+	}
+}
+
 // next is when time has something to do.
 func (w *worker) next() time.Time {
 	next := time.Now().Add(w.config.PollInterval)
-	if w.due && w.ending.IsZero() && w.hasRoom() {
-		next = earlier(next, w.notBefore)
-		if w.session.Blocked() {
-			next = time.Now().Add(blockedCheck)
+	if w.phase == working && w.hasRoom() {
+		switch {
+		case w.due && w.session.Blocked():
+			next = earlier(next, time.Now().Add(blockedCheck))
+		case w.due:
+			next = earlier(next, w.notBefore)
+		case !w.dueAt.IsZero():
+			next = earlier(next, later(w.dueAt, w.notBefore))
 		}
 	}
-	if !w.hand.empty() {
+	if !w.inFlight.empty() {
 		next = earlier(next, w.renewed.Add(renewEvery))
-		next = earlier(next, w.hand.next(w.config))
 	}
-	if !w.ending.IsZero() {
-		next = earlier(next, w.ending.Add(w.config.ShutdownTimeout))
+	for _, b := range w.inFlight.batches {
+		next = earlier(next, earlier(w.recordAt(b), w.expiresAt(b)))
 	}
-	if next.Before(w.retryAt) {
-		return w.retryAt
-	}
-	return next
+	return later(next, w.retryAt)
 }
 
 func earlier(a, b time.Time) time.Time {
@@ -157,189 +178,62 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
 // finished reports whether the worker has nothing more to do.
 func (w *worker) finished(ctx context.Context) bool {
-	if !w.ending.IsZero() && (time.Since(w.ending) >= w.config.ShutdownTimeout || w.session.Blocked()) {
-		w.close() // so what has no answer yet is released
-		w.take()
-		w.settle(ctx)
+	if w.phase == ending && (w.over.Err() != nil || w.session.Blocked()) {
+		w.closePublisher()
+		for _, it := range w.apart {
+			it.release()
+		}
+		w.receive()
+		w.findCause()
+		w.retryAt = time.Time{}
+		w.record(ctx) // what has no answer yet is released
 		return true
 	}
-	if !w.hand.empty() {
-		return false
-	}
-	return ctx.Err() != nil || w.left || w.failed != nil
-}
-
-// hasRoom reports whether half of the window is free.
-func (w *worker) hasRoom() bool {
-	return !w.publisherEnded && !w.left && w.failed == nil && len(w.alone) == 0 && !w.sender.full() && w.room() >= (w.config.Window+1)/2
-}
-
-func (w *worker) room() int {
-	if w.probes && w.hand.waiting() > 0 {
-		return 0 // a queue that does not take its probe may stop the connection, and others would wait
-	}
-	if w.hand.slow() >= maxSlowWindows*w.config.Window || w.hand.bytes() >= maxBytes {
-		return 0
-	}
-	return w.config.Window - w.hand.waiting()
-}
-
-func (w *worker) mayClaim(ctx context.Context) bool {
-	now := time.Now()
-	if !w.due || ctx.Err() != nil || !w.hasRoom() || now.Before(w.notBefore) || now.Before(w.retryAt) {
-		return false
-	}
-	if w.unmarked.Load() > 0 {
-		w.notBefore = now.Add(lossPause)
-		return false
-	}
-	blocked := w.session.Blocked()
-	w.state.blocked.Store(blocked)
-	return !blocked
-}
-
-// claim has its own deadline. If it commits after that, the events wait for the lease to end.
-func (w *worker) claim(ctx context.Context) (claim store.Claim) {
-	began := time.Now()
-	w.claimed = began
-	ok := w.execute(ctx, "cannot claim from the outbox", func(ctx context.Context) (err error) {
-		if w.probes {
-			claim, err = w.events.ClaimProbes(ctx, w.name, w.tries, w.config.Lease)
-		} else {
-			claim, err = w.events.Claim(ctx, w.name, w.room(), w.config.Lease)
-		}
-		return err
-	})
-	if !ok {
-		return store.Claim{}
-	}
-	w.counters.count(func(s *Stats) { s.Claims.add(time.Since(began)) })
-	w.planNext(claim)
-	return claim
-}
-
-// planNext decides when the next claim is.
-func (w *worker) planNext(claim store.Claim) {
-	now := time.Now()
-	switch {
-	case w.probes && claim.NextProbe == nil:
-		w.left = true // no topic is paused
-	case w.probes:
-		w.notBefore = now.Add(max(probePause, time.Duration(*claim.NextProbe*float64(time.Second))))
-	case claim.NextProbe != nil:
-		w.wakeProber()
-	}
-	if w.probes {
-		if len(claim.Events) > 0 {
-			w.tries = min(2*w.tries, probeLimit)
-		}
-		return
-	}
-	if w.due = claim.More; claim.More {
-		w.wakeWorker() // another worker can take the rest
-	} else if len(claim.Events) > 0 {
-		w.notBefore = now.Add(smallBatchPause)
-	}
-}
-
-// publish gives the claimed events to the publisher. Those that may have ended a session are sent
-// alone, later.
-func (w *worker) publish(ctx context.Context, claim store.Claim) {
-	if len(claim.Events)+len(claim.NoPayload) == 0 {
-		return
-	}
-	w.log.step(ctx, "outbox events fetched", "count", len(claim.Events), "worker", w.name)
-	crashpoint.At("relay.claimed")
-	if !w.probes {
-		w.topics.claimed(claim.Events)
-	}
-	if w.hand.empty() {
-		w.renewed = time.Now()
-	}
-	b := w.newBatch(ctx, claim)
-	w.hand.batches = append(w.hand.batches, b)
-	var together []*item
-	for _, it := range b.items {
-		switch {
-		case it.state != unsent: // it is not to be sent
-		case w.suspects.has(it.event.ID):
-			w.alone = append(w.alone, it)
-		default:
-			together = append(together, it)
-		}
-	}
-	w.send(b, together) //nolint:contextcheck // what is claimed is sent, also when ctx has ended
-}
-
-// sendAlone sends suspects when nothing else waits for an answer: first one, and after each success
-// twice as many. So the one among thousands that ends a session is soon alone. Those of a paused
-// topic wait with their topic.
-func (w *worker) sendAlone() {
-	for len(w.alone) > 0 && !w.publisherEnded && w.hand.open() == 0 {
-		w.group = max(1, 2*w.group)
-		b, group := w.alone[0].batch, []*item(nil)
-		for len(w.alone) > 0 && w.alone[0].batch == b && len(group) < w.group {
-			it := w.alone[0]
-			w.alone = w.alone[1:]
-			if !w.ending.IsZero() || !w.probes && w.topics.isPaused(it.event.Topic) {
-				it.verdict = verdict{unknown: true} // it is due again when its claim ends
-				it.set(answered)
-				continue
-			}
-			group = append(group, it)
-		}
-		w.send(b, group)
-	}
-}
-
-// send hands events of a batch to the publisher.
-func (w *worker) send(b *batch, items []*item) {
-	if len(items) == 0 {
-		return
-	}
-	for _, it := range items {
-		it.set(sent)
-	}
-	b.sentAt, b.slow = time.Now(), false
-	if w.sender == nil {
-		w.sender = newSender(func() (publish.Publisher, error) { return w.session.NewPublisher(w.config.Window) })
-	}
-	w.sender.send(b.lease, items, &w.answers, b.sentAt.Add(w.config.ConfirmTimeout*9/10))
+	return w.phase != working && w.inFlight.empty()
 }
 
 // end frees what the worker holds.
 func (w *worker) end() {
-	w.close()
-	if w.isUnmarked {
-		w.unmarked.Add(-1)
+	w.closePublisher()
+	w.bytes.Add(-w.inFlight.bytes())
+	if w.isUnrecorded {
+		w.unrecorded.Add(-1)
 	}
-	if w.left {
-		w.leave() // otherwise KeepConnected would connect again
-	}
-	if w.isStuck {
-		w.stuck.Add(-1)
-	}
+	w.leaveForGood()
 }
 
-// close ends the publisher. What has no answer yet is unknown.
-func (w *worker) close() {
+// closePublisher ends the publisher. What has no answer yet is unknown.
+func (w *worker) closePublisher() {
+	if w.sender == nil {
+		return
+	}
+	if w.sessionErr = w.sender.close(); w.sessionErr != nil && w.phase == working {
+		w.phase = broken
+	}
+	w.sender = nil
+}
+
+// leaveToAnother lets another worker, with another session, take the place of this one.
+func (w *worker) leaveToAnother() {
+	if w.phase != working {
+		return
+	}
+	if w.replacedWorkers.Add(1) > maxReplaced {
+		w.replacedWorkers.Add(-1)
+		return
+	}
+	w.phase = replaced
 	if w.sender != nil {
-		w.failed = w.sender.close()
+		w.sender.skips.Store(true)
 	}
-	w.sender, w.publisherEnded = nil, false
-}
-
-// take notes the answers that have come.
-func (w *worker) take() {
-	for _, a := range w.answers.all() {
-		w.heard = time.Now()
-		w.note(a.item, a.result)
-	}
-	if w.publisherEnded && w.hand.open() == 0 {
-		w.noteLoss()
-		w.close()
-		w.notBefore = time.Now().Add(lossPause)
-	}
+	w.replace()
 }

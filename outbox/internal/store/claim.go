@@ -11,11 +11,13 @@ import (
 
 // Claim is a batch of events under one lease.
 type Claim struct {
-	Token     uuid.UUID   // identifies the lease; each claim has a new one
-	Events    []Event     // ordered by seq
-	NoPayload []uuid.UUID // claimed, but their row of the log is missing: nobody can publish them
-	More      bool        // more events may be due
-	NextProbe *float64    // seconds until a paused topic is to be tried; nil: no topic is to be tried
+	Token      uuid.UUID   // identifies the lease; each claim has a new one
+	Events     []Event     // ordered by seq
+	NoPayload  []uuid.UUID // claimed, but their row of the log is missing: nobody can publish them
+	More       bool        // more events may be due
+	Superseded int         // older events of these aggregates that are not sent any more
+	NextDue    *float64    // seconds until the next event becomes due; nil: nobody knows
+	NextProbe  *float64    // seconds until a paused topic is to be tried; nil: no topic is to be tried
 }
 
 // TurnstileSQL makes claims run one after the other. A claim changes no event, so no row lock keeps

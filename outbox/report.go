@@ -1,55 +1,16 @@
 package outbox
 
 import (
-	"context"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/propagation"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
 
 	"example.com/transactional-outbox/outbox/internal/store"
 	"example.com/transactional-outbox/outbox/publish"
 )
-
-// newBatch makes the messages of a claim and starts a span for each. Each span starts from the
-// worker's ctx, so that the trace of one event does not continue in the next.
-func (w *worker) newBatch(ctx context.Context, claim store.Claim) *batch {
-	b := &batch{token: claim.Token, read: time.Now(), lease: newLease(w.claimed, w.config.Lease)}
-	tracer, name := w.config.TracerProvider.Tracer("example.com/transactional-outbox/outbox"), "publish "+w.destination
-	for _, e := range claim.Events {
-		if e.Overtaken && !w.maybeSent(e) {
-			b.add(item{event: e, state: answered, verdict: verdict{overtaken: true}})
-			continue
-		}
-		parent := propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{store.TraceHeader: e.Traceparent})
-		ctx, span := tracer.Start(parent, name, trace.WithSpanKind(trace.SpanKindProducer))
-		if span.IsRecording() {
-			span.SetAttributes(w.attributes(e)...)
-		}
-		m := e.Message(w.config.AppID)
-		if own := traceparent(ctx); own != "" {
-			m.Headers[store.TraceHeader] = own
-		}
-		b.add(item{event: e, message: m, trace: ctx})
-	}
-	for _, id := range claim.NoPayload {
-		lost := store.Failure{
-			ID: id, Final: true, Code: codeNoPayload, Reason: "the event is in outbox_queue, and its payload is not in outbox_events",
-		}
-		b.add(item{event: store.Event{ID: id}, state: answered, verdict: verdict{failure: lost}})
-	}
-	return b
-}
-
-// maybeSent reports that the destination may still read the event from a connection that it has not
-// read for a while, after a newer event that has overtaken it. So the event is sent once more, before
-// the newer one, and consumers ignore the later copy. One that answers OneByOne has read it.
-func (w *worker) maybeSent(e store.Event) bool {
-	return e.FailureCode == store.CodeNoAnswer && !w.oneByOne
-}
 
 // attributes are those of OpenTelemetry's conventions for messaging, and event.retry_count.
 // https://opentelemetry.io/docs/specs/semconv/messaging/
@@ -95,7 +56,7 @@ func (w *worker) report(it *item, r publish.Result) {
 		w.log.step(ctx, "message published", "message_id", it.message.ID, "topic", it.message.Topic)
 		span.SetAttributes(attribute.String("outbox.outcome", outcomePublished))
 		return
-	case r.Outcome == publish.NotSent && !w.ending.IsZero():
+	case r.Outcome == publish.NotSent && w.phase == ending:
 		return // it was not begun, because Run ends
 	case it.verdict.failure.Final:
 		outcome = outcomeFailed

@@ -1,0 +1,92 @@
+package outbox
+
+import (
+	"fmt"
+	"time"
+
+	"example.com/transactional-outbox/outbox/publish"
+)
+
+// maxSlowWindows bounds what is slow, in windows.
+const maxSlowWindows = 8
+
+// errNotRead is the reason if another session takes events of the topic.
+var errNotRead = fmt.Errorf("%w on a connection that the destination does not read", publish.ErrTimeout)
+
+// expire gives up waiting for answers that are late. An answer that comes still later counts if it is
+// a confirm. It reports whether the destination has answered nothing at all: RabbitMQ stops reading a
+// whole connection when one queue does not take what was sent.
+func (w *worker) expire(now time.Time) (silent bool) {
+	if w.session.Blocked() { // time does not run while the destination asks to wait
+		for _, b := range w.inFlight.batches {
+			if !b.sentAt.IsZero() {
+				b.sentAt = now
+			}
+		}
+		return false
+	}
+	for _, b := range w.inFlight.batches {
+		if w.phase == replaced && now.Sub(w.heard) >= w.config.SlowAfter {
+			w.releaseTaken(b)
+		}
+		switch {
+		case now.Before(w.expiresAt(b)):
+		case w.becomesSlow(b):
+			b.slow, w.tries = true, 1
+			if !w.oneByOne { // otherwise it says itself which topics are slow: ErrBusy
+				w.pauseSlow(b)
+				silent = silent || !w.heard.After(b.sentAt)
+			}
+		default:
+			for _, it := range b.items {
+				if it.state == sent {
+					w.accept(it, publish.Result{Outcome: publish.Unknown, Err: publish.ErrTimeout})
+				}
+			}
+		}
+	}
+	return silent
+}
+
+// never is later than every time.
+var never = time.Unix(1<<40, 0)
+
+// expiresAt is when the wait for the answers to a batch is over: first for its place in the window, and
+// then at all. A session that answers one by one has its own bound for each message.
+func (w *worker) expiresAt(b *batch) time.Time {
+	switch {
+	case b.count[sent] == 0 || b.sentAt.IsZero():
+		return never
+	case w.becomesSlow(b):
+		return b.sentAt.Add(min(w.config.SlowAfter, w.config.ConfirmTimeout))
+	case w.oneByOne:
+		return never
+	}
+	return b.sentAt.Add(w.config.ConfirmTimeout)
+}
+
+// becomesSlow reports whether the batch may give up its place in the window. If a session answers one by
+// one, only a trial event does: the next topics are tried meanwhile.
+func (w *worker) becomesSlow(b *batch) bool {
+	return !b.slow && (w.trials || !w.oneByOne) && w.inFlight.slow() <= (maxSlowWindows-1)*w.config.Window
+}
+
+// pauseSlow pauses the topics of a batch of which nothing was taken since the batch was sent.
+func (w *worker) pauseSlow(b *batch) {
+	for _, it := range b.items {
+		if topic := it.event.Topic; it.state == sent && w.topics.lastTaken(topic).Before(b.sentAt) {
+			w.topics.pause(topic)
+			b.pauses = append(b.pauses, topic)
+		}
+	}
+}
+
+// releaseTaken makes an event due if another session takes events of its topic. The event is then sent
+// again on that one. This one may stay silent until ConfirmTimeout.
+func (w *worker) releaseTaken(b *batch) {
+	for _, it := range b.items {
+		if it.state == sent && w.topics.lastTaken(it.event.Topic).After(b.sentAt) {
+			w.accept(it, publish.Result{Outcome: publish.Unknown, Err: errNotRead})
+		}
+	}
+}

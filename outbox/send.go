@@ -1,0 +1,180 @@
+package outbox
+
+import (
+	"cmp"
+	"context"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+
+	"example.com/transactional-outbox/outbox/internal/crashpoint"
+	"example.com/transactional-outbox/outbox/internal/store"
+	"example.com/transactional-outbox/outbox/publish"
+)
+
+// send hands the claimed events to the publisher. Those that may have ended a publisher are sent
+// apart, later.
+func (w *worker) send(ctx context.Context, claim store.Claim) {
+	if len(claim.Events)+len(claim.NoPayload) == 0 {
+		return
+	}
+	w.log.step(ctx, "outbox events fetched", "count", len(claim.Events), "worker", w.name)
+	crashpoint.At("relay.claimed")
+	if !w.trials {
+		w.topics.claimed(claim.Events)
+	}
+	if w.inFlight.empty() {
+		w.renewed = time.Now()
+	}
+	b := w.newBatch(ctx, claim)
+	w.bytes.Add(b.bytes)
+	w.inFlight.batches = append(w.inFlight.batches, b)
+	var together []*item
+	for _, it := range b.items {
+		switch {
+		case it.state != unsent: // it is not to be sent
+		case w.losses.has(it.event.ID):
+			w.apart = append(w.apart, it)
+		default:
+			together = append(together, it)
+		}
+	}
+	w.hand(b, together) //nolint:contextcheck // what is claimed is sent, also when ctx has ended
+}
+
+// newBatch makes the messages of a claim and starts a span for each. Each span starts from the
+// worker's ctx, so that the trace of one event does not continue in the next.
+func (w *worker) newBatch(ctx context.Context, claim store.Claim) *batch {
+	b := &batch{token: claim.Token, read: time.Now(), lease: newLease(w.claimed, w.config.Lease)}
+	tracer, name := w.config.TracerProvider.Tracer("example.com/transactional-outbox/outbox"), "publish "+w.destination
+	for _, e := range claim.Events {
+		parent := propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{store.TraceHeader: e.Traceparent})
+		ctx, span := tracer.Start(parent, name, trace.WithSpanKind(trace.SpanKindProducer))
+		if span.IsRecording() {
+			span.SetAttributes(w.attributes(e)...)
+		}
+		m := e.Message(w.config.AppID)
+		if own := traceparent(ctx); own != "" {
+			m.Headers[store.TraceHeader] = own
+		}
+		b.add(item{event: e, message: m, trace: ctx})
+	}
+	for _, id := range claim.NoPayload {
+		b.add(item{event: store.Event{ID: id}, state: decided, verdict: verdict{failure: store.Failure{
+			ID: id, Final: true, Code: codeNoPayload, Reason: "the event is in outbox_queue, and its payload is not in outbox_events",
+		}}})
+	}
+	return b
+}
+
+// sendApart sends events that may have ended a publisher when nothing else waits for an answer: first
+// one, and after each success twice as many. So the one among thousands that ends a publisher is soon
+// alone. Those of a paused topic wait with their topic.
+func (w *worker) sendApart() {
+	for len(w.apart) > 0 && (w.sender == nil || !w.sender.lost) && w.inFlight.count(sent) == 0 {
+		w.group = max(1, 2*w.group)
+		b, group := w.apart[0].batch, []*item(nil)
+		for len(w.apart) > 0 && w.apart[0].batch == b && len(group) < w.group {
+			it := w.apart[0]
+			w.apart = w.apart[1:]
+			if w.phase == ending || !w.trials && w.topics.isPaused(it.event.Topic) {
+				it.release()
+				continue
+			}
+			group = append(group, it)
+		}
+		w.hand(b, group)
+	}
+}
+
+// hand gives events of a batch to the sender.
+func (w *worker) hand(b *batch, items []*item) {
+	if len(items) == 0 {
+		return
+	}
+	for _, it := range items {
+		it.set(sent)
+	}
+	b.sentAt, b.slow = time.Time{}, false
+	if w.sender == nil {
+		w.sender = newSender(&w.answers, func() (publish.Publisher, error) { return w.session.NewPublisher(w.config.Window) })
+	}
+	limit := w.config.ConfirmTimeout * 9 / 10 // what is not sent by then is not sent later: it would be sent twice
+	if w.oneByOne {
+		limit = maxLease // the session has a bound for each message, which begins when the message is begun
+	}
+	w.sender.send(b, items, limit)
+}
+
+// sender opens a publisher, and calls it, in a goroutine of its own, because a connection that is not
+// read blocks whoever writes to it.
+type sender struct {
+	lost bool // the publisher has ended; it belongs to the worker
+
+	answers   *answers
+	publisher publish.Publisher
+	failed    error // there is no publisher
+	queue     chan func()
+	ctx       context.Context
+	finish    context.CancelFunc // nothing more is begun
+	skips     atomic.Bool        // batches that the publisher has not begun are not sent
+	opened    chan struct{}
+	done      chan struct{}
+}
+
+// maxQueue is how many batches may wait until an earlier one is written.
+const maxQueue = 100
+
+func newSender(to *answers, open func() (publish.Publisher, error)) *sender {
+	s := &sender{answers: to, queue: make(chan func(), maxQueue), opened: make(chan struct{}), done: make(chan struct{})}
+	s.ctx, s.finish = context.WithCancel(context.Background())
+	go func() {
+		defer close(s.done)
+		s.publisher, s.failed = open()
+		close(s.opened)
+		for publish := range s.queue {
+			publish()
+		}
+	}()
+	return s
+}
+
+func (s *sender) full() bool { return len(s.queue) == maxQueue }
+
+// send publishes events when the earlier ones are written, and at most for so long.
+func (s *sender) send(b *batch, items []*item, limit time.Duration) {
+	messages := make([]publish.Message, len(items))
+	for i, it := range items {
+		messages[i] = it.message
+	}
+	s.queue <- func() {
+		if s.failed != nil || s.skips.Load() {
+			for _, it := range items {
+				s.answers.add(answer{item: it, result: publish.Result{Outcome: publish.NotSent, Err: cmp.Or(s.failed, publish.ErrNotSent)}})
+			}
+			return
+		}
+		s.answers.add(answer{begun: b, at: time.Now()})
+		ctx, cancel := context.WithTimeout(s.ctx, limit)
+		context.AfterFunc(ctx, cancel) // not when Publish returns: it may send later
+		context.AfterFunc(b.lease.over, cancel)
+		s.publisher.Publish(leased{ctx, b.lease}, messages, func(i int, r publish.Result) {
+			s.answers.add(answer{item: items[i], result: r})
+		})
+	}
+}
+
+// close ends the publisher, and waits for the answers to everything. It returns an error if there is
+// no publisher.
+func (s *sender) close() error {
+	s.finish()
+	close(s.queue)
+	<-s.opened
+	if s.failed == nil {
+		s.publisher.Close()
+	}
+	<-s.done
+	return s.failed
+}
