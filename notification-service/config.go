@@ -169,7 +169,6 @@ func (c config) mail(from string) mailer.Config {
 //   - A failed e-mail does not hold back the later ones of its order.
 func (c config) relay() outbox.RelayConfig {
 	r := c.RelayConfig(service, c.RelayWindow)
-	r.ConfirmTimeout = 20 * time.Minute
 	r.SettleAfter, r.DurableMarks = time.Microsecond, true
 	r.NoAnswerPauses = []time.Duration{time.Minute, 10 * time.Minute, time.Hour, 4 * time.Hour}
 	r.FailedLetPass, r.LongestTopicPause, r.ShutdownTimeout = true, 30*time.Second, relayShutdown

@@ -62,7 +62,8 @@ type RelayConfig struct {
 	// again, to a destination that has lost them. The default is seven days.
 	Retention time.Duration
 	// ShutdownTimeout is how long Run goes on after its context has ended, to finish the batches in
-	// flight. A batch that is not finished by then is published again. The default is 20 s.
+	// flight. What is not finished by then is published again. Run returns at most a second later,
+	// whatever the database does. The default is 10 s.
 	ShutdownTimeout time.Duration
 	// NoListen turns off PostgreSQL's LISTEN and NOTIFY. Then the poll finds the events that other
 	// processes commit. If it is false, the relay uses one connection in addition to those
@@ -99,7 +100,7 @@ func (c RelayConfig) withDefaults() RelayConfig {
 	c.RetryCap = cmp.Or(c.RetryCap, 5*time.Minute)
 	c.LongestTopicPause = cmp.Or(c.LongestTopicPause, 10*time.Second)
 	c.Retention = cmp.Or(c.Retention, 7*24*time.Hour)
-	c.ShutdownTimeout = cmp.Or(c.ShutdownTimeout, 20*time.Second)
+	c.ShutdownTimeout = cmp.Or(c.ShutdownTimeout, 10*time.Second)
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}

@@ -34,7 +34,7 @@ func TestNewRelayNamesTheFieldThatCannotWork(t *testing.T) {
 		"Workers":         {Workers: -1},
 		"Window":          {Window: 5001},
 		"PollInterval":    {PollInterval: -time.Second},
-		"Lease":           {Lease: 2 * time.Second},
+		"Lease":           {Lease: statementTimeout - 1},
 		"ConfirmTimeout":  {ConfirmTimeout: time.Nanosecond},
 		"GiveUp":          {GiveUp: -1},
 		"RetryBase":       {RetryBase: -time.Second},

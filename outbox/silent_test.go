@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -135,4 +136,106 @@ func TestP4AProbeWithoutAnswerHoldsNoOtherProbe(t *testing.T) {
 			}
 		})
 	}
+}
+
+// pausing is an outbox whose pauses end: then an event of the topic is tried.
+type pausing struct {
+	*fakeOutbox
+	until map[string]time.Time
+}
+
+func (o *pausing) ClaimProbes(ctx context.Context, worker string, limit int, lease time.Duration) (store.Claim, error) {
+	o.mu.Lock()
+	for topic, until := range o.until {
+		i := slices.IndexFunc(o.pending, func(e store.Event) bool { return e.Topic == topic })
+		if i >= 0 && !time.Now().Before(until) {
+			o.probes, o.pending = append(o.probes, o.pending[i]), slices.Delete(o.pending, i, i+1)
+			o.until[topic] = time.Now().Add(11 * time.Second)
+		}
+	}
+	o.mu.Unlock()
+	return o.fakeOutbox.ClaimProbes(ctx, worker, limit, lease)
+}
+
+func (o *pausing) Settle(ctx context.Context, s store.Settlement) (store.Settled, error) {
+	o.mu.Lock()
+	for topic := range s.Paused {
+		if _, paused := o.paused[topic]; !paused || s.Probe {
+			o.until[topic] = time.Now().Add(firstTopicPause)
+		}
+	}
+	for _, topic := range s.Resumed {
+		delete(o.until, topic)
+	}
+	o.mu.Unlock()
+	return o.fakeOutbox.Settle(ctx, s)
+}
+
+// stalling is a broker that reads no more from a connection once it has got a message of the topic
+// silent on it. It answers nothing on that connection, until it is closed.
+type stalling struct{}
+
+func (stalling) NewPublisher(int) (publish.Publisher, error) { return &stallingPublisher{}, nil }
+func (stalling) Blocked() bool                               { return false }
+
+type stallingPublisher struct {
+	mu       sync.Mutex
+	unread   []func(publish.Result)
+	isClosed bool
+}
+
+func (p *stallingPublisher) Publish(_ context.Context, messages []publish.Message, answer func(int, publish.Result)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i, m := range messages {
+		switch {
+		case p.isClosed:
+			answer(i, publish.Result{Outcome: publish.NotSent, Err: publish.ErrNotSent})
+		case m.Topic == "silent" || len(p.unread) > 0:
+			p.unread = append(p.unread, func(r publish.Result) { answer(i, r) })
+		default:
+			answer(i, taken)
+		}
+	}
+}
+
+func (p *stallingPublisher) Close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, give := range p.unread {
+		give(unknown)
+	}
+	p.unread, p.isClosed = nil, true
+}
+
+// TestP4OneSilentTopicDelaysTheOthersOnce: the others have been sent with it, on the same connection.
+func TestP4OneSilentTopicDelaysTheOthersOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		good, at := []string{"a", "b", "c", "d", "e", "f", "g", "h", "i"}, 0.0
+		events := &pausing{newFakeOutbox(0), map[string]time.Time{}}
+		events.nextProbe = &at
+		config := testConfig
+		config.Window, config.Workers = 100, 2
+		r := relayWith(config, events)
+		stop := start(t, r, stalling{})
+		const seconds, delay = 600, 2 // three seconds after an event was appended, it is published
+		for second := range seconds {
+			events.append("silent", 1)
+			for _, topic := range good {
+				events.append(topic, 1)
+			}
+			r.Wake()
+			time.Sleep(time.Second)
+			synctest.Wait()
+			if n, want := events.count("published"), max(0, second-delay)*len(good); n < want {
+				t.Errorf("after %d s %d are published, want %d", second, n, want)
+				break
+			}
+		}
+		if n := events.count("published"); n > seconds*len(good) {
+			t.Errorf("%d are published", n)
+		}
+		stop()
+	})
 }

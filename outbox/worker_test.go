@@ -106,8 +106,8 @@ func TestP12ShutdownHasALimit(t *testing.T) {
 		synctest.Wait()
 		began := time.Now()
 		stop()
-		if n, took := events.count("released"), time.Since(began); n != 3 || took != 20*time.Second {
-			t.Errorf("%d released after %s, want 3 after 20s", n, took)
+		if n, took := events.count("released"), time.Since(began); n != 3 || took != 10*time.Second {
+			t.Errorf("%d released after %s, want 3 after 10s", n, took)
 		}
 	})
 }

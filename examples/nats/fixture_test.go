@@ -66,7 +66,7 @@ func newSystem(t *testing.T) *system {
 func (s *system) relay(extra ...string) *process.Process {
 	s.Helper()
 	return s.start("relay", s.ordersURL, append(extra,
-		"NATS_MONITORING_URLS="+s.nats.Monitoring, "RELAY_LEASE=3s", "RELAY_CONFIRM_TIMEOUT=1s", "RELAY_WINDOW=10",
+		"NATS_MONITORING_URLS="+s.nats.Monitoring, "RELAY_LEASE=5s", "RELAY_CONFIRM_TIMEOUT=1s", "RELAY_WINDOW=10",
 		"NATS_DEDUPE=100ms")) // so that repeats reach the consumer
 }
 

@@ -134,7 +134,7 @@ func (s system) relay(settings ...string) *exec.Cmd {
 	s.Helper()
 	cmd := exec.Command(binary)
 	cmd.Env = append(slices.Clone(settings), "DATABASE_URL="+s.url, "OPS_ADDR=127.0.0.1:0", "PUBSUB_PROJECT_ID="+project,
-		"PUBSUB_EMULATOR_HOST="+s.proxy.Addr(), "RELAY_LEASE=3s", "RELAY_CONFIRM_TIMEOUT=1s", "RELAY_WINDOW=20")
+		"PUBSUB_EMULATOR_HOST="+s.proxy.Addr(), "RELAY_LEASE=5s", "RELAY_CONFIRM_TIMEOUT=1s", "RELAY_WINDOW=20")
 	log, err := os.CreateTemp(s.TempDir(), "relay")
 	s.must(err)
 	cmd.Stdout, cmd.Stderr = log, log

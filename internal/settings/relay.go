@@ -34,7 +34,7 @@ type Relay struct {
 
 const (
 	maxWorkers = 1000            // more than anybody needs: each worker uses a connection to the database
-	minLease   = 3 * time.Second // three renewals
+	minLease   = 5 * time.Second // as long as a statement may take
 	maxLease   = time.Hour       // is also how long the events of a relay that died may wait
 	maxWindow  = 5000            // a claim, and the statement that marks it, must keep their deadlines
 )

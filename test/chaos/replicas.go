@@ -25,7 +25,7 @@ const (
 	inFlight = relayWorkers * relayWindow
 
 	lease      = 9 * time.Second
-	shortLease = 3 * time.Second // for scenarios that wait for several leases to end
+	shortLease = 5 * time.Second // for scenarios that wait for several leases to end
 )
 
 var (

@@ -26,7 +26,7 @@ const createdKey = "order.created"
 
 // quickSettings are what every notification-service of a test begins with: delays that a test can
 // wait for.
-var quickSettings = []string{"RETRY_DELAYS=200ms,400ms,600ms", "RELAY_LEASE=3s"}
+var quickSettings = []string{"RETRY_DELAYS=200ms,400ms,600ms", "RELAY_LEASE=5s"}
 
 var quickTiers = []string{retryPrefix + "200ms", retryPrefix + "400ms", retryPrefix + "600ms"}
 

@@ -13,7 +13,7 @@ const (
 )
 
 // quickConfirmTimeout makes a relay notice soon that nothing is confirmed, and poll all the time.
-var quickConfirmTimeout = []string{"RELAY_CONFIRM_TIMEOUT=3s", "RELAY_LEASE=3s", "RELAY_POLL_INTERVAL=10ms"}
+var quickConfirmTimeout = []string{"RELAY_CONFIRM_TIMEOUT=3s", "RELAY_LEASE=5s", "RELAY_POLL_INTERVAL=10ms"}
 
 // underLoad is a system in which clients place orders all the time.
 type underLoad struct {

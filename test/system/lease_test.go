@@ -15,7 +15,7 @@ func TestP11P12ARelayPausedBeyondItsLeaseIsFenced(t *testing.T) {
 	copies := s.subscribe()
 	proxy, throughProxy := s.brokerProxy(orderService)
 	// The confirm timeout leaves time to pause the relay after its claim.
-	settings := []string{"RELAY_CONFIRM_TIMEOUT=2s", "RELAY_LEASE=3s", "RELAY_POLL_INTERVAL=10ms"}
+	settings := []string{"RELAY_CONFIRM_TIMEOUT=2s", "RELAY_LEASE=5s", "RELAY_POLL_INTERVAL=10ms"}
 	paused := s.runOrdersCommand("relay", append(settings, throughProxy)...)
 	s.insertEvents(createdEvents(1)...)
 	s.awaitCount(s.ordersDB, 1, publishedCount)

@@ -78,7 +78,7 @@ func TestP12SIGKILLUnderLoadLosesNothing(t *testing.T) {
 	s := newSystem(t)
 	copies := s.subscribe()
 	// With a short lease, what a killed relay had in hand is published soon.
-	settings := []string{"RELAY_LEASE=3s", fmt.Sprint("RELAY_WINDOW=", window)}
+	settings := []string{"RELAY_LEASE=5s", fmt.Sprint("RELAY_WINDOW=", window)}
 	notifications := s.runNotifications()
 	notifications.awaitReadyz()
 	orders := s.runOrders(settings...)
