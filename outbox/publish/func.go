@@ -13,18 +13,18 @@ import (
 	"github.com/cenkalti/backoff/v5"
 )
 
-// Func makes a destination of one function, with at most calls calls at a time in all workers of all
-// relays that use it. A message waits for a free call as long as it takes. Meanwhile no other replica
-// can send it: if f is slow, give the relay a small [outbox.RelayConfig.Window]. The error of f is
-// the outcome:
+// Func makes a destination of one function, with at most so many calls at a time in all workers of
+// all relays that use it. A message waits for a free call as long as it takes. Meanwhile no other
+// replica can send it: if f is slow, give the relay a small [outbox.RelayConfig.Window]. The error
+// of f is the outcome:
 //
 //	nil                        Confirmed
 //	a panic, or another error  Refused
 //	it wraps ErrInvalid        Invalid
 //	it wraps ErrReturned       Returned
 //	it wraps ErrBusy           NotSent: the topic of the message pauses
-//	it wraps ErrNotSent        NotSent: the destination is unreachable, so the session ends, and what is
-//	                           not begun is NotSent too; after a pause there is another session
+//	it wraps ErrNotSent        NotSent: the destination is unreachable, so the session ends, and what
+//	                           is not begun is NotSent too; after a pause there is another session
 //	it wraps ErrTimeout        Unknown: the message may be delivered, and is sent again with its id
 //	ctx has ended              the same
 //
@@ -108,8 +108,8 @@ type functionPublisher struct {
 	unanswered sync.WaitGroup
 }
 
-// Publish returns when all is begun. A relay has one event of an aggregate in flight, so messages of
-// the same group are never sent at the same time.
+// Publish returns when all is begun. A relay has one event of an aggregate in flight, so messages
+// of the same group are never sent at the same time.
 func (p *functionPublisher) Publish(ctx context.Context, messages []Message, answer func(int, Result)) {
 	for i, m := range messages {
 		if reason := p.begin(ctx); reason != nil {

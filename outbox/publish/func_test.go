@@ -56,7 +56,7 @@ type answer struct {
 	after time.Duration
 }
 
-// begin publishes so many messages. It returns those answers that come at once, and gets the others.
+// begin publishes so many messages. The answers are those that come at once, and later all.
 func begin(ctx context.Context, p publish.Publisher, messages int) []answer {
 	began, answers := time.Now(), make([]answer, messages)
 	go p.Publish(ctx, make([]publish.Message, messages), func(i int, r publish.Result) {
@@ -76,8 +76,8 @@ type leased struct{ context.Context }
 
 func (leased) Err() error { return context.DeadlineExceeded }
 
-// TestWhatAFunctionDoesIsTheOutcome of the first message. The next one waits for the same call. It is
-// called, unless it is NotSent at once.
+// TestWhatAFunctionDoesIsTheOutcome of the first message. The next one waits for the same call. It
+// is sent, unless it is NotSent at once.
 func TestWhatAFunctionDoesIsTheOutcome(t *testing.T) {
 	t.Parallel()
 	other := errors.New("not now")
@@ -145,7 +145,7 @@ func TestWhatAFunctionDoesIsTheOutcome(t *testing.T) {
 	}
 }
 
-// TestAFunctionHasSoManyCallsAtATime in all sessions, and messages wait for them without a deadline.
+// TestAFunctionHasSoManyCallsAtATime in all sessions. Messages wait for them without a deadline.
 func TestAFunctionHasSoManyCallsAtATime(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -175,8 +175,8 @@ func TestAFunctionHasSoManyCallsAtATime(t *testing.T) {
 	}
 }
 
-// TestAnUnreachableDestinationEndsTheSession of a function. Nothing else is begun, and another session
-// is opened after growing pauses.
+// TestAnUnreachableDestinationEndsTheSession of a function. Nothing else is begun, and another
+// session is opened after growing pauses.
 func TestAnUnreachableDestinationEndsTheSession(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
