@@ -29,7 +29,7 @@ func TestNewRelayNamesTheFieldThatCannotWork(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer pool.Close()
-	to := publish.Func(func(context.Context, publish.Message) error { return nil })
+	to := publish.Func(1, func(context.Context, publish.Message) error { return nil })
 	for field, c := range map[string]RelayConfig{
 		"Workers":         {Workers: -1},
 		"Window":          {Window: 5001},

@@ -85,7 +85,7 @@ func TestP12NothingIsBegunAfterTheEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		events, calls := newFakeOutbox(3), 0
-		to := publish.Func(func(ctx context.Context, _ publish.Message) error {
+		to := publish.Func(1, func(ctx context.Context, _ publish.Message) error {
 			calls++
 			select {
 			case <-time.After(12 * time.Second):
@@ -94,7 +94,12 @@ func TestP12NothingIsBegunAfterTheEnd(t *testing.T) {
 				return ctx.Err()
 			}
 		})
-		stop := start(t, relayWith(emails(), events), to.(publish.Session))
+		var session publish.Session
+		ctx, cancel := context.WithCancel(t.Context())
+		if err := to.KeepConnected(ctx, func(_ context.Context, s publish.Session) error { session = s; cancel(); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		stop := start(t, relayWith(emails(), events), session)
 		synctest.Wait()
 		stop()
 		if n := events.count("published"); n != 1 || calls != 1 || events.count("released") != 2 {

@@ -19,7 +19,7 @@ func ExampleRelay() {
 	withDatabase(func(ctx context.Context, pool *pgxpool.Pool, _ *sql.DB) {
 		ctx, stop := context.WithTimeout(ctx, time.Minute)
 		defer stop()
-		to := publish.Func(func(_ context.Context, m publish.Message) error {
+		to := publish.Func(1, func(_ context.Context, m publish.Message) error {
 			fmt.Printf("%s %s\n", m.Topic, m.Body)
 			stop() // the relay records that this message is published, and ends
 			return nil

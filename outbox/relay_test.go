@@ -42,7 +42,7 @@ type sink struct {
 
 func newSink() *sink {
 	s := &sink{copies: map[string]int{}, arrived: make(chan struct{}, 100_000)}
-	s.Destination = publish.Func(func(_ context.Context, m publish.Message) error {
+	s.Destination = publish.Func(1, func(_ context.Context, m publish.Message) error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.copies[m.ID]++

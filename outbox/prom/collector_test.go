@@ -25,7 +25,7 @@ func TestTheCollectorReportsTheRelayTheBacklogAndTheConsumer(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.Migrated(t)
 	published := make(chan struct{}, 1)
-	r, err := outbox.NewRelay(pool, publish.Func(func(context.Context, publish.Message) error {
+	r, err := outbox.NewRelay(pool, publish.Func(1, func(context.Context, publish.Message) error {
 		published <- struct{}{}
 		return nil
 	}), outbox.RelayConfig{PollInterval: 20 * time.Millisecond})

@@ -1,131 +1,194 @@
 package publish
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
 )
 
-// Func makes a destination of one function. The function is called for one message after the other,
-// and its error is the outcome: nil is Confirmed, an error that wraps [ErrInvalid] is Invalid, one
-// that wraps [ErrReturned] is Returned, and any other one is Refused. So is a panic. The relay sends
-// a refused message again after a pause; the comment of outbox.Relay says what follows each outcome.
+// Func makes a destination of one function, with at most so many calls at a time in all workers of
+// all relays that use it. A message waits for a free call as long as it takes. Meanwhile no other
+// replica can send it: if f is slow, give the relay a small [outbox.RelayConfig.Window]. The error
+// of f is the outcome:
 //
-// If a call takes longer than 100 ms, set [outbox.RelayConfig.Window] to a few: what is not called
-// within the ConfirmTimeout is claimed again later.
+//	nil                        Confirmed
+//	a panic, or another error  Refused
+//	it wraps ErrInvalid        Invalid
+//	it wraps ErrReturned       Returned
+//	it wraps ErrBusy           NotSent: the topic of the message pauses
+//	it wraps ErrNotSent        NotSent: the destination is unreachable, so the session ends, and what
+//	                           is not begun is NotSent too; after a pause there is another session
+//	it wraps ErrTimeout        Unknown: the message may be delivered, and is sent again with its id
+//	ctx has ended              the same
 //
-// The relay calls it in each of its workers at the same time. The context of a call ends after
-// [FuncTimeout], or when the relay cannot wait any longer. Then the function must return. The
-// outcome is Unknown unless it returns nil: the relay cannot know whether the message was delivered,
-// and sends it again later. So f may get a message twice, with the same id.
-func Func(f func(ctx context.Context, m Message) error) Destination { return function(f) }
+// ctx ends [FuncTimeout] after the begin of the call, or when the relay ends. Then f must return.
+func Func(calls int, f func(ctx context.Context, m Message) error) Destination {
+	return &function{call: f, running: make(chan struct{}, max(calls, 0))}
+}
 
-type function func(context.Context, Message) error
+type function struct {
+	call    func(context.Context, Message) error
+	running chan struct{} // one for each call
+	logged  atomic.Int64  // when the end of a session was
+}
 
-func (function) System() string { return "function" }
+func (*function) System() string { return "function" }
+func (*function) Name() string   { return "function" }
 
-func (function) Name() string { return "function" }
-
-// FuncTimeout is how long one call of the function of [Func] may take.
-const FuncTimeout = 30 * time.Second
-
-// A session ends when its user has an error.
 const (
-	firstPause  = 250 * time.Millisecond
-	maxPause    = 10 * time.Second
-	stableAfter = 15 * time.Second // then the pauses begin at firstPause again
+	// FuncTimeout is how long one call of the function of [Func] may take.
+	FuncTimeout = 30 * time.Second
+
+	patience    = time.Second      // with a function whose context has ended
+	maxPause    = 10 * time.Second // and between two lines in the log
+	stableAfter = 15 * time.Second // then the pauses begin anew
 )
 
 // KeepConnected has nothing to connect to. It calls use again and again.
-func (f function) KeepConnected(ctx context.Context, use func(context.Context, Session) error) error {
+func (f *function) KeepConnected(ctx context.Context, use func(context.Context, Session) error) error {
+	if f.call == nil || cap(f.running) == 0 {
+		return errors.New("publish: Func needs a function, and at least one call at a time")
+	}
 	pause := backoff.NewExponentialBackOff()
-	pause.InitialInterval, pause.MaxInterval = firstPause, maxPause
-	for {
+	pause.InitialInterval, pause.MaxInterval = 250*time.Millisecond, maxPause
+	for ctx.Err() == nil {
 		began := time.Now()
-		err := use(ctx, f)
-		if ctx.Err() != nil {
-			return nil
+		err := f.session(ctx, use)
+		now, last := time.Now(), f.logged.Load()
+		if ctx.Err() == nil && now.UnixNano()-last >= int64(maxPause) && f.logged.CompareAndSwap(last, now.UnixNano()) {
+			slog.WarnContext(ctx, "the function's session has ended, trying again", "error", err)
 		}
-		if time.Since(began) > stableAfter {
+		if now.Sub(began) > stableAfter {
 			pause.Reset()
 		}
-		wait := pause.NextBackOff()
-		slog.WarnContext(ctx, "the function's session has ended, trying again",
-			"in", wait.Round(time.Millisecond).String(), "error", err)
 		select {
 		case <-ctx.Done():
-			return nil
-		case <-time.After(wait):
+		case <-time.After(pause.NextBackOff()):
 		}
 	}
+	return nil
 }
 
-// NewPublisher makes function a [Session].
-func (f function) NewPublisher(int) (Publisher, error) {
-	closed, end := context.WithCancel(context.Background())
-	return &functionPublisher{f: f, closed: closed, end: end}, nil
+// session ends when use returns. What has begun outlives ctx.
+func (f *function) session(ctx context.Context, use func(context.Context, Session) error) error {
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	lost, lose := context.WithCancelCause(context.Background())
+	err := use(ctx, functionSession{f, lost, func(err error) { lose(err); end() }})
+	return cmp.Or(context.Cause(lost), err) //nolint:contextcheck // the reason
 }
 
-// OneByOne makes a slow function no reason for another session.
-func (function) OneByOne() {}
+type functionSession struct {
+	*function
+	lost context.Context
+	lose func(error)
+}
 
-// Blocked is false: a function does not ask its callers to wait.
-func (function) Blocked() bool { return false }
+func (functionSession) OneByOne()     {}
+func (functionSession) Blocked() bool { return false }
+
+func (s functionSession) NewPublisher(int) (Publisher, error) {
+	p := &functionPublisher{functionSession: s}
+	p.closed, p.end = context.WithCancel(context.Background())
+	return p, nil
+}
 
 type functionPublisher struct {
-	f      function
-	mu     sync.Mutex // one message after the other
-	closed context.Context
-	end    context.CancelFunc
+	functionSession
+	closed     context.Context
+	end        context.CancelFunc
+	mu         sync.Mutex // nothing begins after Close
+	unanswered sync.WaitGroup
 }
 
-// Publish returns when all messages have their answers.
+// Publish returns when all is begun. A relay has one event of an aggregate in flight, so messages
+// of the same group are never sent at the same time.
 func (p *functionPublisher) Publish(ctx context.Context, messages []Message, answer func(int, Result)) {
+	for i, m := range messages {
+		if reason := p.begin(ctx); reason != nil {
+			answer(i, Result{Outcome: NotSent, Err: fmt.Errorf("%w: %w", ErrNotSent, reason)})
+			continue
+		}
+		go p.send(ctx, m, func(r Result) { answer(i, r) })
+	}
+}
+
+// begin waits for a free call. It returns why there is none any more.
+func (p *functionPublisher) begin(ctx context.Context) error {
+	free := false
+	select {
+	case <-ctx.Done():
+	case <-p.lost.Done():
+	case <-p.closed.Done():
+	case p.running <- struct{}{}:
+		free = true
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for i, m := range messages {
-		answer(i, p.call(ctx, m))
-	}
-}
-
-func (p *functionPublisher) call(ctx context.Context, m Message) Result {
-	if err := ctx.Err(); err != nil {
-		return Result{Outcome: NotSent, Err: fmt.Errorf("%w: %w", ErrNotSent, err)}
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), FuncTimeout) // what has begun is finished
-	defer cancel()
-	defer context.AfterFunc(p.closed, cancel)() //nolint:contextcheck // Close ends the call too
-	err := withoutPanic(ctx, p.f, m)
-	switch {
-	case err == nil:
-		return Result{Outcome: Confirmed}
-	case errors.Is(err, ErrInvalid):
-		return Result{Outcome: Invalid, Err: err}
-	case errors.Is(err, ErrReturned):
-		return Result{Outcome: Returned, Err: err}
-	case ctx.Err() != nil: // the error may only say that the time was up
-		return Result{Outcome: Unknown, Err: fmt.Errorf("%w: %w", ErrTimeout, err)}
-	default:
-		return Result{Outcome: Refused, Err: err}
-	}
-}
-
-func withoutPanic(ctx context.Context, f function, m Message) (err error) {
-	defer func() {
-		if reason := recover(); reason != nil {
-			err = fmt.Errorf("the function panicked: %v", reason)
-		}
-	}()
-	if err = f(ctx, m); err != nil {
-		_ = err.Error() // a nil pointer in an error may panic here, and must not do so later
+	err := cmp.Or(ctx.Err(), context.Cause(p.lost), p.closed.Err()) //nolint:contextcheck // the session's
+	if err == nil {
+		p.unanswered.Add(1)
+	} else if free {
+		<-p.running
 	}
 	return err
 }
 
-// Close ends the context of the call.
-func (p *functionPublisher) Close() { p.end() }
+// send answers once, also if the function does not return.
+func (p *functionPublisher) send(ctx context.Context, m Message, answer func(Result)) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), FuncTimeout) // what has begun is finished
+	defer cancel()
+	defer context.AfterFunc(p.closed, cancel)() //nolint:contextcheck // Close ends the call too
+	var once sync.Once
+	finish := func(r Result) { once.Do(func() { answer(r); p.unanswered.Done() }) }
+	defer context.AfterFunc(ctx, func() {
+		time.Sleep(patience)
+		finish(Result{Outcome: Unknown, Err: fmt.Errorf("%w, and the function has not returned", ErrTimeout)})
+	})()
+	r := p.result(ctx, m)
+	<-p.running // before the answer, after which the next message may follow
+	finish(r)
+}
+
+func (p *functionPublisher) result(ctx context.Context, m Message) (r Result) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			r = Result{Outcome: Refused, Err: fmt.Errorf("the function panicked: %v", reason)}
+		}
+	}()
+	err := p.call(ctx, m)
+	if err == nil {
+		return Result{Outcome: Confirmed}
+	}
+	_ = err.Error() // a nil pointer in an error may panic here, and must not do so later
+	r = Result{Outcome: Refused, Err: err}
+	switch {
+	case errors.Is(err, ErrInvalid):
+		r.Outcome = Invalid
+	case errors.Is(err, ErrReturned):
+		r.Outcome = Returned
+	case errors.Is(err, ErrBusy):
+		r.Outcome = NotSent
+	case errors.Is(err, ErrNotSent):
+		r.Outcome = NotSent
+		p.lose(err) // before the answer, after which nothing may begin
+	case errors.Is(err, ErrTimeout), ctx.Err() != nil:
+		r = Result{Outcome: Unknown, Err: fmt.Errorf("%w: %w", ErrTimeout, err)}
+	}
+	return r
+}
+
+// Close ends the contexts of the calls, and waits for all answers.
+func (p *functionPublisher) Close() {
+	p.mu.Lock()
+	p.end()
+	p.mu.Unlock()
+	p.unanswered.Wait()
+}

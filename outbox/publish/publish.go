@@ -2,9 +2,10 @@
 // hands over a [Message], and the publisher answers with an [Outcome]. Package rabbitmq has a
 // publisher for RabbitMQ. [Func] makes one of a function:
 //
-//	relay, err := outbox.NewRelay(pool, publish.Func(func(ctx context.Context, m publish.Message) error {
+//	to := publish.Func(10, func(ctx context.Context, m publish.Message) error {
 //		return webhook.Post(ctx, m.Topic, m.ID, m.Body)
-//	}), outbox.RelayConfig{})
+//	})
+//	relay, err := outbox.NewRelay(pool, to, outbox.RelayConfig{})
 //
 // A publisher for another broker must pass the tests of package publishtest.
 //
@@ -40,9 +41,10 @@ type Session interface {
 }
 
 // OneByOne is a [Session] that answers each message on its own, as a mail server does with a
-// connection for each e-mail. If nothing is answered for a second, the relay waits. For any other
-// session it goes on with another one: RabbitMQ stops reading a whole connection when one queue does
-// not take what was sent.
+// connection for each e-mail, and within a bound of its own, which begins when it begins that
+// message. So the relay waits, however long a message waits for its turn. For any other session, it
+// pauses what has no answer for a second, and may go on with another session: RabbitMQ stops
+// reading a whole connection when one queue does not take what was sent.
 type OneByOne interface {
 	Session
 	OneByOne()

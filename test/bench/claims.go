@@ -103,7 +103,7 @@ func (c *claimable) runRelay(ctx context.Context, f func(ctx context.Context, re
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	var relay *outbox.Relay
-	to := publish.Func(func(ctx context.Context, _ publish.Message) error {
+	to := publish.Func(1, func(ctx context.Context, _ publish.Message) error {
 		f(ctx, relay)
 		return nil
 	})

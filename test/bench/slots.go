@@ -79,7 +79,7 @@ func (d database) emptyNext(ctx context.Context, events, next int) (float64, err
 	if err := d.settle(ctx); err != nil {
 		return 0, err
 	}
-	to := publish.Func(func(context.Context, publish.Message) error { return nil })
+	to := publish.Func(1, func(context.Context, publish.Message) error { return nil })
 	relay, err := outbox.NewRelay(d.pool, to, outbox.RelayConfig{Retention: 24 * time.Hour, NoListen: true})
 	if err != nil {
 		return 0, err

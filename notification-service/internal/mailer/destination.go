@@ -106,7 +106,7 @@ func (d *Destination) Name() string { return d.address }
 // connection works any more and no other can be opened.
 func (d *Destination) KeepConnected(ctx context.Context, use func(context.Context, publish.Session) error) error {
 	if d.pool == nil {
-		return publish.Func(d.log).KeepConnected(ctx, use)
+		return publish.Func(1, d.log).KeepConnected(ctx, use)
 	}
 	pause := backoff.NewExponentialBackOff()
 	pause.InitialInterval, pause.MaxInterval = 250*time.Millisecond, maxPause
