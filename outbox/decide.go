@@ -42,6 +42,8 @@ func (r *Relay) decide(e store.Event, result publish.Result, trial bool) verdict
 	case result.Outcome == publish.Returned, errors.Is(result.Err, publish.ErrBusy):
 		v.failure.Halt, v.pause = true, true
 		v.failure.Tried = result.Outcome == publish.Returned
+	case result.Outcome == publish.NotSent:
+		v.unknown = true
 	case result.Outcome == publish.Refused:
 		v.failure.Counts = true
 		v.pause = r.topics.refuse(e, errors.Is(result.Err, publish.ErrClosed)) || trial
@@ -54,7 +56,7 @@ func (r *Relay) decide(e store.Event, result publish.Result, trial bool) verdict
 		v.failure.Delay = r.config.NoAnswerPauses[min(e.RetryCount, len(r.config.NoAnswerPauses)-1)]
 	case errors.Is(result.Err, publish.ErrTimeout):
 		v.failure.Tried, v.failure.Halt = true, r.topics.isPaused(e.Topic)
-	default: // lost, or not sent
+	default: // lost
 		v.unknown = true
 	}
 	if v.pause {

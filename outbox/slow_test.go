@@ -200,3 +200,37 @@ func TestTheMemoryOfTopicsIsBounded(t *testing.T) {
 		t.Errorf("%d topics are remembered", n)
 	}
 }
+
+// TestP4ASlowFunctionIsCalledOnceForEachEvent: nothing is released or paused while it works.
+func TestP4ASlowFunctionIsCalledOnceForEachEvent(t *testing.T) {
+	t.Parallel()
+	for takes, n := range map[time.Duration]int{20 * time.Millisecond: 1000, 2 * time.Second: 30, publish.FuncTimeout - 1: 10} {
+		synctest.Test(t, func(t *testing.T) {
+			events, config := newFakeOutbox(n), testConfig
+			config.Window, config.Workers = 2000, 2
+			var calls, running, most atomic.Int64
+			r := relayWith(config, events)
+			r.to = publish.Func(2, func(context.Context, publish.Message) error {
+				calls.Add(1)
+				most.Store(max(most.Load(), running.Add(1)))
+				time.Sleep(takes)
+				running.Add(-1)
+				return nil
+			})
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan error)
+			go func() { done <- r.work(ctx) }()
+			time.Sleep(time.Duration(n) * takes)
+			cancel()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+			if p := events.count("published"); p != n || calls.Load() != int64(n) || most.Load() != 2 {
+				t.Errorf("%s: %d of %d published after %d calls, %d at a time", takes, p, n, calls.Load(), most.Load())
+			}
+			if len(events.failures)+len(events.paused)+events.count("released") > 0 {
+				t.Errorf("%s: failures %v, paused %v, %d released", takes, events.failures, events.paused, events.count("released"))
+			}
+		})
+	}
+}
