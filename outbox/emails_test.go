@@ -14,7 +14,7 @@ func emails() RelayConfig {
 	c := testConfig
 	c.SettleAfter = time.Microsecond
 	c.NoAnswerPauses = []time.Duration{time.Minute, time.Hour}
-	c.ConfirmTimeout = 20 * time.Minute
+	c.ShutdownTimeout = 20 * time.Second
 	return c
 }
 

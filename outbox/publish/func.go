@@ -148,10 +148,8 @@ func (p *functionPublisher) send(ctx context.Context, m Message, answer func(Res
 	defer context.AfterFunc(p.closed, cancel)() //nolint:contextcheck // Close ends the call too
 	var once sync.Once
 	finish := func(r Result) { once.Do(func() { answer(r); p.unanswered.Done() }) }
-	defer context.AfterFunc(ctx, func() {
-		time.Sleep(patience)
-		finish(Result{Outcome: Unknown, Err: fmt.Errorf("%w, and the function has not returned", ErrTimeout)})
-	})()
+	late := Result{Outcome: Unknown, Err: fmt.Errorf("%w, and the function has not returned", ErrTimeout)}
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(patience, func() { finish(late) }) })()
 	r := p.result(ctx, m)
 	<-p.running // before the answer, after which the next message may follow
 	finish(r)
