@@ -60,6 +60,6 @@ func (c config) limits() httpapi.Limits {
 
 func (c config) relay() outbox.RelayConfig {
 	r := c.RelayConfig(service, c.RelayWindow)
-	r.DeadLetters, r.ConfirmTimeout = deadLetterExchange, c.RelayConfirmTimeout
+	r.ConfirmTimeout = c.RelayConfirmTimeout
 	return r
 }

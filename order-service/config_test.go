@@ -111,7 +111,7 @@ func TestTheRelayGetsItsSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := outbox.RelayConfig{
-		DeadLetters: "order-service.dlx", AppID: "order-service", Retention: 168 * time.Hour, Workers: 3, Window: 4, PollInterval: 5 * time.Second,
+		AppID: "order-service", Retention: 168 * time.Hour, Workers: 3, Window: 4, PollInterval: 5 * time.Second,
 		Lease: time.Hour, ConfirmTimeout: 7 * time.Second, GiveUp: 8 * time.Hour, RetryBase: 9 * time.Second, RetryCap: 10 * time.Second,
 	}
 	if got := c.relay(); !reflect.DeepEqual(got, want) {

@@ -38,9 +38,9 @@ type RelayConfig struct {
 	// ConfirmTimeout bounds the wait for the answer to an event, if the destination does not answer one
 	// by one. The default is 10 s.
 	ConfirmTimeout time.Duration
-	// NoAnswerPauses are the pauses of an event that has had no answer within ConfirmTimeout; the last
-	// one repeats. Give long ones if the destination cannot recognise a message that it gets twice, as
-	// a mail server. By default the event waits as one that was refused.
+	// NoAnswerPauses are the pauses of an event that has had no answer; the last one repeats. Give long ones if the destination cannot recognise a message that it gets twice, as
+	// a mail server. Then no answer counts as a refusal. By default it does not, and the event waits as
+	// one that was refused.
 	NoAnswerPauses []time.Duration
 	// DurableMarks makes the marks of published events wait for the disk. By default they do not:
 	// after a crash of PostgreSQL, the events of the last moments are published again.
@@ -49,8 +49,8 @@ type RelayConfig struct {
 	// they wait until an operator replays or discards it.
 	FailedLetPass bool
 	// GiveUp is when a refused event fails: after at least ten refusals, the first of them more than
-	// GiveUp ago. A destination that is not reachable, or gives no answer, refuses nothing.
-	// The default is 24 h.
+	// GiveUp ago. A destination that is not reachable refuses nothing; about no answer, see
+	// NoAnswerPauses. The default is 24 h.
 	GiveUp time.Duration
 	// RetryBase is the first pause of a refused event. It doubles each time. The default is 1 s.
 	RetryBase time.Duration

@@ -102,7 +102,7 @@ CREATE TABLE outbox_queue (
   supersedes     boolean NOT NULL DEFAULT false,
   halted         boolean NOT NULL DEFAULT false, -- it waits until its topic's pause ends
   retry_count    int NOT NULL DEFAULT 0 CHECK (retry_count >= 0), -- how often it was refused or returned, or had no answer
-  refused_since  timestamptz, -- the first time
+  refused_since  timestamptz, -- the first refusal
   failure_code   text CHECK (octet_length(failure_code) <= 64),
   failure_reason text CHECK (octet_length(failure_reason) <= 1024),
   failed_at      timestamptz, -- until an operator replays or discards the event
@@ -124,7 +124,7 @@ CREATE INDEX outbox_queue_supersedes ON outbox_queue (aggregate, aggregate_id, v
 -- For the events of a paused topic: the one tried least comes first, and of these the oldest. Usually
 -- it is empty.
 CREATE INDEX outbox_queue_halted ON outbox_queue (topic, retry_count, seq) WHERE halted;
--- For the events that were refused: they become due when the topic's pause ends.
+-- For the backlog's numbers: since when events have been refused. Usually it is empty.
 CREATE INDEX outbox_queue_refused ON outbox_queue (topic, id) WHERE refused_since IS NOT NULL AND failed_at IS NULL;
 -- For the operators: failed events by id, and by reason and topic in the order of their failures.
 -- The code is included a second time, because otherwise PostgreSQL reads the table to get it.

@@ -67,29 +67,21 @@ func check(c config) []error {
 // destination is where the relay publishes.
 func (c config) destination() publisher.Destination {
 	return publisher.Destination{
-		Config:  publisher.Config{URL: c.NATSURL.Reveal(), Credentials: c.Credentials, Name: service, Subject: events},
-		Streams: c.streams(), Monitoring: c.Monitoring, AllowUnsynced: c.AllowUnsynced,
+		Config: publisher.Config{URL: c.NATSURL.Reveal(), Credentials: c.Credentials, Name: service, Subject: events},
+		Stream: c.stream(), Monitoring: c.Monitoring, AllowUnsynced: c.AllowUnsynced,
 	}
 }
 
-// The destinations, and the streams that keep what is published to them.
-const (
-	events      = "outbox.events"
-	deadLetters = "order-service.dlq"
-)
+// events is the first part of the subjects.
+const events = "outbox.events"
 
-func (c config) streams() []publisher.Stream {
-	stream := publisher.Stream{Replicas: c.Replicas, MaxAge: c.MaxAge, Dedupe: c.Dedupe}
-	forEvents, forDeadLetters := stream, stream
-	forEvents.Name, forEvents.Destination = "OUTBOX_EVENTS", events
-	forDeadLetters.Name, forDeadLetters.Destination, forDeadLetters.MaxAge = "ORDER_SERVICE_DLQ", deadLetters, 0
-	return []publisher.Stream{forEvents, forDeadLetters}
+func (c config) stream() publisher.Stream {
+	return publisher.Stream{Name: "OUTBOX_EVENTS", Destination: events, Replicas: c.Replicas, MaxAge: c.MaxAge, Dedupe: c.Dedupe}
 }
 
 func (c config) relay() outbox.RelayConfig {
 	return outbox.RelayConfig{
-		AppID: "order-service", DeadLetters: deadLetters,
-		Workers: c.Workers, Window: c.Window, Lease: c.Lease, ConfirmTimeout: c.ConfirmTimeout,
+		AppID: "order-service", Workers: c.Workers, Window: c.Window, Lease: c.Lease, ConfirmTimeout: c.ConfirmTimeout,
 		GiveUp: c.GiveUp, RetryBase: c.RetryBase, RetryCap: c.RetryCap, Retention: c.Retention,
 	}
 }

@@ -26,8 +26,6 @@ type config struct {
 	EmulatorHost string `env:"PUBSUB_EMULATOR_HOST"`
 	// Topic gets the events.
 	Topic string `env:"PUBSUB_TOPIC" envDefault:"order-events"`
-	// DeadLetterTopic gets copies of the failed events.
-	DeadLetterTopic string `env:"PUBSUB_DEAD_LETTER_TOPIC" envDefault:"order-events-failed"`
 	// LookEvery is how often the relay looks whether the topic has a subscription. With 0 it
 	// looks before each batch.
 	LookEvery time.Duration `env:"PUBSUB_LOOK_EVERY" envDefault:"10s"`
@@ -61,14 +59,13 @@ func check(c config) []error {
 // destination is where the relay publishes.
 func (c config) destination() googlepubsub.Config {
 	return googlepubsub.Config{
-		Project: c.Project, Topics: []string{c.Topic, c.DeadLetterTopic}, LookEvery: c.LookEvery,
+		Project: c.Project, Topics: []string{c.Topic}, LookEvery: c.LookEvery,
 	}
 }
 
 func (c config) relay() outbox.RelayConfig {
 	return outbox.RelayConfig{
-		AppID: "order-service", DeadLetters: c.DeadLetterTopic,
-		Workers: c.RelayWorkers, Window: c.RelayWindow, Lease: c.RelayLease, ConfirmTimeout: c.RelayConfirmTimeout,
+		AppID: "order-service", Workers: c.RelayWorkers, Window: c.RelayWindow, Lease: c.RelayLease, ConfirmTimeout: c.RelayConfirmTimeout,
 		GiveUp: c.RelayGiveUp, RetryBase: c.RelayRetryBase, RetryCap: c.RelayRetryCap, Retention: c.OutboxRetention,
 	}
 }

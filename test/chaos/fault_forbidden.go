@@ -16,9 +16,8 @@ var quickRetries = []string{"RELAY_RETRY_BASE=100ms", "RELAY_RETRY_CAP=1s"}
 // forbidPublishing revokes the permission to write to the exchange. The broker closes the channel for
 // each event.
 func (sys *system) forbidPublishing(ctx context.Context) error {
-	const allButEvents = `^order-service\.(dlx|dlq)$`
 	return sys.forbid(ctx, 0, func(ctx context.Context) error {
-		_, err := sys.rabbitmq.Ctl(ctx, "set_permissions", orderService, ".*", allButEvents, ".*")
+		_, err := sys.rabbitmq.Ctl(ctx, "set_permissions", orderService, ".*", "^$", ".*")
 		return err
 	}, sys.setPermissions)
 }

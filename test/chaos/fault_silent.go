@@ -24,8 +24,8 @@ func (sys *system) silence(ctx context.Context, n int, othersWithin time.Duratio
 		return err
 	}
 	// While a queue does not take what was sent to it, the broker reads nothing more from that
-	// connection, also no events of the orders. So some orders' events have no answer, which counts
-	// like a refusal, and are sent again.
+	// connection, also no events of the orders. So some orders' events have no answer, and are sent
+	// again.
 	sys.allowed.Refusals = true
 	sys.allowed.Duplicates += int(othersWithin.Seconds()) * 2 * sys.PerSecond
 	return sys.runTopicFault(ctx, topicFault{

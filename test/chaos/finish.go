@@ -75,9 +75,6 @@ func (sys *system) readQueues(ctx context.Context, e *checker.Evidence) (err err
 		}
 		e.Waiting = append(e.Waiting, waiting...)
 	}
-	if e.DeadLetters, err = sys.broker.Drain(ctx, broker.DeadLetters); err != nil {
-		return err
-	}
-	e.OrderDeadLetters, err = sys.broker.Drain(ctx, broker.OrderDeadLetters)
+	e.DeadLetters, err = sys.broker.Drain(ctx, broker.DeadLetters)
 	return err
 }

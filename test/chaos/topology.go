@@ -15,11 +15,11 @@ func (env *environment) resetTopology(ctx context.Context) error {
 
 func (env *environment) deleteTopology(ctx context.Context) error {
 	tiers := allRetryQueues()
-	queues := append([]string{broker.Queue, broker.DeadLetters, broker.OrderDeadLetters, broker.Tap}, tiers...)
+	queues := append([]string{broker.Queue, broker.DeadLetters, broker.Tap}, tiers...)
 	for _, topic := range topicNames(mostTopics) {
 		queues = append(queues, queueOf(topic))
 	}
-	exchanges := append([]string{broker.Exchange, "notification-service.dlx", broker.Requeue, "order-service.dlx"}, tiers...)
+	exchanges := append([]string{broker.Exchange, "notification-service.dlx", broker.Requeue}, tiers...)
 	return errors.Join(env.broker.DeleteQueues(ctx, queues...), env.broker.DeleteExchanges(ctx, exchanges...))
 }
 

@@ -151,8 +151,8 @@ const otherService = "billing"
 
 // resetBroker deletes what the row before has declared.
 func (l *lane) resetBroker(ctx context.Context) error {
-	queues := append([]string{broker.Queue, broker.DeadLetters, broker.OrderDeadLetters, broker.Tap, otherService}, retryQueues...)
-	exchanges := append([]string{broker.Exchange, "notification-service.dlx", broker.Requeue, "order-service.dlx"}, retryQueues...)
+	queues := append([]string{broker.Queue, broker.DeadLetters, broker.Tap, otherService}, retryQueues...)
+	exchanges := append([]string{broker.Exchange, "notification-service.dlx", broker.Requeue}, retryQueues...)
 	return errors.Join(l.broker.DeleteQueues(ctx, queues...), l.broker.DeleteExchanges(ctx, exchanges...), l.broker.BindTap(ctx))
 }
 

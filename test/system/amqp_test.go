@@ -10,9 +10,6 @@ import (
 const (
 	eventsExchange = "outbox.events"
 
-	orderDeadLetterQueue    = "order-service.dlq"
-	orderDeadLetterExchange = "order-service.dlx"
-
 	mainQueue       = "notification-service"
 	requeueExchange = "notification-service.requeue"
 	retryPrefix     = "notification-service.retry." // before a delay: an exchange and a queue

@@ -11,26 +11,26 @@ import (
 	"example.com/transactional-outbox/test/servers"
 )
 
+const otherQueue = "billing" // of another service
+
 // forbiddenAttempts are the operations that deploy/rabbitmq/definitions.json must not permit
 // to the user of a service.
 var forbiddenAttempts = map[string][]attempt{
 	orderService: {
 		publish("", mainQueue), publish(requeueExchange, ""), publish(deadLetterExchange, ""), publish(retryPrefix+"30s", ""), publish("amq.topic", "order.created"),
-		consume(mainQueue), get(mainQueue), get(deadLetterQueue), purge(mainQueue), purge(deadLetterQueue), consume(orderDeadLetterQueue),
+		consume(mainQueue), get(mainQueue), get(deadLetterQueue), purge(mainQueue), purge(deadLetterQueue),
 		deleteQueue(mainQueue), deleteQueue(retryPrefix + "30s"), deleteQueue(deadLetterQueue), deleteExchange(requeueExchange), deleteExchange(deadLetterExchange),
-		unbindQueue(mainQueue, eventsExchange), unbindQueue(deadLetterQueue, deadLetterExchange), bindQueue(orderDeadLetterQueue, eventsExchange),
+		unbindQueue(mainQueue, eventsExchange), unbindQueue(deadLetterQueue, deadLetterExchange), bindQueue(mainQueue, eventsExchange),
 		declareQueue("spy", nil), declareQueue("notification-service.x", nil), declareQueue("order-service.x", nil),
 	},
 	notificationService: {
 		// A forged event would make every service believe in an order that does not exist.
-		publish(eventsExchange, "order.created"), publish("", orderDeadLetterQueue), publish("amq.fanout", ""), publish(orderDeadLetterExchange, ""),
+		publish(eventsExchange, "order.created"), publish("", mainQueue), publish("amq.fanout", ""),
 		declareQueue(retryPrefix+"9s", amqp.Table{"x-dead-letter-exchange": eventsExchange}),
-		declareQueue(retryPrefix+"9s", amqp.Table{"x-dead-letter-exchange": orderDeadLetterExchange}),
 		declareExchange(retryPrefix+"9s", amqp.Table{"alternate-exchange": eventsExchange}),
 		bindExchange(eventsExchange, requeueExchange),
-		get(orderDeadLetterQueue), consume(orderDeadLetterQueue), purge(orderDeadLetterQueue), bindQueue(mainQueue, orderDeadLetterExchange),
-		deleteExchange(eventsExchange), deleteQueue(orderDeadLetterQueue), deleteExchange(orderDeadLetterExchange),
-		unbindQueue(orderDeadLetterQueue, orderDeadLetterExchange), declareQueue("spy", nil), declareQueue("notification-service.x", nil),
+		get(otherQueue), consume(otherQueue), purge(otherQueue), deleteQueue(otherQueue), deleteExchange(eventsExchange),
+		bindQueue(mainQueue, "amq.topic"), declareQueue("spy", nil), declareQueue("notification-service.x", nil),
 		declareQueue("another-notification-service.dlq", nil), declareExchange("order-service.x", nil),
 	},
 }
@@ -68,10 +68,10 @@ func TestTheBrokerEnforcesThePermissions(t *testing.T) {
 func declareAll(t *testing.T, address string) {
 	t.Helper()
 	all := []attempt{deleteQueue(retryPrefix + "9s"), deleteExchange(retryPrefix + "9s")}
-	for _, name := range []string{requeueExchange, deadLetterExchange, orderDeadLetterExchange, retryPrefix + "30s"} {
+	for _, name := range []string{requeueExchange, deadLetterExchange, retryPrefix + "30s"} {
 		all = append(all, declareExchange(name, nil))
 	}
-	for _, name := range []string{mainQueue, deadLetterQueue, orderDeadLetterQueue, retryPrefix + "30s"} {
+	for _, name := range []string{mainQueue, deadLetterQueue, otherQueue, retryPrefix + "30s"} {
 		all = append(all, declareQueue(name, nil))
 	}
 	must(t, attemptAs(t, address, attempt{"declare all", func(c *amqp.Channel) error {

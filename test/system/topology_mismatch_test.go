@@ -6,8 +6,8 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// TestP10ATopologyMismatchStopsOnlyTheRelay declares the relay's dead-letter queue with other
-// properties, before the service starts or while it runs.
+// TestP10ATopologyMismatchStopsOnlyTheRelay declares the relay's exchange with another type, before
+// the service starts or while it runs.
 func TestP10ATopologyMismatchStopsOnlyTheRelay(t *testing.T) {
 	t.Parallel()
 	for name, running := range map[string]bool{"from the start": false, "while it runs": true} {
@@ -19,7 +19,10 @@ func TestP10ATopologyMismatchStopsOnlyTheRelay(t *testing.T) {
 				orders = s.runOrders()
 				orders.awaitMetric("outbox_relay_up", 1)
 			}
-			s.declareClassicQueue(orderDeadLetterQueue)
+			s.withChannel(func(c *amqp.Channel) error {
+				must(t, c.ExchangeDelete(eventsExchange, false, false))
+				return c.ExchangeDeclare(eventsExchange, "fanout", true, false, false, false, nil)
+			})
 			if running {
 				_, err := s.broker.Ctl(t.Context(), "close_all_connections", "--vhost", s.vhost(), "test")
 				must(t, err)
@@ -33,21 +36,10 @@ func TestP10ATopologyMismatchStopsOnlyTheRelay(t *testing.T) {
 				t.Errorf("outbox_relay_up is %v", up)
 			}
 
+			s.deleteExchange(eventsExchange)
 			s.bindAuditQueue() // otherwise the event has no route
-			s.deleteQueue(orderDeadLetterQueue)
 			s.awaitCount(s.ordersDB, 1, publishedCount)
 			orders.awaitMetric("outbox_relay_up", 1)
 		})
 	}
-}
-
-// declareClassicQueue replaces a queue by a classic queue with the same name.
-func (s *system) declareClassicQueue(queue string) {
-	s.Helper()
-	s.withChannel(func(c *amqp.Channel) error {
-		if _, err := c.QueueDelete(queue, false, false, false); err != nil {
-			return err
-		}
-		return declareQueueOfType(c, queue, "classic", nil)
-	})
 }

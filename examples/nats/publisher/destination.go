@@ -11,8 +11,8 @@ import (
 // Destination is JetStream as a relay needs it: a [publish.Destination].
 type Destination struct {
 	Config
-	// Streams are declared at the begin of each session.
-	Streams []Stream
+	// Stream is declared at the begin of each session.
+	Stream Stream
 	// Monitoring has the addresses of all servers that may lead the streams: see [Session.CheckDurable].
 	Monitoring []string
 	// AllowUnsynced publishes also to a server that may lose messages which it has confirmed.
@@ -25,14 +25,14 @@ func (d Destination) System() string { return "nats" }
 // Name is the first part of the subjects.
 func (d Destination) Name() string { return d.Subject }
 
-// KeepConnected checks the server and declares the streams at the begin of each session, and then
-// calls use. It returns an error if the server or a stream loses messages that it has confirmed.
+// KeepConnected checks the server and declares the stream at the begin of each session, and then
+// calls use. It returns an error if the server or the stream loses messages that it has confirmed.
 func (d Destination) KeepConnected(ctx context.Context, use func(context.Context, publish.Session) error) error {
 	return KeepConnected(ctx, d.Config, func(ctx context.Context, s *Session) error {
 		if err := d.requireDurable(ctx, s); err != nil {
 			return err
 		}
-		if err := s.Declare(ctx, d.Streams...); err != nil {
+		if err := s.Declare(ctx, d.Stream); err != nil {
 			return err
 		}
 		slog.InfoContext(ctx, "publishing", "destination", d.Subject)

@@ -51,7 +51,7 @@ func convert(m publish.Message, maxPayload int64) (*nats.Msg, error) {
 	return msg, nil
 }
 
-// subjectOf returns the subject. A dead letter may have neither key nor group.
+// subjectOf returns the subject. A message may have neither topic nor group.
 func subjectOf(m publish.Message) (string, error) {
 	parts := []string{m.Destination}
 	if m.Topic != "" {

@@ -33,17 +33,15 @@ func (s Stream) config() jetstream.StreamConfig {
 	}
 }
 
-// Declare creates streams that are missing. It returns an error if the configuration of an existing
-// stream loses messages. It ignores other differences.
-func (s *Session) Declare(ctx context.Context, streams ...Stream) error {
+// Declare creates a stream if it is missing. It returns an error if the configuration of an existing
+// one loses messages. It ignores other differences.
+func (s *Session) Declare(ctx context.Context, stream Stream) error {
 	js, err := jetstream.New(s.conn)
 	if err != nil {
 		return err
 	}
-	for _, stream := range streams {
-		if err := declare(ctx, js, stream.config()); err != nil {
-			return fmt.Errorf("the stream %s: %w", stream.Name, err)
-		}
+	if err := declare(ctx, js, stream.config()); err != nil {
+		return fmt.Errorf("the stream %s: %w", stream.Name, err)
 	}
 	return nil
 }

@@ -21,7 +21,7 @@ var refusals = map[codes.Code]bool{
 	codes.ResourceExhausted: true, codes.FailedPrecondition: true,
 }
 
-// maxReason keeps a reason short enough to be an attribute of the copy in the dead-letter topic.
+// maxReason keeps a reason short: the outbox keeps it with the event.
 const maxReason = 500
 
 // result returns the outcome of a request. After any other error, such as Internal or Aborted,

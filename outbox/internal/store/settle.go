@@ -44,8 +44,8 @@ type Settlement struct {
 type Failure struct {
 	ID    uuid.UUID
 	Delay time.Duration // until the next attempt
-	// Counts: the destination refused it, or gave no answer. It fails after LeastRefusals of these, if
-	// the first of them is more than GiveUp ago.
+	// Counts: it counts as refused. It fails after LeastRefusals of these, if the first of them is more
+	// than GiveUp ago.
 	Counts bool
 	// Tried: it was returned, or had no answer. So the next probe of its topic is another event.
 	Tried  bool

@@ -12,12 +12,11 @@ import (
 
 // Names that the services declare.
 const (
-	Exchange         = "outbox.events"
-	Queue            = "notification-service"
-	Requeue          = "notification-service.requeue"
-	DeadLetters      = "notification-service.dlq"
-	OrderDeadLetters = "order-service.dlq"
-	Tap              = "chaos-tap" // bound to every key, as another service's queue would be
+	Exchange    = "outbox.events"
+	Queue       = "notification-service"
+	Requeue     = "notification-service.requeue"
+	DeadLetters = "notification-service.dlq"
+	Tap         = "chaos-tap" // bound to every key, as another service's queue would be
 )
 
 // requestTimeout is for one request to a broker that answers.

@@ -9,8 +9,8 @@ type Allowance struct {
 	// connection. MailsEach limits the repeats of one e-mail: a process that dies repeats several
 	// e-mails, each of them once.
 	Mails, MailsEach int
-	// Refusals says that the broker refuses events, or gives no answer on a connection that stays
-	// open. Both count, so events may have been tried more than once. A lost connection counts nothing.
+	// Refusals says that the broker refuses or returns events, or gives no answer on a connection that
+	// stays open. All are in retry_count. A lost connection is not.
 	Refusals bool
 	// TapGap says that the tap was unbound for a while. An event that another queue received
 	// counts as routed then.

@@ -15,7 +15,7 @@ func (c *check) checkTimes() {
 	for _, t := range c.Times {
 		c.checkTime(t.Where, t.At)
 	}
-	for _, m := range slices.Concat(c.Tap, c.Waiting, c.DeadLetters, c.OrderDeadLetters) {
+	for _, m := range slices.Concat(c.Tap, c.Waiting, c.DeadLetters) {
 		c.checkTime("the timestamp of message "+m.ID, m.At)
 		if text, failed := m.Headers["failed-at"].(string); failed {
 			at, err := time.Parse(time.RFC3339Nano, text)

@@ -45,9 +45,4 @@ var deadLetterDefects = []defect{
 		},
 		allowed: checker.Allowance{Duplicates: 1}, promises: "P8", duplicated: 1,
 	},
-	{
-		name:     "another service's dead letter",
-		do:       func(e *checker.Evidence) { e.OrderDeadLetters = append(e.OrderDeadLetters, e.Tap[0]) },
-		promises: "P8",
-	},
 }

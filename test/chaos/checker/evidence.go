@@ -10,22 +10,21 @@ import "time"
 
 // Evidence is everything that is known after the system has finished its work.
 type Evidence struct {
-	Attempts         []Attempt
-	Orders           []Order
-	Events           []Event   // in the outbox
-	Unpublished      int       // events and e-mails that were published and later were not
-	Tap              []Message // every message that passed the exchange, in order
-	Recorded         []string  // message ids in the consumer's inbox
-	Emails           []Email   // in the consumer's outbox
-	Waiting          []Message // in the service's own queue and its retry queues
-	DeadLetters      []Message // of notification-service
-	OrderDeadLetters []Message // of order-service
-	Mails            []Mail    // in the order in which the mail server accepted them
-	Exits            []Exit
-	Times            []Time          // in the databases
-	Reclaims         []time.Duration // for each second claim of an event or an e-mail: the age of the first one
-	Began, Ended     time.Time       // of the scenario
-	Forgotten        Forgotten       // by a failover to an asynchronous standby
+	Attempts     []Attempt
+	Orders       []Order
+	Events       []Event   // in the outbox
+	Unpublished  int       // events and e-mails that were published and later were not
+	Tap          []Message // every message that passed the exchange, in order
+	Recorded     []string  // message ids in the consumer's inbox
+	Emails       []Email   // in the consumer's outbox
+	Waiting      []Message // in the service's own queue and its retry queues
+	DeadLetters  []Message // of notification-service
+	Mails        []Mail    // in the order in which the mail server accepted them
+	Exits        []Exit
+	Times        []Time          // in the databases
+	Reclaims     []time.Duration // for each second claim of an event or an e-mail: the age of the first one
+	Began, Ended time.Time       // of the scenario
+	Forgotten    Forgotten       // by a failover to an asynchronous standby
 }
 
 // Outcome is what a client knows about its request.

@@ -1,7 +1,7 @@
 package checker
 
-// checkOutbox requires that every committed event is published. Unless the broker
-// refuses events, none is counted as refused (P4).
+// checkOutbox requires that every committed event is published. Unless the broker refuses events or
+// gives no answer, none has counted a try (P4).
 func (c *check) checkOutbox() {
 	for _, e := range c.Events {
 		switch e.Status {
@@ -12,7 +12,7 @@ func (c *check) checkOutbox() {
 			c.reportLost("P4", e.ID, "event %s is still %s", e.ID, e.Status)
 		}
 		if e.RetryCount > 0 && !c.allowed.Refusals {
-			c.violation("P4", "event %s was counted as refused %d times", e.ID, e.RetryCount)
+			c.violation("P4", "event %s has counted %d tries", e.ID, e.RetryCount)
 		}
 	}
 	if c.Unpublished > 0 {
