@@ -14,10 +14,11 @@ const maxSlowWindows = 8
 var errNotRead = fmt.Errorf("%w on a connection that the destination does not read", publish.ErrTimeout)
 
 // expire gives up waiting for answers that are late. An answer that comes still later counts if it is
-// a confirm. It reports whether the destination has answered nothing at all: RabbitMQ stops reading a
-// whole connection when one queue does not take what was sent.
+// a confirm. It reports whether the destination has answered nothing at all for SlowAfter: RabbitMQ
+// stops reading a whole connection when one queue does not take what was sent.
 func (w *worker) expire(now time.Time) (silent bool) {
 	if w.session.Blocked() { // time does not run while the destination asks to wait
+		w.quiet = now
 		for _, b := range w.inFlight.batches {
 			if !b.sentAt.IsZero() {
 				b.sentAt = now
@@ -25,27 +26,38 @@ func (w *worker) expire(now time.Time) (silent bool) {
 		}
 		return false
 	}
+	if silent = !now.Before(w.silentAt()); silent {
+		w.quiet = now
+	}
 	for _, b := range w.inFlight.batches {
-		if w.phase == replaced && now.Sub(w.heard) >= w.config.SlowAfter {
-			w.releaseTaken(b)
-		}
+		isOld := !now.Before(w.expiresAt(b))
 		switch {
-		case now.Before(w.expiresAt(b)):
-		case w.becomesSlow(b):
+		case b.count[sent] == 0 || b.sentAt.IsZero():
+		case (isOld || silent) && w.becomesSlow(b):
 			b.slow, w.tries = true, 1
 			if !w.oneByOne { // otherwise it says itself which topics are slow: ErrBusy
 				w.pauseSlow(b)
-				silent = silent || !w.heard.After(b.sentAt)
 			}
-		default:
+		case isOld:
 			for _, it := range b.items {
 				if it.state == sent {
 					w.accept(it, publish.Result{Outcome: publish.Unknown, Err: publish.ErrTimeout})
 				}
 			}
+		case w.phase == replaced && now.Sub(w.quiet) >= w.config.SlowAfter:
+			w.releaseTaken(b)
 		}
 	}
 	return silent
+}
+
+// silentAt is when the destination will have answered nothing for SlowAfter, although it has got
+// something.
+func (w *worker) silentAt() time.Time {
+	if w.oneByOne || w.phase != working || w.inFlight.count(sent) == 0 {
+		return never
+	}
+	return w.quiet.Add(min(w.config.SlowAfter, w.config.ConfirmTimeout))
 }
 
 // never is later than every time.

@@ -51,7 +51,7 @@ func (w *worker) receive() {
 			a.begun.sentAt = a.at
 			continue
 		}
-		w.heard = time.Now()
+		w.quiet = time.Now()
 		w.accept(a.item, a.result)
 	}
 	if w.sender != nil && w.sender.lost && w.inFlight.count(sent) == 0 {

@@ -94,6 +94,9 @@ func (w *worker) hand(b *batch, items []*item) {
 	if len(items) == 0 {
 		return
 	}
+	if w.inFlight.count(sent) == 0 {
+		w.quiet = time.Now()
+	}
 	for _, it := range items {
 		it.set(sent)
 	}

@@ -45,7 +45,7 @@ type worker struct {
 	tries     int       // how many topics the next claim of trial events tries
 	claimed   time.Time // before the last claim was asked for
 	renewed   time.Time // the leases
-	heard     time.Time // when the destination last answered anything
+	quiet     time.Time // since when the destination has answered nothing, while something waits for it
 
 	sessionErr   error           // there is no other publisher on this session
 	lastCall     context.Context // ends when no statement may run any more
@@ -82,7 +82,7 @@ func (w *worker) run(ctx context.Context) error {
 	lastCall, cancelCall := after(over, lastStatementTimeout)
 	defer cancelCall()
 	defer w.end()
-	w.over, w.lastCall, w.due, w.heard = over, lastCall, true, time.Now() //nolint:fatcontext // of this run
+	w.over, w.lastCall, w.due = over, lastCall, true //nolint:fatcontext // of this run
 	for {
 		w.receive()
 		silent := w.expire(time.Now())
@@ -163,7 +163,7 @@ func (w *worker) next() time.Time {
 		}
 	}
 	if !w.inFlight.empty() {
-		next = earlier(next, w.renewed.Add(renewEvery))
+		next = earlier(next, earlier(w.renewed.Add(renewEvery), w.silentAt()))
 	}
 	for _, b := range w.inFlight.batches {
 		next = earlier(next, earlier(w.recordAt(b), w.expiresAt(b)))
