@@ -74,7 +74,7 @@ func (sys *system) mixBadEvents(ctx context.Context, first, bad, rest int) error
 	if _, err := sys.limitMessages(ctx, unlimited); err != nil {
 		return err
 	}
-	const outWithin = 30 * time.Second
+	outWithin := 2*fault.to.Sub(fault.from) + recoveryTime // the pause of a refused event doubles
 	took, err := sys.requireOut(ctx, outWithin)
 	sys.noted("all %d bad events are out %s after the mend", bad, took.Round(100*time.Millisecond))
 	if took > outWithin+recoveryTime { // not all were published
