@@ -105,7 +105,8 @@ func NewRelay(pool *pgxpool.Pool, to publish.Destination, c RelayConfig) (*Relay
 	r := newRelay(s, to, c)
 	s.Logger = c.Logger
 	r.pool, r.store = pool, s
-	r.others = newWaker(notifyOn(pool), r.log)
+	r.others = NewWaker(pool)
+	r.others.Logger = c.Logger
 	return r, nil
 }
 
@@ -165,8 +166,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	all, ctx := errgroup.WithContext(ctx)
 	all.Go(func() error { return r.store.RunJanitor(ctx, r.config.Retention) })
 	if !r.config.NoListen {
-		l := &listener{pool: r.pool, wake: r.wakeWorker, listening: &r.state.listening, log: r.log}
-		all.Go(func() error { return l.run(ctx) })
+		all.Go(func() error { return r.listen(ctx) })
 		all.Go(func() error { return r.others.run(ctx, r.busy) })
 	}
 	all.Go(func() error { return r.work(ctx) })

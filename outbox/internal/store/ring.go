@@ -43,17 +43,30 @@ const slotSQL = `
 SELECT pg_relation_size('outbox_events_%[1]d') + pg_relation_size('outbox_published_%[1]d') = 0 AS empty,
        EXISTS (SELECT FROM outbox_published_%[1]d WHERE published_at >= now() - cast(@retention AS float8) * interval '1 second') AS young`
 
-// These select events of the next slot that have to stay: the unfinished ones, and those that were
-// finished within the retention. They leave out rows that somebody has locked; stayingSQL finds
-// them. A published event that is not in the log of the slot was recorded by a repeated mark while
-// it was moved. It is recorded a second time, where it is now.
+// forgetSQL deletes the discarded events of the next slot that are old. Nothing finds them by their
+// age, and there may be millions: so it reads the slot page by page, and deletes the old ones.
+const forgetSQL = `
+WITH page AS MATERIALIZED (
+  SELECT id, discarded_at FROM outbox_discarded
+  WHERE slot = @next AND id > cast(@after AS uuid) AND cast(@current AS int) IS NOT NULL
+  ORDER BY slot, id LIMIT @limit FOR UPDATE SKIP LOCKED
+), gone AS (
+  DELETE FROM outbox_discarded WHERE id = ANY (ARRAY(
+    SELECT id FROM page WHERE discarded_at < now() - cast(@retention AS float8) * interval '1 second'))
+)
+SELECT count(*) AS moved, coalesce((SELECT id FROM page ORDER BY id DESC LIMIT 1), cast(@after AS uuid))::text AS last FROM page`
+
+// These select events of the next slot that have to stay: the unfinished ones, the discarded ones
+// that forgetSQL has left, and those that were published within the retention. They leave out rows
+// that somebody has locked; stayingSQL finds them. A published event that is not in the log of the
+// slot was recorded by a repeated mark while it was moved. It is recorded a second time, where it is
+// now.
 const (
 	stayQueuedSQL = `
   SELECT id FROM outbox_queue WHERE slot = @next AND id > cast(@after AS uuid) AND cast(@retention AS float8) IS NOT NULL
   ORDER BY id LIMIT @limit FOR NO KEY UPDATE SKIP LOCKED`
 	stayDiscardedSQL = `
-  SELECT id FROM outbox_discarded
-  WHERE slot = @next AND id > cast(@after AS uuid) AND discarded_at >= now() - cast(@retention AS float8) * interval '1 second'
+  SELECT id FROM outbox_discarded WHERE slot = @next AND id > cast(@after AS uuid) AND cast(@retention AS float8) IS NOT NULL
   ORDER BY slot, id LIMIT @limit FOR NO KEY UPDATE SKIP LOCKED`
 	stayPublishedSQL = `
   SELECT id FROM outbox_published p
@@ -104,13 +117,12 @@ SELECT count(*) AS moved, coalesce((SELECT id FROM failed ORDER BY id DESC LIMIT
 // stayingSQL is true if events would be lost.
 const stayingSQL = `
 SELECT EXISTS (SELECT FROM outbox_queue WHERE slot = @next)
-    OR EXISTS (SELECT FROM outbox_discarded
-               WHERE slot = @next AND discarded_at >= now() - cast(@retention AS float8) * interval '1 second')
+    OR EXISTS (SELECT FROM outbox_discarded WHERE slot = @next)
     OR EXISTS (SELECT FROM outbox_published_%[1]d p
                WHERE published_at >= now() - cast(@retention AS float8) * interval '1 second'
                  AND (SELECT id FROM outbox_events_%[1]d e WHERE e.id = p.id) IS NOT NULL)`
 
-// moveBatch is how many events are moved in one transaction.
+// moveBatch is how many events are moved or forgotten in one transaction.
 const moveBatch = 1000
 
 // Rotate empties the next slot when its events are old, and makes it the current one when the
@@ -170,18 +182,18 @@ func ringExists(ctx context.Context, tx pgx.Tx) error {
 	return err
 }
 
-// empty moves what has to stay, and truncates the slot. Young says that it has events that were
+// empty forgets what was discarded, moves what has to stay, and truncates the slot. Young says that it has events that were
 // published within the retention.
 func (s *Store) empty(ctx context.Context, retention time.Duration, next int, young bool) error {
 	if err := s.move(ctx, retention, next, overtakeFailedSQL); err != nil {
 		return err
 	}
-	stays := []string{stayQueuedSQL, stayDiscardedSQL}
+	steps := []string{forgetSQL, moveSQL(stayQueuedSQL), moveSQL(stayDiscardedSQL)}
 	if young {
-		stays = append(stays, stayPublishedSQL) // otherwise it would read the whole slot to find none
+		steps = append(steps, moveSQL(stayPublishedSQL)) // otherwise it would read the whole slot to find none
 	}
-	for _, stay := range stays {
-		if err := s.move(ctx, retention, next, moveSQL(stay)); err != nil {
+	for _, step := range steps {
+		if err := s.move(ctx, retention, next, step); err != nil {
 			return err
 		}
 	}
@@ -209,14 +221,11 @@ func truncateSlot(ctx context.Context, tx pgx.Tx, retention time.Duration, slot 
 	if err != nil || staying {
 		return err
 	}
-	if _, err := tx.Exec(ctx, "DELETE FROM outbox_discarded WHERE slot = @next", args{"next": slot}); err != nil {
-		return err
-	}
 	_, err = tx.Exec(ctx, fmt.Sprintf("TRUNCATE outbox_published_%[1]d, outbox_events_%[1]d", slot)) // last: now readers wait
 	return err
 }
 
-// move moves the events that have to stay, in batches.
+// move runs one of these statements for the whole slot, in batches.
 func (s *Store) move(ctx context.Context, retention time.Duration, next int, statement string) error {
 	type batch struct {
 		Moved int

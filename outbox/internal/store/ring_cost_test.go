@@ -1,6 +1,7 @@
 package store
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -38,20 +39,25 @@ func TestAnOldSlotIsEmptiedUnread(t *testing.T) {
 	f.wantNone("SELECT count(*) FROM outbox_published")
 }
 
-// TestNoReaderWaitsWhileDiscardedEventsAreForgotten: there may be millions of them, and each mark
-// of a relay reads the log.
-func TestNoReaderWaitsWhileDiscardedEventsAreForgotten(t *testing.T) {
+// TestDiscardedEventsAreForgottenInBatches, while no reader waits: there may be millions of them, a
+// transaction of the janitor has 15 s, and each mark of a relay reads the log.
+func TestDiscardedEventsAreForgottenInBatches(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.publishLongAgo(1)
-	f.exec("INSERT INTO outbox_discarded (id, slot, discarded_at, retry_count) VALUES (gen_random_uuid(), 1, now() - interval '9 days', 0)")
-	f.exec(`CREATE FUNCTION no_lock() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+	f.exec(`INSERT INTO outbox_discarded (id, slot, discarded_at, retry_count)
+		SELECT gen_random_uuid(), 1, now() - interval '9 days', 0 FROM generate_series(1, $1::int)`, 2*moveBatch+1)
+	f.exec(fmt.Sprintf(`CREATE FUNCTION check_batch() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+		IF (SELECT count(*) FROM gone) > %d THEN
+			RAISE 'too many at once';
+		END IF;
 		IF EXISTS (SELECT FROM pg_locks WHERE relation = 'outbox_events_1'::regclass AND mode = 'AccessExclusiveLock') THEN
 			RAISE 'readers wait';
 		END IF;
-		RETURN old;
-	END $$`)
-	f.exec("CREATE TRIGGER no_lock BEFORE DELETE ON outbox_discarded FOR EACH ROW EXECUTE FUNCTION no_lock()")
+		RETURN NULL;
+	END $$`, moveBatch))
+	f.exec(`CREATE TRIGGER check_batch AFTER DELETE ON outbox_discarded REFERENCING OLD TABLE AS gone
+		FOR EACH STATEMENT EXECUTE FUNCTION check_batch()`)
 	must(t, f.store.Rotate(t.Context(), 7*24*time.Hour))
 	f.wantNone("SELECT count(*) FROM outbox_discarded")
 }

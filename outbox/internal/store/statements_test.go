@@ -285,6 +285,7 @@ func statements(f fixture, events int) map[string]statement {
 		"ringSQL":           {sql: ringSQL, args: args{"slots": slots, "retention": 3600.0}},
 		"slotSQL":           {sql: fmt.Sprintf(slotSQL, 0), args: args{"retention": 0.0}},
 		"blockersSQL":       {sql: fmt.Sprintf(blockersSQL, 0)},
+		"forgetSQL":         {sql: forgetSQL, args: ring},
 		"stayQueuedSQL":     {sql: moveSQL(stayQueuedSQL), args: ring},
 		"stayDiscardedSQL":  {sql: moveSQL(stayDiscardedSQL), args: ring},
 		"stayPublishedSQL":  {sql: moveSQL(stayPublishedSQL), args: ring},

@@ -7,7 +7,6 @@ import (
 	"net"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,26 +16,30 @@ import (
 	"example.com/transactional-outbox/outbox/internal/dbtest"
 )
 
-// listenerFixture is a running listener.
+// listenerFixture is a relay that only listens.
 type listenerFixture struct {
 	*testing.T
-	woken     chan struct{}
-	listening atomic.Bool
-	log       bytes.Buffer // read it after a wake-up only
+	relay *Relay
+	log   bytes.Buffer // read it after a wake-up only
+}
+
+func newListener(t *testing.T, pool *pgxpool.Pool) *listenerFixture {
+	t.Helper()
+	f := &listenerFixture{T: t}
+	var err error
+	f.relay, err = NewRelay(pool, newSink(), RelayConfig{Logger: slog.New(slog.NewTextHandler(&f.log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
 }
 
 func startListener(t *testing.T, pool *pgxpool.Pool) *listenerFixture {
 	t.Helper()
-	f := &listenerFixture{T: t, woken: make(chan struct{}, 1)}
-	l := &listener{pool: pool, listening: &f.listening, log: newLines(slog.New(slog.NewTextHandler(&f.log, nil))), wake: func() {
-		select {
-		case f.woken <- struct{}{}:
-		default:
-		}
-	}}
+	f := newListener(t, pool)
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan error, 1)
-	go func() { done <- l.run(ctx) }()
+	go func() { done <- f.relay.listen(ctx) }()
 	t.Cleanup(func() {
 		stop()
 		if err := <-done; err != nil {
@@ -50,7 +53,7 @@ func startListener(t *testing.T, pool *pgxpool.Pool) *listenerFixture {
 func (f *listenerFixture) awaitWakeUp(when string) {
 	f.Helper()
 	select {
-	case <-f.woken:
+	case <-f.relay.wake:
 	case <-time.After(testTimeout):
 		f.Fatalf("no wake-up when %s", when)
 	}
@@ -58,7 +61,7 @@ func (f *listenerFixture) awaitWakeUp(when string) {
 
 func notifyOnce(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
-	if err := notifyOn(pool)(t.Context()); err != nil {
+	if err := NewWaker(pool).notify(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -101,7 +104,7 @@ func TestAListenerHearsOnlyItsOwnSchema(t *testing.T) {
 	inA.awaitWakeUp("its outbox has an event")
 	notifyOnce(t, b)
 	inB.awaitWakeUp("its outbox has an event")
-	if len(inA.woken) > 0 {
+	if len(inA.relay.wake) > 0 {
 		t.Error("woken by the other outbox")
 	}
 }
@@ -128,29 +131,23 @@ func TestADeafListenerSaysSo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithTimeout(t.Context(), testTimeout)
-	defer stop()
-	const tries = 3
 	var serving sync.WaitGroup
 	serving.Go(func() {
-		defer stop()
-		for range tries {
-			if err := servePooler(server); err != nil {
-				t.Error(err)
-			}
+		if err := servePooler(server); err != nil {
+			t.Error(err)
 		}
 	})
-	pool := dbtest.Pool(t, "postgres://app@"+server.Addr().String()+"/app?sslmode=disable")
-	var log bytes.Buffer
-	var listening atomic.Bool
-	l := &listener{pool: pool, listening: &listening, wake: func() { t.Error("it listens") }, log: newLines(slog.New(slog.NewTextHandler(&log, nil)))}
-	if err := l.run(ctx); err != nil {
+	f := newListener(t, dbtest.Pool(t, "postgres://app@"+server.Addr().String()+"/app?sslmode=disable"))
+	if err := f.relay.listen(t.Context()); err != nil { // it ends: no other try can help
 		t.Error(err)
 	}
 	_ = server.Close()
 	serving.Wait()
-	if got := log.String(); strings.Count(got, "not listening") != 1 || !strings.Contains(got, errPooler.Error()) {
-		t.Errorf("after %d tries the log is\n%s", tries, got)
+	if len(f.relay.wake) > 0 {
+		t.Error("it listens")
+	}
+	if got := f.log.String(); strings.Count(got, "listening") != 1 || !strings.Contains(got, errPooler.Error()) {
+		t.Errorf("the log is\n%s", got)
 	}
 }
 
