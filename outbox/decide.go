@@ -15,8 +15,7 @@ type verdict struct {
 	// unknown: nothing is written. The end of the claim makes the event due.
 	unknown   bool
 	published bool
-	overtaken bool
-	failure   store.Failure // if it is not unknown, published or overtaken
+	failure   store.Failure // if it is not unknown or published
 	pause     bool          // its topic pauses, for the same reason
 	resume    bool          // the pause of its topic ends
 }

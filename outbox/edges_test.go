@@ -34,23 +34,6 @@ func TestP4ATopicThatTheOutboxHasForgottenIsSent(t *testing.T) {
 	})
 }
 
-// TestP7AnOvertakenEventThatMayStillBeReadIsSent before the newer one: the destination would otherwise
-// get it for the first time after the newer one.
-func TestP7AnOvertakenEventThatMayStillBeReadIsSent(t *testing.T) {
-	t.Parallel()
-	for code, want := range map[string]state{store.CodeNoAnswer: unsent, "refused": answered, "": answered} {
-		w := &worker{Relay: testRelay(nil)}
-		e := store.Event{ID: uuid.New(), Topic: "a", Overtaken: true, FailureCode: code}
-		if got := w.newBatch(t.Context(), store.Claim{Events: []store.Event{e}}).items[0].state; got != want {
-			t.Errorf("code %q: state %d, want %d", code, got, want)
-		}
-		w.oneByOne = true
-		if got := w.newBatch(t.Context(), store.Claim{Events: []store.Event{e}}).items[0].state; got != answered {
-			t.Errorf("code %q of a mail server: state %d", code, got)
-		}
-	}
-}
-
 // TestAWorkerHasABoundedNumberOfBytesInHand, however many events the window allows.
 func TestAWorkerHasABoundedNumberOfBytesInHand(t *testing.T) {
 	t.Parallel()

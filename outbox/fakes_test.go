@@ -120,18 +120,15 @@ func (f *fakeOutbox) Settle(ctx context.Context, s store.Settlement) (store.Sett
 	}
 	f.settled = append(f.settled, s)
 	done := store.Settled{Failed: map[uuid.UUID]time.Time{}}
-	for _, id := range s.Published {
-		f.became[id] = "published"
+	for _, e := range s.Published {
+		f.became[e.ID] = "published"
 	}
 	for _, id := range s.Halted {
 		f.became[id] = "halted"
 	}
 	if !f.leaseLost {
-		done.Held = len(s.Overtaken) + len(s.Failures)
+		done.Held = len(s.Failures)
 		f.failures = append(f.failures, s.Failures...)
-		for _, id := range s.Overtaken {
-			f.became[id] = "overtaken"
-		}
 		for _, failure := range s.Failures {
 			f.became[failure.ID] = "later"
 			if failure.Final {

@@ -2,7 +2,6 @@ package outbox
 
 import (
 	"context"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -52,34 +51,6 @@ func TestP9AnEventWithoutPayloadIsFailedAndOthersArePublished(t *testing.T) {
 		}
 		if f := events.failures; len(f) != 1 || f[0].Code != "no_payload" || f[0].Counts || f[0].Reason == "" {
 			t.Errorf("failures %+v", f)
-		}
-	})
-}
-
-// TestAnOvertakenEventIsSettledUnsent together with one that is sent.
-func TestAnOvertakenEventIsSettledUnsent(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		old, sent := uuid.New(), uuid.New()
-		events := &oddClaims{fakeOutbox: newFakeOutbox(0), claim: func(n int) store.Claim {
-			if n > 1 {
-				return store.Claim{}
-			}
-			return store.Claim{Token: uuid.New(), Events: []store.Event{{ID: old, Topic: "a", Overtaken: true}, {ID: sent, Topic: "a"}}}
-		}}
-		r := testRelay(events)
-		var got []string
-		runUntilIdle(t, r, fakeBroker(func(messages []publish.Message) []publish.Result {
-			for _, m := range messages {
-				got = append(got, m.ID)
-			}
-			return answerAll(publish.Confirmed)(messages)
-		}))
-		if events.became[old] != "overtaken" || !slices.Equal(got, []string{sent.String()}) {
-			t.Errorf("it became %q, and %v were sent", events.became[old], got)
-		}
-		if s := r.Stats(); s.Overtaken != 1 || s.Published != 1 {
-			t.Errorf("%d overtaken and %d published are counted", s.Overtaken, s.Published)
 		}
 	})
 }

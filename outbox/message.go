@@ -20,10 +20,6 @@ func (w *worker) newBatch(ctx context.Context, claim store.Claim) *batch {
 	b := &batch{token: claim.Token, read: time.Now(), lease: newLease(w.claimed, w.config.Lease)}
 	tracer, name := w.config.TracerProvider.Tracer("example.com/transactional-outbox/outbox"), "publish "+w.destination
 	for _, e := range claim.Events {
-		if e.Overtaken && !w.maybeSent(e) {
-			b.add(item{event: e, state: answered, verdict: verdict{overtaken: true}})
-			continue
-		}
 		parent := propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{store.TraceHeader: e.Traceparent})
 		ctx, span := tracer.Start(parent, name, trace.WithSpanKind(trace.SpanKindProducer))
 		if span.IsRecording() {
@@ -42,13 +38,6 @@ func (w *worker) newBatch(ctx context.Context, claim store.Claim) *batch {
 		b.add(item{event: store.Event{ID: id}, state: answered, verdict: verdict{failure: lost}})
 	}
 	return b
-}
-
-// maybeSent reports that the destination may still read the event from a connection that it has not
-// read for a while, after a newer event that has overtaken it. So the event is sent once more, before
-// the newer one, and consumers ignore the later copy. One that answers OneByOne has read it.
-func (w *worker) maybeSent(e store.Event) bool {
-	return e.FailureCode == store.CodeNoAnswer && !w.oneByOne
 }
 
 // attributes are those of OpenTelemetry's conventions for messaging, and event.retry_count.

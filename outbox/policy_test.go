@@ -163,38 +163,6 @@ func TestP4AProbeEndsThePauseOfItsTopic(t *testing.T) {
 	})
 }
 
-// TestP4AProbeThatIsOvertakenDelaysNothing: it is not sent, and so is one that no destination could
-// take. The next one is tried at once, and not after the ten seconds in which a relay would be dead.
-func TestP4AProbeThatIsOvertakenDelaysNothing(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		events := newFakeOutbox(0)
-		events.append("away", 1)
-		const overtaken = 4 // more than two claims of probes take
-		later := 0.0
-		events.nextProbe = &later
-		for range overtaken {
-			events.probes = append(events.probes, store.Event{ID: uuid.New(), Topic: "away", Overtaken: true})
-		}
-		events.probes = append(events.probes, store.Event{ID: uuid.New(), Topic: "away"})
-		broker := &slowBroker{atOnce: map[string]publish.Result{"away": {Outcome: publish.Returned, Err: publish.ErrReturned}}}
-		stop := start(t, testRelay(events), broker)
-		synctest.Wait()
-		broker.mu.Lock()
-		broker.atOnce["away"] = taken
-		broker.mu.Unlock()
-		events.mu.Lock()
-		later = 11
-		events.mu.Unlock()
-		time.Sleep(500 * time.Millisecond)
-		synctest.Wait()
-		if len(events.paused) != 0 || events.count("published") != 1 || events.count("overtaken") != overtaken {
-			t.Errorf("after 500 ms paused %v, %d published, %d overtaken", events.paused, events.count("published"), events.count("overtaken"))
-		}
-		stop()
-	})
-}
-
 // TestP4ATopicPausesWhenTwoOfItsEventsAreRefused, and not when one is refused again and again.
 func TestP4ATopicPausesWhenTwoOfItsEventsAreRefused(t *testing.T) {
 	t.Parallel()

@@ -17,7 +17,7 @@ import (
 func (w *worker) note(it *item, result publish.Result) {
 	if it.state == answered || it.state == settled {
 		if result.Outcome == publish.Confirmed && !it.verdict.published {
-			w.late = append(w.late, it.event.ID)
+			w.late = append(w.late, it.event)
 		}
 		return
 	}
@@ -101,7 +101,6 @@ func (w *worker) settleBatch(ctx context.Context, b *batch) bool {
 	missing := max(0, want-done.Held)
 	w.counters.count(func(s *Stats) {
 		s.LeaseLost += uint64(missing) //nolint:gosec // positive
-		s.Overtaken += uint64(len(settlement.Overtaken))
 	})
 	if missing > 0 {
 		w.log.trouble(ctx, "lease lost: this relay no longer holds these events", "events", missing)
@@ -122,7 +121,6 @@ func (w *worker) settlement(b *batch) (s store.Settlement, held int) {
 	s = store.Settlement{
 		Token: b.token, End: b.count[sent]+b.count[unsent] == 0, Probe: w.probes, Paused: map[string]string{},
 		GiveUp: w.config.GiveUp, FirstPause: firstTopicPause, LongestPause: w.config.LongestTopicPause,
-		LetPass: w.config.FailedLetPass,
 	}
 	resumed, again := map[string]bool{}, map[string]bool{}
 	for _, topic := range b.pauses {
@@ -138,9 +136,7 @@ func (w *worker) settlement(b *batch) (s store.Settlement, held int) {
 		v := it.verdict
 		switch {
 		case v.published:
-			s.Published = append(s.Published, it.event.ID)
-		case v.overtaken:
-			s.Overtaken = append(s.Overtaken, it.event.ID)
+			s.Published = append(s.Published, it.event)
 		case !v.unknown:
 			s.Failures = append(s.Failures, v.failure)
 		}
@@ -148,7 +144,7 @@ func (w *worker) settlement(b *batch) (s store.Settlement, held int) {
 		if v.pause || v.failure.Halt { // whoever halts an event writes the pause
 			s.Paused[topic] = v.failure.Reason
 		}
-		again[topic] = w.probes && (v.unknown || v.overtaken || v.failure.Final) // its destination has not said anything
+		again[topic] = w.probes && (v.unknown || v.failure.Final) // its destination has not said anything
 		if v.resume && !resumed[topic] && !w.topics.isPaused(topic) {
 			resumed[topic] = true
 			s.Resumed = append(s.Resumed, topic)
@@ -159,7 +155,7 @@ func (w *worker) settlement(b *batch) (s store.Settlement, held int) {
 			s.ProbeAgain = append(s.ProbeAgain, topic)
 		}
 	}
-	return s, len(s.Overtaken) + len(s.Failures)
+	return s, len(s.Failures)
 }
 
 // write returns nil if the statement has failed. Then the same is written again later.

@@ -9,13 +9,13 @@ import (
 
 // Stats is what a relay has done since it was made. Package prom reports it to Prometheus.
 type Stats struct {
-	Published, Failed, Overtaken uint64 // events that are done, or failed
-	Retries                      uint64 // refused publishes, and publishes without an answer
-	RetryExhaustions             uint64 // events that failed because the destination refused them for too long
-	Refused                      uint64 // publishes that the destination refused
-	Unroutable                   uint64 // publishes that the destination returned
-	PublishErrors                uint64 // publishes with an unknown outcome
-	LeaseLost                    uint64 // events that this relay no longer held when it settled them
+	Published, Failed, Superseded uint64 // events that are done, or failed
+	Retries                       uint64 // refused publishes, and publishes without an answer
+	RetryExhaustions              uint64 // events that failed because the destination refused them for too long
+	Refused                       uint64 // publishes that the destination refused
+	Unroutable                    uint64 // publishes that the destination returned
+	PublishErrors                 uint64 // publishes with an unknown outcome
+	LeaseLost                     uint64 // events that this relay no longer held when it settled them
 
 	Up        bool // the relay has a session with the destination
 	Listening bool // it is notified of events that other processes commit

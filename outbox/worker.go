@@ -4,8 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/google/uuid"
-
 	"example.com/transactional-outbox/outbox/internal/crashpoint"
 	"example.com/transactional-outbox/outbox/internal/store"
 	"example.com/transactional-outbox/outbox/publish"
@@ -24,8 +22,8 @@ type worker struct {
 
 	hand    hand
 	answers answers
-	late    []uuid.UUID // published, although the worker had given up waiting
-	tries   int         // how many topics the next claim of probes tries
+	late    []store.Event // published, although the worker had given up waiting
+	tries   int           // how many topics the next claim of probes tries
 
 	// These find the event that ends publishers. It may be one of many that were sent together.
 	alone  []*item  // suspects in hand, to be sent when nothing else waits for an answer
@@ -215,7 +213,10 @@ func (w *worker) claim(ctx context.Context) (claim store.Claim) {
 	if !ok {
 		return store.Claim{}
 	}
-	w.counters.count(func(s *Stats) { s.Claims.add(time.Since(began)) })
+	w.counters.count(func(s *Stats) {
+		s.Claims.add(time.Since(began))
+		s.Superseded += uint64(claim.Superseded) //nolint:gosec // positive
+	})
 	w.planNext(claim)
 	return claim
 }
