@@ -45,9 +45,6 @@ type RelayConfig struct {
 	// DurableMarks makes the marks of published events wait for the disk. By default they do not:
 	// after a crash of PostgreSQL, the events of the last moments are published again.
 	DurableMarks bool
-	// FailedLetPass says that the later events of an aggregate do not wait for a failed one. By default
-	// they wait until an operator replays or discards it.
-	FailedLetPass bool
 	// GiveUp is when a refused event fails: after at least ten refusals, the first of them more than
 	// GiveUp ago. A destination that is not reachable refuses nothing; about no answer, see
 	// NoAnswerPauses. The default is 24 h.

@@ -122,8 +122,8 @@ func (f *fakeOutbox) Settle(ctx context.Context, s store.Settlement) (store.Sett
 	}
 	f.settled = append(f.settled, s)
 	done := store.Settled{Failed: map[uuid.UUID]time.Time{}}
-	for _, id := range s.Published {
-		f.became[id] = "published"
+	for _, e := range s.Published {
+		f.became[e.ID] = "published"
 	}
 	for _, id := range s.Halted {
 		f.became[id] = "halted"

@@ -65,7 +65,7 @@ func (w *worker) receive() {
 func (w *worker) accept(it *item, result publish.Result) {
 	if it.state == decided || it.state == recorded { // the worker has given up waiting
 		if result.Outcome == publish.Confirmed && !it.verdict.published {
-			w.late = append(w.late, it.event.ID)
+			w.late = append(w.late, it.event)
 		}
 		return
 	}

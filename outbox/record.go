@@ -93,7 +93,7 @@ func (w *worker) settlement(b *batch) store.Settlement {
 		v, topic := it.verdict, it.event.Topic
 		switch {
 		case v.published:
-			s.Published = append(s.Published, it.event.ID)
+			s.Published = append(s.Published, it.event)
 		case !v.unknown:
 			s.Failures = append(s.Failures, v.failure)
 		}

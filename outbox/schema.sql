@@ -7,7 +7,7 @@
 --   outbox_topics      the topics that are paused, and why
 --   outbox_published   the events that the destination has taken
 --   outbox_discarded   the events that are done without being sent: an operator discarded them, or
---                      a newer event of the aggregate overtook them
+--                      a newer event of the aggregate superseded them
 --   outbox_ring        where new events are written
 --   outbox_status      a view: one row for each event, with its status
 --   operator_decisions who has decided what about which events
@@ -83,7 +83,7 @@ CREATE TABLE outbox_published_6 PARTITION OF outbox_published (PRIMARY KEY (id))
 CREATE TABLE outbox_published_7 PARTITION OF outbox_published (PRIMARY KEY (id)) FOR VALUES IN (7);
 
 -- One row for each event that is not done. While the row exists, the later events of its aggregate
--- wait.
+-- wait, unless they supersede it.
 CREATE TABLE outbox_queue (
   id             uuid PRIMARY KEY, -- of outbox_events. A foreign key would cost a look-up
   seq            bigint NOT NULL,
@@ -94,11 +94,11 @@ CREATE TABLE outbox_queue (
   topic          text COLLATE "C" NOT NULL,
   bytes          int NOT NULL, -- of the payload: a claim sums them without reading payloads
   -- When the event is due. 'infinity' means that it has failed, is halted, or is parked: a parked
-  -- event waits for an older one of its aggregate. The transaction that deletes the older event
-  -- makes the next one due. PostgreSQL before 17 cannot subtract 'infinity'.
+  -- event waits for another one of its aggregate. The transaction that deletes that one makes the
+  -- next one due. PostgreSQL before 17 cannot subtract 'infinity'.
   available_at   timestamptz NOT NULL DEFAULT now(),
-  -- The older events of the aggregate are overtaken: they are not sent. It stands here, at the newer
-  -- event, so that Append locks no older one.
+  -- The claim that takes the event supersedes the older ones of the aggregate: they are not sent.
+  -- Append locks none of them.
   supersedes     boolean NOT NULL DEFAULT false,
   halted         boolean NOT NULL DEFAULT false, -- it waits until its topic's pause ends
   retry_count    int NOT NULL DEFAULT 0 CHECK (retry_count >= 0), -- how often it was refused or returned, or had no answer
@@ -119,7 +119,7 @@ CREATE INDEX outbox_queue_due ON outbox_queue (available_at, seq) WHERE availabl
 -- is empty.
 CREATE INDEX outbox_queue_parked ON outbox_queue (aggregate, aggregate_id, version)
   WHERE available_at = 'infinity' AND failed_at IS NULL AND NOT halted;
--- For the claim: whether a newer event supersedes the one that it takes.
+-- For the claim: the newest event of an aggregate that supersedes the others.
 CREATE INDEX outbox_queue_supersedes ON outbox_queue (aggregate, aggregate_id, version) WHERE supersedes;
 -- For the events of a paused topic: the one tried least comes first, and of these the oldest. Usually
 -- it is empty.
@@ -158,7 +158,7 @@ CREATE TABLE outbox_discarded (
   id             uuid PRIMARY KEY,
   slot           smallint NOT NULL, -- of the event in the log
   discarded_at   timestamptz NOT NULL DEFAULT now(),
-  overtaken      boolean NOT NULL DEFAULT false, -- nobody discarded it: a newer event superseded it
+  superseded     boolean NOT NULL DEFAULT false, -- by a newer event; nobody discarded it
   failed_at      timestamptz,
   retry_count    int NOT NULL,
   failure_code   text,
@@ -196,13 +196,13 @@ SELECT e.id, e.seq, e.aggregate, e.aggregate_id, e.version, e.topic, outbox_text
 FROM outbox_published p JOIN outbox_events e USING (id, slot)
 UNION ALL
 SELECT e.id, e.seq, e.aggregate, e.aggregate_id, e.version, e.topic, outbox_text(e.payload), e.content_type, e.headers,
-       e.traceparent, CASE WHEN d.overtaken THEN 'overtaken' ELSE 'discarded' END, d.retry_count, NULL, NULL, NULL,
+       e.traceparent, CASE WHEN d.superseded THEN 'superseded' ELSE 'discarded' END, d.retry_count, NULL, NULL, NULL,
        d.failure_code, d.failure_reason, e.created_at, NULL, d.failed_at
 FROM outbox_discarded d JOIN outbox_events e USING (id, slot)
 WHERE NOT EXISTS (SELECT FROM outbox_published p WHERE p.id = d.id)
 UNION ALL
-SELECT q.id, q.seq, coalesce(q.aggregate, e.aggregate), coalesce(q.aggregate_id, e.aggregate_id), coalesce(q.version, e.version),
-       q.topic, outbox_text(e.payload), e.content_type, e.headers, e.traceparent, 'failed', q.retry_count, q.available_at, NULL, NULL, q.failure_code, q.failure_reason, e.created_at, NULL, q.failed_at
+SELECT q.id, q.seq, q.aggregate, q.aggregate_id, q.version, q.topic, outbox_text(e.payload), e.content_type, e.headers,
+       e.traceparent, 'failed', q.retry_count, q.available_at, NULL, NULL, q.failure_code, q.failure_reason, e.created_at, NULL, q.failed_at
 FROM outbox_queue q LEFT JOIN outbox_events e USING (id, slot)
 WHERE q.failed_at IS NOT NULL
 UNION ALL

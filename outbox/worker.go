@@ -4,8 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/google/uuid"
-
+	"example.com/transactional-outbox/outbox/internal/store"
 	"example.com/transactional-outbox/outbox/publish"
 )
 
@@ -32,7 +31,7 @@ type worker struct {
 	over     context.Context // ends ShutdownTimeout after the context of run
 	inFlight inFlight
 	answers  answers
-	late     []uuid.UUID // confirmed after the worker had given up waiting
+	late     []store.Event // confirmed after the worker had given up waiting
 
 	// These find the event that ends publishers. It may be one of many that were sent together.
 	apart []*item  // in flight, to be sent when nothing else waits for an answer

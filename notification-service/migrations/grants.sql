@@ -38,12 +38,12 @@ DO $$ BEGIN
   -- A failed e-mail leaves its order, so that the later ones do not wait for it. So a relay may
   -- change aggregate, aggregate_id and version in the queue. The log keeps them.
   GRANT INSERT (id, seq, slot, version, aggregate, aggregate_id, topic, bytes, available_at, supersedes),
-        UPDATE (slot, version, aggregate, aggregate_id, available_at, halted, retry_count, refused_since,
+        UPDATE (slot, available_at, halted, retry_count, refused_since,
                 failure_code, failure_reason, failed_at), DELETE
     ON outbox_queue TO notification_service;
 
-  GRANT INSERT (id, slot, overtaken, failed_at, retry_count, failure_code, failure_reason),
-        UPDATE (slot, discarded_at, overtaken, failed_at, retry_count, failure_code, failure_reason), DELETE
+  GRANT INSERT (id, slot, superseded, failed_at, retry_count, failure_code, failure_reason),
+        UPDATE (slot, discarded_at, superseded, failed_at, retry_count, failure_code, failure_reason), DELETE
     ON outbox_discarded TO notification_service;
 
   -- Settle removes an e-mail from its claim, and Renew moves the end of the lease.

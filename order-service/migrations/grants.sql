@@ -36,12 +36,12 @@ DO $$ BEGIN
   GRANT UPDATE (current, since, moved) ON outbox_ring TO order_service;
 
   GRANT INSERT (id, seq, slot, version, aggregate, aggregate_id, topic, bytes, available_at, supersedes),
-        UPDATE (slot, version, aggregate, aggregate_id, available_at, halted, retry_count, refused_since,
+        UPDATE (slot, available_at, halted, retry_count, refused_since,
                 failure_code, failure_reason, failed_at), DELETE
     ON outbox_queue TO order_service;
 
-  GRANT INSERT (id, slot, overtaken, failed_at, retry_count, failure_code, failure_reason),
-        UPDATE (slot, discarded_at, overtaken, failed_at, retry_count, failure_code, failure_reason), DELETE
+  GRANT INSERT (id, slot, superseded, failed_at, retry_count, failure_code, failure_reason),
+        UPDATE (slot, discarded_at, superseded, failed_at, retry_count, failure_code, failure_reason), DELETE
     ON outbox_discarded TO order_service;
 
   -- Settle removes an event from its claim, and Renew moves the end of the lease.

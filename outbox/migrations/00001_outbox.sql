@@ -96,7 +96,7 @@ CREATE TABLE outbox_discarded (
   id             uuid PRIMARY KEY,
   slot           smallint NOT NULL,
   discarded_at   timestamptz NOT NULL DEFAULT now(),
-  overtaken      boolean NOT NULL DEFAULT false,
+  superseded     boolean NOT NULL DEFAULT false,
   failed_at      timestamptz,
   retry_count    int NOT NULL,
   failure_code   text,
@@ -126,13 +126,13 @@ SELECT e.id, e.seq, e.aggregate, e.aggregate_id, e.version, e.topic, outbox_text
 FROM outbox_published p JOIN outbox_events e USING (id, slot)
 UNION ALL
 SELECT e.id, e.seq, e.aggregate, e.aggregate_id, e.version, e.topic, outbox_text(e.payload), e.content_type, e.headers,
-       e.traceparent, CASE WHEN d.overtaken THEN 'overtaken' ELSE 'discarded' END, d.retry_count, NULL, NULL, NULL,
+       e.traceparent, CASE WHEN d.superseded THEN 'superseded' ELSE 'discarded' END, d.retry_count, NULL, NULL, NULL,
        d.failure_code, d.failure_reason, e.created_at, NULL, d.failed_at
 FROM outbox_discarded d JOIN outbox_events e USING (id, slot)
 WHERE NOT EXISTS (SELECT FROM outbox_published p WHERE p.id = d.id)
 UNION ALL
-SELECT q.id, q.seq, coalesce(q.aggregate, e.aggregate), coalesce(q.aggregate_id, e.aggregate_id), coalesce(q.version, e.version),
-       q.topic, outbox_text(e.payload), e.content_type, e.headers, e.traceparent, 'failed', q.retry_count, q.available_at, NULL, NULL, q.failure_code, q.failure_reason, e.created_at, NULL, q.failed_at
+SELECT q.id, q.seq, q.aggregate, q.aggregate_id, q.version, q.topic, outbox_text(e.payload), e.content_type, e.headers,
+       e.traceparent, 'failed', q.retry_count, q.available_at, NULL, NULL, q.failure_code, q.failure_reason, e.created_at, NULL, q.failed_at
 FROM outbox_queue q LEFT JOIN outbox_events e USING (id, slot)
 WHERE q.failed_at IS NOT NULL
 UNION ALL

@@ -48,7 +48,7 @@ var asked = []struct {
 	{"list pending", 1200, list(operate.Filter{Status: operate.Pending, Topic: "order.created"}), 50},
 	{"list published", 2000, list(operate.Filter{Status: operate.Published, Topic: "order.created", Before: failedAt(1 << 30)}), 50},
 	{"list in progress", 100, list(operate.Filter{Status: operate.InProgress}), 0},
-	{"list overtaken", 400, list(operate.Filter{Status: operate.Overtaken}), 0},
+	{"list superseded", 400, list(operate.Filter{Status: operate.Superseded}), 0},
 	{"list an order", 200, list(operate.Filter{Status: operate.Published, Aggregate: "order", AggregateID: "p9"}), 1},
 	{"get", 100, func(ctx context.Context, o *operate.Operator) (int, error) {
 		events, err := o.Get(ctx, ninth("p"), ninth("f"))

@@ -39,36 +39,27 @@ const (
 const lockSQL = `SELECT id FROM outbox_queue WHERE ` + chosenSQL + ` AND ` + decidableSQL + ` ORDER BY id FOR UPDATE`
 
 // replaySQL resets failed events to the state of new ones, due now. The failure remains in the
-// logs, and in the record of the decision. An event that has left its aggregate returns to it, so
-// that later ones wait for it again.
+// logs, and in the record of the decision.
 const replaySQL = `
-UPDATE outbox_queue q
+UPDATE outbox_queue
 SET retry_count = 0, refused_since = NULL, available_at = now(), halted = false,
-    failure_code = NULL, failure_reason = NULL, failed_at = NULL,
-    (aggregate, aggregate_id, version) =
-      (SELECT aggregate, aggregate_id, version FROM outbox_events WHERE slot = q.slot AND id = q.id LIMIT 1)
+    failure_code = NULL, failure_reason = NULL, failed_at = NULL
 WHERE ` + chosenSQL + ` AND ` + decidableSQL + `
 RETURNING id`
 
 // Replay makes the failed ones of these events pending. The later events of their aggregates
 // follow them. In the same transaction it records who decided that. It refuses an event that a
-// newer one has overtaken, and one whose payload is gone.
+// newer one has superseded, and one whose payload is gone.
 func (o *Operator) Replay(ctx context.Context, by By, ids []uuid.UUID) (Result, error) {
 	return o.decide(ctx, by, Replay, replaySQL, ids)
 }
 
-// discardSQL keeps the reason and the time of the failure: they explain the decision. An event may
-// have been discarded before: Append takes an id a second time when the ring has turned. Then the
-// newer decision counts.
+// discardSQL keeps the reason and the time of the failure: they explain the decision.
 const discardSQL = `
 WITH done AS (
   DELETE FROM outbox_queue WHERE ` + chosenSQL + ` AND ` + decidableSQL + `
-  RETURNING *
-)
-INSERT INTO outbox_discarded (id, slot, failed_at, retry_count, failure_code, failure_reason)
-SELECT id, slot, failed_at, retry_count, failure_code, failure_reason FROM done
-ON CONFLICT (id) DO UPDATE SET (slot, discarded_at, overtaken, failed_at, retry_count, failure_code, failure_reason) =
-  (excluded.slot, now(), false, excluded.failed_at, excluded.retry_count, excluded.failure_code, excluded.failure_reason)
+  RETURNING *, false AS superseded
+)` + store.RecordSQL + `
 RETURNING id`
 
 // Discard discards those of these events that have failed, or are halted because their topic is
@@ -95,14 +86,6 @@ func (o *Operator) decide(ctx context.Context, by By, action Action, change stri
 		if _, err := tx.Exec(ctx, lockSQL, a); err != nil {
 			return err
 		}
-		if action == Replay {
-			// No claim runs until the commit. Otherwise a newer event of the same aggregate could be
-			// appended and claimed between the look into the log and the replay, and be sent first.
-			// Claims do not wait for the locks on events, so nobody deadlocks.
-			if _, err := tx.Exec(ctx, store.TurnstileSQL); err != nil {
-				return err
-			}
-		}
 		// This statement begins after the locks. An older snapshot could look for an event in the
 		// slot that the janitor has moved it from.
 		found, err := get(ctx, tx, ids)
@@ -118,7 +101,7 @@ func (o *Operator) decide(ctx context.Context, by By, action Action, change stri
 			return err
 		}
 		if action == Discard {
-			if _, err := tx.Exec(ctx, store.PromoteSQL, args{"ids": store.IDs(changed)}); err != nil {
+			if _, err := tx.Exec(ctx, store.PromoteSQL, args{"aggregates": aggregatesOf(r.Changed)}); err != nil {
 				return err
 			}
 		}
@@ -136,6 +119,14 @@ func (o *Operator) decide(ctx context.Context, by By, action Action, change stri
 			"message_id", e.ID, "topic", e.Topic, "aggregate_id", e.AggregateID, "by", by.Operator)
 	}
 	return r, nil
+}
+
+func aggregatesOf(events []Event) string {
+	all := make([]store.Event, len(events))
+	for i, e := range events {
+		all[i].Aggregate, all[i].AggregateID = e.Aggregate, e.AggregateID
+	}
+	return store.Aggregates(all)
 }
 
 func get(ctx context.Context, tx pgx.Tx, ids []uuid.UUID) ([]Event, error) {
@@ -164,8 +155,8 @@ func (o *Operator) judge(action Action, ids []uuid.UUID, found []Event) (r Resul
 // refusal is why an event must stay as it is, or "".
 func (o *Operator) refusal(action Action, e Event) string {
 	switch {
-	case e.Status == Overtaken, e.Overtaken && action == Replay:
-		return fmt.Sprintf("is not sent: a newer event of %s %s has overtaken it", e.Aggregate, e.AggregateID)
+	case e.Status == Superseded:
+		return fmt.Sprintf("is not sent: a newer event of %s %s has superseded it", e.Aggregate, e.AggregateID)
 	case e.Halted && action == Discard:
 		return ""
 	case e.Status != Failed:

@@ -49,7 +49,7 @@ func TestP7AReplayedEventIsPublishedBeforeTheOnesItHeldBack(t *testing.T) {
 	if first := f.due(); !slices.Equal(first, ids[:1]) {
 		t.Fatalf("claimed %v, want %v", first, ids[:1])
 	}
-	f.settle(store.Settlement{Published: ids[:1]})
+	f.settle(store.Settlement{Published: []store.Event{{ID: ids[0], Aggregate: read[0].Aggregate, AggregateID: read[0].AggregateID}}})
 	if then := f.due(); !slices.Equal(then, ids[1:]) {
 		t.Errorf("then claimed %v, want %v", then, ids[1:])
 	}
@@ -92,7 +92,7 @@ func TestOnlyFailedEventsAreReplayedOrDiscarded(t *testing.T) {
 			{ids[1], "is in_progress, not failed", false},
 			{ids[2], "is published, not failed", false},
 			{ids[3], "is discarded, not failed", false},
-			{ids[4], f.overtaken(ids[4]), false},
+			{ids[4], f.superseded(ids[4]), false},
 			{unknown, "is not in the outbox", false},
 		}
 		chosen := append(slices.Clone(ids), unknown, ids[0])
@@ -110,18 +110,21 @@ func TestOnlyFailedEventsAreReplayedOrDiscarded(t *testing.T) {
 	})
 }
 
-// TestWhatCannotBeSentIsNotReplayed: an event that a newer one has overtaken, and one without its
-// payload. Both can be discarded.
+// TestWhatCannotBeSentIsNotReplayed: an event that a claim has superseded, and one without its payload.
+// This one can be discarded. A newer event that is delayed supersedes nothing yet.
 func TestWhatCannotBeSentIsNotReplayed(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	ids := f.appendMany(3)
 	f.fail(ids...)
-	f.exec(`INSERT INTO outbox_queue (id, seq, slot, version, aggregate, aggregate_id, topic, bytes, supersedes)
-		SELECT gen_random_uuid(), 0, slot, version + 1, aggregate, aggregate_id, topic, 0, true FROM outbox_queue WHERE id = $1`, ids[0])
+	const supersedeSQL = `INSERT INTO outbox_queue (id, seq, slot, version, aggregate, aggregate_id, topic, bytes, supersedes, available_at)
+		SELECT gen_random_uuid(), 0, slot, version + 1, aggregate, aggregate_id, topic, 0, true, now() + $2 * interval '1s' FROM outbox_queue WHERE id = $1`
+	f.exec(supersedeSQL, ids[0], 0)
+	f.exec(supersedeSQL, ids[2], 3600)
+	f.due()
 	f.exec("DELETE FROM outbox_events WHERE id = $1", ids[1])
 	want := []operate.Refusal{
-		{ids[0], f.overtaken(ids[0]), true},
+		{ids[0], f.superseded(ids[0]), false},
 		{ids[1], "cannot be sent: its payload is gone from the log", true},
 	}
 	for _, try := range []func() (operate.Result, error){ // the dry run comes first: it changes nothing
@@ -133,7 +136,7 @@ func TestWhatCannotBeSentIsNotReplayed(t *testing.T) {
 		}
 	}
 	r, err := f.operator.Discard(t.Context(), ann(), ids[:2])
-	if err != nil || !slices.Equal(operate.IDsOf(r.Changed), ids[:2]) || f.count("outbox_queue WHERE failed_at IS NOT NULL") != 0 {
+	if err != nil || !slices.Equal(operate.IDsOf(r.Changed), ids[1:2]) || f.count("outbox_queue WHERE failed_at IS NOT NULL") != 0 {
 		t.Errorf("discarded %+v, error %v", r, err)
 	}
 }

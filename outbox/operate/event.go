@@ -28,12 +28,10 @@ type Event struct {
 	Status                     string
 	RetryCount                 int
 	FailureCode, FailureReason string    // of the last attempt; "" if none has failed
-	Overtaken                  bool      // a newer event of its aggregate has overtaken it: it is not to be sent
-	LetPass                    bool      // it has failed, and later events of its aggregate do not wait for it
 	Halted                     bool      // its topic is paused, and it waits for the end of the pause
 	CreatedAt                  time.Time // zero if the event's row of the log is missing
 	PublishedAt, FailedAt      *time.Time
-	DiscardedAt                *time.Time // also if it was overtaken
+	DiscardedAt                *time.Time // also if it was superseded
 	DueAt                      *time.Time // nil: it is done, has failed, is halted, or waits for an older event
 	Worker                     string     // that has claimed it
 	ClaimedUntil               *time.Time
@@ -53,14 +51,14 @@ const (
 	Pending    = "pending"     // it is due, or due later, or waits for something
 	InProgress = "in_progress" // a relay works on it
 	Published  = "published"   // the destination has taken it
-	Failed     = "failed"      // it waits for an operator; later events of its aggregate wait for it, see LetPass
+	Failed     = "failed"      // it waits for an operator, or for a newer event that supersedes it
 	Discarded  = "discarded"   // an operator has given it up
-	Overtaken  = "overtaken"   // a newer event of its aggregate superseded it, and it was not sent
+	Superseded = "superseded"  // a newer event of its aggregate took its place, and it was not sent
 )
 
 // Statuses returns all statuses.
 func Statuses() []string {
-	return []string{Pending, InProgress, Published, Failed, Discarded, Overtaken}
+	return []string{Pending, InProgress, Published, Failed, Discarded, Superseded}
 }
 
 // stateSQL finds, for each id of a table i, what the other tables know about the event. It looks up
@@ -78,17 +76,6 @@ LEFT JOIN LATERAL (SELECT worker, until FROM outbox_claims
 -- A row of the log alone is an event that was discarded and is forgotten, or that is being moved.
 WHERE coalesce(q.id, p.id, d.id) IS NOT NULL`
 
-// letPassSQL is true for a failed event that does not hold its aggregate back: its row of the queue
-// has left the aggregate. The log still knows it.
-const letPassSQL = `(q.failed_at IS NOT NULL AND q.aggregate IS NULL AND e.aggregate IS NOT NULL)` //nolint:gosec // no password
-
-// newerSQL is true if the log has a newer event of the aggregate, whatever became of that one. After
-// the restore of a backup another event may have the same version: then that one counts.
-const newerSQL = `((
-         SELECT id FROM outbox_events n
-         WHERE (n.aggregate, n.aggregate_id) = (e.aggregate, e.aggregate_id) AND n.version >= e.version AND n.id <> e.id
-         ORDER BY n.aggregate DESC, n.aggregate_id DESC, n.version DESC LIMIT 1) IS NOT NULL)`
-
 const (
 	// stateColumns are the fields of an Event without its payload and headers. An event without its
 	// row of the log has the creation time that is zero in Go.
@@ -98,7 +85,7 @@ const (
        coalesce(q.version, e.version, 0) AS version,
        coalesce(e.content_type, '') AS content_type, coalesce(e.traceparent, '') AS traceparent,
        CASE WHEN p.id IS NOT NULL THEN 'published'
-            WHEN d.overtaken THEN 'overtaken'
+            WHEN d.superseded THEN 'superseded'
             WHEN d.id IS NOT NULL THEN 'discarded'
             WHEN q.failed_at IS NOT NULL THEN 'failed'
             WHEN c.worker IS NOT NULL THEN 'in_progress'
@@ -106,8 +93,7 @@ const (
        coalesce(p.retry_count, d.retry_count, q.retry_count) AS retry_count,
        coalesce(d.failure_code, q.failure_code, '') AS failure_code,
        coalesce(d.failure_reason, q.failure_reason, '') AS failure_reason,
-       coalesce(d.overtaken, CASE WHEN ` + letPassSQL + ` THEN ` + newerSQL + ` ELSE ` + store.OvertakenSQL + ` END) AS overtaken,
-       coalesce(` + letPassSQL + `, false) AS let_pass, coalesce(q.halted, false) AS halted,
+       coalesce(q.halted, false) AS halted,
        coalesce(e.created_at, timestamptz '0001-01-01 00:00Z') AS created_at, p.published_at,
        coalesce(d.failed_at, q.failed_at) AS failed_at, d.discarded_at,
        nullif(q.available_at, 'infinity') AS due_at, coalesce(c.worker, '') AS worker, c.until AS claimed_until,
@@ -172,37 +158,40 @@ func (o *Operator) OfTrace(ctx context.Context, trace string, newest int) (Event
 // Detail is an event with its payload, and its place among the events of its aggregate.
 type Detail struct {
 	Event
-	BlockedBy []Event // the aggregate's older events that are not done, at most 100
+	BlockedBy []Event // the aggregate's older events that it waits for, at most 100
 	Waiting   int     // how many later events of the aggregate wait for it
 }
 
 // These two read the key of outbox_queue. An event without an aggregate has NULL, which equals
-// nothing.
+// nothing. An event that supersedes the older ones waits only for one that is in flight.
 const (
 	blockedBySQL = `
 SELECT ` + eventColumns + ` FROM (
   SELECT id, version FROM outbox_queue
   WHERE (aggregate, aggregate_id) = (@aggregate, @aggregate_id) AND version < @version
+    AND ((SELECT supersedes FROM outbox_queue WHERE id = @id) IS NOT TRUE
+      OR id IN (SELECT unnest(events) FROM outbox_claims WHERE until > now()))
   ORDER BY aggregate, aggregate_id, version LIMIT 100
 ) i ` + stateSQL + `
 ORDER BY i.version`
 
 	waitingSQL = `
 SELECT count(*)::int FROM outbox_queue
-WHERE (aggregate, aggregate_id) = (@aggregate, @aggregate_id) AND version > @version`
+WHERE (aggregate, aggregate_id) = (@aggregate, @aggregate_id) AND version > @version AND NOT supersedes`
 )
 
 // Show returns one event, or [ErrNoEvent].
 func (o *Operator) Show(ctx context.Context, id uuid.UUID) (d Detail, err error) {
 	found, err := o.events(ctx, "reading an event", `SELECT `+contentColumns+ofIDsSQL, args{"ids": store.IDs([]uuid.UUID{id})})
 	d.Event, err = only(found, err, ErrNoEvent)
-	if err != nil || d.PublishedAt != nil || d.DiscardedAt != nil || d.LetPass {
+	if err != nil || d.PublishedAt != nil || d.DiscardedAt != nil {
 		return d, err // it blocks nothing, and nothing blocks it
 	}
 	place := args{"aggregate": d.Aggregate, "aggregate_id": d.AggregateID, "version": d.Version}
-	d.BlockedBy, err = o.events(ctx, "reading what blocks an event", blockedBySQL, place)
+	d.Waiting, err = readOne(ctx, o.store, "counting what an event blocks", waitingSQL, place, pgx.RowTo[int])
 	if err == nil {
-		d.Waiting, err = readOne(ctx, o.store, "counting what an event blocks", waitingSQL, place, pgx.RowTo[int])
+		place["id"] = id
+		d.BlockedBy, err = o.events(ctx, "reading what blocks an event", blockedBySQL, place)
 	}
 	return d, err
 }

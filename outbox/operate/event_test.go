@@ -92,9 +92,9 @@ func TestTheHistoryHasWhatHappenedToEachEvent(t *testing.T) {
 		t.Fatalf("%d events", len(details))
 	}
 	type row struct {
-		Status, Code, Reason, Worker                            string
-		Attempts                                                int
-		Due, Claimed, Failed, Discarded, IsPublished, Overtaken bool
+		Status, Code, Reason, Worker                 string
+		Attempts                                     int
+		Due, Claimed, Failed, Discarded, IsPublished bool
 	}
 	for i, want := range []row{
 		{Status: operate.Published, Attempts: 2, IsPublished: true},
@@ -103,12 +103,12 @@ func TestTheHistoryHasWhatHappenedToEachEvent(t *testing.T) {
 		{Status: operate.Failed, Code: "refused", Reason: "a queue is full", Attempts: 20, Failed: true},
 		{Status: operate.Pending, Code: "refused", Reason: "full", Attempts: 1, Due: true},
 		{Status: operate.Pending},
-		{Status: operate.Overtaken, Discarded: true, Overtaken: true},
+		{Status: operate.Superseded, Discarded: true},
 	} {
 		d := details[i]
 		got := row{
 			d.Status, d.FailureCode, d.FailureReason, d.Worker, d.RetryCount,
-			d.DueAt != nil, d.ClaimedUntil != nil, d.FailedAt != nil, d.DiscardedAt != nil, d.PublishedAt != nil, d.Overtaken,
+			d.DueAt != nil, d.ClaimedUntil != nil, d.FailedAt != nil, d.DiscardedAt != nil, d.PublishedAt != nil,
 		}
 		if got != want || d.ID != ids[i] || d.Version != i+1 || d.CreatedAt.IsZero() {
 			t.Errorf("version %d: %+v, want %+v", i+1, got, want)

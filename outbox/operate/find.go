@@ -99,8 +99,8 @@ LEFT JOIN LATERAL (SELECT created_at FROM outbox_events WHERE id = q.id AND slot
 SELECT p.id, e.topic, '' AS code, e.created_at AS at FROM outbox_published p
 CROSS JOIN LATERAL (SELECT topic, created_at FROM outbox_events WHERE id = p.id AND slot = p.slot LIMIT 1) e`,
 
-	Discarded: settledSQL + ` AND NOT overtaken`,
-	Overtaken: settledSQL + ` AND overtaken`,
+	Discarded:  settledSQL + ` AND NOT superseded`,
+	Superseded: settledSQL + ` AND superseded`,
 }
 
 const settledSQL = `

@@ -92,18 +92,11 @@ func (f fixture) fail(ids ...uuid.UUID) {
 		failure_code = 'refused', failure_reason = 'a queue is full' WHERE id = ANY ($1)`, ids)
 }
 
-// letPass makes events fail that do not hold their orders back.
-func (f fixture) letPass(ids ...uuid.UUID) {
-	f.Helper()
-	f.fail(ids...)
-	f.exec("UPDATE outbox_queue SET aggregate = NULL, aggregate_id = NULL, version = NULL WHERE id = ANY ($1)", ids)
-}
-
-// overtaken is why an event that a newer one has overtaken is not replayed.
-func (f fixture) overtaken(id uuid.UUID) string {
+// superseded is why an event that a newer one has superseded is not replayed.
+func (f fixture) superseded(id uuid.UUID) string {
 	f.Helper()
 	order := readAll[string](f, "SELECT aggregate_id FROM outbox_events WHERE id = $1", id)[0]
-	return "is not sent: a newer event of order " + order + " has overtaken it"
+	return "is not sent: a newer event of order " + order + " has superseded it"
 }
 
 // appendFailed commits events of one order. The first one has failed.
@@ -122,11 +115,11 @@ func (f fixture) publish(at string, ids ...uuid.UUID) {
 }
 
 // finish moves events to outbox_discarded.
-func (f fixture) finish(overtaken bool, ids ...uuid.UUID) {
+func (f fixture) finish(superseded bool, ids ...uuid.UUID) {
 	f.Helper()
 	f.exec(`WITH done AS (DELETE FROM outbox_queue WHERE id = ANY ($1) RETURNING *)
-		INSERT INTO outbox_discarded (id, slot, overtaken, failed_at, retry_count, failure_code, failure_reason)
-		SELECT id, slot, $2, failed_at, retry_count, failure_code, failure_reason FROM done`, ids, overtaken)
+		INSERT INTO outbox_discarded (id, slot, superseded, failed_at, retry_count, failure_code, failure_reason)
+		SELECT id, slot, $2, failed_at, retry_count, failure_code, failure_reason FROM done`, ids, superseded)
 }
 
 // claim makes a relay work on events.

@@ -62,7 +62,7 @@ type Backlog struct {
 // Totals has the numbers of finished events.
 type Totals struct {
 	Appended  int64 // all events ever appended, also pruned ones; those rolled back count too
-	Discarded int64 // discarded and overtaken events that are still kept; at most the limit
+	Discarded int64 // discarded and superseded events that are still kept; at most the limit
 }
 
 // Backlog counts the unfinished events. It estimates numbers above limit.

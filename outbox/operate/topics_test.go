@@ -59,7 +59,7 @@ func TestAPausedTopicIsNotClaimedUntilItIsResumed(t *testing.T) {
 			if left := f.topics(); len(left) != 0 {
 				t.Errorf("still paused: %+v", left)
 			}
-			f.settle(store.Settlement{Published: []uuid.UUID{alone}})
+			f.settle(store.Settlement{Published: []store.Event{{ID: alone}}})
 			if got := f.due(); !slices.Equal(got, ids[:1]) {
 				t.Errorf("claimed %v, want %v", got, ids[:1])
 			}

@@ -17,8 +17,7 @@ const drainBatch = 100
 
 // Drain does what a relay does, once and in this goroutine: it hands each event that is due to
 // send, in the order of a relay, and marks it as published. It goes on until nothing is due, so it
-// also sends what send itself appends. Overtaken events are marked, and not sent. Events stay if
-// they are delayed, have failed, belong to a paused topic, or are being sent by a relay. It returns
+// also sends what send itself appends. Superseded events are not sent. Events stay if they are delayed, have failed, belong to a paused topic, or are being sent by a relay. It returns
 // how many events it has sent.
 //
 // At the first error it stops, and returns that error. The event is as before: nothing counts as an
@@ -38,15 +37,11 @@ func Drain(ctx context.Context, pool *pgxpool.Pool, send func(context.Context, o
 			err = fmt.Errorf("these events are in outbox_queue, but not in outbox_events: %v", claim.NoPayload)
 		}
 		for _, e := range claim.Events {
-			if e.Overtaken {
-				done.Overtaken = append(done.Overtaken, e.ID)
-				continue
-			}
 			if failed := send(ctx, eventOf(e)); failed != nil {
 				err = errors.Join(err, fmt.Errorf("sending %s %s: %w", e.Topic, e.ID, failed))
 				break
 			}
-			done.Published = append(done.Published, e.ID)
+			done.Published = append(done.Published, e)
 		}
 		sent += len(done.Published)
 		_, failed := s.Settle(context.WithoutCancel(ctx), done) // what was sent is marked

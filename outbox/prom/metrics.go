@@ -13,7 +13,7 @@ func relayMetrics(s outbox.Stats) []prometheus.Metric {
 	return []prometheus.Metric{
 		counter("outbox_events_total", finished, s.Published, "published"),
 		counter("outbox_events_total", finished, s.Failed, "failed"),
-		counter("outbox_events_total", finished, s.Superseded, "overtaken"),
+		counter("outbox_events_total", finished, s.Superseded, "superseded"),
 		counter("outbox_retries_total", "Publishes that were refused or had no answer, and are followed by another attempt.", s.Retries),
 		counter("outbox_retry_exhaustions_total", "Events that failed because the destination refused them for too long.", s.RetryExhaustions),
 		counter("outbox_refused_total", "Publishes that the destination refused.", s.Refused),

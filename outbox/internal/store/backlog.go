@@ -78,7 +78,7 @@ func (s *Store) Backlog(ctx context.Context, limit int) (b Backlog, err error) {
 // Totals are the finished events.
 type Totals struct {
 	Appended  int64 // in all, also those that are not kept any more; rolled back ones count too
-	Discarded int64 // that are still kept, also overtaken ones; at most the limit
+	Discarded int64 // that are still kept, also superseded ones; at most the limit
 }
 
 // totalsSQL reads the sequence of the log: its last number is the number of events. So the cost

@@ -14,126 +14,88 @@ type Claim struct {
 	Token      uuid.UUID   // identifies the lease; each claim has a new one
 	Events     []Event     // ordered by seq
 	NoPayload  []uuid.UUID // claimed, but their row of the log is missing: nobody can publish them
-	More       bool        // more events may be due
 	Superseded int         // older events of these aggregates that are not sent any more
+	More       bool        // more events may be due
 	NextDue    *float64    // seconds until the next event becomes due; nil: nobody knows
 	NextProbe  *float64    // seconds until a paused topic is to be tried; nil: no topic is to be tried
 }
 
-// TurnstileSQL makes claims run one after the other. A claim changes no event, so no row lock keeps
-// two claims apart. It is a statement of its own: the next statement's snapshot then includes what
-// the previous claim committed. The lock ends with the transaction, within milliseconds. Its number
-// is the table's, so the outboxes of two schemas do not wait for each other.
-const TurnstileSQL = `SELECT pg_advisory_xact_lock(cast('outbox_claims'::regclass::oid AS bigint))`
+// A claim is one transaction of these steps, each a statement:
+//
+//  1. claimLockSQL and expireSQL: no other claim runs, and claims whose lease has ended are gone;
+//  2. the statements of aside.go put aside what must wait, and bring it back. They are sent only if
+//     the last claim has seen such events;
+//  3. claimSQL takes what is free.
+//
+// After the commit, claimedEventsSQL reads the events.
 
-// ExpireSQL deletes the claims whose lease has ended. Their events can be claimed again. It skips
+// claimLockSQL is the claim lock: claims run one after the other. A claim changes no event that it
+// takes, so no row lock keeps two claims apart. It is a statement of its own: the next statement's
+// snapshot then includes what the previous claim committed. The lock ends with the transaction,
+// within milliseconds. Its number is the table's, so the outboxes of two schemas do not wait for
+// each other.
+const claimLockSQL = `SELECT pg_advisory_xact_lock(cast('outbox_claims'::regclass::oid AS bigint))`
+
+// expireSQL deletes the claims whose lease has ended. Their events can be claimed again. It skips
 // a claim whose holder has locked it to settle an event.
-const ExpireSQL = `
+const expireSQL = `
 DELETE FROM outbox_claims WHERE token = ANY (ARRAY(
   SELECT token FROM outbox_claims WHERE until <= now() FOR UPDATE SKIP LOCKED))`
 
 // claimedIDsSQL selects the events of all claims.
 const claimedIDsSQL = `(SELECT unnest(events) FROM outbox_claims)`
 
-// dueSQL is true for the events that are due and that nobody has claimed.
-const dueSQL = `available_at >= cast(@floor AS timestamptz) AND available_at <= now() AND available_at < 'infinity'
+// dueSQL selects the events that are due and that nobody has claimed. It begins at what became due at
+// @floor: see the type floor.
+const dueSQL = `
+  SELECT * FROM outbox_queue
+  WHERE available_at >= cast(@floor AS timestamptz) AND available_at <= now() AND available_at < 'infinity'
     AND id NOT IN ` + claimedIDsSQL
 
-// claimSQL selects events that are due, and inserts one row: the claim.
+// goingSQL selects those of them whose topic is not paused.
+const goingSQL = dueSQL + ` AND topic NOT IN (SELECT topic FROM paused) AND NOT EXISTS (SELECT FROM paused WHERE topic = '*')`
+
+// claimSQL selects events that are free, and inserts one row: the claim.
 //
-//   - "going" reads the queue in order, until it has @look events of topics that are not paused. It
-//     begins at what became due at @floor: see the type floor;
-//   - "stopped" are events of paused topics among the first @halt ones of the queue. They are
-//     halted, so that the next claim does not read them again;
-//   - "oldest" is the oldest event of the same aggregate in the queue. An event is free if it is
-//     the oldest itself. The first event of an aggregate, and one without aggregate, need no look
-//     at the index;
-//   - "blocked" are the others. Most of them wait for an event that a relay has claimed. They
-//     stay where they are, and the next claim sees them again;
-//   - "parked" are the blocked events whose oldest event has to wait itself, and all blocked events
-//     of paused topics. They become due when that one is finished. If there are too many blocked
-//     events, more than a quarter of @look, all of them are parked. The lock on the oldest event
-//     keeps it in the queue until the claim commits. So the transaction that deletes it later finds
-//     the parked event (PromoteSQL). If it is being deleted already, SKIP LOCKED leaves the blocked
-//     event where it is;
-//   - "back" are halted events of resumed topics. They become due behind the others, as many as there
-//     is room for in this claim, and a tenth at least. So a topic that was away for a day does not
-//     delay the others;
-//   - the lease starts at clock_timestamp(). now() is when the transaction began, before it
-//     waited for other claims;
-//   - @bytes bounds the memory and the time on the wire. The first event always fits;
+//   - "going" reads the queue in order, until it has @look events of topics that are not paused;
+//   - "found" has the next event of the same aggregate (nextSQL);
+//   - "free" are the events that are the next ones themselves, unless the oldest of the aggregate is
+//     in flight, up to @limit events and @bytes. The bytes bound the memory and the time on the
+//     wire. The first event always fits;
+//   - takeSQL supersedes their older ones, and claims them;
+//   - the others stay where they are, and the next claim sees them again. "waiting" says that this
+//     will be too often: what they wait for is not due, or they are more than a quarter of @look. So
+//     the next claim puts them aside;
+//   - "topics" says that a topic is paused, or that its events have to come back;
 //   - "first" is when the first event became due. The next floor is floorMargin earlier. Claimed
 //     events count, because a lease may end. Events of paused topics do not count. A claim that is
 //     no full read does not need it.
 const claimSQL = `
 WITH paused AS MATERIALIZED (` + pausedSQL + `
-), going AS MATERIALIZED (
-  SELECT id, bytes, aggregate, aggregate_id, version, available_at FROM outbox_queue
-  WHERE ` + dueSQL + ` AND topic NOT IN (SELECT topic FROM paused) AND NOT EXISTS (SELECT FROM paused WHERE topic = '*')
+), going AS MATERIALIZED (` + goingSQL + `
   ORDER BY available_at, seq LIMIT @look
-), stopped AS MATERIALIZED (
-  SELECT id, bytes, aggregate, aggregate_id, version, available_at FROM (
-    SELECT *, topic IN (SELECT topic FROM paused) AS is_paused FROM (
-      SELECT * FROM outbox_queue WHERE ` + dueSQL + ` ORDER BY available_at, seq LIMIT @halt) front) front
-  WHERE is_paused AND EXISTS (SELECT FROM paused)
-), due AS MATERIALIZED (
-  SELECT q.id, q.bytes, q.stops, coalesce(o.id, q.id) AS oldest
-  FROM (SELECT *, false AS stops FROM going UNION ALL SELECT *, true FROM stopped) q LEFT JOIN LATERAL (
-    SELECT id FROM outbox_queue
-    WHERE (aggregate, aggregate_id) = (q.aggregate, q.aggregate_id) AND q.version > 1
-    ORDER BY version LIMIT 1) o ON true
-), blocked AS MATERIALIZED (
-  SELECT id, oldest, stops OR count(*) OVER () > @look / 4 AS too_many FROM due WHERE oldest <> id
-), locked AS MATERIALIZED (
-  SELECT n.id FROM blocked b,
-  LATERAL (SELECT FROM outbox_queue WHERE id = b.oldest AND (b.too_many OR available_at > now()) FOR KEY SHARE SKIP LOCKED) o,
-  LATERAL (SELECT id FROM outbox_queue WHERE id = b.id FOR UPDATE SKIP LOCKED) n
-), parked AS (
-  UPDATE outbox_queue SET available_at = 'infinity' WHERE id = ANY (ARRAY(SELECT id FROM locked))
-  RETURNING 1
-), halted AS (
-  UPDATE outbox_queue SET halted = true, available_at = 'infinity'
-  WHERE id = ANY (ARRAY(
-    SELECT n.id FROM (SELECT id FROM due WHERE stops AND oldest = id) d,
-    LATERAL (SELECT id FROM outbox_queue WHERE id = d.id FOR UPDATE SKIP LOCKED) n)) AND failed_at IS NULL
-  RETURNING 1
-), resumed AS MATERIALIZED (
-  SELECT topic, count(*) OVER () AS topics FROM outbox_topics WHERE resumed LIMIT 100
-), back AS (
-  UPDATE outbox_queue SET halted = false, available_at = now()
-  WHERE id = ANY (ARRAY(
-    SELECT q.id FROM resumed t, LATERAL (
-      SELECT id FROM outbox_queue WHERE topic = t.topic AND halted AND id NOT IN ` + claimedIDsSQL + `
-      ORDER BY topic, retry_count, seq
-      LIMIT greatest(@limit - (SELECT count(*) FROM going), @limit / 10) / t.topics + 1 FOR UPDATE SKIP LOCKED) q)) AND halted
-  RETURNING 1
-), claimed AS (
-  INSERT INTO outbox_claims (token, worker, until, events)
-  SELECT cast(@token AS uuid), @worker, clock_timestamp() + cast(@lease AS float8) * interval '1 second', array_agg(id) FROM (
-    SELECT id, row_number() OVER line AS nth, sum(bytes) OVER line - bytes AS before
-    FROM due WHERE oldest = id AND NOT stops
-    WINDOW line AS (ROWS UNBOUNDED PRECEDING)) free
+), found AS MATERIALIZED (
+  SELECT q.*, ` + nextColumnsSQL + ` FROM going q` + nextSQL + `
+), free AS MATERIALIZED (
+  SELECT * FROM (
+    SELECT *, row_number() OVER line AS nth, sum(bytes) OVER line - bytes AS before FROM found
+    WHERE next = id AND (oldest = id OR oldest NOT IN ` + claimedIDsSQL + `)
+    WINDOW line AS (ROWS UNBOUNDED PRECEDING)) line
   WHERE nth <= @limit AND before < @bytes
-  HAVING count(*) > 0
-  RETURNING 1
-), first_going AS (
+), ` + takeSQL + `, first_going AS (
   SELECT min(available_at) AS due_at FROM going
 ), first_claimed AS (
   SELECT min(available_at) AS due_at FROM outbox_queue
   WHERE cast(@wants_first AS boolean) AND id = ANY (ARRAY` + claimedIDsSQL + `) AND available_at < 'infinity'
 )
-SELECT EXISTS (SELECT FROM claimed) AS claimed, EXISTS (SELECT FROM parked) AS parked,
-       EXISTS (SELECT FROM halted) OR EXISTS (SELECT FROM back) AS moved, (SELECT count(*) FROM going) = @look AS full,
+SELECT EXISTS (SELECT FROM claimed) AS claimed, (SELECT count(*) FROM done) AS superseded,
+       (SELECT count(*) FROM going) = @look AS full,
+       EXISTS (SELECT FROM found WHERE next <> id AND waits) OR (SELECT count(*) FROM found WHERE next <> id) > @look / 4 AS waiting,
+       EXISTS (SELECT FROM outbox_topics) OR EXISTS (SELECT FROM outbox_queue WHERE halted) AS topics,
        (SELECT count(*) FROM paused) AS paused,
-       coalesce(least((SELECT due_at FROM first_going), (SELECT due_at FROM first_claimed)), now()) AS first, ` + nextProbeSQL
-
-// OvertakenSQL is true for the event q of the queue if a newer one of its aggregate supersedes it.
-// The newer one cannot leave the queue before q does, unless an operator discards it: then q is
-// sent. The fact stands at the newer event. If Append changed the older ones, it would hold their
-// locks until the user's commit, and a relay that marks them would wait for it.
-const OvertakenSQL = `((
-  SELECT true FROM outbox_queue WHERE (aggregate, aggregate_id) = (q.aggregate, q.aggregate_id) AND version > q.version AND supersedes
-  ORDER BY version DESC LIMIT 1) IS NOT NULL)`
+       coalesce(least((SELECT due_at FROM first_going), (SELECT due_at FROM first_claimed)), now()) AS first, ` + nextProbeSQL + `,
+       (SELECT extract(epoch FROM available_at - now()) FROM outbox_queue
+        WHERE available_at > now() AND available_at < 'infinity' ORDER BY available_at, seq LIMIT 1)::float8 AS next_due`
 
 // claimedEventsSQL reads the events of a claim. It runs after the claim's transaction: a relay
 // that vanishes while it receives a long answer must not block other claims. It leaves out events
@@ -143,8 +105,7 @@ const OvertakenSQL = `((
 const claimedEventsSQL = `
 SELECT q.id, e.id IS NULL AS no_payload, q.seq, q.topic, coalesce(q.aggregate, ''), coalesce(q.aggregate_id, ''),
        coalesce(q.version, 0), e.payload, coalesce(e.content_type, ''), e.headers, coalesce(e.traceparent, ''),
-       q.retry_count, coalesce(q.failure_code, ''), ` + OvertakenSQL + `,
-       coalesce(e.created_at, now()), coalesce(extract(epoch FROM now() - e.created_at), 0)::float8
+       q.retry_count, coalesce(e.created_at, now()), coalesce(extract(epoch FROM now() - e.created_at), 0)::float8
 FROM (SELECT unnest(events) AS id FROM outbox_claims WHERE token = cast(@token AS uuid)) claimed
 CROSS JOIN LATERAL (SELECT * FROM outbox_queue WHERE id = claimed.id LIMIT 1) q
 LEFT JOIN LATERAL (SELECT * FROM outbox_events WHERE slot = q.slot AND id = q.id LIMIT 1) e ON true
@@ -157,66 +118,81 @@ const MaxClaimBytes = 8 << 20
 // A claim looks at minLook due events at least, however few it may take. So a relay that takes
 // one at a time is not stopped by blocked events.
 //
-// A claim that can neither take nor park any of them looks at lookFactor times as many, up to
+// A claim that can neither take nor put aside any of them looks at lookFactor times as many, up to
 // maxLook: somebody may have locked the rows that block them, and later events may be free.
 //
-// To halt an event costs about 30 µs, and other claims wait meanwhile.
+// To put an event aside or to supersede one costs about 30 µs, and other claims wait meanwhile.
 const (
-	minLook    = 100
-	lookFactor = 8
-	maxLook    = 100_000
-	maxHalt    = 4000
+	minLook      = 100
+	lookFactor   = 8
+	maxLook      = 100_000
+	maxHalt      = 4000
+	maxPark      = 4000
+	maxSupersede = 10_000
 )
 
 // Claim leases at most limit due events to worker, and fewer if they are large. The lease ends
 // after the given duration, by the database's clock.
 func (s *Store) Claim(ctx context.Context, worker string, limit int, lease time.Duration) (Claim, error) {
 	claim := Claim{Token: uuid.New()}
-	values := args{
-		"token": claim.Token, "worker": worker, "lease": lease.Seconds(), "limit": limit, "bytes": MaxClaimBytes, "halt": maxHalt,
-	}
 	for look := max(limit, minLook); ; look *= lookFactor {
-		values["look"] = look
-		f, err := s.tryClaim(ctx, values)
-		progress := f.claimed || f.parked || f.moved
+		f, err := s.tryClaim(ctx, limit, look, args{
+			"token": claim.Token, "worker": worker, "lease": lease.Seconds(), "limit": limit, "look": look,
+			"bytes": MaxClaimBytes, "most": maxSupersede,
+		})
+		progress := f.claimed || f.superseded > 0 || f.parked > 0 || f.moved
 		if err == nil && f.full && !progress && look < maxLook {
 			continue
 		}
-		claim.More, claim.NextProbe = f.moved || f.full && progress, f.nextProbe
+		claim.Superseded, claim.NextProbe, claim.NextDue = f.superseded, f.nextProbe, f.nextDue
+		claim.More = f.moved || f.full && progress || f.superseded > 0 && !f.claimed
 		return s.finishClaim(ctx, claim, f.claimed, err)
 	}
 }
 
-// found tells what a claim did.
+// found tells what a claim did, and what it saw.
 type found struct {
-	claimed   bool
-	parked    bool
-	moved     bool      // it halted events or brought some back, so the next claim finds others
-	full      bool      // it stopped at its limit of rows, so more may be due
-	paused    int       // topics
-	first     time.Time // when the first event that is not of a paused topic became due
-	nextProbe *float64
+	claimed    bool
+	superseded int
+	parked     int
+	moved      bool      // it halted events or brought some back, or the next claim does
+	full       bool      // it stopped at its limit of rows, so more may be due
+	waiting    bool      // it saw events that are to be parked
+	topics     bool      // there are rows of topics, or halted events
+	paused     int       // topics
+	first      time.Time // when the first event that is not of a paused topic became due
+	nextProbe  *float64
+	nextDue    *float64
 }
 
 // tryClaim is the transaction of a claim.
-func (s *Store) tryClaim(ctx context.Context, values args) (f found, err error) {
+func (s *Store) tryClaim(ctx context.Context, limit, look int, values args) (f found, err error) {
 	begin := time.Now()
 	floor, full := s.floor.from(begin)
 	values["floor"], values["wants_first"] = floor, full
-	err = s.together(ctx,
-		statement{doing: "waiting for other claims", sql: TurnstileSQL},
-		statement{doing: "ending claims", sql: ExpireSQL},
-		statement{doing: "forgetting topics", sql: forgetTopicsSQL},
-		statement{"claiming what is due", claimSQL, values, rowInto(&f.claimed, &f.parked, &f.moved, &f.full, &f.paused, &f.first, &f.nextProbe)},
-	)
+	steps := []statement{
+		{doing: "waiting for other claims", sql: claimLockSQL},
+		{doing: "ending claims", sql: expireSQL},
+	}
+	steps = append(steps, s.putAside(&f, floor, full, limit, look)...)
+	steps = append(steps, statement{
+		"claiming what is due", claimSQL, values,
+		rowInto(&f.claimed, &f.superseded, &f.full, &f.waiting, &f.topics, &f.paused, &f.first, &f.nextProbe, &f.nextDue),
+	})
+	if err = s.together(ctx, steps...); err != nil {
+		return f, err
+	}
+	s.noneWaits.Store(!f.waiting)
+	if s.noTopics.Swap(!f.topics) && f.topics {
+		f.moved = true // the next claim brings back or halts what this one did not
+	}
 	switch {
-	case err != nil:
 	case full:
 		s.floor.set(f, begin, time.Now())
 	case s.floor.pausesChanged(f.paused):
 		f.moved = true
 	}
-	return f, err
+	return f, nil
 }
 
 // finishClaim reads the claimed events. It ends the claim if it cannot, because the events would
@@ -261,7 +237,7 @@ func scanClaimed(rows pgx.Rows) (e Event, noPayload bool, err error) {
 	var headers []byte
 	err = rows.Scan((*[16]byte)(&e.ID), &noPayload, &e.Seq, &e.Topic, &e.Aggregate, &e.AggregateID,
 		&e.Version, &e.Payload, &e.ContentType, &headers, &e.Traceparent,
-		&e.RetryCount, &e.FailureCode, &e.Overtaken, &e.CreatedAt, &e.Age)
+		&e.RetryCount, &e.CreatedAt, &e.Age)
 	e.Headers = ParseHeaders(headers)
 	return e, noPayload, err
 }

@@ -53,10 +53,10 @@ func (f fixture) repeatableRead() fixture {
 	})
 }
 
-// TestTheTurnstileSerializesClaims: a claim cannot see another one that is not committed yet, so it
-// waits for it, and then sees it, whatever the default isolation level is. Without the turnstile
-// both would take the event.
-func TestTheTurnstileSerializesClaims(t *testing.T) {
+// TestTheClaimLockSerializesClaims: a claim cannot see another one that is not committed yet, so it
+// waits for it, and then sees it, whatever the default isolation level is. Without the claim
+// lock both would take the event.
+func TestTheClaimLockSerializesClaims(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t).repeatableRead()
 	ids := f.appendMany(1)
@@ -79,14 +79,14 @@ func TestTheTurnstileSerializesClaims(t *testing.T) {
 	}
 }
 
-// TestALeaseBeginsAfterTheWaitForOtherClaims: a claim that waited two seconds at the turnstile
-// still has its whole lease.
+// TestALeaseBeginsAfterTheWaitForOtherClaims: a claim that waited two seconds for the claim
+// lock still has its whole lease.
 func TestALeaseBeginsAfterTheWaitForOtherClaims(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.appendMany(1)
 	var claimed func()
-	f.inTx(TurnstileSQL, func() {
+	f.inTx(claimLockSQL, func() {
 		claimed = f.startUntilBlocked(1, func() error {
 			_, err := f.store.Claim(t.Context(), "x", 10, 3*time.Second)
 			return err

@@ -96,7 +96,7 @@ func TestP4AVanishedJanitorBlocksNobodyForLong(t *testing.T) {
 	f.waitFor(func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, err := f.store.Settle(ctx, Settlement{Published: ids})
+		_, err := f.store.Settle(ctx, Settlement{Published: f.events(ids...)})
 		return err == nil
 	})
 }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"cmp"
+	"errors"
 	"testing"
 	"time"
 
@@ -89,12 +90,13 @@ func (f fixture) appendLater(aggregate string, n int, due string) {
 	f.exec(insertSQL("SELECT gen_random_uuid(), 1 + i, 'order', $1::text, 'order.created', '{}'::bytea FROM generate_series(1, $2::int) i", due), aggregate, n)
 }
 
-// supersede adds an event to the aggregate of another one, which nobody needs then.
-func (f fixture) supersede(id uuid.UUID) {
+// supersede commits an event that supersedes the older ones of its aggregate, and is due after as many
+// seconds.
+func (f fixture) supersede(aggregate string, version, delay int) uuid.UUID {
 	f.Helper()
-	aggregate := read[string](f, "SELECT aggregate_id FROM outbox_queue WHERE id = $1", id)[0]
-	f.append(aggregate, 1000)
-	f.exec("UPDATE outbox_queue SET supersedes = true WHERE aggregate_id = $1 AND version = 1000", aggregate)
+	id := f.append(aggregate, version)[0]
+	f.exec("UPDATE outbox_queue SET supersedes = true, available_at = now() + $2::int * interval '1 second' WHERE id = $1", id, delay)
+	return id
 }
 
 const lease = time.Minute
@@ -103,7 +105,7 @@ const lease = time.Minute
 func (f fixture) claim(limit int) Claim {
 	f.Helper()
 	for {
-		f.store.floor.reset()
+		f.reset()
 		claim, err := f.store.Claim(f.Context(), "test", limit, lease)
 		if must(f, err); !claim.More || len(claim.Events) > 0 {
 			return claim
@@ -111,7 +113,28 @@ func (f fixture) claim(limit int) Claim {
 	}
 }
 
-func (f *floor) reset() { f.set(found{}, time.Now(), time.Time{}) }
+// reset makes the next claim a full read with all steps, as the first one is.
+func (f fixture) reset() {
+	f.store.floor.set(found{}, time.Now(), time.Time{})
+	f.store.noneWaits.Store(false)
+	f.store.noTopics.Store(false)
+}
+
+// events returns what a relay knows of events that it settles.
+func (f fixture) events(ids ...uuid.UUID) (events []Event) {
+	f.Helper()
+	for _, id := range ids {
+		e := Event{ID: id}
+		err := f.pool.QueryRow(f.Context(), `SELECT aggregate, aggregate_id FROM (
+			SELECT id, aggregate, aggregate_id FROM outbox_queue UNION ALL SELECT id, aggregate, aggregate_id FROM outbox_events) e
+			WHERE id = $1 AND aggregate IS NOT NULL LIMIT 1`, id).Scan(&e.Aggregate, &e.AggregateID)
+		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+			f.Error(err)
+		}
+		events = append(events, e)
+	}
+	return events
+}
 
 // endLeases makes every lease end now. Only the database's clock counts, so a test changes the end
 // of the lease, and no clock.
@@ -150,13 +173,13 @@ func (f fixture) settle(s Settlement) Settled {
 // mark records events as published, without a claim.
 func (f fixture) mark(ids ...uuid.UUID) {
 	f.Helper()
-	f.settle(Settlement{Published: ids})
+	f.settle(Settlement{Published: f.events(ids...)})
 }
 
 // finish records events as published, and ends their claim.
 func (f fixture) finish(c Claim, published ...uuid.UUID) {
 	f.Helper()
-	f.settle(Settlement{Token: c.Token, End: true, Published: published})
+	f.settle(Settlement{Token: c.Token, End: true, Published: f.events(published...)})
 }
 
 // reschedule writes failures of a claim, and returns how many it still held.
@@ -208,19 +231,18 @@ const (
 		WHERE id = ANY (ARRAY(SELECT id FROM outbox_queue WHERE id = ANY (cast(@ids AS uuid[])) AND failed_at IS NOT NULL ORDER BY id FOR UPDATE))`
 	discardSQL = `WITH done AS (
 		DELETE FROM outbox_queue WHERE id = ANY (ARRAY(SELECT id FROM outbox_queue WHERE id = ANY (cast(@ids AS uuid[])) AND failed_at IS NOT NULL ORDER BY id FOR UPDATE))
-		RETURNING id, slot, failed_at, retry_count, failure_code, failure_reason)
-		INSERT INTO outbox_discarded (id, slot, failed_at, retry_count, failure_code, failure_reason) SELECT * FROM done`
+		RETURNING *, false AS superseded)` + RecordSQL
 )
 
 // decide replays or discards failed events.
 func (f fixture) decide(statement string, ids ...uuid.UUID) error {
+	aggregates := Aggregates(f.events(ids...))
 	return f.store.InTx(f.Context(), func(tx pgx.Tx) error {
-		for _, sql := range []string{statement, PromoteSQL} {
-			if _, err := tx.Exec(f.Context(), sql, args{"ids": IDs(ids)}); err != nil {
-				return err
-			}
+		_, err := tx.Exec(f.Context(), statement, args{"ids": IDs(ids)})
+		if err == nil {
+			_, err = tx.Exec(f.Context(), PromoteSQL, args{"aggregates": aggregates})
 		}
-		return nil
+		return err
 	})
 }
 

@@ -3,66 +3,66 @@ package store
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/google/uuid"
 )
 
-// A parked event waits for an older event of its aggregate. Its available_at is 'infinity', so
-// claims do not read it again and again. Parking saves work; it does not keep the order: a claim
-// takes only the oldest event. Whoever deletes the older event, or takes it out of its aggregate,
-// makes the next one due.
-//
-// No event stays parked for ever. A claim parks an event only while it holds a lock on the oldest
+// No event stays parked for ever. A claim parks an event only while it holds a lock on the next
 // event of the aggregate. If that one is deleted before the lock, the claim does not park the
 // event. If it is deleted after the claim's commit, PromoteSQL finds the parked event.
 
-// parkedSQL is true for an event that waits for an older one only.
+// parkedSQL is true for an event that waits for another one of its aggregate only.
 const parkedSQL = `available_at = 'infinity' AND failed_at IS NULL AND NOT halted`
 
-// PromoteSQL makes due, for each aggregate of the deleted events @ids (see [IDs]), the next parked
-// event. Whoever deletes events from outbox_queue runs it in the same transaction.
+// PromoteSQL makes the next parked event of each of these aggregates due: the newest superseding one,
+// or else the oldest one. Whoever deletes events from outbox_queue runs it in the same transaction
+// with their aggregates (see [Aggregates]).
 //
 // It is a statement of its own, after the statement that deleted the events. That one may
 // have waited for a claim's lock, and only a later snapshot includes what the claim parked.
 //
-// It looks at one row for each aggregate, however many are parked, and at none while nothing is
-// parked. An id that is still in the queue, with its aggregate, makes nothing due. The last condition
-// is for a row that somebody else has changed meanwhile.
+// It looks at two rows for each aggregate, however many are parked, and at none while nothing is
+// parked. The last condition is for a row that somebody else has changed meanwhile.
 const PromoteSQL = `
 WITH next AS MATERIALIZED (
-  SELECT n.id FROM unnest(` + idsSQL + `) AS deleted (id),
-  LATERAL (SELECT aggregate, aggregate_id FROM outbox_events WHERE id = deleted.id LIMIT 1) e,
-  LATERAL (
-    SELECT id FROM outbox_queue
-    WHERE (aggregate, aggregate_id) = (e.aggregate, e.aggregate_id) AND ` + parkedSQL + `
-    ORDER BY version LIMIT 1) n
+  SELECT n.id FROM json_array_elements(cast(cast(@aggregates AS text) AS json)) AS a (pair), LATERAL (
+    SELECT coalesce((
+      SELECT id FROM outbox_queue
+      WHERE (aggregate, aggregate_id) = (pair ->> 0, pair ->> 1) AND supersedes AND ` + parkedSQL + `
+      ORDER BY version DESC LIMIT 1), (
+      SELECT id FROM outbox_queue
+      WHERE (aggregate, aggregate_id) = (pair ->> 0, pair ->> 1) AND ` + parkedSQL + `
+      ORDER BY version LIMIT 1)) AS id) n
   WHERE EXISTS (SELECT FROM outbox_queue WHERE ` + parkedSQL + `)
-    AND (SELECT aggregate FROM outbox_queue WHERE id = deleted.id) IS NULL
 )
 UPDATE outbox_queue SET available_at = now()
 WHERE id = ANY (ARRAY(SELECT id FROM next)) AND ` + parkedSQL
 
-// repairSQL reads a page of the queue, and makes events due that nothing else would make due: they
-// are parked although no older event of their aggregate is left, or halted although their topic has
-// no row in outbox_topics.
+// Aggregates returns the aggregates of events, for [PromoteSQL]. The one who deletes an event knows
+// its aggregate; the event's row of the log may be missing.
+func Aggregates(events []Event) string {
+	pairs := make(map[[2]string]bool)
+	for _, e := range events {
+		if e.Aggregate != "" {
+			pairs[[2]string{e.Aggregate, e.AggregateID}] = true
+		}
+	}
+	return jsonText(slices.AppendSeq([][2]string{}, maps.Keys(pairs)))
+}
+
+// repairSQL reads a page of the queue, and makes the events due that are parked although they are the
+// next ones of their aggregate.
 const repairSQL = `
 WITH page AS MATERIALIZED (
-  SELECT id, aggregate, aggregate_id, topic, halted, ` + parkedSQL + ` AS parked FROM outbox_queue
-  WHERE id > cast(@after AS uuid) ORDER BY id LIMIT @limit
+  SELECT * FROM outbox_queue WHERE id > cast(@after AS uuid) ORDER BY id LIMIT @limit
 ), stranded AS MATERIALIZED (
-  SELECT n.id FROM (SELECT * FROM page WHERE parked) p,
-  LATERAL (
-    SELECT id FROM outbox_queue
-    WHERE (aggregate, aggregate_id) = (p.aggregate, p.aggregate_id) ORDER BY version LIMIT 1) oldest,
-  LATERAL (SELECT id FROM outbox_queue WHERE id = p.id LIMIT 1 FOR UPDATE SKIP LOCKED) n
-  WHERE oldest.id = p.id
-  UNION ALL
-  SELECT n.id FROM (SELECT * FROM page WHERE halted) p,
-  LATERAL (SELECT id FROM outbox_queue WHERE id = p.id LIMIT 1 FOR UPDATE SKIP LOCKED) n
-  WHERE NOT EXISTS (SELECT FROM outbox_topics WHERE topic = p.topic)
+  SELECT n.id FROM (SELECT * FROM page WHERE ` + parkedSQL + `) q` + nextSQL + `
+  CROSS JOIN LATERAL (SELECT id FROM outbox_queue WHERE id = q.id LIMIT 1 FOR UPDATE SKIP LOCKED) n
+  WHERE coalesce(newest.id, oldest.id, q.id) = q.id
 ), repaired AS (
-  UPDATE outbox_queue SET available_at = now(), halted = false
-  WHERE id = ANY (ARRAY(SELECT id FROM stranded)) AND available_at = 'infinity' AND failed_at IS NULL
+  UPDATE outbox_queue SET available_at = now() WHERE id = ANY (ARRAY(SELECT id FROM stranded)) AND ` + parkedSQL + `
   RETURNING 1
 )
 SELECT (SELECT count(*) FROM repaired) AS repaired,

@@ -5,28 +5,6 @@ import (
 	"time"
 )
 
-// TestOvertakenEventsComeWithTheProbe: they are settled unsent, and must not stand for their topic.
-func TestOvertakenEventsComeWithTheProbe(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	overtaken, good := f.appendMany(2), f.appendMany(2)
-	f.pause("order.created")
-	f.wantClaimed()
-	for _, id := range overtaken {
-		f.supersede(id)
-	}
-	f.endPauses()
-	c := f.probe()
-	f.wantEvents(c, overtaken[0], overtaken[1], good[0])
-	if c.Events[2].Overtaken || !c.Events[1].Overtaken {
-		t.Errorf("%+v", c.Events)
-	}
-	f.settle(Settlement{Token: c.Token, End: true, Probe: true, Overtaken: overtaken, Resumed: []string{"order.created"}, Published: good[:1]})
-	if rest := f.drain(); len(rest) != 3 { // the other good one, and the two that supersede
-		t.Errorf("%d published afterwards", len(rest))
-	}
-}
-
 // TestP4AnotherProbeFollowsOneThatSaysNothing: it was not sent, or no destination could take it.
 func TestP4AnotherProbeFollowsOneThatSaysNothing(t *testing.T) {
 	t.Parallel()

@@ -156,7 +156,7 @@ func (f fixture) tryPaused() {
 	if f.random.below(2) == 0 {
 		f.returnAll(c, time.Millisecond)
 	} else if len(c.Events) > 0 {
-		f.settle(Settlement{Token: c.Token, End: true, Probe: true, Published: idsOf(c), Resumed: []string{"order.created"}})
+		f.settle(Settlement{Token: c.Token, End: true, Probe: true, Published: c.Events, Resumed: []string{"order.created"}})
 	}
 }
 

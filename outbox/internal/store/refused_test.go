@@ -157,7 +157,7 @@ func TestNoEventStaysHaltedWhenTopicsRace(t *testing.T) {
 			switch n := f.random.below(6); {
 			case n < 2 || ending():
 				b.publish(e)
-				s.Published = slices.Concat(s.Published, []uuid.UUID{e.ID})
+				s.Published = slices.Concat(s.Published, []Event{e})
 				s.Resumed = slices.Concat(s.Resumed, []string{e.Topic})
 			case n == 2:
 				s.Failures = slices.Concat(s.Failures, []Failure{{ID: e.ID, Counts: true, Delay: time.Millisecond}})
@@ -168,7 +168,7 @@ func TestNoEventStaysHaltedWhenTopicsRace(t *testing.T) {
 		}
 		f.settle(s)
 		if f.random.below(4) == 0 {
-			f.mark(s.Published...) // its answer was lost
+			f.settle(Settlement{Published: s.Published}) // its answer was lost
 		}
 	}
 	replica := New(f.pool)

@@ -90,30 +90,6 @@ WITH stay AS MATERIALIZED (` + stay + `
 SELECT count(*) AS moved, coalesce((SELECT id FROM stay ORDER BY id DESC LIMIT 1), cast(@after AS uuid))::text AS last FROM stay`
 }
 
-// overtakeFailedSQL ends failed events that have left their aggregate and that a newer event of it has
-// overtaken. They are never replayed. When the log has forgotten the newer event, nobody would know
-// that: now it still has each event that is newer than those of this slot.
-const overtakeFailedSQL = `
-WITH failed AS MATERIALIZED (
-  SELECT id FROM outbox_queue
-  WHERE failed_at IS NOT NULL AND slot = @next AND aggregate IS NULL AND id > cast(@after AS uuid)
-    AND cast(@retention AS float8) IS NOT NULL AND cast(@current AS int) IS NOT NULL
-  ORDER BY id LIMIT @limit FOR UPDATE SKIP LOCKED
-), done AS (
-  DELETE FROM outbox_queue WHERE id = ANY (ARRAY(
-    SELECT f.id FROM failed f,
-      LATERAL (SELECT aggregate, aggregate_id, version FROM outbox_events WHERE slot = @next AND id = f.id LIMIT 1) e
-    WHERE (
-      SELECT id FROM outbox_events n
-      WHERE (n.aggregate, n.aggregate_id) = (e.aggregate, e.aggregate_id) AND n.version >= e.version AND n.id <> f.id
-      ORDER BY n.aggregate DESC, n.aggregate_id DESC, n.version DESC LIMIT 1) IS NOT NULL))
-  RETURNING id, slot, failed_at, retry_count, failure_code, failure_reason
-), kept AS (
-  INSERT INTO outbox_discarded (id, slot, overtaken, failed_at, retry_count, failure_code, failure_reason)
-  SELECT id, slot, true, failed_at, retry_count, failure_code, failure_reason FROM done ON CONFLICT DO NOTHING
-)
-SELECT count(*) AS moved, coalesce((SELECT id FROM failed ORDER BY id DESC LIMIT 1), cast(@after AS uuid))::text AS last FROM failed`
-
 // stayingSQL is true if events would be lost.
 const stayingSQL = `
 SELECT EXISTS (SELECT FROM outbox_queue WHERE slot = @next)
@@ -185,9 +161,6 @@ func ringExists(ctx context.Context, tx pgx.Tx) error {
 // empty forgets what was discarded, moves what has to stay, and truncates the slot. Young says that it has events that were
 // published within the retention.
 func (s *Store) empty(ctx context.Context, retention time.Duration, next int, young bool) error {
-	if err := s.move(ctx, retention, next, overtakeFailedSQL); err != nil {
-		return err
-	}
 	steps := []string{forgetSQL, moveSQL(stayQueuedSQL), moveSQL(stayDiscardedSQL)}
 	if young {
 		steps = append(steps, moveSQL(stayPublishedSQL)) // otherwise it would read the whole slot to find none

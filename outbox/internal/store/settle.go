@@ -18,8 +18,8 @@ type Settlement struct {
 
 	// Published are the events that the destination has taken. They need no lease: a confirm is a
 	// fact, and recording it avoids a repeat, whoever holds the events now.
-	Published []uuid.UUID
-	Overtaken []uuid.UUID // a newer event supersedes them, so they are not sent
+	// The next events of their aggregates become due.
+	Published []Event
 	Failures  []Failure
 	// Halted are events without an answer whose topic pauses. The claim holds them on: a confirm may
 	// come. No other claim has to read past them.
@@ -33,7 +33,6 @@ type Settlement struct {
 	ProbeAgain []string
 
 	Durable bool // the commit waits for the disk
-	LetPass bool // the later events of an aggregate do not wait for a failed one
 
 	GiveUp time.Duration // see Failure.Counts
 	// FirstPause and LongestPause are of topics.
@@ -60,8 +59,8 @@ const LeastRefusals = 10
 
 // Settled is what a settlement has changed.
 type Settled struct {
-	Held   int                     // how many of Overtaken and Failures the claim still held; it changed no others
-	Failed map[uuid.UUID]time.Time // the events that have failed now, and when
+	Held   int                     // how many of Failures the claim still held; it changed no others
+	Failed map[uuid.UUID]time.Time // the events that have failed now or before, see failuresSQL, and when
 }
 
 // markPublishedSQL deletes the events from the queue, and records that they are published. It
@@ -95,26 +94,13 @@ const fenceSQL = `lease AS MATERIALIZED (SELECT events FROM outbox_claims WHERE 
   WHERE token = cast(@token AS uuid) AND EXISTS (SELECT FROM held_ids)
 )`
 
-// overtakeSQL deletes events from the queue that a newer one supersedes, and records them as done.
-const overtakeSQL = `
-WITH given AS MATERIALIZED (
-  SELECT id FROM outbox_queue q WHERE id = ANY (` + idsSQL + `) AND ` + OvertakenSQL + `
-), ` + fenceSQL + `, done AS (
-  DELETE FROM outbox_queue WHERE id = ANY (ARRAY(SELECT id FROM held_ids))
-  RETURNING id, slot, retry_count, failure_code, failure_reason
-)
-INSERT INTO outbox_discarded (id, slot, overtaken, retry_count, failure_code, failure_reason)
-SELECT id, slot, true, retry_count, failure_code, failure_reason FROM done ORDER BY id
-ON CONFLICT DO NOTHING
-RETURNING 1`
-
 // failuresSQL reschedules, halts or fails events, if the claim still holds them. The failures are one
 // object with a member for each id, so that the update finds each by a search, and without a join: a
 // join of the queue may be planned as a scan of the whole queue. The events are locked in the order
 // of their ids.
 //
-// With @let_pass, a failed event leaves its aggregate, so that the later ones do not wait for it. The
-// log still has the aggregate.
+// If the answer of the first attempt was lost, the claim holds them no more. Those that have failed for
+// this reason are reported then, so that the relay counts and logs them.
 const failuresSQL = `
 WITH failures AS MATERIALIZED (
   SELECT cast(cast(@failures AS text) AS jsonb) AS by_id
@@ -128,11 +114,9 @@ WITH failures AS MATERIALIZED (
   LATERAL (SELECT id, retry_count, refused_since FROM outbox_queue WHERE id = h.id LIMIT 1 FOR UPDATE) q
 ), verdicts AS MATERIALIZED (
   SELECT jsonb_object_agg(id, failure || jsonb_build_object('fails', coalesce(fails, false))) AS by_id FROM held
-)
+), written AS (
 UPDATE outbox_queue q
-SET (aggregate, aggregate_id, version) = (
-      SELECT q.aggregate, q.aggregate_id, q.version WHERE NOT (@let_pass AND (` + failureSQL + ` ->> 'fails')::boolean)),
-    retry_count = retry_count + ((` + failureSQL + ` ->> 'counts')::boolean OR (` + failureSQL + ` ->> 'tried')::boolean)::int,
+SET retry_count = retry_count + ((` + failureSQL + ` ->> 'counts')::boolean OR (` + failureSQL + ` ->> 'tried')::boolean)::int,
     refused_since = CASE WHEN (` + failureSQL + ` ->> 'counts')::boolean THEN coalesce(refused_since, now()) ELSE refused_since END,
     failure_code = ` + failureSQL + ` ->> 'code', failure_reason = ` + failureSQL + ` ->> 'reason',
     halted = (` + failureSQL + ` ->> 'halt')::boolean AND NOT (` + failureSQL + ` ->> 'fails')::boolean,
@@ -140,7 +124,14 @@ SET (aggregate, aggregate_id, version) = (
     available_at = CASE WHEN (` + failureSQL + ` ->> 'fails')::boolean OR (` + failureSQL + ` ->> 'halt')::boolean THEN 'infinity'
                         ELSE now() + (` + failureSQL + ` ->> 'delay')::float8 * interval '1 second' END
 WHERE id = ANY (ARRAY(SELECT id FROM held))
-RETURNING id, failed_at`
+RETURNING id, failed_at
+)
+SELECT id, failed_at, true AS held FROM written
+UNION ALL
+SELECT q.id, q.failed_at, false FROM failures, (SELECT id FROM given EXCEPT SELECT id FROM held_ids) before,
+LATERAL (SELECT id, failed_at, failure_code, failure_reason FROM outbox_queue WHERE id = before.id LIMIT 1) q
+WHERE q.failed_at IS NOT NULL
+  AND (q.failure_code, q.failure_reason) = (by_id -> cast(q.id AS text) ->> 'code', by_id -> cast(q.id AS text) ->> 'reason')`
 
 // haltSQL halts events that the claim holds.
 const haltSQL = `
@@ -170,28 +161,23 @@ func (s *Store) Settle(ctx context.Context, t Settlement) (result Settled, err e
 			all = append(all, statement{doing, sql, values, read})
 		}
 	}
-	overtaken := 0
-	done := slices.Concat(t.Published, t.Overtaken)
-	locked := slices.Concat(done, t.Halted)
+	published := make([]uuid.UUID, len(t.Published))
+	for i, e := range t.Published {
+		published[i] = e.ID
+	}
+	locked := slices.Concat(published, t.Halted)
 	for _, f := range t.Failures {
 		locked = append(locked, f.ID)
 	}
-	twoKinds := len(locked) > max(len(done), len(t.Halted), len(t.Failures)) // at least
+	twoKinds := len(locked) > max(len(published), len(t.Halted), len(t.Failures)) // at least
 	add(twoKinds, "locking", lockEventsSQL, args{"ids": IDs(locked)}, nil)
-	add(len(t.Published) > 0, "marking", markPublishedSQL, args{"ids": IDs(t.Published)}, nil)
+	add(len(published) > 0, "marking", markPublishedSQL, args{"ids": IDs(published)}, nil)
 	add(len(t.Failures) > 0, "rescheduling", failuresSQL, args{
 		"token": t.Token, "failures": failuresText(t.Failures), "least": LeastRefusals, "give_up": t.GiveUp.Seconds(),
-		"let_pass": t.LetPass,
 	}, result.readFailures)
 	add(len(t.Halted) > 0, "halting", haltSQL, args{"token": t.Token, "ids": IDs(t.Halted)}, nil)
-	add(len(t.Overtaken) > 0, "overtaking", overtakeSQL, args{"token": t.Token, "ids": IDs(t.Overtaken)}, countInto(&overtaken))
 	add(t.End, "ending the claim", endClaimSQL, args{"token": t.Token}, nil)
-	if t.LetPass {
-		for _, f := range t.Failures {
-			done = append(done, f.ID)
-		}
-	}
-	add(len(done) > 0, "making the next events due", PromoteSQL, args{"ids": IDs(done)}, nil)
+	add(len(published) > 0, "making the next events due", PromoteSQL, args{"aggregates": Aggregates(t.Published)}, nil)
 	add(len(t.Paused)+len(t.Resumed)+len(t.ProbeAgain) > 0, "waiting for others that change topics", lockTopicsSQL, nil, nil)
 	add(len(t.Paused) > 0, "pausing topics", pauseSQL, args{
 		"topics": jsonText(cleaned(t.Paused)), "first": t.FirstPause.Seconds(), "longest": t.LongestPause.Seconds(), "probe": t.Probe,
@@ -208,7 +194,6 @@ func (s *Store) Settle(ctx context.Context, t Settlement) (result Settled, err e
 	if err := s.inOneMessage(ctx, settings, all...); err != nil {
 		return Settled{}, fmt.Errorf("settling events: %w", err)
 	}
-	result.Held += overtaken
 	return result, nil
 }
 
@@ -217,10 +202,13 @@ func (r *Settled) readFailures(rows pgx.Rows) error {
 	for rows.Next() {
 		var id [16]byte
 		var failed *time.Time
-		if err := rows.Scan(&id, &failed); err != nil {
+		var held bool
+		if err := rows.Scan(&id, &failed, &held); err != nil {
 			return err
 		}
-		r.Held++
+		if held {
+			r.Held++
+		}
 		if failed != nil {
 			r.Failed[id] = *failed
 		}

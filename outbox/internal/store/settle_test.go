@@ -22,18 +22,15 @@ func TestFenced(t *testing.T) {
 		"a delay":   {Settlement{Failures: []Failure{{Delay: time.Hour}}}, "pending", 1},
 		"a halt":    {Settlement{Failures: []Failure{{Halt: true}}}, "pending", 1},
 		"a failure": {Settlement{Failures: []Failure{{Final: true}}}, "failed", 1},
-		"overtaken": {Settlement{Overtaken: make([]uuid.UUID, 1)}, "overtaken", 1},
 	}
 	for name, s := range steps {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t)
 			ids := f.appendMany(1)
-			f.supersede(ids[0])
 			stale := f.claim(10).Token
 			f.endLeases()
 			holder := f.claim(10).Token
-			copy(s.Overtaken, ids)
 			for i := range s.Failures {
 				s.Failures[i].ID = ids[0]
 			}
@@ -49,28 +46,6 @@ func TestFenced(t *testing.T) {
 			f.wantStatus(s.want, ids...)
 		})
 	}
-}
-
-// TestAnOvertakenEventIsSettledUnsent, and the next one of its aggregate becomes due. An event that
-// is not overtaken stays.
-func TestAnOvertakenEventIsSettledUnsent(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	ids, other := f.append("a", 1, 2, 3), f.appendMany(1)
-	f.exec("UPDATE outbox_queue SET supersedes = true WHERE id = $1", ids[2])
-	c := f.wantClaimed(ids[0], other[0])
-	f.exec("UPDATE outbox_queue SET available_at = 'infinity' WHERE version > 1") // as a claim parks them
-	for _, want := range []int{1, 0} {                                            // the first answer was lost
-		if held := f.settle(Settlement{Token: c.Token, Overtaken: []uuid.UUID{ids[0], other[0]}}).Held; held != want {
-			t.Errorf("%d held, want %d", held, want)
-		}
-	}
-	f.wantStatus("overtaken", ids[0])
-	f.wantDue(0, ids[1])
-	f.wantStatus("in_progress", other...)
-	c = f.wantClaimed(ids[1])
-	f.settle(Settlement{Token: c.Token, Overtaken: ids[1:2]})
-	f.wantClaimed(ids[2])
 }
 
 func TestAMarkNeedsNoLease(t *testing.T) {
@@ -172,18 +147,22 @@ func TestAnyFailureReasonCanBeStored(t *testing.T) {
 	}
 }
 
-// TestARepeatedSettlementCountsOneAttempt: a relay repeats one if its answer was lost. A repeated
-// failure does not undo a replay, if the operator was faster.
+// TestARepeatedSettlementCountsOneAttempt: a relay repeats one if its answer was lost, and is told again
+// which events have failed. A repeated failure does not undo a replay, if the operator was faster.
 func TestARepeatedSettlementCountsOneAttempt(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	ids := f.appendMany(3)
 	c := f.claim(10)
-	for range 2 { // the first answer was lost
-		f.reschedule(c,
-			Failure{ID: ids[0], Delay: time.Hour, Counts: true, Code: "refused"},
-			Failure{ID: ids[1], Final: true, Counts: true, Code: "refused"},
-			Failure{ID: ids[2], Final: true, Counts: true, Code: "refused"})
+	for _, want := range []Settled{{Held: 3}, {Held: 0}} { // the first answer was lost
+		got := f.settle(Settlement{Token: c.Token, Failures: []Failure{
+			{ID: ids[0], Delay: time.Hour, Counts: true, Code: "refused"},
+			{ID: ids[1], Final: true, Counts: true, Code: "refused", Reason: "full"},
+			{ID: ids[2], Final: true, Counts: true, Code: "refused"},
+		}})
+		if _, failed := got.Failed[ids[1]]; !failed || got.Held != want.Held {
+			t.Errorf("settled %+v", got)
+		}
 		must(t, f.decide(replaySQL, ids[2]))
 	}
 	for _, id := range ids[:2] {
@@ -209,16 +188,36 @@ func TestOverlappingMarksDoNotDeadlock(t *testing.T) {
 		ids = append(ids, id)
 	}
 	var ends []func()
+	events := f.events(ids...)
 	f.withRowLocked(ids[1], func() {
 		for i, cost := range []string{"0.1", "1000000"} {
 			store := f.with(func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["random_page_cost"] = cost }).store
 			ends = append(ends, f.startUntilBlocked(i+1, func() error {
-				_, err := store.Settle(t.Context(), Settlement{Published: ids})
+				_, err := store.Settle(t.Context(), Settlement{Published: events})
 				return err
 			}))
 		}
 	})
 	for _, end := range ends {
 		end()
+	}
+}
+
+// TestAMarkWaitsForTheDiskIfTheRelaySaysSo, also if the role's default is that it does not.
+func TestAMarkWaitsForTheDiskIfTheRelaySaysSo(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.exec(`CREATE TABLE seen (setting text);
+		CREATE FUNCTION see() RETURNS trigger LANGUAGE plpgsql AS
+			$$ BEGIN INSERT INTO seen VALUES (current_setting('synchronous_commit')); RETURN NULL; END $$;
+		CREATE TRIGGER see AFTER DELETE ON outbox_queue FOR EACH STATEMENT EXECUTE FUNCTION see()`)
+	for setting, durable := range map[string]string{"off": "on", "on": "on", "local": "local", "remote_apply": "remote_apply"} {
+		f := f.with(func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["synchronous_commit"] = setting })
+		f.settle(Settlement{Durable: true, Published: f.events(f.appendMany(1)...)})
+		f.settle(Settlement{Published: f.events(f.appendMany(1)...)})
+		if got := read[string](f, "SELECT string_agg(setting, ' ' ORDER BY setting = 'off') FROM seen"); got[0] != durable+" off" {
+			t.Errorf("default %s: durable and not: %s", setting, got[0])
+		}
+		f.exec("TRUNCATE seen")
 	}
 }

@@ -72,7 +72,7 @@ const manyEvents = 20_000
 // event are two look-ups. Those that park or postpone ten events change the most rows and indexes.
 func limitOf(statement string, f fixture) int {
 	switch {
-	case strings.HasPrefix(statement, "stay"), statement == "slotSQL", statement == "overtakeFailedSQL":
+	case strings.HasPrefix(statement, "stay"), statement == "slotSQL":
 		return 12 * max(f.int("SELECT count(*) FROM outbox_queue"), 100)
 	case statement == "failuresSQL":
 		return 700
@@ -126,7 +126,7 @@ func TestAClaimWithManyTopics(t *testing.T) {
 	f.exec(insertSQL(fmt.Sprintf(of, "2"), "now() - interval '1 hour'"), 100_000)
 	for halted := f.int("SELECT count(*) FROM outbox_queue WHERE halted"); halted < 300_000+100_000; halted += maxHalt {
 		begin := time.Now()
-		f.store.floor.reset() // the claims between full reads halt none of them
+		f.reset() // the claims between full reads halt none of them
 		c, err := f.store.Claim(t.Context(), "test", 10, lease)
 		if must(t, err); len(c.Events) != 10 || c.Events[0].Topic == "topic 2" {
 			t.Fatalf("claimed %d", len(c.Events))
@@ -254,19 +254,22 @@ func statements(f fixture, events int) map[string]statement {
 	ring := args{"current": 1, "next": 0, "after": uuid.Nil, "limit": events, "retention": 3600.0}
 	short := args{"next": 0, "retention": 0.0}
 	return map[string]statement{
-		"TurnstileSQL": {sql: TurnstileSQL}, "ExpireSQL": {sql: ExpireSQL},
+		"claimLockSQL": {sql: claimLockSQL}, "expireSQL": {sql: expireSQL},
 		"settingsSQL": {sql: settingsSQL}, "ForgetfulSQL": {sql: ForgetfulSQL}, "durableSQL": {sql: durableSQL},
 		"claimSQL": {sql: claimSQL, args: args{
 			"floor": time.Time{}, "wants_first": true, "token": uuid.New(), "worker": "x", "lease": 60.0,
-			"limit": events, "bytes": MaxClaimBytes, "look": events, "halt": events,
+			"limit": events, "bytes": MaxClaimBytes, "look": events, "most": events,
 		}},
 		"claimedEventsSQL": {sql: claimedEventsSQL, args: args{"token": tokens[0]}},
 		"markPublishedSQL": {sql: markPublishedSQL, args: args{"ids": IDs(ids)}},
-		"PromoteSQL":       {sql: PromoteSQL, args: args{"ids": IDs(ids)}},
+		"PromoteSQL":       {sql: PromoteSQL, args: args{"aggregates": Aggregates(f.events(ids...))}},
 		"endClaimSQL":      {sql: endClaimSQL, args: args{"token": tokens[0]}},
 		"renewSQL":         {sql: renewSQL, args: args{"ids": IDs(tokens), "lease": 60.0}},
-		"claimProbesSQL":   {sql: claimProbesSQL, args: args{"token": uuid.New(), "worker": "x", "lease": 60.0, "limit": events, "overtaken": 10}},
+		"claimProbesSQL":   {sql: claimProbesSQL, args: args{"token": uuid.New(), "worker": "x", "lease": 60.0, "limit": events, "most": events}},
 		"forgetTopicsSQL":  {sql: forgetTopicsSQL},
+		"asideSQL":         {sql: asideSQL, args: args{"floor": time.Time{}, "halt": events, "park": events}},
+		"bringBackSQL":     {sql: bringBackSQL, args: args{"floor": time.Time{}, "limit": events}},
+		"resumeDeletedSQL": {sql: resumeDeletedSQL},
 		"pauseSQL": {sql: pauseSQL, args: args{
 			"topics": `{"order.halted": "x", "order.new": "x"}`, "first": 1.0, "longest": 10.0, "probe": true,
 		}},
@@ -274,28 +277,26 @@ func statements(f fixture, events int) map[string]statement {
 		"lockTopicsSQL": {sql: lockTopicsSQL},
 		"probeAgainSQL": {sql: probeAgainSQL, args: args{"topics": topics}},
 		"resumeSQL":     {sql: resumeSQL, args: args{"topics": topics}},
-		"overtakeSQL":   {sql: overtakeSQL, args: fenced(nil)},
 		"failuresSQL": {sql: failuresSQL, args: args{
-			"token": tokens[0], "failures": failuresText(failures), "least": 10, "give_up": 86400.0, "let_pass": true,
+			"token": tokens[0], "failures": failuresText(failures), "least": 10, "give_up": 86400.0,
 		}},
-		"haltSQL":           {sql: haltSQL, args: fenced(nil)},
-		"repairSQL":         {sql: repairSQL, args: args{"after": uuid.Nil, "limit": events}},
-		"backlogSQL":        {sql: backlogSQL, args: args{"limit": events}},
-		"totalsSQL":         {sql: totalsSQL, args: args{"limit": events}},
-		"ringSQL":           {sql: ringSQL, args: args{"slots": slots, "retention": 3600.0}},
-		"slotSQL":           {sql: fmt.Sprintf(slotSQL, 0), args: args{"retention": 0.0}},
-		"blockersSQL":       {sql: fmt.Sprintf(blockersSQL, 0)},
-		"forgetSQL":         {sql: forgetSQL, args: ring},
-		"stayQueuedSQL":     {sql: moveSQL(stayQueuedSQL), args: ring},
-		"stayDiscardedSQL":  {sql: moveSQL(stayDiscardedSQL), args: ring},
-		"stayPublishedSQL":  {sql: moveSQL(stayPublishedSQL), args: ring},
-		"overtakeFailedSQL": {sql: overtakeFailedSQL, args: ring},
-		"stayingSQL":        {sql: fmt.Sprintf(stayingSQL, 0), args: short},
+		"haltSQL":          {sql: haltSQL, args: fenced(nil)},
+		"repairSQL":        {sql: repairSQL, args: args{"after": uuid.Nil, "limit": events}},
+		"backlogSQL":       {sql: backlogSQL, args: args{"limit": events}},
+		"totalsSQL":        {sql: totalsSQL, args: args{"limit": events}},
+		"ringSQL":          {sql: ringSQL, args: args{"slots": slots, "retention": 3600.0}},
+		"slotSQL":          {sql: fmt.Sprintf(slotSQL, 0), args: args{"retention": 0.0}},
+		"blockersSQL":      {sql: fmt.Sprintf(blockersSQL, 0)},
+		"forgetSQL":        {sql: forgetSQL, args: ring},
+		"stayQueuedSQL":    {sql: moveSQL(stayQueuedSQL), args: ring},
+		"stayDiscardedSQL": {sql: moveSQL(stayDiscardedSQL), args: ring},
+		"stayPublishedSQL": {sql: moveSQL(stayPublishedSQL), args: ring},
+		"stayingSQL":       {sql: fmt.Sprintf(stayingSQL, 0), args: short},
 	}
 }
 
 // fragments are parts of other statements.
-var fragments = []string{"claimedIDsSQL", "idsSQL", "fenceSQL", "parkedSQL", "pausedSQL", "dueSQL", "nextProbeSQL", "waitsAloneSQL", "failureSQL", "OvertakenSQL"}
+var fragments = []string{"claimedIDsSQL", "idsSQL", "fenceSQL", "parkedSQL", "pausedSQL", "dueSQL", "nextProbeSQL", "goingSQL", "nextSQL", "nextColumnsSQL", "takeSQL", "RecordSQL", "failureSQL"}
 
 // TestEveryStatementIsMeasured finds the constants of the package whose names end in SQL.
 func TestEveryStatementIsMeasured(t *testing.T) {

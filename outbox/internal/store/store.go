@@ -3,19 +3,21 @@
 //
 // An event waits if and only if it has a row in outbox_queue. The tables determine its status:
 //
-//	pending ──Claim──► in_progress ──Settle──► published, overtaken
+//	pending ──Claim──► in_progress ──Settle──► published
 //	   ▲                    │
 //	   ├───────Settle───────┤
 //	   │                    └──Settle──► failed ──► discarded (by an operator)
 //	   └─────────────(an operator)──────────┘
 //
+//	pending, failed ──Claim (of a newer event that supersedes it)──► superseded
+//
 // # Claims
 //
 // A claim is a lease: it ends after a time, and it has a token that no other claim has. It changes
-// no event. Claims run one after the other; each takes milliseconds. A claim takes an event only if
-// it is the oldest of its aggregate in the queue. So the events of an aggregate are published in
-// the order of their versions, with any number of relays. A failed event blocks the later events of
-// its aggregate until it is replayed or discarded.
+// no event that it takes. Claims run one after the other; each takes milliseconds. A claim takes an
+// event only if it is the next of its aggregate (next.go), and none is in flight. So the events of
+// an aggregate are published in the order of their versions, with any number of relays. A failed
+// event blocks the later events of its aggregate until it is replayed or discarded, or superseded.
 //
 // A confirm needs no lease: the destination's answer is a fact, whoever records it. Whatever else
 // Settle writes does nothing if the claim with the given token has ended.
@@ -41,6 +43,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -53,6 +56,8 @@ type Store struct {
 
 	pool  *pgxpool.Pool
 	floor floor
+	// What the last claim has found, so that the next one leaves out the steps of aside.go.
+	noneWaits, noTopics atomic.Bool
 }
 
 // New returns the outbox in the database of a pool.
@@ -88,11 +93,9 @@ type Event struct {
 	Headers                map[string]string
 	Traceparent            string
 
-	RetryCount  int
-	FailureCode string // of the last attempt; empty if none has failed
-	Overtaken   bool   // by a newer event that supersedes it: it is not to be sent
-	CreatedAt   time.Time
-	Age         float64 // seconds since CreatedAt, by the database, when it was read
+	RetryCount int
+	CreatedAt  time.Time
+	Age        float64 // seconds since CreatedAt, by the database, when it was read
 }
 
 // ParseHeaders returns the headers of an event, as outbox_events stores them. Append stores text

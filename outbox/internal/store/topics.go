@@ -24,69 +24,55 @@ const AllTopics = "*"
 // pausedSQL selects the paused topics.
 const pausedSQL = `SELECT topic FROM outbox_topics WHERE NOT resumed`
 
-// forgetTopicsSQL deletes the rows of resumed topics that have no halted event any more.
-const forgetTopicsSQL = `
-DELETE FROM outbox_topics WHERE topic = ANY (ARRAY(
-  SELECT topic FROM outbox_topics t
-  WHERE resumed AND (SELECT true FROM outbox_queue WHERE topic = t.topic AND halted LIMIT 1) IS NULL
-  FOR UPDATE SKIP LOCKED)) AND resumed`
-
 // claimProbesSQL claims one event of each topic whose pause is over.
 //
 //   - "ready": topics that give no answer come last, because each of their probes takes a second;
 //   - "probes": the event that was tried least, and of these the oldest. So one bad event does not
-//     stand for its topic. Overtaken events before it come along, and are settled unsent. Only the
-//     oldest event of an aggregate is ever halted;
-//   - "moved": no other relay tries the topic now. If this relay dies, one does so 10 s later. If all
-//     halted events of the topic are claimed, because relays wait for their answers, a relay looks
-//     again after 1 s. A topic without halted events is resumed.
+//     stand for its topic. If it is not the next event of its aggregate, that one is tried in its
+//     place, if it is of the same topic. An event whose aggregate has one in flight is left out;
+//   - takeSQL supersedes their older ones, and claims them;
+//   - "moved": no other relay tries the topic now. If this relay dies, one does so 10 s later. If no
+//     event of the topic is free, because relays wait for their answers, a relay looks again after
+//     1 s. A topic without halted events is resumed.
 const claimProbesSQL = `
 WITH ready AS MATERIALIZED (
   SELECT topic FROM outbox_topics
   WHERE NOT resumed AND until <= now() AND NOT EXISTS (` + pausedSQL + ` AND topic = '*')
   ORDER BY reason LIKE 'no answer%', until LIMIT @limit FOR UPDATE SKIP LOCKED
 ), probes AS MATERIALIZED (
-  SELECT t.topic, q.id,
+  SELECT t.topic, p.id, p.aggregate, p.aggregate_id, p.version, p.oldest,
          (SELECT true FROM outbox_queue WHERE topic = t.topic AND halted LIMIT 1) IS NULL AS empty
   FROM ready t LEFT JOIN LATERAL (
-    SELECT id FROM (
-      SELECT id, overtaken, count(*) FILTER (WHERE NOT overtaken) OVER (ROWS UNBOUNDED PRECEDING) AS real FROM (
-        SELECT id, ` + OvertakenSQL + ` AS overtaken
-        FROM outbox_queue q WHERE topic = t.topic AND halted AND id NOT IN ` + claimedIDsSQL + `
-        ORDER BY topic, retry_count, seq LIMIT @overtaken + 1) first) counted
-    WHERE real = 0 OR real = 1 AND NOT overtaken) q ON true
-), moved AS (
+    SELECT n.*, coalesce(oldest.id, q.id) AS oldest FROM (
+      SELECT * FROM outbox_queue WHERE topic = t.topic AND halted AND id NOT IN ` + claimedIDsSQL + `
+      ORDER BY topic, retry_count, seq) q` + nextSQL + `
+    CROSS JOIN LATERAL (
+      SELECT * FROM outbox_queue WHERE id = coalesce(newest.id, oldest.id, q.id) AND (halted OR available_at <= now()) LIMIT 1) n
+    WHERE n.topic = t.topic AND coalesce(oldest.id, q.id) NOT IN ` + claimedIDsSQL + `
+    LIMIT 1) p ON true
+), free AS MATERIALIZED (
+  SELECT * FROM probes WHERE id IS NOT NULL
+), ` + takeSQL + `, moved AS (
   UPDATE outbox_topics t SET resumed = empty,
-    until = now() + CASE WHEN id IS NULL THEN 1 ELSE pause + 10 END * interval '1 second'
-  FROM (SELECT DISTINCT ON (topic) topic, id, empty FROM probes) p WHERE t.topic = p.topic
-), claimed AS (
-  INSERT INTO outbox_claims (token, worker, until, events)
-  SELECT cast(@token AS uuid), @worker, clock_timestamp() + cast(@lease AS float8) * interval '1 second', array_agg(id)
-  FROM probes WHERE id IS NOT NULL HAVING count(*) > 0
-  RETURNING 1
+    until = now() + CASE WHEN id = ANY ((SELECT events FROM claimed)::uuid[]) THEN pause + 10 ELSE 1 END * interval '1 second'
+  FROM probes p WHERE t.topic = p.topic
 )
-SELECT EXISTS (SELECT FROM claimed) AS claimed`
+SELECT EXISTS (SELECT FROM claimed) AS claimed, (SELECT count(*) FROM done) AS superseded`
 
 // nextProbeSQL is in how many seconds a topic is to be tried, or NULL.
 const nextProbeSQL = `(SELECT extract(epoch FROM min(until) - now()) FROM outbox_topics
   WHERE NOT resumed AND until < 'infinity' AND NOT EXISTS (` + pausedSQL + ` AND topic = '*'))::float8 AS next_probe`
 
-// maxOvertaken is how many overtaken events a claim takes before the probe of a topic.
-const maxOvertaken = 100
-
-// ClaimProbes leases one event of each of at most limit topics whose pause is over, and overtaken
-// ones.
+// ClaimProbes leases one event of each of at most limit topics whose pause is over.
 func (s *Store) ClaimProbes(ctx context.Context, worker string, limit int, lease time.Duration) (Claim, error) {
 	claim := Claim{Token: uuid.New()}
 	claimed := false
 	err := s.together(ctx,
-		statement{doing: "waiting for other claims", sql: TurnstileSQL},
+		statement{doing: "waiting for other claims", sql: claimLockSQL},
 		statement{
 			"claiming probes", claimProbesSQL,
-			args{
-				"token": claim.Token, "worker": worker, "lease": lease.Seconds(), "limit": limit, "overtaken": maxOvertaken,
-			},
-			rowInto(&claimed),
+			args{"token": claim.Token, "worker": worker, "lease": lease.Seconds(), "limit": limit, "most": maxSupersede},
+			rowInto(&claimed, &claim.Superseded),
 		},
 		statement{"planning the next probe", "SELECT " + nextProbeSQL, nil, rowInto(&claim.NextProbe)}, // it sees what was moved
 	)

@@ -55,7 +55,7 @@ func TestAClaimHaltsEventsOfPausedTopics(t *testing.T) {
 	f.wantEvents(c, later...)
 	f.wantHalted(maxHalt)
 	for range 2 {
-		f.store.floor.reset()
+		f.reset()
 		if c, err = f.store.Claim(t.Context(), "test", 10, lease); err != nil || len(c.Events) > 0 {
 			t.Errorf("claimed %d, error %v", len(c.Events), err)
 		}
@@ -207,12 +207,12 @@ func TestAResumedTopicComesBackInParts(t *testing.T) {
 	f.pause("away")
 	f.wantClaimed()
 	f.settle(Settlement{Resumed: []string{"away"}})
-	f.store.floor.reset()
+	f.reset()
 	_, err := f.store.Claim(t.Context(), "test", 100, lease)
 	must(t, err)
 	f.wantHalted(399)
 	f.exec(manySQL, "order.created", 1000)
-	f.store.floor.reset()
+	f.reset()
 	c, err := f.store.Claim(t.Context(), "test", 100, lease)
 	must(t, err)
 	f.wantHalted(388)
@@ -239,7 +239,7 @@ func TestAnEventWithoutAnswerIsHaltedAndStaysClaimed(t *testing.T) {
 	if p := f.probe(); len(p.Events) > 0 || p.NextProbe == nil || *p.NextProbe > 2 {
 		t.Errorf("%d probes, the next one in %v", len(p.Events), p.NextProbe)
 	}
-	f.settle(Settlement{Token: c.Token, Published: ids[:1]})
+	f.settle(Settlement{Token: c.Token, Published: f.events(ids[0])})
 	f.wantStatus("published", ids[0])
 	f.endLeases()
 	f.wantClaimed() // it ends the lease
@@ -278,7 +278,7 @@ func TestAnOperatorsPauseStays(t *testing.T) {
 	ids := f.appendMany(2)
 	c := f.claim(1)
 	f.hold("order.created")
-	f.settle(Settlement{Token: c.Token, End: true, Published: ids[:1], Resumed: []string{"order.created"}})
+	f.settle(Settlement{Token: c.Token, End: true, Published: f.events(ids[0]), Resumed: []string{"order.created"}})
 	f.settle(Settlement{Paused: map[string]string{"order.created": "no queue"}, Probe: true})
 	f.wantClaimed()
 	f.endPauses()

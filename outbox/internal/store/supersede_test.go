@@ -1,0 +1,172 @@
+package store
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// TestP7ASupersedingEventWaitsOnlyForOneInFlight, whatever else its older ones wait for. They are
+// recorded with their failures.
+func TestP7ASupersedingEventWaitsOnlyForOneInFlight(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		older func(f fixture, id uuid.UUID)
+		waits bool
+		want  row
+	}{
+		"due":     {older: func(fixture, uuid.UUID) {}},
+		"delayed": {older: func(f fixture, _ uuid.UUID) { f.exec("UPDATE outbox_queue SET available_at = now() + interval '1h'") }},
+		"parked":  {older: func(f fixture, _ uuid.UUID) { f.exec("UPDATE outbox_queue SET available_at = 'infinity'") }},
+		"halted": {older: func(f fixture, _ uuid.UUID) {
+			f.exec("UPDATE outbox_queue SET topic = 'away'")
+			f.pause("away")
+			f.wantClaimed()
+			f.wantHalted(1)
+		}},
+		"failed": {
+			older: func(f fixture, id uuid.UUID) {
+				f.reschedule(f.claim(1), Failure{ID: id, Counts: true, Final: true, Code: "refused"})
+			},
+			want: row{RetryCount: 1, FailureCode: "refused"},
+		},
+		"in flight": {older: func(f fixture, _ uuid.UUID) { f.claim(1) }, waits: true},
+		"locked": {older: func(f fixture, id uuid.UUID) {
+			f.withRowLocked(id, func() { f.supersede("a", 3, 0); f.wantClaimed() })
+			f.exec("DELETE FROM outbox_queue WHERE version = 3")
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			older := f.append("a", 1)[0]
+			test.older(f, older)
+			newer := f.supersede("a", 2, 0)
+			if test.waits {
+				f.wantClaimed()
+				f.wantDue(0, newer) // it is not parked
+				return
+			}
+			if c := f.wantClaimed(newer); c.Superseded != 1 {
+				t.Errorf("%d superseded", c.Superseded)
+			}
+			test.want.Status = "superseded"
+			if got := f.row(older); got != test.want {
+				t.Errorf("the older one is %+v, want %+v", got, test.want)
+			}
+			f.mark(older)
+			f.wantStatus("published", older) // a confirm is a fact
+		})
+	}
+}
+
+// TestAnOlderEventWaitsForASupersedingOneUnlessThatIsDelayed.
+func TestAnOlderEventWaitsForASupersedingOneUnlessThatIsDelayed(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	older := f.append("a", 1)[0]
+	newer := f.supersede("a", 2, 3600)
+	f.finish(f.wantClaimed(older))
+	f.exec(endBackOffs)
+	f.exec("UPDATE outbox_queue SET topic = 'away' WHERE version = 2")
+	f.pause("away")
+	f.wantClaimed() // the newer one waits for its topic's pause
+	later := f.append("a", 3)[0]
+	f.wantClaimed()
+	f.resume("away")
+	f.finish(f.wantClaimed(newer), newer)
+	f.wantClaimed(later)
+	f.wantStatus("superseded", older)
+}
+
+// TestP4ATrialEventSupersedesItsOlderOnes: the newest one of its aggregate is tried.
+func TestP4ATrialEventSupersedesItsOlderOnes(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	older := f.append("a", 1)[0]
+	f.pause("order.created")
+	f.wantClaimed()
+	newer, newest := f.supersede("a", 2, 0), f.supersede("a", 3, 0)
+	elsewhere := f.append("b", 1)[0]
+	f.wantClaimed()
+	f.exec("INSERT INTO outbox_queue SELECT gen_random_uuid(), 100, slot, 2, aggregate, aggregate_id, 'other', 0 FROM outbox_queue WHERE id = $1", elsewhere)
+	f.exec("UPDATE outbox_queue SET supersedes = true WHERE topic = 'other'")
+	other := f.claim(10) // takes the place of the other trial event
+	f.endPauses()
+	c := f.probe()
+	f.wantEvents(c, newest)
+	if c.Superseded != 2 || other.Superseded != 1 {
+		t.Errorf("%d and %d superseded", c.Superseded, other.Superseded)
+	}
+	f.wantStatus("superseded", older, newer)
+	f.endPauses()
+	f.wantEvents(f.probe())
+}
+
+// TestADiscardedSupersedingEventLeavesTheNewestOne: those parked behind it include one that supersedes
+// the others, and that one does not wait for them.
+func TestADiscardedSupersedingEventLeavesTheNewestOne(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.pause("order.created")
+	older := f.append("a", 1)[0]
+	newer, newest := f.supersede("a", 2, 0), f.supersede("a", 3, 0)
+	f.wantClaimed()
+	f.wantDue(parked, older, newer, newest)
+	f.exec("UPDATE outbox_queue SET failed_at = now(), halted = false WHERE id = $1", newest)
+	must(t, f.decide(discardSQL, newest))
+	f.wantDue(0, newer)
+	f.wantDue(parked, older)
+}
+
+// TestAClaimSupersedesInParts what would keep the claim lock for long.
+func TestAClaimSupersedesInParts(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.append("a", 1)
+	f.appendLater("a", maxSupersede+10, "'infinity'")
+	newest := f.supersede("a", maxSupersede+100, 0)
+	c, err := f.store.Claim(t.Context(), "test", 10, lease)
+	if must(t, err); len(c.Events) != 0 || c.Superseded != maxSupersede || !c.More {
+		t.Errorf("claimed %d, %d superseded", len(c.Events), c.Superseded)
+	}
+	c, err = f.store.Claim(t.Context(), "test", 10, lease)
+	must(t, err)
+	f.wantEvents(c, newest)
+}
+
+// TestPromoteNeedsNoPayload: the discarded event's row of the log is missing.
+func TestPromoteNeedsNoPayload(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ids := f.append("a", 1, 2)
+	f.exec("DELETE FROM outbox_events WHERE id = $1", ids[0])
+	f.fail(ids[0])
+	f.wantClaimed()
+	f.wantDue(parked, ids[1])
+	must(t, f.decide(discardSQL, ids[0]))
+	f.wantDue(0, ids[1])
+}
+
+// TestDeletingTheRowOfATopicResumesIt, with the next claims.
+func TestDeletingTheRowOfATopicResumesIt(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.exec(manySQL, "away", 3)
+	f.exec(manySQL, "further away", 2)
+	f.pause("away")
+	f.pause("further away")
+	f.wantClaimed()
+	f.wantHalted(5)
+	f.store.floor.until = time.Now().Add(time.Hour)
+	f.exec("DELETE FROM outbox_topics WHERE topic = 'away'")
+	for range 2 { // the first one sees that a pause is gone
+		_, err := f.store.Claim(t.Context(), "test", 10, lease)
+		must(t, err)
+	}
+	f.wantHalted(2)
+	if n := f.int("SELECT count(*) FROM outbox_claims"); n != 1 {
+		t.Errorf("%d claims", n)
+	}
+}
