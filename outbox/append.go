@@ -1,11 +1,11 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"strings"
 
 	"github.com/google/uuid"
@@ -72,8 +72,8 @@ type row struct {
 
 // Append stores events in tx, in one statement for up to 1,000 of them. Without events it does
 // nothing. When tx commits, they are in the outbox, and a relay sends them. If tx is rolled back,
-// they are gone. The trace of ctx is stored with each event that has no header traceparent, even if it
-// is not sampled.
+// they are gone. The trace of ctx is stored with each event that has no Traceparent, even if it is not
+// sampled.
 //
 // The order of an aggregate's events is the order of their versions, and the caller is responsible
 // for them: lock the aggregate's row first (UPDATE it, or SELECT … FOR UPDATE), take the next
@@ -110,14 +110,9 @@ func rowsOf(events []Event, traceparent string) (string, error) {
 		if e.ContentType == "" {
 			e.ContentType = defaultContentType
 		}
-		trace := traceparent
-		if own, ok := e.Headers[store.TraceHeader]; ok {
-			trace, e.Headers = own, maps.Clone(e.Headers)
-			delete(e.Headers, store.TraceHeader)
-		}
 		rows[i] = row{
 			e.ID, e.Topic, e.Aggregate, e.AggregateID, e.Version, e.Payload, e.ContentType, e.Headers, e.Supersedes,
-			e.Delay.Seconds(), trace,
+			e.Delay.Seconds(), cmp.Or(e.Traceparent, traceparent),
 		}
 	}
 	text, err := json.Marshal(rows)

@@ -39,9 +39,12 @@ type Event struct {
 	ContentType string
 
 	// Headers are delivered with the payload. A name has 1 to 255 bytes; all of them together have
-	// at most 64 KiB as JSON. The header traceparent is the event's trace; by default it is the one of
-	// Append's context.
+	// at most 64 KiB as JSON. None may be called traceparent: see the next field.
 	Headers map[string]string
+
+	// Traceparent is the W3C trace context that the message continues, in up to 64 bytes. "" is that
+	// of Append's context. The message carries it, or that of the relay's span, as a header.
+	Traceparent string
 
 	// Supersedes says that nobody needs the older events of the aggregate any more. They are not
 	// sent, except those that a relay is sending already. When it is their turn, their status becomes
@@ -96,7 +99,13 @@ func (e Event) check() error {
 	for _, text := range []struct {
 		field, value string
 		least        int
-	}{{"Topic", e.Topic, 1}, {"Aggregate", e.Aggregate, 0}, {"AggregateID", e.AggregateID, 0}, {"ContentType", e.ContentType, 0}} {
+	}{
+		{"Topic", e.Topic, 1},
+		{"Aggregate", e.Aggregate, 0},
+		{"AggregateID", e.AggregateID, 0},
+		{"ContentType", e.ContentType, 0},
+		{"Traceparent", e.Traceparent, 0},
+	} {
 		if err := checkText(text.field, text.value, text.least); err != nil {
 			return err
 		}
@@ -119,6 +128,8 @@ func (e Event) check() error {
 		return errors.New("Payload is nil: an empty payload is []byte{}")
 	case len(e.Payload) > maxPayload:
 		return fmt.Errorf("Payload has %d bytes, more than %d", len(e.Payload), maxPayload)
+	case len(e.Traceparent) > maxTrace:
+		return fmt.Errorf("Traceparent has %d bytes, more than %d", len(e.Traceparent), maxTrace)
 	case e.Delay < 0:
 		return fmt.Errorf("Delay is negative: %s", e.Delay)
 	}
@@ -136,9 +147,9 @@ func (e Event) checkHeaders() error {
 		if err := checkText("Headers["+name+"]", value, -1); err != nil {
 			return err
 		}
-	}
-	if trace := e.Headers[store.TraceHeader]; len(trace) > maxTrace {
-		return fmt.Errorf("Headers[%s] has %d bytes, more than %d", store.TraceHeader, len(trace), maxTrace)
+		if strings.EqualFold(name, store.TraceHeader) { // HTTP ignores the case
+			return fmt.Errorf("Headers[%s] is not allowed: the trace has a field of its own, Traceparent", name)
+		}
 	}
 	text, err := json.Marshal(e.Headers)
 	if err != nil || len(text) > maxHeaders {

@@ -48,6 +48,9 @@ func TestP1AnInvalidEventLeavesTheTransactionAsItWas(t *testing.T) {
 		{"Headers", "NUL", func(e *outbox.Event) { e.Headers = map[string]string{"a": "\x00"} }},
 		{"Headers", "not UTF-8", func(e *outbox.Event) { e.Headers = map[string]string{"a": "\xff"} }},
 		{"Headers", "too long", func(e *outbox.Event) { e.Headers = map[string]string{"a": strings.Repeat("x", 64<<10)} }},
+		{"Traceparent", "as a header", func(e *outbox.Event) { e.Headers = map[string]string{"TRACEPARENT": "x"} }},
+		{"Traceparent", "too long", func(e *outbox.Event) { e.Traceparent = strings.Repeat("0", 65) }},
+		{"Traceparent", "NUL", func(e *outbox.Event) { e.Traceparent = "\x00" }},
 		{"Delay", "negative", func(e *outbox.Event) { e.Delay = -time.Nanosecond }},
 	}
 	for _, test := range tests {
@@ -78,7 +81,8 @@ func TestTheLimitsAreInclusive(t *testing.T) {
 		return outbox.Append(t.Context(), tx, outbox.Event{
 			Topic: long, Aggregate: long, AggregateID: long, Version: math.MaxInt32, Payload: make([]byte, 256<<10),
 			// As JSON: {"x…x":"<<…"}, where each < is \u003c, and " is \".
-			ContentType: long, Headers: map[string]string{long: strings.Repeat("<", (64<<10-255-7)/6)}, Delay: math.MaxInt64,
+			ContentType: long, Headers: map[string]string{long: strings.Repeat("<", (64<<10-255-7)/6)},
+			Traceparent: strings.Repeat("0", 64), Delay: math.MaxInt64,
 		})
 	})
 }

@@ -31,7 +31,7 @@ const appendedSQL = `
 SELECT cast(coalesce(json_agg(json_build_object(
   'ID', e.id, 'Topic', e.topic, 'Aggregate', coalesce(e.aggregate, ''), 'AggregateID', coalesce(e.aggregate_id, ''),
   'Version', coalesce(e.version, 0), 'Payload', encode(e.payload, 'base64'), 'ContentType', e.content_type,
-  'Headers', e.headers, 'Supersedes', q.supersedes,
+  'Headers', e.headers, 'Traceparent', e.traceparent, 'Supersedes', q.supersedes,
   'Delay', cast(extract(epoch FROM q.available_at - now()) * 1000000000 AS bigint)) ORDER BY e.seq), '[]') AS text)
 FROM outbox_events e JOIN outbox_queue q USING (id, slot)
 WHERE e.created_at = now()`

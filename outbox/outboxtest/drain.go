@@ -59,6 +59,6 @@ func Drain(ctx context.Context, pool *pgxpool.Pool, send func(context.Context, o
 func eventOf(e store.Event) outbox.Event {
 	return outbox.Event{
 		Topic: e.Topic, Aggregate: e.Aggregate, AggregateID: e.AggregateID, Version: e.Version,
-		Payload: e.Payload, ContentType: e.ContentType, Headers: e.Headers, ID: e.ID,
+		Payload: e.Payload, ContentType: e.ContentType, Headers: e.Headers, Traceparent: e.Traceparent, ID: e.ID,
 	}
 }

@@ -183,6 +183,6 @@ func (h *Handler) emailOf(ctx context.Context, o email.Order, m rabbitmq.Message
 	return outbox.Event{
 		Topic: mailer.Domain(o.CustomerEmail), Aggregate: Aggregate, AggregateID: o.OrderID.String(), Version: o.OrderVersion,
 		ID: o.MessageID, Payload: payload, Supersedes: true,
-		Headers: map[string]string{"traceparent": telemetry.Traceparent(m.Context(ctx))},
+		Traceparent: telemetry.Traceparent(m.Context(ctx)),
 	}, nil
 }
