@@ -73,4 +73,38 @@
 // outbox_status has one row for each event, for people:
 //
 //	SELECT status, topic, payload FROM outbox_status WHERE aggregate_id = '17' ORDER BY version
+//
+// # Servers and connections
+//
+// It is for PostgreSQL 15 or newer and, with package rabbitmq, RabbitMQ 3.10 or newer. All tests run
+// on these two, and the repository's services also on PostgreSQL 18 and RabbitMQ 4.3.
+//
+// A relay works with a pool of one connection, but then its parts wait for each other. Give it one for
+// each of its Workers, and three more: for the trial events of paused topics, for what keeps the tables
+// small, and for notifications and [Relay.Backlog], which each scrape of package prom calls. One more
+// connection, which does not count in the pool, listens. If requests can use up the pool, give the
+// relay a pool of its own.
+//
+// # Rights
+//
+// [Migrate] needs the right to create tables. Another role can append and relay: the file
+// order-service/migrations/grants.sql of the repository has the rights that it needs, column by
+// column, and test/system/database_roles_test.go tries what they forbid.
+//
+// # Several outboxes, several destinations
+//
+// No statement names a schema: the search_path does. So one database can have several outboxes, for
+// example one for each tenant: one schema each, with its own Migrate, pool and relay. They share no
+// lock and no notification. Append writes to the outbox that the search_path of its transaction
+// names, also after SET LOCAL search_path.
+//
+// An outbox has one destination. For two of them, make two outboxes, or one [publish.Destination]
+// that chooses by the topic of each message.
+//
+// # Upgrades
+//
+// Migrate applies the migrations that the tables do not have yet. If the tables are newer than the
+// program, it does nothing. So migrate first, and then replace the programs one after the other.
+// A migration keeps what the release before it uses. If the tables are missing or too old, Append
+// returns [ErrNoSchema].
 package outbox
