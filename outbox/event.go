@@ -100,8 +100,11 @@ func (e Event) check() error {
 		field, value string
 		least        int
 	}{
-		{"Topic", e.Topic, 1}, {"Aggregate", e.Aggregate, 0}, {"AggregateID", e.AggregateID, 0},
-		{"ContentType", e.ContentType, 0}, {"Traceparent", e.Traceparent, 0},
+		{"Topic", e.Topic, 1},
+		{"Aggregate", e.Aggregate, 0},
+		{"AggregateID", e.AggregateID, 0},
+		{"ContentType", e.ContentType, 0},
+		{"Traceparent", e.Traceparent, 0},
 	} {
 		if err := checkText(text.field, text.value, text.least); err != nil {
 			return err
