@@ -171,6 +171,6 @@ func (c config) relay() outbox.RelayConfig {
 	r := c.RelayConfig(service, c.RelayWindow)
 	r.SettleAfter, r.DurableMarks = time.Microsecond, true
 	r.NoAnswerPauses = []time.Duration{time.Minute, 10 * time.Minute, time.Hour, 4 * time.Hour}
-	r.FailedLetPass, r.LongestTopicPause, r.ShutdownTimeout = true, 30*time.Second, relayShutdown
+	r.LongestTopicPause, r.ShutdownTimeout = 30*time.Second, relayShutdown
 	return r
 }

@@ -160,7 +160,7 @@ func TestTheRelayAndTheConsumerTakeTheirSettings(t *testing.T) {
 	if _, err := assemble(c, db, prometheus.NewRegistry()); err != nil {
 		t.Error(err)
 	}
-	if r := c.relay(); r.Workers != 3 || r.Window != 7 || !r.NoListen || !r.DurableMarks || !r.FailedLetPass {
+	if r := c.relay(); r.Workers != 3 || r.Window != 7 || !r.NoListen || !r.DurableMarks {
 		t.Errorf("the relay has %+v", r)
 	}
 	if q := c.queue(); q.GiveUp != 2*time.Hour || q.Name != consumerQueue.Name {

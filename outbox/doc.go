@@ -44,10 +44,10 @@
 //     even if synchronous_commit is off.
 //   - Every committed event is sent, at least once, with the same id each time. It stays in
 //     the outbox until the destination has taken it, an operator has discarded it, or a newer event
-//     has overtaken it ([Event].Supersedes). If the destination can never take it, it becomes
+//     has superseded it ([Event].Supersedes). If the destination can never take it, it becomes
 //     failed: it is kept, and an operator can replay it with package operate.
 //   - The events of one aggregate are delivered one after the other, by Version. A failed event
-//     holds the later ones back. Your transaction must hold a lock for
+//     holds the later ones back, unless they supersede it. Your transaction must hold a lock for
 //     that: see [Append].
 //   - The payload arrives as it was, byte for byte.
 //   - All times are from the database's clock. The clocks of your machines may differ.

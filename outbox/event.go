@@ -46,9 +46,9 @@ type Event struct {
 	// of Append's context. The message carries it, or that of the relay's span, as a header.
 	Traceparent string
 
-	// Supersedes says that nobody needs the older events of the aggregate any more. They are not
-	// sent, except those that a relay is sending already. When it is their turn, their status becomes
-	// overtaken. It requires an aggregate.
+	// Supersedes says that nobody needs the older events of the aggregate any more, when this one is
+	// due. It waits only for one that a relay is sending already, and not for those that are delayed,
+	// refused, paused or failed. These are not sent: they are superseded. It requires an aggregate.
 	Supersedes bool
 
 	// ID is the message's id: each delivery has the same. It may be any UUID. If it is zero,

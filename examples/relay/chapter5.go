@@ -10,8 +10,8 @@ import (
 
 const lease = 5 * time.Second
 
-// turnstileSQL makes claims run one after the other. They do not lock events any more.
-const turnstileSQL = `SELECT pg_advisory_xact_lock(hashtext('claims'))`
+// claimLockSQL makes claims run one after the other. They do not lock events any more.
+const claimLockSQL = `SELECT pg_advisory_xact_lock(hashtext('claims'))`
 
 // expireSQL ends the claims of relays that died.
 const expireSQL = `DELETE FROM claims WHERE until <= now()`
@@ -56,7 +56,7 @@ func (r *relay) passWith(ctx context.Context, leaseSQL string, publish publish) 
 
 func (r *relay) claim(ctx context.Context, leaseSQL string, token uuid.UUID) ([]event, error) {
 	err := pgx.BeginFunc(ctx, r.db, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, turnstileSQL); err != nil {
+		if _, err := tx.Exec(ctx, claimLockSQL); err != nil {
 			return err
 		}
 		if _, err := tx.Exec(ctx, expireSQL); err != nil {

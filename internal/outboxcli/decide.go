@@ -18,7 +18,7 @@ func (s Service) replay() command {
 		Does: "send failed events again",
 		More: `Sets failed events back to pending, with all their attempts. The relay then sends them,
 and the later events of their orders after them. An event that a newer one of its order
-has overtaken is refused: discard it. For example:
+has superseded is refused. For example:
 
   ` + s.program() + ` replay 0198f2d3-5b7c-7c3e-9d4a-6f2b8e1c0a57
   ` + s.program() + ` replay --topic ` + s.Topic + ` --older-than 1h --dry-run`,

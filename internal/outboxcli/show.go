@@ -57,9 +57,7 @@ type detail struct {
 	ContentType string            `json:"content_type"`
 	Headers     map[string]string `json:"headers,omitzero"`
 	Payload     jsontext.Value    `json:"payload"`
-	Halted      bool              `json:"halted"`    // its topic is paused
-	LetPass     bool              `json:"let_pass"`  // it has failed and holds no later event back
-	Overtaken   bool              `json:"overtaken"` // a newer event of its order makes it needless
+	Halted      bool              `json:"halted"` // its topic is paused
 	BlockedBy   []entry           `json:"blocked_by"`
 	Waiting     int               `json:"waiting"`
 }
@@ -76,7 +74,7 @@ func (s Service) showEvent(ctx context.Context, d Dependencies, id uuid.UUID, as
 	e := detail{
 		entry: s.entryOf(found.Event), Seq: found.Seq, AvailableAt: utc(found.DueAt), DiscardedAt: utc(found.DiscardedAt),
 		LockedBy: orNull(found.Worker), Traceparent: found.Traceparent, ContentType: found.ContentType, Headers: found.Headers,
-		Payload: payloadOf(found.Event), Halted: found.Halted, LetPass: found.LetPass, Overtaken: found.Overtaken, Waiting: found.Waiting,
+		Payload: payloadOf(found.Event), Halted: found.Halted, Waiting: found.Waiting,
 	}
 	if found.ClaimedUntil != nil {
 		e.AvailableAt = utc(found.ClaimedUntil)
@@ -119,7 +117,7 @@ func (e detail) print(out io.Writer, program string) error {
 	lines.Add("created at", formatTime(e.CreatedAt))
 	lines.Add("published at", formatTime(e.PublishedAt))
 	lines.Add("failed at", formatTime(e.FailedAt))
-	lines.Add(e.Status+" at", formatTime(e.DiscardedAt)) // discarded or overtaken
+	lines.Add(e.Status+" at", formatTime(e.DiscardedAt)) // discarded or superseded
 	lines.Add(availableAtLabel[e.Status], formatTime(e.AvailableAt))
 	lines.Add("worker", orEmpty(e.LockedBy))
 	lines.Add("traceparent", e.Traceparent)
@@ -131,12 +129,6 @@ func (e detail) print(out io.Writer, program string) error {
 	}
 	if e.Halted {
 		lines.Add("waits for", "the end of its topic's pause; `"+program+" topics` says why it is paused")
-	}
-	switch {
-	case e.Overtaken && e.Status == operate.Failed:
-		lines.Add("replay", "refused: a newer event of its order has overtaken it; discard it")
-	case e.LetPass:
-		lines.Add("holds back", "nothing: later events of its order do not wait for it")
 	}
 	for _, older := range e.BlockedBy {
 		lines.Add("waits for", fmt.Sprintf("%s, version %d, %s", older.ID, older.Version, older.Status))

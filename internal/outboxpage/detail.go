@@ -75,9 +75,6 @@ func (p Pages) properties(d operate.Detail) page.Fields {
 		fields = append(fields, page.Field{Name: "Waits for", Value: page.CodeLink(
 			fmt.Sprintf("%s (version %d, %s)", older.ID, older.Version, older.Status), "/failed/"+older.ID.String())})
 	}
-	if d.Overtaken && d.Status == operate.Failed {
-		fields = append(fields, page.Field{Name: "Replay", Value: page.Text("refused: a newer one of its order has overtaken it. Discard it.")})
-	}
 	if d.Waiting > 0 {
 		fields = append(fields, page.Field{Name: "Holds back", Value: page.Text(p.Noun.Count(d.Waiting) + " of its order")})
 	}

@@ -68,8 +68,8 @@ func (p Pages) steps(s operate.Event) []page.Step {
 	switch {
 	case s.PublishedAt != nil:
 		all = append(all, page.Step{Title: named(s, p.Published), At: *s.PublishedAt, Level: page.OK, Text: p.Confirmed})
-	case s.Status == operate.Overtaken:
-		all = append(all, page.Step{Title: named(s, "overtaken"), At: *s.DiscardedAt, Text: "A newer event of the order superseded it, so it was not sent."})
+	case s.Status == operate.Superseded:
+		all = append(all, page.Step{Title: named(s, "superseded"), At: *s.DiscardedAt, Text: "A newer event of the order took its place, so it was not sent."})
 	case s.FailedAt != nil:
 		all = append(all, page.Step{
 			Title: named(s, "failed after "+cli.Noun("attempt").Count(s.RetryCount)), At: *s.FailedAt, Level: page.Bad, Text: failure(s),

@@ -56,7 +56,7 @@ func TestAppendedSeesItsTransactionOnly(t *testing.T) {
 	}))
 }
 
-// TestDrainSendsWhatIsDue in the order of the versions, and settles what is overtaken.
+// TestDrainSendsWhatIsDue in the order of the versions, and leaves out what is superseded.
 func TestDrainSendsWhatIsDue(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.Migrated(t)

@@ -140,7 +140,7 @@ func (b *bench) mailBacklog(ctx context.Context, d database) error {
 		return err
 	}
 	b.samples.add("mail_per_s", float64(sent)/time.Since(began).Seconds())
-	b.samples.add("mail_overtaken", float64(emails-sent))
+	b.samples.add("mail_superseded", float64(emails-sent))
 	b.addCPU("mail_cpu_us", before, sent)
 	rss, err := s.residentMiB(ctx)
 	b.samples.add("mail_rss_mib", rss)

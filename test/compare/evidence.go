@@ -143,7 +143,7 @@ func (sys *system) readEffects(ctx context.Context, e *judge.Evidence, byMessage
 		event := byMessage[id]
 		e.Effects = append(e.Effects, event)
 		switch statuses[id] {
-		case "", "overtaken":
+		case "", "superseded":
 			e.Superseded = append(e.Superseded, event)
 		case "failed":
 			e.DeadLetters = append(e.DeadLetters, event)

@@ -48,15 +48,15 @@ func (e *event) layers() []layer {
 // missing returns the first layer that the event has not passed, or nil.
 func (e *event) missing() *layer {
 	for _, l := range e.layers() {
-		if l.at == nil && (l.name != "e-mailed" || !e.overtaken()) {
+		if l.at == nil && (l.name != "e-mailed" || !e.superseded()) {
 			return &l
 		}
 	}
 	return nil
 }
 
-// overtaken reports whether the customer gets the e-mail of a newer event instead.
-func (e *event) overtaken() bool { return e.emailStatus == "overtaken" }
+// superseded reports whether the customer gets the e-mail of a newer event instead.
+func (e *event) superseded() bool { return e.emailStatus == "superseded" }
 
 // needsOperator reports whether the event waits for an operator.
 func (e *event) needsOperator() bool {

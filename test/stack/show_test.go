@@ -80,8 +80,8 @@ func TestExplainSaysWhereAnEventIs(t *testing.T) {
 			t.Errorf("want %q, got %v", want, err)
 		}
 	}
-	if err := explain([]event{{published: &now, consumed: &now, emailStatus: "overtaken"}}); err != nil {
-		t.Errorf("an overtaken event is complete, but: %v", err)
+	if err := explain([]event{{published: &now, consumed: &now, emailStatus: "superseded"}}); err != nil {
+		t.Errorf("a superseded event is complete, but: %v", err)
 	}
 }
 

@@ -61,7 +61,7 @@ func serve(ctx context.Context, c config) error {
 		return err
 	}
 	relay, err := outbox.NewRelay(db.Pool(), emails, outbox.RelayConfig{
-		AppID: service, SettleAfter: time.Microsecond, DurableMarks: true, FailedLetPass: true,
+		AppID: service, SettleAfter: time.Microsecond, DurableMarks: true,
 	})
 	if err != nil {
 		return err

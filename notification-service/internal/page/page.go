@@ -35,7 +35,7 @@ func Register(frame *page.Page, d Dependencies) {
 		Noun: "e-mail", Destination: "the mail server", Published: "sent", Masked: true,
 		Committed:  "The message's effect and this e-mail are one transaction.",
 		Confirmed:  "The mail server has taken it.",
-		FailedNote: "A failed e-mail holds back no other. If a newer one of its order has overtaken it, it can only be discarded.",
+		FailedNote: "A failed e-mail holds back no other: the next one of its order supersedes it.",
 	})
 	n := newNumbers(d, outbox)
 	frame.Numbers(n.count)

@@ -185,14 +185,14 @@ func (m *model) claim(r *rapid.T) {
 }
 
 // publish sends a batch, if the lease is held. Each event is confirmed, refused or returned, or its
-// outcome is unknown: then the destination may have stored it or not.
+// outcome is unknown: then the destination may have stored it or not, and it may count as refused.
 func (m *model) publish(r *rapid.T, w *relay) {
 	w.published, w.Paused = true, map[string]string{}
 	if m.int("SELECT count(*) FROM outbox_claims WHERE token = $1 AND until > now()", w.Claim.Token) == 0 {
 		return
 	}
 	for _, e := range w.Claim.Events {
-		outcome := rapid.SampledFrom([]string{"confirmed", "confirmed", "refused", "failed", "failed", "returned", "unknown, stored", "unknown, lost"}).Draw(r, "outcome")
+		outcome := rapid.SampledFrom([]string{"confirmed", "confirmed", "refused", "failed", "failed", "returned", "stored, refused", "unknown, stored", "unknown, lost"}).Draw(r, "outcome")
 		switch outcome {
 		case "confirmed":
 			m.broker.publish(e)
@@ -200,6 +200,9 @@ func (m *model) publish(r *rapid.T, w *relay) {
 			w.Resumed = append(w.Resumed, e.Topic)
 		case "unknown, stored":
 			m.broker.publish(e)
+		case "stored, refused": // the answer was lost
+			m.broker.publish(e)
+			w.Failures = append(w.Failures, Failure{ID: e.ID, Delay: time.Hour, Code: "no_answer"})
 		case "refused", "failed":
 			w.Failures = append(w.Failures, Failure{ID: e.ID, Delay: time.Hour, Counts: true, Final: outcome == "failed", Code: "refused"})
 		case "returned":

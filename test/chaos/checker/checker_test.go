@@ -147,23 +147,19 @@ func TestWhatTheFaultsExcuseIsNoDefect(t *testing.T) {
 			repeat(e, 3, 1)
 		}, checker.Allowance{Mails: 1, MailsEach: 1}},
 		"refused": {func(e *checker.Evidence) { refuse(e, 5) }, refused},
-		"failed, and overtaken before it could be replayed": {
-			func(e *checker.Evidence) { refuse(e, 4) },
-			checker.Allowance{Refused: map[string]bool{"2@load.example": false}},
-		},
-		"overtaken": {func(e *checker.Evidence) {
-			e.Emails[0].Status, e.Mails = "overtaken", e.Mails[1:]
+		"superseded": {func(e *checker.Evidence) {
+			e.Emails[0].Status, e.Mails = "superseded", e.Mails[1:]
 		}, checker.Allowance{}},
-		"overtaken before it had an e-mail": {func(e *checker.Evidence) {
+		"superseded before it had an e-mail": {func(e *checker.Evidence) {
 			e.Emails, e.Mails = e.Emails[1:], e.Mails[1:]
 		}, checker.Allowance{}},
-		"overtaken by a refused e-mail": {func(e *checker.Evidence) {
+		"superseded by a refused e-mail": {func(e *checker.Evidence) {
 			refuse(e, 5)
-			e.Emails[4].Status, e.Mails = "overtaken", e.Mails[:4]
+			e.Emails[4].Status, e.Mails = "superseded", e.Mails[:4]
 		}, refused},
-		"overtaken by a sent and by an overtaken e-mail": {func(e *checker.Evidence) {
+		"superseded by a sent and by a superseded e-mail": {func(e *checker.Evidence) {
 			addVersion(e, 3)
-			e.Emails[4].Status, e.Emails[5].Status, e.Mails = "overtaken", "overtaken", drop(drop(e.Mails, 5), 4)
+			e.Emails[4].Status, e.Emails[5].Status, e.Mails = "superseded", "superseded", drop(drop(e.Mails, 5), 4)
 		}, checker.Allowance{}},
 		"a client without an answer": {func(e *checker.Evidence) {
 			a := &e.Attempts[0]

@@ -195,14 +195,14 @@ var effectDefects = []defect{
 		promises: "P6", lost: 1,
 	},
 	{
-		name:     "overtaken without a newer event",
-		do:       func(e *checker.Evidence) { e.Emails[1].Status, e.Mails = "overtaken", drop(e.Mails, 1) },
+		name:     "superseded without a newer event",
+		do:       func(e *checker.Evidence) { e.Emails[1].Status, e.Mails = "superseded", drop(e.Mails, 1) },
 		promises: "P6", lost: 1,
 	},
 	{
-		name: "overtaken by an e-mail that the mail server does not have",
+		name: "superseded by an e-mail that the mail server does not have",
 		do: func(e *checker.Evidence) {
-			e.Emails[4].Status, e.Mails = "overtaken", e.Mails[:4]
+			e.Emails[4].Status, e.Mails = "superseded", e.Mails[:4]
 		},
 		promises: "P6", lost: 2,
 	},
