@@ -69,7 +69,7 @@ func (w *worker) execute(ctx context.Context, trouble string, statement func(con
 	w.failures++ // set back below if it succeeds
 	limited, cancel := context.WithTimeout(w.lastCall, time.Duration(min(w.failures, 3))*statementTimeout)
 	defer cancel()
-	if err := statement(limited); err != nil {
+	if err := statement(limited); err != nil { //nolint:contextcheck // a claim that is committed must not be lost
 		w.retryAt = time.Now().Add(min(firstRetryPause<<min(w.failures-1, 10), lastRetryPause))
 		w.state.database.Store(&err)
 		w.log.trouble(ctx, trouble, "error", err)

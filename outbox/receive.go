@@ -100,7 +100,7 @@ func (w *worker) findCause() {
 		if w.losses.add(a.event.ID, len(w.lost) == 1, errors.Is(a.result.Err, publish.ErrClosed), w.topics.lastTakenOfAll()) {
 			a.result.Outcome = publish.Refused
 		}
-		a.item.decide(w.decide(a.event, a.result, w.trials))
+		a.decide(w.decide(a.event, a.result, w.trials))
 		w.report(a.item, a.result)
 	}
 	w.lost, w.group = nil, 0

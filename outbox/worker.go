@@ -81,7 +81,7 @@ func (w *worker) run(ctx context.Context) error {
 	lastCall, cancelCall := after(over, lastStatementTimeout)
 	defer cancelCall()
 	defer w.end()
-	w.over, w.lastCall, w.due = over, lastCall, true //nolint:fatcontext // of this run
+	w.over, w.lastCall, w.due = over, lastCall, true
 	for {
 		w.receive()
 		silent := w.expire(time.Now())
