@@ -3,8 +3,11 @@ package outbox
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"time"
+
+	"github.com/google/uuid"
 )
 
 // lease is the time in which the events of a claim may be sent. When it is over, another relay may
@@ -47,4 +50,40 @@ func (l leased) Err() error {
 		return err
 	}
 	return errLeaseEnded
+}
+
+// renewEvery is how often the leases of what is in flight are renewed.
+const renewEvery = time.Second
+
+// renew makes the leases of what is in flight longer.
+func (w *worker) renew(ctx context.Context) {
+	if now := time.Now(); w.inFlight.empty() || now.Sub(w.renewed) < renewEvery || now.Before(w.retryAt) {
+		return
+	}
+	w.renewed = time.Now()
+	var held []uuid.UUID
+	ok := w.execute(ctx, "cannot renew leases", func(ctx context.Context) (err error) {
+		held, err = w.events.Renew(ctx, w.inFlight.tokens(), w.config.Lease)
+		return err
+	})
+	for _, b := range w.inFlight.batches {
+		switch {
+		case !ok:
+		case slices.Contains(held, b.token):
+			b.lease.extend(w.renewed, w.config.Lease)
+		default:
+			b.lease.end()
+		}
+	}
+}
+
+// hold lets nothing more be sent of what is in flight: it could not be marked. A broker's consumers
+// ignore a repeat, so only a destination that answers OneByOne needs it.
+func (w *worker) hold() {
+	if !w.oneByOne {
+		return
+	}
+	for _, b := range w.inFlight.batches {
+		b.lease.end()
+	}
 }

@@ -165,3 +165,43 @@ func (w *worker) reportFailed(ctx context.Context, b *batch, failed map[uuid.UUI
 		w.log.ErrorContext(ctx, "event failed", "message_id", failure.ID, "failure_code", failure.Code, "error", failure.Reason)
 	}
 }
+
+// recoveryPause is how long a worker claims nothing after a failure of the database, so that others
+// can mark what they have sent. Their leases may have ended meanwhile.
+const recoveryPause = 2 * time.Second
+
+// statementTimeout bounds the first attempt. Each further attempt has more time, up to 15 s, so that
+// a database that is only slow can finish one of them. Once ShutdownTimeout is over, a statement has
+// lastStatementTimeout.
+const (
+	statementTimeout     = 5 * time.Second
+	lastStatementTimeout = time.Second
+)
+
+// The pauses after a failure of the database. After its restart, each connection of the pool fails
+// once.
+const (
+	firstRetryPause = 50 * time.Millisecond
+	lastRetryPause  = time.Second
+)
+
+// execute executes a statement, also if ctx has ended: otherwise a claim that is committed would
+// wait for the end of its lease. It reports whether the statement has succeeded.
+func (w *worker) execute(ctx context.Context, trouble string, statement func(context.Context) error) bool {
+	w.failures++ // set back below if it succeeds
+	limited, cancel := context.WithTimeout(w.lastCall, time.Duration(min(w.failures, 3))*statementTimeout)
+	defer cancel()
+	if err := statement(limited); err != nil { //nolint:contextcheck // a claim that is committed must not be lost
+		w.retryAt = time.Now().Add(min(firstRetryPause<<min(w.failures-1, 10), lastRetryPause))
+		w.state.database.Store(&err)
+		w.log.trouble(ctx, trouble, "error", err)
+		w.hold()
+		return false
+	}
+	if w.failures > 1 && w.oneByOne {
+		w.notBefore = time.Now().Add(recoveryPause)
+	}
+	w.failures, w.retryAt = 0, time.Time{}
+	w.state.database.Store(nil)
+	return true
+}

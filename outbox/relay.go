@@ -3,6 +3,9 @@ package outbox
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -25,9 +28,10 @@ import (
 // # The loop
 //
 // Each worker has a connection of its own, and a window: so many events may wait for their answers.
-// As soon as half of the window is free, the worker claims what is due and sends it. It settles
-// events as they are answered. Three things wake it: [Relay.Wake], a notification of another
-// process, and a poll in case both are missed.
+// As soon as half of the window is free, the worker claims what is due and sends it. It records
+// the outcomes as the answers come. Four things wake it: [Relay.Wake], a notification of another
+// process, the time when the next event becomes due, and a poll in case the others are missed.
+// All workers of a relay have at most 32 MiB of payloads in flight.
 //
 // # What becomes of an event, and of its topic
 //
@@ -38,7 +42,8 @@ import (
 //	Returned                     no queue is bound: it waits until its topic's pause ends; the topic pauses
 //	Refused                      it is tried again after RetryBase, doubling to RetryCap
 //	two Refused, none Confirmed  the topic pauses
-//	no answer for 1 s            it takes no place in the window; its topic pauses if it takes no other
+//	no answer for SlowAfter      it takes no place in the window; its topic pauses if it takes no other
+//	nothing at all answered      another connection takes over; this one waits for late answers
 //	none for ConfirmTimeout      it is tried again as a Refused one; a late confirm still counts
 //	not sent, connection lost    it is due at once, and nothing is counted
 //	publisher closed             what has no answer is sent again in small groups, to find the cause
@@ -59,10 +64,10 @@ import (
 // # When a step dies
 //
 //   - After the claim: the lease ends, and another worker claims the events.
-//   - After the confirm and before the mark: the same, and the events are published again with the
+//   - After the confirm and before it is recorded: the same, and the events are published again with the
 //     same ids. Consumers ignore the ids that they have already processed.
 //   - Suspended for longer than its lease: the relay no longer holds the claim, so it cannot
-//     reschedule or fail the events. It still marks those that were confirmed.
+//     reschedule or fail the events. It still records those that were confirmed.
 //
 // # What it does not promise
 //
@@ -206,4 +211,65 @@ func (r *Relay) hasSchema(ctx context.Context) (there bool, err error) {
 	defer cancel()
 	err = r.pool.QueryRow(ctx, schemaSQL).Scan(&there)
 	return there, err
+}
+
+// work runs the workers until ctx ends.
+func (r *Relay) work(ctx context.Context) error {
+	host, _ := os.Hostname()
+	all, ctx := errgroup.WithContext(ctx)
+	for i := range r.config.Workers {
+		all.Go(func() error { return r.keepWorking(ctx, fmt.Sprintf("%s/%d/%d", host, os.Getpid(), i), false) })
+	}
+	all.Go(func() error {
+		for {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-r.tryTopics: // a topic is paused
+			}
+			if err := r.keepWorking(ctx, fmt.Sprintf("%s/%d/trials", host, os.Getpid()), true); err != nil {
+				return err
+			}
+		}
+	})
+	return all.Wait()
+}
+
+// maxReplaced bounds the connections that are kept for late answers, by one relay. Each worker replaces
+// its own once a second at most, and each is kept for ConfirmTimeout. With the defaults, two workers
+// and the one for trial events keep up to 30. At the limit a worker stays on a connection that answers
+// nothing, and the topics of what it sends pause.
+const maxReplaced = 32
+
+// keepWorking runs a worker on one connection after the other, until ctx ends; a worker for trial events
+// only until no topic is paused. If the destination does not read a connection any more, the worker
+// is replaced by another one with a new connection. It stays until all that it has in flight is
+// answered or too late.
+func (r *Relay) keepWorking(ctx context.Context, name string, trials bool) error {
+	var all sync.WaitGroup
+	defer all.Wait()
+	for {
+		own, leave := context.WithCancel(ctx)
+		ended, replaced := make(chan error, 1), make(chan struct{})
+		all.Go(func() {
+			defer leave()
+			err := r.to.KeepConnected(own, func(ctx context.Context, session publish.Session) error {
+				w := &worker{Relay: r, name: name, trials: trials, session: session, answers: newAnswers(), leave: leave, tries: 1}
+				_, w.oneByOne = session.(publish.OneByOne)
+				w.replace = func() { close(replaced) } // a worker is replaced once: it claims no more
+				r.state.sessions.Add(1)
+				defer r.state.sessions.Add(-1)
+				return w.run(ctx)
+			})
+			if err == nil && own.Err() == nil {
+				err = fmt.Errorf("outbox: KeepConnected of %s returned before its context had ended", r.destination)
+			}
+			ended <- err
+		})
+		select {
+		case err := <-ended:
+			return err
+		case <-replaced:
+		}
+	}
 }

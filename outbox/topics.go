@@ -46,11 +46,11 @@ func (t *topics) get(name string) *topicState {
 }
 
 // take notes that the destination has taken an event. It reports whether a pause of the topic ends.
-func (t *topics) take(name string, probe bool) (resume bool) {
+func (t *topics) take(name string, trial bool) (resume bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	topic := t.get(name)
-	resume = topic.paused || probe
+	resume = topic.paused || trial
 	t.taken = time.Now()
 	*topic = topicState{taken: t.taken}
 	return resume

@@ -15,14 +15,14 @@ import (
 //	record    writes what was decided (record.go)
 //	claim     leases what is due (claim.go)
 //	send      hands it to the publisher (send.go)
-//	renew     makes the leases of what is in flight longer (database.go)
+//	renew     makes the leases of what is in flight longer (lease.go)
 //	wait      until there are answers or events, or until it is time for one of the steps
 type worker struct {
 	*Relay
 	name     string
 	trials   bool   // it claims the trial events of paused topics, and nothing else
 	replace  func() // lets another worker take the place of this one
-	leave    func() // the session is of no more use
+	leave    func() // the session is of no more use: called once
 	session  publish.Session
 	oneByOne bool    // the session is a publish.OneByOne
 	sender   *sender // nil until the first claim, and after the publisher was lost
@@ -231,6 +231,8 @@ func (w *worker) leaveToAnother() {
 		return
 	}
 	w.phase = replaced
+	leave := w.leave
+	w.leave = func() { w.replacedWorkers.Add(-1); leave() }
 	if w.sender != nil {
 		w.sender.skips.Store(true)
 	}

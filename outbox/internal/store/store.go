@@ -48,6 +48,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"example.com/transactional-outbox/outbox/publish"
 )
 
 // Store is one outbox: the tables in the schema that the pool's search_path names.
@@ -117,4 +119,22 @@ func ParseHeaders(stored []byte) map[string]string {
 		headers[name] = text
 	}
 	return headers
+}
+
+// TraceHeader is the header of the W3C trace context.
+const TraceHeader = "traceparent"
+
+// Message returns the event as the service appID publishes it.
+func (e Event) Message(appID string) publish.Message {
+	headers := make(map[string]any, len(e.Headers)+1)
+	for name, value := range e.Headers {
+		headers[name] = value
+	}
+	if e.Traceparent != "" {
+		headers[TraceHeader] = e.Traceparent
+	}
+	return publish.Message{
+		ID: e.ID.String(), Topic: e.Topic, Group: e.AggregateID, ContentType: e.ContentType,
+		AppID: appID, Timestamp: e.CreatedAt, Headers: headers, Body: e.Payload,
+	}
 }
