@@ -102,7 +102,7 @@ func (m *model) check(r *rapid.T) {
 	m.record()
 }
 
-// append commits an event of one of two topics, due at once or later, that supersedes older ones or not.
+// append commits an event of one of two topics, due at once or later. It may supersede older ones.
 func (m *model) append(r *rapid.T) {
 	i, topic := rapid.IntRange(0, 1).Draw(r, "aggregate"), rapid.SampledFrom([]string{"order.created", "other"}).Draw(r, "topic")
 	m.newest[i]++
@@ -131,8 +131,8 @@ func (m *model) pick(r *rapid.T, condition func(relay) bool) *relay {
 	return &m.relays[rapid.SampledFrom(able).Draw(r, "relay")]
 }
 
-// free returns what a claim must take now, by the rule of next.go. It is unknown while events of resumed
-// topics come back.
+// free returns what a claim must take now, by the rule of next.go. It is unknown while events of
+// resumed topics come back.
 func (m *model) free() (ids []uuid.UUID, known bool) {
 	m.Helper()
 	type row struct {
@@ -224,7 +224,8 @@ func (m *model) publish(r *rapid.T, w *relay) {
 	w.Resumed = slices.DeleteFunc(w.Resumed, func(topic string) bool { return w.Paused[topic] != "" })
 }
 
-// settle writes the outcomes, and once more if the answer is lost. The lease may have ended long before.
+// settle writes the outcomes, and once more if the answer is lost. The lease may have ended long
+// before.
 func (m *model) settle(r *rapid.T, w *relay) {
 	w.Settlement.Token, w.End = w.Claim.Token, true
 	for range rapid.IntRange(1, 2).Draw(r, "times") {
