@@ -92,7 +92,7 @@ DELETE FROM outbox_topics WHERE topic = ANY (ARRAY(
   FOR UPDATE SKIP LOCKED)) AND resumed`
 
 // putAside returns the steps of a claim that put aside what must wait, and bring it back: those that
-// the last claim has found to be needed.
+// the last claim has found to be needed. Each full read looks for topics whose row is deleted.
 func (s *Store) putAside(f *found, floor time.Time, full bool, limit, look int) (steps []statement) {
 	halt, park, back := 0, 0, 0
 	if !s.noTopics.Load() {
@@ -101,7 +101,7 @@ func (s *Store) putAside(f *found, floor time.Time, full bool, limit, look int) 
 	if !s.noneWaits.Load() {
 		park = min(look, maxPark)
 	}
-	if halt > 0 && full {
+	if full {
 		steps = append(steps, statement{doing: "resuming topics whose row is deleted", sql: resumeDeletedSQL})
 	}
 	if halt+park > 0 {
