@@ -107,12 +107,14 @@ func (s *Store) putAside(f *found, floor time.Time, full bool, limit, look int) 
 	if halt+park > 0 {
 		steps = append(steps, statement{
 			"putting events aside", asideSQL,
-			args{"floor": floor, "halt": halt, "park": park}, rowInto(&f.parked, &f.moved),
+			args{"floor": floor, "halt": halt, "park": park},
+			rowInto(&f.parked, &f.moved),
 		})
 	}
 	if halt > 0 {
 		steps = append(steps, statement{
-			"bringing events back", bringBackSQL, args{"floor": floor, "limit": limit},
+			"bringing events back", bringBackSQL,
+			args{"floor": floor, "limit": limit},
 			func(rows pgx.Rows) error {
 				err := countInto(&back)(rows)
 				f.moved = f.moved || back > 0

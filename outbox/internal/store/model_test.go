@@ -40,10 +40,10 @@ func TestP7ModelOfManyRelays(t *testing.T) {
 				m.withRowLocked(m.locked, func() { m.claim(r) })
 			},
 			"publish": func(r *rapid.T) {
-				m.publish(r, m.pick(r, func(w relay) bool { return len(w.Claim.Events) > 0 && !w.published }))
+				m.publish(r, m.pick(r, func(w relay) bool { return len(w.Events) > 0 && !w.published }))
 			},
 			"settle":         func(r *rapid.T) { m.settle(r, m.pick(r, func(w relay) bool { return w.published })) },
-			"crash":          func(r *rapid.T) { *m.pick(r, func(w relay) bool { return len(w.Claim.Events) > 0 }) = relay{} },
+			"crash":          func(r *rapid.T) { *m.pick(r, func(w relay) bool { return len(w.Events) > 0 }) = relay{} },
 			"whole pass":     m.pass,
 			"another pass":   m.pass,
 			"leases end":     func(*rapid.T) { m.endLeases() },
@@ -192,7 +192,7 @@ func (m *model) claimFree(r *rapid.T) Claim {
 }
 
 func (m *model) claim(r *rapid.T) {
-	*m.pick(r, func(w relay) bool { return len(w.Claim.Events) == 0 }) = relay{Claim: m.claimFree(r)}
+	*m.pick(r, func(w relay) bool { return len(w.Events) == 0 }) = relay{Claim: m.claimFree(r)}
 }
 
 // publish sends a batch, if the lease is held. Each event is confirmed, refused or returned, or its
@@ -202,7 +202,7 @@ func (m *model) publish(r *rapid.T, w *relay) {
 	if m.int("SELECT count(*) FROM outbox_claims WHERE token = $1 AND until > now()", w.Claim.Token) == 0 {
 		return
 	}
-	for _, e := range w.Claim.Events {
+	for _, e := range w.Events {
 		outcome := rapid.SampledFrom([]string{"confirmed", "confirmed", "refused", "failed", "failed", "returned", "stored, refused", "unknown, stored", "unknown, lost"}).Draw(r, "outcome")
 		switch outcome {
 		case "confirmed":
@@ -236,9 +236,9 @@ func (m *model) settle(r *rapid.T, w *relay) {
 
 // pass is a relay that claims, publishes and settles without a pause.
 func (m *model) pass(r *rapid.T) {
-	w := m.pick(r, func(w relay) bool { return len(w.Claim.Events) == 0 })
+	w := m.pick(r, func(w relay) bool { return len(w.Events) == 0 })
 	*w = relay{Claim: m.claimFree(r)}
-	if len(w.Claim.Events) == 0 {
+	if len(w.Events) == 0 {
 		r.Skip("nothing is due")
 	}
 	m.publish(r, w)
@@ -247,10 +247,10 @@ func (m *model) pass(r *rapid.T) {
 
 // tryTopic is a relay that tries a paused topic.
 func (m *model) tryTopic(r *rapid.T) {
-	w := m.pick(r, func(w relay) bool { return len(w.Claim.Events) == 0 })
+	w := m.pick(r, func(w relay) bool { return len(w.Events) == 0 })
 	*w = relay{Claim: m.probe(), Settlement: Settlement{Probe: true}}
 	m.record()
-	if len(w.Claim.Events) == 0 {
+	if len(w.Events) == 0 {
 		r.Skip("no topic is paused")
 	}
 	m.publish(r, w)
