@@ -90,15 +90,15 @@ func TestStatsHaveTheTimeOfClaimsAndMarks(t *testing.T) {
 				return store.Claim{}
 			}
 			time.Sleep(2 * time.Second)
-			return store.Claim{Token: uuid.New(), Events: []store.Event{{ID: uuid.New(), Topic: "a"}}}
+			return store.Claim{Token: uuid.New(), Events: []store.Event{{ID: uuid.New(), Topic: "a"}}, Superseded: 3}
 		}}
 		r := testRelay(events)
 		stop := start(t, r, answerAll(publish.Confirmed))
 		time.Sleep(time.Minute)
 		stop()
 		s := r.Stats()
-		if s.Claims.Seconds != 4 || s.Claims.Count < 3 || s.Marks != (Timing{Count: 2}) {
-			t.Errorf("claims %+v, marks %+v", s.Claims, s.Marks)
+		if s.Claims.Seconds != 4 || s.Claims.Count < 3 || s.Marks != (Timing{Count: 2}) || s.Superseded != 6 {
+			t.Errorf("claims %+v, marks %+v, %d superseded", s.Claims, s.Marks, s.Superseded)
 		}
 	})
 }

@@ -28,6 +28,9 @@ func TestShowReportsBlockingAndWaitingEvents(t *testing.T) {
 	alone := f.appendAlone()
 	f.publish("now()", ids[0])
 	f.fail(ids[1])
+	other := f.append("2", 1, 2, 3)
+	f.fail(other[0])
+	f.exec("UPDATE outbox_queue SET supersedes = true WHERE id = $1", other[1])
 	for name, test := range map[string]struct {
 		id        uuid.UUID
 		blockedBy []uuid.UUID
@@ -38,6 +41,7 @@ func TestShowReportsBlockingAndWaitingEvents(t *testing.T) {
 		"blocked":              {id: ids[2], blockedBy: ids[1:2], waiting: 2},
 		"the newest":           {id: ids[4], blockedBy: ids[1:4]},
 		"without an aggregate": {id: alone},
+		"superseding":          {id: other[1], waiting: 1},
 	} {
 		d, err := f.operator.Show(t.Context(), test.id)
 		if err != nil || d.ID != test.id || !slices.Equal(operate.IDsOf(d.BlockedBy), test.blockedBy) || d.Waiting != test.waiting {

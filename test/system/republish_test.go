@@ -21,7 +21,7 @@ func TestP5P7RepublishRefillsABrokerThatLostItsDisk(t *testing.T) {
 	orders := s.runOrders()
 	for i := range n {
 		id := s.place(orders)
-		s.awaitCount(s.notificationsDB, 2*i+1, sentCount) // otherwise the next event overtakes it
+		s.awaitCount(s.notificationsDB, 2*i+1, sentCount) // otherwise the next e-mail supersedes it
 		s.confirmOrder(orders, id)
 		s.awaitCount(s.notificationsDB, 2*i+2, sentCount)
 	}

@@ -16,7 +16,8 @@ import (
 // asideSQL puts aside events at the front of the queue, @halt of paused topics and @park of others.
 //
 //   - "stopped" are those of paused topics. The next event of an aggregate is halted, and the others
-//     are parked, so that a topic's halted events are of different aggregates;
+//     are parked, so that a topic's halted events are of different aggregates. PostgreSQL makes a hash
+//     table of the topics for is_paused; the same comparison in WHERE would be a loop of loops;
 //   - "going" are the others. Those that wait for the next event of their aggregate are parked if
 //     that one has to wait itself, or if they are more than a quarter of @park. Most others wait for
 //     an event that a relay has claimed, and will soon be free;
@@ -26,12 +27,14 @@ import (
 const asideSQL = `
 WITH paused AS MATERIALIZED (` + pausedSQL + `
 ), stopped AS MATERIALIZED (
-  SELECT * FROM (` + dueSQL + ` ORDER BY available_at, seq LIMIT @halt) front WHERE topic IN (SELECT topic FROM paused)
+  SELECT * FROM (
+    SELECT *, topic IN (SELECT topic FROM paused) AS is_paused FROM (` + dueSQL + ` ORDER BY available_at, seq LIMIT @halt) front) front
+  WHERE is_paused
 ), going AS MATERIALIZED (` + goingSQL + `
   ORDER BY available_at, seq LIMIT @park
 ), found AS MATERIALIZED (
   SELECT q.id, q.stops, ` + nextColumnsSQL + `
-  FROM (SELECT *, true AS stops FROM stopped UNION ALL SELECT *, false FROM going) q` + nextSQL + `
+  FROM (SELECT *, true AS stops FROM stopped UNION ALL SELECT *, false, false FROM going) q` + nextSQL + `
 ), blocked AS MATERIALIZED (
   SELECT *, stops OR waits OR count(*) OVER () > @park / 4 AS parks FROM found WHERE next <> id
 ), parked AS (
@@ -89,7 +92,7 @@ DELETE FROM outbox_topics WHERE topic = ANY (ARRAY(
   FOR UPDATE SKIP LOCKED)) AND resumed`
 
 // putAside returns the steps of a claim that put aside what must wait, and bring it back: those that
-// the last claim has found to be needed.
+// the last claim has found to be needed. Each full read looks for topics whose row is deleted.
 func (s *Store) putAside(f *found, floor time.Time, full bool, limit, look int) (steps []statement) {
 	halt, park, back := 0, 0, 0
 	if !s.noTopics.Load() {
@@ -98,7 +101,7 @@ func (s *Store) putAside(f *found, floor time.Time, full bool, limit, look int) 
 	if !s.noneWaits.Load() {
 		park = min(look, maxPark)
 	}
-	if halt > 0 && full {
+	if full {
 		steps = append(steps, statement{doing: "resuming topics whose row is deleted", sql: resumeDeletedSQL})
 	}
 	if halt+park > 0 {

@@ -66,7 +66,7 @@ const goingSQL = dueSQL + ` AND topic NOT IN (SELECT topic FROM paused) AND NOT 
 //   - the others stay where they are, and the next claim sees them again. "waiting" says that this
 //     will be too often: what they wait for is not due, or they are more than a quarter of @look. So
 //     the next claim puts them aside;
-//   - "topics" says that a topic is paused, or that its events have to come back;
+//   - "topics" says that a topic is paused, or that its events may have to come back;
 //   - "first" is when the first event became due. The next floor is floorMargin earlier. Claimed
 //     events count, because a lease may end. Events of paused topics do not count. A claim that is
 //     no full read does not need it.
@@ -91,7 +91,7 @@ WITH paused AS MATERIALIZED (` + pausedSQL + `
 SELECT EXISTS (SELECT FROM claimed) AS claimed, (SELECT count(*) FROM done) AS superseded,
        (SELECT count(*) FROM going) = @look AS full,
        EXISTS (SELECT FROM found WHERE next <> id AND waits) OR (SELECT count(*) FROM found WHERE next <> id) > @look / 4 AS waiting,
-       EXISTS (SELECT FROM outbox_topics) OR EXISTS (SELECT FROM outbox_queue WHERE halted) AS topics,
+       EXISTS (SELECT FROM outbox_topics) AS topics,
        (SELECT count(*) FROM paused) AS paused,
        coalesce(least((SELECT due_at FROM first_going), (SELECT due_at FROM first_claimed)), now()) AS first, ` + nextProbeSQL + `,
        (SELECT extract(epoch FROM available_at - now()) FROM outbox_queue
@@ -158,7 +158,7 @@ type found struct {
 	moved      bool      // it halted events or brought some back, or the next claim does
 	full       bool      // it stopped at its limit of rows, so more may be due
 	waiting    bool      // it saw events that are to be parked
-	topics     bool      // there are rows of topics, or halted events
+	topics     bool      // there are rows of topics
 	paused     int       // topics
 	first      time.Time // when the first event that is not of a paused topic became due
 	nextProbe  *float64

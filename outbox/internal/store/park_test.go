@@ -112,6 +112,19 @@ func TestDeletingAnEventMakesTheNextOneDue(t *testing.T) {
 	}
 }
 
+// TestPromoteNeedsNoPayload: the discarded event's row of the log is missing.
+func TestPromoteNeedsNoPayload(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ids := f.append("a", 1, 2)
+	f.exec("DELETE FROM outbox_events WHERE id = $1", ids[0])
+	f.fail(ids[0])
+	f.wantClaimed()
+	f.wantDue(parked, ids[1])
+	must(t, f.decide(discardSQL, ids[0]))
+	f.wantDue(0, ids[1])
+}
+
 // TestPromoteSkipsFailedHaltedAndDelayedEvents: they wait for a reason of their own. Only a
 // manual change of the table makes such an aggregate.
 func TestPromoteSkipsFailedHaltedAndDelayedEvents(t *testing.T) {

@@ -99,8 +99,8 @@ const fenceSQL = `lease AS MATERIALIZED (SELECT events FROM outbox_claims WHERE 
 // join of the queue may be planned as a scan of the whole queue. The events are locked in the order
 // of their ids.
 //
-// If the answer of the first attempt was lost, the claim holds them no more. Those that have failed for
-// this reason are reported then, so that the relay counts and logs them.
+// If the answer of the first attempt was lost, the claim holds them no more. Then those that have
+// failed for this reason are reported again, so that the relay counts and logs them.
 const failuresSQL = `
 WITH failures AS MATERIALIZED (
   SELECT cast(cast(@failures AS text) AS jsonb) AS by_id
@@ -115,16 +115,16 @@ WITH failures AS MATERIALIZED (
 ), verdicts AS MATERIALIZED (
   SELECT jsonb_object_agg(id, failure || jsonb_build_object('fails', coalesce(fails, false))) AS by_id FROM held
 ), written AS (
-UPDATE outbox_queue q
-SET retry_count = retry_count + ((` + failureSQL + ` ->> 'counts')::boolean OR (` + failureSQL + ` ->> 'tried')::boolean)::int,
-    refused_since = CASE WHEN (` + failureSQL + ` ->> 'counts')::boolean THEN coalesce(refused_since, now()) ELSE refused_since END,
-    failure_code = ` + failureSQL + ` ->> 'code', failure_reason = ` + failureSQL + ` ->> 'reason',
-    halted = (` + failureSQL + ` ->> 'halt')::boolean AND NOT (` + failureSQL + ` ->> 'fails')::boolean,
-    failed_at = CASE WHEN (` + failureSQL + ` ->> 'fails')::boolean THEN now() END,
-    available_at = CASE WHEN (` + failureSQL + ` ->> 'fails')::boolean OR (` + failureSQL + ` ->> 'halt')::boolean THEN 'infinity'
-                        ELSE now() + (` + failureSQL + ` ->> 'delay')::float8 * interval '1 second' END
-WHERE id = ANY (ARRAY(SELECT id FROM held))
-RETURNING id, failed_at
+  UPDATE outbox_queue q
+  SET retry_count = retry_count + ((` + failureSQL + ` ->> 'counts')::boolean OR (` + failureSQL + ` ->> 'tried')::boolean)::int,
+      refused_since = CASE WHEN (` + failureSQL + ` ->> 'counts')::boolean THEN coalesce(refused_since, now()) ELSE refused_since END,
+      failure_code = ` + failureSQL + ` ->> 'code', failure_reason = ` + failureSQL + ` ->> 'reason',
+      halted = (` + failureSQL + ` ->> 'halt')::boolean AND NOT (` + failureSQL + ` ->> 'fails')::boolean,
+      failed_at = CASE WHEN (` + failureSQL + ` ->> 'fails')::boolean THEN now() END,
+      available_at = CASE WHEN (` + failureSQL + ` ->> 'fails')::boolean OR (` + failureSQL + ` ->> 'halt')::boolean THEN 'infinity'
+                          ELSE now() + (` + failureSQL + ` ->> 'delay')::float8 * interval '1 second' END
+  WHERE id = ANY (ARRAY(SELECT id FROM held))
+  RETURNING id, failed_at
 )
 SELECT id, failed_at, true AS held FROM written
 UNION ALL

@@ -2,7 +2,6 @@ package store
 
 import (
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 )
@@ -80,30 +79,6 @@ func TestAnOlderEventWaitsForASupersedingOneUnlessThatIsDelayed(t *testing.T) {
 	f.wantStatus("superseded", older)
 }
 
-// TestP4ATrialEventSupersedesItsOlderOnes: the newest one of its aggregate is tried.
-func TestP4ATrialEventSupersedesItsOlderOnes(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	older := f.append("a", 1)[0]
-	f.pause("order.created")
-	f.wantClaimed()
-	newer, newest := f.supersede("a", 2, 0), f.supersede("a", 3, 0)
-	elsewhere := f.append("b", 1)[0]
-	f.wantClaimed()
-	f.exec("INSERT INTO outbox_queue SELECT gen_random_uuid(), 100, slot, 2, aggregate, aggregate_id, 'other', 0 FROM outbox_queue WHERE id = $1", elsewhere)
-	f.exec("UPDATE outbox_queue SET supersedes = true WHERE topic = 'other'")
-	other := f.claim(10) // takes the place of the other trial event
-	f.endPauses()
-	c := f.probe()
-	f.wantEvents(c, newest)
-	if c.Superseded != 2 || other.Superseded != 1 {
-		t.Errorf("%d and %d superseded", c.Superseded, other.Superseded)
-	}
-	f.wantStatus("superseded", older, newer)
-	f.endPauses()
-	f.wantEvents(f.probe())
-}
-
 // TestADiscardedSupersedingEventLeavesTheNewestOne: those parked behind it include one that supersedes
 // the others, and that one does not wait for them.
 func TestADiscardedSupersedingEventLeavesTheNewestOne(t *testing.T) {
@@ -134,39 +109,4 @@ func TestAClaimSupersedesInParts(t *testing.T) {
 	c, err = f.store.Claim(t.Context(), "test", 10, lease)
 	must(t, err)
 	f.wantEvents(c, newest)
-}
-
-// TestPromoteNeedsNoPayload: the discarded event's row of the log is missing.
-func TestPromoteNeedsNoPayload(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	ids := f.append("a", 1, 2)
-	f.exec("DELETE FROM outbox_events WHERE id = $1", ids[0])
-	f.fail(ids[0])
-	f.wantClaimed()
-	f.wantDue(parked, ids[1])
-	must(t, f.decide(discardSQL, ids[0]))
-	f.wantDue(0, ids[1])
-}
-
-// TestDeletingTheRowOfATopicResumesIt, with the next claims.
-func TestDeletingTheRowOfATopicResumesIt(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	f.exec(manySQL, "away", 3)
-	f.exec(manySQL, "further away", 2)
-	f.pause("away")
-	f.pause("further away")
-	f.wantClaimed()
-	f.wantHalted(5)
-	f.store.floor.until = time.Now().Add(time.Hour)
-	f.exec("DELETE FROM outbox_topics WHERE topic = 'away'")
-	for range 2 { // the first one sees that a pause is gone
-		_, err := f.store.Claim(t.Context(), "test", 10, lease)
-		must(t, err)
-	}
-	f.wantHalted(2)
-	if n := f.int("SELECT count(*) FROM outbox_claims"); n != 1 {
-		t.Errorf("%d claims", n)
-	}
 }

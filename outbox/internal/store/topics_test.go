@@ -289,3 +289,42 @@ func TestAnOperatorsPauseStays(t *testing.T) {
 	f.resume("order.created")
 	f.wantClaimed(ids[1])
 }
+
+// TestDeletingTheRowOfATopicResumesIt, with the next claims.
+func TestDeletingTheRowOfATopicResumesIt(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.exec(manySQL, "away", 3)
+	f.exec(manySQL, "further away", 2)
+	f.pause("away")
+	f.pause("further away")
+	f.wantClaimed()
+	f.wantHalted(5)
+	f.store.floor.until = time.Now().Add(time.Hour)
+	f.exec("DELETE FROM outbox_topics WHERE topic = 'away'")
+	for range 3 { // the first one sees that a pause is gone, and the second one that events are halted
+		_, err := f.store.Claim(t.Context(), "test", 10, lease)
+		must(t, err)
+	}
+	f.wantHalted(2)
+	if n := f.int("SELECT count(*) FROM outbox_claims"); n != 1 {
+		t.Errorf("%d claims", n)
+	}
+}
+
+// TestAClaimLeavesOutWhatTheLastOneFoundNotNeeded, and its own end does not hide a pause.
+func TestAClaimLeavesOutWhatTheLastOneFoundNotNeeded(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for _, want := range []int{3, 0} {
+		if got := len(f.store.putAside(&found{}, time.Time{}, false, 10, 100)); got != want {
+			t.Errorf("%d more statements, want %d", got, want)
+		}
+		_, err := f.store.Claim(t.Context(), "test", 10, lease)
+		must(t, err)
+	}
+	f.pause("away")
+	if c, err := f.store.Claim(t.Context(), "test", 10, lease); err != nil || !c.More {
+		t.Errorf("more: %t, error %v", c.More, err)
+	}
+}
