@@ -38,6 +38,8 @@ type statement struct {
 //     them do not deadlock. A bitmap scan would lock the rows in the order of the table;
 //   - enable_hashjoin, enable_mergejoin: the join of a few rows with a large table is a loop that
 //     finds each row by its key, and never a scan of the table;
+//   - plan_cache_mode: no plan depends on the values of parameters. To plan a claim for each execution
+//     takes longer than to execute it;
 //   - jit: if a plan must still read a whole table, PostgreSQL adds a penalty to its cost. A high
 //     cost makes PostgreSQL compile the plan, which takes longer than reading such a small table;
 //   - datestyle, bytea_output: two modes of pgx get all values as text, and can read these only;
@@ -46,7 +48,7 @@ type statement struct {
 const settingsSQL = `
 SELECT set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
        set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true),
-       set_config('jit', 'off', true),
+       set_config('plan_cache_mode', 'force_generic_plan', true), set_config('jit', 'off', true),
        set_config('datestyle', 'ISO', true), set_config('bytea_output', 'hex', true),
        set_config('idle_in_transaction_session_timeout', '15s', true)`
 
