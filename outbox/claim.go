@@ -14,7 +14,8 @@ const (
 	smallBatchPause = 2 * time.Millisecond
 	// lossPause is the pause after a publisher was lost. The next one may be lost at once.
 	lossPause = 50 * time.Millisecond
-	// maxBytes bounds the payloads that a relay has in flight, and so its memory. A claim has up to 8 MiB.
+	// maxBytes bounds the payloads that the workers of a relay have in flight, and so its memory. Above
+	// half of it nothing is claimed. A claim has up to 8 MiB, and that of trial events may come on top.
 	maxBytes = 32 << 20
 	// mostTopics is how many topics are tried at once, and trialPause the least time between two claims.
 	// A new session tries one. While the destination answers, each claim tries twice as many.
@@ -62,7 +63,7 @@ func (w *worker) claim(ctx context.Context) (claim store.Claim) {
 		if w.trials {
 			claim, err = w.events.ClaimProbes(ctx, w.name, w.tries, w.config.Lease)
 		} else {
-			claim, err = w.events.Claim(ctx, w.name, w.room(), w.config.Lease)
+			claim, err = w.events.Claim(ctx, w.name, max(w.room(), 1), w.config.Lease) // bytes of others may have come
 		}
 		return err
 	})

@@ -33,7 +33,7 @@ type RelayConfig struct {
 	SettleAfter time.Duration
 	// SlowAfter is how long the relay waits for an answer before the event gives up its place in the
 	// window. If nothing of the event's topic was taken meanwhile, the topic pauses. The default is 1 s.
-	// A destination that answers one by one ([publish.OneByOne]) has no such limit.
+	// A destination that answers one by one ([publish.OneByOne]) has no such limit, but for trial events.
 	SlowAfter time.Duration
 	// ConfirmTimeout bounds the wait for the answer to an event, if the destination does not answer one
 	// by one. The default is 10 s.
@@ -45,7 +45,7 @@ type RelayConfig struct {
 	// DurableMarks makes the marks of published events wait for the disk. By default they do not:
 	// after a crash of PostgreSQL, the events of the last moments are published again.
 	DurableMarks bool
-	// GiveUp is when a refused event fails: after at least ten refusals, the first of them more than
+	// GiveUp is when a refused event fails: after at least ten tries, if the first refusal is more than
 	// GiveUp ago. A destination that is not reachable refuses nothing; about no answer, see
 	// NoAnswerPauses. The default is 24 h.
 	GiveUp time.Duration
@@ -59,8 +59,8 @@ type RelayConfig struct {
 	// again, to a destination that has lost them. The default is seven days.
 	Retention time.Duration
 	// ShutdownTimeout is how long Run goes on after its context has ended, to finish the batches in
-	// flight. What is not finished by then is published again. Run returns at most a second later,
-	// whatever the database does. The default is 10 s.
+	// flight. What is not finished by then is published again. Run returns at most two seconds
+	// later, whatever the database does. The default is 10 s.
 	ShutdownTimeout time.Duration
 	// NoListen turns off PostgreSQL's LISTEN and NOTIFY. Then the poll finds the events that other
 	// processes commit. If it is false, the relay uses one connection in addition to those

@@ -3,7 +3,6 @@ package outbox
 import (
 	"context"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -71,6 +70,14 @@ func (it *item) decide(v verdict) {
 	it.set(decided)
 }
 
+// free forgets the payload, and returns its size.
+func (it *item) free() int64 {
+	size := int64(len(it.event.Payload))
+	it.event.Payload, it.message.Body = nil, nil
+	it.batch.bytes -= size
+	return size
+}
+
 // release makes the event due again when its claim ends.
 func (it *item) release() { it.decide(verdict{unknown: true}) }
 
@@ -118,12 +125,11 @@ func (f *inFlight) tokens() (tokens []uuid.UUID) {
 }
 
 // drop forgets what is recorded.
-func (f *inFlight) drop(bytes *atomic.Int64) {
+func (f *inFlight) drop() {
 	f.batches = slices.DeleteFunc(f.batches, func(b *batch) bool {
 		isDone := b.count[recorded] == len(b.items)
 		if isDone {
 			b.lease.end()
-			bytes.Add(-b.bytes)
 		}
 		return isDone
 	})

@@ -57,7 +57,7 @@ const renewEvery = time.Second
 
 // renew makes the leases of what is in flight longer.
 func (w *worker) renew(ctx context.Context) {
-	if now := time.Now(); w.inFlight.empty() || now.Sub(w.renewed) < renewEvery || now.Before(w.retryAt) {
+	if w.inFlight.empty() || time.Since(w.renewed) < renewEvery {
 		return
 	}
 	w.renewed = time.Now()

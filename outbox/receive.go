@@ -26,8 +26,6 @@ type answers struct {
 	some chan struct{} // wakes the worker
 }
 
-func newAnswers() answers { return answers{some: make(chan struct{}, 1)} }
-
 func (a *answers) add(one answer) {
 	a.mu.Lock()
 	a.list = append(a.list, one)

@@ -25,7 +25,7 @@ func (w *worker) record(ctx context.Context) {
 	if len(w.late) > 0 && w.write(ctx, store.Settlement{Published: w.late}) != nil {
 		w.late = nil
 	}
-	w.inFlight.drop(&w.bytes)
+	w.inFlight.drop()
 	w.noteUnrecorded()
 }
 
@@ -67,6 +67,7 @@ func (w *worker) recordBatch(ctx context.Context, b *batch) bool {
 	for _, it := range b.items {
 		if it.state == decided {
 			it.set(recorded)
+			w.bytes.Add(-it.free())
 		}
 	}
 	b.pauses = nil
@@ -75,8 +76,9 @@ func (w *worker) recordBatch(ctx context.Context, b *batch) bool {
 
 // settlement is what is to be written about a batch.
 func (w *worker) settlement(b *batch) store.Settlement {
+	isLonger := w.trials && (!b.slow || len(b.pauses) > 0) // a silent trial event makes a pause longer once
 	s := store.Settlement{
-		Token: b.token, End: b.open() == 0, Probe: w.trials, Paused: map[string]string{},
+		Token: b.token, End: b.open() == 0, Probe: isLonger, Paused: map[string]string{},
 		GiveUp: w.config.GiveUp, FirstPause: firstTopicPause, LongestPause: w.config.LongestTopicPause,
 	}
 	resumed, again := map[string]bool{}, map[string]bool{}
@@ -100,7 +102,7 @@ func (w *worker) settlement(b *batch) store.Settlement {
 		if v.pause || v.failure.Halt { // whoever halts an event writes the pause
 			s.Paused[topic] = v.failure.Reason
 		}
-		again[topic] = w.trials && (v.unknown || v.failure.Final) // its destination has not said anything
+		again[topic] = w.trials && (v.unknown || v.failure.Final) // its destination has said nothing about the topic
 		if v.resume && !resumed[topic] && !w.topics.isPaused(topic) {
 			resumed[topic] = true
 			s.Resumed = append(s.Resumed, topic)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,7 +32,7 @@ import (
 // As soon as half of the window is free, the worker claims what is due and sends it. It records
 // the outcomes as the answers come. Four things wake it: [Relay.Wake], a notification of another
 // process, the time when the next event becomes due, and a poll in case the others are missed.
-// All workers of a relay have at most 32 MiB of payloads in flight.
+// The workers of a relay have at most 32 MiB of payloads in flight.
 //
 // # What becomes of an event, and of its topic
 //
@@ -44,12 +45,12 @@ import (
 //	two Refused, none Confirmed  the topic pauses
 //	no answer for SlowAfter      it takes no place in the window; its topic pauses if it takes no other
 //	nothing at all answered      another connection takes over; this one waits for late answers
-//	none for ConfirmTimeout      it is tried again as a Refused one; a late confirm still counts
-//	not sent, connection lost    it is due at once, and nothing is counted
+//	none for ConfirmTimeout      it is tried again after a pause; a late confirm still counts
+//	not sent, connection lost    it is due when its claim ends, and nothing is counted
 //	publisher closed             what has no answer is sent again in small groups, to find the cause
 //	Invalid                      it fails at once: no destination of this kind could take it
 //
-// A refused event fails after at least ten refusals, the first of them more than GiveUp ago.
+// A refused event fails after at least ten tries, if the first refusal is more than GiveUp ago.
 //
 // A paused topic is a row of the table outbox_topics. A pause lasts 1 s and doubles to
 // LongestTopicPause. Then one event of the topic is tried, on a connection of its own. If it is
@@ -217,8 +218,22 @@ func (r *Relay) hasSchema(ctx context.Context) (there bool, err error) {
 func (r *Relay) work(ctx context.Context) error {
 	host, _ := os.Hostname()
 	all, ctx := errgroup.WithContext(ctx)
+	over, cancelOver := after(ctx, r.config.ShutdownTimeout)
+	defer cancelOver()
+	lastCall, cancelCall := after(over, lastStatementTimeout)
+	defer cancelCall()
+	var sessions sync.WaitGroup
+	defer sessions.Wait()
+	keep := func(name string, trials bool) error {
+		return r.keepWorking(ctx, &sessions, func(session publish.Session) *worker {
+			return &worker{
+				Relay: r, name: fmt.Sprintf("%s/%d/%s", host, os.Getpid(), name), trials: trials, tries: 1, over: over,
+				lastCall: lastCall, session: session, answers: answers{some: make(chan struct{}, 1)},
+			}
+		})
+	}
 	for i := range r.config.Workers {
-		all.Go(func() error { return r.keepWorking(ctx, fmt.Sprintf("%s/%d/%d", host, os.Getpid(), i), false) })
+		all.Go(func() error { return keep(strconv.Itoa(i), false) })
 	}
 	all.Go(func() error {
 		for {
@@ -227,7 +242,7 @@ func (r *Relay) work(ctx context.Context) error {
 				return nil
 			case <-r.tryTopics: // a topic is paused
 			}
-			if err := r.keepWorking(ctx, fmt.Sprintf("%s/%d/trials", host, os.Getpid()), true); err != nil {
+			if err := keep("trials", true); err != nil {
 				return err
 			}
 		}
@@ -245,23 +260,22 @@ const maxReplaced = 32
 // only until no topic is paused. If the destination does not read a connection any more, the worker
 // is replaced by another one with a new connection. It stays until all that it has in flight is
 // answered or too late.
-func (r *Relay) keepWorking(ctx context.Context, name string, trials bool) error {
-	var all sync.WaitGroup
-	defer all.Wait()
+func (r *Relay) keepWorking(ctx context.Context, sessions *sync.WaitGroup, newWorker func(publish.Session) *worker) error {
 	for {
-		own, leave := context.WithCancel(ctx)
+		stay, leave := context.WithCancel(ctx)
 		ended, replaced := make(chan error, 1), make(chan struct{})
-		all.Go(func() {
+		sessions.Go(func() {
 			defer leave()
-			err := r.to.KeepConnected(own, func(ctx context.Context, session publish.Session) error {
-				w := &worker{Relay: r, name: name, trials: trials, session: session, answers: newAnswers(), leave: leave, tries: 1}
+			err := r.to.KeepConnected(stay, func(ctx context.Context, session publish.Session) error {
+				w := newWorker(session)
+				w.leave = leave
 				_, w.oneByOne = session.(publish.OneByOne)
 				w.replace = func() { close(replaced) } // a worker is replaced once: it claims no more
 				r.state.sessions.Add(1)
 				defer r.state.sessions.Add(-1)
 				return w.run(ctx)
 			})
-			if err == nil && own.Err() == nil {
+			if err == nil && stay.Err() == nil {
 				err = fmt.Errorf("outbox: KeepConnected of %s returned before its context had ended", r.destination)
 			}
 			ended <- err

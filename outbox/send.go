@@ -87,6 +87,9 @@ func (w *worker) sendApart() {
 		}
 		w.hand(b, group)
 	}
+	if len(w.apart) == 0 {
+		w.group = 0
+	}
 }
 
 // hand gives events of a batch to the sender.

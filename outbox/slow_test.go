@@ -234,3 +234,36 @@ func TestP4ASlowFunctionIsCalledOnceForEachEvent(t *testing.T) {
 		})
 	}
 }
+
+// TestP6AnUnreachableDestinationCancelsNoCall: the session ends, and what has begun is finished.
+func TestP6AnUnreachableDestinationCancelsNoCall(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		events, config := newFakeOutbox(0), testConfig
+		events.append("down", 1)
+		events.append("slow", 1)
+		config.Workers = 2
+		var calls atomic.Int64
+		r := relayWith(config, events)
+		r.to = publish.Func(4, func(ctx context.Context, m publish.Message) error {
+			if m.Topic == "down" {
+				return publish.ErrNotSent
+			}
+			calls.Add(1)
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(publish.FuncTimeout - time.Second):
+				return nil
+			}
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- r.work(ctx) }()
+		time.Sleep(time.Minute)
+		cancel()
+		if err := <-done; err != nil || calls.Load() != 1 || events.count("published") != 1 {
+			t.Errorf("error %v, %d calls, %v", err, calls.Load(), events.became)
+		}
+	})
+}

@@ -12,10 +12,10 @@ import (
 //
 //	receive   takes the answers that have come, and decides about each event (receive.go, decide.go)
 //	expire    decides about the events whose answer is late (expire.go)
+//	renew     makes the leases of what is in flight longer (lease.go)
 //	record    writes what was decided (record.go)
 //	claim     leases what is due (claim.go)
-//	send      hands it to the publisher (send.go)
-//	renew     makes the leases of what is in flight longer (lease.go)
+//	send      hands it to the publisher, and what may end the publisher apart from it (send.go)
 //	wait      until there are answers or events, or until it is time for one of the steps
 type worker struct {
 	*Relay
@@ -28,7 +28,7 @@ type worker struct {
 	sender   *sender // nil until the first claim, and after the publisher was lost
 
 	phase    phase
-	over     context.Context // ends ShutdownTimeout after the context of run
+	over     context.Context // ends ShutdownTimeout after the relay's context, or sessionTimeout after the session's
 	inFlight inFlight
 	answers  answers
 	late     []store.Event // confirmed after the worker had given up waiting
@@ -62,10 +62,13 @@ const (
 	replaced       // another worker has its place, because the destination does not answer this session
 	done           // no topic is paused, so there is nothing to try
 	broken         // the session opens no publisher
-	ending         // the context of run has ended: nothing more is begun
+	ending         // the session or the relay ends: nothing more is begun
 )
 
 const (
+	// sessionTimeout is how long a worker finishes what is in flight after its session has ended: a
+	// function of publish.Func may still be at work. What a lost connection had has an answer at once.
+	sessionTimeout = publish.FuncTimeout + 5*time.Second
 	// shortestWait keeps the loop from turning without a pause, whatever next says.
 	shortestWait = 100 * time.Microsecond
 	// blockedCheck is how often a worker asks whether the destination still blocks.
@@ -76,15 +79,15 @@ const (
 func (w *worker) run(ctx context.Context) error {
 	poll := time.NewTicker(w.config.PollInterval)
 	defer poll.Stop()
-	over, cancelOver := after(ctx, w.config.ShutdownTimeout)
-	defer cancelOver()
-	lastCall, cancelCall := after(over, lastStatementTimeout)
-	defer cancelCall()
 	defer w.end()
-	w.over, w.lastCall, w.due = over, lastCall, true
+	over, cancel := context.WithCancel(w.over)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(sessionTimeout, cancel) })()
+	w.over, w.due = over, true
 	for {
 		w.receive()
 		silent := w.expire(time.Now())
+		w.renew(ctx) // before a record that has to wait for a lock
 		w.record(ctx)
 		if silent { // only now: before the pauses are written, the other worker would claim these topics
 			w.leaveToAnother()
@@ -96,7 +99,6 @@ func (w *worker) run(ctx context.Context) error {
 			w.send(ctx, w.claim(ctx))
 		}
 		w.sendApart() //nolint:contextcheck // what is claimed is sent, also when ctx has ended
-		w.renew(ctx)
 		w.wait(ctx, poll.C)
 	}
 }
@@ -197,7 +199,7 @@ func (w *worker) finished(ctx context.Context) bool {
 		w.record(ctx) // what has no answer yet is released
 		return true
 	}
-	return w.phase != working && w.inFlight.empty()
+	return w.phase != working && w.inFlight.empty() && len(w.late) == 0
 }
 
 // end frees what the worker holds.

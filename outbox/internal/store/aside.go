@@ -81,7 +81,7 @@ WHERE id = ANY (ARRAY(
   SELECT q.id FROM resumed t, LATERAL (
     SELECT id FROM outbox_queue WHERE topic = t.topic AND halted AND id NOT IN ` + claimedIDsSQL + `
     ORDER BY topic, retry_count, seq
-    LIMIT greatest(@limit - (SELECT count(*) FROM going), @limit / 10) / t.topics + 1 FOR UPDATE SKIP LOCKED) q)) AND halted
+    LIMIT greatest(@limit - (SELECT count(*) FROM going), @limit / 10) / t.topics + 1 FOR UPDATE SKIP LOCKED) q))
 RETURNING 1`
 
 // forgetTopicsSQL deletes the rows of resumed topics that have no halted event any more.

@@ -32,9 +32,9 @@ func (s *Store) RunJanitor(ctx context.Context, retention time.Duration) error {
 // repair reads one page only: it expects nothing to repair.
 func (s *Store) repair(ctx context.Context, after uuid.UUID) (last uuid.UUID, repaired int) {
 	repaired, last, err := s.Repair(ctx, after, repairPage)
-	s.report(ctx, "cannot look for events that are parked or halted without a reason", err)
+	s.report(ctx, "cannot look for events that are parked without a reason", err)
 	if repaired > 0 {
-		s.Logger.WarnContext(ctx, "events were parked or halted without a reason, and are due now", "events", repaired)
+		s.Logger.WarnContext(ctx, "events were parked without a reason, and are due now", "events", repaired)
 	}
 	return last, repaired
 }

@@ -14,12 +14,15 @@ package store
 
 // nextSQL finds, for an event q that is due or halted, the newest superseding event and the oldest one
 // of its aggregate. The first event of an aggregate needs no search for an older one. Superseding
-// events have an index of their own.
+// events have an index of their own. It reads at most 100 of them: those that are delayed come first,
+// and there may be thousands. With more than 100 in front, the events go out one after the other.
 const nextSQL = `
   LEFT JOIN LATERAL (
-    SELECT id, available_at FROM outbox_queue
-    WHERE (aggregate, aggregate_id) = (q.aggregate, q.aggregate_id) AND version >= q.version AND supersedes
-      AND failed_at IS NULL AND (available_at <= now() OR available_at = 'infinity')
+    SELECT id, available_at FROM (
+      SELECT id, available_at, version, failed_at FROM outbox_queue
+      WHERE (aggregate, aggregate_id) = (q.aggregate, q.aggregate_id) AND version >= q.version AND supersedes
+      ORDER BY version DESC LIMIT 100) newest
+    WHERE failed_at IS NULL AND (available_at <= now() OR available_at = 'infinity')
     ORDER BY version DESC LIMIT 1) newest ON true
   LEFT JOIN LATERAL (
     SELECT id, available_at FROM outbox_queue
