@@ -2,7 +2,6 @@ package store
 
 import (
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 )
@@ -134,39 +133,4 @@ func TestAClaimSupersedesInParts(t *testing.T) {
 	c, err = f.store.Claim(t.Context(), "test", 10, lease)
 	must(t, err)
 	f.wantEvents(c, newest)
-}
-
-// TestPromoteNeedsNoPayload: the discarded event's row of the log is missing.
-func TestPromoteNeedsNoPayload(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	ids := f.append("a", 1, 2)
-	f.exec("DELETE FROM outbox_events WHERE id = $1", ids[0])
-	f.fail(ids[0])
-	f.wantClaimed()
-	f.wantDue(parked, ids[1])
-	must(t, f.decide(discardSQL, ids[0]))
-	f.wantDue(0, ids[1])
-}
-
-// TestDeletingTheRowOfATopicResumesIt, with the next claims.
-func TestDeletingTheRowOfATopicResumesIt(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	f.exec(manySQL, "away", 3)
-	f.exec(manySQL, "further away", 2)
-	f.pause("away")
-	f.pause("further away")
-	f.wantClaimed()
-	f.wantHalted(5)
-	f.store.floor.until = time.Now().Add(time.Hour)
-	f.exec("DELETE FROM outbox_topics WHERE topic = 'away'")
-	for range 2 { // the first one sees that a pause is gone
-		_, err := f.store.Claim(t.Context(), "test", 10, lease)
-		must(t, err)
-	}
-	f.wantHalted(2)
-	if n := f.int("SELECT count(*) FROM outbox_claims"); n != 1 {
-		t.Errorf("%d claims", n)
-	}
 }
