@@ -19,8 +19,9 @@ func TestP4AnotherProbeFollowsOneThatSaysNothing(t *testing.T) {
 	f.wantEvents(c, ids[0])
 	f.settle(Settlement{
 		Token: c.Token, End: true, Probe: true, ProbeAgain: []string{"order.created", "unknown"},
-		Failures: []Failure{{ID: ids[0], Final: true, Code: "too_large"}},
+		Failures: []Failure{{ID: ids[0], Final: true, Halt: true, Code: "too_large"}},
 	})
+	f.wantHalted(1)
 	f.wantEvents(f.probe(), ids[1])
 	f.hold("order.created")
 	f.settle(Settlement{ProbeAgain: []string{"order.created"}})

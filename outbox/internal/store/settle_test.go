@@ -222,6 +222,7 @@ func TestAnEventFailsByAgeAndNumber(t *testing.T) {
 		"the first time":              {0, "NULL", true, false, false},
 		"not counted":                 {50, "now() - interval '1 year'", false, false, false},
 		"no queue is bound":           {50, "now() - interval '1 year'", false, false, true},
+		"and never was":               {0, "NULL", false, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -241,6 +242,8 @@ func TestAnEventFailsByAgeAndNumber(t *testing.T) {
 			}
 			if test.counts {
 				f.wantNone("SELECT count(*) FROM outbox_queue WHERE refused_since IS NULL OR refused_since > now()")
+			} else {
+				f.wantNone("SELECT count(*) FROM outbox_queue WHERE refused_since > now() - interval '1 hour'")
 			}
 			if got := f.row(ids[0]); got.RetryCount != want || (got.Status == "failed") != test.fails {
 				t.Errorf("%+v", got)
