@@ -24,30 +24,34 @@ func TestP4DecideForEachOutcome(t *testing.T) {
 	reason := errors.New("the reason")
 	tests := map[string]struct {
 		result publish.Result
-		probe  bool
+		is     string // a probe, or paused
 		want   verdict
 	}{
-		"confirmed":          {publish.Result{Outcome: publish.Confirmed}, false, verdict{published: true}},
-		"confirmed, a probe": {publish.Result{Outcome: publish.Confirmed}, true, verdict{published: true, resume: true}},
-		"returned":           {publish.Result{Outcome: publish.Returned, Err: reason}, false, verdict{pause: true, failure: store.Failure{Halt: true, Tried: true, Code: "unroutable"}}},
-		"busy":               {publish.Result{Outcome: publish.NotSent, Err: publish.ErrBusy}, false, verdict{pause: true, failure: store.Failure{Halt: true, Code: "refused"}}},
-		"refused":            {publish.Result{Outcome: publish.Refused, Err: reason}, false, verdict{failure: store.Failure{Counts: true, Code: "refused"}}},
-		"refused, a probe":   {publish.Result{Outcome: publish.Refused, Err: reason}, true, verdict{pause: true, failure: store.Failure{Counts: true, Code: "refused"}}},
-		"no answer":          {publish.Result{Outcome: publish.Unknown, Err: publish.ErrTimeout}, false, verdict{failure: store.Failure{Tried: true, Code: "no_answer"}}},
-		"lost":               {publish.Result{Outcome: publish.Unknown, Err: reason}, false, verdict{unknown: true, failure: store.Failure{Code: "refused"}}},
-		"not sent":           {publish.Result{Outcome: publish.NotSent, Err: publish.ErrNotSent}, false, verdict{unknown: true, failure: store.Failure{Code: "refused"}}},
-		"closed over it":     {publish.Result{Outcome: publish.Refused, Err: publish.ErrClosed}, false, verdict{failure: store.Failure{Counts: true, Code: "session_closed"}}},
-		"too large":          {publish.Result{Outcome: publish.Invalid, Err: publish.ErrTooLarge}, false, verdict{failure: store.Failure{Final: true, Code: "too_large"}}},
-		"a bad key":          {publish.Result{Outcome: publish.Invalid, Err: publish.ErrBadTopic}, false, verdict{failure: store.Failure{Final: true, Code: "bad_topic"}}},
-		"broken headers":     {publish.Result{Outcome: publish.Invalid, Err: publish.ErrBadHeaders}, false, verdict{failure: store.Failure{Final: true, Code: "bad_headers"}}},
+		"confirmed":          {publish.Result{Outcome: publish.Confirmed}, "", verdict{published: true}},
+		"confirmed, a probe": {publish.Result{Outcome: publish.Confirmed}, "a probe", verdict{published: true, resume: true}},
+		"returned":           {publish.Result{Outcome: publish.Returned, Err: reason}, "", verdict{pause: true, failure: store.Failure{Halt: true, Tried: true, Code: "unroutable"}}},
+		"busy":               {publish.Result{Outcome: publish.NotSent, Err: publish.ErrBusy}, "", verdict{pause: true, failure: store.Failure{Halt: true, Code: "refused"}}},
+		"refused":            {publish.Result{Outcome: publish.Refused, Err: reason}, "", verdict{failure: store.Failure{Counts: true, Code: "refused"}}},
+		"refused, a probe":   {publish.Result{Outcome: publish.Refused, Err: reason}, "a probe", verdict{pause: true, failure: store.Failure{Counts: true, Code: "refused"}}},
+		"no answer":          {publish.Result{Outcome: publish.Unknown, Err: publish.ErrTimeout}, "", verdict{failure: store.Failure{Tried: true, Code: "no_answer"}}},
+		"no answer, paused":  {publish.Result{Outcome: publish.Unknown, Err: publish.ErrTimeout}, "paused", verdict{failure: store.Failure{Halt: true, Tried: true, Code: "no_answer"}}},
+		"lost":               {publish.Result{Outcome: publish.Unknown, Err: reason}, "", verdict{unknown: true, failure: store.Failure{Code: "refused"}}},
+		"not sent":           {publish.Result{Outcome: publish.NotSent, Err: publish.ErrNotSent}, "", verdict{unknown: true, failure: store.Failure{Code: "refused"}}},
+		"closed over it":     {publish.Result{Outcome: publish.Refused, Err: publish.ErrClosed}, "", verdict{failure: store.Failure{Counts: true, Code: "session_closed"}}},
+		"too large":          {publish.Result{Outcome: publish.Invalid, Err: publish.ErrTooLarge}, "", verdict{failure: store.Failure{Final: true, Code: "too_large"}}},
+		"a bad key":          {publish.Result{Outcome: publish.Invalid, Err: publish.ErrBadTopic}, "", verdict{failure: store.Failure{Final: true, Code: "bad_topic"}}},
+		"broken headers":     {publish.Result{Outcome: publish.Invalid, Err: publish.ErrBadHeaders}, "", verdict{failure: store.Failure{Final: true, Code: "bad_headers"}}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e := store.Event{ID: uuid.New(), Topic: "a", RetryCount: 3}
-			r := testRelay(nil)
+			r := relayWith(testConfig)
 			r.topics.take("another", false)
-			got := r.decide(e, test.result, test.probe)
+			if test.is == "paused" {
+				r.topics.pause("a")
+			}
+			got := r.decide(e, test.result, test.is == "a probe")
 			if d := got.failure.Delay; d < 4*time.Second || d > 8*time.Second {
 				t.Errorf("in %s, want 4 to 8 s", d)
 			}
@@ -71,4 +75,78 @@ func TestRetryDelayStaysBetweenBaseAndCap(t *testing.T) {
 			t.Fatalf("attempt %d waits %s, want %s to %s", attempts, d, c.RetryBase/2, c.RetryCap)
 		}
 	})
+}
+
+// TestP6AnEventWithoutAnAnswerWaitsLong: each further try may be one more e-mail.
+func TestP6AnEventWithoutAnAnswerWaitsLong(t *testing.T) {
+	t.Parallel()
+	r := relayWith(emails())
+	for tried, want := range []time.Duration{time.Minute, time.Hour, time.Hour} {
+		e := store.Event{ID: uuid.New(), Topic: "a", RetryCount: tried}
+		r.topics.pause(e.Topic)
+		v := r.decide(e, publish.Result{Outcome: publish.Unknown, Err: publish.ErrTimeout}, false)
+		if v.unknown || v.failure.Halt || !v.failure.Counts || v.failure.Delay != want {
+			t.Errorf("after %d tries: %+v", tried, v)
+		}
+	}
+}
+
+// TestP4ATopicPausesWhenTwoOfItsEventsAreRefused, and not when one is refused again and again.
+func TestP4ATopicPausesWhenTwoOfItsEventsAreRefused(t *testing.T) {
+	t.Parallel()
+	r := relayWith(testConfig)
+	refusal := publish.Result{Outcome: publish.Refused, Err: publish.ErrInvalid}
+	bad, other := store.Event{ID: uuid.New(), Topic: "a"}, store.Event{ID: uuid.New(), Topic: "a"}
+	for range 3 {
+		if r.decide(bad, refusal, false).pause {
+			t.Error("one event pauses its topic")
+		}
+	}
+	if !r.decide(other, refusal, false).pause || !r.topics.isPaused("a") {
+		t.Error("two events do not pause their topic")
+	}
+	if v := r.decide(other, taken, false); !v.resume || r.topics.isPaused("a") {
+		t.Error("a confirm does not resume the topic")
+	}
+	if r.decide(bad, refusal, false).pause {
+		t.Error("after a confirm, one event pauses its topic")
+	}
+}
+
+// TestP4ALostConnectionCountsForNobody, however often connections are lost with many events.
+func TestP4ALostConnectionCountsForNobody(t *testing.T) {
+	t.Parallel()
+	l, one, two := newLosses(), uuid.New(), uuid.New()
+	for range 10 {
+		if l.add(one, false, false, never) || l.add(two, false, false, never) {
+			t.Fatal("one of two is the cause")
+		}
+	}
+	if !l.has(one) || !l.has(two) {
+		t.Error("they are not sent alone")
+	}
+	l.remove(one)
+	for range 10 { // the destination takes no other event: it may be unreachable
+		if l.add(one, true, false, time.Time{}) {
+			t.Error("the only event is the cause")
+		}
+	}
+	l.remove(one)
+	for i := range causeAfter {
+		if cause := l.add(one, true, false, never); cause != (i == causeAfter-1) {
+			t.Errorf("alone %d times: %t", i+1, cause)
+		}
+	}
+}
+
+// TestTheMemoryOfTopicsIsBounded, also if all of them are paused.
+func TestTheMemoryOfTopicsIsBounded(t *testing.T) {
+	t.Parallel()
+	topics := newTopics()
+	for range 2 * maxTopics {
+		topics.pause(uuid.NewString())
+	}
+	if n := len(topics.all); n > maxTopics {
+		t.Errorf("%d topics are remembered", n)
+	}
 }

@@ -5,11 +5,15 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"example.com/transactional-outbox/outbox"
+	"example.com/transactional-outbox/outbox/internal/dbtest"
+	"example.com/transactional-outbox/outbox/publish"
 )
 
 // The event is appended in the transaction of its order. If that fails, there is no event.
@@ -83,4 +87,69 @@ func ExampleAppend_invalid() {
 	// outbox: invalid event: event 0: AggregateID is empty, but Aggregate is set
 	// invalid: true
 	// committed: <nil>
+}
+
+// A relay publishes what was committed. Here the destination is a function; package rabbitmq has
+// one for RabbitMQ.
+func ExampleRelay() {
+	withDatabase(func(ctx context.Context, pool *pgxpool.Pool, _ *sql.DB) {
+		ctx, stop := context.WithTimeout(ctx, time.Minute)
+		defer stop()
+		to := publish.Func(1, func(_ context.Context, m publish.Message) error {
+			fmt.Printf("%s %s\n", m.Topic, m.Body)
+			stop() // the relay records that this message is published, and ends
+			return nil
+		})
+		relay, err := outbox.NewRelay(pool, to, outbox.RelayConfig{AppID: "orders"})
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+
+		err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+			return outbox.Append(ctx, tx, outbox.Event{Topic: "order.created", Payload: []byte(`{"quantity":1}`)})
+		})
+		fmt.Println("committed:", err)
+		relay.Wake() // optional: otherwise the next poll finds it
+
+		fmt.Println("stopped:", relay.Run(ctx))
+	})
+	// Output:
+	// committed: <nil>
+	// order.created {"quantity":1}
+	// stopped: <nil>
+}
+
+// example is the testing.TB of an Example, which has none. Its methods that are not here panic.
+type example struct {
+	testing.TB
+	ctx      context.Context
+	cleanups []func()
+}
+
+func (e *example) Context() context.Context       { return e.ctx }
+func (e *example) Helper()                        {}
+func (e *example) Cleanup(f func())               { e.cleanups = append(e.cleanups, f) }
+func (e *example) Fatal(args ...any)              { panic(fmt.Sprint(args...)) }
+func (e *example) Fatalf(format string, a ...any) { panic(fmt.Sprintf(format, a...)) }
+
+// withDatabase runs an Example with a new database that has the tables of the outbox.
+func withDatabase(run func(ctx context.Context, pool *pgxpool.Pool, db *sql.DB)) {
+	tb := &example{ctx: context.Background()}
+	defer func() {
+		for i := range tb.cleanups {
+			tb.cleanups[len(tb.cleanups)-1-i]()
+		}
+	}()
+	url := dbtest.URL(tb)
+	pool := dbtest.Pool(tb, url)
+	if _, err := pool.Exec(tb.ctx, dbtest.Schema(tb), pgx.QueryExecModeSimpleProtocol); err != nil {
+		panic(err)
+	}
+	db, err := sql.Open("pgx", url)
+	if err != nil {
+		panic(err)
+	}
+	tb.Cleanup(func() { _ = db.Close() })
+	run(tb.ctx, pool, db)
 }

@@ -3,12 +3,12 @@ package outbox
 import (
 	"cmp"
 	"context"
-	"errors"
 	"log/slog"
 	"maps"
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
@@ -24,34 +24,88 @@ var testConfig = RelayConfig{
 	Logger: slog.New(slog.DiscardHandler),
 }
 
-// fakeOutbox returns pending events to claims, and records what became of them.
-type fakeOutbox struct {
-	mu        sync.Mutex
-	pending   []store.Event
-	probes    []store.Event // for claims of probes
-	tried     []int         // the limit of each claim of probes
-	claims    []int         // the limit of each claim
-	renewed   []uuid.UUID
-	claimed   map[uuid.UUID][]uuid.UUID // by token
-	became    map[uuid.UUID]string
-	failures  []store.Failure
-	paused    map[string]string // the reasons
-	nextProbe *float64
-	settled   []store.Settlement
-	claimErr  error
-	settleErr error // what the next Settle returns
-	renewErr  error
-
-	onClaim   func() // called by each claim
-	most      int    // bytes of a claim; 0: any number
-	leaseLost bool   // whether the lease is lost when an event is rescheduled or failed
+// virtual is a relay in virtual time, with an outbox and a destination that a test controls.
+type virtual struct {
+	*testing.T
+	config RelayConfig
+	outbox *fakeOutbox
+	broker *fakeBroker
+	to     publish.Destination // the broker
+	relay  *Relay              // run makes one if there is none
+	cancel func()              // the relay's context
+	stop   func()              // waits for its end, and wants no error
 }
 
-// newFakeOutbox has so many events of the topic order.created.
-func newFakeOutbox(events int) *fakeOutbox {
-	f := &fakeOutbox{claimed: map[uuid.UUID][]uuid.UUID{}, became: map[uuid.UUID]string{}, paused: map[string]string{}}
-	f.append("order.created", events)
-	return f
+// inVirtualTime calls the test, and stops its relay.
+func inVirtualTime(t *testing.T, test func(v *virtual)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		b := &fakeBroker{copies: map[string]int{}}
+		v := &virtual{T: t, config: testConfig, outbox: newFakeOutbox(), broker: b, to: b, stop: func() {}}
+		defer func() { v.stop() }()
+		test(v)
+	})
+}
+
+func (v *virtual) newRelay() *Relay {
+	v.relay = newRelay(v.outbox, v.to, v.config.withDefaults())
+	return v.relay
+}
+
+// relayWith returns a relay that does not run.
+func relayWith(c RelayConfig) *Relay { return newRelay(nil, &fakeBroker{}, c.withDefaults()) }
+
+// run starts the relay, and returns when it waits for something.
+func (v *virtual) run() {
+	if v.relay == nil {
+		v.newRelay()
+	}
+	ctx, cancel := context.WithCancel(v.Context())
+	done := make(chan error)
+	v.cancel = cancel
+	v.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			v.Error(err)
+		}
+	})
+	go func() { done <- v.relay.work(ctx) }()
+	synctest.Wait()
+}
+
+func (v *virtual) sleep(d time.Duration) { time.Sleep(d); synctest.Wait() }
+
+// want checks how many events have become this.
+func (v *virtual) want(n int, became string) {
+	v.Helper()
+	synctest.Wait()
+	if got := v.outbox.count(became); got != n {
+		v.Errorf("%d events are %s, want %d", got, became, n)
+	}
+}
+
+// fakeOutbox returns pending events to claims, and records what became of them. A paused topic has a trial
+// event as soon as its pause is over.
+type fakeOutbox struct {
+	mu       sync.Mutex
+	pending  []store.Event
+	claims   int
+	tried    []int // the limit of each claim of trial events
+	renewed  int
+	claimed  map[uuid.UUID][]store.Event // by token
+	became   map[uuid.UUID]string
+	failures []store.Failure
+	paused   map[string]time.Time // until when
+
+	// These are asked first. Without a claim and an error, the outbox goes on.
+	onClaim   func(n int) (*store.Claim, error)
+	onSettle  func(ctx context.Context, s store.Settlement) error
+	renewErr  error
+	leaseLost bool // whether the lease is lost when an event is rescheduled or failed
+}
+
+func newFakeOutbox() *fakeOutbox {
+	return &fakeOutbox{claimed: map[uuid.UUID][]store.Event{}, became: map[uuid.UUID]string{}, paused: map[string]time.Time{}}
 }
 
 func (f *fakeOutbox) append(topic string, n int) (ids []uuid.UUID) {
@@ -67,38 +121,51 @@ func (f *fakeOutbox) append(topic string, n int) (ids []uuid.UUID) {
 func (f *fakeOutbox) Claim(ctx context.Context, _ string, limit int, _ time.Duration) (store.Claim, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.claims++
 	if f.onClaim != nil {
-		f.onClaim()
+		if c, err := f.onClaim(f.claims); c != nil || err != nil {
+			return *cmp.Or(c, &store.Claim{}), err
+		}
 	}
 	if ctx.Err() != nil {
 		return store.Claim{}, ctx.Err()
 	}
-	f.claims = append(f.claims, limit)
-	if f.claimErr != nil {
-		return store.Claim{}, f.claimErr
-	}
-	var going, halted []store.Event
 	bytes := 0
-	for _, e := range f.pending {
-		if _, stops := f.paused[e.Topic]; stops || f.most > 0 && bytes >= f.most {
-			halted = append(halted, e)
-		} else {
-			going, bytes = append(going, e), bytes+len(e.Payload)
+	events := f.take(func(e store.Event, n int) bool {
+		_, stops := f.paused[e.Topic]
+		if stops || n == limit || bytes >= store.MaxClaimBytes {
+			return false
 		}
-	}
-	n := min(limit, len(going))
-	f.pending = slices.Concat(halted, going[n:])
-	return f.claim(going[:n], n == limit), nil
+		bytes += len(e.Payload)
+		return true
+	})
+	return f.claim(events, len(events) == limit), nil
+}
+
+// take takes pending events. n is how many it has taken.
+func (f *fakeOutbox) take(wants func(e store.Event, n int) bool) (taken []store.Event) {
+	f.pending = slices.DeleteFunc(f.pending, func(e store.Event) bool {
+		is := wants(e, len(taken))
+		if is {
+			taken = append(taken, e)
+		}
+		return is
+	})
+	return taken
 }
 
 // claim makes a claim of events.
 func (f *fakeOutbox) claim(events []store.Event, more bool) store.Claim {
 	c := store.Claim{Token: uuid.New(), Events: events, More: more}
-	if len(f.paused) > 0 {
-		c.NextProbe = f.nextProbe
-	}
-	for _, e := range events {
-		f.claimed[c.Token] = append(f.claimed[c.Token], e.ID)
+	f.claimed[c.Token] = events
+	for topic, until := range f.paused {
+		in := max(0, time.Until(until).Seconds())
+		if in == 0 && !slices.ContainsFunc(f.pending, func(e store.Event) bool { return e.Topic == topic }) {
+			in = 2 // its events are in flight
+		}
+		if c.NextProbe == nil || in < *c.NextProbe {
+			c.NextProbe = &in
+		}
 	}
 	return c
 }
@@ -107,20 +174,27 @@ func (f *fakeOutbox) ClaimProbes(_ context.Context, _ string, limit int, _ time.
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.tried = append(f.tried, limit)
-	n := min(limit, len(f.probes))
-	probes := f.probes[:n]
-	f.probes = f.probes[n:]
-	return f.claim(probes, false), nil
+	return f.claim(f.take(func(e store.Event, n int) bool {
+		until, paused := f.paused[e.Topic]
+		is := paused && n < limit && !time.Now().Before(until)
+		if is {
+			f.paused[e.Topic] = time.Now().Add(11 * time.Second) // in which another relay does not try it
+		}
+		return is
+	}), false), nil
 }
 
 func (f *fakeOutbox) Settle(ctx context.Context, s store.Settlement) (store.Settled, error) {
+	if f.onSettle != nil {
+		if err := f.onSettle(ctx, s); err != nil {
+			return store.Settled{}, err
+		}
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := cmp.Or(ctx.Err(), f.settleErr); err != nil {
-		f.settleErr = nil
-		return store.Settled{}, err
+	if ctx.Err() != nil {
+		return store.Settled{}, ctx.Err()
 	}
-	f.settled = append(f.settled, s)
 	done := store.Settled{Failed: map[uuid.UUID]time.Time{}}
 	for _, e := range s.Published {
 		f.became[e.ID] = "published"
@@ -138,24 +212,27 @@ func (f *fakeOutbox) Settle(ctx context.Context, s store.Settlement) (store.Sett
 			}
 		}
 	}
-	if s.End {
-		for _, id := range f.claimed[s.Token] {
-			if b := f.became[id]; b == "" || b == "halted" {
-				f.became[id] = "released"
-			}
+	for _, e := range f.claimed[s.Token] {
+		if b := f.became[e.ID]; s.End && (b == "" || b == "halted" || b == "released") {
+			f.became[e.ID], f.pending = "released", append(f.pending, e)
 		}
 	}
-	maps.Copy(f.paused, s.Paused)
-	for _, topic := range s.Resumed {
-		delete(f.paused, topic)
+	for topic := range s.Paused {
+		if _, paused := f.paused[topic]; !paused || s.Probe {
+			f.paused[topic] = time.Now().Add(firstTopicPause)
+		}
 	}
+	for _, topic := range s.ProbeAgain {
+		f.paused[topic] = time.Now()
+	}
+	maps.DeleteFunc(f.paused, func(topic string, _ time.Time) bool { return slices.Contains(s.Resumed, topic) })
 	return done, nil
 }
 
 func (f *fakeOutbox) Renew(_ context.Context, tokens []uuid.UUID, _ time.Duration) ([]uuid.UUID, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.renewed = append(f.renewed, tokens...)
+	f.renewed += len(tokens)
 	return tokens, f.renewErr
 }
 
@@ -168,67 +245,4 @@ func (f *fakeOutbox) count(became string) (n int) {
 		}
 	}
 	return n
-}
-
-// fakeBroker answers messages with its function, before Publish returns. A result with the outcome
-// silent is no answer.
-type fakeBroker func(messages []publish.Message) []publish.Result
-
-const silent publish.Outcome = -1
-
-func (f fakeBroker) NewPublisher(int) (publish.Publisher, error) { return f, nil }
-func (f fakeBroker) Close()                                      {}
-func (f fakeBroker) Blocked() bool                               { return false }
-func (f fakeBroker) Publish(_ context.Context, m []publish.Message, answer func(int, publish.Result)) {
-	for i, r := range f(m) {
-		if r.Outcome != silent {
-			answer(i, r)
-		}
-	}
-}
-
-// fakeDestination has a session at once, and another one a second after it has ended.
-type fakeDestination struct{ session publish.Session }
-
-func (fakeDestination) System() string { return "rabbitmq" }
-func (fakeDestination) Name() string   { return "events" }
-func (d fakeDestination) KeepConnected(ctx context.Context, use func(context.Context, publish.Session) error) error {
-	for ctx.Err() == nil {
-		_ = use(ctx, d.session)
-		wait(ctx, time.Second)
-	}
-	return nil
-}
-
-func testRelay(from events) *Relay { return relayWith(testConfig, from) }
-
-func relayWith(c RelayConfig, from events) *Relay {
-	return newRelay(from, fakeDestination{}, c.withDefaults())
-}
-
-// start runs r. stop ends it and wants no error.
-func start(t *testing.T, r *Relay, broker publish.Session) (stop func()) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error)
-	r.to = fakeDestination{broker}
-	go func() { done <- r.work(ctx) }()
-	return func() {
-		t.Helper()
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	}
-}
-
-func answerAll(outcome publish.Outcome) fakeBroker {
-	return func(messages []publish.Message) []publish.Result {
-		return slices.Repeat([]publish.Result{{Outcome: outcome, Err: reasons[outcome]}}, len(messages))
-	}
-}
-
-var reasons = map[publish.Outcome]error{
-	publish.Refused: errors.New("the reason"), publish.Returned: publish.ErrReturned, publish.Invalid: publish.ErrTooLarge,
-	publish.Unknown: errors.New("the connection is lost"), publish.NotSent: publish.ErrNotSent,
 }

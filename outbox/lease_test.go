@@ -8,28 +8,43 @@ import (
 	"testing/synctest"
 	"time"
 
+	"example.com/transactional-outbox/outbox/internal/store"
 	"example.com/transactional-outbox/outbox/publish"
 )
 
-// oneAfterTheOther is a publisher that begins a message each second, as a mail server with one
-// connection. It asks only the context whether it may begin.
-type oneAfterTheOther struct{ begun atomic.Int64 }
+// emails are the settings of a relay to a mail server.
+func emails() RelayConfig {
+	c := testConfig
+	c.SettleAfter = time.Microsecond
+	c.NoAnswerPauses = []time.Duration{time.Minute, time.Hour}
+	c.ShutdownTimeout = 20 * time.Second
+	return c
+}
 
-func (o *oneAfterTheOther) NewPublisher(int) (publish.Publisher, error) { return o, nil }
-func (*oneAfterTheOther) Blocked() bool                                 { return false }
-func (*oneAfterTheOther) OneByOne()                                     {}
-func (*oneAfterTheOther) Close()                                        {}
+// mail sends through a function that takes so long, one after the other. It counts the calls.
+func (v *virtual) mail(takes time.Duration) (calls *int) {
+	v.config, calls = emails(), new(int)
+	v.to = publish.Func(1, func(ctx context.Context, _ publish.Message) error {
+		*calls++
+		wait(ctx, takes)
+		return ctx.Err()
+	})
+	return calls
+}
 
-func (o *oneAfterTheOther) Publish(ctx context.Context, messages []publish.Message, answer func(int, publish.Result)) {
-	for i := range messages {
-		if ctx.Err() != nil {
-			answer(i, publish.Result{Outcome: publish.NotSent, Err: publish.ErrNotSent})
-			continue
+// TestLeasesAreRenewedWhileEventsAreInHand.
+func TestLeasesAreRenewedWhileEventsAreInHand(t *testing.T) {
+	t.Parallel()
+	inVirtualTime(t, func(v *virtual) {
+		v.outbox.append("a", 1)
+		v.run()
+		v.sleep(5*time.Second + 1)
+		v.broker.answer(taken)
+		v.sleep(5 * time.Second)
+		if n := v.outbox.renewed; n != 5 {
+			t.Errorf("renewed %d times, want 5", n)
 		}
-		o.begun.Add(1)
-		time.Sleep(time.Second)
-		answer(i, taken)
-	}
+	})
 }
 
 // TestP6P7NothingIsBegunAfterTheLease: a suspended process, and one whose database is away, find out
@@ -60,29 +75,26 @@ func TestP6P7NothingIsBegunAfterTheLease(t *testing.T) {
 // TestP6NothingIsBegunWhileNothingCanBeMarked: each e-mail more would be one more repeat.
 func TestP6NothingIsBegunWhileNothingCanBeMarked(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		c := emails()
-		c.Window = 20
-		events, server := newFakeOutbox(20), &oneAfterTheOther{}
-		events.renewErr = errors.New("the database is away")
-		stop := start(t, relayWith(c, events), server)
-		time.Sleep(10 * time.Second)
-		if n := server.begun.Load(); n > 3 { // the first renewal comes after a second
-			t.Errorf("%d were begun", n)
+	inVirtualTime(t, func(v *virtual) {
+		begun := v.mail(time.Second)
+		v.config.Window = 20
+		v.outbox.renewErr = errors.New("the database is away")
+		v.outbox.onSettle = func(context.Context, store.Settlement) error { return v.outbox.renewErr }
+		v.outbox.append("a", 20)
+		v.run()
+		v.sleep(10 * time.Second)
+		if *begun > 3 { // the first renewal comes after a second
+			t.Errorf("%d were begun", *begun)
 		}
-		events.mu.Lock()
-		events.renewErr = nil
-		events.mu.Unlock()
-		stop()
 	})
 }
 
 // TestP6NobodyClaimsWhileAWorkerCannotMark what it has sent.
 func TestP6NobodyClaimsWhileAWorkerCannotMark(t *testing.T) {
 	t.Parallel()
-	r := relayWith(emails(), newFakeOutbox(0))
+	r := relayWith(emails())
 	unable := &worker{Relay: r, oneByOne: true, failures: 1}
-	other := &worker{Relay: r, oneByOne: true, session: &slowBroker{}, due: true}
+	other := &worker{Relay: r, oneByOne: true, session: &fakeBroker{}, due: true}
 	b := &batch{lease: newLease(time.Now(), time.Minute)}
 	b.add(item{state: decided})
 	unable.inFlight.batches = []*batch{b}
@@ -95,4 +107,62 @@ func TestP6NobodyClaimsWhileAWorkerCannotMark(t *testing.T) {
 	if unable.noteUnrecorded(); r.unrecorded.Load() != 0 {
 		t.Error("it is not over")
 	}
+}
+
+// TestP12NothingIsBegunAfterTheEnd: a publisher that sends one after the other finishes what it has
+// begun, and leaves the rest.
+func TestP12NothingIsBegunAfterTheEnd(t *testing.T) {
+	t.Parallel()
+	inVirtualTime(t, func(v *virtual) {
+		calls := v.mail(12 * time.Second)
+		v.outbox.append("a", 3)
+		v.run()
+		v.stop()
+		v.want(1, "published")
+		if v.want(2, "released"); *calls != 1 {
+			t.Errorf("%d calls", *calls)
+		}
+	})
+}
+
+// TestP4ASlowFunctionIsCalledOnceForEachEvent: nothing is released or paused while it works.
+func TestP4ASlowFunctionIsCalledOnceForEachEvent(t *testing.T) {
+	t.Parallel()
+	for takes, n := range map[time.Duration]int{20 * time.Millisecond: 1000, 2 * time.Second: 15, publish.FuncTimeout - 1: 5} {
+		inVirtualTime(t, func(v *virtual) {
+			calls := v.mail(takes)
+			v.config.Window, v.config.Workers = 2000, 2
+			v.outbox.append("a", n)
+			v.run()
+			v.sleep(time.Duration(n) * takes)
+			v.stop()
+			if v.want(n, "published"); *calls != n || len(v.outbox.failures)+len(v.outbox.paused)+len(v.outbox.pending) > 0 {
+				t.Errorf("%s: %d calls, failures %v, paused %v", takes, *calls, v.outbox.failures, v.outbox.paused)
+			}
+		})
+	}
+}
+
+// TestP6AnUnreachableDestinationCancelsNoCall: the session ends, and what has begun is finished.
+func TestP6AnUnreachableDestinationCancelsNoCall(t *testing.T) {
+	t.Parallel()
+	inVirtualTime(t, func(v *virtual) {
+		var calls atomic.Int64
+		v.config.Workers = 2
+		v.to = publish.Func(4, func(ctx context.Context, m publish.Message) error {
+			if m.Topic == "down" {
+				return publish.ErrNotSent
+			}
+			calls.Add(1)
+			wait(ctx, publish.FuncTimeout-time.Second)
+			return ctx.Err()
+		})
+		v.outbox.append("down", 1)
+		v.outbox.append("slow", 1)
+		v.run()
+		v.sleep(time.Minute)
+		if n := v.outbox.count("published"); n != 1 || calls.Load() != 1 {
+			t.Errorf("%d calls, %v", calls.Load(), v.outbox.became)
+		}
+	})
 }

@@ -9,6 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/uuid"
+
+	"example.com/transactional-outbox/outbox/internal/store"
 	"example.com/transactional-outbox/outbox/publish"
 )
 
@@ -27,18 +30,17 @@ func TestP4AnOutageWritesFewLines(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
+			inVirtualTime(t, func(v *virtual) {
 				var log bytes.Buffer
-				config := testConfig
-				config.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
-				events := newFakeOutbox(0)
-				events.claimErr = outage.claimErr
-				stop := start(t, relayWith(config, events), answerAll(outage.outcome))
-				for began := time.Now(); time.Since(began) < hour; time.Sleep(time.Minute) {
-					events.append("order.created", 3)
+				v.config.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
+				v.outbox.onClaim = func(int) (*store.Claim, error) { return nil, outage.claimErr }
+				v.broker.answers = answerAll(outage.outcome)
+				v.run()
+				for range hour / time.Minute {
+					v.outbox.append("order.created", 3)
+					v.sleep(time.Minute)
 				}
-				stop()
-				synctest.Wait()
+				v.stop()
 				count := map[string]int{}
 				for line := range strings.Lines(log.String()) {
 					_, message, _ := strings.Cut(line, "msg=")
@@ -79,4 +81,39 @@ func TestLeftOutLinesAreCounted(t *testing.T) {
 			t.Errorf("%d steps are logged, want %d", n, mostSteps)
 		}
 	})
+}
+
+// TestStatsHaveTheTimesOfClaimsMarksAndEvents: the claim takes a minute, and the destination half a second.
+// The latency begins with the event, and has the claim once.
+func TestStatsHaveTheTimesOfClaimsMarksAndEvents(t *testing.T) {
+	t.Parallel()
+	inVirtualTime(t, func(v *virtual) {
+		v.outbox.onClaim = func(n int) (*store.Claim, error) {
+			if n > 1 {
+				return nil, nil
+			}
+			time.Sleep(time.Minute)
+			return &store.Claim{Token: uuid.New(), Events: []store.Event{{ID: uuid.New(), Topic: "a", Age: 62}}, Superseded: 3}, nil
+		}
+		v.broker.answers, v.broker.after = answerAll(publish.Confirmed), func(int) time.Duration { return time.Second / 2 }
+		v.run()
+		v.sleep(2 * time.Minute)
+		if s := v.relay.Stats(); s.Latency.Sum != 62.5 || s.Claims.Seconds != 60 || s.Claims.Count < 2 || s.Marks != (Timing{Count: 1}) || s.Superseded != 3 {
+			t.Errorf("latency %v s, claims %+v, marks %+v, %d superseded", s.Latency.Sum, s.Claims, s.Marks, s.Superseded)
+		}
+	})
+}
+
+func TestAnEventIsFailedAndCountedOnce(t *testing.T) {
+	t.Parallel()
+	for lost, want := range map[bool][2]uint64{false: {1, 0}, true: {0, 1}} {
+		inVirtualTime(t, func(v *virtual) {
+			v.outbox.leaseLost, v.broker.answers = lost, answerAll(publish.Invalid)
+			v.outbox.append("a", 1)
+			v.run()
+			if s := v.relay.Stats(); s.Failed != want[0] || s.LeaseLost != want[1] {
+				t.Errorf("lease lost %v: %v failed and %v lost are counted, want %v", lost, s.Failed, s.LeaseLost, want)
+			}
+		})
+	}
 }

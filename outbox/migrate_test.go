@@ -33,13 +33,9 @@ ORDER BY 1`
 func catalog(t *testing.T, pool *pgxpool.Pool) []string {
 	t.Helper()
 	rows, err := pool.Query(t.Context(), catalogSQL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	all, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return all
 }
 
@@ -64,9 +60,7 @@ func wantTables(t *testing.T, pool *pgxpool.Pool) {
 
 func migrate(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
-	if err := outbox.Migrate(t.Context(), pool); err != nil {
-		t.Fatal(err)
-	}
+	must(t, outbox.Migrate(t.Context(), pool))
 }
 
 func TestMigrateMakesTheTablesOfSchemaSQL(t *testing.T) {
@@ -76,9 +70,8 @@ func TestMigrateMakesTheTablesOfSchemaSQL(t *testing.T) {
 	wantTables(t, pool)
 	migrate(t, pool) // again
 	wantTables(t, pool)
-	if _, err := pool.Exec(t.Context(), "INSERT INTO outbox_version (version_id, is_applied) VALUES (99, true)"); err != nil {
-		t.Fatal(err)
-	}
+	_, err := pool.Exec(t.Context(), "INSERT INTO outbox_version (version_id, is_applied) VALUES (99, true)")
+	must(t, err)
 	migrate(t, pool) // by an older program
 	wantTables(t, pool)
 	if files, err := fs.Glob(outbox.Migrations(), "*.sql"); len(files) == 0 || err != nil {
@@ -104,14 +97,10 @@ func TestMigrateWithEachModeOfPgx(t *testing.T) {
 func open(t *testing.T, url string, change func(*pgxpool.Config)) *pgxpool.Pool {
 	t.Helper()
 	config, err := pgxpool.ParseConfig(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	change(config)
 	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(pool.Close)
 	return pool
 }
@@ -147,9 +136,8 @@ func TestMigrateInSchemas(t *testing.T) {
 		"CREATE ROLE " + role + " LOGIN",
 		"CREATE SCHEMA one AUTHORIZATION " + role, `CREATE SCHEMA "Zwei!" AUTHORIZATION ` + role,
 	} {
-		if _, err := owner.Exec(t.Context(), statement); err != nil {
-			t.Fatal(err)
-		}
+		_, err := owner.Exec(t.Context(), statement)
+		must(t, err)
 	}
 	t.Cleanup(func() {
 		if _, err := owner.Exec(context.Background(), "DROP OWNED BY "+role+" CASCADE; DROP ROLE "+role); err != nil {

@@ -28,9 +28,7 @@ func newListener(t *testing.T, pool *pgxpool.Pool) *listenerFixture {
 	f := &listenerFixture{T: t}
 	var err error
 	f.relay, err = NewRelay(pool, newSink(), RelayConfig{Logger: slog.New(slog.NewTextHandler(&f.log, nil))})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return f
 }
 
@@ -61,9 +59,7 @@ func (f *listenerFixture) awaitWakeUp(when string) {
 
 func notifyOnce(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
-	if err := NewWaker(pool).notify(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, NewWaker(pool).notify(t.Context()))
 }
 
 const terminateListenersSQL = `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
@@ -128,9 +124,7 @@ func TestASilentListenerListensAgain(t *testing.T) {
 func TestADeafListenerSaysSo(t *testing.T) {
 	t.Parallel()
 	server, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var serving sync.WaitGroup
 	serving.Go(func() {
 		if err := servePooler(server); err != nil {

@@ -4,13 +4,8 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
-
-	"github.com/google/uuid"
 
 	"example.com/transactional-outbox/outbox/internal/store"
 	"example.com/transactional-outbox/outbox/publish"
@@ -20,97 +15,169 @@ import (
 // second, and another connection takes the place of the one that answers nothing.
 func TestP4ATopicWithoutAnswersPausesAndTheOthersGoOn(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		events := newFakeOutbox(0)
-		events.append("silent", 100)
-		broker := &slowBroker{atOnce: map[string]publish.Result{"good": taken}}
-		stop := start(t, testRelay(events), broker)
-		synctest.Wait()
-		events.append("good", 10)
-		time.Sleep(2 * time.Second)
-		synctest.Wait()
-		if n := events.count("published"); n != 10 || events.paused["silent"] == "" || broker.opened != 2 {
-			t.Errorf("%d published, %d connections, paused %v", n, broker.opened, events.paused)
+	inVirtualTime(t, func(v *virtual) {
+		v.broker.answers = only("good")
+		v.outbox.append("silent", testConfig.Window)
+		v.run()
+		v.outbox.append("good", 10)
+		v.sleep(2 * time.Second)
+		v.want(10, "published")
+		v.want(testConfig.Window, "halted")
+		if _, paused := v.outbox.paused["silent"]; !paused || v.broker.opened < 2 {
+			t.Errorf("%d connections, paused %v", v.broker.opened, v.outbox.paused)
 		}
-		if n := events.count("halted"); n != testConfig.Window {
-			t.Errorf("%d are halted, want %d", n, testConfig.Window)
-		}
-		broker.answer(taken) // late, and still good
-		time.Sleep(time.Second)
-		synctest.Wait()
-		if n := events.count("published"); n != 10+testConfig.Window {
-			t.Errorf("%d published after the late answers", n)
-		}
-		stop()
+		v.broker.answer(taken) // late, and still good
+		v.sleep(time.Second)
+		v.want(10+testConfig.Window, "published")
 	})
-}
-
-// refusesPauses is an outbox in which somebody has locked the table of topics.
-type refusesPauses struct{ *fakeOutbox }
-
-func (o refusesPauses) Settle(ctx context.Context, s store.Settlement) (store.Settled, error) {
-	if len(s.Paused) > 0 {
-		return store.Settled{}, errors.New("locked")
-	}
-	return o.fakeOutbox.Settle(ctx, s)
 }
 
 // TestP4APauseThatCannotBeWrittenDelaysNoOtherTopic: the only worker is replaced all the same.
 func TestP4APauseThatCannotBeWrittenDelaysNoOtherTopic(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		events := newFakeOutbox(0)
-		events.append("silent", testConfig.Window)
-		stop := start(t, testRelay(refusesPauses{events}), &slowBroker{atOnce: map[string]publish.Result{"good": taken}})
-		synctest.Wait()
-		events.append("good", 10)
-		time.Sleep(testConfig.ConfirmTimeout / 2)
-		synctest.Wait()
-		if n := events.count("published"); n != 10 {
-			t.Errorf("%d published, want 10", n)
+	inVirtualTime(t, func(v *virtual) {
+		v.outbox.onSettle = func(_ context.Context, s store.Settlement) error {
+			if len(s.Paused) > 0 {
+				return errors.New("locked")
+			}
+			return nil
 		}
-		stop()
-	})
-}
-
-// TestP4AnEventStaysHaltedAfterTheConfirmTimeout, because its topic is paused. It was not refused.
-func TestP4AnEventStaysHaltedAfterTheConfirmTimeout(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		events := newFakeOutbox(1)
-		stop := start(t, testRelay(events), answerAll(silent))
-		time.Sleep(testConfig.ConfirmTimeout + time.Second)
-		stop()
-		if f := events.failures; len(f) != 1 || !f[0].Halt || f[0].Counts || !f[0].Tried {
-			t.Errorf("%+v", f)
-		}
+		v.broker.answers = only("good")
+		v.outbox.append("silent", testConfig.Window)
+		v.run()
+		v.outbox.append("good", 10)
+		v.sleep(testConfig.ConfirmTimeout / 2)
+		v.want(10, "published")
 	})
 }
 
 // TestP4EventsOfAConnectionThatIsNotReadAreSentElsewhere: all three events wait on the first
-// connection. A probe on another one is taken, so their topic works.
+// connection. A trial event on another one is taken, so their topic works.
 func TestP4EventsOfAConnectionThatIsNotReadAreSentElsewhere(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		events, at, first := newFakeOutbox(3), 0.0, atomic.Bool{}
-		events.nextProbe, events.probes = &at, []store.Event{{ID: uuid.New(), Topic: "order.created"}}
-		stop := start(t, testRelay(events), fakeBroker(func(messages []publish.Message) []publish.Result {
-			if first.CompareAndSwap(false, true) {
-				return answerAll(silent)(messages)
-			}
-			return answerAll(publish.Confirmed)(messages)
-		}))
-		time.Sleep(testConfig.ConfirmTimeout / 2)
-		stop()
-		events.mu.Lock()
-		defer events.mu.Unlock()
-		for _, f := range events.failures {
+	inVirtualTime(t, func(v *virtual) {
+		v.outbox.append("a", 3)
+		v.run()
+		v.broker.answers = only("a")
+		v.outbox.append("a", 1)
+		v.sleep(testConfig.ConfirmTimeout / 2)
+		for _, f := range v.outbox.failures {
 			if f.Delay > 0 || f.Counts {
 				t.Errorf("%+v, want an event that is due at once", f)
 			}
 		}
-		if n := len(events.failures); n != 3 {
+		if n := len(v.outbox.failures); n != 3 {
 			t.Errorf("%d events are due again, want 3", n)
+		}
+	})
+}
+
+// TestP4OneSilentTopicDelaysTheOthersOnce: the others have been sent with it, on the same connection.
+func TestP4OneSilentTopicDelaysTheOthersOnce(t *testing.T) {
+	t.Parallel()
+	inVirtualTime(t, func(v *virtual) {
+		good := []string{"a", "b", "c", "d", "e", "f", "g", "h", "i"}
+		v.config.Window, v.config.Workers = 100, 2
+		v.broker.stalls = true
+		v.broker.answers = func(messages []publish.Message) []publish.Result {
+			results := answerAll(publish.Confirmed)(messages)
+			if i := slices.IndexFunc(messages, func(m publish.Message) bool { return m.Topic == "silent" }); i >= 0 {
+				results[i].Outcome = silent
+			}
+			return results
+		}
+		v.run()
+		const seconds, delay = 600, 2 // three seconds after an event was appended, it is published
+		for second := range seconds {
+			v.outbox.append("silent", 1)
+			for _, topic := range good {
+				v.outbox.append(topic, 1)
+			}
+			v.relay.Wake()
+			v.sleep(time.Second)
+			if n, want := v.outbox.count("published"), max(0, second-delay)*len(good); n < want {
+				t.Errorf("after %d s %d are published, want %d", second, n, want)
+				break
+			}
+		}
+		if n := v.outbox.count("published"); n > seconds*len(good) {
+			t.Errorf("%d are published", n)
+		}
+	})
+}
+
+// TestP4ADestinationThatIsSlowGetsEachEventOnce, or at most a window of them twice, and takes them all.
+func TestP4ADestinationThatIsSlowGetsEachEventOnce(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ slowAfter, by time.Duration }{
+		"within a second":      {0, 900 * time.Millisecond},
+		"after 1.5 s":          {0, 1500 * time.Millisecond},
+		"as its settings say":  {5 * time.Second, 4 * time.Second},
+		"just before it is up": {time.Hour, testConfig.ConfirmTimeout - 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inVirtualTime(t, func(v *virtual) {
+				const n = 30
+				v.config.SlowAfter = test.slowAfter
+				v.broker.answers, v.broker.after = answerAll(publish.Confirmed), func(int) time.Duration { return test.by }
+				v.outbox.append("a", n)
+				v.run()
+				v.sleep(10 * time.Minute)
+				repeats, isSlow := -n, test.by > v.relay.config.SlowAfter
+				for _, times := range v.broker.copies {
+					repeats += times
+				}
+				if v.want(n, "published"); isSlow && repeats > testConfig.Window || !isSlow && repeats+v.broker.opened > 1 {
+					t.Errorf("%d repeats on %d connections, paused %v", repeats, v.broker.opened, v.outbox.paused)
+				}
+			})
+		})
+	}
+}
+
+// TestP4AnAnswerAfterTheTimeoutStillCounts although the event was rescheduled. Meanwhile it takes no place
+// in the window.
+func TestP4AnAnswerAfterTheTimeoutStillCounts(t *testing.T) {
+	t.Parallel()
+	inVirtualTime(t, func(v *virtual) {
+		v.broker.answers = only("good")
+		v.outbox.append("a", 1)
+		v.run()
+		const others = 22 // so that the connection is never silent for a second
+		for n := range others {
+			v.sleep(time.Second / 2)
+			v.outbox.append("a", max(0, 1-n))
+			v.outbox.append("good", 1)
+			v.relay.Wake()
+		}
+		if v.want(2, "later"); slices.ContainsFunc(v.outbox.failures, func(f store.Failure) bool { return f.Counts }) || v.broker.opened != 1 {
+			t.Errorf("rescheduled: %+v, %d connections", v.outbox.failures, v.broker.opened)
+		}
+		v.broker.answer(taken)
+		v.sleep(time.Second)
+		v.want(others+2, "published")
+	})
+}
+
+// TestP4ATrialEventThatIsInvalidDelaysNothing: the next one is tried at once, and not after the ten
+// seconds in which a relay would be dead. The one that is taken ends the pause.
+func TestP4ATrialEventThatIsInvalidDelaysNothing(t *testing.T) {
+	t.Parallel()
+	inVirtualTime(t, func(v *virtual) {
+		outcomes := []publish.Outcome{publish.Returned, publish.Invalid, publish.Confirmed}
+		v.broker.answers = func(messages []publish.Message) []publish.Result {
+			next := outcomes[0]
+			outcomes = outcomes[1:]
+			return answerAll(next)(messages)
+		}
+		v.outbox.append("a", 1)
+		v.run()
+		v.outbox.append("a", 2)
+		v.sleep(firstTopicPause + time.Second/2)
+		v.want(1, "failed")
+		if v.want(1, "published"); len(v.outbox.paused) != 0 {
+			t.Errorf("paused %v", v.outbox.paused)
 		}
 	})
 }
@@ -120,122 +187,57 @@ func TestP4EventsOfAConnectionThatIsNotReadAreSentElsewhere(t *testing.T) {
 func TestP4AProbeWithoutAnswerHoldsNoOtherProbe(t *testing.T) {
 	t.Parallel()
 	for outcome, want := range map[publish.Outcome][]int{silent: {1, 1}, publish.Confirmed: {1, 2}} {
-		synctest.Test(t, func(t *testing.T) {
-			events, at := newFakeOutbox(0), 0.0
-			events.nextProbe, events.paused["silent"] = &at, "no answer"
-			for range 3 {
-				events.probes = append(events.probes, store.Event{ID: uuid.New(), Topic: "a"})
+		inVirtualTime(t, func(v *virtual) {
+			v.broker.answers = answerAll(outcome)
+			for _, topic := range []string{"a", "b", "c"} {
+				v.outbox.paused[topic] = time.Now()
+				v.outbox.append(topic, 1)
 			}
-			stop := start(t, testRelay(events), answerAll(outcome))
-			time.Sleep(testRelay(events).config.SlowAfter + 2*trialPause)
-			stop()
-			events.mu.Lock()
-			defer events.mu.Unlock()
-			if !slices.Equal(events.tried[:2], want) {
-				t.Errorf("outcome %v: claims of probes try %v topics, want first %v", outcome, events.tried, want)
+			v.run()
+			v.sleep(v.relay.config.SlowAfter + 2*trialPause)
+			if got := v.outbox.tried; len(got) < 2 || !slices.Equal(got[:2], want) {
+				t.Errorf("outcome %v: claims of probes try %v topics, want first %v", outcome, got, want)
 			}
 		})
 	}
 }
 
-// pausing is an outbox whose pauses end: then an event of the topic is tried.
-type pausing struct {
-	*fakeOutbox
-	until map[string]time.Time
-}
-
-func (o *pausing) ClaimProbes(ctx context.Context, worker string, limit int, lease time.Duration) (store.Claim, error) {
-	o.mu.Lock()
-	for topic, until := range o.until {
-		i := slices.IndexFunc(o.pending, func(e store.Event) bool { return e.Topic == topic })
-		if i >= 0 && !time.Now().Before(until) {
-			o.probes, o.pending = append(o.probes, o.pending[i]), slices.Delete(o.pending, i, i+1)
-			o.until[topic] = time.Now().Add(11 * time.Second)
-		}
-	}
-	o.mu.Unlock()
-	return o.fakeOutbox.ClaimProbes(ctx, worker, limit, lease)
-}
-
-func (o *pausing) Settle(ctx context.Context, s store.Settlement) (store.Settled, error) {
-	o.mu.Lock()
-	for topic := range s.Paused {
-		if _, paused := o.paused[topic]; !paused || s.Probe {
-			o.until[topic] = time.Now().Add(firstTopicPause)
-		}
-	}
-	for _, topic := range s.Resumed {
-		delete(o.until, topic)
-	}
-	o.mu.Unlock()
-	return o.fakeOutbox.Settle(ctx, s)
-}
-
-// stalling is a broker that reads no more from a connection once it has got a message of the topic
-// silent on it. It answers nothing on that connection, until it is closed.
-type stalling struct{}
-
-func (stalling) NewPublisher(int) (publish.Publisher, error) { return &stallingPublisher{}, nil }
-func (stalling) Blocked() bool                               { return false }
-
-type stallingPublisher struct {
-	mu       sync.Mutex
-	unread   []func(publish.Result)
-	isClosed bool
-}
-
-func (p *stallingPublisher) Publish(_ context.Context, messages []publish.Message, answer func(int, publish.Result)) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for i, m := range messages {
-		switch {
-		case p.isClosed:
-			answer(i, publish.Result{Outcome: publish.NotSent, Err: publish.ErrNotSent})
-		case m.Topic == "silent" || len(p.unread) > 0:
-			p.unread = append(p.unread, func(r publish.Result) { answer(i, r) })
-		default:
-			answer(i, taken)
-		}
-	}
-}
-
-func (p *stallingPublisher) Close() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, give := range p.unread {
-		give(unknown)
-	}
-	p.unread, p.isClosed = nil, true
-}
-
-// TestP4OneSilentTopicDelaysTheOthersOnce: the others have been sent with it, on the same connection.
-func TestP4OneSilentTopicDelaysTheOthersOnce(t *testing.T) {
+// TestP4ATopicThatTheOutboxHasForgottenIsSent: no event of it was halted, so the outbox has resumed it.
+// The relay remembers the pause, and the events may have ended a publisher.
+func TestP4ATopicThatTheOutboxHasForgottenIsSent(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		good, at := []string{"a", "b", "c", "d", "e", "f", "g", "h", "i"}, 0.0
-		events := &pausing{newFakeOutbox(0), map[string]time.Time{}}
-		events.nextProbe = &at
-		config := testConfig
-		config.Window, config.Workers = 100, 2
-		r := relayWith(config, events)
-		stop := start(t, r, stalling{})
-		const seconds, delay = 600, 2 // three seconds after an event was appended, it is published
-		for second := range seconds {
-			events.append("silent", 1)
-			for _, topic := range good {
-				events.append(topic, 1)
-			}
-			r.Wake()
-			time.Sleep(time.Second)
-			synctest.Wait()
-			if n, want := events.count("published"), max(0, second-delay)*len(good); n < want {
-				t.Errorf("after %d s %d are published, want %d", second, n, want)
-				break
-			}
+	inVirtualTime(t, func(v *virtual) {
+		v.broker.answers = answerAll(publish.Confirmed)
+		v.newRelay().topics.pause("a")
+		for _, id := range v.outbox.append("a", 3) {
+			v.relay.losses.add(id, false, true, time.Time{})
 		}
-		if n := events.count("published"); n > seconds*len(good) {
-			t.Errorf("%d are published", n)
+		v.run()
+		v.sleep(time.Second)
+		v.want(3, "published")
+	})
+}
+
+// TestP4TheEventThatClosesThePublisherIsFound: the others are sent again in groups, and only that
+// one is refused.
+func TestP4TheEventThatClosesThePublisherIsFound(t *testing.T) {
+	t.Parallel()
+	inVirtualTime(t, func(v *virtual) {
+		v.config.Window = 10
+		bad := v.outbox.append("a", 10)[4]
+		v.broker.answers = func(messages []publish.Message) []publish.Result {
+			if !slices.ContainsFunc(messages, func(m publish.Message) bool { return m.ID == bad.String() }) {
+				return answerAll(publish.Confirmed)(messages)
+			}
+			return slices.Repeat([]publish.Result{{Outcome: publish.Unknown, Err: publish.ErrClosed}}, len(messages))
 		}
-		stop()
+		v.run()
+		v.sleep(700 * time.Millisecond) // no step waits for a timer of a second
+		if v.want(9, "published"); v.outbox.became[bad] != "later" {
+			t.Errorf("the bad one became %q", v.outbox.became[bad])
+		}
+		if together := v.broker.together; len(together) > 15 || together[0] != 10 {
+			t.Errorf("sent together %v, want at most 15 times", together)
+		}
 	})
 }

@@ -80,7 +80,7 @@ func publishBatch(t *testing.T, results ...publish.Result) (*worker, *batch, []*
 	t.Helper()
 	tracer, config := &spans{}, testConfig
 	config.TracerProvider = tracer
-	w := &worker{Relay: relayWith(config, nil)}
+	w := &worker{Relay: relayWith(config)}
 	b := w.newBatch(t.Context(), store.Claim{Events: []store.Event{
 		{ID: uuid.New(), Topic: "order.created", Traceparent: orderParent, Payload: []byte("{}"), RetryCount: 1, Age: 1},
 		{ID: uuid.New(), Topic: "order.created"},
@@ -94,15 +94,14 @@ func publishBatch(t *testing.T, results ...publish.Result) (*worker, *batch, []*
 }
 
 var (
-	confirmed = publish.Result{Outcome: publish.Confirmed}
-	refused   = publish.Result{Outcome: publish.Refused, Err: errors.New("the reason")}
-	tooLarge  = publish.Result{Outcome: publish.Invalid, Err: publish.ErrTooLarge}
-	unknown   = publish.Result{Outcome: publish.Unknown, Err: errors.New("the reason")}
+	refused  = publish.Result{Outcome: publish.Refused, Err: errors.New("the reason")}
+	tooLarge = publish.Result{Outcome: publish.Invalid, Err: publish.ErrTooLarge}
+	unknown  = publish.Result{Outcome: publish.Unknown, Err: errors.New("the reason")}
 )
 
 func TestEachMessageContinuesTheTraceOfItsEvent(t *testing.T) {
 	t.Parallel()
-	_, b, started := publishBatch(t, confirmed, confirmed, confirmed)
+	_, b, started := publishBatch(t, taken, taken, taken)
 	seen := map[trace.TraceID]bool{}
 	for i, it := range b.items {
 		m := it.message
@@ -138,7 +137,7 @@ func TestTheSpanHasTheOutcomeOfTheEvent(t *testing.T) {
 // TestWithoutATracerTheEventKeepsItsOwnTrace: the message carries what Append has stored.
 func TestWithoutATracerTheEventKeepsItsOwnTrace(t *testing.T) {
 	t.Parallel()
-	w := &worker{Relay: testRelay(nil)}
+	w := &worker{Relay: relayWith(testConfig)}
 	b := w.newBatch(t.Context(), store.Claim{Events: []store.Event{{Traceparent: orderParent, Headers: map[string]string{"a": "b"}}}})
 	if got := b.items[0].message.Headers; got["traceparent"] != orderParent || got["a"] != "b" {
 		t.Errorf("headers %v", got)
@@ -148,7 +147,7 @@ func TestWithoutATracerTheEventKeepsItsOwnTrace(t *testing.T) {
 func TestTheLatencyHasExemplars(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w, _, _ := publishBatch(t, confirmed, unknown, confirmed)
+		w, _, _ := publishBatch(t, taken, unknown, taken)
 		s := w.Stats()
 		if s.Published != 2 || s.PublishErrors != 1 {
 			t.Errorf("%d published and %d errors, want 2 and 1", s.Published, s.PublishErrors)

@@ -198,17 +198,6 @@ func (f fixture) drain() (ids []uuid.UUID) {
 	return ids
 }
 
-// returnAll halts the events of a claim, because no queue is bound, and pauses their topics.
-func (f fixture) returnAll(c Claim, pause time.Duration) {
-	f.Helper()
-	s := Settlement{Token: c.Token, End: true, Paused: map[string]string{}, FirstPause: pause}
-	for _, e := range c.Events {
-		s.Failures = append(s.Failures, Failure{ID: e.ID, Halt: true, Code: "unroutable", Reason: "no queue"})
-		s.Paused[e.Topic] = "no queue"
-	}
-	f.settle(s)
-}
-
 // probe claims one event of each topic whose pause is over.
 func (f fixture) probe() Claim {
 	f.Helper()

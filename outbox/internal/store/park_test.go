@@ -16,28 +16,6 @@ const strandedSQL = `SELECT count(*) FROM outbox_queue n WHERE ` + parkedSQL + `
 // unparkSQL makes parked events due, as they were when they were appended.
 const unparkSQL = "UPDATE outbox_queue SET available_at = now() WHERE failed_at IS NULL"
 
-// TestAClaimParksEventsBehindOneThatIsNotDue, whatever the reason. So the next claims do not read
-// them.
-func TestAClaimParksEventsBehindOneThatIsNotDue(t *testing.T) {
-	t.Parallel()
-	for name, set := range map[string]string{
-		"failed":  "failed_at = now(), available_at = 'infinity'",
-		"delayed": "available_at = now() + interval '1 hour'",
-		"halted":  "halted = true, available_at = 'infinity', topic = 'away'",
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f := newFixture(t)
-			ids := f.append("a", 1, 2, 3)
-			f.pause("away")
-			f.exec("UPDATE outbox_queue SET "+set+" WHERE id = $1", ids[0])
-			f.wantClaimed()
-			f.wantDue(parked, ids[1:]...)
-			f.wantClaimed(f.appendMany(1)...)
-		})
-	}
-}
-
 // TestAClaimParksEventsBehindAClaimedOneOnlyIfTheyAreMany: a claimed event will soon be published,
 // so it costs less to leave the next ones due.
 func TestAClaimParksEventsBehindAClaimedOneOnlyIfTheyAreMany(t *testing.T) {
@@ -178,26 +156,22 @@ func TestRepairMakesParkedEventsDue(t *testing.T) {
 	f.wantDue(0, stranded[0])
 }
 
-func TestBacklogCountsUnpublishedEventsByStatus(t *testing.T) {
+// TestBacklogCountsWhatIsPaused, and says since when an event is refused.
+func TestBacklogCountsWhatIsPaused(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	want := func(want Backlog) {
-		t.Helper()
-		got, err := f.store.Backlog(t.Context(), CountLimit)
-		must(t, err)
-		got.OldestDue, got.SlotAge = 0, 0
-		if got != want {
-			t.Errorf("got %+v, want %+v", got, want)
-		}
+	f.exec(manySQL, "away", 3)
+	ids := f.appendMany(2)
+	f.pause("away")
+	f.hold("empty")
+	f.exec("UPDATE outbox_queue SET refused_since = now() - interval '1 hour' WHERE id = $1", ids[0])
+	f.exec("UPDATE outbox_queue SET refused_since = now() - interval '1 day', failed_at = now(), available_at = 'infinity' WHERE id = $1", ids[1])
+	f.claim(10)
+	b, err := f.store.Backlog(t.Context(), CountLimit)
+	if must(t, err); b.Pending != 3 || b.InProgress != 1 || b.Failed != 1 || b.Halted != 3 || b.PausedTopics != 2 ||
+		b.OldestRefused < 3600 || b.OldestRefused > 3700 {
+		t.Errorf("%+v", b)
 	}
-	want(Backlog{})
-	f.append("a", 1, 2, 3)
-	f.appendMany(2)
-	want(Backlog{Pending: 5})
-	c := f.claim(1)
-	want(Backlog{Pending: 4, InProgress: 1})
-	f.mark(idsOf(c)...)
-	want(Backlog{Pending: 4})
 }
 
 // TestBacklogReportsTheOldestDueEvent, also that of a dead relay: the claim's row stays while no

@@ -3,6 +3,8 @@ package store
 import (
 	"testing"
 	"time"
+
+	"github.com/google/uuid"
 )
 
 // TestP4AnotherProbeFollowsOneThatSaysNothing: it was not sent, or no destination could take it.
@@ -17,32 +19,13 @@ func TestP4AnotherProbeFollowsOneThatSaysNothing(t *testing.T) {
 	f.wantEvents(c, ids[0])
 	f.settle(Settlement{
 		Token: c.Token, End: true, Probe: true, ProbeAgain: []string{"order.created", "unknown"},
-		Failures: []Failure{{ID: ids[0], Final: true, Code: "too_large"}},
+		Failures: []Failure{{ID: ids[0], Final: true, Halt: true, Code: "too_large"}},
 	})
+	f.wantHalted(1)
 	f.wantEvents(f.probe(), ids[1])
 	f.hold("order.created")
 	f.settle(Settlement{ProbeAgain: []string{"order.created"}})
 	f.wantEvents(f.probe())
-}
-
-// TestP4AReturnedEventIsNotTheNextProbe: one event that no queue is bound for must not stand for its
-// topic. It never fails.
-func TestP4AReturnedEventIsNotTheNextProbe(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	ids := f.appendMany(2)
-	f.pause("order.created")
-	f.wantClaimed()
-	for i := range 2 * LeastRefusals {
-		f.endPauses()
-		c := f.probe()
-		f.wantEvents(c, ids[i%2])
-		f.settle(Settlement{
-			Token: c.Token, End: true, Probe: true, Paused: map[string]string{"order.created": "no queue"}, GiveUp: time.Nanosecond,
-			Failures: []Failure{{ID: ids[i%2], Halt: true, Tried: true, Code: "unroutable"}},
-		})
-	}
-	f.wantNone("SELECT count(*) FROM outbox_queue WHERE failed_at IS NOT NULL OR refused_since IS NOT NULL")
 }
 
 // TestP4TopicsThatAnswerAreTriedBeforeSilentOnes: a probe of a silent topic takes a second.
@@ -59,6 +42,103 @@ func TestP4TopicsThatAnswerAreTriedBeforeSilentOnes(t *testing.T) {
 	if must(t, err); len(c.Events) != 1 || c.Events[0].Topic != "refused" {
 		t.Errorf("%+v", c.Events)
 	}
+}
+
+// TestAProbeIsTheEventThatWasTriedLeast, and of these the oldest. No two replicas try the same topic.
+func TestAProbeIsTheEventThatWasTriedLeast(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ids := f.appendMany(3)
+	f.pause("order.created")
+	f.wantClaimed()
+	f.wantEvents(f.probe()) // the pause is not over
+	for i, want := range []uuid.UUID{ids[0], ids[1], ids[2], ids[0]} {
+		f.endPauses()
+		c := f.probe()
+		f.wantEvents(c, want)
+		f.wantEvents(f.probe()) // another replica
+		if c.NextProbe == nil || *c.NextProbe < 1 {
+			t.Errorf("the next probe is not planned for later")
+		}
+		isRefused := i%2 == 0 // or no queue is bound for it: it must not stand for its topic either
+		if f.reschedule(c, Failure{ID: want, Counts: isRefused, Halt: !isRefused, Tried: !isRefused, Delay: time.Hour}) != 1 {
+			t.Error("the probe is not held")
+		}
+		f.finish(c)
+		f.exec(endBackOffs)
+		f.wantClaimed() // halts it again
+		f.wantHalted(3)
+	}
+}
+
+// TestProbesOfReplicasAreOfOtherTopics: they run at the same time, and together try each topic once.
+func TestProbesOfReplicasAreOfOtherTopics(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for _, topic := range []string{"a", "b", "c", "d", "e", "f"} {
+		f.exec(manySQL, topic, 3)
+		f.pause(topic)
+	}
+	f.wantClaimed()
+	f.endPauses()
+	tried := make(chan []uuid.UUID, 4)
+	for range cap(tried) {
+		go func() {
+			c, err := f.store.ClaimProbes(t.Context(), "test", 3, lease)
+			if err != nil {
+				t.Error(err)
+			}
+			tried <- idsOf(c)
+		}()
+	}
+	n := 0
+	for range cap(tried) {
+		n += len(<-tried)
+	}
+	topics := f.int("SELECT count(DISTINCT topic) FROM outbox_queue WHERE id IN (SELECT unnest(events) FROM outbox_claims)")
+	if n != 6 || topics != 6 {
+		t.Errorf("%d probes of %d topics, want 6 of 6", n, topics)
+	}
+}
+
+// TestAPauseDoublesOnlyByProbes, and up to its cap.
+func TestAPauseDoublesOnlyByProbes(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	s := Settlement{Paused: map[string]string{"x": "a test"}}
+	for i, want := range []float64{1, 1, 1, 2, 4, 8, 10, 10} {
+		s.Probe = i > 2
+		f.settle(s)
+		if got := read[float64](f, "SELECT pause FROM outbox_topics")[0]; got != want {
+			t.Errorf("the pause is %g s after settlement %d, want %g", got, i, want)
+		}
+	}
+	f.resume("x")
+	f.settle(s)
+	if got := read[float64](f, "SELECT pause FROM outbox_topics WHERE NOT resumed")[0]; got != 1 {
+		t.Errorf("a new pause is %g s", got)
+	}
+}
+
+// TestAnEventWithoutAnswerIsHaltedAndStaysClaimed: no claim reads past it, and no other relay sends
+// it. Its confirm still counts. When the lease ends, it is the topic's probe.
+func TestAnEventWithoutAnswerIsHaltedAndStaysClaimed(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ids := f.appendMany(3)
+	c := f.claim(2)
+	f.settle(Settlement{Token: c.Token, Halted: ids, Paused: map[string]string{"order.created": "no answer"}, FirstPause: time.Hour})
+	f.wantHalted(2) // the claim does not hold the third one
+	f.endPauses()
+	if p := f.probe(); len(p.Events) > 0 || p.NextProbe == nil || *p.NextProbe > 2 {
+		t.Errorf("%d probes, the next one in %v", len(p.Events), p.NextProbe)
+	}
+	f.settle(Settlement{Token: c.Token, Published: f.events(ids[0])})
+	f.wantStatus("published", ids[0])
+	f.endLeases()
+	f.wantClaimed() // it ends the lease
+	f.endPauses()
+	f.wantEvents(f.probe(), ids[1])
 }
 
 // TestP4ATrialEventSupersedesItsOlderOnes: the newest one of its aggregate is tried.

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"context"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -87,7 +86,7 @@ func TestP1NothingIsLostWhileTheRingTurns(t *testing.T) {
 	}
 	appender := func() { f.appendSlowly(l) }
 	relay := func() { f.relayPass(l) }
-	operator := func() { f.operatorPass(l) }
+	operator := func() { time.Sleep(time.Duration(f.random.below(300)) * time.Millisecond); f.operatorPass(l.finish) }
 	f.until(enough.Load, appender, appender, appender, appender, relay, relay, operator, janitor, janitor, faults)
 	gone := l.check(f, shortRetention)
 	t.Logf("%d events, %d slots, %d forgotten", len(l.appended), turned, gone)
@@ -163,16 +162,16 @@ func (f fixture) relayPass(l *ledger) {
 	}
 }
 
-// operatorPass replays the failed events, and sometimes discards them.
-func (f fixture) operatorPass(l *ledger) {
-	time.Sleep(time.Duration(f.random.below(300)) * time.Millisecond)
-	failed := read[uuid.UUID](f, "SELECT id FROM outbox_queue WHERE failed_at IS NOT NULL")
-	decision := replaySQL
-	if f.random.below(4) == 0 {
-		decision = discardSQL
-		l.finish(failed...)
-	}
-	if err := f.decide(decision, failed...); err != nil && !errors.Is(err, context.Canceled) {
-		f.Error(err)
+// settleAll replays the failed events and publishes all.
+func (f fixture) settleAll() {
+	f.Helper()
+	f.exec(endBackOffs)
+	f.endLeases()
+	must(f, f.decide(replaySQL, read[uuid.UUID](f, "SELECT id FROM outbox_queue WHERE failed_at IS NOT NULL")...))
+	f.exec("UPDATE outbox_topics SET resumed = true")
+	f.drain()
+	f.wantNone("SELECT count(*) FROM outbox_topics")
+	if n := f.unsettled(); n > 0 {
+		f.Errorf("%d events are never published", n)
 	}
 }

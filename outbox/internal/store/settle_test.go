@@ -43,7 +43,9 @@ func TestFenced(t *testing.T) {
 			if held := f.settle(s.Settlement).Held; held != s.held {
 				t.Errorf("with the token of the lease: changed %d", held)
 			}
-			f.wantStatus(s.want, ids...)
+			if got := f.row(ids[0]); got.Status != s.want || got.RetryCount != 0 {
+				t.Errorf("got %+v", got)
+			}
 		})
 	}
 }
@@ -81,25 +83,6 @@ func TestAConfirmIsAFact(t *testing.T) {
 	f.mark(uuid.New()) // of an event that is nowhere
 	if n := f.int("SELECT count(*) FROM outbox_published"); n != 2 {
 		t.Errorf("%d events are published, want 2", n)
-	}
-}
-
-// TestASettlementEndsTheClaim: if rows of claims stayed, all claims would read them.
-func TestASettlementEndsTheClaim(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	f.appendMany(2)
-	f.drain()
-	f.wantNone("SELECT count(*) FROM outbox_claims")
-}
-
-func TestTheEndOfAClaimMakesEventsDueAndCountsNoAttempt(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	ids := f.appendMany(2)
-	f.finish(f.claim(10))
-	if e := f.wantClaimed(ids...).Events[0]; e.RetryCount != 0 {
-		t.Errorf("retry_count %d, want 0", e.RetryCount)
 	}
 }
 
@@ -219,5 +202,72 @@ func TestAMarkWaitsForTheDiskIfTheRelaySaysSo(t *testing.T) {
 			t.Errorf("default %s: durable and not: %s", setting, got[0])
 		}
 		f.exec("TRUNCATE seen")
+	}
+}
+
+// TestAnEventFailsByAgeAndNumber: it was refused ten times, and first longer ago than GiveUp, by the
+// clock of the database.
+func TestAnEventFailsByAgeAndNumber(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		before int
+		since  string
+		counts bool
+		fails  bool
+		tried  bool
+	}{
+		"old enough and often enough": {9, "now() - interval '61 minutes'", true, true, false},
+		"not old enough":              {50, "now() - interval '59 minutes'", true, false, false},
+		"not often enough":            {8, "now() - interval '1 year'", true, false, false},
+		"the first time":              {0, "NULL", true, false, false},
+		"not counted":                 {50, "now() - interval '1 year'", false, false, false},
+		"no queue is bound":           {50, "now() - interval '1 year'", false, false, true},
+		"and never was":               {0, "NULL", false, false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			ids := f.appendMany(1)
+			f.exec("UPDATE outbox_queue SET retry_count = $1, refused_since = "+test.since, test.before)
+			done := f.settle(Settlement{
+				Token: f.claim(1).Token, End: true, GiveUp: time.Hour,
+				Failures: []Failure{{ID: ids[0], Counts: test.counts, Tried: test.tried, Delay: time.Hour, Code: "refused"}},
+			})
+			if at, failed := done.Failed[ids[0]]; failed != test.fails || failed == at.IsZero() {
+				t.Errorf("failed: %t at %v", failed, at)
+			}
+			want := test.before
+			if test.counts || test.tried {
+				want++
+			}
+			if test.counts {
+				f.wantNone("SELECT count(*) FROM outbox_queue WHERE refused_since IS NULL OR refused_since > now()")
+			} else {
+				f.wantNone("SELECT count(*) FROM outbox_queue WHERE refused_since > now() - interval '1 hour'")
+			}
+			if got := f.row(ids[0]); got.RetryCount != want || (got.Status == "failed") != test.fails {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+}
+
+// TestRenewKeepsAClaim beyond its lease, and revives none.
+func TestRenewKeepsAClaim(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ids := f.appendMany(2)
+	kept, err := f.store.Claim(t.Context(), "kept", 1, 100*time.Millisecond)
+	must(t, err)
+	lost, err := f.store.Claim(t.Context(), "lost", 1, 100*time.Millisecond)
+	must(t, err)
+	_, err = f.store.Renew(t.Context(), []uuid.UUID{kept.Token}, time.Hour)
+	must(t, err)
+	f.waitFor(func() bool { return f.int("SELECT count(*) FROM outbox_claims WHERE until > now()") == 1 })
+	f.wantClaimed(ids[1])
+	_, err = f.store.Renew(t.Context(), []uuid.UUID{lost.Token}, time.Hour)
+	must(t, err)
+	if f.int("SELECT count(*) FROM outbox_claims") != 2 || f.reschedule(kept, Failure{ID: ids[0]}) != 1 {
+		t.Error("a renewed claim was lost, or one that had ended is back")
 	}
 }

@@ -117,7 +117,7 @@ func TestAClaimWithManyTopics(t *testing.T) {
 		m := newMeasured(f, mode)
 		begin := time.Now()
 		for name, blocks := range m.all(t, 10) {
-			if about := strings.HasPrefix(name, "claim") || strings.Contains(name, "opics"); about && blocks > 1000 {
+			if about := strings.HasPrefix(name, "claim") || strings.Contains(name, "opics"); about && blocks > 3000 {
 				t.Errorf("%s, %s touches %d blocks", mode, name, blocks)
 			}
 		}

@@ -4,8 +4,6 @@ import (
 	"slices"
 	"testing"
 	"time"
-
-	"github.com/google/uuid"
 )
 
 // pause pauses a topic for an hour, as a relay does.
@@ -123,81 +121,6 @@ func TestP7OnlyTheOldestOfAnAggregateIsHalted(t *testing.T) {
 	f.wantNone("SELECT count(*) FROM outbox_topics")
 }
 
-// TestAProbeIsTheEventThatWasTriedLeast, and of these the oldest. No two replicas try the same topic.
-func TestAProbeIsTheEventThatWasTriedLeast(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	ids := f.appendMany(3)
-	f.pause("order.created")
-	f.wantClaimed()
-	f.wantEvents(f.probe()) // the pause is not over
-	for _, want := range []uuid.UUID{ids[0], ids[1], ids[2], ids[0]} {
-		f.endPauses()
-		c := f.probe()
-		f.wantEvents(c, want)
-		f.wantEvents(f.probe()) // another replica
-		if c.NextProbe == nil || *c.NextProbe < 1 {
-			t.Errorf("the next probe is not planned for later")
-		}
-		if f.reschedule(c, Failure{ID: want, Counts: true, Delay: time.Hour, Code: "refused"}) != 1 {
-			t.Error("the probe is not held")
-		}
-		f.finish(c)
-		f.exec(endBackOffs)
-		f.wantClaimed() // halts it again
-		f.wantHalted(3)
-	}
-}
-
-// TestProbesOfReplicasAreOfOtherTopics: they run at the same time, and together try each topic once.
-func TestProbesOfReplicasAreOfOtherTopics(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	for _, topic := range []string{"a", "b", "c", "d", "e", "f"} {
-		f.exec(manySQL, topic, 3)
-		f.pause(topic)
-	}
-	f.wantClaimed()
-	f.endPauses()
-	tried := make(chan []uuid.UUID, 4)
-	for range cap(tried) {
-		go func() {
-			c, err := f.store.ClaimProbes(t.Context(), "test", 3, lease)
-			if err != nil {
-				t.Error(err)
-			}
-			tried <- idsOf(c)
-		}()
-	}
-	n := 0
-	for range cap(tried) {
-		n += len(<-tried)
-	}
-	topics := f.int("SELECT count(DISTINCT topic) FROM outbox_queue WHERE id IN (SELECT unnest(events) FROM outbox_claims)")
-	if n != 6 || topics != 6 {
-		t.Errorf("%d probes of %d topics, want 6 of 6", n, topics)
-	}
-}
-
-// TestAPauseDoublesOnlyByProbes, and up to its cap.
-func TestAPauseDoublesOnlyByProbes(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	s := Settlement{Paused: map[string]string{"x": "a test"}}
-	for i, want := range []float64{1, 1, 1, 2, 4, 8, 10, 10} {
-		s.Probe = i > 2
-		f.settle(s)
-		if got := read[float64](f, "SELECT pause FROM outbox_topics")[0]; got != want {
-			t.Errorf("the pause is %g s after settlement %d, want %g", got, i, want)
-		}
-	}
-	f.resume("x")
-	f.settle(s)
-	if got := read[float64](f, "SELECT pause FROM outbox_topics WHERE NOT resumed")[0]; got != 1 {
-		t.Errorf("a new pause is %g s", got)
-	}
-}
-
 // TestAResumedTopicComesBackInParts: as many events as there is room for, and a tenth at least. The
 // row goes at the end.
 func TestAResumedTopicComesBackInParts(t *testing.T) {
@@ -224,27 +147,6 @@ func TestAResumedTopicComesBackInParts(t *testing.T) {
 	f.drain()
 	f.wantNone("SELECT count(*) FROM outbox_topics")
 	f.wantNone("SELECT count(*) FROM outbox_queue")
-}
-
-// TestAnEventWithoutAnswerIsHaltedAndStaysClaimed: no claim reads past it, and no other relay sends
-// it. Its confirm still counts. When the lease ends, it is the topic's probe.
-func TestAnEventWithoutAnswerIsHaltedAndStaysClaimed(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	ids := f.appendMany(3)
-	c := f.claim(2)
-	f.settle(Settlement{Token: c.Token, Halted: ids, Paused: map[string]string{"order.created": "no answer"}, FirstPause: time.Hour})
-	f.wantHalted(2) // the claim does not hold the third one
-	f.endPauses()
-	if p := f.probe(); len(p.Events) > 0 || p.NextProbe == nil || *p.NextProbe > 2 {
-		t.Errorf("%d probes, the next one in %v", len(p.Events), p.NextProbe)
-	}
-	f.settle(Settlement{Token: c.Token, Published: f.events(ids[0])})
-	f.wantStatus("published", ids[0])
-	f.endLeases()
-	f.wantClaimed() // it ends the lease
-	f.endPauses()
-	f.wantEvents(f.probe(), ids[1])
 }
 
 // TestTheStarHoldsEverything, also probes, and before there is any event.
@@ -290,6 +192,19 @@ func TestAnOperatorsPauseStays(t *testing.T) {
 	f.wantClaimed(ids[1])
 }
 
+// TestATopicWithoutHaltedEventsIsResumed when its probe is due, and forgotten.
+func TestATopicWithoutHaltedEventsIsResumed(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.pause("away")
+	f.endPauses()
+	if c := f.probe(); len(c.Events) > 0 || c.NextProbe != nil {
+		t.Errorf("claimed %d, the next probe is in %v", len(c.Events), c.NextProbe)
+	}
+	f.wantClaimed()
+	f.wantNone("SELECT count(*) FROM outbox_topics")
+}
+
 // TestDeletingTheRowOfATopicResumesIt, with the next claims.
 func TestDeletingTheRowOfATopicResumesIt(t *testing.T) {
 	t.Parallel()
@@ -302,7 +217,7 @@ func TestDeletingTheRowOfATopicResumesIt(t *testing.T) {
 	f.wantHalted(5)
 	f.store.floor.until = time.Now().Add(time.Hour)
 	f.exec("DELETE FROM outbox_topics WHERE topic = 'away'")
-	for range 3 { // the first one sees that a pause is gone, and the second one that events are halted
+	for range 2 { // the first one sees that a pause is gone
 		_, err := f.store.Claim(t.Context(), "test", 10, lease)
 		must(t, err)
 	}
