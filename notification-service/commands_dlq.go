@@ -29,7 +29,8 @@ var operateDeadLetters = command.WithArguments(service, checkWithBroker, func(ar
 	}, nil
 })
 
-// consumerQueue is the consumer's queue, for those who read its dead letters: they need only its name.
+// consumerQueue is the consumer's queue, for those who read its dead letters: they need only its
+// name.
 var consumerQueue = rabbitmq.Queue{Name: service}
 
 // deadLetters opens the dead letters. It waits for a session at most for timeout.

@@ -90,9 +90,9 @@ func copyFailures(consumer *rabbitmq.Consumer) prometheus.Collector {
 	}, func() float64 { return float64(consumer.CopyFailures()) })
 }
 
-// run ends the consumer before the relay, so that the relay sends what the last batch has appended. The
-// relay does not wait longer than the consumer may finish: closing a session with a silent broker takes
-// more time.
+// run ends the consumer before the relay, so that the relay sends what the last batch has appended.
+// The relay does not wait longer than the consumer may finish: closing a session with a silent
+// broker takes more time.
 func (p parts) run(ctx context.Context) error {
 	untilConsumerEnds, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()

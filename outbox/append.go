@@ -73,15 +73,15 @@ type row struct {
 
 // Append stores events in tx, in one statement for up to 1,000 of them. Without events it does
 // nothing. When tx commits, they are in the outbox, and a relay sends them. If tx is rolled back,
-// they are gone. The trace of ctx is stored with each event that has no Traceparent, even if it is not
-// sampled.
+// they are gone. The trace of ctx is stored with each event that has no Traceparent, even if it is
+// not sampled.
 //
 // The order of an aggregate's events is the order of their versions, and the caller is responsible
 // for them: lock the aggregate's row first (UPDATE it, or SELECT … FOR UPDATE), take the next
 // version from that row, and append in the same transaction. A new row has version 1, and needs no
 // lock. The lock lasts until the commit, so version 4 is not in the outbox before version 3 is.
-// Without it, a relay may find and send 4 first. Append cannot check that: it does not know what has
-// been sent and pruned. A gap does no harm.
+// Without it, a relay may find and send 4 first. Append cannot check that: it does not know what
+// has been sent and pruned. A gap does no harm.
 //
 // The errors are [ErrInvalid], [ErrNoSchema], [ErrDuplicate], or the database's own. After
 // ErrInvalid the transaction is as before; after any other error it is broken, and has to be rolled

@@ -14,11 +14,12 @@ const (
 	smallBatchPause = 2 * time.Millisecond
 	// lossPause is the pause after a publisher was lost. The next one may be lost at once.
 	lossPause = 50 * time.Millisecond
-	// maxBytes bounds the payloads that the workers of a relay have in flight, and so its memory. Above
-	// half of it nothing is claimed. A claim has up to 8 MiB, and that of trial events may come on top.
+	// maxBytes bounds the payloads that the workers of a relay have in flight, and so its memory.
+	// Above half of it nothing is claimed. A claim has up to 8 MiB, and that of trial events may come
+	// on top.
 	maxBytes = 32 << 20
-	// mostTopics is how many topics are tried at once, and trialPause the least time between two claims.
-	// A new session tries one. While the destination answers, each claim tries twice as many.
+	// mostTopics is how many topics are tried at once, and trialPause the least time between two
+	// claims. A new session tries one. While the destination answers, each claim tries twice as many.
 	mostTopics = 100
 	trialPause = 50 * time.Millisecond
 )

@@ -24,29 +24,31 @@ type RelayConfig struct {
 	// PollInterval is how often a worker looks for events, even if nothing wakes it. The default
 	// is 1 s.
 	PollInterval time.Duration
-	// Lease is how long a claim is valid without being renewed. After a crash, the events that were
-	// in flight are published that much later. It is renewed each second, and must be at least 5 s, as long
-	// as a statement may take. The default is 20 s.
+	// Lease is how long a claim is valid without being renewed. After a crash, the events that were in
+	// flight are published that much later. It is renewed each second, and must be at least 5 s, as
+	// long as a statement may take. The default is 20 s.
 	Lease time.Duration
 	// SettleAfter is how long answered events wait for the answers to the others of their claim,
 	// before they are marked. The default is 100 ms.
 	SettleAfter time.Duration
 	// SlowAfter is how long the relay waits for an answer before the event gives up its place in the
-	// window. If nothing of the event's topic was taken meanwhile, the topic pauses. The default is 1 s.
-	// A destination that answers one by one ([publish.OneByOne]) has no such limit, but for trial events.
+	// window. If nothing of the event's topic was taken meanwhile, the topic pauses. The default is 1
+	// s. A destination that answers one by one ([publish.OneByOne]) has no such limit, but for trial
+	// events.
 	SlowAfter time.Duration
-	// ConfirmTimeout bounds the wait for the answer to an event, if the destination does not answer one
-	// by one. The default is 10 s.
+	// ConfirmTimeout bounds the wait for the answer to an event, if the destination does not answer
+	// one by one. The default is 10 s.
 	ConfirmTimeout time.Duration
-	// NoAnswerPauses are the pauses of an event that has had no answer; the last one repeats. Give long ones if the destination cannot recognise a message that it gets twice, as
-	// a mail server. Then no answer counts as a refusal. By default it does not, and the event waits as
-	// one that was refused.
+	// NoAnswerPauses are the pauses of an event that has had no answer; the last one repeats. Give
+	// long ones if the destination cannot recognise a message that it gets twice, as a mail server.
+	// Then no answer counts as a refusal. By default it does not, and the event waits as one that was
+	// refused.
 	NoAnswerPauses []time.Duration
 	// DurableMarks makes the marks of published events wait for the disk. By default they do not:
 	// after a crash of PostgreSQL, the events of the last moments are published again.
 	DurableMarks bool
-	// GiveUp is when a refused event fails: after at least ten tries, if the first refusal is more than
-	// GiveUp ago. A destination that is not reachable refuses nothing; about no answer, see
+	// GiveUp is when a refused event fails: after at least ten tries, if the first refusal is more
+	// than GiveUp ago. A destination that is not reachable refuses nothing; about no answer, see
 	// NoAnswerPauses. The default is 24 h.
 	GiveUp time.Duration
 	// RetryBase is the first pause of a refused event. It doubles each time. The default is 1 s.

@@ -76,14 +76,14 @@
 //
 // # Servers and connections
 //
-// It is for PostgreSQL 15 or newer and, with package rabbitmq, RabbitMQ 3.10 or newer. All tests run
-// on these two, and the repository's services also on PostgreSQL 18 and RabbitMQ 4.3.
+// It is for PostgreSQL 15 or newer and, with package rabbitmq, RabbitMQ 3.10 or newer. All tests
+// run on these two, and the repository's services also on PostgreSQL 18 and RabbitMQ 4.3.
 //
-// A relay works with a pool of one connection, but then its parts wait for each other. Give it one for
-// each of its Workers, and three more: for the trial events of paused topics, for what keeps the tables
-// small, and for notifications and [Relay.Backlog], which each scrape of package prom calls. One more
-// connection, which does not count in the pool, listens. If requests can use up the pool, give the
-// relay a pool of its own.
+// A relay works with a pool of one connection, but then its parts wait for each other. Give it one
+// for each of its Workers, and three more: for the trial events of paused topics, for what keeps
+// the tables small, and for notifications and [Relay.Backlog], which each scrape of package prom
+// calls. One more connection, which does not count in the pool, listens. If requests can use up the
+// pool, give the relay a pool of its own.
 //
 // # Rights
 //

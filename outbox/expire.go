@@ -13,9 +13,9 @@ const maxSlowWindows = 8
 // errNotRead is the reason if another session takes events of the topic.
 var errNotRead = fmt.Errorf("%w on a connection that the destination does not read", publish.ErrTimeout)
 
-// expire gives up waiting for answers that are late. An answer that comes still later counts if it is
-// a confirm. It reports whether the destination has answered nothing at all for SlowAfter: RabbitMQ
-// stops reading a whole connection when one queue does not take what was sent.
+// expire gives up waiting for answers that are late. An answer that comes still later counts if it
+// is a confirm. It reports whether the destination has answered nothing at all for SlowAfter:
+// RabbitMQ stops reading a whole connection when one queue does not take what was sent.
 func (w *worker) expire(now time.Time) (silent bool) {
 	if w.session.Blocked() { // time does not run while the destination asks to wait
 		w.quiet = now
@@ -63,8 +63,8 @@ func (w *worker) silentAt() time.Time {
 // never is later than every time.
 var never = time.Unix(1<<40, 0)
 
-// expiresAt is when the wait for the answers to a batch is over: first for its place in the window, and
-// then at all. A session that answers one by one has its own bound for each message.
+// expiresAt is when the wait for the answers to a batch is over: first for its place in the window,
+// and then at all. A session that answers one by one has its own bound for each message.
 func (w *worker) expiresAt(b *batch) time.Time {
 	switch {
 	case b.count[sent] == 0 || b.sentAt.IsZero():
@@ -77,8 +77,8 @@ func (w *worker) expiresAt(b *batch) time.Time {
 	return b.sentAt.Add(w.config.ConfirmTimeout)
 }
 
-// becomesSlow reports whether the batch may give up its place in the window. If a session answers one by
-// one, only a trial event does: the next topics are tried meanwhile.
+// becomesSlow reports whether the batch may give up its place in the window. If a session answers
+// one by one, only a trial event does: the next topics are tried meanwhile.
 func (w *worker) becomesSlow(b *batch) bool {
 	return !b.slow && (w.trials || !w.oneByOne) && w.inFlight.slow() <= (maxSlowWindows-1)*w.config.Window
 }
@@ -93,8 +93,8 @@ func (w *worker) pauseSlow(b *batch) {
 	}
 }
 
-// releaseTaken makes an event due if another session takes events of its topic. The event is then sent
-// again on that one. This one may stay silent until ConfirmTimeout.
+// releaseTaken makes an event due if another session takes events of its topic. The event is then
+// sent again on that one. This one may stay silent until ConfirmTimeout.
 func (w *worker) releaseTaken(b *batch) {
 	for _, it := range b.items {
 		if it.state == sent && w.topics.lastTaken(it.event.Topic).After(b.sentAt) {

@@ -10,7 +10,8 @@ import (
 	"example.com/transactional-outbox/outbox/publish"
 )
 
-// fakeBroker is a destination that answers as the test says. Its publishers share what has no answer.
+// fakeBroker is a destination that answers as the test says. Its publishers share what has no
+// answer.
 type fakeBroker struct {
 	answers func(messages []publish.Message) []publish.Result // nil: silent, as is this outcome
 	after   func(n int) time.Duration                         // the answer to the nth message comes later

@@ -84,8 +84,8 @@ func (v *virtual) want(n int, became string) {
 	}
 }
 
-// fakeOutbox returns pending events to claims, and records what became of them. A paused topic has a trial
-// event as soon as its pause is over.
+// fakeOutbox returns pending events to claims, and records what became of them. A paused topic has
+// a trial event as soon as its pause is over.
 type fakeOutbox struct {
 	mu       sync.Mutex
 	pending  []store.Event

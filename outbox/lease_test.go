@@ -47,8 +47,9 @@ func TestLeasesAreRenewedWhileEventsAreInHand(t *testing.T) {
 	})
 }
 
-// TestP6P7NothingIsBegunAfterTheLease: a suspended process, and one whose database is away, find out
-// by the clock. Another relay may have the events, and may send later ones of the same aggregates.
+// TestP6P7NothingIsBegunAfterTheLease: a suspended process, and one whose database is away, find
+// out by the clock. Another relay may have the events, and may send later ones of the same
+// aggregates.
 func TestP6P7NothingIsBegunAfterTheLease(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

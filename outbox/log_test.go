@@ -83,8 +83,8 @@ func TestLeftOutLinesAreCounted(t *testing.T) {
 	})
 }
 
-// TestStatsHaveTheTimesOfClaimsMarksAndEvents: the claim takes a minute, and the destination half a second.
-// The latency begins with the event, and has the claim once.
+// TestStatsHaveTheTimesOfClaimsMarksAndEvents: the claim takes a minute, and the destination half a
+// second. The latency begins with the event, and has the claim once.
 func TestStatsHaveTheTimesOfClaimsMarksAndEvents(t *testing.T) {
 	t.Parallel()
 	inVirtualTime(t, func(v *virtual) {

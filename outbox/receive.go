@@ -93,8 +93,8 @@ func (w *worker) losePublisher() {
 	}
 }
 
-// findCause looks for the event that made the publisher end. It runs when all that the publisher had
-// in flight has an answer.
+// findCause looks for the event that made the publisher end. It runs when all that the publisher
+// had in flight has an answer.
 func (w *worker) findCause() {
 	for _, a := range w.lost {
 		if w.losses.add(a.event.ID, len(w.lost) == 1, errors.Is(a.result.Err, publish.ErrClosed), w.topics.lastTakenOfAll()) {
@@ -107,9 +107,9 @@ func (w *worker) findCause() {
 }
 
 // losses are the events that were in flight when a publisher ended, and may be the cause. A message
-// can make RabbitMQ close a channel, and a bad one can end a connection. An event is sent apart from
-// the others if the destination has closed a publisher that it was sent with, or if the connection was
-// lost twice in a row with it.
+// can make RabbitMQ close a channel, and a bad one can end a connection. An event is sent apart
+// from the others if the destination has closed a publisher that it was sent with, or if the
+// connection was lost twice in a row with it.
 type losses struct {
 	mu     sync.Mutex
 	events map[uuid.UUID]loss

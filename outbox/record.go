@@ -29,8 +29,8 @@ func (w *worker) record(ctx context.Context) {
 	w.noteUnrecorded()
 }
 
-// recordAt is when the decisions about a batch are to be written: all of them at once, or SettleAfter
-// after the first one.
+// recordAt is when the decisions about a batch are to be written: all of them at once, or
+// SettleAfter after the first one.
 func (w *worker) recordAt(b *batch) time.Time {
 	switch {
 	case len(b.pauses) > 0, b.open() == 0:
@@ -41,8 +41,8 @@ func (w *worker) recordAt(b *batch) time.Time {
 	return b.first.Add(w.config.SettleAfter)
 }
 
-// noteUnrecorded lets the other workers wait while this one cannot record what it has sent. Its lease
-// may end, and they would send the same events.
+// noteUnrecorded lets the other workers wait while this one cannot record what it has sent. Its
+// lease may end, and they would send the same events.
 func (w *worker) noteUnrecorded() {
 	if is := w.oneByOne && w.failures > 0 && w.inFlight.count(decided) > 0; is != w.isUnrecorded {
 		w.isUnrecorded = is
@@ -172,9 +172,9 @@ func (w *worker) reportFailed(ctx context.Context, b *batch, failed map[uuid.UUI
 // can mark what they have sent. Their leases may have ended meanwhile.
 const recoveryPause = 2 * time.Second
 
-// statementTimeout bounds the first attempt. Each further attempt has more time, up to 15 s, so that
-// a database that is only slow can finish one of them. Once ShutdownTimeout is over, a statement has
-// lastStatementTimeout.
+// statementTimeout bounds the first attempt. Each further attempt has more time, up to 15 s, so
+// that a database that is only slow can finish one of them. Once ShutdownTimeout is over, a
+// statement has lastStatementTimeout.
 const (
 	statementTimeout     = 5 * time.Second
 	lastStatementTimeout = time.Second

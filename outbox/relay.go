@@ -65,8 +65,8 @@ import (
 // # When a step dies
 //
 //   - After the claim: the lease ends, and another worker claims the events.
-//   - After the confirm and before it is recorded: the same, and the events are published again with the
-//     same ids. Consumers ignore the ids that they have already processed.
+//   - After the confirm and before it is recorded: the same, and the events are published again
+//     with the same ids. Consumers ignore the ids that they have already processed.
 //   - Suspended for longer than its lease: the relay no longer holds the claim, so it cannot
 //     reschedule or fail the events. It still records those that were confirmed.
 //
@@ -131,10 +131,10 @@ func newRelay(from events, to publish.Destination, c RelayConfig) *Relay {
 	}
 }
 
-// Wake says that an event was committed. Call it after the commit: a worker of this relay then looks
-// for events at once, and if all of them are busy, the relays of other processes are notified. It
-// never blocks, and many calls cost no more than one. It is optional: without it, the next poll
-// finds the event.
+// Wake says that an event was committed. Call it after the commit: a worker of this relay then
+// looks for events at once, and if all of them are busy, the relays of other processes are
+// notified. It never blocks, and many calls cost no more than one. It is optional: without it, the
+// next poll finds the event.
 func (r *Relay) Wake() {
 	r.wakeWorker()
 	if r.others != nil {
@@ -155,8 +155,8 @@ func signal(c chan struct{}) {
 // there is no session with the destination.
 func (r *Relay) busy() bool { return len(r.wake) > 0 }
 
-// Run publishes events until ctx ends, and keeps the tables small. When ctx ends, it settles what is
-// in flight and returns nil.
+// Run publishes events until ctx ends, and keeps the tables small. When ctx ends, it settles what
+// is in flight and returns nil.
 //
 // It returns an error only if waiting cannot help: [ErrNoSchema] if there are no tables when it
 // starts, an error of the destination such as a wrong URL, or a second Run at the same time. While
@@ -250,16 +250,16 @@ func (r *Relay) work(ctx context.Context) error {
 	return all.Wait()
 }
 
-// maxReplaced bounds the connections that are kept for late answers, by one relay. Each worker replaces
-// its own once a second at most, and each is kept for ConfirmTimeout. With the defaults, two workers
-// and the one for trial events keep up to 30. At the limit a worker stays on a connection that answers
-// nothing, and the topics of what it sends pause.
+// maxReplaced bounds the connections that are kept for late answers, by one relay. Each worker
+// replaces its own once a second at most, and each is kept for ConfirmTimeout. With the defaults,
+// two workers and the one for trial events keep up to 30. At the limit a worker stays on a
+// connection that answers nothing, and the topics of what it sends pause.
 const maxReplaced = 32
 
-// keepWorking runs a worker on one connection after the other, until ctx ends; a worker for trial events
-// only until no topic is paused. If the destination does not read a connection any more, the worker
-// is replaced by another one with a new connection. It stays until all that it has in flight is
-// answered or too late.
+// keepWorking runs a worker on one connection after the other, until ctx ends; a worker for trial
+// events only until no topic is paused. If the destination does not read a connection any more, the
+// worker is replaced by another one with a new connection. It stays until all that it has in flight
+// is answered or too late.
 func (r *Relay) keepWorking(ctx context.Context, sessions *sync.WaitGroup, newWorker func(publish.Session) *worker) error {
 	for {
 		stay, leave := context.WithCancel(ctx)

@@ -246,7 +246,8 @@ func TestP12ARelayCanStopAtAnyMoment(t *testing.T) {
 	}
 }
 
-// TestRunReturnsWhatCannotMendItself: there are no tables, or the destination says so, or it gives up.
+// TestRunReturnsWhatCannotMendItself: there are no tables, or the destination says so, or it gives
+// up.
 func TestRunReturnsWhatCannotMendItself(t *testing.T) {
 	t.Parallel()
 	wrong := errors.New("the exchange has another type")

@@ -69,9 +69,9 @@ func (w *worker) newBatch(ctx context.Context, claim store.Claim) *batch {
 	return b
 }
 
-// sendApart sends events that may have ended a publisher when nothing else waits for an answer: first
-// one, and after each success twice as many. So the one among thousands that ends a publisher is soon
-// alone. Those of a paused topic wait with their topic.
+// sendApart sends events that may have ended a publisher when nothing else waits for an answer:
+// first one, and after each success twice as many. So the one among thousands that ends a publisher
+// is soon alone. Those of a paused topic wait with their topic.
 func (w *worker) sendApart() {
 	for len(w.apart) > 0 && (w.sender == nil || !w.sender.lost) && w.inFlight.count(sent) == 0 {
 		w.group = max(1, 2*w.group)
@@ -114,8 +114,8 @@ func (w *worker) hand(b *batch, items []*item) {
 	w.sender.send(b, items, limit)
 }
 
-// sender opens a publisher, and calls it, in a goroutine of its own, because a connection that is not
-// read blocks whoever writes to it.
+// sender opens a publisher, and calls it, in a goroutine of its own, because a connection that is
+// not read blocks whoever writes to it.
 type sender struct {
 	lost bool // the publisher has ended; it belongs to the worker
 
@@ -172,8 +172,8 @@ func (s *sender) send(b *batch, items []*item, limit time.Duration) {
 	}
 }
 
-// close ends the publisher, and waits for the answers to everything. It returns an error if there is
-// no publisher.
+// close ends the publisher, and waits for the answers to everything. It returns an error if there
+// is no publisher.
 func (s *sender) close() error {
 	s.finish()
 	close(s.queue)

@@ -72,7 +72,8 @@ func TestP4EventsOfAConnectionThatIsNotReadAreSentElsewhere(t *testing.T) {
 	})
 }
 
-// TestP4OneSilentTopicDelaysTheOthersOnce: the others have been sent with it, on the same connection.
+// TestP4OneSilentTopicDelaysTheOthersOnce: the others have been sent with it, on the same
+// connection.
 func TestP4OneSilentTopicDelaysTheOthersOnce(t *testing.T) {
 	t.Parallel()
 	inVirtualTime(t, func(v *virtual) {
@@ -106,7 +107,8 @@ func TestP4OneSilentTopicDelaysTheOthersOnce(t *testing.T) {
 	})
 }
 
-// TestP4ADestinationThatIsSlowGetsEachEventOnce, or at most a window of them twice, and takes them all.
+// TestP4ADestinationThatIsSlowGetsEachEventOnce, or at most a window of them twice, and takes them
+// all.
 func TestP4ADestinationThatIsSlowGetsEachEventOnce(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ slowAfter, by time.Duration }{
@@ -136,8 +138,8 @@ func TestP4ADestinationThatIsSlowGetsEachEventOnce(t *testing.T) {
 	}
 }
 
-// TestP4AnAnswerAfterTheTimeoutStillCounts although the event was rescheduled. Meanwhile it takes no place
-// in the window.
+// TestP4AnAnswerAfterTheTimeoutStillCounts although the event was rescheduled. Meanwhile it takes
+// no place in the window.
 func TestP4AnAnswerAfterTheTimeoutStillCounts(t *testing.T) {
 	t.Parallel()
 	inVirtualTime(t, func(v *virtual) {
@@ -202,8 +204,8 @@ func TestP4AProbeWithoutAnswerHoldsNoOtherProbe(t *testing.T) {
 	}
 }
 
-// TestP4ATopicThatTheOutboxHasForgottenIsSent: no event of it was halted, so the outbox has resumed it.
-// The relay remembers the pause, and the events may have ended a publisher.
+// TestP4ATopicThatTheOutboxHasForgottenIsSent: no event of it was halted, so the outbox has resumed
+// it. The relay remembers the pause, and the events may have ended a publisher.
 func TestP4ATopicThatTheOutboxHasForgottenIsSent(t *testing.T) {
 	t.Parallel()
 	inVirtualTime(t, func(v *virtual) {

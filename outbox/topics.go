@@ -9,7 +9,8 @@ import (
 	"example.com/transactional-outbox/outbox/internal/store"
 )
 
-// topics is what the workers of a relay remember of topics. The pauses themselves are in the outbox.
+// topics is what the workers of a relay remember of topics. The pauses themselves are in the
+// outbox.
 type topics struct {
 	mu    sync.Mutex
 	all   map[string]*topicState
@@ -23,8 +24,9 @@ type topicState struct {
 	paused  bool      // by this relay
 }
 
-// A topic pauses after so many events that were refused, one after the other. An event that made the
-// server close the publisher was alone, and the next one may be good. To try it costs milliseconds.
+// A topic pauses after so many events that were refused, one after the other. An event that made
+// the server close the publisher was alone, and the next one may be good. To try it costs
+// milliseconds.
 const (
 	refusedBeforePause = 2
 	closedBeforePause  = 50
@@ -56,8 +58,8 @@ func (t *topics) take(name string, trial bool) (resume bool) {
 	return resume
 }
 
-// refuse notes that the destination has refused an event, or has closed a publisher because of it. It
-// reports whether the topic pauses.
+// refuse notes that the destination has refused an event, or has closed a publisher because of it.
+// It reports whether the topic pauses.
 func (t *topics) refuse(e store.Event, closed bool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

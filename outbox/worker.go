@@ -53,8 +53,8 @@ type worker struct {
 	isUnrecorded bool            // it has answers that it could not record
 }
 
-// phase is what a worker does. In each one but working it claims nothing, and it ends when nothing is
-// in flight.
+// phase is what a worker does. In each one but working it claims nothing, and it ends when nothing
+// is in flight.
 type phase int
 
 const (

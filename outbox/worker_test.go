@@ -88,8 +88,8 @@ func TestARelayIsBusyUntilAWorkerReceivesTheWakeUp(t *testing.T) {
 	})
 }
 
-// TestARelayHasABoundedNumberOfBytesInFlight, however many events the windows of its workers allow, and
-// although nothing is answered.
+// TestARelayHasABoundedNumberOfBytesInFlight, however many events the windows of its workers allow,
+// and although nothing is answered.
 func TestARelayHasABoundedNumberOfBytesInFlight(t *testing.T) {
 	t.Parallel()
 	inVirtualTime(t, func(v *virtual) {
@@ -175,8 +175,8 @@ func TestAWorkerRestsWhileAnAnswerIsMissing(t *testing.T) {
 	}
 }
 
-// TestAFailedStatementIsTriedAgainSoon, and not with the poll or another session: the connections of
-// the pool were broken by a restart.
+// TestAFailedStatementIsTriedAgainSoon, and not with the poll or another session: the connections
+// of the pool were broken by a restart.
 func TestAFailedStatementIsTriedAgainSoon(t *testing.T) {
 	t.Parallel()
 	inVirtualTime(t, func(v *virtual) {
@@ -248,8 +248,9 @@ func TestP12ShutdownWaitsForAnswers(t *testing.T) {
 	})
 }
 
-// TestP12ShutdownHasALimit: what has no answer by then is released. When the context ends does not matter.
-// A database that hangs delays the end only a little: the attempt that runs then has little time.
+// TestP12ShutdownHasALimit: what has no answer by then is released. When the context ends does not
+// matter. A database that hangs delays the end only a little: the attempt that runs then has little
+// time.
 func TestP12ShutdownHasALimit(t *testing.T) {
 	t.Parallel()
 	for after := time.Duration(0); after < 40*time.Second; after += 3 * time.Second {
@@ -277,8 +278,8 @@ func TestP12ShutdownHasALimit(t *testing.T) {
 	}
 }
 
-// TestP12WhatIsConfirmedIsRecordedAtTheEnd, although the database has just failed, and another event of
-// the claim waits to be sent apart.
+// TestP12WhatIsConfirmedIsRecordedAtTheEnd, although the database has just failed, and another
+// event of the claim waits to be sent apart.
 func TestP12WhatIsConfirmedIsRecordedAtTheEnd(t *testing.T) {
 	t.Parallel()
 	inVirtualTime(t, func(v *virtual) {

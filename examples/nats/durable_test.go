@@ -8,8 +8,8 @@ import (
 	"example.com/transactional-outbox/examples/nats/natstest"
 )
 
-// TestTheRelayRefusesAServerThatMayLoseMessages: it ends with an error, unless a setting allows such
-// a server. Then it logs at each start that P3 does not hold.
+// TestTheRelayRefusesAServerThatMayLoseMessages: it ends with an error, unless a setting allows
+// such a server. Then it logs at each start that P3 does not hold.
 func TestTheRelayRefusesAServerThatMayLoseMessages(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)

@@ -1,5 +1,5 @@
-// Command nats is the library's relay with another destination: it publishes the events of an outbox,
-// here order-service's, to NATS JetStream.
+// Command nats is the library's relay with another destination: it publishes the events of an
+// outbox, here order-service's, to NATS JetStream.
 package main
 
 import (

@@ -18,8 +18,8 @@ const (
 )
 
 // TestEachEventHasItsEffectOnceUnderSIGKILL kills the relay between confirm and mark, the consumer
-// before the commit, and between commit and acknowledgement. Then it kills the server, the relay and
-// the consumer under load.
+// before the commit, and between commit and acknowledgement. Then it kills the server, the relay
+// and the consumer under load.
 func TestEachEventHasItsEffectOnceUnderSIGKILL(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)

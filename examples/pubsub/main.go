@@ -1,5 +1,5 @@
-// Command pubsub is the library's relay with another destination: it publishes the events of an outbox,
-// here order-service's, to Google Pub/Sub.
+// Command pubsub is the library's relay with another destination: it publishes the events of an
+// outbox, here order-service's, to Google Pub/Sub.
 package main
 
 import (

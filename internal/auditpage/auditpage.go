@@ -231,8 +231,8 @@ func ending(b operate.Batch) string {
 	return fmt.Sprintf("%d changed", *b.Done)
 }
 
-// itemValue links to what is known about an item. A topic is not known anywhere else, nor is a key of
-// a dead letter without an id.
+// itemValue links to what is known about an item. A topic is not known anywhere else, nor is a key
+// of a dead letter without an id.
 func (p pages) itemValue(action operate.Action, item string) page.Value {
 	if p.nounOf(action) == "topic" || strings.HasPrefix(item, "key:") {
 		return page.Code(item)

@@ -28,8 +28,8 @@ func maskAddress(whole string) string {
 // recipient is a field of JSON that has an address, whatever it looks like.
 var recipient = regexp.MustCompile(`("(?:to|recipient|customer_email)":\s*)("(?:[^"\\]|\\.)*")`)
 
-// MaskJSON hides the e-mail addresses in JSON, and in any other text: those in the fields that name a
-// recipient, and what looks like one elsewhere.
+// MaskJSON hides the e-mail addresses in JSON, and in any other text: those in the fields that name
+// a recipient, and what looks like one elsewhere.
 func MaskJSON(payload []byte) []byte {
 	value := jsontext.Value(payload).Clone()
 	// An address may be written with escapes, such as \u0040 for @.

@@ -8,7 +8,8 @@ import (
 	"example.com/transactional-outbox/outbox/operate"
 )
 
-// masked hides the addresses of an event: in its payload, its headers, and what the destination said.
+// masked hides the addresses of an event: in its payload, its headers, and what the destination
+// said.
 func (s Service) masked(e operate.Event) operate.Event {
 	if !s.Masked {
 		return e

@@ -1,6 +1,6 @@
-// Package outboxcli has the operators' commands on an outbox: list, show, replay, discard, republish,
-// topics, pause and resume. Both services have them. It parses their arguments and prints results.
-// The rest is in the library's package operate.
+// Package outboxcli has the operators' commands on an outbox: list, show, replay, discard,
+// republish, topics, pause and resume. Both services have them. It parses their arguments and
+// prints results. The rest is in the library's package operate.
 //
 // Results go to stdout. Progress goes to stderr, and so does one log line for each event that a
 // command changes. Each decision is also recorded in the database.

@@ -18,8 +18,8 @@ import (
 // searchedEvents is how many events the search for a trace reads at most.
 const searchedEvents = 100_000
 
-// Find leads to what the field "Find" names: an order, an event, a decision or a trace. IsOrder says
-// whether an id is that of an order.
+// Find leads to what the field "Find" names: an order, an event, a decision or a trace. IsOrder
+// says whether an id is that of an order.
 func (p Pages) Find(isOrder func(context.Context, uuid.UUID) (bool, error)) func(context.Context, *page.Request) (page.Result, error) {
 	return func(ctx context.Context, r *page.Request) (page.Result, error) {
 		query := strings.ToLower(strings.TrimSpace(r.URL.Query().Get("q")))

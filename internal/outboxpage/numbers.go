@@ -19,8 +19,8 @@ type numbers struct {
 	committed, published page.Rate
 }
 
-// Numbers returns a function that counts for the overview. It returns the gates even if the database
-// does not answer.
+// Numbers returns a function that counts for the overview. It returns the gates even if the
+// database does not answer.
 func (p Pages) Numbers() func(context.Context) (page.Numbers, error) {
 	return (&numbers{Pages: p}).count
 }

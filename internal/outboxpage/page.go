@@ -1,6 +1,6 @@
-// Package outboxpage has the pages of an outbox: its numbers, its failed events and the decisions about
-// them, the events of an order, and the search. Both services have them. It only formats; the SQL is
-// in the library's package operate.
+// Package outboxpage has the pages of an outbox: its numbers, its failed events and the decisions
+// about them, the events of an order, and the search. Both services have them. It only formats; the
+// SQL is in the library's package operate.
 package outboxpage
 
 import (

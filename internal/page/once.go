@@ -46,7 +46,8 @@ func (o *once[T]) get(ctx context.Context) (T, error) {
 	}
 }
 
-// update asks. It does not end with the first who wanted the answer, because others wait for it too.
+// update asks. It does not end with the first who wanted the answer, because others wait for it
+// too.
 func (o *once[T]) update(ctx context.Context, asking chan struct{}) {
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()

@@ -151,8 +151,8 @@ type Choose struct {
 	Filter []Hidden
 }
 
-// Buttons is a form of buttons about one item. Each leads to the preview of an action, and sends the
-// name of the action in the field selected.
+// Buttons is a form of buttons about one item. Each leads to the preview of an action, and sends
+// the name of the action in the field selected.
 type Buttons struct {
 	Title   string
 	Post    string // the preview, such as "/failed/preview"

@@ -20,7 +20,8 @@ var headers = map[string]string{
 	"Permissions-Policy":           "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
 }
 
-// protected puts all checks before the pages. In this order, a request that is refused costs little.
+// protected puts all checks before the pages. In this order, a request that is refused costs
+// little.
 func (p *Page) protected(pages http.Handler) http.Handler {
 	guard := http.NewCrossOriginProtection()
 	guard.SetDenyHandler(refuse("This request comes from another site, so it is refused. Nothing was changed."))

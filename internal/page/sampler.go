@@ -118,8 +118,8 @@ func (s *sampler) askPeer(ctx context.Context) (n Numbers, err error) {
 	return n, nil
 }
 
-// clean removes what could lead a link of this page elsewhere. If the page of the peer is not known,
-// there are no links to it.
+// clean removes what could lead a link of this page elsewhere. If the page of the peer is not
+// known, there are no links to it.
 func (n *Numbers) clean(linked bool) {
 	for i := range n.Nodes {
 		if path := n.Nodes[i].Path; !linked || !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") {

@@ -98,7 +98,8 @@ func TestACutConnection(t *testing.T) {
 }
 
 // TestP1AContextThatEndsInTheCommit: the caller gives up, and the COMMIT goes on. If the driver
-// cancelled it, a COMMIT that waits for a standby would become visible, and no standby would have it.
+// cancelled it, a COMMIT that waits for a standby would become visible, and no standby would have
+// it.
 func TestP1AContextThatEndsInTheCommit(t *testing.T) {
 	t.Parallel()
 	for name, transact := range map[string]func(context.Context, *postgres.DB) error{

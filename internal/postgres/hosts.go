@@ -12,18 +12,18 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// hosts remembers to which host of a URL this process has connected last, and tries this host first.
-// The driver alone tries the hosts in the order of the URL, for each new connection. As long as the
-// first host does not answer, each new connection would take connectTimeout longer. And if the old
-// primary came back after its standby had taken over, it would get new connections.
+// hosts remembers to which host of a URL this process has connected last, and tries this host
+// first. The driver alone tries the hosts in the order of the URL, for each new connection. As long
+// as the first host does not answer, each new connection would take connectTimeout longer. And if
+// the old primary came back after its standby had taken over, it would get new connections.
 type hosts struct {
 	mu        sync.Mutex
 	last      string              // address of the newest connection
 	addresses map[string][]string // of each host, from the last lookup
 }
 
-// lastHosts are shared by the pools of a process: one that was idle during a failover has not met the
-// new primary itself.
+// lastHosts are shared by the pools of a process: one that was idle during a failover has not met
+// the new primary itself.
 var lastHosts sync.Map // URL → *hosts
 
 // preferLast makes new connections of a pool try the last host first.

@@ -182,8 +182,8 @@ func readOnlySessions(t *testing.T, db *postgres.DB) {
 	}
 }
 
-// TestAnIdlePoolFollowsAFailover: one pool meets the new primary, and the other one is idle. Then the
-// old primary is back, and takes writes.
+// TestAnIdlePoolFollowsAFailover: one pool meets the new primary, and the other one is idle. Then
+// the old primary is back, and takes writes.
 func TestAnIdlePoolFollowsAFailover(t *testing.T) {
 	t.Parallel()
 	_, direct := postgrestest.Migrated(t, notes)

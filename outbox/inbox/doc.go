@@ -12,7 +12,8 @@
 //
 // A message's id and its effect are committed together. If another transaction is recording the
 // same id, the second one waits for the end of the first. If the process dies before the
-// acknowledgement, the message comes again: it is known if the effect was committed, and new if not.
+// acknowledgement, the message comes again: it is known if the effect was committed, and new if
+// not.
 //
 // What a handler does outside its transaction may happen again, for example an e-mail. Append an
 // event to an outbox in the transaction instead. An id is kept for the [Retention]: it must be

@@ -140,9 +140,9 @@ SELECT id, seq, slot, CASE WHEN in_order THEN version END, CASE WHEN in_order TH
        CASE WHEN $1 = 'f' THEN CASE WHEN n % 50 = 1 THEN 'too_large' ELSE 'refused' END END
 FROM (SELECT *, $1 <> 'f' OR n % 50 <> 1 AS in_order FROM event) event WHERE $1 <> 'p'`
 
-// fill makes n failed, n pending and n published events. Each fiftieth of the failed ones has let its
-// order pass. Of the published ones, 50 are a day younger. The statistics are those of an outbox with
-// hardly any event.
+// fill makes n failed, n pending and n published events. Each fiftieth of the failed ones has let
+// its order pass. Of the published ones, 50 are a day younger. The statistics are those of an
+// outbox with hardly any event.
 func (f fixture) fill(n int) {
 	f.Helper()
 	for _, table := range readAll[string](f, "SELECT oid::regclass::text FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r'") {

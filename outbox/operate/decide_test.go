@@ -110,8 +110,8 @@ func TestOnlyFailedEventsAreReplayedOrDiscarded(t *testing.T) {
 	})
 }
 
-// TestWhatCannotBeSentIsNotReplayed: an event that a claim has superseded, and one without its payload.
-// This one can be discarded. A newer event that is delayed supersedes nothing yet.
+// TestWhatCannotBeSentIsNotReplayed: an event that a claim has superseded, and one without its
+// payload. This one can be discarded. A newer event that is delayed supersedes nothing yet.
 func TestWhatCannotBeSentIsNotReplayed(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

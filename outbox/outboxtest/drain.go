@@ -17,8 +17,9 @@ const drainBatch = 100
 
 // Drain does what a relay does, once and in this goroutine: it hands each event that is due to
 // send, in the order of a relay, and marks it as published. It goes on until nothing is due, so it
-// also sends what send itself appends. Superseded events are not sent. Events stay if they are delayed, have failed, belong to a paused topic, or are being sent by a relay. It returns
-// how many events it has sent.
+// also sends what send itself appends. Superseded events are not sent. Events stay if they are
+// delayed, have failed, belong to a paused topic, or are being sent by a relay. It returns how many
+// events it has sent.
 //
 // At the first error it stops, and returns that error. The event is as before: nothing counts as an
 // attempt, and the next call begins with it.

@@ -74,8 +74,8 @@ type Publisher interface {
 	Close()
 }
 
-// All publishes messages and waits for all answers. A message without an answer after the timeout is
-// Unknown with [ErrTimeout]. M is [Message], unless the publisher has a type of its own.
+// All publishes messages and waits for all answers. A message without an answer after the timeout
+// is Unknown with [ErrTimeout]. M is [Message], unless the publisher has a type of its own.
 func All[M any](p interface {
 	Publish(ctx context.Context, messages []M, answer func(i int, r Result))
 }, messages []M, timeout time.Duration,

@@ -72,8 +72,8 @@ func (b *Broker) KeepConnected(ctx context.Context, use func(context.Context, pu
 	})
 }
 
-// tell says what the relay waits for, if that is new. As long as one of its sessions works, it waits
-// for nothing. Without a session it waits for what.
+// tell says what the relay waits for, if that is new. As long as one of its sessions works, it
+// waits for nothing. Without a session it waits for what.
 func (b *Broker) tell(what string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -90,8 +90,8 @@ func (b *Broker) tell(what string) {
 	}
 }
 
-// ForRelay returns the session as a relay uses it. Messages without a destination go to the exchange.
-// Its publishers declare nothing.
+// ForRelay returns the session as a relay uses it. Messages without a destination go to the
+// exchange. Its publishers declare nothing.
 func (s *Session) ForRelay(exchange string) publish.Session {
 	return brokerSession{Session: s, exchange: exchange}
 }

@@ -64,9 +64,9 @@ func TestP9AMessageThatTakesTheDatabaseDownIsAlone(t *testing.T) {
 	c.await(6, 0, 0)
 }
 
-// TestP5AcknowledgingTogetherSettlesOnlyWhatIsDone: a message waits for its copy, which is refused. A
-// batch behind it is acknowledged together, before the end of the consumer and after it. The message
-// stays in the queue.
+// TestP5AcknowledgingTogetherSettlesOnlyWhatIsDone: a message waits for its copy, which is refused.
+// A batch behind it is acknowledged together, before the end of the consumer and after it. The
+// message stays in the queue.
 func TestP5AcknowledgingTogetherSettlesOnlyWhatIsDone(t *testing.T) {
 	t.Parallel()
 	began, goOn := make(chan struct{}), make(chan struct{})

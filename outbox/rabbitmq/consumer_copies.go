@@ -105,7 +105,8 @@ const longCopy = 250 * time.Millisecond
 
 // move publishes the copy, and acknowledges the original when the copy is confirmed. It does so in
 // a goroutine of its own: until then the original keeps its place in the prefetch, and other
-// messages go on. While messages are taken one by one, it waits for the copy unless that takes long.
+// messages go on. While messages are taken one by one, it waits for the copy unless that takes
+// long.
 func (c *Consumer) move(ctx context.Context, ch *channel, m *message, moved Message, outcome string, count *atomic.Uint64) {
 	ch.copying.Add(1) // until it is acknowledged, and for ever if it comes again
 	if !c.takePlace(ctx) {
@@ -214,9 +215,9 @@ func (c *Consumer) publishCopy(m Message) error {
 	}
 }
 
-// publishCopies publishes copies in one session. It takes none while the broker blocks. After a copy
-// that no queue is bound for, the session ends: a queue is gone, and the next session declares it
-// again. It waits for the answers to the copies that it has taken.
+// publishCopies publishes copies in one session. It takes none while the broker blocks. After a
+// copy that no queue is bound for, the session ends: a queue is gone, and the next session declares
+// it again. It waits for the answers to the copies that it has taken.
 func (c *Consumer) publishCopies(ctx context.Context, s *Session) error {
 	if err := s.Declare(c.queue.copyTopology()); err != nil {
 		return err

@@ -92,8 +92,8 @@ type channel struct {
 	full    bool         // the only place of the prefetch has a message whose copy takes long
 }
 
-// take receives messages: one by one until c.proven is set, and batches when it is. If the copy of a
-// single message takes long, it ends: the next call has a place for another message. What was not
+// take receives messages: one by one until c.proven is set, and batches when it is. If the copy of
+// a single message takes long, it ends: the next call has a place for another message. What was not
 // handled goes back to the queue, and explicitly: if only the channel ended, RabbitMQ 4.3 would
 // count it towards the delivery limit.
 func (c *Consumer) take(ctx context.Context, ch *channel) error {
@@ -228,15 +228,15 @@ func (c *Consumer) ready(ctx context.Context) (now time.Time, err error) {
 	return now, err
 }
 
-// now is the handler's time, without asking it: the database may be away. No message is taken before
-// the handler was ready once.
+// now is the handler's time, without asking it: the database may be away. No message is taken
+// before the handler was ready once.
 func (c *Consumer) now() time.Time {
 	return c.asked.handlersTime.Add(time.Since(c.asked.ownTime)) // by the monotonic clock
 }
 
 // acknowledge is for messages that were handled. One frame acknowledges all up to the last one,
-// which spares system calls here, and work in the broker. It would also acknowledge what still waits
-// for its copy: then each message gets a frame. After an error they come again.
+// which spares system calls here, and work in the broker. It would also acknowledge what still
+// waits for its copy: then each message gets a frame. After an error they come again.
 func (c *Consumer) acknowledge(ch *channel, messages []*message) (err error) {
 	crashpoint.At("consumer.handled")
 	if ch.copying.Load() == 0 {

@@ -34,8 +34,9 @@ var brokerReasons = map[string]string{
 	CodeTooLarge:      fmt.Sprintf("the body is larger than %d bytes: the consumer did not read it", MaxBody),
 }
 
-// deadLetterOf reads why a message is a dead letter. The consumer's copies have headers that say it.
-// The broker's messages have an x-death, which no copy has, and may have headers of earlier retries.
+// deadLetterOf reads why a message is a dead letter. The consumer's copies have headers that say
+// it. The broker's messages have an x-death, which no copy has, and may have headers of earlier
+// retries.
 func deadLetterOf(d amqp.Delivery) DeadLetter {
 	m := messageOf(d)
 	l := DeadLetter{Message: m, Retries: retryCount(m), tag: d.DeliveryTag}

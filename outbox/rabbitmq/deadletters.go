@@ -198,12 +198,12 @@ func (d *DeadLetters) Discard(l DeadLetter) error {
 // replayTimeout is how long the broker may take to confirm a copy.
 const replayTimeout = 30 * time.Second
 
-// Replay sends a dead letter to its consumer again, with all its retries: a copy, with these headers
-// as well. It removes the dead letter when the broker has confirmed the copy. While the broker
-// blocks its publishers, it waits until ctx ends.
+// Replay sends a dead letter to its consumer again, with all its retries: a copy, with these
+// headers as well. It removes the dead letter when the broker has confirmed the copy. While the
+// broker blocks its publishers, it waits until ctx ends.
 //
-// Confirmed means that both was done. After Unknown the message may be in both queues, with the same
-// id. After any other outcome it is only where it was.
+// Confirmed means that both was done. After Unknown the message may be in both queues, with the
+// same id. After any other outcome it is only where it was.
 func (d *DeadLetters) Replay(ctx context.Context, l DeadLetter, headers map[string]any) publish.Result {
 	err := d.session.Unblocked(ctx)
 	if err == nil && d.publisher == nil {

@@ -43,7 +43,8 @@
 //
 // During a memory or disk alarm the broker stops reading from its publishers, and notifies them.
 // [Session.Blocked] reports the alarm, and [Session.Unblocked] waits for its end. If the
-// notification does not arrive, each write has a deadline, and closing waits only for a limited time.
+// notification does not arrive, each write has a deadline, and closing waits only for a limited
+// time.
 //
 // # Limits
 //

@@ -107,8 +107,8 @@ func (p *Publisher) open(room int) chan opened {
 	return done
 }
 
-// Close closes the channels. What has no answer yet is Unknown. If the broker does not answer, Close
-// ends the session.
+// Close closes the channels. What has no answer yet is Unknown. If the broker does not answer,
+// Close ends the session.
 func (p *Publisher) Close() {
 	defer p.session.closeAfter(closeTimeout)()
 	p.end()

@@ -78,8 +78,8 @@ func (s *socket) flush() error {
 	return err
 }
 
-// write fails after writeTimeout. Then it closes the connection, because what comes next would begin
-// in the middle of a frame.
+// write fails after writeTimeout. Then it closes the connection, because what comes next would
+// begin in the middle of a frame.
 func (s *socket) write(p []byte) (int, error) {
 	if err := s.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
 		return 0, err

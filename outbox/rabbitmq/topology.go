@@ -150,8 +150,8 @@ func isNotFound(err error) bool {
 	return errors.As(err, &reason) && reason.Code == amqp.NotFound
 }
 
-// ask asks the broker something on a channel of its own: the broker closes the channel if the answer
-// is no. It ends the session if there is no answer.
+// ask asks the broker something on a channel of its own: the broker closes the channel if the
+// answer is no. It ends the session if there is no answer.
 func (s *Session) ask(question func(*amqp.Channel) error) error {
 	defer s.closeAfter(answerTimeout)()
 	channel, err := s.conn.Channel()

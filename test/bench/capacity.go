@@ -70,8 +70,8 @@ func shortQueue() rabbitmq.Topology {
 	return t
 }
 
-// filledSQL fills a slot without its indexes, and adds them again. Each event belongs to an order of
-// its own, and its id grows with time.
+// filledSQL fills a slot without its indexes, and adds them again. Each event belongs to an order
+// of its own, and its id grows with time.
 const filledSQL = `
 ALTER TABLE outbox_events_%[1]d DROP CONSTRAINT outbox_events_%[1]d_pkey;
 ALTER TABLE outbox_published_%[1]d DROP CONSTRAINT outbox_published_%[1]d_pkey;

@@ -121,8 +121,8 @@ func (c *claimable) runRelay(ctx context.Context, f func(ctx context.Context, re
 }
 
 // time adds the median of several claims to the samples. The mean would include claims during a
-// checkpoint. The relay publishes to a function that adds as many new events as a batch has, so that
-// the backlog keeps its length.
+// checkpoint. The relay publishes to a function that adds as many new events as a batch has, so
+// that the backlog keeps its length.
 func (c *claimable) time(ctx context.Context, claims int, s samples) error {
 	t := &timing{claimable: c, claims: claims, took: samples{}, done: make(chan error, 1)}
 	err := c.runRelay(ctx, t.message, func(ctx context.Context) error {

@@ -11,9 +11,9 @@ import (
 	"example.com/transactional-outbox/test/servicelog"
 )
 
-// measureConsume times notification-service on a backlog: first until the e-mails are in its outbox,
-// then until a mail server has them. For comparison, bare pgx executes the same statements, message
-// by message and in batches, and a bare client sends e-mails over as many connections.
+// measureConsume times notification-service on a backlog: first until the e-mails are in its
+// outbox, then until a mail server has them. For comparison, bare pgx executes the same statements,
+// message by message and in batches, and a bare client sends e-mails over as many connections.
 func (b *bench) measureConsume(ctx context.Context) error {
 	for run := range b.Runs {
 		progress("consume, run %d of %d: %d messages", run+1, b.Runs, b.Messages)

@@ -60,8 +60,8 @@
 //   - claim_flatness_quiet: the same with BENCH_WAITING pending events. PostgreSQL's statistics are
 //     those of the empty outbox, as after a quiet time.
 //
-//   - claim_flatness_held: the same when BENCH_HELD events were published while somebody holds an old
-//     snapshot, so that vacuum removes nothing.
+//   - claim_flatness_held: the same when BENCH_HELD events were published while somebody holds an
+//     old snapshot, so that vacuum removes nothing.
 //
 //   - claim_flatness_topics: the same with 100,000 events of BENCH_TOPICS topics, of which half are
 //     paused.
@@ -72,9 +72,9 @@
 //     events, after all slots have been replaced three times, divided by the same at the beginning.
 //
 //   - consume_ratio: messages per second that notification-service records from a backlog
-//     (BENCH_MESSAGES), divided by the rate of bare pgx that executes the same statements, one message
-//     in a transaction, over 8 connections. The service's time runs from the start of its consumer
-//     until all e-mails are in its outbox. No e-mail is sent meanwhile.
+//     (BENCH_MESSAGES), divided by the rate of bare pgx that executes the same statements, one
+//     message in a transaction, over 8 connections. The service's time runs from the start of its
+//     consumer until all e-mails are in its outbox. No e-mail is sent meanwhile.
 //
 //   - consume_batch_ratio: the same, divided by the rate of bare pgx with batches of 64 over one
 //     connection. Bare pgx has no broker and no logs.
@@ -98,8 +98,8 @@
 //     BENCH_CAPACITY_ADDED further events per second that SQL adds, for
 //     BENCH_CAPACITY_EMPTY_SECONDS with an empty log and for BENCH_CAPACITY_SECONDS with a log of
 //     BENCH_CAPACITY_EVENTS in seven slots. The service empties one slot each minute. For the first
-//     fifth of the time, the three in the middle and the last one: median durations in milliseconds,
-//     the backlog, dead rows and the size of the log at the end, and WAL per event.
+//     fifth of the time, the three in the middle and the last one: median durations in
+//     milliseconds, the backlog, dead rows and the size of the log at the end, and WAL per event.
 //
 //   - replicas_N_M_at_RATE_*, only if BENCH_ONLY names it: RATE orders per second on N replicas of
 //     order-service and M of notification-service, each service with a PostgreSQL of its own. For

@@ -37,8 +37,8 @@ func (p publishing) key() string { return p.name() + "_per_s" }
 // confirmTimeout is much longer than a broker needs.
 const confirmTimeout = time.Minute
 
-// publishRaw measures each way with all events of d. Each way has a virtual host of its own, which is
-// deleted afterwards: the broker still works on the messages that its queues hold, and that
+// publishRaw measures each way with all events of d. Each way has a virtual host of its own, which
+// is deleted afterwards: the broker still works on the messages that its queues hold, and that
 // would slow down what is measured next.
 func (b *bench) publishRaw(ctx context.Context, d database) error {
 	for _, way := range publishings {

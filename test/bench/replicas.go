@@ -146,8 +146,8 @@ func (b *bench) replicasRun(ctx context.Context, r *replicated) error {
 	return errors.Join(b.addCheckpoint(ctx, r, placed), b.addConnections(ctx, r))
 }
 
-// recycleWAL makes files for the next WAL. A new server has none, and would write each file twice: as
-// zeros, and with its content. A server that has run for some time uses its old files again.
+// recycleWAL makes files for the next WAL. A new server has none, and would write each file twice:
+// as zeros, and with its content. A server that has run for some time uses its old files again.
 func (d database) recycleWAL(ctx context.Context) error {
 	const files = 5 // of 16 MiB: the default of min_wal_size
 	for range files {
@@ -159,8 +159,8 @@ func (d database) recycleWAL(ctx context.Context) error {
 	return err
 }
 
-// place spreads orders over all replicas, and returns when all e-mails are sent. Its clients are new,
-// because the API closes a connection that is idle for long.
+// place spreads orders over all replicas, and returns when all e-mails are sent. Its clients are
+// new, because the API closes a connection that is idle for long.
 func (r *replicated) place(ctx context.Context, length time.Duration, rate int) error {
 	clients := make([]client, connections*len(r.addresses))
 	for i, address := range r.addresses {

@@ -10,8 +10,8 @@ import (
 // cost is what all processes have used so far, by key.
 type cost map[string]float64
 
-// walSQL also reads how often the WAL was forced to disk. PostgreSQL 18 counts that elsewhere: then it
-// is 0.
+// walSQL also reads how often the WAL was forced to disk. PostgreSQL 18 counts that elsewhere: then
+// it is 0.
 const walSQL = `
 SELECT (pg_current_wal_lsn() - pg_lsn '0/0')::float8, coalesce((to_jsonb(w)->>'wal_sync')::float8, 0) FROM pg_stat_wal w`
 

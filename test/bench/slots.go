@@ -67,8 +67,8 @@ WITH event AS (
 )
 INSERT INTO outbox_published (id, slot, published_at) SELECT id, slot, created_at FROM event`
 
-// emptyNext fills the next slot with old events, and returns how long a relay takes to empty it and to
-// make it current, in milliseconds.
+// emptyNext fills the next slot with old events, and returns how long a relay takes to empty it and
+// to make it current, in milliseconds.
 func (d database) emptyNext(ctx context.Context, events, next int) (float64, error) {
 	if _, err := d.pool.Exec(ctx, oldSQL, events, next); err != nil {
 		return 0, err

@@ -63,9 +63,9 @@ func (d database) postmaster(ctx context.Context) (int, error) {
 	return stat.PPID, err
 }
 
-// writtenTo returns the bytes that the disk of this folder has written, for all programs. (The kernel
-// also counts by process. But of a file with large pages it counts a whole page for each write.) It
-// returns 0 if the folder is not on a disk of its own kind, such as in a container.
+// writtenTo returns the bytes that the disk of this folder has written, for all programs. (The
+// kernel also counts by process. But of a file with large pages it counts a whole page for each
+// write.) It returns 0 if the folder is not on a disk of its own kind, such as in a container.
 func writtenTo(folder string) (float64, error) {
 	info, err := os.Stat(folder)
 	if err != nil {

@@ -99,8 +99,8 @@ func (b *tab) wantHarmless(name string) {
 	}
 }
 
-// wantPolicy puts a script and a style into the page, as a value would that is not escaped. It wants
-// the policy of the page to forbid them.
+// wantPolicy puts a script and a style into the page, as a value would that is not escaped. It
+// wants the policy of the page to forbid them.
 func (s *site) wantPolicy() {
 	s.Helper()
 	operator := newPerson(s.T)

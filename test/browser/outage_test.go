@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestThePageSaysThatTheBrokerIsAway stops the broker of all tests. So it must not run beside others.
+// TestThePageSaysThatTheBrokerIsAway stops the broker of all tests. So it must not run beside
+// others.
 func TestThePageSaysThatTheBrokerIsAway(t *testing.T) { //nolint:paralleltest // see above
 	s := newSite(t)
 	operator := newPerson(t)

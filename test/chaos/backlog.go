@@ -11,8 +11,8 @@ import (
 	"example.com/transactional-outbox/test/chaos/broker"
 )
 
-// A scenario can have topics beside the orders', each with a queue of its own. The suite itself stores
-// their events. No service consumes them, so the checker leaves them out.
+// A scenario can have topics beside the orders', each with a queue of its own. The suite itself
+// stores their events. No service consumes them, so the checker leaves them out.
 const mostTopics = 8
 
 // topicNames returns the topics of a scenario.
@@ -37,7 +37,8 @@ DROP TRIGGER unpublished ON outbox_queue;
 CREATE TRIGGER unpublished AFTER INSERT OR UPDATE ON outbox_queue FOR EACH ROW
   WHEN (NEW.topic LIKE 'order.%') EXECUTE FUNCTION note_unpublished()`
 
-// prepareBacklog prepares the servers for topics beside the orders'. The tap gets no events of theirs.
+// prepareBacklog prepares the servers for topics beside the orders'. The tap gets no events of
+// theirs.
 func (sys *system) prepareBacklog(ctx context.Context) error {
 	_, err := sys.orderDB.Exec(ctx, leaveOutBacklogSQL)
 	return errors.Join(err, sys.broker.Unbind(ctx, broker.Tap, "#"), sys.broker.BindQueue(ctx, broker.Tap, "order.*"))
@@ -124,8 +125,8 @@ func (sys *system) requireOut(ctx context.Context, within time.Duration) (took t
 	}
 }
 
-// requireArrived requires that the topics' queues have all their events, and not many copies: at most
-// most are sent again.
+// requireArrived requires that the topics' queues have all their events, and not many copies: at
+// most most are sent again.
 func (sys *system) requireArrived(ctx context.Context, topics []string, events, most int) error {
 	var queues []string
 	for _, topic := range topics {

@@ -21,7 +21,8 @@ func (sys *system) published(ctx context.Context, without ...string) ([]string, 
 	return pgx.CollectRows(rows, pgx.RowTo[string])
 }
 
-// settledSQL counts the messages that are recorded, and whose e-mail, if they have one, does not wait.
+// settledSQL counts the messages that are recorded, and whose e-mail, if they have one, does not
+// wait.
 const settledSQL = `
 SELECT count(*) FROM inbox_messages
 WHERE message_id = ANY ($1::text[]) AND message_id NOT IN (SELECT id::text FROM outbox_queue WHERE failed_at IS NULL)`

@@ -16,8 +16,8 @@ const (
 	badPayload     = 2 * largestMessage // events may be larger than this
 )
 
-// poisonOneOfMany stores one event for which the broker closes the channel between many good ones of
-// its topic.
+// poisonOneOfMany stores one event for which the broker closes the channel between many good ones
+// of its topic.
 func (sys *system) poisonOneOfMany(ctx context.Context) error {
 	return sys.mixBadEvents(ctx, 500, 1, 499)
 }
@@ -27,8 +27,8 @@ func (sys *system) putBadEventsFirst(ctx context.Context) error {
 	return sys.mixBadEvents(ctx, 0, 30, 1)
 }
 
-// mixBadEvents stores good events, bad ones and good ones again, all of one topic. The good ones must
-// be published within five seconds, and the bad ones when the broker's limit is as before.
+// mixBadEvents stores good events, bad ones and good ones again, all of one topic. The good ones
+// must be published within five seconds, and the bad ones when the broker's limit is as before.
 func (sys *system) mixBadEvents(ctx context.Context, first, bad, rest int) error {
 	const soon = 5 * time.Second
 	topic := topicNames(1)[0]

@@ -67,8 +67,8 @@ func (sys *system) simulateFullDisk(ctx context.Context) error {
 	return sys.requireAllEffects(ctx, recoveryTime)
 }
 
-// revokePrivileges takes privileges on some tables away from the consumer's role, one after the other,
-// as a migration that forgot them. Nothing may become a dead letter, or a failed e-mail.
+// revokePrivileges takes privileges on some tables away from the consumer's role, one after the
+// other, as a migration that forgot them. Nothing may become a dead letter, or a failed e-mail.
 func (sys *system) revokePrivileges(ctx context.Context) error {
 	const role = "notification_service"
 	for _, privilege := range []string{

@@ -43,8 +43,9 @@ func (sys *system) failOver(ctx context.Context) error {
 	return sys.takeOver(ctx)
 }
 
-// failOverAfterStall kills the primary when its standby has taken nothing for longer than a request may
-// last. Meanwhile the clients have repeated their requests. No order may be acknowledged in this time.
+// failOverAfterStall kills the primary when its standby has taken nothing for longer than a request
+// may last. Meanwhile the clients have repeated their requests. No order may be acknowledged in
+// this time.
 func (sys *system) failOverAfterStall(ctx context.Context) error {
 	sys.allowLostMarks()
 	if err := sys.sleepRandom(ctx, sys.scaled(2*time.Second)); err != nil {

@@ -18,7 +18,8 @@ const (
 	flapSoon = 5 * time.Second
 )
 
-// flap cuts the relays' connections every two seconds, each time while events wait for their answers.
+// flap cuts the relays' connections every two seconds, each time while events wait for their
+// answers.
 func (sys *system) flap(ctx context.Context) error {
 	topics := topicNames(1)
 	if err := sys.bindTopics(ctx, topics...); err != nil {
@@ -65,8 +66,8 @@ func (sys *system) cutWithoutAnswers(ctx context.Context, held time.Duration, to
 	return sys.cutPublishers()
 }
 
-// requireConnected requires that all events are published soon, and that each relay is connected again
-// by then: there may be one relay only.
+// requireConnected requires that all events are published soon, and that each relay is connected
+// again by then: there may be one relay only.
 func (sys *system) requireConnected(ctx context.Context, within time.Duration) error {
 	began := time.Now()
 	took, err := sys.requireOut(ctx, within)
@@ -90,7 +91,8 @@ func (sys *system) requireConnected(ctx context.Context, within time.Duration) e
 	return nil
 }
 
-// requireNoneCounted requires that no event was counted as refused: nothing but connections was lost.
+// requireNoneCounted requires that no event was counted as refused: nothing but connections was
+// lost.
 func (sys *system) requireNoneCounted(ctx context.Context) error {
 	var published, queued int
 	err := sys.orderDB.QueryRow(ctx, `SELECT (SELECT count(*) FROM outbox_published WHERE retry_count > 0),

@@ -13,8 +13,8 @@ import (
 // refused, it may not be failed before RELAY_GIVE_UP.
 var quickRetries = []string{"RELAY_RETRY_BASE=100ms", "RELAY_RETRY_CAP=1s"}
 
-// forbidPublishing revokes the permission to write to the exchange. The broker closes the channel for
-// each event.
+// forbidPublishing revokes the permission to write to the exchange. The broker closes the channel
+// for each event.
 func (sys *system) forbidPublishing(ctx context.Context) error {
 	return sys.forbid(ctx, 0, func(ctx context.Context) error {
 		_, err := sys.rabbitmq.Ctl(ctx, "set_permissions", orderService, ".*", "^$", ".*")

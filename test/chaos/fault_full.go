@@ -65,8 +65,8 @@ func (sys *system) allowRefusedCopies(ctx context.Context) (n int, err error) {
 // longDelays keep messages in the retry queues, so that the queues stay full.
 var longDelays = []string{"RETRY_DELAYS=7s,8s,9s"}
 
-// fillRetryQueues limits the retry queues to no message, while a dozen messages fail. They have no copy
-// then, and stay with the consumer. The other messages must still have their effect.
+// fillRetryQueues limits the retry queues to no message, while a dozen messages fail. They have no
+// copy then, and stay with the consumer. The other messages must still have their effect.
 func (sys *system) fillRetryQueues(ctx context.Context) error {
 	const oneOf, failures = 5, 24 // each message fails with its batch, and then alone
 	if _, err := sys.rabbitmq.Ctl(ctx, "set_policy", fullPolicy, `^notification-service\.retry\.`, `{"max-length":0}`, "--apply-to", "queues"); err != nil {

@@ -19,7 +19,8 @@ func (sys *system) kill(ctx context.Context, r *replica) error {
 }
 
 // allowMailRepeats permits repeats of the e-mails that a process had in flight when it died. Only a
-// death, or a lost answer of the mail server, may repeat an e-mail. The mail server counts the latter.
+// death, or a lost answer of the mail server, may repeat an e-mail. The mail server counts the
+// latter.
 func (sys *system) allowMailRepeats(r *replica) {
 	sys.allowed.Mails += r.mailsInFlight()
 	sys.allowed.MailsEach++
@@ -41,9 +42,9 @@ func (sys *system) killNotifications(ctx context.Context) error {
 	return sys.killRandomly(ctx, sys.notificationServices, sys.allowMailRepeats)
 }
 
-// killWhileCatchingUp kills both consumers while they send a backlog, so that every connection is busy.
-// The mail server takes 50 ms for an e-mail. On a busy machine a mark takes as long, and each claim in
-// hand has a mark of its own.
+// killWhileCatchingUp kills both consumers while they send a backlog, so that every connection is
+// busy. The mail server takes 50 ms for an e-mail. On a busy machine a mark takes as long, and each
+// claim in hand has a mark of its own.
 func (sys *system) killWhileCatchingUp(ctx context.Context) error {
 	const some, answerAfter, busyMachine = 60, 50 * time.Millisecond, 2
 	for range 4 {

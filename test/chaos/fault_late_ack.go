@@ -26,10 +26,10 @@ func (sys *system) resetThenKill(ctx context.Context) error {
 	return nil
 }
 
-// ackAfterReset resets the consumers' connections to the broker while their transactions wait for the
-// database, waits until a client library could have reconnected, and lets the transactions commit.
-// Each connection numbers its deliveries from 1. After the first reset the numbers are small, so the
-// delivery tags from before a reset are valid after it.
+// ackAfterReset resets the consumers' connections to the broker while their transactions wait for
+// the database, waits until a client library could have reconnected, and lets the transactions
+// commit. Each connection numbers its deliveries from 1. After the first reset the numbers are
+// small, so the delivery tags from before a reset are valid after it.
 func (sys *system) ackAfterReset(ctx context.Context) error {
 	for range 3 {
 		for _, p := range sys.notifyToDB {

@@ -11,8 +11,8 @@ import (
 
 // vanishLeader makes one machine silent: its node leads the consumer's queue, and all services are
 // connected to it. The node is frozen, so that the other nodes get no answer either. They notice it
-// after net_ticktime: 60 s by default, 75 s at most. Until then they do not finish the handshake of a
-// new connection. A service then needs one attempt at all nodes, 15 s at most. So the limit of
+// after net_ticktime: 60 s by default, 75 s at most. Until then they do not finish the handshake of
+// a new connection. A service then needs one attempt at all nodes, 15 s at most. So the limit of
 // awaitFlow, maxWait, is the bound.
 func (sys *system) vanishLeader(ctx context.Context) error {
 	leaders, err := sys.leaders(ctx, sys.rabbitmq)

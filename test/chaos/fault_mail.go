@@ -66,8 +66,8 @@ func (sys *system) deferMail(ctx context.Context) error {
 	return nil
 }
 
-// rejectMail rejects some recipients as unknown. When the failed e-mails are replayed, it accepts the
-// recipients that are moved, and rejects those that are gone.
+// rejectMail rejects some recipients as unknown. When the failed e-mails are replayed, it accepts
+// the recipients that are moved, and rejects those that are gone.
 func (sys *system) rejectMail(ctx context.Context) error {
 	return sys.injectMailFault(ctx, unknownUser(isMovedOrGone))
 }

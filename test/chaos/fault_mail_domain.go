@@ -21,8 +21,8 @@ func (sys *system) deferOneDomain(ctx context.Context) error {
 	return nil
 }
 
-// slowDownOneDomain places sixteen orders whose domain answers after 45 s: it accepts the e-mails, and
-// then it refuses them.
+// slowDownOneDomain places sixteen orders whose domain answers after 45 s: it accepts the e-mails,
+// and then it refuses them.
 func (sys *system) slowDownOneDomain(ctx context.Context) error {
 	const orders, answerAfter = 16, 45 * time.Second
 	for domain, m := range map[string]mailserver.Fault{
@@ -36,8 +36,8 @@ func (sys *system) slowDownOneDomain(ctx context.Context) error {
 	return nil
 }
 
-// breakDomain places orders of customers at a domain with a fault. The other domains go on, and when
-// the fault is over, the e-mails go out.
+// breakDomain places orders of customers at a domain with a fault. The other domains go on, and
+// when the fault is over, the e-mails go out.
 func (sys *system) breakDomain(ctx context.Context, domain string, orders int, m mailserver.Fault, lasts time.Duration) error {
 	m.Only = func(to string) bool { return strings.HasSuffix(to, "@"+domain) }
 	before, began := sys.mail.Injected(), time.Now()

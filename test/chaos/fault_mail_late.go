@@ -40,8 +40,8 @@ func (sys *system) stopWhileMailing(ctx context.Context) error {
 	return nil
 }
 
-// restartWhileMailing restarts PostgreSQL while all connections wait for the answer to an e-mail. The
-// answer comes while the database is down, so the e-mails cannot be marked sent at once.
+// restartWhileMailing restarts PostgreSQL while all connections wait for the answer to an e-mail.
+// The answer comes while the database is down, so the e-mails cannot be marked sent at once.
 func (sys *system) restartWhileMailing(ctx context.Context) error {
 	sys.allowLostMarks()
 	sys.mail.SetFault(mailserver.Fault{HoldData: true})

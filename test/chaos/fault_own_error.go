@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// refuseOrdersSQL makes the messages about some orders fail by themselves: the database still takes a
-// row of the inbox. The sequence counts the failures, because a rollback does not undo nextval.
+// refuseOrdersSQL makes the messages about some orders fail by themselves: the database still takes
+// a row of the inbox. The sequence counts the failures, because a rollback does not undo nextval.
 const refuseOrdersSQL = `
 CREATE SEQUENCE orders_refused;
 CREATE FUNCTION refuse_order() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN
@@ -20,8 +20,8 @@ CREATE TRIGGER refuse_order BEFORE INSERT OR UPDATE ON order_progress FOR EACH R
 
 const noLimit = 1 << 30
 
-// refuseOrders makes messages about one of several orders fail, as often as the limit says. A message
-// that fails with its batch fails twice. mend ends it, and returns the number of failures.
+// refuseOrders makes messages about one of several orders fail, as often as the limit says. A
+// message that fails with its batch fails twice. mend ends it, and returns the number of failures.
 func (sys *system) refuseOrders(ctx context.Context, oneOf, limit int) (mend func() (int, error), err error) {
 	err = sys.execute(ctx, notificationDatabase, fmt.Sprintf(refuseOrdersSQL, oneOf, limit))
 	return func() (int, error) {

@@ -54,7 +54,8 @@ func (sys *system) runTopicFault(ctx context.Context, f topicFault) error {
 	return errors.Join(err, sys.requireArrived(ctx, f.topics, f.events, mostInHand))
 }
 
-// mostInHand is how many events all relays can have without an answer: eight windows for each worker.
+// mostInHand is how many events all relays can have without an answer: eight windows for each
+// worker.
 const mostInHand = replicas * relayWorkers * 8 * 2000
 
 // faultBehind begins the fault, makes the events visible, and mends the fault after its time.

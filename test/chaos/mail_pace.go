@@ -14,8 +14,9 @@ import (
 // mail server has accepted them, while others are refused or slow.
 const goodMail = 5 * time.Second
 
-// requireMailPace requires goodMail of the e-mails that a fault spares. An e-mail that was superseded is
-// as late as the newer one. The events of the last seconds are left out: their time is not over.
+// requireMailPace requires goodMail of the e-mails that a fault spares. An e-mail that was
+// superseded is as late as the newer one. The events of the last seconds are left out: their time
+// is not over.
 func (sys *system) requireMailPace(ctx context.Context, since time.Time, spared func(to string) bool) error {
 	arrived := map[string]time.Time{} // the first copy
 	for _, m := range sys.mail.Mails() {

@@ -40,7 +40,8 @@ func (p *pace) note(id string, at time.Time) {
 	}
 }
 
-// sent is one event of an order. Delay is how long it took; for one that has not arrived, until now.
+// sent is one event of an order. Delay is how long it took; for one that has not arrived, until
+// now.
 type sent struct {
 	At    time.Time // the start of its transaction
 	Delay time.Duration
@@ -80,9 +81,9 @@ func median(all []sent) (p50, longest time.Duration) {
 	return delays[len(delays)/2], delays[len(delays)-1]
 }
 
-// A fault of other topics may make the orders' events twice as slow, but less than paceFloor is noise:
-// the machine is shared. It may hold none of them longer than paceLongest, for example while it is
-// probed whether the fault is over.
+// A fault of other topics may make the orders' events twice as slow, but less than paceFloor is
+// noise: the machine is shared. It may hold none of them longer than paceLongest, for example while
+// it is probed whether the fault is over.
 const (
 	paceFactor  = 2
 	paceFloor   = 25 * time.Millisecond
@@ -92,9 +93,9 @@ const (
 // span is a fault: from its beginning until the mend.
 type span struct{ from, to time.Time }
 
-// requirePace requires that a fault of other topics holds the orders' events for a short time at most:
-// what was committed until then arrives by then, and after that the pace is what it was before. before
-// is the time without the fault.
+// requirePace requires that a fault of other topics holds the orders' events for a short time at
+// most: what was committed until then arrives by then, and after that the pace is what it was
+// before. before is the time without the fault.
 func (p *pace) requirePace(ctx context.Context, before, fault span, within time.Duration) error {
 	normal, err := p.between(ctx, before.from, before.to)
 	if err != nil {

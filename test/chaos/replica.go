@@ -97,11 +97,12 @@ func (r *replica) setting(name, fallback string) string {
 	return fallback
 }
 
-// mailsInFlight is the maximum number of e-mails that a process repeats when it dies: those that its
-// connections are sending, and those that were answered while it wrote the marks before.
+// mailsInFlight is the maximum number of e-mails that a process repeats when it dies: those that
+// its connections are sending, and those that were answered while it wrote the marks before.
 func (r *replica) mailsInFlight() int { return 2 * r.intSetting("MAIL_CONNECTIONS", "8") }
 
-// mailsInHand is how many e-mails the process may have sent and not marked while the database is away.
+// mailsInHand is how many e-mails the process may have sent and not marked while the database is
+// away.
 func (r *replica) mailsInHand() int {
 	return r.intSetting("RELAY_WORKERS", "2")*r.intSetting("RELAY_WINDOW", "64") + r.mailsInFlight()
 }

@@ -65,8 +65,8 @@ func (p programs) goBuild(ctx context.Context, folder string, packages ...string
 	return nil
 }
 
-// hash returns the version of the programs: a hash of them, of this program, and of the files of the
-// module peers, which may not be built.
+// hash returns the version of the programs: a hash of them, of this program, and of the files of
+// the module peers, which may not be built.
 func (p programs) hash() (string, error) {
 	itself, err := os.Executable()
 	if err != nil {

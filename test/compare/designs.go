@@ -48,10 +48,12 @@ const (
 
 const (
 	usualPatience = 10 * time.Second
-	// projectPatience is longer than this project's pause of an e-mail whose answer was lost, a minute.
+	// projectPatience is longer than this project's pause of an e-mail whose answer was lost, a
+	// minute.
 	projectPatience = 75 * time.Second
 	// riverPatience is longer than River needs for a job whose process has died: 21 s until there is
-	// another leader, 9 s until the job is called stuck, and 30 s until the leader looks for such jobs.
+	// another leader, 9 s until the job is called stuck, and 30 s until the leader looks for such
+	// jobs.
 	riverPatience = 70 * time.Second
 )
 

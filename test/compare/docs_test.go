@@ -76,8 +76,8 @@ func firstColumn(p docs.Page, head string) (cells []string) {
 	return cells
 }
 
-// TestThePageHasTheVersions compares the page with the module that the rows of other people's outboxes
-// are built from.
+// TestThePageHasTheVersions compares the page with the module that the rows of other people's
+// outboxes are built from.
 func TestThePageHasTheVersions(t *testing.T) {
 	t.Parallel()
 	content, err := os.ReadFile(filepath.Join("..", "..", page))

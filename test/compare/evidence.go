@@ -65,9 +65,9 @@ func parse(messages []checker.Message) (events []judge.Event, unreadable int) {
 	return events, unreadable
 }
 
-// In this project the effect of a message is its row in the inbox. An event that comes after a newer one
-// is recorded after it, and needs no e-mail. So the rows are sorted by version, and the order of the
-// e-mails counts.
+// In this project the effect of a message is its row in the inbox. An event that comes after a
+// newer one is recorded after it, and needs no e-mail. So the rows are sorted by version, and the
+// order of the e-mails counts.
 const (
 	effectsOfDesigns  = "SELECT order_id::text, version FROM effects ORDER BY id"
 	effectsOfProject  = "SELECT message_id FROM inbox_messages"

@@ -23,8 +23,8 @@ const mailConnections = 4
 
 // permitted returns the figures without those that this project does not promise to keep at zero
 // (P6 in docs/guarantees.md). It repeats e-mails when the process dies after the mail server has
-// accepted them: those that are under way, and those answered while it wrote the marks before. And it
-// repeats an e-mail when the server's answer is lost: mail-away cuts all connections once.
+// accepted them: those that are under way, and those answered while it wrote the marks before. And
+// it repeats an e-mail when the server's answer is lost: mail-away cuts all connections once.
 func permitted(fault string, f figures) figures {
 	switch fault {
 	case "kill-consumer":

@@ -42,8 +42,8 @@ var custom = map[string]struct {
 	"monitoring.coreos.com/v1/PrometheusRule": {prometheusOperator, "prometheusrules"},
 }
 
-// checkCustom does with a custom resource what an API server does: it looks for unknown fields, sets
-// defaults, and checks the schema and its rules.
+// checkCustom does with a custom resource what an API server does: it looks for unknown fields,
+// sets defaults, and checks the schema and its rules.
 func checkCustom(t *testing.T, o object) {
 	t.Helper()
 	where, ok := custom[o.APIVersion+"/"+o.Kind]

@@ -5,9 +5,9 @@
 // stops or kills a server starts a private one, with [Postgres] or [RabbitMQ]. A test that
 // needs faults of the network puts a [Proxy] in front of a server.
 //
-// [RabbitMQCluster] is for test/chaos, because its start takes half a minute.
-// A standby of a PostgreSQL is a [PostgresServer] as well, see [NewStandby]. A [PgBouncer] is a pooler
-// in front of one.
+// [RabbitMQCluster] is for test/chaos, because its start takes half a minute. A standby of a
+// PostgreSQL is a [PostgresServer] as well, see [NewStandby]. A [PgBouncer] is a pooler in front of
+// one.
 //
 // [PostgresServer] and [RabbitMQServer] do not depend on tests: test/stack runs the whole
 // system on them. A server is a folder with its data, log, ports and process. So it stays the

@@ -16,8 +16,8 @@ import (
 	"example.com/transactional-outbox/test/servers/process"
 )
 
-// PgBouncer is a pooler in front of a [PostgresServer], in transaction mode. Clients log in to it by
-// SCRAM, and it logs in to the server by SCRAM.
+// PgBouncer is a pooler in front of a [PostgresServer], in transaction mode. Clients log in to it
+// by SCRAM, and it logs in to the server by SCRAM.
 type PgBouncer struct {
 	folder   folder
 	program  string
@@ -113,7 +113,8 @@ func (b *PgBouncer) Via(database string) string {
 	return u.String()
 }
 
-// Start starts the pooler unless it runs, and waits until this URL of a database answers through it.
+// Start starts the pooler unless it runs, and waits until this URL of a database answers through
+// it.
 func (b *PgBouncer) Start(ctx context.Context, database string) (err error) {
 	if !b.server.Alive() {
 		command := exec.Command(b.program, b.folder.file("pgbouncer.ini"))

@@ -29,8 +29,8 @@ var badRelease = sync.OnceValues(func() (name string, err error) {
 	return folder + notificationService, goBuild("-overlay", overlay, "-o", filepath.Join(binaries, folder)+"/", "./notification-service")
 })
 
-// TestP9ABadReleaseLosesNoEmail has a release in which the template of every e-mail panics, until the
-// next release.
+// TestP9ABadReleaseLosesNoEmail has a release in which the template of every e-mail panics, until
+// the next release.
 func TestP9ABadReleaseLosesNoEmail(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)

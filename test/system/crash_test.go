@@ -51,8 +51,8 @@ func (s *system) crashAt(step string, m amqp.Publishing) {
 	}
 }
 
-// TestP9P12SIGKILLBetweenCopyAndAck leaves a message twice: in the queue, and in a retry queue or among
-// the dead letters.
+// TestP9P12SIGKILLBetweenCopyAndAck leaves a message twice: in the queue, and in a retry queue or
+// among the dead letters.
 func TestP9P12SIGKILLBetweenCopyAndAck(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)

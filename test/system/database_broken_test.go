@@ -36,8 +36,8 @@ func (s *system) exec(statement string, args ...any) {
 	must(s.T, err)
 }
 
-// breakTables makes every write to some tables of notification-service fail with a code of PostgreSQL.
-// Without names it breaks all tables.
+// breakTables makes every write to some tables of notification-service fail with a code of
+// PostgreSQL. Without names it breaks all tables.
 func (s *system) breakTables(code string, tables ...string) {
 	s.Helper()
 	if len(tables) == 0 {
@@ -103,8 +103,8 @@ func (s *system) shortenTimeout(timeout string) {
 }
 
 // TestDatabaseTimeoutsUseNoAttempts holds a lock for longer than the timeouts of the roles in
-// deploy/postgres/roles.sql, which it makes short. Both services must treat this like a database that
-// is away: no message or event fails, and no attempt is counted.
+// deploy/postgres/roles.sql, which it makes short. Both services must treat this like a database
+// that is away: no message or event fails, and no attempt is counted.
 func TestDatabaseTimeoutsUseNoAttempts(t *testing.T) {
 	t.Parallel()
 	for _, timeout := range []string{"lock_timeout", "statement_timeout"} {

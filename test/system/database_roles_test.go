@@ -108,9 +108,9 @@ func TestTheDatabaseEnforcesThePrivileges(t *testing.T) {
 	}
 }
 
-// TestTheRoleOfTheServiceMayTurnTheRing makes the janitor of a relay empty a slot of the log and make
-// it the current one. The slot has an old published event, one that has failed, and one that was
-// discarded lately. The janitor moves the last two.
+// TestTheRoleOfTheServiceMayTurnTheRing makes the janitor of a relay empty a slot of the log and
+// make it the current one. The slot has an old published event, one that has failed, and one that
+// was discarded lately. The janitor moves the last two.
 func TestTheRoleOfTheServiceMayTurnTheRing(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)

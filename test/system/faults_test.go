@@ -216,8 +216,8 @@ func (s *faultySystem) allowTwoConnections() (mend func()) {
 	return func() {}
 }
 
-// refuseRole ends the sessions with the database, and refuses new ones. The role itself stays as it is,
-// because all tests share it.
+// refuseRole ends the sessions with the database, and refuses new ones. The role itself stays as it
+// is, because all tests share it.
 func (s *faultySystem) refuseRole() (mend func()) {
 	name := queryValue[string](s.system, s.notificationsDB, "SELECT quote_ident(current_database())")
 	s.exec("REVOKE CONNECT ON DATABASE " + name + " FROM " + roleOf(notificationService))

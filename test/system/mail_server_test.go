@@ -19,8 +19,8 @@ import (
 // mailServer is an SMTP server that keeps the e-mails that it has accepted. It accepts all of them
 // unless the test sets other answers.
 //
-// An e-mail counts as accepted also if the client does not wait for the answer: a real server delivers
-// it as well.
+// An e-mail counts as accepted also if the client does not wait for the answer: a real server
+// delivers it as well.
 type mailServer struct {
 	url    string
 	places atomic.Int64 // how many connections it allows at a time
@@ -32,8 +32,8 @@ type mailServer struct {
 	answers
 }
 
-// answers are what the server says to each RCPT, and to the dot that ends each e-mail. Both may take
-// their time.
+// answers are what the server says to each RCPT, and to the dot that ends each e-mail. Both may
+// take their time.
 type answers struct{ rcpt, dot func(to string) error }
 
 type email struct {

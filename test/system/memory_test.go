@@ -11,7 +11,8 @@ import (
 )
 
 // TestLargeMessagesFitIntoTheMemory fills the prefetch with messages of 1 MB, and some that are too
-// large, in a service with the memory of its container. They arrive while the database takes its time.
+// large, in a service with the memory of its container. They arrive while the database takes its
+// time.
 //
 //nolint:paralleltest // a quarter of a gigabyte goes through the broker, and other tests have time limits
 func TestLargeMessagesFitIntoTheMemory(t *testing.T) {

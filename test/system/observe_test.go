@@ -82,9 +82,9 @@ func newObservedSystem(t *testing.T) *observedSystem {
 	return o
 }
 
-// createTraffic places twenty orders that succeed, one that needs a retry, and one whose recipient does
-// not exist, and publishes a message that nobody can read. It also inserts an event that a queue rejects
-// until it fails, while other orders succeed.
+// createTraffic places twenty orders that succeed, one that needs a retry, and one whose recipient
+// does not exist, and publishes a message that nobody can read. It also inserts an event that a
+// queue rejects until it fails, while other orders succeed.
 func (o *observedSystem) createTraffic() {
 	o.Helper()
 	o.mail.answer(answers{rcpt: onlyFor("nobody@example.com", refusal(550, 5, 1, 1))})

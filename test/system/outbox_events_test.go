@@ -63,8 +63,8 @@ const (
 	reversalCount = "SELECT count(*) FROM reversals"
 )
 
-// wantNothingRefused wants that a relay has counted no refusal, and that no event failed. An event that
-// no queue takes is not refused.
+// wantNothingRefused wants that a relay has counted no refusal, and that no event failed. An event
+// that no queue takes is not refused.
 func (s *system) wantNothingRefused(relay *service) {
 	s.Helper()
 	relay.awaitMetric("outbox_refused_total", 0)

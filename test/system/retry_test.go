@@ -8,8 +8,8 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// TestP9AFailingMessageGoesThroughEveryRetryQueue has an order that always fails, one that fails twice,
-// and others after them.
+// TestP9AFailingMessageGoesThroughEveryRetryQueue has an order that always fails, one that fails
+// twice, and others after them.
 func TestP9AFailingMessageGoesThroughEveryRetryQueue(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
@@ -68,8 +68,8 @@ func wantTiers(t *testing.T, copies []amqp.Delivery, tiers []string) {
 	}
 }
 
-// TestP9AnErrorOfOneOrderDelaysNoOther has one order among many that cannot be recorded for a while. It
-// waits in the retry queues.
+// TestP9AnErrorOfOneOrderDelaysNoOther has one order among many that cannot be recorded for a
+// while. It waits in the retry queues.
 func TestP9AnErrorOfOneOrderDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	failing := func(code string) func(*system, amqp.Publishing) func() {
@@ -105,8 +105,8 @@ func TestP9AnErrorOfOneOrderDelaysNoOther(t *testing.T) {
 	}
 }
 
-// TestP9ARecipientThatDoesNotExistIsAFailedEmail at once. No log has data of a customer, although the
-// mail server's answer does.
+// TestP9ARecipientThatDoesNotExistIsAFailedEmail at once. No log has data of a customer, although
+// the mail server's answer does.
 func TestP9ARecipientThatDoesNotExistIsAFailedEmail(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)

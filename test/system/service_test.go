@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// shutdownLimit is for a service that never ends. How long the relay takes at most is tested in virtual
-// time: TestP12ADatabaseThatHangsDelaysTheEndALittle.
+// shutdownLimit is for a service that never ends. How long the relay takes at most is tested in
+// virtual time: TestP12ADatabaseThatHangsDelaysTheEndALittle.
 const shutdownLimit = time.Minute
 
 // connections is the default of MAIL_CONNECTIONS.

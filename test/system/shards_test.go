@@ -17,7 +17,8 @@ type shard struct {
 	orders *service
 }
 
-// addShard starts order-service on a database of another server. It has the broker in common with s.
+// addShard starts order-service on a database of another server. It has the broker in common with
+// s.
 func (s *system) addShard(server *servers.PostgresServer) shard {
 	s.Helper()
 	other := *s
@@ -78,8 +79,9 @@ func (s shard) placeAndConfirm() error {
 	return err
 }
 
-// wantVersionsInOrder wants n events with different ids. The first copies of each order's events must
-// have come in the order of their versions. A relay that loses its database may publish an event twice.
+// wantVersionsInOrder wants n events with different ids. The first copies of each order's events
+// must have come in the order of their versions. A relay that loses its database may publish an
+// event twice.
 func (s *system) wantVersionsInOrder(copies *recorder, n int) {
 	s.Helper()
 	versions, seen := map[string][]int{}, map[string]bool{}

@@ -19,8 +19,8 @@ func TestP6ASlowMailServerGetsEachEmailOnce(t *testing.T) {
 	s.wantOneEmailEach(orders...)
 }
 
-// TestP12SIGTERMFinishesTheEmailsInFlight answers 12 s after the dot. What has begun is finished, and
-// nothing else begins.
+// TestP12SIGTERMFinishesTheEmailsInFlight answers 12 s after the dot. What has begun is finished,
+// and nothing else begins.
 func TestP12SIGTERMFinishesTheEmailsInFlight(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)

@@ -9,7 +9,8 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// someRecipients is a fault that concerns only the recipients at bad.example, or at domains under it.
+// someRecipients is a fault that concerns only the recipients at bad.example, or at domains under
+// it.
 type someRecipients struct {
 	bad     int
 	domains bool // each has a domain of its own
@@ -29,7 +30,8 @@ func lostAnswers(s *system) (answers, func()) {
 	return answers{dot: onlyFor(badDomain, losing)}, s.mail.acceptAll
 }
 
-// These are what a review of an earlier version found: good e-mails came minutes late, or not at all.
+// These are what a review of an earlier version found: good e-mails came minutes late, or not at
+// all.
 var someRecipientsFaults = map[string]someRecipients{
 	"3 of a domain get 450 4.1.2":         {bad: 3, answers: rcpt(refusal(450, 4, 1, 2))},
 	"12 of a domain get 450 4.1.2":        {bad: 12, answers: rcpt(refusal(450, 4, 1, 2))},

@@ -12,9 +12,9 @@ import (
 )
 
 // TestP1AnAcknowledgedOrderIsOnTheStandby: the synchronous standby is away, so no order is answered
-// with 201, however often the client repeats it. One request ends by its time limit, and the wait of
-// its COMMIT goes on. Then an operator cancels this wait, and the order is visible on the primary
-// alone. The first 201 comes when the standby is back, and a failover keeps the order.
+// with 201, however often the client repeats it. One request ends by its time limit, and the wait
+// of its COMMIT goes on. Then an operator cancels this wait, and the order is visible on the
+// primary alone. The first 201 comes when the standby is back, and a failover keeps the order.
 func TestP1AnAcknowledgedOrderIsOnTheStandby(t *testing.T) {
 	t.Parallel()
 	s := newSystemOn(t, servers.Postgres(t), sharedBroker)

@@ -11,9 +11,10 @@ import (
 // permutations are all sequences of three versions, and the right one once more.
 var permutations = [][]int{{0, 1, 2}, {0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}}
 
-// TestP5P6P7EmailsOfAnOrderAreSentInVersionOrder publishes the events of each order in any sequence,
-// while e-mails of the same orders are being sent, and then all of them once more. Two replicas take
-// them, and one is killed again and again. The mail server takes 5 ms, and refuses some at first.
+// TestP5P6P7EmailsOfAnOrderAreSentInVersionOrder publishes the events of each order in any
+// sequence, while e-mails of the same orders are being sent, and then all of them once more. Two
+// replicas take them, and one is killed again and again. The mail server takes 5 ms, and refuses
+// some at first.
 func TestP5P6P7EmailsOfAnOrderAreSentInVersionOrder(t *testing.T) {
 	t.Parallel()
 	const (
@@ -81,8 +82,8 @@ func TestP5P6P7EmailsOfAnOrderAreSentInVersionOrder(t *testing.T) {
 	s.wantNothingFailed(running[0])
 }
 
-// TestP7ASupersededEmailIsNotSent: its recipient does not exist, so it fails, and the next one of its
-// order supersedes it. After that it cannot be sent any more, but another failed e-mail can.
+// TestP7ASupersededEmailIsNotSent: its recipient does not exist, so it fails, and the next one of
+// its order supersedes it. After that it cannot be sent any more, but another failed e-mail can.
 func TestP7ASupersededEmailIsNotSent(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)

@@ -41,7 +41,8 @@ func run(ctx context.Context) error {
 	return consumer.Run(ctx)
 }
 
-// recordNotification is called once for each message id. After an error, the message is tried again.
+// recordNotification is called once for each message id. After an error, the message is tried
+// again.
 func recordNotification(ctx context.Context, tx pgx.Tx, m rabbitmq.Message) error {
 	var event struct{ Order string }
 	if err := json.Unmarshal(m.Body, &event); err != nil {

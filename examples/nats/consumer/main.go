@@ -1,9 +1,9 @@
 // Command consumer takes order events from NATS JetStream. Each has its effect once: a notification
 // in notification-service's database, recorded in the transaction that records the message's id.
 //
-// What it promises: at-least-once delivery, exactly-once effect. It acknowledges a message after the
-// commit. A message that it cannot read goes to the stream NOTIFICATION_SERVICE_DLQ, unchanged, with
-// the reason. A message that fails for another reason comes again.
+// What it promises: at-least-once delivery, exactly-once effect. It acknowledges a message after
+// the commit. A message that it cannot read goes to the stream NOTIFICATION_SERVICE_DLQ, unchanged,
+// with the reason. A message that fails for another reason comes again.
 package main
 
 import (

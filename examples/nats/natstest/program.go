@@ -16,8 +16,8 @@ var programs struct {
 	paths  map[string]string
 }
 
-// Program builds a package in a folder, once for all tests of a process, and returns the path of the
-// program. It has crash points: see package crashpoint.
+// Program builds a package in a folder, once for all tests of a process, and returns the path of
+// the program. It has crash points: see package crashpoint.
 func Program(tb testing.TB, folder, pkg string) string {
 	tb.Helper()
 	programs.Lock()

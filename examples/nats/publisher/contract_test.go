@@ -107,8 +107,8 @@ func (b *broker) restart(t *testing.T) {
 	}
 }
 
-// received reads the stream from its first message, until it has n of them, to the end that it has by
-// then: messages may be published meanwhile.
+// received reads the stream from its first message, until it has n of them, to the end that it has
+// by then: messages may be published meanwhile.
 func (b *broker) received(t *testing.T, n int) (messages []publish.Message) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)

@@ -13,7 +13,8 @@ type Destination struct {
 	Config
 	// Stream is declared at the begin of each session.
 	Stream Stream
-	// Monitoring has the addresses of all servers that may lead the streams: see [Session.CheckDurable].
+	// Monitoring has the addresses of all servers that may lead the streams: see
+	// [Session.CheckDurable].
 	Monitoring []string
 	// AllowUnsynced publishes also to a server that may lose messages which it has confirmed.
 	AllowUnsynced bool

@@ -23,7 +23,8 @@ type Publisher struct {
 	close   func()
 }
 
-// newPublisher sets no limit of messages without an answer: beyond it, the client library would wait.
+// newPublisher sets no limit of messages without an answer: beyond it, the client library would
+// wait.
 func newPublisher(s *Session) (*Publisher, error) {
 	const unlimited = 1 << 30
 	js, err := jetstream.New(s.conn, jetstream.WithPublishAsyncMaxPending(unlimited))

@@ -99,8 +99,8 @@ func requireOutcome(t *testing.T, r publish.Result, want publish.Outcome, reason
 	}
 }
 
-// TestAReturnedMessageIsNotSentAgain: the client library repeats a message that no stream takes after
-// 250 ms. By then, later messages of its group may be stored.
+// TestAReturnedMessageIsNotSentAgain: the client library repeats a message that no stream takes
+// after 250 ms. By then, later messages of its group may be stored.
 func TestAReturnedMessageIsNotSentAgain(t *testing.T) {
 	t.Parallel()
 	server := natstest.Start(t, natstest.SyncAlways)
@@ -152,7 +152,8 @@ func TestWhatTheStreamNeverTakesIsInvalid(t *testing.T) {
 	requireOutcome(t, publish.All(open(t, session), []publish.Message{large}, limit)[0], publish.Invalid, publish.ErrTooLarge)
 }
 
-// TestTheLargestMessageIsTaken: with one byte more than max_payload, the server ends the connection.
+// TestTheLargestMessageIsTaken: with one byte more than max_payload, the server ends the
+// connection.
 func TestTheLargestMessageIsTaken(t *testing.T) {
 	t.Parallel()
 	session := connect(t, natstest.Start(t, natstest.SyncAlways).URL())

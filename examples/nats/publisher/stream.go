@@ -33,8 +33,8 @@ func (s Stream) config() jetstream.StreamConfig {
 	}
 }
 
-// Declare creates a stream if it is missing. It returns an error if the configuration of an existing
-// one loses messages. It ignores other differences.
+// Declare creates a stream if it is missing. It returns an error if the configuration of an
+// existing one loses messages. It ignores other differences.
 func (s *Session) Declare(ctx context.Context, stream Stream) error {
 	js, err := jetstream.New(s.conn)
 	if err != nil {

@@ -93,8 +93,8 @@ func (s *Server) Unsubscribe(ctx context.Context, subscription string) error {
 // Fail makes a method fail with err, until it is called with nil.
 func (s *Server) Fail(method string, err error) { s.faults.set(call{method, all}, err) }
 
-// FailOrder makes the requests with messages of one ordering key to a topic fail, until it is called
-// with nil.
+// FailOrder makes the requests with messages of one ordering key to a topic fail, until it is
+// called with nil.
 func (s *Server) FailOrder(topic, orderingKey string, err error) {
 	s.faults.set(call{Publish, s.TopicName(topic) + "/" + orderingKey}, err)
 }

@@ -1,10 +1,9 @@
 // Package inbox receives the events from Pub/Sub, and gives each one its effect once.
 //
 // Delivery is at least once. Pub/Sub may deliver a message again, and a relay may publish an event
-// again. So the consumer keeps the ids of the events that have had their effect, in the table of the
-// library's package inbox. Google's option
-// "exactly-once delivery" does not replace this inbox. It compares only Pub/Sub's own ids, and each
-// publish gets a new one.
+// again. So the consumer keeps the ids of the events that have had their effect, in the table of
+// the library's package inbox. Google's option "exactly-once delivery" does not replace this inbox.
+// It compares only Pub/Sub's own ids, and each publish gets a new one.
 package inbox
 
 import (

@@ -165,8 +165,8 @@ func NewVerifier(accounts []Account) (*Verifier, error) {
 
 // Verify reports whether the password is that of the account. It compares one hash of each cost, so
 // each name takes the same time: the time does not say which users exist. Exactly one password is
-// right. bcrypt alone would accept many: it repeats a password with a zero byte between, and ignores
-// what comes after 72 bytes.
+// right. bcrypt alone would accept many: it repeats a password with a zero byte between, and
+// ignores what comes after 72 bytes.
 func (v *Verifier) Verify(name, password string) (user User, ok bool) {
 	account := v.accounts[name]
 	possible := len(password) <= maxPassword && !strings.Contains(password, "\x00")

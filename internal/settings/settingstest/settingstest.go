@@ -66,8 +66,8 @@ func (s Service[C]) Test(t *testing.T) {
 	t.Run("the log has every setting and no password", s.testLog)
 }
 
-// TestBroker runs each command without AMQP_URL. The error of those that connect to the broker names
-// it. Their time is over when they start, so the others end at once, with whatever error.
+// TestBroker runs each command without AMQP_URL. The error of those that connect to the broker
+// names it. Their time is over when they start, so the others end at once, with whatever error.
 func (s Service[C]) TestBroker(t *testing.T, commands []command.Command, connects map[string][]string) {
 	for _, c := range commands {
 		t.Run(c.Name, func(t *testing.T) {

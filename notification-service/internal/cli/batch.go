@@ -19,7 +19,8 @@ const (
 	maxBatchBytes = 8 << 20
 )
 
-// decisionHeader is in a replayed copy. It names the decision, which the page and the database have.
+// decisionHeader is in a replayed copy. It names the decision, which the page and the database
+// have.
 const decisionHeader = "x-operator-decision"
 
 // changing is a change at work.
@@ -92,7 +93,8 @@ func itemOf(l rabbitmq.DeadLetter) string {
 	return l.ID
 }
 
-// changeAll returns how many messages it has changed, and whether that is known, also with an error.
+// changeAll returns how many messages it has changed, and whether that is known, also with an
+// error.
 func (c *changing) changeAll(ctx context.Context, batch []rabbitmq.DeadLetter) (done int, known bool, err error) {
 	for _, l := range batch {
 		if ctx.Err() != nil {

@@ -1,6 +1,6 @@
-// Package cli has the operators' commands on the dead letters: list, show, replay, discard. It parses
-// their arguments, records decisions, and prints results. The library's package rabbitmq reads and
-// changes the queue.
+// Package cli has the operators' commands on the dead letters: list, show, replay, discard. It
+// parses their arguments, records decisions, and prints results. The library's package rabbitmq
+// reads and changes the queue.
 //
 // # What is recorded
 //
@@ -81,14 +81,15 @@ func OpenQueue(connection rabbitmq.Config, queue rabbitmq.Queue, timeout time.Du
 	}
 }
 
-// Recorder records what a change is about to do, and then how much of it was done: an [operate.Log].
+// Recorder records what a change is about to do, and then how much of it was done: an
+// [operate.Log].
 type Recorder interface {
 	Begin(ctx context.Context, by operate.By, action operate.Action, items []string) (row uuid.UUID, err error)
 	Finish(ctx context.Context, row uuid.UUID, done int) error
 }
 
-// Database calls use with where decisions are recorded. If the database is away, it returns an error
-// that says what to do.
+// Database calls use with where decisions are recorded. If the database is away, it returns an
+// error that says what to do.
 type Database func(ctx context.Context, use func(Recorder) error) error
 
 // each calls visit with each dead letter, until visit returns false or ctx ends, and reports the

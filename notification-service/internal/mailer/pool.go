@@ -155,7 +155,8 @@ func (p *pool) share() int { return max(1, p.allowed()/2) }
 // maxSlow bounds the memory.
 const maxSlow = 10_000
 
-// slowIsFull reports whether a domain is slow, and the slow ones use as many connections as they may.
+// slowIsFull reports whether a domain is slow, and the slow ones use as many connections as they
+// may.
 func (p *pool) slowIsFull(domain string, wanted int) bool {
 	used, isSlow := wanted, map[string]bool{}
 	for c := range p.inUse {

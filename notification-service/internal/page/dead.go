@@ -19,7 +19,8 @@ const (
 	// listSize is how many dead letters the list shows. Until it is read, nobody else sees them.
 	listSize    = 100
 	readTimeout = 10 * time.Second
-	// keepList is how long a reading is shown. Looking at the list must not hold the queue all the time.
+	// keepList is how long a reading is shown. Looking at the list must not hold the queue all the
+	// time.
 	keepList = 10 * time.Second
 )
 

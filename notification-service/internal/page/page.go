@@ -1,5 +1,5 @@
-// Package page has notification-service's pages: those of its outbox, whose events are e-mails (package
-// outboxpage), the numbers of its queues, and its dead letters. It only formats.
+// Package page has notification-service's pages: those of its outbox, whose events are e-mails
+// (package outboxpage), the numbers of its queues, and its dead letters. It only formats.
 package page
 
 import (

@@ -140,8 +140,8 @@ func TestAPanicIsAnInternalServerError(t *testing.T) {
 	}
 }
 
-// TestAClientThatDisconnectsIsNotAServerError disconnects during the commit. There is no network: over
-// one, the server may answer before it notices.
+// TestAClientThatDisconnectsIsNotAServerError disconnects during the commit. There is no network:
+// over one, the server may answer before it notices.
 func TestAClientThatDisconnectsIsNotAServerError(t *testing.T) {
 	t.Parallel()
 	db, url := postgrestest.Migrated(t, schema)

@@ -36,8 +36,8 @@ func insertKey(tx *gorm.DB, r Request, newOrder uuid.UUID) (existing Order, foun
 		return Order{}, false, result.Error
 	}
 	var earlier keyRow
-	// The lock of the row is a write, so the COMMIT of this transaction waits for a synchronous standby.
-	// Otherwise it would not wait. Somebody may have cancelled the wait of the first COMMIT
+	// The lock of the row is a write, so the COMMIT of this transaction waits for a synchronous
+	// standby. Otherwise it would not wait. Somebody may have cancelled the wait of the first COMMIT
 	// (pg_cancel_backend): then a failover would lose the order after this answer.
 	if err := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).First(&earlier, "key = ?", r.IdempotencyKey).Error; err != nil {
 		return Order{}, false, fmt.Errorf("reading an idempotency key: %w", err)

@@ -1,5 +1,5 @@
-// Package page has order-service's pages: those of its outbox (package outboxpage), and one order's way
-// to the broker.
+// Package page has order-service's pages: those of its outbox (package outboxpage), and one order's
+// way to the broker.
 package page
 
 import (

@@ -6,24 +6,25 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// What a claim cannot take for long is put aside: its available_at becomes 'infinity', so that claims
-// do not read it again and again.
+// What a claim cannot take for long is put aside: its available_at becomes 'infinity', so that
+// claims do not read it again and again.
 //
 //   - A halted event waits for the end of its topic's pause.
-//   - A parked event waits for the next event of its aggregate. Parking saves work; it does not keep
-//     the order: a claim takes only the next event.
+//   - A parked event waits for the next event of its aggregate. Parking saves work; it does not
+//     keep the order: a claim takes only the next event.
 
 // asideSQL puts aside events at the front of the queue, @halt of paused topics and @park of others.
 //
-//   - "stopped" are those of paused topics. The next event of an aggregate is halted, and the others
-//     are parked, so that a topic's halted events are of different aggregates. PostgreSQL makes a hash
-//     table of the topics for is_paused; the same comparison in WHERE would be a loop of loops;
+//   - "stopped" are those of paused topics. The next event of an aggregate is halted, and the
+//     others are parked, so that a topic's halted events are of different aggregates. PostgreSQL
+//     makes a hash table of the topics for is_paused; the same comparison in WHERE would be a loop
+//     of loops;
 //   - "going" are the others. Those that wait for the next event of their aggregate are parked if
-//     that one has to wait itself, or if they are more than a quarter of @park. Most others wait for
-//     an event that a relay has claimed, and will soon be free;
+//     that one has to wait itself, or if they are more than a quarter of @park. Most others wait
+//     for an event that a relay has claimed, and will soon be free;
 //   - the lock on the next event keeps it in the queue until the claim commits. So the transaction
-//     that deletes it later finds the parked event (PromoteSQL). If it is being deleted already, SKIP
-//     LOCKED leaves the blocked event where it is.
+//     that deletes it later finds the parked event (PromoteSQL). If it is being deleted already,
+//     SKIP LOCKED leaves the blocked event where it is.
 const asideSQL = `
 WITH paused AS MATERIALIZED (` + pausedSQL + `
 ), stopped AS MATERIALIZED (
@@ -52,8 +53,8 @@ WITH paused AS MATERIALIZED (` + pausedSQL + `
 )
 SELECT (SELECT count(*) FROM parked) AS parked, EXISTS (SELECT FROM halted) AS moved`
 
-// resumeDeletedSQL gives a row to each topic that has halted events and no row: somebody has deleted
-// it, which ends the pause. It jumps from topic to topic in the index of halted events.
+// resumeDeletedSQL gives a row to each topic that has halted events and no row: somebody has
+// deleted it, which ends the pause. It jumps from topic to topic in the index of halted events.
 const resumeDeletedSQL = `
 WITH RECURSIVE halted AS (
   (SELECT topic FROM outbox_queue WHERE halted ORDER BY topic LIMIT 1)
@@ -66,9 +67,9 @@ SELECT topic, now(), 0, 'its row was deleted', true FROM halted h
 WHERE topic IS NOT NULL AND (SELECT topic FROM outbox_topics t WHERE t.topic = h.topic) IS NULL
 ON CONFLICT DO NOTHING`
 
-// bringBackSQL makes halted events of resumed topics due, behind the others: as many as there is room
-// for in a claim of @limit, and a tenth at least. So a topic that was away for a day does not delay
-// the others.
+// bringBackSQL makes halted events of resumed topics due, behind the others: as many as there is
+// room for in a claim of @limit, and a tenth at least. So a topic that was away for a day does not
+// delay the others.
 const bringBackSQL = `
 WITH paused AS MATERIALIZED (` + pausedSQL + `
 ), resumed AS MATERIALIZED (
@@ -91,8 +92,8 @@ DELETE FROM outbox_topics WHERE topic = ANY (ARRAY(
   WHERE resumed AND (SELECT true FROM outbox_queue WHERE topic = t.topic AND halted LIMIT 1) IS NULL
   FOR UPDATE SKIP LOCKED)) AND resumed`
 
-// putAside returns the steps of a claim that put aside what must wait, and bring it back: those that
-// the last claim has found to be needed. Each full read looks for topics whose row is deleted.
+// putAside returns the steps of a claim that put aside what must wait, and bring it back: those
+// that the last claim has found to be needed. Each full read looks for topics whose row is deleted.
 func (s *Store) putAside(f *found, floor time.Time, full bool, limit, look int) (steps []statement) {
 	halt, park, back := 0, 0, 0
 	if !s.noTopics.Load() {

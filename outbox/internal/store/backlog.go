@@ -16,7 +16,8 @@ type Backlog struct {
 }
 
 // CountLimit bounds the counting of metrics. To count a million events takes half a second, and a
-// scrape may take three. Without the bound the metrics would be missing when the backlog is largest.
+// scrape may take three. Without the bound the metrics would be missing when the backlog is
+// largest.
 const CountLimit = 200_000
 
 // backlogSQL reads the queue and the claims, and never the log. So its cost does not grow with the

@@ -45,8 +45,8 @@ DELETE FROM outbox_claims WHERE token = ANY (ARRAY(
 // claimedIDsSQL selects the events of all claims.
 const claimedIDsSQL = `(SELECT unnest(events) FROM outbox_claims)`
 
-// dueSQL selects the events that are due and that nobody has claimed. It begins at what became due at
-// @floor: see the type floor.
+// dueSQL selects the events that are due and that nobody has claimed. It begins at what became due
+// at @floor: see the type floor.
 const dueSQL = `
   SELECT * FROM outbox_queue
   WHERE available_at >= cast(@floor AS timestamptz) AND available_at <= now() AND available_at < 'infinity'
@@ -59,13 +59,13 @@ const goingSQL = dueSQL + ` AND topic NOT IN (SELECT topic FROM paused) AND NOT 
 //
 //   - "going" reads the queue in order, until it has @look events of topics that are not paused;
 //   - "found" has the next event of the same aggregate (nextSQL);
-//   - "free" are the events that are the next ones themselves, unless the oldest of the aggregate is
-//     in flight, up to @limit events and @bytes. The bytes bound the memory and the time on the
+//   - "free" are the events that are the next ones themselves, unless the oldest of the aggregate
+//     is in flight, up to @limit events and @bytes. The bytes bound the memory and the time on the
 //     wire. The first event always fits;
 //   - takeSQL supersedes their older ones, and claims them;
 //   - the others stay where they are, and the next claim sees them again. "waiting" says that this
-//     will be too often: what they wait for is not due, or they are more than a quarter of @look. So
-//     the next claim puts them aside;
+//     will be too often: what they wait for is not due, or they are more than a quarter of @look.
+//     So the next claim puts them aside;
 //   - "topics" says that a topic is paused, or that its events may have to come back;
 //   - "first" is when the first event became due. The next floor is floorMargin earlier. Claimed
 //     events count, because a lease may end. Events of paused topics do not count. A claim that is
@@ -196,8 +196,8 @@ func (s *Store) tryClaim(ctx context.Context, limit, look int, values args) (f f
 }
 
 // finishClaim reads the claimed events. It ends the claim if it cannot, because the events would
-// wait for the end of the lease; and also if somebody else has finished all of them meanwhile. After
-// an error the claim may be committed.
+// wait for the end of the lease; and also if somebody else has finished all of them meanwhile.
+// After an error the claim may be committed.
 func (s *Store) finishClaim(ctx context.Context, claim Claim, claimed bool, err error) (Claim, error) {
 	if err == nil && claimed {
 		err = s.readClaimed(ctx, &claim)

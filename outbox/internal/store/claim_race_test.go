@@ -121,8 +121,8 @@ func TestAnExpiredClaimStaysWhileItsHolderSettles(t *testing.T) {
 	f.wantClaimed(ids...)
 }
 
-// TestASettlementWaitsForAClaimThatEndsItsLease: the other claim has deleted the lease and is about to
-// commit. So the settlement holds nothing, and must not reschedule what the other relay has now.
+// TestASettlementWaitsForAClaimThatEndsItsLease: the other claim has deleted the lease and is about
+// to commit. So the settlement holds nothing, and must not reschedule what the other relay has now.
 func TestASettlementWaitsForAClaimThatEndsItsLease(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

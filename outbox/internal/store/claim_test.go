@@ -103,8 +103,8 @@ func TestEveryModeOfPgx(t *testing.T) {
 }
 
 // TestP7AClaimPassesOverEventsBehindAnUnsettledOne puts the older event of an aggregate into each
-// state. The later one may be claimed only if the older one is settled. If the older one is not due, the
-// later ones are parked, so that the next claims do not read them.
+// state. The later one may be claimed only if the older one is settled. If the older one is not
+// due, the later ones are parked, so that the next claims do not read them.
 func TestP7AClaimPassesOverEventsBehindAnUnsettledOne(t *testing.T) {
 	t.Parallel()
 	for name, state := range map[string]struct {

@@ -90,8 +90,8 @@ func (f fixture) appendLater(aggregate string, n int, due string) {
 	f.exec(insertSQL("SELECT gen_random_uuid(), 1 + i, 'order', $1::text, 'order.created', '{}'::bytea FROM generate_series(1, $2::int) i", due), aggregate, n)
 }
 
-// supersede commits an event that supersedes the older ones of its aggregate, and is due after as many
-// seconds.
+// supersede commits an event that supersedes the older ones of its aggregate, and is due after as
+// many seconds.
 func (f fixture) supersede(aggregate string, version, delay int) uuid.UUID {
 	f.Helper()
 	id := f.append(aggregate, version)[0]

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// floor is where claims begin to read the queue. A claim that begins at the front is a full read. It
-// finds the first due event that a relay may take, and there the next claims begin. Two kinds of
+// floor is where claims begin to read the queue. A claim that begins at the front is a full read.
+// It finds the first due event that a relay may take, and there the next claims begin. Two kinds of
 // events may stand before it, and it would be slow to read them in each claim:
 //
 //   - events that were finished. Somebody may hold an old snapshot: a long transaction, a prepared
@@ -15,8 +15,8 @@ import (
 //   - events of paused topics. Each full read halts some of them.
 //
 // An event that becomes due before the floor waits for the next full read. That is one whose
-// transaction was open for longer than floorMargin. If topics were paused or resumed, the first claim
-// that sees it makes the next one a full read.
+// transaction was open for longer than floorMargin. If topics were paused or resumed, the first
+// claim that sees it makes the next one a full read.
 type floor struct {
 	mu     sync.Mutex
 	since  time.Time // by the database's clock
@@ -56,8 +56,9 @@ func (f *floor) set(read found, begin, end time.Time) {
 }
 
 // pausesChanged makes the next claim a full read if the number of paused topics has changed since
-// the last claim. It returns whether it did. The events of a resumed topic are in front of the floor.
-// Those of a topic that was just paused must be halted soon, because one of them is to be tried.
+// the last claim. It returns whether it did. The events of a resumed topic are in front of the
+// floor. Those of a topic that was just paused must be halted soon, because one of them is to be
+// tried.
 func (f *floor) pausesChanged(paused int) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 const repairPage = 5000
 
 // RunJanitor maintains the tables until ctx ends: it empties old slots of the ring, and repairs
-// events that nothing else would make due. It does so once a minute, and more often if the retention
-// is short. It logs an error and tries again the next time. Any number may run.
+// events that nothing else would make due. It does so once a minute, and more often if the
+// retention is short. It logs an error and tries again the next time. Any number may run.
 func (s *Store) RunJanitor(ctx context.Context, retention time.Duration) error {
 	tick := time.NewTicker(min(time.Minute, max(retention/(4*slots), time.Millisecond)))
 	defer tick.Stop()

@@ -12,11 +12,11 @@ import (
 )
 
 // TestP7ModelOfManyRelays takes random steps with two relays: they claim, publish with any outcome,
-// settle late, twice or never, and lose their leases; topics pause; operators lock, replay and discard
-// events; newer events supersede older ones; the ring turns. Each claim must take what the rule of
-// next.go says. After each step the destination must have received the versions of every aggregate in
-// order. At the end, all events must be published, discarded or superseded, and none may be lost. All
-// runs together must take each transition between the states.
+// settle late, twice or never, and lose their leases; topics pause; operators lock, replay and
+// discard events; newer events supersede older ones; the ring turns. Each claim must take what the
+// rule of next.go says. After each step the destination must have received the versions of every
+// aggregate in order. At the end, all events must be published, discarded or superseded, and none
+// may be lost. All runs together must take each transition between the states.
 func TestP7ModelOfManyRelays(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -270,8 +270,8 @@ func (m *model) failed(r *rapid.T) (ids []uuid.UUID) {
 	return ids
 }
 
-// lateConfirm: the event was stored when an earlier relay sent it. Meanwhile it may have failed, or a
-// newer one has superseded it.
+// lateConfirm: the event was stored when an earlier relay sent it. Meanwhile it may have failed, or
+// a newer one has superseded it.
 func (m *model) lateConfirm(r *rapid.T) {
 	var late []Event
 	for id, e := range m.events {

@@ -5,17 +5,19 @@ package store
 // other event of the aggregate is free.
 //
 // So a superseding event waits only for an event of its aggregate that is in flight: its older ones
-// may be delayed, paused or failed. And an older one is not sent while a newer one is due that makes
-// it pointless. A superseding event that is still delayed holds nothing back.
+// may be delayed, paused or failed. And an older one is not sent while a newer one is due that
+// makes it pointless. A superseding event that is still delayed holds nothing back.
 //
-// The claim that takes a superseding event ends the older ones. So at most one event of an aggregate
-// is in flight, and in the queue it is the oldest of its aggregate. If the older ones were ended only
-// when the newer one is published, then its lost answer would let an older one follow it.
+// The claim that takes a superseding event ends the older ones. So at most one event of an
+// aggregate is in flight, and in the queue it is the oldest of its aggregate. If the older ones
+// were ended only when the newer one is published, then its lost answer would let an older one
+// follow it.
 
-// nextSQL finds, for an event q that is due or halted, the newest superseding event and the oldest one
-// of its aggregate. The first event of an aggregate needs no search for an older one. Superseding
-// events have an index of their own. It reads at most 100 of them: those that are delayed come first,
-// and there may be thousands. With more than 100 in front, the events go out one after the other.
+// nextSQL finds, for an event q that is due or halted, the newest superseding event and the oldest
+// one of its aggregate. The first event of an aggregate needs no search for an older one.
+// Superseding events have an index of their own. It reads at most 100 of them: those that are
+// delayed come first, and there may be thousands. With more than 100 in front, the events go out
+// one after the other.
 const nextSQL = `
   LEFT JOIN LATERAL (
     SELECT id, available_at FROM (
@@ -29,18 +31,18 @@ const nextSQL = `
     WHERE (aggregate, aggregate_id) = (q.aggregate, q.aggregate_id) AND q.version > 1
     ORDER BY version LIMIT 1) oldest ON true`
 
-// nextColumnsSQL are the ids of the next event and of the oldest one, and whether the next one has to
-// wait itself.
+// nextColumnsSQL are the ids of the next event and of the oldest one, and whether the next one has
+// to wait itself.
 const nextColumnsSQL = `coalesce(newest.id, oldest.id, q.id) AS next, coalesce(oldest.id, q.id) AS oldest,
          coalesce(newest.available_at, oldest.available_at) > now() AS waits`
 
 // takeSQL claims the "free" events of a statement.
 //
-//   - "older" are the older events of the aggregates, at most @most. It locks them, and waits for no
-//     lock: a claim that waited would stop all others, and could deadlock with an operator who has
-//     locked some events and wants more;
-//   - "whole" are the free events of which all older ones are locked. Somebody has locked one of the
-//     others, for example to replay it, or they have too many. The next claim may take them;
+//   - "older" are the older events of the aggregates, at most @most. It locks them, and waits for
+//     no lock: a claim that waited would stop all others, and could deadlock with an operator who
+//     has locked some events and wants more;
+//   - "whole" are the free events of which all older ones are locked. Somebody has locked one of
+//     the others, for example to replay it, or they have too many. The next claim may take them;
 //   - "done" ends the older events, and "recorded" keeps their failures. If such an event is
 //     confirmed later, it counts as published;
 //   - the lease starts at clock_timestamp(). now() is when the transaction began, before it

@@ -20,9 +20,9 @@ const parkedSQL = `available_at = 'infinity' AND failed_at IS NULL AND NOT halte
 // meanwhile. It is a CASE, so that no plan reads all parked events by their index instead.
 const stillParkedSQL = `CASE WHEN ` + parkedSQL + ` THEN true END`
 
-// PromoteSQL makes the next parked event of each of these aggregates due: the newest superseding one,
-// or else the oldest one. Whoever deletes events from outbox_queue runs it in the same transaction
-// with their aggregates (see [Aggregates]).
+// PromoteSQL makes the next parked event of each of these aggregates due: the newest superseding
+// one, or else the oldest one. Whoever deletes events from outbox_queue runs it in the same
+// transaction with their aggregates (see [Aggregates]).
 //
 // It is a statement of its own, after the statement that deleted the events. That one may
 // have waited for a claim's lock, and only a later snapshot includes what the claim parked.
@@ -56,8 +56,8 @@ func Aggregates(events []Event) string {
 	return jsonText(slices.AppendSeq([][2]string{}, maps.Keys(pairs)))
 }
 
-// repairSQL reads a page of the queue, and makes the events due that are parked although they are the
-// next ones of their aggregate.
+// repairSQL reads a page of the queue, and makes the events due that are parked although they are
+// the next ones of their aggregate.
 const repairSQL = `
 WITH page AS MATERIALIZED (
   SELECT * FROM outbox_queue WHERE id > cast(@after AS uuid) ORDER BY id LIMIT @limit
@@ -75,7 +75,8 @@ SELECT (SELECT count(*) FROM repaired) AS repaired,
 
 // Repair reads limit events of the queue with ids greater than after. It makes those due that
 // nothing else would make due. It returns how many, and the id to continue from: [uuid.Nil] after
-// the last page. This package's statements leave no such event; a person who changes the tables may.
+// the last page. This package's statements leave no such event; a person who changes the tables
+// may.
 func (s *Store) Repair(ctx context.Context, after uuid.UUID, limit int) (repaired int, last uuid.UUID, err error) {
 	var next uuid.NullUUID
 	err = s.together(ctx, statement{"repairing", repairSQL, args{"after": after, "limit": limit}, rowInto(&repaired, &next)})

@@ -6,8 +6,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// strandedSQL counts the events that are parked although no other event of their aggregate holds them
-// back.
+// strandedSQL counts the events that are parked although no other event of their aggregate holds
+// them back.
 const strandedSQL = `SELECT count(*) FROM outbox_queue n WHERE ` + parkedSQL + `
 	AND NOT EXISTS (SELECT FROM outbox_queue p WHERE p.aggregate_id = n.aggregate_id AND p.version > n.version
 		AND supersedes AND (available_at <= now() OR halted))

@@ -44,7 +44,8 @@ func TestP4TopicsThatAnswerAreTriedBeforeSilentOnes(t *testing.T) {
 	}
 }
 
-// TestAProbeIsTheEventThatWasTriedLeast, and of these the oldest. No two replicas try the same topic.
+// TestAProbeIsTheEventThatWasTriedLeast, and of these the oldest. No two replicas try the same
+// topic.
 func TestAProbeIsTheEventThatWasTriedLeast(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -71,7 +72,8 @@ func TestAProbeIsTheEventThatWasTriedLeast(t *testing.T) {
 	}
 }
 
-// TestProbesOfReplicasAreOfOtherTopics: they run at the same time, and together try each topic once.
+// TestProbesOfReplicasAreOfOtherTopics: they run at the same time, and together try each topic
+// once.
 func TestProbesOfReplicasAreOfOtherTopics(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

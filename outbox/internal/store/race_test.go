@@ -15,8 +15,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// random chooses what a random test does. SEED changes it, and what rapid chooses. The order in which
-// the goroutines of a test ask is the machine's.
+// random chooses what a random test does. SEED changes it, and what rapid chooses. The order in
+// which the goroutines of a test ask is the machine's.
 type random struct {
 	mu   sync.Mutex
 	rand *rand.Rand
@@ -116,11 +116,11 @@ func (f fixture) operatorPass(discards func(ids ...uuid.UUID)) {
 	}
 }
 
-// TestP7RelaysRacing runs all of these at the same time: appenders; relays whose leases end while they
-// work, that publish, refuse, fail and halt events, pause topics and resume them; late confirms;
-// trial events; operators. Without the appenders, all is published in the end. No statement may
-// return an error, such as a deadlock. The order of each aggregate is kept. No event is stranded, and
-// none is halted without a row in outbox_topics.
+// TestP7RelaysRacing runs all of these at the same time: appenders; relays whose leases end while
+// they work, that publish, refuse, fail and halt events, pause topics and resume them; late
+// confirms; trial events; operators. Without the appenders, all is published in the end. No
+// statement may return an error, such as a deadlock. The order of each aggregate is kept. No event
+// is stranded, and none is halted without a row in outbox_topics.
 func TestP7RelaysRacing(t *testing.T) {
 	t.Parallel()
 	f, b := newFixture(t), newBroker()

@@ -29,8 +29,8 @@ type ring struct {
 
 // ringSQL locks the row: no other janitor changes it in the meantime. It is no advisory lock: with
 // that, a janitor could read the row as it was before another one has changed it. With SKIP LOCKED
-// there is no row if another janitor is at work. A time in the future is from a clock that was wrong,
-// and counts as long ago.
+// there is no row if another janitor is at work. A time in the future is from a clock that was
+// wrong, and counts as long ago.
 const ringSQL = `
 SELECT current, (current + 1) % @slots AS next,
        since <= now() - cast(@retention AS float8) * interval '1 second' / (@slots - 2) OR since > now() AS due,
@@ -59,8 +59,8 @@ SELECT count(*) AS moved, coalesce((SELECT id FROM page ORDER BY id DESC LIMIT 1
 // These select events of the next slot that have to stay: the unfinished ones, the discarded ones
 // that forgetSQL has left, and those that were published within the retention. They leave out rows
 // that somebody has locked; stayingSQL finds them. A published event that is not in the log of the
-// slot was recorded by a repeated mark while it was moved. It is recorded a second time, where it is
-// now.
+// slot was recorded by a repeated mark while it was moved. It is recorded a second time, where it
+// is now.
 const (
 	stayQueuedSQL = `
   SELECT id FROM outbox_queue WHERE slot = @next AND id > cast(@after AS uuid) AND cast(@retention AS float8) IS NOT NULL
@@ -158,8 +158,8 @@ func ringExists(ctx context.Context, tx pgx.Tx) error {
 	return err
 }
 
-// empty forgets what was discarded, moves what has to stay, and truncates the slot. Young says that it has events that were
-// published within the retention.
+// empty forgets what was discarded, moves what has to stay, and truncates the slot. Young says that
+// it has events that were published within the retention.
 func (s *Store) empty(ctx context.Context, retention time.Duration, next int, young bool) error {
 	steps := []string{forgetSQL, moveSQL(stayQueuedSQL), moveSQL(stayDiscardedSQL)}
 	if young {

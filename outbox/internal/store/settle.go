@@ -43,8 +43,8 @@ type Settlement struct {
 type Failure struct {
 	ID    uuid.UUID
 	Delay time.Duration // until the next attempt
-	// Counts: it counts as refused. It fails after LeastRefusals of these, if the first of them is more
-	// than GiveUp ago.
+	// Counts: it counts as refused. It fails after LeastRefusals of these, if the first of them is
+	// more than GiveUp ago.
 	Counts bool
 	// Tried: it was returned, or had no answer. So the next probe of its topic is another event.
 	Tried  bool
@@ -94,10 +94,10 @@ const fenceSQL = `lease AS MATERIALIZED (SELECT events FROM outbox_claims WHERE 
   WHERE token = cast(@token AS uuid) AND EXISTS (SELECT FROM held_ids)
 )`
 
-// failuresSQL reschedules, halts or fails events, if the claim still holds them. The failures are one
-// object with a member for each id, so that the update finds each by a search, and without a join: a
-// join of the queue may be planned as a scan of the whole queue. The events are locked in the order
-// of their ids.
+// failuresSQL reschedules, halts or fails events, if the claim still holds them. The failures are
+// one object with a member for each id, so that the update finds each by a search, and without a
+// join: a join of the queue may be planned as a scan of the whole queue. The events are locked in
+// the order of their ids.
 //
 // If the answer of the first attempt was lost, the claim holds them no more. Then those that have
 // failed for this reason are reported again, so that the relay counts and logs them.
@@ -145,8 +145,9 @@ WHERE id = ANY (ARRAY(
 // failureSQL is the failure of the event that is updated.
 const failureSQL = `((SELECT by_id FROM verdicts) -> cast(q.id AS text))`
 
-// lockEventsSQL locks all events of a settlement in the order of their ids. Otherwise two statements
-// would lock some each, and a relay with a late confirm of the same events could deadlock with it.
+// lockEventsSQL locks all events of a settlement in the order of their ids. Otherwise two
+// statements would lock some each, and a relay with a late confirm of the same events could
+// deadlock with it.
 const lockEventsSQL = `SELECT id FROM outbox_queue WHERE id = ANY (` + idsSQL + `) ORDER BY id FOR UPDATE`
 
 const endClaimSQL = `DELETE FROM outbox_claims WHERE token = cast(@token AS uuid)`

@@ -130,8 +130,9 @@ func TestAnyFailureReasonCanBeStored(t *testing.T) {
 	}
 }
 
-// TestARepeatedSettlementCountsOneAttempt: a relay repeats one if its answer was lost, and is told again
-// which events have failed. A repeated failure does not undo a replay, if the operator was faster.
+// TestARepeatedSettlementCountsOneAttempt: a relay repeats one if its answer was lost, and is told
+// again which events have failed. A repeated failure does not undo a replay, if the operator was
+// faster.
 func TestARepeatedSettlementCountsOneAttempt(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -205,8 +206,8 @@ func TestAMarkWaitsForTheDiskIfTheRelaySaysSo(t *testing.T) {
 	}
 }
 
-// TestAnEventFailsByAgeAndNumber: it was refused ten times, and first longer ago than GiveUp, by the
-// clock of the database.
+// TestAnEventFailsByAgeAndNumber: it was refused ten times, and first longer ago than GiveUp, by
+// the clock of the database.
 func TestAnEventFailsByAgeAndNumber(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

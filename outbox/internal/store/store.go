@@ -67,8 +67,8 @@ func New(pool *pgxpool.Pool) *Store {
 	return &Store{Logger: slog.Default(), pool: pool}
 }
 
-// SQLState returns the code of a database's error, or "". The driver may be another one than pgx, so
-// the code comes from a method that all of them have.
+// SQLState returns the code of a database's error, or "". The driver may be another one than pgx,
+// so the code comes from a method that all of them have.
 func SQLState(err error) string {
 	var coded interface{ SQLState() string }
 	if errors.As(err, &coded) {

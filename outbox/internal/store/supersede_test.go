@@ -79,8 +79,8 @@ func TestAnOlderEventWaitsForASupersedingOneUnlessThatIsDelayed(t *testing.T) {
 	f.wantStatus("superseded", older)
 }
 
-// TestADiscardedSupersedingEventLeavesTheNewestOne: those parked behind it include one that supersedes
-// the others, and that one does not wait for them.
+// TestADiscardedSupersedingEventLeavesTheNewestOne: those parked behind it include one that
+// supersedes the others, and that one does not wait for them.
 func TestADiscardedSupersedingEventLeavesTheNewestOne(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -9,11 +9,11 @@ import (
 	"github.com/google/uuid"
 )
 
-// A paused topic has a row in outbox_topics. Claims take none of its events: they halt those that are
-// due and in front of others. A halted event has available_at = 'infinity', so no claim reads it
-// again. When the pause is over, one halted event is claimed: the probe. If the destination takes
-// it, the topic is resumed: claims make its halted events due, as many as there is room for, and
-// delete the row when none is left.
+// A paused topic has a row in outbox_topics. Claims take none of its events: they halt those that
+// are due and in front of others. A halted event has available_at = 'infinity', so no claim reads
+// it again. When the pause is over, one halted event is claimed: the probe. If the destination
+// takes it, the topic is resumed: claims make its halted events due, as many as there is room for,
+// and delete the row when none is left.
 //
 // No event stays halted without a row: whoever halts an event has seen or written the row, and only
 // a claim deletes it. Claims run one after the other.
@@ -31,9 +31,9 @@ const pausedSQL = `SELECT topic FROM outbox_topics WHERE NOT resumed`
 //     stand for its topic. If it is not the next event of its aggregate, that one is tried in its
 //     place, if it is of the same topic. An event whose aggregate has one in flight is left out;
 //   - takeSQL supersedes their older ones, and claims them;
-//   - "moved": no other relay tries the topic now. If this relay dies, one does so 10 s later. If no
-//     event of the topic is free, because relays wait for their answers, a relay looks again after
-//     1 s. A topic without halted events is resumed.
+//   - "moved": no other relay tries the topic now. If this relay dies, one does so 10 s later. If
+//     no event of the topic is free, because relays wait for their answers, a relay looks again
+//     after 1 s. A topic without halted events is resumed.
 const claimProbesSQL = `
 WITH ready AS MATERIALIZED (
   SELECT topic FROM outbox_topics
@@ -83,8 +83,9 @@ func (s *Store) ClaimProbes(ctx context.Context, worker string, limit int, lease
 // resume b while another one does the reverse: without this lock they could deadlock.
 const lockTopicsSQL = `SELECT pg_advisory_xact_lock(cast('outbox_topics'::regclass::oid AS bigint))`
 
-// pauseSQL pauses topics. A pause gets longer only if a probe has failed: many events fail together,
-// and then one pause must not become ten. A topic that an operator has paused stays as it is.
+// pauseSQL pauses topics. A pause gets longer only if a probe has failed: many events fail
+// together, and then one pause must not become ten. A topic that an operator has paused stays as it
+// is.
 const pauseSQL = `
 INSERT INTO outbox_topics AS t (topic, until, pause, reason)
 SELECT key, now() + cast(@first AS float8) * interval '1 second', @first, value

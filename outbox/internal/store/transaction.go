@@ -38,13 +38,13 @@ type statement struct {
 //     them do not deadlock. A bitmap scan would lock the rows in the order of the table;
 //   - enable_hashjoin, enable_mergejoin: the join of a few rows with a large table is a loop that
 //     finds each row by its key, and never a scan of the table;
-//   - plan_cache_mode: no plan depends on the values of parameters. To plan a claim for each execution
-//     takes longer than to execute it;
+//   - plan_cache_mode: no plan depends on the values of parameters. To plan a claim for each
+//     execution takes longer than to execute it;
 //   - jit: if a plan must still read a whole table, PostgreSQL adds a penalty to its cost. A high
 //     cost makes PostgreSQL compile the plan, which takes longer than reading such a small table;
 //   - datestyle, bytea_output: two modes of pgx get all values as text, and can read these only;
-//   - idle_in_transaction_session_timeout: if this process's host vanishes, the server would keep the
-//     locks until TCP gives up, for hours. It is as long as txTimeout.
+//   - idle_in_transaction_session_timeout: if this process's host vanishes, the server would keep
+//     the locks until TCP gives up, for hours. It is as long as txTimeout.
 const settingsSQL = `
 SELECT set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
        set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true),
@@ -65,9 +65,9 @@ func (s *Store) together(ctx context.Context, statements ...statement) error {
 	return s.inOneMessage(ctx, ForgetfulSQL, statements...)
 }
 
-// inOneMessage runs statements in one transaction with settings. All of them, BEGIN and COMMIT go to
-// the server in one message, and the answers come back in one. If one statement fails, the server
-// skips the rest, also COMMIT.
+// inOneMessage runs statements in one transaction with settings. All of them, BEGIN and COMMIT go
+// to the server in one message, and the answers come back in one. If one statement fails, the
+// server skips the rest, also COMMIT.
 //
 // The transaction is READ WRITE and READ COMMITTED, whatever the default of the database or the
 // role is: each statement sees what others have committed before it. After the wait for a lock, a

@@ -70,8 +70,8 @@ func (c contract) fill(m publish.Message) publish.Message {
 	return m
 }
 
-// refused uses one publisher for all: what it must do so that the server takes messages again is its
-// own affair.
+// refused uses one publisher for all: what it must do so that the server takes messages again is
+// its own affair.
 func (c contract) refused() {
 	p, batch := c.publisher(), c.batch(3)
 	c.confirm(p, c.batch(3)...)

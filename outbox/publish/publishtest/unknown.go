@@ -15,8 +15,8 @@ func (c contract) cut() { c.interrupt(func() { c.Cut(c.T) }) }
 func (c contract) killed() { c.interrupt(func() { c.Restart(c.T) }) }
 
 // interrupt publishes with two publishers of a session until the server is away. One publishes
-// small batches, the other large ones. After the first small batch the other one is in the middle of
-// a large batch. The server must have all confirmed messages. The others can be published again.
+// small batches, the other large ones. After the first small batch the other one is in the middle
+// of a large batch. The server must have all confirmed messages. The others can be published again.
 func (c contract) interrupt(interrupt func()) {
 	session, began, ended := c.Connect(c.T), make(chan struct{}), make(chan sent, 2)
 	small, large := c.publisherOf(session), c.publisherOf(session)

@@ -20,8 +20,8 @@ func (b Broker) BindTap(ctx context.Context) error {
 	return b.BindQueue(ctx, Tap, "#")
 }
 
-// BindQueue declares a quorum queue and its exchange, and binds the queue to a key. When an operator
-// limits the queue's length, it refuses messages.
+// BindQueue declares a quorum queue and its exchange, and binds the queue to a key. When an
+// operator limits the queue's length, it refuses messages.
 func (b Broker) BindQueue(ctx context.Context, name, key string) error {
 	return b.withChannel(ctx, func(c *amqp.Channel) error {
 		if err := declareExchange(c); err != nil {

@@ -8,8 +8,8 @@ import (
 )
 
 // Watch calls arrived for each message that the exchange gets with this key, until stop is called.
-// It has a queue of its own, which disappears with its connection. stop waits until the last call has
-// returned.
+// It has a queue of its own, which disappears with its connection. stop waits until the last call
+// has returned.
 func (b Broker) Watch(ctx context.Context, key string, arrived func(id string, at time.Time)) (stop func(), err error) {
 	conn, _, err := b.connect(ctx)
 	if err != nil {

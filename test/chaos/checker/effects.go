@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// checkEffects requires one effect for each message that is recorded (P5): its e-mail, unless a newer
-// e-mail of the order has superseded it (P6). An e-mail that the mail server has refused for ever is
-// failed, and no other one may be (P9).
+// checkEffects requires one effect for each message that is recorded (P5): its e-mail, unless a
+// newer e-mail of the order has superseded it (P6). An e-mail that the mail server has refused for
+// ever is failed, and no other one may be (P9).
 func (c *check) checkEffects() {
 	if len(c.emails) != len(c.Emails) || len(c.recorded) != len(c.Recorded) {
 		c.violation("P5", "a message had two effects")
@@ -34,9 +34,9 @@ func (c *check) checkEffects() {
 	c.checkWaiting()
 }
 
-// isSuperseded reports whether a newer e-mail of the order replaces one that was not sent. It is on the
-// mail server, or it has failed, and an operator can replay it. A newer one that is superseded itself
-// does not count. After a failover, an order may use a version again.
+// isSuperseded reports whether a newer e-mail of the order replaces one that was not sent. It is on
+// the mail server, or it has failed, and an operator can replay it. A newer one that is superseded
+// itself does not count. After a failover, an order may use a version again.
 func (c *check) isSuperseded(id, order string, version int) bool {
 	return slices.ContainsFunc(slices.Concat(c.Emails, c.Forgotten.Emails), func(m Email) bool {
 		newer := m.Version > version || m.Version == version && m.ID != id && c.isForgottenEvent(m.ID)

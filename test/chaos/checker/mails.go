@@ -34,8 +34,9 @@ func (c *check) checkMails() {
 	c.checkRepeats()
 }
 
-// checkMailSequence requires the e-mails of one order in the order of their versions, first copies and
-// repeats (P7). A consumer whose database has forgotten an e-mail cannot know that a newer one was sent.
+// checkMailSequence requires the e-mails of one order in the order of their versions, first copies
+// and repeats (P7). A consumer whose database has forgotten an e-mail cannot know that a newer one
+// was sent.
 func (c *check) checkMailSequence() {
 	last := map[string]int{}
 	for _, m := range c.Mails {

@@ -39,8 +39,8 @@ func (f Fault) refusal() error {
 	return e
 }
 
-// SetFault replaces the fault. The server then answers the clients that it held or delayed, even if the
-// new fault does so again.
+// SetFault replaces the fault. The server then answers the clients that it held or delayed, even if
+// the new fault does so again.
 func (s *Server) SetFault(f Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -18,8 +18,8 @@ import (
 // longest limits each wait.
 const longest = 30 * time.Second
 
-// TestTheConsumerGetsTheEvent requires that an event has the same id, type, headers and fields as those
-// of the other designs. The event of a refused change must not be published.
+// TestTheConsumerGetsTheEvent requires that an event has the same id, type, headers and fields as
+// those of the other designs. The event of a refused change must not be published.
 func TestTheConsumerGetsTheEvent(t *testing.T) {
 	t.Parallel()
 	for name, open := range outboxes {
@@ -75,8 +75,8 @@ func requireMessage(ctx context.Context, t *testing.T, deliveries <-chan amqp.De
 	}
 }
 
-// TestRiversWorkerDetectsAReturnedMessage requires that a message that reaches no queue is an error, and
-// that the next one is not.
+// TestRiversWorkerDetectsAReturnedMessage requires that a message that reaches no queue is an
+// error, and that the next one is not.
 func TestRiversWorkerDetectsAReturnedMessage(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)

@@ -15,10 +15,11 @@ import (
 	"example.com/transactional-outbox/test/compare/shop"
 )
 
-// riverOutbox inserts a job for each event, in the order's transaction. The job publishes the event.
+// riverOutbox inserts a job for each event, in the order's transaction. The job publishes the
+// event.
 //
-// Source: River, a job queue on PostgreSQL: its README, and the comments of river.Config. The code of
-// the worker is ours: it publishes with mandatory, and waits for the confirm.
+// Source: River, a job queue on PostgreSQL: its README, and the comments of river.Config. The code
+// of the worker is ours: it publishes with mandatory, and waits for the confirm.
 //
 // Settings: 100 workers, as in River's README. The others are its defaults, also the 25 attempts,
 // except these, which make a row short:
@@ -31,8 +32,8 @@ import (
 // have no setting.
 //
 // Right: job and order are committed together. A job that fails, or whose process dies, runs again.
-// But River does not promise the order of jobs: many workers take them. (Sequences are in River Pro,
-// which is not free.) And a job is discarded after its last attempt.
+// But River does not promise the order of jobs: many workers take them. (Sequences are in River
+// Pro, which is not free.) And a job is discarded after its last attempt.
 type riverOutbox struct {
 	client *river.Client[pgx.Tx]
 }

@@ -25,9 +25,9 @@ import (
 // consumer group.
 //
 // Settings: the exchange is a durable topic exchange, and ConfirmDelivery is on. It is off by
-// default; its comment says that it is slower and more reliable. Mandatory would change nothing: the
-// publisher does not read what comes back. These times are shorter, so that a row is short: each is
-// a tenth of its default.
+// default; its comment says that it is slower and more reliable. Mandatory would change nothing:
+// the publisher does not read what comes back. These times are shorter, so that a row is short:
+// each is a tenth of its default.
 //
 //   - AckDeadline is 3 s instead of 30 s.
 //   - PollInterval, ResendInterval and RetryInterval are 0.1 s instead of 1 s.

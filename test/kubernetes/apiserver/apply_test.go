@@ -55,8 +55,8 @@ func (c *cluster) installOperators() {
 }
 
 // TestTheAPIServerTakesEachOverlay: the API server knows every field, its validation finds nothing,
-// and it warns of nothing. What it has stored is what the manifests say: applying them again changes
-// nothing.
+// and it warns of nothing. What it has stored is what the manifests say: applying them again
+// changes nothing.
 func TestTheAPIServerTakesEachOverlay(t *testing.T) {
 	each(t, func(c *cluster, overlay string) {
 		// Without the namespace, nothing in it can be tried.
@@ -103,8 +103,8 @@ func TestKubectlApplyOfEachOverlay(t *testing.T) {
 	})
 }
 
-// checkMigrationJob: the Job of a version cannot be changed. So a new version needs a new name, as the
-// README says.
+// checkMigrationJob: the Job of a version cannot be changed. So a new version needs a new name, as
+// the README says.
 func (c *cluster) checkMigrationJob(overlay string) {
 	c.Helper()
 	rendered := c.must("", "kustomize", overlay)

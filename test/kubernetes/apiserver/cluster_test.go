@@ -87,7 +87,8 @@ func (c *cluster) write(name, content string) {
 	must(c.T, os.WriteFile(c.file(name), []byte(content), 0o600))
 }
 
-// start runs a server until the end of the test. If the test has failed, it prints the end of its log.
+// start runs a server until the end of the test. If the test has failed, it prints the end of its
+// log.
 func (c *cluster) start(program string, arguments ...string) {
 	c.Helper()
 	log, err := os.Create(c.file(program + ".log"))

@@ -62,8 +62,8 @@ var weaker = map[string]func(pod, container map[string]any){
 	"host namespaces": func(pod, _ map[string]any) { pod["hostNetwork"] = true },
 }
 
-// checkPods creates a pod of each workload, without keeping it. No controller runs, so the test does
-// what it would do. Pod Security admits our pods, and refuses each of them with more rights.
+// checkPods creates a pod of each workload, without keeping it. No controller runs, so the test
+// does what it would do. Pod Security admits our pods, and refuses each of them with more rights.
 func (c *cluster) checkPods() {
 	c.Helper()
 	c.must("", "create", "serviceaccount", "default", "-n", namespace) // a controller makes it

@@ -33,8 +33,8 @@ func (b brokerTest) runConsumer(url string, q rabbitmq.Queue, h rabbitmq.Handler
 	return consumer
 }
 
-// TestP9WhatHasNoCopyStopsNoOther: during an alarm the broker takes no copies. The message waits, and
-// other messages go on. Two messages fail: the broker takes the first copy, and then blocks.
+// TestP9WhatHasNoCopyStopsNoOther: during an alarm the broker takes no copies. The message waits,
+// and other messages go on. Two messages fail: the broker takes the first copy, and then blocks.
 func TestP9WhatHasNoCopyStopsNoOther(t *testing.T) {
 	t.Parallel()
 	b := newBlockableBroker(t)

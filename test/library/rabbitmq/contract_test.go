@@ -16,7 +16,8 @@ import (
 	"example.com/transactional-outbox/test/servers"
 )
 
-// TestRabbitMQKeepsTheContractOfPublishers starts one broker for all, because a start takes seconds.
+// TestRabbitMQKeepsTheContractOfPublishers starts one broker for all, because a start takes
+// seconds.
 func TestRabbitMQKeepsTheContractOfPublishers(t *testing.T) {
 	t.Parallel()
 	server := servers.RabbitMQ(t)
@@ -116,8 +117,8 @@ func (b contractBroker) refuse() (undo func()) {
 	}
 }
 
-// restart kills the broker in the middle of its work. RabbitMQ 3.10 writes the names of new queues to
-// the disk after half a second. A queue that is killed before that never has a leader again.
+// restart kills the broker in the middle of its work. RabbitMQ 3.10 writes the names of new queues
+// to the disk after half a second. A queue that is killed before that never has a leader again.
 func (b contractBroker) restart() {
 	b.Helper()
 	if _, err := b.server.Ctl(b.Context(), "eval", "[ok = dets:sync(Table) || Table <- dets:all()]."); err != nil {

@@ -64,8 +64,8 @@ func (c copiesTest) wantSessions(n int) {
 }
 
 // TestP9CopiesGoOnAfterARefusal: a full retry queue ends neither the session nor the copies to
-// another queue. When the queue has room again, it gets its copies. Meanwhile the messages that wait
-// stay unacknowledged, also when all others are acknowledged together.
+// another queue. When the queue has room again, it gets its copies. Meanwhile the messages that
+// wait stay unacknowledged, also when all others are acknowledged together.
 func TestP9CopiesGoOnAfterARefusal(t *testing.T) {
 	t.Parallel()
 	c := newCopiesTest(t)
@@ -95,8 +95,8 @@ func (c copiesTest) boundQueue(exchange string, arguments amqp.Table) (queue str
 	return queue
 }
 
-// TestACopyThatFindsNoQueueIsPublishedAgain: somebody has deleted the queue, or its exchange. The next
-// session declares it again.
+// TestACopyThatFindsNoQueueIsPublishedAgain: somebody has deleted the queue, or its exchange. The
+// next session declares it again.
 func TestACopyThatFindsNoQueueIsPublishedAgain(t *testing.T) {
 	t.Parallel()
 	c := newCopiesTest(t)

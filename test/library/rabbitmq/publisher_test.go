@@ -276,8 +276,8 @@ func (b brokerTest) countingProxy() *countingProxy {
 	return c
 }
 
-// TestAMessageThatClosesTheChannelEndsThePublisher, and no other publisher of the session. The broker
-// closes the channel because its header CC is no list.
+// TestAMessageThatClosesTheChannelEndsThePublisher, and no other publisher of the session. The
+// broker closes the channel because its header CC is no list.
 func TestAMessageThatClosesTheChannelEndsThePublisher(t *testing.T) {
 	t.Parallel()
 	b := newBrokerTest(t)
