@@ -48,7 +48,9 @@ type Event struct {
 
 	// Supersedes says that nobody needs the older events of the aggregate any more, when this one is
 	// due. It waits only for one that a relay is sending already, and not for those that are delayed,
-	// refused, paused or failed. These are not sent: they are superseded. It requires an aggregate.
+	// refused, paused or failed. These are not sent: they are superseded. One of them that was sent,
+	// and had no answer, may still arrive later, if the destination was slow to read it. It requires an
+	// aggregate.
 	Supersedes bool
 
 	// ID is the message's id: each delivery has the same. It may be any UUID. If it is zero,

@@ -40,10 +40,10 @@ import (
 // in the outbox. The file docs/04-confirms.md of the repository has every case.
 //
 //	Confirmed                    it is published; the pause of its topic ends
-//	Returned                     no queue is bound: it waits until its topic's pause ends; the topic pauses
+//	Returned                     no queue is bound: its topic pauses, and it waits for the end
 //	Refused                      it is tried again after RetryBase, doubling to RetryCap
 //	two Refused, none Confirmed  the topic pauses
-//	no answer for SlowAfter      it takes no place in the window; its topic pauses if it takes no other
+//	no answer for SlowAfter      it gives up its place; its topic pauses if it takes no other
 //	nothing at all answered      another connection takes over; this one waits for late answers
 //	none for ConfirmTimeout      it is tried again after a pause; a late confirm still counts
 //	not sent, connection lost    it is due when its claim ends, and nothing is counted
