@@ -3,7 +3,6 @@ package outbox
 import (
 	"cmp"
 	"context"
-	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/propagation"
@@ -122,10 +121,9 @@ type sender struct {
 	answers   *answers
 	publisher publish.Publisher
 	failed    error // there is no publisher
-	queue     chan func()
+	queue     chan func(begin bool)
 	ctx       context.Context
 	finish    context.CancelFunc // nothing more is begun
-	skips     atomic.Bool        // batches that the publisher has not begun are not sent
 	opened    chan struct{}
 	done      chan struct{}
 }
@@ -134,14 +132,14 @@ type sender struct {
 const maxQueue = 100
 
 func newSender(to *answers, open func() (publish.Publisher, error)) *sender {
-	s := &sender{answers: to, queue: make(chan func(), maxQueue), opened: make(chan struct{}), done: make(chan struct{})}
+	s := &sender{answers: to, queue: make(chan func(bool), maxQueue), opened: make(chan struct{}), done: make(chan struct{})}
 	s.ctx, s.finish = context.WithCancel(context.Background())
 	go func() {
 		defer close(s.done)
 		s.publisher, s.failed = open()
 		close(s.opened)
 		for publish := range s.queue {
-			publish()
+			publish(true)
 		}
 	}()
 	return s
@@ -155,8 +153,8 @@ func (s *sender) send(b *batch, items []*item, limit time.Duration) {
 	for i, it := range items {
 		messages[i] = it.message
 	}
-	s.queue <- func() {
-		if s.failed != nil || s.skips.Load() {
+	s.queue <- func(begin bool) {
+		if !begin || s.failed != nil {
 			for _, it := range items {
 				s.answers.add(answer{item: it, result: publish.Result{Outcome: publish.NotSent, Err: cmp.Or(s.failed, publish.ErrNotSent)}})
 			}
@@ -169,6 +167,18 @@ func (s *sender) send(b *batch, items []*item, limit time.Duration) {
 		s.publisher.Publish(leased{ctx, b.lease}, messages, func(i int, r publish.Result) {
 			s.answers.add(answer{item: items[i], result: r})
 		})
+	}
+}
+
+// emptyQueue gives up the batches that wait until an earlier one is written. Nothing of them was sent.
+func (s *sender) emptyQueue() {
+	for {
+		select {
+		case publish := <-s.queue:
+			publish(false)
+		default:
+			return
+		}
 	}
 }
 

@@ -67,7 +67,8 @@ const (
 
 const (
 	// sessionTimeout is how long a worker finishes what is in flight after its session has ended: a
-	// function of publish.Func may still be at work. What a lost connection had has an answer at once.
+	// function of publish.Func may still be at work. The messages of a lost connection are answered
+	// at once.
 	sessionTimeout = publish.FuncTimeout + 5*time.Second
 	// shortestWait keeps the loop from turning without a pause, whatever next says.
 	shortestWait = 100 * time.Microsecond
@@ -236,7 +237,7 @@ func (w *worker) leaveToAnother() {
 	leave := w.leave
 	w.leave = func() { w.replacedWorkers.Add(-1); leave() }
 	if w.sender != nil {
-		w.sender.skips.Store(true)
+		w.sender.emptyQueue()
 	}
 	w.replace()
 }
