@@ -68,8 +68,8 @@ const goingSQL = dueSQL + ` AND topic NOT IN (SELECT topic FROM paused) AND NOT 
 //     So the next claim puts them aside;
 //   - "topics" says that a topic is paused, or that its events may have to come back;
 //   - "first" is when the first event became due. The next floor is floorMargin earlier. Claimed
-//     events count, because a lease may end. Events of paused topics do not count. A claim that is
-//     no full read does not need it.
+//     events count, because a lease may end: each is looked up by its id. Events of paused topics do
+//     not count. A claim that is no full read does not need it.
 const claimSQL = `
 WITH paused AS MATERIALIZED (` + pausedSQL + `
 ), going AS MATERIALIZED (` + goingSQL + `
@@ -85,8 +85,9 @@ WITH paused AS MATERIALIZED (` + pausedSQL + `
 ), ` + takeSQL + `, first_going AS (
   SELECT min(available_at) AS due_at FROM going
 ), first_claimed AS (
-  SELECT min(available_at) AS due_at FROM outbox_queue
-  WHERE cast(@wants_first AS boolean) AND id = ANY (ARRAY` + claimedIDsSQL + `) AND available_at < 'infinity'
+  SELECT min(available_at) AS due_at
+  FROM (SELECT unnest(events) AS id FROM outbox_claims WHERE cast(@wants_first AS boolean)) c,
+  LATERAL (SELECT available_at FROM outbox_queue WHERE id = c.id LIMIT 1) q WHERE available_at < 'infinity'
 )
 SELECT EXISTS (SELECT FROM claimed) AS claimed, (SELECT count(*) FROM done) AS superseded,
        (SELECT count(*) FROM going) = @look AS full,
