@@ -90,7 +90,7 @@ func TestP4OneSilentTopicDelaysTheOthersOnce(t *testing.T) {
 			return results
 		}
 		v.run()
-		const steps, delay = 1200, 8 // of half a second
+		const steps, delay = 1200, 5 // of half a second
 		appended := make([][]uuid.UUID, steps)
 		for step := range steps {
 			v.outbox.append("silent", 1)
@@ -101,7 +101,7 @@ func TestP4OneSilentTopicDelaysTheOthersOnce(t *testing.T) {
 			v.sleep(time.Second / 2)
 			for _, id := range appended[max(0, step-delay)] {
 				if b := v.outbox.became[id]; step >= delay && (b == "" || b == "halted") {
-					t.Errorf("step %d: an event has waited for 4.5 s, and is not free for another connection", step)
+					t.Errorf("step %d: an event has waited for 3 s, and is not free for another connection", step)
 					return
 				}
 			}

@@ -74,6 +74,8 @@ const (
 	shortestWait = 100 * time.Microsecond
 	// blockedCheck is how often a worker asks whether the destination still blocks.
 	blockedCheck = 100 * time.Millisecond
+	// takenCheck is how often a worker that is replaced looks whether another one has got through.
+	takenCheck = 200 * time.Millisecond
 )
 
 // run repeats the steps until ctx ends or the session is lost, and then until nothing is in flight.
@@ -166,6 +168,9 @@ func (w *worker) next() time.Time {
 	}
 	if !w.inFlight.empty() {
 		next = earlier(next, earlier(w.renewed.Add(renewEvery), w.silentAt()))
+		if w.phase == replaced {
+			next = earlier(next, time.Now().Add(takenCheck))
+		}
 	}
 	for _, b := range w.inFlight.batches {
 		next = earlier(next, earlier(w.recordAt(b), w.expiresAt(b)))

@@ -119,7 +119,7 @@ func (sys *system) requireOut(ctx context.Context, within time.Duration) (took t
 			late = true
 			sys.reportViolation("P4", "%d events wait %s after the mend, %d of them have failed", n, within, failed)
 		}
-		if err := sleep(ctx, 100*time.Millisecond); err != nil {
+		if err := sleep(ctx, time.Second); err != nil {
 			return took, err
 		}
 	}

@@ -93,17 +93,18 @@ DELETE FROM outbox_topics WHERE topic = ANY (ARRAY(
   FOR UPDATE SKIP LOCKED)) AND resumed`
 
 // putAside returns the steps of a claim that put aside what must wait, and bring it back: those
-// that the last claim has found to be needed. Each full read looks for topics whose row is deleted.
+// that the last claim has found to be needed. Only full reads halt events, because the others begin
+// behind most of them. Each full read also looks for topics whose row is deleted.
 func (s *Store) putAside(f *found, floor time.Time, full bool, limit, look int) (steps []statement) {
-	halt, park, back := 0, 0, 0
-	if !s.noTopics.Load() {
+	topics, halt, park, back := !s.noTopics.Load(), 0, 0, 0
+	if full {
+		steps = append(steps, statement{doing: "resuming topics whose row is deleted", sql: resumeDeletedSQL})
+	}
+	if topics && full {
 		halt = maxHalt
 	}
 	if !s.noneWaits.Load() {
 		park = min(look, maxPark)
-	}
-	if full {
-		steps = append(steps, statement{doing: "resuming topics whose row is deleted", sql: resumeDeletedSQL})
 	}
 	if halt+park > 0 {
 		steps = append(steps, statement{
@@ -112,7 +113,7 @@ func (s *Store) putAside(f *found, floor time.Time, full bool, limit, look int) 
 			rowInto(&f.parked, &f.moved),
 		})
 	}
-	if halt > 0 {
+	if topics {
 		steps = append(steps, statement{
 			"bringing events back", bringBackSQL,
 			args{"floor": floor, "limit": limit},

@@ -184,15 +184,11 @@ func (s *Store) tryClaim(ctx context.Context, limit, look int, values args) (f f
 		return f, err
 	}
 	s.noneWaits.Store(!f.waiting)
-	if s.noTopics.Swap(!f.topics) && f.topics {
-		f.moved = true // the next claim brings back or halts what this one did not
-	}
-	switch {
-	case full:
+	if full {
 		s.floor.set(f, begin, time.Now())
-	case s.floor.pausesChanged(f.paused):
-		f.moved = true
 	}
+	first := s.noTopics.Swap(!f.topics) && f.topics // this claim has left out the steps for topics
+	f.moved = s.floor.pausesChanged(f.paused, first) || f.moved
 	return f, nil
 }
 

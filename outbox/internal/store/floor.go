@@ -26,10 +26,8 @@ type floor struct {
 
 const (
 	floorMargin = time.Second
-	// Full reads take at most a twentieth of the time, and a quarter while they halt events or
-	// bring some back. There is one every floorAge at least.
+	// Full reads take at most a twentieth of the time. There is one every floorAge at least.
 	floorShare = 20
-	haltShare  = 4
 	floorAge   = 10 * time.Second
 )
 
@@ -47,22 +45,18 @@ func (f *floor) from(now time.Time) (since time.Time, full bool) {
 func (f *floor) set(read found, begin, end time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	share := time.Duration(floorShare)
-	if read.moved {
-		share = haltShare
-	}
 	f.since, f.paused = read.first.Add(-floorMargin), read.paused
-	f.until = end.Add(min(share*end.Sub(begin), floorAge))
+	f.until = end.Add(min(floorShare*end.Sub(begin), floorAge))
 }
 
-// pausesChanged makes the next claim a full read if the number of paused topics has changed since
-// the last claim. It returns whether it did. The events of a resumed topic are in front of the
-// floor. Those of a topic that was just paused must be halted soon, because one of them is to be
-// tried.
-func (f *floor) pausesChanged(paused int) bool {
+// pausesChanged makes the next claim a full read if there is the first row of a topic, or if the
+// number of paused topics has changed since the last claim. It returns whether it did. The events
+// of a resumed topic are in front of the floor. Those of a topic that was just paused must be
+// halted soon, because one of them is to be tried.
+func (f *floor) pausesChanged(paused int, first bool) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if paused == f.paused {
+	if paused == f.paused && !first {
 		return false
 	}
 	f.until, f.paused = time.Time{}, paused
