@@ -101,6 +101,12 @@ func (m Message) check() error {
 	if err := amqp.Table(m.Headers).Validate(); err != nil {
 		return fmt.Errorf("%w: %w", publish.ErrBadHeaders, err)
 	}
+	for _, name := range []string{"CC", "BCC"} {
+		value, there := m.Headers[name]
+		if _, isList := value.([]any); there && !isList {
+			return fmt.Errorf("%w: %s must be a list of routing keys, not %T: the broker would close the channel", publish.ErrBadHeaders, name, value)
+		}
+	}
 	size, longest := measure(amqp.Table(m.Headers))
 	if size > maxHeaders {
 		return fmt.Errorf("%w: about %d bytes, at most %d", publish.ErrBadHeaders, size, maxHeaders)

@@ -51,6 +51,9 @@ func TestCheck(t *testing.T) {
 		"almost as much":       {headers(map[string]any{"h": strings.Repeat("v", 64<<10-100)}), nil},
 		"much of small things": {headers(map[string]any{"h": make([]any, 140<<10)}), publish.ErrBadHeaders},
 		"many numbers":         {headers(map[string]any{"h": numbers(20 << 10)}), publish.ErrBadHeaders},
+		"CC as text":           {headers(map[string]any{"CC": "order.created"}), publish.ErrBadHeaders},
+		"BCC as nothing":       {headers(map[string]any{"BCC": nil}), publish.ErrBadHeaders},
+		"CC as a list":         {headers(map[string]any{"CC": []any{"order.created"}}), nil},
 		"long name":            {headers(map[string]any{long: "v"}), publish.ErrBadHeaders},
 		"long name, nested":    {headers(map[string]any{"h": []any{amqp.Table{long: "v"}}}), publish.ErrBadHeaders},
 	} {
@@ -97,19 +100,23 @@ func anyMessage(exchange string) *rapid.Generator[rabbitmq.Message] {
 			rapid.Map(short, func(s string) any { return s }), rapid.Map(short, func(s string) any { return amqp.Table{s: s} }),
 		)
 		return rapid.Custom(func(t *rapid.T) any {
-			repeated := make([]any, rapid.OneOf(rapid.IntRange(0, 3), rapid.IntRange(10<<10, 20<<10)).Draw(t, "repeated"))
-			v := value.Draw(t, "value")
+			v, n := value.Draw(t, "value"), rapid.OneOf(rapid.IntRange(0, 3), rapid.IntRange(10<<10, 20<<10)).Draw(t, "repeated")
+			if n == 0 {
+				return v
+			}
+			repeated := make([]any, n)
 			for i := range repeated {
 				repeated[i] = v
 			}
 			return repeated
 		})
 	})
+	name := rapid.OneOf(short, rapid.SampledFrom([]string{"CC", "BCC"}))
 	return rapid.Custom(func(t *rapid.T) rabbitmq.Message {
 		return rabbitmq.Message{
 			Exchange: exchange, ID: short.Draw(t, "id"), Type: short.Draw(t, "type"), RoutingKey: short.Draw(t, "key"),
 			ContentType: short.Draw(t, "content type"), AppID: short.Draw(t, "app id"),
-			Headers: rapid.MapOfN(short, header, 0, 3).Draw(t, "headers"),
+			Headers: rapid.MapOfN(name, header, 0, 3).Draw(t, "headers"),
 		}
 	})
 }
