@@ -59,9 +59,9 @@ const goingSQL = dueSQL + ` AND topic NOT IN (SELECT topic FROM paused) AND NOT 
 //
 //   - "going" reads the queue in order, until it has @look events of topics that are not paused;
 //   - "found" has the next event of the same aggregate (nextSQL);
-//   - "free" are the events that are the next ones themselves, unless the oldest of the aggregate
-//     is in flight, up to @limit events and @bytes. The bytes bound the memory and the time on the
-//     wire. The first event always fits;
+//   - "line" are the events that are the next ones themselves, unless the oldest of the aggregate
+//     is in flight, and "free" the first of them, up to @limit events and @bytes. The bytes bound the
+//     memory and the time on the wire. The first event always fits;
 //   - takeSQL supersedes their older ones, and claims them;
 //   - the others stay where they are, and the next claim sees them again. "waiting" says that this
 //     will be too often: what they wait for is not due, or they are more than a quarter of @look.
@@ -76,21 +76,22 @@ WITH paused AS MATERIALIZED (` + pausedSQL + `
   ORDER BY available_at, seq LIMIT @look
 ), found AS MATERIALIZED (
   SELECT q.*, ` + nextColumnsSQL + ` FROM going q` + nextSQL + `
+), line AS MATERIALIZED (
+  SELECT *, row_number() OVER line AS nth, sum(bytes) OVER line - bytes AS before FROM found
+  WHERE next = id AND (oldest = id OR oldest NOT IN ` + claimedIDsSQL + `)
+  WINDOW line AS (ROWS UNBOUNDED PRECEDING)
 ), free AS MATERIALIZED (
-  SELECT * FROM (
-    SELECT *, row_number() OVER line AS nth, sum(bytes) OVER line - bytes AS before FROM found
-    WHERE next = id AND (oldest = id OR oldest NOT IN ` + claimedIDsSQL + `)
-    WINDOW line AS (ROWS UNBOUNDED PRECEDING)) line
-  WHERE nth <= @limit AND before < @bytes
+  SELECT * FROM line WHERE nth <= @limit AND before < @bytes
 ), ` + takeSQL + `, first_going AS (
   SELECT min(available_at) AS due_at FROM going
 ), first_claimed AS (
   SELECT min(available_at) AS due_at
   FROM (SELECT unnest(events) AS id FROM outbox_claims WHERE cast(@wants_first AS boolean)) c,
-  LATERAL (SELECT available_at FROM outbox_queue WHERE id = c.id LIMIT 1) q WHERE available_at < 'infinity'
+  LATERAL (SELECT topic, available_at FROM outbox_queue WHERE id = c.id LIMIT 1) q
+  WHERE available_at < 'infinity' AND topic NOT IN (SELECT topic FROM paused)
 )
 SELECT EXISTS (SELECT FROM claimed) AS claimed, (SELECT count(*) FROM done) AS superseded,
-       (SELECT count(*) FROM going) = @look AS full,
+       (SELECT count(*) FROM going) = @look AS full, (SELECT count(*) FROM line) > (SELECT count(*) FROM free) AS left_over,
        EXISTS (SELECT FROM found WHERE next <> id AND waits) OR (SELECT count(*) FROM found WHERE next <> id) > @look / 4 AS waiting,
        EXISTS (SELECT FROM outbox_topics) AS topics,
        (SELECT count(*) FROM paused) AS paused,
@@ -146,7 +147,7 @@ func (s *Store) Claim(ctx context.Context, worker string, limit int, lease time.
 			continue
 		}
 		claim.Superseded, claim.NextProbe, claim.NextDue = f.superseded, f.nextProbe, f.nextDue
-		claim.More = f.moved || f.full && progress || f.superseded > 0 && !f.claimed
+		claim.More = f.moved || f.leftOver || f.full && progress || f.superseded > 0 && !f.claimed
 		return s.finishClaim(ctx, claim, f.claimed, err)
 	}
 }
@@ -158,6 +159,7 @@ type found struct {
 	parked     int
 	moved      bool      // it halted events or brought some back, or the next claim does
 	full       bool      // it stopped at its limit of rows, so more may be due
+	leftOver   bool      // it has not taken all that is free
 	waiting    bool      // it saw events that are to be parked
 	topics     bool      // there are rows of topics
 	paused     int       // topics
@@ -178,7 +180,7 @@ func (s *Store) tryClaim(ctx context.Context, limit, look int, values args) (f f
 	steps = append(steps, s.putAside(&f, floor, full, limit, look)...)
 	steps = append(steps, statement{
 		"claiming what is due", claimSQL, values,
-		rowInto(&f.claimed, &f.superseded, &f.full, &f.waiting, &f.topics, &f.paused, &f.first, &f.nextProbe, &f.nextDue),
+		rowInto(&f.claimed, &f.superseded, &f.full, &f.leftOver, &f.waiting, &f.topics, &f.paused, &f.first, &f.nextProbe, &f.nextDue),
 	})
 	if err = s.together(ctx, steps...); err != nil {
 		return f, err

@@ -238,12 +238,11 @@ func TestLockedRowsDoNotHideOtherAggregates(t *testing.T) {
 	marked()
 }
 
-// TestAClaimReportsThatMoreEventsMayBeDue: after those that the claim looked at there may be events
-// that can be claimed. So the relay claims again at once.
-func TestAClaimReportsThatMoreEventsMayBeDue(t *testing.T) {
+// TestAClaimReportsThatMoreEventsAreDue than it has taken: the relay claims again at once.
+func TestAClaimReportsThatMoreEventsAreDue(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.appendMany(minLook + 1)
+	f.appendMany(3)
 	for _, want := range []bool{true, true, false} {
 		c, err := f.store.Claim(t.Context(), "test", 1, lease)
 		if must(t, err); c.More != want || len(c.Events) != 1 {
