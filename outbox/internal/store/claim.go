@@ -128,7 +128,7 @@ const (
 	minLook      = 100
 	lookFactor   = 8
 	maxLook      = 100_000
-	maxHalt      = 4000
+	maxHalt      = 2000
 	maxPark      = 4000
 	maxSupersede = 2000
 )
@@ -183,6 +183,7 @@ func (s *Store) tryClaim(ctx context.Context, limit, look int, values args) (f f
 		rowInto(&f.claimed, &f.superseded, &f.full, &f.leftOver, &f.waiting, &f.topics, &f.paused, &f.first, &f.nextProbe, &f.nextDue),
 	})
 	if err = s.together(ctx, steps...); err != nil {
+		s.floor.again()
 		return f, err
 	}
 	s.noneWaits.Store(!f.waiting)

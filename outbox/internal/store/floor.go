@@ -31,14 +31,23 @@ const (
 	floorAge   = 10 * time.Second
 )
 
-// from returns where to begin, and whether this is a full read.
+// from returns where to begin, and whether this is a full read. There is one at a time: those of
+// several workers in a row would delay all others.
 func (f *floor) from(now time.Time) (since time.Time, full bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if now.Before(f.until) {
 		return f.since, false
 	}
+	f.until = now.Add(floorAge)
 	return time.Time{}, true // the year 1
+}
+
+// again makes the next claim a full read.
+func (f *floor) again() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.until = time.Time{}
 }
 
 // set records a full read.
