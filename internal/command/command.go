@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"syscall"
 	"time"
@@ -120,7 +119,6 @@ type configuration interface{ Level() slog.Level }
 func configure[C configuration](
 	ctx context.Context, service string, check func(C) []error, log io.Writer, action func(context.Context, C) error,
 ) error {
-	setGCPercent()
 	config, err := settings.Parse(check)
 	if err != nil {
 		return fmt.Errorf("these settings are wrong:\n%w", err)
@@ -132,15 +130,4 @@ func configure[C configuration](
 	defer flush()
 	telemetry.LogTo(log, service, config.Level())
 	return action(ctx, config)
-}
-
-// gcPercent lets the heap grow to four times the live heap. Go's default is twice. The live heap
-// of a service is a few MiB, so with the default the collector would run many times a second.
-const gcPercent = 300
-
-// setGCPercent makes garbage collections less frequent, unless the user has set GOGC.
-func setGCPercent() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
-	}
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -145,19 +144,5 @@ func TestAConfiguredCommandRefusesArguments(t *testing.T) {
 	got, err := configured(t, nil, "--force")
 	if got != nil || err == nil || !strings.Contains(err.Error(), "--force") {
 		t.Errorf("performed with %+v, error %v; want none, and an error of --force", got, err)
-	}
-}
-
-func TestGCPercentIsSetUnlessTheUserSetsGOGC(t *testing.T) {
-	const before = 77
-	for gogc, want := range map[string]int{"": gcPercent, "50": before} {
-		t.Run("GOGC="+gogc, func(t *testing.T) {
-			t.Setenv("GOGC", gogc)
-			original := debug.SetGCPercent(before)
-			setGCPercent()
-			if got := debug.SetGCPercent(original); got != want {
-				t.Errorf("the heap may grow by %d %%, want %d %%", got, want)
-			}
-		})
 	}
 }

@@ -77,9 +77,9 @@ WITH paused AS MATERIALIZED (` + pausedSQL + `
 ), found AS MATERIALIZED (
   SELECT q.*, ` + nextColumnsSQL + ` FROM going q` + nextSQL + `
 ), line AS MATERIALIZED (
-  SELECT *, row_number() OVER line AS nth, sum(bytes) OVER line - bytes AS before FROM found
+  SELECT *, row_number() OVER all_of_them AS nth, sum(bytes) OVER all_of_them - bytes AS before FROM found
   WHERE next = id AND (oldest = id OR oldest NOT IN ` + claimedIDsSQL + `)
-  WINDOW line AS (ROWS UNBOUNDED PRECEDING)
+  WINDOW all_of_them AS (ROWS UNBOUNDED PRECEDING)
 ), free AS MATERIALIZED (
   SELECT * FROM line WHERE nth <= @limit AND before < @bytes
 ), ` + takeSQL + `, first_going AS (
