@@ -60,6 +60,8 @@ func (w *worker) mayClaim(ctx context.Context) bool {
 func (w *worker) claim(ctx context.Context) (claim store.Claim) {
 	began := time.Now()
 	w.claimed = began
+	w.bytes.Add(store.MaxClaimBytes) // until they are counted: several workers may claim at once
+	defer w.bytes.Add(-store.MaxClaimBytes)
 	ok := w.execute(ctx, "cannot claim from the outbox", func(ctx context.Context) (err error) {
 		if w.trials {
 			claim, err = w.events.ClaimProbes(ctx, w.name, w.tries, w.config.Lease)
@@ -104,7 +106,7 @@ func (w *worker) plan(claim store.Claim) {
 
 func (w *worker) planTrials(claim store.Claim) {
 	if claim.NextProbe == nil {
-		w.phase = done // no topic is paused
+		w.phase = done // no topic is to be tried
 		return
 	}
 	w.notBefore = time.Now().Add(max(trialPause, seconds(*claim.NextProbe)))

@@ -26,7 +26,7 @@ type RelayConfig struct {
 	PollInterval time.Duration
 	// Lease is how long a claim is valid without being renewed. After a crash, the events that were in
 	// flight are published that much later. It is renewed each second, and must be at least 5 s, as
-	// long as a statement may take. The default is 20 s.
+	// long as the first attempt of a statement may take. The default is 20 s.
 	Lease time.Duration
 	// SettleAfter is how long answered events wait for the answers to the others of their claim,
 	// before they are marked. The default is 100 ms.

@@ -18,8 +18,8 @@
 //	relay, err := outbox.NewRelay(pool, broker, outbox.RelayConfig{})
 //	group.Go(func() error { return relay.Run(ctx) })
 //
-// Start the consumer first. Until a queue is bound, each event is returned, and waits for 1 s or
-// more.
+// Start the consumer first. Until a queue is bound, each event is returned, and waits for half
+// a second or more.
 //
 // To get the module, write the import, add the replace line to your go.mod, and then run go mod
 // tidy. The file docs/copy-it.md of the repository has more.

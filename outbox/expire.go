@@ -14,8 +14,7 @@ const maxSlowWindows = 8
 var errNotRead = fmt.Errorf("%w on a connection that the destination does not read", publish.ErrTimeout)
 
 // expire gives up waiting for answers that are late. An answer that comes still later counts if it
-// is a confirm. It reports whether the destination has answered nothing at all for SlowAfter:
-// RabbitMQ stops reading a whole connection when one queue does not take what was sent.
+// is a confirm. It reports whether the destination has answered nothing at all for SlowAfter.
 func (w *worker) expire(now time.Time) (silent bool) {
 	if w.session.Blocked() { // time does not run while the destination asks to wait
 		w.quiet = now

@@ -41,8 +41,8 @@ import (
 //
 //	Confirmed                    it is published; the pause of its topic ends
 //	Returned                     no queue is bound: its topic pauses, and it waits for the end
-//	Refused                      it is tried again after RetryBase, doubling to RetryCap
-//	two Refused, none Confirmed  the topic pauses
+//	Refused                      it is tried again after RetryBase or less, doubling to RetryCap
+//	two events Refused           the topic pauses, if none was Confirmed since the first
 //	no answer for SlowAfter      it gives up its place; its topic pauses if it takes no other
 //	nothing at all answered      another connection takes over; this one waits for late answers
 //	none for ConfirmTimeout      it is tried again after a pause; a late confirm still counts
@@ -52,7 +52,7 @@ import (
 //
 // A refused event fails after at least ten tries, if the first refusal is more than GiveUp ago.
 //
-// A paused topic is a row of the table outbox_topics. A pause lasts 1 s and doubles to
+// A paused topic is a row of the table outbox_topics. A pause lasts 0.5 s and doubles to
 // LongestTopicPause. Then one event of the topic is tried, on a connection of its own. If it is
 // taken, the others follow. An operator pauses topics too; see package operate.
 //

@@ -1,7 +1,6 @@
 package outbox
 
 import (
-	"cmp"
 	"context"
 	"time"
 
@@ -120,8 +119,8 @@ type sender struct {
 
 	answers   *answers
 	publisher publish.Publisher
-	failed    error // there is no publisher
-	queue     chan func(begin bool)
+	failed    error                    // there is no publisher
+	queue     chan func(instead error) // publishes, or answers with the error
 	ctx       context.Context
 	finish    context.CancelFunc // nothing more is begun
 	opened    chan struct{}
@@ -132,14 +131,14 @@ type sender struct {
 const maxQueue = 100
 
 func newSender(to *answers, open func() (publish.Publisher, error)) *sender {
-	s := &sender{answers: to, queue: make(chan func(bool), maxQueue), opened: make(chan struct{}), done: make(chan struct{})}
+	s := &sender{answers: to, queue: make(chan func(error), maxQueue), opened: make(chan struct{}), done: make(chan struct{})}
 	s.ctx, s.finish = context.WithCancel(context.Background())
 	go func() {
 		defer close(s.done)
 		s.publisher, s.failed = open()
 		close(s.opened)
 		for publish := range s.queue {
-			publish(true)
+			publish(s.failed)
 		}
 	}()
 	return s
@@ -153,10 +152,10 @@ func (s *sender) send(b *batch, items []*item, limit time.Duration) {
 	for i, it := range items {
 		messages[i] = it.message
 	}
-	s.queue <- func(begin bool) {
-		if !begin || s.failed != nil {
+	s.queue <- func(instead error) {
+		if instead != nil {
 			for _, it := range items {
-				s.answers.add(answer{item: it, result: publish.Result{Outcome: publish.NotSent, Err: cmp.Or(s.failed, publish.ErrNotSent)}})
+				s.answers.add(answer{item: it, result: publish.Result{Outcome: publish.NotSent, Err: instead}})
 			}
 			return
 		}
@@ -174,8 +173,8 @@ func (s *sender) send(b *batch, items []*item, limit time.Duration) {
 func (s *sender) emptyQueue() {
 	for {
 		select {
-		case publish := <-s.queue:
-			publish(false)
+		case give := <-s.queue:
+			give(publish.ErrNotSent)
 		default:
 			return
 		}

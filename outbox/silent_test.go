@@ -245,3 +245,29 @@ func TestP4TheEventThatClosesThePublisherIsFound(t *testing.T) {
 		}
 	})
 }
+
+// TestP4AnEventToBeSentApartDoesNotWaitForASilentOne: its worker is replaced while it waits.
+func TestP4AnEventToBeSentApartDoesNotWaitForASilentOne(t *testing.T) {
+	t.Parallel()
+	inVirtualTime(t, func(v *virtual) {
+		v.outbox.append("silent", 1)
+		v.outbox.append("good", 1)
+		closed := false
+		v.broker.answers = func(messages []publish.Message) []publish.Result {
+			results := answerAll(publish.Confirmed)(messages)
+			for i, m := range messages {
+				if m.Topic == "silent" {
+					results[i].Outcome = silent
+				}
+				if !closed {
+					results[i] = publish.Result{Outcome: publish.Unknown, Err: publish.ErrClosed}
+				}
+			}
+			closed = true
+			return results
+		}
+		v.run()
+		v.sleep(2 * time.Second)
+		v.want(1, "later") // free for another connection
+	})
+}

@@ -32,7 +32,7 @@ const (
 	closedBeforePause  = 50
 )
 
-// maxTopics bounds the memory. A topic that is forgotten only pauses a little earlier.
+// maxTopics bounds the memory. Then all are forgotten, and pause a little earlier or later.
 const maxTopics = 10_000
 
 func newTopics() *topics { return &topics{all: map[string]*topicState{}} }

@@ -44,7 +44,7 @@ type worker struct {
 	tries     int       // how many topics the next claim of trial events tries
 	claimed   time.Time // before the last claim was asked for
 	renewed   time.Time // the leases
-	quiet     time.Time // since when the destination has answered nothing, while something waits for it
+	quiet     time.Time // since when the destination has answered nothing, while something waits; or since the last look at it
 
 	sessionErr   error           // there is no other publisher on this session
 	lastCall     context.Context // ends when no statement may run any more
@@ -60,7 +60,7 @@ type phase int
 const (
 	working  phase = iota
 	replaced       // another worker has its place, because the destination does not answer this session
-	done           // no topic is paused, so there is nothing to try
+	done           // no topic is to be tried
 	broken         // the session opens no publisher
 	ending         // the session or the relay ends: nothing more is begun
 )
@@ -229,7 +229,8 @@ func (w *worker) closePublisher() {
 	w.sender = nil
 }
 
-// leaveToAnother lets another worker, with another session, take the place of this one.
+// leaveToAnother lets another worker, with another session, take the place of this one: RabbitMQ
+// stops reading a whole connection when one queue does not take what was sent.
 func (w *worker) leaveToAnother() {
 	if w.phase != working {
 		return
@@ -244,5 +245,9 @@ func (w *worker) leaveToAnother() {
 	if w.sender != nil {
 		w.sender.emptyQueue()
 	}
+	for _, it := range w.apart {
+		w.accept(it, publish.Result{Outcome: publish.Unknown, Err: errNotRead}) // its claim stays open
+	}
+	w.apart = nil
 	w.replace()
 }

@@ -13,7 +13,8 @@ import (
 //   - A parked event waits for the next event of its aggregate. Parking saves work; it does not
 //     keep the order: a claim takes only the next event.
 
-// asideSQL puts aside events at the front of the queue, @halt of paused topics and @park of others.
+// asideSQL puts aside events at the front of the queue: those of paused topics among the first
+// @halt, and of the others @park.
 //
 //   - "stopped" are those of paused topics. The next event of an aggregate is halted, and the
 //     others are parked, so that a topic's halted events are of different aggregates. PostgreSQL

@@ -60,12 +60,12 @@ const goingSQL = dueSQL + ` AND topic NOT IN (SELECT topic FROM paused) AND NOT 
 //   - "going" reads the queue in order, until it has @look events of topics that are not paused;
 //   - "found" has the next event of the same aggregate (nextSQL);
 //   - "line" are the events that are the next ones themselves, unless the oldest of the aggregate
-//     is in flight, and "free" the first of them, up to @limit events and @bytes. The bytes bound the
+//     is in flight, and "free" the first of them, up to @limit events and @bytes. (Their order is that
+//     of "going". If a plan changed it, the claim would take others of them.) The bytes bound the
 //     memory and the time on the wire. The first event always fits;
 //   - takeSQL supersedes their older ones, and claims them;
-//   - the others stay where they are, and the next claim sees them again. "waiting" says that this
-//     will be too often: what they wait for is not due, or they are more than a quarter of @look.
-//     So the next claim puts them aside;
+//   - the others stay where they are. "waiting" says that the next claim is to put them aside: one of
+//     them waits for an event that is not due, or they are more than a quarter of @look;
 //   - "topics" says that a topic is paused, or that its events may have to come back;
 //   - "first" is when the first event became due. The next floor is floorMargin earlier. Claimed
 //     events count, because a lease may end: each is looked up by its id. Events of paused topics do
@@ -91,7 +91,7 @@ WITH paused AS MATERIALIZED (` + pausedSQL + `
   WHERE available_at < 'infinity' AND topic NOT IN (SELECT topic FROM paused)
 )
 SELECT EXISTS (SELECT FROM claimed) AS claimed, (SELECT count(*) FROM done) AS superseded,
-       (SELECT count(*) FROM going) = @look AS full, (SELECT count(*) FROM line) > (SELECT count(*) FROM free) AS left_over,
+       (SELECT count(*) FROM going) = @look AS at_limit, (SELECT count(*) FROM line) > (SELECT count(*) FROM free) AS left_over,
        EXISTS (SELECT FROM found WHERE next <> id AND waits) OR (SELECT count(*) FROM found WHERE next <> id) > @look / 4 AS waiting,
        EXISTS (SELECT FROM outbox_topics) AS topics,
        (SELECT count(*) FROM paused) AS paused,
@@ -143,11 +143,11 @@ func (s *Store) Claim(ctx context.Context, worker string, limit int, lease time.
 			"bytes": MaxClaimBytes, "most": maxSupersede,
 		})
 		progress := f.claimed || f.superseded > 0 || f.parked > 0 || f.moved
-		if err == nil && f.full && !progress && look < maxLook {
+		if err == nil && f.atLimit && !progress && look < maxLook {
 			continue
 		}
 		claim.Superseded, claim.NextProbe, claim.NextDue = f.superseded, f.nextProbe, f.nextDue
-		claim.More = f.moved || f.leftOver || f.full && progress || f.superseded > 0 && !f.claimed
+		claim.More = f.moved || f.leftOver || f.atLimit && progress || f.superseded > 0 && !f.claimed
 		return s.finishClaim(ctx, claim, f.claimed, err)
 	}
 }
@@ -158,7 +158,7 @@ type found struct {
 	superseded int
 	parked     int
 	moved      bool      // it halted events or brought some back, or the next claim does
-	full       bool      // it stopped at its limit of rows, so more may be due
+	atLimit    bool      // it stopped at its limit of rows, so more may be due
 	leftOver   bool      // it has not taken all that is free
 	waiting    bool      // it saw events that are to be parked
 	topics     bool      // there are rows of topics
@@ -180,7 +180,7 @@ func (s *Store) tryClaim(ctx context.Context, limit, look int, values args) (f f
 	steps = append(steps, s.putAside(&f, floor, full, limit, look)...)
 	steps = append(steps, statement{
 		"claiming what is due", claimSQL, values,
-		rowInto(&f.claimed, &f.superseded, &f.full, &f.leftOver, &f.waiting, &f.topics, &f.paused, &f.first, &f.nextProbe, &f.nextDue),
+		rowInto(&f.claimed, &f.superseded, &f.atLimit, &f.leftOver, &f.waiting, &f.topics, &f.paused, &f.first, &f.nextProbe, &f.nextDue),
 	})
 	if err = s.together(ctx, steps...); err != nil {
 		s.floor.again()
@@ -190,8 +190,8 @@ func (s *Store) tryClaim(ctx context.Context, limit, look int, values args) (f f
 	if full {
 		s.floor.set(f, begin, time.Now())
 	}
-	first := s.noTopics.Swap(!f.topics) && f.topics // this claim has left out the steps for topics
-	f.moved = s.floor.pausesChanged(f.paused, first) || f.moved
+	appeared := s.noTopics.Swap(!f.topics) && f.topics // this claim has left out the steps for topics
+	f.moved = s.floor.pausesChanged(f.paused, appeared) || f.moved
 	return f, nil
 }
 

@@ -26,7 +26,7 @@ type floor struct {
 
 const (
 	floorMargin = time.Second
-	// Full reads take at most a twentieth of the time. There is one every floorAge at least.
+	// Full reads take a twentieth of the time, and there is one every floorAge at least.
 	floorShare = 20
 	floorAge   = 10 * time.Second
 )
@@ -59,13 +59,14 @@ func (f *floor) set(read found, begin, end time.Time) {
 }
 
 // pausesChanged makes the next claim a full read if there is the first row of a topic, or if the
-// number of paused topics has changed since the last claim. It returns whether it did. The events
+// number of paused topics has changed since the last claim. It returns whether it did. (One topic
+// that is paused while another one is resumed waits for the next full read.) The events
 // of a resumed topic are in front of the floor. Those of a topic that was just paused must be
 // halted soon, because one of them is to be tried.
-func (f *floor) pausesChanged(paused int, first bool) bool {
+func (f *floor) pausesChanged(paused int, appeared bool) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if paused == f.paused && !first {
+	if paused == f.paused && !appeared {
 		return false
 	}
 	f.until, f.paused = time.Time{}, paused

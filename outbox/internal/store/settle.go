@@ -43,8 +43,8 @@ type Settlement struct {
 type Failure struct {
 	ID    uuid.UUID
 	Delay time.Duration // until the next attempt
-	// Counts: it counts as refused. It fails after LeastRefusals of these, if the first of them is
-	// more than GiveUp ago.
+	// Counts: it counts as refused. It fails at the LeastTries-th try or later, if the first of these
+	// refusals is more than GiveUp ago.
 	Counts bool
 	// Tried: it was returned, or had no answer. So the next probe of its topic is another event.
 	Tried  bool
@@ -54,8 +54,8 @@ type Failure struct {
 	Reason string // for people; cut to 1024 bytes
 }
 
-// LeastRefusals is how often an event must be refused before it fails.
-const LeastRefusals = 10
+// LeastTries is how often an event must be tried before it fails.
+const LeastTries = 10
 
 // Settled is what a settlement has changed.
 type Settled struct {
@@ -174,7 +174,7 @@ func (s *Store) Settle(ctx context.Context, t Settlement) (result Settled, err e
 	add(twoKinds, "locking", lockEventsSQL, args{"ids": IDs(locked)}, nil)
 	add(len(published) > 0, "marking", markPublishedSQL, args{"ids": IDs(published)}, nil)
 	add(len(t.Failures) > 0, "rescheduling", failuresSQL, args{
-		"token": t.Token, "failures": failuresText(t.Failures), "least": LeastRefusals, "give_up": t.GiveUp.Seconds(),
+		"token": t.Token, "failures": failuresText(t.Failures), "least": LeastTries, "give_up": t.GiveUp.Seconds(),
 	}, result.readFailures)
 	add(len(t.Halted) > 0, "halting", haltSQL, args{"token": t.Token, "ids": IDs(t.Halted)}, nil)
 	add(t.End, "ending the claim", endClaimSQL, args{"token": t.Token}, nil)

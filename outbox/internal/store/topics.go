@@ -15,8 +15,9 @@ import (
 // takes it, the topic is resumed: claims make its halted events due, as many as there is room for,
 // and delete the row when none is left.
 //
-// No event stays halted without a row: whoever halts an event has seen or written the row, and only
-// a claim deletes it. Claims run one after the other.
+// No event stays halted without a row: whoever halts an event has seen or written the row, and a
+// claim deletes it, when nothing is halted. If somebody deletes it by hand, a claim writes it again.
+// Claims run one after the other.
 
 // AllTopics is the topic that stands for every topic in outbox_topics.
 const AllTopics = "*"
@@ -31,7 +32,8 @@ const pausedSQL = `SELECT topic FROM outbox_topics WHERE NOT resumed`
 //     stand for its topic. If it is not the next event of its aggregate, that one is tried in its
 //     place, if it is of the same topic. An event whose aggregate has one in flight is left out;
 //   - takeSQL supersedes their older ones, and claims them;
-//   - "moved": no other relay tries the topic now. If this relay dies, one does so 10 s later. If
+//   - "moved": no other relay tries the topic now. If this relay dies, one does so 10 s after
+//     the next pause. If
 //     no event of the topic is free, because relays wait for their answers, a relay looks again
 //     after 1 s. A topic without halted events is resumed.
 const claimProbesSQL = `
