@@ -15,8 +15,8 @@ const (
 	// lossPause is the pause after a publisher was lost. The next one may be lost at once.
 	lossPause = 50 * time.Millisecond
 	// maxBytes bounds the payloads that the workers of a relay have in flight, and so its memory.
-	// Above half of it nothing is claimed. A claim has up to 8 MiB, and that of trial events may come
-	// on top.
+	// Above half of it nothing is claimed. A claim has up to 8 MiB. Those of more than two workers at
+	// the same time may come on top, and that of trial events.
 	maxBytes = 32 << 20
 	// mostTopics is how many topics are tried at once, and trialPause the least time between two
 	// claims. A new session tries one. While the destination answers, each claim tries twice as many.
@@ -60,8 +60,6 @@ func (w *worker) mayClaim(ctx context.Context) bool {
 func (w *worker) claim(ctx context.Context) (claim store.Claim) {
 	began := time.Now()
 	w.claimed = began
-	w.bytes.Add(store.MaxClaimBytes) // until they are counted: several workers may claim at once
-	defer w.bytes.Add(-store.MaxClaimBytes)
 	ok := w.execute(ctx, "cannot claim from the outbox", func(ctx context.Context) (err error) {
 		if w.trials {
 			claim, err = w.events.ClaimProbes(ctx, w.name, w.tries, w.config.Lease)

@@ -74,7 +74,7 @@ ON CONFLICT DO NOTHING`
 const bringBackSQL = `
 WITH paused AS MATERIALIZED (` + pausedSQL + `
 ), resumed AS MATERIALIZED (
-  SELECT topic, count(*) OVER () AS topics FROM outbox_topics WHERE resumed LIMIT 100
+  SELECT topic, count(*) OVER () AS topics FROM outbox_topics WHERE resumed ORDER BY random() LIMIT 100
 ), going AS MATERIALIZED (` + goingSQL + ` AND EXISTS (SELECT FROM resumed)
   ORDER BY available_at, seq LIMIT @limit
 )

@@ -147,7 +147,7 @@ func (s *Store) Claim(ctx context.Context, worker string, limit int, lease time.
 			continue
 		}
 		claim.Superseded, claim.NextProbe, claim.NextDue = f.superseded, f.nextProbe, f.nextDue
-		claim.More = f.moved || f.leftOver || f.atLimit && progress || f.superseded > 0 && !f.claimed
+		claim.More = f.moved || f.leftOver && f.claimed || f.atLimit && progress || f.superseded > 0 && !f.claimed
 		return s.finishClaim(ctx, claim, f.claimed, err)
 	}
 }

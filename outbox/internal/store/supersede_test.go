@@ -95,6 +95,21 @@ func TestADiscardedSupersedingEventLeavesTheNewestOne(t *testing.T) {
 	f.wantDue(parked, older)
 }
 
+// TestAClaimThatTakesNothingIsNotRepeated: somebody has locked what the first free event ends.
+func TestAClaimThatTakesNothingIsNotRepeated(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	older := f.append("a", 1)[0]
+	f.supersede("a", 2, 0)
+	f.appendMany(1)
+	f.withRowLocked(older, func() {
+		c, err := f.store.Claim(t.Context(), "test", 1, lease)
+		if must(t, err); len(c.Events) > 0 || c.More {
+			t.Errorf("claimed %d events, more: %t", len(c.Events), c.More)
+		}
+	})
+}
+
 // TestAClaimSupersedesInParts what would keep the claim lock for long.
 func TestAClaimSupersedesInParts(t *testing.T) {
 	t.Parallel()
