@@ -42,7 +42,7 @@ func (sys *system) forbid(ctx context.Context, othersWithin time.Duration, revok
 	return sys.runTopicFault(ctx, topicFault{
 		topics: topics, events: sys.many(100_000), lasts: sys.lasting(40 * time.Second),
 		begin: func(ctx context.Context) error { return errors.Join(revoke(ctx), sys.cutPublishers()) }, mend: grant,
-		othersWithin: othersWithin,
+		othersWithin: othersWithin, outWithin: 30 * time.Second,
 	})
 }
 

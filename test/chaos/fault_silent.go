@@ -32,7 +32,7 @@ func (sys *system) silence(ctx context.Context, n int, othersWithin time.Duratio
 		topics: topics, events: sys.many(100_000), lasts: othersWithin + sys.lasting(40*time.Second),
 		begin:        func(ctx context.Context) error { return sys.eachQueue(ctx, "sys:suspend", topics) },
 		mend:         func(ctx context.Context) error { return sys.eachQueue(ctx, "sys:resume", topics) },
-		othersWithin: othersWithin,
+		othersWithin: othersWithin, outWithin: 15 * time.Second,
 	})
 }
 

@@ -17,12 +17,12 @@ type topicFault struct {
 	mend   func(context.Context) error
 	// The others' normal pace must be back after this time. 0: the fault concerns all topics.
 	othersWithin time.Duration
+	// All events must be published this long after the mend.
+	outWithin time.Duration
 }
 
-const (
-	usualTime = 6 * time.Second // how long the pace without a fault is measured
-	outWithin = 2 * time.Minute // after the mend: the longest pause, and 300,000 events on a slow machine
-)
+// usualTime is how long the pace without a fault is measured.
+const usualTime = 6 * time.Second
 
 // runTopicFault injects a fault of some topics, and requires that the others go on.
 func (sys *system) runTopicFault(ctx context.Context, f topicFault) error {
@@ -40,7 +40,7 @@ func (sys *system) runTopicFault(ctx context.Context, f topicFault) error {
 	if err != nil {
 		return err
 	}
-	took, err := sys.requireOut(ctx, outWithin)
+	took, err := sys.requireOut(ctx, f.outWithin)
 	if err != nil {
 		return err
 	}
@@ -48,7 +48,7 @@ func (sys *system) runTopicFault(ctx context.Context, f topicFault) error {
 	if f.othersWithin > 0 {
 		err = p.requirePace(ctx, before, fault, f.othersWithin)
 	}
-	if took > outWithin+recoveryTime { // not all were published
+	if took > f.outWithin+recoveryTime { // not all were published
 		return err
 	}
 	return errors.Join(err, sys.requireArrived(ctx, f.topics, f.events, mostInHand))
@@ -63,8 +63,8 @@ func (sys *system) faultBehind(ctx context.Context, f topicFault) (fault span, e
 	began := false
 	defer func() {
 		if began {
-			fault.to = time.Now()
 			err = errors.Join(err, f.mend(context.WithoutCancel(ctx)))
+			fault.to = time.Now()
 		}
 	}()
 	err = pgx.BeginFunc(ctx, sys.orderDB, func(tx pgx.Tx) error {

@@ -86,7 +86,7 @@ func median(all []sent) (p50, longest time.Duration) {
 // it is probed whether the fault is over.
 const (
 	paceFactor  = 2
-	paceFloor   = 50 * time.Millisecond
+	paceFloor   = 25 * time.Millisecond
 	paceLongest = time.Second
 )
 
