@@ -63,8 +63,8 @@ func (sys *system) faultBehind(ctx context.Context, f topicFault) (fault span, e
 	began := false
 	defer func() {
 		if began {
-			err = errors.Join(err, f.mend(context.WithoutCancel(ctx)))
 			fault.to = time.Now()
+			err = errors.Join(err, f.mend(context.WithoutCancel(ctx)))
 		}
 	}()
 	err = pgx.BeginFunc(ctx, sys.orderDB, func(tx pgx.Tx) error {
