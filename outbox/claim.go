@@ -62,7 +62,7 @@ func (w *worker) claim(ctx context.Context) (claim store.Claim) {
 	w.claimed = began
 	ok := w.execute(ctx, "cannot claim from the outbox", func(ctx context.Context) (err error) {
 		if w.trials {
-			claim, err = w.events.ClaimProbes(ctx, w.name, w.tries, w.config.Lease)
+			claim, err = w.events.ClaimTrials(ctx, w.name, w.tries, w.config.Lease)
 		} else {
 			claim, err = w.events.Claim(ctx, w.name, max(w.room(), 1), w.config.Lease) // bytes of others may have come
 		}
@@ -86,7 +86,7 @@ func (w *worker) claim(ctx context.Context) (claim store.Claim) {
 // plan decides when the next claim is.
 func (w *worker) plan(claim store.Claim) {
 	now := time.Now()
-	if claim.NextProbe != nil {
+	if claim.NextTrial != nil {
 		signal(w.tryTopics)
 	}
 	w.due, w.dueAt = claim.More, time.Time{}
@@ -103,11 +103,11 @@ func (w *worker) plan(claim store.Claim) {
 }
 
 func (w *worker) planTrials(claim store.Claim) {
-	if claim.NextProbe == nil {
+	if claim.NextTrial == nil {
 		w.phase = done // no topic is to be tried
 		return
 	}
-	w.notBefore = time.Now().Add(max(trialPause, seconds(*claim.NextProbe)))
+	w.notBefore = time.Now().Add(max(trialPause, seconds(*claim.NextTrial)))
 	if len(claim.Events) > 0 {
 		w.tries = min(2*w.tries, mostTopics)
 	}

@@ -24,15 +24,15 @@ func TestP4DecideForEachOutcome(t *testing.T) {
 	reason := errors.New("the reason")
 	tests := map[string]struct {
 		result publish.Result
-		is     string // a probe, or paused
+		is     string // trial, or paused
 		want   verdict
 	}{
 		"confirmed":          {publish.Result{Outcome: publish.Confirmed}, "", verdict{published: true}},
-		"confirmed, a probe": {publish.Result{Outcome: publish.Confirmed}, "a probe", verdict{published: true, resume: true}},
+		"confirmed, trial": {publish.Result{Outcome: publish.Confirmed}, "trial", verdict{published: true, resume: true}},
 		"returned":           {publish.Result{Outcome: publish.Returned, Err: reason}, "", verdict{pause: true, failure: store.Failure{Halt: true, Tried: true, Code: "unroutable"}}},
 		"busy":               {publish.Result{Outcome: publish.NotSent, Err: publish.ErrBusy}, "", verdict{pause: true, failure: store.Failure{Halt: true, Code: "refused"}}},
 		"refused":            {publish.Result{Outcome: publish.Refused, Err: reason}, "", verdict{failure: store.Failure{Counts: true, Code: "refused"}}},
-		"refused, a probe":   {publish.Result{Outcome: publish.Refused, Err: reason}, "a probe", verdict{pause: true, failure: store.Failure{Counts: true, Code: "refused"}}},
+		"refused, trial":   {publish.Result{Outcome: publish.Refused, Err: reason}, "trial", verdict{pause: true, failure: store.Failure{Counts: true, Code: "refused"}}},
 		"no answer":          {publish.Result{Outcome: publish.Unknown, Err: publish.ErrTimeout}, "", verdict{failure: store.Failure{Tried: true, Code: "no_answer"}}},
 		"no answer, paused":  {publish.Result{Outcome: publish.Unknown, Err: publish.ErrTimeout}, "paused", verdict{failure: store.Failure{Halt: true, Tried: true, Code: "no_answer"}}},
 		"lost":               {publish.Result{Outcome: publish.Unknown, Err: reason}, "", verdict{unknown: true, failure: store.Failure{Code: "refused"}}},
@@ -51,7 +51,7 @@ func TestP4DecideForEachOutcome(t *testing.T) {
 			if test.is == "paused" {
 				r.topics.pause("a")
 			}
-			got := r.decide(e, test.result, test.is == "a probe")
+			got := r.decide(e, test.result, test.is == "trial")
 			if d := got.failure.Delay; d < 4*time.Second || d > 8*time.Second {
 				t.Errorf("in %s, want 4 to 8 s", d)
 			}

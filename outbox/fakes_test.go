@@ -163,14 +163,14 @@ func (f *fakeOutbox) claim(events []store.Event, more bool) store.Claim {
 		if in == 0 && !slices.ContainsFunc(f.pending, func(e store.Event) bool { return e.Topic == topic }) {
 			in = 2 // its events are in flight
 		}
-		if c.NextProbe == nil || in < *c.NextProbe {
-			c.NextProbe = &in
+		if c.NextTrial == nil || in < *c.NextTrial {
+			c.NextTrial = &in
 		}
 	}
 	return c
 }
 
-func (f *fakeOutbox) ClaimProbes(_ context.Context, _ string, limit int, _ time.Duration) (store.Claim, error) {
+func (f *fakeOutbox) ClaimTrials(_ context.Context, _ string, limit int, _ time.Duration) (store.Claim, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.tried = append(f.tried, limit)
@@ -218,11 +218,11 @@ func (f *fakeOutbox) Settle(ctx context.Context, s store.Settlement) (store.Sett
 		}
 	}
 	for topic := range s.Paused {
-		if _, paused := f.paused[topic]; !paused || s.Probe {
+		if _, paused := f.paused[topic]; !paused || s.Trial {
 			f.paused[topic] = time.Now().Add(firstTopicPause)
 		}
 	}
-	for _, topic := range s.ProbeAgain {
+	for _, topic := range s.TrialAgain {
 		f.paused[topic] = time.Now()
 	}
 	maps.DeleteFunc(f.paused, func(topic string, _ time.Time) bool { return slices.Contains(s.Resumed, topic) })

@@ -78,7 +78,7 @@ func (w *worker) recordBatch(ctx context.Context, b *batch) bool {
 func (w *worker) settlement(b *batch) store.Settlement {
 	isLonger := w.trials && (!b.slow || len(b.pauses) > 0) // a silent trial event makes a pause longer once
 	s := store.Settlement{
-		Token: b.token, End: b.open() == 0, Probe: isLonger, Paused: map[string]string{},
+		Token: b.token, End: b.open() == 0, Trial: isLonger, Paused: map[string]string{},
 		GiveUp: w.config.GiveUp, FirstPause: firstTopicPause, LongestPause: w.config.LongestTopicPause,
 	}
 	resumed, again := map[string]bool{}, map[string]bool{}
@@ -110,7 +110,7 @@ func (w *worker) settlement(b *batch) store.Settlement {
 	}
 	for topic, isAgain := range again {
 		if _, paused := s.Paused[topic]; isAgain && !paused {
-			s.ProbeAgain = append(s.ProbeAgain, topic)
+			s.TrialAgain = append(s.TrialAgain, topic)
 		}
 	}
 	return s
@@ -141,7 +141,7 @@ func (w *worker) write(ctx context.Context, s store.Settlement) *store.Settled {
 	if len(s.Paused) > 0 {
 		signal(w.tryTopics)
 	}
-	if len(s.ProbeAgain) > 0 {
+	if len(s.TrialAgain) > 0 {
 		w.notBefore = earlier(w.notBefore, time.Now().Add(trialPause))
 	}
 	w.due = true // the later events of the aggregates may be due

@@ -119,7 +119,7 @@ func NewRelay(pool *pgxpool.Pool, to publish.Destination, c RelayConfig) (*Relay
 // events is what a worker needs of the store. In virtual time, tests have another one.
 type events interface {
 	Claim(ctx context.Context, worker string, limit int, lease time.Duration) (store.Claim, error)
-	ClaimProbes(ctx context.Context, worker string, limit int, lease time.Duration) (store.Claim, error)
+	ClaimTrials(ctx context.Context, worker string, limit int, lease time.Duration) (store.Claim, error)
 	Settle(ctx context.Context, s store.Settlement) (store.Settled, error)
 	Renew(ctx context.Context, tokens []uuid.UUID, lease time.Duration) (held []uuid.UUID, err error)
 }

@@ -186,9 +186,9 @@ func TestP4ATrialEventThatIsInvalidDelaysNothing(t *testing.T) {
 	})
 }
 
-// TestP4AProbeWithoutAnswerHoldsNoOtherProbe: a new connection tries one topic, and more only after
+// TestP4ATrialWithoutAnswerHoldsNoOtherTrial: a new connection tries one topic, and more only after
 // an answer.
-func TestP4AProbeWithoutAnswerHoldsNoOtherProbe(t *testing.T) {
+func TestP4ATrialWithoutAnswerHoldsNoOtherTrial(t *testing.T) {
 	t.Parallel()
 	for outcome, want := range map[publish.Outcome][]int{silent: {1, 1}, publish.Confirmed: {1, 2}} {
 		inVirtualTime(t, func(v *virtual) {
@@ -200,7 +200,7 @@ func TestP4AProbeWithoutAnswerHoldsNoOtherProbe(t *testing.T) {
 			v.run()
 			v.sleep(v.relay.config.SlowAfter + 2*trialPause)
 			if got := v.outbox.tried; len(got) < 2 || !slices.Equal(got[:2], want) {
-				t.Errorf("outcome %v: claims of probes try %v topics, want first %v", outcome, got, want)
+				t.Errorf("outcome %v: claims of trial events try %v topics, want first %v", outcome, got, want)
 			}
 		})
 	}

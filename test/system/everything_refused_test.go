@@ -21,8 +21,8 @@ func TestP4ABrokerThatRefusesEverythingIsAnOutage(t *testing.T) {
 
 	s.awaitCount(s.ordersDB, 1, pausedCount)
 	relay.awaitMetric("outbox_events_halted", orders)
-	probed := relay.metric("outbox_refused_total")
-	if !eventually(awaitTimeout, func() bool { return relay.metric("outbox_refused_total") > probed }) {
+	tried := relay.metric("outbox_refused_total")
+	if !eventually(awaitTimeout, func() bool { return relay.metric("outbox_refused_total") > tried }) {
 		t.Error("no event is tried while the topic is paused")
 	}
 	s.wantCount(0, s.ordersDB, orders, "SELECT count(*) FROM outbox_status WHERE status IN ('pending', 'in_progress')")

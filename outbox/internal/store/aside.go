@@ -97,14 +97,14 @@ DELETE FROM outbox_topics WHERE topic = ANY (ARRAY(
 // that the last claim has found to be needed. Only full reads halt events, because the others begin
 // behind most of them. Each full read also looks for topics whose row is deleted.
 func (s *Store) putAside(f *found, floor time.Time, full bool, limit, look int) (steps []statement) {
-	topics, halt, park, back := !s.noTopics.Load(), 0, 0, 0
+	topics, halt, park, back := s.someTopics.Load(), 0, 0, 0
 	if full {
 		steps = append(steps, statement{doing: "resuming topics whose row is deleted", sql: resumeDeletedSQL})
 	}
 	if topics && full {
 		halt = maxHalt
 	}
-	if !s.noneWaits.Load() {
+	if s.someWait.Load() {
 		park = min(look, maxPark)
 	}
 	if halt+park > 0 {

@@ -17,7 +17,7 @@ type Claim struct {
 	Superseded int         // older events of these aggregates that are not sent any more
 	More       bool        // more events may be due
 	NextDue    *float64    // seconds until the next event becomes due; nil: nobody knows
-	NextProbe  *float64    // seconds until a paused topic is to be tried; nil: no topic is to be tried
+	NextTrial  *float64    // seconds until a paused topic is to be tried; nil: no topic is to be tried
 }
 
 // A claim is one transaction of these steps, each a statement:
@@ -95,7 +95,7 @@ SELECT EXISTS (SELECT FROM claimed) AS claimed, (SELECT count(*) FROM done) AS s
        EXISTS (SELECT FROM found WHERE next <> id AND waits) OR (SELECT count(*) FROM found WHERE next <> id) > @look / 4 AS waiting,
        EXISTS (SELECT FROM outbox_topics) AS topics,
        (SELECT count(*) FROM paused) AS paused,
-       coalesce(least((SELECT due_at FROM first_going), (SELECT due_at FROM first_claimed)), now()) AS first, ` + nextProbeSQL + `,
+       coalesce(least((SELECT due_at FROM first_going), (SELECT due_at FROM first_claimed)), now()) AS first, ` + nextTrialSQL + `,
        (SELECT extract(epoch FROM available_at - now()) FROM outbox_queue
         WHERE available_at > now() AND available_at < 'infinity' ORDER BY available_at, seq LIMIT 1)::float8 AS next_due`
 
@@ -146,7 +146,7 @@ func (s *Store) Claim(ctx context.Context, worker string, limit int, lease time.
 		if err == nil && f.atLimit && !progress && look < maxLook {
 			continue
 		}
-		claim.Superseded, claim.NextProbe, claim.NextDue = f.superseded, f.nextProbe, f.nextDue
+		claim.Superseded, claim.NextTrial, claim.NextDue = f.superseded, f.nextTrial, f.nextDue
 		claim.More = f.moved || f.leftOver && f.claimed || f.atLimit && progress || f.superseded > 0 && !f.claimed
 		return s.finishClaim(ctx, claim, f.claimed, err)
 	}
@@ -164,7 +164,7 @@ type found struct {
 	topics     bool      // there are rows of topics
 	paused     int       // topics
 	first      time.Time // when the first event that is not of a paused topic became due
-	nextProbe  *float64
+	nextTrial  *float64
 	nextDue    *float64
 }
 
@@ -180,17 +180,17 @@ func (s *Store) tryClaim(ctx context.Context, limit, look int, values args) (f f
 	steps = append(steps, s.putAside(&f, floor, full, limit, look)...)
 	steps = append(steps, statement{
 		"claiming what is due", claimSQL, values,
-		rowInto(&f.claimed, &f.superseded, &f.atLimit, &f.leftOver, &f.waiting, &f.topics, &f.paused, &f.first, &f.nextProbe, &f.nextDue),
+		rowInto(&f.claimed, &f.superseded, &f.atLimit, &f.leftOver, &f.waiting, &f.topics, &f.paused, &f.first, &f.nextTrial, &f.nextDue),
 	})
 	if err = s.together(ctx, steps...); err != nil {
 		s.floor.again()
 		return f, err
 	}
-	s.noneWaits.Store(!f.waiting)
+	s.someWait.Store(f.waiting)
 	if full {
 		s.floor.set(f, begin, time.Now())
 	}
-	appeared := s.noTopics.Swap(!f.topics) && f.topics // this claim has left out the steps for topics
+	appeared := !s.someTopics.Swap(f.topics) && f.topics // this claim has left out the steps for topics
 	f.moved = s.floor.pausesChanged(f.paused, appeared) || f.moved
 	return f, nil
 }

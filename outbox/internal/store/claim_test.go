@@ -79,12 +79,12 @@ func TestEveryModeOfPgx(t *testing.T) {
 				t.Errorf("%+v, error %v", b, err)
 			}
 			f.endPauses()
-			probe := f.probe()
-			if len(probe.Events) != 1 || probe.NextProbe == nil {
-				t.Errorf("claimed %+v", probe)
+			trial := f.trial()
+			if len(trial.Events) != 1 || trial.NextTrial == nil {
+				t.Errorf("claimed %+v", trial)
 			}
 			f.settle(Settlement{
-				Token: probe.Token, End: true, Published: probe.Events, Probe: true, Resumed: []string{"order.created"},
+				Token: trial.Token, End: true, Published: trial.Events, Trial: true, Resumed: []string{"order.created"},
 			})
 			f.endLeases()
 			f.drain()

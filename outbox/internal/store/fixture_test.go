@@ -116,8 +116,8 @@ func (f fixture) claim(limit int) Claim {
 // reset makes the next claim a full read with all steps, as the first one is.
 func (f fixture) reset() {
 	f.store.floor.set(found{}, time.Now(), time.Time{})
-	f.store.noneWaits.Store(false)
-	f.store.noTopics.Store(false)
+	f.store.someWait.Store(true)
+	f.store.someTopics.Store(true)
 }
 
 // events returns what a relay knows of events that it settles.
@@ -198,17 +198,17 @@ func (f fixture) drain() (ids []uuid.UUID) {
 	return ids
 }
 
-// probe claims one event of each topic whose pause is over.
-func (f fixture) probe() Claim {
+// trial claims one event of each topic whose pause is over.
+func (f fixture) trial() Claim {
 	f.Helper()
-	claim, err := f.store.ClaimProbes(f.Context(), "test", 100, lease)
+	claim, err := f.store.ClaimTrials(f.Context(), "test", 100, lease)
 	if err != nil {
 		f.Error(err)
 	}
 	return claim
 }
 
-// endPauses lets the next probe of each topic be due, also of those that a relay tries.
+// endPauses lets the next trial of each topic be due, also of those that a relay tries.
 func (f fixture) endPauses() {
 	f.Helper()
 	f.exec("UPDATE outbox_topics SET until = now() WHERE until < 'infinity'")

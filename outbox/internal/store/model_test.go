@@ -53,7 +53,7 @@ func TestP7ModelOfManyRelays(t *testing.T) {
 			"late confirm":   m.lateConfirm,
 			"the ring turns": m.turn,
 			"pauses end":     func(*rapid.T) { m.endPauses() },
-			"probe":          m.tryTopic,
+			"trial":          m.tryTopic,
 			"resume":         func(*rapid.T) { m.exec("UPDATE outbox_topics SET resumed = true") },
 		})
 		m.drain(r)
@@ -248,7 +248,7 @@ func (m *model) pass(r *rapid.T) {
 // tryTopic is a relay that tries a paused topic.
 func (m *model) tryTopic(r *rapid.T) {
 	w := m.pick(r, func(w relay) bool { return len(w.Events) == 0 })
-	*w = relay{Claim: m.probe(), Settlement: Settlement{Probe: true}}
+	*w = relay{Claim: m.trial(), Settlement: Settlement{Trial: true}}
 	m.record()
 	if len(w.Events) == 0 {
 		r.Skip("no topic is paused")

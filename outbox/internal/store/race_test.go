@@ -139,8 +139,8 @@ func TestP7RelaysRacing(t *testing.T) {
 				uuid.New(), version, aggregate, fmt.Sprint("topic ", f.random.below(3)))
 		}
 	}
-	settle := func(c Claim, probe bool) {
-		s := Settlement{Token: c.Token, End: true, Probe: probe, Paused: map[string]string{}, FirstPause: time.Millisecond, LongestPause: 4 * time.Millisecond}
+	settle := func(c Claim, trial bool) {
+		s := Settlement{Token: c.Token, End: true, Trial: trial, Paused: map[string]string{}, FirstPause: time.Millisecond, LongestPause: 4 * time.Millisecond}
 		var late []Event
 		for _, e := range c.Events {
 			switch n := f.random.below(8); {
@@ -177,15 +177,15 @@ func TestP7RelaysRacing(t *testing.T) {
 		}
 	}
 	replica := New(f.pool)
-	prober := func() { settle(f.probe(), true) }
+	trials := func() { settle(f.trial(), true) }
 	check := func() {
 		f.wantNone("SELECT count(*) FROM outbox_queue q WHERE halted AND NOT EXISTS (SELECT FROM outbox_topics t WHERE t.topic = q.topic)")
 		f.wantNone(strandedSQL)
 	}
 	f.until(ending, appender(), appender(), appender(), relay(f.store), relay(f.store), relay(replica), relay(replica),
-		prober, prober, func() { f.operatorPass(b.forget) }, check)
+		trials, trials, func() { f.operatorPass(b.forget) }, check)
 	f.until(func() bool { return f.unsettled() == 0 && f.int("SELECT count(*) FROM outbox_topics") == 0 },
-		relay(f.store), relay(replica), prober, func() { f.operatorPass(nil) }, check)
+		relay(f.store), relay(replica), trials, func() { f.operatorPass(nil) }, check)
 	bad, appended := b.outOfOrder(), f.int("SELECT count(*) FROM outbox_events")
 	if bad != "" || len(b.seen) != appended {
 		t.Errorf("%d of %d events were published or discarded; the events of %q came out of order: %v", len(b.seen), appended, bad, b.first[bad])

@@ -268,17 +268,17 @@ func statements(f fixture, events int) map[string]statement {
 		"PromoteSQL":       {sql: PromoteSQL, args: args{"aggregates": Aggregates(f.events(ids...))}},
 		"endClaimSQL":      {sql: endClaimSQL, args: args{"token": tokens[0]}},
 		"renewSQL":         {sql: renewSQL, args: args{"ids": IDs(tokens), "lease": 60.0}},
-		"claimProbesSQL":   {sql: claimProbesSQL, args: args{"token": uuid.New(), "worker": "x", "lease": 60.0, "limit": events, "most": events}},
+		"claimTrialsSQL":   {sql: claimTrialsSQL, args: args{"token": uuid.New(), "worker": "x", "lease": 60.0, "limit": events, "most": events}},
 		"forgetTopicsSQL":  {sql: forgetTopicsSQL},
 		"asideSQL":         {sql: asideSQL, args: args{"floor": time.Time{}, "halt": events, "park": events}},
 		"bringBackSQL":     {sql: bringBackSQL, args: args{"floor": time.Time{}, "limit": events}},
 		"resumeDeletedSQL": {sql: resumeDeletedSQL},
 		"pauseSQL": {sql: pauseSQL, args: args{
-			"topics": `{"order.halted": "x", "order.new": "x"}`, "first": 1.0, "longest": 10.0, "probe": true,
+			"topics": `{"order.halted": "x", "order.new": "x"}`, "first": 1.0, "longest": 10.0, "trial": true,
 		}},
 		"lockEventsSQL": {sql: lockEventsSQL, args: args{"ids": IDs(ids)}},
 		"lockTopicsSQL": {sql: lockTopicsSQL},
-		"probeAgainSQL": {sql: probeAgainSQL, args: args{"topics": topics}},
+		"trialAgainSQL": {sql: trialAgainSQL, args: args{"topics": topics}},
 		"resumeSQL":     {sql: resumeSQL, args: args{"topics": topics}},
 		"failuresSQL": {sql: failuresSQL, args: args{
 			"token": tokens[0], "failures": failuresText(failures), "least": 10, "give_up": 86400.0,
@@ -299,7 +299,7 @@ func statements(f fixture, events int) map[string]statement {
 }
 
 // fragments are parts of other statements.
-var fragments = []string{"claimedIDsSQL", "idsSQL", "fenceSQL", "parkedSQL", "stillParkedSQL", "pausedSQL", "dueSQL", "nextProbeSQL", "goingSQL", "nextSQL", "nextColumnsSQL", "takeSQL", "RecordSQL", "failureSQL"}
+var fragments = []string{"claimedIDsSQL", "idsSQL", "fenceSQL", "parkedSQL", "stillParkedSQL", "pausedSQL", "dueSQL", "nextTrialSQL", "goingSQL", "nextSQL", "nextColumnsSQL", "takeSQL", "RecordSQL", "failureSQL"}
 
 // TestEveryStatementIsMeasured finds the constants of the package whose names end in SQL.
 func TestEveryStatementIsMeasured(t *testing.T) {

@@ -58,13 +58,16 @@ type Store struct {
 
 	pool  *pgxpool.Pool
 	floor floor
-	// What the last claim has found, so that the next one leaves out the steps of aside.go.
-	noneWaits, noTopics atomic.Bool
+	// What the last claim has found. If it is nothing, the next one leaves out the steps of aside.go.
+	someWait, someTopics atomic.Bool
 }
 
 // New returns the outbox in the database of a pool.
 func New(pool *pgxpool.Pool) *Store {
-	return &Store{Logger: slog.Default(), pool: pool}
+	s := &Store{Logger: slog.Default(), pool: pool}
+	s.someWait.Store(true)
+	s.someTopics.Store(true)
+	return s
 }
 
 // SQLState returns the code of a database's error, or "". The driver may be another one than pgx,

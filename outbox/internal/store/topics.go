@@ -11,7 +11,7 @@ import (
 
 // A paused topic has a row in outbox_topics. Claims take none of its events: they halt those that
 // are due and in front of others. A halted event has available_at = 'infinity', so no claim reads
-// it again. When the pause is over, one halted event is claimed: the probe. If the destination
+// it again. When the pause is over, one halted event is claimed: the trial event. If the destination
 // takes it, the topic is resumed: claims make its halted events due, as many as there is room for,
 // and delete the row when none is left.
 //
@@ -25,23 +25,22 @@ const AllTopics = "*"
 // pausedSQL selects the paused topics.
 const pausedSQL = `SELECT topic FROM outbox_topics WHERE NOT resumed`
 
-// claimProbesSQL claims one event of each topic whose pause is over.
+// claimTrialsSQL claims one event of each topic whose pause is over.
 //
-//   - "ready": topics that give no answer come last, because each of their probes takes a second;
-//   - "probes": the event that was tried least, and of these the oldest. So one bad event does not
+//   - "ready": topics that give no answer come last, because each of their trial events takes a second;
+//   - "trials": the event that was tried least, and of these the oldest. So one bad event does not
 //     stand for its topic. If it is not the next event of its aggregate, that one is tried in its
 //     place, if it is of the same topic. An event whose aggregate has one in flight is left out;
 //   - takeSQL supersedes their older ones, and claims them;
-//   - "moved": no other relay tries the topic now. If this relay dies, one does so 10 s after
-//     the next pause. If
-//     no event of the topic is free, because relays wait for their answers, a relay looks again
-//     after 1 s. A topic without halted events is resumed.
-const claimProbesSQL = `
+//   - "moved": no other relay tries the topic now. If this relay dies, one does so 10 s after the
+//     next pause. If no event of the topic is free, because relays wait for their answers, a relay
+//     looks again after 1 s. A topic without halted events is resumed.
+const claimTrialsSQL = `
 WITH ready AS MATERIALIZED (
   SELECT topic FROM outbox_topics
   WHERE NOT resumed AND until <= now() AND NOT EXISTS (` + pausedSQL + ` AND topic = '*')
   ORDER BY reason LIKE 'no answer%', until LIMIT @limit FOR UPDATE SKIP LOCKED
-), probes AS MATERIALIZED (
+), trials AS MATERIALIZED (
   SELECT t.topic, p.id, p.aggregate, p.aggregate_id, p.version, p.oldest,
          (SELECT true FROM outbox_queue WHERE topic = t.topic AND halted LIMIT 1) IS NULL AS empty
   FROM ready t LEFT JOIN LATERAL (
@@ -53,30 +52,30 @@ WITH ready AS MATERIALIZED (
     WHERE n.topic = t.topic AND coalesce(oldest.id, q.id) NOT IN ` + claimedIDsSQL + `
     LIMIT 1) p ON true
 ), free AS MATERIALIZED (
-  SELECT * FROM probes WHERE id IS NOT NULL
+  SELECT * FROM trials WHERE id IS NOT NULL
 ), ` + takeSQL + `, moved AS (
   UPDATE outbox_topics t SET resumed = empty,
     until = now() + CASE WHEN id = ANY ((SELECT events FROM claimed)::uuid[]) THEN pause + 10 ELSE 1 END * interval '1 second'
-  FROM probes p WHERE t.topic = p.topic
+  FROM trials p WHERE t.topic = p.topic
 )
 SELECT EXISTS (SELECT FROM claimed) AS claimed, (SELECT count(*) FROM done) AS superseded`
 
-// nextProbeSQL is in how many seconds a topic is to be tried, or NULL.
-const nextProbeSQL = `(SELECT extract(epoch FROM min(until) - now()) FROM outbox_topics
-  WHERE NOT resumed AND until < 'infinity' AND NOT EXISTS (` + pausedSQL + ` AND topic = '*'))::float8 AS next_probe`
+// nextTrialSQL is in how many seconds a topic is to be tried, or NULL.
+const nextTrialSQL = `(SELECT extract(epoch FROM min(until) - now()) FROM outbox_topics
+  WHERE NOT resumed AND until < 'infinity' AND NOT EXISTS (` + pausedSQL + ` AND topic = '*'))::float8 AS next_trial`
 
-// ClaimProbes leases one event of each of at most limit topics whose pause is over.
-func (s *Store) ClaimProbes(ctx context.Context, worker string, limit int, lease time.Duration) (Claim, error) {
+// ClaimTrials leases one event of each of at most limit topics whose pause is over.
+func (s *Store) ClaimTrials(ctx context.Context, worker string, limit int, lease time.Duration) (Claim, error) {
 	claim := Claim{Token: uuid.New()}
 	claimed := false
 	err := s.together(ctx,
 		statement{doing: "waiting for other claims", sql: claimLockSQL},
 		statement{
-			"claiming probes", claimProbesSQL,
+			"claiming trial events", claimTrialsSQL,
 			args{"token": claim.Token, "worker": worker, "lease": lease.Seconds(), "limit": limit, "most": maxSupersede},
 			rowInto(&claimed, &claim.Superseded),
 		},
-		statement{"planning the next probe", "SELECT " + nextProbeSQL, nil, rowInto(&claim.NextProbe)}, // it sees what was moved
+		statement{"planning the next trial", "SELECT " + nextTrialSQL, nil, rowInto(&claim.NextTrial)}, // it sees what was moved
 	)
 	return s.finishClaim(ctx, claim, claimed, err)
 }
@@ -85,7 +84,7 @@ func (s *Store) ClaimProbes(ctx context.Context, worker string, limit int, lease
 // resume b while another one does the reverse: without this lock they could deadlock.
 const lockTopicsSQL = `SELECT pg_advisory_xact_lock(cast('outbox_topics'::regclass::oid AS bigint))`
 
-// pauseSQL pauses topics. A pause gets longer only if a probe has failed: many events fail
+// pauseSQL pauses topics. A pause gets longer only if a trial has failed: many events fail
 // together, and then one pause must not become ten. A topic that an operator has paused stays as it
 // is.
 const pauseSQL = `
@@ -97,10 +96,10 @@ ON CONFLICT (topic) DO UPDATE SET
     SELECT CASE WHEN t.resumed THEN now() ELSE t.since END, pause, now() + pause * interval '1 second',
            excluded.reason, NULL, false
     FROM (SELECT CASE WHEN t.resumed THEN excluded.pause ELSE least(2 * t.pause, cast(@longest AS float8)) END AS pause) next)
-WHERE t.resumed OR t.operator IS NULL AND cast(@probe AS boolean)`
+WHERE t.resumed OR t.operator IS NULL AND cast(@trial AS boolean)`
 
-// probeAgainSQL lets another event of topics be tried at once. The pauses stay as long as they are.
-const probeAgainSQL = `
+// trialAgainSQL lets another event of topics be tried at once. The pauses stay as long as they are.
+const trialAgainSQL = `
 UPDATE outbox_topics SET until = now()
 WHERE topic = ANY (ARRAY(SELECT json_array_elements_text(cast(cast(@topics AS text) AS json))))
   AND operator IS NULL AND NOT resumed`

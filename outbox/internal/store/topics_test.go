@@ -44,8 +44,8 @@ func TestAClaimHaltsEventsOfPausedTopics(t *testing.T) {
 	must(t, err)
 	f.wantEvents(c, others...)
 	f.wantHalted(maxHalt)
-	if !c.More || c.NextProbe == nil || *c.NextProbe < 3500 {
-		t.Errorf("more %t, the next probe is in %v", c.More, c.NextProbe)
+	if !c.More || c.NextTrial == nil || *c.NextTrial < 3500 {
+		t.Errorf("more %t, the next trial is in %v", c.More, c.NextTrial)
 	}
 	later := f.appendMany(2)
 	c, err = f.store.Claim(t.Context(), "test", 10, lease) // it begins behind the events of the paused topic
@@ -149,7 +149,7 @@ func TestAResumedTopicComesBackInParts(t *testing.T) {
 	f.wantNone("SELECT count(*) FROM outbox_queue")
 }
 
-// TestTheStarHoldsEverything, also probes, and before there is any event.
+// TestTheStarHoldsEverything, also trial events, and before there is any event.
 func TestTheStarHoldsEverything(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -160,15 +160,15 @@ func TestTheStarHoldsEverything(t *testing.T) {
 	f.wantClaimed()
 	f.wantHalted(2)
 	f.endPauses()
-	if c := f.probe(); len(c.Events) > 0 || c.NextProbe != nil {
-		t.Errorf("%d probes, the next one in %v", len(c.Events), c.NextProbe)
+	if c := f.trial(); len(c.Events) > 0 || c.NextTrial != nil {
+		t.Errorf("%d trial events, the next one in %v", len(c.Events), c.NextTrial)
 	}
 	f.settle(Settlement{Resumed: []string{AllTopics, "order.created"}})
 	f.wantClaimed()
 	f.resume(AllTopics)
 	f.wantClaimed(ids...)
-	if c := f.probe(); len(c.Events) != 1 {
-		t.Errorf("%d probes", len(c.Events))
+	if c := f.trial(); len(c.Events) != 1 {
+		t.Errorf("%d trial events", len(c.Events))
 	}
 	f.wantNone("SELECT count(*) FROM outbox_topics WHERE topic = '*'")
 }
@@ -181,10 +181,10 @@ func TestAnOperatorsPauseStays(t *testing.T) {
 	c := f.claim(1)
 	f.hold("order.created")
 	f.settle(Settlement{Token: c.Token, End: true, Published: f.events(ids[0]), Resumed: []string{"order.created"}})
-	f.settle(Settlement{Paused: map[string]string{"order.created": "no queue"}, Probe: true})
+	f.settle(Settlement{Paused: map[string]string{"order.created": "no queue"}, Trial: true})
 	f.wantClaimed()
 	f.endPauses()
-	f.wantEvents(f.probe())
+	f.wantEvents(f.trial())
 	if held := f.int("SELECT count(*) FROM outbox_topics WHERE until = 'infinity' AND operator = 'somebody' AND reason = 'a test'"); held != 1 {
 		t.Error("a relay has changed an operator's pause")
 	}
@@ -192,14 +192,14 @@ func TestAnOperatorsPauseStays(t *testing.T) {
 	f.wantClaimed(ids[1])
 }
 
-// TestATopicWithoutHaltedEventsIsResumed when its probe is due, and forgotten.
+// TestATopicWithoutHaltedEventsIsResumed when its trial is due, and forgotten.
 func TestATopicWithoutHaltedEventsIsResumed(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.pause("away")
 	f.endPauses()
-	if c := f.probe(); len(c.Events) > 0 || c.NextProbe != nil {
-		t.Errorf("claimed %d, the next probe is in %v", len(c.Events), c.NextProbe)
+	if c := f.trial(); len(c.Events) > 0 || c.NextTrial != nil {
+		t.Errorf("claimed %d, the next trial is in %v", len(c.Events), c.NextTrial)
 	}
 	f.wantClaimed()
 	f.wantNone("SELECT count(*) FROM outbox_topics")

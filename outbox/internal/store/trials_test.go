@@ -7,28 +7,28 @@ import (
 	"github.com/google/uuid"
 )
 
-// TestP4AnotherProbeFollowsOneThatSaysNothing: it was not sent, or no destination could take it.
-func TestP4AnotherProbeFollowsOneThatSaysNothing(t *testing.T) {
+// TestP4AnotherTrialFollowsOneThatSaysNothing: it was not sent, or no destination could take it.
+func TestP4AnotherTrialFollowsOneThatSaysNothing(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	ids := f.appendMany(2)
 	f.pause("order.created")
 	f.wantClaimed()
 	f.endPauses()
-	c := f.probe()
+	c := f.trial()
 	f.wantEvents(c, ids[0])
 	f.settle(Settlement{
-		Token: c.Token, End: true, Probe: true, ProbeAgain: []string{"order.created", "unknown"},
+		Token: c.Token, End: true, Trial: true, TrialAgain: []string{"order.created", "unknown"},
 		Failures: []Failure{{ID: ids[0], Final: true, Halt: true, Code: "too_large"}},
 	})
 	f.wantHalted(1)
-	f.wantEvents(f.probe(), ids[1])
+	f.wantEvents(f.trial(), ids[1])
 	f.hold("order.created")
-	f.settle(Settlement{ProbeAgain: []string{"order.created"}})
-	f.wantEvents(f.probe())
+	f.settle(Settlement{TrialAgain: []string{"order.created"}})
+	f.wantEvents(f.trial())
 }
 
-// TestP4TopicsThatAnswerAreTriedBeforeSilentOnes: a probe of a silent topic takes a second.
+// TestP4TopicsThatAnswerAreTriedBeforeSilentOnes: a trial of a silent topic takes a second.
 func TestP4TopicsThatAnswerAreTriedBeforeSilentOnes(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -38,32 +38,32 @@ func TestP4TopicsThatAnswerAreTriedBeforeSilentOnes(t *testing.T) {
 	}
 	f.wantClaimed()
 	f.exec("UPDATE outbox_topics SET until = now() - interval '1 minute' * CASE topic WHEN 'silent' THEN 2 ELSE 1 END")
-	c, err := f.store.ClaimProbes(t.Context(), "test", 1, lease)
+	c, err := f.store.ClaimTrials(t.Context(), "test", 1, lease)
 	if must(t, err); len(c.Events) != 1 || c.Events[0].Topic != "refused" {
 		t.Errorf("%+v", c.Events)
 	}
 }
 
-// TestAProbeIsTheEventThatWasTriedLeast, and of these the oldest. No two replicas try the same
+// TestATrialIsTheEventThatWasTriedLeast, and of these the oldest. No two replicas try the same
 // topic.
-func TestAProbeIsTheEventThatWasTriedLeast(t *testing.T) {
+func TestATrialIsTheEventThatWasTriedLeast(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	ids := f.appendMany(3)
 	f.pause("order.created")
 	f.wantClaimed()
-	f.wantEvents(f.probe()) // the pause is not over
+	f.wantEvents(f.trial()) // the pause is not over
 	for i, want := range []uuid.UUID{ids[0], ids[1], ids[2], ids[0]} {
 		f.endPauses()
-		c := f.probe()
+		c := f.trial()
 		f.wantEvents(c, want)
-		f.wantEvents(f.probe()) // another replica
-		if c.NextProbe == nil || *c.NextProbe < 1 {
-			t.Errorf("the next probe is not planned for later")
+		f.wantEvents(f.trial()) // another replica
+		if c.NextTrial == nil || *c.NextTrial < 1 {
+			t.Errorf("the next trial is not planned for later")
 		}
 		isRefused := i%2 == 0 // or no queue is bound for it: it must not stand for its topic either
 		if f.reschedule(c, Failure{ID: want, Counts: isRefused, Halt: !isRefused, Tried: !isRefused, Delay: time.Hour}) != 1 {
-			t.Error("the probe is not held")
+			t.Error("the trial is not held")
 		}
 		f.finish(c)
 		f.exec(endBackOffs)
@@ -72,9 +72,9 @@ func TestAProbeIsTheEventThatWasTriedLeast(t *testing.T) {
 	}
 }
 
-// TestProbesOfReplicasAreOfOtherTopics: they run at the same time, and together try each topic
+// TestTrialsOfReplicasAreOfOtherTopics: they run at the same time, and together try each topic
 // once.
-func TestProbesOfReplicasAreOfOtherTopics(t *testing.T) {
+func TestTrialsOfReplicasAreOfOtherTopics(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	for _, topic := range []string{"a", "b", "c", "d", "e", "f"} {
@@ -86,7 +86,7 @@ func TestProbesOfReplicasAreOfOtherTopics(t *testing.T) {
 	tried := make(chan []uuid.UUID, 4)
 	for range cap(tried) {
 		go func() {
-			c, err := f.store.ClaimProbes(t.Context(), "test", 3, lease)
+			c, err := f.store.ClaimTrials(t.Context(), "test", 3, lease)
 			if err != nil {
 				t.Error(err)
 			}
@@ -99,17 +99,17 @@ func TestProbesOfReplicasAreOfOtherTopics(t *testing.T) {
 	}
 	topics := f.int("SELECT count(DISTINCT topic) FROM outbox_queue WHERE id IN (SELECT unnest(events) FROM outbox_claims)")
 	if n != 6 || topics != 6 {
-		t.Errorf("%d probes of %d topics, want 6 of 6", n, topics)
+		t.Errorf("%d trial events of %d topics, want 6 of 6", n, topics)
 	}
 }
 
-// TestAPauseDoublesOnlyByProbes, and up to its cap.
-func TestAPauseDoublesOnlyByProbes(t *testing.T) {
+// TestAPauseDoublesOnlyByTrials, and up to its cap.
+func TestAPauseDoublesOnlyByTrials(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	s := Settlement{Paused: map[string]string{"x": "a test"}}
 	for i, want := range []float64{1, 1, 1, 2, 4, 8, 10, 10} {
-		s.Probe = i > 2
+		s.Trial = i > 2
 		f.settle(s)
 		if got := read[float64](f, "SELECT pause FROM outbox_topics")[0]; got != want {
 			t.Errorf("the pause is %g s after settlement %d, want %g", got, i, want)
@@ -123,7 +123,7 @@ func TestAPauseDoublesOnlyByProbes(t *testing.T) {
 }
 
 // TestAnEventWithoutAnswerIsHaltedAndStaysClaimed: no claim reads past it, and no other relay sends
-// it. Its confirm still counts. When the lease ends, it is the topic's probe.
+// it. Its confirm still counts. When the lease ends, it is the topic's trial.
 func TestAnEventWithoutAnswerIsHaltedAndStaysClaimed(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -132,15 +132,15 @@ func TestAnEventWithoutAnswerIsHaltedAndStaysClaimed(t *testing.T) {
 	f.settle(Settlement{Token: c.Token, Halted: ids, Paused: map[string]string{"order.created": "no answer"}, FirstPause: time.Hour})
 	f.wantHalted(2) // the claim does not hold the third one
 	f.endPauses()
-	if p := f.probe(); len(p.Events) > 0 || p.NextProbe == nil || *p.NextProbe > 2 {
-		t.Errorf("%d probes, the next one in %v", len(p.Events), p.NextProbe)
+	if p := f.trial(); len(p.Events) > 0 || p.NextTrial == nil || *p.NextTrial > 2 {
+		t.Errorf("%d trial events, the next one in %v", len(p.Events), p.NextTrial)
 	}
 	f.settle(Settlement{Token: c.Token, Published: f.events(ids[0])})
 	f.wantStatus("published", ids[0])
 	f.endLeases()
 	f.wantClaimed() // it ends the lease
 	f.endPauses()
-	f.wantEvents(f.probe(), ids[1])
+	f.wantEvents(f.trial(), ids[1])
 }
 
 // TestP4ATrialEventSupersedesItsOlderOnes: the newest one of its aggregate is tried.
@@ -157,12 +157,12 @@ func TestP4ATrialEventSupersedesItsOlderOnes(t *testing.T) {
 	f.exec("UPDATE outbox_queue SET supersedes = true WHERE topic = 'other'")
 	other := f.claim(10) // takes the place of the other trial event
 	f.endPauses()
-	c := f.probe()
+	c := f.trial()
 	f.wantEvents(c, newest)
 	if c.Superseded != 2 || other.Superseded != 1 {
 		t.Errorf("%d and %d superseded", c.Superseded, other.Superseded)
 	}
 	f.wantStatus("superseded", older, newer)
 	f.endPauses()
-	f.wantEvents(f.probe())
+	f.wantEvents(f.trial())
 }
