@@ -90,6 +90,26 @@ func insertBacklog(ctx context.Context, tx pgx.Tx, topic string, bytes, n int) e
 	return err
 }
 
+// metSQL says whether a relay has claimed events of a backlog, and has perhaps paused their topic.
+const metSQL = `SELECT EXISTS (SELECT FROM outbox_topics) OR EXISTS (
+  SELECT FROM (SELECT unnest(events) AS id FROM outbox_claims) claimed JOIN outbox_queue USING (id) WHERE topic LIKE 'backlog.%')`
+
+// awaitBacklog returns when a relay has met the backlog: until then nothing is delayed. The
+// transaction of the backlog was open for long, so only the next full read finds it.
+func (sys *system) awaitBacklog(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, maxWait, errors.New("no relay has claimed an event of the backlog"))
+	defer cancel()
+	for met := false; !met; {
+		if err := sys.orderDB.QueryRow(ctx, metSQL).Scan(&met); err != nil {
+			return errors.Join(context.Cause(ctx), err)
+		}
+		if err := sleep(ctx, 10*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // lastSeq returns the newest event's number. What was committed before has no larger one.
 func (sys *system) lastSeq(ctx context.Context) (seq int64, err error) {
 	err = sys.orderDB.QueryRow(ctx, "SELECT coalesce(max(seq), 0) FROM outbox_events").Scan(&seq)

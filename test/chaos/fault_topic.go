@@ -75,7 +75,7 @@ func (sys *system) faultBehind(ctx context.Context, f topicFault) (fault span, e
 		began = true
 		return f.begin(ctx)
 	})
-	if err != nil {
+	if err := errors.Join(err, sys.awaitBacklog(ctx)); err != nil {
 		return fault, err
 	}
 	fault.from = time.Now()
