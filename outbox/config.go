@@ -55,8 +55,8 @@ type RelayConfig struct {
 	RetryBase time.Duration
 	// RetryCap is the longest pause of a refused event. The default is 5 min.
 	RetryCap time.Duration
-	// LongestTopicPause is the longest pause of a topic. The first one is 0.5 s. The default is 10
-	// s.
+	// LongestTopicPause is the longest pause of a topic. The first one is a twentieth of it, and at
+	// most 1 s. The default is 10 s.
 	LongestTopicPause time.Duration
 	// Retention is how long published and discarded events are kept. Meanwhile they can be published
 	// again, to a destination that has lost them. The default is seven days.
@@ -123,7 +123,7 @@ func (c RelayConfig) check() error {
 		between("GiveUp", c.GiveUp, time.Second, 365*24*time.Hour),
 		between("RetryBase", c.RetryBase, time.Millisecond, 24*time.Hour),
 		between("RetryCap", c.RetryCap, time.Millisecond, 365*24*time.Hour),
-		between("LongestTopicPause", c.LongestTopicPause, firstTopicPause, 24*time.Hour),
+		between("LongestTopicPause", c.LongestTopicPause, time.Second, 24*time.Hour),
 		between("Retention", c.Retention, time.Second, 100*365*24*time.Hour),
 		between("ShutdownTimeout", c.ShutdownTimeout, time.Millisecond, time.Hour),
 	}

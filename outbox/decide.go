@@ -27,7 +27,9 @@ const (
 )
 
 // firstTopicPause doubles each time that the topic's trial event fails, up to LongestTopicPause.
-const firstTopicPause = 500 * time.Millisecond
+func (c RelayConfig) firstTopicPause() time.Duration {
+	return min(time.Second, c.LongestTopicPause/20)
+}
 
 // decide is the policy: what becomes of an event and of its topic, after this result.
 func (r *Relay) decide(e store.Event, result publish.Result, trial bool) verdict {

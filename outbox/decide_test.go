@@ -27,20 +27,20 @@ func TestP4DecideForEachOutcome(t *testing.T) {
 		is     string // trial, or paused
 		want   verdict
 	}{
-		"confirmed":          {publish.Result{Outcome: publish.Confirmed}, "", verdict{published: true}},
-		"confirmed, trial": {publish.Result{Outcome: publish.Confirmed}, "trial", verdict{published: true, resume: true}},
-		"returned":           {publish.Result{Outcome: publish.Returned, Err: reason}, "", verdict{pause: true, failure: store.Failure{Halt: true, Tried: true, Code: "unroutable"}}},
-		"busy":               {publish.Result{Outcome: publish.NotSent, Err: publish.ErrBusy}, "", verdict{pause: true, failure: store.Failure{Halt: true, Code: "refused"}}},
-		"refused":            {publish.Result{Outcome: publish.Refused, Err: reason}, "", verdict{failure: store.Failure{Counts: true, Code: "refused"}}},
-		"refused, trial":   {publish.Result{Outcome: publish.Refused, Err: reason}, "trial", verdict{pause: true, failure: store.Failure{Counts: true, Code: "refused"}}},
-		"no answer":          {publish.Result{Outcome: publish.Unknown, Err: publish.ErrTimeout}, "", verdict{failure: store.Failure{Tried: true, Code: "no_answer"}}},
-		"no answer, paused":  {publish.Result{Outcome: publish.Unknown, Err: publish.ErrTimeout}, "paused", verdict{failure: store.Failure{Halt: true, Tried: true, Code: "no_answer"}}},
-		"lost":               {publish.Result{Outcome: publish.Unknown, Err: reason}, "", verdict{unknown: true, failure: store.Failure{Code: "refused"}}},
-		"not sent":           {publish.Result{Outcome: publish.NotSent, Err: publish.ErrNotSent}, "", verdict{unknown: true, failure: store.Failure{Code: "refused"}}},
-		"closed over it":     {publish.Result{Outcome: publish.Refused, Err: publish.ErrClosed}, "", verdict{failure: store.Failure{Counts: true, Code: "session_closed"}}},
-		"too large":          {publish.Result{Outcome: publish.Invalid, Err: publish.ErrTooLarge}, "", verdict{failure: store.Failure{Final: true, Code: "too_large"}}},
-		"a bad key":          {publish.Result{Outcome: publish.Invalid, Err: publish.ErrBadTopic}, "", verdict{failure: store.Failure{Final: true, Code: "bad_topic"}}},
-		"broken headers":     {publish.Result{Outcome: publish.Invalid, Err: publish.ErrBadHeaders}, "", verdict{failure: store.Failure{Final: true, Code: "bad_headers"}}},
+		"confirmed":         {publish.Result{Outcome: publish.Confirmed}, "", verdict{published: true}},
+		"confirmed, trial":  {publish.Result{Outcome: publish.Confirmed}, "trial", verdict{published: true, resume: true}},
+		"returned":          {publish.Result{Outcome: publish.Returned, Err: reason}, "", verdict{pause: true, failure: store.Failure{Halt: true, Tried: true, Code: "unroutable"}}},
+		"busy":              {publish.Result{Outcome: publish.NotSent, Err: publish.ErrBusy}, "", verdict{pause: true, failure: store.Failure{Halt: true, Code: "refused"}}},
+		"refused":           {publish.Result{Outcome: publish.Refused, Err: reason}, "", verdict{failure: store.Failure{Counts: true, Code: "refused"}}},
+		"refused, trial":    {publish.Result{Outcome: publish.Refused, Err: reason}, "trial", verdict{pause: true, failure: store.Failure{Counts: true, Code: "refused"}}},
+		"no answer":         {publish.Result{Outcome: publish.Unknown, Err: publish.ErrTimeout}, "", verdict{failure: store.Failure{Tried: true, Code: "no_answer"}}},
+		"no answer, paused": {publish.Result{Outcome: publish.Unknown, Err: publish.ErrTimeout}, "paused", verdict{failure: store.Failure{Halt: true, Tried: true, Code: "no_answer"}}},
+		"lost":              {publish.Result{Outcome: publish.Unknown, Err: reason}, "", verdict{unknown: true, failure: store.Failure{Code: "refused"}}},
+		"not sent":          {publish.Result{Outcome: publish.NotSent, Err: publish.ErrNotSent}, "", verdict{unknown: true, failure: store.Failure{Code: "refused"}}},
+		"closed over it":    {publish.Result{Outcome: publish.Refused, Err: publish.ErrClosed}, "", verdict{failure: store.Failure{Counts: true, Code: "session_closed"}}},
+		"too large":         {publish.Result{Outcome: publish.Invalid, Err: publish.ErrTooLarge}, "", verdict{failure: store.Failure{Final: true, Code: "too_large"}}},
+		"a bad key":         {publish.Result{Outcome: publish.Invalid, Err: publish.ErrBadTopic}, "", verdict{failure: store.Failure{Final: true, Code: "bad_topic"}}},
+		"broken headers":    {publish.Result{Outcome: publish.Invalid, Err: publish.ErrBadHeaders}, "", verdict{failure: store.Failure{Final: true, Code: "bad_headers"}}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -219,7 +219,7 @@ func (f *fakeOutbox) Settle(ctx context.Context, s store.Settlement) (store.Sett
 	}
 	for topic := range s.Paused {
 		if _, paused := f.paused[topic]; !paused || s.Trial {
-			f.paused[topic] = time.Now().Add(firstTopicPause)
+			f.paused[topic] = time.Now().Add(s.FirstPause)
 		}
 	}
 	for _, topic := range s.TrialAgain {

@@ -79,7 +79,7 @@ func (w *worker) settlement(b *batch) store.Settlement {
 	isLonger := w.trials && (!b.slow || len(b.pauses) > 0) // a silent trial event makes a pause longer once
 	s := store.Settlement{
 		Token: b.token, End: b.open() == 0, Trial: isLonger, Paused: map[string]string{},
-		GiveUp: w.config.GiveUp, FirstPause: firstTopicPause, LongestPause: w.config.LongestTopicPause,
+		GiveUp: w.config.GiveUp, FirstPause: w.config.firstTopicPause(), LongestPause: w.config.LongestTopicPause,
 	}
 	resumed, again := map[string]bool{}, map[string]bool{}
 	for _, topic := range b.pauses {

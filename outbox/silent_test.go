@@ -178,7 +178,7 @@ func TestP4ATrialEventThatIsInvalidDelaysNothing(t *testing.T) {
 		v.outbox.append("a", 1)
 		v.run()
 		v.outbox.append("a", 2)
-		v.sleep(firstTopicPause + time.Second/2)
+		v.sleep(time.Second)
 		v.want(1, "failed")
 		if v.want(1, "published"); len(v.outbox.paused) != 0 {
 			t.Errorf("paused %v", v.outbox.paused)

@@ -132,7 +132,7 @@ func (w *worker) wait(ctx context.Context, poll <-chan time.Time) {
 	case <-wake:
 		w.due = true
 		if w.trials {
-			w.notBefore = earlier(w.notBefore, time.Now().Add(firstTopicPause))
+			w.notBefore = earlier(w.notBefore, time.Now().Add(w.config.firstTopicPause()))
 		}
 	case <-poll:
 		w.due = true
