@@ -52,7 +52,7 @@ import (
 //
 // A refused event fails after at least ten tries, if the first refusal is more than GiveUp ago.
 //
-// A paused topic is a row of the table outbox_topics. A pause lasts 0.5 s and doubles to
+// A paused topic is a row of the table outbox_topics. A pause is short at first, and doubles up to
 // LongestTopicPause. Then one event of the topic is tried, on a connection of its own. If it is
 // taken, the others follow. An operator pauses topics too; see package operate.
 //
