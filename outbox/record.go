@@ -141,6 +141,9 @@ func (w *worker) write(ctx context.Context, s store.Settlement) *store.Settled {
 	if len(s.Paused) > 0 {
 		signal(w.tryTopics)
 	}
+	if !w.trials && len(s.Failures) > 0 && len(s.Published) == 0 {
+		w.notBefore = later(w.notBefore, time.Now().Add(refusedPause))
+	}
 	if len(s.TrialAgain) > 0 {
 		w.notBefore = earlier(w.notBefore, time.Now().Add(trialPause))
 	}
