@@ -14,9 +14,9 @@ const (
 	smallBatchPause = 2 * time.Millisecond
 	// lossPause is the pause after a publisher was lost. The next one may be lost at once.
 	lossPause = 50 * time.Millisecond
-	// refusedPause is the pause after nothing but refusals: those in flight may be refused too, and
-	// then their topics pause before more of them is claimed.
-	refusedPause = 50 * time.Millisecond
+	// nonePublishedPause is the pause after a record that has failures and nothing published. More of
+	// what is in flight may fail, and then the topics pause before more of their events are claimed.
+	nonePublishedPause = 50 * time.Millisecond
 	// maxBytes bounds the payloads that the workers of a relay have in flight, and so its memory.
 	// Above half of it nothing is claimed. A claim has up to 8 MiB. Those of more than two workers at
 	// the same time may come on top, and that of trial events.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"os"
+	"strconv"
 	"testing"
 	"time"
 
@@ -110,6 +111,33 @@ func TestP4ATopicPausesWhenTwoOfItsEventsAreRefused(t *testing.T) {
 	}
 	if r.decide(bad, refusal, false).pause {
 		t.Error("after a confirm, one event pauses its topic")
+	}
+}
+
+// TestP9ADestinationThatRefusesAllGetsOneWindow: the answers come one by one, and all topics pause
+// before more of their events is claimed.
+func TestP9ADestinationThatRefusesAllGetsOneWindow(t *testing.T) {
+	t.Parallel()
+	for longest, first := range map[time.Duration]time.Duration{10 * time.Second: time.Second / 2, 30 * time.Second: time.Second} {
+		inVirtualTime(t, func(v *virtual) {
+			const topics, window = 10, 20
+			v.config = emails()
+			v.config.Window, v.config.LongestTopicPause = window, longest
+			v.broker.answers = answerAll(publish.Refused)
+			v.broker.after = func(n int) time.Duration { return time.Duration(n+1) * time.Millisecond }
+			for n := range 5 * topics {
+				v.outbox.append(strconv.Itoa(n%topics), 1)
+			}
+			v.run()
+			v.sleep(first)
+			if n := len(v.broker.copies); n != window {
+				t.Errorf("%d events are sent within %s, want one window, %d", n, first, window)
+			}
+			v.sleep(first / 2)
+			if n := len(v.broker.copies); n == window {
+				t.Errorf("no topic is tried after its first pause, %s", first)
+			}
+		})
 	}
 }
 

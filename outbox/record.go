@@ -142,7 +142,7 @@ func (w *worker) write(ctx context.Context, s store.Settlement) *store.Settled {
 		signal(w.tryTopics)
 	}
 	if !w.trials && len(s.Failures) > 0 && len(s.Published) == 0 {
-		w.notBefore = later(w.notBefore, time.Now().Add(refusedPause))
+		w.notBefore = later(w.notBefore, time.Now().Add(nonePublishedPause))
 	}
 	if len(s.TrialAgain) > 0 {
 		w.notBefore = earlier(w.notBefore, time.Now().Add(trialPause))

@@ -75,10 +75,12 @@ func (sys *system) mixBadEvents(ctx context.Context, first, bad, rest int) error
 		return err
 	}
 	outWithin := 2*fault.to.Sub(fault.from) + recoveryTime // the pause of a refused event doubles
-	if out, err := sys.requireOut(ctx, outWithin); !out {
+	took, err := sys.requireOut(ctx, outWithin)
+	sys.noted("all %d bad events are out %s after the mend", bad, took.Round(100*time.Millisecond))
+	if took > outWithin+recoveryTime { // not all were published
 		return err
 	}
-	return sys.requireArrived(ctx, []string{topic}, first+bad+rest, mostInHand)
+	return errors.Join(err, sys.requireArrived(ctx, []string{topic}, first+bad+rest, mostInHand))
 }
 
 // limitMessages sets the broker's limit for a message's size, and cuts the relays' connections, so

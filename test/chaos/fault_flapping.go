@@ -14,7 +14,7 @@ var giveUpSoon = []string{"RELAY_GIVE_UP=1s"}
 
 const (
 	cutEvery = 2 * time.Second
-	// flapSoon is when the relays must be connected after the last cut, and publish.
+	// flapSoon is when all must be out after the last cut.
 	flapSoon = 5 * time.Second
 )
 
@@ -39,9 +39,6 @@ func (sys *system) flap(ctx context.Context) error {
 		}
 	}
 	if err := sys.requireConnected(ctx, flapSoon); err != nil {
-		return err
-	}
-	if out, err := sys.requireOut(ctx, flapSoon); !out {
 		return err
 	}
 	if err := sys.requireNoneCounted(ctx); err != nil {
@@ -69,10 +66,15 @@ func (sys *system) cutWithoutAnswers(ctx context.Context, held time.Duration, to
 	return sys.cutPublishers()
 }
 
-// requireConnected requires that each relay is connected again soon.
+// requireConnected requires that all events are published soon, and that each relay is connected
+// again by then: there may be one relay only.
 func (sys *system) requireConnected(ctx context.Context, within time.Duration) error {
 	began := time.Now()
-	sys.noted("%d connections were cut", sys.injected)
+	took, err := sys.requireOut(ctx, within)
+	if err != nil {
+		return err
+	}
+	sys.noted("all events are out %s after the last cut; %d connections were cut", took.Round(100*time.Millisecond), sys.injected)
 	for i, proxies := range sys.ordersToBroker {
 		for proxies.Open() == 0 {
 			if time.Since(began) > maxWait {
