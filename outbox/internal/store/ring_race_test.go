@@ -70,6 +70,8 @@ func TestP1NothingIsLostWhileTheRingTurns(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	l := &ledger{finished: map[uuid.UUID]time.Time{}}
+	l.append(f.appendMany(20)...)
+	f.exec("UPDATE outbox_queue SET available_at = now() + interval '1 hour'") // the janitors have to move them again and again
 	janitors := f.with(func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["application_name"] = "janitor" }).store
 	var kills atomic.Int32 // since the last call of Rotate that has succeeded
 	janitor := func() {
