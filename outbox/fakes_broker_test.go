@@ -54,6 +54,13 @@ func (b *fakeBroker) Blocked() bool {
 	return b.blocked
 }
 
+// sent is how many messages the broker has got, repeats not counted.
+func (b *fakeBroker) sent() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.copies)
+}
+
 func (b *fakeBroker) block(blocked bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -21,7 +21,7 @@ var ErrNotPaused = errors.New("it is not paused")
 const pauseSQL = `
 INSERT INTO outbox_topics AS t (topic, until, pause, reason, operator) VALUES (@topic, 'infinity', 0, @reason, @operator)
 ON CONFLICT (topic) DO UPDATE SET (since, until, pause, reason, operator, resumed) =
-  (CASE WHEN t.resumed THEN now() ELSE t.since END, 'infinity', 0, excluded.reason, excluded.operator, false)
+  (CASE WHEN t.resumed THEN clock_timestamp() ELSE t.since END, 'infinity', 0, excluded.reason, excluded.operator, false)
 RETURNING topic`
 
 // Pause stops the relays from sending the events of a topic until an operator resumes it, or of

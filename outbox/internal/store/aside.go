@@ -86,11 +86,13 @@ WHERE id = ANY (ARRAY(
     LIMIT greatest(@limit - (SELECT count(*) FROM going), @limit / 10) / t.topics + 1 FOR UPDATE SKIP LOCKED) q))
 RETURNING 1`
 
-// forgetTopicsSQL deletes the rows of resumed topics that have no halted event any more.
+// forgetTopicsSQL deletes the rows of resumed topics that have no halted event any more. A row that
+// has changed since the statement began is read again, and the halted events are not. So it leaves
+// a topic that was paused in this time, even if it is resumed already.
 const forgetTopicsSQL = `
 DELETE FROM outbox_topics WHERE topic = ANY (ARRAY(
   SELECT topic FROM outbox_topics t
-  WHERE resumed AND (SELECT true FROM outbox_queue WHERE topic = t.topic AND halted LIMIT 1) IS NULL
+  WHERE resumed AND since < now() AND (SELECT true FROM outbox_queue WHERE topic = t.topic AND halted LIMIT 1) IS NULL
   FOR UPDATE SKIP LOCKED)) AND resumed`
 
 // putAside returns the steps of a claim that put aside what must wait, and bring it back: those

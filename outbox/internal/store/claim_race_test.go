@@ -62,7 +62,7 @@ func TestTheClaimLockSerializesClaims(t *testing.T) {
 	ids := f.appendMany(1)
 	var got [2][]uuid.UUID
 	var ends []func()
-	f.withPausedWrites("INSERT ON outbox_claims", func() {
+	f.withPausedWrites("AFTER INSERT ON outbox_claims FOR EACH ROW", func() {
 		for i := range got {
 			ends = append(ends, f.startUntilBlocked(i+1, func() error {
 				c, err := f.store.Claim(t.Context(), "test", 10, lease)
@@ -130,7 +130,7 @@ func TestASettlementWaitsForAClaimThatEndsItsLease(t *testing.T) {
 	c := f.claim(10)
 	f.endLeases()
 	var claimed, settled func()
-	f.withPausedWrites("INSERT ON outbox_claims", func() {
+	f.withPausedWrites("AFTER INSERT ON outbox_claims FOR EACH ROW", func() {
 		claimed = f.startUntilBlocked(1, func() error { _, err := f.store.Claim(t.Context(), "x", 10, lease); return err })
 		settled = f.startUntilBlocked(2, func() error {
 			if held := f.reschedule(c, Failure{ID: ids[0], Delay: time.Hour}); held != 0 {

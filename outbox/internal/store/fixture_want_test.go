@@ -88,15 +88,15 @@ func (f fixture) withRowLocked(id uuid.UUID, fn func()) {
 	f.inTx("SELECT 1 FROM outbox_queue WHERE id = $1 FOR UPDATE", fn, id)
 }
 
-// withPausedWrites makes each write of one kind, such as "INSERT ON outbox_claims", wait inside its
-// statement until fn returns.
+// withPausedWrites makes each write of one kind, such as "AFTER INSERT ON outbox_claims FOR EACH ROW",
+// wait inside its statement until fn returns.
 func (f fixture) withPausedWrites(what string, fn func()) {
 	f.Helper()
 	f.exec(`CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
 		PERFORM pg_advisory_xact_lock(1);
 		RETURN NULL;
 	END $$`)
-	f.exec("CREATE TRIGGER wait AFTER " + what + " FOR EACH ROW EXECUTE FUNCTION wait()")
+	f.exec("CREATE TRIGGER wait " + what + " EXECUTE FUNCTION wait()")
 	f.inTx("SELECT pg_advisory_xact_lock(1)", fn)
 }
 

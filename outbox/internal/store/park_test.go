@@ -59,7 +59,7 @@ func TestADeletePromotesAnEventBeingParked(t *testing.T) {
 	f.fail(ids[0])
 	f.exec(unparkSQL)
 	var claimed, marked func()
-	f.withPausedWrites("UPDATE ON outbox_queue", func() {
+	f.withPausedWrites("AFTER UPDATE ON outbox_queue FOR EACH ROW", func() {
 		claimed = f.startUntilBlocked(1, func() error { f.claim(10); return nil })
 		marked = f.startUntilBlocked(2, func() error { f.mark(ids[0]); return nil })
 	})

@@ -93,7 +93,7 @@ SELECT key, now() + cast(@first AS float8) * interval '1 second', @first, value
 FROM json_each_text(cast(cast(@topics AS text) AS json)) ORDER BY key
 ON CONFLICT (topic) DO UPDATE SET
   (since, pause, until, reason, operator, resumed) = (
-    SELECT CASE WHEN t.resumed THEN now() ELSE t.since END, pause, now() + pause * interval '1 second',
+    SELECT CASE WHEN t.resumed THEN clock_timestamp() ELSE t.since END, pause, now() + pause * interval '1 second',
            excluded.reason, NULL, false
     FROM (SELECT CASE WHEN t.resumed THEN excluded.pause ELSE least(2 * t.pause, cast(@longest AS float8)) END AS pause) next)
 WHERE t.resumed OR t.operator IS NULL AND cast(@trial AS boolean)`

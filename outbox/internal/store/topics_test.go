@@ -192,6 +192,34 @@ func TestAnOperatorsPauseStays(t *testing.T) {
 	f.wantClaimed(ids[1])
 }
 
+// TestP4ATopicThatPausesWhileItIsForgottenKeepsItsRow: it pauses and is resumed after the statement
+// that forgets it has begun, and before that locks its row.
+func TestP4ATopicThatPausesWhileItIsForgottenKeepsItsRow(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.appendMany(1)
+	c := f.claim(1)
+	f.pause("order.created")
+	f.wantClaimed() // it sees that there are topics
+	f.settle(Settlement{Resumed: []string{"order.created"}})
+	var end func()
+	f.withPausedWrites("BEFORE DELETE ON outbox_topics FOR EACH STATEMENT", func() {
+		end = f.startUntilBlocked(1, func() error {
+			_, err := f.store.Claim(t.Context(), "test", 1, lease)
+			return err
+		})
+		f.settle(Settlement{
+			Token: c.Token, End: true, Failures: []Failure{{ID: c.Events[0].ID, Halt: true}}, Paused: map[string]string{"order.created": "a test"},
+		})
+		f.settle(Settlement{Resumed: []string{"order.created"}})
+	})
+	end()
+	f.wantHalted(1)
+	if f.int("SELECT count(*) FROM outbox_topics") != 1 {
+		t.Error("an event is halted, and its topic has no row")
+	}
+}
+
 // TestATopicWithoutHaltedEventsIsResumed when its trial is due, and forgotten.
 func TestATopicWithoutHaltedEventsIsResumed(t *testing.T) {
 	t.Parallel()
