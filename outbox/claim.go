@@ -14,8 +14,8 @@ const (
 	smallBatchPause = 2 * time.Millisecond
 	// lossPause is the pause after a publisher was lost. The next one may be lost at once.
 	lossPause = 50 * time.Millisecond
-	// nonePublishedPause is the pause after a record that has failures and nothing published. More of
-	// what is in flight may fail, and then the topics pause before more of their events are claimed.
+	// nonePublishedPause is how long a worker claims nothing after it has recorded failures, and nothing
+	// published. What it has in flight may fail too, and pause the topics before it claims more of them.
 	nonePublishedPause = 50 * time.Millisecond
 	// maxBytes bounds the payloads that the workers of a relay have in flight, and so its memory.
 	// Above half of it nothing is claimed. A claim has up to 8 MiB. Those of more than two workers at

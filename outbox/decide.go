@@ -26,7 +26,8 @@ const (
 	codeNoPayload  = "no_payload"
 )
 
-// firstTopicPause doubles each time that the topic's trial event fails, up to LongestTopicPause.
+// firstTopicPause is the first pause of a topic. It doubles after each trial event that is not taken,
+// up to LongestTopicPause.
 func (c RelayConfig) firstTopicPause() time.Duration {
 	return min(time.Second, c.LongestTopicPause/20)
 }

@@ -76,7 +76,9 @@ func (w *worker) recordBatch(ctx context.Context, b *batch) bool {
 
 // settlement is what is to be written about a batch.
 func (w *worker) settlement(b *batch) store.Settlement {
-	isLonger := w.trials && (!b.slow || len(b.pauses) > 0) // a silent trial event makes a pause longer once
+	// A silent trial event makes a pause longer once: when its topic pauses, and not with its answer. A
+	// session that answers one by one pauses no silent topic.
+	isLonger := w.trials && (!b.slow || len(b.pauses) > 0 || w.oneByOne)
 	s := store.Settlement{
 		Token: b.token, End: b.open() == 0, Trial: isLonger, Paused: map[string]string{},
 		GiveUp: w.config.GiveUp, FirstPause: w.config.firstTopicPause(), LongestPause: w.config.LongestTopicPause,

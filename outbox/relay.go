@@ -32,7 +32,7 @@ import (
 // As soon as half of the window is free, the worker claims what is due and sends it. It records
 // the outcomes as the answers come. Four things wake it: [Relay.Wake], a notification of another
 // process, the time when the next event becomes due, and a poll in case the others are missed.
-// The workers of a relay have at most 32 MiB of payloads in flight.
+// The workers of a relay have about 32 MiB of payloads in flight, at most.
 //
 // # What becomes of an event, and of its topic
 //
@@ -53,8 +53,8 @@ import (
 // A refused event fails after at least ten tries, if the first refusal is more than GiveUp ago.
 //
 // A paused topic is a row of the table outbox_topics. A pause is short at first, and doubles up to
-// LongestTopicPause. Then one event of the topic is tried, on a connection of its own. If it is
-// taken, the others follow. An operator pauses topics too; see package operate.
+// LongestTopicPause. After each pause one event of the topic is tried, on a connection of its own.
+// If it is taken, the others follow. An operator pauses topics too; see package operate.
 //
 // A failed event stays in the outbox until an operator replays or discards it. The later events of
 // its aggregate wait for that. An event whose payload is missing fails with the code no_payload.

@@ -67,9 +67,9 @@ func (w *worker) newBatch(ctx context.Context, claim store.Claim) *batch {
 	return b
 }
 
-// sendApart sends events that may have ended a publisher when nothing else waits for an answer:
-// first one, and after each success twice as many. So the one among thousands that ends a publisher
-// is soon alone. Those of a paused topic wait with their topic.
+// sendApart sends events that may have ended a publisher, as soon as nothing else waits for an
+// answer: first one, and after each success twice as many. So the one among thousands that ends a
+// publisher is soon alone. Those of a paused topic wait with their topic.
 func (w *worker) sendApart() {
 	for len(w.apart) > 0 && (w.sender == nil || !w.sender.lost) && w.inFlight.count(sent) == 0 {
 		w.group = max(1, 2*w.group)

@@ -34,6 +34,29 @@ func TestP4ATopicWithoutAnswersPausesAndTheOthersGoOn(t *testing.T) {
 	})
 }
 
+// TestP4ASlowRefusalMakesThePauseLonger: otherwise the next trial is the one that is for relays that
+// have died, 10 s later.
+func TestP4ASlowRefusalMakesThePauseLonger(t *testing.T) {
+	t.Parallel()
+	inVirtualTime(t, func(v *virtual) {
+		calls := 0
+		v.config = emails()
+		v.to = publish.Func(1, func(ctx context.Context, _ publish.Message) error {
+			calls++
+			wait(ctx, 2*v.relay.config.SlowAfter)
+			return errors.New("refused")
+		})
+		v.outbox.append("a", 20)
+		v.run()
+		v.sleep(8 * time.Second) // the window is refused
+		before := calls
+		v.sleep(8 * time.Second)
+		if n := calls - before; n < 2 {
+			t.Errorf("%d trials in 8 s, each of 2 s, with pauses of half a second", n)
+		}
+	})
+}
+
 // TestP4APauseThatCannotBeWrittenDelaysNoOtherTopic: the only worker is replaced all the same.
 func TestP4APauseThatCannotBeWrittenDelaysNoOtherTopic(t *testing.T) {
 	t.Parallel()

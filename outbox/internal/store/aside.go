@@ -86,9 +86,9 @@ WHERE id = ANY (ARRAY(
     LIMIT greatest(@limit - (SELECT count(*) FROM going), @limit / 10) / t.topics + 1 FOR UPDATE SKIP LOCKED) q))
 RETURNING 1`
 
-// forgetTopicsSQL deletes the rows of resumed topics that have no halted event any more. A row that
-// has changed since the statement began is read again, and the halted events are not. So it leaves
-// a topic that was paused in this time, even if it is resumed already.
+// forgetTopicsSQL deletes the rows of resumed topics that have no halted event any more. PostgreSQL
+// reads a row again that has changed since the statement began, but not the halted events. So a topic
+// that was paused since the transaction began keeps its row, even if it is resumed already.
 const forgetTopicsSQL = `
 DELETE FROM outbox_topics WHERE topic = ANY (ARRAY(
   SELECT topic FROM outbox_topics t

@@ -23,8 +23,8 @@ type Claim struct {
 // A claim is one transaction of these steps, each a statement:
 //
 //  1. claimLockSQL and expireSQL: no other claim runs, and claims whose lease has ended are gone;
-//  2. the statements of aside.go put aside what must wait, and bring it back. They are sent only if
-//     the last claim has seen such events;
+//  2. the statements of aside.go put aside what must wait, and bring it back. Most are sent only if
+//     the last claim has seen such events, or topics;
 //  3. claimSQL takes what is free.
 //
 // After the commit, claimedEventsSQL reads the events.

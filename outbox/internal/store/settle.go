@@ -26,7 +26,7 @@ type Settlement struct {
 	Halted []uuid.UUID
 
 	Paused  map[string]string // topics, with the reason
-	Trial   bool              // the events are trial events: the pauses of topics in Paused get longer
+	Trial   bool              // trial events were not taken: the pauses of topics in Paused get longer
 	Resumed []string          // topics whose pause is over
 	// TrialAgain are topics whose trial was not sent, or no destination could take it: another event
 	// is tried at once.

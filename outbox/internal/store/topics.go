@@ -16,8 +16,8 @@ import (
 // and delete the row when none is left.
 //
 // No event stays halted without a row: whoever halts an event has seen or written the row, and a
-// claim deletes it, when nothing is halted. If somebody deletes it by hand, a claim writes it again.
-// Claims run one after the other.
+// claim deletes it, when nothing is halted. If somebody deletes it by hand, a claim writes it again,
+// as resumed. Claims run one after the other.
 
 // AllTopics is the topic that stands for every topic in outbox_topics.
 const AllTopics = "*"
