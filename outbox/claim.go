@@ -16,7 +16,10 @@ const (
 	lossPause = 50 * time.Millisecond
 	// nonePublishedPause is how long a worker claims nothing after it has recorded failures, and nothing
 	// published. What it has in flight may fail too, and pause the topics before it claims more of them.
+	// If it goes on so, the next claim is not later than mostNonePublished after the first such record:
+	// it may find what another topic takes.
 	nonePublishedPause = 50 * time.Millisecond
+	mostNonePublished  = 250 * time.Millisecond
 	// maxBytes bounds the payloads that the workers of a relay have in flight, and so its memory.
 	// Above half of it nothing is claimed. A claim has up to 8 MiB. Those of more than two workers at
 	// the same time may come on top, and that of trial events.
@@ -62,7 +65,7 @@ func (w *worker) mayClaim(ctx context.Context) bool {
 // claim has its own deadline. If it commits after that, the events wait for the lease to end.
 func (w *worker) claim(ctx context.Context) (claim store.Claim) {
 	began := time.Now()
-	w.claimed = began
+	w.claimed, w.failing = began, time.Time{}
 	ok := w.execute(ctx, "cannot claim from the outbox", func(ctx context.Context) (err error) {
 		if w.trials {
 			claim, err = w.events.ClaimTrials(ctx, w.name, w.tries, w.config.Lease)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"os"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -138,6 +139,56 @@ func TestP9ADestinationThatRefusesAllGetsOneWindow(t *testing.T) {
 				t.Errorf("no topic is tried after its first pause, %s", first)
 			}
 		})
+	}
+}
+
+// TestP4RefusalsOneByOneDelayNoOther: the worker has room for it after half of them.
+func TestP4RefusalsOneByOneDelayNoOther(t *testing.T) {
+	t.Parallel()
+	inVirtualTime(t, func(v *virtual) {
+		const window = 20
+		v.config = emails()
+		v.config.Window = window
+		v.broker.answers = func(messages []publish.Message) []publish.Result {
+			results := answerAll(publish.Refused)(messages)
+			if messages[0].Topic == "good" {
+				results[0] = taken
+			}
+			return results
+		}
+		v.broker.after = func(n int) time.Duration { return time.Duration(n+1) * 20 * time.Millisecond }
+		for n := range window {
+			v.outbox.append(strconv.Itoa(n), 1)
+		}
+		v.run()
+		v.outbox.append("good", 1)
+		v.relay.Wake()
+		v.sleep(mostNonePublished + 25*time.Millisecond)
+		if n := v.broker.sent(); n != window+1 {
+			t.Errorf("%d messages are sent, want the good one too", n)
+		}
+	})
+}
+
+// TestP4AnInvalidEventDelaysNoClaim: it says nothing about the destination.
+func TestP4AnInvalidEventDelaysNoClaim(t *testing.T) {
+	t.Parallel()
+	inVirtualTime(t, func(v *virtual) {
+		v.broker.answers = answerAll(publish.Invalid)
+		v.outbox.append("a", 10*testConfig.Window)
+		v.run()
+		v.sleep(smallBatchPause)
+		v.want(10*testConfig.Window, "failed")
+	})
+}
+
+// TestATrialEventWithoutPayloadIsFollowedByAnother of its topic, at once.
+func TestATrialEventWithoutPayloadIsFollowedByAnother(t *testing.T) {
+	t.Parallel()
+	w := &worker{Relay: relayWith(testConfig), trials: true}
+	s := w.settlement(w.newBatch(t.Context(), store.Claim{NoPayload: []store.Event{{ID: uuid.New(), Topic: "a"}}}))
+	if !slices.Equal(s.TrialAgain, []string{"a"}) || len(s.Failures) != 1 {
+		t.Errorf("%+v", s)
 	}
 }
 

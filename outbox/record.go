@@ -143,9 +143,7 @@ func (w *worker) write(ctx context.Context, s store.Settlement) *store.Settled {
 	if len(s.Paused) > 0 {
 		signal(w.tryTopics)
 	}
-	if !w.trials && len(s.Failures) > 0 && len(s.Published) == 0 {
-		w.notBefore = later(w.notBefore, time.Now().Add(nonePublishedPause))
-	}
+	w.rest(s)
 	if len(s.TrialAgain) > 0 {
 		w.notBefore = earlier(w.notBefore, time.Now().Add(trialPause))
 	}
@@ -154,6 +152,22 @@ func (w *worker) write(ctx context.Context, s store.Settlement) *store.Settled {
 		w.wakeWorker() // and those of a topic whose pause has ended
 	}
 	return &done
+}
+
+// rest delays the next claim if the destination takes nothing, see nonePublishedPause. An event that
+// no destination could take says nothing about this one.
+func (w *worker) rest(s store.Settlement) {
+	now := time.Now()
+	switch {
+	case len(s.Published) > 0 && !w.failing.IsZero():
+		w.failing, w.notBefore = time.Time{}, now
+	case w.trials || len(s.Published) > 0 || !slices.ContainsFunc(s.Failures, func(f store.Failure) bool { return !f.Final }):
+	default:
+		if w.failing.IsZero() {
+			w.failing = now
+		}
+		w.notBefore = later(w.notBefore, earlier(now.Add(nonePublishedPause), w.failing.Add(mostNonePublished)))
+	}
 }
 
 // reportFailed reports the events that have failed.

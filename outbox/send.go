@@ -59,9 +59,9 @@ func (w *worker) newBatch(ctx context.Context, claim store.Claim) *batch {
 		}
 		b.add(item{event: e, message: m, trace: ctx})
 	}
-	for _, id := range claim.NoPayload {
-		b.add(item{event: store.Event{ID: id}, state: decided, verdict: verdict{failure: store.Failure{
-			ID: id, Final: true, Code: codeNoPayload, Reason: "the event is in outbox_queue, and its payload is not in outbox_events",
+	for _, e := range claim.NoPayload {
+		b.add(item{event: e, state: decided, verdict: verdict{failure: store.Failure{
+			ID: e.ID, Final: true, Code: codeNoPayload, Reason: "the event is in outbox_queue, and its payload is not in outbox_events",
 		}}})
 	}
 	return b

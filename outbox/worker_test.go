@@ -207,7 +207,7 @@ func TestP9AnEventWithoutPayloadIsFailedAndOthersArePublished(t *testing.T) {
 	t.Parallel()
 	inVirtualTime(t, func(v *virtual) {
 		v.outbox.onClaim = func(n int) (*store.Claim, error) {
-			return []*store.Claim{{Token: uuid.New(), NoPayload: []uuid.UUID{uuid.New()}, More: true}, nil}[min(n, 2)-1], nil
+			return []*store.Claim{{Token: uuid.New(), NoPayload: []store.Event{{ID: uuid.New(), Topic: "a"}}, More: true}, nil}[min(n, 2)-1], nil
 		}
 		v.broker.answers = answerAll(publish.Confirmed)
 		v.outbox.append("a", 1)

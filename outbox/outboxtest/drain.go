@@ -35,7 +35,7 @@ func Drain(ctx context.Context, pool *pgxpool.Pool, send func(context.Context, o
 		}
 		done := store.Settlement{Token: claim.Token, End: true}
 		if len(claim.NoPayload) > 0 {
-			err = fmt.Errorf("these events are in outbox_queue, but not in outbox_events: %v", claim.NoPayload)
+			err = fmt.Errorf("%d events are in outbox_queue, but not in outbox_events, such as %s", len(claim.NoPayload), claim.NoPayload[0].ID)
 		}
 		for _, e := range claim.Events {
 			if failed := send(ctx, eventOf(e)); failed != nil {

@@ -11,13 +11,13 @@ import (
 
 // Claim is a batch of events under one lease.
 type Claim struct {
-	Token      uuid.UUID   // identifies the lease; each claim has a new one
-	Events     []Event     // ordered by seq
-	NoPayload  []uuid.UUID // claimed, but their row of the log is missing: nobody can publish them
-	Superseded int         // older events of these aggregates that are not sent any more
-	More       bool        // more events may be due
-	NextDue    *float64    // seconds until the next event becomes due; nil: nobody knows
-	NextTrial  *float64    // seconds until a paused topic is to be tried; nil: no topic is to be tried
+	Token      uuid.UUID // identifies the lease; each claim has a new one
+	Events     []Event   // ordered by seq
+	NoPayload  []Event   // claimed, but their row of the log is missing: nobody can publish them
+	Superseded int       // older events of these aggregates that are not sent any more
+	More       bool      // more events may be due
+	NextDue    *float64  // seconds until the next event becomes due; nil: nobody knows
+	NextTrial  *float64  // seconds until a paused topic is to be tried; nil: no topic is to be tried
 }
 
 // A claim is one transaction of these steps, each a statement:
@@ -222,7 +222,7 @@ func (s *Store) readClaimed(ctx context.Context, c *Claim) error {
 			case err != nil:
 				return err
 			case noPayload:
-				c.NoPayload = append(c.NoPayload, e.ID)
+				c.NoPayload = append(c.NoPayload, e)
 			default:
 				c.Events = append(c.Events, e)
 			}

@@ -146,7 +146,7 @@ func TestAnEventWithoutItsRowOfTheLogIsLost(t *testing.T) {
 	ids := f.appendMany(3)
 	f.exec("DELETE FROM outbox_events WHERE id = $1", ids[1])
 	c := f.wantClaimed(ids[0], ids[2])
-	if !slices.Equal(c.NoPayload, ids[1:2]) {
+	if len(c.NoPayload) != 1 || c.NoPayload[0].ID != ids[1] {
 		t.Errorf("lost %v, want %v", c.NoPayload, ids[1])
 	}
 	if f.reschedule(c, Failure{ID: ids[1], Final: true, Code: "no_payload"}) != 1 {

@@ -90,7 +90,7 @@ const lockTopicsSQL = `SELECT pg_advisory_xact_lock(cast('outbox_topics'::regcla
 const pauseSQL = `
 INSERT INTO outbox_topics AS t (topic, until, pause, reason)
 SELECT key, now() + cast(@first AS float8) * interval '1 second', @first, value
-FROM json_each_text(cast(cast(@topics AS text) AS json)) ORDER BY key
+FROM json_each_text(cast(cast(@topics AS text) AS json)) ORDER BY key COLLATE "C"
 ON CONFLICT (topic) DO UPDATE SET
   (since, pause, until, reason, operator, resumed) = (
     SELECT CASE WHEN t.resumed THEN clock_timestamp() ELSE t.since END, pause, now() + pause * interval '1 second',
