@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -39,19 +40,19 @@ func TestP4ATopicWithoutAnswersPausesAndTheOthersGoOn(t *testing.T) {
 func TestP4ASlowRefusalMakesThePauseLonger(t *testing.T) {
 	t.Parallel()
 	inVirtualTime(t, func(v *virtual) {
-		calls := 0
+		var calls atomic.Int32
 		v.config = emails()
 		v.to = publish.Func(1, func(ctx context.Context, _ publish.Message) error {
-			calls++
+			calls.Add(1)
 			wait(ctx, 2*v.relay.config.SlowAfter)
 			return errors.New("refused")
 		})
 		v.outbox.append("a", 20)
 		v.run()
 		v.sleep(8 * time.Second) // the window is refused
-		before := calls
+		before := calls.Load()
 		v.sleep(8 * time.Second)
-		if n := calls - before; n < 2 {
+		if n := calls.Load() - before; n < 2 {
 			t.Errorf("%d trials in 8 s, each of 2 s, with pauses of half a second", n)
 		}
 	})
