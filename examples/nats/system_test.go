@@ -111,7 +111,7 @@ func (s *system) awaitHandled() {
 func (s *system) requireOneEffectEach() {
 	s.Helper()
 	events := read[uuid.UUID](s, s.ordersURL, "SELECT id FROM outbox_events ORDER BY 1")
-	if got := read[uuid.UUID](s, s.notifications, "SELECT message_id::uuid FROM inbox_messages ORDER BY 1"); !slices.Equal(got, events) {
+	if got := read[uuid.UUID](s, s.notifications, "SELECT message_id::uuid FROM processed_messages ORDER BY 1"); !slices.Equal(got, events) {
 		s.Errorf("%d events, and %d rows of the inbox", len(events), len(got))
 	}
 	// After a kill the broker may deliver the second event of an order first. Then the first one is

@@ -11,7 +11,7 @@ DO $$ BEGIN
   REVOKE ALL ON ALL SEQUENCES IN SCHEMA public FROM notification_service;
   REVOKE ALL ON ALL FUNCTIONS IN SCHEMA public FROM notification_service;
 
-  GRANT SELECT ON goose_db_version, inbox_version, outbox_version, inbox_messages, order_progress,
+  GRANT SELECT ON goose_db_version, inbox_version, outbox_version, processed_messages, order_progress,
                   outbox_events, outbox_queue, outbox_claims, outbox_topics, outbox_published, outbox_discarded, outbox_ring,
                   outbox_status, operator_decisions
     TO notification_service;
@@ -22,7 +22,7 @@ DO $$ BEGIN
 
   -- A known message is locked by an UPDATE that changes nothing, and pruning locks what it deletes.
   -- The service cannot set processed_at of a new message: it is the database's now().
-  GRANT INSERT (consumer, message_id), UPDATE (processed_at), DELETE ON inbox_messages TO notification_service;
+  GRANT INSERT (consumer, message_id), UPDATE (processed_at), DELETE ON processed_messages TO notification_service;
   GRANT INSERT (order_id, last_version), UPDATE (last_version) ON order_progress TO notification_service;
 
   -- The janitor moves e-mails to another slot, and empties a slot by TRUNCATE. That needs a right

@@ -74,13 +74,13 @@ func TestTheRoleOfTheServiceMayDoItsWorkAndNothingElse(t *testing.T) { //nolint:
 	eventually(t, application, "SELECT count(*) = 1 FROM outbox_published")
 	eventually(t, application, "SELECT count(*) = 1 FROM outbox_status WHERE status = 'failed'")
 	stop()
-	exec(t, superuser, "UPDATE inbox_messages SET processed_at = now() - interval '2 hours'")
+	exec(t, superuser, "UPDATE processed_messages SET processed_at = now() - interval '2 hours'")
 	exec(t, superuser, "UPDATE outbox_published SET published_at = now() - interval '8 days'")
 	exec(t, superuser, "UPDATE outbox_ring SET current = 7, since = now() - interval '2 days'")
 
 	stop = start(t, relay.Run, handler.Run, func(ctx context.Context) error { return decisions.Run(ctx, 24*time.Hour) })
-	eventually(t, application, "SELECT count(*) = 0 FROM inbox_messages") // pruned
-	late := first                                                         // it was forgotten
+	eventually(t, application, "SELECT count(*) = 0 FROM processed_messages") // pruned
+	late := first                                                             // it was forgotten
 	must(t, handler.Handle(t.Context(), []rabbitmq.Message{late}))
 	must(t, handler.Handle(t.Context(), []rabbitmq.Message{
 		late, event(order, 2, "sent.test"), event(uuid.New(), 1, "refused.test"), event(uuid.New(), 1, "refused.test"),
@@ -123,9 +123,9 @@ func TestTheRoleOfTheServiceMayDoItsWorkAndNothingElse(t *testing.T) { //nolint:
 
 // forbidden is what the role must not do. test/system has what no service may do.
 var forbidden = []string{
-	"UPDATE inbox_messages SET message_id = gen_random_uuid()::text",
-	"INSERT INTO inbox_messages VALUES ('a', 'b', now())",
-	"TRUNCATE inbox_messages",
+	"UPDATE processed_messages SET message_id = gen_random_uuid()::text",
+	"INSERT INTO processed_messages VALUES ('a', 'b', now())",
+	"TRUNCATE processed_messages",
 	"UPDATE order_progress SET order_id = gen_random_uuid()",
 	"DELETE FROM order_progress",
 	"DROP TABLE order_progress",

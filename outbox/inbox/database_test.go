@@ -37,7 +37,7 @@ func TestKnownMessagesLockTheirRows(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	batch := newMessages(2)
-	locked := func() int { return f.count("SELECT count(*) FROM inbox_messages WHERE xmax <> 0") }
+	locked := func() int { return f.count("SELECT count(*) FROM processed_messages WHERE xmax <> 0") }
 	f.handle(f.inbox("a"), batch...)
 	if n := locked(); n != 0 {
 		t.Errorf("%d new rows are locked", n)
@@ -64,11 +64,11 @@ func TestReadySaysWhetherTheDatabaseTakesARow(t *testing.T) {
 	if err != nil || now.Before(before) || now.After(after) || f.rows() != 0 {
 		t.Errorf("ready at %s, between %s and %s: %v; %d rows", now, before, after, err, f.rows())
 	}
-	f.exec("ALTER TABLE inbox_messages RENAME TO away")
+	f.exec("ALTER TABLE processed_messages RENAME TO away")
 	if _, err := in.Ready(t.Context()); !errors.Is(err, inbox.ErrNoSchema) {
 		t.Errorf("got %v, want %v", err, inbox.ErrNoSchema)
 	}
-	f.exec("ALTER TABLE away RENAME TO inbox_messages; ALTER TABLE inbox_messages ADD CHECK (consumer <> 'a')")
+	f.exec("ALTER TABLE away RENAME TO processed_messages; ALTER TABLE processed_messages ADD CHECK (consumer <> 'a')")
 	if _, err := in.Ready(t.Context()); err == nil {
 		t.Error("ready, but no row can be written")
 	}

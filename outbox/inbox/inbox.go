@@ -8,11 +8,16 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"example.com/transactional-outbox/outbox/internal/handling"
 )
 
-// Message is a message of any broker: its id is the same at each delivery.
+// Message is a message of any broker: its id is the same at each delivery. It may have the method
+// PublishedAt() time.Time, see [Retention].
 type Message interface{ MessageID() string }
 
 // Inbox handles the messages of one consumer. Its methods may be called at the same time.
@@ -27,12 +32,18 @@ type Inbox[M Message] struct {
 type Option func(*options)
 
 type options struct {
-	retention time.Duration
-	logger    *slog.Logger
+	retention, lockTimeout time.Duration
+	logger                 *slog.Logger
 }
 
-// Retention sets how long an id is kept. The default is 30 days.
+// Retention sets how long an id is kept. The default is 30 days. A message that was published before
+// that is too old: nobody knows whether it had its effect.
 func Retention(d time.Duration) Option { return func(o *options) { o.retention = d } }
+
+// LockTimeout sets how long a statement waits for a lock. The default is 1 s. If the transaction of
+// one message meets a lock for longer, a deadlock or a serialization failure, the message is handled
+// again at once: up to five times, and for twice as long as this.
+func LockTimeout(d time.Duration) Option { return func(o *options) { o.lockTimeout = d } }
 
 // Logger sets where the inbox logs that it could not delete old ids. The default is slog.Default().
 func Logger(l *slog.Logger) Option { return func(o *options) { o.logger = l } }
@@ -61,7 +72,7 @@ func Once[M Message](
 func OnceBatch[M Message](
 	pool *pgxpool.Pool, consumer string, handle func(ctx context.Context, tx pgx.Tx, messages []M) error, opts ...Option,
 ) *Inbox[M] {
-	i := &Inbox[M]{pool, consumer, handle, options{30 * 24 * time.Hour, slog.Default()}}
+	i := &Inbox[M]{pool, consumer, handle, options{30 * 24 * time.Hour, time.Second, slog.Default()}}
 	for _, set := range opts {
 		set(&i.options)
 	}
@@ -75,29 +86,60 @@ func OnceBatch[M Message](
 //   - datestyle: two modes of pgx read a time as text, and know this style only.
 const beginSQL = `
 BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
-SET LOCAL lock_timeout = '1s';
+SET LOCAL lock_timeout = %d;
 SET LOCAL datestyle = 'ISO'`
 
 // Handle records a batch and calls the handler for its new messages, in one transaction. If an id
 // occurs twice, the first message is handled. If Handle returns nil, all is committed: acknowledge
 // the messages. After an error they must come again: nobody may know whether the commit succeeded.
-// If the error has the method DeadLetterCode() string, a message's id cannot work.
+// If the error has the method DeadLetterCode() string, a message can never be handled: its id
+// cannot work, or it is too old.
+//
+// A message that is alone is handled again if other transactions were in its way, see [LockTimeout].
 func (i *Inbox[M]) Handle(ctx context.Context, batch []M) error {
 	if len(batch) == 0 {
 		return nil
 	}
+	handling.Found(ctx, i)
+	tries := uint(1)
+	if len(batch) == 1 {
+		tries = 5
+	}
+	pause := backoff.NewExponentialBackOff()
+	pause.InitialInterval, pause.Multiplier = 20*time.Millisecond, 3
+	_, err := backoff.Retry(ctx, func() (struct{}, error) {
+		err := i.handleOnce(ctx, batch)
+		if err != nil && !isContention(err) {
+			err = backoff.Permanent(err)
+		}
+		return struct{}{}, err
+	}, backoff.WithBackOff(pause), backoff.WithMaxTries(tries), backoff.WithMaxElapsedTime(2*i.lockTimeout))
+	return err
+}
+
+// isContention is true if the transactions of others were the cause.
+func isContention(err error) bool {
+	p, ok := errors.AsType[*pgconn.PgError](err)
+	const lockNotAvailable, deadlock, serializationFailure = "55P03", "40P01", "40001"
+	return ok && (p.Code == lockNotAvailable || p.Code == deadlock || p.Code == serializationFailure)
+}
+
+func (i *Inbox[M]) handleOnce(ctx context.Context, batch []M) error {
 	ids := make([]string, len(batch))
 	for n, m := range batch {
 		ids[n] = m.MessageID()
 	}
-	return i.inTx(ctx, beginSQL, func(tx pgx.Tx) error {
-		isNew, err := record(ctx, tx, i.consumer, ids)
+	return i.inTx(ctx, "", func(tx pgx.Tx) error {
+		isNew, now, err := record(ctx, tx, i.consumer, ids)
 		if err != nil {
 			return err
 		}
 		var fresh []M
 		for n, m := range batch {
 			if isNew[ids[n]] {
+				if err := i.checkAge(m, now); err != nil {
+					return err
+				}
 				fresh = append(fresh, m)
 				isNew[ids[n]] = false
 			}
@@ -109,13 +151,23 @@ func (i *Inbox[M]) Handle(ctx context.Context, batch []M) error {
 	})
 }
 
+// checkAge refuses a message that may have had its effect so long ago that its id is deleted.
+func (i *Inbox[M]) checkAge(m M, now time.Time) error {
+	dated, ok := any(m).(interface{ PublishedAt() time.Time })
+	if !ok || dated.PublishedAt().IsZero() || now.Sub(dated.PublishedAt()) < i.retention {
+		return nil
+	}
+	return permanentError{fmt.Errorf("message %q was published at %s, and its id is kept for %s: nobody knows whether it had its effect",
+		m.MessageID(), dated.PublishedAt().UTC().Format(time.RFC3339), i.retention), "too-old"}
+}
+
 var errRollBack = errors.New("the row of Ready is rolled back")
 
 // Ready returns the database's time if the database accepts a row of this inbox. Call it after
 // Handle has failed: if Ready fails too, the message is not the cause.
 func (i *Inbox[M]) Ready(ctx context.Context) (now time.Time, err error) {
-	err = i.inTx(ctx, beginSQL, func(tx pgx.Tx) error {
-		err := tx.QueryRow(ctx, `INSERT INTO inbox_messages (consumer, message_id)
+	err = i.inTx(ctx, "", func(tx pgx.Tx) error {
+		err := tx.QueryRow(ctx, `INSERT INTO processed_messages (consumer, message_id)
 			VALUES (cast($1 AS text), gen_random_uuid()::text) RETURNING clock_timestamp()`, i.consumer).Scan(&now)
 		return cmp.Or(explain(err), errRollBack)
 	})
@@ -125,9 +177,14 @@ func (i *Inbox[M]) Ready(ctx context.Context) (now time.Time, err error) {
 	return time.Time{}, err
 }
 
-func (i *Inbox[M]) inTx(ctx context.Context, begin string, fn func(pgx.Tx) error) error {
+// inTx begins with beginSQL and with more statements.
+func (i *Inbox[M]) inTx(ctx context.Context, more string, fn func(pgx.Tx) error) error {
 	err := check("consumer's name", i.consumer)
+	if err == nil && (i.retention <= 0 || i.lockTimeout < time.Millisecond) {
+		err = fmt.Errorf("%w: a retention of %s, a lock timeout of %s", ErrInvalid, i.retention, i.lockTimeout)
+	}
 	if err == nil {
+		begin := fmt.Sprintf(beginSQL, i.lockTimeout.Milliseconds()) + more
 		err = pgx.BeginTxFunc(ctx, i.pool, pgx.TxOptions{BeginQuery: begin}, fn)
 	}
 	if err != nil {

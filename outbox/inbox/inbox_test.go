@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"net/url"
 	"slices"
 	"sync"
@@ -18,6 +19,7 @@ import (
 
 	"example.com/transactional-outbox/outbox/inbox"
 	"example.com/transactional-outbox/outbox/internal/dbtest"
+	"example.com/transactional-outbox/outbox/internal/handling"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -77,7 +79,7 @@ func (f fixture) count(sql string, args ...any) (n int) {
 	return n
 }
 
-func (f fixture) rows() int { f.Helper(); return f.count("SELECT count(*) FROM inbox_messages") }
+func (f fixture) rows() int { f.Helper(); return f.count("SELECT count(*) FROM processed_messages") }
 
 // effects returns the messages that have had their effect, in its order.
 func (f fixture) effects() []message {
@@ -241,12 +243,88 @@ func TestABatchGivesUpWhenAnotherHoldsItsMessages(t *testing.T) {
 	in := inbox.Once(f.pool, "a", func(ctx context.Context, _ pgx.Tx, _ message) error {
 		ctx, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
-		return f.inbox("a").Handle(ctx, []message{m})
+		return f.inbox("a", inbox.LockTimeout(10*time.Millisecond)).Handle(ctx, []message{m})
 	})
 	const lockNotAvailable = "55P03"
 	err := in.Handle(t.Context(), []message{m})
 	if p, ok := errors.AsType[*pgconn.PgError](err); !ok || p.Code != lockNotAvailable {
 		t.Errorf("got %v, want %s", err, lockNotAvailable)
+	}
+}
+
+// TestContentionIsTriedAgainInPlace, if the message is alone. A retry would take 30 s.
+func TestContentionIsTriedAgainInPlace(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for code, want := range map[string]int{"55P03": 5, "40P01": 5, "40001": 5, "23505": 1} {
+		for _, size := range []int{1, 2} {
+			for _, mended := range []bool{true, false} {
+				batch, calls := newMessages(size), 0
+				in := inbox.OnceBatch(f.pool, "a", func(context.Context, pgx.Tx, []message) error {
+					if calls++; mended && calls == 5 {
+						return nil
+					}
+					return fmt.Errorf("wrapped: %w", &pgconn.PgError{Code: code})
+				})
+				err, wantCalls := in.Handle(t.Context(), batch), want
+				if size > 1 {
+					wantCalls = 1
+				}
+				if calls != wantCalls || (err == nil) != (mended && wantCalls == 5) {
+					t.Errorf("%s, %d messages: %d calls, want %d; error %v", code, size, calls, wantCalls, err)
+				}
+			}
+		}
+	}
+}
+
+// dated is a message of a broker that knows when it was published.
+type dated struct {
+	message
+	at time.Time
+}
+
+func (d dated) PublishedAt() time.Time { return d.at }
+
+// TestP5AMessageOlderThanTheRetentionIsADeadLetter: its id may be deleted. A known one is known.
+func TestP5AMessageOlderThanTheRetentionIsADeadLetter(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	in := inbox.Once(f.pool, "a", func(ctx context.Context, tx pgx.Tx, m dated) error { return effect(ctx, tx, m.message) }, inbox.Retention(time.Hour))
+	for id, test := range map[message]struct {
+		at   time.Time
+		want string
+	}{
+		"unknown": {time.Time{}, ""}, "young": {time.Now().Add(-50 * time.Minute), ""}, "old": {time.Now().Add(-time.Hour), "too-old"},
+	} {
+		err := in.Handle(t.Context(), []dated{{id, test.at}})
+		code := ""
+		if coded, ok := errors.AsType[interface {
+			error
+			DeadLetterCode() string
+		}](err); ok {
+			code = coded.DeadLetterCode()
+		}
+		if code != test.want || (err == nil) != (test.want == "") {
+			t.Errorf("%s: %q, %v", id, code, err)
+		}
+	}
+	if err := in.Handle(t.Context(), []dated{{"young", time.Now().Add(-2 * time.Hour)}}); err != nil {
+		t.Errorf("a known message: %v", err)
+	}
+	if got := f.effects(); len(got) != 2 {
+		t.Errorf("effects %q", got)
+	}
+}
+
+// TestTheConsumerFindsTheInbox in the context of the call, whatever called it.
+func TestTheConsumerFindsTheInbox(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	in, found := f.inbox("a"), any(nil)
+	ctx := handling.With(t.Context(), func(own any) { found = own })
+	if err := in.Handle(ctx, newMessages(1)); err != nil || found != in {
+		t.Errorf("found %v: %v", found, err)
 	}
 }
 

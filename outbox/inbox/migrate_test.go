@@ -1,6 +1,7 @@
 package inbox_test
 
 import (
+	"strings"
 	"sync"
 	"testing"
 
@@ -30,7 +31,7 @@ func TestReplicasMigrateTogether(t *testing.T) {
 	}
 	replicas.Wait()
 	f := fixture{t, dbtest.Pool(t, server)}
-	f.wantTables("public.inbox_messages", "public.inbox_version")
+	f.wantTables("public.processed_messages", "public.inbox_version")
 }
 
 // TestMigrateUsesTheSchemaOfTheSearchPath: two inboxes in one database know nothing of each other,
@@ -55,7 +56,18 @@ func TestMigrateUsesTheSchemaOfTheSearchPath(t *testing.T) {
 		}
 	}
 	public.exec("DROP TABLE one.effects, two.effects")
-	public.wantTables("one.inbox_messages", "one.inbox_version", "public.goose_db_version", "two.inbox_messages", "two.inbox_version")
+	public.wantTables("one.processed_messages", "one.inbox_version", "public.goose_db_version", "two.processed_messages", "two.inbox_version")
+}
+
+// TestMigrateRefusesATableOfAnotherShape, and says what to do.
+func TestMigrateRefusesATableOfAnotherShape(t *testing.T) {
+	t.Parallel()
+	f := fixture{t, dbtest.Pool(t, dbtest.URL(t))}
+	f.exec("CREATE TABLE processed_messages (message_id uuid PRIMARY KEY)")
+	if err := inbox.Migrate(t.Context(), f.pool); err == nil || !strings.Contains(err.Error(), "rename") {
+		t.Errorf("got %v", err)
+	}
+	f.exec("INSERT INTO processed_messages VALUES (gen_random_uuid())") // it is as it was
 }
 
 func (f fixture) wantTables(want ...string) {

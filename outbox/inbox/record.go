@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
@@ -18,7 +19,7 @@ var (
 	// does not help.
 	ErrInvalid = errors.New("invalid")
 	// ErrNoSchema means that the table is missing: run [Migrate].
-	ErrNoSchema = errors.New("no table inbox_messages: run inbox.Migrate")
+	ErrNoSchema = errors.New("no table processed_messages: run inbox.Migrate")
 )
 
 // recordSQL inserts the ids that are new. They are one JSON text, which every driver can send.
@@ -30,26 +31,27 @@ var (
 //     messages would write nothing, so its COMMIT would not wait for a synchronous standby. But the
 //     row may not be there yet, and be lost with the primary after the acknowledgement.
 const recordSQL = `
-INSERT INTO inbox_messages AS known (consumer, message_id)
+INSERT INTO processed_messages AS known (consumer, message_id)
 SELECT DISTINCT cast($1 AS text), id COLLATE "C" FROM json_array_elements_text(cast(cast($2 AS text) AS json)) id, (
   SELECT CASE current_setting('synchronous_commit') WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END) durable
 ORDER BY 2
 ON CONFLICT (consumer, message_id) DO UPDATE SET processed_at = known.processed_at WHERE false`
 
-// record returns the ids that are new: this transaction has inserted them.
-func record(ctx context.Context, tx pgx.Tx, consumer string, ids []string) (isNew map[string]bool, err error) {
+// record returns the ids that are new: this transaction has inserted them, and when it began.
+func record(ctx context.Context, tx pgx.Tx, consumer string, ids []string) (isNew map[string]bool, now time.Time, err error) {
 	for _, id := range ids {
 		if err := checkID(id); err != nil {
-			return nil, err
+			return nil, now, err
 		}
 	}
-	rows, _ := tx.Query(ctx, recordSQL+" RETURNING message_id", consumer, list(ids)) // CollectRows returns its error
-	inserted, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	rows, _ := tx.Query(ctx, recordSQL+" RETURNING message_id, processed_at", consumer, list(ids)) // ForEachRow returns its error
+	var id string
 	isNew = map[string]bool{}
-	for _, id := range inserted {
+	_, err = pgx.ForEachRow(rows, []any{&id, &now}, func() error {
 		isNew[id] = true
-	}
-	return isNew, explain(err)
+		return nil
+	})
+	return isNew, now, explain(err)
 }
 
 // Tx is a transaction: a pgx.Tx, or what outbox.FromSQL returns for database/sql and gorm. A pool
@@ -90,18 +92,21 @@ func check(what, s string) error {
 
 func checkID(id string) error {
 	if err := check("message id", id); err != nil {
-		return malformedError{err}
+		return permanentError{err, "malformed"}
 	}
 	return nil
 }
 
-// malformedError is an error that a consumer of package rabbitmq makes a dead letter of at once.
-type malformedError struct{ error }
+// permanentError is an error that a consumer of package rabbitmq makes a dead letter of at once.
+type permanentError struct {
+	error
+	code string
+}
 
-func (e malformedError) Unwrap() error { return e.error }
+func (e permanentError) Unwrap() error { return e.error }
 
 // DeadLetterCode says that to try again does not help.
-func (malformedError) DeadLetterCode() string { return "malformed" }
+func (e permanentError) DeadLetterCode() string { return e.code }
 
 // explain adds ErrNoSchema to the error of a statement of this package.
 func explain(err error) error {

@@ -70,7 +70,7 @@ func TestIDsAreText(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-		if got := f.count("SELECT count(*) FROM inbox_messages WHERE message_id = $1", strings.ToValidUTF8(strings.ReplaceAll(id, "\x00", ""), "")); valid && got != 2 {
+		if got := f.count("SELECT count(*) FROM processed_messages WHERE message_id = $1", strings.ToValidUTF8(strings.ReplaceAll(id, "\x00", ""), "")); valid && got != 2 {
 			t.Errorf("%d rows for %q, want 2", got, id)
 		}
 	}
@@ -99,7 +99,7 @@ func TestP9AMessageWithoutIDIsADeadLetterAtOnce(t *testing.T) {
 func TestAMissingTableIsSaid(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.exec("DROP TABLE inbox_messages")
+	f.exec("DROP TABLE processed_messages")
 	err := pgx.BeginFunc(t.Context(), f.pool, func(tx pgx.Tx) error {
 		_, err := inbox.Record(t.Context(), tx, "a", "1")
 		return err

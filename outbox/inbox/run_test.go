@@ -16,7 +16,7 @@ import (
 // makeOlder makes every row older.
 func (f fixture) makeOlder(d time.Duration) {
 	f.Helper()
-	f.exec("UPDATE inbox_messages SET processed_at = processed_at - cast($1 AS float8) * interval '1 second'", d.Seconds())
+	f.exec("UPDATE processed_messages SET processed_at = processed_at - cast($1 AS float8) * interval '1 second'", d.Seconds())
 }
 
 func (f fixture) wantPruned(in *inbox.Inbox[message], limit, want int) {
@@ -77,7 +77,7 @@ func TestRunPrunesUntilItsContextEnds(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	in := f.inbox("a")
-	f.exec("INSERT INTO inbox_messages SELECT 'a', n::text, now() - interval '31 days' FROM generate_series(1, 2500) n")
+	f.exec("INSERT INTO processed_messages SELECT 'a', n::text, now() - interval '31 days' FROM generate_series(1, 2500) n")
 	ctx, stop := context.WithTimeout(t.Context(), limit)
 	defer stop()
 	ended := make(chan error)
@@ -101,6 +101,7 @@ func TestRunRefusesSettingsThatCannotWork(t *testing.T) {
 		"a retention of 0":    f.inbox("a", inbox.Retention(0)),
 		"a consumer's name":   f.inbox(""),
 		"a negative duration": f.inbox("a", inbox.Retention(-time.Second)),
+		"a lock timeout of 0": f.inbox("a", inbox.LockTimeout(0)),
 	} {
 		if err := in.Run(t.Context()); !errors.Is(err, inbox.ErrInvalid) {
 			t.Errorf("%s: got %v, want %v", name, err, inbox.ErrInvalid)
@@ -141,17 +142,17 @@ func TestPruneReadsTheOldEndOfItsIndex(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	fill := func() {
-		f.exec(`INSERT INTO inbox_messages SELECT c, gen_random_uuid()::text, now() - n * interval '1 minute'
+		f.exec(`INSERT INTO processed_messages SELECT c, gen_random_uuid()::text, now() - n * interval '1 minute'
 			FROM generate_series(1, 20000) n, unnest(ARRAY['a', 'b']) c`)
 	}
-	f.exec("ALTER TABLE inbox_messages SET (autovacuum_enabled = off)")
+	f.exec("ALTER TABLE processed_messages SET (autovacuum_enabled = off)")
 	fill()
 	f.wantCheapPlan("no statistics")
-	f.exec("DELETE FROM inbox_messages")
-	f.exec("VACUUM ANALYZE inbox_messages")
+	f.exec("DELETE FROM processed_messages")
+	f.exec("VACUUM ANALYZE processed_messages")
 	fill()
 	f.wantCheapPlan("statistics of an empty table")
-	f.exec("ANALYZE inbox_messages")
+	f.exec("ANALYZE processed_messages")
 	f.wantCheapPlan("statistics")
 }
 
@@ -162,7 +163,7 @@ func (f fixture) wantCheapPlan(name string) {
 		rows, _ := tx.Query(f.Context(), "EXPLAIN (ANALYZE, COSTS off, TIMING off) "+explain)
 		lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
 		plan := strings.Join(lines, "\n")
-		for text, want := range map[string]bool{"inbox_messages_age": true, "Tid Scan": true, "Seq Scan": false, "Sort": false, "Removed by Filter": false} {
+		for text, want := range map[string]bool{"processed_messages_age": true, "Tid Scan": true, "Seq Scan": false, "Sort": false, "Removed by Filter": false} {
 			if strings.Contains(plan, text) != want {
 				f.Errorf("%s: %q in the plan: %t\n%s", name, text, !want, plan)
 			}

@@ -136,7 +136,7 @@ kill_before_the_mark() { # kill_before_the_mark orders|notifications SERVICE
 }
 
 messages() { sql orders "SELECT string_agg(id::text, '$1') FROM outbox_status WHERE aggregate_id = ANY ('{$orders}')"; }
-inbox() { sql notifications "SELECT count(*) FROM inbox_messages WHERE message_id = ANY ('{$(messages ,)}')"; }
+inbox() { sql notifications "SELECT count(*) FROM processed_messages WHERE message_id = ANY ('{$(messages ,)}')"; }
 
 # emails counts what has arrived at Mailpit, or else what notification-service has logged.
 emails() {

@@ -86,7 +86,7 @@ const (
 	resumeAllSQL = `DELETE FROM outbox_topics WHERE topic = '*'`
 )
 
-const finished = "SELECT count(*) FROM inbox_messages"
+const finished = "SELECT count(*) FROM processed_messages"
 
 // consumeBacklog measures from the service's connection to the broker until all messages are
 // recorded. No e-mail is sent meanwhile.

@@ -22,7 +22,7 @@ const (
 // bareSQL are the statements of a consumer, for any number of new messages in one transaction: the
 // inbox, the progress of the orders, and the e-mails in the outbox. $1 has the ids.
 var bareSQL = []string{`
-INSERT INTO inbox_messages (consumer, message_id) SELECT 'notification-service', id FROM unnest($1::text[]) id
+INSERT INTO processed_messages (consumer, message_id) SELECT 'notification-service', id FROM unnest($1::text[]) id
 ON CONFLICT (consumer, message_id) DO NOTHING RETURNING message_id`, `
 INSERT INTO order_progress AS p (order_id, last_version) SELECT id::uuid, 1 FROM unnest($1::text[]) id ORDER BY id
 ON CONFLICT (order_id) DO UPDATE SET last_version = greatest(p.last_version, excluded.last_version) RETURNING order_id`, `

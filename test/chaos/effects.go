@@ -24,7 +24,7 @@ func (sys *system) published(ctx context.Context, without ...string) ([]string, 
 // settledSQL counts the messages that are recorded, and whose e-mail, if they have one, does not
 // wait.
 const settledSQL = `
-SELECT count(*) FROM inbox_messages
+SELECT count(*) FROM processed_messages
 WHERE message_id = ANY ($1::text[]) AND message_id NOT IN (SELECT id::text FROM outbox_queue WHERE failed_at IS NULL)`
 
 // requireEffects requires that these messages have their effect within a time. If they have not,

@@ -72,7 +72,7 @@ func (sys *system) simulateFullDisk(ctx context.Context) error {
 func (sys *system) revokePrivileges(ctx context.Context) error {
 	const role = "notification_service"
 	for _, privilege := range []string{
-		"INSERT (order_id, last_version) ON order_progress", "INSERT (consumer, message_id) ON inbox_messages",
+		"INSERT (order_id, last_version) ON order_progress", "INSERT (consumer, message_id) ON processed_messages",
 		"INSERT (id, slot, retry_count) ON outbox_published",
 	} {
 		err := errors.Join(

@@ -16,7 +16,7 @@ func (sys *system) lockTables(ctx context.Context) error {
 
 // lockConsumersTables does the same to the consumer's tables.
 func (sys *system) lockConsumersTables(ctx context.Context) error {
-	if err := sys.lockEach(ctx, sys.notificationDB, "inbox_messages", "order_progress", "outbox_queue", "outbox_published"); err != nil {
+	if err := sys.lockEach(ctx, sys.notificationDB, "processed_messages", "order_progress", "outbox_queue", "outbox_published"); err != nil {
 		return err
 	}
 	return sys.requireAllEffects(ctx, recoveryTime)

@@ -34,7 +34,7 @@ func (sys *system) unfinished(ctx context.Context) error {
 	if due > 0 {
 		return fmt.Errorf("%d events are not published", due)
 	}
-	err = sys.notificationDB.QueryRow(ctx, `SELECT (SELECT count(*) FROM inbox_messages),
+	err = sys.notificationDB.QueryRow(ctx, `SELECT (SELECT count(*) FROM processed_messages),
 		(SELECT count(*) FROM outbox_queue WHERE failed_at IS NULL)`).Scan(&recorded, &waiting)
 	if err != nil {
 		return err

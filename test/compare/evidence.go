@@ -70,7 +70,7 @@ func parse(messages []checker.Message) (events []judge.Event, unreadable int) {
 // order of the e-mails counts.
 const (
 	effectsOfDesigns  = "SELECT order_id::text, version FROM effects ORDER BY id"
-	effectsOfProject  = "SELECT message_id FROM inbox_messages"
+	effectsOfProject  = "SELECT message_id FROM processed_messages"
 	emailsOfProject   = "SELECT id::text, status FROM outbox_status"
 	messagesOfProject = "SELECT id::text, aggregate_id, version FROM outbox_events"
 )

@@ -72,7 +72,7 @@ func (d *databases) readOutbox(ctx context.Context, orderID string) ([]event, er
 
 const inboxQuery = `
 SELECT m.processed_at, coalesce(e.status, 'superseded'), e.published_at, coalesce(e.failure_reason, '')
-FROM inbox_messages m
+FROM processed_messages m
 LEFT JOIN outbox_status e ON e.id = $1
 WHERE m.message_id = cast($1 AS uuid)::text`
 

@@ -26,7 +26,7 @@ const (
 	  VALUES ('` + messageID + `', 0, 'order', '` + orderID + `', 1, 'order.created', '{}', 'application/json',
 	          '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01', '2026-01-01 00:00:00Z'))
 	INSERT INTO outbox_published (id, slot, published_at) VALUES ('` + messageID + `', 0, `
-	consumed = `INSERT INTO inbox_messages (consumer, message_id, processed_at)
+	consumed = `INSERT INTO processed_messages (consumer, message_id, processed_at)
 	VALUES ('notification-service', '` + messageID + `', '2026-01-01 00:00:00.015Z')`
 )
 

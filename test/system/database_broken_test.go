@@ -122,7 +122,7 @@ func TestDatabaseTimeoutsUseNoAttempts(t *testing.T) {
 			}
 			orders.awaitLog("cannot claim from the outbox")
 			release()
-			release = s.lock(s.notificationsDB, "inbox_messages")
+			release = s.lock(s.notificationsDB, "processed_messages")
 			s.awaitPlaced(orders.address())
 			notifications.awaitLog("no messages are taken")
 			release()

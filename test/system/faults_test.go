@@ -120,8 +120,8 @@ var faults = map[string]fault{
 	"the database is read-only":        broken("25006"),
 	"the disk is full":                 broken("53100"),
 	"the role may not connect":         {begin: (*faultySystem).refuseRole, noticed: logged(notTaking)},
-	"the role may not write the inbox": {begin: revoked("INSERT ON inbox_messages"), noticed: logged(notTaking)},
-	"the inbox is locked":              {begin: locked("inbox_messages"), noticed: logged(notTaking)},
+	"the role may not write the inbox": {begin: revoked("INSERT ON processed_messages"), noticed: logged(notTaking)},
+	"the inbox is locked":              {begin: locked("processed_messages"), noticed: logged(notTaking)},
 
 	// A row of the inbox can be inserted, so these errors are the messages' own.
 	"the role may not write the outbox": {begin: revoked("INSERT ON outbox_queue"), noticed: logged(toRetry), retried: true},

@@ -57,7 +57,7 @@ const (
 	pausedCount     = "SELECT count(*) FROM outbox_topics WHERE NOT resumed"
 
 	// These are for notification-service.
-	recordedCount = "SELECT count(*) FROM inbox_messages"
+	recordedCount = "SELECT count(*) FROM processed_messages"
 	sentCount     = "SELECT count(*) FROM outbox_published"
 	waitingCount  = "SELECT count(*) FROM outbox_queue"
 )

@@ -81,7 +81,7 @@ func (f fixture) wantRecorded(batch ...rabbitmq.Message) {
 		want = append(want, m.ID)
 	}
 	slices.Sort(want)
-	if got := query[[]string](f, "SELECT coalesce(array_agg(message_id ORDER BY message_id), '{}') FROM inbox_messages"); !slices.Equal(got, want) {
+	if got := query[[]string](f, "SELECT coalesce(array_agg(message_id ORDER BY message_id), '{}') FROM processed_messages"); !slices.Equal(got, want) {
 		f.Errorf("recorded %v, want %v", got, want)
 	}
 }

@@ -5,7 +5,7 @@
 -- The key has the consumer's name: two consumers that share a database both get each message. The
 -- id is text, because not every producer's ids are UUIDs. COLLATE "C" compares bytes: an upgrade
 -- of the operating system's sort order cannot break the index.
-CREATE TABLE inbox_messages (
+CREATE TABLE processed_messages (
   consumer     text COLLATE "C" NOT NULL CHECK (octet_length(consumer) BETWEEN 1 AND 255),
   message_id   text COLLATE "C" NOT NULL CHECK (octet_length(message_id) BETWEEN 1 AND 255),
   processed_at timestamptz NOT NULL DEFAULT now(),
@@ -13,4 +13,4 @@ CREATE TABLE inbox_messages (
 );
 
 -- For pruning: the old end of a consumer's rows.
-CREATE INDEX inbox_messages_age ON inbox_messages (consumer, processed_at);
+CREATE INDEX processed_messages_age ON processed_messages (consumer, processed_at);

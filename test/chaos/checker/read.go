@@ -26,7 +26,7 @@ func (e *Evidence) ReadDatabases(ctx context.Context, orders, notifications *pgx
 	if err != nil {
 		return err
 	}
-	rows, _ := notifications.Query(ctx, "SELECT message_id FROM inbox_messages")
+	rows, _ := notifications.Query(ctx, "SELECT message_id FROM processed_messages")
 	if e.Recorded, err = pgx.CollectRows(rows, pgx.RowTo[string]); err != nil {
 		return err
 	}

@@ -66,7 +66,7 @@ func TestP5AKnownMessageWaitsForTheStandby(t *testing.T) {
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Fatalf("the first delivery: %v", err)
 	}
-	await(t, pool, "SELECT count(*) = 1 FROM inbox_messages")
+	await(t, pool, "SELECT count(*) = 1 FROM processed_messages")
 
 	go func() { ended <- in.Handle(ctx, []message{"1"}) }()
 	await(t, pool, "SELECT count(*) = 1 FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query ILIKE 'commit'")
