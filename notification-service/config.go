@@ -143,7 +143,7 @@ func (c config) queue() rabbitmq.Queue {
 	return rabbitmq.Queue{
 		Name: service, Exchange: "outbox.events", Topics: email.Topics, Check: email.Check,
 		Retry: c.RetryDelays, GiveUp: c.ConsumerGiveUp, BatchSize: c.ConsumerBatchSize, Prefetch: c.ConsumerPrefetch,
-		DeliveryLimit: c.DeliveryLimit, ShutdownTimeout: consumerShutdown,
+		DeliveryLimit: c.DeliveryLimit, ShutdownTimeout: consumerShutdown, FreshURL: settings.Fresh("AMQP_URL"),
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"example.com/transactional-outbox/internal/page"
+	"example.com/transactional-outbox/internal/settings"
 	mailpage "example.com/transactional-outbox/notification-service/internal/page"
 	"example.com/transactional-outbox/outbox/rabbitmq"
 )
@@ -25,7 +26,7 @@ func (c config) page(ctx context.Context, queue rabbitmq.Queue, consumer, relay 
 	}
 	mailpage.Register(view, mailpage.Dependencies{
 		DB: db, Queue: queue, Letters: c.deadLetters("page", pageSession),
-		Broker:           rabbitmq.Config{URL: c.AMQPURL.Reveal(), Name: service + " page"},
+		Broker:           rabbitmq.Config{URL: c.AMQPURL.Reveal(), FreshURL: settings.Fresh("AMQP_URL"), Name: service + " page"},
 		ConsumerWaitsFor: consumer, RelayWaitsFor: relay,
 	})
 	return view, db.Close, nil

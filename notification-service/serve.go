@@ -28,7 +28,7 @@ const spareConnections = 6
 
 func serve(ctx context.Context, c config) error {
 	slog.InfoContext(ctx, "starting", settings.Attributes(c)...)
-	db, err := postgres.Open(ctx, c.DatabaseURL.Reveal(), int32(c.RelayWorkers)+spareConnections) //nolint:gosec // checked to be small
+	db, err := postgres.Open(ctx, c.DatabaseURL.Reveal(), int32(c.RelayWorkers)+spareConnections, postgres.Fresh(settings.Fresh("DATABASE_URL"))) //nolint:gosec // checked to be small
 	if err != nil {
 		return err
 	}
@@ -80,14 +80,8 @@ func assemble(c config, db *postgres.DB, registry prometheus.Registerer) (parts,
 	if err != nil {
 		return parts{}, err
 	}
-	registry.MustRegister(prom.Collector(relay, consumer), copyFailures(consumer))
+	registry.MustRegister(prom.Collector(relay, consumer))
 	return parts{c, db, consumer, relay, operate.NewLog(db.Pool())}, nil
-}
-
-func copyFailures(consumer *rabbitmq.Consumer) prometheus.Collector {
-	return prometheus.NewCounterFunc(prometheus.CounterOpts{
-		Name: "consumer_copy_failures_total", Help: "Failed attempts to copy a message to a retry queue or to the dead letters. It is tried again.",
-	}, func() float64 { return float64(consumer.CopyFailures()) })
 }
 
 // run ends the consumer before the relay, so that the relay sends what the last batch has appended.

@@ -10,6 +10,7 @@ import (
 
 	"example.com/transactional-outbox/internal/httpserver"
 	"example.com/transactional-outbox/internal/postgres"
+	"example.com/transactional-outbox/internal/settings"
 	"example.com/transactional-outbox/internal/stage"
 	"example.com/transactional-outbox/order-service/internal/httpapi"
 	"example.com/transactional-outbox/order-service/internal/order"
@@ -55,6 +56,7 @@ func (c config) broker(waits func(string)) *rabbitmq.Broker {
 	broker := rabbitmq.NewBroker(c.AMQPURL.Reveal(), exchange)
 	broker.ConnectionName = service + " relay"
 	broker.Topology = topology
+	broker.FreshURL = settings.Fresh("AMQP_URL")
 	broker.Waits = waits
 	return broker
 }

@@ -39,12 +39,12 @@ const withRelay = true
 // and migrated.
 func start(ctx context.Context, c config, relays bool, run func(parts, context.Context) error) error {
 	slog.InfoContext(ctx, "starting", settings.Attributes(c)...)
-	db, err := postgres.Open(ctx, c.DatabaseURL.Reveal(), apiConnections)
+	db, err := postgres.Open(ctx, c.DatabaseURL.Reveal(), apiConnections, postgres.Fresh(settings.Fresh("DATABASE_URL")))
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	relayDB, err := postgres.Open(ctx, c.DatabaseURL.Reveal(), int32(c.RelayWorkers)+spareConnections) //nolint:gosec // checked to be small
+	relayDB, err := postgres.Open(ctx, c.DatabaseURL.Reveal(), int32(c.RelayWorkers)+spareConnections, postgres.Fresh(settings.Fresh("DATABASE_URL"))) //nolint:gosec // checked to be small
 	if err != nil {
 		return err
 	}

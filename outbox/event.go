@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"example.com/transactional-outbox/outbox/internal/store"
+	"example.com/transactional-outbox/outbox/publish"
 )
 
 // Event is what happened, and where to send it.
@@ -39,7 +40,9 @@ type Event struct {
 	ContentType string
 
 	// Headers are delivered with the payload. A name has 1 to 255 bytes; all of them together have
-	// at most 64 KiB as JSON. None may be called traceparent: see the next field.
+	// at most 60 KiB as JSON. That is also what AMQP takes, with room for the headers that this
+	// library adds. [publish.Reserved] has the names that mean something else. traceparent is one:
+	// see the next field.
 	Headers map[string]string
 
 	// Traceparent is the W3C trace context that the message continues, in up to 64 bytes. "" is that
@@ -90,7 +93,7 @@ const (
 	maxEvents  = 1000
 	maxText    = 255
 	maxPayload = 256 << 10
-	maxHeaders = 64 << 10
+	maxHeaders = 60 << 10
 	maxTrace   = 64
 
 	defaultContentType = "application/json"
@@ -149,8 +152,8 @@ func (e Event) checkHeaders() error {
 		if err := checkText("Headers["+name+"]", value, -1); err != nil {
 			return err
 		}
-		if strings.EqualFold(name, store.TraceHeader) { // HTTP ignores the case
-			return fmt.Errorf("Headers[%s] is not allowed: the trace has a field of its own, Traceparent", name)
+		if why := publish.Reserved(name); why != "" {
+			return fmt.Errorf("Headers[%s] is not allowed: %s", name, why)
 		}
 	}
 	text, err := json.Marshal(e.Headers)

@@ -47,7 +47,9 @@ func TestP1AnInvalidEventLeavesTheTransactionAsItWas(t *testing.T) {
 		{"Headers", "a long name", func(e *outbox.Event) { e.Headers = map[string]string{strings.Repeat("x", 256): ""} }},
 		{"Headers", "NUL", func(e *outbox.Event) { e.Headers = map[string]string{"a": "\x00"} }},
 		{"Headers", "not UTF-8", func(e *outbox.Event) { e.Headers = map[string]string{"a": "\xff"} }},
-		{"Headers", "too long", func(e *outbox.Event) { e.Headers = map[string]string{"a": strings.Repeat("x", 64<<10)} }},
+		{"Headers", "too long", func(e *outbox.Event) { e.Headers = map[string]string{"a": strings.Repeat("x", 60<<10)} }},
+		{"Headers", "that route", func(e *outbox.Event) { e.Headers = map[string]string{"CC": "ann@example.com"} }},
+		{"Headers", "of the consumer", func(e *outbox.Event) { e.Headers = map[string]string{"retry-count": "1"} }},
 		{"Traceparent", "as a header", func(e *outbox.Event) { e.Headers = map[string]string{"TRACEPARENT": "x"} }},
 		{"Traceparent", "too long", func(e *outbox.Event) { e.Traceparent = strings.Repeat("0", 65) }},
 		{"Traceparent", "NUL", func(e *outbox.Event) { e.Traceparent = "\x00" }},
@@ -81,7 +83,7 @@ func TestTheLimitsAreInclusive(t *testing.T) {
 		return outbox.Append(t.Context(), tx, outbox.Event{
 			Topic: long, Aggregate: long, AggregateID: long, Version: math.MaxInt32, Payload: make([]byte, 256<<10),
 			// As JSON: {"x…x":"<<…"}, where each < is \u003c, and " is \".
-			ContentType: long, Headers: map[string]string{long: strings.Repeat("<", (64<<10-255-7)/6)},
+			ContentType: long, Headers: map[string]string{long: strings.Repeat("<", (60<<10-255-7)/6)},
 			Traceparent: strings.Repeat("0", 64), Delay: math.MaxInt64,
 		})
 	})

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"example.com/transactional-outbox/internal/postgres"
+	"example.com/transactional-outbox/internal/settings"
 )
 
 // The pool of the page is small, and its statements are short. So pages never take from the API or
@@ -16,5 +17,5 @@ const (
 
 // OpenDatabase opens the pool for the pages. It does not connect.
 func OpenDatabase(ctx context.Context, url string) (*postgres.DB, error) {
-	return postgres.Open(ctx, url, connections, postgres.StatementTimeout(statementTimeout))
+	return postgres.Open(ctx, url, connections, postgres.StatementTimeout(statementTimeout), postgres.Fresh(settings.Fresh("DATABASE_URL")))
 }

@@ -57,6 +57,32 @@ func WithoutWaitingForDisk(o *options) {
 	o.pool.ConnConfig.RuntimeParams["synchronous_commit"] = "off"
 }
 
+// Fresh asks for the URL at each new connection, and takes the user and the password of it. If url
+// is nil, they stay as they are.
+func Fresh(url func() (string, error)) Option {
+	return func(o *options) {
+		before := o.pool.BeforeConnect
+		o.pool.BeforeConnect = func(ctx context.Context, c *pgx.ConnConfig) error {
+			if url != nil {
+				fresh, err := freshConfig(url)
+				if err != nil {
+					return fmt.Errorf("reading DATABASE_URL again: %w", err)
+				}
+				c.User, c.Password = fresh.User, fresh.Password
+			}
+			return before(ctx, c)
+		}
+	}
+}
+
+func freshConfig(url func() (string, error)) (*pgx.ConnConfig, error) {
+	fresh, err := url()
+	if err != nil {
+		return nil, err
+	}
+	return pgx.ParseConfig(fresh)
+}
+
 // Open prepares a pool of at most maxConns connections to the database at url. It does not
 // connect. If the database is unavailable at the start, a service waits (see [DB.Wait]) and does
 // not fail.

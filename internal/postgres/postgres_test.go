@@ -2,6 +2,8 @@ package postgres_test
 
 import (
 	"context"
+	"errors"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -20,6 +22,30 @@ func open(t *testing.T, url string) *postgres.DB {
 	}
 	t.Cleanup(db.Close)
 	return db
+}
+
+// TestANewConnectionTakesTheFreshPassword, and the user.
+func TestANewConnectionTakesTheFreshPassword(t *testing.T) {
+	t.Parallel()
+	right := servers.Database(t)
+	wrong, err := url.Parse(right)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wrong.User = url.UserPassword("nobody", "old")
+	fresh, errFile := right, error(nil)
+	db, err := postgres.Open(t.Context(), wrong.String(), 1, postgres.Fresh(func() (string, error) { return fresh, errFile }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(db.Close)
+	if err := db.Ping(t.Context()); err != nil {
+		t.Error(err)
+	}
+	db.Pool().Reset()
+	if errFile = errors.New("no file"); !errors.Is(db.Ping(t.Context()), errFile) {
+		t.Error("the file was not read again")
+	}
 }
 
 func TestReplicasMayMigrateTogether(t *testing.T) {

@@ -100,6 +100,19 @@ func readFiles(environment map[string]string) (errs []error) {
 	return errs
 }
 
+// Fresh returns a function that reads the file that NAME_FILE names again: its password may have
+// changed. Without such a file it returns nil.
+func Fresh(name string) func() (string, error) {
+	path, given := os.LookupEnv(name + "_FILE")
+	if !given {
+		return nil
+	}
+	return func() (string, error) {
+		content, err := os.ReadFile(path) //nolint:gosec // the operator names the file
+		return strings.TrimSpace(string(content)), err
+	}
+}
+
 // secrets are the settings that may come from a file.
 var secrets = []string{"DATABASE_URL", "AMQP_URL", "SMTP_URL", "PAGE_USERS"}
 

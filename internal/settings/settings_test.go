@@ -296,3 +296,24 @@ func TestTheLogNamesSettingsByTheirVariables(t *testing.T) {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
+
+// TestASecretFileIsReadAgain: its password has changed.
+func TestASecretFileIsReadAgain(t *testing.T) {
+	if settings.Fresh("DATABASE_URL") != nil {
+		t.Error("without a file there is a function")
+	}
+	file := filepath.Join(t.TempDir(), "url")
+	t.Setenv("DATABASE_URL_FILE", file)
+	fresh := settings.Fresh("DATABASE_URL")
+	if _, err := fresh(); err == nil {
+		t.Error("no error, and no file")
+	}
+	for _, want := range []string{database, broker} {
+		if err := os.WriteFile(file, []byte(want+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := fresh(); got != want || err != nil {
+			t.Errorf("%q, %v", got, err)
+		}
+	}
+}

@@ -13,6 +13,11 @@ import (
 type Consumer interface {
 	// Stats returns how many deliveries had each outcome, and whether messages are taken now.
 	Stats() (outcomes map[string]uint64, up bool)
+	// Failed is how often handling a message has failed, and CopyFailures how often a copy for the
+	// retries or the dead letters. CopiesWaiting is how many copies are not made yet.
+	Failed() uint64
+	CopyFailures() uint64
+	CopiesWaiting() int
 }
 
 // Collector reports the numbers of a relay and of a consumer. Either may be nil, but a
@@ -35,6 +40,9 @@ const scrapeTimeout = 2500 * time.Millisecond
 
 var (
 	consumerMessages = prometheus.NewDesc("consumer_messages_total", "Deliveries that are done, by their outcome.", []string{"outcome"}, nil)
+	consumerFailed   = prometheus.NewDesc("consumer_processing_failed_total", "How often handling a message has failed.", nil, nil)
+	copyFailures     = prometheus.NewDesc("consumer_copy_failures_total", "Failed attempts to copy a message to a retry queue or to the dead letters. It is tried again.", nil, nil)
+	copiesWaiting    = prometheus.NewDesc("consumer_copies_waiting", "Messages that wait for their copy.", nil, nil)
 	consumerUp       = prometheus.NewDesc("consumer_up", "1 while this consumer takes messages.", nil, nil)
 )
 
@@ -46,7 +54,7 @@ func (c *collector) Describe(descs chan<- *prometheus.Desc) {
 		}
 	}
 	if c.consumer != nil {
-		send(descs, consumerMessages, consumerUp)
+		send(descs, consumerMessages, consumerFailed, copyFailures, copiesWaiting, consumerUp)
 	}
 }
 
@@ -65,6 +73,9 @@ func (c *collector) Collect(metrics chan<- prometheus.Metric) {
 		for outcome, n := range outcomes {
 			metrics <- prometheus.MustNewConstMetric(consumerMessages, prometheus.CounterValue, float64(n), outcome)
 		}
+		metrics <- prometheus.MustNewConstMetric(consumerFailed, prometheus.CounterValue, float64(c.consumer.Failed()))
+		metrics <- prometheus.MustNewConstMetric(copyFailures, prometheus.CounterValue, float64(c.consumer.CopyFailures()))
+		metrics <- prometheus.MustNewConstMetric(copiesWaiting, prometheus.GaugeValue, float64(c.consumer.CopiesWaiting()))
 		metrics <- prometheus.MustNewConstMetric(consumerUp, prometheus.GaugeValue, number(up))
 	}
 }

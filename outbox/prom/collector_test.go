@@ -20,6 +20,9 @@ import (
 type consumer struct{}
 
 func (consumer) Stats() (map[string]uint64, bool) { return map[string]uint64{"processed": 3}, true }
+func (consumer) Failed() uint64                   { return 4 }
+func (consumer) CopyFailures() uint64             { return 5 }
+func (consumer) CopiesWaiting() int               { return 6 }
 
 func TestTheCollectorReportsTheRelayTheBacklogAndTheConsumer(t *testing.T) {
 	t.Parallel()
@@ -40,7 +43,8 @@ func TestTheCollectorReportsTheRelayTheBacklogAndTheConsumer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := gather(t, registry); got["outbox_backlog"] != 1 || got["outbox_events_total"] != 0 || got["consumer_messages_total"] != 3 {
+	if got := gather(t, registry); got["outbox_backlog"] != 1 || got["outbox_events_total"] != 0 || got["consumer_messages_total"] != 3 ||
+		got["consumer_processing_failed_total"] != 4 || got["consumer_copy_failures_total"] != 5 || got["consumer_copies_waiting"] != 6 {
 		t.Errorf("before: %v", got)
 	}
 
@@ -61,8 +65,8 @@ func TestTheCollectorReportsTheRelayTheBacklogAndTheConsumer(t *testing.T) {
 	if got["outbox_backlog"] != 0 || got["outbox_events_total"] != 1 || got["outbox_publish_latency_seconds"] != 1 || got["outbox_mark_seconds"] != 1 || got["outbox_claim_seconds"] < 1 {
 		t.Errorf("afterwards: %v", got)
 	}
-	if n := len(got); n != 21 {
-		t.Errorf("%d metrics, want 21: %v", n, slices.Sorted(maps.Keys(got)))
+	if n := len(got); n != 24 {
+		t.Errorf("%d metrics, want 24: %v", n, slices.Sorted(maps.Keys(got)))
 	}
 	if problems, err := testutil.GatherAndLint(registry); err != nil || len(problems) > 0 {
 		t.Error(problems, err)

@@ -27,6 +27,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -116,6 +117,20 @@ type Message struct {
 	Timestamp   time.Time      // when the event was created
 	Headers     map[string]any // strings and int64
 	Body        []byte
+}
+
+// Reserved says why no event may have a header of this name. It is "" if one may.
+func Reserved(header string) (why string) {
+	switch header {
+	case "CC", "BCC":
+		return "RabbitMQ would send it to more routing keys"
+	case "retry-count", "first-failed-at", "failure-code", "failure-reason", "failed-at", "original-exchange", "original-cc", "original-bcc":
+		return "the consumer of package rabbitmq adds it to its copies"
+	}
+	if strings.EqualFold(header, "traceparent") { // HTTP ignores the case
+		return "the trace has a field of its own, Traceparent"
+	}
+	return ""
 }
 
 // Outcome is what became of a message.

@@ -25,6 +25,8 @@ type Broker struct {
 	// broker ends a publisher whose exchange was deleted. The default is the exchange, of kind topic.
 	// An empty one declares nothing.
 	Topology Topology
+	// FreshURL is asked for the URL at each new connection, if it is set: a password may have changed.
+	FreshURL func() (string, error)
 	// Waits is told what the relay waits for, and "" when it waits for nothing. It may be nil.
 	Waits  func(what string)
 	Logger *slog.Logger // default: slog.Default()
@@ -59,7 +61,7 @@ func (b *Broker) KeepConnected(ctx context.Context, use func(context.Context, pu
 		return fmt.Errorf("the broker's URL %w", err)
 	}
 	b.tell(aSession)
-	config := Config{URL: b.url, Name: b.ConnectionName, Logger: b.Logger, alarmChanged: func() { b.tell(aSession) }}
+	config := Config{URL: b.url, FreshURL: b.FreshURL, Name: b.ConnectionName, Logger: b.Logger, alarmChanged: func() { b.tell(aSession) }}
 	return keepDeclaring(ctx, config, b.tell, func(ctx context.Context, s *Session) error {
 		if err := s.Declare(b.Topology); err != nil {
 			return err

@@ -40,7 +40,8 @@ func TestABrokerPublishesToItsExchangeOrToTheDestination(t *testing.T) {
 	t.Parallel()
 	own, other := brokertest.Exchange(t), brokertest.Exchange(t)
 	first, second := brokertest.Queue(t, own, "order.*"), brokertest.Queue(t, other, "order.*")
-	b := rabbitmq.NewBroker(brokertest.URL(), own)
+	b := rabbitmq.NewBroker("amqp://nobody:old@127.0.0.1:5672", own)
+	b.FreshURL = func() (string, error) { return brokertest.URL(), nil }
 	if b.System() != "rabbitmq" || b.Name() != own {
 		t.Errorf("%s %s", b.System(), b.Name())
 	}

@@ -17,6 +17,8 @@ import (
 //	refused by Check, or [ErrPermanent]   ─► copy to the dead letters, acknowledged
 //	its batch fails                       ─► its messages are handled one by one
 //	it fails alone, the handler is ready  ─► copy to the next retry queue, acknowledged
+//	Check panics                          ─► the same
+//	it comes from a retry queue           ─► handled alone
 //	the same, since [Queue.GiveUp]        ─► copy to the dead letters, acknowledged
 //	it fails, the handler is not ready    ─► back to the queue; nothing is taken until it is ready
 //	no copy can be made                   ─► kept and tried again; other messages go on
@@ -48,6 +50,10 @@ type Consumer struct {
 	finish context.Context //nolint:containedctx // it belongs to no single call
 	// asked is when the handler was ready last. Only the goroutine that takes messages uses it.
 	asked struct{ handlersTime, ownTime time.Time }
+
+	noting    sync.Mutex
+	inboxes   []any // that the handler has reached; or the handler, if it is whole
+	runBeside func(runner)
 }
 
 // NewConsumer returns a consumer that does nothing until Run. Its error names the settings that
@@ -78,8 +84,9 @@ func (c *Consumer) Run(ctx context.Context) error {
 	finish, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(c.queue.ShutdownTimeout, stop) })()
 	c.finish = finish
-	if own, ok := c.handler.(interface{ Run(context.Context) error }); ok {
-		running.Go(func() error { return own.Run(ctx) })
+	c.runBeside = func(r runner) { running.Go(func() error { return r.Run(ctx) }) }
+	if c.isWhole() {
+		c.noteInbox(c.handler)
 	}
 	running.Go(func() error {
 		defer stop()
@@ -99,7 +106,7 @@ func (c *Consumer) Run(ctx context.Context) error {
 }
 
 func (c *Consumer) config(role string) Config {
-	return Config{URL: c.url, Name: c.queue.Name + " " + role, Logger: c.queue.Logger}
+	return Config{URL: c.url, FreshURL: c.queue.FreshURL, Name: c.queue.Name + " " + role, Logger: c.queue.Logger}
 }
 
 // serve takes messages in one session. It declares the topology again and again: if somebody
@@ -113,12 +120,14 @@ func (c *Consumer) serve(ctx context.Context, s *Session) error {
 			return err
 		}
 	}
-	declared := c.queue.Topology()
-	if err := s.Declare(declared); err != nil {
-		return err
-	}
 	both, ctx := errgroup.WithContext(ctx)
-	both.Go(func() error { return s.KeepDeclared(ctx, declared) })
+	if !c.queue.NoDeclare {
+		declared := c.queue.Topology()
+		if err := errors.Join(s.Declare(declared), s.unbind(c.queue)); err != nil {
+			return err
+		}
+		both.Go(func() error { return s.KeepDeclared(ctx, declared) })
+	}
 	both.Go(func() error { return c.takeWhileReady(ctx, s) })
 	return both.Wait()
 }

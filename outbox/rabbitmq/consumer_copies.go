@@ -61,7 +61,7 @@ func (c *Consumer) retry(ctx context.Context, ch *channel, m *message, err error
 
 // deadLetter moves a message to the dead letters. A message that is too large for a copy is
 // rejected, and the broker itself moves it, without a reason. So does one whose headers cannot be
-// sent.
+// read or sent.
 func (c *Consumer) deadLetter(ctx context.Context, ch *channel, m *message, code string, err error) {
 	if m.Size > MaxBody {
 		err = fmt.Errorf("%w: %d bytes, at most %d", publish.ErrTooLarge, m.Size, MaxBody)
@@ -89,7 +89,8 @@ func permanent(err error) (code string, ok bool) {
 	return CodePermanent, errors.Is(err, ErrPermanent)
 }
 
-// copyTo returns a copy for this exchange, with these headers.
+// copyTo returns a copy for this exchange, with these headers. If they are too much, it has no
+// reason.
 func (m *message) copyTo(exchange string, headers map[string]any) Message {
 	moved := m.Copy()
 	moved.Exchange = exchange
@@ -97,6 +98,9 @@ func (m *message) copyTo(exchange string, headers map[string]any) Message {
 		moved.Headers[OriginalExchangeHeader] = m.Exchange
 	}
 	maps.Copy(moved.Headers, headers)
+	if moved.check() != nil {
+		delete(moved.Headers, FailureReasonHeader)
+	}
 	return moved
 }
 
@@ -174,6 +178,9 @@ func (c *Consumer) publishUntilConfirmed(ctx context.Context, m *message, moved 
 	if m.Size > MaxBody {
 		return publish.ErrTooLarge
 	}
+	if m.unreadable() != nil {
+		return publish.ErrBadHeaders
+	}
 	pause := backoff.NewExponentialBackOff()
 	pause.InitialInterval, pause.MaxInterval = firstCopyPause, maxCopyPause
 	failures := 0
@@ -219,8 +226,10 @@ func (c *Consumer) publishCopy(m Message) error {
 // copy that no queue is bound for, the session ends: a queue is gone, and the next session declares
 // it again. It waits for the answers to the copies that it has taken.
 func (c *Consumer) publishCopies(ctx context.Context, s *Session) error {
-	if err := s.Declare(c.queue.copyTopology()); err != nil {
-		return err
+	if !c.queue.NoDeclare {
+		if err := s.Declare(c.queue.copyTopology()); err != nil {
+			return err
+		}
 	}
 	publisher, err := s.NewPublisher(copyWindow)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -57,6 +58,7 @@ type consumerTest struct {
 	queue    rabbitmq.Queue
 	handler  *fakeHandler
 	consumer *rabbitmq.Consumer
+	urls     atomic.Int32 // how often the consumer has asked for the broker's URL
 	stop     func() error // ends Run and returns what it returned
 }
 
@@ -74,6 +76,7 @@ func newConsumerTest(t *testing.T, change func(*rabbitmq.Queue), result func([]r
 	c.queue = rabbitmq.Queue{
 		Name: brokertest.Name(), Exchange: brokertest.Exchange(t), Topics: []string{"order.*"}, Retry: []time.Duration{20 * time.Millisecond},
 	}
+	c.queue.FreshURL = func() (string, error) { c.urls.Add(1); return brokertest.URL(), nil }
 	if change != nil {
 		change(&c.queue)
 	}
@@ -95,7 +98,12 @@ func newConsumerTest(t *testing.T, change func(*rabbitmq.Queue), result func([]r
 
 func (c *consumerTest) start() {
 	c.Helper()
-	consumer, err := rabbitmq.NewConsumer(brokertest.URL(), c.queue, c.handler)
+	c.startWith(c.handler)
+}
+
+func (c *consumerTest) startWith(h rabbitmq.Handler) {
+	c.Helper()
+	consumer, err := rabbitmq.NewConsumer("amqp://nobody:old@127.0.0.1:5672", c.queue, h)
 	if err != nil {
 		c.Fatal(err)
 	}
@@ -119,7 +127,7 @@ func (c *consumerTest) publish(ids ...string) {
 	c.Helper()
 	for _, id := range ids {
 		brokertest.Publish(c, c.queue.Exchange, "order.created", amqp.Publishing{
-			MessageId: id, Body: []byte("body of " + id), Headers: amqp.Table{"traceparent": parent},
+			MessageId: id, Body: []byte("body of " + id), Headers: amqp.Table{"traceparent": parent, "x-tenant": int64(7), "CC": []any{"nobody"}},
 		})
 	}
 }

@@ -13,19 +13,15 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"example.com/transactional-outbox/outbox/internal/crashpoint"
+	"example.com/transactional-outbox/outbox/internal/handling"
 )
 
 // errNotReady says that the handler failed, and that it could not have handled another message.
 var errNotReady = errors.New("the handler is not ready")
 
-// Pauses while the handler is not ready.
-const (
-	firstReadyPause = time.Second
-	maxReadyPause   = 10 * time.Second
-	// maxTakePause is for a handler that says that it is ready, and then fails and is not ready, again
-	// and again. The broker counts what is given back to the queue, so this must not happen often.
-	maxTakePause = 5 * time.Minute
-)
+// maxTakePause is for a handler that says that it is ready, and then fails and is not ready, again
+// and again. The broker counts what is given back to the queue, so this must not happen often.
+const maxTakePause = 5 * time.Minute
 
 // takeWhileReady takes messages while the handler is ready.
 func (c *Consumer) takeWhileReady(ctx context.Context, s *Session) error {
@@ -56,20 +52,6 @@ func (c *Consumer) takeWhileReady(ctx context.Context, s *Session) error {
 		c.pauseBecause(ctx, err, pause.NextBackOff())
 	}
 	return nil
-}
-
-// awaitReady returns true when the handler is ready, and false when ctx has ended.
-func (c *Consumer) awaitReady(ctx context.Context) bool {
-	pause := backoff.NewExponentialBackOff()
-	pause.InitialInterval, pause.MaxInterval = firstReadyPause, maxReadyPause
-	for ctx.Err() == nil {
-		_, err := c.ready(ctx)
-		if err == nil {
-			return true
-		}
-		c.pauseBecause(ctx, err, pause.NextBackOff())
-	}
-	return false
 }
 
 func (c *Consumer) pauseBecause(ctx context.Context, err error, pause time.Duration) {
@@ -107,7 +89,7 @@ func (c *Consumer) take(ctx context.Context, ch *channel) error {
 	ch.full = false
 	var unhandled []*message
 	var err error
-	for err == nil && ctx.Err() == nil && !ch.full && c.proven.Load() == proven {
+	for err == nil && len(unhandled) == 0 && ctx.Err() == nil && !ch.full && c.proven.Load() == proven {
 		unhandled, err = c.takeBatch(ctx, ch, batchSize)
 	}
 	ch.Stop()
@@ -127,37 +109,61 @@ func (c *Consumer) takeBatch(ctx context.Context, ch *channel, limit int) (unhan
 	case err != nil:
 		return nil, err
 	}
-	messages := c.check(ctx, ch, batch)
-	if len(messages) == 0 {
+	alone, together := c.check(ctx, ch, batch)
+	unhandled, err = c.handleEach(ctx, ch, alone)
+	if err != nil || len(unhandled) > 0 || c.isLate(together) {
+		return append(unhandled, together...), err
+	}
+	if len(together) == 0 {
 		return nil, nil
 	}
-	err = c.handle(messages) //nolint:contextcheck // a call goes on until c.finish
-	if err == nil {
-		return nil, c.acknowledge(ch, messages)
+	if c.handle(together) != nil { //nolint:contextcheck // a call goes on until c.finish
+		return c.handleEach(ctx, ch, together)
 	}
-	return c.handleOneByOne(ctx, ch, messages, err)
+	return nil, c.acknowledge(ch, together)
 }
 
-// check returns the messages that may be handled. The others become dead letters.
-func (c *Consumer) check(ctx context.Context, ch *channel, batch []Delivery) (good []*message) {
+// check returns the messages that may be handled. The others become dead letters. A message that
+// has failed before is handled alone, so that it fails no others again. So is one that is the only
+// one.
+func (c *Consumer) check(ctx context.Context, ch *channel, batch []Delivery) (alone, together []*message) {
 	c.stats.received.Add(uint64(len(batch)))
 	for _, d := range batch {
 		crashpoint.At("consumer.arrived", d.ID)
 		m := c.startSpan(ctx, d)
-		err := withoutPanic(ctx, c.queue.Logger, func() error { return c.queue.Check(m.Message) })
-		if d.Size > MaxBody || err != nil {
+		err := withoutPanic(ctx, c.queue.Logger, func() error {
+			if m.ID == "" && c.queue.ID != nil {
+				m.ID = c.queue.ID(m.Message)
+			}
+			return c.queue.Check(m.Message)
+		})
+		switch {
+		case errors.Is(err, errPanic):
+			m.failed = err // a mistake in Check is no fault of the message
+			alone = append(alone, m)
+		case d.unreadable() != nil:
+			c.deadLetter(ctx, ch, m, CodeUnreadable, d.unreadable())
+		case d.Size > MaxBody || err != nil:
 			c.deadLetter(ctx, ch, m, CodeMalformed, err)
-			continue
+		case retryCount(d.Message) > 0:
+			alone = append(alone, m)
+		default:
+			together = append(together, m)
 		}
-		good = append(good, m)
 	}
-	return good
+	if len(together) == 1 {
+		return append(alone, together...), nil
+	}
+	return alone, together
 }
 
 // handle calls the handler. A call goes on after the end of the session, until c.finish.
 func (c *Consumer) handle(messages []*message) error {
 	ctx, cancel := context.WithTimeout(c.finish, c.queue.HandleTimeout)
 	defer cancel()
+	if !c.isWhole() {
+		ctx = handling.With(ctx, c.noteInbox)
+	}
 	batch := make([]Message, len(messages))
 	for i, m := range messages {
 		batch[i] = m.Message
@@ -168,13 +174,14 @@ func (c *Consumer) handle(messages []*message) error {
 	return withoutPanic(ctx, c.queue.Logger, func() error { return c.handler.Handle(ctx, batch) })
 }
 
-// handleOneByOne is for a batch that has failed with err. It returns what it does not come to.
-func (c *Consumer) handleOneByOne(ctx context.Context, ch *channel, messages []*message, err error) (unhandled []*message, _ error) {
+// handleEach handles messages one by one. It returns what it does not come to.
+func (c *Consumer) handleEach(ctx context.Context, ch *channel, messages []*message) (unhandled []*message, _ error) {
 	for i, m := range messages {
-		if len(messages) > 1 {
-			if ctx.Err() != nil {
-				return messages[i:], nil
-			}
+		if ctx.Err() != nil || c.isLate(messages[i:]) {
+			return messages[i:], nil
+		}
+		err := m.failed
+		if err == nil {
 			err = c.handle(messages[i : i+1]) //nolint:contextcheck // the same
 		}
 		if err == nil {
@@ -189,11 +196,17 @@ func (c *Consumer) handleOneByOne(ctx context.Context, ch *channel, messages []*
 	return nil, nil
 }
 
+// isLate is true if these messages are to be given back, because the broker's time-out is near.
+func (c *Consumer) isLate(messages []*message) bool {
+	return len(messages) > 0 && time.Since(messages[0].arrived) > c.queue.ConsumerTimeout/2
+}
+
 // fail decides about a message that has failed alone with err.
 func (c *Consumer) fail(ctx context.Context, ch *channel, m *message, err error) error {
 	if c.finish.Err() != nil {
 		return fmt.Errorf("not handled before the end: %w", err)
 	}
+	c.stats.failed.Add(1)
 	if code, ok := permanent(err); ok {
 		c.deadLetter(ctx, ch, m, code, err)
 		return nil
@@ -206,40 +219,12 @@ func (c *Consumer) fail(ctx context.Context, ch *channel, m *message, err error)
 	return nil
 }
 
-// readyTimeout limits one call of the handler's Ready.
-const readyTimeout = 15 * time.Second
-
-// ready returns the handler's time.
-func (c *Consumer) ready(ctx context.Context) (now time.Time, err error) {
-	now = time.Now()
-	if asked, ok := c.handler.(interface {
-		Ready(context.Context) (time.Time, error)
-	}); ok {
-		ctx, cancel := context.WithTimeout(ctx, readyTimeout)
-		defer cancel()
-		err = withoutPanic(ctx, c.queue.Logger, func() (err error) {
-			now, err = asked.Ready(ctx)
-			return err
-		})
-	}
-	if err == nil {
-		c.asked.handlersTime, c.asked.ownTime = now, time.Now()
-	}
-	return now, err
-}
-
-// now is the handler's time, without asking it: the database may be away. No message is taken
-// before the handler was ready once.
-func (c *Consumer) now() time.Time {
-	return c.asked.handlersTime.Add(time.Since(c.asked.ownTime)) // by the monotonic clock
-}
-
-// acknowledge is for messages that were handled. One frame acknowledges all up to the last one,
-// which spares system calls here, and work in the broker. It would also acknowledge what still
-// waits for its copy: then each message gets a frame. After an error they come again.
+// acknowledge is for messages that were handled. For a batch, one frame acknowledges all up to the
+// last one, which spares system calls here, and work in the broker. It would also acknowledge what
+// still waits for its copy: then each message gets a frame. After an error they come again.
 func (c *Consumer) acknowledge(ch *channel, messages []*message) (err error) {
 	crashpoint.At("consumer.handled")
-	if ch.copying.Load() == 0 {
+	if len(messages) > 1 && ch.copying.Load() == 0 {
 		err = messages[len(messages)-1].ackAllBefore()
 	} else {
 		for _, m := range messages {

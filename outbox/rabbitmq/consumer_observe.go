@@ -15,7 +15,7 @@ import (
 
 // counters are what Stats is a copy of.
 type counters struct {
-	received, handled, retried, deadLettered, copyFailures atomic.Uint64
+	received, handled, failed, retried, deadLettered, copyFailures atomic.Uint64
 }
 
 // Stats returns how many deliveries are done, by their outcome, and whether messages are taken now.
@@ -31,8 +31,14 @@ func (c *Consumer) Stats() (outcomes map[string]uint64, up bool) {
 // Received returns how many messages were delivered, also those that are not done.
 func (c *Consumer) Received() uint64 { return c.stats.received.Load() }
 
+// Failed returns how often a message that was alone has failed.
+func (c *Consumer) Failed() uint64 { return c.stats.failed.Load() }
+
 // CopyFailures returns how many attempts at a copy have failed. They are repeated.
 func (c *Consumer) CopyFailures() uint64 { return c.stats.copyFailures.Load() }
+
+// CopiesWaiting returns how many messages wait for their copy now.
+func (c *Consumer) CopiesWaiting() int { return len(c.places) }
 
 const aSession = "a session with the broker"
 
@@ -50,7 +56,8 @@ func (c *Consumer) Health() error {
 // message is a delivery on its way through a consumer.
 type message struct {
 	Delivery
-	span trace.Span
+	span   trace.Span
+	failed error // Check has panicked
 }
 
 // Context returns ctx with the trace of the message. What the handler does with it is part of the

@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"example.com/transactional-outbox/outbox/internal/brokertest"
+	"example.com/transactional-outbox/outbox/internal/handling"
 	"example.com/transactional-outbox/outbox/rabbitmq"
 )
 
@@ -48,14 +49,15 @@ func TestP9ABadMessageStopsNoOther(t *testing.T) {
 		code   string
 	}{
 		"refused by Check": {func(q *rabbitmq.Queue) { q.Check = refuse }, nil, rabbitmq.CodeMalformed},
-		"Check panics": {func(q *rabbitmq.Queue) {
+		"Check panics long": {func(q *rabbitmq.Queue) {
+			q.GiveUp = time.Nanosecond
 			q.Check = func(m rabbitmq.Message) error {
 				if refuse(m) != nil {
 					panic("a bug")
 				}
 				return nil
 			}
-		}, nil, rabbitmq.CodeMalformed},
+		}, nil, rabbitmq.CodePanicked},
 		"permanent":      {nil, failing("bad", fmt.Errorf("%w: %w", rabbitmq.ErrPermanent, errFake)), rabbitmq.CodePermanent},
 		"with own code":  {nil, failing("bad", fmt.Errorf("wrapped: %w", coded{})), "own"},
 		"given up":       {func(q *rabbitmq.Queue) { q.GiveUp = time.Nanosecond }, failing("bad", errFake), rabbitmq.CodeExhausted},
@@ -72,7 +74,7 @@ func TestP9ABadMessageStopsNoOther(t *testing.T) {
 			}
 			d := c.deadLetter("bad")
 			if string(d.Body) != "body of bad" || d.Headers["failure-code"] != test.code ||
-				d.Headers["original-exchange"] != c.queue.Exchange || d.Headers["traceparent"] != parent {
+				d.Headers["original-exchange"] != c.queue.Exchange || !hasSendersHeaders(d.Headers) {
 				t.Errorf("body %q, headers %v", d.Body, d.Headers)
 			}
 			if at, _ := time.Parse(time.RFC3339, fmt.Sprint(d.Headers["failed-at"])); at.Year() != databaseTime.Year() {
@@ -115,15 +117,86 @@ func TestAFailedMessageIsTriedAgainAfterTheDelays(t *testing.T) {
 	c.await(2, 5, 0)
 	var last rabbitmq.Message
 	for len(c.handler.calls) > 0 {
-		if batch := <-c.handler.calls; len(batch) == 1 && batch[0].ID == "bad" {
-			last = batch[0]
+		for _, m := range <-c.handler.calls {
+			if m.ID == "bad" {
+				last = m
+			}
 		}
 	}
 	if n, _ := last.Headers["retry-count"].(int64); n < 5 {
 		t.Errorf("the retry count is %v", last.Headers["retry-count"])
 	}
-	if last.Headers["first-failed-at"] != databaseTime.Format(time.RFC3339Nano) || last.Headers["failure-reason"] != errFake.Error() {
+	if last.Headers["first-failed-at"] != databaseTime.Format(time.RFC3339Nano) || last.Headers["failure-reason"] != errFake.Error() ||
+		!hasSendersHeaders(last.Headers) {
 		t.Errorf("the headers are %v", last.Headers)
+	}
+	c.wantEmpty()
+}
+
+// hasSendersHeaders is true for a copy that has what the sender has set, and is not routed by it.
+func hasSendersHeaders(headers map[string]any) bool {
+	cc, _ := headers["original-cc"].([]any)
+	return headers["traceparent"] == parent && headers["x-tenant"] == int64(7) && headers["CC"] == nil && len(cc) == 1
+}
+
+// TestACopyWithTooManyHeadersHasNoReason: what the sender has set is worth more.
+func TestACopyWithTooManyHeadersHasNoReason(t *testing.T) {
+	t.Parallel()
+	c := newConsumerTest(t, nil, failing("bad", errors.New(strings.Repeat("r", 600))))
+	senders := strings.Repeat("v", 64<<10-400)
+	brokertest.Publish(t, c.queue.Exchange, "order.created", amqp.Publishing{MessageId: "bad", Headers: amqp.Table{"h": senders}})
+	c.start()
+	c.await(0, 1, 0)
+	c.handler.set(func(h *fakeHandler) { h.result = nil })
+	c.await(1, 1, 0)
+	receive(t, c.handler.calls, "call")
+	if again := receive(t, c.handler.calls, "call")[0]; again.Headers["h"] != senders || again.Headers["failure-reason"] != nil {
+		t.Errorf("it has %d headers, and the reason %v", len(again.Headers), again.Headers["failure-reason"])
+	}
+	c.wantEmpty()
+}
+
+// TestP9AMessageThatWasRetriedIsHandledAlone: it would fail the others of its batch each time. To
+// acknowledge it acknowledges none of them: the database is away when they are handled.
+func TestP9AMessageThatWasRetriedIsHandledAlone(t *testing.T) {
+	t.Parallel()
+	began, goOn := make(chan struct{}), make(chan struct{})
+	var c *consumerTest
+	c = newConsumerTest(t, nil, func(batch []rabbitmq.Message) error {
+		if batch[0].ID == "slow" {
+			close(began)
+			<-goOn
+		}
+		if len(batch) == 1 {
+			return nil
+		}
+		fail := func([]rabbitmq.Message) error { return errFake }
+		c.handler.set(func(h *fakeHandler) { h.away, h.result = errFake, fail })
+		time.AfterFunc(100*time.Millisecond, func() { c.handler.set(func(h *fakeHandler) { h.away, h.result = nil, nil }) })
+		return errFake
+	})
+	c.start()
+	c.publish("first") // from now on it takes batches
+	c.await(1, 0, 0)
+	c.publish("slow")
+	receive(t, began, "call")
+	c.publish("1", "2")
+	brokertest.Publish(t, c.queue.Exchange, "order.created", amqp.Publishing{MessageId: "retried", Headers: amqp.Table{"retry-count": int64(1)}})
+	c.publish("3")
+	eventually(t, "all messages at the consumer", func() bool {
+		ready, _, err := openSession(t).CountReady(c.queue.Name)
+		return err == nil && ready == 0
+	})
+	close(goOn)
+	c.await(6, 0, 0)
+	for range 2 {
+		receive(t, c.handler.calls, "call")
+	}
+	if alone := receive(t, c.handler.calls, "call"); len(alone) != 1 || alone[0].ID != "retried" {
+		t.Errorf("%d messages are handled together with it", len(alone)-1)
+	}
+	if others := receive(t, c.handler.calls, "call"); len(others) != 3 {
+		t.Errorf("%d others are handled together, want 3", len(others))
 	}
 	c.wantEmpty()
 }
@@ -139,27 +212,38 @@ func TestAPanicIsTheErrorOfItsMessage(t *testing.T) {
 	c.wantEmpty()
 }
 
-// TestP9NothingIsCopiedWhileTheHandlerIsNotReady: however often the handler fails.
+// TestP9NothingIsCopiedWhileTheHandlerIsNotReady: however often the handler fails, and also if the
+// handler is a function that calls an inbox.
 func TestP9NothingIsCopiedWhileTheHandlerIsNotReady(t *testing.T) {
 	t.Parallel()
 	away := func(h *fakeHandler) {
 		h.away, h.result = errFake, func([]rabbitmq.Message) error { return errFake }
 	}
-	c := startConsumer(t)
-	c.publish("1")
-	c.await(1, 0, 0)
-	c.handler.set(away)
-	c.publish("2", "3", "4")
-	eventually(t, "the consumer waits", func() bool { return c.consumer.Health() != nil })
-	if err := c.consumer.Health().Error(); !strings.Contains(err, errFake.Error()) {
-		t.Errorf("the consumer is %s", err)
+	for _, wrapped := range []bool{false, true} {
+		c := newConsumerTest(t, nil, nil)
+		if wrapped {
+			c.startWith(rabbitmq.HandlerFunc(func(ctx context.Context, batch []rabbitmq.Message) error {
+				handling.Found(ctx, c.handler)
+				return c.handler.Handle(ctx, batch)
+			}))
+		} else {
+			c.start()
+		}
+		c.publish("1")
+		c.await(1, 0, 0)
+		c.handler.set(away)
+		c.publish("2", "3", "4")
+		eventually(t, "the consumer waits", func() bool { return c.consumer.Health() != nil })
+		if err := c.consumer.Health().Error(); !strings.Contains(err, errFake.Error()) {
+			t.Errorf("the consumer is %s", err)
+		}
+		c.handler.set(func(h *fakeHandler) { h.away, h.result = nil, nil })
+		c.await(4, 0, 0)
+		if done, _ := c.consumer.Stats(); done["retried"] > 0 {
+			t.Errorf("%d messages were copied", done["retried"])
+		}
+		c.wantEmpty()
 	}
-	c.handler.set(func(h *fakeHandler) { h.away, h.result = nil, nil })
-	c.await(4, 0, 0)
-	if done, _ := c.consumer.Stats(); done["retried"] > 0 {
-		t.Errorf("%d messages were copied", done["retried"])
-	}
-	c.wantEmpty()
 }
 
 func TestNothingIsTakenBeforeTheHandlerIsReady(t *testing.T) {
@@ -275,6 +359,18 @@ func TestTheHandlersOwnWorkEndsRun(t *testing.T) {
 	if err := consumer.Run(t.Context()); !errors.Is(err, errFake) {
 		t.Errorf("Run returned %v", err)
 	}
+	c := newConsumerTest(t, nil, nil)
+	c.publish("1")
+	consumer, err = rabbitmq.NewConsumer(brokertest.URL(), c.queue, rabbitmq.HandlerFunc(func(ctx context.Context, _ []rabbitmq.Message) error {
+		handling.Found(ctx, &runner{}) // an inbox
+		return nil
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := consumer.Run(t.Context()); !errors.Is(err, errFake) {
+		t.Errorf("with an inbox that it calls, Run returned %v", err)
+	}
 }
 
 func TestSettingsThatCannotWorkAreRefused(t *testing.T) {
@@ -290,6 +386,8 @@ func TestSettingsThatCannotWorkAreRefused(t *testing.T) {
 		"Prefetch":        {Name: "q", Prefetch: 5000},
 		"DeliveryLimit":   {Name: "q", DeliveryLimit: -1},
 		"HandleTimeout":   {Name: "q", HandleTimeout: -1},
+		"ConsumerTimeout": {Name: "q", ConsumerTimeout: time.Minute},
+		"FormerTopics":    {Name: "q", FormerTopics: []string{"a"}},
 		"ShutdownTimeout": {Name: "q", ShutdownTimeout: -1},
 	} {
 		_, err := rabbitmq.NewConsumer(brokertest.URL(), q, handler)

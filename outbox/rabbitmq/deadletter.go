@@ -24,6 +24,7 @@ type DeadLetter struct {
 const (
 	CodeDeliveryLimit = "delivery-limit" // delivered too often: each time the consumer died
 	CodeRejected      = "rejected"       // the consumer could not publish a copy with the reason
+	CodeUnreadable    = "unreadable"     // its headers cannot be read here; the broker has them
 	CodeTooLarge      = "too-large"      // the same, because its body has more than MaxBody
 	CodeUnknown       = "unknown"        // neither a consumer nor the broker says why
 )
@@ -40,7 +41,9 @@ var brokerReasons = map[string]string{
 func deadLetterOf(d amqp.Delivery) DeadLetter {
 	m := messageOf(d)
 	l := DeadLetter{Message: m, Retries: retryCount(m), tag: d.DeliveryTag}
-	if death, ok := m.Death(); ok {
+	if err := m.unreadable(); err != nil {
+		l.Code, l.Reason = CodeUnreadable, err.Error()
+	} else if death, ok := m.Death(); ok {
 		l.Code, l.FailedAt = strings.ReplaceAll(death.Reason, "_", "-"), death.Time
 		if l.Code == CodeRejected && len(m.Body) > MaxBody {
 			l.Code = CodeTooLarge

@@ -205,6 +205,9 @@ const replayTimeout = 30 * time.Second
 // Confirmed means that both was done. After Unknown the message may be in both queues, with the
 // same id. After any other outcome it is only where it was.
 func (d *DeadLetters) Replay(ctx context.Context, l DeadLetter, headers map[string]any) publish.Result {
+	if err := l.unreadable(); err != nil {
+		return publish.Result{Outcome: publish.Invalid, Err: err} // the copy would have no headers
+	}
 	err := d.session.Unblocked(ctx)
 	if err == nil && d.publisher == nil {
 		d.publisher, err = d.session.NewPublisher(1)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 )
@@ -58,7 +59,7 @@ func (d *Deliveries) receive(deliveries <-chan amqp.Delivery, arrived chan<- Del
 		if len(m.Body) > MaxBody {
 			m.Body = nil // many of them would not fit into the memory
 		}
-		arrived <- Delivery{Message: m, Size: len(r.Body), Redelivered: r.Redelivered, channel: d.channel, tag: r.DeliveryTag}
+		arrived <- Delivery{Message: m, Size: len(r.Body), Redelivered: r.Redelivered, arrived: time.Now(), channel: d.channel, tag: r.DeliveryTag}
 	}
 }
 
@@ -86,6 +87,7 @@ type Delivery struct {
 	Size        int // of the body, in bytes. Message has no body if Size is more than MaxBody
 	Redelivered bool
 
+	arrived time.Time
 	channel *amqp.Channel
 	tag     uint64
 }

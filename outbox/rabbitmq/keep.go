@@ -12,9 +12,11 @@ import (
 // Config has the URL of the broker, and the name that the broker shows for this connection.
 type Config struct {
 	// URL is amqp://user:password@host:port,host:port/vhost. The hosts are the nodes of one cluster.
-	URL    string
-	Name   string
-	Logger *slog.Logger // default: slog.Default()
+	URL string
+	// FreshURL is asked for the URL at each new connection, if it is set: a password may have changed.
+	FreshURL func() (string, error)
+	Name     string
+	Logger   *slog.Logger // default: slog.Default()
 
 	alarmChanged func() // may be nil; is called when Session.Blocked has changed
 }
@@ -35,15 +37,7 @@ const (
 	// stableAfter is how long a session must last before the pauses begin at firstPause again. A
 	// network that cuts connections every two seconds still leaves time to work between the cuts.
 	stableAfter = time.Second
-	// maxUnreadable is how many sessions in a row may end because of an unreadable message without
-	// a pause between them. The delivery limit of a queue removes such a message much earlier.
-	maxUnreadable = 200
 )
-
-// ErrUnreadable says that the client library could not parse what the broker sent. Usually this is
-// a message with headers that the library does not know. The broker counts its delivery, and
-// delivers it again.
-var ErrUnreadable = errors.New("the broker sent what cannot be read")
 
 // KeepConnected connects and runs use, and repeats this until ctx ends. The context of use ends
 // with its session, or with ctx. Then use must return. If ctx has ended, the session still works,
@@ -52,15 +46,12 @@ var ErrUnreadable = errors.New("the broker sent what cannot be read")
 // Each attempt tries the nodes of the URL, one after the other. Only if all of them fail, it pauses
 // before the next attempt.
 //
-// If a session ends because of an unreadable message, this is no outage: KeepConnected reconnects
-// at once.
-//
 // KeepConnected returns nil when ctx ends. It returns only errors that a new connection cannot
 // solve: a [MismatchError].
 func KeepConnected(ctx context.Context, c Config, use func(ctx context.Context, s *Session) error) error {
 	pause := backoff.NewExponentialBackOff()
 	pause.InitialInterval, pause.MaxInterval, pause.RandomizationFactor = firstPause, maxPause, jitter
-	for unreadable := 0; ; {
+	for {
 		began := time.Now()
 		err := connectAndUse(ctx, c, use)
 		if ctx.Err() != nil {
@@ -70,18 +61,9 @@ func KeepConnected(ctx context.Context, c Config, use func(ctx context.Context, 
 			return err
 		}
 		if time.Since(began) > stableAfter {
-			unreadable = 0
 			pause.Reset()
 		}
-		if errors.Is(err, ErrUnreadable) && unreadable < maxUnreadable {
-			unreadable++
-			c.logger().WarnContext(ctx, "a message ended the session, connecting again", "connection", c.Name, "error", err)
-			continue
-		}
 		wait := pause.NextBackOff()
-		if errors.Is(err, ErrUnreadable) {
-			wait = firstPause // each such message ends as many sessions as the delivery limit says
-		}
 		c.logger().WarnContext(ctx, "no session with the broker, trying again",
 			"connection", c.Name, "in", wait.Round(time.Millisecond).String(), "error", err)
 		select {
@@ -104,8 +86,8 @@ func connectAndUse(ctx context.Context, c Config, use func(context.Context, *Ses
 	defer end(nil)
 	s.onClose(end)
 	err = use(ctx, s)
-	if reason := context.Cause(ctx); err == nil || errors.Is(reason, ErrUnreadable) {
-		return reason // the error of use is only a consequence of it
+	if err == nil {
+		return context.Cause(ctx)
 	}
 	return err
 }

@@ -36,20 +36,44 @@ type Message struct {
 // MessageID is the ID, for package inbox.
 func (m Message) MessageID() string { return m.ID }
 
-// Copy returns a copy of m that may be published again. It has its own headers, without those that
-// the broker would act upon: CC and BCC route to more queues, and RabbitMQ 3.10 silently drops a
-// message if x-death says that it was in the queue before. A Message has no expiration and no user
-// id: with an expiration the copy might be lost, and the broker refuses the id of another user.
+// PublishedAt is the Timestamp, for package inbox.
+func (m Message) PublishedAt() time.Time { return m.Timestamp }
+
+// Copy returns a copy of m that may be published again. It has its own headers: those of the sender,
+// without what brokers have added. CC and BCC would route to more queues again, so they have other
+// names, original-cc and original-bcc. A Message has no expiration and no user id: with an
+// expiration the copy might be lost, and the broker refuses the id of another user.
 func (m Message) Copy() Message {
-	headers := maps.Clone(m.Headers)
-	if headers == nil {
-		headers = map[string]any{}
+	headers := map[string]any{}
+	for name, value := range m.Headers {
+		switch {
+		case name == "CC" || name == "BCC":
+			headers["original-"+strings.ToLower(name)] = value
+		case !ofBroker(name):
+			headers[name] = value
+		}
 	}
-	maps.DeleteFunc(headers, func(name string, _ any) bool {
-		return strings.HasPrefix(name, "x-") || name == "CC" || name == "BCC"
-	})
 	m.Headers = headers
 	return m
+}
+
+// ofBroker is true for a header that brokers add. RabbitMQ 3.10 silently drops a message if x-death
+// says that it was in the queue before.
+func ofBroker(name string) bool {
+	for _, prefix := range []string{"x-death", "x-first-death-", "x-last-death-", "x-delivery-count", "x-acquired-count"} {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// unreadable returns why the message has none of its headers, see frames.
+func (m Message) unreadable() error {
+	if reason := text(m.Headers[unreadableHeader]); reason != "" {
+		return fmt.Errorf("%w: %s", publish.ErrBadHeaders, reason)
+	}
+	return nil
 }
 
 func text(header any) string {
@@ -87,7 +111,7 @@ func goValue(value any) any {
 const (
 	MaxBody    = 1 << 20  // brokers take 16 MiB (4.x) or 128 MiB (3.x)
 	maxShort   = 255      // AMQP's short string: keys, properties, the names of headers
-	maxHeaders = 64 << 10 // must fit one frame, which is 128 KiB
+	maxHeaders = 64 << 10 // must fit one frame, which is 128 KiB. An event has 60 KiB: there is room for its trace and for a copy's headers
 )
 
 // check returns why m must not be sent.
@@ -109,7 +133,7 @@ func (m Message) check() error {
 	}
 	size, longest := measure(amqp.Table(m.Headers))
 	if size > maxHeaders {
-		return fmt.Errorf("%w: about %d bytes, at most %d", publish.ErrBadHeaders, size, maxHeaders)
+		return fmt.Errorf("%w: %d bytes, at most %d", publish.ErrBadHeaders, size, maxHeaders)
 	}
 	longest = max(longest, len(m.Exchange), len(m.ID), len(m.Type), len(m.ContentType), len(m.AppID),
 		len(m.ContentEncoding), len(m.CorrelationID), len(m.ReplyTo))
@@ -119,26 +143,29 @@ func (m Message) check() error {
 	return nil
 }
 
-// measure returns the size of a header's value in bytes, or a few bytes more, and the length of the
-// longest name in it. Arrays and tables nest.
+// measure returns the size of a header's value on the wire, in bytes, or a few bytes more, and the
+// length of the longest name in it. Arrays and tables nest.
 func measure(value any) (size, longest int) {
+	const typeAndLength, typeAndNumber = 5, 9
 	switch v := value.(type) {
 	case string:
-		size = len(v)
+		return typeAndLength + len(v), 0
 	case []byte:
-		size = len(v)
+		return typeAndLength + len(v), 0
 	case []any:
 		for _, element := range v {
 			s, l := measure(element)
 			size, longest = size+s, max(longest, l)
 		}
+		return typeAndLength + size, longest
 	case amqp.Table:
 		for name, element := range v {
 			s, l := measure(element)
 			size, longest = size+1+len(name)+s, max(longest, len(name), l)
 		}
+		return typeAndLength + size, longest
 	}
-	return size + 9, longest // 9: a type and a length, or a type and the widest number
+	return typeAndNumber, 0 // or less
 }
 
 func (m Message) publishing() amqp.Publishing {

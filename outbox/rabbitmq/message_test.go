@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -48,7 +49,8 @@ func TestCheck(t *testing.T) {
 		"no type of AMQP":      {headers(map[string]any{"h": struct{}{}}), publish.ErrBadHeaders},
 		"such a type, nested":  {headers(map[string]any{"h": []any{amqp.Table{"t": uint64(1)}}}), publish.ErrBadHeaders},
 		"much in one header":   {headers(map[string]any{"h": strings.Repeat("v", 64<<10)}), publish.ErrBadHeaders},
-		"almost as much":       {headers(map[string]any{"h": strings.Repeat("v", 64<<10-100)}), nil},
+		"almost as much":       {headers(map[string]any{"h": strings.Repeat("v", 64<<10-12)}), nil},
+		"many short texts":     {headers(texts(60 << 10 / 14)), nil},
 		"much of small things": {headers(map[string]any{"h": make([]any, 140<<10)}), publish.ErrBadHeaders},
 		"many numbers":         {headers(map[string]any{"h": numbers(20 << 10)}), publish.ErrBadHeaders},
 		"CC as text":           {headers(map[string]any{"CC": "order.created"}), publish.ErrBadHeaders},
@@ -59,6 +61,28 @@ func TestCheck(t *testing.T) {
 	} {
 		if err := c.message.Check(); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", what, err, c.want)
+		}
+	}
+}
+
+// texts returns headers of 14 bytes each.
+func texts(n int) map[string]any {
+	texts := map[string]any{}
+	for i := range n {
+		texts[fmt.Sprintf("%04d", i)] = "text"
+	}
+	return texts
+}
+
+// TestTheHeadersOfCopiesAreReserved: a sender's would be overwritten, or taken for the consumer's.
+func TestTheHeadersOfCopiesAreReserved(t *testing.T) {
+	t.Parallel()
+	for _, header := range []string{
+		rabbitmq.RetryCountHeader, rabbitmq.FirstFailedAtHeader, rabbitmq.FailureCodeHeader,
+		rabbitmq.FailureReasonHeader, rabbitmq.FailedAtHeader, rabbitmq.OriginalExchangeHeader,
+	} {
+		if publish.Reserved(header) == "" {
+			t.Errorf("%s is not", header)
 		}
 	}
 }

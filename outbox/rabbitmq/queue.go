@@ -26,12 +26,21 @@ type Queue struct {
 	// binding, and Topics must be empty too.
 	Exchange string
 	// Topics are the routing keys of the queue's bindings. With a wildcard, the handler may get
-	// messages that it does not know.
+	// messages that it does not know. A topic that you remove stays bound: move it to FormerTopics.
 	Topics []string
+	// FormerTopics are routing keys that are unbound at each start.
+	FormerTopics []string
+	// NoDeclare is for a user without the right to configure: somebody else has declared [Queue.Topology].
+	NoDeclare bool
+	// FreshURL is asked for the broker's URL at each new connection, if it is set: a password may have
+	// changed.
+	FreshURL func() (string, error)
 
 	// Check is called for each message, before the handler. Its error is permanent: the message
-	// becomes a dead letter.
+	// becomes a dead letter. So leave it to the handler to refuse types that it does not know yet.
 	Check func(Message) error
+	// ID makes the id of a message that has none. Without it, an inbox makes that a dead letter.
+	ID func(Message) string
 	// Retry has the delay before each retry of a message that failed. After the last delay, all
 	// further retries have the same one. The default is 30 s, 1 min, 5 min.
 	Retry []time.Duration
@@ -45,6 +54,10 @@ type Queue struct {
 	// the broker itself makes it a dead letter. Such a message may have killed the process. The
 	// default is 50.
 	DeliveryLimit int
+	// ConsumerTimeout is the broker's consumer_timeout. It ends the session if a message is not
+	// acknowledged in this time, and Prefetch messages wait for their turn. So half of it after they
+	// came, those that are not begun are given back. The default is the broker's, 30 min.
+	ConsumerTimeout time.Duration
 	// HandleTimeout ends the context of one call of the handler. The default is 1 min.
 	HandleTimeout time.Duration
 	// ShutdownTimeout is how long Run may finish what is in flight after its context has ended. The
@@ -66,9 +79,13 @@ type Queue struct {
 //     the message's own. Otherwise nothing is taken until Ready returns nil. Its time is the clock
 //     for [Queue.GiveUp]: a database's, which all replicas share. Without Ready every error is the
 //     message's own, and the clock is the process's.
+//
+// If it has neither, but calls an inbox of package inbox, the consumer finds the inbox at the first
+// call, and uses the two methods of that.
 type Handler interface {
 	// Handle handles a batch: all of it, or nothing. After nil the messages are acknowledged. After
-	// an error or a panic they are handled again one by one. The consumer calls it for one batch
+	// an error or a panic they are handled again one by one. A message that has failed before comes
+	// alone. The consumer calls it for one batch
 	// after the other. It must return soon after the end of ctx, and must not change the messages,
 	// because a copy of them may follow.
 	Handle(ctx context.Context, batch []Message) error
@@ -101,6 +118,7 @@ func (q Queue) withDefaults() Queue {
 	q.BatchSize = cmp.Or(q.BatchSize, 64)
 	q.Prefetch = cmp.Or(q.Prefetch, max(256, q.BatchSize))
 	q.DeliveryLimit = cmp.Or(q.DeliveryLimit, 50)
+	q.ConsumerTimeout = cmp.Or(q.ConsumerTimeout, 30*time.Minute)
 	q.HandleTimeout = cmp.Or(q.HandleTimeout, time.Minute)
 	q.ShutdownTimeout = cmp.Or(q.ShutdownTimeout, 20*time.Second)
 	if q.Logger == nil {
@@ -129,6 +147,7 @@ func (q Queue) check(url string) error {
 	_, err := amqpurl.Split(url)
 	refuse(err != nil, "the broker's URL %w", err)
 	refuse(q.Name == "" || len(q.Name) > maxName, "the queue's name %q must have 1 to %d bytes", q.Name, maxName)
+	refuse(q.Exchange == "" && len(q.FormerTopics) > 0, "FormerTopics must be empty without Exchange")
 	refuse((q.Exchange == "") != (len(q.Topics) == 0), "Exchange and Topics must both be set, or both be empty")
 	for _, delay := range q.Retry {
 		refuse(delay < time.Millisecond, "a retry after %s: the least is 1 ms", delay)
@@ -138,7 +157,8 @@ func (q Queue) check(url string) error {
 	refuse(q.Prefetch < q.BatchSize || q.Prefetch > maxPrefetch,
 		"Prefetch %d must be between BatchSize (%d) and %d", q.Prefetch, q.BatchSize, maxPrefetch)
 	refuse(q.DeliveryLimit < 1, "DeliveryLimit %d must be at least 1", q.DeliveryLimit)
-	refuse(q.HandleTimeout <= 0, "HandleTimeout %s must be positive", q.HandleTimeout)
+	refuse(q.HandleTimeout <= 0 || q.HandleTimeout > q.ConsumerTimeout/2,
+		"HandleTimeout %s must be positive, and at most half of ConsumerTimeout (%s)", q.HandleTimeout, q.ConsumerTimeout)
 	refuse(q.ShutdownTimeout <= 0, "ShutdownTimeout %s must be positive", q.ShutdownTimeout)
 	return errors.Join(errs...)
 }

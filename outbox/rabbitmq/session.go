@@ -1,12 +1,17 @@
 package rabbitmq
 
 import (
+	"cmp"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"net"
+	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -42,7 +47,15 @@ type Session struct {
 // returns the first session that it gets. Every error leads to the next node, also a refused
 // login: a node that is starting or has no majority may refuse what another one takes.
 func connect(ctx context.Context, c Config) (*Session, error) {
-	nodes, err := amqpurl.Split(c.URL)
+	url := c.URL
+	if c.FreshURL != nil {
+		fresh, err := c.FreshURL()
+		if err != nil {
+			return nil, fmt.Errorf("reading the broker's URL: %w", err)
+		}
+		url = fresh
+	}
+	nodes, err := amqpurl.Split(url)
 	if err != nil {
 		return nil, fmt.Errorf("the broker's URL %w", err)
 	}
@@ -80,12 +93,11 @@ func connectTo(ctx context.Context, c Config, node amqpurl.Node) (*Session, erro
 	properties := amqp.NewConnectionProperties()
 	properties.SetClientConnectionName(c.Name)
 	stop := func() bool { return true }
-	// The URL has one host, so the library checks the certificate for that host.
-	conn, err := amqp.DialConfig(node.URL, amqp.Config{
+	conn, err := amqp.DialConfig(strings.Replace(node.URL, "amqps://", "amqp://", 1), amqp.Config{ // see secured
 		Heartbeat:  heartbeat,
 		Properties: properties,
 		Dial: func(network, address string) (net.Conn, error) {
-			conn, err := dial(ctx, network, address)
+			conn, err := dial(ctx, network, address, node.URL)
 			if err != nil {
 				return nil, err // not conn: a nil *socket in an interface is not nil
 			}
@@ -109,19 +121,53 @@ func connectTo(ctx context.Context, c Config, node amqpurl.Node) (*Session, erro
 }
 
 // abandon closes a connection that did not come about. The client library leaves it open when it
-// cannot read a certificate's file, or knows none of the node's ways to log in.
+// knows none of the node's ways to log in.
 func (s *Session) abandon() {
 	if s.socket != nil {
 		_ = s.socket.Close()
 	}
 }
 
-func dial(ctx context.Context, network, address string) (*socket, error) {
+func dial(ctx context.Context, network, address, url string) (*socket, error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}
-	return &socket{Conn: conn}, nil
+	secure, err := secured(ctx, conn, url)
+	if err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	return newSocket(secure), nil
+}
+
+// secured completes the TLS handshake for an amqps URL, with the files that it names. The client
+// library would do so above the socket, and the socket could not read the frames. The URL has one
+// host, and the certificate must be of that host.
+func secured(ctx context.Context, conn net.Conn, url string) (net.Conn, error) {
+	uri, err := amqp.ParseURI(url)
+	if err != nil || uri.Scheme != "amqps" {
+		return conn, err
+	}
+	config := &tls.Config{ServerName: cmp.Or(uri.ServerName, uri.Host), MinVersion: tls.VersionTLS12}
+	if uri.CACertFile != "" {
+		authorities, err := os.ReadFile(uri.CACertFile)
+		if err != nil {
+			return nil, err
+		}
+		if config.RootCAs = x509.NewCertPool(); !config.RootCAs.AppendCertsFromPEM(authorities) {
+			return nil, fmt.Errorf("%s has no certificate", uri.CACertFile)
+		}
+	}
+	if uri.CertFile != "" && uri.KeyFile != "" {
+		own, err := tls.LoadX509KeyPair(uri.CertFile, uri.KeyFile)
+		if err != nil {
+			return nil, err
+		}
+		config.Certificates = []tls.Certificate{own}
+	}
+	client := tls.Client(conn, config)
+	return client, client.HandshakeContext(ctx)
 }
 
 // onClose calls end with the reason once the connection is gone.
@@ -130,7 +176,7 @@ func (s *Session) onClose(end context.CancelCauseFunc) {
 	s.watchers.Go(func() {
 		defer close(s.ended)
 		if reason, ok := <-closed; ok && reason != nil {
-			end(s.closeReason(reason))
+			end(fmt.Errorf("the connection closed: %w", reason))
 			return
 		}
 		end(errors.New("the connection closed"))
@@ -143,15 +189,6 @@ func (s *Session) awaitReason() {
 	if s.conn.IsClosed() {
 		<-s.ended
 	}
-}
-
-// closeReason distinguishes a message that the client library cannot parse from a broken
-// connection. The library reports both as a frame error.
-func (s *Session) closeReason(reason *amqp.Error) error {
-	if reason.Code == amqp.FrameError && !reason.Server && s.socket.broken.Load() == nil {
-		return fmt.Errorf("%w: %w", ErrUnreadable, reason)
-	}
-	return fmt.Errorf("the connection closed: %w", reason)
 }
 
 // noteBlocked records what the broker says. It may say the same twice.

@@ -11,20 +11,23 @@ import (
 // rest of a batch is being written.
 const maxHeld = 64 << 10
 
-// socket sets a deadline for each write. The client library sets none, and ignores contexts while
+// socket makes what it reads readable, see frames. It sets a deadline for each write. The client library sets none, and ignores contexts while
 // it writes. A publisher can also hold writes back while it writes a batch: the library flushes
 // after each message, so each message would cost a system call.
 type socket struct {
 	net.Conn
+	frames  *frames
 	broken  atomic.Pointer[error] // why the first read or write failed
 	mu      sync.Mutex
 	holders int    // publishers that are writing a batch
 	held    []byte // not yet written, while there are holders
 }
 
+func newSocket(conn net.Conn) *socket { return &socket{Conn: conn, frames: newFrames(conn)} }
+
 // Read records when the connection breaks.
 func (s *socket) Read(p []byte) (int, error) {
-	n, err := s.Conn.Read(p)
+	n, err := s.frames.Read(p)
 	return n, s.record(err)
 }
 

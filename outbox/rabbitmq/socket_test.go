@@ -52,7 +52,7 @@ func (w *wire) want(t *testing.T, pieces ...string) {
 func TestHeldWritesAreWrittenTogether(t *testing.T) {
 	t.Parallel()
 	w := &wire{}
-	s := &socket{Conn: w}
+	s := newSocket(w)
 	write(t, s, "a", "b")
 	release := s.hold()
 	write(t, s, "c", "d")
@@ -66,7 +66,7 @@ func TestHeldWritesAreWrittenTogether(t *testing.T) {
 func TestReleaseDoesNotWaitForOtherHolders(t *testing.T) {
 	t.Parallel()
 	w := &wire{}
-	s := &socket{Conn: w}
+	s := newSocket(w)
 	one, other := s.hold(), s.hold()
 	write(t, s, "a")
 	one()
@@ -80,7 +80,7 @@ func TestReleaseDoesNotWaitForOtherHolders(t *testing.T) {
 func TestNoMoreIsHeldThanTheLimit(t *testing.T) {
 	t.Parallel()
 	w := &wire{}
-	s := &socket{Conn: w}
+	s := newSocket(w)
 	defer s.hold()()
 	write(t, s, string(make([]byte, maxHeld-1)))
 	w.want(t)
@@ -93,7 +93,7 @@ func TestNoMoreIsHeldThanTheLimit(t *testing.T) {
 func TestAReleaseThatCannotWriteEndsTheConnection(t *testing.T) {
 	t.Parallel()
 	w := &wire{err: errors.New("cut")}
-	s := &socket{Conn: w}
+	s := newSocket(w)
 	release := s.hold()
 	write(t, s, "a")
 	release()
@@ -117,7 +117,7 @@ func (c *counted) Write(p []byte) (int, error) {
 func countingSession(t *testing.T) (*Session, *counted) {
 	t.Helper()
 	c := &counted{}
-	s := &Session{socket: &socket{Conn: c}}
+	s := &Session{socket: newSocket(c)}
 	var err error
 	s.conn, err = amqp.DialConfig(brokertest.URL(), amqp.Config{
 		Dial: func(network, address string) (_ net.Conn, err error) {

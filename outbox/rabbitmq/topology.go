@@ -97,10 +97,26 @@ func declareQueue(channel *amqp.Channel, q DeclaredQueue) error {
 	return nil
 }
 
+// unbind removes the bindings of q that nobody wants any more.
+func (s *Session) unbind(q Queue) error {
+	return s.ask(func(channel *amqp.Channel) error {
+		for _, topic := range q.FormerTopics {
+			if err := channel.QueueUnbind(q.Name, topic, q.Exchange, nil); err != nil {
+				return declareError(fmt.Sprintf("that %s is not bound by %q", q.Name, topic), err)
+			}
+		}
+		return nil
+	})
+}
+
 func declareError(object string, err error) error {
 	var reason *amqp.Error
-	if errors.As(err, &reason) && reason.Code == amqp.PreconditionFailed {
+	switch {
+	case !errors.As(err, &reason):
+	case reason.Code == amqp.PreconditionFailed:
 		return &MismatchError{Object: object, Reason: reason.Reason}
+	case reason.Code == amqp.AccessRefused:
+		return fmt.Errorf("declaring %s: %w: give this user the right to configure, or set Queue.NoDeclare, or leave Broker.Topology empty", object, err)
 	}
 	return fmt.Errorf("declaring %s: %w", object, err)
 }

@@ -1,6 +1,7 @@
 package system
 
 import (
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -62,7 +63,7 @@ func (s *system) awaitDeadLetters(want []amqp.Publishing) {
 func wantHeaders(t *testing.T, dead amqp.Delivery, want amqp.Table) {
 	t.Helper()
 	for name, value := range want {
-		if dead.Headers[name] != value {
+		if !reflect.DeepEqual(dead.Headers[name], value) {
 			t.Errorf("header %s is %v, want %v", name, dead.Headers[name], value)
 		}
 	}

@@ -64,7 +64,7 @@ func TestP9PoisonMessagesAreDeadLetteredAndOthersFlow(t *testing.T) {
 	for i := range n {
 		kind := kinds[i%len(kinds)]
 		m := orderFor("bad@example.com")
-		m.CorrelationId, m.Headers = fmt.Sprintf("%d: %s", i, kind), amqp.Table{"kept": kind, "x-mine": "no", "x-death": []any{}, "CC": []any{"order.confirmed"}}
+		m.CorrelationId, m.Headers = fmt.Sprintf("%d: %s", i, kind), amqp.Table{"kept": kind, "x-mine": "yes", "x-death": []any{}, "CC": []any{"order.confirmed"}}
 		poisonMessages[kind](&m)
 		bad[m.CorrelationId] = m
 		all = append(all, m, good[i])
@@ -89,7 +89,7 @@ func TestP9PoisonMessagesAreDeadLetteredAndOthersFlow(t *testing.T) {
 		delete(bad, d.CorrelationId)
 		wantUnchanged(t, d, m)
 		wantHeaders(t, d, amqp.Table{
-			"kept": m.Headers["kept"], "original-exchange": eventsExchange, "retry-count": int64(0), "failure-code": "malformed",
+			"kept": m.Headers["kept"], "x-mine": "yes", "original-cc": []any{"order.confirmed"}, "original-exchange": eventsExchange, "retry-count": int64(0), "failure-code": "malformed",
 		})
 		if t.Failed() {
 			t.Fatalf("for dead letter %s", d.CorrelationId)

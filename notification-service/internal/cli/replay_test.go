@@ -37,7 +37,7 @@ func TestReplaySendsTheMessageAsItWas(t *testing.T) {
 	if decision := b.recorder.Rows[0].Decision.String(); m.Headers["x-operator-decision"] != decision {
 		t.Errorf("sent by the decision %v, want %s", m.Headers["x-operator-decision"], decision)
 	}
-	if len(m.Headers) != 3 || m.Headers["traceparent"] != "00-aa-bb-01" || m.Headers["original-exchange"] != "outbox.events" {
+	if cc, _ := m.Headers["original-cc"].([]any); len(m.Headers) != 5 || len(cc) != 1 || m.Headers["x-of-somebody"] != "?" || m.Headers["traceparent"] != "00-aa-bb-01" || m.Headers["original-exchange"] != "outbox.events" {
 		t.Errorf("sent with the headers %v", m.Headers)
 	}
 	if left := b.Drain(b.Letters, 0); len(left) != 0 {

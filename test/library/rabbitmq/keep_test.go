@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 	"go.uber.org/goleak"
@@ -175,4 +177,31 @@ func TestSessionsLeaveNothingBehind(t *testing.T) { //nolint:paralleltest // it 
 	}
 	ends.Wait()
 	goleak.VerifyNone(t, before)
+}
+
+func TestACutKeepsTheGrowingPauses(t *testing.T) {
+	t.Parallel()
+	b := newBrokerTest(t)
+	proxy, url := b.proxy()
+	synctest.Test(t, func(t *testing.T) {
+		last, sessions := time.Now(), 0
+		ctx, stop := context.WithCancel(t.Context())
+		err := rabbitmq.KeepConnected(ctx, rabbitmq.Config{URL: url, Name: t.Name()}, func(ctx context.Context, _ *rabbitmq.Session) error {
+			pause := time.Since(last)
+			if least := time.Duration(sessions) * 140 * time.Millisecond; pause < least {
+				t.Errorf("a pause of %s before session %d, want %s at least", pause, sessions, least)
+			}
+			if sessions++; sessions == 4 {
+				stop()
+				return nil
+			}
+			proxy.Cut()
+			<-ctx.Done()
+			last = time.Now()
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -2,6 +2,7 @@ package rabbitmq_test
 
 import (
 	"bytes"
+	"crypto/rand"
 	"errors"
 	"strings"
 	"sync/atomic"
@@ -277,7 +278,7 @@ func (b brokerTest) countingProxy() *countingProxy {
 }
 
 // TestAMessageThatClosesTheChannelEndsThePublisher, and no other publisher of the session. The
-// broker closes the channel because its header CC is no list.
+// broker closes the channel because nobody may publish to an internal exchange.
 func TestAMessageThatClosesTheChannelEndsThePublisher(t *testing.T) {
 	t.Parallel()
 	b := newBrokerTest(t)
@@ -286,7 +287,11 @@ func TestAMessageThatClosesTheChannelEndsThePublisher(t *testing.T) {
 	p := b.publisher(s, 10)
 	expect(t, publishAll(t, p, to(exchange, "a")...), publish.Confirmed)
 	batch := to(exchange, "a", "b", "c")
-	batch[0].Headers = map[string]any{"CC": "no list"}
+	batch[0].Exchange = rand.Text()
+	b.withChannel(func(c *amqp.Channel) error {
+		return c.ExchangeDeclare(batch[0].Exchange, "fanout", false, false, true, false, nil)
+	})
+	defer b.withChannel(func(c *amqp.Channel) error { return c.ExchangeDelete(batch[0].Exchange, false, false) })
 	for i, r := range publishAll(t, p, batch...) {
 		if !errors.Is(r.Err, publish.ErrClosed) || r.Outcome != publish.Unknown && (i == 0 || r.Outcome != publish.NotSent) {
 			t.Errorf("message %d: outcome %d (%v)", i, r.Outcome, r.Err)

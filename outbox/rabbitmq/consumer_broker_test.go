@@ -1,0 +1,156 @@
+package rabbitmq_test
+
+import (
+	"maps"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"example.com/transactional-outbox/outbox/internal/brokertest"
+	"example.com/transactional-outbox/outbox/publish"
+	"example.com/transactional-outbox/outbox/rabbitmq"
+)
+
+// TestAConsumerThatDeclaresNothing waits until somebody else has declared its queue.
+func TestAConsumerThatDeclaresNothing(t *testing.T) {
+	t.Parallel()
+	c := newConsumerTest(t, func(q *rabbitmq.Queue) { q.NoDeclare = true }, failing("bad", errFake))
+	brokertest.Do(t, func(ch *amqp.Channel) error {
+		for _, q := range c.queue.Topology().Queues {
+			if _, err := ch.QueueDelete(q.Name, false, false, false); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	c.start()
+	eventually(t, "the consumer has tried, on both connections", func() bool { return c.urls.Load() > 3 })
+	if _, exists, err := openSession(t).CountReady(c.queue.Name); exists || err != nil {
+		t.Errorf("the consumer has declared its queue, error %v", err)
+	}
+	if err := openSession(t).Declare(c.queue.Topology()); err != nil {
+		t.Fatal(err)
+	}
+	c.publish("1", "bad")
+	c.await(1, 1, 0)
+}
+
+// TestABindingThatNobodyWantsIsRemoved at the start. Without FormerTopics it stays.
+func TestABindingThatNobodyWantsIsRemoved(t *testing.T) {
+	t.Parallel()
+	c := newConsumerTest(t, func(q *rabbitmq.Queue) { q.Topics = []string{"order.created", "order.cancelled"} }, nil)
+	for _, former := range [][]string{nil, {"order.cancelled"}} {
+		c.queue.Topics, c.queue.FormerTopics = []string{"order.created"}, former
+		c.start()
+		c.publish("1")
+		c.await(1, 0, 0) // it has declared
+		brokertest.Publish(t, c.queue.Exchange, "order.cancelled", amqp.Publishing{MessageId: "2"})
+		c.publish("3")
+		if former == nil {
+			c.await(3, 0, 0)
+		} else {
+			c.await(2, 0, 0)
+		}
+		c.wantEmpty()
+	}
+}
+
+// TestWhatWaitsForLongIsGivenBack before the broker's time-out would end the session.
+func TestWhatWaitsForLongIsGivenBack(t *testing.T) {
+	t.Parallel()
+	began, goOn := make(chan struct{}), make(chan struct{})
+	const timeout = 2 * time.Second
+	c := newConsumerTest(t, func(q *rabbitmq.Queue) { q.ConsumerTimeout, q.HandleTimeout = timeout, timeout/2 }, func(batch []rabbitmq.Message) error {
+		if batch[0].ID == "slow" {
+			close(began)
+			<-goOn
+		}
+		return nil
+	})
+	c.start()
+	c.publish("first") // from now on it takes batches
+	c.await(1, 0, 0)
+	c.publish("slow")
+	receive(t, began, "call")
+	c.publish("1", "2", "3")
+	eventually(t, "all messages at the consumer", func() bool {
+		ready, _, err := openSession(t).CountReady(c.queue.Name)
+		return err == nil && ready == 0
+	})
+	time.Sleep(timeout/2 + 100*time.Millisecond) // they wait for their turn
+	close(goOn)
+	c.await(5, 0, 0)
+	if n := c.consumer.Received(); n <= 5 {
+		t.Errorf("%d messages were delivered: none was given back", n)
+	}
+	c.wantEmpty()
+}
+
+// TestAMessageWithoutIDGetsOne from the queue's function, and keeps it.
+func TestAMessageWithoutIDGetsOne(t *testing.T) {
+	t.Parallel()
+	made := func(m rabbitmq.Message) string { return "of " + string(m.Body) }
+	c := newConsumerTest(t, func(q *rabbitmq.Queue) { q.ID = made }, failing("of me", errFake))
+	brokertest.Publish(t, c.queue.Exchange, "order.created", amqp.Publishing{Body: []byte("me")})
+	c.start()
+	c.await(0, 2, 0)
+	c.handler.set(func(h *fakeHandler) { h.result = nil })
+	c.await(1, 2, 0)
+	for len(c.handler.calls) > 0 {
+		if m := (<-c.handler.calls)[0]; m.ID != "of me" {
+			t.Errorf("the id is %q", m.ID)
+		}
+	}
+	c.wantEmpty()
+}
+
+// TestP9AnUnreadableMessageIsADeadLetterAtOnce, and ends no session. An operator sees it, hides no
+// other with it, and can discard it.
+func TestP9AnUnreadableMessageIsADeadLetterAtOnce(t *testing.T) {
+	t.Parallel()
+	deep := amqp.Table{}
+	for range 64 {
+		deep = amqp.Table{"t": deep}
+	}
+	c := newConsumerTest(t, nil, failing("bad", rabbitmq.ErrPermanent))
+	for id, headers := range map[string]amqp.Table{"deep": deep, "many": {"list": make([]any, 9000)}} {
+		brokertest.Publish(t, c.queue.Exchange, "order.created", amqp.Publishing{MessageId: id, Body: []byte("body"), Headers: headers})
+	}
+	c.publish("1", "bad", "2")
+	c.start()
+	c.await(2, 0, 3)
+	if received, sessions := c.consumer.Received(), c.urls.Load(); received != 5 || sessions != 2 {
+		t.Errorf("%d deliveries of 5 messages, %d connections", received, sessions)
+	}
+	letters, err := openSession(t).DeadLetters(c.queue)
+	if err != nil {
+		t.Fatal(err)
+	}
+	codes := map[string]string{}
+	for {
+		l, ok, err := letters.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !ok {
+			break
+		}
+		codes[l.ID] = l.Code
+		if l.Code == rabbitmq.CodeUnreadable {
+			if r := letters.Replay(t.Context(), l, nil); r.Outcome != publish.Invalid || len(l.Body) != 4 || l.Reason == "" {
+				t.Errorf("replayed with %+v, reason %q", r, l.Reason)
+			}
+			if err := letters.Discard(l); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if want := map[string]string{"deep": rabbitmq.CodeUnreadable, "many": rabbitmq.CodeUnreadable, "bad": rabbitmq.CodePermanent}; !maps.Equal(codes, want) {
+		t.Errorf("the dead letters are %v", codes)
+	}
+	if err := letters.Close(); err != nil {
+		t.Error(err)
+	}
+	c.deadLetter("bad")
+}
