@@ -1,6 +1,7 @@
 package system
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"regexp"
@@ -9,6 +10,14 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 )
+
+// oversized returns a good order with a body that is larger than any event may be.
+func oversized(size int) amqp.Publishing {
+	m := orderFor("large@example.com")
+	padding := append(bytes.Repeat([]byte("x"), size), `", "product_id"`...)
+	m.Body = bytes.Replace(m.Body, []byte(`"product_id"`), append([]byte(`"padding": "`), padding...), 1)
+	return m
+}
 
 // TestLargeMessagesFitIntoTheMemory fills the prefetch with messages of 1 MB, and some that are too
 // large, in a service with the memory of its container. They arrive while the database takes its

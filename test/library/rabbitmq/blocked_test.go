@@ -2,7 +2,6 @@ package rabbitmq_test
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -44,50 +43,9 @@ func TestABrokerThatBlocks(t *testing.T) {
 	t.Parallel()
 	b := newBlockableBroker(t)
 	exchange, _ := b.route("#", nil)
-	b.testWaiting(exchange)
 	b.alarm(true)
-	b.testEnd(exchange)
 	b.testNothingHangs(exchange)
 	b.alarm(false)
-}
-
-func (b blockableBroker) testWaiting(exchange string) {
-	b.Helper()
-	s := b.session()
-	if s.Blocked() {
-		b.Fatal("blocked without an alarm")
-	}
-	b.alarm(true)
-	p, results := b.publisher(s, 1), make(chan []publish.Result, 1)
-	go func() { results <- publish.All(p, to(exchange, "a"), testTimeout) }()
-	eventually(b.T, "the broker says that it blocks", s.Blocked)
-
-	waited := make(chan error, 1)
-	go func() { waited <- s.Unblocked(b.Context()) }()
-	select {
-	case err := <-waited:
-		b.Errorf("Unblocked did not wait: %v", err)
-	default:
-	}
-
-	b.alarm(false)
-	if err := receive(b.T, waited, "the end of waiting"); err != nil {
-		b.Error(err)
-	}
-	expect(b.T, receive(b.T, results, "the results of Publish"), publish.Confirmed)
-}
-
-func (b blockableBroker) testEnd(exchange string) {
-	b.Helper()
-	k, s, _ := b.blockedSession(exchange)
-	waited := make(chan error, 1)
-	go func() { waited <- s.Unblocked(s.ctx) }()
-	if err := k.end(); err != nil {
-		b.Error(err)
-	}
-	if err := receive(b.T, waited, "the end of waiting"); !errors.Is(err, context.Canceled) {
-		b.Errorf("Unblocked returned %v", err)
-	}
 }
 
 // testNothingHangs makes all calls at the same time, because each of them waits for a timeout.

@@ -3,13 +3,11 @@ package rabbitmq_test
 import (
 	"context"
 	"errors"
-	"strings"
 	"testing"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"example.com/transactional-outbox/outbox/publish"
 	"example.com/transactional-outbox/outbox/rabbitmq"
 )
 
@@ -47,56 +45,6 @@ func (b brokerTest) ack(d rabbitmq.Delivery) {
 	b.Helper()
 	if err := d.Ack(); err != nil {
 		b.Fatal(err)
-	}
-}
-
-func TestPrefetchLimitsUnacknowledgedMessages(t *testing.T) {
-	t.Parallel()
-	b := newBrokerTest(t)
-	queue := b.queue(nil)
-	b.put(queue, "A", "B", "C", "D", "E")
-	s := b.session()
-	bounded := b.consume(s, queue, 2)
-	b.wantDeliveries(bounded, "A", "B")
-	// The others are still in the queue: another consumer gets them.
-	b.wantDeliveries(b.consume(s, queue, 10), "C", "D", "E")
-}
-
-func TestDeliveriesCarryTheWholeMessage(t *testing.T) {
-	t.Parallel()
-	b := newBrokerTest(t)
-	exchange, queue := b.route("#", nil)
-	sent := rabbitmq.Message{
-		ID: name(), Type: "order.created", Exchange: exchange, RoutingKey: "order.created", ContentType: "application/json",
-		AppID: "order-service", Headers: map[string]any{"retry-count": int64(2)}, Body: []byte(`{}`),
-	}
-	s := b.session()
-	expect(t, publishAll(t, b.publisher(s, 1), sent), publish.Confirmed)
-	got := b.wantDeliveries(b.consume(s, queue, 1), sent.ID)[0]
-	if got.Type != sent.Type || got.Exchange != exchange || got.RoutingKey != sent.RoutingKey || got.ContentType != sent.ContentType ||
-		got.AppID != sent.AppID || got.Headers["retry-count"] != int64(2) || string(got.Body) != `{}` || got.Redelivered {
-		t.Errorf("sent %+v, got %+v", sent, got)
-	}
-}
-
-func TestUnacknowledgedMessagesAreRedelivered(t *testing.T) {
-	t.Parallel()
-	b := newBrokerTest(t)
-	queue := b.queue(nil)
-	b.put(queue, "A", "B")
-	first := b.keep(b.url)
-	out := b.wantDeliveries(b.consume(first.next(), queue, 10), "A", "B")
-	if out[0].Redelivered || out[1].Redelivered {
-		t.Error("a first delivery says that it is a repeat")
-	}
-	b.ack(out[1])
-	if err := first.end(); err != nil {
-		t.Fatal(err)
-	}
-	b.put(queue, "C")
-	again := b.wantDeliveries(b.consume(b.session(), queue, 10), "A", "C")
-	if !again[0].Redelivered || again[1].Redelivered {
-		t.Errorf("redelivered: A %t, C %t", again[0].Redelivered, again[1].Redelivered)
 	}
 }
 
@@ -172,33 +120,6 @@ func TestNextEndsWithItsContext(t *testing.T) {
 	b.wantDeliveries(consumer, "B")
 }
 
-func TestConsumingFromNoQueueFails(t *testing.T) {
-	t.Parallel()
-	b := newBrokerTest(t)
-	missing := name()
-	c, err := b.session().Deliveries(missing)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Start(1); err == nil || !strings.Contains(err.Error(), missing) {
-		t.Errorf("Start returned %v", err)
-	}
-}
-
-func TestRequeueGivesAMessageBack(t *testing.T) {
-	t.Parallel()
-	b := newBrokerTest(t)
-	queue := b.queue(nil)
-	b.put(queue, "A")
-	consumer := b.consume(b.session(), queue, 1)
-	if err := b.wantDeliveries(consumer, "A")[0].Requeue(); err != nil {
-		t.Fatal(err)
-	}
-	if again := b.wantDeliveries(consumer, "A")[0]; !again.Redelivered {
-		t.Error("it does not say that it is a repeat")
-	}
-}
-
 // TestStopRequeuesOnlyWhatNextHasNotReturned: the messages that Next has returned stay
 // unacknowledged.
 func TestStopRequeuesOnlyWhatNextHasNotReturned(t *testing.T) {
@@ -220,27 +141,6 @@ func TestStopRequeuesOnlyWhatNextHasNotReturned(t *testing.T) {
 	b.ack(out[0])
 	consumer.Close() // the broker requeues B
 	b.wantDeliveries(other, "B")
-}
-
-// TestStartAgainGivesAPlaceToAnotherMessage: what was received before Stop is still out, and may be
-// acknowledged.
-func TestStartAgainGivesAPlaceToAnotherMessage(t *testing.T) {
-	t.Parallel()
-	b := newBrokerTest(t)
-	queue := b.queue(nil)
-	b.put(queue, "A", "B", "C")
-	consumer := b.consume(b.session(), queue, 1)
-	first := b.wantDeliveries(consumer, "A")[0]
-	consumer.Stop()
-	if err := consumer.Start(1); err != nil {
-		t.Fatal(err)
-	}
-	second := b.wantDeliveries(consumer, "B")[0]
-	b.ack(first)
-	b.ack(second)
-	if last := b.wantDeliveries(consumer, "C")[0]; last.Redelivered {
-		t.Error("C was delivered before")
-	}
 }
 
 func TestStopAfterTheEndOfTheSession(t *testing.T) {

@@ -3,15 +3,12 @@ package rabbitmq_test
 import (
 	"context"
 	"errors"
-	"runtime"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
-	"go.uber.org/goleak"
 
 	"example.com/transactional-outbox/outbox/publish"
 	"example.com/transactional-outbox/outbox/rabbitmq"
@@ -147,36 +144,6 @@ func TestKeepReturnsNilAfterItsContext(t *testing.T) {
 			}
 		})
 	}
-}
-
-// A KeepConnected waits longer after each cut, so there are several with few cuts each.
-func TestSessionsLeaveNothingBehind(t *testing.T) { //nolint:paralleltest // it counts goroutines
-	b := newBrokerTest(t)
-	proxy, url := b.proxy()
-	before := goleak.IgnoreCurrent()
-	var keepers []keeper
-	for range 5 {
-		keepers = append(keepers, b.keep(url))
-	}
-	// A session is used: what it opens must go with it.
-	use := func() {
-		for _, k := range keepers {
-			b.publisher(k.next(), 1)
-		}
-	}
-	use()
-	running := runtime.NumGoroutine()
-	for range 4 {
-		proxy.Cut()
-		use()
-	}
-	eventually(t, "as few goroutines as before the cuts", func() bool { return runtime.NumGoroutine() <= running })
-	var ends sync.WaitGroup
-	for _, k := range keepers {
-		ends.Go(func() { _ = k.end() })
-	}
-	ends.Wait()
-	goleak.VerifyNone(t, before)
 }
 
 func TestACutKeepsTheGrowingPauses(t *testing.T) {

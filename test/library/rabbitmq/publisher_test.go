@@ -53,32 +53,6 @@ func to(exchange string, keys ...string) (messages []rabbitmq.Message) {
 	return messages
 }
 
-func TestConfirmedMessagesArriveAsTheyWere(t *testing.T) {
-	t.Parallel()
-	b := newBrokerTest(t)
-	exchange, queue := b.route("order.created", nil)
-	m := rabbitmq.Message{
-		ID: name(), Type: "order.created", Exchange: exchange, RoutingKey: "order.created",
-		ContentType: "application/json", AppID: "order-service",
-		Timestamp: time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC),
-		Headers:   map[string]any{"traceparent": "00-1-2-01", "retry-count": int64(3)},
-		Body:      []byte(`{"order_id": 1}`),
-	}
-	expect(t, publishAll(t, b.publisher(b.session(), 1), m), publish.Confirmed)
-
-	got := b.get(queue)
-	if got.DeliveryMode != amqp.Persistent {
-		t.Errorf("delivery mode %d is not persistent", got.DeliveryMode)
-	}
-	if got.MessageId != m.ID || got.Type != m.Type || got.RoutingKey != m.RoutingKey || got.ContentType != m.ContentType ||
-		got.AppId != m.AppID || !got.Timestamp.Equal(m.Timestamp) || string(got.Body) != string(m.Body) {
-		t.Errorf("sent %+v, got %+v", m, got)
-	}
-	if got.Headers["traceparent"] != "00-1-2-01" || got.Headers["retry-count"] != int64(3) {
-		t.Errorf("headers %v", got.Headers)
-	}
-}
-
 func TestOnlyWhatNoQueueTakesIsReturned(t *testing.T) {
 	t.Parallel()
 	b := newBrokerTest(t)
@@ -94,17 +68,6 @@ func TestOnlyWhatNoQueueTakesIsReturned(t *testing.T) {
 	for _, want := range []int{0, 2, 0, 2, 0} {
 		if got := b.get(queue).MessageId; got != batch[want].ID {
 			t.Errorf("got %s, want %s", got, batch[want].ID)
-		}
-	}
-}
-
-func TestReturnsOfAWholeWindowAreSeen(t *testing.T) {
-	t.Parallel()
-	b := newBrokerTest(t)
-	batch := to(b.exchange(), make([]string, 200)...)
-	for i, r := range publishAll(t, b.publisher(b.session(), len(batch)), batch...) {
-		if r.Outcome != publish.Returned {
-			t.Fatalf("message %d: outcome %d (%v)", i, r.Outcome, r.Err)
 		}
 	}
 }
@@ -203,37 +166,6 @@ func (b brokerTest) deliveries(queue string) <-chan amqp.Delivery {
 	}
 	b.Cleanup(func() { _ = channel.Close() })
 	return deliveries
-}
-
-func TestInvalidMessagesAreNotSent(t *testing.T) {
-	t.Parallel()
-	b := newBrokerTest(t)
-	exchange, queue := b.route("#", nil)
-	s := b.session()
-	sibling := b.publisher(s, 1)
-	batch := to(exchange, make([]string, 7)...)
-	batch[1].Body = make([]byte, rabbitmq.MaxBody+1)
-	batch[2].RoutingKey = strings.Repeat("k", 256)
-	batch[4].Headers = map[string]any{"h": struct{}{}}
-	batch[5].Headers = map[string]any{"h": strings.Repeat("v", 140<<10)}
-
-	results := publishAll(t, b.publisher(s, len(batch)), batch...)
-	expect(t, results, publish.Confirmed, publish.Invalid, publish.Invalid,
-		publish.Confirmed, publish.Invalid, publish.Invalid, publish.Confirmed)
-	for i, want := range map[int]error{1: publish.ErrTooLarge, 2: publish.ErrBadTopic, 4: publish.ErrBadHeaders, 5: publish.ErrBadHeaders} {
-		if !errors.Is(results[i].Err, want) {
-			t.Errorf("message %d: %v, want %v", i, results[i].Err, want)
-		}
-	}
-	expect(t, publishAll(t, sibling, to(exchange, "last")...), publish.Confirmed)
-	for _, i := range []int{0, 3, 6} {
-		if got := b.get(queue).MessageId; got != batch[i].ID {
-			t.Errorf("got %s, want message %d", got, i)
-		}
-	}
-	if got := b.get(queue).RoutingKey; got != "last" {
-		t.Errorf("got %s, want the last", got)
-	}
 }
 
 // TestMoreThanTheWindowGoesOnAnotherChannel: while no return was seen, so that none is dropped.
