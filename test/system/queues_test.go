@@ -56,21 +56,6 @@ func (s *system) fillQueue(queue string) {
 	})
 }
 
-const fullPolicy = "full"
-
-// setPolicy sets a policy for the queues whose names match.
-func (s *system) setPolicy(queues, definition string) {
-	s.Helper()
-	_, err := s.broker.Ctl(s.Context(), "set_policy", "-p", s.vhost(), fullPolicy, queues, definition, "--apply-to", "queues")
-	must(s.T, err)
-}
-
-func (s *system) clearPolicy() {
-	s.Helper()
-	_, err := s.broker.Ctl(s.Context(), "clear_policy", "-p", s.vhost(), fullPolicy)
-	must(s.T, err)
-}
-
 // readyMessages counts the messages in a queue that are not delivered to a consumer.
 func (s *system) readyMessages(queue string) (n int) {
 	s.Helper()

@@ -128,6 +128,9 @@ func (c *changing) changeOne(ctx context.Context, l rabbitmq.DeadLetter) publish
 		}
 		return publish.Result{Outcome: publish.Confirmed}
 	}
+	if l.ID == "" {
+		return publish.Result{Outcome: publish.Invalid, Err: errors.New("it has no id, so the consumer would make it a dead letter again: discard it")}
+	}
 	result := c.letters.Replay(ctx, l, map[string]any{decisionHeader: c.by.Decision.String()})
 	if result.Outcome == publish.Confirmed {
 		slog.InfoContext(ctx, "dead letter replayed", about...)

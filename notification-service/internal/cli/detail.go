@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"encoding/base64"
 	"fmt"
 	"time"
@@ -55,32 +54,14 @@ func bodyOf(body []byte) (encoding string, value jsontext.Value) {
 	return encoding, value
 }
 
-// bodyText returns the body as text for people: JSON indented, and base64 if it is not text. It may
-// have characters that control a terminal.
+// bodyText returns the body as text for people: base64 if it is not text. It may have characters
+// that control a terminal.
 func (d detail) bodyText() string {
 	text := string(d.Body)
 	if d.BodyEncoding != "json" {
 		_ = json.Unmarshal(d.Body, &text) // bodyOf made it
-	} else if indented := d.Body.Clone(); depth(indented)*len(indented) <= maxIndented && indented.Indent() == nil {
-		text = string(indented)
 	}
 	return text
-}
-
-// maxIndented is how many bytes JSON may have, times the depth of its nesting, to be indented. Each
-// value may begin a line, and the line is indented by the depth: a body of 1 MB whose depth is 100
-// could become 50 MB.
-const maxIndented = 4 << 20
-
-// depth returns how deep JSON is nested.
-func depth(value jsontext.Value) (deepest int) {
-	decoder := jsontext.NewDecoder(bytes.NewReader(value))
-	for {
-		if _, err := decoder.ReadToken(); err != nil {
-			return deepest
-		}
-		deepest = max(deepest, decoder.StackDepth())
-	}
 }
 
 // presentable replaces values that JSON does not have: times, which may be beyond year 9999, and

@@ -13,13 +13,12 @@ import (
 )
 
 // filters are the flags of a filter.
-var filters = []string{"--reason", "--routing-key", "--older-than", "--since", "--until"}
+var filters = []string{"--reason", "--routing-key", "--older-than"}
 
 // filterFlags are the values of the flags.
 type filterFlags struct {
-	reason, key  *string
-	age          *time.Duration
-	since, until *cli.Moment
+	reason, key *string
+	age         *time.Duration
 }
 
 func defineFilter(flags *flag.FlagSet) filterFlags {
@@ -27,37 +26,30 @@ func defineFilter(flags *flag.FlagSet) filterFlags {
 		reason: cli.DefineText(flags, "reason", "only messages with this `CODE`", "retries-exhausted"),
 		key:    cli.DefineText(flags, "routing-key", "only messages with this `KEY`", "order.created"),
 		age:    cli.DefineAge(flags, "older-than", "only messages that failed this `TIME` ago or earlier"),
-		since:  cli.DefineMoment(flags, "since", "only messages that failed at this `TIME` or later, such as 2h or 2026-01-31T08:00:00Z"),
-		until:  cli.DefineMoment(flags, "until", "only messages that failed before this `TIME`"),
 	}
 }
 
 // filter returns the filter that the flags and the ids make. Call it after the flags are parsed.
 func (f filterFlags) filter(ids []string) filter {
-	now := time.Now()
-	return filter{ids, *f.reason, *f.key, *f.age, f.since.AsOf(now), f.until.AsOf(now)}
+	return filter{ids, *f.reason, *f.key, *f.age}
 }
 
 // filter chooses dead letters: those that have all of what is set. The zero filter chooses all.
 type filter struct {
-	ids          []string
-	code, key    string
-	age          time.Duration // failed this long ago, or earlier
-	since, until time.Time     // failed from the one on, and before the other
+	ids       []string
+	code, key string
+	age       time.Duration // failed this long ago, or earlier
 }
 
 func (f filter) empty() bool { return len(f.ids) == 0 && f.String() == "--all" }
 
 // matches reports whether the filter chooses a dead letter. One without a time of failure is never
-// old, and in no range of time.
+// old.
 func (f filter) matches(l rabbitmq.DeadLetter, now time.Time) bool {
-	timed := !l.FailedAt.IsZero()
 	return (len(f.ids) == 0 || slices.Contains(f.ids, l.ID)) &&
 		(f.code == "" || f.code == l.Code) &&
 		(f.key == "" || f.key == l.RoutingKey) &&
-		(f.age == 0 || timed && now.Sub(l.FailedAt) >= f.age) &&
-		(f.since.IsZero() || timed && !l.FailedAt.Before(f.since)) &&
-		(f.until.IsZero() || timed && l.FailedAt.Before(f.until))
+		(f.age == 0 || !l.FailedAt.IsZero() && now.Sub(l.FailedAt) >= f.age)
 }
 
 // String returns the flags of a command, or --all. The record of a decision has it.
@@ -71,8 +63,6 @@ func (f filter) String() string {
 	add(f.code != "", "--reason", f.code)
 	add(f.key != "", "--routing-key", f.key)
 	add(f.age != 0, "--older-than", f.age.String())
-	add(!f.since.IsZero(), "--since", f.since.UTC().Format(time.RFC3339Nano))
-	add(!f.until.IsZero(), "--until", f.until.UTC().Format(time.RFC3339Nano))
 	if len(words) == 0 {
 		return "--all"
 	}

@@ -130,28 +130,6 @@ func TestKilledAtAnyStepTheRecordAndTheQueueTellTheTruth(t *testing.T) {
 	}
 }
 
-func TestCutOffAtAnyStepTheRecordAndTheQueueTellTheTruth(t *testing.T) {
-	t.Parallel()
-	for _, step := range steps {
-		t.Run(step.name, func(t *testing.T) {
-			t.Parallel()
-			q := newQueues(t)
-			db, _ := decisions(t)
-			ids := q.AddMany(3)
-			proxy, through := servers.ProxyFor(t, q.URL)
-			q.URL = through
-			if err := replayAt(t.Context(), q, operate.NewLog(db.Pool()), step.name, ids[1], proxy.Cut); err == nil {
-				t.Error("there is no error")
-			}
-			if step.name == "changed" {
-				step.finished = true // the broker is away, and the database is not
-			}
-			decision := wantRecord(t, operate.NewLog(db.Pool()), step, ids)
-			wantNothingLost(q, step, ids, decision)
-		})
-	}
-}
-
 // TestCutOffAfterTheLastRemovalTheRecordHasNoEnd: the broker may not have removed it.
 func TestCutOffAfterTheLastRemovalTheRecordHasNoEnd(t *testing.T) {
 	t.Parallel()

@@ -1,17 +1,12 @@
 package cli_test
 
 import (
-	"fmt"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"time"
-	"weak"
 
 	amqp "github.com/rabbitmq/amqp091-go"
-
-	"example.com/transactional-outbox/outbox/rabbitmq"
 )
 
 func TestListShowsWhatTheConsumerDeadLettered(t *testing.T) {
@@ -127,50 +122,6 @@ func TestReadingKeepsTheQueue(t *testing.T) {
 	left, sent := b.Contents(100, 0)
 	if !slices.Equal(left, ids) || len(sent) != 0 {
 		t.Errorf("left are %v, and sent %v", left, sent)
-	}
-}
-
-// TestReadingEndsInAQueueThatFills for each message that it takes, one comes.
-func TestReadingEndsInAQueueThatFills(t *testing.T) {
-	t.Parallel()
-	b := newFixture(t)
-	ids := b.AddMany(5)
-	var later []string
-	b.Hooks.Taken = func(rabbitmq.DeadLetter) { later = append(later, b.Add("malformed", 0)) }
-	if got := b.ids(b.must("list", "--json")); !slices.Equal(got, ids) {
-		t.Errorf("it sees %v, want %v", got, ids)
-	}
-	if left, _ := b.Contents(10, 0); !sameSet(left, append(ids, later...)) {
-		t.Errorf("left are %v", left)
-	}
-}
-
-func TestReadingKeepsNoBodies(t *testing.T) {
-	t.Parallel()
-	b := newFixture(t)
-	var bodies []weak.Pointer[byte]
-	most := 0
-	b.Hooks.Taken = func(m rabbitmq.DeadLetter) {
-		bodies = append(bodies, weak.Make(&m.Body[0]))
-		runtime.GC()
-		alive := 0
-		for _, body := range bodies {
-			if body.Value() != nil {
-				alive++
-			}
-		}
-		most = max(most, alive)
-	}
-	for i := range 20 {
-		b.Add("malformed", 0, func(p *amqp.Publishing) { p.Body = []byte(fmt.Sprint(i, strings.Repeat("x", 10_000))) })
-	}
-	for _, line := range []string{"list", "replay --all --dry-run", "show nobody"} {
-		if _, _, err := b.run(strings.Fields(line)...); (err != nil) != strings.HasPrefix(line, "show") {
-			t.Errorf("%s: %v", line, err)
-		}
-	}
-	if most > 3 {
-		t.Errorf("%d bodies of 20 are held at a time", most)
 	}
 }
 

@@ -18,9 +18,8 @@ import (
 var show = command{
 	Name: "show", Arguments: "ID [flags]",
 	Does: "show one message: properties, headers and body",
-	More: `Shows the properties, the headers and the body of one message. The body is indented if
-it is JSON, and in base64 if it is not text. If several messages have that id, it shows
-all of them. For example:
+	More: `Shows the properties, the headers and the body of one message. The body is in base64
+if it is not text. If several messages have that id, it shows all of them. For example:
 
   ` + program + ` show 0198f2d3-5b7c-7c3e-9d4a-6f2b8e1c0a57
 

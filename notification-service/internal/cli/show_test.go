@@ -24,7 +24,7 @@ func TestShowTellsAllOfAMessage(t *testing.T) {
 	for _, want := range []string{
 		id, "failure code", "retries-exhausted", "because of retries-exhausted", "1h0m", "corr", "answers", "identity",
 		"2026-05-04T03:02:01Z", "order-service", "application/json", "header traceparent", "00-aa-bb-01", `{"at":"2026-05-04T03:02:01Z","far":"`, `"list":[7,`,
-		"body, 15 bytes, json", "\n{\n", `"quantity": 2`,
+		"body, 15 bytes, json\n{\"quantity\":2}\n",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)

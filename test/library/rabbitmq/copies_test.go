@@ -116,35 +116,3 @@ func TestACopyThatFindsNoQueueIsPublishedAgain(t *testing.T) {
 		t.Errorf("the dead letter is %s", id)
 	}
 }
-
-// TestManyCopiesAtOnce: each is made once.
-func TestManyCopiesAtOnce(t *testing.T) {
-	t.Parallel()
-	c := newCopiesTest(t)
-	const copies = 300
-	missing := map[string]bool{}
-	var ids []string
-	for i := range copies {
-		ids = append(ids, fmt.Sprint("malformed ", i))
-		missing[ids[i]] = true
-	}
-	c.put(c.q.Name, ids...)
-	c.await("dead_lettered", copies)
-	for range copies {
-		delete(missing, c.get(c.q.DeadLetterQueue()).MessageId)
-	}
-	if len(missing) != 0 {
-		t.Errorf("%d messages have no copy", len(missing))
-	}
-}
-
-// TestCopiesGoOnAfterACut: what was in flight comes again, or was copied.
-func TestCopiesGoOnAfterACut(t *testing.T) {
-	t.Parallel()
-	c := newCopiesTest(t)
-	for i := range 3 {
-		c.put(c.q.Name, fmt.Sprint("malformed ", i))
-		eventually(t, "a copy", func() bool { done, _ := c.consumer.Stats(); return done["dead_lettered"] > uint64(i) })
-		c.proxy.Cut()
-	}
-}

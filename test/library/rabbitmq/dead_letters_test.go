@@ -82,26 +82,6 @@ func TestGiveBackKeepsTheOrder(t *testing.T) {
 	}
 }
 
-func TestOnlyRemovedMessagesAreDeleted(t *testing.T) {
-	t.Parallel()
-	b := newBrokerTest(t)
-	queue, ids := b.deadLetterQueue(100)
-	browser := b.browse(b.session(), queue)
-	for i, m := range b.browseNext(browser, 100) {
-		if i%10 != 9 {
-			continue
-		}
-		if err := browser.Discard(m); err != nil {
-			t.Fatal(err)
-		}
-		ids = slices.DeleteFunc(ids, func(id string) bool { return id == m.ID })
-	}
-	b.giveBack(browser)
-	if got := takenIDs(b.browseNext(b.browse(b.session(), queue), 100)); !slices.Equal(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(ids))) {
-		t.Errorf("left are %v, want %v", got, ids)
-	}
-}
-
 func TestABrowserDoesNotGetLaterMessages(t *testing.T) {
 	t.Parallel()
 	b := newBrokerTest(t)
@@ -110,22 +90,6 @@ func TestABrowserDoesNotGetLaterMessages(t *testing.T) {
 	b.put(queue, "later")
 	if got := takenIDs(b.browseNext(browser, 10)); !slices.Equal(got, []string{"0", "1"}) {
 		t.Errorf("it sees %v", got)
-	}
-}
-
-func TestTwoBrowsersShareTheMessages(t *testing.T) {
-	t.Parallel()
-	b := newBrokerTest(t)
-	queue, _ := b.deadLetterQueue(3)
-	one, other := b.browse(b.session(), queue), b.browse(b.session(), queue)
-	got := [][]string{takenIDs(b.browseNext(one, 2)), takenIDs(b.browseNext(other, 10)), takenIDs(b.browseNext(one, 10))}
-	if want := [][]string{{"0", "1"}, {"2"}, nil}; !slices.EqualFunc(got, want, slices.Equal[[]string]) {
-		t.Errorf("they see %v, want %v", got, want)
-	}
-	b.giveBack(one)
-	b.giveBack(other)
-	if got := b.browse(b.session(), queue).Count(); got != 3 {
-		t.Errorf("%d are back", got)
 	}
 }
 

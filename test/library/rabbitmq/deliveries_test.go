@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -88,36 +87,6 @@ func TestADeletedQueueEndsTheDeliveries(t *testing.T) {
 	if err := receive(t, ended, "the end of Next"); !errors.Is(err, rabbitmq.ErrCancelled) {
 		t.Errorf("Next returned %v", err)
 	}
-}
-
-func TestNextEndsWithItsContext(t *testing.T) {
-	t.Parallel()
-	b := newBrokerTest(t)
-	queue := b.queue(nil)
-	s := b.session()
-	consumer := b.consume(s, queue, 10)
-	enough := errors.New("enough")
-	ctx, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, enough)
-	defer cancel()
-	ended := make(chan error, 1)
-	go func() {
-		_, err := consumer.Next(ctx)
-		ended <- err
-	}()
-	if err := receive(t, ended, "the end of Next"); !errors.Is(err, enough) {
-		t.Errorf("Next returned %v", err)
-	}
-
-	// After that Next returns no message, even if there are some.
-	b.put(queue, "A", "B")
-	b.wantDeliveries(consumer, "A")
-	b.publisher(s, 1) // an answer of the broker, which comes after B
-	for range 100 {
-		if d, err := consumer.Next(ctx); !errors.Is(err, enough) {
-			t.Fatalf("took %s after the end: %v", d.ID, err)
-		}
-	}
-	b.wantDeliveries(consumer, "B")
 }
 
 // TestStopRequeuesOnlyWhatNextHasNotReturned: the messages that Next has returned stay

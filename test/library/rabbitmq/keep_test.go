@@ -33,26 +33,6 @@ func TestKeepReconnectsWithANewSession(t *testing.T) {
 	}
 }
 
-func TestKeepReconnectsWhenTheWorkFails(t *testing.T) {
-	t.Parallel()
-	b := newBrokerTest(t)
-	used := make(chan *rabbitmq.Session)
-	b.run(b.url, func(ctx context.Context, s *rabbitmq.Session) error {
-		select {
-		case used <- s:
-		case <-ctx.Done():
-		}
-		return errors.New("no")
-	})
-	first, second := receive(t, used, "a session"), receive(t, used, "another session")
-	if first == second {
-		t.Error("the same session twice")
-	}
-	if _, err := first.NewPublisher(1); err == nil {
-		t.Error("the first session is still open")
-	}
-}
-
 func TestWorkInFlightIsFinishedAfterTheEnd(t *testing.T) {
 	t.Parallel()
 	b := newBrokerTest(t)
@@ -89,17 +69,6 @@ func TestKeepReturnsAMismatch(t *testing.T) {
 	if !strings.Contains(err.Error(), "queue "+queue) || !strings.Contains(err.Error(), "x-max-length") {
 		t.Errorf("the error does not name the queue and the argument: %v", err)
 	}
-}
-
-func TestKeepTriesUntilTheBrokerIsBack(t *testing.T) {
-	t.Parallel()
-	b := newBrokerTest(t)
-	proxy, url := b.proxy()
-	proxy.Refuse(true)
-	k := b.keep(url)
-	eventually(t, "KeepConnected tries again", func() bool { return proxy.Accepted() >= 3 })
-	proxy.Refuse(false)
-	k.next()
 }
 
 func TestAServerThatNeverAnswersDoesNotHangKeepConnected(t *testing.T) {
