@@ -41,8 +41,8 @@ type options struct {
 func Retention(d time.Duration) Option { return func(o *options) { o.retention = d } }
 
 // LockTimeout sets how long a statement waits for a lock. The default is 1 s. If the transaction of
-// one message meets a lock for longer, a deadlock or a serialization failure, the message is handled
-// again at once: up to five times, and for twice as long as this.
+// one message meets a lock for longer, a deadlock or a serialization failure, it is tried again after
+// a short pause: five times in all, and no more when twice this time is over.
 func LockTimeout(d time.Duration) Option { return func(o *options) { o.lockTimeout = d } }
 
 // Logger sets where the inbox logs that it could not delete old ids. The default is slog.Default().
@@ -91,7 +91,7 @@ SET LOCAL datestyle = 'ISO'`
 
 // Handle records a batch and calls the handler for its new messages, in one transaction. If an id
 // occurs twice, the first message is handled. If Handle returns nil, all is committed: acknowledge
-// the messages. After an error they must come again: nobody may know whether the commit succeeded.
+// the messages. After an error they must come again: you cannot know whether the commit succeeded.
 // If the error has the method DeadLetterCode() string, a message can never be handled: its id
 // cannot work, or it is too old.
 //

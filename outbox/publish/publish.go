@@ -124,7 +124,7 @@ func Reserved(header string) (why string) {
 	switch header {
 	case "CC", "BCC":
 		return "RabbitMQ would send it to more routing keys"
-	case "retry-count", "first-failed-at", "failure-code", "failure-reason", "failed-at", "original-exchange", "original-cc", "original-bcc":
+	case "retry-count", "first-failed-at", "failure-code", "failure-reason", "failed-at", "original-exchange", "original-cc", "original-bcc", "x-unreadable":
 		return "the consumer of package rabbitmq adds it to its copies"
 	}
 	if strings.EqualFold(header, "traceparent") { // HTTP ignores the case

@@ -17,9 +17,10 @@ import (
 //	refused by Check, or [ErrPermanent]   ─► copy to the dead letters, acknowledged
 //	its batch fails                       ─► its messages are handled one by one
 //	it fails alone, the handler is ready  ─► copy to the next retry queue, acknowledged
-//	Check panics                          ─► the same
+//	Check panics                          ─► as if it had failed alone
+//	it fails [Queue.GiveUp] after that    ─► copy to the dead letters, acknowledged
 //	it comes from a retry queue           ─► handled alone
-//	the same, since [Queue.GiveUp]        ─► copy to the dead letters, acknowledged
+//	too large, or unreadable headers      ─► rejected: the broker makes it a dead letter
 //	it fails, the handler is not ready    ─► back to the queue; nothing is taken until it is ready
 //	no copy can be made                   ─► kept and tried again; other messages go on
 //	the process dies                      ─► the broker delivers it again
@@ -75,7 +76,8 @@ func NewConsumer(url string, q Queue, h Handler) (*Consumer, error) {
 }
 
 // Run takes messages until ctx ends. Then it finishes what is in flight, for
-// [Queue.ShutdownTimeout] at most, and returns nil. An outage does not end it. Call it once.
+// [Queue.ShutdownTimeout] at most, and returns nil. An outage does not end it; an error of the
+// handler's Run does, and is returned. Call it once.
 //
 // It uses two connections. A memory alarm blocks the one that publishes copies, and consuming goes
 // on. Publishing ends after consuming, because the last message may need a copy.

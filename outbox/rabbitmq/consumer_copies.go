@@ -59,13 +59,18 @@ func (c *Consumer) retry(ctx context.Context, ch *channel, m *message, err error
 	c.move(ctx, ch, m, moved, "retried", &c.stats.retried)
 }
 
+// cannotCopy returns why there can be no copy of a message: what it was is not known here.
+func (d Delivery) cannotCopy() (code string, err error) {
+	if d.Size > MaxBody {
+		return CodeTooLarge, fmt.Errorf("%w: %d bytes, at most %d", publish.ErrTooLarge, d.Size, MaxBody)
+	}
+	return CodeUnreadable, d.unreadable()
+}
+
 // deadLetter moves a message to the dead letters. A message that is too large for a copy is
 // rejected, and the broker itself moves it, without a reason. So does one whose headers cannot be
 // read or sent.
 func (c *Consumer) deadLetter(ctx context.Context, ch *channel, m *message, code string, err error) {
-	if m.Size > MaxBody {
-		err = fmt.Errorf("%w: %d bytes, at most %d", publish.ErrTooLarge, m.Size, MaxBody)
-	}
 	c.queue.Logger.ErrorContext(ctx, "message dead-lettered",
 		"message_id", m.ID, "queue", c.queue.Name, "routing_key", m.RoutingKey, "failure_code", code, "error", err)
 	moved := m.copyTo(c.queue.deadLetterExchange(), map[string]any{
@@ -104,7 +109,7 @@ func (m *message) copyTo(exchange string, headers map[string]any) Message {
 	return moved
 }
 
-// longCopy is how long a copy takes as a rule, and much more.
+// longCopy is much more than a copy usually takes.
 const longCopy = 250 * time.Millisecond
 
 // move publishes the copy, and acknowledges the original when the copy is confirmed. It does so in
@@ -125,7 +130,7 @@ func (c *Consumer) move(ctx context.Context, ch *channel, m *message, moved Mess
 		crashpoint.At("consumer.copied", m.ID)
 		switch {
 		case errors.Is(err, publish.ErrInvalid):
-			err = m.Reject()
+			outcome, count, err = "dead_lettered", &c.stats.deadLettered, m.Reject()
 		case err == nil:
 			err = m.Ack()
 		}
@@ -175,11 +180,8 @@ const (
 // publishUntilConfirmed tries until the broker has confirmed the copy, or until ctx ends: then the
 // original comes again. An attempt that has begun goes on, until c.finish.
 func (c *Consumer) publishUntilConfirmed(ctx context.Context, m *message, moved Message) error {
-	if m.Size > MaxBody {
-		return publish.ErrTooLarge
-	}
-	if m.unreadable() != nil {
-		return publish.ErrBadHeaders
+	if _, err := m.cannotCopy(); err != nil {
+		return err
 	}
 	pause := backoff.NewExponentialBackOff()
 	pause.InitialInterval, pause.MaxInterval = firstCopyPause, maxCopyPause

@@ -20,19 +20,22 @@ import (
 var errNotReady = errors.New("the handler is not ready")
 
 // maxTakePause is for a handler that says that it is ready, and then fails and is not ready, again
-// and again. The broker counts what is given back to the queue, so this must not happen often.
+// and again. Each time counts towards the delivery limit of the message, so it must not happen often.
 const maxTakePause = 5 * time.Minute
 
 // takeWhileReady takes messages while the handler is ready.
 func (c *Consumer) takeWhileReady(ctx context.Context, s *Session) error {
-	deliveries, err := s.Deliveries(c.queue.Name)
-	if err != nil {
-		return err
-	}
-	ch := &channel{Deliveries: deliveries}
+	var ch *channel
 	pause := backoff.NewExponentialBackOff()
 	pause.InitialInterval, pause.MaxInterval = firstReadyPause, maxTakePause
 	for c.awaitReady(ctx) {
+		if ch == nil || ch.closed {
+			deliveries, err := s.Deliveries(c.queue.Name)
+			if err != nil {
+				return err
+			}
+			ch = &channel{Deliveries: deliveries}
+		}
 		c.waitFor("")
 		c.queue.Logger.InfoContext(ctx, "taking messages", "queue", c.queue.Name)
 		before := c.stats.handled.Load()
@@ -46,8 +49,7 @@ func (c *Consumer) takeWhileReady(ctx context.Context, s *Session) error {
 		if c.stats.handled.Load() > before {
 			pause.Reset()
 		}
-		// Perhaps a message has made the handler not ready. The broker counts what is given back, so
-		// that message must be alone the next time.
+		// Perhaps a message has made the handler not ready. It counts, so it must be alone the next time.
 		c.proven.Store(false)
 		c.pauseBecause(ctx, err, pause.NextBackOff())
 	}
@@ -72,12 +74,13 @@ type channel struct {
 	*Deliveries
 	copying atomic.Int64 // messages that wait for the confirm of their copy, and are not acknowledged
 	full    bool         // the only place of the prefetch has a message whose copy takes long
+	closed  bool
 }
 
 // take receives messages: one by one until c.proven is set, and batches when it is. If the copy of
 // a single message takes long, it ends: the next call has a place for another message. What was not
-// handled goes back to the queue, and explicitly: if only the channel ended, RabbitMQ 4.3 would
-// count it towards the delivery limit.
+// handled goes back to the queue, and explicitly: RabbitMQ 4.3 counts it towards the delivery limit
+// only if the channel ends.
 func (c *Consumer) take(ctx context.Context, ch *channel) error {
 	prefetch, batchSize, proven := 1, 1, c.proven.Load()
 	if proven {
@@ -93,8 +96,18 @@ func (c *Consumer) take(ctx context.Context, ch *channel) error {
 		unhandled, err = c.takeBatch(ctx, ch, batchSize)
 	}
 	ch.Stop()
-	for _, m := range unhandled {
-		m.endSpan("requeued", m.Requeue())
+	// The first one may be why the handler is not ready. Then it must count: otherwise it comes first
+	// again and again, and stops all others.
+	ch.closed = errors.Is(err, errNotReady) && ch.copying.Load() == 0
+	for i, m := range unhandled {
+		var failed error
+		if i > 0 || !ch.closed {
+			failed = m.Requeue()
+		}
+		m.endSpan("requeued", failed)
+	}
+	if ch.closed {
+		ch.Close()
 	}
 	return err
 }
@@ -131,6 +144,10 @@ func (c *Consumer) check(ctx context.Context, ch *channel, batch []Delivery) (al
 	for _, d := range batch {
 		crashpoint.At("consumer.arrived", d.ID)
 		m := c.startSpan(ctx, d)
+		if code, err := d.cannotCopy(); err != nil {
+			c.deadLetter(ctx, ch, m, code, err)
+			continue
+		}
 		err := withoutPanic(ctx, c.queue.Logger, func() error {
 			if m.ID == "" && c.queue.ID != nil {
 				m.ID = c.queue.ID(m.Message)
@@ -141,9 +158,7 @@ func (c *Consumer) check(ctx context.Context, ch *channel, batch []Delivery) (al
 		case errors.Is(err, errPanic):
 			m.failed = err // a mistake in Check is no fault of the message
 			alone = append(alone, m)
-		case d.unreadable() != nil:
-			c.deadLetter(ctx, ch, m, CodeUnreadable, d.unreadable())
-		case d.Size > MaxBody || err != nil:
+		case err != nil:
 			c.deadLetter(ctx, ch, m, CodeMalformed, err)
 		case retryCount(d.Message) > 0:
 			alone = append(alone, m)

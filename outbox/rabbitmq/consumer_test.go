@@ -377,18 +377,20 @@ func TestSettingsThatCannotWorkAreRefused(t *testing.T) {
 	t.Parallel()
 	handler := rabbitmq.HandlerFunc(func(context.Context, []rabbitmq.Message) error { return nil })
 	for want, q := range map[string]rabbitmq.Queue{
-		"":                {Name: "q", Exchange: "e", Topics: []string{"#"}},
-		"name":            {Exchange: "e", Topics: []string{"#"}},
-		"Topics":          {Name: "q", Exchange: "e"},
-		"retry":           {Name: "q", Retry: []time.Duration{0}},
-		"GiveUp":          {Name: "q", GiveUp: -1},
-		"BatchSize":       {Name: "q", BatchSize: -1},
-		"Prefetch":        {Name: "q", Prefetch: 5000},
-		"DeliveryLimit":   {Name: "q", DeliveryLimit: -1},
-		"HandleTimeout":   {Name: "q", HandleTimeout: -1},
-		"ConsumerTimeout": {Name: "q", ConsumerTimeout: time.Minute},
-		"FormerTopics":    {Name: "q", FormerTopics: []string{"a"}},
-		"ShutdownTimeout": {Name: "q", ShutdownTimeout: -1},
+		"":                 {Name: "q", Exchange: "e", Topics: []string{"#"}},
+		"name":             {Exchange: "e", Topics: []string{"#"}},
+		"Topics":           {Name: "q", Exchange: "e"},
+		"retry":            {Name: "q", Retry: []time.Duration{0}},
+		"GiveUp":           {Name: "q", GiveUp: -1},
+		"BatchSize":        {Name: "q", BatchSize: -1},
+		"Prefetch":         {Name: "q", Prefetch: 5000},
+		"DeliveryLimit":    {Name: "q", DeliveryLimit: -1},
+		"HandleTimeout":    {Name: "q", HandleTimeout: -1},
+		"ConsumerTimeout":  {Name: "q", ConsumerTimeout: time.Minute},
+		"FormerTopics":     {Name: "q", FormerTopics: []string{"a"}},
+		"NoDeclare":        {Name: "q", Exchange: "e", Topics: []string{"b"}, FormerTopics: []string{"a"}, NoDeclare: true},
+		`"a" is in Topics`: {Name: "q", Exchange: "e", Topics: []string{"a"}, FormerTopics: []string{"a"}},
+		"ShutdownTimeout":  {Name: "q", ShutdownTimeout: -1},
 	} {
 		_, err := rabbitmq.NewConsumer(brokertest.URL(), q, handler)
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {

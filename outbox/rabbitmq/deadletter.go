@@ -24,8 +24,8 @@ type DeadLetter struct {
 const (
 	CodeDeliveryLimit = "delivery-limit" // delivered too often: each time the consumer died
 	CodeRejected      = "rejected"       // the consumer could not publish a copy with the reason
-	CodeUnreadable    = "unreadable"     // its headers cannot be read here; the broker has them
-	CodeTooLarge      = "too-large"      // the same, because its body has more than MaxBody
+	CodeTooLarge      = "too-large"      // the same: its body has more than MaxBody
+	CodeUnreadable    = "unreadable"     // the same: its headers cannot be read here; the broker has them
 	CodeUnknown       = "unknown"        // neither a consumer nor the broker says why
 )
 

@@ -18,7 +18,7 @@
 // its database is the cause of an error: it tries the message once more alone, asks the handler
 // whether it could handle another message, and gives a message up only after a time
 // ([Queue.GiveUp]). A dead letter has the same id, routing key, headers and body, and more headers
-// that say why.
+// that say why. Only CC and BCC have other names then, so that it is not routed again.
 //
 // # Sessions
 //

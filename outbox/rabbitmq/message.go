@@ -68,7 +68,7 @@ func ofBroker(name string) bool {
 	return false
 }
 
-// unreadable returns why the message has none of its headers, see frames.
+// unreadable returns why the message has none of its headers. See the type frames.
 func (m Message) unreadable() error {
 	if reason := text(m.Headers[unreadableHeader]); reason != "" {
 		return fmt.Errorf("%w: %s", publish.ErrBadHeaders, reason)

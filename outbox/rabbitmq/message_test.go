@@ -79,7 +79,7 @@ func TestTheHeadersOfCopiesAreReserved(t *testing.T) {
 	t.Parallel()
 	for _, header := range []string{
 		rabbitmq.RetryCountHeader, rabbitmq.FirstFailedAtHeader, rabbitmq.FailureCodeHeader,
-		rabbitmq.FailureReasonHeader, rabbitmq.FailedAtHeader, rabbitmq.OriginalExchangeHeader,
+		rabbitmq.FailureReasonHeader, rabbitmq.FailedAtHeader, rabbitmq.OriginalExchangeHeader, "x-unreadable",
 	} {
 		if publish.Reserved(header) == "" {
 			t.Errorf("%s is not", header)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -84,10 +85,9 @@ type Queue struct {
 // call, and uses the two methods of that.
 type Handler interface {
 	// Handle handles a batch: all of it, or nothing. After nil the messages are acknowledged. After
-	// an error or a panic they are handled again one by one. A message that has failed before comes
-	// alone. The consumer calls it for one batch
-	// after the other. It must return soon after the end of ctx, and must not change the messages,
-	// because a copy of them may follow.
+	// an error or a panic they are handled again one by one, if they are several. A message that has
+	// failed before comes alone. The consumer calls it for one batch after the other. It must return
+	// soon after the end of ctx, and must not change the messages, because a copy of them may follow.
 	Handle(ctx context.Context, batch []Message) error
 }
 
@@ -147,7 +147,10 @@ func (q Queue) check(url string) error {
 	_, err := amqpurl.Split(url)
 	refuse(err != nil, "the broker's URL %w", err)
 	refuse(q.Name == "" || len(q.Name) > maxName, "the queue's name %q must have 1 to %d bytes", q.Name, maxName)
-	refuse(q.Exchange == "" && len(q.FormerTopics) > 0, "FormerTopics must be empty without Exchange")
+	refuse((q.Exchange == "" || q.NoDeclare) && len(q.FormerTopics) > 0, "FormerTopics must be empty without Exchange, and with NoDeclare")
+	for _, former := range q.FormerTopics {
+		refuse(slices.Contains(q.Topics, former), "%q is in Topics and in FormerTopics", former)
+	}
 	refuse((q.Exchange == "") != (len(q.Topics) == 0), "Exchange and Topics must both be set, or both be empty")
 	for _, delay := range q.Retry {
 		refuse(delay < time.Millisecond, "a retry after %s: the least is 1 ms", delay)
