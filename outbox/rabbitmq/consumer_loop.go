@@ -34,7 +34,7 @@ func (c *Consumer) takeWhileReady(ctx context.Context, s *Session) error {
 			if err != nil {
 				return err
 			}
-			ch = &channel{Deliveries: deliveries}
+			ch = &channel{Deliveries: deliveries, most: c.queue.Prefetch}
 		}
 		c.waitFor("")
 		c.queue.Logger.InfoContext(ctx, "taking messages", "queue", c.queue.Name)
@@ -75,6 +75,7 @@ type channel struct {
 	copying atomic.Int64 // messages that wait for the confirm of their copy, and are not acknowledged
 	full    bool         // the only place of the prefetch has a message whose copy takes long
 	closed  bool
+	most    int // so many messages come at a time; fewer, if some had to be given back
 }
 
 // take receives messages: one by one until c.proven is set, and batches when it is. If the copy of
@@ -86,16 +87,20 @@ func (c *Consumer) take(ctx context.Context, ch *channel) error {
 	if proven {
 		prefetch, batchSize = c.queue.Prefetch, c.queue.BatchSize
 	}
-	if err := ch.Start(prefetch); err != nil {
+	if err := ch.Start(min(prefetch, ch.most)); err != nil {
 		return err
 	}
 	ch.full = false
+	handled := c.stats.handled.Load()
 	var unhandled []*message
 	var err error
 	for err == nil && len(unhandled) == 0 && ctx.Err() == nil && !ch.full && c.proven.Load() == proven {
 		unhandled, err = c.takeBatch(ctx, ch, batchSize)
 	}
 	ch.Stop()
+	if err == nil && ctx.Err() == nil && len(unhandled) > 0 { // they came too early, and before 4.3 RabbitMQ counts that
+		ch.most = max(1, int(c.stats.handled.Load()-handled)) //nolint:gosec // at most what the queue had
+	}
 	// The first one may be why the handler is not ready. Then it must count: otherwise it comes first
 	// again and again, and stops all others.
 	ch.closed = errors.Is(err, errNotReady) && ch.copying.Load() == 0
@@ -279,6 +284,7 @@ func withoutPanic(ctx context.Context, log *slog.Logger, do func() error) (err e
 	}()
 	if err = do(); err != nil {
 		_ = err.Error() // a nil pointer in an error may panic here, and must not do so later
+		_, _ = permanent(err)
 	}
 	return err
 }

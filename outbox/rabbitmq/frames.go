@@ -23,6 +23,8 @@ const (
 
 	frameStart    = 7 // type, channel, size
 	contentHeader = 2 // the type of a frame with the properties of a message
+	// maxFrame is what a client and RabbitMQ agree to. When the broker adds to headers, it may send more.
+	maxFrame = 128 << 10
 	// maxHeaderFrame is more than the largest frame that a client agrees to.
 	maxHeaderFrame = 1 << 20
 )
@@ -112,6 +114,9 @@ func readable(frame []byte) []byte {
 		return frame
 	}
 	err := checkFields(frame[at+4:end], true, 0)
+	if len(frame) > maxFrame {
+		err = errTooLong
+	}
 	if err == nil {
 		return frame
 	}
@@ -133,6 +138,7 @@ const (
 var fixed = map[byte]int{'t': 1, 'b': 1, 'B': 1, 's': 2, 'u': 2, 'I': 4, 'i': 4, 'l': 8, 'f': 4, 'd': 8, 'D': 5, 'T': 8, 'V': 0}
 
 var (
+	errTooLong = errors.New("its headers are longer than a frame")
 	errTooDeep = errors.New("its headers have tables or lists that are nested too deep")
 	errTooMany = errors.New("its headers have a table or a list with too many values")
 	errUnknown = errors.New("its headers have a value that AMQP does not have")

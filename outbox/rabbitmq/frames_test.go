@@ -51,7 +51,8 @@ func TestFramesWithReadableHeadersPassUnchanged(t *testing.T) {
 func TestHeadersThatCannotBeReadAreReplaced(t *testing.T) {
 	t.Parallel()
 	for headers, want := range map[string]error{
-		"\x01n" + nestedList(33): errTooDeep, "\x01aA" + long(strings.Repeat("V", maxFields+1)): errTooMany, "\x01a?": errUnknown,
+		"\x01aS" + long(strings.Repeat("x", 128<<10)): errTooLong,
+		"\x01n" + nestedList(33):                      errTooDeep, "\x01aA" + long(strings.Repeat("V", maxFields+1)): errTooMany, "\x01a?": errUnknown,
 		"\x01aS\x7f\xff\xff\xff": errUnknown, "\x01aI\x00": errUnknown, "\x05a": errUnknown, "\x01": errUnknown, "\x01aF\x00": errUnknown,
 	} {
 		after := frameOf(3, "body")

@@ -111,16 +111,3 @@ func TestStopRequeuesOnlyWhatNextHasNotReturned(t *testing.T) {
 	consumer.Close() // the broker requeues B
 	b.wantDeliveries(other, "B")
 }
-
-func TestStopAfterTheEndOfTheSession(t *testing.T) {
-	t.Parallel()
-	b := newBrokerTest(t)
-	proxy, url := b.proxy()
-	s := b.keep(url).next()
-	queue := b.queue(nil)
-	consumer := b.consume(s, queue, 10)
-	proxy.Cut()
-	receive(t, s.ctx.Done(), "the end of the session's context")
-	consumer.Stop()
-	consumer.Close()
-}
