@@ -8,8 +8,8 @@ import (
 
 	"example.com/transactional-outbox/internal/cli"
 	"example.com/transactional-outbox/internal/command"
+	"example.com/transactional-outbox/internal/outboxcli/dlq"
 	"example.com/transactional-outbox/internal/postgres"
-	dlqcli "example.com/transactional-outbox/notification-service/internal/cli"
 	"example.com/transactional-outbox/notification-service/migrations"
 	"example.com/transactional-outbox/outbox/operate"
 	"example.com/transactional-outbox/outbox/rabbitmq"
@@ -17,12 +17,12 @@ import (
 
 // operateDeadLetters runs the operators' commands on the dead letters.
 var operateDeadLetters = command.WithArguments(service, checkWithBroker, func(args []string) (func(context.Context, config) error, error) {
-	action, err := dlqcli.Parse(args, os.Stdout)
+	action, err := dlq.Parse(service, args, os.Stdout)
 	if err != nil {
 		return nil, err
 	}
 	return func(ctx context.Context, c config) error {
-		return action(ctx, dlqcli.Dependencies{
+		return action(ctx, dlq.Dependencies{
 			Queue: consumerQueue.DeadLetterQueue(), Open: c.deadLetters("dlq", cli.SessionTimeout), Database: c.recordDecisions,
 			Out: os.Stdout, Progress: os.Stderr, By: cli.Name(),
 		})
@@ -34,15 +34,15 @@ var operateDeadLetters = command.WithArguments(service, checkWithBroker, func(ar
 var consumerQueue = rabbitmq.Queue{Name: service}
 
 // deadLetters opens the dead letters. It waits for a session at most for timeout.
-func (c config) deadLetters(role string, timeout time.Duration) dlqcli.Open {
-	return dlqcli.OpenQueue(rabbitmq.Config{URL: c.AMQPURL.Reveal(), Name: service + " " + role}, consumerQueue, timeout)
+func (c config) deadLetters(role string, timeout time.Duration) dlq.Open {
+	return dlq.OpenQueue(rabbitmq.Config{URL: c.AMQPURL.Reveal(), Name: service + " " + role}, consumerQueue, timeout)
 }
 
 // decisionTimeout is how long each statement of a record may take. Meanwhile messages are held.
 const decisionTimeout = 5 * time.Second
 
 // recordDecisions calls use with the database, if it answers and has the right schema.
-func (c config) recordDecisions(ctx context.Context, use func(dlqcli.Recorder) error) error {
+func (c config) recordDecisions(ctx context.Context, use func(dlq.Recorder) error) error {
 	db, err := postgres.Open(ctx, c.DatabaseURL.Reveal(), 1, postgres.StatementTimeout(decisionTimeout))
 	if err != nil {
 		return err

@@ -4,9 +4,9 @@ import (
 	"strings"
 	"testing"
 
+	"example.com/transactional-outbox/internal/outboxcli/dlq"
 	"example.com/transactional-outbox/internal/postgres/postgrestest"
 	"example.com/transactional-outbox/internal/settings"
-	dlqcli "example.com/transactional-outbox/notification-service/internal/cli"
 	"example.com/transactional-outbox/notification-service/migrations"
 	"example.com/transactional-outbox/outbox/operate"
 	"example.com/transactional-outbox/test/servers"
@@ -20,7 +20,7 @@ func TestADecisionNeedsTheDatabase(t *testing.T) {
 	_, migrated := postgrestest.Migrated(t, migrations.Schema)
 	for url, hint := range map[string]string{away: "DATABASE_URL", servers.Database(t): service + " migrate", migrated: ""} {
 		c, used := config{Shared: settings.Shared{DatabaseURL: settings.Secret(url)}}, false
-		err := c.recordDecisions(t.Context(), func(r dlqcli.Recorder) error {
+		err := c.recordDecisions(t.Context(), func(r dlq.Recorder) error {
 			used = true
 			_, err := r.Begin(t.Context(), operate.NewDecision("somebody", operate.CLI, "--all"), operate.Replay, []string{"A"})
 			return err

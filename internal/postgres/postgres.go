@@ -49,14 +49,6 @@ func TxTimeout(limit time.Duration) Option {
 	return func(o *options) { o.txTimeout = limit }
 }
 
-// WithoutWaitingForDisk sets synchronous_commit to off: commits return before they are on disk.
-// A crash of the server then loses the last transactions, each as a whole. Use it only for work
-// that may be repeated without harm.
-// https://www.postgresql.org/docs/current/wal-async-commit.html
-func WithoutWaitingForDisk(o *options) {
-	o.pool.ConnConfig.RuntimeParams["synchronous_commit"] = "off"
-}
-
 // Fresh asks for the URL at each new connection, and takes the user and the password of it. If url
 // is nil, they stay as they are.
 func Fresh(url func() (string, error)) Option {

@@ -121,25 +121,6 @@ func TestUnavailable(t *testing.T) {
 	}
 }
 
-func TestOnlyTheOptionTradesDurabilityForSpeed(t *testing.T) {
-	t.Parallel()
-	url := servers.Database(t)
-	for want, options := range map[string][]postgres.Option{"on": nil, "off": {postgres.WithoutWaitingForDisk}} {
-		db, err := postgres.Open(t.Context(), url, 1, options...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(db.Close)
-		var got string
-		err = db.InSnapshot(t.Context(), func(tx pgx.Tx) error {
-			return tx.QueryRow(t.Context(), "SHOW synchronous_commit").Scan(&got)
-		})
-		if err != nil || got != want {
-			t.Errorf("synchronous_commit is %q, want %q; error %v", got, want, err)
-		}
-	}
-}
-
 // TestOpenRefusesModesThatCannotSendArrays: with these modes, events were published and never
 // marked as published. An error at the start is better.
 func TestOpenRefusesModesThatCannotSendArrays(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"example.com/transactional-outbox/internal/cli"
+	"example.com/transactional-outbox/internal/outboxcli/dlq"
 	"example.com/transactional-outbox/internal/page"
-	dlqcli "example.com/transactional-outbox/notification-service/internal/cli"
 	"example.com/transactional-outbox/outbox/rabbitmq"
 )
 
@@ -26,7 +26,7 @@ const (
 
 // deadLetters shows the first dead letters. The commands change them.
 type deadLetters struct {
-	open dlqcli.Open
+	open dlq.Open
 
 	mu   sync.Mutex // held while the queue is read, so that one reading serves all who ask
 	last reading
@@ -69,7 +69,7 @@ func (d *deadLetters) read(ctx context.Context) reading {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
 	defer cancel()
 	read := reading{}
-	read.err = d.open(ctx, func(ctx context.Context, letters dlqcli.Letters) error {
+	read.err = d.open(ctx, func(ctx context.Context, letters dlq.Letters) error {
 		read.total = letters.Count()
 		for len(read.rows) < listSize && ctx.Err() == nil {
 			l, ok, err := letters.Next()

@@ -8,10 +8,10 @@ import (
 
 	"github.com/google/uuid"
 
+	"example.com/transactional-outbox/internal/outboxcli/dlq"
 	"example.com/transactional-outbox/internal/outboxpage"
 	"example.com/transactional-outbox/internal/page"
 	"example.com/transactional-outbox/internal/postgres"
-	dlqcli "example.com/transactional-outbox/notification-service/internal/cli"
 	"example.com/transactional-outbox/outbox/rabbitmq"
 )
 
@@ -21,7 +21,7 @@ type Dependencies struct {
 
 	Broker  rabbitmq.Config // for the numbers of the queues
 	Queue   rabbitmq.Queue  // the consumer's
-	Letters dlqcli.Open     // its dead letters
+	Letters dlq.Open        // its dead letters
 
 	// They say what the consumer and the relay wait for. They are empty while these work.
 	ConsumerWaitsFor func() []string

@@ -16,10 +16,10 @@ import (
 	"github.com/jackc/pgx/v5"
 	"go.uber.org/goleak"
 
+	"example.com/transactional-outbox/internal/outboxcli/dlq"
 	"example.com/transactional-outbox/internal/page"
 	"example.com/transactional-outbox/internal/page/pagetest"
 	"example.com/transactional-outbox/internal/postgres"
-	dlqcli "example.com/transactional-outbox/notification-service/internal/cli"
 	mailpage "example.com/transactional-outbox/notification-service/internal/page"
 	"example.com/transactional-outbox/outbox"
 	"example.com/transactional-outbox/outbox/publish"
@@ -109,7 +109,7 @@ type fakeLetters struct {
 	err      error
 }
 
-func (l *fakeLetters) open(ctx context.Context, use func(context.Context, dlqcli.Letters) error) error {
+func (l *fakeLetters) open(ctx context.Context, use func(context.Context, dlq.Letters) error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.readings++

@@ -1,4 +1,4 @@
-package cli_test
+package dlq_test
 
 import (
 	"context"
@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	dlqcli "example.com/transactional-outbox/notification-service/internal/cli"
+	"example.com/transactional-outbox/internal/outboxcli/dlq"
 	"example.com/transactional-outbox/outbox/operate"
 )
 
@@ -49,7 +49,7 @@ func TestWithoutTheDatabaseNothingIsChanged(t *testing.T) {
 	b := newFixture(t)
 	id := b.Add("malformed", 0)
 	away := errors.New("the database is away")
-	b.database = func(context.Context, func(dlqcli.Recorder) error) error { return away }
+	b.database = func(context.Context, func(dlq.Recorder) error) error { return away }
 	for _, line := range []string{"replay --all", "discard " + id} {
 		if _, _, err := b.run(strings.Fields(line)...); !errors.Is(err, away) {
 			t.Errorf("%s: error %v", line, err)

@@ -1,9 +1,9 @@
-package cli_test
+package dlq_test
 
 import (
 	"context"
 
-	dlqcli "example.com/transactional-outbox/notification-service/internal/cli"
+	"example.com/transactional-outbox/internal/outboxcli/dlq"
 	"example.com/transactional-outbox/outbox/publish"
 	"example.com/transactional-outbox/outbox/rabbitmq"
 )
@@ -28,14 +28,14 @@ func (h *hooks) at(step, id string, do func()) {
 	h.Changed = func(l rabbitmq.DeadLetter) { at("removed", l.ID) }
 }
 
-func (h *hooks) on(open dlqcli.Open) dlqcli.Open {
-	return func(ctx context.Context, use func(context.Context, dlqcli.Letters) error) error {
-		return open(ctx, func(ctx context.Context, l dlqcli.Letters) error { return use(ctx, letters{l, h}) })
+func (h *hooks) on(open dlq.Open) dlq.Open {
+	return func(ctx context.Context, use func(context.Context, dlq.Letters) error) error {
+		return open(ctx, func(ctx context.Context, l dlq.Letters) error { return use(ctx, letters{l, h}) })
 	}
 }
 
 type letters struct {
-	dlqcli.Letters
+	dlq.Letters
 	hooks *hooks
 }
 

@@ -1,4 +1,4 @@
-package cli_test
+package dlq_test
 
 import (
 	"crypto/rand"
@@ -8,7 +8,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	dlqcli "example.com/transactional-outbox/notification-service/internal/cli"
+	"example.com/transactional-outbox/internal/outboxcli/dlq"
 	"example.com/transactional-outbox/outbox/rabbitmq"
 	"example.com/transactional-outbox/test/servers"
 )
@@ -68,9 +68,9 @@ func (q queues) Declare(queue, exchange string, arguments amqp.Table) {
 }
 
 // open is what the code under test uses. It calls the hooks at each step.
-func (q queues) open() dlqcli.Open {
+func (q queues) open() dlq.Open {
 	connection := rabbitmq.Config{URL: q.URL, Name: q.Name()}
-	return q.Hooks.on(dlqcli.OpenQueue(connection, rabbitmq.Queue{Name: q.Service}, timeout))
+	return q.Hooks.on(dlq.OpenQueue(connection, rabbitmq.Queue{Name: q.Service}, timeout))
 }
 
 // Add puts a message where the consumer puts its dead letters, and returns its id.

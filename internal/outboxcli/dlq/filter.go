@@ -1,4 +1,4 @@
-package cli
+package dlq
 
 import (
 	"errors"
@@ -82,7 +82,7 @@ func quote(value string) string {
 }
 
 // identifiers reads the ids of messages. Publishers choose them, so they need not be UUIDs.
-func identifiers(args []string) ([]string, error) {
+func identifiers(program string, args []string) ([]string, error) {
 	if slices.Contains(args, "") {
 		return nil, fmt.Errorf("one of the ids is empty; `%s list` shows ids, and --reason chooses messages without one", program)
 	}
@@ -90,8 +90,8 @@ func identifiers(args []string) ([]string, error) {
 }
 
 // identifier reads one id.
-func identifier(args []string) ([]string, error) {
-	ids, err := identifiers(args)
+func identifier(program string, args []string) ([]string, error) {
+	ids, err := identifiers(program, args)
 	if err == nil && len(ids) != 1 {
 		err = errors.New("name one message by its id")
 	}
@@ -99,6 +99,6 @@ func identifier(args []string) ([]string, error) {
 }
 
 // notFound is the error text for an id that no message had.
-func notFound(id string) string {
+func notFound(program, id string) string {
 	return fmt.Sprintf("%s is not in the queue, or another operator's command holds it; `%s list` shows ids", id, program)
 }

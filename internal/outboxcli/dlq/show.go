@@ -1,4 +1,4 @@
-package cli
+package dlq
 
 import (
 	"context"
@@ -15,27 +15,30 @@ import (
 	"example.com/transactional-outbox/outbox/rabbitmq"
 )
 
-var show = command{
-	Name: "show", Arguments: "ID [flags]",
-	Does: "show one message: properties, headers and body",
-	More: `Shows the properties, the headers and the body of one message. The body is in base64
+func show(program string) command {
+	return command{
+		Name: "show", Arguments: "ID [flags]",
+		Does: "show one message: properties, headers and body",
+		More: `Shows the properties, the headers and the body of one message. The body is in base64
 if it is not text. If several messages have that id, it shows all of them. For example:
 
   ` + program + ` show 0198f2d3-5b7c-7c3e-9d4a-6f2b8e1c0a57
 
 ` + concurrencyNote,
-	Define: func(flags *flag.FlagSet) func([]string) (Action, error) {
-		asJSON := cli.DefineJSON(flags)
-		return func(args []string) (Action, error) {
-			ids, err := identifier(args)
-			return showCommand{filter{ids: ids}, *asJSON}.run, err
-		}
-	},
+		Define: func(flags *flag.FlagSet) func([]string) (Action, error) {
+			asJSON := cli.DefineJSON(flags)
+			return func(args []string) (Action, error) {
+				ids, err := identifier(program, args)
+				return showCommand{program, filter{ids: ids}, *asJSON}.run, err
+			}
+		},
+	}
 }
 
 type showCommand struct {
-	filter filter
-	asJSON bool
+	program string
+	filter  filter
+	asJSON  bool
 }
 
 func (s showCommand) run(ctx context.Context, deps Dependencies) error {
@@ -49,7 +52,7 @@ func (s showCommand) run(ctx context.Context, deps Dependencies) error {
 		})
 	})
 	if err == nil && len(details) == 0 {
-		err = errors.New(notFound(s.filter.ids[0]))
+		err = errors.New(notFound(s.program, s.filter.ids[0]))
 	}
 	for _, each := range details {
 		if err == nil {

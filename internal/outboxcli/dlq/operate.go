@@ -1,4 +1,4 @@
-// Package cli has the operators' commands on the dead letters: list, show, replay, discard. It
+// Package dlq has the operators' commands on the dead letters: list, show, replay, discard. It
 // parses their arguments, records decisions, and prints results. The library's package rabbitmq
 // reads and changes the queue.
 //
@@ -14,7 +14,7 @@
 //   - A replayed copy has the header x-operator-decision, also if the record has no end.
 //
 // A record has an end when the broker has removed what was changed, and the number is known.
-package cli
+package dlq
 
 import (
 	"context"
@@ -31,11 +31,7 @@ import (
 	"example.com/transactional-outbox/outbox/rabbitmq"
 )
 
-const (
-	program = "notification-service dlq"
-
-	message cli.Noun = "message"
-)
+const message cli.Noun = "message"
 
 // Dependencies are what a command needs.
 type Dependencies struct {
@@ -66,7 +62,7 @@ func OpenQueue(connection rabbitmq.Config, queue rabbitmq.Queue, timeout time.Du
 		return cli.WithSession(ctx, connection, timeout, func(ctx context.Context, s *rabbitmq.Session) (err error) {
 			letters, err := s.DeadLetters(queue)
 			if errors.Is(err, rabbitmq.ErrNoQueue) {
-				return fmt.Errorf("%w; check that AMQP_URL names the right virtual host, and start notification-service: it declares its queues", err)
+				return fmt.Errorf("%w; check that AMQP_URL names the right virtual host, and start the service %s: it declares its queues", err, queue.Name)
 			}
 			if err != nil {
 				return err
@@ -116,10 +112,11 @@ type Action = cli.Action[Dependencies]
 
 type command = cli.Command[Dependencies]
 
-var commands = cli.Program[Dependencies]{
-	Name:     program,
-	Commands: []command{list, show, replay, discard},
-	Example: `For example, see which
+func commands(program string) cli.Program[Dependencies] {
+	return cli.Program[Dependencies]{
+		Name:     program,
+		Commands: []command{list(program), show(program), replay(program), discard(program)},
+		Example: `For example, see which
 messages failed and why, and send them to the consumer again when the cause is gone:
 
   ` + program + ` list
@@ -127,6 +124,7 @@ messages failed and why, and send them to the consumer again when the cause is g
   ` + program + ` replay --all
 
 ` + concurrencyNote,
+	}
 }
 
 // recordNote is in the help of each command that changes something.
@@ -139,6 +137,8 @@ chosen, and which ids. So the database must run.
 const concurrencyNote = `A command reads the messages that are in the queue when it begins. It does not see
 messages that another operator's command holds at that time.`
 
-// Parse returns the action that args name. If they ask for help, it writes the help to out and
-// returns [flag.ErrHelp].
-func Parse(args []string, out io.Writer) (Action, error) { return commands.Parse(args, out) }
+// Parse returns the action that args name, for the dead letters of a service. If they ask for help,
+// it writes the help to out and returns [flag.ErrHelp].
+func Parse(service string, args []string, out io.Writer) (Action, error) {
+	return commands(service+" dlq").Parse(args, out)
+}

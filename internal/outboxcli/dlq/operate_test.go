@@ -1,4 +1,4 @@
-package cli_test
+package dlq_test
 
 import (
 	"errors"
@@ -6,18 +6,18 @@ import (
 	"strings"
 	"testing"
 
-	dlqcli "example.com/transactional-outbox/notification-service/internal/cli"
+	"example.com/transactional-outbox/internal/outboxcli/dlq"
 )
 
 func TestHelpShowsEachCommandWithAnExample(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"list", "show", "replay", "discard"} {
 		var all, one strings.Builder
-		if _, err := dlqcli.Parse(nil, &all); !errors.Is(err, flag.ErrHelp) || !strings.Contains(all.String(), "\n  "+name+" ") {
+		if _, err := dlq.Parse("shop", nil, &all); !errors.Is(err, flag.ErrHelp) || !strings.Contains(all.String(), "\n  "+name+" ") {
 			t.Errorf("error %v, and %s is not in\n%s", err, name, &all)
 		}
-		_, err := dlqcli.Parse([]string{name, "-h"}, &one)
-		for _, want := range []string{"\n  notification-service dlq " + name + " ", "\n  --json", "another operator's command"} {
+		_, err := dlq.Parse("shop", []string{name, "-h"}, &one)
+		for _, want := range []string{"\n  shop dlq " + name + " ", "\n  --json", "another operator's command"} {
 			if !errors.Is(err, flag.ErrHelp) || !strings.Contains(one.String(), want) {
 				t.Errorf("error %v, and there is no %q in\n%s", err, want, &one)
 			}
@@ -46,12 +46,12 @@ func TestAMistakeSaysWhatToDo(t *testing.T) {
 		"discard --force --all":       "discard -h",
 		"replay --routing-key= --all": "it is empty",
 	} {
-		_, err := dlqcli.Parse(strings.Fields(line), &strings.Builder{})
+		_, err := dlq.Parse("shop", strings.Fields(line), &strings.Builder{})
 		if err == nil || !strings.Contains(err.Error(), hint) {
 			t.Errorf("%q: error %v, want a hint at %q", line, err, hint)
 		}
 	}
-	if _, err := dlqcli.Parse([]string{"discard", ""}, &strings.Builder{}); err == nil || !strings.Contains(err.Error(), "empty") {
+	if _, err := dlq.Parse("shop", []string{"discard", ""}, &strings.Builder{}); err == nil || !strings.Contains(err.Error(), "empty") {
 		t.Errorf("an empty id gives the error %v", err)
 	}
 }
@@ -63,7 +63,7 @@ func TestAMissingQueueSaysWhatToDo(t *testing.T) {
 	b.Letters = b.Service + ".dlq"
 	for _, line := range []string{"list", "show A", "replay --all", "discard A"} {
 		_, _, err := b.run(strings.Fields(line)...)
-		if err == nil || !strings.Contains(err.Error(), b.Letters) || !strings.Contains(err.Error(), "start notification-service") {
+		if err == nil || !strings.Contains(err.Error(), b.Letters) || !strings.Contains(err.Error(), "start the service "+b.Service) {
 			t.Errorf("%s: error %v, want one that says what to do", line, err)
 		}
 	}

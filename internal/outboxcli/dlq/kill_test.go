@@ -1,4 +1,4 @@
-package cli_test
+package dlq_test
 
 import (
 	"context"
@@ -13,8 +13,8 @@ import (
 
 	"github.com/google/uuid"
 
+	"example.com/transactional-outbox/internal/outboxcli/dlq"
 	"example.com/transactional-outbox/internal/postgres"
-	dlqcli "example.com/transactional-outbox/notification-service/internal/cli"
 	"example.com/transactional-outbox/outbox"
 	"example.com/transactional-outbox/outbox/operate"
 	"example.com/transactional-outbox/test/servers"
@@ -40,7 +40,7 @@ var steps = []step{
 
 // stepRecorder does something around the records of a decision.
 type stepRecorder struct {
-	dlqcli.Recorder
+	dlq.Recorder
 	at func(step string)
 }
 
@@ -58,15 +58,15 @@ func (r stepRecorder) Finish(ctx context.Context, id uuid.UUID, done int) error 
 }
 
 // replayAt replays all, and does something at a step of the message with this id.
-func replayAt(ctx context.Context, q queues, recorder dlqcli.Recorder, step, id string, do func()) error {
+func replayAt(ctx context.Context, q queues, recorder dlq.Recorder, step, id string, do func()) error {
 	q.Hooks.at(step, id, do)
-	action, err := dlqcli.Parse([]string{"replay", "--all"}, io.Discard)
+	action, err := dlq.Parse("shop", []string{"replay", "--all"}, io.Discard)
 	if err != nil {
 		return err
 	}
-	return action(ctx, dlqcli.Dependencies{
+	return action(ctx, dlq.Dependencies{
 		Queue: q.Letters, Open: q.open(), Out: io.Discard, Progress: io.Discard, By: "somebody",
-		Database: func(_ context.Context, use func(dlqcli.Recorder) error) error {
+		Database: func(_ context.Context, use func(dlq.Recorder) error) error {
 			return use(stepRecorder{recorder, func(at string) {
 				if at == step {
 					do()

@@ -1,4 +1,4 @@
-package cli
+package dlq
 
 import (
 	"encoding/base64"

@@ -1,4 +1,4 @@
-package cli
+package dlq
 
 import (
 	"context"
@@ -11,10 +11,11 @@ import (
 	"example.com/transactional-outbox/outbox/rabbitmq"
 )
 
-var list = command{
-	Name: "list", Arguments: "[flags]",
-	Does: "list messages with the reason why they are here",
-	More: `Lists the dead letters. CODE is from the consumer, or from the broker if the broker
+func list(program string) command {
+	return command{
+		Name: "list", Arguments: "[flags]",
+		Does: "list messages with the reason why they are here",
+		More: `Lists the dead letters. CODE is from the consumer, or from the broker if the broker
 moved the message itself: delivery-limit, rejected. For example, list messages that
 failed more than an hour ago, and then only their ids:
 
@@ -22,7 +23,8 @@ failed more than an hour ago, and then only their ids:
   ` + program + ` list --older-than 1h --json | jq -r .id
 
 ` + concurrencyNote,
-	Define: defineList,
+		Define: defineList,
+	}
 }
 
 type listCommand struct {

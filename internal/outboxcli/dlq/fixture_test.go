@@ -1,4 +1,4 @@
-package cli_test
+package dlq_test
 
 import (
 	"bytes"
@@ -10,7 +10,7 @@ import (
 	"go.uber.org/goleak"
 
 	"example.com/transactional-outbox/internal/cli/clitest"
-	dlqcli "example.com/transactional-outbox/notification-service/internal/cli"
+	"example.com/transactional-outbox/internal/outboxcli/dlq"
 )
 
 func TestMain(m *testing.M) {
@@ -28,18 +28,18 @@ var logged clitest.Log
 type fixture struct {
 	queues
 	recorder *recorder
-	database dlqcli.Database
+	database dlq.Database
 }
 
 func newFixture(t *testing.T) fixture {
 	t.Helper()
 	b := fixture{queues: newQueues(t), recorder: new(recorder)}
-	b.database = func(_ context.Context, use func(dlqcli.Recorder) error) error { return use(b.recorder) }
+	b.database = func(_ context.Context, use func(dlq.Recorder) error) error { return use(b.recorder) }
 	return b
 }
 
-func (b fixture) dependencies() dlqcli.Dependencies {
-	return dlqcli.Dependencies{Queue: b.Letters, Open: b.open(), By: "somebody", Database: b.database}
+func (b fixture) dependencies() dlq.Dependencies {
+	return dlq.Dependencies{Queue: b.Letters, Open: b.open(), By: "somebody", Database: b.database}
 }
 
 // run runs a command line, and returns its stdout and stderr.
@@ -51,7 +51,7 @@ func (b fixture) run(args ...string) (out, progress string, err error) {
 func (b fixture) runIn(ctx context.Context, args ...string) (out, progress string, err error) {
 	b.Helper()
 	var printed, reported bytes.Buffer
-	action, err := dlqcli.Parse(args, &printed)
+	action, err := dlq.Parse("shop", args, &printed)
 	if err == nil {
 		d := b.dependencies()
 		d.Out, d.Progress = &printed, &reported

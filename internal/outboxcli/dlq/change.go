@@ -1,4 +1,4 @@
-package cli
+package dlq
 
 import (
 	"cmp"
@@ -13,10 +13,11 @@ import (
 	"example.com/transactional-outbox/outbox/rabbitmq"
 )
 
-var replay = command{
-	Name: "replay", Arguments: "ID… | --reason CODE | --routing-key KEY | --older-than TIME | --all [flags]",
-	Does: "send messages to the consumer again",
-	More: `Sends messages to the consumer's queue again, each with the same id and with all its
+func replay(program string) command {
+	return command{
+		Name: "replay", Arguments: "ID… | --reason CODE | --routing-key KEY | --older-than TIME | --all [flags]",
+		Does: "send messages to the consumer again",
+		More: `Sends messages to the consumer's queue again, each with the same id and with all its
 retries. It removes a message from the dead letters after the broker has confirmed the
 copy. A message that is sent twice does no harm, because the consumer knows the ids
 that it has had, for INBOX_RETENTION. For example:
@@ -25,25 +26,29 @@ that it has had, for INBOX_RETENTION. For example:
   ` + program + ` replay --reason retries-exhausted --older-than 1h --dry-run
 
 ` + recordNote + concurrencyNote,
-	Define: change{action: operate.Replay}.define,
+		Define: change{program: program, action: operate.Replay}.define,
+	}
 }
 
-var discard = command{
-	Name: "discard", Arguments: "ID… | --reason CODE | --routing-key KEY | --older-than TIME | --all [flags]",
-	Does: "delete messages for good",
-	More: `Deletes messages from the dead letters. They never have their effect. This cannot be
+func discard(program string) command {
+	return command{
+		Name: "discard", Arguments: "ID… | --reason CODE | --routing-key KEY | --older-than TIME | --all [flags]",
+		Does: "delete messages for good",
+		More: `Deletes messages from the dead letters. They never have their effect. This cannot be
 undone. The log says what was deleted, without the bodies. For example:
 
   ` + program + ` discard 0198f2d3-5b7c-7c3e-9d4a-6f2b8e1c0a57
   ` + program + ` discard --reason malformed --older-than 720h --dry-run
 
 ` + recordNote + concurrencyNote,
-	Define: change{action: operate.Discard}.define,
+		Define: change{program: program, action: operate.Discard}.define,
+	}
 }
 
 // change is a command that replays or discards messages.
 type change struct {
-	action operate.Action
+	program string
+	action  operate.Action
 
 	filterFlags
 	ids            []string
@@ -61,7 +66,7 @@ func (c change) define(flags *flag.FlagSet) func([]string) (Action, error) {
 		if err := choice.Check(string(c.action), len(args), !c.filter(nil).empty()); err != nil {
 			return nil, err
 		}
-		c.ids, err = identifiers(args)
+		c.ids, err = identifiers(c.program, args)
 		return c.run, err
 	}
 }
@@ -82,7 +87,7 @@ func (c change) run(ctx context.Context, deps Dependencies) error {
 	}
 	for _, id := range c.ids {
 		if !result.found[id] {
-			tally.Refused = append(tally.Refused, notFound(id))
+			tally.Refused = append(tally.Refused, notFound(c.program, id))
 		}
 	}
 	if tally.Done == 0 && len(tally.Refused) == 0 {
