@@ -14,18 +14,12 @@ const (
 	smallBatchPause = 2 * time.Millisecond
 	// lossPause is the pause after a publisher was lost. The next one may be lost at once.
 	lossPause = 50 * time.Millisecond
-	// nonePublishedPause is how long a worker claims nothing after it has recorded failures, and nothing
-	// published. What it has in flight may fail too, and pause the topics before it claims more of them.
-	// If it goes on so, the next claim is not later than mostNonePublished after the first such record:
-	// it may find what another topic takes.
-	nonePublishedPause = 50 * time.Millisecond
-	mostNonePublished  = 250 * time.Millisecond
 	// maxBytes bounds the payloads that the workers of a relay have in flight, and so its memory.
 	// Above half of it nothing is claimed. A claim has up to 8 MiB. Those of more than two workers at
 	// the same time may come on top, and that of trial events.
 	maxBytes = 32 << 20
 	// mostTopics is how many topics are tried at once, and trialPause the least time between two
-	// claims. A new session tries one. While the destination answers, each claim tries twice as many.
+	// claims. A new session tries one, and each claim twice as many, until a trial has no answer.
 	mostTopics = 100
 	trialPause = 50 * time.Millisecond
 )
@@ -65,7 +59,7 @@ func (w *worker) mayClaim(ctx context.Context) bool {
 // claim has its own deadline. If it commits after that, the events wait for the lease to end.
 func (w *worker) claim(ctx context.Context) (claim store.Claim) {
 	began := time.Now()
-	w.claimed, w.failing = began, time.Time{}
+	w.claimed = began
 	ok := w.execute(ctx, "cannot claim from the outbox", func(ctx context.Context) (err error) {
 		if w.trials {
 			claim, err = w.events.ClaimTrials(ctx, w.name, w.tries, w.config.Lease)

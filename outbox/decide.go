@@ -11,10 +11,10 @@ import (
 
 // verdict is what becomes of an event after its answer.
 type verdict struct {
-	// unknown: nothing is written. The end of the claim makes the event due.
-	unknown   bool
+	// released: nothing is written. The end of the claim makes the event due.
+	released  bool
 	published bool
-	failure   store.Failure // if it is not unknown or published
+	failure   store.Failure // if it is not released or published
 	pause     bool          // its topic pauses, for the same reason
 	resume    bool          // the pause of its topic ends
 }
@@ -46,7 +46,7 @@ func (r *Relay) decide(e store.Event, result publish.Result, trial bool) verdict
 		v.failure.Halt, v.pause = true, true
 		v.failure.Tried = result.Outcome == publish.Returned
 	case result.Outcome == publish.NotSent:
-		v.unknown = true
+		v.released = true
 	case result.Outcome == publish.Refused:
 		v.failure.Counts = true
 		v.pause = r.topics.refuse(e, errors.Is(result.Err, publish.ErrClosed)) || trial
@@ -60,7 +60,7 @@ func (r *Relay) decide(e store.Event, result publish.Result, trial bool) verdict
 	case errors.Is(result.Err, publish.ErrTimeout):
 		v.failure.Tried, v.failure.Halt = true, r.topics.isPaused(e.Topic)
 	default: // lost
-		v.unknown = true
+		v.released = true
 	}
 	if v.pause {
 		r.topics.pause(e.Topic)

@@ -6,7 +6,6 @@ import (
 	"flag"
 	"os"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
@@ -37,8 +36,8 @@ func TestP4DecideForEachOutcome(t *testing.T) {
 		"refused, trial":    {publish.Result{Outcome: publish.Refused, Err: reason}, "trial", verdict{pause: true, failure: store.Failure{Counts: true, Code: "refused"}}},
 		"no answer":         {publish.Result{Outcome: publish.Unknown, Err: publish.ErrTimeout}, "", verdict{failure: store.Failure{Tried: true, Code: "no_answer"}}},
 		"no answer, paused": {publish.Result{Outcome: publish.Unknown, Err: publish.ErrTimeout}, "paused", verdict{failure: store.Failure{Halt: true, Tried: true, Code: "no_answer"}}},
-		"lost":              {publish.Result{Outcome: publish.Unknown, Err: reason}, "", verdict{unknown: true, failure: store.Failure{Code: "refused"}}},
-		"not sent":          {publish.Result{Outcome: publish.NotSent, Err: publish.ErrNotSent}, "", verdict{unknown: true, failure: store.Failure{Code: "refused"}}},
+		"lost":              {publish.Result{Outcome: publish.Unknown, Err: reason}, "", verdict{released: true, failure: store.Failure{Code: "refused"}}},
+		"not sent":          {publish.Result{Outcome: publish.NotSent, Err: publish.ErrNotSent}, "", verdict{released: true, failure: store.Failure{Code: "refused"}}},
 		"closed over it":    {publish.Result{Outcome: publish.Refused, Err: publish.ErrClosed}, "", verdict{failure: store.Failure{Counts: true, Code: "session_closed"}}},
 		"too large":         {publish.Result{Outcome: publish.Invalid, Err: publish.ErrTooLarge}, "", verdict{failure: store.Failure{Final: true, Code: "too_large"}}},
 		"a bad key":         {publish.Result{Outcome: publish.Invalid, Err: publish.ErrBadTopic}, "", verdict{failure: store.Failure{Final: true, Code: "bad_topic"}}},
@@ -87,7 +86,7 @@ func TestP6AnEventWithoutAnAnswerWaitsLong(t *testing.T) {
 		e := store.Event{ID: uuid.New(), Topic: "a", RetryCount: tried}
 		r.topics.pause(e.Topic)
 		v := r.decide(e, publish.Result{Outcome: publish.Unknown, Err: publish.ErrTimeout}, false)
-		if v.unknown || v.failure.Halt || !v.failure.Counts || v.failure.Delay != want {
+		if v.released || v.failure.Halt || !v.failure.Counts || v.failure.Delay != want {
 			t.Errorf("after %d tries: %+v", tried, v)
 		}
 	}
@@ -115,71 +114,23 @@ func TestP4ATopicPausesWhenTwoOfItsEventsAreRefused(t *testing.T) {
 	}
 }
 
-// TestP9ADestinationThatRefusesAllGetsOneWindow: the answers come one by one, and all topics pause
-// before more of their events is claimed.
-func TestP9ADestinationThatRefusesAllGetsOneWindow(t *testing.T) {
+// TestATopicIsTriedAfterItsFirstPause, and not before.
+func TestATopicIsTriedAfterItsFirstPause(t *testing.T) {
 	t.Parallel()
 	for longest, first := range map[time.Duration]time.Duration{10 * time.Second: time.Second / 2, 30 * time.Second: time.Second} {
 		inVirtualTime(t, func(v *virtual) {
-			const topics, window = 10, 20
-			v.config = emails()
-			v.config.Window, v.config.LongestTopicPause = window, longest
+			v.config.LongestTopicPause = longest
 			v.broker.answers = answerAll(publish.Refused)
-			v.broker.after = func(n int) time.Duration { return time.Duration(n+1) * time.Millisecond }
-			for n := range 5 * topics {
-				v.outbox.append(strconv.Itoa(n%topics), 1)
-			}
+			v.outbox.append("a", 10)
 			v.run()
-			v.sleep(first)
-			if n := v.broker.sent(); n != window {
-				t.Errorf("%d events are sent within %s, want one window, %d", n, first, window)
-			}
-			v.sleep(first / 2)
-			if n := v.broker.sent(); n == window {
-				t.Errorf("no topic is tried after its first pause, %s", first)
+			v.sleep(first - time.Millisecond)
+			before := v.broker.sent()
+			v.sleep(trialPause)
+			if n := v.broker.sent(); n != before+1 {
+				t.Errorf("after %s, %d events were sent, and then %d, want one more", first, before, n)
 			}
 		})
 	}
-}
-
-// TestP4RefusalsOneByOneDelayNoOther: the worker has room for it after half of them.
-func TestP4RefusalsOneByOneDelayNoOther(t *testing.T) {
-	t.Parallel()
-	inVirtualTime(t, func(v *virtual) {
-		const window = 20
-		v.config = emails()
-		v.config.Window = window
-		v.broker.answers = func(messages []publish.Message) []publish.Result {
-			results := answerAll(publish.Refused)(messages)
-			if messages[0].Topic == "good" {
-				results[0] = taken
-			}
-			return results
-		}
-		v.broker.after = func(n int) time.Duration { return time.Duration(n+1) * 20 * time.Millisecond }
-		for n := range window {
-			v.outbox.append(strconv.Itoa(n), 1)
-		}
-		v.run()
-		v.outbox.append("good", 1)
-		v.relay.Wake()
-		v.sleep(mostNonePublished + 25*time.Millisecond)
-		if n := v.broker.sent(); n != window+1 {
-			t.Errorf("%d messages are sent, want the good one too", n)
-		}
-	})
-}
-
-// TestP4AnInvalidEventDelaysNoClaim: it says nothing about the destination.
-func TestP4AnInvalidEventDelaysNoClaim(t *testing.T) {
-	t.Parallel()
-	inVirtualTime(t, func(v *virtual) {
-		v.broker.answers = answerAll(publish.Invalid)
-		v.outbox.append("a", 10*testConfig.Window)
-		v.run()
-		v.sleep(smallBatchPause)
-		v.want(10*testConfig.Window, "failed")
-	})
 }
 
 // TestATrialEventWithoutPayloadIsFollowedByAnother of its topic, at once.

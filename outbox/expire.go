@@ -32,7 +32,7 @@ func (w *worker) expire(now time.Time) (silent bool) {
 		isOld := !now.Before(w.expiresAt(b))
 		switch {
 		case b.count[sent] == 0 || b.sentAt.IsZero():
-		case (isOld || silent) && w.becomesSlow(b):
+		case (isOld || silent) && w.mayBecomeSlow(b):
 			b.slow, w.tries = true, 1
 			if !w.oneByOne { // otherwise it says itself which topics are slow: ErrBusy
 				w.pauseSlow(b)
@@ -68,7 +68,7 @@ func (w *worker) expiresAt(b *batch) time.Time {
 	switch {
 	case b.count[sent] == 0 || b.sentAt.IsZero():
 		return never
-	case w.becomesSlow(b):
+	case w.mayBecomeSlow(b):
 		return b.sentAt.Add(min(w.config.SlowAfter, w.config.ConfirmTimeout))
 	case w.oneByOne:
 		return never
@@ -76,9 +76,9 @@ func (w *worker) expiresAt(b *batch) time.Time {
 	return b.sentAt.Add(w.config.ConfirmTimeout)
 }
 
-// becomesSlow reports whether the batch may give up its place in the window. If a session answers
-// one by one, only a trial event does: the next topics are tried meanwhile.
-func (w *worker) becomesSlow(b *batch) bool {
+// mayBecomeSlow reports whether the batch gives up its place in the window after SlowAfter. If a
+// session answers one by one, only a trial event does: the next topics are tried meanwhile.
+func (w *worker) mayBecomeSlow(b *batch) bool {
 	return !b.slow && (w.trials || !w.oneByOne) && w.inFlight.slow() <= (maxSlowWindows-1)*w.config.Window
 }
 

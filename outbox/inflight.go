@@ -79,7 +79,7 @@ func (it *item) free() int64 {
 }
 
 // release makes the event due again when its claim ends.
-func (it *item) release() { it.decide(verdict{unknown: true}) }
+func (it *item) release() { it.decide(verdict{released: true}) }
 
 // inFlight is what a worker has claimed and not recorded.
 type inFlight struct{ batches []*batch }

@@ -71,12 +71,12 @@ func (w *worker) accept(it *item, result publish.Result) {
 	}
 	v := w.decide(it.event, result, w.trials)
 	switch {
-	case v.unknown && result.Outcome == publish.Unknown:
+	case v.released && result.Outcome == publish.Unknown:
 		w.lost = append(w.lost, answer{item: it, result: result})
 		it.set(lost)
 		w.losePublisher()
 		return // findCause decides
-	case v.unknown && !w.oneByOne && w.phase != replaced: // a session that answers one by one goes on with others
+	case v.released && !w.oneByOne && w.phase != replaced: // a session that answers one by one goes on with others
 		w.losePublisher()
 	case result.Outcome == publish.Confirmed, result.Outcome == publish.Returned, result.Outcome == publish.Refused:
 		w.losses.remove(it.event.ID)

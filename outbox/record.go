@@ -98,13 +98,13 @@ func (w *worker) settlement(b *batch) store.Settlement {
 		switch {
 		case v.published:
 			s.Published = append(s.Published, it.event)
-		case !v.unknown:
+		case !v.released:
 			s.Failures = append(s.Failures, v.failure)
 		}
 		if v.pause || v.failure.Halt { // whoever halts an event writes the pause
 			s.Paused[topic] = v.failure.Reason
 		}
-		again[topic] = w.trials && (v.unknown || v.failure.Final) // its destination has said nothing about the topic
+		again[topic] = w.trials && (v.released || v.failure.Final) // its destination has said nothing about the topic
 		if v.resume && !resumed[topic] && !w.topics.isPaused(topic) {
 			resumed[topic] = true
 			s.Resumed = append(s.Resumed, topic)
@@ -143,7 +143,6 @@ func (w *worker) write(ctx context.Context, s store.Settlement) *store.Settled {
 	if len(s.Paused) > 0 {
 		signal(w.tryTopics)
 	}
-	w.rest(s)
 	if len(s.TrialAgain) > 0 {
 		w.notBefore = earlier(w.notBefore, time.Now().Add(trialPause))
 	}
@@ -152,22 +151,6 @@ func (w *worker) write(ctx context.Context, s store.Settlement) *store.Settled {
 		w.wakeWorker() // and those of a topic whose pause has ended
 	}
 	return &done
-}
-
-// rest delays the next claim if the destination takes nothing, see nonePublishedPause. An event that
-// no destination could take says nothing about this one.
-func (w *worker) rest(s store.Settlement) {
-	now := time.Now()
-	switch {
-	case len(s.Published) > 0 && !w.failing.IsZero():
-		w.failing, w.notBefore = time.Time{}, now
-	case w.trials || len(s.Published) > 0 || !slices.ContainsFunc(s.Failures, func(f store.Failure) bool { return !f.Final }):
-	default:
-		if w.failing.IsZero() {
-			w.failing = now
-		}
-		w.notBefore = later(w.notBefore, earlier(now.Add(nonePublishedPause), w.failing.Add(mostNonePublished)))
-	}
 }
 
 // reportFailed reports the events that have failed.
@@ -187,8 +170,8 @@ func (w *worker) reportFailed(ctx context.Context, b *batch, failed map[uuid.UUI
 	}
 }
 
-// recoveryPause is how long a worker claims nothing after a failure of the database, so that others
-// can mark what they have sent. Their leases may have ended meanwhile.
+// recoveryPause is how long a worker whose session answers one by one claims nothing after a failure
+// of the database, so that others can mark what they have sent. Their leases may have ended.
 const recoveryPause = 2 * time.Second
 
 // statementTimeout bounds the first attempt. Each further attempt has more time, up to 15 s, so

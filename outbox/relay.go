@@ -28,7 +28,7 @@ import (
 //
 // # The loop
 //
-// Each worker has a connection of its own, and a window: so many events may wait for their answers.
+// Each worker has a session of its own, and a window: so many events may wait for their answers.
 // As soon as half of the window is free, the worker claims what is due and sends it. It records
 // the outcomes as the answers come. Four things wake it: [Relay.Wake], a notification of another
 // process, the time when the next event becomes due, and a poll in case the others are missed.

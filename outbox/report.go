@@ -35,7 +35,7 @@ const (
 	outcomePublished = "published"
 	outcomeRetry     = "retry"   // it is tried again later
 	outcomeFailed    = "failed"  // it is not tried again
-	outcomeUnknown   = "unknown" // it may have arrived, and is tried again at once
+	outcomeUnknown   = "unknown" // it was not sent, or nobody knows; it is tried again at once
 )
 
 // report counts the answer to an event, logs it, and ends the event's span.
@@ -60,7 +60,7 @@ func (w *worker) report(it *item, r publish.Result) {
 		return // it was not begun, because Run ends
 	case it.verdict.failure.Final:
 		outcome = outcomeFailed
-	case it.verdict.unknown:
+	case it.verdict.released:
 		outcome = outcomeUnknown
 	}
 	w.counters.count(func(s *Stats) {

@@ -161,8 +161,7 @@ func (s *sender) send(b *batch, items []*item, limit time.Duration) {
 		}
 		s.answers.add(answer{begun: b, at: time.Now()})
 		ctx, cancel := context.WithTimeout(s.ctx, limit)
-		context.AfterFunc(ctx, cancel) // not when Publish returns: it may send later
-		context.AfterFunc(b.lease.over, cancel)
+		context.AfterFunc(b.lease.over, cancel) // not when Publish returns: it may send later
 		s.publisher.Publish(leased{ctx, b.lease}, messages, func(i int, r publish.Result) {
 			s.answers.add(answer{item: items[i], result: r})
 		})

@@ -41,7 +41,6 @@ type worker struct {
 	due       bool      // events may be due
 	dueAt     time.Time // when the next event becomes due; zero: nobody knows
 	notBefore time.Time // no claim before
-	failing   time.Time // since when, after the last claim, only failures were recorded; zero: it is not so
 	tries     int       // how many topics the next claim of trial events tries
 	claimed   time.Time // before the last claim was asked for
 	renewed   time.Time // the leases

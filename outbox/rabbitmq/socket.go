@@ -11,9 +11,10 @@ import (
 // rest of a batch is being written.
 const maxHeld = 64 << 10
 
-// socket makes what it reads readable, see frames. It sets a deadline for each write. The client library sets none, and ignores contexts while
-// it writes. A publisher can also hold writes back while it writes a batch: the library flushes
-// after each message, so each message would cost a system call.
+// socket makes what it reads readable, see frames. It sets a deadline for each write. The client
+// library sets none, and ignores contexts while it writes. A publisher can also hold writes back
+// while it writes a batch: the library flushes after each message, so each message would cost a
+// system call.
 type socket struct {
 	net.Conn
 	frames  *frames

@@ -51,7 +51,9 @@ func (sys *system) refuseWith(ctx context.Context, m mailserver.Fault) error {
 // is tried until it pauses, and then once a second at most.
 func (sys *system) requireFewConnections(m mailserver.Fault, began time.Time) {
 	tries := sys.mail.ConnectionsSince(began)
-	if bound := replicas * mailConnections * (2 + int(time.Since(began).Seconds())); tries > bound {
+	bound := replicas * mailConnections * (2 + int(time.Since(began).Seconds()))
+	sys.noted("%d connections to a mail server that refuses with %d, of at most %d", tries, m.Code, bound)
+	if tries > bound {
 		sys.reportViolation("P9", "%d connections to a mail server that refuses with %d, in %s, want at most %d",
 			tries, m.Code, time.Since(began).Round(time.Second), bound)
 	}

@@ -233,6 +233,21 @@ func TestATopicWithoutHaltedEventsIsResumed(t *testing.T) {
 	f.wantNone("SELECT count(*) FROM outbox_topics")
 }
 
+// TestP9ATopicIsTriedBeforeItsDueEventsAreClaimed, also if they became due after the last claim.
+func TestP9ATopicIsTriedBeforeItsDueEventsAreClaimed(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.pause("order.created")
+	f.wantClaimed()
+	f.endPauses()
+	ids := f.appendMany(3)
+	f.wantEvents(f.trial())
+	f.wantClaimed()
+	f.wantHalted(3)
+	f.endPauses()
+	f.wantEvents(f.trial(), ids[0])
+}
+
 // TestDeletingTheRowOfATopicResumesIt, with the next claims.
 func TestDeletingTheRowOfATopicResumesIt(t *testing.T) {
 	t.Parallel()
