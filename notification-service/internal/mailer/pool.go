@@ -18,6 +18,7 @@ type pool struct {
 	open, opening int // connections; the opening ones are not open yet
 	fewer         int // are allowed until fewerUntil, because the server has taken no more
 	fewerUntil    time.Time
+	refusals      int                  // in a row, each of which ended its connection
 	idle          []*connection        // the last one was used last
 	waiting       []waiter             // in their order
 	busy          map[string]int       // connections in use for a domain
@@ -44,7 +45,7 @@ func (p *pool) join() (lost, reached context.Context, leave func()) {
 		p.lost, p.lose = context.WithCancelCause(context.Background())
 		p.reached, p.reach = context.WithCancel(p.lost)
 		p.opening++
-		go p.openOne(p.lost)
+		go p.openOne(p.lost, p.pause())
 	}
 	return p.lost, p.reached, func() {
 		p.mu.Lock()
@@ -85,6 +86,9 @@ func (p *pool) take(ctx, lost context.Context, domain string) (*connection, erro
 		select {
 		case c := <-w.got:
 			p.mu.Lock()
+			if c == nil {
+				return nil, publish.ErrBusy
+			}
 			return c, nil
 		case <-ctx.Done():
 		case <-lost.Done():
@@ -95,8 +99,8 @@ func (p *pool) take(ctx, lost context.Context, domain string) (*connection, erro
 	}
 }
 
-// put returns a connection that take has returned.
-func (p *pool) put(c *connection) {
+// put returns a connection that take has returned, with the outcome of its e-mail.
+func (p *pool) put(c *connection, of publish.Outcome) {
 	c.kept = true
 	if c.emails >= p.limits.emails || time.Since(c.opened) >= p.limits.age {
 		c.quit() // before its place is free, so that the server never sees too many
@@ -105,6 +109,14 @@ func (p *pool) put(c *connection) {
 	defer p.mu.Unlock()
 	domain := c.domain
 	delete(p.inUse, c)
+	switch {
+	case of == publish.Confirmed:
+		p.refusals = 0
+	case of == publish.Refused && c.closed:
+		if p.refusals++; p.pause() > 0 {
+			p.giveUp(domain)
+		}
+	}
 	if delete(p.slow, domain); time.Since(c.since) > p.limits.busy && len(p.slow) < maxSlow {
 		p.slow[domain] = struct{}{}
 	}
@@ -190,17 +202,43 @@ func (p *pool) serve() {
 		} else {
 			i++
 			wanted[w.domain]++
-			if unserved++; unserved > p.opening && p.open+p.opening < allowed {
+			if unserved++; unserved > p.opening && p.open+p.opening < allowed && (p.pause() == 0 || p.opening == 0) {
 				p.opening++
-				go p.openOne(p.lost)
+				go p.openOne(p.lost, p.pause())
 			}
 		}
 	}
 }
 
+// pause is before the next connection is opened. After as many refusals in a row, each of which ended
+// its connection, as there may be connections, one is opened at a time, until an e-mail is taken.
+// Otherwise a server that ends each connection, for example with the reply 421, would get one for
+// each e-mail that waits.
+func (p *pool) pause() time.Duration {
+	if p.refusals < p.Connections {
+		return 0
+	}
+	return p.limits.reopen
+}
+
+// giveUp lets the other e-mails of a domain wait in the outbox. Here, those of other domains would
+// wait behind them.
+func (p *pool) giveUp(domain string) {
+	p.waiting = slices.DeleteFunc(p.waiting, func(w waiter) bool {
+		if w.domain == domain {
+			close(w.got)
+		}
+		return w.domain == domain
+	})
+}
+
 // openOne opens a connection. If that fails, the server may allow no more than there are. If there
 // are none, all sessions end.
-func (p *pool) openOne(lost context.Context) {
+func (p *pool) openOne(lost context.Context, pause time.Duration) {
+	select {
+	case <-lost.Done():
+	case <-time.After(pause):
+	}
 	c, err := p.dial(lost)
 	p.mu.Lock()
 	defer p.mu.Unlock()

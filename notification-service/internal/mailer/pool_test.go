@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/emersion/go-smtp"
+
 	"example.com/transactional-outbox/notification-service/internal/mailer/mailertest"
 	"example.com/transactional-outbox/outbox/publish"
 )
@@ -229,6 +231,32 @@ func TestWhatWaitsForOtherDomainsWaitsOn(t *testing.T) {
 		if r := <-results; r.Outcome != publish.Confirmed {
 			t.Errorf("%s (%v)", names[r.Outcome], r.Err)
 		}
+	}
+}
+
+// TestAServerThatEndsEachConnectionGetsFew, until it takes an e-mail again. A domain for which it
+// takes e-mails waits for one connection of each of the others, and not for all their e-mails.
+func TestAServerThatEndsEachConnectionGetsFew(t *testing.T) {
+	t.Parallel()
+	const connections, domains, each = 4, 10, 30
+	server := &mailertest.Server{OnRcpt: func(to string) error {
+		if to == "ada@good.example" {
+			return nil
+		}
+		return &smtp.SMTPError{Code: 421, EnhancedCode: smtp.EnhancedCode{4, 3, 2}, Message: "closing"}
+	}}
+	d := newDestination(t, "smtp://"+server.Start(t), connections, func(d *Destination) { d.limits.reopen = 50 * time.Millisecond })
+	p, count := newPublisher(t, d), map[publish.Outcome]int32{}
+	for _, r := range send(t, p, append(spread(domains*each, domains), message("ada@good.example"))...) {
+		count[r.Outcome]++
+		if r.Outcome == publish.NotSent && !errors.Is(r.Err, publish.ErrBusy) {
+			t.Error(r.Err)
+		}
+	}
+	// Before and after the good one: some at the same time, and then one of each domain.
+	const most = 2 * (2*connections + domains)
+	if n := server.Connections.Load(); n > most || count[publish.Confirmed] != 1 {
+		t.Errorf("%d connections for %d e-mails, want at most %d; %v", n, domains*each, most, count)
 	}
 }
 

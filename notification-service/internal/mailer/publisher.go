@@ -59,7 +59,7 @@ func (p *publisher) send(ctx context.Context, m publish.Message, answer func(pub
 			return
 		}
 		if ctx.Err() != nil { // the lease has ended, without Done
-			p.pool.put(c)
+			p.pool.put(c, publish.NotSent)
 			answer(notSent(ctx.Err()))
 			return
 		}
@@ -69,11 +69,11 @@ func (p *publisher) send(ctx context.Context, m publish.Message, answer func(pub
 		again = kept && r.Outcome == publish.Refused && (early && tries <= p.Connections || broke && tries == 1)
 		if again {
 			c.close()
+			p.pool.put(c, publish.NotSent)
+			continue
 		}
-		p.pool.put(c) // before the answer, after which the next e-mail may follow
-		if !again {
-			answer(r)
-		}
+		p.pool.put(c, r.Outcome) // before the answer, after which the next e-mail may follow
+		answer(r)
 	}
 }
 
