@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"example.com/transactional-outbox/internal/settings"
@@ -46,6 +47,9 @@ type config struct {
 	MailConnections int `env:"MAIL_CONNECTIONS" envDefault:"8"`
 	// MailFrom is the sender of every e-mail.
 	MailFrom string `env:"MAIL_FROM" envDefault:"shop@example.com"`
+	// MailHelo is what the service calls itself. The default is the machine's name if it has a dot, and
+	// otherwise its address.
+	MailHelo string `env:"MAIL_HELO"`
 	// DefaultRecipient gets the e-mails of orders without an address.
 	DefaultRecipient string `env:"DEFAULT_RECIPIENT" envDefault:"guest@example.com"`
 
@@ -81,6 +85,9 @@ func check(c config) []error {
 		checkMail("DEFAULT_RECIPIENT", c.DefaultRecipient),
 		c.CheckRelay(c.RelayWindow),
 	)
+	if strings.ContainsFunc(c.MailHelo, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
+		errs = append(errs, errors.New("MAIL_HELO must be a host name, or an address in brackets"))
+	}
 	if _, err := mailer.New(c.mail("somebody@example.com")); err != nil {
 		errs = append(errs, fmt.Errorf("SMTP_URL: %w", err))
 	}
@@ -157,7 +164,7 @@ func (c config) mailServer() (*mailer.Destination, error) {
 
 func (c config) mail(from string) mailer.Config {
 	return mailer.Config{
-		URL: cmp.Or(c.SMTPURL.Reveal(), "log:"), From: from, Connections: c.MailConnections, Compose: email.Compose,
+		URL: cmp.Or(c.SMTPURL.Reveal(), "log:"), From: from, Helo: c.MailHelo, Connections: c.MailConnections, Compose: email.Compose,
 	}
 }
 

@@ -79,6 +79,7 @@ var ours = settingstest.Service[config]{
 		"MAIL_FROM=shop",
 		"DEFAULT_RECIPIENT=a@example.com, b@example.com",
 		"DEFAULT_RECIPIENT=x",
+		"MAIL_HELO=the shop",
 	},
 	Database: func(c config) string { return c.DatabaseURL.Reveal() },
 }

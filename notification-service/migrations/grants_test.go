@@ -121,6 +121,18 @@ func TestTheRoleOfTheServiceMayDoItsWorkAndNothingElse(t *testing.T) { //nolint:
 	}
 }
 
+// TestTheTablesOfAnOlderVersionAreRefused with one sentence, and stay as they are.
+func TestTheTablesOfAnOlderVersionAreRefused(t *testing.T) {
+	t.Parallel()
+	url := servers.Database(t)
+	pool := open(t, url)
+	exec(t, pool, "CREATE TABLE notifications ()")
+	if err := migrations.Schema.Migrate(t.Context(), url); err == nil || !strings.Contains(err.Error(), "docker compose down -v") {
+		t.Error(err)
+	}
+	eventually(t, pool, "SELECT count(*) = 1 FROM pg_tables WHERE schemaname = 'public'")
+}
+
 // forbidden is what the role must not do. test/system has what no service may do.
 var forbidden = []string{
 	"UPDATE processed_messages SET message_id = gen_random_uuid()::text",

@@ -6,6 +6,8 @@ package migrations
 import (
 	"context"
 	"embed"
+	"errors"
+	"fmt"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -22,6 +24,18 @@ var grants string
 
 // Schema is the schema of notification-service.
 var Schema = postgres.Migrations{
-	Libraries: []func(context.Context, *pgxpool.Pool) error{inbox.Migrate, outbox.Migrate},
+	Libraries: []func(context.Context, *pgxpool.Pool) error{refuseOld, inbox.Migrate, outbox.Migrate},
 	Files:     files, Grants: grants, Command: "notification-service migrate",
+}
+
+// refuseOld refuses the tables of the versions that kept their e-mails in a table of their own.
+func refuseOld(ctx context.Context, pool *pgxpool.Pool) error {
+	var old bool
+	if err := pool.QueryRow(ctx, "SELECT to_regclass('notifications') IS NOT NULL").Scan(&old); err != nil {
+		return fmt.Errorf("looking for old tables: %w", err)
+	}
+	if old {
+		return errors.New("these are the tables of an older notification-service, and this one cannot use them: delete the database (docker compose down -v)")
+	}
+	return nil
 }

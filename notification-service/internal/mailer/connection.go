@@ -63,7 +63,11 @@ func (d *Destination) dial(ctx context.Context) (*connection, error) {
 		}
 		return tls.Client(limited, d.tls), nil
 	}
-	client, err := mail.NewClient(d.host, append(slices.Clip(d.options), mail.WithDialContextFunc(encrypt))...)
+	options := append(slices.Clip(d.options), mail.WithDialContextFunc(encrypt), mail.WithHELO(d.helo(conn)))
+	if d.login != nil {
+		options = append(options, mail.WithSMTPAuthCustom(&login{host: d.host, as: d.login}))
+	}
+	client, err := mail.NewClient(d.host, options...)
 	if err == nil {
 		c.Client, err = client.DialToSMTPClientWithContext(ctx)
 	}

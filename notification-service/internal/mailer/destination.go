@@ -32,9 +32,12 @@ type Config struct {
 	// URL is smtp://[user:password@]host[:port] or smtps://…. The default port is 587, or 465 for
 	// smtps. The password is sent over TLS only. Without one, STARTTLS is used if it is offered.
 	// The URL "log:" sends nothing, and logs what it would have sent.
-	URL         string
-	From        string // an address and nothing else
-	Connections int    // at most, and at least one
+	URL  string
+	From string // an address and nothing else
+	// Helo is what the service calls itself in EHLO. The default is the machine's name if it has a dot,
+	// and otherwise its address: some servers refuse a name without a dot.
+	Helo        string
+	Connections int // at most, and at least one
 	// Compose returns the e-mail of a message. It is called each time that the message is sent.
 	Compose func(publish.Message) (Email, error)
 	Logger  *slog.Logger // default: slog.Default()
@@ -45,7 +48,8 @@ type Destination struct {
 	Config
 	host, address string // address has the port too
 	tls           *tls.Config
-	tlsFirst      bool // before the greeting
+	tlsFirst      bool          // before the greeting
+	login         *url.Userinfo // nil: none
 	options       []mail.Option
 	limits        limits
 	pool          *pool        // nil: e-mails are only logged
@@ -92,7 +96,7 @@ func (d *Destination) parseURL() error {
 	case !d.tlsFirst:
 		d.options = append(d.options, mail.WithTLSPolicy(mail.TLSMandatory))
 	}
-	d.options = append(d.options, mail.WithSMTPAuth(mail.SMTPAuthAutoDiscover), mail.WithUsername(u.User.Username()), mail.WithPassword(password))
+	d.login = u.User
 	return nil
 }
 

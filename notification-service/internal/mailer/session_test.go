@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"log/slog"
 	"net"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -81,6 +82,40 @@ func TestASessionNeedsAGreetingAndALogin(t *testing.T) {
 				t.Errorf("sent its password: %t, want %t", said, test.loggedIn)
 			}
 		})
+	}
+}
+
+// TestOneLoginIsTried of those that the server offers, and no other after it was refused.
+func TestOneLoginIsTried(t *testing.T) {
+	t.Parallel()
+	secure, trusted := certificate()
+	for offered, want := range map[string]string{
+		"NTLM CRAM-MD5 LOGIN PLAIN": "AUTH PLAIN", "NTLM CRAM-MD5 LOGIN": "AUTH LOGIN", "SCRAM-SHA-256 NTLM CRAM-MD5": "AUTH CRAM-MD5", "NTLM": "",
+	} {
+		server := &scriptedServer{tls: secure, tlsFirst: true, script: script{"EHLO": "250-localhost\r\n250 AUTH " + offered, "AUTH": "535 wrong"}}
+		d := newDestination(t, "smtps://shop:secret@"+server.start(t), 1, func(d *Destination) { d.tls.RootCAs = trusted })
+		if _, err := d.dial(t.Context()); err == nil || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: error %v", offered, err)
+		}
+		if n := server.times("AUTH"); want == "" && n != 0 || want != "" && (n != 1 || !server.said(want)) {
+			t.Errorf("%s: %d logins, want %q", offered, n, want)
+		}
+	}
+}
+
+// TestTheNameInEHLO is that of the settings, or the machine's if it has a dot, or its address.
+func TestTheNameInEHLO(t *testing.T) {
+	t.Parallel()
+	byDefault := "[127.0.0.1]"
+	if name, _ := os.Hostname(); strings.Contains(name, ".") {
+		byDefault = name
+	}
+	for set, want := range map[string]string{"mail.shop.test": "mail.shop.test", "": byDefault} {
+		server := &scriptedServer{}
+		confirm(t, newPublisher(t, newDestination(t, "smtp://"+server.start(t), 1, func(d *Destination) { d.Helo = set })), 1)
+		if !server.said("EHLO " + want) {
+			t.Errorf("it does not say EHLO %s", want)
+		}
 	}
 }
 
