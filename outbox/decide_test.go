@@ -6,6 +6,7 @@ import (
 	"flag"
 	"os"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -131,6 +132,33 @@ func TestATopicIsTriedAfterItsFirstPause(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestP4ATopicIsTriedWithoutAPoll: the worker of trials ends when no topic is left, and another one
+// begins with the next pause.
+func TestP4ATopicIsTriedWithoutAPoll(t *testing.T) {
+	t.Parallel()
+	inVirtualTime(t, func(v *virtual) {
+		v.config.PollInterval = time.Hour
+		var taking atomic.Bool
+		v.broker.answers = func(messages []publish.Message) []publish.Result {
+			if taking.Load() {
+				return answerAll(publish.Confirmed)(messages)
+			}
+			return answerAll(publish.Refused)(messages)
+		}
+		v.run()
+		for pauses := 1; pauses <= 2; pauses++ {
+			taking.Store(false)
+			v.outbox.append("a", refusedBeforePause)
+			v.relay.Wake()
+			v.sleep(time.Millisecond)
+			taking.Store(true)
+			v.outbox.append("a", 1) // it is the trial event
+			v.sleep(time.Minute)
+			v.want(pauses, "published")
+		}
+	})
 }
 
 // TestATrialEventWithoutPayloadIsFollowedByAnother of its topic, at once.

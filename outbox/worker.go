@@ -166,6 +166,9 @@ func (w *worker) next() time.Time {
 			next = earlier(next, later(w.dueAt, w.notBefore))
 		}
 	}
+	if w.phase != working && w.inFlight.empty() {
+		next = time.Now() // it has ended
+	}
 	if !w.inFlight.empty() {
 		next = earlier(next, earlier(w.renewed.Add(renewEvery), w.silentAt()))
 		if w.phase == replaced {

@@ -20,7 +20,7 @@ import (
 // duplicates. The others are not in the RFC. beforeDot is for all steps before the dot together.
 type limits struct {
 	dial, greeting, mail, rcpt, data, block, dot, beforeDot time.Duration
-	reset, quit, idle, age, busy, fewer, reopen             time.Duration
+	reset, quit, idle, age, busy, fewer, retry              time.Duration
 	emails                                                  int
 }
 
@@ -29,7 +29,7 @@ var standardLimits = limits{
 	data: 2 * time.Minute, block: 3 * time.Minute, dot: 10 * time.Minute, beforeDot: 5 * time.Minute,
 	reset: 10 * time.Second, quit: time.Second, // no e-mail depends on them
 	idle: 30 * time.Second, age: 5 * time.Minute, emails: 100, // of a connection; some servers allow no more
-	busy: time.Second, fewer: 10 * time.Second, reopen: 500 * time.Millisecond,
+	busy: time.Second, fewer: 10 * time.Second, retry: 500 * time.Millisecond,
 }
 
 // connection is a connection to the server, after the greeting, TLS and the login.

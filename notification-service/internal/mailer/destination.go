@@ -67,7 +67,7 @@ func New(c Config) (*Destination, error) {
 	if c.URL == "log:" {
 		return d, nil
 	}
-	d.pool = &pool{Destination: d, busy: map[string]int{}, full: map[string]time.Time{}, slow: map[string]struct{}{}, inUse: map[*connection]struct{}{}}
+	d.pool = &pool{Destination: d, busy: map[string]int{}, full: map[string]time.Time{}, slow: map[string]struct{}{}, refused: map[string]struct{}{}, inUse: map[*connection]struct{}{}}
 	if err := d.parseURL(); err != nil {
 		return nil, fmt.Errorf("the mail server's URL %w", err)
 	}

@@ -19,6 +19,8 @@ type pool struct {
 	fewer         int // are allowed until fewerUntil, because the server has taken no more
 	fewerUntil    time.Time
 	refusals      int                  // in a row, each of which ended its connection
+	refused       map[string]struct{}  // their domains
+	nextRefused   time.Time            // then one of these is tried again
 	idle          []*connection        // the last one was used last
 	waiting       []waiter             // in their order
 	busy          map[string]int       // connections in use for a domain
@@ -45,7 +47,7 @@ func (p *pool) join() (lost, reached context.Context, leave func()) {
 		p.lost, p.lose = context.WithCancelCause(context.Background())
 		p.reached, p.reach = context.WithCancel(p.lost)
 		p.opening++
-		go p.openOne(p.lost, p.pause())
+		go p.openOne(p.lost)
 	}
 	return p.lost, p.reached, func() {
 		p.mu.Lock()
@@ -112,8 +114,13 @@ func (p *pool) put(c *connection, of publish.Outcome) {
 	switch {
 	case of == publish.Confirmed:
 		p.refusals = 0
+		clear(p.refused)
 	case of == publish.Refused && c.closed:
-		if p.refusals++; p.pause() > 0 {
+		if len(p.refused) >= maxSlow {
+			clear(p.refused)
+		}
+		p.refused[domain] = struct{}{}
+		if p.refusals++; p.isRefused(domain) {
 			p.giveUp(domain)
 		}
 	}
@@ -187,11 +194,19 @@ func (p *pool) slowIsFull(domain string, wanted int) bool {
 // serve gives idle connections to those who wait, and opens more.
 func (p *pool) serve() {
 	allowed, share, unserved, wanted := p.allowed(), p.share(), 0, map[string]int{}
+	mayTry := !time.Now().Before(p.nextRefused)
 	for i := 0; i < len(p.waiting) && (len(p.idle) > 0 || p.open+p.opening < allowed); {
 		w := p.waiting[i]
-		if p.busy[w.domain]+wanted[w.domain] >= share || p.slowIsFull(w.domain, unserved) {
+		refused := p.isRefused(w.domain)
+		if p.busy[w.domain]+wanted[w.domain] >= share || p.slowIsFull(w.domain, unserved) || refused && !mayTry {
 			i++
-		} else if c := p.popIdle(); c != nil {
+			continue
+		}
+		mayTry = mayTry && !refused
+		if c := p.popIdle(); c != nil {
+			if refused {
+				p.nextRefused = time.Now().Add(p.limits.retry)
+			}
 			if p.busy[w.domain]++; p.busy[w.domain] >= share {
 				p.full[w.domain] = cmp.Or(p.full[w.domain], time.Now())
 			}
@@ -202,43 +217,39 @@ func (p *pool) serve() {
 		} else {
 			i++
 			wanted[w.domain]++
-			if unserved++; unserved > p.opening && p.open+p.opening < allowed && (p.pause() == 0 || p.opening == 0) {
+			if unserved++; unserved > p.opening && p.open+p.opening < allowed {
 				p.opening++
-				go p.openOne(p.lost, p.pause())
+				go p.openOne(p.lost)
 			}
 		}
 	}
 }
 
-// pause is before the next connection is opened. After as many refusals in a row, each of which ended
-// its connection, as there may be connections, one is opened at a time, until an e-mail is taken.
-// Otherwise a server that ends each connection, for example with the reply 421, would get one for
-// each e-mail that waits.
-func (p *pool) pause() time.Duration {
-	if p.refusals < p.Connections {
-		return 0
-	}
-	return p.limits.reopen
+// isRefused reports whether the server may end the next connection, too, that an e-mail to the domain
+// gets. So it has ended as many in a row as there may be, with a refusal, and one of them for this
+// domain. One e-mail of all such domains is tried at a time, after pauses of limits.retry, until the
+// server takes any e-mail. Otherwise a server that ends each connection, for example with the reply
+// 421, would get one for each e-mail that waits.
+func (p *pool) isRefused(domain string) bool {
+	_, refused := p.refused[domain]
+	return refused && p.refusals >= p.Connections
 }
 
-// giveUp lets the other e-mails of a domain wait in the outbox. Here, those of other domains would
-// wait behind them.
+// giveUp lets the other e-mails of a domain wait in the outbox, and at first those of all refused
+// domains. Here they would take the places of others.
 func (p *pool) giveUp(domain string) {
 	p.waiting = slices.DeleteFunc(p.waiting, func(w waiter) bool {
-		if w.domain == domain {
+		gone := w.domain == domain || p.refusals == p.Connections && p.isRefused(w.domain)
+		if gone {
 			close(w.got)
 		}
-		return w.domain == domain
+		return gone
 	})
 }
 
 // openOne opens a connection. If that fails, the server may allow no more than there are. If there
 // are none, all sessions end.
-func (p *pool) openOne(lost context.Context, pause time.Duration) {
-	select {
-	case <-lost.Done():
-	case <-time.After(pause):
-	}
+func (p *pool) openOne(lost context.Context) {
 	c, err := p.dial(lost)
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -245,7 +245,7 @@ func TestAServerThatEndsEachConnectionGetsFew(t *testing.T) {
 		}
 		return &smtp.SMTPError{Code: 421, EnhancedCode: smtp.EnhancedCode{4, 3, 2}, Message: "closing"}
 	}}
-	d := newDestination(t, "smtp://"+server.Start(t), connections, func(d *Destination) { d.limits.reopen = 50 * time.Millisecond })
+	d := newDestination(t, "smtp://"+server.Start(t), connections, func(d *Destination) { d.limits.retry = time.Minute })
 	p, count := newPublisher(t, d), map[publish.Outcome]int32{}
 	for _, r := range send(t, p, append(spread(domains*each, domains), message("ada@good.example"))...) {
 		count[r.Outcome]++

@@ -16,7 +16,7 @@ func TestTheTimeoutsAreTheRFCs(t *testing.T) {
 		dial: 30 * time.Second, greeting: 5 * time.Minute, mail: 5 * time.Minute, rcpt: 5 * time.Minute,
 		data: 2 * time.Minute, block: 3 * time.Minute, dot: 10 * time.Minute,
 		beforeDot: 5 * time.Minute, reset: 10 * time.Second, quit: time.Second,
-		idle: 30 * time.Second, age: 5 * time.Minute, emails: 100, busy: time.Second, fewer: 10 * time.Second, reopen: 500 * time.Millisecond,
+		idle: 30 * time.Second, age: 5 * time.Minute, emails: 100, busy: time.Second, fewer: 10 * time.Second, retry: 500 * time.Millisecond,
 	}
 	if got := newDestination(t, "smtp://localhost", 1).limits; got != want {
 		t.Errorf("limits %+v, want %+v", got, want)

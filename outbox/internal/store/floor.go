@@ -43,6 +43,13 @@ func (f *floor) from(now time.Time) (since time.Time, full bool) {
 	return time.Time{}, true // the year 1
 }
 
+// last is where a claim that is no full read begins.
+func (f *floor) last() time.Time {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.since
+}
+
 // again makes the next claim a full read.
 func (f *floor) again() {
 	f.mu.Lock()

@@ -35,7 +35,7 @@ const pausedSQL = `SELECT topic FROM outbox_topics WHERE NOT resumed`
 //   - "moved": no other relay tries the topic now. If this relay dies, one does so 10 s after the
 //     next pause. If no event of the topic is free, because relays wait for their answers, a relay
 //     looks again after 1 s. So it does if events of the topic are due and not halted yet, which the
-//     next claim halts: "due" are the first ones. A topic without such events is resumed.
+//     next full read halts: "due" are the first ones. A topic without such events is resumed.
 const claimTrialsSQL = `
 WITH ready AS MATERIALIZED (
   SELECT topic FROM outbox_topics
@@ -59,9 +59,8 @@ WITH ready AS MATERIALIZED (
   UPDATE outbox_topics t SET resumed = empty AND t.topic NOT IN (SELECT topic FROM due),
     until = now() + CASE WHEN id = ANY ((SELECT events FROM claimed)::uuid[]) THEN pause + 10 ELSE 1 END * interval '1 second'
   FROM trials p WHERE t.topic = p.topic
-  RETURNING empty AND NOT resumed AS unread
 )
-SELECT EXISTS (SELECT FROM claimed) AS claimed, (SELECT count(*) FROM done) AS superseded, EXISTS (SELECT FROM moved WHERE unread) AS unread`
+SELECT EXISTS (SELECT FROM claimed) AS claimed, (SELECT count(*) FROM done) AS superseded`
 
 // nextTrialSQL is in how many seconds a topic is to be tried, or NULL.
 const nextTrialSQL = `(SELECT extract(epoch FROM min(until) - now()) FROM outbox_topics
@@ -70,22 +69,19 @@ const nextTrialSQL = `(SELECT extract(epoch FROM min(until) - now()) FROM outbox
 // ClaimTrials leases one event of each of at most limit topics whose pause is over.
 func (s *Store) ClaimTrials(ctx context.Context, worker string, limit int, lease time.Duration) (Claim, error) {
 	claim := Claim{Token: uuid.New()}
-	claimed, unread := false, false
+	claimed := false
 	err := s.together(ctx,
 		statement{doing: "waiting for other claims", sql: claimLockSQL},
 		statement{
 			"claiming trial events", claimTrialsSQL,
 			args{
 				"token": claim.Token, "worker": worker, "lease": lease.Seconds(), "limit": limit, "most": maxSupersede,
-				"floor": time.Time{}, "halt": maxHalt,
+				"floor": s.floor.last(), "halt": maxHalt,
 			},
-			rowInto(&claimed, &claim.Superseded, &unread),
+			rowInto(&claimed, &claim.Superseded),
 		},
 		statement{"planning the next trial", "SELECT " + nextTrialSQL, nil, rowInto(&claim.NextTrial)}, // it sees what was moved
 	)
-	if unread {
-		s.floor.again()
-	}
 	return s.finishClaim(ctx, claim, claimed, err)
 }
 

@@ -242,6 +242,7 @@ func TestP9ATopicIsTriedBeforeItsDueEventsAreClaimed(t *testing.T) {
 	f.endPauses()
 	ids := f.appendMany(3)
 	f.wantEvents(f.trial())
+	f.reset() // a full read
 	f.wantClaimed()
 	f.wantHalted(3)
 	f.endPauses()
