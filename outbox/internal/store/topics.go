@@ -28,9 +28,10 @@ const pausedSQL = `SELECT topic FROM outbox_topics WHERE NOT resumed`
 // claimTrialsSQL claims one event of each topic whose pause is over.
 //
 //   - "ready": topics that give no answer come last, because each of their trial events takes a second;
-//   - "trials": the event that was tried least, and of these the oldest. So one bad event does not
-//     stand for its topic. If it is not the next event of its aggregate, that one is tried in its
-//     place, if it is of the same topic. An event whose aggregate has one in flight is left out;
+//   - "trials": of twenty events the one that was tried least, and of these the oldest. A try of an
+//     older event of its aggregate counts, too. So neither a bad event nor a bad aggregate stands for
+//     its topic. If it is not the next event of its aggregate, that one is tried in its place, if it
+//     is of the same topic. An event whose aggregate has one in flight is left out;
 //   - takeSQL supersedes their older ones, and claims them;
 //   - "moved": no other relay tries the topic now. If this relay dies, one does so 10 s after the
 //     next pause. If no event of the topic is free, because relays wait for their answers, a relay
@@ -45,13 +46,15 @@ WITH ready AS MATERIALIZED (
   SELECT t.topic, p.id, p.aggregate, p.aggregate_id, p.version, p.oldest,
          (SELECT true FROM outbox_queue WHERE topic = t.topic AND halted LIMIT 1) IS NULL AS empty
   FROM ready t LEFT JOIN LATERAL (
-    SELECT n.*, coalesce(oldest.id, q.id) AS oldest FROM (
-      SELECT * FROM outbox_queue WHERE topic = t.topic AND halted AND id NOT IN ` + claimedIDsSQL + `
-      ORDER BY topic, retry_count, seq) q` + nextSQL + `
-    CROSS JOIN LATERAL (
-      SELECT * FROM outbox_queue WHERE id = coalesce(newest.id, oldest.id, q.id) AND (halted OR available_at <= now()) LIMIT 1) n
-    WHERE n.topic = t.topic AND coalesce(oldest.id, q.id) NOT IN ` + claimedIDsSQL + `
-    LIMIT 1) p ON true
+    SELECT * FROM (
+      SELECT n.*, coalesce(oldest.id, q.id) AS oldest, greatest(q.retry_count, oldest.retry_count) AS tries FROM (
+        SELECT * FROM outbox_queue WHERE topic = t.topic AND halted AND id NOT IN ` + claimedIDsSQL + `
+        ORDER BY topic, retry_count, seq) q` + nextSQL + `
+      CROSS JOIN LATERAL (
+        SELECT * FROM outbox_queue WHERE id = coalesce(newest.id, oldest.id, q.id) AND (halted OR available_at <= now()) LIMIT 1) n
+      WHERE n.topic = t.topic AND coalesce(oldest.id, q.id) NOT IN ` + claimedIDsSQL + `
+      LIMIT 20) first
+    ORDER BY tries, seq LIMIT 1) p ON true
 ), free AS MATERIALIZED (
   SELECT * FROM trials WHERE id IS NOT NULL
 ), due AS MATERIALIZED (` + dueSQL + ` ORDER BY available_at, seq LIMIT @halt

@@ -249,6 +249,23 @@ func TestP9ATopicIsTriedBeforeItsDueEventsAreClaimed(t *testing.T) {
 	f.wantEvents(f.trial(), ids[0])
 }
 
+// TestP9OneAggregateDoesNotStandForItsTopic: a newer event that supersedes a refused one counts as
+// tried, too. It would be refused for the same reason.
+func TestP9OneAggregateDoesNotStandForItsTopic(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	bad := f.supersede("bad", 1, 0)
+	f.reschedule(f.claim(1), Failure{ID: bad, Counts: true, Code: "refused"})
+	f.pause("order.created")
+	newer := f.supersede("bad", 2, 0)
+	good := f.supersede("good", 1, 0)
+	f.wantClaimed()
+	f.endPauses()
+	f.wantEvents(f.trial(), good)
+	f.endPauses()
+	f.wantEvents(f.trial(), newer)
+}
+
 // TestDeletingTheRowOfATopicResumesIt, with the next claims.
 func TestDeletingTheRowOfATopicResumesIt(t *testing.T) {
 	t.Parallel()
