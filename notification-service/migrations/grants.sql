@@ -16,7 +16,7 @@ DO $$ BEGIN
                   outbox_status, operator_decisions
     TO notification_service;
 
-  -- The page shows the last number as the count of e-mails.
+  -- The relay reads the last number for its metrics.
   EXECUTE format('GRANT SELECT ON SEQUENCE %s TO notification_service', pg_get_serial_sequence('outbox_events', 'seq'));
   GRANT EXECUTE ON FUNCTION outbox_text TO notification_service; -- for the view
 
@@ -35,8 +35,6 @@ DO $$ BEGIN
   END LOOP;
   GRANT UPDATE (current, since, moved) ON outbox_ring TO notification_service;
 
-  -- A failed e-mail leaves its order, so that the later ones do not wait for it. So a relay may
-  -- change aggregate, aggregate_id and version in the queue. The log keeps them.
   GRANT INSERT (id, seq, slot, version, aggregate, aggregate_id, topic, bytes, available_at, supersedes),
         UPDATE (slot, available_at, halted, retry_count, refused_since,
                 failure_code, failure_reason, failed_at), DELETE

@@ -1,8 +1,8 @@
 // Package effect makes an e-mail of each order event that is the newest of its order.
 //
-//	inbox: is the message new? ─► order_progress: is it the order's newest? ─► outbox: its e-mail
-//	└────────────────────── one transaction for all messages of a batch ──────────────────────┘
-//	after the commit: the relay is woken, and the messages are acknowledged
+//	the consumer: takeBatch ─► email.Check ─► Handle ─► acknowledge
+//	Handle:       the inbox: is the message new? ─► raise: is it its order's newest? ─► Append its e-mail
+//	              └──────────── one transaction for all messages of a batch, then wake the relay ───────┘
 //
 // An event that comes after a newer one of its order is overtaken: the inbox knows it, a metric
 // counts it, and nothing is sent. A version that comes twice, because order-service's database was
@@ -56,12 +56,12 @@ type Handler struct {
 
 // result is what a batch has become. It counts when the batch is committed.
 type result struct {
-	emails    []committed
+	emails    []appended
 	overtaken int
 }
 
-// committed is an e-mail in the outbox, and how long after its event.
-type committed struct {
+// appended is an e-mail in the outbox, and how long after its event.
+type appended struct {
 	email.Order
 	message rabbitmq.Message
 	after   time.Duration
@@ -96,7 +96,7 @@ func (h *Handler) record(ctx context.Context, tx pgx.Tx, messages []rabbitmq.Mes
 	orders := make([]email.Order, len(messages))
 	for i, m := range messages {
 		var err error
-		if orders[i], err = email.Parse(m); err != nil {
+		if orders[i], err = email.Parse(m); err != nil { // its type is unknown: Check lets it through
 			return fmt.Errorf("message %.300q: %w", m.ID, err)
 		}
 	}
@@ -105,6 +105,7 @@ func (h *Handler) record(ctx context.Context, tx pgx.Tx, messages []rabbitmq.Mes
 		return err
 	}
 	var emails []outbox.Event
+	h.batch = result{} // a try that was rolled back does not count
 	for i, o := range orders {
 		p, found := raised[o.OrderID]
 		if !found || p.version != o.OrderVersion {
@@ -112,15 +113,15 @@ func (h *Handler) record(ctx context.Context, tx pgx.Tx, messages []rabbitmq.Mes
 			continue
 		}
 		delete(raised, o.OrderID) // the same version again is overtaken
-		appended, err := h.emailOf(ctx, o, messages[i])
+		e, err := h.emailOf(ctx, o, messages[i])
 		if err != nil {
 			return err
 		}
-		emails = append(emails, appended)
-		h.batch.emails = append(h.batch.emails, committed{o, messages[i], p.at.Sub(o.OccurredAt)})
+		emails = append(emails, e)
+		h.batch.emails = append(h.batch.emails, appended{o, messages[i], p.at.Sub(o.OccurredAt)})
 	}
 	err = outbox.Append(ctx, tx, emails...)
-	if errors.Is(err, outbox.ErrInvalid) { // a domain or a product that is too long
+	if errors.Is(err, outbox.ErrInvalid) { // a domain or a product is too long
 		return fmt.Errorf("%w: %w", rabbitmq.ErrPermanent, err)
 	}
 	crashpoint.At("effect.recorded")
@@ -135,7 +136,7 @@ func (h *Handler) record(ctx context.Context, tx pgx.Tx, messages []rabbitmq.Mes
 //   - ORDER BY: all transactions lock the orders in this order. Otherwise two replicas with the
 //     same orders would deadlock.
 //   - WHERE: an order that has this version or a newer one is locked, but not changed and not
-//     returned. After a wait for another transaction, this is the version that it has committed.
+//     returned. After a wait for another transaction, its version is the one that is compared.
 //   - clock_timestamp(), because now() is the begin of the transaction, before the waits.
 const raiseSQL = `
 INSERT INTO order_progress AS known (order_id, last_version)

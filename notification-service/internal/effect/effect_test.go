@@ -65,17 +65,6 @@ func TestAnEmailHasAllThatTheRelayNeeds(t *testing.T) {
 	}
 }
 
-func TestAnOrderWithoutAnAddressGoesToTheDefaultRecipient(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	order := uuid.New()
-	f.handle(eventFor(order, 1, ""))
-	f.wantEmails(order, 1)
-	if got := query[string](f, "SELECT topic || ' ' || (payload::json ->> 'customer_email') FROM outbox_status"); got != "shop.test guest@Shop.test" {
-		t.Errorf("it goes to %q", got)
-	}
-}
-
 // TestP7AnOrderThatIsTwiceInABatchGetsTheNewestEmail, in whatever order its events come.
 func TestP7AnOrderThatIsTwiceInABatchGetsTheNewestEmail(t *testing.T) {
 	t.Parallel()
@@ -128,7 +117,7 @@ func TestP9ABadMessageOfABatchFailsAlone(t *testing.T) {
 	f := newFixture(t)
 	one, other := uuid.New(), uuid.New()
 	unknown := event(uuid.New(), 1)
-	unknown.Type = "order.shipped"
+	unknown.Type, unknown.Body = "order.shipped", []byte("\x08\x01") // a newer order-service may send it, in any form
 	tooLong := event(uuid.New(), 1)
 	tooLong.Body = []byte(strings.Replace(string(tooLong.Body), "sku123", strings.Repeat("x", 300<<10), 1))
 	noDomain := eventFor(uuid.New(), 1, "ada@*") // the outbox's name for all topics

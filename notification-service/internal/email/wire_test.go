@@ -2,6 +2,9 @@ package email_test
 
 import (
 	"context"
+	"flag"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -57,6 +60,8 @@ func sendToServer(t *testing.T, orders ...email.Order) []mailertest.Email {
 	return nil
 }
 
+var update = flag.Bool("update", false, "write the golden files in testdata")
+
 // TestWhatArrivesIsTheGoldenFiles compares what a mail server gets. Its boundary is random.
 func TestWhatArrivesIsTheGoldenFiles(t *testing.T) {
 	t.Parallel()
@@ -64,6 +69,31 @@ func TestWhatArrivesIsTheGoldenFiles(t *testing.T) {
 		got := sendToServer(t, contractEvent(t, topic))[0]
 		raw := strings.ReplaceAll(got.Raw, got.Boundary(t), "golden")
 		golden(t, topic+".eml", strings.ReplaceAll(raw, "\r\n", "\n"))
+	}
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil || got != string(want) {
+		t.Errorf("%s is not what customers get (go test -update writes it), error %v:\n%s", path, err, got)
+	}
+}
+
+// TestAnEmailLoadsNothing: mail programs block it, or it shows the sender who reads.
+func TestAnEmailLoadsNothing(t *testing.T) {
+	t.Parallel()
+	html := strings.ToLower(compose(t, contractEvent(t, email.OrderCreated)).HTML)
+	for _, loads := range []string{"http:", "https:", "src=", "url(", "<link", "<script", "<style", "@import"} {
+		if strings.Contains(html, loads) {
+			t.Errorf("the HTML has %s", loads)
+		}
 	}
 }
 

@@ -1,8 +1,10 @@
 // Package mailer is the mail server as a destination of a relay. All sessions share one pool of
 // connections. A message waits there for its turn; then its e-mail is composed and sent:
 //
-//	MAIL ─► RCPT ─► DATA ─► the text ─► the dot ─► accepted
-//	└─ the server does not have it ─┘   └─ it may have it
+//	Publish ─► pool.take ─► compose ─► transaction ─► outcome ─► pool.put ─► answer
+//
+//	transaction: MAIL ─► RCPT ─► DATA ─► the text ─► the dot ─► accepted
+//	             └─ the server does not have it ─┘   └─ it may have it
 //
 // It does not guess whose fault a failure is, and the relay decides when to try again. Only if a
 // connection was kept and breaks before the dot, the e-mail is sent again at once over another one.
@@ -67,7 +69,7 @@ func New(c Config) (*Destination, error) {
 	if c.URL == "log:" {
 		return d, nil
 	}
-	d.pool = &pool{Destination: d, busy: map[string]int{}, full: map[string]time.Time{}, slow: map[string]struct{}{}, refused: map[string]struct{}{}, inUse: map[*connection]struct{}{}}
+	d.pool = newPool(d)
 	if err := d.parseURL(); err != nil {
 		return nil, fmt.Errorf("the mail server's URL %w", err)
 	}
@@ -164,7 +166,6 @@ func (session) OneByOne() {}
 // NewPublisher returns a publisher that uses the connections of all.
 func (s session) NewPublisher(int) (publish.Publisher, error) {
 	p := &publisher{Destination: s.Destination}
-	p.begins, p.stop = context.WithCancel(s.lost)
-	p.lasts, p.breakOff = context.WithCancel(context.Background())
+	p.open, p.shut = context.WithCancel(s.lost)
 	return p, nil
 }

@@ -87,8 +87,9 @@ func Domain(address string) string {
 // sendable returns the address as it is sent. Its error does not repeat the address, which may be
 // anything.
 func sendable(address string) (string, error) {
-	sent := address[:strings.LastIndexByte(address, '@')+1] + Domain(address)
-	if !IsAddress(address) || !IsAddress(sent) || !isASCII(Domain(sent)) {
+	domain := Domain(address)
+	sent := address[:strings.LastIndexByte(address, '@')+1] + domain
+	if !IsAddress(address) || !IsAddress(sent) || !isASCII(domain) {
 		return "", fmt.Errorf("%w: the recipient is not an e-mail address that can be sent", publish.ErrInvalid)
 	}
 	return sent, nil

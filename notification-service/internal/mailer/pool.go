@@ -33,6 +33,13 @@ type pool struct {
 	reach         context.CancelFunc
 }
 
+func newPool(d *Destination) *pool {
+	return &pool{
+		Destination: d, inUse: map[*connection]struct{}{}, busy: map[string]int{},
+		full: map[string]time.Time{}, slow: map[string]struct{}{}, refused: map[string]struct{}{},
+	}
+}
+
 // waiter waits for a connection.
 type waiter struct {
 	domain string
@@ -101,8 +108,9 @@ func (p *pool) take(ctx, lost context.Context, domain string) (*connection, erro
 	}
 }
 
-// put returns a connection that take has returned, with the outcome of its e-mail.
+// put gives back a connection that take handed out, with the outcome of its e-mail.
 func (p *pool) put(c *connection, of publish.Outcome) {
+	broke, took := c.closed, time.Since(c.since)
 	c.kept = true
 	if c.emails >= p.limits.emails || time.Since(c.opened) >= p.limits.age {
 		c.quit() // before its place is free, so that the server never sees too many
@@ -115,7 +123,7 @@ func (p *pool) put(c *connection, of publish.Outcome) {
 	case of == publish.Confirmed:
 		p.refusals = 0
 		clear(p.refused)
-	case of == publish.Refused && c.closed:
+	case of == publish.Refused && broke:
 		if len(p.refused) >= maxSlow {
 			clear(p.refused)
 		}
@@ -124,7 +132,7 @@ func (p *pool) put(c *connection, of publish.Outcome) {
 			p.giveUp(domain)
 		}
 	}
-	if delete(p.slow, domain); time.Since(c.since) > p.limits.busy && len(p.slow) < maxSlow {
+	if delete(p.slow, domain); took > p.limits.busy && len(p.slow) < maxSlow {
 		p.slow[domain] = struct{}{}
 	}
 	if p.busy[domain]--; p.busy[domain] == 0 {
@@ -171,7 +179,7 @@ func (p *pool) allowed() int {
 
 func (p *pool) share() int { return max(1, p.allowed()/2) }
 
-// maxSlow bounds the memory.
+// maxSlow bounds slow and refused.
 const maxSlow = 10_000
 
 // slowIsFull reports whether a domain is slow, and the slow ones use as many connections as they
@@ -225,11 +233,10 @@ func (p *pool) serve() {
 	}
 }
 
-// isRefused reports whether the server may end the next connection, too, that an e-mail to the domain
-// gets. So it has ended as many in a row as there may be, with a refusal, and one of them for this
-// domain. One e-mail of all such domains is tried at a time, after pauses of limits.retry, until the
-// server takes any e-mail. Otherwise a server that ends each connection, for example with the reply
-// 421, would get one for each e-mail that waits.
+// isRefused reports whether e-mails to this domain are tried one at a time, after pauses of
+// limits.retry: the server has ended as many connections in a row as there may be, and one of them
+// for this domain. This holds until the server takes any e-mail. Otherwise a server that ends each
+// connection, for example with the reply 421, would get one for each e-mail that waits.
 func (p *pool) isRefused(domain string) bool {
 	_, refused := p.refused[domain]
 	return refused && p.refusals >= p.Connections

@@ -15,10 +15,10 @@ import (
 // publisher is a [publish.Publisher].
 type publisher struct {
 	*Destination
-	begins, lasts  context.Context //nolint:containedctx // e-mails are begun; what is begun goes on
-	stop, breakOff context.CancelFunc
-	mu             sync.Mutex
-	sending        sync.WaitGroup
+	open    context.Context //nolint:containedctx // it ends with Close, and when the sessions are lost
+	shut    context.CancelFunc
+	mu      sync.Mutex
+	sending sync.WaitGroup
 }
 
 // Publish returns at once. It sends messages at the same time, and those of a group one by one.
@@ -44,36 +44,47 @@ func (p *publisher) Publish(ctx context.Context, messages []publish.Message, ans
 func (p *publisher) Close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.stop()
-	p.breakOff()
+	p.shut()
 	p.sending.Wait()
 }
 
-// send sends m. The server may have given up a connection that was kept. So if one breaks before
-// the dot, m is sent once more. Until RCPT this is not m's fault, and the next one may be as old.
+// send sends m, and sends it again over another connection if the one that it got was stale.
 func (p *publisher) send(ctx context.Context, m publish.Message, answer func(publish.Result)) {
-	for tries, again := 1, true; again; tries++ {
-		c, err := p.pool.take(ctx, p.begins, m.Topic)
+	for tries := 1; ; tries++ {
+		c, err := p.pool.take(ctx, p.open, m.Topic)
 		if err != nil {
 			answer(notSent(err))
 			return
 		}
-		if ctx.Err() != nil { // the lease has ended, without Done
+		if ctx.Err() != nil { // the lease has ended, without Done: Err looks at the clock
 			p.pool.put(c, publish.NotSent)
 			answer(notSent(ctx.Err()))
 			return
 		}
 		kept := c.kept
 		r, last := p.sendOver(ctx, c, m)
-		early, broke := last == stepReset || last == stepMail, c.closed && last != stepDot
-		again = kept && r.Outcome == publish.Refused && (early && tries <= p.Connections || broke && tries == 1)
-		if again {
+		if kept && p.isStale(c, r, last, tries) {
 			c.close()
 			p.pool.put(c, publish.NotSent)
 			continue
 		}
 		p.pool.put(c, r.Outcome) // before the answer, after which the next e-mail may follow
 		answer(r)
+		return
+	}
+}
+
+// isStale reports whether it is the kept connection that failed, and not the e-mail. At MAIL it
+// always is, and the next kept one may be as old. Later it may be the e-mail on which the server
+// hangs up: that is tried once more.
+func (p *publisher) isStale(c *connection, r publish.Result, last string, tries int) bool {
+	switch {
+	case r.Outcome != publish.Refused || last == stepDot:
+		return false
+	case last == stepMail:
+		return tries <= p.Connections
+	default:
+		return c.closed && tries == 1
 	}
 }
 
@@ -84,15 +95,21 @@ func (p *publisher) sendOver(ctx context.Context, c *connection, m publish.Messa
 		r, _ = outcome("the e-mail", err)
 		return r, ""
 	}
-	stop := context.AfterFunc(p.lasts, func() { _ = c.conn.Close() }) //nolint:contextcheck // what is begun goes on when ctx ends
+	stop := context.AfterFunc(p.open, func() { _ = c.conn.Close() }) //nolint:contextcheck // what is begun goes on when ctx ends
 	last, err = c.transaction(ctx, e)
 	r, broken := outcome(last, err)
+	c.emails++
+	if !broken && r.Outcome != publish.Confirmed { // the transaction may be open
+		c.within(c.limits.check)
+		broken = c.Reset() != nil
+	}
 	if !stop() || errors.Is(err, errTooLate) { // Close, or the lease has ended
-		if broken = true; r.Outcome == publish.Refused {
+		broken = true
+		if r.Outcome == publish.Refused {
 			r = notSent(err)
 		}
 	}
-	if c.emails++; broken || c.sendReset() != nil {
+	if broken {
 		c.close()
 	}
 	return r, last

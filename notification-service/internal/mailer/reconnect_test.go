@@ -14,8 +14,7 @@ import (
 func TestAKeptConnectionIsReplaced(t *testing.T) {
 	t.Parallel()
 	for step, answers := range map[string][]string{
-		"RSET 1": {"421 bye", hangUp, "500 what?", "421 4.4.2 idle for too long"},
-		"MAIL 2": {"421 bye", hangUp, "450 4.7.1 too many e-mails over one connection", "503 EHLO first"},
+		"MAIL 2": {"421 bye", hangUp, "500 what?", "421 4.4.2 idle for too long", "450 4.7.1 too many e-mails over one connection", "503 EHLO first"},
 		"RCPT 2": {"421 bye", hangUp, "what?"},
 		"DATA 2": {"421 bye", hangUp},
 	} {
@@ -35,8 +34,8 @@ func TestAKeptConnectionIsReplaced(t *testing.T) {
 // TestAKeptConnectionWithoutAnAnswerIsReplaced: its server does not answer.
 func TestAKeptConnectionWithoutAnAnswerIsReplaced(t *testing.T) {
 	t.Parallel()
-	server := &scriptedServer{script: script{"RSET 1": silence}}
-	d := newDestination(t, "smtp://"+server.start(t), 8, func(d *Destination) { d.limits.reset = 50 * time.Millisecond })
+	server := &scriptedServer{script: script{"MAIL 2": silence}}
+	d := newDestination(t, "smtp://"+server.start(t), 8, func(d *Destination) { d.limits.check = 50 * time.Millisecond })
 	confirm(t, newPublisher(t, d), 2)
 	if n := server.times("greeting"); n != 2 {
 		t.Errorf("%d connections, want 2", n)

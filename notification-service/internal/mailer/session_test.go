@@ -50,8 +50,6 @@ func TestASessionNeedsAGreetingAndALogin(t *testing.T) {
 		"greeting: not SMTP":     {server: &scriptedServer{script: script{"greeting": "HTTP/1.1 400 Bad Request"}}, url: "smtp://"},
 		"greeting: g\xfcltig":    {server: &scriptedServer{script: script{"greeting": "554 g\xfcltig"}}, url: "smtp://"},
 		"greeting: closed":       {server: &scriptedServer{script: script{"greeting": hangUp}}, url: "smtp://"},
-		"greeting: silence":      {server: &scriptedServer{script: script{"greeting": silence}}, url: "smtp://"},
-		"greeting: without end":  {server: &scriptedServer{script: script{"greeting": drip}}, url: "smtp://"},
 		"EHLO and HELO: later":   {server: &scriptedServer{script: script{"EHLO": "450 later", "HELO": "450 later"}}, url: "smtp://"},
 		"EHLO: closed":           {server: &scriptedServer{script: script{"EHLO": hangUp}}, url: "smtp://"},
 		"EHLO: without end":      {server: &scriptedServer{script: script{"EHLO": flood}}, url: "smtp://"},

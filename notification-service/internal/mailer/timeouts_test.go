@@ -2,20 +2,18 @@ package mailer
 
 import (
 	"errors"
-	"strings"
 	"testing"
 	"time"
 
 	"example.com/transactional-outbox/outbox/publish"
 )
 
-// TestTheTimeoutsAreTheRFCs: RFC 5321, section 4.5.3.2, as minimums.
+// TestTheTimeoutsAreTheRFCs: those of the greeting and of an e-mail, RFC 5321, section 4.5.3.2.
 func TestTheTimeoutsAreTheRFCs(t *testing.T) {
 	t.Parallel()
 	want := limits{
-		dial: 30 * time.Second, greeting: 5 * time.Minute, mail: 5 * time.Minute, rcpt: 5 * time.Minute,
-		data: 2 * time.Minute, block: 3 * time.Minute, dot: 10 * time.Minute,
-		beforeDot: 5 * time.Minute, reset: 10 * time.Second, quit: time.Second,
+		dial: 30 * time.Second, greeting: 5 * time.Minute, beforeDot: 5 * time.Minute, dot: 10 * time.Minute,
+		check: 30 * time.Second, quit: time.Second,
 		idle: 30 * time.Second, age: 5 * time.Minute, emails: 100, busy: time.Second, fewer: 10 * time.Second, retry: 500 * time.Millisecond,
 	}
 	if got := newDestination(t, "smtp://localhost", 1).limits; got != want {
@@ -27,19 +25,14 @@ func TestTheTimeoutsAreTheRFCs(t *testing.T) {
 func TestEachStepHasItsTimeout(t *testing.T) {
 	t.Parallel()
 	const short = 50 * time.Millisecond
+	beforeDot := func(l *limits) { l.beforeDot, l.check = short, short }
 	for step, shorten := range map[string]func(*limits){
-		"MAIL":        func(l *limits) { l.mail = short },
-		"RCPT":        func(l *limits) { l.rcpt = short },
-		"DATA":        func(l *limits) { l.data = short },
-		".":           func(l *limits) { l.dot = short },
-		"MAIL, total": func(l *limits) { l.beforeDot = short },
-		"DATA, total": func(l *limits) { l.beforeDot = short },
+		"MAIL": beforeDot, "RCPT": beforeDot, "DATA": beforeDot, ".": func(l *limits) { l.dot = short },
 	} {
 		for _, manner := range []string{silence, drip} {
 			t.Run(step+" "+manner, func(t *testing.T) {
 				t.Parallel()
-				name, _, _ := strings.Cut(step, ",")
-				server := &scriptedServer{script: script{name + " 1": manner, name + " 2": manner}} // it was a kept one
+				server := &scriptedServer{script: script{step + " 1": manner, step + " 2": manner}} // it was a kept one
 				d := newDestination(t, "smtp://"+server.start(t), 1, func(d *Destination) { shorten(&d.limits) })
 				want, p := publish.Refused, newPublisher(t, d)
 				if step == "." {
@@ -53,12 +46,12 @@ func TestEachStepHasItsTimeout(t *testing.T) {
 	}
 }
 
-// TestABlockOfTextHasItsTimeout: the server reads none of a text that is longer than all buffers on
-// the way.
-func TestABlockOfTextHasItsTimeout(t *testing.T) {
+// TestTheTextHasItsTimeout: the server reads none of a text that is longer than all buffers on the
+// way.
+func TestTheTextHasItsTimeout(t *testing.T) {
 	t.Parallel()
 	server := &scriptedServer{script: script{"DATA": stopReading}}
-	d := newDestination(t, "smtp://"+server.start(t), 1, func(d *Destination) { d.limits.block = 50 * time.Millisecond })
+	d := newDestination(t, "smtp://"+server.start(t), 1, func(d *Destination) { d.limits.beforeDot = 50 * time.Millisecond })
 	c, err := d.dial(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -76,7 +69,7 @@ func TestALateAnswerAtTheDotIsAwaited(t *testing.T) {
 	t.Parallel()
 	server := &scriptedServer{script: script{".": delayed}, delay: 2500 * time.Millisecond}
 	d := newDestination(t, "smtp://"+server.start(t), 1, func(d *Destination) {
-		for _, limit := range []*time.Duration{&d.limits.dial, &d.limits.greeting, &d.limits.mail, &d.limits.rcpt, &d.limits.data, &d.limits.block, &d.limits.beforeDot, &d.limits.reset, &d.limits.quit, &d.limits.busy} {
+		for _, limit := range []*time.Duration{&d.limits.dial, &d.limits.greeting, &d.limits.beforeDot, &d.limits.check, &d.limits.quit, &d.limits.busy} {
 			*limit = 2 * time.Second
 		}
 	})
