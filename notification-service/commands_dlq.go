@@ -23,7 +23,7 @@ var operateDeadLetters = command.WithArguments(service, checkWithBroker, func(ar
 	}
 	return func(ctx context.Context, c config) error {
 		return action(ctx, dlq.Dependencies{
-			Queue: consumerQueue.DeadLetterQueue(), Open: c.deadLetters("dlq", cli.SessionTimeout), Database: c.recordDecisions,
+			Queue: consumerQueue.DeadLetterQueue(), Open: c.deadLetters(), Database: c.recordDecisions,
 			Out: os.Stdout, Progress: os.Stderr, By: cli.Name(),
 		})
 	}, nil
@@ -33,9 +33,8 @@ var operateDeadLetters = command.WithArguments(service, checkWithBroker, func(ar
 // name.
 var consumerQueue = rabbitmq.Queue{Name: service}
 
-// deadLetters opens the dead letters. It waits for a session at most for timeout.
-func (c config) deadLetters(role string, timeout time.Duration) dlq.Open {
-	return dlq.OpenQueue(rabbitmq.Config{URL: c.AMQPURL.Reveal(), Name: service + " " + role}, consumerQueue, timeout)
+func (c config) deadLetters() dlq.Open {
+	return dlq.OpenQueue(rabbitmq.Config{URL: c.AMQPURL.Reveal(), Name: service + " dlq"}, consumerQueue, cli.SessionTimeout)
 }
 
 // decisionTimeout is how long each statement of a record may take. Meanwhile messages are held.

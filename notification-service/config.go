@@ -33,10 +33,10 @@ type config struct {
 	// Changing it means deleting the queue.
 	DeliveryLimit int `env:"DELIVERY_LIMIT" envDefault:"50"`
 	// RetryDelays are how long a failed message waits before each further attempt; the last one
-	// repeats. Other delays make other queues; the old ones return their messages.
+	// repeats. Other delays make other queues. The old queues stay, and still return their messages.
 	RetryDelays []time.Duration `env:"RETRY_DELAYS" envDefault:"30s,1m,5m"`
 	// InboxRetention is how long a message id is remembered. It must outlast CONSUMER_GIVE_UP by two
-	// days. An older message that comes again is overtaken, because its order is remembered.
+	// days. An older message is a dead letter.
 	InboxRetention time.Duration `env:"INBOX_RETENTION" envDefault:"720h"`
 
 	// SMTPURL is the mail server. "log:" writes e-mails to the log instead; empty: the same, but only
@@ -100,8 +100,8 @@ func checkWithBroker(c config) []error { return slices.Concat(check(c), c.CheckB
 // checkAll returns also what is wrong for a service that sends e-mails.
 func checkAll(c config) []error { return slices.Concat(checkWithBroker(c), c.checkSending()) }
 
-// checkSending returns an error if every e-mail would count as sent, and nobody would get one. In
-// the demo that is what people want.
+// checkSending returns what would make e-mails count as sent that nobody gets, or that have a sender
+// where nobody reads. In the demo that is what people want.
 func (c config) checkSending() (errs []error) {
 	if c.AppEnv == settings.Demo {
 		return nil
@@ -139,7 +139,7 @@ func checkMail(name, address string) []error {
 	return nil
 }
 
-// At the end the consumer ends first, and then the relay: within 25 seconds, with what else ends.
+// At the end the consumer ends first, and then the relay: 21 s, and within 25 s with the rest.
 const (
 	consumerShutdown = 3 * time.Second
 	relayShutdown    = 18 * time.Second
@@ -168,12 +168,9 @@ func (c config) mail(from string) mailer.Config {
 	}
 }
 
-// relay has what a mail server needs:
-//
-//   - An e-mail may take ten minutes at its last step, and five before.
-//   - A mail server does not recognise a message that it gets twice. So each answer is marked at
-//     once and on the disk, and an e-mail without an answer is sent again after long pauses.
-//   - A failed e-mail does not hold back the later ones of its order.
+// relay has what a mail server needs. It does not recognise an e-mail that it gets twice, so each
+// answer is marked at once and on the disk, and one without an answer is sent again after long pauses.
+// A domain is tried more seldom than a topic of the broker.
 func (c config) relay() outbox.RelayConfig {
 	r := c.RelayConfig(service, c.RelayWindow)
 	r.SettleAfter, r.DurableMarks = time.Microsecond, true

@@ -3,7 +3,6 @@ package main
 
 import (
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -12,7 +11,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"example.com/transactional-outbox/internal/postgres"
-	"example.com/transactional-outbox/internal/settings"
 	"example.com/transactional-outbox/internal/settings/settingstest"
 )
 
@@ -30,14 +28,6 @@ var ours = settingstest.Service[config]{
 	Wrong: []string{
 		"DATABASE_URL=db",
 		"AMQP_URL=mq:5672",
-		"LOG_LEVEL=loud",
-		"PEER_OPS_URL=notification-service:4101",
-		"PEER_PAGE_URL=http://user:secret@localhost:4101/",
-		"JAEGER_URL=javascript:alert(1)",
-		"JAEGER_URL=http:///search",
-		"AUDIT_RETENTION=23h",
-		"PAGE_USERS=ann",
-		"PAGE_USERS=ann:read:plain",
 		"OPS_ADDR=127.0.0.1",
 		"CONSUMER_PREFETCH=1e3",
 		"CONSUMER_PREFETCH=63",
@@ -60,18 +50,7 @@ var ours = settingstest.Service[config]{
 		"MAIL_CONNECTIONS=eight",
 		"MAIL_CONNECTIONS=0",
 		"MAIL_CONNECTIONS=1001",
-		"RELAY_WORKERS=0",
 		"RELAY_WINDOW=0",
-		"RELAY_WINDOW=5001",
-		"RELAY_LEASE=4999ms",
-		"RELAY_LEASE=61m",
-		"RELAY_POLL_INTERVAL=9ms",
-		"RELAY_GIVE_UP=999ms",
-		"RELAY_RETRY_BASE=0s",
-		"RELAY_RETRY_CAP=soon",
-		"RELAY_RETRY_CAP=999ms",
-		"OUTBOX_NOTIFY=perhaps",
-		"OUTBOX_RETENTION=59m",
 		"SMTP_URL=mail:25",
 		"SMTP_URL=http://mail",
 		"SMTP_URL=smtp://shop:a-secret@mail:x",
@@ -88,26 +67,6 @@ func TestTheSettings(t *testing.T) { ours.Test(t) }
 
 func TestTheConsumerAndDeadLettersNeedAMQPURL(t *testing.T) {
 	ours.TestBroker(t, commands(), map[string][]string{"serve": nil, "dlq": {"list"}})
-}
-
-func TestTheDefaultsOfNotificationService(t *testing.T) {
-	got, err := ours.Parse(t, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := config{
-		Shared: settings.Shared{AppEnv: "production", DatabaseURL: ownDatabase, AMQPURL: ownBroker, Page: settings.Page{AuditRetention: 8760 * time.Hour}},
-		Relay: settings.Relay{
-			RelayWorkers: 2, OutboxNotify: true, RelayPollInterval: time.Second, RelayLease: 20 * time.Second, RelayGiveUp: 24 * time.Hour,
-			RelayRetryBase: time.Second, RelayRetryCap: 5 * time.Minute, OutboxRetention: 7 * 24 * time.Hour,
-		},
-		OpsAddr: "127.0.0.1:4101", ConsumerBatchSize: 64, ConsumerPrefetch: 128, ConsumerGiveUp: 24 * time.Hour, DeliveryLimit: 50,
-		RetryDelays: []time.Duration{30 * time.Second, time.Minute, 5 * time.Minute}, InboxRetention: 30 * 24 * time.Hour,
-		MailConnections: 8, MailFrom: "shop@example.com", DefaultRecipient: "guest@example.com", RelayWindow: 64,
-	}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("got %+v, want %+v", got, want)
-	}
 }
 
 // TestEmailsThatNobodyWouldGetAreRefused outside the demo: they would count as sent.

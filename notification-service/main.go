@@ -7,7 +7,6 @@ import (
 
 	"example.com/transactional-outbox/internal/command"
 	"example.com/transactional-outbox/internal/httpserver"
-	"example.com/transactional-outbox/internal/page"
 	"example.com/transactional-outbox/notification-service/migrations"
 )
 
@@ -22,7 +21,6 @@ func commands() []command.Command {
 		{Name: "healthcheck", Does: "exit 0 if the service on OPS_ADDR is ready", Run: configured(healthcheck)},
 		{Name: "outbox", Does: "list, show, replay, discard and republish e-mails", Run: operateOutbox},
 		{Name: "dlq", Does: "list, show, replay and discard dead letters", Run: operateDeadLetters},
-		page.UserCommand(service),
 	}
 }
 

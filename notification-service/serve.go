@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -39,20 +40,14 @@ func serve(ctx context.Context, c config) error {
 	if err != nil {
 		return err
 	}
-	view, closePage, err := c.page(ctx, c.queue(), waitsFor(p.consumer), waitsFor(p.relay))
-	if err != nil {
-		return err
-	}
-	defer closePage()
-	registry.MustRegister(view.Metrics())
-	ops := httpserver.Ops(p.ready, registry, view)
-	return httpserver.ServeDuring(ctx, "OPS_ADDR", c.OpsAddr, ops, view.During(func(ctx context.Context) error {
+	ops := httpserver.Ops(p.ready, registry, http.NotFoundHandler())
+	return httpserver.ServeDuring(ctx, "OPS_ADDR", c.OpsAddr, ops, func(ctx context.Context) error {
 		if db.Wait(ctx, migrations.Schema) != nil {
 			return nil // shutdown began before the database was ready
 		}
 		defer slog.InfoContext(ctx, "stopped")
 		return p.run(ctx)
-	}))
+	})
 }
 
 // parts are the parts of this service, wired together.
@@ -84,9 +79,9 @@ func assemble(c config, db *postgres.DB, registry prometheus.Registerer) (parts,
 	return parts{c, db, consumer, relay, operate.NewLog(db.Pool())}, nil
 }
 
-// run ends the consumer before the relay, so that the relay sends what the last batch has appended.
-// The relay does not wait longer than the consumer may finish: closing a session with a silent
-// broker takes more time.
+// run ends the consumer first, so that the relay can begin what the last batch has appended. The relay
+// does not wait longer than the consumer may finish: closing a session with a silent broker takes
+// more time.
 func (p parts) run(ctx context.Context) error {
 	untilConsumerEnds, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()

@@ -28,6 +28,12 @@ type config struct {
 	RelayWindow int `env:"RELAY_WINDOW" envDefault:"2000"`
 	// RelayConfirmTimeout bounds the wait for the confirm of an event.
 	RelayConfirmTimeout time.Duration `env:"RELAY_CONFIRM_TIMEOUT" envDefault:"10s"`
+	// PageUsers are the users of the page: lines of name:role:bcrypt-hash. If it is empty, the page is
+	// off; in the demo it is on, without a login.
+	PageUsers settings.Lines `env:"PAGE_USERS"`
+	// JaegerURL is Jaeger, as a browser reaches it; empty: the page has no links to traces.
+	JaegerURL string `env:"JAEGER_URL"`
+
 	// IdempotencyRetention is how long an Idempotency-Key is remembered. At least an hour.
 	IdempotencyRetention time.Duration `env:"IDEMPOTENCY_RETENTION" envDefault:"24h"`
 }
@@ -48,6 +54,8 @@ func check(c config) []error {
 		c.CheckRelay(c.RelayWindow),
 		settings.AtLeast("RELAY_CONFIRM_TIMEOUT", c.RelayConfirmTimeout, 100*time.Millisecond),
 		settings.AtLeast("IDEMPOTENCY_RETENTION", c.IdempotencyRetention, time.Hour),
+		checkUsers(c.PageUsers),
+		checkWebURL("JAEGER_URL", c.JaegerURL),
 	)
 }
 

@@ -28,10 +28,9 @@ var ours = settingstest.Service[config]{
 		"DATABASE_URL=amqp://orders:x@mq/",
 		"AMQP_URL=mq:5672",
 		"LOG_LEVEL=loud",
-		"PEER_OPS_URL=notification-service:4101",
-		"PEER_PAGE_URL=http://user:secret@localhost:4101/",
 		"JAEGER_URL=javascript:alert(1)",
 		"JAEGER_URL=http:///search",
+		"JAEGER_URL=http://user:secret@localhost/",
 		"AUDIT_RETENTION=23h",
 		"PAGE_USERS=ann",
 		"PAGE_USERS=ann:read:plain",
@@ -52,7 +51,7 @@ var ours = settingstest.Service[config]{
 		"RELAY_POLL_INTERVAL=1",
 		"RELAY_POLL_INTERVAL=9ms",
 		"RELAY_LEASE=1 minute",
-		"RELAY_LEASE=2s",
+		"RELAY_LEASE=4999ms",
 		"RELAY_LEASE=61m",
 		"RELAY_CONFIRM_TIMEOUT=x",
 		"RELAY_CONFIRM_TIMEOUT=0s",
@@ -82,7 +81,7 @@ func TestTheDefaultsOfOrderService(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := config{
-		Shared:   settings.Shared{AppEnv: "production", DatabaseURL: ownDatabase, AMQPURL: ownBroker, Page: settings.Page{AuditRetention: 8760 * time.Hour}},
+		Shared:   settings.Shared{AppEnv: "production", DatabaseURL: ownDatabase, AMQPURL: ownBroker, AuditRetention: 8760 * time.Hour},
 		HTTPAddr: "127.0.0.1:4000", OpsAddr: "127.0.0.1:4100", HTTPMaxInFlight: 256,
 		Relay: settings.Relay{
 			RelayWorkers: 2, OutboxNotify: true, RelayPollInterval: time.Second, RelayLease: 20 * time.Second, RelayGiveUp: 24 * time.Hour,

@@ -65,16 +65,6 @@ mode() {
   fi
 }
 
-# page_url prints how a browser reaches a page: ORDER_PAGE_URL or NOTIFICATION_PAGE_URL. Processes
-# always have the ports that .env has in the repository.
-page_url() {
-  case "$(mode)/$1" in
-    processes/ORDER_PAGE_URL) echo http://localhost:4100/ ;;
-    processes/NOTIFICATION_PAGE_URL) echo http://localhost:4101/ ;;
-    *) echo "${!1:-$(sed -n "s/^$1=//p" .env)}" ;; # the environment goes first, as in Compose
-  esac
-}
-
 # databases prints the flags with the URLs of the services' databases, as their owners.
 databases() {
   if [ "$(mode)" = compose ]; then

@@ -111,7 +111,7 @@ func (p Pages) confirm(
 	if len(chosen.IDs) > sample {
 		caption = fmt.Sprintf("The first %d of the chosen %ss", sample, p.Noun)
 	}
-	return page.Show(action.Text+" these "+string(p.Noun)+"s?", form, p.eventsTable(caption, p.masked(shown))), nil
+	return page.Show(action.Text+" these "+string(p.Noun)+"s?", form, p.eventsTable(caption, shown)), nil
 }
 
 func (p Pages) decide(ctx context.Context, r *page.Request) (page.Result, error) {

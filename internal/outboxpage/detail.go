@@ -34,7 +34,6 @@ func (p Pages) detail(ctx context.Context, r *page.Request) (page.Result, error)
 	if err != nil {
 		return page.Result{}, err
 	}
-	d.Event = p.masked([]operate.Event{d.Event})[0]
 	parts := []page.Part{p.properties(d)}
 	if d.Status == "failed" && r.User.May(page.Operate) {
 		parts = append(parts, page.Buttons{

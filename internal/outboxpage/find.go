@@ -39,12 +39,6 @@ func (p Pages) Find(isOrder func(context.Context, uuid.UUID) (bool, error)) func
 	}
 }
 
-// HasEvents reports whether the outbox has an event of an order.
-func (p Pages) HasEvents(ctx context.Context, order uuid.UUID) (bool, error) {
-	found, err := p.operator.History(ctx, aggregate, order.String(), 1)
-	return len(found) > 0, err
-}
-
 // locate returns the path of what the query names, or "".
 func (p Pages) locate(ctx context.Context, query string, isOrder func(context.Context, uuid.UUID) (bool, error)) (path string, err error) {
 	if id, err := uuid.Parse(query); err == nil {
@@ -97,13 +91,9 @@ func pathOf(found operate.Event) string {
 
 // nothing says what was looked for.
 func (p Pages) nothing(query string) page.Message {
-	m := page.Message{
+	return page.Message{
 		Level: page.Warn, Title: "Nothing has this id.",
 		Text: fmt.Sprintf("Looked for “%s” as the id of an order, of an event (the message id) or of a decision, "+
 			"and as a trace id among the newest %d events. A finished event is kept for OUTBOX_RETENTION.", page.Shorten(query), searchedEvents),
 	}
-	if to := p.page.PeerPage("/find?q=" + url.QueryEscape(query)); to != "" {
-		m.Links = []page.Link{{Text: "Look in the other service", To: to}}
-	}
-	return m
 }

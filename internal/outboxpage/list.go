@@ -50,7 +50,7 @@ func (p Pages) list(ctx context.Context, r *page.Request) (page.Result, error) {
 	if err != nil {
 		return page.Result{}, err
 	}
-	table, pager := p.listed(r, form, after, p.masked(found))
+	table, pager := p.listed(r, form, after, found)
 	return page.Show(p.title(), page.Heading{
 		Text: "They wait for you", Note: p.FailedNote + " Replay sends it again, with all its attempts. Discard gives it up for good.",
 	}, groupsPart(groups, more), form.part(groups), table, pager), nil

@@ -1,6 +1,6 @@
 // Package outboxpage has the pages of an outbox: its numbers, its failed events and the decisions
-// about them, the events of an order, and the search. Both services have them. It only formats; the
-// SQL is in the library's package operate.
+// about them, the events of an order, and the search. It only formats; the SQL is in the library's
+// package operate.
 package outboxpage
 
 import (
@@ -11,7 +11,7 @@ import (
 	"example.com/transactional-outbox/outbox/operate"
 )
 
-// aggregate is what the events of both services are about.
+// aggregate is what the events are about.
 const aggregate = "order"
 
 // Config says whose outbox the pages show, in which words.
@@ -28,7 +28,6 @@ type Config struct {
 	Committed   string   // a sentence: what is in one transaction with an event
 	Confirmed   string   // a sentence: what is certain about a published one
 	FailedNote  string   // a sentence: what a failed one does to the others of its order
-	Masked      bool     // e-mail addresses in what the destination said are shown in part
 }
 
 // Pages are the pages of an outbox.
@@ -50,14 +49,4 @@ func Register(frame *page.Page, c Config) Pages {
 	frame.Handle("POST /failed/decide", page.Operate, p.decide)
 	auditpage.Register(frame, p.log, c.Noun)
 	return p
-}
-
-// masked hides the e-mail addresses in what the destination said.
-func (p Pages) masked(events []operate.Event) []operate.Event {
-	for i := range events {
-		if p.Masked {
-			events[i].FailureReason = cli.Mask(events[i].FailureReason)
-		}
-	}
-	return events
 }

@@ -28,7 +28,7 @@ func (p Pages) Timeline(ctx context.Context, order string) (page.Timeline, int, 
 		ids = append(ids, s.ID.String())
 	}
 	decisions, err := p.log.Of(ctx, ids, maxDecisions)
-	return p.timeline(p.masked(steps), decisions), len(steps), err
+	return p.timeline(steps, decisions), len(steps), err
 }
 
 // timeline has the steps of all events in the order of time. Those without a time are last.

@@ -1,4 +1,4 @@
-// Package page is the frame of the web page that each service has at / of its ops port: layout,
+// Package page is the frame of the web page that a service has at / of its ops port: layout,
 // users and roles, security headers, previews, decisions in the background, and live numbers.
 // It knows nothing of orders or e-mails. A service adds its pages:
 //
@@ -27,6 +27,6 @@
 // The context of a handler ends after [QueryTimeout]. At most [maxQueries] handlers run at the same
 // time. Handlers use a small pool of connections of their own, never that of the API or the relay.
 //
-// The frame itself answers / (the overview), /events (server-sent events with the numbers),
-// /numbers (JSON for the peer) and /assets/.
+// The frame itself answers / (the overview), /events (server-sent events with the numbers) and
+// /assets/.
 package page

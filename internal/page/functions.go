@@ -19,14 +19,6 @@ var functions = template.FuncMap{
 	"external": external,
 	"symbol":   symbol,
 	"visible":  visible,
-	"join":     join,
-	"placed":   func(n Node, page string) placedNode { return placedNode{n, page} },
-}
-
-// placedNode is a node with the base URL of its service's page.
-type placedNode struct {
-	Node
-	Page string
 }
 
 // formatCount returns an int or an int64 with commas, such as 1,234,567. It needs no locale.
@@ -70,8 +62,8 @@ func formatAge(d time.Duration) string {
 	}
 }
 
-// durationOf returns seconds as a duration, at most the longest one. The peer sends any number, and
-// the result of a conversion that does not fit is not defined.
+// durationOf returns seconds as a duration, at most the longest one. The result of a conversion that
+// does not fit is not defined.
 func durationOf(seconds float64) time.Duration {
 	if longest := time.Duration(math.MaxInt64); seconds >= longest.Seconds() {
 		return longest

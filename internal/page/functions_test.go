@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// TestAnAgeThatDoesNotFitIsShown: the peer sends any number. A stack overflow would end the
-// process.
+// TestAnAgeThatDoesNotFitIsShown, and does not end the process.
 func TestAnAgeThatDoesNotFitIsShown(t *testing.T) {
 	t.Parallel()
 	for _, seconds := range []float64{1e10, 1e300, math.Inf(1)} {

@@ -2,13 +2,13 @@ package page
 
 import "time"
 
-// Numbers is what a service knows about its part of the way. /numbers sends it to the peer as JSON.
+// Numbers is what a service knows about its part of the way.
 type Numbers struct {
-	Service string    `json:"service"`
-	At      time.Time `json:"at"`
-	Nodes   []Node    `json:"nodes"`
-	Gates   []string  `json:"gates"`           // what waits for what, such as "the relay waits for the broker"
-	Error   string    `json:"error,omitempty"` // why there are no nodes; the frame sets it
+	Service string
+	At      time.Time
+	Nodes   []Node
+	Gates   []string // what waits for what, such as "the relay waits for the broker"
+	Error   string   // why there are no nodes; the frame sets it, and Service
 }
 
 // Unknown is a rate or an age that nobody knows.
@@ -16,16 +16,16 @@ const Unknown = -1
 
 // Node is a place on the way of an event, with what is there.
 type Node struct {
-	Name          string  `json:"name"`          // such as "waiting"; unique in a service
-	Label         string  `json:"label"`         // what the diagram shows
-	Count         int64   `json:"count"`         // Unknown: shown as "?"
-	About         bool    `json:"about"`         // the count is an estimate
-	PerSecond     float64 `json:"perSecond"`     // Unknown: not shown
-	OldestSeconds float64 `json:"oldestSeconds"` // Unknown: not shown
-	Note          string  `json:"note"`          // a few words
-	Level         Level   `json:"level"`
-	Path          string  `json:"path"` // the page of this service that lists the items; "": none
-	Side          bool    `json:"side"` // it is beside the way: retries, dead letters
+	Name          string  // such as "waiting"; unique in a service
+	Label         string  // what the diagram shows
+	Count         int64   // Unknown: shown as "?"
+	About         bool    // the count is an estimate
+	PerSecond     float64 // Unknown: not shown
+	OldestSeconds float64 // Unknown: not shown
+	Note          string  // a few words
+	Level         Level
+	Path          string // the page of this service that lists the items; "": none
+	Side          bool   // it is beside the way: retries, dead letters
 }
 
 // CountText is the count as the diagram shows it.

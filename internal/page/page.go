@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"example.com/transactional-outbox/internal/page/users"
-	"example.com/transactional-outbox/internal/settings"
 )
 
 // QueryTimeout is how long a handler may take. So while the database is away, the page says so
@@ -26,27 +25,16 @@ const maxBody = 1 << 20
 
 // Config describes the page of one service.
 type Config struct {
-	Service   string // such as "order-service"
-	Demo      bool   // no login, if there are no users
-	Users     string // PAGE_USERS; "" outside the demo: the page is off
-	Peer      string // the other service, such as "notification-service"
-	PeerFirst bool   // the peer's nodes come before this service's in the diagram
-	PeerOps   string // PEER_OPS_URL
-	PeerPage  string // PEER_PAGE_URL
-	Jaeger    string // JAEGER_URL
-}
-
-// With returns c with the fields that settings decide.
-func (c Config) With(s settings.Shared) Config {
-	c.Demo, c.Users = s.AppEnv == settings.Demo, s.PageUsers.Reveal()
-	c.PeerOps, c.PeerPage, c.Jaeger = s.PeerOpsURL, s.PeerPageURL, s.JaegerURL
-	return c
+	Service string // such as "order-service"
+	Demo    bool   // no login, if there are no users
+	Users   string // PAGE_USERS; "" outside the demo: the page is off
+	Jaeger  string // JAEGER_URL
 }
 
 // Page answers the requests of people. Register all pages before the first request.
 type Page struct {
 	config    Config
-	off       bool   // everything but /numbers is 404
+	off       bool   // everything is 404
 	login     *login // nil: the demo has none
 	sections  []Link
 	mux       *http.ServeMux
@@ -54,9 +42,8 @@ type Page struct {
 	busy      chan struct{}
 	previews  *previews
 	decisions *decisions
-	sampler   *sampler
+	numbers   once[Numbers]
 	streams   *streams
-	others    []func(context.Context) error
 }
 
 // New returns a page with the overview only. The error is about config.Users.
@@ -68,9 +55,9 @@ func New(config Config) (*Page, error) {
 	p := &Page{
 		config: config, off: len(known) == 0 && !config.Demo,
 		mux: http.NewServeMux(), busy: make(chan struct{}, maxQueries),
-		previews: newPreviews(time.Now), decisions: newDecisions(), sampler: newSampler(config),
+		previews: newPreviews(time.Now), decisions: newDecisions(), numbers: once[Numbers]{timeout: countTimeout},
 	}
-	p.streams = newStreams(p.sampler.diagram)
+	p.streams = newStreams(p.diagram)
 	if len(known) > 0 {
 		verifier, err := users.NewVerifier(known)
 		if err != nil {
@@ -89,13 +76,6 @@ func New(config Config) (*Page, error) {
 
 // Section adds a page to the navigation.
 func (p *Page) Section(path, title string) { p.sections = append(p.sections, Link{title, path}) }
-
-// Numbers sets the function that counts. The frame calls it at most once a second, and only while
-// somebody looks. Its context ends after [QueryTimeout].
-func (p *Page) Numbers(count func(context.Context) (Numbers, error)) { p.sampler.count = count }
-
-// PeerPage returns the link to a path of the other service's page, or "" if its URL is not known.
-func (p *Page) PeerPage(path string) string { return join(p.config.PeerPage, path) }
 
 // Trace returns the link to a trace in Jaeger, or "" if its URL is not known.
 func (p *Page) Trace(id string) string { return join(p.config.Jaeger, "/trace/"+id) }
@@ -142,10 +122,6 @@ func (p *Page) Metrics() prometheus.Collector {
 	}, func() float64 { return float64(p.streams.count()) })
 }
 
-// Background adds a function that Run calls beside its own work. It must return when its context
-// ends.
-func (p *Page) Background(run func(context.Context) error) { p.others = append(p.others, run) }
-
 // Run sends live numbers and runs decisions until ctx ends. It returns when the last decision has
 // ended, and all streams are ended.
 func (p *Page) Run(ctx context.Context) error {
@@ -158,8 +134,5 @@ func (p *Page) Run(ctx context.Context) error {
 		p.streams.run(ctx)
 		return nil
 	})
-	for _, run := range p.others {
-		all.Go(func() error { return run(ctx) })
-	}
 	return all.Wait()
 }

@@ -212,14 +212,8 @@ type Confirm struct {
 	Cancel   string // the link back
 }
 
-// Diagram shows the numbers of both services. The overview has it.
-type Diagram struct{ Services []ServiceNumbers }
-
-// ServiceNumbers are the numbers of a service, or why there are none.
-type ServiceNumbers struct {
-	Numbers
-	Page string // the base URL of the service's page; "": this page, or none
-}
+// Diagram shows the numbers of the service. The overview has it.
+type Diagram Numbers
 
 func (Heading) template() string  { return "heading" }
 func (Message) template() string  { return "message" }

@@ -32,8 +32,6 @@ func (p *Page) protected(pages http.Handler) http.Handler {
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 		switch {
-		case r.URL.Path == numbersPath:
-			p.serveNumbers(w, r) // no login: it shows no more than /metrics does
 		case p.off:
 			http.Error(w, offText, http.StatusNotFound)
 		case p.login == nil && !isLoopback(r.Host):

@@ -33,10 +33,10 @@ func allParts(text string) []Part {
 			{Title: text, At: time.Unix(1, 0), Text: text, Facts: Fields{{text, value}}, Links: links}, {Title: text},
 		}},
 		Confirm{Post: "/x/decide", Preview: text, Verb: "Replay", Noun: "event", Count: 2, Filter: text, Cancel: text},
-		Diagram{[]ServiceNumbers{{Page: text, Numbers: Numbers{
+		Diagram{
 			Service: text, Error: text, Gates: []string{text},
 			Nodes: []Node{{Name: text, Label: text, Note: text, Level: Level(text), Path: text}},
-		}}}},
+		},
 	}
 }
 

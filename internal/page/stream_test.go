@@ -21,7 +21,7 @@ import (
 )
 
 // watch opens /events. The events are the data of each event; the channel is closed at the end.
-func watch(t *testing.T, url string, changes ...with) (events <-chan []liveService, status int) {
+func watch(t *testing.T, url string, changes ...with) (events <-chan liveNumbers, status int) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/events", nil)
 	if err != nil {
@@ -35,18 +35,18 @@ func watch(t *testing.T, url string, changes ...with) (events <-chan []liveServi
 	if err != nil {
 		t.Fatal(err)
 	}
-	received := make(chan []liveService, 100)
+	received := make(chan liveNumbers, 100)
 	t.Cleanup(func() { _ = response.Body.Close() })
 	go func() {
 		defer close(received)
 		lines := bufio.NewScanner(response.Body)
 		for lines.Scan() {
 			if data, found := strings.CutPrefix(lines.Text(), "data: "); found {
-				var services []liveService
-				if err := json.Unmarshal([]byte(data), &services); err != nil {
+				var numbers liveNumbers
+				if err := json.Unmarshal([]byte(data), &numbers); err != nil {
 					t.Errorf("%s: %v", data, err)
 				}
-				received <- services
+				received <- numbers
 			}
 		}
 	}()
@@ -54,39 +54,33 @@ func watch(t *testing.T, url string, changes ...with) (events <-chan []liveServi
 }
 
 // next returns the next event, or fails if none comes.
-func next(t *testing.T, events <-chan []liveService) []liveService {
+func next(t *testing.T, events <-chan liveNumbers) liveNumbers {
 	t.Helper()
 	select {
-	case services, open := <-events:
+	case numbers, open := <-events:
 		if !open {
 			t.Fatal("the stream has ended")
 		}
-		return services
+		return numbers
 	case <-time.After(2 * time.Minute):
 		t.Fatal("no event comes")
 	}
-	return nil
+	return liveNumbers{}
 }
 
 func TestNumbersAreSentAsTheyChange(t *testing.T) {
 	t.Parallel()
-	p := newPage(t, Config{Demo: true, Peer: "notification-service"})
+	p := newPage(t, Config{Demo: true})
 	var count atomic.Int64
 	p.Numbers(func(context.Context) (Numbers, error) {
 		return Numbers{Gates: []string{"the relay waits for the broker"}, Nodes: []Node{{Name: "waiting", Count: 1000 * count.Add(1), PerSecond: 1.25, OldestSeconds: 90, Level: Warn}}}, nil
 	})
 	events, _ := watch(t, serve(t, p))
 	for _, want := range []string{"1,000", "2,000"} {
-		services := next(t, events)
-		if len(services) != 2 || services[0].Service != "order-service" || services[1].Service != "notification-service" {
-			t.Fatalf("the services are %+v", services)
-		}
+		got := next(t, events)
 		wantNode := liveNode{Name: "waiting", Count: want, Rate: "now 1.2/s", Oldest: "oldest 1 min 30 s", Level: Warn}
-		if services[0].Nodes[0] != wantNode || services[0].Gates[0] != "the relay waits for the broker" {
-			t.Errorf("got %+v, want %+v", services[0], wantNode)
-		}
-		if want := "no numbers from notification-service: PEER_OPS_URL is not set"; services[1].Error != want {
-			t.Errorf("the peer: %q, want %q", services[1].Error, want)
+		if got.Nodes[0] != wantNode || got.Gates[0] != "the relay waits for the broker" {
+			t.Errorf("got %+v, want %+v", got, wantNode)
 		}
 	}
 }
@@ -211,10 +205,10 @@ func TestAPanicOfTheNumbersEndsNothing(t *testing.T) {
 		return Numbers{Nodes: []Node{{Name: "waiting"}}}, nil
 	})
 	events, _ := watch(t, serve(t, p))
-	if first := next(t, events)[0]; first.Error != "no numbers: the log says why" || len(first.Nodes) > 0 {
+	if first := next(t, events); first.Error != "no numbers: the log says why" || len(first.Nodes) > 0 {
 		t.Errorf("with the panic: %+v", first)
 	}
-	if second := next(t, events)[0]; second.Error != "" || len(second.Nodes) != 1 {
+	if second := next(t, events); second.Error != "" || len(second.Nodes) != 1 {
 		t.Errorf("after it: %+v", second)
 	}
 }
@@ -300,7 +294,7 @@ func TestAStreamOutlivesTheTimeoutsOfTheServer(t *testing.T) {
 }
 
 func reachable(address string) bool {
-	response, err := http.Get("http://" + address + "/numbers")
+	response, err := http.Get("http://" + address + "/")
 	if err == nil {
 		_ = response.Body.Close()
 	}

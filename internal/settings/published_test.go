@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"example.com/transactional-outbox/internal/settings"
 )
@@ -32,11 +33,11 @@ func TestPublishedPasswordsAreRefused(t *testing.T) {
 		secret := strings.TrimSpace(string(content))
 		switch {
 		case strings.HasPrefix(secret, "amqp"):
-			wantRefused(t, file, settings.Shared{Page: page, DatabaseURL: database, AMQPURL: settings.Secret(secret)})
+			wantRefused(t, file, settings.Shared{AuditRetention: 8760 * time.Hour, DatabaseURL: database, AMQPURL: settings.Secret(secret)})
 		case strings.HasPrefix(secret, "postgres:"):
-			wantRefused(t, file, settings.Shared{Page: page, DatabaseURL: settings.Secret(secret), AMQPURL: broker})
+			wantRefused(t, file, settings.Shared{AuditRetention: 8760 * time.Hour, DatabaseURL: settings.Secret(secret), AMQPURL: broker})
 		default: // the password of a superuser
-			wantRefused(t, file, settings.Shared{Page: page, DatabaseURL: settings.Secret("postgres://postgres:" + secret + "@db/x"), AMQPURL: broker})
+			wantRefused(t, file, settings.Shared{AuditRetention: 8760 * time.Hour, DatabaseURL: settings.Secret("postgres://postgres:" + secret + "@db/x"), AMQPURL: broker})
 		}
 	}
 }
@@ -72,7 +73,7 @@ func TestTheBrokersPasswordsAreThePublishedOnes(t *testing.T) {
 		if !bytes.Equal(user.Hash[4:], sum[:]) {
 			t.Errorf("the hash of %s is %s, want the hash of its name", user.Name, base64.StdEncoding.EncodeToString(user.Hash))
 		}
-		wantRefused(t, user.Name, settings.Shared{Page: page, DatabaseURL: database, AMQPURL: settings.Secret("amqp://x:" + user.Name + "@mq/")})
+		wantRefused(t, user.Name, settings.Shared{AuditRetention: 8760 * time.Hour, DatabaseURL: database, AMQPURL: settings.Secret("amqp://x:" + user.Name + "@mq/")})
 	}
 	if len(definitions.Users) != 3 {
 		t.Errorf("%d users", len(definitions.Users))

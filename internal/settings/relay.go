@@ -18,7 +18,7 @@ type Relay struct {
 	// RelayPollInterval is how often the relay looks for events, even if nothing wakes it.
 	RelayPollInterval time.Duration `env:"RELAY_POLL_INTERVAL" envDefault:"1s"`
 	// RelayLease is how long a claim is valid without being renewed. After a crash, its events are
-	// sent that much later. It is renewed each second. At least three seconds, at most an hour.
+	// sent that much later. It is renewed each second. At least five seconds, at most an hour.
 	RelayLease time.Duration `env:"RELAY_LEASE" envDefault:"20s"`
 	// RelayGiveUp is when a refused event is failed: that long after it was refused first, and
 	// after ten times at least.

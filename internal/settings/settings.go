@@ -12,6 +12,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/caarlos0/env/v11"
 
@@ -34,7 +35,8 @@ type Shared struct {
 	AMQPURL Secret `env:"AMQP_URL"`
 	// LogLevel is debug, info, warn or error.
 	LogLevel slog.Level `env:"LOG_LEVEL" envDefault:"info"`
-	Page
+	// AuditRetention is how long the decisions of operators are kept. At least a day.
+	AuditRetention time.Duration `env:"AUDIT_RETENTION" envDefault:"8760h"`
 }
 
 // Level is the log level.
@@ -119,7 +121,10 @@ var secrets = []string{"DATABASE_URL", "AMQP_URL", "SMTP_URL", "PAGE_USERS"}
 // Check returns the errors in the shared settings. A command without the broker may leave out
 // AMQP_URL, but not give a wrong one.
 func (s Shared) Check() []error {
-	errs := slices.Concat(s.checkURL("DATABASE_URL", s.DatabaseURL, "postgres", "postgresql"), s.checkPage())
+	errs := slices.Concat(
+		s.checkURL("DATABASE_URL", s.DatabaseURL, "postgres", "postgresql"),
+		AtLeast("AUDIT_RETENTION", s.AuditRetention, 24*time.Hour),
+	)
 	if s.AMQPURL != "" {
 		errs = append(errs, s.checkAMQPURL()...)
 	}

@@ -58,9 +58,6 @@ func unset(t *testing.T, name string) {
 	}
 }
 
-// page has the defaults.
-var page = settings.Page{AuditRetention: 8760 * time.Hour}
-
 // requireFaults fails unless err has one line for each fault, and the line starts with the fault.
 func requireFaults(t *testing.T, err error, faults ...string) {
 	t.Helper()
@@ -84,7 +81,7 @@ func TestVariablesThatAreNotSetHaveDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	shared := settings.Shared{Page: page, AppEnv: "production", DatabaseURL: database, AMQPURL: broker, LogLevel: slog.LevelInfo}
+	shared := settings.Shared{AuditRetention: 8760 * time.Hour, AppEnv: "production", DatabaseURL: database, AMQPURL: broker, LogLevel: slog.LevelInfo}
 	if want := (config{Shared: shared, Workers: 2, Poll: time.Second}); got != want {
 		t.Errorf("got %#v, want %#v", got, want)
 	}
@@ -171,7 +168,7 @@ func TestOnlyTheDemoTakesPublishedPasswords(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			shared := settings.Shared{Page: page, AppEnv: "production", DatabaseURL: test.database, AMQPURL: test.broker}
+			shared := settings.Shared{AuditRetention: 8760 * time.Hour, AppEnv: "production", DatabaseURL: test.database, AMQPURL: test.broker}
 			requireFaults(t, errors.Join(shared.Check()...), test.faults...)
 			shared.AppEnv = "demo"
 			requireFaults(t, errors.Join(shared.Check()...))
@@ -182,7 +179,7 @@ func TestOnlyTheDemoTakesPublishedPasswords(t *testing.T) {
 func TestAURLMustBeOfItsKind(t *testing.T) {
 	t.Parallel()
 	for _, wrong := range []settings.Secret{" ", "db", "host=db password=x", "http://db", "postgres://db:port/x", "://"} {
-		shared := settings.Shared{Page: page, AppEnv: "demo", DatabaseURL: wrong, AMQPURL: wrong}
+		shared := settings.Shared{AuditRetention: 8760 * time.Hour, AppEnv: "demo", DatabaseURL: wrong, AMQPURL: wrong}
 		requireFaults(t, errors.Join(shared.Check()...),
 			"DATABASE_URL must be a URL that starts with postgres://", "AMQP_URL must start with amqp://")
 	}
@@ -191,7 +188,7 @@ func TestAURLMustBeOfItsKind(t *testing.T) {
 func TestAWrongHostOfAMQPURLIsAnErrorWithoutThePassword(t *testing.T) {
 	t.Parallel()
 	for _, wrong := range []settings.Secret{"amqp://shop:4711@a,,b/", "amqp://shop:4711@a:5672,a/", "amqp://shop:4711@a:port,b/"} {
-		err := errors.Join(settings.Shared{Page: page, AppEnv: "demo", DatabaseURL: database, AMQPURL: wrong}.Check()...)
+		err := errors.Join(settings.Shared{AuditRetention: 8760 * time.Hour, AppEnv: "demo", DatabaseURL: database, AMQPURL: wrong}.Check()...)
 		requireFaults(t, err, "AMQP_URL ")
 		if strings.Contains(err.Error(), "4711") {
 			t.Errorf("the error shows the password: %v", err)
@@ -202,7 +199,7 @@ func TestAWrongHostOfAMQPURLIsAnErrorWithoutThePassword(t *testing.T) {
 func TestOnlyCommandsWithTheBrokerNeedAMQPURL(t *testing.T) {
 	t.Parallel()
 	for _, given := range []settings.Secret{broker, ""} {
-		shared := settings.Shared{Page: page, AppEnv: "production", DatabaseURL: database, AMQPURL: given}
+		shared := settings.Shared{AuditRetention: 8760 * time.Hour, AppEnv: "production", DatabaseURL: database, AMQPURL: given}
 		requireFaults(t, errors.Join(shared.Check()...))
 		var faults []string
 		if given == "" {
@@ -295,9 +292,9 @@ func TestASecretPrintsItsURLWithoutThePassword(t *testing.T) {
 
 func TestTheLogNamesSettingsByTheirVariables(t *testing.T) {
 	t.Parallel()
-	c := config{Shared: settings.Shared{Page: page, AppEnv: "demo", DatabaseURL: database, AMQPURL: broker}, Workers: 3, Poll: time.Minute}
+	c := config{Shared: settings.Shared{AuditRetention: 8760 * time.Hour, AppEnv: "demo", DatabaseURL: database, AMQPURL: broker}, Workers: 3, Poll: time.Minute}
 	want := "[APP_ENV=demo DATABASE_URL=postgres://shop:xxxxx@db:5432/shop?sslmode=disable AMQP_URL=amqp://shop:xxxxx@mq:5672/" +
-		" LOG_LEVEL=INFO PAGE_USERS= PEER_OPS_URL= PEER_PAGE_URL= JAEGER_URL= AUDIT_RETENTION=8760h0m0s WORKERS=3 POLL=1m0s SMTP_URL=]"
+		" LOG_LEVEL=INFO AUDIT_RETENTION=8760h0m0s WORKERS=3 POLL=1m0s SMTP_URL=]"
 	if got := fmt.Sprint(settings.Attributes(c)); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}

@@ -24,8 +24,8 @@ func TestReplayOfAllThatMatchTakesOnlyWhatThePreviewShowed(t *testing.T) {
 	operator.visit(s.orders.page + "/failed/" + late.id.String())
 	operator.want("failed", "a queue refused it")
 	operator.visit(s.orders.page + "/")
-	operator.await(is(node(orderService, "failed", "count"), "1"))
-	operator.await(is(node(orderService, "waiting", "count"), "0"))
+	operator.await(is(node("failed"), "1"))
+	operator.await(is(node("waiting"), "0"))
 }
 
 // TestTwoOperatorsDecideAtOnce also types a wrong count first.

@@ -15,15 +15,13 @@ func TestThePageSaysThatTheBrokerIsAway(t *testing.T) { //nolint:paralleltest //
 	operator.do(mark)
 	t.Cleanup(func() { s.must(shared.Broker.Start(context.Background())) }) // the other tests need it
 	s.must(shared.Broker.Stop(t.Context()))
-	operator.await(shows(`[data-service="order-service"] [data-gates]`, "the relay waits for a session with the broker"))
-	operator.await(shows(node(notificationService, "queue", "note"), "the broker does not answer"))
+	operator.await(shows("[data-gates]", "the relay waits for a session with the broker"))
 	// Orders are still taken, and the page shows that they wait.
 	s.place()
-	operator.await(is(node(orderService, "waiting", "count"), "1"))
+	operator.await(is(node("waiting"), "1"))
 	s.must(shared.Broker.Start(t.Context()))
-	operator.await(is(`[data-service="order-service"] [data-gates]`, ""))
-	operator.await(is(node(notificationService, "queue", "note"), ""))
-	operator.await(is(node(orderService, "waiting", "count"), "0"))
-	operator.await(is(node(notificationService, "published", "count"), "1"))
+	operator.await(is("[data-gates]", ""))
+	operator.await(is(node("waiting"), "0"))
+	operator.await(is(node("published"), "1"))
 	operator.wantMark()
 }

@@ -37,14 +37,11 @@ func TestScreenshots(t *testing.T) {
 		s.place()
 	}
 	s.failEvents(3)
-	s.publish(events, s.poison())
-	s.publish(deadLetters, s.givenUp())
 	operator := newPerson(t)
 	operator.do(chromedp.EmulateViewport(pictureWidth, 800), prefer("light"))
 
 	operator.visit(s.orders.page + "/")
-	operator.await(is(node(notificationService, "published", "count"), "12"))
-	operator.await(is(node(notificationService, "dead", "count"), "2"))
+	operator.await(is(node("published"), "12"))
 	operator.await(is("[data-live]", "Live"))
 	operator.picture("overview")
 	operator.visit(s.orders.page + "/failed?reason=refused")

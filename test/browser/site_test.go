@@ -28,11 +28,11 @@ const limit = time.Minute
 
 const orderService, notificationService = "order-service", "notification-service"
 
-// site is both services with their pages, for one test.
+// site is both services, for one test. order-service has the page.
 type site struct {
 	*testing.T
-	orders, mails *service
-	broker        string // the URL of the test's virtual host, as guest
+	orders *service
+	broker string // the URL of the test's virtual host, as guest
 }
 
 // service is a running service.
@@ -49,11 +49,9 @@ func newSite(t *testing.T, settings ...string) *site {
 	name, err := shared.Broker.NewVhost(t.Context(), repository)
 	s := &site{T: t, broker: shared.Broker.URL(name)}
 	s.must(err)
-	ordersOps, mailsOps := servers.FreeAddress(t), servers.FreeAddress(t)
-	s.orders = s.start(orderService, name, ordersOps, mailsOps, settings)
-	s.mails = s.start(notificationService, name, mailsOps, ordersOps, settings)
+	s.orders = s.start(orderService, name, settings)
 	s.awaitLog(s.orders, servicelog.ConnectedToBroker)
-	s.awaitLog(s.mails, servicelog.TakingMessages)
+	s.awaitLog(s.start(notificationService, name, nil), servicelog.TakingMessages) // or no queue takes the events
 	return s
 }
 
@@ -64,9 +62,9 @@ func (s *site) must(err error) {
 
 // start prepares the database of a service, and starts it as a user would: with the role of the
 // application and its own user of the broker.
-func (s *site) start(name, test, ops, peer string, settings []string) *service {
+func (s *site) start(name, test string, settings []string) *service {
 	s.Helper()
-	role := strings.ReplaceAll(name, "-", "_")
+	role, ops := strings.ReplaceAll(name, "-", "_"), servers.FreeAddress(s.T)
 	database := test + "_" + role
 	roles, err := shared.Database.CreateFor(s.Context(), repository, database, role)
 	s.must(err)
@@ -77,7 +75,7 @@ func (s *site) start(name, test, ops, peer string, settings []string) *service {
 		return slices.Concat([]string{
 			"APP_ENV=demo", "DATABASE_URL=" + database,
 			"AMQP_URL=" + servers.BrokerURLFor(name, s.broker),
-			"HTTP_ADDR=127.0.0.1:0", "OPS_ADDR=" + ops, "PEER_OPS_URL=http://" + peer, "PEER_PAGE_URL=http://" + peer,
+			"HTTP_ADDR=127.0.0.1:0", "OPS_ADDR=" + ops,
 		}, settings)
 	}
 	program := filepath.Join(shared.Folder, name)
@@ -181,7 +179,5 @@ func (s *site) awaitMetric(v *service, name string, want float64) {
 	s.Fatalf("%s is %v, want %v", name, got, want)
 }
 
-// node is the selector of a part of a node in the diagram.
-func node(service, name, part string) string {
-	return fmt.Sprintf("[data-service=%q] [data-node=%q] [data-%s]", service, name, part)
-}
+// node is the selector of the number of a node in the diagram.
+func node(name string) string { return fmt.Sprintf("[data-node=%q] [data-count]", name) }

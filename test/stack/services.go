@@ -15,12 +15,11 @@ type service struct {
 	database string
 	api      string // address of its API; "" if it has none
 	ops      string
-	peer     string // OPS_ADDR of the other service
 }
 
 var services = []service{
-	{name: "order-service", database: "order_service", api: "127.0.0.1:4000", ops: "127.0.0.1:4100", peer: "localhost:4101"},
-	{name: "notification-service", database: "notification_service", ops: "127.0.0.1:4101", peer: "localhost:4100"},
+	{name: "order-service", database: "order_service", api: "127.0.0.1:4000", ops: "127.0.0.1:4100"},
+	{name: "notification-service", database: "notification_service", ops: "127.0.0.1:4101"},
 }
 
 // program returns a command of the service's program with its configuration. It also gets the
@@ -33,8 +32,6 @@ func (s *stack) program(ctx context.Context, svc service, databaseURL, brokerURL
 		"DATABASE_URL="+databaseURL,
 		"AMQP_URL="+s.brokerURL(svc, brokerURL),
 		"OPS_ADDR="+svc.ops,
-		"PEER_OPS_URL=http://"+svc.peer+"/",
-		"PEER_PAGE_URL=http://"+svc.peer+"/",
 	)
 	if svc.api != "" {
 		cmd.Env = append(cmd.Env, "HTTP_ADDR="+svc.api)

@@ -34,7 +34,7 @@ func TestConfigurationOfTheServices(t *testing.T) {
 	s.root = "/checkout"
 	order := s.program(t.Context(), services[0], "postgres://o", "amqp://b", "serve")
 	for _, want := range []string{
-		"APP_ENV=demo", "DATABASE_URL=postgres://o", "AMQP_URL=amqp://b", "PEER_PAGE_URL=http://localhost:4101/",
+		"APP_ENV=demo", "DATABASE_URL=postgres://o", "AMQP_URL=amqp://b",
 		"HTTP_ADDR=127.0.0.1:4000", "OPS_ADDR=127.0.0.1:4100", "SMTP_URL=smtp://mail",
 	} {
 		if !slices.Contains(order.Environ(), want) {

@@ -45,8 +45,11 @@
     source = new EventSource(diagram.dataset.events);
     source.addEventListener("numbers", function (event) {
       arm();
-      show(JSON.parse(event.data) || []);
-      say("Live", true);
+      const numbers = JSON.parse(event.data);
+      if (numbers) {
+        show(numbers);
+      }
+      say("Live", Boolean(numbers) && numbers.nodes.length > 0);
     });
     source.addEventListener("error", cut);
     arm();
@@ -63,23 +66,17 @@
     }
   }
 
-  function find(parent, attribute, value) {
-    return Array.from(parent.querySelectorAll("[" + attribute + "]"))
+  function find(attribute, value) {
+    return Array.from(diagram.querySelectorAll("[" + attribute + "]"))
       .find(function (element) { return element.getAttribute(attribute) === value; });
   }
 
-  function show(services) {
-    services.forEach(function (service) {
-      const section = find(diagram, "data-service", service.service);
-      if (!section) {
-        return;
-      }
-      const error = section.querySelector("[data-error]");
-      setText(error, service.error);
-      error.hidden = !service.error;
-      showGates(section.querySelector("[data-gates]"), service.gates);
-      showNodes(section, service.nodes);
-    });
+  function show(numbers) {
+    const error = diagram.querySelector("[data-error]");
+    setText(error, numbers.error);
+    error.hidden = !numbers.error;
+    showGates(diagram.querySelector("[data-gates]"), numbers.gates);
+    showNodes(numbers.nodes);
   }
 
   function showGates(list, gates) {
@@ -94,15 +91,14 @@
     list.hidden = gates.length === 0;
   }
 
-  function showNodes(section, nodes) {
-    const shown = section.querySelectorAll("[data-node]").length;
+  function showNodes(nodes) {
+    const shown = diagram.querySelectorAll("[data-node]").length;
     if (nodes.length > 0 && shown !== nodes.length) {
       location.reload(); // the service has other nodes than when the page was loaded
       return;
     }
-    section.classList.toggle("stale", nodes.length === 0);
     nodes.forEach(function (node) {
-      const element = find(section, "data-node", node.name);
+      const element = find("data-node", node.name);
       if (!element) {
         return;
       }

@@ -51,8 +51,7 @@ func newFixture(t *testing.T) fixture {
 func serve(t *testing.T, dbURL string) pagetest.Site {
 	t.Helper()
 	p, err := page.New(page.Config{
-		Service: "order-service", Users: pagetest.Users(t), Peer: "notification-service",
-		PeerPage: "http://mails.example", Jaeger: "http://jaeger.example",
+		Service: "order-service", Users: pagetest.Users(t), Jaeger: "http://jaeger.example",
 	})
 	if err != nil {
 		t.Fatal(err)

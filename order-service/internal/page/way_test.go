@@ -48,7 +48,7 @@ func TestTheWayOfAnOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.publish(event)
-	page := f.Get("rob", "/orders/"+id.String()).Want(200, "http://mails.example/orders/"+id.String(), "http://jaeger.example/trace/"+trace)
+	page := f.Get("rob", "/orders/"+id.String()).Want(200, "http://jaeger.example/trace/"+trace)
 	wantOrder(t, page.Main(), "version 1): committed", "version 1): replayed by an operator", "ann", "/audit/"+by.Decision.String(),
 		"version 1): published", "version 2): not published yet")
 	page.WantNot("jane@")
@@ -103,7 +103,7 @@ func TestFindLeadsToTheOrder(t *testing.T) {
 	}
 	f.Get("rob", "/find?q=").Want(422, "The field “Find” is empty")
 	for _, query := range []string{uuid.NewString(), strings.Repeat("f", 32), "anything", "\"><script>alert(1)</script>", "\xff\x00"} {
-		f.Get("rob", "/find?q="+url.QueryEscape(query)).Want(404, "Nothing has this id", "http://mails.example/find?q=")
+		f.Get("rob", "/find?q="+url.QueryEscape(query)).Want(404, "Nothing has this id")
 	}
 }
 
