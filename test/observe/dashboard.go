@@ -49,8 +49,14 @@ type Panel struct {
 
 // Defaults has a panel's settings for showing values.
 type Defaults struct {
-	Unit       string
-	NoValue    string
+	Unit     string
+	NoValue  string
+	Mappings []struct {
+		Options struct {
+			Match  string
+			Result struct{ Color string }
+		}
+	}
 	Thresholds struct {
 		Mode  string
 		Steps []struct {
@@ -93,4 +99,14 @@ func Dashboards(root string) (dashboards []Dashboard, err error) {
 		dashboards = append(dashboards, d)
 	}
 	return dashboards, nil
+}
+
+// Colour is the colour of a value by the panel's thresholds.
+func (p Panel) Colour(value float64) (colour string) {
+	for _, step := range p.FieldConfig.Defaults.Thresholds.Steps {
+		if step.Value == nil || *step.Value <= value {
+			colour = step.Color
+		}
+	}
+	return colour
 }

@@ -100,6 +100,9 @@ func requireDefaults(t *testing.T, p observe.Panel) {
 	if p.Type == "stat" && len(steps) < 2 {
 		t.Errorf("%q has the same colour for every value", p.Title)
 	}
+	if last := len(d.Mappings) - 1; p.Type == "stat" && (last < 0 || d.Mappings[last].Options.Match != "null" || d.Mappings[last].Options.Result.Color != "orange") {
+		t.Errorf("%q has no colour of its own for a missing value: it would have that of the base step", p.Title)
+	}
 	if drawn := d.Custom.ThresholdsStyle.Mode == "dashed"; p.Type == "timeseries" && drawn != (len(steps) > 1) {
 		t.Errorf("%q has %d thresholds, drawn: %v", p.Title, len(steps), drawn)
 	}

@@ -40,6 +40,7 @@ var raisedSeries = []string{
 type observedSystem struct {
 	*system
 	orders, notifications *service
+	proxies               map[string]*servers.Proxy
 	prometheus            *observe.Prometheus
 	began                 time.Time
 }
@@ -59,17 +60,69 @@ func TestEveryQueryReturnsSeries(t *testing.T) {
 	o.awaitAlerts("DeadLettersWait notification-service.dlq", "EmailsFailed ", "OutboxEventsFailed ")
 }
 
+// TestTheHomeShowsWhichServerIsAway takes each server away, and wants a tile of the home dashboard
+// that is green before to be red or amber.
+func TestTheHomeShowsWhichServerIsAway(t *testing.T) {
+	t.Parallel()
+	for server, tile := range map[string]string{
+		"order-service": "How many targets are down?", "the database of order-service": "How many databases answer?",
+		"notification-service": "How many targets are down?", "the database of notification-service": "How many databases answer?",
+		"the broker": "Does the broker take messages?", "the mail server": "Does the mail server answer?",
+	} {
+		t.Run(server, func(t *testing.T) {
+			t.Parallel()
+			o := newObservedSystem(t)
+			o.place(o.orders)
+			o.awaitCount(o.notificationsDB, 1, sentCount)
+			o.awaitTile(tile, true)
+			switch server {
+			case "order-service":
+				o.orders.stop()
+			case "notification-service":
+				o.notifications.stop()
+			case "the broker":
+				must(t, o.broker.Stop(t.Context()))
+			default:
+				refuseConnections(o.proxies[server])
+			}
+			if server == "the mail server" {
+				o.place(o.orders) // without an e-mail, nothing is sent to it
+			}
+			o.awaitTile(tile, false)
+		})
+	}
+}
+
+// awaitTile waits until all values of a tile are green, or until it has one that is not.
+func (o *observedSystem) awaitTile(title string, green bool) {
+	o.Helper()
+	dashboards, err := observe.Dashboards(repository)
+	must(o.T, err)
+	home := dashboards[slices.IndexFunc(dashboards, func(d observe.Dashboard) bool { return d.UID == "one-orders-way" })]
+	tile := home.Panels[slices.IndexFunc(home.Panels, func(p observe.Panel) bool { return p.Title == title })]
+	var series []observe.Series
+	if !poll(scrapeInterval, awaitTimeout, func() bool {
+		series, err = o.prometheus.Query(observe.Query{Where: title, Expr: tile.Targets[0].Expr}, o.began)
+		must(o.T, err)
+		is := len(series) > 0 && !slices.ContainsFunc(series, func(s observe.Series) bool { return tile.Colour(s.Values[0]) != "green" })
+		return is == green
+	}) {
+		o.Fatalf("%s green: %t, with %v", title, !green, series)
+	}
+}
+
 func newObservedSystem(t *testing.T) *observedSystem {
 	t.Helper()
 	broker := servers.RabbitMQ(t, servers.MetricsPlugin)
 	s := newSystemOn(t, sharedDatabase, broker)
 	traces := collectSpans(t).settings() // exemplars need sampled traces
-	o := &observedSystem{
-		system:        s,
-		began:         time.Now(),
-		orders:        s.runOrders(slices.Concat(quickGiveUp, traces)...),
-		notifications: s.runNotifications(append(traces, "RETRY_DELAYS=1s")...),
-	}
+	o := &observedSystem{system: s, began: time.Now(), proxies: map[string]*servers.Proxy{}}
+	var orders, notifications, mail string
+	o.proxies["the database of order-service"], orders = s.ordersDatabaseProxy()
+	o.proxies["the database of notification-service"], notifications = s.databaseProxy()
+	o.proxies["the mail server"], mail = s.mailProxy()
+	o.orders = s.runOrders(slices.Concat(quickGiveUp, traces, []string{orders})...)
+	o.notifications = s.runNotifications(append(traces, "RETRY_DELAYS=1s", notifications, mail)...)
 	o.prometheus = observe.StartPrometheus(t, repository, map[string]string{
 		"order-service:4100":        o.orders.opsAddress(),
 		"notification-service:4101": o.notifications.opsAddress(),
