@@ -18,8 +18,8 @@ import (
 
 // limits has the timeouts. The one of the greeting, with the login, and those of an e-mail are the
 // longest of RFC 5321, section 4.5.3.2: beforeDot is for all steps before the dot together, and a
-// shorter one for the dot makes duplicates. check is for the steps that show whether a connection
-// still works: MAIL over a kept one, and RSET.
+// shorter one for the dot makes duplicates. check is for MAIL over a kept connection, whose server
+// may be gone.
 type limits struct {
 	dial, greeting, beforeDot, dot             time.Duration
 	check, quit, idle, age, busy, fewer, retry time.Duration
@@ -28,7 +28,7 @@ type limits struct {
 
 var standardLimits = limits{
 	dial: 30 * time.Second, greeting: 5 * time.Minute, beforeDot: 5 * time.Minute, dot: 10 * time.Minute,
-	check: 30 * time.Second, quit: time.Second,
+	check: 30 * time.Second, quit: time.Second, // also for RSET: no e-mail depends on these
 	idle: 30 * time.Second, age: 5 * time.Minute, emails: 100, // of a connection; some servers allow no more
 	busy: time.Second, fewer: 10 * time.Second, retry: 500 * time.Millisecond,
 }
@@ -90,13 +90,18 @@ var errTooLate = errors.New("another relay may have the e-mail now")
 // transaction sends e (RFC 5321, section 3.3), unless ctx has ended before the dot. It returns the
 // last step, and its error.
 func (c *connection) transaction(ctx context.Context, e envelope) (last string, err error) {
-	if c.within(c.limits.beforeDot); c.kept {
+	until := time.Now().Add(c.limits.beforeDot)
+	_ = c.conn.SetDeadline(until)
+	if c.kept {
+		if c.Text.R.Buffered() > 0 {
+			return stepMail, errors.New("there is a reply too many")
+		}
 		c.within(c.limits.check)
 	}
 	if err := c.begin(e); err != nil {
 		return stepMail, err
 	}
-	c.within(c.limits.beforeDot)
+	_ = c.conn.SetDeadline(until)
 	if err := c.Rcpt("<" + e.to + ">"); err != nil {
 		return stepRcpt, err
 	}

@@ -62,8 +62,8 @@ func (p *publisher) send(ctx context.Context, m publish.Message, answer func(pub
 			return
 		}
 		kept := c.kept
-		r, last := p.sendOver(ctx, c, m)
-		if kept && p.isStale(c, r, last, tries) {
+		r, last, broke := p.sendOver(ctx, c, m)
+		if kept && p.isStale(r, last, broke, tries) {
 			c.close()
 			p.pool.put(c, publish.NotSent)
 			continue
@@ -77,42 +77,44 @@ func (p *publisher) send(ctx context.Context, m publish.Message, answer func(pub
 // isStale reports whether it is the kept connection that failed, and not the e-mail. At MAIL it
 // always is, and the next kept one may be as old. Later it may be the e-mail on which the server
 // hangs up: that is tried once more.
-func (p *publisher) isStale(c *connection, r publish.Result, last string, tries int) bool {
+func (p *publisher) isStale(r publish.Result, last string, broke bool, tries int) bool {
 	switch {
 	case r.Outcome != publish.Refused || last == stepDot:
 		return false
 	case last == stepMail:
 		return tries <= p.Connections
 	default:
-		return c.closed && tries == 1
+		return broke && tries == 1
 	}
 }
 
-// sendOver composes the e-mail of m and sends it over c.
-func (p *publisher) sendOver(ctx context.Context, c *connection, m publish.Message) (r publish.Result, last string) {
+// sendOver composes the e-mail of m and sends it over c. It returns also the last step, and whether c
+// broke there.
+func (p *publisher) sendOver(ctx context.Context, c *connection, m publish.Message) (r publish.Result, last string, broke bool) {
 	e, err := p.compose(m)
 	if err != nil {
 		r, _ = outcome("the e-mail", err)
-		return r, ""
+		return r, "", false
 	}
 	stop := context.AfterFunc(p.open, func() { _ = c.conn.Close() }) //nolint:contextcheck // what is begun goes on when ctx ends
 	last, err = c.transaction(ctx, e)
-	r, broken := outcome(last, err)
+	r, broke = outcome(last, err)
 	c.emails++
-	if !broken && r.Outcome != publish.Confirmed { // the transaction may be open
-		c.within(c.limits.check)
-		broken = c.Reset() != nil
+	if !broke && r.Outcome != publish.Confirmed { // the transaction may be open
+		if c.within(c.limits.quit); c.Reset() != nil {
+			c.close()
+		}
 	}
 	if !stop() || errors.Is(err, errTooLate) { // Close, or the lease has ended
-		broken = true
+		broke = true
 		if r.Outcome == publish.Refused {
 			r = notSent(err)
 		}
 	}
-	if broken {
+	if broke {
 		c.close()
 	}
-	return r, last
+	return r, last, broke
 }
 
 // unknownRecipient finds the status codes (RFC 3463) of addresses to which nothing can ever be

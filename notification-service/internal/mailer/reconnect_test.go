@@ -60,14 +60,27 @@ func TestTheServerHangsUpOnOneMessage(t *testing.T) {
 	}
 }
 
-// TestAReplyThatConcernsTheEmailIsNotAskedForTwice, also over a kept connection.
+// TestAReplyThatConcernsTheEmailIsNotAskedForTwice, also over a kept connection, and whatever follows.
 func TestAReplyThatConcernsTheEmailIsNotAskedForTwice(t *testing.T) {
 	t.Parallel()
-	server := &scriptedServer{script: script{"RCPT 2": "451 later"}}
-	p := newPublisher(t, newDestination(t, "smtp://"+server.start(t), 8))
-	confirm(t, p, 1)
-	if r := sendOne(t, p); r.Outcome != publish.Refused || server.times("RCPT") != 2 {
-		t.Errorf("%s (%v), %d RCPT", names[r.Outcome], r.Err, server.times("RCPT"))
+	for _, reset := range []string{"250 OK", "421 bye", "500 what?", hangUp, silence} {
+		server := &scriptedServer{script: script{"RCPT 2": "451 later", "RSET": reset}}
+		p := newPublisher(t, newDestination(t, "smtp://"+server.start(t), 8))
+		confirm(t, p, 1)
+		if r := sendOne(t, p); r.Outcome != publish.Refused || server.times("RCPT") != 2 {
+			t.Errorf("%s: %s (%v), %d RCPT", reset, names[r.Outcome], r.Err, server.times("RCPT"))
+		}
+		confirm(t, p, 1)
+	}
+}
+
+// TestAReplyTooManyIsNotThatToTheNextEmail.
+func TestAReplyTooManyIsNotThatToTheNextEmail(t *testing.T) {
+	t.Parallel()
+	server := &scriptedServer{script: script{". 1": "250 OK\r\n250 OK\r\n550 5.1.1 no such user"}}
+	confirm(t, newPublisher(t, newDestination(t, "smtp://"+server.start(t), 8)), 2)
+	if n := server.times("greeting"); n != 2 {
+		t.Errorf("%d connections, want 2", n)
 	}
 }
 

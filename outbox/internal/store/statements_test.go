@@ -299,7 +299,7 @@ func statements(f fixture, events int) map[string]statement {
 }
 
 // fragments are parts of other statements.
-var fragments = []string{"claimedIDsSQL", "idsSQL", "fenceSQL", "parkedSQL", "stillParkedSQL", "pausedSQL", "dueSQL", "nextTrialSQL", "goingSQL", "nextSQL", "nextColumnsSQL", "takeSQL", "RecordSQL", "failureSQL"}
+var fragments = []string{"claimedIDsSQL", "idsSQL", "fenceSQL", "parkedSQL", "stillParkedSQL", "pausedSQL", "dueSQL", "nextTrialSQL", "goingSQL", "nextSQL", "nextColumnsSQL", "haltedSQL", "freeSQL", "takeSQL", "RecordSQL", "failureSQL"}
 
 // TestEveryStatementIsMeasured finds the constants of the package whose names end in SQL.
 func TestEveryStatementIsMeasured(t *testing.T) {
