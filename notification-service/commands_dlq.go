@@ -37,7 +37,8 @@ func (c config) deadLetters() dlq.Open {
 	return dlq.OpenQueue(rabbitmq.Config{URL: c.AMQPURL.Reveal(), Name: service + " dlq"}, consumerQueue, cli.SessionTimeout)
 }
 
-// decisionTimeout is how long each statement of a record may take. Meanwhile messages are held.
+// decisionTimeout is how long the wait for the database may take, and each statement of a record.
+// Meanwhile the command holds messages.
 const decisionTimeout = 5 * time.Second
 
 // recordDecisions calls use with the database, if it answers and has the right schema.

@@ -40,7 +40,7 @@ var operateOutbox = command.WithArguments(service, check, func(args []string) (f
 	}, nil
 })
 
-// republishTo needs the mail server only when it is used.
+// republishTo is where republish sends. The other commands work without a mail server, too.
 func (c config) republishTo() outboxcli.Destination {
 	server, err := c.mailServer()
 	if err != nil {

@@ -94,10 +94,10 @@ func check(c config) []error {
 	return errs
 }
 
-// checkWithBroker returns also what is wrong for a command that connects to the broker.
+// checkWithBroker is for a command that connects to the broker.
 func checkWithBroker(c config) []error { return slices.Concat(check(c), c.CheckBroker()) }
 
-// checkAll returns also what is wrong for a service that sends e-mails.
+// checkAll is for the service.
 func checkAll(c config) []error { return slices.Concat(checkWithBroker(c), c.checkSending()) }
 
 // checkSending returns what would make e-mails count as sent that nobody gets, or that have a sender
@@ -154,7 +154,7 @@ func (c config) queue() rabbitmq.Queue {
 	}
 }
 
-// mailServer is where the e-mails go.
+// mailServer is where the e-mails go. The command republish has not called checkAll.
 func (c config) mailServer() (*mailer.Destination, error) {
 	if errs := c.checkSending(); len(errs) > 0 {
 		return nil, errors.Join(errs...)

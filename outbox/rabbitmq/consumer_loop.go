@@ -117,6 +117,13 @@ func (c *Consumer) take(ctx context.Context, ch *channel) error {
 	return err
 }
 
+// message is a delivery on its way through a consumer.
+type message struct {
+	Delivery
+	span   trace.Span // of the work on it, see consumer_observe.go
+	failed error      // Check has panicked
+}
+
 // takeBatch waits for a message, and handles what has arrived by then. After the end of ctx it
 // takes nothing.
 func (c *Consumer) takeBatch(ctx context.Context, ch *channel, limit int) (unhandled []*message, err error) {
@@ -149,7 +156,7 @@ func (c *Consumer) check(ctx context.Context, ch *channel, batch []Delivery) (al
 	for _, d := range batch {
 		crashpoint.At("consumer.arrived", d.ID)
 		m := c.startSpan(ctx, d)
-		if code, err := d.cannotCopy(); err != nil {
+		if code, err := d.cannotCopy(); err != nil { // it is too large, or its headers cannot be read
 			c.deadLetter(ctx, ch, m, code, err)
 			continue
 		}
@@ -181,7 +188,7 @@ func (c *Consumer) check(ctx context.Context, ch *channel, batch []Delivery) (al
 func (c *Consumer) handle(messages []*message) error {
 	ctx, cancel := context.WithTimeout(c.finish, c.queue.HandleTimeout)
 	defer cancel()
-	if !c.isWhole() {
+	if !c.isWhole() { // the handler is a function: notice the inbox that it calls
 		ctx = handling.With(ctx, c.noteInbox)
 	}
 	batch := make([]Message, len(messages))

@@ -53,13 +53,6 @@ func (c *Consumer) Health() error {
 	return nil
 }
 
-// message is a delivery on its way through a consumer.
-type message struct {
-	Delivery
-	span   trace.Span
-	failed error // Check has panicked
-}
-
 // Context returns ctx with the trace of the message. What the handler does with it is part of the
 // trace: an event that it appends to an outbox, for example.
 func (m Message) Context(ctx context.Context) context.Context {

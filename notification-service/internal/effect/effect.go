@@ -34,8 +34,8 @@ import (
 	"example.com/transactional-outbox/outbox/rabbitmq"
 )
 
-// Aggregate is the outbox's name for orders.
-const Aggregate = "order"
+// aggregate is the outbox's name for orders.
+const aggregate = "order"
 
 // Config has what a handler needs besides its database.
 type Config struct {
@@ -182,7 +182,7 @@ func (h *Handler) emailOf(ctx context.Context, o email.Order, m rabbitmq.Message
 		return outbox.Event{}, fmt.Errorf("encoding the e-mail of message %s: %w", m.ID, err)
 	}
 	return outbox.Event{
-		Topic: mailer.Domain(o.CustomerEmail), Aggregate: Aggregate, AggregateID: o.OrderID.String(), Version: o.OrderVersion,
+		Topic: mailer.Domain(o.CustomerEmail), Aggregate: aggregate, AggregateID: o.OrderID.String(), Version: o.OrderVersion,
 		ID: o.MessageID, Payload: payload, Supersedes: true,
 		Traceparent: telemetry.Traceparent(m.Context(ctx)),
 	}, nil

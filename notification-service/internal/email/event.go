@@ -33,7 +33,7 @@ type Order struct {
 	Type          string    `json:"event_type"` // the message's type
 	OrderID       uuid.UUID `json:"order_id"`
 	OrderVersion  int       `json:"order_version"`
-	CustomerEmail string    `json:"customer_email"` // empty for a guest without one, but not in the outbox
+	CustomerEmail string    `json:"customer_email"` // may be empty in an event; in the outbox, the default recipient
 	ProductID     string    `json:"product_id"`
 	Quantity      int       `json:"quantity"`
 	Amount        int64     `json:"amount"` // minor units of currency

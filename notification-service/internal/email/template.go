@@ -41,15 +41,15 @@ type templateData struct {
 }
 
 // write returns the subject and both bodies.
-func (l emailTemplate) write(p templateData) (subject, text, html string, err error) {
+func (e emailTemplate) write(p templateData) (subject, text, html string, err error) {
 	var s, t, h strings.Builder
-	if err := l.text.ExecuteTemplate(&s, "subject", p); err != nil {
+	if err := e.text.ExecuteTemplate(&s, "subject", p); err != nil {
 		return "", "", "", fmt.Errorf("writing the subject: %w", err)
 	}
-	if err := l.text.ExecuteTemplate(&t, "layout.txt", p); err != nil {
+	if err := e.text.ExecuteTemplate(&t, "layout.txt", p); err != nil {
 		return "", "", "", fmt.Errorf("writing the text: %w", err)
 	}
-	if err := l.html.ExecuteTemplate(&h, "layout.html", p); err != nil {
+	if err := e.html.ExecuteTemplate(&h, "layout.html", p); err != nil {
 		return "", "", "", fmt.Errorf("writing the HTML: %w", err)
 	}
 	return s.String(), t.String(), h.String(), nil
