@@ -27,9 +27,9 @@ const (
 )
 
 // firstTopicPause is the first pause of a topic. It doubles after each trial event that is not taken,
-// up to LongestTopicPause.
+// up to LongestTopicPause. It is short, because the trial event may be a bad one of a good topic.
 func (c RelayConfig) firstTopicPause() time.Duration {
-	return min(time.Second, c.LongestTopicPause/20)
+	return min(500*time.Millisecond, c.LongestTopicPause/20)
 }
 
 // decide is the policy: what becomes of an event and of its topic, after this result.
