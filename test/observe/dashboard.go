@@ -73,7 +73,6 @@ type Datasource struct{ Type, UID string }
 // Target is one query of a panel.
 type Target struct {
 	RefID        string
-	Datasource   Datasource
 	Expr         string
 	LegendFormat string
 	Instant      bool

@@ -131,12 +131,8 @@ func sourcesOf(d observe.Dashboard) (sources []observe.Datasource) {
 		sources = append(sources, a.Datasource)
 	}
 	for _, p := range d.Panels {
-		if p.Type == "row" {
-			continue
-		}
-		sources = append(sources, p.Datasource)
-		for _, target := range p.Targets {
-			sources = append(sources, target.Datasource)
+		if p.Type != "row" { // its queries use it, too
+			sources = append(sources, p.Datasource)
 		}
 	}
 	return sources

@@ -32,7 +32,6 @@ var raisedSeries = []string{
 	`consumer_messages_total{outcome="dead_lettered"}`,
 	"order_to_notification_seconds_count",
 	`rabbitmq_detailed_queue_messages{queue="notification-service.dlq"}`,
-	`rabbitmq_detailed_queue_consumers{queue="notification-service"}`,
 	"outbox_relay_up", "consumer_up",
 }
 
