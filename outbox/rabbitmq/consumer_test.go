@@ -113,8 +113,10 @@ func TestAFailedMessageIsTriedAgainAfterTheDelays(t *testing.T) {
 	c.publish("good", "bad")
 	c.start()
 	c.await(1, 5, 0)
+	c.handler.set(func(h *fakeHandler) { h.now = databaseTime.Add(24*time.Hour - time.Second) }) // of its first failure
+	c.await(1, 20, 0)
 	c.handler.set(func(h *fakeHandler) { h.result = nil })
-	c.await(2, 5, 0)
+	c.await(2, 20, 0)
 	var last rabbitmq.Message
 	for len(c.handler.calls) > 0 {
 		for _, m := range <-c.handler.calls {

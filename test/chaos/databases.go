@@ -89,12 +89,6 @@ func (env *environment) resetDatabases(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		// makeReadOnly makes the whole server read-only. The order database stays writable.
-		if database == orderDatabase {
-			if err := env.execute(ctx, "postgres", "ALTER DATABASE "+database+" SET default_transaction_read_only = off"); err != nil {
-				return err
-			}
-		}
 		// A template does not hold the privileges on the database itself.
 		if env.roles[service], err = env.provision(ctx, service, database); err != nil {
 			return err

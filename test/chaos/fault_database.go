@@ -3,66 +3,93 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"example.com/transactional-outbox/test/chaos/mailserver"
 )
 
 // unwritableTime is longer than all retry delays together.
 const unwritableTime = 8 * time.Second
 
-// makeReadOnly makes the consumer's database read-only, as a server is after a failover to another
-// primary.
-func (sys *system) makeReadOnly(ctx context.Context) (err error) {
-	writable := func() error {
-		return sys.execute(context.WithoutCancel(ctx), "postgres", "ALTER SYSTEM RESET default_transaction_read_only", "SELECT pg_reload_conf()")
-	}
-	defer func() { err = errors.Join(err, writable()) }()
-	if err := sys.execute(ctx, "postgres", "ALTER SYSTEM SET default_transaction_read_only = on", "SELECT pg_reload_conf()"); err != nil {
-		return err
-	}
-	if err := sleep(ctx, sys.scaled(unwritableTime)); err != nil {
-		return err
-	}
-	setting := ""
-	if err := sys.notificationDB.QueryRow(ctx, "SHOW default_transaction_read_only").Scan(&setting); err != nil {
-		return err
-	}
-	if setting == "on" {
-		sys.injected++
-	}
-	if err := errors.Join(writable(), sleep(ctx, 500*time.Millisecond)); err != nil {
-		return err
-	}
-	return sys.requireAllEffects(ctx, recoveryTime)
-}
-
-// fullDiskSQL makes every write fail with the error of a full disk. A really full disk would also
-// stop the other database. The sequence counts the failed writes, because a rollback does not undo
-// nextval.
-const fullDiskSQL = `
-CREATE SEQUENCE disk_full_seen;
-CREATE FUNCTION disk_full() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN
-  PERFORM nextval('disk_full_seen');
-  RAISE EXCEPTION USING ERRCODE = '53100', MESSAGE = 'could not extend file "base/16384/16385": No space left on device';
+// refusedWritesSQL makes every write fail with a code: 25006 is that of a server that is read-only,
+// and 53100 that of a full disk (a really full one would also stop the other database). The sequence
+// counts the failed writes, because a rollback does not undo nextval.
+const refusedWritesSQL = `
+CREATE SEQUENCE refused_writes_seen;
+CREATE FUNCTION refuse_write() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN
+  PERFORM nextval('refused_writes_seen');
+  RAISE EXCEPTION USING ERRCODE = '%s', MESSAGE = 'no write is possible';
 END $$;
 DO $$ DECLARE t regclass; BEGIN
   FOR t IN SELECT oid FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r' LOOP
-    EXECUTE format('CREATE TRIGGER disk_full BEFORE INSERT OR UPDATE ON %s EXECUTE FUNCTION disk_full()', t);
+    EXECUTE format('CREATE TRIGGER refuse_write BEFORE INSERT OR UPDATE ON %%s EXECUTE FUNCTION refuse_write()', t);
   END LOOP;
 END $$`
 
-// simulateFullDisk makes every write to the consumer's database fail for a time.
-func (sys *system) simulateFullDisk(ctx context.Context) error {
-	if err := sys.execute(ctx, notificationDatabase, fullDiskSQL); err != nil {
+// refuseWrites makes every write to the consumer's database fail for a time. No message is copied to
+// a retry queue.
+func refuseWrites(code string, lasts time.Duration) func(*system, context.Context) error {
+	return func(sys *system, ctx context.Context) error {
+		before, err := sys.retried(ctx)
+		if err := errors.Join(err, sys.execute(ctx, notificationDatabase, fmt.Sprintf(refusedWritesSQL, code))); err != nil {
+			return err
+		}
+		if lasts > lease { // what was sent before is marked too late
+			for _, r := range sys.notificationServices {
+				sys.allowed.Mails += r.mailsInHand()
+				sys.allowed.MailsEach++
+			}
+		}
+		if err := sleep(ctx, sys.scaled(lasts)); err != nil {
+			return err
+		}
+		err = sys.notificationDB.QueryRow(ctx, "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM refused_writes_seen").Scan(&sys.injected)
+		if err := errors.Join(err, sys.execute(ctx, notificationDatabase, "DROP FUNCTION refuse_write CASCADE")); err != nil {
+			return err
+		}
+		if err := sys.requireAllEffects(ctx, recoveryTime); err != nil {
+			return err
+		}
+		after, err := sys.retried(ctx)
+		if after > before {
+			sys.reportViolation("P9", "%.0f messages were copied to a retry queue", after-before)
+		}
 		return err
 	}
-	if err := sleep(ctx, sys.scaled(unwritableTime)); err != nil {
+}
+
+// retried is how many messages the consumers have copied to a retry queue.
+func (sys *system) retried(ctx context.Context) (sum float64, err error) {
+	for _, r := range sys.notificationServices {
+		n, failed := r.metric(ctx, `consumer_messages_total{outcome="retried"}`)
+		sum, err = sum+n, errors.Join(err, failed)
+	}
+	return sum, err
+}
+
+// loseDatabase takes the consumer's database away: it refuses connections, and then it is silent. No
+// e-mail is sent meanwhile, because nothing could mark it.
+func (sys *system) loseDatabase(ctx context.Context) error {
+	const lasts = 6 * time.Second
+	if err := sys.holdBeforeData(ctx); err != nil {
 		return err
 	}
-	err := sys.notificationDB.QueryRow(ctx, "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM disk_full_seen").Scan(&sys.injected)
-	if err := errors.Join(err, sys.execute(ctx, notificationDatabase, "DROP FUNCTION disk_full CASCADE")); err != nil {
+	defer sys.mail.SetFault(mailserver.Fault{})
+	if err := errors.Join(sys.refuseConnections(ctx, sys.notifyToDB[:], sys.scaled(lasts)), sys.requireAllEffects(ctx, recoveryTime)); err != nil {
 		return err
+	}
+	for _, p := range sys.notifyToDB {
+		p.Stall()
+		defer p.Resume()
+	}
+	if err := sleep(ctx, sys.scaled(lasts)); err != nil {
+		return err
+	}
+	for _, p := range sys.notifyToDB {
+		p.Resume()
 	}
 	return sys.requireAllEffects(ctx, recoveryTime)
 }

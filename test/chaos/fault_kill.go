@@ -114,7 +114,7 @@ func (sys *system) crashOrders(ctx context.Context) error {
 
 func (sys *system) crashNotifications(ctx context.Context) error {
 	for _, point := range []string{
-		"effect.recorded", "effect.committed", "consumer.handled", "relay.claimed", "relay.confirmed", "relay.marked",
+		"consumer.arrived", "effect.recorded", "effect.committed", "consumer.handled", "relay.claimed", "relay.confirmed", "relay.marked",
 	} {
 		if err := sys.crashNotification(ctx, point); err != nil {
 			return err

@@ -54,7 +54,7 @@ func (sys *system) cutBrokerWhileMailIsDown(ctx context.Context) error {
 }
 
 func (sys *system) delayMail(ctx context.Context) error {
-	return sys.injectTemporaryMailFault(ctx, mailserver.Fault{RcptDelay: 2 * time.Second})
+	return sys.injectTemporaryMailFault(ctx, mailserver.Fault{RcptDelay: 2 * time.Second, DataDelay: 2 * time.Second})
 }
 
 func (sys *system) deferMail(ctx context.Context) error {

@@ -7,18 +7,23 @@ import (
 	"sync"
 	"time"
 
+	"example.com/transactional-outbox/test/chaos/load"
 	"example.com/transactional-outbox/test/chaos/mailserver"
 )
 
-// deferOneDomain places three, twelve and fifty orders whose domain refuses e-mails for now.
+// deferOneDomain places three, twelve and fifty orders whose domain refuses e-mails for now. Then two
+// of the eight domains of all orders refuse them.
 func (sys *system) deferOneDomain(ctx context.Context) error {
+	m := mailserver.Fault{Code: 450, Enhanced: [3]int{4, 1, 2}}
 	for _, orders := range []int{3, 12, 50} {
-		m := mailserver.Fault{Code: 450, Enhanced: [3]int{4, 1, 2}}
 		if err := sys.breakDomain(ctx, fmt.Sprintf("refuses-%d.example", orders), orders, m, 15*time.Second); err != nil {
 			return err
 		}
 	}
-	return nil
+	m.Only = func(to string) bool {
+		return strings.HasSuffix(to, "@"+load.Domain(0)) || strings.HasSuffix(to, "@"+load.Domain(4))
+	}
+	return sys.breakDomain(ctx, "", 0, m, 15*time.Second)
 }
 
 // slowDownOneDomain places sixteen orders whose domain answers after 45 s: it accepts the e-mails,
@@ -39,7 +44,9 @@ func (sys *system) slowDownOneDomain(ctx context.Context) error {
 // breakDomain places orders of customers at a domain with a fault. The other domains go on, and
 // when the fault is over, the e-mails go out.
 func (sys *system) breakDomain(ctx context.Context, domain string, orders int, m mailserver.Fault, lasts time.Duration) error {
-	m.Only = func(to string) bool { return strings.HasSuffix(to, "@"+domain) }
+	if m.Only == nil {
+		m.Only = func(to string) bool { return strings.HasSuffix(to, "@"+domain) }
+	}
 	before, began := sys.mail.Injected(), time.Now()
 	sys.mail.SetFault(m)
 	defer sys.mail.SetFault(mailserver.Fault{})

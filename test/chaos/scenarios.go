@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"slices"
+	"time"
 )
 
 // scenarios lists all scenarios, the most important first.
@@ -92,12 +93,16 @@ var scenarios = []scenario{
 		fault: (*system).freezeDatabaseConnections,
 	},
 	{
-		name: "database-read-only", description: "the consumer's database is read-only",
-		brokerOnly: true, fault: (*system).makeReadOnly,
+		name: "consumers-database-away", description: "the consumer's database refuses connections, and then it is silent",
+		brokerOnly: true, fault: (*system).loseDatabase,
+	},
+	{
+		name: "database-read-only", description: "the consumer's database is read-only for two minutes (25006)",
+		brokerOnly: true, fault: refuseWrites("25006", 2*time.Minute),
 	},
 	{
 		name: "disk-full", description: "each write of the consumer fails with the error of a full disk (53100)",
-		brokerOnly: true, fault: (*system).simulateFullDisk,
+		brokerOnly: true, fault: refuseWrites("53100", unwritableTime),
 	},
 	{
 		name: "notifications-table-locked", description: "the consumer's tables are locked for longer than a transaction waits",
@@ -256,7 +261,7 @@ var scenarios = []scenario{
 		brokerOnly: true, fault: (*system).allowFewerConnections,
 	},
 	{
-		name: "domain-not-now", description: "3, 12 and 50 orders whose domain refuses e-mails (450 4.1.2)",
+		name: "domain-not-now", description: "3, 12 and 50 orders whose domain refuses e-mails (450 4.1.2), and then one domain of four",
 		short: true, brokerOnly: true, fault: (*system).deferOneDomain,
 	},
 	{

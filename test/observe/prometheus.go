@@ -61,6 +61,13 @@ func StartPrometheus(tb testing.TB, root string, targets map[string]string, inte
 	return p
 }
 
+// Draw draws the dashboards into a folder. It fails if a panel has no data, or a text is cut off.
+func (p *Prometheus) Draw(root, folder string) (output []byte, err error) {
+	draw := exec.CommandContext(p.Context(), "scripts/draw", p.url, folder, "2", "1") //nolint:gosec // our own arguments
+	draw.Dir = root
+	return draw.CombinedOutput()
+}
+
 // run starts the server, and returns when it is ready.
 func (p *Prometheus) run(log string, command *exec.Cmd) error {
 	p.Helper()

@@ -75,16 +75,3 @@ func (q Query) Selectors() (selectors []string) {
 	}
 	return selectors
 }
-
-// Metrics returns the names of the query's metrics. For a series of a histogram it returns the name
-// of the histogram.
-func (q Query) Metrics() (names []string) {
-	for _, s := range q.Selectors() {
-		name, _, _ := strings.Cut(s, "{")
-		for _, part := range []string{"_bucket", "_sum", "_count"} {
-			name = strings.TrimSuffix(name, part)
-		}
-		names = append(names, name)
-	}
-	return names
-}

@@ -1,9 +1,15 @@
 package observe_test
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -90,4 +96,36 @@ func runbook(t *testing.T) map[string]string {
 		chapters[string(text[place[2]:place[3]])] = string(text[place[1]:end])
 	}
 	return chapters
+}
+
+// literals returns the string literals in the code of the library and the services, with all log
+// messages.
+func literals(t *testing.T) (found []string) {
+	t.Helper()
+	for _, folder := range []string{"outbox", "order-service", "notification-service", "internal"} {
+		err := filepath.WalkDir(filepath.Join(root, folder), func(path string, _ fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+			if err == nil {
+				found = append(found, literalsOf(file)...)
+			}
+			return err
+		})
+		must(t, err)
+	}
+	return found
+}
+
+func literalsOf(file *ast.File) (found []string) {
+	ast.Inspect(file, func(n ast.Node) bool {
+		if literal, ok := n.(*ast.BasicLit); ok && literal.Kind == token.STRING {
+			if text, err := strconv.Unquote(literal.Value); err == nil {
+				found = append(found, text)
+			}
+		}
+		return true
+	})
+	return found
 }

@@ -14,6 +14,7 @@ func TestP5P6P12SIGKILLAtEveryStep(t *testing.T) {
 		"consumer.arrived": 1,
 		"effect.recorded":  1, // in the transaction
 		"effect.committed": 1,
+		"consumer.handled": 1,
 		"relay.claimed":    1,
 		// Only this step repeats an e-mail: the mail server has accepted it, but no row says so.
 		"relay.confirmed": 2,

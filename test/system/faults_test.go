@@ -2,6 +2,8 @@ package system
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -97,6 +99,23 @@ func revoked(privilege string) func(s *faultySystem) func() {
 	}
 }
 
+// panicking is a release whose code panics for each message, until it is mended.
+func panicking(at string) func(s *faultySystem) func() {
+	return func(s *faultySystem) func() {
+		s.running.stop()
+		file, asked := filepath.Join(s.TempDir(), "bad"), s.mail.timesAsked()
+		must(s.T, os.WriteFile(file, nil, 0o600))
+		s.running = s.runWithCrashPoints(fmt.Sprint("DELIVERY_LIMIT=", fewDeliveries), "PANIC_AT="+at, "PANIC_WHILE="+file)
+		s.running.awaitReadyz()
+		return func() {
+			if s.mail.timesAsked() != asked {
+				s.Error("the mail server was asked")
+			}
+			must(s.T, os.Remove(file))
+		}
+	}
+}
+
 func locked(table string) func(s *faultySystem) func() {
 	return func(s *faultySystem) func() { return s.lock(s.notificationsDB, table) }
 }
@@ -123,9 +142,12 @@ var faults = map[string]fault{
 	"the role may not write the inbox": {begin: revoked("INSERT ON processed_messages"), noticed: logged(notTaking)},
 	"the inbox is locked":              {begin: locked("processed_messages"), noticed: logged(notTaking)},
 
+	"each template panics":             {begin: panicking("email.composed"), noticed: (*faultySystem).allPaused},
+
 	// A row of the inbox can be inserted, so these errors are the messages' own.
 	"the role may not write the outbox": {begin: revoked("INSERT ON outbox_queue"), noticed: logged(toRetry), retried: true},
 	"the outbox is locked":              {begin: locked("outbox_queue"), noticed: logged(toRetry), retried: true, orders: 3},
+	"the handler panics":                {begin: panicking("effect.recorded"), noticed: logged(toRetry), retried: true},
 	"the progress is locked":            {begin: locked("order_progress"), noticed: logged(toRetry), retried: true, orders: 3},
 }
 

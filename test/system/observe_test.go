@@ -45,7 +45,7 @@ type observedSystem struct {
 }
 
 // TestEveryQueryReturnsSeries creates orders, a retry, a failed event and dead letters. Then
-// it sends the query of each panel and each alert to a real Prometheus.
+// it sends the query of each panel and each alert to a real Prometheus, and draws the dashboards.
 func TestEveryQueryReturnsSeries(t *testing.T) {
 	t.Parallel()
 	o := newObservedSystem(t)
@@ -56,6 +56,9 @@ func TestEveryQueryReturnsSeries(t *testing.T) {
 		t.Errorf("only %d queries were found", len(queries))
 	}
 	o.awaitQueries(append(queries, selectorsOf(queries)...))
+	if drawing, err := o.prometheus.Draw(repository, t.TempDir()); err != nil {
+		t.Errorf("the dashboards: %v\n%s", err, drawing)
+	}
 	o.awaitAlerts("DeadLettersWait notification-service.dlq", "EmailsFailed ", "OutboxEventsFailed ")
 }
 
@@ -64,9 +67,9 @@ func TestEveryQueryReturnsSeries(t *testing.T) {
 func TestTheHomeShowsWhichServerIsAway(t *testing.T) {
 	t.Parallel()
 	for server, tile := range map[string]string{
-		"order-service": "How many targets are down?", "the database of order-service": "How many databases answer?",
-		"notification-service": "How many targets are down?", "the database of notification-service": "How many databases answer?",
-		"the broker": "Does the broker take messages?", "the mail server": "Does the mail server answer?",
+		"order-service": "How many targets are down?", "the database of order-service": "Do the databases answer?",
+		"notification-service": "How many targets are down?", "the database of notification-service": "Do the databases answer?",
+		"the broker": "Does the broker work?", "the mail server": "Does the mail server answer?",
 	} {
 		t.Run(server, func(t *testing.T) {
 			t.Parallel()
