@@ -44,8 +44,6 @@ func TestScreenshots(t *testing.T) {
 	operator.await(is(node("published"), "12"))
 	operator.await(is("[data-live]", "Live"))
 	operator.picture("overview")
-	operator.visit(s.orders.page + "/failed?reason=refused")
-	operator.picture("failed")
 }
 
 // picture takes the whole page. It writes the picture only with -update.
