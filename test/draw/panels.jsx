@@ -20,7 +20,7 @@ const to = Math.floor(Date.now() / 1000 / step) * step, from = to - minutes * 60
 const timeRange = {from: dateTime(from * 1000), to: dateTime(to * 1000), raw: {from: `now-${minutes}m`, to: 'now'}};
 // What Grafana takes for an option that a dashboard leaves out.
 const defaults = {
-  reduceOptions: {calcs: ['lastNotNull'], fields: '', values: false}, orientation: 'auto', justifyMode: 'auto',
+  justifyMode: 'auto',
   valueMode: 'color', showUnfilled: true, showHeader: true, cellHeight: 'sm', minVizWidth: 8, minVizHeight: 16,
 };
 dashboard.panels.forEach(panel => { panel.options = {...defaults, ...panel.options}; });
