@@ -140,7 +140,7 @@ async function drawn() {
   await frame();
   for (const panel of document.querySelectorAll('[data-panel]')) {
     for (const e of panel.querySelectorAll('*')) {
-      if (e.childElementCount === 0 && e.textContent && (e.scrollWidth > e.clientWidth + 1) && getComputedStyle(e).overflow !== 'visible')
+      if (e.childElementCount === 0 && e.textContent && e.scrollWidth > e.clientWidth && getComputedStyle(e).overflow !== 'visible')
         problems.push(`${panel.dataset.panel}: “${e.textContent}” is cut off`);
     }
   }

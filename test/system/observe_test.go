@@ -69,7 +69,7 @@ func TestTheHomeShowsWhichServerIsAway(t *testing.T) {
 	for server, tile := range map[string]string{
 		"order-service": "How many targets are down?", "the database of order-service": "Do the databases answer?",
 		"notification-service": "How many targets are down?", "the database of notification-service": "Do the databases answer?",
-		"the broker": "Does the broker work?", "the mail server": "Does the mail server answer?",
+		"the broker": "Does the broker work?", "the mail server": "Does the mail server work?",
 	} {
 		t.Run(server, func(t *testing.T) {
 			t.Parallel()
