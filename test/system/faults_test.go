@@ -142,7 +142,7 @@ var faults = map[string]fault{
 	"the role may not write the inbox": {begin: revoked("INSERT ON processed_messages"), noticed: logged(notTaking)},
 	"the inbox is locked":              {begin: locked("processed_messages"), noticed: logged(notTaking)},
 
-	"each template panics":             {begin: panicking("email.composed"), noticed: (*faultySystem).allPaused},
+	"each template panics": {begin: panicking("email.composed"), noticed: (*faultySystem).allPaused},
 
 	// A row of the inbox can be inserted, so these errors are the messages' own.
 	"the role may not write the outbox": {begin: revoked("INSERT ON outbox_queue"), noticed: logged(toRetry), retried: true},
