@@ -129,6 +129,10 @@ func TestP9AnUnreadableMessageIsADeadLetterAtOnce(t *testing.T) {
 	if received, sessions := c.consumer.Received(), c.urls.Load(); received != 5 || sessions != 2 {
 		t.Errorf("%d deliveries of 5 messages, %d connections", received, sessions)
 	}
+	eventually(t, "three dead letters: the broker itself moves what is rejected, and takes its time", func() bool {
+		ready, _, err := openSession(t).CountReady(c.queue.DeadLetterQueue())
+		return err == nil && ready == 3
+	})
 	letters, err := openSession(t).DeadLetters(c.queue)
 	if err != nil {
 		t.Fatal(err)
