@@ -10,7 +10,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"example.com/transactional-outbox/internal/crashpoint"
 	"example.com/transactional-outbox/notification-service/internal/mailer"
 	"example.com/transactional-outbox/outbox/publish"
 )
@@ -21,7 +20,6 @@ func Compose(m publish.Message) (mailer.Email, error) {
 	if err := json.Unmarshal(m.Body, &o); err != nil {
 		return mailer.Email{}, fmt.Errorf("the payload is not the JSON of an e-mail: %w", err)
 	}
-	crashpoint.At("email.composed")
 	template, known := emailTemplates[o.Type]
 	if !known {
 		return mailer.Email{}, fmt.Errorf("there is no e-mail for %.300q", o.Type)

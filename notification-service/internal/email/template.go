@@ -7,6 +7,8 @@ import (
 	"strings"
 	"text/template"
 	"unicode"
+
+	"example.com/transactional-outbox/internal/crashpoint"
 )
 
 // The layout is how an e-mail looks. Each event has a file with its sentences, which both
@@ -46,6 +48,7 @@ func (e emailTemplate) write(p templateData) (subject, text, html string, err er
 	if err := e.text.ExecuteTemplate(&s, "subject", p); err != nil {
 		return "", "", "", fmt.Errorf("writing the subject: %w", err)
 	}
+	crashpoint.At("email.composed")
 	if err := e.text.ExecuteTemplate(&t, "layout.txt", p); err != nil {
 		return "", "", "", fmt.Errorf("writing the text: %w", err)
 	}
