@@ -17,7 +17,7 @@ var schema = migrations.Schema
 // keep it from publishing.
 const (
 	apiConnections   = 20
-	spareConnections = 2 // beyond one for each relay worker
+	spareConnections = 3 // beyond one for each relay worker: what prunes, and scrapes
 )
 
 func serve(ctx context.Context, c config) error {

@@ -25,7 +25,7 @@ CREATE FUNCTION refuse_write() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
 END $$;
 DO $$ DECLARE t regclass; BEGIN
   FOR t IN SELECT oid FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r' LOOP
-    EXECUTE format('CREATE TRIGGER refuse_write BEFORE INSERT OR UPDATE ON %%s EXECUTE FUNCTION refuse_write()', t);
+    EXECUTE format('CREATE TRIGGER refuse_write BEFORE INSERT OR UPDATE OR DELETE ON %%s EXECUTE FUNCTION refuse_write()', t);
   END LOOP;
 END $$`
 
@@ -33,11 +33,10 @@ END $$`
 // a retry queue.
 func refuseWrites(code string, lasts time.Duration) func(*system, context.Context) error {
 	return func(sys *system, ctx context.Context) error {
-		before, err := sys.retried(ctx)
-		if err := errors.Join(err, sys.execute(ctx, notificationDatabase, fmt.Sprintf(refusedWritesSQL, code))); err != nil {
+		if err := sys.execute(ctx, notificationDatabase, fmt.Sprintf(refusedWritesSQL, code)); err != nil {
 			return err
 		}
-		if lasts > lease { // what was sent before is marked too late
+		if sys.scaled(lasts) > lease { // what was sent before is marked too late
 			for _, r := range sys.notificationServices {
 				sys.allowed.Mails += r.mailsInHand()
 				sys.allowed.MailsEach++
@@ -46,28 +45,23 @@ func refuseWrites(code string, lasts time.Duration) func(*system, context.Contex
 		if err := sleep(ctx, sys.scaled(lasts)); err != nil {
 			return err
 		}
-		err = sys.notificationDB.QueryRow(ctx, "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM refused_writes_seen").Scan(&sys.injected)
+		err := sys.notificationDB.QueryRow(ctx, "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM refused_writes_seen").Scan(&sys.injected)
 		if err := errors.Join(err, sys.execute(ctx, notificationDatabase, "DROP FUNCTION refuse_write CASCADE")); err != nil {
 			return err
 		}
-		if err := sys.requireAllEffects(ctx, recoveryTime); err != nil {
-			return err
-		}
-		after, err := sys.retried(ctx)
-		if after > before {
-			sys.reportViolation("P9", "%.0f messages were copied to a retry queue", after-before)
-		}
-		return err
+		return errors.Join(sys.requireAllEffects(ctx, recoveryTime), sys.requireNoRetries(ctx))
 	}
 }
 
-// retried is how many messages the consumers have copied to a retry queue.
-func (sys *system) retried(ctx context.Context) (sum float64, err error) {
+// requireNoRetries requires that the consumers have copied no message to a retry queue.
+func (sys *system) requireNoRetries(ctx context.Context) (err error) {
 	for _, r := range sys.notificationServices {
 		n, failed := r.metric(ctx, `consumer_messages_total{outcome="retried"}`)
-		sum, err = sum+n, errors.Join(err, failed)
+		if err = errors.Join(err, failed); n > 0 {
+			sys.reportViolation("P9", "%.0f messages were copied to a retry queue", n)
+		}
 	}
-	return sum, err
+	return err
 }
 
 // loseDatabase takes the consumer's database away: it refuses connections, and then it is silent. No
@@ -90,8 +84,9 @@ func (sys *system) loseDatabase(ctx context.Context) error {
 	}
 	for _, p := range sys.notifyToDB {
 		p.Resume()
+		sys.injected++
 	}
-	return sys.requireAllEffects(ctx, recoveryTime)
+	return errors.Join(sys.requireAllEffects(ctx, recoveryTime), sys.requireNoRetries(ctx))
 }
 
 // revokePrivileges takes privileges on some tables away from the consumer's role, one after the

@@ -11,8 +11,8 @@ import (
 	"example.com/transactional-outbox/test/chaos/mailserver"
 )
 
-// deferOneDomain places three, twelve and fifty orders whose domain refuses e-mails for now. Then two
-// of the eight domains of all orders refuse them.
+// deferOneDomain places three, twelve and fifty orders whose domain refuses e-mails for now. Then a
+// quarter of the domains of all orders refuses them.
 func (sys *system) deferOneDomain(ctx context.Context) error {
 	m := mailserver.Fault{Code: 450, Enhanced: [3]int{4, 1, 2}}
 	for _, orders := range []int{3, 12, 50} {

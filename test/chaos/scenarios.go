@@ -97,7 +97,7 @@ var scenarios = []scenario{
 		brokerOnly: true, fault: (*system).loseDatabase,
 	},
 	{
-		name: "database-read-only", description: "the consumer's database is read-only for two minutes (25006)",
+		name: "database-read-only", description: "each write of the consumer fails as on a read-only server (25006), for two minutes",
 		brokerOnly: true, fault: refuseWrites("25006", 2*time.Minute),
 	},
 	{
@@ -261,7 +261,7 @@ var scenarios = []scenario{
 		brokerOnly: true, fault: (*system).allowFewerConnections,
 	},
 	{
-		name: "domain-not-now", description: "3, 12 and 50 orders whose domain refuses e-mails (450 4.1.2), and then one domain of four",
+		name: "domain-not-now", description: "3, 12 and 50 orders whose domain refuses e-mails (450 4.1.2), and then a quarter of all domains",
 		short: true, brokerOnly: true, fault: (*system).deferOneDomain,
 	},
 	{

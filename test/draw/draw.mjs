@@ -3,13 +3,14 @@
 import {build} from 'esbuild';
 import {mkdirSync, readdirSync, readFileSync, writeFileSync} from 'node:fs';
 import {join, resolve} from 'node:path';
+import {fileURLToPath, pathToFileURL} from 'node:url';
 import puppeteer from 'puppeteer-core';
 
 const [dashboards, chromium, prometheus, out, minutes, interval] = process.argv.slice(2);
 const folder = resolve(out);
 mkdirSync(folder, {recursive: true});
 await build({
-  entryPoints: [new URL('panels.jsx', import.meta.url).pathname], outdir: folder, bundle: true, jsx: 'automatic', logLevel: 'error',
+  entryPoints: [fileURLToPath(new URL('panels.jsx', import.meta.url))], outdir: folder, bundle: true, jsx: 'automatic', logLevel: 'error',
   define: {'process.env.NODE_ENV': '"production"', global: 'window'},
   loader: {'.ttf': 'dataurl', '.woff': 'dataurl', '.woff2': 'dataurl', '.svg': 'dataurl'},
 });
@@ -23,8 +24,9 @@ for (const file of readdirSync(dashboards).filter(name => name.endsWith('.json')
   const page = await browser.newPage();
   await page.setViewport({width: 1440, height: 730}); // about what is seen of a dashboard at first
   page.on('pageerror', error => { problem(name, error.message); });
-  await page.goto(`file://${folder}/${name}.html`);
-  for (const text of await page.evaluate(() => window.drawn)) problem(name, text);
+  await page.goto(pathToFileURL(join(folder, `${name}.html`)));
+  const late = new Promise(done => { setTimeout(done, 60_000, ['it is not drawn after a minute']); });
+  for (const text of await Promise.race([page.evaluate(() => window.drawn), late])) problem(name, text);
   await page.screenshot({path: join(folder, `${name}-first.png`)});
   await page.screenshot({path: join(folder, `${name}.png`), fullPage: true});
   await page.close();

@@ -45,7 +45,8 @@ async function ask(target) {
   } else {
     query.set('time', Date.now() / 1000);
   }
-  const answer = await (await fetch(`${prometheus}/api/v1/query${target.range ? '_range' : ''}?${query}`)).json();
+  const url = `${prometheus}/api/v1/query${target.range ? '_range' : ''}`;
+  const answer = await (await fetch(`${url}?${query}`).catch(error => { throw new Error(`${url}: ${error.message}`); })).json();
   if (answer.status !== 'success') throw new Error(`${target.expr}: ${answer.error}`);
   return answer.data.result;
 }

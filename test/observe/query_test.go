@@ -29,6 +29,7 @@ func TestWithoutThresholds(t *testing.T) {
 		"a > 1":                                  {"a > bool 1"},
 		"a == 0 and b >= 2":                      {"a == bool 0 and b >= bool 2"},
 		"up == 1 unless on (job, instance) a{b}": {"up == bool 1", "a{b}"},
+		`absent(up{job="a"})`:                    {`(up{job="a"})`},
 	} {
 		if got := (observe.Alert{Expr: expr}).WithoutThresholds(); !slices.Equal(got, want) {
 			t.Errorf("%s becomes %q, want %q", expr, got, want)

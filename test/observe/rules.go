@@ -37,7 +37,8 @@ var (
 // WithoutThresholds returns the expressions that the alert compares. They have series even when the
 // alert does not fire.
 func (a Alert) WithoutThresholds() []string {
-	return exclusion.Split(comparison.ReplaceAllString(a.Expr, " $1 bool "), -1)
+	expr := strings.ReplaceAll(a.Expr, "absent(", "(")
+	return exclusion.Split(comparison.ReplaceAllString(expr, " $1 bool "), -1)
 }
 
 // AlwaysActive returns the rule's text without its threshold.

@@ -66,17 +66,20 @@ func TestEveryQueryReturnsSeries(t *testing.T) {
 // that is green before to be red or amber.
 func TestTheHomeShowsWhichServerIsAway(t *testing.T) {
 	t.Parallel()
-	for server, tile := range map[string]string{
-		"order-service": "How many targets are down?", "the database of order-service": "Do the databases answer?",
-		"notification-service": "How many targets are down?", "the database of notification-service": "Do the databases answer?",
-		"the broker": "Does the broker work?", "the mail server": "Does the mail server work?",
+	const targets, databases, broker, due = "How many targets are down?", "Do the databases answer?", "Does the broker work?", "Due for how long?"
+	for server, tiles := range map[string][]string{
+		"order-service": {targets}, "the database of order-service": {databases, due},
+		"notification-service": {targets}, "the database of notification-service": {databases, due},
+		"the broker": {broker}, "the way to the broker": {broker}, "the mail server": {"Does the mail server work?"},
 	} {
 		t.Run(server, func(t *testing.T) {
 			t.Parallel()
 			o := newObservedSystem(t)
 			o.place(o.orders)
 			o.awaitCount(o.notificationsDB, 1, sentCount)
-			o.awaitTile(tile, true)
+			for _, tile := range tiles {
+				o.awaitTile(tile, true)
+			}
 			switch server {
 			case "order-service":
 				o.orders.stop()
@@ -90,7 +93,9 @@ func TestTheHomeShowsWhichServerIsAway(t *testing.T) {
 			if server == "the mail server" {
 				o.place(o.orders) // without an e-mail, nothing is sent to it
 			}
-			o.awaitTile(tile, false)
+			for _, tile := range tiles {
+				o.awaitTile(tile, false)
+			}
 		})
 	}
 }
@@ -119,11 +124,12 @@ func newObservedSystem(t *testing.T) *observedSystem {
 	s := newSystemOn(t, sharedDatabase, broker)
 	traces := collectSpans(t).settings() // exemplars need sampled traces
 	o := &observedSystem{system: s, began: time.Now(), proxies: map[string]*servers.Proxy{}}
-	var orders, notifications, mail string
+	var orders, notifications, mail, toBroker string
 	o.proxies["the database of order-service"], orders = s.ordersDatabaseProxy()
 	o.proxies["the database of notification-service"], notifications = s.databaseProxy()
 	o.proxies["the mail server"], mail = s.mailProxy()
-	o.orders = s.runOrders(slices.Concat(quickGiveUp, traces, []string{orders})...)
+	o.proxies["the way to the broker"], toBroker = s.brokerProxy(orderService)
+	o.orders = s.runOrders(slices.Concat(quickGiveUp, traces, []string{orders, toBroker})...)
 	o.notifications = s.runNotifications(append(traces, "RETRY_DELAYS=1s", notifications, mail)...)
 	o.prometheus = observe.StartPrometheus(t, repository, map[string]string{
 		"order-service:4100":        o.orders.opsAddress(),
