@@ -25,7 +25,7 @@ for (const file of readdirSync(dashboards).filter(name => name.endsWith('.json')
   await page.setViewport({width: 1440, height: 730}); // about what is seen of a dashboard at first
   page.on('pageerror', error => { problem(name, error.message); });
   await page.goto(pathToFileURL(join(folder, `${name}.html`)));
-  const late = new Promise(done => { setTimeout(done, 60_000, ['it is not drawn after a minute']); });
+  const late = new Promise(done => { setTimeout(done, 60_000, ['it is not drawn after a minute']).unref(); });
   for (const text of await Promise.race([page.evaluate(() => window.drawn), late])) problem(name, text);
   await page.screenshot({path: join(folder, `${name}-first.png`)});
   await page.screenshot({path: join(folder, `${name}.png`), fullPage: true});

@@ -62,8 +62,8 @@ func TestEveryQueryReturnsSeries(t *testing.T) {
 	o.awaitAlerts("DeadLettersWait notification-service.dlq", "EmailsFailed ", "OutboxEventsFailed ")
 }
 
-// TestTheHomeShowsWhichServerIsAway takes each server away, and wants a tile of the home dashboard
-// that is green before to be red or amber.
+// TestTheHomeShowsWhichServerIsAway takes each server away, and wants tiles of the home dashboard
+// that are green before to be red or amber.
 func TestTheHomeShowsWhichServerIsAway(t *testing.T) {
 	t.Parallel()
 	const targets, databases, broker, due = "How many targets are down?", "Do the databases answer?", "Does the broker work?", "Due for how long?"
