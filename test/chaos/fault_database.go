@@ -24,7 +24,7 @@ CREATE FUNCTION refuse_write() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
   RAISE EXCEPTION USING ERRCODE = '%s', MESSAGE = 'no write is possible';
 END $$;
 DO $$ DECLARE t regclass; BEGIN
-  FOR t IN SELECT oid FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r' LOOP
+  FOR t IN SELECT oid FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p') LOOP
     EXECUTE format('CREATE TRIGGER refuse_write BEFORE INSERT OR UPDATE OR DELETE ON %%s EXECUTE FUNCTION refuse_write()', t);
   END LOOP;
 END $$`

@@ -66,11 +66,12 @@ func TestEveryQueryReturnsSeries(t *testing.T) {
 // that are green before to be red or amber.
 func TestTheHomeShowsWhichServerIsAway(t *testing.T) {
 	t.Parallel()
-	const targets, databases, broker, due = "How many targets are down?", "Do the databases answer?", "Does the broker work?", "Due for how long?"
+	const targets, databases, due = "How many targets are down?", "Do the databases answer?", "Due for how long?"
+	const broker, mail = "Does the broker work?", "Does the mail server work?"
 	for server, tiles := range map[string][]string{
-		"order-service": {targets}, "the database of order-service": {databases, due},
-		"notification-service": {targets}, "the database of notification-service": {databases, due},
-		"the broker": {broker}, "the way to the broker": {broker}, "the mail server": {"Does the mail server work?"},
+		"order-service": {targets, databases, due}, "the database of order-service": {databases, due},
+		"notification-service": {targets, databases, due, mail}, "the database of notification-service": {databases, due},
+		"the broker": {broker}, "the way to the broker": {broker}, "the mail server": {mail},
 	} {
 		t.Run(server, func(t *testing.T) {
 			t.Parallel()
