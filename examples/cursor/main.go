@@ -1,158 +1,187 @@
 // Command cursor reads an outbox with two cursors, while writers add to it. One reads seq > last,
 // and loses events. The other one reads between two snapshots, as PgQ does, and loses none.
-//
-// This file has the two cursors. lead.go makes sure that there is one reader, and race.go has the
-// writers and the counting.
+// DATABASE_URL says where PostgreSQL is.
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"os"
+	"slices"
+	"sync/atomic"
+	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/sync/errgroup"
 )
 
-func main() { os.Exit(run(os.Args[1:])) }
-
-const tables = `
-CREATE TABLE orders (id uuid PRIMARY KEY, version int NOT NULL);
+const setup = `
+DROP SCHEMA IF EXISTS example_cursor CASCADE; -- of the last run
+CREATE SCHEMA example_cursor;
 CREATE TABLE events (
   seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, -- given at INSERT, not at COMMIT
-  order_id uuid NOT NULL, version int NOT NULL, UNIQUE (order_id, version),
-  -- The top transaction's number, also inside a savepoint. The row's own xmin is not.
+  -- The number of the transaction, also in a savepoint. The row's own xmin is not.
   xid xid8 NOT NULL DEFAULT pg_current_xact_id());
-CREATE INDEX ON events (xid, seq);
-CREATE TABLE journal ( -- a row for each published batch; the newest one is the position
-  batch bigint PRIMARY KEY, -- two readers cannot store the same batch
-  older pg_snapshot NOT NULL, newer pg_snapshot, seq bigint NOT NULL, events int NOT NULL,
-  cluster bigint NOT NULL DEFAULT (pg_control_system()).system_identifier);
-INSERT INTO journal VALUES (0, '1:1:', NULL, 0, 0) -- no transaction is visible in 1:1:`
+CREATE INDEX ON events (xid)`
 
-// event is a row of the outbox, without its payload.
-type event struct {
-	Seq     int64
-	OrderID uuid.UUID
-	Version int
-}
-
-// publish publishes a page of events. If it returns no error, all of them are published.
-type publish func(context.Context, []event) error
+const addSQL = `INSERT INTO events DEFAULT VALUES`
 
 // bySeqSQL loses events. A row gets its seq at INSERT and becomes visible at COMMIT. So a smaller
 // seq can become visible after a larger one, and then the cursor has already passed it.
-const bySeqSQL = `SELECT seq, order_id, version FROM events WHERE seq > $1 ORDER BY seq LIMIT $2`
+const bySeqSQL = `
+SELECT seq::text AS position, seq FROM events
+WHERE seq > $1
+ORDER BY seq`
 
-type bySeq struct {
-	db      *pgx.Conn
-	publish publish
-	page    int
-	last    int64
-}
-
-func (r *bySeq) pass(ctx context.Context) (int, error) {
-	events, err := query(ctx, r.db, r.publish, bySeqSQL, r.last, r.page)
-	if n := len(events); n > 0 {
-		r.last = events[n-1].Seq
-	}
-	return len(events), err
-}
-
-// windowSQL opens a window. The window begins at $1, the snapshot up to which all is published, and
-// ends at the snapshot of this statement. The result has the least seq of the window, or null.
+// windowSQL reads a window: what has become visible since the snapshot $1. The second line of WHERE
+// finds the transactions that were open at $1, whatever their seq. PostgreSQL itself leaves out
+// what is not committed now: the statement sees what pg_current_snapshot() sees, and the next
+// window begins there. Do not run it in a transaction that writes: that one sees its own rows.
 //
-//	xid >= xmax   rows of transactions that began to write after $1
-//	xid = ANY …   rows of transactions that were open at $1 and have committed since
-//
-// Never ask for xid >= xmin: as long as an old transaction is open, xmin stays, and each window
-// would read all rows since then. MATERIALIZED keeps the two conditions apart from min. For a plain
-// min(seq) with xid >= xmax, PostgreSQL 15 looks from the table's first row on.
+// ORDER BY seq keeps the order of each aggregate, if the writer locks the aggregate's row before it
+// inserts the event. ORDER BY xid would not: a transaction may have its number before that lock.
 const windowSQL = `
-WITH new AS MATERIALIZED (
-  SELECT seq FROM events WHERE xid >= pg_snapshot_xmax($1)
-  UNION ALL
-  SELECT seq FROM events WHERE xid = ANY (ARRAY(SELECT pg_snapshot_xip($1))))
-SELECT pg_current_snapshot()::text, min(seq) FROM new`
+SELECT pg_current_snapshot()::text AS position, seq FROM events
+WHERE xid >= pg_snapshot_xmax($1)
+   OR xid = ANY (ARRAY(SELECT pg_snapshot_xip($1)))
+ORDER BY seq`
 
-// pageSQL reads the next page of the window from $1 to $2.
-//
-//	seq > $3           what follows the last page
-//	not visible in $1  it was not in an earlier window
-//	visible in $2      it belongs to this window, and not to a later one
-//	ORDER BY seq       keeps the order of each order's events, because the writer locks the order
-//	                   before it inserts. ORDER BY xid would not: a transaction may get its number
-//	                   before it waits for that lock
-const pageSQL = `
-SELECT seq, order_id, version FROM events
-WHERE seq > $3 AND NOT pg_visible_in_snapshot(xid, $1) AND pg_visible_in_snapshot(xid, $2)
-ORDER BY seq LIMIT $4`
-
-// storeSQL says in one statement, and so in one transaction, that the batch is published and where
-// the next one begins.
-const storeSQL = `
-INSERT INTO journal (batch, older, newer, seq, events)
-VALUES ($1, $2, nullif($3, '')::pg_snapshot, $4, $5)`
-
-// bySnapshot is the cursor that loses nothing. Call lead before the first pass, and after each
-// error.
-type bySnapshot struct {
-	db      *pgx.Conn
-	publish publish
-	page    int
-	position
+// cursor has the query that reads on from its position. The query's first column is the next
+// position. A relay stores it in a table after it has published the events.
+type cursor struct {
+	query, position string
+	read            []int64 // the seq of each event
 }
 
-// position says what is published: all events that are visible in older, and up to seq those that
-// are visible in newer.
-type position struct {
-	batch        int64
-	older, newer string // snapshots; newer is empty when no window is open
-	seq          int64
+func newBySeq() *cursor { return &cursor{query: bySeqSQL, position: "0"} }
+
+// In the snapshot 1:1: no transaction is visible.
+func newBySnapshot() *cursor { return &cursor{query: windowSQL, position: "1:1:"} }
+
+// next reads what is new. If nothing is, the position stays.
+func (c *cursor) next(ctx context.Context, db *pgxpool.Pool) error {
+	rows, _ := db.Query(ctx, c.query, c.position) // ForEachRow returns the error
+	var seq int64
+	_, err := pgx.ForEachRow(rows, []any{&c.position, &seq}, func() error {
+		c.read = append(c.read, seq)
+		return nil
+	})
+	return err
 }
 
-// pass publishes the next page. It returns 0 if there is nothing new. It uses no transaction around
-// its statements, so none is open while publish runs. Also, the snapshot must not come from a
-// transaction that writes, because such a transaction sees its own rows.
-func (r *bySnapshot) pass(ctx context.Context) (int, error) {
-	next := r.position
-	opens := next.newer == ""
-	if opens {
-		var first *int64
-		err := r.db.QueryRow(ctx, windowSQL, next.older).Scan(&next.newer, &first)
-		if err != nil || first == nil {
-			return 0, err // an empty window is not stored
-		}
-		next.seq = *first - 1
+func main() {
+	if err := run(context.Background(), cmp.Or(os.Getenv("DATABASE_URL"), "not set"), os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "cursor:", err)
+		os.Exit(1)
 	}
-	events, err := query(ctx, r.db, r.publish, pageSQL, next.older, next.newer, next.seq, r.page)
+}
+
+func run(ctx context.Context, url string, out io.Writer) error {
+	db, err := open(ctx, url)
 	if err != nil {
-		return 0, err
+		return fmt.Errorf("DATABASE_URL: %w", err)
 	}
-	n := len(events)
-	if n < r.page { // the window's last page
-		next.older, next.newer = next.newer, ""
+	defer db.Close()
+	bySeq, bySnapshot := newBySeq(), newBySnapshot()
+	if err := commitLate(ctx, db, bySeq, bySnapshot); err != nil {
+		return fmt.Errorf("committing an event late: %w", err)
 	}
-	if n == 0 && opens {
-		return 0, errors.New("windowSQL has found an event that pageSQL has not")
+	if err := race(ctx, db, bySeq, bySnapshot); err != nil {
+		return err
 	}
-	if n == 0 { // the page before was full, and the last one
-		r.position = next
-		return r.pass(ctx)
+	var committed int
+	if err := db.QueryRow(ctx, "SELECT count(*) FROM events").Scan(&committed); err != nil {
+		return fmt.Errorf("counting what is committed: %w", err)
 	}
-	next.batch, next.seq = next.batch+1, events[n-1].Seq
-	_, err = r.db.Exec(ctx, storeSQL, next.batch, next.older, next.newer, next.seq, n)
-	if err == nil {
-		r.position = next
+	_, _ = fmt.Fprintln(out, "cursor            committed   read missed  twice")
+	print := func(name string, c *cursor) {
+		distinct := len(slices.Compact(slices.Sorted(slices.Values(c.read)))) // all of them are committed
+		_, _ = fmt.Fprintf(out, "%-17s %9d %6d %6d %6d\n",
+			name, committed, len(c.read), committed-distinct, len(c.read)-distinct)
 	}
-	return n, err
+	print("seq > last", bySeq)
+	print("between snapshots", bySnapshot)
+	return nil
 }
 
-func query(ctx context.Context, db *pgx.Conn, publish publish, sql string, args ...any) ([]event, error) {
-	rows, _ := db.Query(ctx, sql, args...) // CollectRows returns the error
-	events, err := pgx.CollectRows(rows, pgx.RowToStructByPos[event])
-	if err == nil && len(events) > 0 {
-		err = publish(ctx, events)
+// open empties the schema of this example.
+func open(ctx context.Context, url string) (*pgxpool.Pool, error) {
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, err
 	}
-	return events, err
+	config.ConnConfig.RuntimeParams["search_path"] = "example_cursor"
+	config.MaxConns = writers + 2 // and the two cursors
+	db, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := db.Exec(ctx, setup); err != nil {
+		db.Close()
+		return nil, err
+	}
+	return db, nil
+}
+
+// commitLate commits event 1 after event 2 has been read.
+func commitLate(ctx context.Context, db *pgxpool.Pool, cursors ...*cursor) error {
+	return pgx.BeginFunc(ctx, db, func(slow pgx.Tx) error {
+		_, err1 := slow.Exec(ctx, addSQL)
+		_, err2 := db.Exec(ctx, addSQL) // commits at once
+		err := errors.Join(err1, err2)
+		for _, c := range cursors {
+			err = errors.Join(err, c.next(ctx, db))
+		}
+		return err
+	})
+}
+
+const writers, transactions = 8, 100 // each writer has so many transactions
+
+// race reads with the cursors while the writers add events, and once more after they have ended.
+func race(ctx context.Context, db *pgxpool.Pool, cursors ...*cursor) error {
+	var writing, reading errgroup.Group
+	var written atomic.Bool
+	for range writers {
+		writing.Go(func() error { return write(ctx, db) })
+	}
+	for _, c := range cursors {
+		reading.Go(func() error {
+			for last := false; !last; {
+				last = written.Load()
+				if err := c.next(ctx, db); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	err := writing.Wait()
+	written.Store(true)
+	return errors.Join(err, reading.Wait())
+}
+
+// write rolls back one of ten transactions. Another one takes longer than the others.
+func write(ctx context.Context, db *pgxpool.Pool) error {
+	rollback := errors.New("rolled back on purpose")
+	for i := range transactions {
+		err := pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, addSQL)
+			if i%10 == 3 {
+				err = errors.Join(err, rollback)
+			}
+			if i%10 == 7 {
+				time.Sleep(30 * time.Millisecond) // nothing is awaited: this is the load
+			}
+			return err
+		})
+		if err != nil && !errors.Is(err, rollback) {
+			return err
+		}
+	}
+	return nil
 }

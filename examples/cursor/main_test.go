@@ -1,67 +1,74 @@
 package main
 
 import (
-	"bufio"
-	"context"
-	"fmt"
-	"os"
+	"regexp"
+	"slices"
+	"strings"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"example.com/transactional-outbox/test/servers"
 )
 
-const (
-	childPage    = "CURSOR_TEST_PAGE"
-	childTimeout = "CURSOR_TEST_TIMEOUT"
-)
+func newOutbox(t *testing.T) *pgxpool.Pool {
+	t.Helper()
+	db, err := open(t.Context(), servers.Database(t))
+	must(t, err)
+	t.Cleanup(db.Close)
+	return db
+}
 
-// TestMain is also the reader that tests kill: a process of its own.
-func TestMain(m *testing.M) {
-	if os.Getenv(childPage) == "" {
-		os.Exit(m.Run())
-	}
-	if err := readAsChild(context.Background()); err != nil {
-		fmt.Println("error:", err)
-		os.Exit(1)
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
-// readAsChild prints each page, and then waits for a line: at that point the page is published
-// and the position is not stored. When nothing is left, it prints an empty line, and waits, too.
-func readAsChild(ctx context.Context) error {
-	db, err := pgx.Connect(ctx, os.Getenv("DATABASE_URL"))
-	if err != nil {
-		return err
+func TestSeqCursorMissesAnEventThatCommitsLate(t *testing.T) {
+	t.Parallel()
+	db, c := newOutbox(t), newBySeq()
+	must(t, commitLate(t.Context(), db, c))
+	must(t, c.next(t.Context(), db))
+	if !slices.Equal(c.read, []int64{2}) {
+		t.Errorf("read %v, want the event 2 without the event 1", c.read)
 	}
-	defer func() { _ = db.Close(ctx) }()
-	answers := bufio.NewReader(os.Stdin)
-	r := &bySnapshot{db: db, publish: func(_ context.Context, events []event) error {
-		fmt.Println(seqsOf(events))
-		_, err := answers.ReadString('\n')
-		return err
-	}}
-	if _, err := fmt.Sscan(os.Getenv(childPage), &r.page); err != nil {
-		return err
+}
+
+// TestWindowsHaveEachCommittedEventOnce has a transaction that is open in two windows, and then
+// writers that take long and roll back.
+func TestWindowsHaveEachCommittedEventOnce(t *testing.T) {
+	t.Parallel()
+	db, c := newOutbox(t), newBySnapshot()
+	must(t, commitLate(t.Context(), db, c, c))
+	must(t, c.next(t.Context(), db))
+	if !slices.Equal(c.read, []int64{2, 1}) {
+		t.Errorf("read %v, want the event 2 and then the event 1, each of them once", c.read)
 	}
-	timeout, err := time.ParseDuration(os.Getenv(childTimeout))
-	if err != nil {
-		return err
+	must(t, race(t.Context(), db, c))
+	rows, _ := db.Query(t.Context(), "SELECT seq FROM events ORDER BY seq")
+	committed, err := pgx.CollectRows(rows, pgx.RowTo[int64])
+	must(t, err)
+	if len(committed) != 722 {
+		t.Errorf("%d events are committed, want 2, and 90 of each of 8 writers", len(committed))
 	}
-	if err := r.lead(ctx, timeout); err != nil {
-		return err
+	slices.Sort(c.read)
+	if !slices.Equal(c.read, committed) {
+		t.Errorf("read %v, want each committed event once: %v", c.read, committed)
 	}
-	for {
-		n, err := r.pass(ctx)
-		if err != nil {
-			return err
-		}
-		if n > 0 {
-			continue
-		}
-		fmt.Println()
-		if _, err := answers.ReadString('\n'); err != nil {
-			return err
-		}
+}
+
+func TestProgramCountsWhatEachCursorMisses(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	must(t, run(t.Context(), servers.Database(t), &out))
+	want := regexp.MustCompile(`^cursor +committed +read +missed +twice
+seq > last +722 +\d+ +[1-9]\d* +0
+between snapshots +722 +722 +0 +0
+$`)
+	if !want.MatchString(out.String()) {
+		t.Errorf("it prints\n%swant\n%s", &out, want)
 	}
 }
