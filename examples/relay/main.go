@@ -1,10 +1,10 @@
-// Command relay is the relay of chapters 3 to 6, as far as the given chapter has built it. It
-// places orders, publishes their events, and shows what is where.
+// Command relay is the relay of the tutorial, as far as the given step has built it. It places
+// orders, publishes their events, and shows what is where.
 //
-//	relay -chapter 3                          claim with row locks, publish
-//	relay -chapter 4 -bind order.created      … and wait for confirms and returns
-//	relay -chapter 5                          … and claim with a lease instead
-//	relay -chapter 6                          … and keep the events of an order in order
+//	relay -step locks                          claim with row locks, publish
+//	relay -step confirms -bind order.created   … and wait for confirms and returns
+//	relay -step lease                          … and claim with a lease instead
+//	relay -step order                          … and keep the events of an order in order
 //
 // DATABASE_URL and AMQP_URL say where PostgreSQL and RabbitMQ are.
 package main
@@ -12,7 +12,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -32,8 +31,8 @@ CREATE TABLE IF NOT EXISTS outbox (
   id uuid PRIMARY KEY DEFAULT gen_random_uuid(),
   order_id uuid NOT NULL, version int NOT NULL, UNIQUE (order_id, version),
   event_key text NOT NULL, payload jsonb NOT NULL,
-  available_at timestamptz NOT NULL DEFAULT now()); -- from chapter 5 on
-CREATE TABLE IF NOT EXISTS claims ( -- from chapter 5 on
+  available_at timestamptz NOT NULL DEFAULT now()); -- from the step lease on
+CREATE TABLE IF NOT EXISTS claims ( -- from the step lease on
   token uuid PRIMARY KEY, until timestamptz NOT NULL, events uuid[] NOT NULL)`
 
 // event is a row of the outbox.
@@ -57,26 +56,26 @@ type relay struct {
 // publish returns the ids of the events that are published.
 type publish func(ctx context.Context, events []event) ([]uuid.UUID, error)
 
-// chapter is how the relay publishes in a chapter, and how it claims: one pass is one batch.
-type chapter struct {
+// step is how the relay publishes at a step, and how it claims: one pass is one batch.
+type step struct {
 	publish func(*relay) publish
 	pass    func(*relay, context.Context, publish) (published int, err error)
 }
 
-var chapters = map[int]chapter{
-	3: {(*relay).withoutConfirms, (*relay).passWithLocks},
-	4: {(*relay).withConfirms, (*relay).passWithLocks},
-	5: {(*relay).withConfirms, (*relay).passWithLease},
-	6: {(*relay).withConfirms, (*relay).passInOrder},
+var steps = map[string]step{
+	"locks":    {(*relay).withoutConfirms, (*relay).passWithLocks},
+	"confirms": {(*relay).withConfirms, (*relay).passWithLocks},
+	"lease":    {(*relay).withConfirms, (*relay).passWithLease},
+	"order":    {(*relay).withConfirms, (*relay).passInOrder},
 }
 
 func main() {
-	number := flag.Int("chapter", 3, "3 to 6")
+	name := flag.String("step", "locks", "locks, confirms, lease or order")
 	bind := flag.String("bind", "order.*", "the routing key that a queue is bound with")
 	flag.Parse()
-	chosen, known := chapters[*number]
+	chosen, known := steps[*name]
 	if !known {
-		fmt.Fprintf(os.Stderr, "relay: there is no -chapter %d: use 3, 4, 5 or 6\n", *number)
+		fmt.Fprintf(os.Stderr, "relay: there is no -step %s: use locks, confirms, lease or order\n", *name)
 		os.Exit(2)
 	}
 	if err := run(context.Background(), chosen, *bind); err != nil {
@@ -85,10 +84,7 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, c chapter, bind string) error {
-	if c.pass == nil {
-		return errors.New("the chapters are 3 to 6")
-	}
+func run(ctx context.Context, chosen step, bind string) error {
 	db, err := pgx.Connect(ctx, cmp.Or(os.Getenv("DATABASE_URL"), "not set"))
 	if err != nil {
 		return fmt.Errorf("DATABASE_URL: %w", err)
@@ -106,7 +102,7 @@ func run(ctx context.Context, c chapter, bind string) error {
 	if _, err := db.Exec(ctx, "TRUNCATE outbox, claims"); err != nil { // of the last run
 		return fmt.Errorf("emptying the tables: %w", err)
 	}
-	return r.show(ctx, c, queue)
+	return r.show(ctx, chosen, queue)
 }
 
 // open creates the tables, and declares an exchange and a queue that end with the connection.
@@ -129,7 +125,7 @@ func open(ctx context.Context, db *pgx.Conn, broker *amqp.Connection, bind strin
 	return r, queue.Name, nil
 }
 
-// place appends the two events of each of n orders. Chapter 2 shows how to do it right.
+// place appends the two events of each of n orders. A service does it in the order's transaction.
 func (r *relay) place(ctx context.Context, n int) error {
 	_, err := r.db.Exec(ctx, `
 		INSERT INTO outbox (order_id, version, event_key, payload)
@@ -141,9 +137,9 @@ func (r *relay) place(ctx context.Context, n int) error {
 }
 
 // drain passes until nothing more is published.
-func (r *relay) drain(ctx context.Context, c chapter) (published int, _ error) {
+func (r *relay) drain(ctx context.Context, s step) (published int, _ error) {
 	for {
-		n, err := c.pass(r, ctx, c.publish(r))
+		n, err := s.pass(r, ctx, s.publish(r))
 		published += n
 		if err != nil || n == 0 {
 			return published, err
@@ -152,16 +148,16 @@ func (r *relay) drain(ctx context.Context, c chapter) (published int, _ error) {
 }
 
 // show places two orders, publishes their events, and prints where they are.
-func (r *relay) show(ctx context.Context, c chapter, queue string) error {
+func (r *relay) show(ctx context.Context, s step, queue string) error {
 	const orders = 2
 	if err := r.place(ctx, orders); err != nil {
 		return fmt.Errorf("placing orders: %w", err)
 	}
 	inTransaction := false
-	watched := chapter{pass: c.pass, publish: func(r *relay) publish {
+	watched := step{pass: s.pass, publish: func(r *relay) publish {
 		return func(ctx context.Context, events []event) ([]uuid.UUID, error) {
 			inTransaction = r.db.PgConn().TxStatus() != 'I' // idle
-			return c.publish(r)(ctx, events)
+			return s.publish(r)(ctx, events)
 		}
 	}}
 	published, err := r.drain(ctx, watched)

@@ -63,10 +63,10 @@ func (s *system) placeOrders(n int) {
 	s.must(s.place(s.Context(), n))
 }
 
-func (s *system) pass(r *relay, number int) int {
+func (s *system) pass(r *relay, name string) int {
 	s.Helper()
-	c := chapters[number]
-	n, err := c.pass(r, s.Context(), c.publish(r))
+	step := steps[name]
+	n, err := step.pass(r, s.Context(), step.publish(r))
 	s.must(err)
 	return n
 }
@@ -93,11 +93,11 @@ func (s *system) wantReceived(want ...string) {
 	}
 }
 
-// TestRelaysOfEachChapterPublishAllAndShareNothing lets three relays race.
-func TestRelaysOfEachChapterPublishAllAndShareNothing(t *testing.T) {
+// TestRelaysOfEachStepPublishAllAndShareNothing lets three relays race.
+func TestRelaysOfEachStepPublishAllAndShareNothing(t *testing.T) {
 	t.Parallel()
 	const orders, relays = 300, 3
-	for number, c := range chapters {
+	for name, step := range steps {
 		s := newSystem(t, "order.*")
 		s.placeOrders(orders)
 		var race sync.WaitGroup
@@ -106,8 +106,8 @@ func TestRelaysOfEachChapterPublishAllAndShareNothing(t *testing.T) {
 			race.Go(func() {
 				// Nothing to claim now can mean that the others have it all.
 				for s.Context().Err() == nil {
-					if _, err := r.drain(s.Context(), c); err != nil {
-						t.Errorf("chapter %d: %v", number, err)
+					if _, err := r.drain(s.Context(), step); err != nil {
+						t.Errorf("%s: %v", name, err)
 						return
 					}
 					var left int
@@ -119,43 +119,43 @@ func TestRelaysOfEachChapterPublishAllAndShareNothing(t *testing.T) {
 		}
 		race.Wait()
 		messages := 0
-		for began := time.Now(); messages < 2*orders && time.Since(began) < time.Minute; {
-			keys, err := s.received(s.queue) // those of chapter 3 may still be on their way
+		for began := time.Now(); messages < 2*orders && time.Since(began) < 2*time.Minute; {
+			keys, err := s.received(s.queue) // without confirms, some may still be on their way
 			s.must(err)
 			messages += len(keys)
 		}
 		if messages != 2*orders {
-			t.Errorf("chapter %d: %d messages, want %d", number, messages, 2*orders)
+			t.Errorf("%s: %d messages, want %d", name, messages, 2*orders)
 		}
 	}
 }
 
-// TestAnEventWithoutAQueueIsLostUntilChapter4 has a queue for one of the two events only.
-func TestAnEventWithoutAQueueIsLostUntilChapter4(t *testing.T) {
+// TestAnEventWithoutAQueueIsLostWithoutConfirms has a queue for one of the two events only.
+func TestAnEventWithoutAQueueIsLostWithoutConfirms(t *testing.T) {
 	t.Parallel()
-	for number, waiting := range map[int]int{3: 0, 4: 1, 5: 1, 6: 1} {
+	for name, waiting := range map[string]int{"locks": 0, "confirms": 1, "lease": 1, "order": 1} {
 		s := newSystem(t, "order.created")
 		s.placeOrders(1)
-		s.pass(s.relay, number)
+		s.pass(s.relay, name)
 		s.wantWaiting(waiting)
 		s.wantReceived("order.created")
 	}
 }
 
-// TestNoTransactionIsOpenWhileThePublisherWaitsFromChapter5 looks at the connection.
-func TestNoTransactionIsOpenWhileThePublisherWaitsFromChapter5(t *testing.T) {
+// TestNoTransactionIsOpenWhileThePublisherWaitsWithALease looks at the connection.
+func TestNoTransactionIsOpenWhileThePublisherWaitsWithALease(t *testing.T) {
 	t.Parallel()
-	for number, want := range map[int]byte{3: 'T', 4: 'T', 5: 'I', 6: 'I'} {
+	for name, want := range map[string]byte{"locks": 'T', "confirms": 'T', "lease": 'I', "order": 'I'} {
 		s := newSystem(t, "order.*")
 		s.placeOrders(1)
 		var got byte
-		_, err := chapters[number].pass(s.relay, t.Context(), func(context.Context, []event) ([]uuid.UUID, error) {
+		_, err := steps[name].pass(s.relay, t.Context(), func(context.Context, []event) ([]uuid.UUID, error) {
 			got = s.db.PgConn().TxStatus()
 			return nil, nil
 		})
 		s.must(err)
 		if got != want {
-			t.Errorf("chapter %d: the connection is in state %c, want %c", number, got, want)
+			t.Errorf("%s: the connection is in state %c, want %c", name, got, want)
 		}
 	}
 }
@@ -171,10 +171,10 @@ func TestTheEventsOfADeadRelayWaitForItsLease(t *testing.T) {
 		t.Fatal(err)
 	}
 	other := s.another()
-	if n := s.pass(other, 5); n != 0 {
+	if n := s.pass(other, "lease"); n != 0 {
 		t.Errorf("%d events are published under the lease of another relay", n)
 	}
-	for began := time.Now(); s.pass(other, 5) == 0; {
+	for began := time.Now(); s.pass(other, "lease") == 0; {
 		if time.Since(began) > 10*lease {
 			t.Fatal("the lease does not end")
 		}
@@ -208,13 +208,13 @@ func TestAStaleRelayPutsNothingBack(t *testing.T) {
 	}
 }
 
-// TestTheSecondEventOvertakesTheFirstUntilChapter6 has no queue for the first one.
-func TestTheSecondEventOvertakesTheFirstUntilChapter6(t *testing.T) {
+// TestTheSecondEventOvertakesTheFirstUntilTheStepOrder has no queue for the first one.
+func TestTheSecondEventOvertakesTheFirstUntilTheStepOrder(t *testing.T) {
 	t.Parallel()
-	for number, overtakes := range map[int]bool{4: true, 5: true, 6: false} {
+	for name, overtakes := range map[string]bool{"confirms": true, "lease": true, "order": false} {
 		s := newSystem(t, "order.confirmed")
 		s.placeOrders(1)
-		s.pass(s.relay, number)
+		s.pass(s.relay, name)
 		if overtakes {
 			s.wantReceived("order.confirmed")
 			s.wantWaiting(1)

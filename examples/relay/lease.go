@@ -41,9 +41,9 @@ func (r *relay) passWithLease(ctx context.Context, publish publish) (int, error)
 	return r.passWith(ctx, leaseSQL, publish)
 }
 
-func (r *relay) passWith(ctx context.Context, leaseSQL string, publish publish) (int, error) {
+func (r *relay) passWith(ctx context.Context, sql string, publish publish) (int, error) {
 	token := uuid.New()
-	events, err := r.claim(ctx, leaseSQL, token)
+	events, err := r.claim(ctx, sql, token)
 	if err != nil || len(events) == 0 {
 		return 0, err
 	}
@@ -54,7 +54,7 @@ func (r *relay) passWith(ctx context.Context, leaseSQL string, publish publish) 
 	return len(published), r.settle(ctx, token, events, published)
 }
 
-func (r *relay) claim(ctx context.Context, leaseSQL string, token uuid.UUID) ([]event, error) {
+func (r *relay) claim(ctx context.Context, sql string, token uuid.UUID) ([]event, error) {
 	err := pgx.BeginFunc(ctx, r.db, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, claimLockSQL); err != nil {
 			return err
@@ -62,7 +62,7 @@ func (r *relay) claim(ctx context.Context, leaseSQL string, token uuid.UUID) ([]
 		if _, err := tx.Exec(ctx, expireSQL); err != nil {
 			return err
 		}
-		_, err := tx.Exec(ctx, leaseSQL, batch, token, lease)
+		_, err := tx.Exec(ctx, sql, batch, token, lease)
 		return err
 	})
 	if err != nil {
@@ -72,8 +72,8 @@ func (r *relay) claim(ctx context.Context, leaseSQL string, token uuid.UUID) ([]
 	return pgx.CollectRows(rows, pgx.RowToStructByPos[event])
 }
 
-// settle deletes what is published, whoever holds it now: a confirm is a fact. What is not
-// published is tried again later, if the claim still holds.
+// settle deletes what is published, whichever relay holds it now. What is not published is tried
+// again later, if the claim still holds.
 func (r *relay) settle(ctx context.Context, token uuid.UUID, events []event, published []uuid.UUID) error {
 	ids := make([]uuid.UUID, len(events))
 	for i, e := range events {
