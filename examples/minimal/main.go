@@ -11,6 +11,8 @@
 //
 // A process that loses the database or the broker ends with an error. A supervisor, such as systemd
 // or Kubernetes, starts it again. Several relays and several consumers may run.
+//
+// docs/copy-it.md says what the library adds to this file, and how to take the library instead.
 package main
 
 import (
@@ -287,14 +289,3 @@ func handle(ctx context.Context, db *pgx.Conn, d amqp.Delivery) error {
 	}
 	return err
 }
-
-// What the whole system adds; docs/copy-it.md lists the files to take:
-//
-//	outbox                            claims instead of an open transaction, workers, paused topics,
-//	                                  failed events, replay, retention, publishing at once after a commit
-//	outbox/rabbitmq                   reconnecting, time limits, a broker that blocks; a consumer with
-//	                                  batches, retry queues, and dead letters with a reason
-//	outbox/inbox                      retention
-//	internal/postgres                 nothing can be written outside a transaction
-//	notification-service/internal     e-mails, by an outbox of their own
-//	internal/telemetry, grafana       metrics, traces, dashboards; alerts in prometheus

@@ -1,49 +1,164 @@
-package main_test
+package main
 
 import (
-	"context"
-	"fmt"
+	"encoding/json"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
 
+	"github.com/google/uuid"
+	amqp "github.com/rabbitmq/amqp091-go"
+
 	"example.com/transactional-outbox/test/servers"
-	"example.com/transactional-outbox/test/servers/process"
 )
 
-// All tests run this program, and share this broker. Each has a database and a virtual host of
-// its own.
-var (
-	binary string
-	broker *servers.RabbitMQServer
-)
-
+// TestMain is also the program that the tests start and kill.
 func TestMain(m *testing.M) {
-	code, err := runWithBroker(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "minimal:", err)
-		code = 1
+	if os.Getenv("MINIMAL_TEST") == "program" {
+		main()
+		return
 	}
-	os.Exit(code)
+	os.Exit(m.Run())
 }
 
-func runWithBroker(m *testing.M) (code int, err error) {
-	folder, err := os.MkdirTemp("", "minimal-")
-	if err != nil {
-		return 0, err
+// TestMinimal has a test for each promise. The tests share a broker.
+func TestMinimal(t *testing.T) {
+	t.Parallel()
+	broker := servers.RabbitMQ(t)
+	for name, test := range map[string]func(*system){
+		"SIGKILLs lose nothing":                      sigkillsLoseNothing,
+		"a repeat has no second effect":              repeatHasNoSecondEffect,
+		"a returned event stays":                     returnedEventStays,
+		"a refused event keeps its place":            refusedEventKeepsItsPlace,
+		"an order and its event are one transaction": orderAndEventAreOneTransaction,
+		"a bad message becomes a dead letter":        badMessageBecomesDeadLetter,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(newSystem(t, broker))
+		})
 	}
-	defer func() { _ = os.RemoveAll(folder) }()
-	binary = filepath.Join(folder, "minimal")
-	if output, err := exec.Command("go", "build", "-race", "-o", binary, ".").CombinedOutput(); err != nil {
-		return 0, fmt.Errorf("building: %w\n%s", err, output)
+}
+
+// It kills the relays and the consumers in turn, each time when more messages have had their
+// effect.
+func sigkillsLoseNothing(s *system) {
+	const kills, between, orders = 20, 40, "300"
+	names := []string{"relay", "consume", "relay", "consume"}
+	var programs []*program
+	for _, name := range names {
+		programs = append(programs, s.start(name))
 	}
-	if broker, err = servers.NewRabbitMQ(filepath.Join(folder, "rabbitmq"), process.WithParent); err != nil {
-		return 0, err
+	placing := s.start("order", orders)
+	for kill := range kills {
+		want := s.notifications() + between
+		s.await("progress", func() bool { return s.notifications() >= want })
+		i := kill % len(programs)
+		programs[i].kill()
+		programs[i] = s.start(names[i])
 	}
-	defer func() { _ = broker.Close() }()
-	if err := broker.Start(context.Background()); err != nil {
-		return 0, err
+	s.must(placing.wait())
+	for _, p := range programs {
+		p.kill()
 	}
-	return m.Run(), nil
+	s.start("relay")
+	s.start("consume")
+	s.place() // so that both have begun when they must end
+	s.finish()
+}
+
+// It kills a relay between the confirm and the DELETE, and a consumer between the commit and the
+// ack.
+func repeatHasNoSecondEffect(s *system) {
+	s.startConsumer().kill() // the queue stays
+	s.place()
+	s.lockOutbox()
+	relay := s.start("relay")
+	s.awaitLocked()
+	relay.kill()
+	s.exec("ROLLBACK")
+	s.start("relay")
+	s.await("the first event twice, and two more", func() bool {
+		return s.outbox() == 0 && s.inspect(queue).Messages == 4
+	})
+
+	held := servers.HoldCommits(s, s.databaseURL, "notifications")
+	consumer := s.start("consume")
+	held.Await()
+	consumer.kill()
+	held.Release()
+	held.AwaitEnd()
+	s.await("the consumer's message once more in the queue", func() bool {
+		return s.notifications() == 1 && s.inspect(queue).Messages == 4
+	})
+	s.start("consume")
+	s.finish()
+}
+
+func returnedEventStays(s *system) {
+	s.place()
+	s.start("relay")
+	s.await("an event that is put off", func() bool { return s.putOff() == 1 })
+	if got := s.outbox(); got != 3 {
+		s.Fatalf("%d events wait, want 3", got)
+	}
+	s.start("consume") // it declares the queue
+	s.finish()
+}
+
+// Its queue has room for one message: the next one gets a nack.
+func refusedEventKeepsItsPlace(s *system) {
+	const full = "full"
+	arguments := amqp.Table{"x-max-length": 1, "x-overflow": "reject-publish"}
+	_, err := s.ch.QueueDeclare(full, true, false, false, false, arguments)
+	s.must(err)
+	s.must(s.ch.QueueBind(full, "order.*", exchange, false, nil))
+	s.place()
+	s.start("relay")
+	s.await("the second event put off", func() bool { return s.inspect(full).Messages == 1 && s.putOff() == 1 })
+	if got := s.outbox(); got != 2 {
+		s.Fatalf("%d events wait, want 2", got)
+	}
+	for version := 1; version <= 3; version++ {
+		s.await("a message", func() bool { return s.inspect(full).Messages == 1 })
+		m, _, err := s.ch.Get(full, true)
+		s.must(err)
+		var got event
+		if err := json.Unmarshal(m.Body, &got); err != nil || got.Version != version {
+			s.Fatalf("got %s, want the version %d", m.Body, version)
+		}
+	}
+	s.await("an empty outbox", func() bool { return s.outbox() == 0 })
+}
+
+// It breaks the connection between the order and the event.
+func orderAndEventAreOneTransaction(s *system) {
+	s.startConsumer()
+	s.lockOutbox()
+	placing := s.start("order", "1")
+	s.awaitLocked()
+	s.exec("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE relation = 'outbox'::regclass AND NOT granted")
+	s.exec("ROLLBACK")
+	if err := placing.wait(); err == nil {
+		s.Error("the program has lost its connection, and does not say so")
+	}
+	if orders, events := s.count("SELECT count(*) FROM orders"), s.outbox(); orders != 0 || events != 0 {
+		s.Errorf("%d orders and %d events, want none", orders, events)
+	}
+	s.place()
+	s.start("relay")
+	s.finish()
+}
+
+func badMessageBecomesDeadLetter(s *system) {
+	s.place()
+	s.startConsumer()
+	for _, m := range []amqp.Publishing{
+		{MessageId: "no UUID", Body: []byte("{}")},
+		{MessageId: uuid.NewString(), Body: []byte("{")},
+	} {
+		s.must(s.ch.PublishWithContext(s.Context(), "", queue, true, false, m))
+	}
+	s.start("relay")
+	s.finish()
+	s.await("two dead letters", func() bool { return s.inspect(deadLetters).Messages == 2 })
 }

@@ -1,13 +1,9 @@
-package main_test
+package main
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -16,201 +12,143 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"example.com/transactional-outbox/test/servers"
-	"example.com/transactional-outbox/test/servers/process"
 )
 
-// limit bounds each wait of a test. No promise rests on it.
-const limit = 2 * time.Minute
+const limit = 2 * time.Minute // for each wait
 
-// system is what one test has to itself.
+// system has a database and a virtual host of its own.
 type system struct {
 	*testing.T
 	databaseURL, brokerURL string
 	db                     *pgx.Conn
+	broker                 *amqp.Connection
+	ch                     *amqp.Channel
+	programs               []*program
 }
 
-func newSystem(t *testing.T) *system {
+func newSystem(t *testing.T, broker *servers.RabbitMQServer) *system {
 	t.Helper()
 	vhost, err := broker.NewVhost(t.Context(), "../..")
-	if err != nil {
-		t.Fatal(err)
-	}
 	s := &system{T: t, databaseURL: servers.Database(t) + "&search_path=minimal", brokerURL: broker.URL(vhost)}
-	db, err := pgx.Connect(t.Context(), s.databaseURL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = db.Close(context.Background()) })
-	s.db = db
+	s.must(err)
+	s.db, err = pgx.Connect(t.Context(), s.databaseURL)
+	s.must(err)
+	t.Cleanup(func() { _ = s.db.Close(context.Background()) })
+	s.exec(setup)
+	s.broker, err = amqp.Dial(s.brokerURL)
+	s.must(err)
+	t.Cleanup(func() { _ = s.broker.Close() })
+	s.ch, err = s.broker.Channel()
+	s.must(err)
+	s.must(s.ch.ExchangeDeclare(exchange, "topic", true, false, false, false, nil))
 	return s
 }
 
-// program is a running `minimal`.
-type program struct {
-	*process.Process
-	s    *system
-	name string
-	log  string
+func (s *system) must(err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatal(err)
+	}
 }
+
+// program is a running `minimal`. It is killed when the test ends.
+type program struct{ *exec.Cmd }
 
 func (s *system) start(args ...string) *program {
 	s.Helper()
-	return s.startOn(s.brokerURL, args...)
-}
-
-// startOn starts the program with its own way to the broker. It is killed when the test ends.
-func (s *system) startOn(brokerURL string, args ...string) *program {
-	s.Helper()
-	p := &program{s: s, name: strings.Join(args, " "), log: filepath.Join(s.TempDir(), "log")}
-	command := exec.Command(binary, args...)
-	command.Env = []string{"DATABASE_URL=" + s.databaseURL, "AMQP_URL=" + brokerURL}
-	var err error
-	if p.Process, err = process.Start(command, process.WithParent, p.log); err != nil {
-		s.Fatal(err)
-	}
-	s.Cleanup(func() {
-		p.kill()
-		if s.Failed() {
-			s.Logf("%s said:\n%s", p.name, process.LastLines(p.log))
-		}
-	})
+	p := &program{exec.Command(os.Args[0], args...)}
+	p.Env = append(os.Environ(), "MINIMAL_TEST=program", "DATABASE_URL="+s.databaseURL, "AMQP_URL="+s.brokerURL)
+	p.Stdout, p.Stderr = s.Output(), s.Output()
+	s.must(p.Start())
+	s.Cleanup(p.kill)
+	s.programs = append(s.programs, p)
 	return p
 }
 
-// place places an order, and creates the tables if need be.
-func (s *system) place() {
+// startConsumer waits until the consumer has declared its queue.
+func (s *system) startConsumer() *program {
 	s.Helper()
-	p := s.start("order", "1")
-	p.wait()
-	p.wantExit(0)
+	p := s.start("consume")
+	s.await("the consumer", func() bool { return s.inspect(queue).Consumers == 1 })
+	return p
 }
 
 func (p *program) kill() {
-	p.s.Helper()
-	p.end(syscall.SIGKILL)
+	_ = p.Process.Kill() // an error if it has ended
+	_ = p.Wait()
 }
 
-// stop wants the program to end well.
-func (p *program) stop() {
-	p.s.Helper()
-	p.end(syscall.SIGTERM)
-	p.wantExit(0)
-}
-
-func (p *program) end(signal syscall.Signal) {
-	p.s.Helper()
-	if err := p.Signal(signal); err != nil {
-		p.s.Fatal(err)
-	}
-	p.wait()
-}
-
-func (p *program) wait() {
-	p.s.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
-	defer cancel()
-	if err := p.Wait(ctx); err != nil {
-		p.s.Fatalf("%s: %v", p.name, err)
-	}
-}
-
-func (p *program) wantExit(code int) {
-	p.s.Helper()
-	if got := p.State().ExitCode(); got != code {
-		p.s.Fatalf("%s ended with %d, want %d:\n%s", p.name, got, code, process.LastLines(p.log))
-	}
-}
-
-// said counts a text in the program's log.
-func (p *program) said(text string) int {
-	content, err := os.ReadFile(p.log)
-	if err != nil {
-		p.s.Fatal(err)
-	}
-	return strings.Count(string(content), text)
+func (p *program) wait() error {
+	late := time.AfterFunc(limit, func() { _ = p.Process.Kill() })
+	defer late.Stop()
+	return p.Wait()
 }
 
 // await asks until the answer is yes.
 func (s *system) await(what string, yes func() bool) {
 	s.Helper()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for late := time.After(limit); !yes(); {
-		select {
-		case <-tick.C:
-		case <-late:
-			s.Fatalf("after %s not yet: %s", limit, what)
+	for began := time.Now(); !yes(); time.Sleep(10 * time.Millisecond) {
+		if time.Since(began) > limit {
+			s.Fatalf("after %v not yet: %s", limit, what)
 		}
 	}
 }
 
-// count runs a query for one number.
-func (s *system) count(query string) (n int) {
+// finish waits until all events have had their effects, and ends the programs. Then it compares
+// each order with its notifications, in the order in which they were written.
+func (s *system) finish() {
 	s.Helper()
-	if err := s.db.QueryRow(s.Context(), query).Scan(&n); err != nil {
-		s.Fatalf("%s: %v", query, err)
-	}
-	return n
-}
-
-func (s *system) outbox() int        { return s.count("SELECT count(*) FROM outbox") }
-func (s *system) notifications() int { return s.count("SELECT count(*) FROM notifications") }
-
-// awaitAll returns when nothing waits, neither an event nor a message, and all have had an effect.
-func (s *system) awaitAll() {
-	s.Helper()
-	ch := s.channel()
 	s.await("all events published and handled", func() bool {
-		return s.outbox() == 0 && s.waiting(ch, "minimal.notifications") == 0 &&
+		return s.outbox() == 0 && s.inspect(queue).Messages == 0 &&
 			s.notifications() >= s.count("SELECT sum(version) FROM orders")
 	})
+	for _, p := range s.programs {
+		if p.ProcessState == nil { // it still runs
+			s.must(p.Process.Signal(syscall.SIGTERM))
+			s.must(p.wait())
+		}
+	}
+	var wrong string
+	s.must(s.db.QueryRow(s.Context(), `
+		SELECT coalesce(string_agg(concat_ws(' ', id, got), E'\n'), '') FROM (
+		  SELECT o.id, array_agg(n.version ORDER BY n.id) got, array(SELECT generate_series(1, o.version)) want
+		  FROM orders o FULL JOIN notifications n ON n.order_id = o.id GROUP BY o.id) each
+		WHERE got IS DISTINCT FROM want`).Scan(&wrong))
+	if wrong != "" {
+		s.Errorf("these orders have notifications of the wrong versions:\n%s", wrong)
+	}
 }
 
-// waiting counts the messages of a queue that is there.
-func (s *system) waiting(ch *amqp.Channel, queue string) int {
+// place places an order, which has three events.
+func (s *system) place() {
 	s.Helper()
-	q, err := ch.QueueDeclarePassive(queue, true, false, false, false, nil)
-	if err != nil {
-		s.Fatal(err)
-	}
-	return q.Messages
+	s.must(placeOrders(s.Context(), s.db, 1))
 }
 
 func (s *system) exec(statements string) {
 	s.Helper()
-	if _, err := s.db.Exec(s.Context(), statements); err != nil {
-		s.Fatalf("%s: %v", statements, err)
-	}
+	_, err := s.db.Exec(s.Context(), statements)
+	s.must(err)
 }
 
-// wantOneNotificationEach compares each order with its notifications, in the order in which they
-// were written.
-func (s *system) wantOneNotificationEach() {
+func (s *system) count(query string) (n int) {
 	s.Helper()
-	rows, _ := s.db.Query(s.Context(), `
-		SELECT o.id::text, array_agg(n.version ORDER BY n.id)::text, array(SELECT generate_series(1, o.version))::text
-		FROM orders o LEFT JOIN notifications n ON n.order_id = o.id GROUP BY o.id`)
-	orders := 0
-	var id, got, want string
-	_, err := pgx.ForEachRow(rows, []any{&id, &got, &want}, func() error {
-		orders++
-		if got != want {
-			s.Errorf("order %s has notifications of the versions %s, want %s", id, got, want)
-		}
-		return nil
-	})
-	if err != nil || orders == 0 {
-		s.Fatalf("%d orders: %v", orders, err)
-	}
+	s.must(s.db.QueryRow(s.Context(), query).Scan(&n))
+	return n
 }
 
-// lockOutbox lets nobody insert or delete, until ROLLBACK. A relay may still claim.
+func (s *system) outbox() int { return s.count("SELECT count(*) FROM outbox") }
+func (s *system) putOff() int {
+	return s.count("SELECT count(*) FROM outbox WHERE available_at > now()")
+}
+func (s *system) notifications() int { return s.count("SELECT count(*) FROM notifications") }
+
+// lockOutbox lets programs read the outbox until ROLLBACK. They cannot insert or delete.
 func (s *system) lockOutbox() {
 	s.Helper()
 	s.exec("BEGIN; LOCK TABLE outbox IN SHARE MODE")
 }
 
-// awaitLocked returns when a program waits for the outbox.
 func (s *system) awaitLocked() {
 	s.Helper()
 	s.await("a program that waits for the lock", func() bool {
@@ -218,44 +156,12 @@ func (s *system) awaitLocked() {
 	})
 }
 
-// channel is the test's own.
-func (s *system) channel() *amqp.Channel {
+// inspect returns zeros for a queue that is not declared.
+func (s *system) inspect(queue string) amqp.Queue {
 	s.Helper()
-	conn, err := amqp.Dial(s.brokerURL)
-	if err != nil {
-		s.Fatal(err)
-	}
-	s.Cleanup(func() { _ = conn.Close() })
-	ch, err := conn.Channel()
-	if err != nil {
-		s.Fatal(err)
-	}
-	return ch
-}
-
-// bindQueue makes a queue of the test for all events.
-func (s *system) bindQueue(ch *amqp.Channel, arguments amqp.Table) string {
-	s.Helper()
-	const exchange, queue = "minimal.orders", "of-the-test"
-	_, err := ch.QueueDeclare(queue, true, false, false, false, arguments)
-	err = errors.Join(err, ch.ExchangeDeclare(exchange, "topic", true, false, false, false, nil),
-		ch.QueueBind(queue, "order.*", exchange, false, nil))
-	if err != nil {
-		s.Fatal(err)
-	}
-	return queue
-}
-
-// get takes a message, and returns its order's version.
-func (s *system) get(ch *amqp.Channel, queue string) int {
-	s.Helper()
-	var event struct{ Version int }
-	m, ok, err := ch.Get(queue, true)
-	if err == nil && ok {
-		err = json.Unmarshal(m.Body, &event)
-	}
-	if err != nil || !ok {
-		s.Fatalf("a message: %t, %v", ok, err)
-	}
-	return event.Version
+	ch, err := s.broker.Channel()
+	s.must(err)
+	defer func() { _ = ch.Close() }()
+	q, _ := ch.QueueDeclarePassive(queue, true, false, false, false, nil) // an error closes the channel
+	return q
 }
