@@ -20,7 +20,6 @@ import (
 	"os"
 	"os/exec"
 	"slices"
-	"syscall"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -53,7 +52,7 @@ func commit(ctx context.Context, s *shop) error { return s.exec(ctx, "COMMIT") }
 
 // store inserts the order. Without a begin before it, PostgreSQL commits it at once.
 func store(ctx context.Context, s *shop) error {
-	return s.exec(ctx, "INSERT INTO naive.orders (id) VALUES ($1)", s.order)
+	return s.exec(ctx, "INSERT INTO naive.orders VALUES ($1)", s.order)
 }
 
 func (s *shop) exec(ctx context.Context, sql string, args ...any) error {
@@ -66,7 +65,7 @@ func publish(ctx context.Context, s *shop) error {
 	if err := s.ch.Confirm(false); err != nil {
 		return err
 	}
-	m := amqp.Publishing{MessageId: s.order, Body: []byte("order.created")}
+	m := amqp.Publishing{Body: []byte("order.created " + s.order)}
 	confirm, err := s.ch.PublishWithDeferredConfirm("", s.queue, false, false, m)
 	if err != nil {
 		return err
@@ -129,13 +128,13 @@ func experiment(ctx context.Context, s *shop, kill bool) error {
 	if err != nil {
 		return fmt.Errorf("creating the table: %w", err)
 	}
-	queue, err := s.ch.QueueDeclare("", false, true, true, false, nil) // it ends with this process
-	if err != nil {
-		return fmt.Errorf("declaring the queue: %w", err)
-	}
 	const row = "%-31s %-15s %6v %8v  %s\n"
 	fmt.Printf(row, "way", "process", "orders", "messages", "")
 	for _, w := range ways {
+		queue, err := s.ch.QueueDeclare("", false, true, true, false, nil) // it ends with this process
+		if err != nil {
+			return fmt.Errorf("declaring a queue: %w", err)
+		}
 		s.order, s.queue = uuid.NewString(), queue.Name
 		end, err := s.placeInChild(ctx, w.name, kill)
 		if err != nil {
@@ -176,24 +175,14 @@ func (s *shop) placeInChild(ctx context.Context, way string, kill bool) (end str
 		_ = stdin.Close() // it continues
 		return "completed", child.Wait()
 	}
-	err := child.Process.Signal(syscall.SIGKILL)
-	_ = child.Wait() // an error, because it was killed
+	err := child.Process.Kill() // SIGKILL
+	_ = child.Wait()            // an error, because it was killed
 	return child.ProcessState.String(), err
 }
 
-// count looks for the order in the database and in the queue.
+// count looks for the order in the database, and for its message in the queue.
 func (s *shop) count(ctx context.Context) (orders, messages int, _ error) {
-	err := s.db.QueryRow(ctx, "SELECT count(*) FROM naive.orders WHERE id = $1", s.order).Scan(&orders)
-	if err != nil {
-		return 0, 0, err
-	}
-	for {
-		m, found, err := s.ch.Get(s.queue, true)
-		if err != nil || !found {
-			return orders, messages, err
-		}
-		if m.MessageId == s.order {
-			messages++
-		}
-	}
+	err1 := s.db.QueryRow(ctx, "SELECT count(*) FROM naive.orders WHERE id = $1", s.order).Scan(&orders)
+	queue, err2 := s.ch.QueueDeclarePassive(s.queue, false, true, true, false, nil)
+	return orders, queue.Messages, errors.Join(err1, err2)
 }
