@@ -1,0 +1,230 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"net"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"example.com/transactional-outbox/outbox"
+	"example.com/transactional-outbox/outbox/publish"
+)
+
+// TestEveryEventIsPublishedInOrder also if something is wrong with Kafka for a while. No event fails
+// then, but for one that is too large.
+func TestEveryEventIsPublishedInOrder(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		fault func(t *testing.T, c *kfake.Cluster) (mend func())
+		want  error // what the relay gets meanwhile
+	}{
+		"nothing wrong":    {nothing, nil},
+		"one is too large": {nothing, publish.ErrTooLarge},
+		"no topic":         {deleteTopic, publish.ErrReturned},
+		"broker away":      {stopBroker, publish.ErrNotSent},
+		"replicas missing": {answer(kerr.NotEnoughReplicas), kerr.NotEnoughReplicas},
+		"no leader":        {answer(kerr.LeaderNotAvailable), publish.ErrTimeout},
+		"stored, or not":   {answer(kerr.RequestTimedOut), publish.ErrTimeout},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c, pool := startBroker(t, 0), database(t)
+			brokers := kgo.SeedBrokers(c.ListenAddrs()...)
+			p, err := newPublisher(brokers)
+			must(t, err)
+			var seen atomic.Pointer[error]
+			relay, err := outbox.NewRelay(pool, publish.Func(calls, func(ctx context.Context, m publish.Message) error {
+				err := p.publish(ctx, m)
+				if err != nil {
+					seen.CompareAndSwap(nil, &err)
+				}
+				return err
+			}), outbox.RelayConfig{})
+			must(t, err)
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() { ended <- relay.Run(ctx) }()
+			t.Cleanup(func() { cancel(); must(t, <-ended); p.close() })
+			count := func(where string) (n int) {
+				must(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM outbox_status WHERE "+where).Scan(&n))
+				return n
+			}
+			save(t, pool, event("0", 1, 10)) // the clients know the topic
+			await(t, "the first event", func() bool { return count("status = 'published'") == 1 })
+
+			mend := row.fault(t, c)
+			tooLarge := 0
+			if errors.Is(row.want, publish.ErrTooLarge) {
+				tooLarge = 1
+				save(t, pool, event("large", 1, 3000))
+			}
+			var events []outbox.Event
+			for version := range 3 {
+				events = append(events, event("17", version+1, 100), event("18", version+1, 100))
+			}
+			save(t, pool, events...)
+			await(t, "an error", func() bool { return row.want == nil || seen.Load() != nil })
+			mend()
+			await(t, "all published", func() bool { return count("status = 'published'") == 1+len(events) })
+			if err := seen.Load(); err != nil && !errors.Is(*err, row.want) {
+				t.Errorf("the relay got %v, want %v", *err, row.want)
+			}
+			failed, large := count("status = 'failed'"), count("status = 'failed' AND failure_code = 'too_large'")
+			if failed != tooLarge || large != tooLarge {
+				t.Errorf("%d events have failed, %d as too large, want %d", failed, large, tooLarge)
+			}
+			receive(t, brokers, events)
+		})
+	}
+}
+
+func TestTheProgramPrintsWhatAConsumerGets(t *testing.T) {
+	t.Setenv("DATABASE_URL", database(t).Config().ConnString())
+	t.Setenv("KAFKA_BROKERS", strings.Join(startBroker(t, 0).ListenAddrs(), ","))
+	must(t, run(t.Context()))
+}
+
+func nothing(*testing.T, *kfake.Cluster) func() { return func() {} }
+
+func deleteTopic(t *testing.T, c *kfake.Cluster) (mend func()) {
+	must(t, c.DeleteTopic(kafkaTopic))
+	return func() { createTopic(t, c) }
+}
+
+func stopBroker(t *testing.T, c *kfake.Cluster) (mend func()) {
+	_, text, _ := net.SplitHostPort(c.ListenAddrs()[0])
+	port, err := strconv.Atoi(text)
+	must(t, err)
+	c.Close()
+	return func() { startBroker(t, port) }
+}
+
+// answer is what each publish gets.
+func answer(err *kerr.Error) func(*testing.T, *kfake.Cluster) func() {
+	return func(_ *testing.T, c *kfake.Cluster) (mend func()) {
+		return c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: err, Count: -1}).Remove
+	}
+}
+
+func startBroker(t *testing.T, port int) *kfake.Cluster {
+	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(port))
+	must(t, err)
+	t.Cleanup(c.Close)
+	createTopic(t, c)
+	return c
+}
+
+func createTopic(t *testing.T, c *kfake.Cluster) {
+	must(t, c.CreateTopic(kafkaTopic, 3, map[string]string{"max.message.bytes": "2000"}))
+}
+
+// event has a body of random bytes.
+func event(order string, version, size int) outbox.Event {
+	e := outbox.Event{
+		ID: uuid.New(), Topic: "order.changed", Aggregate: "order", AggregateID: order, Version: version,
+		Payload: make([]byte, size), ContentType: "application/octet-stream", Headers: map[string]string{"tenant": "ä"},
+	}
+	_, _ = rand.Read(e.Payload)
+	return e
+}
+
+func save(t *testing.T, pool *pgxpool.Pool, events ...outbox.Event) {
+	must(t, pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error { return outbox.Append(t.Context(), tx, events...) }))
+}
+
+// receive waits for the records of all events, and compares them. Some may come twice.
+func receive(t *testing.T, brokers kgo.Opt, events []outbox.Event) {
+	consumer, err := kgo.NewClient(brokers, kgo.ConsumeTopics(kafkaTopic))
+	must(t, err)
+	defer consumer.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	wait, last := map[string]outbox.Event{}, map[string]int{}
+	for _, e := range events {
+		wait[e.ID.String()] = e
+	}
+	for len(wait) > 0 {
+		if ctx.Err() != nil {
+			t.Fatalf("%d records have not arrived", len(wait))
+		}
+		consumer.PollFetches(ctx).EachRecord(func(r *kgo.Record) {
+			headers := map[string]string{}
+			for _, h := range r.Headers {
+				headers[h.Key] = string(h.Value)
+			}
+			e, first := wait[headers["message-id"]]
+			if !first {
+				return
+			}
+			delete(wait, e.ID.String())
+			if last[e.AggregateID]++; last[e.AggregateID] != e.Version || string(r.Key) != e.AggregateID {
+				t.Errorf("version %d of order %s is record %d, with the key %s", e.Version, e.AggregateID, last[e.AggregateID], r.Key)
+			}
+			if headers["topic"] != e.Topic || headers["tenant"] != "ä" || headers["content-type"] != e.ContentType || !bytes.Equal(r.Value, e.Payload) {
+				t.Errorf("the record has the headers %v and the body %x, want the event %+v", headers, r.Value, e)
+			}
+		})
+	}
+}
+
+// database is dropped when the test ends.
+func database(t *testing.T) *pgxpool.Pool {
+	server := cmp.Or(os.Getenv("TEST_DATABASE_URL"), "postgres://postgres@127.0.0.1:5432/postgres?sslmode=disable")
+	admin, err := pgxpool.New(t.Context(), server)
+	must(t, err)
+	name := "test_" + strings.ToLower(rand.Text())
+	_, err = admin.Exec(t.Context(), "CREATE DATABASE "+name)
+	must(t, err)
+	u, err := url.Parse(server)
+	must(t, err)
+	u.Path = "/" + name
+	pool, err := pgxpool.New(t.Context(), u.String())
+	must(t, err)
+	t.Cleanup(func() {
+		pool.Close()
+		_, err := admin.Exec(context.Background(), "DROP DATABASE "+name+" WITH (FORCE)")
+		must(t, err)
+		admin.Close()
+	})
+	must(t, outbox.Migrate(t.Context(), pool))
+	return pool
+}
+
+func await(t *testing.T, what string, yes func() bool) {
+	t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for late := time.After(limit); !yes(); <-tick.C {
+		select {
+		case <-late:
+			t.Fatalf("after %s not yet: %s", limit, what)
+		default:
+		}
+	}
+}
+
+const limit = 2 * time.Minute // for each wait
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
