@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
@@ -9,6 +8,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -42,6 +42,7 @@ func TestEveryEventIsPublishedInOrder(t *testing.T) {
 		"replicas missing": {answer(kerr.NotEnoughReplicas), kerr.NotEnoughReplicas},
 		"no leader":        {answer(kerr.LeaderNotAvailable), publish.ErrTimeout},
 		"stored, or not":   {answer(kerr.RequestTimedOut), publish.ErrTimeout},
+		"no answer":        {silence, publish.ErrTimeout},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -123,6 +124,17 @@ func answer(err *kerr.Error) func(*testing.T, *kfake.Cluster) func() {
 	}
 }
 
+// silence holds the answers to what is published.
+func silence(_ *testing.T, c *kfake.Cluster) (mend func()) {
+	over := make(chan struct{})
+	c.ControlKey(kmsg.Produce.Int16(), func(kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		c.SleepControl(func() { <-over })
+		return nil, nil, false
+	})
+	return func() { close(over) }
+}
+
 func startBroker(t *testing.T, port int) *kfake.Cluster {
 	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(port))
 	must(t, err)
@@ -174,11 +186,13 @@ func receive(t *testing.T, brokers kgo.Opt, events []outbox.Event) {
 				return
 			}
 			delete(wait, e.ID.String())
-			if last[e.AggregateID]++; last[e.AggregateID] != e.Version || string(r.Key) != e.AggregateID {
-				t.Errorf("version %d of order %s is record %d, with the key %s", e.Version, e.AggregateID, last[e.AggregateID], r.Key)
+			order := string(r.Key)
+			if last[order]++; order != e.AggregateID || last[order] != e.Version {
+				t.Errorf("record %d of order %s, want version %d of %s", last[order], order, e.Version, e.AggregateID)
 			}
-			if headers["topic"] != e.Topic || headers["tenant"] != "ä" || headers["content-type"] != e.ContentType || !bytes.Equal(r.Value, e.Payload) {
-				t.Errorf("the record has the headers %v and the body %x, want the event %+v", headers, r.Value, e)
+			got := []string{headers["topic"], headers["tenant"], headers["content-type"], string(r.Value)}
+			if want := []string{e.Topic, "ä", e.ContentType, string(e.Payload)}; !slices.Equal(got, want) {
+				t.Errorf("a record with %q, want %q", got, want)
 			}
 		})
 	}
