@@ -97,7 +97,8 @@ func consume(ctx context.Context, kafka *kgo.Client, id string, records int) err
 	for records > 0 && ctx.Err() == nil {
 		kafka.PollFetches(ctx).EachRecord(func(r *kgo.Record) {
 			if string(r.Key) == id {
-				fmt.Printf("%s: key %s, offset %d, %s\n", r.Topic, r.Key, r.Offset, r.Headers[:2])
+				topic, id := r.Headers[0].Value, r.Headers[1].Value
+				fmt.Printf("%s: key %s, offset %d, %s %s\n", r.Topic, r.Key, r.Offset, topic, id)
 				records--
 			}
 		})
@@ -118,9 +119,9 @@ func newPublisher(brokers kgo.Opt) (publisher, error) {
 		client, err := kgo.NewClient(brokers,
 			kgo.RequiredAcks(kgo.AllISRAcks()), // a confirmed record survives the loss of its leader
 			kgo.ProducerLinger(0),              // there is no second record to wait for
-			kgo.RecordRetries(1),               // one more than none, because it asks who the leader is
-			kgo.MetadataMinAge(time.Second),    // which it does not ask more often
-			kgo.UnknownTopicRetries(1),         // the relay tries again, for as long as it takes
+			kgo.RecordRetries(1),               // after it has asked who leads; then the relay tries again
+			kgo.MetadataMinAge(time.Second),    // how often it may ask
+			kgo.UnknownTopicRetries(1),
 			// Without it, a record in flight cannot be given up: the client would send it when the
 			// broker is back, perhaps after newer ones that another relay has sent meanwhile.
 			kgo.AllowIdempotentProduceCancellation(),
@@ -150,7 +151,7 @@ func (p publisher) publish(ctx context.Context, m publish.Message) error {
 	if err == nil {
 		return nil // confirmed by all replicas that are in sync
 	}
-	reachable, cancel2 := context.WithTimeout(context.WithoutCancel(ctx), timeout/4)
+	ping, cancel2 := context.WithTimeout(context.WithoutCancel(ctx), timeout/4)
 	defer cancel2()
 	var answer *kerr.Error
 	switch answered := errors.As(err, &answer); {
@@ -159,8 +160,8 @@ func (p publisher) publish(ctx context.Context, m publish.Message) error {
 		return fmt.Errorf("%w: %w", publish.ErrReturned, err)
 	case errors.Is(err, kerr.MessageTooLarge), errors.Is(err, kerr.RecordListTooLarge):
 		return fmt.Errorf("%w: %w", publish.ErrTooLarge, err) // it is as large at each try
-	case client.Ping(reachable) != nil:
-		return fmt.Errorf("%w: %w", publish.ErrNotSent, err) // no broker works: nobody has refused the message
+	case client.Ping(ping) != nil:
+		return fmt.Errorf("%w: %w", publish.ErrNotSent, err) // no broker answers, so none has refused
 	case answered && (!answer.Retriable || errors.Is(err, kerr.NotEnoughReplicas)):
 		return err // the broker refuses
 	default:

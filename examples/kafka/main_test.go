@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"net"
 	"net/url"
 	"os"
@@ -67,29 +68,30 @@ func TestEveryEventIsPublishedInOrder(t *testing.T) {
 				must(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM outbox_status WHERE "+where).Scan(&n))
 				return n
 			}
-			save(t, pool, event("0", 1, 10)) // the clients know the topic
-			await(t, "the first event", func() bool { return count("status = 'published'") == 1 })
+			for version := range calls { // each client has published before
+				save(t, pool, event("0", version+1, 10))
+			}
+			await(t, "the first events", func() bool { return count("status = 'published'") == calls })
 
 			mend := row.fault(t, c)
-			tooLarge := 0
+			var events, large []outbox.Event
+			for order := range calls {
+				events = append(events, event(fmt.Sprint(17+order), 1, 100), event(fmt.Sprint(17+order), 2, 100))
+			}
 			if errors.Is(row.want, publish.ErrTooLarge) {
-				tooLarge = 1
-				save(t, pool, event("large", 1, 3000))
+				large = append(large, event("large", 1, 3000))
 			}
-			var events []outbox.Event
-			for version := range 3 {
-				events = append(events, event("17", version+1, 100), event("18", version+1, 100))
-			}
-			save(t, pool, events...)
+			save(t, pool, slices.Concat(events[:calls], large, events[calls:])...)
 			await(t, "an error", func() bool { return row.want == nil || seen.Load() != nil })
 			mend()
-			await(t, "all published", func() bool { return count("status = 'published'") == 1+len(events) })
-			if err := seen.Load(); err != nil && !errors.Is(*err, row.want) {
+			await(t, "all published", func() bool { return count("status = 'published'") == calls+len(events) })
+			if err := seen.Load(); err != nil && (!errors.Is(*err, row.want) ||
+				errors.Is(*err, publish.ErrTimeout) != errors.Is(row.want, publish.ErrTimeout)) {
 				t.Errorf("the relay got %v, want %v", *err, row.want)
 			}
-			failed, large := count("status = 'failed'"), count("status = 'failed' AND failure_code = 'too_large'")
-			if failed != tooLarge || large != tooLarge {
-				t.Errorf("%d events have failed, %d as too large, want %d", failed, large, tooLarge)
+			failed, tooLarge := count("status = 'failed'"), count("status = 'failed' AND failure_code = 'too_large'")
+			if failed != len(large) || tooLarge != len(large) {
+				t.Errorf("%d events have failed, %d as too large, want %d", failed, tooLarge, len(large))
 			}
 			receive(t, brokers, events)
 		})
