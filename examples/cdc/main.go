@@ -5,7 +5,7 @@
 //
 // What it promises, also when it is killed: an order and its event are committed together, or
 // neither is. The log is acknowledged only after the broker has confirmed that a queue has the
-// event. So each event is published at least once, and events are published in the order of commits.
+// event. So each event is published at least once, in the order of the commits.
 package main
 
 import (
@@ -55,8 +55,8 @@ DO $$ BEGIN
   END IF;
 END $$`
 
-// setupSlot is a transaction of its own, because a slot begins where no transaction has written. It
-// comes after the publication and before the first event: what is older than its slot is never read.
+// setupSlot is a transaction of its own: one that has written cannot create a slot. It comes after
+// the publication and before the first event. What is older than the slot is never read.
 const setupSlot = `
 SELECT pg_advisory_xact_lock(hashtext('cdc'));
 SELECT pg_create_logical_replication_slot('` + slot + `', 'pgoutput')
@@ -180,8 +180,8 @@ type reader struct {
 	done    atomic.Uint64 // the position in the log before which all is published
 }
 
-// acknowledge tells PostgreSQL what it need not keep, and that the relay lives. It does so also while
-// a publish waits: after wal_sender_timeout without a sign, PostgreSQL would close the connection.
+// acknowledge tells PostgreSQL what it need not keep, and that the relay lives, also while a
+// publish waits: after wal_sender_timeout without a sign, PostgreSQL would close the connection.
 func (r *reader) acknowledge(ctx context.Context) error {
 	for {
 		sleep(ctx, ackEvery)
@@ -235,8 +235,8 @@ func decode(data []byte) (any, error) {
 	return pglogrepl.Parse(x.WALData)
 }
 
-// publish returns when the broker has confirmed that a queue has the event. Until then all later ones
-// wait: a position in the log cannot leave one out.
+// publish returns when the broker has confirmed that a queue has the event. Until then all later
+// ones wait: a position in the log cannot leave one out.
 func (r *reader) publish(ctx context.Context, columns []*pglogrepl.TupleDataColumn) error {
 	id, topic := string(columns[0].Data), string(columns[1].Data) // in the order of CREATE TABLE
 	m := amqp.Publishing{

@@ -81,7 +81,7 @@ func run(ctx context.Context) error {
 	return errors.Join(err, <-ended)
 }
 
-// saveOrder locks the order's row until the commit. So an order's versions are committed one by one.
+// saveOrder locks the order's row until the commit, so its versions are committed one by one.
 func saveOrder(ctx context.Context, tx pgx.Tx, id, status string) error {
 	e := outbox.Event{Topic: "order." + status, Aggregate: "order", AggregateID: id}
 	e.Payload = fmt.Appendf(nil, `{"order":%q,"status":%q}`, id, status)
@@ -169,8 +169,8 @@ func (p publisher) publish(ctx context.Context, m publish.Message) error {
 	}
 }
 
-// record carries the fields of a message as headers. Its timestamp is the time of the publish: Kafka
-// would at once delete an event that has waited for longer than the topic's retention.
+// record carries the fields of a message as headers. Its timestamp is the time of the publish:
+// Kafka would at once delete an event that has waited for longer than the topic's retention.
 func record(m publish.Message) *kgo.Record {
 	r := &kgo.Record{Topic: kafkaTopic, Value: m.Body}
 	if m.Group != "" { // otherwise any partition

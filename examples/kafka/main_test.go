@@ -28,8 +28,8 @@ import (
 	"example.com/transactional-outbox/outbox/publish"
 )
 
-// TestEveryEventIsPublishedInOrder also if something is wrong with Kafka for a while. No event fails
-// then, but for one that is too large.
+// TestEveryEventIsPublishedInOrder also if something is wrong with Kafka for a while. No event
+// fails then, but for one that is too large.
 func TestEveryEventIsPublishedInOrder(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
