@@ -1,6 +1,6 @@
 .DEFAULT_GOAL := help
 .PHONY: help demo up replicas down order logs test verify docs bench fuzz chaos compare lint \
-  kubernetes exercise demo-nats demo-pubsub
+  kubernetes exercise
 
 # As in scripts/lib.sh.
 export GOWORK = off
@@ -59,9 +59,3 @@ compare: ## break other designs with the same faults, and show what each of them
 
 lint: ## run the linters
 	@scripts/lint
-
-demo-nats: ## another way: NATS JetStream as the broker
-	@scripts/demo-nats
-
-demo-pubsub: ## another way: Google Pub/Sub as the broker
-	@scripts/demo-pubsub
