@@ -20,7 +20,7 @@ func TestABlockIsRunWhereItsMarkSays(t *testing.T) {
 		{"<!--\nrun: never, because it would take\nan hour\n-->\n", nil},
 		{"<!-- something else -->\n", []string{"", "compose", "processes"}},
 	} {
-		page, err := docs.Parse("", []byte("## Run it\n\n"+test.mark+"```console\n$ make up\n```\n"))
+		page, err := docs.Parse("", []byte("## Run it\n\n"+test.mark+"```console\n$ make demo\n```\n"))
 		must(t, err)
 		block := page.Blocks[0]
 		for _, mode := range []string{"", "compose", "processes"} {

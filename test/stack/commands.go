@@ -93,6 +93,7 @@ Environment:
                        (` + defaultBroker + `)
   ` + privateOnly + `      set to anything: look for neither, and start private ones
   ` + noInstall + `           set to anything: never install PostgreSQL, RabbitMQ or Chromium with apt-get
+  ` + yesInstall + `              set to anything: install what is missing without a question
   All other variables reach the services as they are, SMTP_URL for instance.
 `
 

@@ -13,7 +13,7 @@ import (
 )
 
 var (
-	errNotUp = errors.New("the system is not up: run `make up`")
+	errNotUp = errors.New("the system is not up: run `make demo`")
 	// errNotStarted is for a server that others may use.
 	errNotStarted = errors.New("stack did not start it, and others may use it; for a private one: make down, and " + privateOnly + "=1 make demo")
 )
@@ -61,7 +61,7 @@ func (s *stack) start(ctx context.Context, args []string) error {
 		}
 		address, err := s.startIn(ctx, s.state.Private[k.name], k)
 		if up, known := s.state.Servers[k.name]; err == nil && known && address != up {
-			return fmt.Errorf("the services use %s at %s, and it is now at another address: run `make down` and `make up`", k.name, redacted(up))
+			return fmt.Errorf("the services use %s at %s, and it is now at another address: run `make down` and `make demo`", k.name, redacted(up))
 		}
 		return err
 	}

@@ -85,7 +85,7 @@ func TestAServerOnAnotherPortIsFoundThere(t *testing.T) {
 	}
 	must(t, s.start(shortContext(t), []string{"moving"})) // no service uses it
 	s.state.Servers["moving"] = "amqp://started-false"
-	if err := s.start(shortContext(t), []string{"moving"}); err == nil || !strings.Contains(err.Error(), "make up") {
+	if err := s.start(shortContext(t), []string{"moving"}); err == nil || !strings.Contains(err.Error(), "make demo") {
 		t.Errorf("services that use its former port: %v", err)
 	}
 }

@@ -22,9 +22,6 @@ const (
 	// privateOnly asks for servers that nobody else uses, so that they may be stopped.
 	privateOnly = "PRIVATE_SERVERS"
 
-	// noInstall forbids installing packages.
-	noInstall = "NO_INSTALL"
-
 	probeTimeout = 5 * time.Second
 )
 

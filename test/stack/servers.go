@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/url"
 	"os"
 	"strings"
@@ -16,39 +15,54 @@ import (
 // servers prints shell commands that export the URLs of PostgreSQL and RabbitMQ. It prints both or
 // none, because eval in a shell would not notice that the second one failed.
 func (s *stack) servers(ctx context.Context, _ []string) error {
-	var exports strings.Builder
-	for _, k := range kinds {
-		address, err := s.provide(ctx, k)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(&exports, "export %s=%s\n", k.testVariable, shellQuoted(address))
+	addresses, err := s.provide(ctx)
+	if err != nil {
+		return err
 	}
 	if err := s.save(); err != nil {
 		return err
 	}
-	_, err := io.WriteString(s.out, exports.String())
+	for _, k := range kinds {
+		_, err = fmt.Fprintf(s.out, "export %s=%s\n", k.testVariable, shellQuoted(addresses[k.name]))
+	}
 	return err
 }
 
-// provide returns the URL of a running server: one that it finds, a private one, or one from a
-// package that it installs.
-func (s *stack) provide(ctx context.Context, k kind) (string, error) {
-	if address := s.find(ctx, k); address != "" {
-		return address, nil
+// provide returns the URLs of running servers by their kind. What is neither running nor installed is
+// installed, all of it at once, so that a person is asked only once.
+func (s *stack) provide(ctx context.Context) (addresses map[string]string, err error) {
+	addresses, missing, err := s.findOrStart(ctx)
+	if err != nil || len(missing) == 0 {
+		return addresses, err
 	}
-	address, err := s.startPrivate(ctx, k)
-	if !errors.Is(err, servers.ErrNotInstalled) {
-		return address, err
+	if err := s.install(ctx, missing...); err != nil {
+		return nil, err
 	}
-	if err := s.install(ctx, k); err != nil {
-		return "", err
+	addresses, missing, err = s.findOrStart(ctx) // the package may have started a server
+	if err == nil && len(missing) > 0 {
+		err = fmt.Errorf("%s is installed, and its programs are not found", missing[0])
 	}
-	// The package may have started a server.
-	if address := s.find(ctx, k); address != "" {
-		return address, nil
+	return addresses, err
+}
+
+// findOrStart returns the servers that run now, and the packages of those that are not installed.
+func (s *stack) findOrStart(ctx context.Context) (addresses map[string]string, missing []string, err error) {
+	addresses = map[string]string{}
+	for _, k := range kinds {
+		address := s.find(ctx, k)
+		if address == "" {
+			address, err = s.startPrivate(ctx, k)
+		}
+		if errors.Is(err, servers.ErrNotInstalled) {
+			s.logf("%s is neither running nor installed: set %s to one that runs, or install it", k.name, k.variable)
+			missing, err = append(missing, k.packageName), nil
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		addresses[k.name] = address
 	}
-	return s.startPrivate(ctx, k)
+	return addresses, missing, nil
 }
 
 // find returns the URL of the configured server if it answers, else "".

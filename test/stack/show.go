@@ -88,7 +88,7 @@ func (s *stack) openDatabases(ctx context.Context) (*databases, error) {
 	order := cmp.Or(s.orderDB, s.state.Databases["order-service"])
 	notification := cmp.Or(s.notificationDB, s.state.Databases["notification-service"])
 	if order == "" || notification == "" {
-		return nil, errors.New("the system is not up: run `make up`, or give --order-db and --notification-db")
+		return nil, errors.New("the system is not up: run `make demo`, or give --order-db and --notification-db")
 	}
 	return connect(ctx, order, notification)
 }

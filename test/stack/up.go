@@ -10,15 +10,11 @@ import (
 
 // up starts the whole system. Running services are restarted.
 func (s *stack) up(ctx context.Context, _ []string) error {
-	server, err := s.provide(ctx, postgreSQL)
+	addresses, err := s.provide(ctx)
 	if err != nil {
 		return err
 	}
-	broker, err := s.provide(ctx, rabbitMQ)
-	if err != nil {
-		return err
-	}
-	s.state.Servers = map[string]string{postgreSQL.name: server, rabbitMQ.name: broker}
+	s.state.Servers = addresses
 	if err := s.provisionBroker(ctx); err != nil {
 		return err
 	}
@@ -34,7 +30,7 @@ func (s *stack) up(ctx context.Context, _ []string) error {
 			return err
 		}
 	}
-	return s.startServices(ctx, server, broker)
+	return s.startServices(ctx, addresses[postgreSQL.name], addresses[rabbitMQ.name])
 }
 
 func (s *stack) build(ctx context.Context) error {

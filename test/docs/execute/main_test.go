@@ -69,7 +69,7 @@ func TestItStopsAtTheFirstError(t *testing.T) {
 	}
 }
 
-// TestTheModeDecides: a page may start the system itself, as `make up` does.
+// TestTheModeDecides: a page may start the system itself, as `make demo` does.
 func TestTheModeDecides(t *testing.T) {
 	shown, err := try(t, console("$ mkdir .stack && echo processes >.stack/mode")+
 		"<!-- run: compose -->\n"+console("$ false")+

@@ -95,7 +95,7 @@ func (r *runner) command(ctx context.Context, shell *shell, c docs.Command) erro
 	return nil
 }
 
-// mode returns how the system runs now. scripts/up has written it.
+// mode returns how the system runs now. scripts/demo has written it.
 func mode() string {
 	content, err := os.ReadFile(".stack/mode")
 	if err != nil {
