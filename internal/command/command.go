@@ -77,7 +77,7 @@ func help(service string, commands []Command, out io.Writer) {
 		_, _ = fmt.Fprintf(out, "  %-12s %s\n", c.Name, c.Does)
 	}
 	_, _ = fmt.Fprintf(out, "  %-12s %s\n", "version", "print the version (or --version)")
-	_, _ = fmt.Fprintln(out, "\nSettings are environment variables; the README lists them.\nThe program ends with an error if a setting is wrong, or missing without a default.")
+	_, _ = fmt.Fprintln(out, "\nSettings are environment variables; docs/reference.md lists them.\nThe program ends with an error if a setting is wrong, or missing without a default.")
 }
 
 // Configured returns the Run function of a command that has settings and no arguments. The

@@ -8,12 +8,14 @@ import (
 	"example.com/transactional-outbox/test/docs"
 )
 
+const settingsPage = "docs/reference.md"
+
 // both is the head of the table with the settings of both services.
 const both = "both services"
 
-// settings compares the tables of the README with the code, in both directions.
+// settings compares the tables of settingsPage with the code, in both directions.
 func settings(r *repository, page docs.Page) (problems []string) {
-	if page.Path != "README.md" {
+	if page.Path != settingsPage {
 		return nil
 	}
 	listed := map[setting]bool{} // without defaults

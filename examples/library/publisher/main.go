@@ -34,7 +34,8 @@ func run(ctx context.Context) error {
 		return err
 	}
 	defer pool.Close()
-	relay, err := outbox.NewRelay(pool, rabbitmq.NewBroker(os.Getenv("AMQP_URL"), "outbox.events"), outbox.RelayConfig{})
+	broker := rabbitmq.NewBroker(os.Getenv("AMQP_URL"), "outbox.events")
+	relay, err := outbox.NewRelay(pool, broker, outbox.RelayConfig{})
 	_, err2 := pool.Exec(ctx, "CREATE TABLE IF NOT EXISTS orders (id text PRIMARY KEY, version int NOT NULL)")
 	if err := errors.Join(err, err2, outbox.Migrate(ctx, pool)); err != nil {
 		return err
@@ -55,6 +56,7 @@ func saveOrder(ctx context.Context, tx pgx.Tx, id string) error {
 		return err
 	}
 	return outbox.Append(ctx, tx, outbox.Event{
-		Topic: "order.created", Aggregate: "order", AggregateID: id, Version: 1, Payload: fmt.Appendf(nil, `{"order":%q}`, id),
+		Topic: "order.created", Aggregate: "order", AggregateID: id, Version: 1,
+		Payload: fmt.Appendf(nil, `{"order":%q}`, id),
 	})
 }

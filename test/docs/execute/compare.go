@@ -87,13 +87,19 @@ func (c comparison) best(i, j int) (cost int, s step) {
 			return c.cost[i][j+1], step{0, 1, ""}
 		}
 		return c.cost[i+1][j], step{1, 0, " "}
-	case wants && gets && c.normalizedWant[i] == c.normalizedGot[j]:
+	case wants && gets && same(c.normalizedWant[i], c.normalizedGot[j]):
 		return c.cost[i+1][j+1], step{1, 1, " "}
 	case wants && (!gets || c.cost[i+1][j] <= c.cost[i][j+1]):
 		return 1 + c.cost[i+1][j], step{1, 0, "-"}
 	default:
 		return 1 + c.cost[i][j+1], step{0, 1, "+"}
 	}
+}
+
+// same compares a line. One that ends with three dots is the beginning of a longer one.
+func same(want, got string) bool {
+	begin, cut := strings.CutSuffix(want, docs.Anything)
+	return want == got || cut && strings.HasPrefix(got, begin)
 }
 
 func (c comparison) diff() string {

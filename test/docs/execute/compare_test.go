@@ -47,6 +47,8 @@ func TestEllipses(t *testing.T) {
 		"blank lines":        {[]string{"1", "", "2", ""}, []string{"", "1", "2"}, true},
 		"the wrong order":    {[]string{"...", "2", "...", "1"}, []string{"1", "2"}, false},
 		"more after the end": {[]string{"...", "2"}, []string{"1", "2", "3"}, false},
+		"the end of a line":  {[]string{"a b..."}, []string{"a b c"}, true},
+		"another beginning":  {[]string{"a c..."}, []string{"a b c"}, false},
 		"inside a line":      {[]string{"a ... c"}, []string{"a b c"}, false},
 	} {
 		if diff := compare(test.want, test.got); (diff == "") != test.same {
