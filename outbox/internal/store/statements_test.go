@@ -155,10 +155,15 @@ func newMeasured(f fixture, plans string) *measured {
 	return &measured{f, plans, conn, map[string]bool{}}
 }
 
-// check checks that each statement touches few blocks.
+// check checks that each statement touches few blocks. Those of the catalogs count, too, and a server
+// reads its catalogs again after much DDL in any of its databases, as other tests do it. So what
+// touches too many is measured again: a wrong plan touches too many each time.
 func (m *measured) check(t *testing.T) {
 	t.Helper()
 	for statement, blocks := range m.all(t, 10) {
+		for tries := 0; tries < 2 && blocks > limitOf(statement, m.f); tries++ {
+			blocks = m.count(t, statement, statements(m.f, 10)[statement])
+		}
 		t.Logf("%s, %s: %d blocks", m.plans, statement, blocks)
 		if limit := limitOf(statement, m.f); blocks > limit {
 			t.Errorf("%s, %s touches %d blocks, want at most %d", m.plans, statement, blocks, limit)
@@ -171,16 +176,21 @@ func (m *measured) all(t *testing.T, events int) map[string]int { //nolint:unpar
 	t.Helper()
 	blocks := map[string]int{}
 	for name, one := range statements(m.f, events) {
-		tx, err := m.conn.Begin(t.Context())
-		must(t, err)
-		_, err = tx.Exec(t.Context(), ForgetfulSQL)
-		must(t, err)
-		_, err = tx.Exec(t.Context(), "SET LOCAL plan_cache_mode = "+m.plans) // poolers' modes have no plan to keep
-		must(t, err)
-		blocks[name] = m.explain(t, tx, name, one)
-		must(t, tx.Rollback(t.Context()))
+		blocks[name] = m.count(t, name, one)
 	}
 	return blocks
+}
+
+func (m *measured) count(t *testing.T, name string, one statement) int {
+	t.Helper()
+	tx, err := m.conn.Begin(t.Context())
+	must(t, err)
+	defer func() { must(t, tx.Rollback(t.Context())) }()
+	_, err = tx.Exec(t.Context(), ForgetfulSQL)
+	must(t, err)
+	_, err = tx.Exec(t.Context(), "SET LOCAL plan_cache_mode = "+m.plans) // poolers' modes have no plan to keep
+	must(t, err)
+	return m.explain(t, tx, name, one)
 }
 
 // explain prepares a statement the first time, so that the server may keep its plan, and counts the
