@@ -177,7 +177,9 @@ func (p *functionPublisher) result(ctx context.Context, m Message) (r Result) {
 	case errors.Is(err, ErrNotSent):
 		r.Outcome = NotSent
 		p.lose(err) // before the answer, after which nothing may begin
-	case errors.Is(err, ErrTimeout), ctx.Err() != nil:
+	case errors.Is(err, ErrTimeout):
+		r.Outcome = Unknown
+	case ctx.Err() != nil:
 		r = Result{Outcome: Unknown, Err: fmt.Errorf("%w: %w", ErrTimeout, err)}
 	}
 	return r

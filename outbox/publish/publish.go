@@ -7,7 +7,7 @@
 //	})
 //	relay, err := outbox.NewRelay(pool, to, outbox.RelayConfig{})
 //
-// A publisher for another broker must pass the tests of package publishtest.
+// A [Destination] of your own must pass the tests of package publishtest.
 //
 // # The contract
 //
