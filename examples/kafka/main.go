@@ -41,7 +41,7 @@ func main() {
 }
 
 func run(ctx context.Context) error {
-	pool, err := pgxpool.New(ctx, os.Getenv("DATABASE_URL"))
+	pool, err := pgxpool.New(ctx, cmp.Or(os.Getenv("DATABASE_URL"), "DATABASE_URL is not set"))
 	if err != nil {
 		return err
 	}

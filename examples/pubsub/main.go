@@ -42,7 +42,7 @@ func main() {
 func run(ctx context.Context) error {
 	ctx, stop := context.WithTimeout(ctx, time.Minute)
 	defer stop()
-	pool, err := pgxpool.New(ctx, os.Getenv("DATABASE_URL"))
+	pool, err := pgxpool.New(ctx, cmp.Or(os.Getenv("DATABASE_URL"), "DATABASE_URL is not set"))
 	if err != nil {
 		return err
 	}
