@@ -34,8 +34,9 @@ const (
 	exchange    = "cdc.orders"
 	slot        = "cdc_outbox"
 	publication = "cdc_outbox"
-	pause       = time.Second // before the next try
-	ackEvery    = time.Second // a kill repeats the events of that time
+	pause       = time.Second      // before the next try
+	ackEvery    = time.Second      // a kill repeats the events of that time
+	silence     = 30 * time.Second // then the connection to PostgreSQL is lost
 )
 
 // setup prepares a connection. Nobody updates the rows of the outbox. They stay for the day when
@@ -47,7 +48,8 @@ CREATE SCHEMA IF NOT EXISTS cdc;
 CREATE TABLE IF NOT EXISTS orders (id uuid PRIMARY KEY, version int NOT NULL DEFAULT 1, status text NOT NULL);
 CREATE TABLE IF NOT EXISTS outbox (
   id uuid PRIMARY KEY, -- the message id, the same in every repeat
-  topic text NOT NULL, aggregate_id uuid NOT NULL, payload jsonb NOT NULL,
+  topic text NOT NULL CHECK (octet_length(topic) <= 255), -- RabbitMQ's limit
+  aggregate_id uuid NOT NULL, payload jsonb NOT NULL,
   created_at timestamptz NOT NULL DEFAULT now());
 DO $$ BEGIN
   IF NOT EXISTS (SELECT FROM pg_publication WHERE pubname = '` + publication + `') THEN
@@ -142,7 +144,9 @@ func session(ctx context.Context, config pgconn.Config) error {
 	if err != nil {
 		return fmt.Errorf("AMQP_URL: %w", err)
 	}
-	defer func() { _ = broker.CloseDeadline(time.Now().Add(time.Second)) }()
+	closeBroker := func() { _ = broker.CloseDeadline(time.Now().Add(time.Second)) }
+	defer closeBroker()
+	defer context.AfterFunc(ctx, closeBroker)() // also if the broker reads nothing, and a publish hangs
 	ch, err := broker.Channel()
 	if err == nil {
 		err = cmp.Or(ch.ExchangeDeclare(exchange, "topic", true, false, false, false, nil), ch.Confirm(false))
@@ -185,7 +189,7 @@ type reader struct {
 func (r *reader) acknowledge(ctx context.Context) error {
 	for {
 		sleep(ctx, ackEvery)
-		status := pglogrepl.StandbyStatusUpdate{WALWritePosition: pglogrepl.LSN(r.done.Load())}
+		status := pglogrepl.StandbyStatusUpdate{WALWritePosition: pglogrepl.LSN(r.done.Load()), ReplyRequested: true}
 		err := pglogrepl.SendStandbyStatusUpdate(ctx, r.stream, status)
 		if err != nil || ctx.Err() != nil {
 			return err
@@ -196,9 +200,11 @@ func (r *reader) acknowledge(ctx context.Context) error {
 func (r *reader) read(ctx context.Context) error {
 	inTransaction := false
 	for {
-		received, err := r.stream.ReceiveMessage(ctx)
+		patient, cancel := context.WithTimeout(ctx, silence) // PostgreSQL answers each status
+		received, err := r.stream.ReceiveMessage(patient)
+		cancel()
 		if err != nil {
-			return err
+			return fmt.Errorf("reading the log: %w", err)
 		}
 		data, ok := received.(*pgproto3.CopyData)
 		if !ok {

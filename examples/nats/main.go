@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"net"
 	"net/textproto"
 	"os"
 	"os/signal"
@@ -111,9 +112,11 @@ var stream = jetstream.StreamConfig{
 }
 
 // connect returns a connection that reconnects for ever. While it is lost, it keeps no messages: it
-// would send them later, after newer ones.
+// would send them later, after newer ones. A server that is silent for 10 s is lost as well, and one
+// that reads nothing for 2 s: until then, a write blocks whoever publishes or closes.
 func connect(url string) (*nats.Conn, jetstream.JetStream, error) {
-	nc, err := nats.Connect(url, nats.MaxReconnects(-1), nats.IgnoreAuthErrorAbort(), nats.ReconnectBufSize(-1))
+	nc, err := nats.Connect(url, nats.MaxReconnects(-1), nats.IgnoreAuthErrorAbort(), nats.ReconnectBufSize(-1),
+		nats.PingInterval(5*time.Second), nats.FlusherTimeout(2*time.Second))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -141,7 +144,8 @@ func (p publisher) publish(ctx context.Context, m publish.Message) error {
 		return fmt.Errorf("%w: %w", publish.ErrReturned, err)
 	case errors.Is(err, nats.ErrReconnectBufExceeded), errors.Is(err, nats.ErrConnectionClosed): // no connection
 		return fmt.Errorf("%w: %w", publish.ErrNotSent, err)
-	case errors.Is(err, context.DeadlineExceeded): // the stream may have it, and would ignore a repeat
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, new(net.Error)):
+		// No answer, or a write that failed: the stream may have it, and would ignore a repeat.
 		return fmt.Errorf("%w: %w", publish.ErrTimeout, err)
 	case errors.Is(err, nats.ErrMaxPayload), errors.Is(err, tooLargeForStream): // a repeat would be too large, too
 		return fmt.Errorf("%w: %w", publish.ErrTooLarge, err)

@@ -21,8 +21,10 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/sync/errgroup"
+	"google.golang.org/api/option"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -47,7 +49,9 @@ func run(ctx context.Context) error {
 		return err
 	}
 	defer pool.Close()
-	topics, err := pubsub.NewTopicAdminClient(ctx)
+	// gRPC would use a connection that died silently for ever. 5 minutes are what servers permit.
+	topics, err := pubsub.NewTopicAdminClient(ctx, option.WithGRPCDialOption(grpc.WithKeepaliveParams(
+		keepalive.ClientParameters{Time: 5 * time.Minute, Timeout: 10 * time.Second})))
 	if err != nil {
 		return err
 	}
@@ -177,7 +181,7 @@ func convert(m publish.Message) (*pubsubpb.PubsubMessage, error) {
 	}
 	for name, value := range m.Headers {
 		text := fmt.Sprint(value)
-		if _, taken := attributes[name]; taken || strings.HasPrefix(name, "goog") || len(text) > 1024 {
+		if _, taken := attributes[name]; taken || strings.HasPrefix(name, "goog") || len(name) > 256 || len(text) > 1024 {
 			return nil, fmt.Errorf("%w: %q is too large, or its name is reserved", publish.ErrBadHeaders, name)
 		}
 		attributes[name] = text
