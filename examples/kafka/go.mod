@@ -2,10 +2,14 @@ module example.com/transactional-outbox/examples/kafka
 
 go 1.26.0
 
-replace example.com/transactional-outbox/outbox => ../../outbox
+replace (
+	example.com/transactional-outbox/outbox => ../../outbox
+	example.com/transactional-outbox/test/servers => ../../test/servers
+)
 
 require (
 	example.com/transactional-outbox/outbox v0.0.0
+	example.com/transactional-outbox/test/servers v0.0.0
 	github.com/google/uuid v1.6.0
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/twmb/franz-go v1.22.3

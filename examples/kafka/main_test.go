@@ -1,14 +1,11 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
-	"net/url"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,6 +23,7 @@ import (
 
 	"example.com/transactional-outbox/outbox"
 	"example.com/transactional-outbox/outbox/publish"
+	"example.com/transactional-outbox/test/servers"
 )
 
 // TestEveryEventIsPublishedInOrder also if something is wrong with Kafka for a while. No event
@@ -200,25 +198,11 @@ func receive(t *testing.T, brokers kgo.Opt, events []outbox.Event) {
 	}
 }
 
-// database is dropped when the test ends.
+// database has the outbox's tables, and is dropped when the test ends.
 func database(t *testing.T) *pgxpool.Pool {
-	server := cmp.Or(os.Getenv("TEST_DATABASE_URL"), "postgres://postgres@127.0.0.1:5432/postgres?sslmode=disable")
-	admin, err := pgxpool.New(t.Context(), server)
+	pool, err := pgxpool.New(t.Context(), servers.Database(t))
 	must(t, err)
-	name := "test_" + strings.ToLower(rand.Text())
-	_, err = admin.Exec(t.Context(), "CREATE DATABASE "+name)
-	must(t, err)
-	u, err := url.Parse(server)
-	must(t, err)
-	u.Path = "/" + name
-	pool, err := pgxpool.New(t.Context(), u.String())
-	must(t, err)
-	t.Cleanup(func() {
-		pool.Close()
-		_, err := admin.Exec(context.Background(), "DROP DATABASE "+name+" WITH (FORCE)")
-		must(t, err)
-		admin.Close()
-	})
+	t.Cleanup(pool.Close)
 	must(t, outbox.Migrate(t.Context(), pool))
 	return pool
 }
