@@ -19,8 +19,9 @@ import (
 type config struct {
 	settings.Shared
 	settings.Relay // of the relay that sends the e-mails
+	settings.Page
 
-	// OpsAddr is where /livez, /readyz and /metrics are. It is not public.
+	// OpsAddr is where /livez, /readyz, /metrics and the page are. It is not public.
 	OpsAddr string `env:"OPS_ADDR" envDefault:"127.0.0.1:4101"`
 
 	// ConsumerBatchSize is how many messages are handled in one transaction at most.
@@ -84,6 +85,7 @@ func check(c config) []error {
 		checkMail("MAIL_FROM", c.MailFrom),
 		checkMail("DEFAULT_RECIPIENT", c.DefaultRecipient),
 		c.CheckRelay(c.RelayWindow),
+		c.CheckPage(),
 	)
 	if strings.ContainsFunc(c.MailHelo, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
 		errs = append(errs, errors.New("MAIL_HELO must be a host name, or an address in brackets"))

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
 	"example.com/transactional-outbox/internal/httpserver"
+	"example.com/transactional-outbox/internal/operatorpage"
 	"example.com/transactional-outbox/internal/postgres"
 	"example.com/transactional-outbox/internal/settings"
 	"example.com/transactional-outbox/internal/telemetry"
@@ -19,6 +19,7 @@ import (
 	"example.com/transactional-outbox/notification-service/migrations"
 	"example.com/transactional-outbox/outbox"
 	"example.com/transactional-outbox/outbox/operate"
+	"example.com/transactional-outbox/outbox/page"
 	"example.com/transactional-outbox/outbox/prom"
 	"example.com/transactional-outbox/outbox/rabbitmq"
 )
@@ -40,7 +41,12 @@ func serve(ctx context.Context, c config) error {
 	if err != nil {
 		return err
 	}
-	ops := httpserver.Ops(p.ready, registry, http.NotFoundHandler())
+	view, closePage, err := operatorpage.Open(ctx, p.page(), c.Page, c.Shared, registry)
+	if err != nil {
+		return err
+	}
+	defer closePage()
+	ops := httpserver.Ops(p.ready, registry, view)
 	return httpserver.ServeDuring(ctx, "OPS_ADDR", c.OpsAddr, ops, func(ctx context.Context) error {
 		if db.Wait(ctx, migrations.Schema) != nil {
 			return nil // shutdown began before the database was ready
@@ -104,4 +110,30 @@ func (p parts) ready(ctx context.Context) error {
 		err = fmt.Errorf("waiting for the database: %w", err)
 	}
 	return errors.Join(p.consumer.Health(), err)
+}
+
+// page is what operators see of the outbox: the e-mails. Dead letters are in the broker.
+func (p parts) page() page.Config {
+	return page.Config{
+		Name: service, Event: "e-mail", Topic: "domain", Destination: "the mail server", Aggregate: "order", Health: p.relay.Health,
+		Runbook: page.Runbook{
+			Relay: "RelayNotUp", Paused: "EmailDomainPaused", Failed: "EmailsFailed", Late: "EmailsTooLate",
+		},
+		Problems: p.problems,
+	}
+}
+
+func (p parts) problems(context.Context) (problems []page.Problem) {
+	if err := p.consumer.Health(); err != nil {
+		problems = append(problems, page.Problem{
+			Text: "No order events are consumed: " + err.Error() + ".", Runbook: operatorpage.Runbook(p.config.Page, "ConsumerNotUp"),
+		})
+	}
+	if n := p.consumer.DeadLetters(); n > 0 {
+		problems = append(problems, page.Problem{
+			Text: fmt.Sprintf("Order events that could not be handled are dead letters: %d.", n), Command: service + " dlq list",
+			Runbook: operatorpage.Runbook(p.config.Page, "DeadLettersWait"),
+		})
+	}
+	return problems
 }

@@ -35,7 +35,7 @@ func (c config) republishTo() outboxcli.Destination {
 	if errs := c.CheckBroker(); len(errs) > 0 {
 		return outboxcli.Unusable(errors.Join(errs...))
 	}
-	broker := c.broker(nil)
+	broker := c.broker()
 	broker.ConnectionName = service + " republish"
 	return outboxcli.Once("the broker that AMQP_URL names", broker, cli.SessionTimeout)
 }

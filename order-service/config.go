@@ -13,10 +13,11 @@ import (
 type config struct {
 	settings.Shared
 	settings.Relay
+	settings.Page
 
 	// HTTPAddr is where the API listens.
 	HTTPAddr string `env:"HTTP_ADDR" envDefault:"127.0.0.1:4000"`
-	// OpsAddr is where /livez, /readyz and /metrics are. Not for the public.
+	// OpsAddr is where /livez, /readyz, /metrics and the page are. Not for the public.
 	OpsAddr string `env:"OPS_ADDR" envDefault:"127.0.0.1:4100"`
 	// HTTPMaxInFlight is how many requests may be in progress; further ones are refused.
 	HTTPMaxInFlight int `env:"HTTP_MAX_IN_FLIGHT" envDefault:"256"`
@@ -28,12 +29,6 @@ type config struct {
 	RelayWindow int `env:"RELAY_WINDOW" envDefault:"2000"`
 	// RelayConfirmTimeout bounds the wait for the confirm of an event.
 	RelayConfirmTimeout time.Duration `env:"RELAY_CONFIRM_TIMEOUT" envDefault:"10s"`
-	// PageUsers are the users of the page: lines of name:role:bcrypt-hash. If it is empty, the page is
-	// off; in the demo it is on, without a login.
-	PageUsers settings.Lines `env:"PAGE_USERS"`
-	// JaegerURL is Jaeger, as a browser reaches it; empty: the page has no links to traces.
-	JaegerURL string `env:"JAEGER_URL"`
-
 	// IdempotencyRetention is how long an Idempotency-Key is remembered. At least an hour.
 	IdempotencyRetention time.Duration `env:"IDEMPOTENCY_RETENTION" envDefault:"24h"`
 }
@@ -54,8 +49,7 @@ func check(c config) []error {
 		c.CheckRelay(c.RelayWindow),
 		settings.AtLeast("RELAY_CONFIRM_TIMEOUT", c.RelayConfirmTimeout, 100*time.Millisecond),
 		settings.AtLeast("IDEMPOTENCY_RETENTION", c.IdempotencyRetention, time.Hour),
-		checkUsers(c.PageUsers),
-		checkWebURL("JAEGER_URL", c.JaegerURL),
+		c.CheckPage(),
 	)
 }
 

@@ -7,7 +7,6 @@ import (
 
 	"example.com/transactional-outbox/internal/command"
 	"example.com/transactional-outbox/internal/httpserver"
-	"example.com/transactional-outbox/internal/page"
 )
 
 func main() { command.Main(service, commands()...) }
@@ -20,7 +19,6 @@ func commands() []command.Command {
 		{Name: "migrate", Does: "bring the database's schema up to date", Run: configured(migrate)},
 		{Name: "healthcheck", Does: "exit 0 if the service on OPS_ADDR is ready", Run: configured(healthcheck)},
 		{Name: "outbox", Does: "list, show, replay, discard and republish events", Run: outboxCommands},
-		page.UserCommand(service),
 	}
 }
 

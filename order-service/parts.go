@@ -11,7 +11,6 @@ import (
 	"example.com/transactional-outbox/internal/httpserver"
 	"example.com/transactional-outbox/internal/postgres"
 	"example.com/transactional-outbox/internal/settings"
-	"example.com/transactional-outbox/internal/stage"
 	"example.com/transactional-outbox/order-service/internal/httpapi"
 	"example.com/transactional-outbox/order-service/internal/order"
 	"example.com/transactional-outbox/outbox"
@@ -26,7 +25,6 @@ type parts struct {
 	orders     *order.Service
 	apiMetrics *httpapi.Metrics
 	relay      *outbox.Relay
-	publishing *stage.Stage // what the relay's connection to the broker waits for
 	waker      *outbox.Waker
 	decisions  *operate.Log
 }
@@ -35,13 +33,13 @@ type parts struct {
 // wakes the relays of other processes.
 func assemble(c config, db, relayDB *postgres.DB, relays bool, registry prometheus.Registerer) (parts, error) {
 	p := parts{
-		config: c, apiMetrics: httpapi.NewMetrics(registry), publishing: stage.New("a session with the broker"),
+		config: c, apiMetrics: httpapi.NewMetrics(registry),
 		waker: outbox.NewWaker(relayDB.Pool()), decisions: operate.NewLog(relayDB.Pool()),
 	}
 	wake := p.waker.Wake
 	if relays {
 		var err error
-		if p.relay, err = outbox.NewRelay(relayDB.Pool(), c.broker(p.publishing.WaitFor), c.relay()); err != nil {
+		if p.relay, err = outbox.NewRelay(relayDB.Pool(), c.broker(), c.relay()); err != nil {
 			return parts{}, err
 		}
 		registry.MustRegister(prom.Collector(p.relay, nil))
@@ -52,12 +50,11 @@ func assemble(c config, db, relayDB *postgres.DB, relays bool, registry promethe
 }
 
 // broker is where the relay publishes.
-func (c config) broker(waits func(string)) *rabbitmq.Broker {
+func (c config) broker() *rabbitmq.Broker {
 	broker := rabbitmq.NewBroker(c.AMQPURL.Reveal(), exchange)
 	broker.ConnectionName = service + " relay"
 	broker.Topology = topology
 	broker.FreshURL = settings.Fresh("AMQP_URL")
-	broker.Waits = waits
 	return broker
 }
 

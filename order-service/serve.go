@@ -5,10 +5,12 @@ import (
 	"log/slog"
 
 	"example.com/transactional-outbox/internal/httpserver"
+	"example.com/transactional-outbox/internal/operatorpage"
 	"example.com/transactional-outbox/internal/postgres"
 	"example.com/transactional-outbox/internal/settings"
 	"example.com/transactional-outbox/internal/telemetry"
 	"example.com/transactional-outbox/order-service/migrations"
+	"example.com/transactional-outbox/outbox/page"
 )
 
 var schema = migrations.Schema
@@ -60,18 +62,31 @@ func start(ctx context.Context, c config, relays bool, run func(parts, context.C
 	// The broker is not part of it: the API takes orders while the broker is away. The check
 	// uses the relay's pool, because a replica whose API uses all its connections is still ready.
 	ready := func(ctx context.Context) error { return relayDB.Ready(ctx, schema) }
-	view, closePage, err := p.page(ctx, relays)
+	view, closePage, err := operatorpage.Open(ctx, p.page(), c.Page, c.Shared, registry)
 	if err != nil {
 		return err
 	}
 	defer closePage()
-	registry.MustRegister(view.Metrics())
 	ops := httpserver.Ops(ready, registry, view)
-	return httpserver.ServeDuring(ctx, "OPS_ADDR", c.OpsAddr, ops, view.During(func(ctx context.Context) error {
+	return httpserver.ServeDuring(ctx, "OPS_ADDR", c.OpsAddr, ops, func(ctx context.Context) error {
 		if db.Wait(ctx, schema) != nil {
 			return nil // the process was asked to end before the database came
 		}
 		defer slog.InfoContext(ctx, "stopped")
 		return run(p, ctx)
-	}))
+	})
+}
+
+// page is what operators see of the outbox.
+func (p parts) page() page.Config {
+	c := page.Config{
+		Name: service, Destination: "the broker", Aggregate: "order",
+		Runbook: page.Runbook{
+			Relay: "RelayNotUp", Paused: "OutboxTopicPaused", Failed: "OutboxEventsFailed", Late: "OutboxOldestEventTooOld",
+		},
+	}
+	if p.relay != nil {
+		c.Health = p.relay.Health
+	}
+	return c
 }

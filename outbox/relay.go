@@ -166,6 +166,7 @@ func (r *Relay) Run(ctx context.Context) error {
 		return errors.New("outbox: this relay runs already")
 	}
 	defer r.state.running.Store(false)
+	r.state.lost.Store(time.Now().Unix())
 	if err := r.awaitSchema(ctx); err != nil || ctx.Err() != nil {
 		return err
 	}
@@ -272,7 +273,7 @@ func (r *Relay) keepWorking(ctx context.Context, sessions *sync.WaitGroup, newWo
 				_, w.oneByOne = session.(publish.OneByOne)
 				w.replace = func() { close(replaced) } // a worker is replaced once: it claims no more
 				r.state.sessions.Add(1)
-				defer r.state.sessions.Add(-1)
+				defer r.state.endSession()
 				return w.run(ctx)
 			})
 			if err == nil && stay.Err() == nil {

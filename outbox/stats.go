@@ -130,8 +130,15 @@ type healthState struct {
 	database atomic.Pointer[error] // why the last statement failed, or nil
 	blocked  atomic.Bool           // the destination asks to wait
 	sessions atomic.Int64          // with the destination
+	lost     atomic.Int64          // when the last of them ended, or Run began, in Unix seconds
 	// listening says that the relay is notified of events that other processes commit.
 	listening atomic.Bool
+}
+
+func (s *healthState) endSession() {
+	if s.sessions.Add(-1) == 0 {
+		s.lost.Store(time.Now().Unix())
+	}
 }
 
 var errAwaited = errors.New("it has not answered yet")
@@ -139,7 +146,8 @@ var errAwaited = errors.New("it has not answered yet")
 // Health returns nil if the relay can publish, and otherwise an error that says what it waits for.
 // A paused topic is no error, because the others go on. It reads only memory, so you can call it
 // often. Use it as the readiness of a process that only relays. Do not use it if the process also
-// serves requests: these work without the destination.
+// serves requests: these work without the destination. Without a session, it says since when, and
+// the error that the destination's method LastError returns, if there is one.
 func (r *Relay) Health() error {
 	err := r.state.database.Load()
 	switch {
@@ -148,7 +156,11 @@ func (r *Relay) Health() error {
 	case err != nil:
 		return fmt.Errorf("the relay waits for the database: %w", *err)
 	case r.state.sessions.Load() == 0:
-		return fmt.Errorf("the relay waits for a session with %s", r.destination)
+		since := time.Unix(r.state.lost.Load(), 0).UTC().Format(time.RFC3339)
+		if to, ok := r.to.(interface{ LastError() error }); ok && to.LastError() != nil {
+			return fmt.Errorf("the relay waits for a session with %s since %s: %w", r.destination, since, to.LastError())
+		}
+		return fmt.Errorf("the relay waits for a session with %s since %s", r.destination, since)
 	case r.state.blocked.Load():
 		return fmt.Errorf("the relay waits for %s to take messages", r.destination)
 	}

@@ -58,23 +58,3 @@ func (s Secret) GoString() string { return s.String() }
 
 // MarshalText masks the password in logs, and in JSON.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
-
-// Lines is a secret of several lines that is no URL. It prints as a mask.
-type Lines string
-
-// Reveal returns the lines.
-func (l Lines) Reveal() string { return string(l) }
-
-// String masks the lines.
-func (l Lines) String() string {
-	if l == "" {
-		return ""
-	}
-	return mask
-}
-
-// GoString masks the lines in %#v.
-func (l Lines) GoString() string { return l.String() }
-
-// MarshalText masks the lines in logs, and in JSON.
-func (l Lines) MarshalText() ([]byte, error) { return []byte(l.String()), nil }

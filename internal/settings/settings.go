@@ -116,7 +116,7 @@ func Fresh(name string) func() (string, error) {
 }
 
 // secrets are the settings that may come from a file.
-var secrets = []string{"DATABASE_URL", "AMQP_URL", "SMTP_URL", "PAGE_USERS"}
+var secrets = []string{"DATABASE_URL", "AMQP_URL", "SMTP_URL"}
 
 // Check returns the errors in the shared settings. A command without the broker may leave out
 // AMQP_URL, but not give a wrong one.

@@ -16,8 +16,6 @@ DO $$ BEGIN
                   outbox_status, operator_decisions
     TO notification_service;
 
-  -- The relay reads the last number for its metrics.
-  EXECUTE format('GRANT SELECT ON SEQUENCE %s TO notification_service', pg_get_serial_sequence('outbox_events', 'seq'));
   GRANT EXECUTE ON FUNCTION outbox_text TO notification_service; -- for the view
 
   -- A known message is locked by an UPDATE that changes nothing, and pruning locks what it deletes.

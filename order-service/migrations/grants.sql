@@ -16,8 +16,6 @@ DO $$ BEGIN
                   outbox_status, operator_decisions
     TO order_service;
 
-  -- The page shows the last number as the count of events.
-  EXECUTE format('GRANT SELECT ON SEQUENCE %s TO order_service', pg_get_serial_sequence('outbox_events', 'seq'));
   GRANT EXECUTE ON FUNCTION outbox_text TO order_service; -- for the view
 
   -- The service cannot set created_at: it is the database's now().

@@ -143,23 +143,23 @@ FROM outbox_queue q LEFT JOIN outbox_events e USING (id, slot)
 LEFT JOIN (SELECT token, worker, until, unnest(events) AS id FROM outbox_claims WHERE until > now()) c
        ON c.id = q.id AND q.available_at <= now()
 WHERE q.failed_at IS NULL;
-CREATE TABLE IF NOT EXISTS operator_decisions (
+CREATE TABLE operator_decisions (
   id          uuid PRIMARY KEY,
   decision    uuid NOT NULL,
   at          timestamptz NOT NULL DEFAULT now(),
   operator    text NOT NULL CHECK (octet_length(operator) BETWEEN 1 AND 200),
   via         text NOT NULL CHECK (via IN ('cli', 'page')),
-  action      text NOT NULL CHECK (action IN ('replay', 'discard', 'republish', 'pause', 'resume')),
+  action      text NOT NULL CHECK (action IN ('replay', 'discard', 'republish', 'pause', 'resume', 'find')),
   filter      text NOT NULL CHECK (octet_length(filter) BETWEEN 1 AND 4096),
-  items       text[] NOT NULL CHECK (cardinality(items) > 0),
+  items       text[] NOT NULL CHECK (cardinality(items) > 0 OR action = 'find'),
   chosen      int NOT NULL GENERATED ALWAYS AS (cardinality(items)) STORED,
   finished_at timestamptz,
   done        int CHECK (done BETWEEN 0 AND chosen),
   CHECK ((finished_at IS NULL) = (done IS NULL))
 );
-CREATE INDEX IF NOT EXISTS operator_decisions_age ON operator_decisions (at);
-CREATE INDEX IF NOT EXISTS operator_decisions_decision ON operator_decisions (decision, id);
-CREATE INDEX IF NOT EXISTS operator_decisions_items ON operator_decisions USING gin (items) WITH (fastupdate = off);
+CREATE INDEX operator_decisions_age ON operator_decisions (at);
+CREATE INDEX operator_decisions_decision ON operator_decisions (decision, id);
+CREATE INDEX operator_decisions_items ON operator_decisions USING gin (items) WITH (fastupdate = off);
 
 -- +goose Down
 DROP TABLE operator_decisions;

@@ -11,7 +11,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"example.com/transactional-outbox/outbox/internal/dbtest"
 	"example.com/transactional-outbox/outbox/operate"
 )
 
@@ -40,10 +39,13 @@ var asked = []struct {
 	{"failed of both", 1200, failed(operate.Filter{Topic: "order.created", FailureCode: "refused", Before: failedAt(9000)}), 50},
 	{"failed of an order", 100, failed(operate.Filter{Aggregate: "order", AggregateID: "f9"}), 1},
 	{"failed by ids", 100, failed(operate.Filter{IDs: []uuid.UUID{ninth("f")}}), 1},
-	{"choose", 1500, func(ctx context.Context, o *operate.Operator) (int, error) {
-		c, err := o.Choose(ctx, operate.Filter{}, 50)
-		return len(c.IDs), err
-	}, 50},
+	{"failed, the newest first", 1200, failed(operate.Filter{Newest: true}), 50},
+	{"failed, the newest before", 1200, failed(operate.Filter{Newest: true, Topic: "order.created", Before: failedAt(9000)}), 50},
+	{"list published, the newest first", 2000, list(operate.Filter{Status: operate.Published, Newest: true}), 50},
+	{"matching", 2000, func(ctx context.Context, o *operate.Operator) (int, error) {
+		m, err := o.Matching(ctx, operate.Filter{FailureCode: "refused", Before: failedAt(500)})
+		return m.Count, err
+	}, 489},
 	{"list failed", 1200, list(operate.Filter{Status: operate.Failed, Before: failedAt(1 << 20)}), 50},
 	{"list pending", 1200, list(operate.Filter{Status: operate.Pending, Topic: "order.created"}), 50},
 	{"list published", 2000, list(operate.Filter{Status: operate.Published, Topic: "order.created", Before: failedAt(1 << 30)}), 50},
@@ -119,8 +121,8 @@ func list(f operate.Filter) func(context.Context, *operate.Operator) (int, error
 }
 
 func someFailed(ctx context.Context, o *operate.Operator) []uuid.UUID {
-	c, _ := o.Choose(ctx, operate.Filter{FailureCode: "too_large"}, 3)
-	return c.IDs
+	events, _ := o.Failed(ctx, operate.Filter{FailureCode: "too_large"}, operate.Cursor{}, 3)
+	return operate.IDsOf(events)
 }
 
 const fillSQL = `
@@ -227,9 +229,7 @@ func (f fixture) blocks(pool *pgxpool.Pool) int {
 // TestTheRecordIsReadAlongIndexes however many decisions there are, and in every mode of pgx.
 func TestTheRecordIsReadAlongIndexes(t *testing.T) {
 	t.Parallel()
-	url := dbtest.URL(t)
-	f := fixtureOf(t, dbtest.Pool(t, url))
-	must(t, operate.MigrateRecord(t.Context(), f.pool))
+	f := newFixture(t)
 	f.exec("ALTER TABLE operator_decisions SET (autovacuum_enabled = off)")
 	row := f.decide(ann(), []string{"x"})[0]
 	f.exec("ANALYZE")
@@ -248,14 +248,13 @@ func TestTheRecordIsReadAlongIndexes(t *testing.T) {
 			before := f.blocks(pool)
 			page, err := log.List(t.Context(), uuid.Nil, 50)
 			one, oneErr := log.Get(t.Context(), decision)
-			batches, batchesErr := log.Batches(t.Context(), decision, uuid.Nil, 50)
 			of, ofErr := log.Of(t.Context(), []string{"70", "x"}, 50)
 			pruned, pruneErr := log.Prune(t.Context(), 1000*time.Hour, 0)
-			for _, err := range []error{err, oneErr, batchesErr, ofErr, pruneErr} {
+			for _, err := range []error{err, oneErr, ofErr, pruneErr} {
 				must(t, err)
 			}
-			if len(page) != 50 || one.Chosen != 1 || len(batches) != 1 || len(of) != 3 || pruned != 0 || !slices.Equal(of[0].Items, []string{"x"}) {
-				t.Errorf("%s: %d, %+v, %+v, %+v, %d", mode, len(page), one, batches, of, pruned)
+			if len(page) != 50 || one.Chosen != 1 || len(of) != 3 || pruned != 0 || !slices.Equal(of[0].Items, []string{"x"}) {
+				t.Errorf("%s: %d, %+v, %+v, %d", mode, len(page), one, of, pruned)
 			}
 			if blocks := f.blocks(pool) - before; blocks > 300 {
 				t.Errorf("%s: %d blocks, want at most 300", mode, blocks)

@@ -2,6 +2,7 @@ package operate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/google/uuid"
@@ -51,7 +52,7 @@ RETURNING id`
 // follow them. In the same transaction it records who decided that. It refuses an event that a
 // newer one has superseded, and one whose payload is gone.
 func (o *Operator) Replay(ctx context.Context, by By, ids []uuid.UUID) (Result, error) {
-	return o.decide(ctx, by, Replay, replaySQL, ids)
+	return o.decideIDs(ctx, by, Replay, ids)
 }
 
 // discardSQL keeps the reason and the time of the failure: they explain the decision.
@@ -66,7 +67,7 @@ RETURNING id`
 // paused. They will never be published. The later events of their aggregates no longer wait for
 // them. In the same transaction it records who decided that.
 func (o *Operator) Discard(ctx context.Context, by By, ids []uuid.UUID) (Result, error) {
-	return o.decide(ctx, by, Discard, discardSQL, ids)
+	return o.decideIDs(ctx, by, Discard, ids)
 }
 
 // DryRun returns what Replay or Discard would do now. Its events are as they are.
@@ -78,12 +79,58 @@ func (o *Operator) DryRun(ctx context.Context, action Action, ids []uuid.UUID) (
 	return o.judge(action, ids, found), nil
 }
 
-// decide runs a decision, records it, and returns the events with their new status. The record has
-// the ids that were changed, and not those that were chosen.
-func (o *Operator) decide(ctx context.Context, by By, action Action, change string, ids []uuid.UUID) (r Result, err error) {
-	err = inTx(ctx, o.store, fmt.Sprintf("%s of %d events", action, len(ids)), func(tx pgx.Tx) error {
-		a := args{"ids": store.IDs(ids), "failed_until": o.failedUntil, "action": string(action)}
-		if _, err := tx.Exec(ctx, lockSQL, a); err != nil {
+// MaxDecided is how many events [Operator.DecideAll] changes at most. All of them are changed in one
+// transaction.
+const MaxDecided = 10_000
+
+// ErrChanged means that a filter does not select what the operator has seen. Nothing was changed.
+var ErrChanged = errors.New("somebody has decided about some of these events since you looked")
+
+// DecideAll replays or discards the failed events that f selects, the oldest failures first, in one
+// transaction with the record of it. If these are not what the operator has seen, it changes
+// nothing, and returns [ErrChanged]. Events that have failed since are left as they are.
+func (o *Operator) DecideAll(ctx context.Context, by By, action Action, f Filter, seen Matching) (Result, error) {
+	if f.Before.IsZero() || seen.At.Before(f.Before) {
+		f.Before = seen.At
+	}
+	f.Newest = false
+	with, a := f.failed(Cursor{}, MaxDecided)
+	return o.AsOf(seen.At).decide(ctx, by, action, func(ctx context.Context, tx pgx.Tx) ([]uuid.UUID, error) {
+		ids, err := collect(ctx, tx, with+`SELECT id FROM found ORDER BY failed_at, id`, a, pgx.RowTo[uuid.UUID])
+		if err != nil {
+			return nil, err
+		}
+		locked, err := tx.Exec(ctx, lockSQL, o.AsOf(seen.At).lockArgs(action, ids))
+		if err == nil && int(locked.RowsAffected()) != seen.Count {
+			err = ErrChanged
+		}
+		return ids, err
+	})
+}
+
+var changeSQL = map[Action]string{Replay: replaySQL, Discard: discardSQL}
+
+func (o *Operator) lockArgs(action Action, ids []uuid.UUID) args {
+	return args{"ids": store.IDs(ids), "failed_until": o.failedUntil, "action": string(action)}
+}
+
+// decideIDs is decide for events that the operator has named.
+func (o *Operator) decideIDs(ctx context.Context, by By, action Action, ids []uuid.UUID) (Result, error) {
+	return o.decide(ctx, by, action, func(ctx context.Context, tx pgx.Tx) ([]uuid.UUID, error) {
+		_, err := tx.Exec(ctx, lockSQL, o.lockArgs(action, ids))
+		return ids, err
+	})
+}
+
+// decide runs a decision about the events that choose returns and has locked, records it, and
+// returns the events with their new status. The record has the ids that were changed, and not
+// those that were chosen.
+func (o *Operator) decide(
+	ctx context.Context, by By, action Action, choose func(context.Context, pgx.Tx) ([]uuid.UUID, error),
+) (r Result, err error) {
+	err = inTx(ctx, o.store, "the decision to "+string(action), func(tx pgx.Tx) error {
+		ids, err := choose(ctx, tx)
+		if err != nil {
 			return err
 		}
 		// This statement begins after the locks. An older snapshot could look for an event in the
@@ -95,8 +142,7 @@ func (o *Operator) decide(ctx context.Context, by By, action Action, change stri
 		if r = o.judge(action, ids, found); len(r.Changed) == 0 {
 			return nil
 		}
-		a["ids"] = store.IDs(IDsOf(r.Changed))
-		changed, err := collect(ctx, tx, change, a, pgx.RowTo[uuid.UUID])
+		changed, err := collect(ctx, tx, changeSQL[action], o.lockArgs(action, IDsOf(r.Changed)), pgx.RowTo[uuid.UUID])
 		if err != nil {
 			return err
 		}

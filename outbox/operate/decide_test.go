@@ -208,20 +208,57 @@ func TestTwoOperatorsReplayEachEventOnce(t *testing.T) {
 	}
 }
 
-// TestADecisionLeavesEventsThatFailedLater: they are not what the operator has seen.
-func TestADecisionLeavesEventsThatFailedLater(t *testing.T) {
+// TestADecisionIsAboutWhatTheOperatorHasSeen: an event that has failed again since is not decided
+// about, and if a filter selects fewer than before, nothing is.
+func TestADecisionIsAboutWhatTheOperatorHasSeen(t *testing.T) {
 	t.Parallel()
-	inEachDecision(t, func(f fixture, _ operate.Action, decide decide) {
-		seen, again := f.appendFailed(1)[0], f.appendFailed(1)[0]
-		c, err := f.operator.Choose(f.Context(), operate.Filter{Status: operate.Failed}, 10)
+	inEachDecision(t, func(f fixture, action operate.Action, decide decide) {
+		ids := f.appendMany(3)
+		f.fail(ids...)
+		filter := operate.Filter{Topic: "order.created"}
+		seen, err := f.operator.Matching(f.Context(), filter)
 		must(f, err)
-		f.exec("UPDATE outbox_queue SET failed_at = now() WHERE id = $1", again)
-		r, err := decide(f.operator.AsOf(c.At), f.Context(), ann(), c.IDs)
-		if err != nil || !slices.Equal(operate.IDsOf(r.Changed), []uuid.UUID{seen}) ||
-			!slices.Equal(r.Refused, []operate.Refusal{{again, "has failed again since you looked", true}}) {
-			f.Errorf("decided %+v, error %v, want %v only", r, err, seen)
+		f.exec("UPDATE outbox_queue SET failed_at = now() WHERE id = $1", ids[1])
+		r, err := decide(f.operator.AsOf(seen.At), f.Context(), ann(), ids[1:2])
+		if err != nil || !slices.Equal(r.Refused, []operate.Refusal{{ids[1], "has failed again since you looked", true}}) {
+			f.Errorf("decided %+v, error %v", r, err)
+		}
+		if r, err := f.operator.DecideAll(f.Context(), ann(), action, filter, seen); !errors.Is(err, operate.ErrChanged) {
+			f.Errorf("decided %+v, error %v", r, err)
+		}
+		if f.count("operator_decisions") != 0 || f.count("outbox_queue WHERE failed_at IS NOT NULL") != 3 {
+			f.Error("something was changed")
+		}
+		late := f.appendFailed(1)[0]
+		f.exec("UPDATE outbox_queue SET failed_at = now() + interval '1 hour' WHERE id = $1", late)
+		seen.Count = 2
+		r, err = f.operator.DecideAll(f.Context(), ann(), action, filter, seen)
+		if err != nil || !slices.Equal(operate.IDsOf(r.Changed), []uuid.UUID{ids[0], ids[2]}) {
+			f.Errorf("decided %+v, error %v", r, err)
 		}
 	})
+}
+
+// TestADecisionOnThePageIsMadeOnce: a form that is sent twice, and a filter that still selects as
+// many events as before, because one decision changes only so many.
+func TestADecisionOnThePageIsMadeOnce(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.fill(operate.MaxDecided + 20)
+	filter := operate.Filter{Topic: "order.created"}
+	seen, err := f.operator.Matching(t.Context(), filter)
+	if err != nil || seen.Count != operate.MaxDecided || !seen.More {
+		t.Fatalf("%+v, error %v", seen, err)
+	}
+	by := operate.NewDecision("ann", operate.Page, filter.String())
+	r, err := f.operator.DecideAll(t.Context(), by, operate.Replay, filter, seen)
+	if err != nil || len(r.Changed) != operate.MaxDecided {
+		t.Fatalf("%d changed, error %v", len(r.Changed), err)
+	}
+	f.exec("UPDATE outbox_queue SET available_at = 'infinity', failed_at = to_timestamp(1600000000) WHERE failed_at IS NULL")
+	if _, err := f.operator.DecideAll(t.Context(), by, operate.Replay, filter, seen); !errors.Is(err, operate.ErrDecided) || f.count("operator_decisions") != 1 {
+		t.Errorf("a second time: error %v", err)
+	}
 }
 
 // TestADecisionRecordsTheEventsThatItChanged and not those that were chosen but had not failed.
@@ -234,7 +271,7 @@ func TestADecisionRecordsTheEventsThatItChanged(t *testing.T) {
 			_, err := decide(f.operator, f.Context(), by, []uuid.UUID{pending, failed, uuid.New()})
 			must(f, err)
 		}
-		batches, err := f.log.Batches(f.Context(), by.Decision, uuid.Nil, 10)
+		batches, err := f.log.Of(f.Context(), []string{failed.String(), pending.String()}, 10)
 		if err != nil || len(batches) != 1 {
 			f.Fatalf("recorded %+v, error %v", batches, err)
 		}

@@ -21,7 +21,7 @@
 // the transaction of the change: there is neither without the other. A program that changes
 // messages at the destination calls [Log.Begin] before the first change, and [Log.Finish] after the
 // last one. If the process dies in between, the record has no end: some or all of its items were
-// changed, and no others. A service that has no outbox can use [Log] alone: see [MigrateRecord].
+// changed, and no others.
 //
 // # What it reads
 //

@@ -155,6 +155,31 @@ func (o *Operator) OfTrace(ctx context.Context, trace string, newest int) (Event
 	return only(found, err, ErrNoEvent)
 }
 
+// withTextSQL makes all bytes comparable as text: those that are not ASCII are written as numbers.
+const withTextSQL = `
+SELECT ` + eventColumns + ` FROM (
+  SELECT id FROM (SELECT id, payload FROM outbox_events ORDER BY id DESC LIMIT @newest) newest
+  WHERE strpos(lower(encode(payload, 'escape')), lower(encode(convert_to(@text, 'UTF8'), 'escape'))) > 0
+  ORDER BY id DESC LIMIT @limit
+) i ` + stateSQL + `
+ORDER BY i.id DESC`
+
+// WithText looks for a text in the payloads of so many of the newest events, and returns at most
+// limit events that have it, the newest first. Capital letters do not matter. A payload may be
+// about a person. So in the same transaction it records who has looked, and which events were
+// found.
+func (o *Operator) WithText(ctx context.Context, by By, text string, newest, limit int) (found []Event, err error) {
+	err = inTx(ctx, o.store, "looking for a text in payloads", func(tx pgx.Tx) error {
+		a := args{"text": clean(text), "newest": newest, "limit": limit}
+		if found, err = collect(ctx, tx, withTextSQL, a, pgx.RowToStructByName[Event]); err != nil {
+			return err
+		}
+		_, err = record(ctx, tx, by, Find, IDs(IDsOf(found)), true)
+		return err
+	})
+	return found, err
+}
+
 // Detail is an event with its payload, and its place among the events of its aggregate.
 type Detail struct {
 	Event

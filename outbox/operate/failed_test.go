@@ -80,9 +80,14 @@ func TestFailedEventsAreFoundByEachField(t *testing.T) {
 		if byTime := f.pagedByFailure(test.filter); !slices.Equal(byTime, want) {
 			t.Errorf("%s: found in the order of the failures %v, want %v", name, byTime, want)
 		}
-		c, err := f.operator.Choose(t.Context(), test.filter, 2)
-		if err != nil || !slices.Equal(c.IDs, want[:min(2, len(want))]) || c.Matching != len(want) || c.More || c.At.Before(now) {
-			t.Errorf("%s: chose %+v, error %v, want %v", name, c, err, want)
+		m, err := f.operator.Matching(t.Context(), test.filter)
+		if err != nil || m.Count != len(want) || m.More || m.At.Before(now) {
+			t.Errorf("%s: %+v match, error %v, want %v", name, m, err, want)
+		}
+		test.filter.Newest = true
+		slices.Reverse(want)
+		if newest := f.pagedByFailure(test.filter); !slices.Equal(newest, want) {
+			t.Errorf("%s: found the newest first %v, want %v", name, newest, want)
 		}
 	}
 }
@@ -129,10 +134,10 @@ func TestFailuresGroupsByReasonAndTopic(t *testing.T) {
 		groups[i].OldestSince = time.Time{}
 	}
 	want := []operate.FailureGroup{
-		{FailureCode: "", Topic: "order.created", Count: 1},
-		{FailureCode: "refused", Topic: "order.cancelled", Count: 1},
-		{FailureCode: "refused", Topic: "order.created", Count: 2},
-		{FailureCode: "too_large", Topic: "order.created", Count: 1},
+		{FailureCode: "", Topic: "order.created", Count: 1, Reason: "a queue is full"},
+		{FailureCode: "refused", Topic: "order.cancelled", Count: 1, Reason: "a queue is full"},
+		{FailureCode: "refused", Topic: "order.created", Count: 2, Reason: "a queue is full"},
+		{FailureCode: "too_large", Topic: "order.created", Count: 1, Reason: "a queue is full"},
 	}
 	if more || !slices.Equal(groups, want) {
 		t.Errorf("%+v, want %+v", groups, want)

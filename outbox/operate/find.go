@@ -23,6 +23,7 @@ type Filter struct {
 	AggregateID string
 	From        time.Time // failed at this time or later; an event that has not failed: created
 	Before      time.Time // failed before this time; an event that has not failed: created
+	Newest      bool      // lists begin with the newest events
 }
 
 // String says what the filter selects, for the record of a decision. It looks like the flags of a
@@ -138,18 +139,30 @@ func (f Filter) matching() (query string, a args, err error) {
 WHERE ` + kindSQL + ` AND at >= cast(@from AS timestamptz) AND at < cast(@before AS timestamptz)`, a, nil
 }
 
-// List returns at most limit events with ids greater than after, ordered by id. So all pages
-// together read a table once. The ids are usually of UUID version 7: their order is about that of
-// creation. The filter must have a status.
+// follows is the comparison and the order of what comes after something in a list.
+func (f Filter) follows() (operator, order string) {
+	if f.Newest {
+		return "<", " DESC"
+	}
+	return ">", ""
+}
+
+// List returns at most limit events after the event with this id, or the first ones after
+// [uuid.Nil], ordered by id. So all pages together read a table once. The ids are usually of UUID
+// version 7: their order is about that of creation. The filter must have a status.
 func (o *Operator) List(ctx context.Context, f Filter, after uuid.UUID, limit int) ([]Event, error) {
 	matching, a, err := f.matching()
 	if err != nil {
 		return nil, err
 	}
+	if f.Newest && after == uuid.Nil {
+		after = uuid.Max
+	}
 	a["after"], a["limit"] = after.String(), limit
+	follows, order := f.follows()
 	return o.events(ctx, "looking for "+f.Status+" events", `
-WITH page AS MATERIALIZED (`+matching+` AND id > cast(@after AS uuid) ORDER BY id LIMIT @limit)
-SELECT `+eventColumns+` FROM page i `+stateSQL+` ORDER BY i.id`, a)
+WITH page AS MATERIALIZED (`+matching+` AND id `+follows+` cast(@after AS uuid) ORDER BY id`+order+` LIMIT @limit)
+SELECT `+eventColumns+` FROM page i `+stateSQL+` ORDER BY i.id`+order, a)
 }
 
 // Count returns how many events f selects. It reads all of them.
@@ -189,25 +202,35 @@ type Cursor struct {
 	ID       uuid.UUID
 }
 
-const afterSQL = `(failed_at, id) > (cast(@after_time AS timestamptz), cast(@after_id AS uuid))
-      AND failed_at < cast(@before AS timestamptz)`
-
 // failed returns a WITH clause that selects failed events. Its table found has at most limit events
-// after a cursor, in the order of their failures. If f.From is later than the cursor, it replaces
-// the cursor: with two lower bounds, PostgreSQL would begin to read the index at the first one.
+// after a cursor, in the order of their failures. If the filter's From is later than the cursor, it
+// replaces the cursor: with two bounds at one end, PostgreSQL would begin to read the index at the
+// first one. The same is true for the newest first, and Before.
 func (f Filter) failed(after Cursor, limit int) (with string, a args) {
-	if f.From.After(after.FailedAt) {
-		after = Cursor{FailedAt: f.From}
-	}
 	a = f.args()
-	a["after_time"], a["after_id"], a["limit"] = after.FailedAt, after.ID.String(), limit
+	from, before := f.From, a["before"].(time.Time) //nolint:forcetypeassert // args has set it
+	follows, order := f.follows()
+	switch {
+	case !f.Newest && from.After(after.FailedAt):
+		after = Cursor{FailedAt: from}
+	case f.Newest && (after == Cursor{} || before.Before(after.FailedAt)):
+		after = Cursor{FailedAt: before}
+	}
+	until := "<"
+	if f.Newest {
+		until, before = ">=", from
+	}
+	a["after_time"], a["after_id"], a["limit"], a["before"] = after.FailedAt, after.ID.String(), limit, before
+	following := `(failed_at, id) ` + follows + ` (cast(@after_time AS timestamptz), cast(@after_id AS uuid))
+      AND failed_at ` + until + ` cast(@before AS timestamptz)`
+	sorted := `failed_at` + order + `, id` + order
 	condition, few := f.few()
 	if condition == "" {
 		return kindsSQL + `, found AS MATERIALIZED (
   SELECT q.id, q.failed_at FROM (SELECT * FROM kinds WHERE ` + kindSQL + `) k, LATERAL (
-    SELECT id, failed_at FROM outbox_queue WHERE ` + ofKindSQL + ` AND ` + afterSQL + `
-    ORDER BY coalesce(failure_code, ''), topic, failed_at, id LIMIT @limit) q
-  ORDER BY q.failed_at, q.id LIMIT @limit
+    SELECT id, failed_at FROM outbox_queue WHERE ` + ofKindSQL + ` AND ` + following + `
+    ORDER BY coalesce(failure_code, '')` + order + `, topic` + order + `, ` + sorted + ` LIMIT @limit) q
+  ORDER BY ` + sorted + ` LIMIT @limit
 )`, a
 	}
 	// Few rows match. So the query reads these first, and then chooses those that have failed. The log
@@ -219,35 +242,32 @@ WITH few AS MATERIALIZED (
                    UNION SELECT id FROM outbox_events WHERE ` + condition + `) i,
   LATERAL (SELECT id, topic, coalesce(failure_code, '') AS code, failed_at FROM outbox_queue WHERE id = i.id LIMIT 1) q
 ), found AS MATERIALIZED (
-  SELECT id, failed_at FROM few WHERE ` + kindSQL + ` AND ` + afterSQL + ` ORDER BY failed_at, id LIMIT @limit
+  SELECT id, failed_at FROM few WHERE ` + kindSQL + ` AND ` + following + ` ORDER BY ` + sorted + ` LIMIT @limit
 )`, a
 }
 
 // Failed returns at most limit failed events after a cursor, in the order of their failures.
 func (o *Operator) Failed(ctx context.Context, f Filter, after Cursor, limit int) ([]Event, error) {
 	with, a := f.failed(after, limit)
+	_, order := f.follows()
 	return o.events(ctx, "looking for failed events", with+`
-SELECT `+eventColumns+` FROM found i `+stateSQL+` ORDER BY i.failed_at, i.id`, a)
+SELECT `+eventColumns+` FROM found i `+stateSQL+` ORDER BY i.failed_at`+order+`, i.id`+order, a)
 }
 
-// Choice has the failed events that a filter selects at one moment.
-type Choice struct {
-	IDs      []uuid.UUID // the first ones
-	Matching int         // how many match
-	More     bool        // Matching is a limit, and more match
-	At       time.Time   // the moment, by the database's clock
+// Matching is how many failed events a filter selects at one moment.
+type Matching struct {
+	Count int       // at most MaxDecided
+	More  bool      // more match
+	At    time.Time // the moment, by the database's clock
 }
 
-// Choose returns the ids of the failed events that f selects, at most limit, in the order of their
-// failures. It counts at most 50,000 that match.
-func (o *Operator) Choose(ctx context.Context, f Filter, limit int) (Choice, error) {
-	const maxMatching = 50_000
-	with, a := f.failed(Cursor{}, maxMatching+1)
-	a["first"], a["most"] = limit, maxMatching
-	return readOne(ctx, o.store, "choosing failed events", with+`
-SELECT ARRAY(SELECT id FROM found ORDER BY failed_at, id LIMIT @first) AS ids,
-       least(n, @most)::int AS matching, n > @most AS more, now() AS at
-FROM (SELECT count(*) AS n FROM found) counted`, a, pgx.RowToStructByName[Choice])
+// Matching counts the failed events that f selects.
+func (o *Operator) Matching(ctx context.Context, f Filter) (Matching, error) {
+	with, a := f.failed(Cursor{}, MaxDecided+1)
+	a["most"] = MaxDecided
+	return readOne(ctx, o.store, "counting failed events", with+`
+SELECT least(n, @most)::int AS count, n > @most AS more, now() AS at FROM (SELECT count(*) AS n FROM found) counted`,
+		a, pgx.RowToStructByName[Matching])
 }
 
 // FailureGroup is how many events have failed with one reason and topic.
@@ -257,12 +277,15 @@ type FailureGroup struct {
 	Count       int
 	More        bool      // Count is a limit, and there are more
 	OldestSince time.Time // when the first of them failed
+	Reason      string    // what the destination said about the last of them
 }
 
 const groupsSQL = kindsSQL + `
 SELECT k.code AS failure_code, k.topic, least(n, @most)::int AS count, n > @most AS more,
        (SELECT failed_at FROM outbox_queue WHERE ` + ofKindSQL + `
-        ORDER BY coalesce(failure_code, ''), topic, failed_at LIMIT 1) AS oldest_since
+        ORDER BY coalesce(failure_code, ''), topic, failed_at LIMIT 1) AS oldest_since,
+       coalesce((SELECT failure_reason FROM outbox_queue WHERE ` + ofKindSQL + `
+        ORDER BY coalesce(failure_code, '') DESC, topic DESC, failed_at DESC LIMIT 1), '') AS reason
 FROM (SELECT * FROM kinds LIMIT @groups) k,
      LATERAL (SELECT count(*) AS n FROM (SELECT FROM outbox_queue WHERE ` + ofKindSQL + ` LIMIT @most + 1) c) counted`
 

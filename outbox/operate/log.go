@@ -85,7 +85,7 @@ func (l *Log) Get(ctx context.Context, decision uuid.UUID) (Decision, error) {
 	return only(found, err, ErrNoDecision)
 }
 
-// Batch is a row of the table: what one transaction changed.
+// Batch is a row of the table.
 type Batch struct {
 	ID uuid.UUID
 	By
@@ -94,18 +94,6 @@ type Batch struct {
 	Items      []string
 	FinishedAt *time.Time
 	Done       *int
-}
-
-const batchesSQL = `
-SELECT id, decision, operator, via, action, filter, at, items, finished_at, done
-FROM operator_decisions WHERE decision = cast(@decision AS uuid) AND id > cast(@after AS uuid)
-ORDER BY decision, id LIMIT @limit`
-
-// Batches returns at most limit batches of a decision, in their order: those after a batch, or the
-// first ones if after is [uuid.Nil].
-func (l *Log) Batches(ctx context.Context, decision, after uuid.UUID, limit int) ([]Batch, error) {
-	a := args{"decision": decision.String(), "after": after.String(), "limit": limit}
-	return readLog[Batch](ctx, l, batchesSQL, a)
 }
 
 // ofItemsSQL finds the rows by the index of items, and returns only those items that were asked

@@ -3,52 +3,15 @@ package operate_test
 import (
 	"context"
 	"errors"
-	"os"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 
-	"example.com/transactional-outbox/outbox/internal/dbtest"
 	"example.com/transactional-outbox/outbox/operate"
 )
-
-// TestTheSchemaHasTheTableOfTheRecord: schema.sql and record.sql make the same table.
-func TestTheSchemaHasTheTableOfTheRecord(t *testing.T) {
-	t.Parallel()
-	schema, err := os.ReadFile("../schema.sql")
-	must(t, err)
-	record, err := os.ReadFile("record.sql")
-	must(t, err)
-	if !strings.HasSuffix(string(schema), "\n"+string(record)) {
-		t.Error("schema.sql does not end with record.sql")
-	}
-}
-
-// inEachDatabase runs a test in a database of an outbox, and in one that has only the record.
-func inEachDatabase(t *testing.T, test func(fixture)) {
-	t.Run("with an outbox", func(t *testing.T) {
-		t.Parallel()
-		test(newFixture(t))
-	})
-	t.Run("the record alone", func(t *testing.T) {
-		t.Parallel()
-		pool := dbtest.Pool(t, dbtest.URL(t))
-		var migrations sync.WaitGroup
-		for range 3 { // at once, and again
-			migrations.Go(func() {
-				if err := operate.MigrateRecord(t.Context(), pool); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		migrations.Wait()
-		test(fixtureOf(t, pool))
-	})
-}
 
 // decide records a finished decision of each list of items as a batch.
 func (f fixture) decide(by operate.By, batches ...[]string) (rows []uuid.UUID) {
@@ -64,29 +27,20 @@ func (f fixture) decide(by operate.By, batches ...[]string) (rows []uuid.UUID) {
 
 func TestADecisionHasAllItsBatches(t *testing.T) {
 	t.Parallel()
-	inEachDatabase(t, func(f fixture) {
-		by := operate.NewDecision("ann", operate.Page, "--topic order.created")
-		f.decide(by, []string{"a", "b"}, []string{"c"})
-		f.decide(operate.NewDecision("ben", operate.CLI, operate.ByIDs), []string{"c"})
-		d, err := f.log.Get(f.Context(), by.Decision)
-		if err != nil || d.By != by || d.Action != operate.Replay || d.Chosen != 3 || d.Done != 3 || d.Batches != 2 || d.Unfinished != 0 {
-			f.Errorf("%+v, error %v", d, err)
-		}
-		if d.FinishedAt == nil || d.FinishedAt.Before(d.At) || time.Since(d.At).Abs() > time.Hour {
-			f.Errorf("from %s to %v", d.At, d.FinishedAt)
-		}
-		first, err := f.log.Batches(f.Context(), by.Decision, uuid.Nil, 1)
-		if err != nil || len(first) != 1 || !slices.Equal(first[0].Items, []string{"a", "b"}) || first[0].By != by || *first[0].Done != 2 {
-			f.Fatalf("the first batch is %+v, error %v", first, err)
-		}
-		rest, err := f.log.Batches(f.Context(), by.Decision, first[0].ID, 10)
-		if err != nil || len(rest) != 1 || !slices.Equal(rest[0].Items, []string{"c"}) {
-			f.Errorf("the other batches are %+v, error %v", rest, err)
-		}
-		if _, err := f.log.Get(f.Context(), uuid.New()); !errors.Is(err, operate.ErrNoDecision) {
-			f.Errorf("an unknown decision: error %v", err)
-		}
-	})
+	f := newFixture(t)
+	by := operate.NewDecision("ann", operate.CLI, "--topic order.created")
+	f.decide(by, []string{"a", "b"}, []string{"c"})
+	f.decide(operate.NewDecision("ben", operate.CLI, operate.ByIDs), []string{"c"})
+	d, err := f.log.Get(t.Context(), by.Decision)
+	if err != nil || d.By != by || d.Action != operate.Replay || d.Chosen != 3 || d.Done != 3 || d.Batches != 2 || d.Unfinished != 0 {
+		t.Errorf("%+v, error %v", d, err)
+	}
+	if d.FinishedAt == nil || d.FinishedAt.Before(d.At) || time.Since(d.At).Abs() > time.Hour {
+		t.Errorf("from %s to %v", d.At, d.FinishedAt)
+	}
+	if _, err := f.log.Get(t.Context(), uuid.New()); !errors.Is(err, operate.ErrNoDecision) {
+		t.Errorf("an unknown decision: error %v", err)
+	}
 }
 
 // TestADecisionWithoutItsFactsIsRefused: the error names the field, and nothing is decided.
@@ -108,20 +62,19 @@ func TestADecisionWithoutItsFactsIsRefused(t *testing.T) {
 // TestAnyTextIsStorable: message ids come from any publisher, and names from the machine.
 func TestAnyTextIsStorable(t *testing.T) {
 	t.Parallel()
-	inEachDatabase(t, func(f fixture) {
-		hostile := []string{"\xff\x00", "<script>", "' OR 1=1", "", strings.Repeat("x", 255), "\u202egnp", `\u0000"`, "\u2028"}
-		by := operate.NewDecision(strings.Repeat("é", 150)+"\x00", operate.CLI, strings.Repeat("ü", 5000))
-		f.decide(by, hostile)
-		d, err := f.log.Get(f.Context(), by.Decision)
-		if err != nil || d.Operator != strings.Repeat("é", 100) || d.Filter != strings.Repeat("ü", 2048) {
-			f.Fatalf("%+v, error %v", d, err)
+	f := newFixture(t)
+	hostile := []string{"\xff\x00", "<script>", "' OR 1=1", "", strings.Repeat("x", 255), "\u202egnp", `\u0000"`, "\u2028"}
+	by := operate.NewDecision(strings.Repeat("é", 150)+"\x00", operate.CLI, strings.Repeat("ü", 5000))
+	f.decide(by, hostile)
+	d, err := f.log.Get(t.Context(), by.Decision)
+	if err != nil || d.Operator != strings.Repeat("é", 100) || d.Filter != strings.Repeat("ü", 2048) {
+		t.Fatalf("%+v, error %v", d, err)
+	}
+	for _, item := range hostile {
+		if found, err := f.log.Of(t.Context(), []string{item}, 10); err != nil || len(found) != 1 || len(found[0].Items) != 1 {
+			t.Errorf("%q: found %+v, error %v", item, found, err)
 		}
-		for _, item := range hostile {
-			if found, err := f.log.Of(f.Context(), []string{item}, 10); err != nil || len(found) != 1 || len(found[0].Items) != 1 {
-				f.Errorf("%q: found %+v, error %v", item, found, err)
-			}
-		}
-	})
+	}
 }
 
 func TestDecisionsArePagedTheNewestFirst(t *testing.T) {
@@ -152,7 +105,7 @@ func TestOfFindsWhoDecidedAboutAnItem(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.decide(ann(), []string{"a", "b"})
-	f.decide(operate.NewDecision("ben", operate.Page, "--all"), []string{"b", "c", "d"}, []string{"e"})
+	f.decide(operate.NewDecision("ben", operate.CLI, "--all"), []string{"b", "c", "d"}, []string{"e"})
 	found, err := f.log.Of(t.Context(), []string{"b", "d", "x"}, 10)
 	if err != nil || len(found) != 2 {
 		t.Fatalf("found %+v, error %v", found, err)

@@ -59,22 +59,10 @@ type Backlog struct {
 	SlotAge                     float64 // seconds since new events go to the current part of the log
 }
 
-// Totals has the numbers of finished events.
-type Totals struct {
-	Appended  int64 // all events ever appended, also pruned ones; those rolled back count too
-	Discarded int64 // discarded and superseded events that are still kept; at most the limit
-}
-
 // Backlog counts the unfinished events. It estimates numbers above limit.
 func (o *Operator) Backlog(ctx context.Context, limit int) (Backlog, error) {
 	b, err := o.store.Backlog(ctx, limit)
 	return Backlog(b), explain(err)
-}
-
-// Totals counts the finished events. It counts at most limit discarded ones.
-func (o *Operator) Totals(ctx context.Context, limit int) (Totals, error) {
-	t, err := o.store.Totals(ctx, limit)
-	return Totals(t), explain(err)
 }
 
 // args are the values of a statement's @names: one for each name, and no others.

@@ -2,7 +2,6 @@ package operate
 
 import (
 	"context"
-	_ "embed" // record.sql
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,29 +9,9 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"example.com/transactional-outbox/outbox/internal/store"
 )
-
-// recordTableSQL makes the table operator_decisions, unless it exists. It is the last part of the
-// outbox's own tables.
-//
-//go:embed record.sql
-var recordTableSQL string
-
-// MigrateRecord makes the table of a [Log] in the schema of pool. It is for a service without an
-// outbox: the migration of an outbox makes the table, too.
-func MigrateRecord(ctx context.Context, pool *pgxpool.Pool) error {
-	return inTx(ctx, store.New(pool), "making the table of the operators' decisions", func(tx pgx.Tx) error {
-		// Two processes that make a table at once get an error, even with IF NOT EXISTS.
-		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtext('operator_decisions'))"); err != nil {
-			return err
-		}
-		_, err := tx.Exec(ctx, recordTableSQL, pgx.QueryExecModeSimpleProtocol) // it is several statements
-		return err
-	})
-}
 
 // Via is how an operator decides.
 type Via string
@@ -61,6 +40,7 @@ const (
 	Republish Action = "republish"
 	Pause     Action = "pause"
 	Resume    Action = "resume"
+	Find      Action = "find" // an operator has looked for a text in the payloads
 )
 
 // By says who decides, by which means, and by which filter the items are chosen. [NewDecision]
@@ -104,20 +84,31 @@ FROM (SELECT ` + itemsSQL + ` AS items, cast(@finished AS boolean) AS finished) 
 // itemsSQL is the items as an array.
 const itemsSQL = `ARRAY(SELECT value FROM json_array_elements_text(cast(cast(@items AS text) AS json)))`
 
+// ErrDecided means that this decision was recorded before: a form was sent twice. Nothing was
+// changed.
+var ErrDecided = errors.New("this was decided already")
+
 // record records in tx that by does action to all items. Finished says that it is done with the
-// commit. Without items it records nothing.
+// commit. Without items it records nothing. A decision on a page has one row, whose key refuses the
+// same decision a second time.
 func record(ctx context.Context, tx pgx.Tx, by By, action Action, items []string, finished bool) (id uuid.UUID, err error) {
-	if len(items) == 0 {
+	if len(items) == 0 && action != Find {
 		return uuid.Nil, nil
 	}
 	if err = by.check(); err == nil {
 		id, err = uuid.NewV7()
+	}
+	if by.Via == Page {
+		id = by.Decision
 	}
 	if err == nil {
 		_, err = tx.Exec(ctx, recordSQL, args{
 			"id": id.String(), "decision": by.Decision.String(), "operator": fit(by.Operator, maxOperator), "via": string(by.Via),
 			"action": string(action), "filter": fit(by.Filter, maxFilter), "items": itemsText(items), "finished": finished,
 		})
+	}
+	if store.SQLState(err) == "23505" { // unique_violation
+		err = ErrDecided
 	}
 	if err != nil {
 		return uuid.Nil, fmt.Errorf("recording the operator's decision: %w", err)

@@ -5,7 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"sync"
+	"sync/atomic"
 
 	"example.com/transactional-outbox/outbox/publish"
 	"example.com/transactional-outbox/outbox/rabbitmq/amqpurl"
@@ -27,15 +27,10 @@ type Broker struct {
 	Topology Topology
 	// FreshURL is asked for the URL at each new connection, if it is set: a password may have changed.
 	FreshURL func() (string, error)
-	// Waits is told what the relay waits for, and "" when it waits for nothing. It may be nil.
-	Waits  func(what string)
-	Logger *slog.Logger // default: slog.Default()
+	Logger   *slog.Logger // default: slog.Default()
 
 	url, exchange string
-
-	sessions sync.Map // of *Session, on which the relay publishes
-	mu       sync.Mutex
-	told     string // the last call of Waits
+	lastError     atomic.Pointer[error]
 }
 
 // NewBroker returns the broker at a URL. The URL may name several nodes of one cluster:
@@ -60,36 +55,25 @@ func (b *Broker) KeepConnected(ctx context.Context, use func(context.Context, pu
 	if _, err := amqpurl.Split(b.url); err != nil {
 		return fmt.Errorf("the broker's URL %w", err)
 	}
-	b.tell(aSession)
-	config := Config{URL: b.url, FreshURL: b.FreshURL, Name: b.ConnectionName, Logger: b.Logger, alarmChanged: func() { b.tell(aSession) }}
-	return keepDeclaring(ctx, config, b.tell, func(ctx context.Context, s *Session) error {
+	config := Config{
+		URL: b.url, FreshURL: b.FreshURL, Name: b.ConnectionName, Logger: b.Logger,
+		failed: func(err error) { b.lastError.Store(&err) },
+	}
+	return keepDeclaring(ctx, config, func(string) {}, func(ctx context.Context, s *Session) error {
 		if err := s.Declare(b.Topology); err != nil {
 			return err
 		}
-		defer b.tell(aSession)
-		defer b.sessions.Delete(s)
-		b.sessions.Store(s, nil)
-		b.tell("")
 		return use(ctx, brokerSession{s, b.exchange, b.Topology})
 	})
 }
 
-// tell says what the relay waits for, if that is new. As long as one of its sessions works, it
-// waits for nothing. Without a session it waits for what.
-func (b *Broker) tell(what string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.sessions.Range(func(s, _ any) bool {
-		what = ""
-		if s.(*Session).Blocked() { //nolint:forcetypeassert // nothing else is stored
-			what = "the broker to take messages: it has a memory or disk alarm"
-		}
-		return what != ""
-	})
-	if b.Waits != nil && what != b.told {
-		b.told = what
-		b.Waits(what)
+// LastError returns why the last session ended, or did not begin. The relay's Health shows it while
+// there is no session.
+func (b *Broker) LastError() error {
+	if err := b.lastError.Load(); err != nil {
+		return *err
 	}
+	return nil
 }
 
 // ForRelay returns the session as a relay uses it. Messages without a destination go to the

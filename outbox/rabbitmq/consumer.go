@@ -39,6 +39,7 @@ type Consumer struct {
 	tracer  trace.Tracer
 	copies  chan copyRequest // for the session that publishes them
 	stats   counters
+	letters atomic.Int64 // see DeadLetters
 
 	waiting atomic.Pointer[string] // for what; see Health
 	moving  sync.WaitGroup         // the messages whose copies are being made
@@ -131,5 +132,6 @@ func (c *Consumer) serve(ctx context.Context, s *Session) error {
 		both.Go(func() error { return s.KeepDeclared(ctx, declared) })
 	}
 	both.Go(func() error { return c.takeWhileReady(ctx, s) })
+	both.Go(func() error { return c.countDeadLetters(ctx, s) })
 	return both.Wait()
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -39,6 +40,27 @@ func (c *Consumer) CopyFailures() uint64 { return c.stats.copyFailures.Load() }
 
 // CopiesWaiting returns how many messages wait for their copy now.
 func (c *Consumer) CopiesWaiting() int { return len(c.places) }
+
+// DeadLetters returns how many messages are in the queue of dead letters. It is asked every 10 s; 0
+// before the first answer.
+func (c *Consumer) DeadLetters() int { return int(c.letters.Load()) }
+
+const countInterval = 10 * time.Second
+
+func (c *Consumer) countDeadLetters(ctx context.Context, s *Session) error {
+	for {
+		n, _, err := s.CountReady(c.queue.DeadLetterQueue())
+		if err != nil {
+			return err
+		}
+		c.letters.Store(int64(n))
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(countInterval):
+		}
+	}
+}
 
 const aSession = "a session with the broker"
 

@@ -18,7 +18,7 @@ type Config struct {
 	Name     string
 	Logger   *slog.Logger // default: slog.Default()
 
-	alarmChanged func() // may be nil; is called when Session.Blocked has changed
+	failed func(error) // may be nil; is told why there is no session
 }
 
 func (c Config) logger() *slog.Logger {
@@ -63,6 +63,9 @@ func KeepConnected(ctx context.Context, c Config, use func(ctx context.Context, 
 		if time.Since(began) > stableAfter {
 			pause.Reset()
 		}
+		if c.failed != nil {
+			c.failed(err)
+		}
 		wait := pause.NextBackOff()
 		c.logger().WarnContext(ctx, "no session with the broker, trying again",
 			"connection", c.Name, "in", wait.Round(time.Millisecond).String(), "error", err)
@@ -102,6 +105,9 @@ func keepDeclaring(ctx context.Context, c Config, waits func(what string), use f
 		err := KeepConnected(ctx, c, use)
 		if _, mismatch := errors.AsType[*MismatchError](err); !mismatch {
 			return err
+		}
+		if c.failed != nil {
+			c.failed(err)
 		}
 		waits("a broker whose exchanges and queues are as they are declared here")
 		c.logger().ErrorContext(ctx, "the broker has something of this name with other properties, trying again",

@@ -114,7 +114,7 @@ func connectTo(ctx context.Context, c Config, node amqpurl.Node) (*Session, erro
 	blocked := conn.NotifyBlocked(make(chan amqp.Blocking, 8))
 	s.watchers.Go(func() {
 		for b := range blocked {
-			s.noteBlocked(b, c.alarmChanged)
+			s.noteBlocked(b)
 		}
 	})
 	return s, nil
@@ -192,7 +192,7 @@ func (s *Session) awaitReason() {
 }
 
 // noteBlocked records what the broker says. It may say the same twice.
-func (s *Session) noteBlocked(b amqp.Blocking, changed func()) {
+func (s *Session) noteBlocked(b amqp.Blocking) {
 	if s.blocked.Swap(b.Active) == b.Active {
 		return
 	}
@@ -200,9 +200,6 @@ func (s *Session) noteBlocked(b amqp.Blocking, changed func()) {
 		s.logger.Warn("the broker blocks publishers", "reason", b.Reason)
 	} else {
 		s.logger.Info("the broker takes messages again")
-	}
-	if changed != nil {
-		changed()
 	}
 }
 

@@ -154,7 +154,7 @@ func wantRecord(t *testing.T, log *operate.Log, step step, ids []string) uuid.UU
 	if len(all) == 0 {
 		return uuid.Nil
 	}
-	batches, err := log.Batches(t.Context(), all[0].Decision, uuid.Nil, 10)
+	batches, err := log.Of(t.Context(), ids, 10)
 	if err != nil || len(batches) != 1 || !slices.Equal(batches[0].Items, ids) {
 		t.Fatalf("the batches are %+v, error %v", batches, err)
 	}

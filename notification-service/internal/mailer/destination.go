@@ -56,6 +56,7 @@ type Destination struct {
 	limits        limits
 	pool          *pool        // nil: e-mails are only logged
 	logged        atomic.Int64 // when an outage was last logged
+	lastError     atomic.Pointer[error]
 }
 
 // New returns a destination that connects when it is used, or an error if the settings cannot work.
@@ -118,6 +119,7 @@ func (d *Destination) KeepConnected(ctx context.Context, use func(context.Contex
 	pause.InitialInterval, pause.MaxInterval = 250*time.Millisecond, maxPause
 	for ctx.Err() == nil {
 		err := d.session(ctx, pause.Reset, use)
+		d.lastError.Store(&err)
 		now, last := time.Now().UnixNano(), d.logged.Load()
 		if ctx.Err() == nil && now-last >= int64(maxPause) && d.logged.CompareAndSwap(last, now) {
 			d.Logger.WarnContext(ctx, "no session with the mail server, trying again", "server", d.address, "error", err)
@@ -126,6 +128,14 @@ func (d *Destination) KeepConnected(ctx context.Context, use func(context.Contex
 		case <-ctx.Done():
 		case <-time.After(pause.NextBackOff()):
 		}
+	}
+	return nil
+}
+
+// LastError returns why the last session ended, or did not begin. The relay's Health shows it.
+func (d *Destination) LastError() error {
+	if err := d.lastError.Load(); err != nil {
+		return *err
 	}
 	return nil
 }

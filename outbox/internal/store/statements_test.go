@@ -299,7 +299,6 @@ func statements(f fixture, events int) map[string]statement {
 		"haltSQL":          {sql: haltSQL, args: fenced(nil)},
 		"repairSQL":        {sql: repairSQL, args: args{"after": uuid.Nil, "limit": events}},
 		"backlogSQL":       {sql: backlogSQL, args: args{"limit": events}},
-		"totalsSQL":        {sql: totalsSQL, args: args{"limit": events}},
 		"ringSQL":          {sql: ringSQL, args: args{"slots": slots, "retention": 3600.0}},
 		"slotSQL":          {sql: fmt.Sprintf(slotSQL, 0), args: args{"retention": 0.0}},
 		"blockersSQL":      {sql: fmt.Sprintf(blockersSQL, 0)},

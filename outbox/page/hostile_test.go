@@ -1,0 +1,63 @@
+package page_test
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"example.com/transactional-outbox/outbox"
+	"example.com/transactional-outbox/outbox/operate"
+	"example.com/transactional-outbox/outbox/page"
+)
+
+// TestHostileValuesAreText on every page: in each column that others can fill, and in the query.
+func TestHostileValuesAreText(t *testing.T) {
+	t.Parallel()
+	const hostile = `"'><script>alert(1)</script>{{.}}` + "\u202e"
+	c := page.Config{Operators: []string{page.Anonymous}, Aggregate: "order"}
+	s := newSite(t, c)
+	s.append(outbox.Event{
+		Topic: hostile, Aggregate: hostile, AggregateID: "javascript:alert(1)", Version: 1, Payload: []byte(hostile), ContentType: "text/html",
+		Headers: map[string]string{"h": hostile}, Traceparent: "00-" + strings.Repeat("a", 32) + "-b7ad6b7169203331-01",
+	})
+	s.exec("UPDATE outbox_queue SET failed_at = now(), available_at = 'infinity', failure_code = $1, failure_reason = $1", hostile)
+	s.exec("INSERT INTO outbox_topics (topic, until, pause, reason, operator) VALUES ($1, 'infinity', 0, $1, $1)", hostile)
+	s.exec(`INSERT INTO operator_decisions (id, decision, operator, via, action, filter, items, finished_at, done)
+		SELECT gen_random_uuid(), gen_random_uuid(), $1, 'page', 'replay', $1, ARRAY[id::text], now(), 1 FROM outbox_queue`, hostile)
+	var id string
+	must(t, s.pool.QueryRow(t.Context(), "SELECT id::text FROM outbox_queue").Scan(&id))
+	q := url.QueryEscape(hostile)
+	for _, path := range []string{
+		"", "list", "list?topic=" + q + "&reason=" + q, "list?status=" + q, "list?after=" + q, "event?id=" + id, "event?payload=1&id=" + id,
+		"aggregate?type=" + q + "&id=javascript%3Aalert(1)", "topics", "decisions", "decisions?paused=" + q, "find?q=" + q, "decide?action=replay&topic=" + q + "&reason=" + q,
+		"decide?action=pause&topic=" + q, "decide?action=resume&topic=" + q, "decide?action=" + q, "decide?action=discard&id=" + id, q,
+	} {
+		s.get("", path).wantNot("<script", `"'>`, `href="javascript`)
+	}
+	// They lead on: a group with such names is decided from its row.
+	form := s.get("", "list").follow("", "Replay").want(http.StatusOK, hostile).form()
+	s.post("", "decide", form).redirected("").want(http.StatusOK, "1 event replayed")
+	s.wantDecisionsOf(page.Anonymous, operate.Replay)
+}
+
+func (s site) wantDecisionsOf(user string, action operate.Action) {
+	s.Helper()
+	found, err := operate.NewLog(s.pool).List(s.Context(), [16]byte{}, 10)
+	must(s.T, err)
+	if !slices.ContainsFunc(found, func(d operate.Decision) bool { return d.Operator == user && d.Action == action }) {
+		s.Errorf("recorded %+v", found)
+	}
+}
+
+// TestWithoutADatabaseThePageSaysSo in time, and not why: an error may name hosts.
+func TestWithoutADatabaseThePageSaysSo(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, page.Config{})
+	s.exec("DROP TABLE outbox_queue CASCADE")
+	s.get("", "").want(http.StatusServiceUnavailable, "The log says why").wantNot("outbox_queue")
+	if !strings.Contains(s.logged.String(), "outbox_queue") {
+		t.Error("the log does not say why")
+	}
+}
