@@ -35,10 +35,7 @@ var asked = []struct {
 	}, 2},
 	{"failed", 1200, failed(operate.Filter{}), 50},
 	{"failed of a topic", 1200, failed(operate.Filter{Topic: "order.created"}), 50},
-	{"failed later", 1200, failed(operate.Filter{From: failedAt(9000)}), 50},
 	{"failed of both", 1200, failed(operate.Filter{Topic: "order.created", FailureCode: "refused", Before: failedAt(9000)}), 50},
-	{"failed of an order", 100, failed(operate.Filter{Aggregate: "order", AggregateID: "f9"}), 1},
-	{"failed by ids", 100, failed(operate.Filter{IDs: []uuid.UUID{ninth("f")}}), 1},
 	{"failed, the newest first", 1200, failed(operate.Filter{Newest: true}), 50},
 	{"failed, the newest before", 1200, failed(operate.Filter{Newest: true, Topic: "order.created", Before: failedAt(9000)}), 50},
 	{"list published, the newest first", 2000, list(operate.Filter{Status: operate.Published, Newest: true}), 50},
@@ -51,7 +48,6 @@ var asked = []struct {
 	{"list published", 2000, list(operate.Filter{Status: operate.Published, Topic: "order.created", Before: failedAt(1 << 30)}), 50},
 	{"list in progress", 100, list(operate.Filter{Status: operate.InProgress}), 0},
 	{"list superseded", 400, list(operate.Filter{Status: operate.Superseded}), 0},
-	{"list an order", 200, list(operate.Filter{Status: operate.Published, Aggregate: "order", AggregateID: "p9"}), 1},
 	{"get", 100, func(ctx context.Context, o *operate.Operator) (int, error) {
 		events, err := o.Get(ctx, ninth("p"), ninth("f"))
 		return len(events), err

@@ -89,6 +89,8 @@ var ErrChanged = errors.New("somebody has decided about some of these events sin
 // DecideAll replays or discards the failed events that f selects, the oldest failures first, in one
 // transaction with the record of it. If these are not what the operator has seen, it changes
 // nothing, and returns [ErrChanged]. Events that have failed since are left as they are.
+//
+// Its result has the changed events as they were.
 func (o *Operator) DecideAll(ctx context.Context, by By, action Action, f Filter, seen Matching) (Result, error) {
 	if f.Before.IsZero() || seen.At.Before(f.Before) {
 		f.Before = seen.At
@@ -105,7 +107,7 @@ func (o *Operator) DecideAll(ctx context.Context, by By, action Action, f Filter
 			err = ErrChanged
 		}
 		return ids, err
-	})
+	}, func(context.Context, pgx.Tx, *Result, []uuid.UUID) error { return nil })
 }
 
 var changeSQL = map[Action]string{Replay: replaySQL, Discard: discardSQL}
@@ -119,14 +121,17 @@ func (o *Operator) decideIDs(ctx context.Context, by By, action Action, ids []uu
 	return o.decide(ctx, by, action, func(ctx context.Context, tx pgx.Tx) ([]uuid.UUID, error) {
 		_, err := tx.Exec(ctx, lockSQL, o.lockArgs(action, ids))
 		return ids, err
+	}, func(ctx context.Context, tx pgx.Tx, r *Result, changed []uuid.UUID) (err error) {
+		r.Changed, err = get(ctx, tx, changed)
+		return err
 	})
 }
 
-// decide runs a decision about the events that choose returns and has locked, records it, and
-// returns the events with their new status. The record has the ids that were changed, and not
-// those that were chosen.
+// decide runs a decision about the events that choose returns and has locked, and records it. The
+// record has the ids that were changed, and not those that were chosen.
 func (o *Operator) decide(
 	ctx context.Context, by By, action Action, choose func(context.Context, pgx.Tx) ([]uuid.UUID, error),
+	finally func(context.Context, pgx.Tx, *Result, []uuid.UUID) error,
 ) (r Result, err error) {
 	err = inTx(ctx, o.store, "the decision to "+string(action), func(tx pgx.Tx) error {
 		ids, err := choose(ctx, tx)
@@ -151,7 +156,7 @@ func (o *Operator) decide(
 				return err
 			}
 		}
-		if r.Changed, err = get(ctx, tx, changed); err != nil {
+		if err := finally(ctx, tx, &r, changed); err != nil {
 			return err
 		}
 		_, err = record(ctx, tx, by, action, IDs(changed), true)

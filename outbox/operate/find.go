@@ -3,14 +3,11 @@ package operate
 import (
 	"context"
 	"fmt"
-	"maps"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-
-	"example.com/transactional-outbox/outbox/internal/store"
 )
 
 // Filter selects events. A zero field selects any.
@@ -18,10 +15,6 @@ type Filter struct {
 	Status      string
 	Topic       string
 	FailureCode string
-	IDs         []uuid.UUID // nil: any
-	Aggregate   string      // with AggregateID
-	AggregateID string
-	From        time.Time // failed at this time or later; an event that has not failed: created
 	Before      time.Time // failed before this time; an event that has not failed: created
 	Newest      bool      // lists begin with the newest events
 }
@@ -37,13 +30,6 @@ func (f Filter) String() string {
 	}
 	add("topic", f.Topic)
 	add("failure-code", f.FailureCode)
-	for _, id := range f.IDs {
-		add("id", id.String())
-	}
-	add(f.Aggregate, f.AggregateID)
-	if !f.From.IsZero() {
-		add("since", f.From.UTC().Format(time.RFC3339Nano))
-	}
 	if !f.Before.IsZero() {
 		add("until", f.Before.UTC().Format(time.RFC3339Nano))
 	}
@@ -54,26 +40,14 @@ func (f Filter) String() string {
 const kindSQL = `cast(@topic AS text) IN ('', topic) AND cast(@failure_code AS text) IN ('', code)`
 
 func (f Filter) args() args {
-	before := f.Before
-	if before.IsZero() {
-		before = endOfTime
-	}
-	return args{"topic": f.Topic, "failure_code": f.FailureCode, "before": before}
+	return args{"topic": f.Topic, "failure_code": f.FailureCode, "before": f.before()}
 }
 
-// few selects events by their ids or their aggregate. It is "" if the filter names neither.
-func (f Filter) few() (condition string, a args) {
-	var conditions []string
-	a = args{}
-	if f.IDs != nil {
-		conditions = append(conditions, "id = ANY (cast(cast(@ids AS text) AS uuid[]))")
-		a["ids"] = store.IDs(f.IDs)
+func (f Filter) before() time.Time {
+	if f.Before.IsZero() {
+		return endOfTime
 	}
-	if f.AggregateID != "" {
-		conditions = append(conditions, "(aggregate, aggregate_id) = (@aggregate, @aggregate_id)")
-		a["aggregate"], a["aggregate_id"] = f.Aggregate, f.AggregateID
-	}
-	return strings.Join(conditions, " AND "), a
+	return f.Before
 }
 
 // sources are the events of each status with what a filter asks for. Their ids are read along a
@@ -112,31 +86,13 @@ LEFT JOIN LATERAL (SELECT topic, created_at FROM outbox_events WHERE id = d.id A
 LEFT JOIN LATERAL (SELECT id FROM outbox_published WHERE id = d.id LIMIT 1) p ON true
 WHERE p.id IS NULL`
 
-// fewSQL is the source for a filter that names events or an aggregate, whatever their status is.
-func fewSQL(condition string) string {
-	return `
-SELECT id, topic, failure_code AS code, coalesce(failed_at, created_at) AS at
-FROM (SELECT ` + eventColumns + ` FROM (
-        SELECT id FROM outbox_events WHERE ` + condition + `
-        UNION SELECT id FROM outbox_queue WHERE ` + condition + `) i ` + stateSQL + `) e
-WHERE status = cast(@status AS text)`
-}
-
 // matching is the ids that a filter selects.
 func (f Filter) matching() (query string, a args, err error) {
 	source, known := sources[f.Status]
 	if !known {
 		return "", nil, fmt.Errorf("there is no status %q", f.Status)
 	}
-	a = f.args()
-	a["from"] = f.From
-	if condition, few := f.few(); condition != "" {
-		source = fewSQL(condition)
-		maps.Copy(a, few)
-		a["status"] = f.Status
-	}
-	return `SELECT id FROM (` + source + `) e
-WHERE ` + kindSQL + ` AND at >= cast(@from AS timestamptz) AND at < cast(@before AS timestamptz)`, a, nil
+	return `SELECT id FROM (` + source + `) e WHERE ` + kindSQL + ` AND at < cast(@before AS timestamptz)`, f.args(), nil
 }
 
 // follows is the comparison and the order of what comes after something in a list.
@@ -203,46 +159,24 @@ type Cursor struct {
 }
 
 // failed returns a WITH clause that selects failed events. Its table found has at most limit events
-// after a cursor, in the order of their failures. If the filter's From is later than the cursor, it
-// replaces the cursor: with two bounds at one end, PostgreSQL would begin to read the index at the
-// first one. The same is true for the newest first, and Before.
+// after a cursor, in the order of their failures. The newest first begin at Before: with two bounds
+// at one end, PostgreSQL would begin to read the index at the first one.
 func (f Filter) failed(after Cursor, limit int) (with string, a args) {
-	a = f.args()
-	from, before := f.From, a["before"].(time.Time) //nolint:forcetypeassert // args has set it
+	if f.Newest && (after == Cursor{}) {
+		after.FailedAt = f.before()
+	}
 	follows, order := f.follows()
-	switch {
-	case !f.Newest && from.After(after.FailedAt):
-		after = Cursor{FailedAt: from}
-	case f.Newest && (after == Cursor{} || before.Before(after.FailedAt)):
-		after = Cursor{FailedAt: before}
+	following, sorted := `(failed_at, id) `+follows+` (cast(@after_time AS timestamptz), cast(@after_id AS uuid))`, `failed_at`+order+`, id`+order
+	a = args{"topic": f.Topic, "failure_code": f.FailureCode, "after_time": after.FailedAt, "after_id": after.ID.String(), "limit": limit}
+	if !f.Newest {
+		following += ` AND failed_at < cast(@before AS timestamptz)`
+		a["before"] = f.before()
 	}
-	until := "<"
-	if f.Newest {
-		until, before = ">=", from
-	}
-	a["after_time"], a["after_id"], a["limit"], a["before"] = after.FailedAt, after.ID.String(), limit, before
-	following := `(failed_at, id) ` + follows + ` (cast(@after_time AS timestamptz), cast(@after_id AS uuid))
-      AND failed_at ` + until + ` cast(@before AS timestamptz)`
-	sorted := `failed_at` + order + `, id` + order
-	condition, few := f.few()
-	if condition == "" {
-		return kindsSQL + `, found AS MATERIALIZED (
+	return kindsSQL + `, found AS MATERIALIZED (
   SELECT q.id, q.failed_at FROM (SELECT * FROM kinds WHERE ` + kindSQL + `) k, LATERAL (
     SELECT id, failed_at FROM outbox_queue WHERE ` + ofKindSQL + ` AND ` + following + `
     ORDER BY coalesce(failure_code, '')` + order + `, topic` + order + `, ` + sorted + ` LIMIT @limit) q
   ORDER BY ` + sorted + ` LIMIT @limit
-)`, a
-	}
-	// Few rows match. So the query reads these first, and then chooses those that have failed. The log
-	// also knows the aggregate of events that have left it.
-	maps.Copy(a, few)
-	return `
-WITH few AS MATERIALIZED (
-  SELECT q.* FROM (SELECT id FROM outbox_queue WHERE ` + condition + `
-                   UNION SELECT id FROM outbox_events WHERE ` + condition + `) i,
-  LATERAL (SELECT id, topic, coalesce(failure_code, '') AS code, failed_at FROM outbox_queue WHERE id = i.id LIMIT 1) q
-), found AS MATERIALIZED (
-  SELECT id, failed_at FROM few WHERE ` + kindSQL + ` AND ` + following + ` ORDER BY ` + sorted + ` LIMIT @limit
 )`, a
 }
 

@@ -56,7 +56,6 @@ func TestListFindsEachStatus(t *testing.T) {
 	}
 	for _, status := range operate.Statuses() {
 		want := readAll[uuid.UUID](f, "SELECT id FROM outbox_status WHERE status = $1 ORDER BY id", status)
-		ofOrder := readAll[uuid.UUID](f, "SELECT id FROM outbox_status WHERE status = $1 AND aggregate_id = '2' ORDER BY id", status)
 		for name, test := range map[string]struct {
 			filter operate.Filter
 			want   []uuid.UUID
@@ -64,12 +63,8 @@ func TestListFindsEachStatus(t *testing.T) {
 			"all":               {operate.Filter{}, want},
 			"of a topic":        {operate.Filter{Topic: "order.created"}, want},
 			"of no topic":       {operate.Filter{Topic: "order.lost"}, nil},
-			"of a time":         {operate.Filter{From: time.Now().Add(-2 * time.Hour), Before: time.Now().Add(time.Hour)}, want},
-			"of another time":   {operate.Filter{From: time.Now().Add(time.Hour)}, nil},
-			"of an order":       {operate.Filter{Aggregate: "order", AggregateID: "2"}, ofOrder},
-			"by ids":            {operate.Filter{IDs: want}, want},
-			"by one id":         {operate.Filter{IDs: []uuid.UUID{want[0]}, Topic: "order.created"}, want[:1]},
-			"of another order":  {operate.Filter{Aggregate: "order", AggregateID: "3"}, nil},
+			"of a time":         {operate.Filter{Before: time.Now().Add(time.Hour)}, want},
+			"of another time":   {operate.Filter{Before: time.Now().Add(-48 * time.Hour)}, nil},
 			"of another reason": {operate.Filter{FailureCode: "lost"}, nil},
 		} {
 			test.filter.Status = status

@@ -20,7 +20,8 @@ const typedAbove = 100
 type choice struct {
 	Action        operate.Action
 	Topic, Reason string
-	ID            string // of one event
+	ID            string      // of one event
+	ids           []uuid.UUID // the same
 	filter        operate.Filter
 }
 
@@ -40,9 +41,8 @@ func (p *Page) choice(r request) (c choice, err error) {
 	case c.Action != operate.Replay && c.Action != operate.Discard:
 		err = refused{http.StatusUnprocessableEntity, "The field action must be replay, discard, pause or resume."}
 	case c.ID != "":
-		var id uuid.UUID
-		id, err = r.id("id")
-		c.filter = operate.Filter{IDs: []uuid.UUID{id}}
+		c.ids = make([]uuid.UUID, 1)
+		c.ids[0], err = r.id("id")
 	case c.Topic == "" && c.Reason == "":
 		err = refused{http.StatusUnprocessableEntity, "This would be about every failed " + p.Event + ". Choose a " + p.Topic + " or a reason."}
 	}
@@ -97,7 +97,7 @@ func (p *Page) askAboutOne(ctx context.Context, q *question) (err error) {
 	if q.At, err = p.operator.Now(ctx); err != nil {
 		return err
 	}
-	would, err := p.operator.AsOf(q.At).DryRun(ctx, q.Action, q.filter.IDs)
+	would, err := p.operator.AsOf(q.At).DryRun(ctx, q.Action, q.ids)
 	q.Refusals, q.Count = would.Refused, len(would.Changed)
 	if q.Count == 1 {
 		q.Event = &would.Changed[0]
@@ -175,7 +175,7 @@ func (p *Page) decideOne(ctx context.Context, by operate.By, c choice, seen oper
 	if c.Action == operate.Discard {
 		change = operator.Discard
 	}
-	result, err := change(ctx, by, c.filter.IDs)
+	result, err := change(ctx, by, c.ids)
 	if err == nil && len(result.Refused) > 0 {
 		err = refused{http.StatusConflict, fmt.Sprintf("Nothing was changed: %s.", result.Refused[0])}
 	}

@@ -143,7 +143,8 @@ func (a answer) want(status int, texts ...string) answer {
 		}
 	}
 	if a.StatusCode != status {
-		a.Fatalf("%s: status %d, want %d:\n%s", a.path, a.StatusCode, status, read)
+		logged := a.logged.String()
+		a.Fatalf("%s: status %d, want %d:\n%s\nThe end of the log:\n%s", a.path, a.StatusCode, status, read, logged[max(0, len(logged)-2000):])
 	}
 	return a
 }

@@ -1,6 +1,7 @@
 package page_test
 
 import (
+	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -51,12 +52,14 @@ func (s site) wantDecisionsOf(user string, action operate.Action) {
 	}
 }
 
-// TestWithoutADatabaseThePageSaysSo in time, and not why: an error may name hosts.
+// TestWithoutADatabaseThePageSaysSo, and not why: an error may name hosts. The overview shows the
+// other problems.
 func TestWithoutADatabaseThePageSaysSo(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, page.Config{})
+	s := newSite(t, page.Config{Health: func() error { return errors.New("the relay waits for the database") }})
 	s.exec("DROP TABLE outbox_queue CASCADE")
-	s.get("", "").want(http.StatusServiceUnavailable, "The log says why").wantNot("outbox_queue")
+	s.get("", "").want(http.StatusOK, "2 problems", "The relay waits for the database.", "The database does not answer this page").wantNot("outbox_queue")
+	s.get("", "list").want(http.StatusServiceUnavailable, "The log says why").wantNot("outbox_queue")
 	if !strings.Contains(s.logged.String(), "outbox_queue") {
 		t.Error("the log does not say why")
 	}

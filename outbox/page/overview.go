@@ -15,38 +15,21 @@ const (
 	lateSeconds = 10 // the oldest due event is late. An alert waits longer
 )
 
-// overview shows what is wrong now, and the numbers of events.
+// overview shows what is wrong now, and the numbers of events. What needs no database, it shows
+// also without one.
 func (p *Page) overview(ctx context.Context, r request) (view, error) {
 	var problems []Problem
 	if p.Health != nil {
 		if err := p.Health(); err != nil {
 			problems = append(problems, Problem{
-				Text: sentence(err.Error()), Runbook: p.Runbook.Relay,
-				Links: []Link{{"the events that wait", "list?status=" + operate.Pending}},
+				Text: sentence(err.Error()), Runbook: p.Runbook.Relay, Links: []Link{{"the " + p.Event + "s that wait", listOf(operate.Pending, "")}},
 			})
 		}
 	}
-	b, err := p.operator.Backlog(ctx, countLimit)
-	if err != nil {
-		return view{}, err
-	}
-	now, err := p.operator.Now(ctx)
-	if err != nil {
-		return view{}, err
-	}
-	for _, add := range []func(context.Context, request) ([]Problem, error){p.pausedTopics, p.failures} {
-		more, err := add(ctx, r)
-		if err != nil {
-			return view{}, err
-		}
-		problems = append(problems, more...)
-	}
-	if b.OldestDue > lateSeconds {
-		problems = append(problems, Problem{
-			Text:  "The oldest " + p.Event + " that is due has not been sent yet.",
-			Since: now.Add(-time.Duration(b.OldestDue * float64(time.Second))), Runbook: p.Runbook.Late,
-			Links: []Link{{"the oldest " + p.Event + "s that wait", "list?status=" + operate.Pending + "&order=oldest"}},
-		})
+	of, numbers, err := p.ofDatabase(ctx, r)
+	if problems = append(problems, of...); err != nil {
+		p.Logger.ErrorContext(ctx, "the operators' page cannot read the outbox", "error", err)
+		problems = append(problems, Problem{Text: "The database does not answer this page. The log says why."})
 	}
 	if p.Problems != nil {
 		problems = append(problems, p.Problems(ctx)...)
@@ -56,14 +39,39 @@ func (p *Page) overview(ctx context.Context, r request) (view, error) {
 		title = counted(len(problems), false, "problem")
 	}
 	return view{Title: title, Body: "overview", Reloads: true, Data: map[string]any{
-		"Problems": problems, "Relay": p.Health != nil, "Numbers": []figure{
-			{"pending", about(b.Pending), listOf(operate.Pending, "")},
-			{"of these, paused", about(b.Halted), "topics"},
-			{"being sent", about(b.InProgress), listOf(operate.InProgress, "")},
-			{"failed", about(b.Failed), listOf(operate.Failed, "")},
-			{"done", "list", listOf(operate.Published, "")},
-		},
+		"Problems": problems, "Numbers": numbers, "Relay": p.Health != nil,
 	}}, nil
+}
+
+// ofDatabase returns the problems of the outbox itself, and its numbers.
+func (p *Page) ofDatabase(ctx context.Context, r request) (problems []Problem, numbers []figure, err error) {
+	b, err := p.operator.Backlog(ctx, countLimit)
+	if err != nil {
+		return nil, nil, err
+	}
+	now, err := p.operator.Now(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	paused, err := p.pausedTopics(ctx, r)
+	if err != nil {
+		return nil, nil, err
+	}
+	failures, err := p.failures(ctx, r)
+	if problems = append(paused, failures...); b.OldestDue > lateSeconds {
+		problems = append(problems, Problem{
+			Text:  "The oldest " + p.Event + " that is due has not been sent yet.",
+			Since: now.Add(-time.Duration(b.OldestDue * float64(time.Second))), Runbook: p.Runbook.Late,
+			Links: []Link{{"the oldest " + p.Event + "s that wait", listOf(operate.Pending, "") + "&order=" + oldest}},
+		})
+	}
+	return problems, []figure{
+		{"pending", about(b.Pending), listOf(operate.Pending, "")},
+		{"of these, paused", about(b.Halted), "topics"},
+		{"being sent", about(b.InProgress), listOf(operate.InProgress, "")},
+		{"failed", about(b.Failed), listOf(operate.Failed, "")},
+		{"done", "list", listOf(operate.Published, "")},
+	}, err
 }
 
 // figure is a number with the list of what it counts.
