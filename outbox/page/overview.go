@@ -103,6 +103,9 @@ func (p *Page) pausedTopics(ctx context.Context, r request) (problems []Problem,
 			by = "by " + t.Operator
 		}
 		waits := counted(t.Halted, t.More, p.Event) + " wait."
+		if t.Halted == 1 {
+			waits = "1 " + p.Event + " waits."
+		}
 		link := Link{"its " + p.Event + "s", listOf(operate.Pending, t.Topic)}
 		text := fmt.Sprintf("The %s %s is paused %s.", p.Topic, t.Topic, by)
 		if t.Topic == operate.EveryTopic {
