@@ -145,7 +145,7 @@ func (t pausedTopic) Cells() []string {
 
 func (s Service) listTopics(ctx context.Context, d Dependencies, limit cli.Limit, asJSON bool) error {
 	// It reads one more than it prints, to know whether there are more.
-	paused, err := d.Outbox.Topics(ctx, limit.N+1)
+	paused, err := d.Outbox.Topics(ctx, "", limit.N+1)
 	if err != nil {
 		return err
 	}

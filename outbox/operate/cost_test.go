@@ -61,7 +61,7 @@ var asked = []struct {
 		return len(events), err
 	}, 1},
 	{"topics", 100, func(ctx context.Context, o *operate.Operator) (int, error) {
-		topics, err := o.Topics(ctx, 10)
+		topics, err := o.Topics(ctx, "", 10)
 		return len(topics), err
 	}, 1},
 	{"trace", 1200, func(ctx context.Context, o *operate.Operator) (int, error) {

@@ -76,14 +76,23 @@ type PausedTopic struct {
 const topicsSQL = `
 SELECT topic, since, CASE WHEN until < 'infinity' THEN until END AS until, reason, coalesce(operator, '') AS operator,
        least(n, @most)::int AS halted, n > @most AS more
-FROM (SELECT * FROM outbox_topics WHERE NOT resumed ORDER BY topic LIMIT @limit) t,
+FROM (SELECT * FROM outbox_topics WHERE NOT resumed AND topic > @after AND cast(@topic AS text) IN ('', topic) ORDER BY topic LIMIT @limit) t,
      LATERAL (SELECT count(*) AS n FROM (SELECT FROM outbox_queue WHERE halted AND topic = t.topic
                                          ORDER BY topic, retry_count, seq LIMIT @most + 1) h) counted
 ORDER BY topic`
 
-// Topics returns the first limit of the paused topics, in their order. It counts at most 10,000
-// events of each.
-func (o *Operator) Topics(ctx context.Context, limit int) ([]PausedTopic, error) {
-	a := args{"most": 10_000, "limit": limit}
+// Topics returns at most limit paused topics that come after a topic, in their order; "" comes
+// before all. It counts at most 10,000 events of each.
+func (o *Operator) Topics(ctx context.Context, after string, limit int) ([]PausedTopic, error) {
+	return o.topics(ctx, args{"most": 10_000, "after": after, "topic": "", "limit": limit})
+}
+
+// PausedTopic returns a topic that is paused, or [ErrNotPaused].
+func (o *Operator) PausedTopic(ctx context.Context, topic string) (PausedTopic, error) {
+	found, err := o.topics(ctx, args{"most": 10_000, "after": "", "topic": topic, "limit": 1})
+	return only(found, err, ErrNotPaused)
+}
+
+func (o *Operator) topics(ctx context.Context, a args) ([]PausedTopic, error) {
 	return read(ctx, o.store, "reading the paused topics", topicsSQL, a, pgx.RowToStructByName[PausedTopic])
 }

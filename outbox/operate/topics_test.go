@@ -22,7 +22,7 @@ func (f fixture) pausedByRelay(topic string) {
 
 func (f fixture) topics() []operate.PausedTopic {
 	f.Helper()
-	topics, err := f.operator.Topics(f.Context(), 10)
+	topics, err := f.operator.Topics(f.Context(), "", 10)
 	must(f, err)
 	return topics
 }
@@ -158,7 +158,7 @@ func TestWithoutTablesTheErrorSaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	f := fixtureOf(t, dbtest.Pool(t, dbtest.URL(t)))
 	_, showErr := f.operator.Show(t.Context(), uuid.New())
-	_, topicsErr := f.operator.Topics(t.Context(), 1)
+	_, topicsErr := f.operator.Topics(t.Context(), "", 1)
 	_, backlogErr := f.operator.Backlog(t.Context(), 1)
 	_, logErr := f.log.Get(t.Context(), uuid.New())
 	for _, err := range []error{showErr, topicsErr, backlogErr, logErr, f.operator.Pause(t.Context(), ann(), "a", "why")} {

@@ -72,8 +72,7 @@ func (p *Page) ask(ctx context.Context, r request) (view, error) {
 	q := question{choice: c, Decision: r.by("-").Decision, Verb: verb(c.Action)}
 	switch {
 	case c.Action == operate.Pause || c.Action == operate.Resume:
-		q.About, err = p.pause(ctx, c.Topic)
-		if err == nil && c.Action == operate.Resume && q.About == nil {
+		if q.About, err = p.pause(ctx, c.Topic); err == nil && c.Action == operate.Resume && q.About == nil {
 			err = operate.ErrNotPaused
 		}
 	case c.ID != "":

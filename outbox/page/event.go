@@ -48,7 +48,7 @@ func (p *Page) event(ctx context.Context, r request) (view, error) {
 		p.Logger.InfoContext(ctx, "payload shown", "operator", r.user, "message_id", id)
 		data["Payload"] = readable(d.Payload)
 	}
-	return view{Title: verb(operate.Action(p.Event)) + " " + id.String(), Body: "event", Data: data, Reloads: !shown}, nil
+	return view{Title: capital(p.Event) + " " + id.String(), Body: "event", Data: data, Reloads: !shown}, nil
 }
 
 // readable is a payload as text: JSON on several lines, and bytes that are no text in hexadecimal.
@@ -75,7 +75,7 @@ func (p *Page) aggregate(ctx context.Context, r request) (view, error) {
 		return view{}, err
 	}
 	steps, err := p.steps(ctx, events)
-	return view{Title: verb(operate.Action(kind)) + " " + id, Body: "aggregate", Reloads: true, Data: map[string]any{
+	return view{Title: capital(kind) + " " + id, Body: "aggregate", Reloads: true, Data: map[string]any{
 		"Events": events, "Steps": steps, "More": len(events) == maxEvents,
 	}}, err
 }
@@ -120,6 +120,9 @@ func (p *Page) stepsOf(e operate.Event) []step {
 		why = e.FailureCode + ": " + masked(e.FailureReason)
 	}
 	all := []step{{e.CreatedAt, false, e, "committed", ""}}
+	if e.CreatedAt.IsZero() {
+		all = []step{{e.CreatedAt, true, e, "cannot be sent: its payload is gone from the log", ""}}
+	}
 	add := func(at *time.Time, bad bool, text, detail string) {
 		s := step{Bad: bad, Event: e, Text: text, Detail: detail}
 		if at != nil {
@@ -169,9 +172,17 @@ func linkTo(e operate.Event) string {
 	return pageOf("aggregate", "type", e.Aggregate, "id", e.AggregateID)
 }
 
-func (p *Page) topics(ctx context.Context, _ request) (view, error) {
-	paused, err := p.operator.Topics(ctx, countLimit)
-	return view{Title: "Paused " + p.Topic + "s", Body: "topics", Data: paused}, err
+// topics shows those that are paused, in their order.
+func (p *Page) topics(ctx context.Context, r request) (view, error) {
+	after := r.get("after")
+	paused, err := p.operator.Topics(ctx, after, pageSize+1)
+	data := map[string]any{"First": after == ""}
+	if len(paused) > pageSize {
+		paused = paused[:pageSize]
+		data["Next"] = pageOf("topics", "after", paused[pageSize-1].Topic)
+	}
+	data["Paused"] = paused
+	return view{Title: "Paused " + p.Topic + "s", Body: "topics", Data: data}, err
 }
 
 // decisions shows the record, the newest first.

@@ -2,6 +2,7 @@ package page
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -63,7 +64,7 @@ func (p *Page) list(ctx context.Context, r request) (view, error) {
 	if next != "" {
 		data["Next"] = pageOf("list", append(fields, "after", next)...)
 	}
-	return view{Title: verb(operate.Action(strings.ReplaceAll(f.Status, "_", " "))) + " " + p.Event + "s", Body: "events", Data: data}, nil
+	return view{Title: capital(strings.ReplaceAll(f.Status, "_", " ")) + " " + p.Event + "s", Body: "events", Data: data}, nil
 }
 
 // pause returns the pause of a topic, or nil.
@@ -71,13 +72,11 @@ func (p *Page) pause(ctx context.Context, topic string) (*operate.PausedTopic, e
 	if topic == "" {
 		return nil, nil
 	}
-	all, err := p.operator.Topics(ctx, countLimit)
-	for _, t := range all {
-		if t.Topic == topic {
-			return &t, err
-		}
+	found, err := p.operator.PausedTopic(ctx, topic)
+	if errors.Is(err, operate.ErrNotPaused) {
+		return nil, nil
 	}
-	return nil, err
+	return &found, err
 }
 
 // events returns a page of rows, and the place after which the next page begins, or "".

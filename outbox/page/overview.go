@@ -86,11 +86,11 @@ func about(n int) string {
 }
 
 // sentence begins with a capital letter and ends with a full stop.
-func sentence(text string) string { return masked(verb(operate.Action(text))) + "." }
+func sentence(text string) string { return masked(capital(text)) + "." }
 
 // pausedTopics are those that the relay or an operator has paused.
 func (p *Page) pausedTopics(ctx context.Context, r request) (problems []Problem, err error) {
-	topics, err := p.operator.Topics(ctx, shownTopics+1)
+	topics, err := p.operator.Topics(ctx, "", shownTopics+1)
 	for i, t := range topics {
 		if i == shownTopics {
 			problems = append(problems, Problem{
@@ -128,7 +128,7 @@ func (p *Page) failures(ctx context.Context, r request) (problems []Problem, err
 	for _, g := range groups {
 		of := []any{"topic", g.Topic, "reason", g.FailureCode}
 		links := []Link{{"these " + p.Event + "s", pageOf("list", append(of, "status", operate.Failed)...)}}
-		if r.decides {
+		if r.decides && g.FailureCode != "" {
 			links = append(links, Link{"replay them", pageOf("decide", append(of, "action", operate.Replay)...)})
 		}
 		problems = append(problems, Problem{

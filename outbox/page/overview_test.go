@@ -106,6 +106,9 @@ func TestAListIsPagedAndFiltered(t *testing.T) {
 			a.follow("", "First").want(http.StatusOK)
 		}
 	}
+	s.exec("INSERT INTO outbox_topics (topic, until, pause, reason) SELECT 't' || n, 'infinity', 0, 'why' FROM generate_series(100, 159) n")
+	s.get("", "topics").want(http.StatusOK, "t149 is paused").wantNot("t150").follow("", "Next").want(http.StatusOK, "t150", "t159").follow("", "First").want(http.StatusOK, "t100")
+	s.get("", "").want(http.StatusOK, "More topics are paused")
 	for query, wrong := range map[string]string{
 		"status=lost": "The field status", "after=7": "The field after", "topic=%00": `"topic"`, "topic=%ff": `"topic"`,
 		"reason=" + strings.Repeat("x", 2000): `"reason"`,

@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"example.com/transactional-outbox/outbox/operate"
 )
@@ -184,7 +186,13 @@ func actionsFor(e operate.Event) (actions []operate.Action) {
 }
 
 // verb is an action as a button says it.
-func verb(a operate.Action) string { return strings.ToUpper(string(a[:1])) + string(a[1:]) }
+func verb(a operate.Action) string { return capital(string(a)) }
+
+// capital begins a text with a capital letter.
+func capital(text string) string {
+	first, size := utf8.DecodeRuneInString(text)
+	return string(unicode.ToUpper(first)) + text[size:]
+}
 
 var past = map[operate.Action]string{
 	operate.Replay: "replayed", operate.Discard: "discarded", operate.Republish: "sent again",
