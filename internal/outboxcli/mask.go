@@ -1,38 +1,65 @@
 package outboxcli
 
 import (
+	"bytes"
 	"errors"
-	"maps"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
 
-	"example.com/transactional-outbox/internal/cli"
-	"example.com/transactional-outbox/outbox/operate"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
-// masked hides the addresses of an event: in its payload, its headers, and what the destination
-// said.
-func (s Service) masked(e operate.Event) operate.Event {
-	if !s.Masked {
-		return e
+// address is an e-mail address in a text. The name may be in quotes.
+var address = regexp.MustCompile(`(?:"[^"]*"|[^\s<>"(),;:]+)@[^\s<>"'(),;:]+`)
+
+// mask hides the names of the e-mail addresses in a text: ann@example.com is a***@example.com.
+func mask(text string) string { return address.ReplaceAllStringFunc(text, maskAddress) }
+
+// maskAddress keeps the first letter and the domain. They tell addresses apart, as a rule.
+func maskAddress(whole string) string {
+	name, domain := whole, ""
+	if at := strings.LastIndex(whole, "@"); at >= 0 {
+		name, domain = whole[:at], whole[at:]
 	}
-	e.FailureReason, e.Payload = cli.Mask(e.FailureReason), cli.MaskJSON(e.Payload)
-	e.Headers = maps.Clone(e.Headers)
-	for name, value := range e.Headers {
-		e.Headers[name] = cli.Mask(value)
+	for _, first := range strings.Trim(name, `"'`) {
+		return string(first) + "***" + domain
 	}
-	return e
+	return "***" + domain
 }
 
-func (s Service) hideText(text string) string {
-	if s.Masked {
-		return cli.Mask(text)
-	}
-	return text
-}
+// recipients are the fields that have an address, whatever it looks like.
+var recipients = []string{"to", "recipient", "customer_email"}
 
-// hide hides the addresses of an error: the destination's reply may be in it.
-func (s Service) hide(err error) error {
-	if text := err.Error(); s.hideText(text) != text {
-		return errors.New(s.hideText(text))
+// maskJSON hides the addresses in the texts of a JSON value.
+func maskJSON(value jsontext.Value) (jsontext.Value, error) {
+	var masked bytes.Buffer
+	duplicates := jsontext.AllowDuplicateNames(true)
+	in, out := jsontext.NewDecoder(bytes.NewReader(value), duplicates), jsontext.NewEncoder(&masked, duplicates)
+	for field := ""; ; {
+		token, err := in.ReadToken()
+		if errors.Is(err, io.EOF) {
+			return bytes.TrimSpace(masked.Bytes()), nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if token.Kind() == '"' {
+			text := token.String()
+			kind, n := in.StackIndex(in.StackDepth())
+			isName := kind == '{' && n%2 == 1
+			if !isName && slices.Contains(recipients, field) {
+				token = jsontext.String(maskAddress(text))
+			} else {
+				token = jsontext.String(mask(text))
+			}
+			if isName {
+				field = text
+			}
+		}
+		if err := out.WriteToken(token); err != nil {
+			return nil, err
+		}
 	}
-	return err
 }
