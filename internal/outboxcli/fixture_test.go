@@ -25,8 +25,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if os.Getenv("x") != "" {
-
+	if os.Getenv(dieAt) != "" {
+		replayAndDie()
 	}
 	slog.SetDefault(slog.New(slog.NewJSONHandler(&logged, nil)))
 	goleak.VerifyTestMain(m)

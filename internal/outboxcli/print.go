@@ -129,7 +129,7 @@ func fieldOf(name string, value jsontext.Value) field {
 // marshal also accepts what any publisher may have written: text that is not UTF-8 becomes U+FFFD,
 // and times may be beyond the year 9999. A time is in UTC, and null if it is zero.
 func marshal(value any) (jsontext.Value, error) {
-	return json.Marshal(value, jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true), json.Deterministic(true),
+	return json.Marshal(value, jsontext.AllowInvalidUTF8(true), json.Deterministic(true),
 		json.WithMarshalers(json.MarshalFunc(func(at time.Time) ([]byte, error) {
 			if at.IsZero() {
 				return []byte("null"), nil
