@@ -35,14 +35,23 @@ const decisionHeader = "x-operator-decision"
 func (c deadLetters) decide(ctx context.Context, e *env, d *decision, ids []text) error {
 	found := map[text]bool{}
 	work := func(log recorder) error {
-		return c.open(ctx, e, ids, func(ctx context.Context, r *reader) error {
-			next := func() ([]rabbitmq.DeadLetter, error) { return r.batch(ctx) }
-			return eachBatch(next, func(batch []rabbitmq.DeadLetter) error {
-				for _, l := range batch {
-					found[text(l.ID)] = true
+		return e.letters(ctx, func(ctx context.Context, all letters) error {
+			var batch []rabbitmq.DeadLetter
+			size := 0
+			for l, err := range c.chosen(ctx, e, all, ids) {
+				if err != nil {
+					return err
 				}
-				return d.change(ctx, r.letters, log, batch)
-			})
+				found[text(l.ID)] = true
+				batch, size = append(batch, l), size+len(l.Body)
+				if len(batch) == maxBatch || size >= maxBatchBytes {
+					if err := d.change(ctx, all, log, batch); err != nil {
+						return err
+					}
+					batch, size = nil, 0
+				}
+			}
+			return d.change(ctx, all, log, batch)
 		})
 	}
 	var err error
@@ -59,25 +68,13 @@ func (c deadLetters) decide(ctx context.Context, e *env, d *decision, ids []text
 	return err
 }
 
-// batch takes messages until there are enough for a batch.
-func (r *reader) batch(ctx context.Context) (batch []rabbitmq.DeadLetter, err error) {
-	for size := 0; len(batch) < maxBatch && size < maxBatchBytes; {
-		l, ok, err := r.next(ctx)
-		if err != nil || !ok {
-			return batch, err
-		}
-		batch, size = append(batch, l), size+len(l.Body)
-	}
-	return batch, nil
-}
-
 // finishTimeout bounds the end of a record. It is written also if the command is interrupted.
 const finishTimeout = 10 * time.Second
 
 // change records a batch, and then changes its messages. The record ends if it is known what became
 // of each message.
 func (d *decision) change(ctx context.Context, from letters, log recorder, batch []rabbitmq.DeadLetter) error {
-	if d.dryRun {
+	if d.dryRun || len(batch) == 0 {
 		for _, l := range batch {
 			d.did(letterOf(l))
 		}

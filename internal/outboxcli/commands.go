@@ -173,19 +173,6 @@ func (d *decision) flush() error {
 	return d.printer.list(changed)
 }
 
-// eachBatch changes one batch after the other, until there are no more.
-func eachBatch[T any](next func() ([]T, error), change func([]T) error) error {
-	for {
-		batch, err := next()
-		if err != nil || len(batch) == 0 {
-			return err
-		}
-		if err := change(batch); err != nil {
-			return err
-		}
-	}
-}
-
 // leftError has what a command has left as it was, each with the reason. It has done the rest.
 type leftError []string
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"time"
 
@@ -27,55 +28,46 @@ func (deadLetters) notFound(e *env, id text) string {
 	return fmt.Sprintf("%s is not in the queue, or another operator's command holds it; `%s dlq list` shows ids", id, e.Name)
 }
 
-// wanted tells which dead letters have all of what is chosen. TIME is by this machine's clock,
-// because list needs no database. A message without a time of failure is never old.
-func (c deadLetters) wanted(ids []text) func(rabbitmq.DeadLetter) bool {
-	now := time.Now()
-	return func(l rabbitmq.DeadLetter) bool {
-		return (len(ids) == 0 || slices.Contains(ids, text(l.ID))) &&
-			(c.Reason == "" || string(c.Reason) == l.Code) &&
-			(c.RoutingKey == "" || string(c.RoutingKey) == l.RoutingKey) &&
-			(c.OlderThan.asOf == nil || !l.FailedAt.IsZero() && !l.FailedAt.After(c.OlderThan.asOf(now)))
+// matches reports whether a dead letter has all of what is chosen. One without a time of failure is
+// never old.
+func (c deadLetters) matches(l rabbitmq.DeadLetter, ids []text, now time.Time) bool {
+	return (len(ids) == 0 || slices.Contains(ids, text(l.ID))) &&
+		(c.Reason == "" || string(c.Reason) == l.Code) &&
+		(c.RoutingKey == "" || string(c.RoutingKey) == l.RoutingKey) &&
+		(c.OlderThan.asOf == nil || !l.FailedAt.IsZero() && !l.FailedAt.After(c.OlderThan.asOf(now)))
+}
+
+// chosen reads the dead letters that are chosen. TIME is by this machine's clock, because list needs
+// no database.
+func (c deadLetters) chosen(ctx context.Context, e *env, from letters, ids []text) iter.Seq2[rabbitmq.DeadLetter, error] {
+	return func(yield func(rabbitmq.DeadLetter, error) bool) {
+		now, progress := time.Now(), progress{to: e.progress, total: from.Count()}
+		for seen := 1; ; seen++ {
+			l, ok, err := from.Next()
+			if err == nil {
+				err = context.Cause(ctx)
+			}
+			if err != nil {
+				yield(l, err)
+				return
+			}
+			if !ok {
+				return
+			}
+			if seen%pageSize == 0 || seen == progress.total {
+				progress.at(seen)
+			}
+			if c.matches(l, ids, now) && !yield(l, nil) {
+				return
+			}
+		}
 	}
-}
-
-// reader reads dead letters.
-type reader struct {
-	letters
-	wanted   func(rabbitmq.DeadLetter) bool
-	progress progress
-	seen     int
-}
-
-// next returns the next dead letter that is wanted.
-func (r *reader) next(ctx context.Context) (rabbitmq.DeadLetter, bool, error) {
-	for ctx.Err() == nil {
-		l, ok, err := r.Next()
-		if err != nil || !ok {
-			return l, false, err
-		}
-		if r.seen++; r.seen%pageSize == 0 || r.seen == r.progress.total {
-			r.progress.at(r.seen)
-		}
-		if r.wanted(l) {
-			return l, true, nil
-		}
-	}
-	return rabbitmq.DeadLetter{}, false, context.Cause(ctx)
-}
-
-func (c deadLetters) open(ctx context.Context, e *env, ids []text, use func(context.Context, *reader) error) error {
-	return e.letters(ctx, func(ctx context.Context, all letters) error {
-		progress := progress{to: e.progress, total: all.Count()}
-		return use(ctx, &reader{letters: all, wanted: c.wanted(ids), progress: progress})
-	})
 }
 
 func (c deadLetters) find(ctx context.Context, e *env, limit int) (found []any, err error) {
-	err = c.open(ctx, e, nil, func(ctx context.Context, r *reader) error {
-		for len(found) < limit {
-			l, ok, err := r.next(ctx)
-			if err != nil || !ok {
+	err = e.letters(ctx, func(ctx context.Context, all letters) error {
+		for l, err := range c.chosen(ctx, e, all, nil) {
+			if err != nil || len(found) == limit {
 				return err
 			}
 			found = append(found, letterOf(l))
@@ -86,14 +78,14 @@ func (c deadLetters) find(ctx context.Context, e *env, limit int) (found []any, 
 }
 
 func (c deadLetters) show(ctx context.Context, e *env, id text) (found []any, err error) {
-	err = c.open(ctx, e, []text{id}, func(ctx context.Context, r *reader) error {
-		for {
-			l, ok, err := r.next(ctx)
-			if err != nil || !ok {
+	err = e.letters(ctx, func(ctx context.Context, all letters) error {
+		for l, err := range c.chosen(ctx, e, all, []text{id}) {
+			if err != nil {
 				return err
 			}
-			found = append(found, allOf(l))
+			found = append(found, wholeOf(l))
 		}
+		return nil
 	})
 	if err == nil && len(found) == 0 {
 		err = errors.New(c.notFound(e, id))
@@ -138,7 +130,7 @@ type whole struct {
 	Body            jsontext.Value `json:"body"`          // a string, unless it is json
 }
 
-func allOf(m rabbitmq.DeadLetter) whole {
+func wholeOf(m rabbitmq.DeadLetter) whole {
 	encoding, body := contentOf(m.Body) // whatever the content type says
 	headers := m.HeaderValues()
 	if _, err := marshal(headers); err != nil { // any publisher may have written a number that JSON does not have

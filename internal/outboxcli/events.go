@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -64,51 +65,43 @@ func (events) show(ctx context.Context, e *env, id uuid.UUID) (found []any, err 
 
 func (c events) decide(ctx context.Context, e *env, d *decision, ids []uuid.UUID) error {
 	return e.operator(ctx, func(o *operate.Operator) error {
-		named := len(ids) > 0
 		progress := progress{to: e.progress, total: len(ids)}
-		next := func() (batch []uuid.UUID, _ error) {
-			batch = ids[:min(pageSize, len(ids))]
-			ids = ids[len(batch):]
-			return batch, nil
-		}
-		if !named {
-			f, err := c.filter(ctx, o, operate.Failed)
-			if err != nil {
-				return err
-			}
-			if progress.total, err = o.Count(ctx, f); err != nil {
-				return err
-			}
-			next = pages(ctx, o, f)
-		}
-		return eachBatch(next, func(batch []uuid.UUID) error {
+		change := func(batch []uuid.UUID) error {
 			result, err := d.apply(ctx, o, batch)
 			if err != nil {
 				return err
 			}
 			d.did(objects(result.Changed)...)
 			for _, r := range result.Refused {
-				// What the filter has found, and is no longer failed, another operator has changed.
-				if r.Failed || named {
+				// What the flags have chosen, and is no longer failed, another operator has changed.
+				if r.Failed || len(ids) > 0 {
 					d.left = append(d.left, r.String())
 				}
 			}
 			progress.at(d.done)
 			return d.flush()
-		})
-	})
-}
-
-// pages returns a function that returns the ids of one page after the other.
-func pages(ctx context.Context, o *operate.Operator, f operate.Filter) func() ([]uuid.UUID, error) {
-	after := uuid.Nil
-	return func() ([]uuid.UUID, error) {
-		page, err := o.List(ctx, f, after, pageSize)
-		if len(page) > 0 {
-			after = page[len(page)-1].ID
 		}
-		return operate.IDsOf(page), err
-	}
+		for batch := range slices.Chunk(ids, pageSize) {
+			if err := change(batch); err != nil {
+				return err
+			}
+		}
+		if len(ids) > 0 {
+			return nil
+		}
+		f, err := c.filter(ctx, o, operate.Failed)
+		if err == nil {
+			progress.total, err = o.Count(ctx, f)
+		}
+		for after := uuid.Nil; err == nil; {
+			page, failed := o.List(ctx, f, after, pageSize)
+			if failed != nil || len(page) == 0 {
+				return failed
+			}
+			after, err = page[len(page)-1].ID, change(operate.IDsOf(page))
+		}
+		return err
+	})
 }
 
 func (d *decision) apply(ctx context.Context, o *operate.Operator, ids []uuid.UUID) (operate.Result, error) {
