@@ -170,7 +170,7 @@ func (d *decision) did(changed ...any) {
 func (d *decision) flush() error {
 	changed := d.changed
 	d.changed = nil
-	return d.printer.list(changed)
+	return d.list(changed)
 }
 
 // leftError has what a command has left as it was, each with the reason. It has done the rest.
@@ -183,7 +183,8 @@ func (e leftError) Error() string {
 // ExitStatus is the status of the process.
 func (leftError) ExitStatus() int { return 2 }
 
-// filters returns the flags of a choice as they were typed, or "". The record of a decision has it.
+// filters returns the flags of a choice as they were typed, or "". They are those in a group. The
+// record of a decision has them.
 func filters(k *kong.Context) string {
 	var typed []string
 	for _, p := range k.Path {

@@ -88,7 +88,7 @@ func TestFailedEventsAreDecidedAndRecorded(t *testing.T) {
 			f.publish(0, ids[3])
 			ids = append(ids, uuid.NewString())
 			line := []string{"outbox"}
-			for _, word := range strings.Fields(test.line) {
+			for word := range strings.FieldsSeq(test.line) {
 				if len(word) == 1 {
 					word = ids[word[0]-'0']
 				}
@@ -187,6 +187,22 @@ func TestWhatAFilterFindsAndCannotBeSentIsNamed(t *testing.T) {
 	if out := f.must("show", ids[0]); !strings.HasSuffix(out, "payload\n\n") {
 		t.Errorf("it shows\n%s", out)
 	}
+}
+
+// TestReplayRefusesWhatANewerEventHasSuperseded, and replays the others.
+func TestReplayRefusesWhatANewerEventHasSuperseded(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ids := f.append("order.created", "order.created")
+	f.fail(1, ids...)
+	f.exec(`WITH done AS (DELETE FROM outbox_queue WHERE id = $1 RETURNING *)
+		INSERT INTO outbox_discarded (id, slot, superseded, failed_at, retry_count) SELECT id, slot, true, failed_at, retry_count FROM done`, ids[0])
+	_, _, err := f.run(t.Context(), "outbox", "replay", ids[0], ids[1])
+	if status(err) != 2 || !strings.Contains(err.Error(), ids[0]+" is not sent: a newer event of order ") {
+		t.Errorf("error %v", err)
+	}
+	f.wantIn("superseded", ids[0])
+	f.wantIn("pending", ids[1])
 }
 
 // awaitLock returns when somebody waits for a lock.

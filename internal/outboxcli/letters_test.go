@@ -67,7 +67,7 @@ func (f *fakeLetters) Replay(_ context.Context, l rabbitmq.DeadLetter, headers m
 func (f *fakeLetters) Discard(l rabbitmq.DeadLetter) error { return f.note("discard %s", l.ID).Err }
 func (f *fakeLetters) Removed() error                      { return f.note("removed").Err }
 
-func (f *fakeLetters) Begin(ctx context.Context, by operate.By, action operate.Action, items []string) (uuid.UUID, error) {
+func (f *fakeLetters) Begin(ctx context.Context, by operate.By, _ operate.Action, items []string) (uuid.UUID, error) {
 	f.by = by
 	return uuid.Nil, errors.Join(ctx.Err(), f.note("begin %s", strings.Join(items, " ")).Err)
 }
