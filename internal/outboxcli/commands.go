@@ -22,7 +22,7 @@ const pageSize = 500
 const maxLimit = 10_000
 
 type list[C interface {
-	find(ctx context.Context, e *env, limit int) ([]any, error)
+	find(ctx context.Context, e *env, limit int) ([]object, error)
 	none(e *env) string
 }] struct {
 	Choice C    `embed:""`
@@ -56,7 +56,7 @@ func (c *list[C]) Run(ctx context.Context, e *env) error {
 }
 
 type show[C interface {
-	show(ctx context.Context, e *env, id ID) ([]any, error)
+	show(ctx context.Context, e *env, id ID) ([]object, error)
 }, ID any] struct {
 	ID   ID   `arg:"" help:"An id that list shows."`
 	JSON bool `help:"Print one JSON object per line."`
@@ -152,7 +152,7 @@ type decision struct {
 	by      operate.By
 	dryRun  bool
 	done    int
-	changed []any     // what is not printed yet
+	changed []object  // what is not printed yet
 	left    leftError // what stays as it was, and why
 }
 
@@ -160,7 +160,7 @@ type decision struct {
 func (d *decision) past() string { return string(d.action) + "ed" }
 
 // did counts what was changed.
-func (d *decision) did(changed ...any) {
+func (d *decision) did(changed ...object) {
 	d.done += len(changed)
 	if d.dryRun || d.json {
 		d.changed = append(d.changed, changed...)

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"example.com/transactional-outbox/outbox/rabbitmq"
 )
 
@@ -64,7 +62,7 @@ func (c deadLetters) chosen(ctx context.Context, e *env, from letters, ids []tex
 	}
 }
 
-func (c deadLetters) find(ctx context.Context, e *env, limit int) (found []any, err error) {
+func (c deadLetters) find(ctx context.Context, e *env, limit int) (found []object, err error) {
 	err = e.letters(ctx, func(ctx context.Context, all letters) error {
 		for l, err := range c.chosen(ctx, e, all, nil) {
 			if err != nil || len(found) == limit {
@@ -77,7 +75,7 @@ func (c deadLetters) find(ctx context.Context, e *env, limit int) (found []any, 
 	return found, err
 }
 
-func (c deadLetters) show(ctx context.Context, e *env, id text) (found []any, err error) {
+func (c deadLetters) show(ctx context.Context, e *env, id text) (found []object, err error) {
 	err = e.letters(ctx, func(ctx context.Context, all letters) error {
 		for l, err := range c.chosen(ctx, e, all, []text{id}) {
 			if err != nil {
@@ -93,51 +91,41 @@ func (c deadLetters) show(ctx context.Context, e *env, id text) (found []any, er
 	return found, err
 }
 
-// letter is a dead letter in a list.
-type letter struct {
-	ID         string    `json:"id"`
-	RoutingKey string    `json:"routing_key"`
-	FailedAt   time.Time `json:"failed_at"`   // null: unknown
-	Age        *float64  `json:"age_seconds"` // since FailedAt, by this machine's clock
-	Retries    int64     `json:"retry_count"`
-	Size       int       `json:"size"` // of the body, in bytes
-	Code       string    `json:"failure_code"`
-	Reason     string    `json:"failure_reason"`
+// letterOf is a dead letter in a list.
+func letterOf(l rabbitmq.DeadLetter) object {
+	var age any // since failed_at, by this machine's clock; null: unknown
+	if !l.FailedAt.IsZero() {
+		age = time.Since(l.FailedAt).Seconds()
+	}
+	return object{
+		{"id", l.ID},
+		{"routing_key", l.RoutingKey},
+		{"failed_at", l.FailedAt},
+		{"age_seconds", age},
+		{"retry_count", l.Retries},
+		{"size", len(l.Body)}, // in bytes
+		{"failure_code", l.Code},
+		{"failure_reason", l.Reason},
+	}
 }
 
-func letterOf(d rabbitmq.DeadLetter) letter {
-	l := letter{d.ID, d.RoutingKey, d.FailedAt, nil, d.Retries, len(d.Body), d.Code, d.Reason}
-	if !d.FailedAt.IsZero() {
-		l.Age = new(time.Since(d.FailedAt).Seconds())
-	}
-	return l
-}
-
-// whole is all of a dead letter.
-type whole struct {
-	letter
-	Exchange        string         `json:"exchange"`
-	Type            string         `json:"type"`
-	Timestamp       time.Time      `json:"timestamp"`
-	AppID           string         `json:"app_id"`
-	CorrelationID   string         `json:"correlation_id"`
-	ReplyTo         string         `json:"reply_to"`
-	Priority        uint8          `json:"priority"`
-	ContentType     string         `json:"content_type"`
-	ContentEncoding string         `json:"content_encoding"`
-	Headers         map[string]any `json:"headers"`
-	BodyEncoding    string         `json:"body_encoding"` // json, text or base64
-	Body            jsontext.Value `json:"body"`          // a string, unless it is json
-}
-
-func wholeOf(m rabbitmq.DeadLetter) whole {
-	encoding, body := contentOf(m.Body) // whatever the content type says
-	headers := m.HeaderValues()
-	if _, err := marshal(headers); err != nil { // any publisher may have written a number that JSON does not have
-		headers = map[string]any{"unreadable": fmt.Sprint(headers)}
-	}
-	return whole{
-		letterOf(m), m.Exchange, m.Type, m.Timestamp, m.AppID, m.CorrelationID, m.ReplyTo, m.Priority,
-		m.ContentType, m.ContentEncoding, headers, encoding, body,
-	}
+// wholeOf is all of a dead letter.
+func wholeOf(l rabbitmq.DeadLetter) object {
+	encoding, body := contentOf(l.Body) // whatever the content type says
+	return append(
+		letterOf(l), object{
+			{"exchange", l.Exchange},
+			{"type", l.Type},
+			{"timestamp", l.Timestamp},
+			{"app_id", l.AppID},
+			{"correlation_id", l.CorrelationID},
+			{"reply_to", l.ReplyTo},
+			{"priority", l.Priority},
+			{"content_type", l.ContentType},
+			{"content_encoding", l.ContentEncoding},
+			{"headers", l.HeaderValues()},
+			{"body_encoding", encoding}, // json, text or base64
+			{"body", body},              // a string, unless it is json
+		}...,
+	)
 }

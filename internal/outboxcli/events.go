@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
@@ -38,7 +37,7 @@ func (c events) filter(ctx context.Context, o *operate.Operator, status string) 
 func (events) none(*env) string     { return "There are no failed events like that." }
 func (c eventsOf) none(*env) string { return "There are no " + c.Status + " events like that." }
 
-func (c eventsOf) find(ctx context.Context, e *env, limit int) (found []any, err error) {
+func (c eventsOf) find(ctx context.Context, e *env, limit int) (found []object, err error) {
 	err = e.operator(ctx, func(o *operate.Operator) error {
 		f, err := c.filter(ctx, o, c.Status)
 		if err != nil {
@@ -51,13 +50,13 @@ func (c eventsOf) find(ctx context.Context, e *env, limit int) (found []any, err
 	return found, err
 }
 
-func (events) show(ctx context.Context, e *env, id uuid.UUID) (found []any, err error) {
+func (events) show(ctx context.Context, e *env, id uuid.UUID) (found []object, err error) {
 	err = e.operator(ctx, func(o *operate.Operator) error {
 		d, err := o.Show(ctx, id)
 		if errors.Is(err, operate.ErrNoEvent) {
 			return fmt.Errorf("there is no event %s: it was never committed, or published and pruned; `%s outbox list` shows ids", id, e.Name)
 		}
-		found = []any{detailOf(d)}
+		found = []object{detailOf(d)}
 		return err
 	})
 	return found, err
@@ -115,68 +114,54 @@ func (d *decision) apply(ctx context.Context, o *operate.Operator, ids []uuid.UU
 	}
 }
 
-// event is an event in a list. Its JSON has the names of the columns of outbox_status.
-type event struct {
-	ID            uuid.UUID  `json:"id"`
-	Topic         string     `json:"topic"`
-	Aggregate     string     `json:"aggregate"`
-	AggregateID   string     `json:"aggregate_id"`
-	Version       int        `json:"version"`
-	Status        string     `json:"status"`
-	CreatedAt     time.Time  `json:"created_at"`
-	PublishedAt   *time.Time `json:"published_at"`
-	FailedAt      *time.Time `json:"failed_at"`
-	Age           float64    `json:"age_seconds"` // since FailedAt, or else CreatedAt, by the database's clock
-	RetryCount    int        `json:"retry_count"`
-	FailureCode   orNull     `json:"failure_code"`
-	FailureReason orNull     `json:"failure_reason"`
-}
-
-func eventOf(e operate.Event) event {
-	return event{
-		e.ID, e.Topic, e.Aggregate, e.AggregateID, e.Version, e.Status, e.CreatedAt, e.PublishedAt, e.FailedAt, e.Age,
-		e.RetryCount, orNull(e.FailureCode), orNull(e.FailureReason),
+// eventOf is an event in a list. Its fields have the names of the columns of outbox_status.
+func eventOf(e operate.Event) object {
+	return object{
+		{"id", e.ID},
+		{"topic", e.Topic},
+		{"aggregate", e.Aggregate},
+		{"aggregate_id", e.AggregateID},
+		{"version", e.Version},
+		{"status", e.Status},
+		{"created_at", e.CreatedAt},
+		{"published_at", e.PublishedAt},
+		{"failed_at", e.FailedAt},
+		{"age_seconds", e.Age}, // since failed_at, or else created_at, by the database's clock
+		{"retry_count", e.RetryCount},
+		{"failure_code", orNull(e.FailureCode)},
+		{"failure_reason", orNull(e.FailureReason)},
 	}
 }
 
-// objects are events as they are printed.
-func objects(events []operate.Event) (objects []any) {
+func objects(events []operate.Event) (objects []object) {
 	for _, e := range events {
 		objects = append(objects, eventOf(e))
 	}
 	return objects
 }
 
-// detail is all that is known about an event.
-type detail struct {
-	event
-	Seq         int64             `json:"seq"`
-	AvailableAt *time.Time        `json:"available_at,omitzero"` // it is due, or the lease of its claim ends
-	DiscardedAt *time.Time        `json:"discarded_at,omitzero"` // or superseded
-	LockedBy    orNull            `json:"locked_by"`
-	Traceparent string            `json:"traceparent"`
-	ContentType string            `json:"content_type"`
-	Headers     map[string]string `json:"headers,omitzero"`
-	Halted      bool              `json:"halted"` // its topic is paused
-	BlockedBy   []event           `json:"blocked_by"`
-	Waiting     int               `json:"waiting"`
-	Payload     jsontext.Value    `json:"payload"` // a string, unless it is JSON
-}
-
-func detailOf(d operate.Detail) detail {
-	all := detail{
-		event: eventOf(d.Event), Seq: d.Seq, AvailableAt: d.DueAt, DiscardedAt: d.DiscardedAt, LockedBy: orNull(d.Worker),
-		Traceparent: d.Traceparent, ContentType: d.ContentType, Headers: d.Headers, Halted: d.Halted, Waiting: d.Waiting,
-		Payload: jsontext.Value("null"), // it is gone from the log
-	}
+// detailOf is all that is known about an event.
+func detailOf(d operate.Detail) object {
+	available, payload := d.DueAt, jsontext.Value("null") // the payload is gone from the log
 	if d.ClaimedUntil != nil {
-		all.AvailableAt = d.ClaimedUntil
-	}
-	for _, older := range d.BlockedBy {
-		all.BlockedBy = append(all.BlockedBy, eventOf(older))
+		available = d.ClaimedUntil
 	}
 	if !d.CreatedAt.IsZero() {
-		_, all.Payload = contentOf(d.Payload)
+		_, payload = contentOf(d.Payload)
 	}
-	return all
+	return append(
+		eventOf(d.Event), object{
+			{"seq", d.Seq},
+			{"available_at", available},     // it is due, or the lease of its claim ends
+			{"discarded_at", d.DiscardedAt}, // or superseded
+			{"locked_by", orNull(d.Worker)},
+			{"traceparent", d.Traceparent},
+			{"content_type", d.ContentType},
+			{"headers", d.Headers},
+			{"halted", d.Halted}, // its topic is paused
+			{"blocked_by", objects(d.BlockedBy)},
+			{"waiting", d.Waiting},
+			{"payload", payload}, // a string, unless it is JSON
+		}...,
+	)
 }

@@ -234,7 +234,7 @@ func TestATopicIsPausedListedAndResumed(t *testing.T) {
 		t.Errorf("error %v, %q", err, progress)
 	}
 	wantAll(t, out, `{"topic":"order.created","since":"2`, `"until":null,"operator":"ann","halted":1,"more_halted":false,"reason":"the broker`)
-	if out := f.must("resume", "order.created", "--json", "--by", "bob"); out != `{"state":"resumed","topic":"order.created"}`+"\n" {
+	if out := f.must("resume", "order.created", "--json", "--by", "bob"); out != `{"topic":"order.created","state":"resumed"}`+"\n" {
 		t.Errorf("it prints %q", out)
 	}
 	_, _, err = f.run(t.Context(), "outbox", "resume", "order.created")

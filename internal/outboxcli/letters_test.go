@@ -128,13 +128,14 @@ func TestAnUnreadableDeadLetterHidesNoOther(t *testing.T) {
 	t.Parallel()
 	f := newFake("A", "A", "A")
 	f.letters[0].Code, f.letters[0].Body = "unreadable", []byte("\xff\x00")
-	f.letters[1].Headers = map[string]any{"nan": math.NaN(), "far": time.Unix(1<<50, 0)}
-	f.letters[2].Body, f.letters[2].Headers = []byte("two\nlines \x1b[31m"), map[string]any{"\xff": "\xfe", "\xfe": time.Unix(1<<50, 0)}
+	f.letters[0].Headers = map[string]any{"far": time.Unix(1<<50, 0)}
+	f.letters[1].Headers = map[string]any{"nan": math.NaN()}
+	f.letters[2].Body, f.letters[2].Headers = []byte("two\nlines \x1b[31m"), map[string]any{"\xff": "\xfe", "\xfe": "\xff"}
 	out, _, err := f.run(t.Context(), "show", "A")
 	if err != nil || strings.Contains(out, "\x1b") {
 		t.Errorf("error %v, and it controls the terminal: %t", err, strings.Contains(out, "\x1b"))
 	}
-	wantAll(t, out, "unreadable", "base64", "body\n/wA=\n", "nan:NaN", "age             1h0m0s", "body\ntwo\nlines  [31m\n")
+	wantAll(t, out, "unreadable", "base64", "body\n/wA=\n", "nan:NaN", "35680317-09-25T18:57:04Z", "age             1h0m0s", "body\ntwo\nlines  [31m\n")
 	for name, line := range map[string]string{"show": "show A --json", "list": "list --json"} {
 		if out, _, err := f.run(t.Context(), strings.Fields(line)...); err != nil || len(idsOf(t, out)) != 3 {
 			t.Errorf("%s: error %v\n%s", name, err, out)

@@ -2,8 +2,6 @@ package outboxcli
 
 import (
 	"bytes"
-	"errors"
-	"io"
 	"regexp"
 	"slices"
 	"strings"
@@ -32,34 +30,27 @@ func maskAddress(whole string) string {
 // recipients are the fields that have an address, whatever it looks like.
 var recipients = []string{"to", "recipient", "customer_email"}
 
-// maskJSON hides the addresses in the texts of a JSON value.
-func maskJSON(value jsontext.Value) (jsontext.Value, error) {
+// maskJSON hides the addresses in the texts of a JSON value, which must be valid.
+func maskJSON(value jsontext.Value) jsontext.Value {
 	var masked bytes.Buffer
-	duplicates := jsontext.AllowDuplicateNames(true)
-	in, out := jsontext.NewDecoder(bytes.NewReader(value), duplicates), jsontext.NewEncoder(&masked, duplicates)
+	in, out := jsontext.NewDecoder(bytes.NewReader(value)), jsontext.NewEncoder(&masked)
 	for field := ""; ; {
 		token, err := in.ReadToken()
-		if errors.Is(err, io.EOF) {
-			return bytes.TrimSpace(masked.Bytes()), nil
-		}
-		if err != nil {
-			return nil, err
+		if err != nil { // the end
+			return bytes.TrimSpace(masked.Bytes())
 		}
 		if token.Kind() == '"' {
 			text := token.String()
-			kind, n := in.StackIndex(in.StackDepth())
-			isName := kind == '{' && n%2 == 1
-			if !isName && slices.Contains(recipients, field) {
-				token = jsontext.String(maskAddress(text))
-			} else {
-				token = jsontext.String(mask(text))
-			}
-			if isName {
+			switch kind, n := in.StackIndex(in.StackDepth()); {
+			case kind == '{' && n%2 == 1: // it is a name
 				field = text
+			case slices.Contains(recipients, field):
+				text = maskAddress(text)
+			default:
+				text = mask(text)
 			}
+			token = jsontext.String(text)
 		}
-		if err := out.WriteToken(token); err != nil {
-			return nil, err
-		}
+		_ = out.WriteToken(token) // into memory
 	}
 }

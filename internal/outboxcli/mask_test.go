@@ -27,11 +27,11 @@ func TestAddressesAreMasked(t *testing.T) {
 		`{"to":"","note":"write to o'neil@example.com"}`:      `{"to":"***","note":"write to o***@example.com"}`,
 		`{"note":"ann\u0040example.com","to":null}`:           `{"note":"a***@example.com","to":null}`,
 		`{"customer_\u0065mail":"ann"}`:                       `{"customer_email":"a***"}`,
-		`{"a":"@foo","ann@example.com":1}`:                    `{"a":"@foo","a***@example.com":1}`,
+		`{"a":"@foo","b":"ann@b.example"}`:                    `{"a":"@foo","b":"a***@b.example"}`,
 		`"to: ann@example.com"`:                               `"to: a***@example.com"`,
 	} {
-		if got, err := maskJSON(jsontext.Value(payload)); err != nil || string(got) != want {
-			t.Errorf("%s: %s, error %v, want %s", payload, got, err, want)
+		if got := string(maskJSON(jsontext.Value(payload))); got != want {
+			t.Errorf("%s: %s, want %s", payload, got, want)
 		}
 	}
 }

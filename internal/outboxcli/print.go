@@ -1,7 +1,6 @@
 package outboxcli
 
 import (
-	"bytes"
 	"encoding/base64"
 	"fmt"
 	"io"
@@ -16,7 +15,27 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// printer prints objects: as JSON, one on a line, or the same fields for people.
+// object is what a command prints: an event, a dead letter, a topic.
+type object []field
+
+type field struct {
+	name  string // in JSON
+	value any
+}
+
+// MarshalJSON keeps the order of the fields.
+func (o object) MarshalJSON() ([]byte, error) {
+	line := []byte("{")
+	for i, f := range o {
+		if i > 0 {
+			line = append(line, ',')
+		}
+		line = fmt.Appendf(line, "%q:%s", f.name, marshal(f.value))
+	}
+	return append(line, '}'), nil
+}
+
+// printer prints objects: as JSON, one on a line, or as a table.
 type printer struct {
 	out    io.Writer
 	masked bool // addresses of e-mails are shown in part
@@ -24,57 +43,52 @@ type printer struct {
 	headed bool // the table has begun
 }
 
-// list prints objects as a table, below those before. Their last field is a text of any length. The
-// table has no fields that end with _at, because it would be too wide: the age says the same.
-func (p *printer) list(objects []any) error {
+// list prints objects below those before. Their last field is a text of any length. The table has no
+// fields that end with _at, because it would be too wide: the age says the same.
+func (p *printer) list(objects []object) error {
 	table := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
-	for _, object := range objects {
-		fields, err := p.fields(object)
-		if err != nil {
-			return err
+	for _, o := range objects {
+		if p.json {
+			_, _ = fmt.Fprintf(table, "%s\n", p.marshal(o))
+			continue
 		}
 		var names, values []string
-		for _, f := range fields {
-			if !strings.HasSuffix(f.name, " at") {
-				names, values = append(names, strings.ToUpper(f.name)), append(values, printable(f.value))
+		for _, f := range o {
+			if name, value := p.text(f); !strings.HasSuffix(name, " at") {
+				names, values = append(names, strings.ToUpper(name)), append(values, printable(value))
 			}
 		}
-		if len(fields) > 0 && !p.headed {
+		if !p.headed {
 			p.headed = true
 			_, _ = fmt.Fprintln(table, strings.Join(names, "\t"))
 		}
-		if last := len(values) - 1; last >= 0 {
-			values[last] = fmt.Sprintf("%.60s", values[last]) // the command show prints all of it
-			_, _ = fmt.Fprintln(table, strings.Join(values, "\t"))
-		}
+		last := len(values) - 1
+		values[last] = fmt.Sprintf("%.60s", values[last]) // the command show prints all of it
+		_, _ = fmt.Fprintln(table, strings.Join(values, "\t"))
 	}
 	return table.Flush()
 }
 
 // show prints the fields of an object that have a value, and below them its last field, the content.
-func (p *printer) show(object any) error {
-	fields, err := p.fields(object)
-	if err != nil || len(fields) == 0 {
-		return err
+func (p *printer) show(o object) error {
+	if p.json {
+		return p.list([]object{o})
 	}
-	last := len(fields) - 1
 	table := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
-	for _, f := range fields[:last] {
-		if f.value != "" {
-			_, _ = fmt.Fprintf(table, "%s\t%s\n", f.name, printable(f.value))
+	last := len(o) - 1
+	for _, f := range o[:last] {
+		if name, value := p.text(f); value != "" {
+			_, _ = fmt.Fprintf(table, "%s\t%s\n", name, printable(value))
 		}
 	}
-	if err := table.Flush(); err != nil {
-		return err
-	}
-	content := jsontext.Value(fields[last].value)
+	name, value := p.text(o[last])
+	_, _ = fmt.Fprintln(table, name)
+	content := jsontext.Value(value)
 	_ = content.Indent(jsontext.WithIndent("  ")) // unless it is text
-	lines := strings.Split(string(content), "\n")
-	for i, line := range lines {
-		lines[i] = printable(line)
+	for line := range strings.SplitSeq(string(content), "\n") {
+		_, _ = fmt.Fprintln(table, printable(line))
 	}
-	_, err = fmt.Fprintf(p.out, "%s\n%s\n", fields[last].name, strings.Join(lines, "\n"))
-	return err
+	return table.Flush()
 }
 
 // sayf prints a sentence for people.
@@ -84,69 +98,53 @@ func (p *printer) sayf(format string, args ...any) {
 	}
 }
 
-// field is a field of an object, for people.
-type field struct{ name, value string }
-
-// fields returns the fields of an object for people. If they want JSON, it prints that instead.
-func (p *printer) fields(object any) (fields []field, err error) {
-	line, err := marshal(object)
-	if err == nil && p.masked {
-		line, err = maskJSON(line)
+func (p *printer) marshal(value any) jsontext.Value {
+	if p.masked {
+		return maskJSON(marshal(value))
 	}
-	if err != nil {
-		return nil, err
-	}
-	if p.json {
-		_, err = fmt.Fprintf(p.out, "%s\n", line)
-		return nil, err
-	}
-	in := jsontext.NewDecoder(bytes.NewReader(line), jsontext.AllowDuplicateNames(true))
-	_, _ = in.ReadToken() // marshal has made an object, so there is no error
-	for in.PeekKind() == '"' {
-		token, _ := in.ReadToken()
-		name := strings.ReplaceAll(token.String(), "_", " ")
-		value, _ := in.ReadValue()
-		fields = append(fields, fieldOf(name, value))
-	}
-	return fields, nil
+	return marshal(value)
 }
 
-func fieldOf(name string, value jsontext.Value) field {
-	f := field{name, string(value)}
+// text returns a field for people. What is null is "".
+func (p *printer) text(f field) (name, text string) {
+	value := p.marshal(f.value)
+	name, text = strings.ReplaceAll(f.name, "_", " "), string(value)
 	switch {
 	case value.Kind() == 'n':
-		f.value = ""
+		text = ""
 	case value.Kind() == '"':
-		text, _ := jsontext.AppendUnquote(nil, value) // it is valid
-		f.value = string(text)
+		unquoted, _ := jsontext.AppendUnquote(nil, value) // it is valid
+		text = string(unquoted)
 	case strings.HasSuffix(name, " seconds"):
-		seconds, _ := strconv.ParseFloat(f.value, 64)
-		f = field{strings.TrimSuffix(name, " seconds"), (time.Duration(seconds) * time.Second).String()}
+		seconds, _ := strconv.ParseFloat(text, 64)
+		name, text = strings.TrimSuffix(name, " seconds"), (time.Duration(seconds) * time.Second).String()
 	}
-	return f
+	return name, text
 }
 
 // marshal also accepts what any publisher may have written: text that is not UTF-8 becomes U+FFFD,
-// and times may be beyond the year 9999. A time is in UTC, and null if it is zero.
-func marshal(value any) (jsontext.Value, error) {
-	return json.Marshal(value, jsontext.AllowInvalidUTF8(true), json.Deterministic(true),
+// and times may be beyond the year 9999. A time is in UTC, and null if it is zero. What JSON does not
+// have becomes a text.
+func marshal(value any) jsontext.Value {
+	marshalled, err := json.Marshal(value, jsontext.AllowInvalidUTF8(true), json.Deterministic(true),
 		json.WithMarshalers(json.MarshalFunc(func(at time.Time) ([]byte, error) {
 			if at.IsZero() {
 				return []byte("null"), nil
 			}
 			return jsontext.AppendQuote(nil, at.UTC().Format(time.RFC3339Nano))
 		})))
+	if err != nil {
+		marshalled, _ = jsontext.AppendQuote(nil, fmt.Sprintf("%+q", fmt.Sprint(value)))
+	}
+	return marshalled
 }
 
-// orNull is a text that is null in JSON if it is empty.
-type orNull string
-
-// MarshalJSON returns the text.
-func (t orNull) MarshalJSON() ([]byte, error) {
-	if t == "" {
-		return []byte("null"), nil
+// orNull returns a text, or null if it is empty.
+func orNull(text string) any {
+	if text == "" {
+		return nil
 	}
-	return jsontext.AppendQuote(nil, string(t))
+	return text
 }
 
 // contentOf returns a payload or a body as JSON, and how: json as it is, text, or base64.

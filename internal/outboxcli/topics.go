@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"example.com/transactional-outbox/outbox/operate"
 )
@@ -14,26 +13,23 @@ type pausedTopics struct{}
 
 func (pausedTopics) none(*env) string { return "No topic is paused." }
 
-func (pausedTopics) find(ctx context.Context, e *env, limit int) (found []any, err error) {
+func (pausedTopics) find(ctx context.Context, e *env, limit int) (found []object, err error) {
 	err = e.operator(ctx, func(o *operate.Operator) error {
 		paused, err := o.Topics(ctx, limit)
 		for _, t := range paused {
-			found = append(found, topic{t.Topic, t.Since, t.Until, orNull(t.Operator), t.Halted, t.More, t.Reason})
+			found = append(found, object{ // the names are those of outbox_topics
+				{"topic", t.Topic},
+				{"since", t.Since},
+				{"until", t.Until},               // null: until an operator resumes it
+				{"operator", orNull(t.Operator)}, // null: the relay
+				{"halted", t.Halted},
+				{"more_halted", t.More},
+				{"reason", t.Reason},
+			})
 		}
 		return err
 	})
 	return found, err
-}
-
-// topic is a topic in a list. Its JSON has the names of the columns of outbox_topics.
-type topic struct {
-	Topic    string     `json:"topic"`
-	Since    time.Time  `json:"since"`
-	Until    *time.Time `json:"until"`    // null: until an operator resumes it
-	Operator orNull     `json:"operator"` // null: the relay
-	Halted   int        `json:"halted"`
-	More     bool       `json:"more_halted"`
-	Reason   string     `json:"reason"`
 }
 
 type pause struct {
@@ -71,9 +67,9 @@ func (e *env) printTopic(asJSON bool, topic text, state string, err error) error
 		return err
 	}
 	p := e.printer(asJSON)
-	if asJSON {
-		return p.show(map[string]string{"topic": string(topic), "state": state})
-	}
 	p.sayf("%s %s.", printable(string(topic)), state)
-	return nil
+	if asJSON {
+		err = p.show(object{{"topic", topic}, {"state", state}})
+	}
+	return err
 }
