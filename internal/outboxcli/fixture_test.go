@@ -64,10 +64,7 @@ var shop = Service{Name: "shop", Schema: migrations.Schema, Topic: "order.create
 // run runs a command line in an environment. It returns what it prints to stdout and stderr.
 func (e *env) run(ctx context.Context, line ...string) (out, progress string, err error) {
 	var printed, said strings.Builder
-	commands := map[string]any{"outbox": &eventCommands{}, "dlq": &letterCommands{}}
-	if e.Republishes {
-		commands["outbox"] = &allEventCommands{}
-	}
+	commands := map[string]any{"outbox": e.eventCommands(), "dlq": &letterCommands{}}
 	run, err := e.parse(line[0], commands[line[0]], line[1:], &printed)
 	if err == nil {
 		here := *e

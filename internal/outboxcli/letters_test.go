@@ -73,7 +73,10 @@ func (f *fakeLetters) Begin(ctx context.Context, by operate.By, _ operate.Action
 }
 
 func (f *fakeLetters) Finish(ctx context.Context, _ uuid.UUID, done int) error {
-	return errors.Join(ctx.Err(), f.note("finish %d", done).Err)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return f.note("finish %d", done).Err
 }
 
 // run runs a command of dlq.
@@ -179,7 +182,7 @@ func TestEachBatchIsRecordedBeforeItsFirstMessageIsChanged(t *testing.T) {
 			t.Errorf("the decision in the copy is %v, want %s", decision, f.by.Decision)
 		}
 	}
-	f := newFake("A", "B", "C", "D", "E", "F", "G", "H", "I")
+	f := newFake("A", "B", "C", "D", "E", "F", "G", "H", "I", "J")
 	for i := range f.letters {
 		f.letters[i].Body = make([]byte, 1<<20)
 	}

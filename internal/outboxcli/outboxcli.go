@@ -52,10 +52,14 @@ type eventCommands struct {
 // Outbox returns the command on the outbox that args name. If they ask for help, it writes the help
 // to out, and returns [flag.ErrHelp].
 func (s Service) Outbox(args []string, out io.Writer) (Action, error) {
+	return s.action("outbox", s.eventCommands(), args, out)
+}
+
+func (s Service) eventCommands() any {
 	if s.Republishes {
-		return s.action("outbox", &allEventCommands{}, args, out)
+		return &allEventCommands{}
 	}
-	return s.action("outbox", &eventCommands{}, args, out)
+	return &eventCommands{}
 }
 
 type allEventCommands struct {
