@@ -129,7 +129,11 @@ func (c *decide[C, ID]) Run(ctx context.Context, e *env, k *kong.Context) error 
 	}
 	err := c.Choice.decide(ctx, e, d, ids)
 	if err = errors.Join(err, d.flush()); err != nil {
-		return fmt.Errorf("%d %s, then: %w; run the command again to go on", d.done, d.past(), err)
+		err = fmt.Errorf("%d %s, then: %w; run the command again to go on", d.done, d.past(), err)
+		if len(d.left) > 0 {
+			err = fmt.Errorf("%w\n%v", err, d.left.Error()) // without its status
+		}
+		return err
 	}
 	switch {
 	case d.done+len(d.left) == 0:

@@ -60,18 +60,17 @@ func (e *env) printer(asJSON bool) *printer {
 	return &printer{out: e.out, masked: e.Masked, json: asJSON}
 }
 
-// answerTimeout is how long the database may take to answer first, and for each statement of a
-// record. An operator waits, and so do others if the command holds messages.
-const answerTimeout = 5 * time.Second
+// sessionTimeout is how long a command waits for a server. A service waits without a limit.
+const sessionTimeout = 30 * time.Second
 
-// database runs use with the database. A service waits until it is ready, and a command does not.
+// database runs use with the database, if it is ready.
 func (e *env) database(ctx context.Context, use func(*pgxpool.Pool) error, changes ...postgres.Option) error {
 	db, err := postgres.Open(ctx, e.DatabaseURL, 2, changes...)
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	ready, cancel := context.WithTimeout(ctx, answerTimeout)
+	ready, cancel := context.WithTimeout(ctx, sessionTimeout)
 	defer cancel()
 	if err := db.Ready(ready, e.Schema); err != nil {
 		return fmt.Errorf("the database that DATABASE_URL names is not ready: %w; nothing was changed", err)
@@ -83,8 +82,11 @@ func (e *env) operator(ctx context.Context, use func(*operate.Operator) error) e
 	return e.database(ctx, func(pool *pgxpool.Pool) error { return use(operate.New(pool)) })
 }
 
+// recordTimeout is how long a statement of a record may take. Meanwhile the command holds messages.
+const recordTimeout = 5 * time.Second
+
 func (e *env) openRecorder(ctx context.Context, use func(recorder) error) error {
-	return e.database(ctx, func(pool *pgxpool.Pool) error { return use(operate.NewLog(pool)) }, postgres.StatementTimeout(answerTimeout))
+	return e.database(ctx, func(pool *pgxpool.Pool) error { return use(operate.NewLog(pool)) }, postgres.StatementTimeout(recordTimeout))
 }
 
 // openLetters declares nothing: only the service declares its queues.
@@ -108,9 +110,6 @@ func (e *env) openLetters(ctx context.Context, use func(context.Context, letters
 		return use(ctx, found)
 	})
 }
-
-// sessionTimeout is how long a command waits for the broker. A service waits without a limit.
-const sessionTimeout = 30 * time.Second
 
 // onSession runs use on one session of those that connect opens. If the session breaks, it returns
 // an error: the operator decides whether to run the command again.

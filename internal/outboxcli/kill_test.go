@@ -145,7 +145,7 @@ func (q queues) add(n int) (ids []string) {
 	q.Helper()
 	for range n {
 		ids = append(ids, rand.Text())
-		c, err := q.PublishWithDeferredConfirm(q.Service.Name+".dlq", "order.created", true, false, amqp.Publishing{MessageId: ids[len(ids)-1]})
+		c, err := q.PublishWithDeferredConfirm(q.Service.Name+".dlq", "order.created", true, false, amqp.Publishing{MessageId: ids[len(ids)-1], Body: []byte("ann@example.com")})
 		q.check(err)
 		if !c.Wait() {
 			q.Fatal("a message was not confirmed")
@@ -260,6 +260,13 @@ func TestDeadLettersAtABroker(t *testing.T) {
 	if _, _, err := q.run(t.Context(), "dlq", "discard", "--all"); status(err) != 1 || !strings.Contains(err.Error(), "nothing was changed") {
 		t.Errorf("without a database: error %v", err)
 	}
+	var shown strings.Builder
+	q.Masked = true // only in events
+	show, err := q.DeadLetters([]string{"show", ids[7]}, &shown)
+	if err = errors.Join(err, show(t.Context(), q.Servers)); err != nil {
+		t.Error(err)
+	}
+	wantAll(t, shown.String(), ids[7], "body\nann@example.com\n")
 	q.DatabaseURL = databaseURL
 	if out, _, err := q.run(t.Context(), "dlq", "discard", ids[0], ids[99]); err != nil || out != "2 discarded.\n" {
 		t.Errorf("it prints %q, error %v", out, err)

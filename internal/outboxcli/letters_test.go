@@ -255,6 +255,18 @@ func TestAMessageWithoutAnIDCannotBeReplayed(t *testing.T) {
 	t.Parallel()
 	f := newFake("", "B")
 	f.letters[0].FailedAt = time.Date(2026, 1, 31, 8, 0, 0, 0, time.UTC)
+	f.at = func(note string) (r publish.Result) {
+		if note == "replay B" {
+			r = publish.Result{Outcome: publish.Returned, Err: errors.New("no queue")}
+		}
+		return r
+	}
+	_, _, err := f.run(t.Context(), "replay", "--all") // both reasons are said
+	if status(err) != 1 {
+		t.Errorf("error %v", err)
+	}
+	wantAll(t, err.Error(), "0 replayed, then: B (order.created)", "one without an id cannot be sent")
+	f.at = func(string) publish.Result { return publish.Result{} }
 	out, _, err := f.run(t.Context(), "replay", "--all")
 	if out != "1 replayed.\n" || status(err) != 2 || !strings.Contains(err.Error(), "one without an id cannot be sent") ||
 		f.notes[0] != "begin without an id, malformed at 2026-01-31T08:00:00Z B" {

@@ -74,8 +74,10 @@ type letterCommands struct {
 	Discard decide[deadLetters, text] `cmd:"" help:"Delete messages for good."`
 }
 
-// DeadLetters is [Service.Outbox] for the commands on the dead letters.
+// DeadLetters is [Service.Outbox] for the commands on the dead letters. They are shown as they are:
+// no other place has these messages.
 func (s Service) DeadLetters(args []string, out io.Writer) (Action, error) {
+	s.Masked = false
 	return s.action("dlq", &letterCommands{}, args, out)
 }
 
@@ -87,7 +89,7 @@ func (s Service) action(group string, commands any, args []string, out io.Writer
 	}, err
 }
 
-// about is the help of a group of commands, after its name twice.
+// about is the help of a group of commands.
 const about = `See what failed and why, and send it again when the cause is gone:
 
     %[1]s list
@@ -112,12 +114,12 @@ func (s Service) parse(group string, commands any, args []string, out io.Writer)
 		args = append(args[min(len(args), 1):], "--help")
 	}
 	program, helped := s.Name+" "+group, false
-	text := fmt.Sprintf(about, program)
+	description := fmt.Sprintf(about, program)
 	if group == "dlq" {
-		text += deadLetterNote
+		description += deadLetterNote
 	}
 	parser, err := kong.New(
-		commands, kong.Name(program), kong.Description(text), kong.Writers(out, out),
+		commands, kong.Name(program), kong.Description(description), kong.Writers(out, out),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}), kong.Exit(func(int) { helped = true }),
 		kong.Vars{"topic": s.Topic, "statuses": strings.Join(operate.Statuses(), ","), "user": operator()},
 	)
