@@ -10,6 +10,7 @@ replace (
 require (
 	example.com/transactional-outbox/outbox v0.0.0
 	example.com/transactional-outbox/test/servers v0.0.0
+	github.com/alecthomas/kong v1.17.0
 	github.com/caarlos0/env/v11 v11.4.2
 	github.com/cenkalti/backoff/v5 v5.0.3
 	github.com/emersion/go-sasl v0.0.0-20241020182733-b788ff22d5a6

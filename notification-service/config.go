@@ -156,14 +156,6 @@ func (c config) queue() rabbitmq.Queue {
 	}
 }
 
-// mailServer is where the e-mails go. The command republish has not called checkAll.
-func (c config) mailServer() (*mailer.Destination, error) {
-	if errs := c.checkSending(); len(errs) > 0 {
-		return nil, errors.Join(errs...)
-	}
-	return mailer.New(c.mail(c.MailFrom))
-}
-
 func (c config) mail(from string) mailer.Config {
 	return mailer.Config{
 		URL: cmp.Or(c.SMTPURL.Reveal(), "log:"), From: from, Helo: c.MailHelo, Connections: c.MailConnections, Compose: email.Compose,

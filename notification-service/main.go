@@ -19,7 +19,7 @@ func commands() []command.Command {
 		{Name: "serve", Does: "consume events and send e-mails (the default)", Run: command.Configured(service, checkAll, serve)},
 		{Name: "migrate", Does: "bring the database's schema up to date", Run: configured(migrate)},
 		{Name: "healthcheck", Does: "exit 0 if the service on OPS_ADDR is ready", Run: configured(healthcheck)},
-		{Name: "outbox", Does: "list, show, replay, discard and republish e-mails", Run: operateOutbox},
+		{Name: "outbox", Does: "list, show, replay and discard e-mails, and pause domains", Run: operateOutbox},
 		{Name: "dlq", Does: "list, show, replay and discard dead letters", Run: operateDeadLetters},
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"example.com/transactional-outbox/internal/settings"
 	"example.com/transactional-outbox/internal/telemetry"
 	"example.com/transactional-outbox/notification-service/internal/effect"
+	"example.com/transactional-outbox/notification-service/internal/mailer"
 	"example.com/transactional-outbox/notification-service/migrations"
 	"example.com/transactional-outbox/outbox"
 	"example.com/transactional-outbox/outbox/operate"
@@ -66,7 +67,7 @@ type parts struct {
 }
 
 func assemble(c config, db *postgres.DB, registry prometheus.Registerer) (parts, error) {
-	emails, err := c.mailServer()
+	emails, err := mailer.New(c.mail(c.MailFrom))
 	if err != nil {
 		return parts{}, err
 	}

@@ -5,37 +5,27 @@ import (
 	"errors"
 	"os"
 
-	"example.com/transactional-outbox/internal/cli"
 	"example.com/transactional-outbox/internal/command"
 	"example.com/transactional-outbox/internal/outboxcli"
+	"example.com/transactional-outbox/outbox/publish"
 )
 
-// outboxOfOrders is the outbox as the operators' commands know it.
-var outboxOfOrders = outboxcli.Service{
-	Name: service, Destination: "the broker", Topic: "order.created", Advice: cli.Advice,
-	Again: `It is safe to repeat, because consumers know the ids that they have had. Start the
-consumers first, so that their queues exist.`,
-}
+// operators has the operators' commands on the events.
+var operators = outboxcli.Service{Name: service, Schema: schema, Topic: "order.created", Republishes: true}
 
-// outboxCommands are the operators' commands on the outbox.
-var outboxCommands = command.WithArguments(service, check, func(args []string) (func(context.Context, config) error, error) {
-	action, err := outboxOfOrders.Parse(args, os.Stdout)
-	if err != nil {
-		return nil, err
-	}
-	return func(ctx context.Context, c config) error { return c.runAction(ctx, action) }, nil
+var operateOutbox = command.WithArguments(service, check, func(args []string) (func(context.Context, config) error, error) {
+	run, err := operators.Outbox(args, os.Stdout)
+	return func(ctx context.Context, c config) error { return run(ctx, c.servers()) }, err
 })
 
-func (c config) runAction(ctx context.Context, action outboxcli.Action) error {
-	return outboxOfOrders.Run(ctx, c.DatabaseURL.Reveal(), schema, c.republishTo(), c.RelayConfirmTimeout, action)
-}
-
-// republishTo needs AMQP_URL only when it is used: the other actions have no broker.
-func (c config) republishTo() outboxcli.Destination {
-	if errs := c.CheckBroker(); len(errs) > 0 {
-		return outboxcli.Unusable(errors.Join(errs...))
+// servers are what the commands connect to. Only republish needs the broker, and AMQP_URL.
+func (c config) servers() outboxcli.Servers {
+	return outboxcli.Servers{
+		DatabaseURL: c.DatabaseURL.Reveal(), ConfirmTimeout: c.RelayConfirmTimeout,
+		Broker: func() (publish.Destination, error) {
+			broker := c.broker()
+			broker.ConnectionName = service + " republish"
+			return broker, errors.Join(c.CheckBroker()...)
+		},
 	}
-	broker := c.broker()
-	broker.ConnectionName = service + " republish"
-	return outboxcli.Once("the broker that AMQP_URL names", broker, cli.SessionTimeout)
 }

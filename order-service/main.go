@@ -18,7 +18,7 @@ func commands() []command.Command {
 		{Name: "relay", Does: "run the relay alone", Run: withBroker(serveRelay)},
 		{Name: "migrate", Does: "bring the database's schema up to date", Run: configured(migrate)},
 		{Name: "healthcheck", Does: "exit 0 if the service on OPS_ADDR is ready", Run: configured(healthcheck)},
-		{Name: "outbox", Does: "list, show, replay, discard and republish events", Run: outboxCommands},
+		{Name: "outbox", Does: "list, show, replay, discard and republish events, and pause topics", Run: operateOutbox},
 	}
 }
 

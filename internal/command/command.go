@@ -33,7 +33,7 @@ const maxDrain = 25 * time.Second
 
 // Main runs the command that the arguments name, and exits. Without arguments it runs the first
 // command. SIGINT and SIGTERM cancel the command's context. A second signal ends the process
-// at once.
+// at once. The exit status after an error is 1, or that of its method ExitStatus.
 func Main(service string, commands ...Command) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, func() {
@@ -42,8 +42,19 @@ func Main(service string, commands ...Command) {
 	})
 	if err := run(ctx, service, commands, os.Args[1:], os.Stdout); err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", service, err)
-		os.Exit(1)
+		os.Exit(status(err))
 	}
+}
+
+// status is the exit status for an error: 1, unless the error has another.
+func status(err error) int {
+	if own, ok := errors.AsType[interface {
+		error
+		ExitStatus() int
+	}](err); ok {
+		return own.ExitStatus()
+	}
+	return 1
 }
 
 func exitAfterDrainLimit() {

@@ -40,8 +40,15 @@ func TestMain(m *testing.M) {
 			select {}
 		}},
 		Command{Name: "fail", Run: func(context.Context, []string) error { return errors.New("no stock") }},
+		Command{Name: "leave", Run: func(context.Context, []string) error { return fmt.Errorf("sold: %w", leftError{}) }},
 	)
 }
+
+type leftError struct{}
+
+func (leftError) Error() string { return "some are left" }
+
+func (leftError) ExitStatus() int { return 2 }
 
 type program struct {
 	*exec.Cmd
@@ -123,14 +130,20 @@ func TestASecondSignalEndsTheProcessAtOnce(t *testing.T) {
 	}
 }
 
-func TestAnErrorIsWrittenAndTheStatusIsOne(t *testing.T) {
+func TestAnErrorIsWrittenAndHasItsStatus(t *testing.T) {
 	t.Parallel()
-	tests := map[string]string{"fail": "shop: no stock\n", "srve": "shop: there is no command \"srve\""}
-	for name, want := range tests {
+	for name, want := range map[string]struct {
+		status int
+		text   string
+	}{
+		"fail":  {1, "shop: no stock\n"},
+		"srve":  {1, "shop: there is no command \"srve\""},
+		"leave": {2, "shop: sold: some are left\n"},
+	} {
 		p := start(t, name)
 		_ = p.Wait()
-		if p.ProcessState.ExitCode() != 1 || !strings.HasPrefix(p.errors.String(), want) {
-			t.Errorf("%s: status %d, %q; want 1 and %q", name, p.ProcessState.ExitCode(), p.errors.String(), want)
+		if p.ProcessState.ExitCode() != want.status || !strings.HasPrefix(p.errors.String(), want.text) {
+			t.Errorf("%s: status %d, %q; want %+v", name, p.ProcessState.ExitCode(), p.errors.String(), want)
 		}
 	}
 }

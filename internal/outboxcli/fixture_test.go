@@ -1,179 +1,192 @@
-package outboxcli_test
+package outboxcli
 
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
+	"os"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
-	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"go.uber.org/goleak"
 
-	"example.com/transactional-outbox/internal/cli"
-	"example.com/transactional-outbox/internal/cli/clitest"
-	"example.com/transactional-outbox/internal/outboxcli"
 	"example.com/transactional-outbox/internal/postgres"
+	"example.com/transactional-outbox/internal/postgres/postgrestest"
+	"example.com/transactional-outbox/order-service/migrations"
 	"example.com/transactional-outbox/outbox"
 	"example.com/transactional-outbox/outbox/operate"
 	"example.com/transactional-outbox/outbox/publish"
-	"example.com/transactional-outbox/test/servers"
 )
 
 func TestMain(m *testing.M) {
+	if os.Getenv(dieAt) != "" {
+		replayAndDie()
+	}
 	slog.SetDefault(slog.New(slog.NewJSONHandler(&logged, nil)))
 	goleak.VerifyTestMain(m)
 }
 
-// orders is the service of these tests.
-var orders = outboxcli.Service{
-	Name: "order-service", Destination: "the broker", Topic: "order.created", Again: "It is safe to repeat.", Advice: cli.Advice,
-}
-
 // logged is the log of all tests. Each test looks for its own ids.
-var logged clitest.Log
+var logged logs
 
-// fixture is an outbox in a database of its own, with a way to run commands.
-type fixture struct {
-	*testing.T
-	db          *postgres.DB
-	service     outboxcli.Service
-	destination outboxcli.Destination
+type logs struct {
+	mu   sync.Mutex
+	text bytes.Buffer
 }
 
-func newFixture(t *testing.T) fixture {
-	t.Helper()
-	db, err := postgres.Open(t.Context(), servers.Database(t), 10, postgres.TxTimeout(time.Minute))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(db.Close)
-	if err := outbox.Migrate(t.Context(), db.Pool()); err != nil {
-		t.Fatal(err)
-	}
-	return fixture{T: t, db: db, service: orders, destination: func(context.Context, func(context.Context, publish.Session) error) error {
-		t.Error("the command connects to the broker")
-		return nil
-	}}
+func (l *logs) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
 }
 
-// run runs a command line, and returns stdout and stderr.
-func (b fixture) run(args ...string) (out, progress string, err error) {
-	b.Helper()
-	var printed, said bytes.Buffer
-	action, err := b.service.Parse(args, &printed)
+// with returns the lines that contain a text.
+func (l *logs) with(text string) (lines []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for line := range strings.Lines(l.text.String()) {
+		if strings.Contains(line, text) {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// shop has all commands.
+var shop = Service{Name: "shop", Schema: migrations.Schema, Topic: "order.created", Republishes: true}
+
+// run runs a command line in an environment. It returns what it prints to stdout and stderr.
+func (e *env) run(ctx context.Context, line ...string) (out, progress string, err error) {
+	var printed, said strings.Builder
+	commands := map[string]any{"outbox": e.eventCommands(), "dlq": &letterCommands{}}
+	run, err := e.parse(line[0], commands[line[0]], line[1:], &printed)
 	if err == nil {
-		err = action(b.Context(), outboxcli.Dependencies{
-			Outbox: operate.New(b.db.Pool()), Destination: b.destination, AppID: "order-service",
-			Out: &printed, Progress: &said, By: "somebody",
-		})
+		here := *e
+		here.out, here.progress = &printed, &said
+		err = run(ctx, &here)
 	}
 	return printed.String(), said.String(), err
 }
 
-// must runs a command line that must succeed.
-func (b fixture) must(args ...string) (out string) {
-	b.Helper()
-	out, _, err := b.run(args...)
+// status is the exit status for an error.
+func status(err error) int {
+	if left, ok := errors.AsType[leftError](err); ok {
+		return left.ExitStatus()
+	}
+	return map[bool]int{true: 0, false: 1}[err == nil]
+}
+
+func wantAll(t *testing.T, text string, words ...string) {
+	t.Helper()
+	for _, word := range words {
+		if !strings.Contains(text, word) {
+			t.Errorf("no %q in\n%s", word, text)
+		}
+	}
+}
+
+// idsOf returns the ids of the objects that --json printed, in their order.
+func idsOf(t *testing.T, out string) (ids []string) {
+	t.Helper()
+	for line := range strings.Lines(out) {
+		var object struct {
+			ID string `json:"id"`
+		}
+		if err := json.Unmarshal([]byte(line), &object); err != nil {
+			t.Fatalf("%q is no JSON: %v", line, err)
+		}
+		ids = append(ids, object.ID)
+	}
+	return ids
+}
+
+// fixture is an outbox in a database of its own.
+type fixture struct {
+	*testing.T
+	*env
+	db *postgres.DB
+}
+
+func newFixture(t *testing.T) fixture {
+	t.Helper()
+	db, url := postgrestest.Migrated(t, migrations.Schema)
+	e := newEnv(shop, Servers{DatabaseURL: url}, nil, nil)
+	e.Broker = func() (publish.Destination, error) { return nil, errors.New("AMQP_URL is not set") }
+	return fixture{t, e, db}
+}
+
+// must runs an outbox command that must succeed.
+func (f fixture) must(line ...string) (out string) {
+	f.Helper()
+	out, _, err := f.run(f.Context(), append([]string{"outbox"}, line...)...)
 	if err != nil {
-		b.Fatalf("%q: %v", args, err)
+		f.Fatalf("%q: %v", line, err)
 	}
 	return out
 }
 
-// append commits events of one order and returns their ids.
-func (b fixture) append(topics ...string) []uuid.UUID {
-	b.Helper()
-	order := uuid.NewString()
+// append commits the first event of an order for each topic, and returns their ids.
+func (f fixture) append(topics ...string) (ids []string) {
+	f.Helper()
 	var events []outbox.Event
-	for i, topic := range topics {
-		events = append(events, newEvent(order, i+1, topic))
+	for _, topic := range topics {
+		events = append(events, outbox.Event{
+			ID: uuid.Must(uuid.NewV7()), Topic: topic, Aggregate: "order", AggregateID: uuid.NewString(), Version: 1,
+			Payload: []byte(`{"quantity": 2, "to": "o'neil@example.com"}`), Headers: map[string]string{"from": "o'neil@example.com"},
+		})
+		ids = append(ids, events[len(events)-1].ID.String())
 	}
-	return b.commit(events)
-}
-
-// appendMany commits the first events of n orders.
-func (b fixture) appendMany(n int) []uuid.UUID {
-	b.Helper()
-	var events []outbox.Event
-	for range n {
-		events = append(events, newEvent(uuid.NewString(), 1, "order.created"))
-	}
-	return b.commit(events)
-}
-
-func newEvent(order string, version int, topic string) outbox.Event {
-	return outbox.Event{
-		ID: uuid.Must(uuid.NewV7()), Topic: topic, Aggregate: "order", AggregateID: order, Version: version,
-		Payload: []byte(`{"quantity": 2}`),
-	}
-}
-
-func (b fixture) commit(events []outbox.Event) (ids []uuid.UUID) {
-	b.Helper()
-	err := b.db.InTx(b.Context(), func(tx pgx.Tx) error { return outbox.Append(b.Context(), tx, events...) })
+	err := f.db.InTx(f.Context(), func(tx pgx.Tx) error { return outbox.Append(f.Context(), tx, events...) })
 	if err != nil {
-		b.Fatal(err)
-	}
-	for _, e := range events {
-		ids = append(ids, e.ID)
+		f.Fatal(err)
 	}
 	return ids
 }
 
 // fail makes events failed since that many hours.
-func (b fixture) fail(hours int, ids ...uuid.UUID) {
-	b.Helper()
-	b.exec(`UPDATE outbox_queue SET available_at = 'infinity', retry_count = 20, failure_code = 'refused',
-		failure_reason = 'a queue refused it', failed_at = now() - $1 * interval '1 hour' WHERE id = ANY ($2)`, hours, ids)
+func (f fixture) fail(hours int, ids ...string) {
+	f.Helper()
+	f.exec(`UPDATE outbox_queue SET available_at = 'infinity', retry_count = 20, failure_code = 'refused',
+		failure_reason = 'red '||chr(27)||'[31m <o''neil@example.com>', failed_at = now() - $1 * interval '1 hour' WHERE id = ANY ($2::uuid[])`, hours, ids)
 }
 
-func (b fixture) publish(hours int, ids ...uuid.UUID) {
-	b.Helper()
-	b.exec(`WITH done AS (DELETE FROM outbox_queue WHERE id = ANY ($2) RETURNING *)
+func (f fixture) publish(hours int, ids ...string) {
+	f.Helper()
+	f.exec(`WITH done AS (DELETE FROM outbox_queue WHERE id = ANY ($2::uuid[]) RETURNING *)
 		INSERT INTO outbox_published (id, slot, published_at) SELECT id, slot, now() - $1 * interval '1 hour' FROM done`, hours, ids)
 }
 
-func (b fixture) exec(statement string, args ...any) {
-	b.Helper()
-	if _, err := b.db.Pool().Exec(b.Context(), statement, args...); err != nil {
-		b.Fatal(err)
+func (f fixture) exec(statement string, args ...any) {
+	f.Helper()
+	if _, err := f.db.Pool().Exec(f.Context(), statement, args...); err != nil {
+		f.Fatal(err)
 	}
 }
 
-func readAll[T any](b fixture, query string, args ...any) []T {
-	b.Helper()
-	rows, err := b.db.Pool().Query(b.Context(), query, args...)
+// wantIn wants exactly these events in a status.
+func (f fixture) wantIn(status string, ids ...string) {
+	f.Helper()
+	rows, err := f.db.Pool().Query(f.Context(), "SELECT id::text FROM outbox_status WHERE status = $1 ORDER BY id", status)
 	if err != nil {
-		b.Fatal(err)
+		f.Fatal(err)
 	}
-	found, err := pgx.CollectRows(rows, pgx.RowTo[T])
+	if found, err := pgx.CollectRows(rows, pgx.RowTo[string]); err != nil || !slices.Equal(found, slices.Sorted(slices.Values(ids))) {
+		f.Errorf("%s are %v, error %v, want %v", status, found, err, ids)
+	}
+}
+
+// decisions returns what operators have decided, the newest first.
+func (f fixture) decisions() []operate.Decision {
+	f.Helper()
+	found, err := operate.NewLog(f.db.Pool()).List(f.Context(), uuid.Nil, 100)
 	if err != nil {
-		b.Fatal(err)
+		f.Fatal(err)
 	}
 	return found
-}
-
-// table returns all rows of the outbox.
-func (b fixture) table() []string {
-	b.Helper()
-	return readAll[string](b, "SELECT to_jsonb(o)::text FROM outbox_status o ORDER BY id")
-}
-
-// in returns the ids of the events in a status.
-func (b fixture) in(status string) []uuid.UUID {
-	b.Helper()
-	return readAll[uuid.UUID](b, "SELECT id FROM outbox_status WHERE status = $1 ORDER BY id", status)
-}
-
-// ids returns the ids of the objects that --json printed, in their order.
-func (b fixture) ids(out string) []uuid.UUID {
-	b.Helper()
-	return clitest.IDs[uuid.UUID](b, out)
-}
-
-func sorted(ids ...uuid.UUID) []uuid.UUID {
-	return slices.SortedFunc(slices.Values(ids), func(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) })
 }

@@ -1,38 +1,56 @@
 package outboxcli
 
 import (
-	"errors"
-	"maps"
+	"bytes"
+	"regexp"
+	"slices"
+	"strings"
 
-	"example.com/transactional-outbox/internal/cli"
-	"example.com/transactional-outbox/outbox/operate"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
-// masked hides the addresses of an event: in its payload, its headers, and what the destination
-// said.
-func (s Service) masked(e operate.Event) operate.Event {
-	if !s.Masked {
-		return e
+// address is an e-mail address in a text. The name may be in quotes.
+var address = regexp.MustCompile(`(?:"[^"]*"|[^\s<>"(),;:]+)@[^\s<>"'(),;:]+`)
+
+// mask hides the names of the e-mail addresses in a text: ann@example.com is a***@example.com.
+func mask(text string) string { return address.ReplaceAllStringFunc(text, maskAddress) }
+
+// maskAddress keeps the first letter and the domain. They tell addresses apart, as a rule.
+func maskAddress(whole string) string {
+	name, domain := whole, ""
+	if at := strings.LastIndex(whole, "@"); at >= 0 {
+		name, domain = whole[:at], whole[at:]
 	}
-	e.FailureReason, e.Payload = cli.Mask(e.FailureReason), cli.MaskJSON(e.Payload)
-	e.Headers = maps.Clone(e.Headers)
-	for name, value := range e.Headers {
-		e.Headers[name] = cli.Mask(value)
+	for _, first := range strings.Trim(name, `"'`) {
+		return string(first) + "***" + domain
 	}
-	return e
+	return "***" + domain
 }
 
-func (s Service) hideText(text string) string {
-	if s.Masked {
-		return cli.Mask(text)
-	}
-	return text
-}
+// recipients are the fields that have an address, whatever it looks like.
+var recipients = []string{"to", "recipient", "customer_email"}
 
-// hide hides the addresses of an error: the destination's reply may be in it.
-func (s Service) hide(err error) error {
-	if text := err.Error(); s.hideText(text) != text {
-		return errors.New(s.hideText(text))
+// maskJSON hides the addresses in the texts of a JSON value, which must be valid.
+func maskJSON(value jsontext.Value) jsontext.Value {
+	var masked bytes.Buffer
+	in, out := jsontext.NewDecoder(bytes.NewReader(value)), jsontext.NewEncoder(&masked)
+	for field := ""; ; {
+		token, err := in.ReadToken()
+		if err != nil { // the end
+			return bytes.TrimSpace(masked.Bytes())
+		}
+		if token.Kind() == '"' {
+			text := token.String()
+			switch kind, n := in.StackIndex(in.StackDepth()); {
+			case kind == '{' && n%2 == 1: // it is a name
+				field = text
+			case slices.Contains(recipients, field):
+				text = maskAddress(text)
+			default:
+				text = mask(text)
+			}
+			token = jsontext.String(text)
+		}
+		_ = out.WriteToken(token) // into memory
 	}
-	return err
 }

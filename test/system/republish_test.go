@@ -31,7 +31,7 @@ func TestP5P7RepublishRefillsABrokerThatLostItsDisk(t *testing.T) {
 	s.loseBrokerData(func() { notifications.awaitReadyz("a session with the broker") })
 	notifications.awaitReadyz()
 	s.bindAuditQueue()
-	if out := s.runCommand(orderService, "outbox", "republish", "--since", "1h"); !strings.Contains(out, "6 events sent again") {
+	if out := s.runCommand(orderService, "outbox", "republish", "--since", "1h"); !strings.Contains(out, "6 sent again") {
 		t.Errorf("the output is %q", out)
 	}
 	again := s.takeMessages(auditQueue, 2*n)
