@@ -1,80 +1,82 @@
 package browser
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
-	"io"
 	"net/http"
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"example.com/transactional-outbox/outbox"
+	"example.com/transactional-outbox/test/chaos/mailserver"
 	"example.com/transactional-outbox/test/servers"
 	"example.com/transactional-outbox/test/servers/process"
 	"example.com/transactional-outbox/test/servicelog"
 )
 
 // limit bounds each wait. It limits only how long a failing test takes.
-const limit = time.Minute
+const limit = 2 * time.Minute
 
 const orderService, notificationService = "order-service", "notification-service"
 
-// site is both services, for one test. order-service has the page.
+// site is the system of one test.
 type site struct {
 	*testing.T
-	orders *service
-	broker string // the URL of the test's virtual host, as guest
+	name, broker          string // of the virtual host, and its URL as guest
+	mail                  *mailserver.Server
+	orders, notifications *service
 }
 
 // service is a running service.
 type service struct {
-	page string        // the base URL of its page
+	page string        // the URL of its page
 	db   *pgxpool.Pool // its database, as the superuser
 	log  string
 	*process.Process
 }
 
-// newSite starts both services with settings "NAME=value".
+// newSite starts order-service with settings "NAME=value". Nothing is bound to its topics.
 func newSite(t *testing.T, settings ...string) *site {
 	t.Helper()
 	name, err := shared.Broker.NewVhost(t.Context(), repository)
-	s := &site{T: t, broker: shared.Broker.URL(name)}
-	s.must(err)
-	s.orders = s.start(orderService, name, settings)
-	s.awaitLog(s.orders, servicelog.ConnectedToBroker)
-	s.awaitLog(s.start(notificationService, name, nil), servicelog.TakingMessages) // or no queue takes the events
+	must(t, err)
+	s := &site{T: t, name: name, broker: shared.Broker.URL(name)}
+	s.mail, err = mailserver.Open()
+	must(t, err)
+	t.Cleanup(s.mail.Close)
+	s.orders = s.start(orderService, servicelog.ConnectedToBroker, settings...)
 	return s
 }
 
-func (s *site) must(err error) {
+// startNotifications starts the other service, whose queue takes all events.
+func (s *site) startNotifications() {
 	s.Helper()
-	must(s.T, err)
+	s.notifications = s.start(notificationService, servicelog.TakingMessages, "SMTP_URL=smtp://"+s.mail.Address())
 }
 
 // start prepares the database of a service, and starts it as a user would: with the role of the
-// application and its own user of the broker.
-func (s *site) start(name, test string, settings []string) *service {
+// application and its own user of the broker. It returns when the service has logged a message.
+func (s *site) start(name, message string, settings ...string) *service {
 	s.Helper()
 	role, ops := strings.ReplaceAll(name, "-", "_"), servers.FreeAddress(s.T)
-	database := test + "_" + role
+	database := s.name + "_" + role
 	roles, err := shared.Database.CreateFor(s.Context(), repository, database, role)
-	s.must(err)
+	must(s.T, err)
 	db, err := pgxpool.New(s.Context(), shared.Database.URL(database))
-	s.must(err)
+	must(s.T, err)
 	s.Cleanup(db.Close)
 	environment := func(database string) []string {
 		return slices.Concat([]string{
-			"APP_ENV=demo", "DATABASE_URL=" + database,
-			"AMQP_URL=" + servers.BrokerURLFor(name, s.broker),
+			"APP_ENV=demo", "DATABASE_URL=" + database, "AMQP_URL=" + servers.BrokerURLFor(name, s.broker),
 			"HTTP_ADDR=127.0.0.1:0", "OPS_ADDR=" + ops,
 		}, settings)
 	}
@@ -86,14 +88,15 @@ func (s *site) start(name, test string, settings []string) *service {
 	}
 	serve := exec.Command(program, "serve")
 	serve.Env = environment(roles.Application)
-	v := &service{page: "http://" + ops, db: db, log: filepath.Join(s.TempDir(), name+".log")}
+	v := &service{page: "http://" + ops + "/", db: db, log: filepath.Join(s.TempDir(), name+".log")}
 	v.Process, err = process.Start(serve, process.WithParent, v.log)
-	s.must(err)
+	must(s.T, err)
 	s.Cleanup(func() { s.stop(v) })
+	s.awaitLog(v, message)
 	return v
 }
 
-// stop wants a clean end: browsers that still watch do not prevent it.
+// stop wants a clean end.
 func (s *site) stop(v *service) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
@@ -110,74 +113,73 @@ func (s *site) awaitLog(v *service, message string) servicelog.Line {
 	ctx, cancel := context.WithTimeout(s.Context(), limit)
 	defer cancel()
 	l, err := servicelog.Await(ctx, v.Process, v.log, message)
-	s.must(err)
+	must(s.T, err)
 	return l
 }
 
-// place places an order, and returns its id.
-func (s *site) place() string {
+// order places an order for each customer.
+func (s *site) order(customers ...string) {
 	s.Helper()
-	return s.placeFor("sku123", "ada@example.com")
-}
-
-func (s *site) placeFor(product, email string) string {
-	s.Helper()
-	body, err := json.Marshal(map[string]any{"product_id": product, "quantity": 1, "customer_email": email})
-	s.must(err)
 	address := "http://" + s.awaitLog(s.orders, servicelog.TakingOrders).Address + "/orders"
-	request, err := http.NewRequestWithContext(s.Context(), http.MethodPost, address, bytes.NewReader(body))
-	s.must(err)
-	request.Header.Set("Content-Type", "application/json")
-	status, text := s.send(request)
-	if status != http.StatusCreated {
-		s.Fatalf("POST /orders: %d %s", status, text)
-	}
-	var answer struct{ Order struct{ ID string } }
-	s.must(json.Unmarshal([]byte(text), &answer))
-	return answer.Order.ID
-}
-
-// send sends a request without the browser.
-func (s *site) send(r *http.Request) (status int, text string) {
-	s.Helper()
-	response, err := http.DefaultClient.Do(r)
-	s.must(err)
-	defer func() { _ = response.Body.Close() }()
-	body, err := io.ReadAll(response.Body)
-	s.must(err)
-	return response.StatusCode, string(body)
-}
-
-// metric returns the value of a metric without labels.
-func (s *site) metric(v *service, name string) float64 {
-	s.Helper()
-	r, err := http.NewRequestWithContext(s.Context(), http.MethodGet, v.page+"/metrics", nil)
-	s.must(err)
-	_, text := s.send(r)
-	for line := range strings.Lines(text) {
-		if value, found := strings.CutPrefix(line, name+" "); found {
-			number, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
-			s.must(err)
-			return number
+	for _, customer := range customers {
+		body, err := json.Marshal(map[string]any{"product_id": "sku123", "quantity": 1, "customer_email": customer})
+		must(s.T, err)
+		response, err := http.Post(address, "application/json", strings.NewReader(string(body))) //nolint:noctx // the service ends with the test
+		must(s.T, err)
+		if must(s.T, response.Body.Close()); response.StatusCode != http.StatusCreated {
+			s.Fatalf("POST /orders: %s", response.Status)
 		}
 	}
-	s.Fatalf("there is no metric %s", name)
-	return 0
 }
 
-// awaitMetric waits until a metric has this value.
-func (s *site) awaitMetric(v *service, name string, want float64) {
+// fail adds n events that have failed, each of another order, and returns the id of one.
+func (s *site) fail(v *service, n int, topic, reason string) (id string) {
 	s.Helper()
-	var got float64
-	ticker := time.NewTicker(20 * time.Millisecond)
+	events := make([]outbox.Event, n)
+	for i := range events {
+		events[i] = outbox.Event{
+			ID: uuid.Must(uuid.NewV7()), Topic: topic, Aggregate: "order", AggregateID: uuid.NewString(), Version: 1,
+			Payload: []byte(`{"customer_email": "ann@example.com"}`),
+		}
+	}
+	must(s.T, pgx.BeginFunc(s.Context(), v.db, func(tx pgx.Tx) error {
+		if err := outbox.Append(s.Context(), tx, events...); err != nil {
+			return err
+		}
+		_, err := tx.Exec(s.Context(), `UPDATE outbox_queue SET failed_at = now(), available_at = 'infinity',
+			retry_count = 11, failure_code = 'refused', failure_reason = $1 WHERE failed_at IS NULL`, reason)
+		return err
+	}))
+	return events[0].ID.String()
+}
+
+// holdPause makes the pause of a topic an hour long, when none of its events is being tried. So
+// what an operator does ends it, and not the relay, which would try again after some seconds.
+func (s *site) holdPause(v *service) {
+	s.Helper()
+	s.await("a paused topic of which no event is being tried", func() bool {
+		held, err := v.db.Exec(s.Context(), `LOCK TABLE outbox_topics;
+			UPDATE outbox_topics SET until = now() + interval '1 hour' WHERE NOT EXISTS (SELECT FROM outbox_claims)`)
+		must(s.T, err)
+		return held.RowsAffected() == 1
+	})
+}
+
+// await waits until a condition holds.
+func (s *site) await(what string, holds func() bool) {
+	s.Helper()
+	ticker := time.NewTicker(50 * time.Millisecond)
 	defer ticker.Stop()
-	for deadline := time.Now().Add(limit); time.Now().Before(deadline); <-ticker.C {
-		if got = s.metric(v, name); got == want {
-			return
+	for deadline := time.Now().Add(limit); !holds(); <-ticker.C {
+		if time.Now().After(deadline) {
+			s.Fatalf("not within %s: %s", limit, what)
 		}
 	}
-	s.Fatalf("%s is %v, want %v", name, got, want)
 }
 
-// node is the selector of the number of a node in the diagram.
-func node(name string) string { return fmt.Sprintf("[data-node=%q] [data-count]", name) }
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

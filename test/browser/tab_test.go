@@ -2,16 +2,16 @@ package browser
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
-	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 )
 
@@ -25,107 +25,74 @@ type tab struct {
 	messages []string // of the console
 }
 
-// newPerson opens an empty tab in a new profile: no cookies, no passwords.
+// newPerson opens a tab in a new profile: no cookies, no passwords.
 func newPerson(t *testing.T) *tab {
 	t.Helper()
-	return openTab(t, running, chromedp.WithNewBrowserContext())
-}
-
-// another opens an empty tab in the window of this one, and in front of it.
-func (b *tab) another() *tab {
-	b.Helper()
-	return openTab(b.T, b.ctx, chromedp.WithNewWindow(false))
-}
-
-func openTab(t *testing.T, parent context.Context, options ...chromedp.ContextOption) *tab {
-	t.Helper()
 	b := &tab{T: t, quiet: true}
-	ctx, cancel := chromedp.NewContext(parent, append(options, chromedp.WithListener(b.listen))...)
+	ctx, cancel := chromedp.NewContext(running, chromedp.WithNewBrowserContext(), chromedp.WithListener(b.listen))
 	b.ctx = ctx
 	t.Cleanup(cancel)
-	if err := chromedp.Do(ctx); err != nil { // the tab lives as long as this context
-		t.Fatal(err)
-	}
-	t.Cleanup(b.wantQuietConsole)
+	must(t, chromedp.Do(ctx)) // the tab lives as long as this context
+	t.Cleanup(func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if b.quiet && len(b.messages) > 0 {
+			b.Errorf("the browser complains: %q", b.messages)
+		}
+	})
 	return b
 }
 
-// listen collects what the browser complains about: scripts that fail, and what the policy of the
-// page forbids. Answers with an error are not among it.
+// listen collects what the browser complains about, such as what the policy of the page forbids.
+// Answers with an error are not among it.
 func (b *tab) listen(event any) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	switch e := event.(type) {
-	case *runtime.EventExceptionThrown:
-		b.messages = append(b.messages, e.ExceptionDetails.Text)
-	case *runtime.EventConsoleAPICalled:
-		b.messages = append(b.messages, fmt.Sprintf("console.%s", e.Type))
-	case *log.EventEntryAdded:
-		if e.Entry.Source != log.EntrySourceNetwork {
-			b.messages = append(b.messages, e.Entry.Text)
-		}
-	}
-}
-
-func (b *tab) wantQuietConsole() {
-	b.Helper()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.quiet && len(b.messages) > 0 {
-		b.Errorf("the browser complains: %q", b.messages)
-	}
-}
-
-// bounded is the time for one step.
-func (b *tab) bounded() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(b.ctx, limit)
-}
-
-func (b *tab) do(steps ...chromedp.Action[chromedp.Void]) {
-	b.Helper()
-	ctx, cancel := b.bounded()
-	defer cancel()
-	if err := chromedp.Do(ctx, steps...); err != nil {
-		b.Fatal(err)
+	if e, ok := event.(*log.EventEntryAdded); ok && e.Entry.Source != log.EntrySourceNetwork {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.messages = append(b.messages, e.Entry.Text)
 	}
 }
 
 // get returns what an action returns.
 func get[T any](b *tab, action chromedp.Action[T]) T {
 	b.Helper()
-	ctx, cancel := b.bounded()
+	ctx, cancel := context.WithTimeout(b.ctx, limit)
 	defer cancel()
 	value, err := chromedp.Run(ctx, action)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b.T, err)
 	return value
 }
 
-// visit loads a page, and returns the answer.
-func (b *tab) visit(url string) *network.Response {
+func (b *tab) do(action chromedp.Action[chromedp.Void]) {
 	b.Helper()
-	return get(b, chromedp.NavigateResponse(url))
+	get(b, action)
 }
 
-// press clicks a link or a button that loads a page, and returns the answer.
-func (b *tab) press(selector string) *network.Response {
+// visit loads a page, and returns the status of the answer.
+func (b *tab) visit(url string) int64 {
+	b.Helper()
+	return get(b, chromedp.NavigateResponse(url)).Status
+}
+
+// click clicks the first link or button with this text, which loads a page, and returns the status
+// of the answer. Of a link that is on every page, it takes the one in the main part.
+func (b *tab) click(text string) int64 {
 	b.Helper()
 	return get(b, func(ctx context.Context, _ *chromedp.Target) (*network.Response, error) {
-		return chromedp.RunResponse(ctx, chromedp.Click(chromedp.CSS(selector)))
-	})
+		return chromedp.RunResponse(ctx, chromedp.Click(fmt.Sprintf("//*[self::a or self::button][normalize-space()='%s']", text)))
+	}).Status
 }
 
-// write types a text into a field.
-func (b *tab) write(selector, text string) {
+// write types a text into a field, as the first one that has the focus.
+func (b *tab) write(field, text string) {
 	b.Helper()
-	b.do(chromedp.SendKeys(chromedp.CSS(selector), text))
+	b.do(chromedp.SendKeys(chromedp.CSS(fmt.Sprintf("[name=%q]", field)), text))
 }
 
-// text returns the text of the page as a person sees it.
-func (b *tab) text() string {
+// press presses keys on the keyboard.
+func (b *tab) press(keys string) {
 	b.Helper()
-	return get(b, chromedp.Evaluate[string]("document.body.innerText"))
+	b.do(chromedp.KeyEvent(keys))
 }
 
 // value returns the value of an expression of JavaScript.
@@ -134,52 +101,13 @@ func value[T any](b *tab, expression string) T {
 	return get(b, chromedp.Evaluate[T](expression))
 }
 
-// textOf is an expression for the text of an element, or "".
-func textOf(selector string) string {
-	return fmt.Sprintf("(document.querySelector(%s)?.innerText ?? '')", quoted(selector))
-}
-
-// shows is a condition for await.
-func shows(selector, text string) string {
-	return fmt.Sprintf("%s.includes(%s)", textOf(selector), quoted(text))
-}
-
-// is is a condition for await.
-func is(selector, text string) string { return textOf(selector) + " === " + quoted(text) }
-
-func quoted(text string) string {
-	literal, err := json.Marshal(text)
-	if err != nil {
-		panic(err)
-	}
-	return string(literal)
-}
-
-// await waits until a condition holds. It looks each time when something in the page changes.
-func (b *tab) await(condition string) {
+// text returns the text of the page as a person sees it.
+func (b *tab) text() string {
 	b.Helper()
-	ctx, cancel := b.bounded()
-	defer cancel()
-	watch := fmt.Sprintf(`new Promise(resolve => {
-		const holds = () => Boolean(%s);
-		if (holds()) { resolve(true); return; }
-		const observer = new MutationObserver(() => { if (holds()) { observer.disconnect(); resolve(true); } });
-		observer.observe(document, {subtree: true, childList: true, attributes: true, characterData: true});
-	})`, condition)
-	for {
-		_, err := chromedp.Run(ctx, chromedp.Evaluate[bool](watch, chromedp.EvalAwaitPromise))
-		switch {
-		case err == nil:
-			return
-		case ctx.Err() == nil && (strings.Contains(err.Error(), "navigated") || strings.Contains(err.Error(), "destroyed")):
-			// the page was loaded again
-		default:
-			b.Fatalf("%s does not hold: %v\n%s", condition, err, b.text())
-		}
-	}
+	return value[string](b, "document.body?.innerText ?? ''")
 }
 
-// want wants the page to contain each text.
+// want wants the page to have each text.
 func (b *tab) want(texts ...string) {
 	b.Helper()
 	all := b.text()
@@ -190,52 +118,37 @@ func (b *tab) want(texts ...string) {
 	}
 }
 
-// mark lets wantMark see whether the page was loaded again.
-var mark = chromedp.Evaluate[chromedp.Void]("void (window.marked = true)")
-
-func (b *tab) wantMark() {
+// await waits until the page has all texts, because it loads itself again.
+func (b *tab) await(texts ...string) {
 	b.Helper()
-	if !value[bool](b, "window.marked === true") {
-		b.Error("the page was loaded again")
-	}
-}
-
-// visitUntil loads a page again and again until a condition holds: the page says what was true a
-// moment ago, and does not change by itself.
-func (b *tab) visitUntil(url, condition string) {
-	b.Helper()
-	ticker := time.NewTicker(500 * time.Millisecond)
+	ticker := time.NewTicker(100 * time.Millisecond)
 	defer ticker.Stop()
 	for deadline := time.Now().Add(limit); ; <-ticker.C {
-		b.visit(url)
-		if value[bool](b, condition) {
+		// There is an error while the page is being loaded.
+		all, _ := chromedp.Run(b.ctx, chromedp.Evaluate[string]("document.body?.innerText ?? ''"))
+		missing := 0
+		for _, text := range texts {
+			if !strings.Contains(all, text) {
+				missing++
+			}
+		}
+		if missing == 0 {
 			return
 		}
 		if time.Now().After(deadline) {
-			b.Fatalf("%s does not hold:\n%s", condition, b.text())
+			b.Fatalf("not within %s: %q in\n%s", limit, texts, all)
 		}
 	}
 }
 
-// confirm confirms a preview with a count.
-func (b *tab) confirm(count string) {
+// look sets the width of the window, and the light or the dark colours.
+func (b *tab) look(width int64, scheme string) {
 	b.Helper()
-	b.write("#count", count)
-	b.press("form.confirm button")
-}
-
-// button is the selector of a button about the selected rows, or about all.
-func button(which, action string) string {
-	return fmt.Sprintf("button[name=%q][value=%q]", which, action)
-}
-
-func removeAttribute(selector, name string) chromedp.Action[chromedp.Void] {
-	return chromedp.RemoveAttribute(chromedp.CSS(selector), name)
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	b.do(chromedp.EmulateViewport(width, 900))
+	b.do(chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		_, err := cdp.Call(ctx, t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
+		})
+		return err
+	}))
 }
