@@ -98,11 +98,8 @@ func TestAFormIsRefused(t *testing.T) {
 		"a pause without a reason":   {"ann", with(one, "action", "pause", "topic", "order.created"), 422, "The field why"},
 		"a pause of nothing":         {"ann", with(one, "action", "pause"), 422, "The field topic"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			s := s
-			s.T = t
-			s.post(test.user, "decide", test.form).want(test.status, test.want)
-		})
+		t.Log(name)
+		s.post(test.user, "decide", test.form).want(test.status, test.want)
 	}
 	for _, headers := range [][]string{{"Sec-Fetch-Site", "cross-site"}, {"Origin", "http://elsewhere"}} {
 		s.send("ann", http.MethodPost, "decide", one, headers...).want(http.StatusForbidden, "comes from another site")

@@ -53,12 +53,12 @@ func (p *Page) ofDatabase(ctx context.Context, r request) (problems []Problem, n
 	if err != nil {
 		return nil, nil, err
 	}
-	paused, err := p.pausedTopics(ctx, r)
+	problems, err = p.pausedTopics(ctx, r)
 	if err != nil {
 		return nil, nil, err
 	}
 	failures, err := p.failures(ctx, r)
-	if problems = append(paused, failures...); b.OldestDue > lateSeconds {
+	if problems = append(problems, failures...); b.OldestDue > lateSeconds {
 		problems = append(problems, Problem{
 			Text:  "The oldest " + p.Event + " that is due has not been sent yet.",
 			Since: now.Add(-time.Duration(b.OldestDue * float64(time.Second))), Runbook: p.Runbook.Late,

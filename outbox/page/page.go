@@ -194,7 +194,7 @@ func (p *Page) answer(w http.ResponseWriter, r *http.Request, show handler) {
 	if err != nil {
 		v = p.failure(r, err)
 	}
-	p.write(w, req, v)
+	p.write(w, req, v) //nolint:contextcheck // it is the request's
 }
 
 // read reads the query, and the form of a POST. PostgreSQL has no zero bytes, and only UTF-8.
