@@ -127,15 +127,15 @@ func (p *Page) decide(ctx context.Context, r request) (view, error) {
 	by := r.by(operate.ByIDs)
 	by.Decision = decision
 	ctx = context.WithoutCancel(ctx) // who goes away leaves the decision whole; the database has its own limit
-	switch c.Action {
-	case operate.Pause:
+	if c.Action == operate.Pause {
 		why := r.get("why")
 		if why == "" {
 			return view{}, refused{http.StatusUnprocessableEntity, "The field why is empty. Other operators will want to know it."}
 		}
 		by.Filter = "--reason " + why
 		return view{Redirect: "topics"}, p.operator.Pause(ctx, by, c.Topic, why)
-	case operate.Resume:
+	}
+	if c.Action == operate.Resume {
 		return view{Redirect: "topics"}, p.operator.Resume(ctx, by, c.Topic)
 	}
 	seen, err := r.seen()
