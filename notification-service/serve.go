@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -47,7 +46,7 @@ func serve(ctx context.Context, c config) error {
 		return err
 	}
 	defer closePage()
-	ops := httpserver.Ops(p.ready, registry, view)
+	ops := httpserver.Ops(p.ready(), registry, view)
 	return httpserver.ServeDuring(ctx, "OPS_ADDR", c.OpsAddr, ops, func(ctx context.Context) error {
 		if db.Wait(ctx, migrations.Schema) != nil {
 			return nil // shutdown began before the database was ready
@@ -103,14 +102,13 @@ func (p parts) run(ctx context.Context) error {
 	return all.Wait()
 }
 
-// ready returns nil while messages are taken, and otherwise everything that they wait for. The mail
-// server is not part of it: e-mails wait for it in the database, and a rollout does not.
-func (p parts) ready(ctx context.Context) error {
-	err := p.db.Ready(ctx, migrations.Schema)
-	if err != nil {
-		err = fmt.Errorf("waiting for the database: %w", err)
+// ready are the checks of a service that takes messages. The mail server is not part of it: e-mails
+// wait for it in the database, and a rollout does not.
+func (p parts) ready() []httpserver.Check {
+	return []httpserver.Check{
+		{Name: "the consumer of order events", Ready: func(context.Context) error { return p.consumer.Health() }},
+		{Name: "the database", Ready: func(ctx context.Context) error { return p.db.Ready(ctx, migrations.Schema) }},
 	}
-	return errors.Join(p.consumer.Health(), err)
 }
 
 // page is what operators see of the outbox: the e-mails. Dead letters are in the broker.

@@ -16,12 +16,15 @@ import (
 
 func ready(context.Context) error { return nil }
 
-func notReady(context.Context) error { return errors.New("the database is away") }
+func notReady(context.Context) error {
+	return errors.New("user=shop host=10.0.0.7: connection refused")
+}
 
-// serveOps serves Ops and returns its URL.
-func serveOps(t *testing.T, ready func(context.Context) error, metrics *prometheus.Registry) string {
+// serveOps serves Ops, with this check of the database and one that succeeds, and returns its URL.
+func serveOps(t *testing.T, database func(context.Context) error, metrics *prometheus.Registry) string {
 	t.Helper()
-	server := httptest.NewServer(httpserver.Ops(ready, metrics, hello))
+	checks := []httpserver.Check{{Name: "the broker", Ready: ready}, {Name: "the database", Ready: database}}
+	server := httptest.NewServer(httpserver.Ops(checks, metrics, hello))
 	t.Cleanup(server.Close)
 	return server.URL
 }
@@ -37,7 +40,7 @@ func TestOpsEndpoints(t *testing.T) {
 		"alive":               {ready, "/livez", http.StatusOK, "ok\n"},
 		"alive but not ready": {notReady, "/livez", http.StatusOK, "ok\n"},
 		"ready":               {ready, "/readyz", http.StatusOK, "ok\n"},
-		"not ready":           {notReady, "/readyz", http.StatusServiceUnavailable, "not ready: the database is away\n"},
+		"not ready":           {notReady, "/readyz", http.StatusServiceUnavailable, "not ready: the database\n"},
 		"all else":            {ready, "/", http.StatusOK, "hello"},
 	}
 	for name, test := range tests {
@@ -94,7 +97,7 @@ func TestCheckHealthReturnsWhyAServiceIsNotReady(t *testing.T) {
 		t.Errorf("a service that is ready: %v", err)
 	}
 	err := httpserver.CheckHealth(t.Context(), address(serveOps(t, notReady, prometheus.NewRegistry())))
-	if err == nil || !strings.Contains(err.Error(), "503") || !strings.Contains(err.Error(), "the database is away") {
+	if err == nil || !strings.Contains(err.Error(), "503") || !strings.Contains(err.Error(), "not ready: the database") {
 		t.Errorf("a service that is not ready: %v", err)
 	}
 	if err := httpserver.CheckHealth(t.Context(), servers.FreeAddress(t)); err == nil {

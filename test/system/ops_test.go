@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -62,30 +61,22 @@ func (s *service) awaitMetric(series string, want float64) {
 	}
 }
 
-// awaitReadyz waits until /readyz names exactly these dependencies as missing. None means
-// that the service is ready. /livez must answer 200 all the time.
-func (s *service) awaitReadyz(want ...string) {
+// awaitReadyz waits until /readyz names exactly these checks as failed. None means that the service
+// is ready. /livez must answer 200 all the time.
+func (s *service) awaitReadyz(failed ...string) {
 	s.Helper()
+	want, answer := http.StatusOK, "ok\n"
+	if failed != nil {
+		want, answer = http.StatusServiceUnavailable, "not ready: "+strings.Join(failed, ", ")+"\n"
+	}
 	status, text := 0, ""
 	if !eventually(awaitTimeout, func() bool {
 		if live, _ := s.getOps("/livez"); live != http.StatusOK {
 			s.Fatalf("/livez answers %d", live)
 		}
 		status, text = s.getOps("/readyz")
-		return slices.Equal(waitingFor(text), want) && (status == http.StatusOK) == (want == nil)
+		return status == want && text == answer
 	}) {
-		s.Fatalf("/readyz answers %d %q, want it to wait for %q", status, text, want)
+		s.Fatalf("/readyz answers %d %q, want %d %q", status, text, want, answer)
 	}
-}
-
-// waitingFor returns what an answer of /readyz names, sorted. An explanation follows a colon.
-func waitingFor(text string) (names []string) {
-	for line := range strings.Lines(strings.TrimPrefix(text, "not ready: ")) {
-		if what, waits := strings.CutPrefix(strings.TrimSpace(line), "waiting for "); waits {
-			name, _, _ := strings.Cut(what, ":")
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return names
 }

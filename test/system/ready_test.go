@@ -3,35 +3,44 @@ package system
 import (
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
 
-// TestReadyzNamesWhatTheConsumerWaitsFor makes each dependency of the consumer unavailable,
-// and then available again.
-func TestReadyzNamesWhatTheConsumerWaitsFor(t *testing.T) {
+const theConsumer, theDatabase = "the consumer of order events", "the database"
+
+// TestReadyzNamesTheCheckThatFails makes each dependency of the consumer unavailable, and then
+// available again. The page says more, and so does the log: only they may name users and hosts.
+func TestReadyzNamesTheCheckThatFails(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
 	broker, throughBroker := s.brokerProxy(notificationService)
 	database, throughDatabase := s.databaseProxy()
 	refuseConnections(broker)
 	service := s.runNotifications(throughBroker, throughDatabase)
-	service.awaitReadyz("a session with the broker")
+	service.awaitReadyz(theConsumer)
+	service.wantPage("/", "waiting for a session with the broker")
 	admitConnections(broker)
-	service.awaitReadyz("the exchange outbox.events")
-	service.wantHealth("waiting for the exchange outbox.events")
+	service.wantPage("/", "waiting for the exchange outbox.events")
+	service.wantHealth("not ready: " + theConsumer)
 	s.declareExchange()
 	service.awaitReadyz()
 	service.wantHealth("")
 
 	refuseConnections(database)
-	service.awaitReadyz("the database")
+	service.awaitReadyz(theDatabase)
 	admitConnections(database)
 	service.awaitReadyz()
+	if !slices.ContainsFunc(service.logLines("not ready"), func(l logLine) bool {
+		return l["check"] == theDatabase && l["error"] != nil
+	}) {
+		t.Errorf("the log does not say why: %v", service.logLines("not ready"))
+	}
 
 	// The broker does not report this. The service checks every ten seconds.
 	s.deleteExchange(eventsExchange)
-	service.awaitReadyz("the exchange outbox.events")
+	service.awaitReadyz(theConsumer)
 	s.declareExchange()
 	service.awaitReadyz()
 }

@@ -28,7 +28,7 @@ func TestP5P7RepublishRefillsABrokerThatLostItsDisk(t *testing.T) {
 	s.awaitCount(s.ordersDB, 2*n, publishedCount)
 	first, before := s.takeMessages(auditQueue, 2*n), s.outboxRows()
 
-	s.loseBrokerData(func() { notifications.awaitReadyz("a session with the broker") })
+	s.loseBrokerData(func() { notifications.awaitReadyz(theConsumer) })
 	notifications.awaitReadyz()
 	s.bindAuditQueue()
 	if out := s.runCommand(orderService, "outbox", "republish", "--since", "1h"); !strings.Contains(out, "6 sent again") {
