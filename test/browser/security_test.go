@@ -20,7 +20,7 @@ import (
 func TestAnotherSiteCannotDecide(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	id := s.fail(s.orders, 1, "order.created", "a queue refused it")
+	id := s.fail(1, "order.created", "a queue refused it")
 	attacker := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
 		_, _ = fmt.Fprintf(w, `<!doctype html><iframe src="%[1]s"></iframe><a href="%[1]sevent?id=%[2]s">A link</a>
@@ -28,7 +28,6 @@ func TestAnotherSiteCannotDecide(t *testing.T) {
 	}))
 	t.Cleanup(attacker.Close)
 	victim := newPerson(t)
-	victim.quiet = false // the browser complains about what is refused
 	victim.visit(attacker.URL)
 	tree := get(victim, func(ctx context.Context, t *chromedp.Target) (cdppage.GetFrameTreeResult, error) {
 		return cdp.Call(ctx, t, cdppage.GetFrameTree, cdp.Empty{})
@@ -36,8 +35,8 @@ func TestAnotherSiteCannotDecide(t *testing.T) {
 	if frame := tree.FrameTree.ChildFrames[0].Frame; frame.UnreachableURL != s.orders.page {
 		t.Errorf("the frame shows the page: %+v", frame)
 	}
-	if status := victim.click("Win"); status != http.StatusForbidden {
-		t.Errorf("the form is answered with %d", status)
+	if answer := victim.click("Win"); answer.Status != http.StatusForbidden {
+		t.Errorf("the form is answered with %d", answer.Status)
 	}
 	victim.want("Nothing was changed")
 	victim.visit(attacker.URL)
@@ -57,15 +56,16 @@ func TestUsersLogIn(t *testing.T) {
 	users := filepath.Join(t.TempDir(), "users.yml")
 	must(t, os.WriteFile(users, []byte(file), 0o600))
 	s := newSite(t, "PAGE_USERS_FILE="+users, "PAGE_OPERATORS=ann")
-	s.fail(s.orders, 1, "order.created", "a queue refused it")
+	s.fail(1, "order.created", "a queue refused it")
+	withLogin := func(login string) string { return strings.Replace(s.orders.page, "://", "://"+login, 1) + paused }
 	reader, operator := newPerson(t), newPerson(t)
-	reader.visit(strings.Replace(s.orders.page, "://", "://rob:of-rob@", 1))
+	reader.visit(withLogin("rob:of-rob@"))
 	reader.click("these events")
 	reader.want("rob may look · ", "a queue refused it")
-	if strings.Contains(reader.text(), "Discard") {
+	if has(value[string](reader, textOfPage), []string{"Discard"}) {
 		t.Error("a reader may discard events")
 	}
-	operator.visit(strings.Replace(s.orders.page, "://", "://ann:of-ann@", 1))
+	operator.visit(withLogin("ann:of-ann@"))
 	operator.click("replay them")
 	operator.click("Replay")
 	operator.want("1 event replayed", "ann may look and decide")

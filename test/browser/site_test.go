@@ -2,11 +2,10 @@ package browser
 
 import (
 	"context"
-	"encoding/json"
+	"fmt"
 	"net/http"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -31,17 +30,15 @@ const orderService, notificationService = "order-service", "notification-service
 // site is the system of one test.
 type site struct {
 	*testing.T
-	name, broker          string // of the virtual host, and its URL as guest
+	name                  string // of the virtual host
 	mail                  *mailserver.Server
 	orders, notifications *service
 }
 
 // service is a running service.
 type service struct {
-	page string        // the URL of its page
-	db   *pgxpool.Pool // its database, as the superuser
-	log  string
-	*process.Process
+	page, api string        // URLs
+	db        *pgxpool.Pool // its database, as the superuser
 }
 
 // newSite starts order-service with settings "NAME=value". Nothing is bound to its topics.
@@ -49,11 +46,11 @@ func newSite(t *testing.T, settings ...string) *site {
 	t.Helper()
 	name, err := shared.Broker.NewVhost(t.Context(), repository)
 	must(t, err)
-	s := &site{T: t, name: name, broker: shared.Broker.URL(name)}
+	s := &site{T: t, name: name}
 	s.mail, err = mailserver.Open()
 	must(t, err)
 	t.Cleanup(s.mail.Close)
-	s.orders = s.start(orderService, servicelog.ConnectedToBroker, settings...)
+	s.orders = s.start(orderService, servicelog.TakingOrders, settings...)
 	return s
 }
 
@@ -68,63 +65,48 @@ func (s *site) startNotifications() {
 func (s *site) start(name, message string, settings ...string) *service {
 	s.Helper()
 	role, ops := strings.ReplaceAll(name, "-", "_"), servers.FreeAddress(s.T)
-	database := s.name + "_" + role
-	roles, err := shared.Database.CreateFor(s.Context(), repository, database, role)
+	roles, err := shared.Database.CreateFor(s.Context(), repository, s.name+"_"+role, role)
 	must(s.T, err)
-	db, err := pgxpool.New(s.Context(), shared.Database.URL(database))
+	db, err := pgxpool.New(s.Context(), shared.Database.URL(s.name+"_"+role))
 	must(s.T, err)
 	s.Cleanup(db.Close)
-	environment := func(database string) []string {
-		return slices.Concat([]string{
-			"APP_ENV=demo", "DATABASE_URL=" + database, "AMQP_URL=" + servers.BrokerURLFor(name, s.broker),
-			"HTTP_ADDR=127.0.0.1:0", "OPS_ADDR=" + ops,
-		}, settings)
+	command := func(argument, database string) *exec.Cmd {
+		c := exec.Command(filepath.Join(shared.Folder, name), argument)
+		c.Env = append([]string{
+			"APP_ENV=demo", "DATABASE_URL=" + database, "HTTP_ADDR=127.0.0.1:0", "OPS_ADDR=" + ops,
+			"AMQP_URL=" + servers.BrokerURLFor(name, shared.Broker.URL(s.name)),
+		}, settings...)
+		return c
 	}
-	program := filepath.Join(shared.Folder, name)
-	migrate := exec.CommandContext(s.Context(), program, "migrate")
-	migrate.Env = environment(roles.Owner)
-	if output, err := migrate.CombinedOutput(); err != nil {
+	if output, err := command("migrate", roles.Owner).CombinedOutput(); err != nil {
 		s.Fatalf("%s migrate: %v\n%s", name, err, output)
 	}
-	serve := exec.Command(program, "serve")
-	serve.Env = environment(roles.Application)
-	v := &service{page: "http://" + ops + "/", db: db, log: filepath.Join(s.TempDir(), name+".log")}
-	v.Process, err = process.Start(serve, process.WithParent, v.log)
+	log := filepath.Join(s.TempDir(), name+".log")
+	p, err := process.Start(command("serve", roles.Application), process.WithParent, log)
 	must(s.T, err)
-	s.Cleanup(func() { s.stop(v) })
-	s.awaitLog(v, message)
-	return v
-}
-
-// stop wants a clean end.
-func (s *site) stop(v *service) {
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
-	defer cancel()
-	if err := v.End(ctx, syscall.SIGTERM); err != nil {
-		s.Error(err)
-	}
-	if s.Failed() {
-		s.Logf("%s:\n%s", v.log, process.LastLines(v.log))
-	}
-}
-
-func (s *site) awaitLog(v *service, message string) servicelog.Line {
-	s.Helper()
+	s.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), limit)
+		defer cancel()
+		if err := p.End(ctx, syscall.SIGTERM); err != nil {
+			s.Error(err)
+		}
+		if s.Failed() {
+			s.Logf("%s:\n%s", log, process.LastLines(log))
+		}
+	})
 	ctx, cancel := context.WithTimeout(s.Context(), limit)
 	defer cancel()
-	l, err := servicelog.Await(ctx, v.Process, v.log, message)
+	line, err := servicelog.Await(ctx, p, log, message)
 	must(s.T, err)
-	return l
+	return &service{page: "http://" + ops + "/", api: "http://" + line.Address, db: db}
 }
 
 // order places an order for each customer.
 func (s *site) order(customers ...string) {
 	s.Helper()
-	address := "http://" + s.awaitLog(s.orders, servicelog.TakingOrders).Address + "/orders"
 	for _, customer := range customers {
-		body, err := json.Marshal(map[string]any{"product_id": "sku123", "quantity": 1, "customer_email": customer})
-		must(s.T, err)
-		response, err := http.Post(address, "application/json", strings.NewReader(string(body))) //nolint:noctx // the service ends with the test
+		order := fmt.Sprintf(`{"product_id": "sku123", "quantity": 1, "customer_email": %q}`, customer)
+		response, err := http.Post(s.orders.api+"/orders", "application/json", strings.NewReader(order))
 		must(s.T, err)
 		if must(s.T, response.Body.Close()); response.StatusCode != http.StatusCreated {
 			s.Fatalf("POST /orders: %s", response.Status)
@@ -132,25 +114,22 @@ func (s *site) order(customers ...string) {
 	}
 }
 
-// fail adds n events that have failed, each of another order, and returns the id of one.
-func (s *site) fail(v *service, n int, topic, reason string) (id string) {
+// fail adds n events of order-service that have failed. Each is of another order, which has the
+// same id as the event. It returns one of the ids.
+func (s *site) fail(n int, topic, reason string) (id string) {
 	s.Helper()
-	events := make([]outbox.Event, n)
-	for i := range events {
-		events[i] = outbox.Event{
-			ID: uuid.Must(uuid.NewV7()), Topic: topic, Aggregate: "order", AggregateID: uuid.NewString(), Version: 1,
-			Payload: []byte(`{"customer_email": "ann@example.com"}`),
+	must(s.T, pgx.BeginFunc(s.Context(), s.orders.db, func(tx pgx.Tx) error {
+		for range n {
+			e := outbox.Event{ID: uuid.New(), Topic: topic, Aggregate: "order", Version: 1, Payload: []byte(`{"customer_email": "ann@example.com"}`)}
+			id = e.ID.String()
+			e.AggregateID = id
+			must(s.T, outbox.Append(s.Context(), tx, e))
 		}
-	}
-	must(s.T, pgx.BeginFunc(s.Context(), v.db, func(tx pgx.Tx) error {
-		if err := outbox.Append(s.Context(), tx, events...); err != nil {
-			return err
-		}
-		_, err := tx.Exec(s.Context(), `UPDATE outbox_queue SET failed_at = now(), available_at = 'infinity',
-			retry_count = 11, failure_code = 'refused', failure_reason = $1 WHERE failed_at IS NULL`, reason)
+		_, err := tx.Exec(s.Context(), `UPDATE outbox_queue SET failed_at = now(), available_at = 'infinity', retry_count = 11,
+			failure_code = 'refused', failure_reason = $1 WHERE failed_at IS NULL`, reason)
 		return err
 	}))
-	return events[0].ID.String()
+	return id
 }
 
 // holdPause makes the pause of a topic an hour long, when none of its events is being tried. So

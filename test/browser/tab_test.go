@@ -3,14 +3,13 @@ package browser
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
-	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
 )
@@ -18,39 +17,16 @@ import (
 // tab is a tab of the browser.
 type tab struct {
 	*testing.T
-	ctx   context.Context
-	quiet bool // the browser should complain about nothing
-
-	mu       sync.Mutex
-	messages []string // of the console
+	ctx context.Context
 }
 
 // newPerson opens a tab in a new profile: no cookies, no passwords.
 func newPerson(t *testing.T) *tab {
 	t.Helper()
-	b := &tab{T: t, quiet: true}
-	ctx, cancel := chromedp.NewContext(running, chromedp.WithNewBrowserContext(), chromedp.WithListener(b.listen))
-	b.ctx = ctx
+	ctx, cancel := chromedp.NewContext(running, chromedp.WithNewBrowserContext())
 	t.Cleanup(cancel)
 	must(t, chromedp.Do(ctx)) // the tab lives as long as this context
-	t.Cleanup(func() {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		if b.quiet && len(b.messages) > 0 {
-			b.Errorf("the browser complains: %q", b.messages)
-		}
-	})
-	return b
-}
-
-// listen collects what the browser complains about, such as what the policy of the page forbids.
-// Answers with an error are not among it.
-func (b *tab) listen(event any) {
-	if e, ok := event.(*log.EventEntryAdded); ok && e.Entry.Source != log.EntrySourceNetwork {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		b.messages = append(b.messages, e.Entry.Text)
-	}
+	return &tab{t, ctx}
 }
 
 // get returns what an action returns.
@@ -68,28 +44,30 @@ func (b *tab) do(action chromedp.Action[chromedp.Void]) {
 	get(b, action)
 }
 
-// visit loads a page, and returns the status of the answer.
-func (b *tab) visit(url string) int64 {
+// paused is the query with which a page does not load itself again.
+const paused = "?paused=1"
+
+// visit loads a page.
+func (b *tab) visit(url string) {
 	b.Helper()
-	return get(b, chromedp.NavigateResponse(url)).Status
+	get(b, chromedp.NavigateResponse(url))
 }
 
-// click clicks the first link or button with this text, which loads a page, and returns the status
-// of the answer. Of a link that is on every page, it takes the one in the main part.
-func (b *tab) click(text string) int64 {
+// click clicks the first link or button with this text, which loads a page, and returns the answer.
+func (b *tab) click(text string) *network.Response {
 	b.Helper()
 	return get(b, func(ctx context.Context, _ *chromedp.Target) (*network.Response, error) {
 		return chromedp.RunResponse(ctx, chromedp.Click(fmt.Sprintf("//*[self::a or self::button][normalize-space()='%s']", text)))
-	}).Status
+	})
 }
 
-// write types a text into a field, as the first one that has the focus.
+// write types a text into a field.
 func (b *tab) write(field, text string) {
 	b.Helper()
 	b.do(chromedp.SendKeys(chromedp.CSS(fmt.Sprintf("[name=%q]", field)), text))
 }
 
-// press presses keys on the keyboard.
+// press presses keys.
 func (b *tab) press(keys string) {
 	b.Helper()
 	b.do(chromedp.KeyEvent(keys))
@@ -101,38 +79,24 @@ func value[T any](b *tab, expression string) T {
 	return get(b, chromedp.Evaluate[T](expression))
 }
 
-// text returns the text of the page as a person sees it.
-func (b *tab) text() string {
-	b.Helper()
-	return value[string](b, "document.body?.innerText ?? ''")
-}
+const textOfPage = "document.body?.innerText ?? ''"
 
 // want wants the page to have each text.
 func (b *tab) want(texts ...string) {
 	b.Helper()
-	all := b.text()
-	for _, text := range texts {
-		if !strings.Contains(all, text) {
-			b.Errorf("the page does not show %q:\n%s", text, all)
-		}
+	if all := value[string](b, textOfPage); !has(all, texts) {
+		b.Errorf("the page does not show %q:\n%s", texts, all)
 	}
 }
 
-// await waits until the page has all texts, because it loads itself again.
+// await waits until the page has all texts: it loads itself again, or another one is being loaded.
 func (b *tab) await(texts ...string) {
 	b.Helper()
 	ticker := time.NewTicker(100 * time.Millisecond)
 	defer ticker.Stop()
 	for deadline := time.Now().Add(limit); ; <-ticker.C {
-		// There is an error while the page is being loaded.
-		all, _ := chromedp.Run(b.ctx, chromedp.Evaluate[string]("document.body?.innerText ?? ''"))
-		missing := 0
-		for _, text := range texts {
-			if !strings.Contains(all, text) {
-				missing++
-			}
-		}
-		if missing == 0 {
+		all, _ := chromedp.Run(b.ctx, chromedp.Evaluate[string](textOfPage)) // an error: it is being loaded
+		if has(all, texts) {
 			return
 		}
 		if time.Now().After(deadline) {
@@ -141,14 +105,17 @@ func (b *tab) await(texts ...string) {
 	}
 }
 
+func has(all string, texts []string) bool {
+	return !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(all, text) })
+}
+
 // look sets the width of the window, and the light or the dark colours.
 func (b *tab) look(width int64, scheme string) {
 	b.Helper()
 	b.do(chromedp.EmulateViewport(width, 900))
 	b.do(chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
-		_, err := cdp.Call(ctx, t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
-			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
-		})
+		features := []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}
+		_, err := cdp.Call(ctx, t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: features})
 		return err
 	}))
 }
