@@ -89,7 +89,11 @@ func (p *Page) ask(ctx context.Context, r request) (view, error) {
 		return view{}, err
 	}
 	q.Typed = q.Count > typedAbove
-	return view{Title: q.Verb + "?", Body: "decide", Data: q}, nil
+	title := q.Verb + "?"
+	if q.Done != nil && q.Count == 0 {
+		title = "Done"
+	}
+	return view{Title: title, Body: "decide", Data: q}, nil
 }
 
 func (p *Page) askAboutOne(ctx context.Context, q *question) (err error) {

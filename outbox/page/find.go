@@ -78,7 +78,11 @@ func (p *Page) findText(ctx context.Context, r request) (view, error) {
 	if len(text) < 3 {
 		return view{}, refused{http.StatusUnprocessableEntity, "The field text is too short. Write at least three letters, such as an address."}
 	}
-	found, err := p.operator.WithText(ctx, r.by("text "+masked(text)), text, searchedPayloads, pageSize)
-	v := view{Title: "Found " + counted(len(found), false, p.Event), Body: "found", Data: map[string]any{"Events": found, "Payloads": searchedPayloads}}
+	found, err := p.operator.WithText(ctx, r.by("text "+masked(text)), text, searchedPayloads, pageSize+1)
+	more := len(found) > pageSize
+	if more {
+		found = found[:pageSize]
+	}
+	v := view{Title: "Found " + counted(len(found), more, p.Event), Body: "found", Data: map[string]any{"Events": found, "Payloads": searchedPayloads}}
 	return v, err
 }

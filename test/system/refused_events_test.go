@@ -33,7 +33,7 @@ func TestP4AFullQueueFailsOnlyItsOwnEvents(t *testing.T) {
 	}
 	s.awaitCount(s.ordersDB, 20, publishedCount)
 	relay.awaitMetric("outbox_refused_total", float64(refusals))
-	relay.awaitMetric("outbox_retries_total", float64(refusals-1))
+	relay.wantRetries(refusals - 1)
 	relay.awaitMetric("outbox_retry_exhaustions_total", 1)
 	relay.awaitMetric(`outbox_events_total{status="failed"}`, 1)
 	if line := relay.awaitLog("message not published"); line["message_id"] != refused {
@@ -101,7 +101,7 @@ func TestP9AMessageThatClosesTheChannelIsIsolated(t *testing.T) {
 		t.Errorf("it failed after %d refusals, want at least %d", refusals, leastRefusals)
 	}
 	s.awaitCount(s.ordersDB, others, publishedCount)
-	relay.awaitMetric("outbox_retries_total", float64(refusals-1))
+	relay.wantRetries(refusals - 1)
 	relay.awaitMetric("outbox_retry_exhaustions_total", 1)
 	relay.awaitMetric(`outbox_events_total{status="failed"}`, 1)
 	s.wantNotRefused(forbidden)
@@ -109,6 +109,15 @@ func TestP9AMessageThatClosesTheChannelIsIsolated(t *testing.T) {
 	copies.awaitMessages(others)
 	if slices.Contains(copies.ids(), forbidden) {
 		t.Error("the failed event was published")
+	}
+}
+
+// wantRetries wants at least so many. If the broker does not read a connection for a second, the
+// events on it are sent again, and they count, too.
+func (s *service) wantRetries(least int) {
+	s.Helper()
+	if !eventually(awaitTimeout, func() bool { return s.metric("outbox_retries_total") >= float64(least) }) {
+		s.Errorf("%v retries, want at least %d", s.metric("outbox_retries_total"), least)
 	}
 }
 
