@@ -33,7 +33,6 @@ var ours = settingstest.Service[config]{
 		"JAEGER_URL=http://user:secret@localhost/",
 		"RUNBOOK_URL=docs/runbook.md",
 		"AUDIT_RETENTION=23h",
-		"PAGE_USERS_FILE=/nowhere/users.yml",
 		"PAGE_PROXIES=10.0.0.1/99",
 		"HTTP_ADDR=4000",
 		"OPS_ADDR=127.0.0.1",

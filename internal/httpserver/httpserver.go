@@ -14,8 +14,12 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// drainTimeout is how long requests in flight may take after the shutdown has begun.
-const drainTimeout = 10 * time.Second
+// These are how long requests in flight may take after the shutdown has begun. Those of operators
+// end after everything else has ended.
+const (
+	drainTimeout    = 10 * time.Second
+	opsDrainTimeout = 2 * time.Second
+)
 
 // Listen opens an address at once, so that a port in use stops the start with a clear error. The
 // error begins with name, the setting that the address came from.
@@ -33,6 +37,10 @@ func Listen(ctx context.Context, name, address string) (net.Listener, error) {
 //
 // The limits stop a slow or endless client from using up what other clients need.
 func Serve(ctx context.Context, listener net.Listener, handler http.Handler) error {
+	return serve(ctx, listener, handler, drainTimeout)
+}
+
+func serve(ctx context.Context, listener net.Listener, handler http.Handler, timeout time.Duration) error {
 	server := &http.Server{
 		Handler:           handler,
 		ReadHeaderTimeout: 5 * time.Second,
@@ -49,7 +57,7 @@ func Serve(ctx context.Context, listener net.Listener, handler http.Handler) err
 		return fmt.Errorf("serving %s: %w", listener.Addr(), err)
 	case <-ctx.Done():
 	}
-	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
+	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()
 	if err := server.Shutdown(drain); err != nil {
 		_ = server.Close()
@@ -60,7 +68,7 @@ func Serve(ctx context.Context, listener net.Listener, handler http.Handler) err
 	return nil
 }
 
-// ServeDuring answers on address for as long as work runs. If the server fails, the context of work
+// ServeDuring answers on address for as long as work runs, and then for two seconds at most. If the server fails, the context of work
 // ends. Errors begin with setting, which the address came from.
 func ServeDuring(ctx context.Context, setting, address string, handler http.Handler, work func(context.Context) error) error {
 	listener, err := Listen(ctx, setting, address)
@@ -71,7 +79,7 @@ func ServeDuring(ctx context.Context, setting, address string, handler http.Hand
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	parts, ctx := errgroup.WithContext(ctx)
-	parts.Go(func() error { return Serve(serving, listener, handler) })
+	parts.Go(func() error { return serve(serving, listener, handler, opsDrainTimeout) })
 	parts.Go(func() error {
 		defer stop()
 		return work(ctx)

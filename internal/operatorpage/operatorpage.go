@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"io"
+	"log/slog"
 	"net/http"
 	"strings"
 
@@ -27,6 +28,9 @@ func Open(
 ) (view http.Handler, closePage func(), err error) {
 	switch {
 	case s.PageUsersFile != "":
+		if _, err := s.Users(); err != nil {
+			slog.ErrorContext(ctx, "nobody can use the page", "error", err) // it answers 503 until this is mended
+		}
 		c.Users, c.Operators, c.Proxies = s.Users, s.PageOperators, s.PageProxies
 	case shared.AppEnv == settings.Demo:
 		c.Operators = []string{page.Anonymous}

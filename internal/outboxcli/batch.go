@@ -114,10 +114,10 @@ func (d *decision) changeAll(ctx context.Context, from letters, batch []rabbitmq
 		case publish.Confirmed:
 			d.did(letterOf(l))
 		case publish.Invalid:
-			d.left = append(d.left, fmt.Sprintf("%s cannot be sent: %v", cmp.Or(l.ID, "one without an id"), result.Err))
+			d.left = append(d.left, printable(fmt.Sprintf("%s cannot be sent: %v", cmp.Or(l.ID, "one without an id"), result.Err)))
 		default:
 			return result.Outcome != publish.Unknown,
-				fmt.Errorf("%s (%s) was not %s: %w; %s", l.ID, l.RoutingKey, d.past(), result.Err, advice(result.Outcome))
+				fmt.Errorf("%s (%s) was not %s: %w; %s", printable(l.ID), printable(l.RoutingKey), d.past(), result.Err, advice(result.Outcome))
 		}
 	}
 	return true, nil

@@ -84,12 +84,17 @@ func (p *printer) show(o object) error {
 	name, value := p.text(o[last])
 	_, _ = fmt.Fprintln(table, name)
 	content := jsontext.Value(value)
-	_ = content.Indent(jsontext.WithIndent("  ")) // unless it is text
+	if strings.Count(value, "[")+strings.Count(value, "{") < maxIndented {
+		_ = content.Indent(jsontext.WithIndent("  ")) // unless it is text
+	}
 	for line := range strings.SplitSeq(string(content), "\n") {
 		_, _ = fmt.Fprintln(table, printable(line))
 	}
 	return table.Flush()
 }
+
+// maxIndented is for values that are nested so deep that their spaces would take much memory.
+const maxIndented = 1000
 
 // sayf prints a sentence for people.
 func (p *printer) sayf(format string, args ...any) {

@@ -251,11 +251,13 @@ func TestADecisionOnThePageIsMadeOnce(t *testing.T) {
 		t.Fatalf("%+v, error %v", seen, err)
 	}
 	by := operate.NewDecision("ann", operate.Page, filter.String())
+	by.Once = uuid.Max
 	r, err := f.operator.DecideAll(t.Context(), by, operate.Replay, filter, seen)
 	if err != nil || len(r.Changed) != operate.MaxDecided {
 		t.Fatalf("%d changed, error %v", len(r.Changed), err)
 	}
 	f.exec("UPDATE outbox_queue SET available_at = 'infinity', failed_at = to_timestamp(1600000000) WHERE failed_at IS NULL")
+	by.Decision = uuid.New()
 	if _, err := f.operator.DecideAll(t.Context(), by, operate.Replay, filter, seen); !errors.Is(err, operate.ErrDecided) || f.count("operator_decisions") != 1 {
 		t.Errorf("a second time: error %v", err)
 	}

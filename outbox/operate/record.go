@@ -50,6 +50,9 @@ type By struct {
 	Operator string    // the name of the person; required
 	Via      Via       // CLI or Page, no other; required
 	Filter   string    // required; as the command's flags say it, such as "--topic order.created"
+	// Once is the id of a form, or [uuid.Nil]. A second decision with the same id is refused. So a form
+	// that is sent twice decides once.
+	Once uuid.UUID `db:"-"`
 }
 
 // ByIDs is the filter of a decision about items that were chosen one by one.
@@ -89,8 +92,7 @@ const itemsSQL = `ARRAY(SELECT value FROM json_array_elements_text(cast(cast(@it
 var ErrDecided = errors.New("this was decided already")
 
 // record records in tx that by does action to all items. Finished says that it is done with the
-// commit. Without items it records nothing. A decision on a page has one row, whose key refuses the
-// same decision a second time.
+// commit. Without items it records nothing.
 func record(ctx context.Context, tx pgx.Tx, by By, action Action, items []string, finished bool) (id uuid.UUID, err error) {
 	if len(items) == 0 && action != Find {
 		return uuid.Nil, nil
@@ -98,8 +100,8 @@ func record(ctx context.Context, tx pgx.Tx, by By, action Action, items []string
 	if err = by.check(); err == nil {
 		id, err = uuid.NewV7()
 	}
-	if by.Via == Page {
-		id = by.Decision
+	if by.Once != uuid.Nil {
+		id = by.Once
 	}
 	if err == nil {
 		_, err = tx.Exec(ctx, recordSQL, args{

@@ -40,11 +40,24 @@ func (o *Operator) Pause(ctx context.Context, by By, topic, reason string) error
 // the row.
 const resumeSQL = `UPDATE outbox_topics SET resumed = true WHERE topic = @topic AND NOT resumed RETURNING topic`
 
+// resumeSeenSQL does so only if nobody else has paused the topic since. The relay changes the reason
+// of its own pauses.
+const resumeSeenSQL = `
+UPDATE outbox_topics SET resumed = true
+WHERE topic = @topic AND NOT resumed AND coalesce(operator, '') = @operator AND (operator IS NULL OR reason = @reason)
+RETURNING topic`
+
 // Resume ends the pause of a topic, whether an operator or the relay has paused it. Its events
 // follow as the relays have room for them. In the same transaction it records who decided that. If
 // the topic is not paused, it returns [ErrNotPaused].
 func (o *Operator) Resume(ctx context.Context, by By, topic string) error {
 	return o.changeTopic(ctx, by, Resume, topic, resumeSQL, args{"topic": topic})
+}
+
+// ResumeSeen is Resume for a pause as [Operator.PausedTopic] has shown it. If another operator has
+// paused the topic since, it changes nothing, and returns [ErrNotPaused].
+func (o *Operator) ResumeSeen(ctx context.Context, by By, p PausedTopic) error {
+	return o.changeTopic(ctx, by, Resume, p.Topic, resumeSeenSQL, args{"topic": p.Topic, "operator": p.Operator, "reason": p.Reason})
 }
 
 func (o *Operator) changeTopic(ctx context.Context, by By, action Action, topic, change string, a args) error {

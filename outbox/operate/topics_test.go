@@ -91,6 +91,12 @@ func TestAPauseIsRecordedAndATopicThatIsNotPausedIsAnError(t *testing.T) {
 	pause := operate.NewDecision("ann", operate.CLI, "--reason why")
 	must(t, f.operator.Pause(t.Context(), pause, "order.created", strings.Repeat("ü", 1000)+"\x00"))
 	resume := operate.NewDecision("ben", operate.Page, operate.ByIDs)
+	seen, err := f.operator.PausedTopic(t.Context(), "order.created")
+	must(t, err)
+	must(t, f.operator.Pause(t.Context(), ann(), "order.created", "another reason"))
+	if err := f.operator.ResumeSeen(t.Context(), resume, seen); !errors.Is(err, operate.ErrNotPaused) {
+		t.Errorf("a pause that nobody has seen is ended: error %v", err)
+	}
 	must(t, f.operator.Resume(t.Context(), resume, "order.created"))
 	for action, by := range map[operate.Action]operate.By{operate.Pause: pause, operate.Resume: resume} {
 		if d, err := f.log.Get(t.Context(), by.Decision); err != nil || d.By != by || d.Action != action || d.Done != 1 {

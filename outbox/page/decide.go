@@ -2,6 +2,7 @@ package page
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -31,7 +32,7 @@ func (p *Page) choice(r request) (c choice, err error) {
 		p.note(r.Request, "not_an_operator", r.user)
 		return c, refused{http.StatusForbidden, fmt.Sprintf("%s may look at everything here, but not decide.", r.user)}
 	}
-	c = choice{Action: operate.Action(r.get("action")), Topic: r.get("topic"), Reason: r.get("reason"), ID: r.get("id")}
+	c = choice{Action: operate.Action(r.get("action")), Topic: r.query.Get("topic"), Reason: r.query.Get("reason"), ID: r.get("id")}
 	c.filter = operate.Filter{Status: operate.Failed, Topic: c.Topic, FailureCode: c.Reason}
 	switch {
 	case c.Action == operate.Pause, c.Action == operate.Resume:
@@ -55,7 +56,7 @@ type question struct {
 	operate.Matching
 	Typed    bool // the operator must type the number
 	Typing   string
-	Decision uuid.UUID         // a form that is sent twice is refused, because it has the same one
+	Form     uuid.UUID         // a form that is sent twice is refused, because it has the same one
 	Done     *operate.Decision // the one before, about the same events
 	Refusals []operate.Refusal // what one event is left for
 	About    *operate.PausedTopic
@@ -69,7 +70,7 @@ func (p *Page) ask(ctx context.Context, r request) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	q := question{choice: c, Decision: r.by("-").Decision, Verb: verb(c.Action)}
+	q := question{choice: c, Form: uuid.New(), Verb: verb(c.Action)}
 	switch {
 	case c.Action == operate.Pause || c.Action == operate.Resume:
 		if q.About, err = p.pause(ctx, c.Topic); err == nil && c.Action == operate.Resume && q.About == nil {
@@ -124,12 +125,10 @@ func (p *Page) decide(ctx context.Context, r request) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	decision, err := r.id("decision")
-	if err != nil {
+	by := r.by(operate.ByIDs)
+	if by.Once, err = r.id("form"); err != nil {
 		return view{}, err
 	}
-	by := r.by(operate.ByIDs)
-	by.Decision = decision
 	ctx = context.WithoutCancel(ctx) // who goes away leaves the decision whole; the database has its own limit
 	if c.Action == operate.Pause {
 		why := r.get("why")
@@ -140,7 +139,12 @@ func (p *Page) decide(ctx context.Context, r request) (view, error) {
 		return view{Redirect: "topics"}, p.operator.Pause(ctx, by, c.Topic, why)
 	}
 	if c.Action == operate.Resume {
-		return view{Redirect: "topics"}, p.operator.Resume(ctx, by, c.Topic)
+		seen := operate.PausedTopic{Topic: c.Topic, Operator: r.query.Get("paused_by"), Reason: r.query.Get("paused_why")}
+		err := p.operator.ResumeSeen(ctx, by, seen)
+		if errors.Is(err, operate.ErrNotPaused) {
+			err = refused{http.StatusConflict, "Nothing was changed: it is not paused any more, or another operator has paused it since. Look again."}
+		}
+		return view{Redirect: "topics"}, err
 	}
 	seen, err := r.seen()
 	if err != nil {
@@ -150,10 +154,14 @@ func (p *Page) decide(ctx context.Context, r request) (view, error) {
 		return p.decideOne(ctx, by, c, seen)
 	}
 	by.Filter = c.filter.String()
-	if _, err := p.operator.DecideAll(ctx, by, c.Action, c.filter, seen); err != nil {
+	result, err := p.operator.DecideAll(ctx, by, c.Action, c.filter, seen)
+	if err == nil && len(result.Changed) == 0 {
+		err = refused{http.StatusConflict, fmt.Sprintf("Nothing was changed: %s.", result.Refused[0])}
+	}
+	if err != nil {
 		return view{}, err
 	}
-	return view{Redirect: pageOf("decide", "action", c.Action, "topic", c.Topic, "reason", c.Reason, "done", decision)}, nil
+	return view{Redirect: pageOf("decide", "action", c.Action, "topic", c.Topic, "reason", c.Reason, "done", by.Decision)}, nil
 }
 
 // seen reads how many events the form has shown, and when. A number that was to be typed must be

@@ -37,6 +37,22 @@ func TestAGroupIsDecidedFromItsRow(t *testing.T) {
 	s.wantDecisions(by("ben", operate.Discard, 2), by("ann", operate.Replay, 101))
 }
 
+// TestAGroupIsDecidedWithItsName as it is, and says why nothing of it was changed.
+func TestAGroupIsDecidedWithItsName(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, withUsers())
+	s.failed(3, "order.created", "refused")
+	s.failed(1, " ", "refused")
+	s.failed(2, "sp ", "too_large")
+	form := s.get("ann", "decide?action=discard&topic=+&reason=refused").want(http.StatusOK, "1 failed event of").form()
+	s.post("ann", "decide", form).redirected("ann").want(http.StatusOK, "1 event discarded")
+	form = s.get("ann", "list?topic=sp+").follow("ann", "Replay").want(http.StatusOK, "2 failed events").form()
+	s.exec("DELETE FROM outbox_events WHERE topic = 'sp '")
+	s.post("ann", "decide", form).want(http.StatusConflict, "Nothing was changed", "its payload is gone")
+	s.get("ann", "decide?action=replay&topic=x&done="+uuid.NewString()).want(http.StatusNotFound, "no such decision")
+	s.wantDecisions(by("ann", operate.Discard, 1))
+}
+
 // TestTheRestOfALargeGroupIsOneClick: one decision is about at most 10,000 events.
 func TestTheRestOfALargeGroupIsOneClick(t *testing.T) {
 	t.Parallel()
@@ -80,12 +96,12 @@ func TestAFormIsRefused(t *testing.T) {
 		"a reader":                   {"rob", ask, 403, "rob may look at everything here, but not decide"},
 		"no login":                   {"", ask, 401, "name and the password"},
 		"an empty form":              {"ann", url.Values{}, 422, "The field action"},
-		"an empty filter":            {"ann", with(ask, "topic", " "), 422, "every failed event"},
+		"an empty filter":            {"ann", with(ask, "topic", ""), 422, "every failed event"},
 		"another action":             {"ann", with(ask, "action", "republish"), 422, "The field action"},
 		"find is no decision":        {"ann", with(ask, "action", "find"), 422, "The field action"},
 		"an injection":               {"ann", with(ask, "topic", "' OR 1=1 --"), 409, "Nothing was changed"},
 		"a wrong id":                 {"ann", with(one, "id", "1"), 422, "The field \"id\""},
-		"no decision":                {"ann", with(ask, "decision", ""), 422, "The field \"decision\""},
+		"no id of the form":          {"ann", with(ask, "form", ""), 422, "The field \"form\""},
 		"no number":                  {"ann", with(ask, "seen", ""), 422, "at and seen"},
 		"a negative number":          {"ann", with(ask, "seen", "-1"), 422, "at and seen"},
 		"no time":                    {"ann", with(ask, "at", "now"), 422, "at and seen"},
@@ -94,7 +110,7 @@ func TestAFormIsRefused(t *testing.T) {
 		"a single one failed again":  {"ann", again, 409, "has failed again since you looked"},
 		"one that has not failed":    {"ann", with(one, "id", pending.String()), 409, "is pending, not failed"},
 		"one that does not exist":    {"ann", with(one, "id", uuid.Max.String()), 409, "is not in the outbox"},
-		"a topic that is not paused": {"ann", with(one, "action", "resume", "topic", "order.created"), 409, "it is not paused"},
+		"a topic that is not paused": {"ann", with(one, "action", "resume", "topic", "order.created"), 409, "it is not paused any more"},
 		"a pause without a reason":   {"ann", with(one, "action", "pause", "topic", "order.created"), 422, "The field why"},
 		"a pause of nothing":         {"ann", with(one, "action", "pause"), 422, "The field topic"},
 	} {
@@ -113,6 +129,8 @@ func TestAFormIsRefused(t *testing.T) {
 			t.Errorf("%s is not logged", name)
 		}
 	}
+	// The id of a form is not that of the decision: the newest decision is listed, whatever it is.
+	one.Set("form", uuid.Max.String())
 	// A browser at any host name may, also over plain HTTP, where it sends no Sec-Fetch-Site.
 	s.send("ann", http.MethodPost, "decide", one, "Origin", "http://shop.internal:4100", "Host", "shop.internal:4100").want(http.StatusSeeOther)
 	s.post("ann", "decide", one).want(http.StatusConflict, "Nothing was changed")
@@ -200,4 +218,11 @@ func TestATopicIsPausedAndResumed(t *testing.T) {
 	event := s.get("ann", "event?id="+id.String()).wantNot("Replay")
 	s.post("ann", "decide", event.follow("ann", "Discard").form()).redirected("ann").want(http.StatusOK, "discarded by ann")
 	s.wantDecisions(by("ann", operate.Discard, 1), by("ann", operate.Resume, 1), by("ann", operate.Pause, 1))
+
+	// Another operator's pause is not ended by a form that was opened before it.
+	s.exec("INSERT INTO outbox_topics (topic, until, pause, reason) VALUES ('t', now() + interval '1 minute', 9, 'no queue') ON CONFLICT DO NOTHING")
+	resume := s.get("ann", "decide?action=resume&topic=t").form()
+	s.post("ben", "decide", s.get("ben", "decide?action=pause&topic=t").want(http.StatusOK, "no queue").form("why", "leave it")).want(http.StatusSeeOther)
+	s.post("ann", "decide", resume).want(http.StatusConflict, "another operator has paused it since")
+	s.get("ann", "topics").want(http.StatusOK, "by ben: leave it")
 }

@@ -55,7 +55,7 @@ func (p *Page) event(ctx context.Context, r request) (view, error) {
 func readable(payload []byte) string {
 	var indented bytes.Buffer
 	switch {
-	case json.Indent(&indented, payload, "", "  ") == nil:
+	case !isDeep(payload) && json.Indent(&indented, payload, "", "  ") == nil:
 		return indented.String()
 	case utf8.Valid(payload):
 		return string(payload)
@@ -64,9 +64,26 @@ func readable(payload []byte) string {
 	}
 }
 
+// isDeep reports whether brackets are nested so deep that to indent them would take much memory.
+func isDeep(payload []byte) bool {
+	depth := 0
+	for _, b := range payload {
+		switch b {
+		case '[', '{':
+			depth++
+		case ']', '}':
+			depth--
+		}
+		if depth > 20 {
+			return true
+		}
+	}
+	return false
+}
+
 // aggregate shows what happened to the events of one aggregate.
 func (p *Page) aggregate(ctx context.Context, r request) (view, error) {
-	kind, id := r.get("type"), r.get("id")
+	kind, id := r.query.Get("type"), r.query.Get("id")
 	events, err := p.operator.History(ctx, kind, id, maxEvents)
 	if err == nil && len(events) == 0 {
 		err = refused{http.StatusNotFound, fmt.Sprintf("There is no %s about %s %s. It was never committed, or all were finished longer ago than the retention.", p.Event, kind, id)}

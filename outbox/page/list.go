@@ -23,7 +23,7 @@ const oldest = "oldest"
 // filter reads which events a list or a decision is about.
 func (r request) filter() (operate.Filter, error) {
 	f := operate.Filter{
-		Status: r.get("status"), Topic: r.get("topic"), FailureCode: r.get("reason"), Newest: r.get("order") != oldest,
+		Status: r.get("status"), Topic: r.query.Get("topic"), FailureCode: r.query.Get("reason"), Newest: r.get("order") != oldest,
 	}
 	if f.Status == "" {
 		f.Status = operate.Failed

@@ -72,7 +72,7 @@ func (l *login) check(ctx context.Context, address string, users map[string]stri
 	l.mu.Lock()
 	_, before := l.good[fingerprint]
 	l.mu.Unlock()
-	if before {
+	if before && exists { // a name that is gone has the hash of another one here
 		return known, 0
 	}
 	c := l.client(address)

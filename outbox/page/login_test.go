@@ -114,6 +114,8 @@ func TestUsersChangeWithoutARestart(t *testing.T) {
 	if a := s.get("ann", "").want(http.StatusUnauthorized); !strings.Contains(a.Header.Get("WWW-Authenticate"), `realm="outbox"`) {
 		t.Errorf("%v", a.Header)
 	}
+	users = map[string]string{"rosa": hashes()["rob"]} // renamed, with the same password
+	s.get("rob", "").want(http.StatusUnauthorized)
 	users, err = nil, errors.New("users.yml is gone")
 	s.get("rob", "").want(http.StatusServiceUnavailable).wantNot("users.yml")
 }

@@ -1,6 +1,7 @@
 package page_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -155,6 +156,37 @@ func TestAnEventShowsWhatHappened(t *testing.T) {
 	s.get("rob", "find?q="+form.Get("id")).redirected("rob").want(http.StatusOK, "order a/7")
 	s.get("rob", "find?q=nothing").want(http.StatusNotFound, "Nothing is known about nothing")
 	s.get("rob", "decisions").want(http.StatusOK, "ann", "discard", "1 of 1")
+}
+
+// TestAddressesAreMasked in what others have written, whatever the names look like.
+func TestAddressesAreMasked(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, withUsers())
+	id := s.failed(1, "order.created", "refused")[0].String()
+	s.exec(`UPDATE outbox_queue SET failure_reason = '550 <jean.luc.d''or@example.com> "ann smith"@example.com'`)
+	s.post("ann", "find", url.Values{"text": {"secret.person"}}).want(http.StatusOK)
+	s.post("ann", "decide", s.get("ann", "decide?action=pause&topic=t").form("why", "bill.gates@example.com asked")).want(http.StatusSeeOther)
+	for _, path := range []string{"", "list", "event?id=" + id, "topics", "decisions"} {
+		s.get("rob", path).want(http.StatusOK).wantNot("luc", "smith", "gates", "secret.person")
+	}
+	s.get("ann", "decisions").want(http.StatusOK, "text secret.person", "--reason b***@example.com asked")
+}
+
+// TestAPayloadIsShownAsItIs if its brackets are nested so deep that spaces would take much memory.
+func TestAPayloadIsShownAsItIs(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, page.Config{Operators: []string{page.Anonymous}})
+	deep := strings.Repeat("[", 5000) + "0" + strings.Repeat(",0", 7000) + strings.Repeat("]", 5000)
+	for _, payload := range []string{deep, "\xff\x00", "text"} {
+		s.exec("TRUNCATE outbox_queue, outbox_events")
+		s.append(outbox.Event{Topic: "t", Payload: []byte(payload), ContentType: "text/plain"})
+		var id string
+		must(t, s.pool.QueryRow(t.Context(), "SELECT id::text FROM outbox_queue").Scan(&id))
+		shown := map[string]string{"\xff\x00": "ff00"}[payload]
+		if a := s.get("", "event?payload=1&id="+id).want(http.StatusOK, cmp.Or(shown, payload)); len(a.text) > 100_000 {
+			t.Errorf("%d bytes", len(a.text))
+		}
+	}
 }
 
 // TestATextOfPayloadsIsFoundAndRecorded for operators only.

@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -72,7 +73,9 @@ type Page struct {
 	log      *operate.Log
 	login    login
 	turns    chan struct{} // of those who use the database
+	deciding chan struct{} // one decision at a time, so that others can look meanwhile
 	access   *prometheus.CounterVec
+	logged   atomic.Int64 // when a client that has to wait was logged last, in Unix seconds
 	handler  http.Handler
 }
 
@@ -81,7 +84,7 @@ func New(pool *pgxpool.Pool, c Config) *Page {
 	c.Event, c.Topic, c.Destination = cmp.Or(c.Event, "event"), cmp.Or(c.Topic, "topic"), cmp.Or(c.Destination, "the destination")
 	c.Name, c.Logger = cmp.Or(c.Name, "outbox"), cmp.Or(c.Logger, slog.Default())
 	p := &Page{
-		Config: c, operator: operate.New(pool), log: operate.NewLog(pool), turns: make(chan struct{}, 4), login: newLogin(),
+		Config: c, operator: operate.New(pool), log: operate.NewLog(pool), turns: make(chan struct{}, 4), deciding: make(chan struct{}, 1), login: newLogin(),
 		access: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "page_access_total", Help: "Logins to the operators' page, and requests that it refused, by result.",
 		}, []string{"result"}),
@@ -134,6 +137,9 @@ func (p *Page) Collector() prometheus.Collector { return p.access }
 // note counts and logs a login, or a request that is refused.
 func (p *Page) note(r *http.Request, result, user string) {
 	p.access.WithLabelValues(result).Inc()
+	if last, now := p.logged.Load(), time.Now().Unix(); result == limited && (last == now || !p.logged.CompareAndSwap(last, now)) {
+		return // one line in a second says enough about a flood
+	}
 	level := slog.LevelWarn
 	if result == "login" {
 		level = slog.LevelInfo
@@ -181,12 +187,16 @@ func (p *Page) answer(w http.ResponseWriter, r *http.Request, show handler) {
 	req := request{Request: r, user: userOf(r)}
 	req.decides = p.isOperator(req.user)
 	var v view
+	turns := p.turns
+	if r.Method == http.MethodPost {
+		turns = p.deciding
+	}
 	err := req.read()
 	if err == nil {
 		select {
-		case p.turns <- struct{}{}:
+		case turns <- struct{}{}:
 			v, err = show(ctx, req)
-			<-p.turns
+			<-turns
 		case <-ctx.Done():
 			err = context.Cause(ctx)
 		}
@@ -233,6 +243,8 @@ func (p *Page) failure(r *http.Request, err error) view {
 	said, ok := errors.AsType[refused](err)
 	switch {
 	case ok:
+	case errors.Is(err, operate.ErrNoDecision):
+		said = refused{http.StatusNotFound, "There is no such decision."}
 	case errors.Is(err, operate.ErrNoEvent):
 		said = refused{http.StatusNotFound, "There is no such event. It was never committed, or it was finished longer ago than the retention."}
 	case errors.Is(err, operate.ErrChanged), errors.Is(err, operate.ErrDecided), errors.Is(err, operate.ErrNotPaused):

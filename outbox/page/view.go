@@ -157,12 +157,20 @@ func span(d time.Duration) string {
 	return fmt.Sprintf("%d s", d/time.Second)
 }
 
-// address is an e-mail address in a text.
-var address = regexp.MustCompile(`([^\s<>"'(),;:@])[^\s<>"'(),;:@]*@([^\s<>"'(),;:@]+)`)
+// address is an e-mail address in a text. The name may be in quotes.
+var address = regexp.MustCompile(`(?:"[^"]*"|[^\s<>"(),;:]+)@[^\s<>"'(),;:]+`)
 
 // masked hides the names of e-mail addresses: ann@example.com is a***@example.com. A mail server
 // repeats addresses in what it says.
-func masked(text string) string { return address.ReplaceAllString(text, "$1***@$2") }
+func masked(text string) string {
+	return address.ReplaceAllStringFunc(text, func(whole string) string {
+		at := strings.LastIndex(whole, "@")
+		for _, first := range strings.Trim(whole[:at], `"'`) {
+			return string(first) + "***" + whole[at:]
+		}
+		return "***" + whole[at:]
+	})
+}
 
 // traceOf returns the trace id of a traceparent, or "".
 func traceOf(traceparent string) string {
