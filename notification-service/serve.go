@@ -116,7 +116,7 @@ func (p parts) page() page.Config {
 	return page.Config{
 		Name: service, Event: "e-mail", Topic: "domain", Destination: "the mail server", Aggregate: "order", Health: p.relay.Health,
 		Runbook: page.Runbook{
-			Relay: "RelayNotUp", Paused: "EmailDomainPaused", Failed: "EmailsFailed", Late: "EmailsTooLate",
+			Relay: "RelayNotUp", Paused: "EmailDomainPaused", Failed: "EmailsFailed", Late: "OutboxOldestEventTooOld",
 		},
 		Problems: p.problems,
 	}

@@ -22,7 +22,7 @@ func TestAGroupIsDecidedFromItsRow(t *testing.T) {
 	s := newSite(t, withUsers())
 	s.failed(101, "order.created", "refused")
 	s.failed(2, "order.created", "too_large")
-	ask := s.get("ann", "list").follow("ann", "Replay").want(http.StatusOK, "101 failed events of order.created that failed with refused", "Type their number")
+	ask := s.get("ann", "list").follow("ann", "Replay").want(http.StatusOK, "101 failed events of order.created that failed with refused", "to confirm")
 	for _, typed := range []string{"", "100", "-101", "1e2"} {
 		s.post("ann", "decide", ask.form("count", typed)).want(http.StatusUnprocessableEntity, "Nothing was changed", "must be 101")
 	}
@@ -32,7 +32,7 @@ func TestAGroupIsDecidedFromItsRow(t *testing.T) {
 	if n := s.count("outbox_queue WHERE failed_at IS NULL AND retry_count = 0"); n != 101 {
 		t.Errorf("%d replayed", n)
 	}
-	discard := s.get("ben", "list?reason=too_large").follow("ben", "Discard").want(http.StatusOK, "This cannot be undone").wantNot("Type their number")
+	discard := s.get("ben", "list?reason=too_large").follow("ben", "Discard").want(http.StatusOK, "This cannot be undone").wantNot("to confirm")
 	s.post("ben", "decide", discard.form()).redirected("ben").want(http.StatusOK, "2 events discarded")
 	s.wantDecisions(by("ben", operate.Discard, 2), by("ann", operate.Replay, 101))
 }
@@ -208,8 +208,8 @@ func TestATopicIsPausedAndResumed(t *testing.T) {
 	s := newSite(t, withUsers())
 	s.append(outbox.Event{Topic: "order.created", Payload: []byte("1")})
 	pause := s.get("ann", "decide?action=pause&topic=order.created").want(http.StatusOK, "are kept until somebody resumes it").form("why", "the broker moves")
-	s.post("ann", "decide", pause).redirected("ann").want(http.StatusOK, "order.created is paused since", "by ann: the broker moves", "waits until somebody resumes it")
-	s.get("rob", "topics").want(http.StatusOK, "order.created is paused").wantNot("decide")
+	s.post("ann", "decide", pause).redirected("ann").want(http.StatusOK, "order.created has been paused since", "by ann: the broker moves", "waits until somebody resumes it")
+	s.get("rob", "topics").want(http.StatusOK, "order.created has been paused").wantNot("decide")
 	s.exec("UPDATE outbox_queue SET available_at = 'infinity', halted = true")
 	list := s.get("ann", "list?status=pending&topic=order.created").want(http.StatusOK, "pending, paused")
 	s.post("ann", "decide", list.follow("ann", "Resume").form()).redirected("ann").want(http.StatusOK, "None is paused")

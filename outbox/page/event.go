@@ -35,7 +35,7 @@ func (p *Page) event(ctx context.Context, r request) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	paused, err := p.pause(ctx, d.Topic)
+	paused, err := p.pause(ctx, d.Topic, operate.EveryTopic)
 	if err != nil {
 		return view{}, err
 	}

@@ -51,7 +51,7 @@ func (p *Page) list(ctx context.Context, r request) (view, error) {
 			return f.Topic != "" && f.Topic != g.Topic || f.FailureCode != "" && f.FailureCode != g.FailureCode
 		}), more
 	}
-	paused, err := p.pause(ctx, f.Topic)
+	paused, err := p.pause(ctx, f.Topic, operate.EveryTopic)
 	if err != nil {
 		return view{}, err
 	}
@@ -67,16 +67,19 @@ func (p *Page) list(ctx context.Context, r request) (view, error) {
 	return view{Title: capital(strings.ReplaceAll(f.Status, "_", " ")) + " " + p.Event + "s", Body: "events", Data: data}, nil
 }
 
-// pause returns the pause of a topic, or nil.
-func (p *Page) pause(ctx context.Context, topic string) (*operate.PausedTopic, error) {
-	if topic == "" {
-		return nil, nil
+// pause returns the first of these topics that is paused, or nil. For what holds a topic back, give it
+// and [operate.EveryTopic].
+func (p *Page) pause(ctx context.Context, topics ...string) (*operate.PausedTopic, error) {
+	for _, topic := range topics {
+		if topic == "" {
+			continue
+		}
+		found, err := p.operator.PausedTopic(ctx, topic)
+		if !errors.Is(err, operate.ErrNotPaused) {
+			return &found, err
+		}
 	}
-	found, err := p.operator.PausedTopic(ctx, topic)
-	if errors.Is(err, operate.ErrNotPaused) {
-		return nil, nil
-	}
-	return &found, err
+	return nil, nil
 }
 
 // events returns a page of rows, and the place after which the next page begins, or "".

@@ -37,7 +37,7 @@ func TestTheOverviewBeginsWithWhatIsWrong(t *testing.T) {
 		"1 event waits", "(3 h ago)", "no queue", "3 events of the topic order.created failed: refused.", "550 <a***@example.com> is not known",
 		"The oldest event that is due has not been sent yet. Since", "(5 min ago)", "2 dead letters.", "shop dlq list", "What to do: book#failed",
 	).wantNot("ann@")
-	for link, want := range map[string]string{"its events": "paused.created is paused since", "these events": "refused", "the oldest events that wait": "late.created", "resume it": "Resume?", "replay them": "Replay?"} {
+	for link, want := range map[string]string{"its events": "paused.created has been paused since", "these events": "refused", "the oldest events that wait": "late.created", "resume it": "Resume?", "replay them": "Replay?"} {
 		home.follow("", link).want(http.StatusOK, want)
 	}
 	if !strings.Contains(home.text, `<a href="https://book/#paused">what to do</a>`) {
@@ -49,6 +49,7 @@ func TestTheOverviewBeginsWithWhatIsWrong(t *testing.T) {
 	}
 	s.exec("INSERT INTO outbox_topics (topic, until, pause, reason, operator) VALUES ('*', 'infinity', 0, 'a restore', 'ben')")
 	s.get("", "").want(http.StatusOK, "Every topic is paused by ben. Nothing is sent.", "a restore")
+	s.get("", "list?status=pending").want(http.StatusOK, "Everything has been paused since", "by ben: a restore")
 }
 
 // TestPagesWithoutAFormReload by themselves, unless they are paused.
@@ -108,7 +109,7 @@ func TestAListIsPagedAndFiltered(t *testing.T) {
 		}
 	}
 	s.exec("INSERT INTO outbox_topics (topic, until, pause, reason) SELECT 't' || n, 'infinity', 0, 'why' FROM generate_series(100, 159) n")
-	s.get("", "topics").want(http.StatusOK, "t149 is paused").wantNot("t150").follow("", "Next").want(http.StatusOK, "t150", "t159").follow("", "First").want(http.StatusOK, "t100")
+	s.get("", "topics").want(http.StatusOK, "t149 has been paused").wantNot("t150").follow("", "Next").want(http.StatusOK, "t150", "t159").follow("", "First").want(http.StatusOK, "t100")
 	s.get("", "").want(http.StatusOK, "More topics are paused")
 	for query, wrong := range map[string]string{
 		"status=lost": "The field status", "after=7": "The field after", "topic=%00": `"topic"`, "topic=%ff": `"topic"`,

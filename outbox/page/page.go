@@ -79,7 +79,7 @@ type Page struct {
 	handler  http.Handler
 }
 
-// New returns the page of the outbox in the schema of pool. It uses at most four connections.
+// New returns the page of the outbox in the schema of pool. It uses at most five connections.
 func New(pool *pgxpool.Pool, c Config) *Page {
 	c.Event, c.Topic, c.Destination = cmp.Or(c.Event, "event"), cmp.Or(c.Topic, "topic"), cmp.Or(c.Destination, "the destination")
 	c.Name, c.Logger = cmp.Or(c.Name, "outbox"), cmp.Or(c.Logger, slog.Default())

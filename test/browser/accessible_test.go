@@ -97,7 +97,7 @@ func TestAKeyboardIsEnough(t *testing.T) {
 	operator.await("Pause?")
 	operator.tabTo("why")
 	operator.press("the warehouse moves\r")
-	operator.await("order.confirmed is paused since", "by anonymous: the warehouse moves.")
+	operator.await("order.confirmed has been paused since", "by anonymous: the warehouse moves.")
 }
 
 // tabTo presses the key Tab until the field has the focus.

@@ -38,7 +38,7 @@ var causes = map[string]cause{
 		click:    "the events that wait",
 		says:     []string{"the relay waits for a session with", "connection refused", "order.created"},
 		mended:   func(t *testing.T, _ *site) { must(t, shared.Broker.Start(t.Context())) },
-		decided:  []string{"There is none."},
+		decided:  []string{"No decisions yet."},
 		emails:   2,
 	},
 	"the mail server defers one domain": {
@@ -53,7 +53,7 @@ var causes = map[string]cause{
 		of:       ofNotifications,
 		overview: []string{"The domain slow.example is paused because the mail server does not take its e-mails. 3 e-mails wait.", "4.7.1"},
 		click:    "its e-mails",
-		says:     []string{"slow.example is paused since", "4.7.1", "3 wait.", "not taken"},
+		says:     []string{"slow.example has been paused since", "4.7.1", "3 wait.", "not taken"},
 		mended:   func(_ *testing.T, s *site) { s.mail.SetFault(mailserver.Fault{}) },
 		clicks:   []string{"Resume", "Resume"},
 		decided:  []string{"anonymous\tpage\tresume"},
@@ -67,7 +67,7 @@ var causes = map[string]cause{
 		of:       ofOrders,
 		overview: []string{"The topic order.created is paused because the broker does not take its events. 2 events wait.", "no queue"},
 		click:    "its events",
-		says:     []string{"order.created is paused since", "no queue", "2 wait.", "unroutable"},
+		says:     []string{"order.created has been paused since", "no queue", "2 wait.", "unroutable"},
 		mended:   func(_ *testing.T, s *site) { s.startNotifications() }, // which binds its queue, as the runbook says
 		clicks:   []string{"Resume", "Resume"},
 		decided:  []string{"anonymous\tpage\tresume"},

@@ -60,7 +60,7 @@ func (s *system) openEveryPage(of *service, db *pgxpool.Pool, order string) {
 	of.send("/find", url.Values{"text": {order}}, published)
 	of.decide("replay", url.Values{"id": {failed}}, "replayed by anonymous")
 	of.decide("discard", url.Values{"topic": {"order.created"}, "reason": {"refused"}}, "Nothing that failed matches any more")
-	of.decide("pause", url.Values{"topic": {topic}, "why": {"a test"}}, topic+" is paused since", "a test")
+	of.decide("pause", url.Values{"topic": {topic}, "why": {"a test"}}, topic+" has been paused since", "a test")
 	of.decide("resume", url.Values{"topic": {topic}}, "Paused ")
 	of.wantPage("/topics", "Paused ")
 	of.wantPage("/decisions", "find", "replay", "discard", "pause", "resume")
