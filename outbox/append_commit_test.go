@@ -63,42 +63,30 @@ func synchronousCommit(t *testing.T, db interface {
 	return setting
 }
 
-// TestTheTraceIsStored also if it is not sampled: the consumer's logs have its id.
+// TestTheTraceIsStored also if it is not sampled: the consumer's logs have its id. An event's own
+// traceparent is of that event alone.
 func TestTheTraceIsStored(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.Migrated(t)
-	for want, config := range map[string]trace.SpanContextConfig{
-		"": {},
-		"00-01000000000000000000000000000000-0200000000000000-00": {TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}},
-		"00-01000000000000000000000000000000-0200000000000000-01": {
-			TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}, TraceFlags: trace.FlagsSampled,
-		},
+	const notSampled, sampled = "00-01000000000000000000000000000000-0200000000000000-00", "00-01000000000000000000000000000000-0200000000000000-01"
+	c := trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}}
+	without, with := trace.NewSpanContext(c), trace.NewSpanContext(c).WithTraceFlags(trace.FlagsSampled)
+	for _, test := range []struct {
+		span      trace.SpanContext
+		own, want string // of two events
+	}{
+		{want: " "}, {span: without, want: notSampled + " " + notSampled}, {span: with, want: sampled + " " + sampled}, {own: sampled, want: sampled + " "},
 	} {
-		ctx := trace.ContextWithSpanContext(t.Context(), trace.NewSpanContext(config))
 		tx := begin(t, pool)
-		must(t, outbox.Append(ctx, tx, created("17", 1)))
+		own, other := created("17", 1), created("18", 1)
+		own.Traceparent = test.own
+		must(t, outbox.Append(trace.ContextWithSpanContext(t.Context(), test.span), tx, own, other))
 		var got string
-		must(t, tx.QueryRow(t.Context(), "SELECT traceparent FROM outbox_events").Scan(&got))
-		if got != want {
-			t.Errorf("stored %q, want %q", got, want)
+		must(t, tx.QueryRow(t.Context(), "SELECT string_agg(traceparent, ' ' ORDER BY seq) FROM outbox_events").Scan(&got))
+		if got != test.want {
+			t.Errorf("stored %q, want %q", got, test.want)
 		}
 		must(t, tx.Rollback(t.Context()))
-	}
-}
-
-// TestATraceparentIsTheTrace of its event alone.
-func TestATraceparentIsTheTrace(t *testing.T) {
-	t.Parallel()
-	pool := dbtest.Migrated(t)
-	tx := begin(t, pool)
-	const trace = "00-01000000000000000000000000000000-0200000000000000-01"
-	own, other := created("17", 1), created("18", 1)
-	own.Traceparent = trace
-	must(t, outbox.Append(t.Context(), tx, own, other))
-	var got string
-	must(t, tx.QueryRow(t.Context(), "SELECT string_agg(traceparent, ' ' ORDER BY seq) FROM outbox_events").Scan(&got))
-	if want := trace + " "; got != want {
-		t.Errorf("stored %q, want %q", got, want)
 	}
 }
 

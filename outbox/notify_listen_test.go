@@ -6,11 +6,9 @@ import (
 	"log/slog"
 	"net"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgproto3"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"example.com/transactional-outbox/outbox/internal/dbtest"
@@ -111,75 +109,44 @@ func TestASilentListenerListensAgain(t *testing.T) {
 	t.Parallel()
 	url := dbtest.URL(t)
 	direct := withTables(t, url)
-	p := newProxy(t, url)
-	f := startListener(t, dbtest.Pool(t, p.url))
-	p.freeze()
+	pool, connections := frozenPool(t, url)
+	f := startListener(t, pool)
+	connections.freeze()
 	f.awaitWakeUp("it listens on another connection")
 	notifyOnce(t, direct)
 	f.awaitWakeUp("another process commits")
 }
 
-// TestADeafListenerSaysSo has a server whose sessions have another process id than it said at the
-// start. PgBouncer does the same.
+// otherPID is a connection on which the server says another process id at the start than its session
+// has later. PgBouncer does the same.
+type otherPID struct{ net.Conn }
+
+func (c otherPID) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if _, key, found := bytes.Cut(p[:n], []byte("K\x00\x00\x00\x0c")); found { // BackendKeyData
+		key[3]++
+	}
+	return n, err
+}
+
+// TestADeafListenerSaysSo, and ends: no other try can help.
 func TestADeafListenerSaysSo(t *testing.T) {
 	t.Parallel()
-	server, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	var serving sync.WaitGroup
-	serving.Go(func() {
-		if err := servePooler(server); err != nil {
-			t.Error(err)
-		}
-	})
-	f := newListener(t, dbtest.Pool(t, "postgres://app@"+server.Addr().String()+"/app?sslmode=disable"))
-	if err := f.relay.listen(t.Context()); err != nil { // it ends: no other try can help
-		t.Error(err)
+	pool := dbtest.Migrated(t)
+	config := pool.Config()
+	config.ConnConfig.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, network, address)
+		return otherPID{conn}, err
 	}
-	_ = server.Close()
-	serving.Wait()
+	pooled, err := pgxpool.NewWithConfig(t.Context(), config)
+	must(t, err)
+	t.Cleanup(pooled.Close)
+	f := newListener(t, pooled)
+	must(t, f.relay.listen(t.Context()))
 	if len(f.relay.wake) > 0 {
 		t.Error("it listens")
 	}
 	if got := f.log.String(); strings.Count(got, "listening") != 1 || !strings.Contains(got, errPooler.Error()) {
 		t.Errorf("the log is\n%s", got)
-	}
-}
-
-// servePooler tells one client that its process id is 1, and answers each of its queries with 2.
-func servePooler(server net.Listener) error {
-	conn, err := server.Accept()
-	if err != nil {
-		return err
-	}
-	defer func() { _ = conn.Close() }()
-	if err := conn.SetDeadline(time.Now().Add(testTimeout)); err != nil {
-		return err
-	}
-	client := pgproto3.NewBackend(conn, conn)
-	if _, err := client.ReceiveStartupMessage(); err != nil {
-		return err
-	}
-	client.Send(&pgproto3.AuthenticationOk{})
-	client.Send(&pgproto3.ParameterStatus{Name: "client_encoding", Value: "UTF8"})
-	client.Send(&pgproto3.ParameterStatus{Name: "standard_conforming_strings", Value: "on"})
-	client.Send(&pgproto3.BackendKeyData{ProcessID: 1, SecretKey: []byte{0, 0, 0, 0}})
-	for {
-		client.Send(&pgproto3.ReadyForQuery{TxStatus: 'I'})
-		if err := client.Flush(); err != nil {
-			return err
-		}
-		message, err := client.Receive()
-		if err != nil {
-			return err
-		}
-		if _, asked := message.(*pgproto3.Query); !asked {
-			return nil
-		}
-		const int4, text = 23, 25
-		client.Send(&pgproto3.RowDescription{Fields: []pgproto3.FieldDescription{
-			{Name: []byte("pid"), DataTypeOID: int4, DataTypeSize: 4}, {Name: []byte("channel"), DataTypeOID: text, DataTypeSize: -1},
-		}})
-		client.Send(&pgproto3.DataRow{Values: [][]byte{[]byte("2"), []byte("outbox_1")}})
-		client.Send(&pgproto3.CommandComplete{CommandTag: []byte("SELECT 1")})
 	}
 }

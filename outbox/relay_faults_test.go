@@ -1,103 +1,95 @@
 package outbox
 
 import (
+	"context"
 	"errors"
-	"io"
 	"net"
-	"net/url"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"example.com/transactional-outbox/outbox/internal/dbtest"
 )
 
-// proxy is between a pool and the database. It can freeze the connections that are open.
-type proxy struct {
-	url    string // of the database, through the proxy
-	stop   func() // closes all connections
+// network opens connections to the database, and can freeze those that are open: nothing passes in
+// either direction, and they are not closed.
+type network struct {
 	mu     sync.Mutex
 	frozen chan struct{} // closed to freeze; new connections get a new one
 }
 
-func newProxy(t *testing.T, database string) *proxy {
-	t.Helper()
-	u, err := url.Parse(database)
-	must(t, err)
-	server, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	p := &proxy{frozen: make(chan struct{})}
-	target := u.Host
-	u.Host = server.Addr().String()
-	p.url = u.String()
-	var all sync.WaitGroup
-	stopped := make(chan struct{})
-	all.Go(func() {
-		for {
-			client, err := server.Accept()
-			if err != nil {
-				return
-			}
-			all.Go(func() { p.serve(&all, client, target, stopped) })
-		}
-	})
-	p.stop = sync.OnceFunc(func() {
-		_ = server.Close()
-		close(stopped)
-		all.Wait()
-	})
-	t.Cleanup(p.stop)
-	return p
+type frozenConn struct {
+	net.Conn
+	frozen <-chan struct{}
 }
 
-// serve copies in both directions until one side closes, or the test ends.
-func (p *proxy) serve(all *sync.WaitGroup, client net.Conn, target string, stopped <-chan struct{}) {
-	database, err := net.Dial("tcp", target)
-	if err != nil {
-		_ = client.Close()
-		return
-	}
-	p.mu.Lock()
-	frozen := p.frozen
-	p.mu.Unlock()
-	ended := make(chan struct{}, 2)
-	all.Go(func() { copyUntil(frozen, stopped, client, database); ended <- struct{}{} })
-	all.Go(func() { copyUntil(frozen, stopped, database, client); ended <- struct{}{} })
+func (c frozenConn) isFrozen() bool {
 	select {
-	case <-ended:
-	case <-stopped:
+	case <-c.frozen:
+		return true
+	default:
+		return false
 	}
-	_, _ = client.Close(), database.Close()
 }
 
-// copyUntil copies until a side closes. When the connection is frozen, it reads and delivers
-// nothing.
-func copyUntil(frozen, stopped <-chan struct{}, to io.Writer, from io.Reader) {
-	buffer := make([]byte, 64<<10)
+func (c frozenConn) Read(p []byte) (int, error) {
 	for {
-		n, err := from.Read(buffer)
-		select {
-		case <-frozen:
-			<-stopped
-			return
-		default:
-		}
-		if err != nil {
-			return
-		}
-		if _, err := to.Write(buffer[:n]); err != nil {
-			return
+		if n, err := c.Conn.Read(p); err != nil || !c.isFrozen() {
+			return n, err
 		}
 	}
 }
 
-// freeze freezes the connections that are open now.
-func (p *proxy) freeze() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	close(p.frozen)
-	p.frozen = make(chan struct{})
+func (c frozenConn) Write(p []byte) (int, error) {
+	if c.isFrozen() {
+		return len(p), nil
+	}
+	return c.Conn.Write(p)
+}
+
+// Close leaves a frozen connection to the end of the test: the server hears nothing of it.
+func (c frozenConn) Close() error {
+	if c.isFrozen() {
+		return c.SetDeadline(time.Unix(1, 0)) // ends a read
+	}
+	return c.Conn.Close()
+}
+
+func (n *network) dial(t *testing.T) func(ctx context.Context, network, address string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		t.Cleanup(func() { _ = conn.Close() }) // before the pool is closed, which would wait 15 s for frozen connections
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		return frozenConn{conn, n.frozen}, nil
+	}
+}
+
+func (n *network) freeze() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	close(n.frozen)
+	n.frozen = make(chan struct{})
+}
+
+// frozenPool returns a pool whose connections can be frozen. It checks an idle connection before it
+// uses it, and does not wait long for the answer.
+func frozenPool(t *testing.T, url string) (*pgxpool.Pool, *network) {
+	t.Helper()
+	config, err := pgxpool.ParseConfig(url + "&pool_max_conns=4&pool_ping_timeout=1s")
+	must(t, err)
+	n := &network{frozen: make(chan struct{})}
+	config.ConnConfig.DialFunc = n.dial(t)
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	must(t, err)
+	t.Cleanup(pool.Close)
+	return pool, n
 }
 
 // TestP4ARelayOutlivesTerminatedConnections terminates all connections again and again. If that is
@@ -132,10 +124,8 @@ func TestP4ARelayOutlivesFrozenConnections(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			url := dbtest.URL(t)
-			direct, p, to := withTables(t, url), newProxy(t, url), newSink()
-			// The pool checks an idle connection before it uses it, and does not wait long for the answer.
-			pool := dbtest.Pool(t, p.url+"&pool_max_conns=4&pool_ping_timeout=1s")
-			t.Cleanup(p.stop) // before the pool is closed, which would wait 15 s for frozen connections
+			direct, to := withTables(t, url), newSink()
+			pool, connections := frozenPool(t, url)
 			r, _ := run(t, pool, to, RelayConfig{PollInterval: poll, Window: 500})
 			for n := range 3 {
 				appendEvents(t, direct, 50)
@@ -144,9 +134,9 @@ func TestP4ARelayOutlivesFrozenConnections(t *testing.T) {
 				switch {
 				case n > 0:
 				case strings.HasPrefix(name, "between"):
-					to.call(sync.OnceFunc(p.freeze))
+					to.call(sync.OnceFunc(connections.freeze))
 				default:
-					p.freeze()
+					connections.freeze()
 				}
 			}
 			if _, repeats := to.counts(); repeats > 0 {

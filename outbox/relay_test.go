@@ -145,28 +145,6 @@ func TestARelayPublishesAndRecordsIt(t *testing.T) {
 	}
 }
 
-// TestABusyRelayNotifiesTheOthers: one relay is blocked, and another one has nothing to do.
-func TestABusyRelayNotifiesTheOthers(t *testing.T) {
-	t.Parallel()
-	pool, blocked, idle := dbtest.Migrated(t), newSink(), newSink()
-	sent, release := make(chan struct{}), make(chan struct{})
-	blocked.call(sync.OnceFunc(func() { close(sent); <-release }))
-	busy, _ := run(t, pool, blocked, RelayConfig{PollInterval: time.Hour, Workers: 1, Window: 1})
-	await(t, "listening", func() bool { return busy.Stats().Listening })
-	appendEvents(t, pool, 1)
-	busy.Wake()
-	<-sent
-	other, _ := run(t, pool, idle, RelayConfig{PollInterval: time.Hour})
-	await(t, "listening", func() bool { return other.Stats().Listening })
-	for n := range 3 { // the first one may be found without a notification: the other has just begun
-		appendEvents(t, pool, 1)
-		busy.Wake()
-		awaitPublished(t, pool, n+1)
-	}
-	close(release)
-	awaitPublished(t, pool, 4)
-}
-
 // withTables makes the tables, and returns a pool.
 func withTables(t *testing.T, url string) *pgxpool.Pool {
 	t.Helper()
@@ -319,4 +297,26 @@ func TestNewRelayNamesTheFieldThatCannotWork(t *testing.T) {
 	if _, err := NewRelay(pool, to, RelayConfig{}); noPool == nil || noDestination == nil || err != nil {
 		t.Errorf("without a pool %v, without a destination %v, the zero value %v", noPool, noDestination, err)
 	}
+}
+
+// TestABusyRelayNotifiesTheOthers: one relay is blocked, and another one has nothing to do.
+func TestABusyRelayNotifiesTheOthers(t *testing.T) {
+	t.Parallel()
+	pool, blocked, idle := dbtest.Migrated(t), newSink(), newSink()
+	sent, release := make(chan struct{}), make(chan struct{})
+	blocked.call(sync.OnceFunc(func() { close(sent); <-release }))
+	busy, _ := run(t, pool, blocked, RelayConfig{PollInterval: time.Hour, Workers: 1, Window: 1})
+	await(t, "listening", func() bool { return busy.Stats().Listening })
+	appendEvents(t, pool, 1)
+	busy.Wake()
+	<-sent
+	other, _ := run(t, pool, idle, RelayConfig{PollInterval: time.Hour})
+	await(t, "listening", func() bool { return other.Stats().Listening })
+	for n := range 3 { // the first one may be found without a notification: the other has just begun
+		appendEvents(t, pool, 1)
+		busy.Wake()
+		awaitPublished(t, pool, n+1)
+	}
+	close(release)
+	awaitPublished(t, pool, 4)
 }

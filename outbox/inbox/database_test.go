@@ -14,20 +14,22 @@ import (
 // TestTheRolesDefaultsDoNotMatter: each transaction states what it needs.
 func TestTheRolesDefaultsDoNotMatter(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, "default_transaction_isolation", "serializable",
-		"default_transaction_read_only", "on", "synchronous_commit", "off", "lock_timeout", "0")
-	m, got := newMessages(1)[0], ""
-	in := inbox.Once(f.pool, "a", func(ctx context.Context, tx pgx.Tx, m message) error {
-		return errors.Join(effect(ctx, tx, m), tx.QueryRow(ctx, `SELECT concat_ws(', ', current_setting('transaction_isolation'),
-			current_setting('lock_timeout'), current_setting('synchronous_commit'))`).Scan(&got))
-	})
-	f.handle(in, m)
-	f.handle(in, m)
-	if want := "read committed, 1s, on"; got != want || len(f.effects()) != 1 {
-		t.Errorf("settings %q, want %q; effects %q", got, want, f.effects())
-	}
-	if now, err := in.Ready(t.Context()); err != nil || now.IsZero() {
-		t.Errorf("ready at %s: %v", now, err)
+	for _, mode := range []string{"cache_statement", "exec", "simple_protocol"} {
+		f := newFixture(t, "default_transaction_isolation", "serializable",
+			"default_transaction_read_only", "on", "synchronous_commit", "off", "lock_timeout", "0", "DateStyle", "German", "default_query_exec_mode", mode)
+		m, got := newMessages(1)[0], ""
+		in := inbox.Once(f.pool, "a", func(ctx context.Context, tx pgx.Tx, m message) error {
+			return errors.Join(effect(ctx, tx, m), tx.QueryRow(ctx, `SELECT concat_ws(', ', current_setting('transaction_isolation'),
+				current_setting('lock_timeout'), current_setting('synchronous_commit'))`).Scan(&got))
+		})
+		f.handle(in, m)
+		f.handle(in, m)
+		if want := "read committed, 1s, on"; got != want || len(f.effects()) != 1 {
+			t.Errorf("settings %q, want %q; effects %q", got, want, f.effects())
+		}
+		if now, err := in.Ready(t.Context()); err != nil || now.IsZero() {
+			t.Errorf("ready at %s: %v", now, err)
+		}
 	}
 }
 
@@ -54,9 +56,7 @@ func TestReadySaysWhetherTheDatabaseTakesARow(t *testing.T) {
 	in := f.inbox("a")
 	var before, after time.Time
 	clock := func(into *time.Time) {
-		if err := f.pool.QueryRow(t.Context(), "SELECT clock_timestamp()").Scan(into); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.pool.QueryRow(t.Context(), "SELECT clock_timestamp()").Scan(into))
 	}
 	clock(&before)
 	now, err := in.Ready(t.Context())

@@ -47,6 +47,13 @@ type fixture struct {
 	pool *pgxpool.Pool
 }
 
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // newFixture makes a database of the test's own. settings are parameters of its URL.
 func newFixture(t *testing.T, settings ...string) fixture {
 	t.Helper()
@@ -55,9 +62,7 @@ func newFixture(t *testing.T, settings ...string) fixture {
 	for i := 0; i < len(settings); i += 2 {
 		server += "&" + settings[i] + "=" + url.QueryEscape(settings[i+1])
 	}
-	if err := inbox.Migrate(t.Context(), owner); err != nil {
-		t.Fatal(err)
-	}
+	must(t, inbox.Migrate(t.Context(), owner))
 	f := fixture{t, owner}
 	f.exec("CREATE TABLE effects (id bigint GENERATED ALWAYS AS IDENTITY, message text)")
 	f.pool = dbtest.Pool(t, server)
@@ -86,9 +91,7 @@ func (f fixture) effects() []message {
 	f.Helper()
 	rows, _ := f.pool.Query(f.Context(), "SELECT message FROM effects ORDER BY id")
 	effects, err := pgx.CollectRows(rows, pgx.RowTo[message])
-	if err != nil {
-		f.Fatal(err)
-	}
+	must(f, err)
 	return effects
 }
 
@@ -148,20 +151,6 @@ func TestP5AMessageHasItsEffectOnce(t *testing.T) {
 				t.Errorf("pruned %d of %d rows, error %v", n, f.rows(), err)
 			}
 		})
-	}
-}
-
-// TestP5TwoConsumersShareADatabase: each has the effect.
-func TestP5TwoConsumersShareADatabase(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	m := newMessages(1)[0]
-	for range 2 {
-		f.handle(f.inbox("a"), m)
-		f.handle(f.inbox("b"), m)
-	}
-	if got := f.effects(); len(got) != 2 {
-		t.Errorf("effects %q, want one for each consumer", got)
 	}
 }
 
@@ -377,5 +366,19 @@ func TestAPanicOfTheHandlerRollsBackAndGoesOn(t *testing.T) {
 	}()
 	if n := f.rows(); n != 0 || f.pool.Stat().AcquiredConns() != 0 {
 		t.Errorf("%d rows, %d connections are not back", n, f.pool.Stat().AcquiredConns())
+	}
+}
+
+// TestP5TwoConsumersShareADatabase: each has the effect.
+func TestP5TwoConsumersShareADatabase(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	m := newMessages(1)[0]
+	for range 2 {
+		f.handle(f.inbox("a"), m)
+		f.handle(f.inbox("b"), m)
+	}
+	if got := f.effects(); len(got) != 2 {
+		t.Errorf("effects %q, want one for each consumer", got)
 	}
 }

@@ -11,29 +11,6 @@ import (
 	"example.com/transactional-outbox/outbox/internal/dbtest"
 )
 
-// TestReplicasMigrateTogether, with pools of one connection.
-func TestReplicasMigrateTogether(t *testing.T) {
-	t.Parallel()
-	server := dbtest.URL(t)
-	var replicas sync.WaitGroup
-	for range 4 {
-		replicas.Go(func() {
-			pool, err := pgxpool.New(t.Context(), server+"&pool_max_conns=1")
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			defer pool.Close()
-			if err := inbox.Migrate(t.Context(), pool); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	replicas.Wait()
-	f := fixture{t, dbtest.Pool(t, server)}
-	f.wantTables("public.processed_messages", "public.inbox_version")
-}
-
 // TestMigrateUsesTheSchemaOfTheSearchPath: two inboxes in one database know nothing of each other,
 // nor of the user's own migrations with goose.
 func TestMigrateUsesTheSchemaOfTheSearchPath(t *testing.T) {
@@ -45,9 +22,7 @@ func TestMigrateUsesTheSchemaOfTheSearchPath(t *testing.T) {
 	for _, schema := range []string{"one", "two"} {
 		f := fixture{t, dbtest.Pool(t, server+"&search_path="+schema)}
 		for range 2 {
-			if err := inbox.Migrate(t.Context(), f.pool); err != nil {
-				t.Fatal(err)
-			}
+			must(t, inbox.Migrate(t.Context(), f.pool))
 		}
 		f.exec("CREATE TABLE effects (id bigint GENERATED ALWAYS AS IDENTITY, message text)")
 		f.handle(f.inbox("a"), "1")
@@ -79,4 +54,27 @@ func (f fixture) wantTables(want ...string) {
 	if n := f.count("SELECT count(*) FROM unnest($1::text[]) name WHERE to_regclass(name) IS NOT NULL", want); n != len(want) {
 		f.Errorf("%d of the tables %q", n, want)
 	}
+}
+
+// TestReplicasMigrateTogether, with pools of one connection.
+func TestReplicasMigrateTogether(t *testing.T) {
+	t.Parallel()
+	server := dbtest.URL(t)
+	var replicas sync.WaitGroup
+	for range 4 {
+		replicas.Go(func() {
+			pool, err := pgxpool.New(t.Context(), server+"&pool_max_conns=1")
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer pool.Close()
+			if err := inbox.Migrate(t.Context(), pool); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	replicas.Wait()
+	f := fixture{t, dbtest.Pool(t, server)}
+	f.wantTables("public.processed_messages", "public.inbox_version")
 }

@@ -6,7 +6,9 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
 
+	"example.com/transactional-outbox/outbox"
 	"example.com/transactional-outbox/outbox/inbox"
 )
 
@@ -18,9 +20,7 @@ func TestP5RecordTellsTheFirst(t *testing.T) {
 			f := newFixture(t, "default_query_exec_mode", mode)
 			for i, want := range []bool{true, true, false} { // the first one rolls back
 				tx, err := f.pool.Begin(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				if first, err := inbox.Record(t.Context(), tx, "a", "1"); err != nil || first != want {
 					t.Errorf("first %t, want %t: %v", first, want, err)
 				}
@@ -153,13 +153,20 @@ func TestP5ARecordedMessageIsOnDisk(t *testing.T) {
 	}
 }
 
-// TestReadyWithTheDefaultsOfARole: the consumer would never take a message.
-func TestReadyWithTheDefaultsOfARole(t *testing.T) {
+// TestP5RecordTakesATransactionOfDatabaseSQL by outbox.FromSQL.
+func TestP5RecordTakesATransactionOfDatabaseSQL(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []string{"cache_statement", "exec", "simple_protocol"} {
-		f := newFixture(t, "default_query_exec_mode", mode, "DateStyle", "German")
-		if _, err := f.inbox("a").Ready(t.Context()); err != nil {
-			t.Errorf("%s: %v", mode, err)
+	f := newFixture(t)
+	db := stdlib.OpenDBFromPool(f.pool)
+	t.Cleanup(func() { _ = db.Close() })
+	for _, want := range []bool{true, false} {
+		tx, err := db.BeginTx(t.Context(), nil)
+		must(t, err)
+		if first, err := inbox.Record(t.Context(), outbox.FromSQL(tx), "a", "1"); err != nil || first != want {
+			t.Errorf("first %t, want %t: %v", first, want, err)
+		}
+		if err := tx.Commit(); err != nil {
+			t.Error(err)
 		}
 	}
 }

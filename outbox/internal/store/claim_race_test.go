@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -12,39 +11,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
-
-func TestClaimersNeverShareAnEvent(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	want := f.appendMany(10)
-	var (
-		mu       sync.Mutex
-		claimed  []uuid.UUID
-		claimers sync.WaitGroup
-	)
-	for range 3 {
-		claimers.Go(func() {
-			for {
-				c, err := f.store.Claim(t.Context(), "test", 2, lease)
-				if err != nil {
-					t.Error(err)
-				}
-				if len(c.Events) == 0 {
-					return
-				}
-				mu.Lock()
-				claimed = append(claimed, idsOf(c)...)
-				mu.Unlock()
-			}
-		})
-	}
-	claimers.Wait()
-	slices.SortFunc(claimed, compareIDs)
-	slices.SortFunc(want, compareIDs)
-	if !slices.Equal(claimed, want) {
-		t.Errorf("claimed %v, want each of %v once", claimed, want)
-	}
-}
 
 // repeatableRead makes the database's default isolation level wrong for the store.
 func (f fixture) repeatableRead() fixture {

@@ -90,12 +90,11 @@ func (f fixture) appendLater(aggregate string, n int, due string) {
 	f.exec(insertSQL("SELECT gen_random_uuid(), 1 + i, 'order', $1::text, 'order.created', '{}'::bytea FROM generate_series(1, $2::int) i", due), aggregate, n)
 }
 
-// supersede commits an event that supersedes the older ones of its aggregate, and is due after as
-// many seconds.
-func (f fixture) supersede(aggregate string, version, delay int) uuid.UUID {
+// supersede commits an event that supersedes the older ones of its aggregate.
+func (f fixture) supersede(aggregate string, version int) uuid.UUID {
 	f.Helper()
 	id := f.append(aggregate, version)[0]
-	f.exec("UPDATE outbox_queue SET supersedes = true, available_at = now() + $2::int * interval '1 second' WHERE id = $1", id, delay)
+	f.exec("UPDATE outbox_queue SET supersedes = true WHERE id = $1", id)
 	return id
 }
 

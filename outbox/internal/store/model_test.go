@@ -91,7 +91,7 @@ func (m *model) check(r *rapid.T) {
 	if n := m.int(strandedSQL); n != 0 {
 		r.Fatalf("%d events are stranded", n)
 	}
-	if n := m.int("SELECT count(*) FROM outbox_queue q WHERE halted AND NOT EXISTS (SELECT FROM outbox_topics t WHERE t.topic = q.topic)"); n != 0 {
+	if n := m.int(haltedForEverSQL); n != 0 {
 		r.Fatalf("%d events are halted, and their topic is not paused", n)
 	}
 	if n := m.int(`SELECT count(*) FROM (

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/uuid"
@@ -75,4 +76,29 @@ func (m *model) record() {
 		}
 	}
 	m.last = now
+}
+
+// broker records which versions of each aggregate it has received first.
+type broker struct {
+	seen  map[uuid.UUID]bool
+	first map[string][]int
+}
+
+func newBroker() *broker { return &broker{seen: map[uuid.UUID]bool{}, first: map[string][]int{}} }
+
+func (b *broker) publish(e Event) {
+	if !b.seen[e.ID] {
+		b.seen[e.ID] = true
+		b.first[e.AggregateID] = append(b.first[e.AggregateID], e.Version)
+	}
+}
+
+// outOfOrder returns an aggregate whose versions did not come in their order.
+func (b *broker) outOfOrder() string {
+	for aggregate, versions := range b.first {
+		if !slices.IsSorted(versions) {
+			return aggregate
+		}
+	}
+	return ""
 }

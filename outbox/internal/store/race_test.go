@@ -2,17 +2,20 @@ package store
 
 import (
 	"cmp"
+	"errors"
 	"flag"
-	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
 	"os"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // random chooses what a random test does. SEED changes it, and what rapid chooses. The order in
@@ -43,38 +46,6 @@ func (r *random) below(n int) int {
 	return r.rand.IntN(n)
 }
 
-// broker records which versions of each aggregate it has received first.
-type broker struct {
-	mu    sync.Mutex
-	seen  map[uuid.UUID]bool
-	first map[string][]int
-}
-
-func newBroker() *broker { return &broker{seen: map[uuid.UUID]bool{}, first: map[string][]int{}} }
-
-func (b *broker) publish(e Event) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if !b.seen[e.ID] {
-		b.seen[e.ID] = true
-		b.first[e.AggregateID] = append(b.first[e.AggregateID], e.Version)
-	}
-}
-
-// outOfOrder returns an aggregate whose versions did not come in their order.
-func (b *broker) outOfOrder() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for aggregate, versions := range b.first {
-		for i := 1; i < len(versions); i++ {
-			if versions[i] <= versions[i-1] {
-				return aggregate
-			}
-		}
-	}
-	return ""
-}
-
 // until runs each step in a loop of its own until the condition holds or the test has failed. After
 // three minutes it fails the test.
 func (f fixture) until(enough func() bool, steps ...func()) {
@@ -94,101 +65,204 @@ func (f fixture) until(enough func() bool, steps ...func()) {
 	all.Wait()
 }
 
-// forget lets the order of events not count: they are discarded.
-func (b *broker) forget(ids ...uuid.UUID) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, id := range ids {
-		b.seen[id] = true
-	}
-}
-
 // operatorPass replays the failed events, or, now and then, discards them.
-func (f fixture) operatorPass(discards func(ids ...uuid.UUID)) {
+func (f fixture) operatorPass(l *ledger) {
 	failed := read[uuid.UUID](f, "SELECT id FROM outbox_queue WHERE failed_at IS NOT NULL")
 	decision := replaySQL
-	if discards != nil && f.random.below(4) == 0 {
+	if f.random.below(4) == 0 {
 		decision = discardSQL
-		discards(failed...)
+		l.finish(failed...)
 	}
 	if err := f.decide(decision, failed...); err != nil {
 		f.Error(err)
 	}
 }
 
-// TestP7RelaysRacing runs all of these at the same time: appenders; relays whose leases end while
-// they work, that publish, refuse, fail and halt events, pause topics and resume them; late
-// confirms; trial events; operators. No statement may return an error, such as a deadlock. The
-// order of each aggregate is kept. No event is stranded, and none is halted without a row in
-// outbox_topics. In the end, all are published or discarded.
-func TestP7RelaysRacing(t *testing.T) {
+// ledger records which events were committed, and since when they may be forgotten.
+type ledger struct {
+	mu       sync.Mutex
+	appended []uuid.UUID
+	finished map[uuid.UUID]time.Time
+}
+
+func (l *ledger) append(ids ...uuid.UUID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.appended = append(l.appended, ids...)
+}
+
+// finish records events before their settling is committed: from then on they may be forgotten.
+func (l *ledger) finish(ids ...uuid.UUID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, id := range ids {
+		if _, there := l.finished[id]; !there {
+			l.finished[id] = time.Now()
+		}
+	}
+}
+
+// check checks that no event is stored twice or without its payload, and that only finished events
+// older than the retention are missing. It returns how many are missing.
+func (l *ledger) check(f fixture, retention time.Duration) (gone int) {
+	f.Helper()
+	present := map[uuid.UUID]bool{}
+	for _, id := range read[uuid.UUID](f, "SELECT id FROM outbox_status WHERE payload IS NOT NULL") {
+		if present[id] {
+			f.Errorf("event %s is stored twice", id)
+		}
+		present[id] = true
+	}
+	for _, id := range l.appended {
+		if finished, ok := l.finished[id]; !present[id] {
+			gone++
+			if !ok || time.Since(finished) < retention {
+				f.Errorf("event %s is lost, finished: %t", id, ok)
+			}
+		}
+	}
+	return gone
+}
+
+// shortRetention gives each slot a quarter of a second.
+const shortRetention = 1500 * time.Millisecond
+
+// TestP1NothingIsLostWhileTheRingTurns runs all of these at the same time, with a slot of a few
+// hundred milliseconds: transactions that stay open for up to 600 ms after they appended, in all
+// isolation levels, and roll back now and then; relays that fail, halt and postpone events, mark
+// late or never; operators; janitors whose sessions the server ends; and a clock that jumps by a
+// year. No event is stranded, and none is halted without a row in outbox_topics. It ends when the
+// ring has turned once, and old events have been forgotten.
+func TestP1NothingIsLostWhileTheRingTurns(t *testing.T) {
 	t.Parallel()
-	f, b := newFixture(t), newBroker()
-	over := time.Now().Add(4 * time.Second)
-	ending := func() bool { return !time.Now().Before(over) }
-	appender := func() func() {
-		aggregate, version := "", 0
-		return func() {
-			if f.unsettled() > 500 { // so that all take part in a few aggregates, and the end is soon
-				return
-			}
-			if version = version%5 + 1; version == 1 {
-				aggregate = uuid.NewString()
-			}
-			f.exec(insertSQL("SELECT $1::uuid, $2::int, 'order', $3::text, $4::text, '{}'::bytea", "now()"),
-				uuid.New(), version, aggregate, fmt.Sprint("topic ", f.random.below(3)))
+	f := newFixture(t)
+	l := &ledger{finished: map[uuid.UUID]time.Time{}}
+	l.append(f.appendMany(20)...)
+	f.exec("UPDATE outbox_queue SET available_at = now() + interval '1 hour'") // the janitors have to move them again and again
+	janitors := f.with(func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["application_name"] = "janitor" }).store
+	var kills atomic.Int32 // since the last call of Rotate that has succeeded
+	janitor := func() {
+		if janitors.Rotate(t.Context(), shortRetention) == nil { // it may be killed, or not get its locks
+			kills.Store(0)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	var enough atomic.Bool
+	turned, last := 0, 0
+	faults := func() { // one goroutine
+		f.janitorFault(kills.Add(1) <= maxKills)
+		if now := f.current(); now != last {
+			turned, last = turned+1, now
+		}
+		enough.Store(turned > slots && f.forgotten(l))
+	}
+	appender := func() { f.appendSlowly(l) }
+	relay := func() {
+		c, err := f.store.Claim(t.Context(), "race", 20, time.Duration(f.random.below(200))*time.Millisecond)
+		if err != nil || len(c.NoPayload) > 0 {
+			t.Errorf("lost %v, error %v", c.NoPayload, err)
+		}
+		f.relayPass(l, c)
+	}
+	operator := func() { time.Sleep(time.Duration(f.random.below(300)) * time.Millisecond); f.operatorPass(l) }
+	trials := func() { f.relayPass(l, f.trial()) }
+	check := func() { f.wantNone(haltedForEverSQL); f.wantNone(strandedSQL) }
+	f.until(enough.Load, appender, appender, appender, appender, relay, relay, trials, operator, janitor, janitor, faults, check)
+	gone := l.check(f, shortRetention)
+	t.Logf("%d events, %d slots, %d forgotten", len(l.appended), turned, gone)
+	f.settleAll()
+}
+
+// maxKills is how often the janitors are ended before one of them succeeds. Without a limit the ring
+// never turns on a slow machine.
+const maxKills = 4
+
+// janitorFault lets the clock jump, or ends the sessions of the janitors, if it may.
+func (f fixture) janitorFault(mayKill bool) {
+	time.Sleep(time.Duration(f.random.below(60)) * time.Millisecond)
+	switch f.random.below(8) {
+	case 0:
+		f.exec("UPDATE outbox_ring SET since = since - interval '1 year'")
+	case 1:
+		f.exec("UPDATE outbox_ring SET since = since + interval '1 year', moved = now() + interval '1 year'")
+	default:
+		if mayKill {
+			f.exec(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+				WHERE datname = current_database() AND application_name = 'janitor'`)
 		}
 	}
-	settle := func(c Claim, trial bool) {
-		s := Settlement{Token: c.Token, End: true, Trial: trial, Paused: map[string]string{}, FirstPause: time.Millisecond, LongestPause: 4 * time.Millisecond}
-		var late []Event
-		for _, e := range c.Events {
-			switch n := f.random.below(8); {
-			case n < 3 || ending():
-				b.publish(e)
-				s.Published = append(s.Published, e)
-				s.Resumed = append(s.Resumed, e.Topic)
-			case n == 3:
-				s.Failures = append(s.Failures, Failure{ID: e.ID, Counts: true, Delay: time.Millisecond})
-			case n == 4: // or its answer was lost
-				b.publish(e)
-				s.Failures = append(s.Failures, Failure{ID: e.ID, Final: true})
-				late = append(late, e)
-			case n < 7:
-				s.Failures = append(s.Failures, Failure{ID: e.ID, Halt: true})
-				s.Paused[e.Topic] = "a test"
+}
+
+// forgotten is true if the outbox has fewer events than were appended.
+func (f fixture) forgotten(l *ledger) bool {
+	l.mu.Lock()
+	appended := len(l.appended)
+	l.mu.Unlock()
+	return f.int("SELECT count(*) FROM outbox_status WHERE payload IS NOT NULL") < appended
+}
+
+// appendSlowly commits the events of an aggregate after a pause, or rolls it back.
+func (f fixture) appendSlowly(l *ledger) {
+	levels := []pgx.TxIsoLevel{pgx.ReadCommitted, pgx.RepeatableRead, pgx.Serializable}
+	rolledBack, ids := errors.New("rolled back"), []uuid.UUID{uuid.New(), uuid.New()}
+	err := pgx.BeginTxFunc(f.Context(), f.pool, pgx.TxOptions{IsoLevel: levels[f.random.below(3)]}, func(tx pgx.Tx) error {
+		for version, one := range ids {
+			if _, err := tx.Exec(f.Context(), oneSQL, one, version+1, ids[0].String()); err != nil {
+				return err
 			}
 		}
-		f.settle(s)
-		switch f.random.below(4) {
+		time.Sleep(time.Duration(f.random.below(100)) * time.Millisecond * time.Duration(f.random.below(7)))
+		if f.random.below(10) == 0 {
+			return rolledBack
+		}
+		return nil
+	})
+	switch {
+	case err == nil:
+		l.append(ids...)
+	case !errors.Is(err, rolledBack):
+		f.Error(err)
+	}
+}
+
+// relayPass settles a claim with random outcomes.
+func (f fixture) relayPass(l *ledger, c Claim) {
+	var confirmed []uuid.UUID
+	s := Settlement{Token: c.Token, Paused: map[string]string{}, FirstPause: time.Millisecond, LongestPause: 4 * time.Millisecond}
+	for _, e := range c.Events {
+		switch f.random.below(10) {
 		case 0:
-			f.settle(Settlement{Published: s.Published}) // the answer to the settlement was lost
-		case 1:
-			f.settle(Settlement{Published: late})
+			s.Failures = append(s.Failures, Failure{ID: e.ID, Final: true, Code: "refused"})
+		case 1: // not settled: the lease ends
+		case 2:
+			s.Failures = append(s.Failures, Failure{ID: e.ID, Counts: true, Delay: time.Millisecond})
+		case 3:
+			s.Failures = append(s.Failures, Failure{ID: e.ID, Halt: true})
+			s.Paused[e.Topic] = "a test"
+		default:
+			confirmed, s.Resumed = append(confirmed, e.ID), append(s.Resumed, e.Topic)
 		}
 	}
-	relay := func(s *Store) func() {
-		return func() {
-			c, err := s.Claim(t.Context(), "race", 1+f.random.below(20), time.Duration(f.random.below(50))*time.Millisecond)
-			if err != nil {
-				t.Error(err)
-			}
-			settle(c, false)
-		}
+	f.settle(s)
+	if f.random.below(10) == 0 {
+		time.Sleep(time.Duration(f.random.below(1000)) * time.Millisecond) // it was stopped before the mark
 	}
-	replica := New(f.pool)
-	trials := func() { settle(f.trial(), true) }
-	check := func() {
-		f.wantNone("SELECT count(*) FROM outbox_queue q WHERE halted AND NOT EXISTS (SELECT FROM outbox_topics t WHERE t.topic = q.topic)")
-		f.wantNone(strandedSQL)
+	l.finish(confirmed...)
+	for range 1 + f.random.below(2) { // the answer may be lost
+		f.finish(c, confirmed...)
 	}
-	f.until(ending, appender(), appender(), appender(), relay(f.store), relay(f.store), relay(replica), relay(replica),
-		trials, trials, func() { f.operatorPass(b.forget) }, check)
-	f.until(func() bool { return f.unsettled() == 0 && f.int("SELECT count(*) FROM outbox_topics") == 0 },
-		relay(f.store), relay(replica), trials, func() { f.operatorPass(nil) }, check)
-	bad, appended := b.outOfOrder(), f.int("SELECT count(*) FROM outbox_events")
-	if bad != "" || len(b.seen) != appended {
-		t.Errorf("%d of %d events were published or discarded; the events of %q came out of order: %v", len(b.seen), appended, bad, b.first[bad])
+}
+
+// settleAll replays the failed events and publishes all.
+func (f fixture) settleAll() {
+	f.Helper()
+	f.exec(endBackOffs)
+	f.endLeases()
+	must(f, f.decide(replaySQL, read[uuid.UUID](f, "SELECT id FROM outbox_queue WHERE failed_at IS NOT NULL")...))
+	f.exec("UPDATE outbox_topics SET resumed = true")
+	f.drain()
+	f.wantNone("SELECT count(*) FROM outbox_topics")
+	if n := f.unsettled(); n > 0 {
+		f.Errorf("%d events are never published", n)
 	}
-	t.Logf("%d events", appended)
 }

@@ -100,8 +100,8 @@ func (f fixture) fill(n int) {
 	f.exec("INSERT INTO outbox_claims SELECT gen_random_uuid(), 'x', now() + interval '1h', array_agg(id) FROM (SELECT id FROM outbox_queue WHERE topic = 'order.due' ORDER BY seq DESC LIMIT 10) c")
 }
 
-// TestAClaimWithManyTopics: of 4,000 topics half are paused; 100,000 events of one of these are in
-// front of the others; 300,000 events are halted. A claim reads past those in front until they are
+// TestAClaimWithManyTopics: of 4,000 topics half are paused; thousands of events of one of these
+// are in front of the others; 20,000 events are halted. A claim reads past those in front until they are
 // halted, in the order of the index, and never looks at a topic's events one by one.
 func TestAClaimWithManyTopics(t *testing.T) {
 	t.Parallel()
@@ -111,27 +111,23 @@ func TestAClaimWithManyTopics(t *testing.T) {
 	const of = "SELECT gen_random_uuid(), 1, 'order', gen_random_uuid()::text, 'topic ' || %s, '{}'::bytea FROM generate_series(1, $1::int) i"
 	f.exec(insertSQL(fmt.Sprintf(of, "1 + i % 4000"), "now()"), 8000)
 	f.exec("UPDATE outbox_queue SET halted = true, available_at = 'infinity' WHERE split_part(topic, ' ', 2)::int % 2 = 0")
-	f.exec(insertSQL(fmt.Sprintf(of, "2"), "'infinity'"), 300_000)
+	f.exec(insertSQL(fmt.Sprintf(of, "2"), "'infinity'"), manyEvents)
 	f.exec("UPDATE outbox_queue SET halted = true WHERE topic = 'topic 2'")
 	for _, mode := range []string{"force_generic_plan", "force_custom_plan"} {
 		m := newMeasured(f, mode)
-		begin := time.Now()
 		for name, blocks := range m.all(t, 10) {
 			if about := strings.HasPrefix(name, "claim") || strings.Contains(name, "opics"); about && blocks > 3000 {
 				t.Errorf("%s, %s touches %d blocks", mode, name, blocks)
 			}
 		}
-		t.Logf("all statements took %v", time.Since(begin))
 	}
-	f.exec(insertSQL(fmt.Sprintf(of, "2"), "now() - interval '1 hour'"), 100_000)
-	for range 100_000 / maxHalt {
-		begin := time.Now()
+	f.exec(insertSQL(fmt.Sprintf(of, "2"), "now() - interval '1 hour'"), 2*maxHalt)
+	for range 2 {
 		f.reset() // the claims between full reads halt none of them
 		c, err := f.store.Claim(t.Context(), "test", 10, lease)
 		if must(t, err); len(c.Events) != 10 || c.Events[0].Topic == "topic 2" {
 			t.Fatalf("claimed %d", len(c.Events))
 		}
-		t.Logf("a claim took %v", time.Since(begin))
 	}
 	if c := f.claim(10); len(c.Events) != 10 {
 		t.Errorf("claimed %d", len(c.Events))

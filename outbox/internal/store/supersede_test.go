@@ -32,7 +32,7 @@ func TestP7ASupersedingEventWaitsOnlyForOneInFlight(t *testing.T) {
 		},
 		"in flight": {older: func(f fixture, _ uuid.UUID) { f.claim(1) }, waits: true},
 		"locked": {older: func(f fixture, id uuid.UUID) {
-			f.withRowLocked(id, func() { f.supersede("a", 3, 0); f.wantClaimed() })
+			f.withRowLocked(id, func() { f.supersede("a", 3); f.wantClaimed() })
 			f.exec("DELETE FROM outbox_queue WHERE version = 3")
 		}},
 	} {
@@ -41,7 +41,7 @@ func TestP7ASupersedingEventWaitsOnlyForOneInFlight(t *testing.T) {
 			f := newFixture(t)
 			older := f.append("a", 1)[0]
 			test.older(f, older)
-			newer := f.supersede("a", 2, 0)
+			newer := f.supersede("a", 2)
 			if test.waits {
 				f.wantClaimed()
 				f.wantDue(0, newer) // it is not parked
@@ -60,47 +60,12 @@ func TestP7ASupersedingEventWaitsOnlyForOneInFlight(t *testing.T) {
 	}
 }
 
-// TestAnOlderEventWaitsForASupersedingOneUnlessThatIsDelayed.
-func TestAnOlderEventWaitsForASupersedingOneUnlessThatIsDelayed(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	older := f.append("a", 1)[0]
-	newer := f.supersede("a", 2, 3600)
-	f.finish(f.wantClaimed(older))
-	f.exec(endBackOffs)
-	f.exec("UPDATE outbox_queue SET topic = 'away' WHERE version = 2")
-	f.pause("away")
-	f.wantClaimed() // the newer one waits for its topic's pause
-	later := f.append("a", 3)[0]
-	f.wantClaimed()
-	f.resume("away")
-	f.finish(f.wantClaimed(newer), newer)
-	f.wantClaimed(later)
-	f.wantStatus("superseded", older)
-}
-
-// TestADiscardedSupersedingEventLeavesTheNewestOne: those parked behind it include one that
-// supersedes the others, and that one does not wait for them.
-func TestADiscardedSupersedingEventLeavesTheNewestOne(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	f.pause("order.created")
-	older := f.append("a", 1)[0]
-	newer, newest := f.supersede("a", 2, 0), f.supersede("a", 3, 0)
-	f.wantClaimed()
-	f.wantDue(parked, older, newer, newest)
-	f.exec("UPDATE outbox_queue SET failed_at = now(), halted = false WHERE id = $1", newest)
-	must(t, f.decide(discardSQL, newest))
-	f.wantDue(0, newer)
-	f.wantDue(parked, older)
-}
-
 // TestAClaimThatTakesNothingIsNotRepeated: somebody has locked what the first free event ends.
 func TestAClaimThatTakesNothingIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	older := f.append("a", 1)[0]
-	f.supersede("a", 2, 0)
+	f.supersede("a", 2)
 	f.appendMany(1)
 	f.withRowLocked(older, func() {
 		c, err := f.store.Claim(t.Context(), "test", 1, lease)
@@ -116,7 +81,7 @@ func TestAClaimSupersedesInParts(t *testing.T) {
 	f := newFixture(t)
 	f.append("a", 1)
 	f.appendLater("a", maxSupersede+10, "'infinity'")
-	newest := f.supersede("a", maxSupersede+100, 0)
+	newest := f.supersede("a", maxSupersede+100)
 	c, err := f.store.Claim(t.Context(), "test", 10, lease)
 	if must(t, err); len(c.Events) != 0 || c.Superseded != maxSupersede || !c.More {
 		t.Errorf("claimed %d, %d superseded", len(c.Events), c.Superseded)

@@ -142,27 +142,3 @@ func TestAnEventWithoutAnswerIsHaltedAndStaysClaimed(t *testing.T) {
 	f.endPauses()
 	f.wantEvents(f.trial(), ids[1])
 }
-
-// TestP4ATrialEventSupersedesItsOlderOnes: the newest one of its aggregate is tried.
-func TestP4ATrialEventSupersedesItsOlderOnes(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	older := f.append("a", 1)[0]
-	f.pause("order.created")
-	f.wantClaimed()
-	newer, newest := f.supersede("a", 2, 0), f.supersede("a", 3, 0)
-	elsewhere := f.append("b", 1)[0]
-	f.wantClaimed()
-	f.exec("INSERT INTO outbox_queue SELECT gen_random_uuid(), 100, slot, 2, aggregate, aggregate_id, 'other', 0 FROM outbox_queue WHERE id = $1", elsewhere)
-	f.exec("UPDATE outbox_queue SET supersedes = true WHERE topic = 'other'")
-	other := f.claim(10) // takes the place of the other trial event
-	f.endPauses()
-	c := f.trial()
-	f.wantEvents(c, newest)
-	if c.Superseded != 2 || other.Superseded != 1 {
-		t.Errorf("%d and %d superseded", c.Superseded, other.Superseded)
-	}
-	f.wantStatus("superseded", older, newer)
-	f.endPauses()
-	f.wantEvents(f.trial())
-}
