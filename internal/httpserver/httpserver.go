@@ -68,8 +68,9 @@ func serve(ctx context.Context, listener net.Listener, handler http.Handler, tim
 	return nil
 }
 
-// ServeDuring answers on address for as long as work runs, and then for two seconds at most. If the server fails, the context of work
-// ends. Errors begin with setting, which the address came from.
+// ServeDuring answers on address for as long as work runs, and then for two seconds at most. If
+// the server fails, the context of work ends. Errors begin with setting, which the address came
+// from.
 func ServeDuring(ctx context.Context, setting, address string, handler http.Handler, work func(context.Context) error) error {
 	listener, err := Listen(ctx, setting, address)
 	if err != nil {

@@ -1,14 +1,9 @@
 package outboxcli
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"log/slog"
-	"os"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/go-json-experiment/json"
@@ -24,39 +19,7 @@ import (
 	"example.com/transactional-outbox/outbox/publish"
 )
 
-func TestMain(m *testing.M) {
-	if os.Getenv(dieAt) != "" {
-		replayAndDie()
-	}
-	slog.SetDefault(slog.New(slog.NewJSONHandler(&logged, nil)))
-	goleak.VerifyTestMain(m)
-}
-
-// logged is the log of all tests. Each test looks for its own ids.
-var logged logs
-
-type logs struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *logs) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-// with returns the lines that contain a text.
-func (l *logs) with(text string) (lines []string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for line := range strings.Lines(l.text.String()) {
-		if strings.Contains(line, text) {
-			lines = append(lines, line)
-		}
-	}
-	return lines
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // shop has all commands.
 var shop = Service{Name: "shop", Schema: migrations.Schema, Topic: "order.created", Republishes: true}
@@ -142,7 +105,7 @@ func (f fixture) append(topics ...string) (ids []string) {
 		})
 		ids = append(ids, events[len(events)-1].ID.String())
 	}
-	err := f.db.InTx(f.Context(), func(tx pgx.Tx) error { return outbox.Append(f.Context(), tx, events...) })
+	err := pgx.BeginFunc(f.Context(), f.db.Pool(), func(tx pgx.Tx) error { return outbox.Append(f.Context(), tx, events...) })
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -166,18 +129,6 @@ func (f fixture) exec(statement string, args ...any) {
 	f.Helper()
 	if _, err := f.db.Pool().Exec(f.Context(), statement, args...); err != nil {
 		f.Fatal(err)
-	}
-}
-
-// wantIn wants exactly these events in a status.
-func (f fixture) wantIn(status string, ids ...string) {
-	f.Helper()
-	rows, err := f.db.Pool().Query(f.Context(), "SELECT id::text FROM outbox_status WHERE status = $1 ORDER BY id", status)
-	if err != nil {
-		f.Fatal(err)
-	}
-	if found, err := pgx.CollectRows(rows, pgx.RowTo[string]); err != nil || !slices.Equal(found, slices.Sorted(slices.Values(ids))) {
-		f.Errorf("%s are %v, error %v, want %v", status, found, err, ids)
 	}
 }
 

@@ -2,6 +2,7 @@ package operate_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -164,15 +165,11 @@ func (f fixture) fill(n int) {
 // believes that it is almost empty. And each works in every mode of pgx.
 func TestNoPlanDependsOnStatistics(t *testing.T) {
 	t.Parallel()
-	for name, analyze := range map[string]string{"of an empty outbox": "SELECT 1", "of a full outbox": "VACUUM ANALYZE"} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f := newFixture(t)
-			f.fill(20_000)
-			f.exec(analyze)
-			f.ask(t)
-		})
-	}
+	f := newFixture(t)
+	f.fill(20_000)
+	f.ask("statistics of an empty outbox")
+	f.exec("VACUUM ANALYZE")
+	f.ask("statistics of a full outbox")
 }
 
 // timesIn is how often a question is asked in a mode. In the mode that prepares statements it is
@@ -184,32 +181,38 @@ func timesIn(mode pgx.QueryExecMode) int {
 	return 1
 }
 
-// ask asks all questions in each mode of pgx.
-func (f fixture) ask(t *testing.T) {
-	t.Helper()
+// inEachMode runs a test with a pool for each mode of pgx, which has one connection: each server
+// process has counters of its own.
+func (f fixture) inEachMode(test func(mode pgx.QueryExecMode, pool *pgxpool.Pool)) {
+	f.Helper()
 	for _, mode := range modes {
 		config := f.pool.Config()
-		// One connection, because each server process has counters of its own.
 		config.MaxConns, config.ConnConfig.DefaultQueryExecMode = 1, mode
-		pool, err := pgxpool.NewWithConfig(t.Context(), config)
-		must(t, err)
+		pool, err := pgxpool.NewWithConfig(f.Context(), config)
+		must(f, err)
 		defer pool.Close()
-		operator := fixtureOf(t, pool).operator
+		test(mode, pool)
+	}
+}
+
+// ask asks all questions in each mode of pgx.
+func (f fixture) ask(with string) {
+	f.Helper()
+	f.inEachMode(func(mode pgx.QueryExecMode, pool *pgxpool.Pool) {
+		operator := fixtureOf(f.T, pool).operator
 		times := timesIn(mode)
 		for _, q := range asked {
 			before := f.blocks(pool)
 			for range times {
-				if n, err := q.ask(t.Context(), operator); err != nil || n != q.want {
-					t.Fatalf("%s, %s: %d, want %d, error %v", mode, q.name, n, q.want, err)
+				if n, err := q.ask(f.Context(), operator); err != nil || n != q.want {
+					f.Fatalf("%s, %s, %s: %d, want %d, error %v", with, mode, q.name, n, q.want, err)
 				}
 			}
-			blocks := (f.blocks(pool) - before) / times
-			t.Logf("%s, %s: %d blocks", mode, q.name, blocks)
-			if blocks > q.most {
-				t.Errorf("%s, %s reads %d blocks, want at most %d", mode, q.name, blocks, q.most)
+			if blocks := (f.blocks(pool) - before) / times; blocks > q.most {
+				f.Errorf("%s, %s, %s reads %d blocks, want at most %d", with, mode, q.name, blocks, q.most)
 			}
 		}
-	}
+	})
 }
 
 // blocks counts the blocks of all tables and indexes that a pool has read. Unlike a duration, the
@@ -233,12 +236,7 @@ func TestTheRecordIsReadAlongIndexes(t *testing.T) {
 		SELECT gen_random_uuid(), gen_random_uuid(), 'ann', 'cli', 'replay', 'ids', ARRAY[n::text, (n + 1)::text],
 		       now() - n * interval '1 minute' FROM generate_series(1, 20000) n`)
 	decision := readAll[uuid.UUID](f, "SELECT decision FROM operator_decisions WHERE id = $1", row)[0]
-	for _, mode := range modes {
-		config := f.pool.Config()
-		config.MaxConns, config.ConnConfig.DefaultQueryExecMode = 1, mode
-		pool, err := pgxpool.NewWithConfig(t.Context(), config)
-		must(t, err)
-		defer pool.Close()
+	f.inEachMode(func(mode pgx.QueryExecMode, pool *pgxpool.Pool) {
 		log := operate.NewLog(pool)
 		for range timesIn(mode) {
 			before := f.blocks(pool)
@@ -246,9 +244,7 @@ func TestTheRecordIsReadAlongIndexes(t *testing.T) {
 			one, oneErr := log.Get(t.Context(), decision)
 			of, ofErr := log.Of(t.Context(), []string{"70", "x"}, 50)
 			pruned, pruneErr := log.Prune(t.Context(), 1000*time.Hour, 0)
-			for _, err := range []error{err, oneErr, ofErr, pruneErr} {
-				must(t, err)
-			}
+			must(t, errors.Join(err, oneErr, ofErr, pruneErr))
 			if len(page) != 50 || one.Chosen != 1 || len(of) != 3 || pruned != 0 || !slices.Equal(of[0].Items, []string{"x"}) {
 				t.Errorf("%s: %d, %+v, %+v, %d", mode, len(page), one, of, pruned)
 			}
@@ -259,5 +255,5 @@ func TestTheRecordIsReadAlongIndexes(t *testing.T) {
 		began, err := log.Begin(t.Context(), ann(), operate.Replay, []string{"y", "z"})
 		must(t, err)
 		must(t, log.Finish(t.Context(), began, 1))
-	}
+	})
 }

@@ -35,6 +35,7 @@ func TestP7AReplayedEventIsPublishedBeforeTheOnesItHeldBack(t *testing.T) {
 	if held := f.due(); len(held) != 0 {
 		t.Fatalf("claimed %v behind a failed event", held)
 	}
+	f.exec("UPDATE outbox_queue SET refused_since = now() - interval '2 days' WHERE id = $1", ids[0])
 	r, err := f.operator.Replay(t.Context(), ann(), ids[:1])
 	if err != nil || len(r.Changed) != 1 || len(r.Refused) != 0 {
 		t.Fatalf("%+v, error %v", r, err)
@@ -45,6 +46,9 @@ func TestP7AReplayedEventIsPublishedBeforeTheOnesItHeldBack(t *testing.T) {
 		if e.ID != ids[0] || e.Status != operate.Pending || e.RetryCount != 0 || e.FailureCode+e.FailureReason != "" || e.FailedAt != nil || e.Age > 60 {
 			t.Errorf("replayed %+v", e)
 		}
+	}
+	if f.count("outbox_queue WHERE refused_since IS NOT NULL") != 0 {
+		t.Error("it would fail at its next refusal")
 	}
 	if first := f.due(); !slices.Equal(first, ids[:1]) {
 		t.Fatalf("claimed %v, want %v", first, ids[:1])
@@ -138,6 +142,25 @@ func TestWhatCannotBeSentIsNotReplayed(t *testing.T) {
 	r, err := f.operator.Discard(t.Context(), ann(), ids[:2])
 	if err != nil || !slices.Equal(operate.IDsOf(r.Changed), ids[1:2]) || f.count("outbox_queue WHERE failed_at IS NOT NULL") != 0 {
 		t.Errorf("discarded %+v, error %v", r, err)
+	}
+}
+
+// TestAnIDThatIsDiscardedTwice: Append takes an id again when the ring has turned. Its event can be
+// discarded as well, and the other events of the decision with it.
+func TestAnIDThatIsDiscardedTwice(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	id := f.appendAlone()
+	f.fail(id)
+	by := operate.NewDecision("ann", operate.CLI, operate.ByIDs)
+	for _, slot := range []int{1, 2} {
+		r, err := f.operator.Discard(t.Context(), by, []uuid.UUID{id})
+		if err != nil || len(r.Changed) != 1 {
+			t.Fatalf("%+v, error %v", r, err)
+		}
+		f.exec("UPDATE outbox_ring SET current = $1", slot)
+		f.exec(insertSQL("SELECT cast($1 AS uuid), NULL::int, NULL::text, 'report'"), id)
+		f.fail(id)
 	}
 }
 
@@ -299,18 +322,10 @@ func TestADecisionAndItsRecordAreOneTransaction(t *testing.T) {
 			}
 			f.exec("DROP TRIGGER refuse ON " + table)
 		}
-	})
-}
-
-// TestNobodyDecidesWithoutAName: without its record, a decision changes nothing.
-func TestNobodyDecidesWithoutAName(t *testing.T) {
-	t.Parallel()
-	inEachDecision(t, func(f fixture, _ operate.Action, decide decide) {
-		id := f.appendFailed(1)[0]
-		before := f.rows(id)
+		// A record without a name is refused before it is written.
 		_, err := decide(f.operator, f.Context(), operate.NewDecision("", operate.CLI, operate.ByIDs), []uuid.UUID{id})
-		if after := f.rows(id); err == nil || errors.Is(err, context.Canceled) || !slices.Equal(after, before) {
-			f.Errorf("error %v, the event is %v", err, after)
+		if after := f.rows(id); err == nil || !slices.Equal(after, before) {
+			f.Errorf("without a name: error %v, the event is %v", err, after)
 		}
 	})
 }

@@ -94,19 +94,17 @@ func (s fakeSession) Publish(_ context.Context, batch []publish.Message, answer 
 	}
 }
 
-// one returns the event of a message.
-func one(t *testing.T, f fixture, id string) operate.Event {
-	t.Helper()
-	found, err := f.operator.Get(t.Context(), uuid.MustParse(id))
-	must(t, err)
-	return found[0]
-}
-
 // TestP7RepublishSendsAVersionAfterTheOneBeforeItWasTaken, goes on after an error, and is recorded.
 func TestP7RepublishSendsAVersionAfterTheOneBeforeItWasTaken(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	all := f.publishedOrders()
+	found, err := f.operator.Get(t.Context(), all...)
+	must(t, err)
+	events := map[string]operate.Event{}
+	for _, e := range found {
+		events[e.ID.String()] = e
+	}
 	w := operate.Window{Since: time.Now().Add(-time.Hour), Until: time.Now().Add(time.Hour)}
 	by := operate.NewDecision("ann", operate.CLI, "--since 1h")
 	full, calls, taken := errors.New("a queue is full"), 0, map[string]int{}
@@ -118,7 +116,7 @@ func TestP7RepublishSendsAVersionAfterTheOneBeforeItWasTaken(t *testing.T) {
 				results = append(results, publish.Result{Outcome: publish.Refused, Err: full})
 				continue
 			}
-			e := one(t, f, m.ID)
+			e := events[m.ID]
 			if m.Topic != e.Topic || m.AppID != "orders" || string(m.Body) != `{"a": 1}` || m.Headers["h"] != "text" {
 				t.Errorf("sent %+v", m)
 			}

@@ -67,24 +67,6 @@ func TestAPausedTopicIsNotClaimedUntilItIsResumed(t *testing.T) {
 	}
 }
 
-// TestEveryTopicCanBePausedBeforeTheFirstStart: nothing is claimed, whatever its topic is.
-func TestEveryTopicCanBePausedBeforeTheFirstStart(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	must(t, f.operator.Pause(t.Context(), ann(), operate.EveryTopic, "restored from the backup of Monday"))
-	id := f.append("1", 1)[0]
-	if got := f.due(); len(got) != 0 {
-		t.Errorf("claimed %v", got)
-	}
-	if topics := f.topics(); len(topics) != 1 || topics[0].Topic != operate.EveryTopic {
-		t.Errorf("%+v", topics)
-	}
-	must(t, f.operator.Resume(t.Context(), ann(), operate.EveryTopic))
-	if got := f.due(); !slices.Equal(got, []uuid.UUID{id}) {
-		t.Errorf("claimed %v, want %v", got, id)
-	}
-}
-
 func TestAPauseIsRecordedAndATopicThatIsNotPausedIsAnError(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -145,18 +127,6 @@ func TestAHaltedEventIsDiscardedButNotReplayed(t *testing.T) {
 	must(t, f.operator.Resume(t.Context(), ann(), "order.created"))
 	if got := f.due(); !slices.Equal(got, ids[1:]) {
 		t.Errorf("claimed %v, want %v", got, ids[1:])
-	}
-}
-
-// TestAReplayedEventIsTriedAsANewOne: nothing of its refusals is left.
-func TestAReplayedEventIsTriedAsANewOne(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	id := f.appendFailed(1)[0]
-	f.exec("UPDATE outbox_queue SET refused_since = now() - interval '2 days'")
-	_, err := f.operator.Replay(t.Context(), ann(), []uuid.UUID{id})
-	if n := f.count("outbox_queue WHERE refused_since IS NULL AND NOT halted AND retry_count = 0 AND available_at <= now()"); err != nil || n != 1 {
-		t.Errorf("%d reset, error %v", n, err)
 	}
 }
 

@@ -22,6 +22,6 @@
 //
 // # Load
 //
-// At most five requests use the database at the same time, one of them to decide, and none for longer than 5 s (a decision:
-// 15 s). Numbers above 10,000 are estimates.
+// At most five requests use the database at the same time, one of them to decide, and none for
+// longer than 5 s (a decision: 15 s). Numbers above 10,000 are estimates.
 package page

@@ -38,25 +38,7 @@ type site struct {
 	pool   *pgxpool.Pool
 	page   *page.Page
 	server *httptest.Server
-	logged *lines
-}
-
-// lines are what the page logs.
-type lines struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *lines) Write(line []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(line)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
+	logged *bytes.Buffer // read it only between requests
 }
 
 // hashes are the passwords of the users: each is the user's name, three times.
@@ -76,12 +58,8 @@ func withUsers() page.Config {
 
 func newSite(t *testing.T, c page.Config) site {
 	t.Helper()
-	return siteOf(t, dbtest.Migrated(t), c)
-}
-
-func siteOf(t *testing.T, pool *pgxpool.Pool, c page.Config) site {
-	t.Helper()
-	logged := &lines{}
+	pool := dbtest.Migrated(t)
+	logged := &bytes.Buffer{}
 	c.Logger = slog.New(slog.NewTextHandler(logged, nil))
 	p := page.New(pool, c)
 	mux := http.NewServeMux()

@@ -61,16 +61,6 @@ func TestABrokerPublishesToItsExchangeOrToTheDestination(t *testing.T) {
 	}
 }
 
-func TestABrokerDeclaresItsExchange(t *testing.T) {
-	t.Parallel()
-	exchange := brokertest.Name()
-	brokertest.DeleteExchanges(t, exchange)
-	b := rabbitmq.NewBroker(brokertest.URL(), exchange)
-	if r := publishOnce(t, b, publish.Message{Topic: "order.created"})[0]; r.Outcome != publish.Returned {
-		t.Errorf("without a queue: %+v", r)
-	}
-}
-
 // TestABrokerWaitsForItsTopology: the exchange is of another kind, until somebody deletes it.
 func TestABrokerWaitsForItsTopology(t *testing.T) {
 	t.Parallel()

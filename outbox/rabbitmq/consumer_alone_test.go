@@ -59,14 +59,7 @@ func TestP9AMessageThatTakesTheDatabaseDownIsAlone(t *testing.T) {
 	c.publish("first") // from now on it takes batches
 	c.await(1, 0, 0)
 	c.publish("slow", "killer", "1", "2", "3", "4")
-	eventually(t, "all messages at the consumer", func() (all bool) {
-		brokertest.Do(t, func(ch *amqp.Channel) error {
-			q, err := ch.QueueDeclarePassive(c.queue.Name, true, false, false, false, nil)
-			all = q.Messages == 0
-			return err
-		})
-		return all
-	})
+	c.awaitTaken()
 	close(arrived)
 	c.deadLetter("killer")
 	c.await(6, 0, 0)

@@ -75,10 +75,7 @@ func TestWhatWaitsForLongIsGivenBack(t *testing.T) {
 	c.publish("slow")
 	receive(t, began, "call")
 	c.publish("1", "2", "3")
-	eventually(t, "all messages at the consumer", func() bool {
-		ready, _, err := openSession(t).CountReady(c.queue.Name)
-		return err == nil && ready == 0
-	})
+	c.awaitTaken()
 	time.Sleep(timeout/2 + 100*time.Millisecond) // they wait for their turn
 	goOn <- struct{}{}
 	receive(t, began, "call")
@@ -133,19 +130,10 @@ func TestP9AnUnreadableMessageIsADeadLetterAtOnce(t *testing.T) {
 		ready, _, err := openSession(t).CountReady(c.queue.DeadLetterQueue())
 		return err == nil && ready == 3
 	})
-	letters, err := openSession(t).DeadLetters(c.queue)
-	if err != nil {
-		t.Fatal(err)
-	}
+	letters := c.open()
 	codes := map[string]string{}
-	for {
-		l, ok, err := letters.Next()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !ok {
-			break
-		}
+	for range 3 {
+		l := c.next(letters)
 		codes[l.ID] = l.Code
 		if l.Code == rabbitmq.CodeUnreadable {
 			if r := letters.Replay(t.Context(), l, nil); r.Outcome != publish.Invalid || len(l.Body) != 4 || l.Reason == "" {
@@ -159,8 +147,6 @@ func TestP9AnUnreadableMessageIsADeadLetterAtOnce(t *testing.T) {
 	if want := map[string]string{"deep": rabbitmq.CodeUnreadable, "many": rabbitmq.CodeUnreadable, "bad": rabbitmq.CodePermanent}; !maps.Equal(codes, want) {
 		t.Errorf("the dead letters are %v", codes)
 	}
-	if err := letters.Close(); err != nil {
-		t.Error(err)
-	}
+	c.close(letters)
 	c.deadLetter("bad")
 }

@@ -144,6 +144,15 @@ func (c *consumerTest) await(handled, retried, deadLettered uint64) {
 	})
 }
 
+// awaitTaken waits until the consumer has all messages of its queue.
+func (c *consumerTest) awaitTaken() {
+	c.Helper()
+	eventually(c.T, "all messages at the consumer", func() bool {
+		ready, _, err := openSession(c.T).CountReady(c.queue.Name)
+		return err == nil && ready == 0
+	})
+}
+
 // deadLetter removes the only dead letter, and checks that it is the message with this id.
 func (c *consumerTest) deadLetter(id string) amqp.Delivery {
 	c.Helper()
