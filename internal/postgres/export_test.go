@@ -15,9 +15,6 @@ func LookupAfter(ctx context.Context, c pgx.ConnConfig, last, host string) ([]st
 	return c.LookupFunc(ctx, host)
 }
 
-// Acquired is how many connections are in use.
-func (db *DB) Acquired() int { return int(db.pool.Stat().AcquiredConns()) }
-
 // OnSocket calls use with the socket of one connection.
 func (db *DB) OnSocket(ctx context.Context, use func(fd uintptr)) error {
 	conn, err := db.pool.Acquire(ctx)

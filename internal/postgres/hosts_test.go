@@ -2,12 +2,14 @@ package postgres_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"gorm.io/gorm"
 
 	"example.com/transactional-outbox/internal/postgres"
 	"example.com/transactional-outbox/internal/postgres/postgrestest"
@@ -41,7 +43,7 @@ func TestTheHostThatWorkedLastIsTriedFirst(t *testing.T) {
 	t.Parallel()
 	_, direct := postgrestest.Migrated(t, notes)
 	first, second, url := throughTwo(t, direct)
-	db := open(t, url)
+	db := open(t, url, 4)
 	again := func() {
 		t.Helper()
 		first.Cut()
@@ -77,11 +79,11 @@ func TestAPoolLeavesAServerThatIsReadOnly(t *testing.T) {
 		t.Run(name+" target_session_attrs", func(t *testing.T) {
 			t.Parallel()
 			observer, direct := postgrestest.Migrated(t, notes)
-			db := open(t, direct+attributes)
+			db := open(t, direct+attributes, 4)
 			readOnlySessions(t, db)
 			n := notebook{t, db, observer}
 			for attempt := range 3 {
-				err := db.InTx(t.Context(), func(tx pgx.Tx) error { return write(t.Context(), tx, attempt) })
+				err := writing(t.Context(), db, attempt)
 				if failed := err != nil; failed != (attempt == 0 || attributes == "") {
 					t.Errorf("attempt %d: %v", attempt+1, err)
 				}
@@ -107,7 +109,7 @@ func TestOfTwoHostsOnlyOneThatTakesWritesIsUsed(t *testing.T) {
 			url = strings.Replace(url, "&target_session_attrs=read-write", parameter, 1)
 			first.Refuse(true)
 			makeDatabaseReadOnly(t, direct, "on")
-			db := open(t, url)
+			db := open(t, url, 4)
 			if err := db.Ping(t.Context()); err == nil || !postgres.Unavailable(err) {
 				t.Errorf("the pool connected to a read-only host, error %v", err)
 			}
@@ -165,17 +167,11 @@ func TestTheLastAddressOfAHostIsTriedFirst(t *testing.T) {
 // readOnlySessions opens two sessions side by side, and makes both read-only.
 func readOnlySessions(t *testing.T, db *postgres.DB) {
 	t.Helper()
-	makeReadOnly := func(tx pgx.Tx) error {
-		return postgres.Write(t.Context(), tx, "making the session read-only", "SELECT set_config('default_transaction_read_only', 'on', false)", nil)
+	makeReadOnly := func(tx *gorm.DB) error {
+		return tx.Exec("SELECT set_config('default_transaction_read_only', 'on', false)").Error
 	}
-	err := db.InTx(t.Context(), func(tx pgx.Tx) error {
-		if _, err := readOne(t.Context(), tx, "SELECT 1", nil, pgx.RowTo[int32]); err != nil {
-			return err
-		}
-		if err := db.InTx(t.Context(), makeReadOnly); err != nil {
-			return err
-		}
-		return makeReadOnly(tx)
+	err := db.InGorm(t.Context(), func(tx *gorm.DB) error {
+		return errors.Join(db.InGorm(t.Context(), makeReadOnly), makeReadOnly(tx))
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -188,7 +184,7 @@ func TestAnIdlePoolFollowsAFailover(t *testing.T) {
 	t.Parallel()
 	_, direct := postgrestest.Migrated(t, notes)
 	first, second, url := throughTwo(t, direct)
-	busy, idle := open(t, url), open(t, url)
+	busy, idle := open(t, url, 4), open(t, url, 4)
 	connect(t, busy)
 	connect(t, idle)
 	first.Refuse(true)

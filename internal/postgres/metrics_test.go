@@ -3,10 +3,10 @@ package postgres_test
 import (
 	"testing"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	dto "github.com/prometheus/client_model/go"
+	"gorm.io/gorm"
 
 	"example.com/transactional-outbox/internal/postgres/postgrestest"
 )
@@ -48,8 +48,8 @@ func TestMetricsOfThePoolAndTheOldestTransaction(t *testing.T) {
 	if busy := value(t, registry, "db_pool_connections", "busy"); busy != 0 {
 		t.Errorf("%v connections are busy", busy)
 	}
-	err := db.InTx(t.Context(), func(tx pgx.Tx) error {
-		if err := write(t.Context(), tx, 1); err != nil {
+	err := db.InGorm(t.Context(), func(tx *gorm.DB) error {
+		if err := write(tx, 1); err != nil {
 			return err
 		}
 		if busy := value(t, registry, "db_pool_connections", "busy"); busy != 1 {

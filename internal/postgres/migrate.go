@@ -24,7 +24,7 @@ type Migrations struct {
 // Migrate waits until the database at url answers, applies the missing migrations, and logs which
 // files it applied. It does not wait if the password, the role or the database name is wrong.
 func (m Migrations) Migrate(ctx context.Context, url string) error {
-	db, err := Open(ctx, url, migrationConns, TxTimeout(migrationTimeout))
+	db, err := Open(ctx, url, migrationConns)
 	if err != nil {
 		return err
 	}
@@ -43,8 +43,8 @@ func (m Migrations) Migrate(ctx context.Context, url string) error {
 // migrationConns is one connection for the lock and one for the migrations.
 const migrationConns = 2
 
-// migrationTimeout limits the grants, which may wait for the grants of other replicas.
-const migrationTimeout = time.Minute
+// grantTimeout limits the grants, which may wait for the grants of other replicas.
+const grantTimeout = time.Minute
 
 // Apply brings the schema and the grants up to date, and returns the names of the files that it
 // applied. Replicas may start together: one has a session lock and applies the migrations. The
@@ -81,11 +81,14 @@ func (m Migrations) grant(ctx context.Context, db *DB) error {
 	if m.Grants == "" {
 		return nil
 	}
-	err := db.InTx(ctx, func(tx pgx.Tx) error {
-		if err := Write(ctx, tx, "waiting for others who grant", "SELECT pg_advisory_xact_lock(hashtext('grants'))", nil); err != nil {
-			return err
+	ctx, cancel := context.WithTimeout(ctx, grantTimeout)
+	defer cancel()
+	err := pgx.BeginTxFunc(ctx, db.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtext('grants'))"); err != nil {
+			return fmt.Errorf("waiting for others who grant: %w", err)
 		}
-		return Write(ctx, tx, "granting", m.Grants, nil)
+		_, err := tx.Exec(ctx, m.Grants)
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("granting what the application may do: %w", err)

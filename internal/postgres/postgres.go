@@ -1,7 +1,7 @@
 // Package postgres opens the database, runs its migrations, and begins transactions.
 //
-// A [DB] can begin transactions and has no method that writes. [DB.InTx] gives a pgx.Tx, and
-// [DB.InGorm] gives the same to code that uses gorm. Both have a deadline and are READ COMMITTED.
+// A [DB] has no method that writes. [DB.InGorm] begins a transaction for code that uses gorm, which has
+// a deadline and is READ COMMITTED. [DB.Pool] is for the library of the outbox.
 package postgres
 
 import (
@@ -22,7 +22,7 @@ import (
 	"gorm.io/gorm/logger"
 )
 
-// DB is a pool of connections that can begin transactions and nothing else.
+// DB is a pool of connections.
 type DB struct {
 	pool      *pgxpool.Pool
 	sql       *sql.DB

@@ -1,22 +1,19 @@
 package postgres_test
 
 import (
-	"context"
 	"errors"
 	"net/url"
 	"strings"
 	"sync"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
-
 	"example.com/transactional-outbox/internal/postgres"
 	"example.com/transactional-outbox/test/servers"
 )
 
-func open(t *testing.T, url string) *postgres.DB {
+func open(t *testing.T, url string, connections int32, options ...postgres.Option) *postgres.DB {
 	t.Helper()
-	db, err := postgres.Open(t.Context(), url, 4)
+	db, err := postgres.Open(t.Context(), url, connections, options...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,11 +31,7 @@ func TestANewConnectionTakesTheFreshPassword(t *testing.T) {
 	}
 	wrong.User = url.UserPassword("nobody", "old")
 	fresh, errFile := right, error(nil)
-	db, err := postgres.Open(t.Context(), wrong.String(), 1, postgres.Fresh(func() (string, error) { return fresh, errFile }))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(db.Close)
+	db := open(t, wrong.String(), 1, postgres.Fresh(func() (string, error) { return fresh, errFile }))
 	if err := db.Ping(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -48,27 +41,33 @@ func TestANewConnectionTakesTheFreshPassword(t *testing.T) {
 	}
 }
 
+// TestReplicasMayMigrateTogether: each start also grants, which writes the same rows of the catalogue.
 func TestReplicasMayMigrateTogether(t *testing.T) {
 	t.Parallel()
+	const replicas, starts = 4, 5
+	granting := notes
+	granting.Grants = "DO $$ BEGIN REVOKE ALL ON ALL TABLES IN SCHEMA public FROM PUBLIC; GRANT SELECT ON notes TO PUBLIC; END $$"
 	url := servers.Database(t)
-	var replicas sync.WaitGroup
-	for range 4 {
-		db := open(t, url)
-		replicas.Go(func() {
-			if _, err := notes.Apply(t.Context(), db); err != nil {
-				t.Error(err)
+	var together sync.WaitGroup
+	for range replicas {
+		db := open(t, url, 4)
+		together.Go(func() {
+			for range starts {
+				if _, err := granting.Apply(t.Context(), db); err != nil {
+					t.Error(err)
+				}
 			}
 		})
 	}
-	replicas.Wait()
-	if err := open(t, url).Ready(t.Context(), notes); err != nil {
+	together.Wait()
+	if err := open(t, url, 4).Ready(t.Context(), granting); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestReadyNamesTheCommandThatMigrates(t *testing.T) {
 	t.Parallel()
-	err := open(t, servers.Database(t)).Ready(t.Context(), postgres.Migrations{Files: notes.Files, Command: "shop migrate"})
+	err := open(t, servers.Database(t), 4).Ready(t.Context(), postgres.Migrations{Files: notes.Files, Command: "shop migrate"})
 	if err == nil || !strings.Contains(err.Error(), "shop migrate") {
 		t.Errorf("error %v does not name the command", err)
 	}
@@ -76,20 +75,17 @@ func TestReadyNamesTheCommandThatMigrates(t *testing.T) {
 
 func TestWaitReturnsWhenTheDatabaseComes(t *testing.T) {
 	t.Parallel()
-	server := servers.Postgres(t)
-	if err := server.Stop(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	db := open(t, server.URL("postgres"))
+	direct := servers.Database(t)
+	proxy, through := servers.ProxyFor(t, direct)
+	proxy.Refuse(true)
+	db := open(t, through, 4)
 	if err := db.Ping(t.Context()); !postgres.Unavailable(err) {
 		t.Fatalf("a database that is down is not Unavailable: %v", err)
 	}
 	waited := make(chan error, 1)
 	go func() { waited <- db.Wait(t.Context(), notes) }()
-	if err := server.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := notes.Apply(t.Context(), open(t, server.URL("postgres"))); err != nil {
+	proxy.Refuse(false)
+	if _, err := notes.Apply(t.Context(), open(t, direct, 4)); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-waited; err != nil {
@@ -102,22 +98,6 @@ func TestMigrateDoesNotWaitForADatabaseThatDoesNotExist(t *testing.T) {
 	url := strings.Replace(servers.Database(t), "/test", "/no_such", 1)
 	if err := notes.Migrate(t.Context(), url); err == nil {
 		t.Error("migrated a database that does not exist")
-	}
-}
-
-func TestUnavailable(t *testing.T) {
-	t.Parallel()
-	db := open(t, servers.Database(t))
-	late, cancel := context.WithTimeout(t.Context(), 0)
-	defer cancel()
-	if err := db.Ping(late); !postgres.Unavailable(err) {
-		t.Errorf("a deadline is not Unavailable: %v", err)
-	}
-	err := db.InTx(t.Context(), func(tx pgx.Tx) error {
-		return postgres.Write(t.Context(), tx, "", "SELECT * FROM nothing", nil)
-	})
-	if err == nil || postgres.Unavailable(err) {
-		t.Errorf("a mistake of ours is Unavailable: %v", err)
 	}
 }
 

@@ -196,19 +196,6 @@ func TestAWrongHostOfAMQPURLIsAnErrorWithoutThePassword(t *testing.T) {
 	}
 }
 
-func TestOnlyCommandsWithTheBrokerNeedAMQPURL(t *testing.T) {
-	t.Parallel()
-	for _, given := range []settings.Secret{broker, ""} {
-		shared := settings.Shared{AuditRetention: 8760 * time.Hour, AppEnv: "production", DatabaseURL: database, AMQPURL: given}
-		requireFaults(t, errors.Join(shared.Check()...))
-		var faults []string
-		if given == "" {
-			faults = []string{"AMQP_URL is not set"}
-		}
-		requireFaults(t, errors.Join(shared.CheckBroker()...), faults...)
-	}
-}
-
 // printed returns a secret as it looks in each format of a log or a message.
 func printed(t *testing.T, secret settings.Secret) map[string]string {
 	t.Helper()

@@ -12,9 +12,3 @@ func Traceparent(ctx context.Context) string {
 	propagation.TraceContext{}.Inject(ctx, carrier)
 	return carrier["traceparent"]
 }
-
-// WithTraceparent returns a context that continues the trace of traceparent. If traceparent is
-// empty or malformed, it returns ctx.
-func WithTraceparent(ctx context.Context, traceparent string) context.Context {
-	return propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{"traceparent": traceparent})
-}

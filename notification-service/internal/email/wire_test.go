@@ -86,17 +86,6 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// TestAnEmailLoadsNothing: mail programs block it, or it shows the sender who reads.
-func TestAnEmailLoadsNothing(t *testing.T) {
-	t.Parallel()
-	html := strings.ToLower(compose(t, contractEvent(t, email.OrderCreated)).HTML)
-	for _, loads := range []string{"http:", "https:", "src=", "url(", "<link", "<script", "<style", "@import"} {
-		if strings.Contains(html, loads) {
-			t.Errorf("the HTML has %s", loads)
-		}
-	}
-}
-
 // TestNothingOfAnEventBreaksOutOfItsEmail sends what an event should never hold, and reads what
 // a mail server understands.
 func TestNothingOfAnEventBreaksOutOfItsEmail(t *testing.T) {
@@ -107,8 +96,8 @@ func TestNothingOfAnEventBreaksOutOfItsEmail(t *testing.T) {
 	bad.ProductID, bad.Currency = evil, "<b>"
 	all := sendToServer(t, good, bad)
 	for _, e := range all {
-		if !slices.Equal(e.To, []string{"ada@example.com"}) || !slices.Equal(e.HeaderNames(), all[0].HeaderNames()) {
-			t.Errorf("to %v with headers %v", e.To, e.HeaderNames())
+		if e.To != "ada@example.com" || !slices.Equal(e.HeaderNames(t), all[0].HeaderNames(t)) {
+			t.Errorf("to %v with headers %v", e.To, e.HeaderNames(t))
 		}
 		if _, html := e.Bodies(t); strings.Contains(html, "<script") || strings.Contains(html, "<b>") {
 			t.Errorf("HTML %s", html)

@@ -1,7 +1,10 @@
+// These tests prove what becomes of an e-mail, for each answer of a mail server, and that the mailer
+// is a destination as package publish wants it.
 package mailer
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"encoding/gob"
 	"errors"
@@ -10,8 +13,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/emersion/go-smtp"
 
 	"example.com/transactional-outbox/notification-service/internal/mailer/mailertest"
 	"example.com/transactional-outbox/outbox/publish"
@@ -25,32 +26,28 @@ func TestContract(t *testing.T) {
 	publishtest.Run(t, func(t *testing.T) publishtest.Broker {
 		var refusing atomic.Bool
 		var holding atomic.Pointer[chan struct{}]
-		server := &mailertest.Server{
-			OnRcpt: func(string) error {
-				if refusing.Load() {
-					return &smtp.SMTPError{Code: 451, EnhancedCode: smtp.EnhancedCode{4, 3, 0}, Message: "not now"}
-				}
-				return nil
-			},
-			OnDot: func(to string) error {
-				if held := holding.Load(); held != nil && strings.HasSuffix(to, "@held.example") {
-					<-*held
-				}
-				return nil
-			},
-		}
+		server := &mailertest.Server{At: func(step, to string) string {
+			if held := holding.Load(); held != nil && step == "." && strings.HasSuffix(to, "@held.example") {
+				<-*held
+			}
+			if refusing.Load() && step == "RCPT" {
+				return "451 4.3.0 not now"
+			}
+			return ""
+		}}
 		listener := mailertest.Listen(t)
 		address := listener.Addr().String()
 		stop := server.Serve(listener)
 		t.Cleanup(func() { stop() })
 		proxy := servers.NewProxy(t, address)
-		d := newDestination(t, "smtp://"+proxy.Addr(), 8, func(d *Destination) {
-			d.Compose = composeWhole
-			d.limits.busy = time.Minute // half of the connections take long for 500 e-mails of one domain
-		})
+		d := newDestination(t, "smtp://"+proxy.Addr(), 8)
+		d.Compose = composeWhole
+		d.limits.busy = time.Minute // half of the connections take long for 500 e-mails of one domain
+		var sessions []context.Context
 		return publishtest.Broker{
 			Connect: func(t *testing.T) publish.Session {
-				s, _ := connect(t, d)
+				s, lost := connect(t, d)
+				sessions = append(sessions, lost)
 				return s
 			},
 			Destination: "a mail server has none",
@@ -68,7 +65,9 @@ func TestContract(t *testing.T) {
 			Held: publish.Message{Topic: "held.example"},
 			Restart: func(t *testing.T) {
 				stop()
-				time.Sleep(500 * time.Millisecond) // until the sessions know
+				for _, lost := range sessions {
+					<-lost.Done() // they know
+				}
 				again, err := net.Listen("tcp", address)
 				if err != nil {
 					t.Fatal(err)

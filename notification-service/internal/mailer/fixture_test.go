@@ -3,6 +3,7 @@ package mailer
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -14,51 +15,42 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// stepTimeout is far longer than anything in these tests takes.
-const stepTimeout = 2 * time.Minute
-
-// testEmail is an e-mail whose text a careless client would cut at the dot.
-func testEmail() Email {
-	return Email{To: "ada@example.com", Subject: "Grüße", Text: "Hello\n.\nAda\n", HTML: "<p>Hello\n.\nAda</p>\n"}
-}
+// limit bounds each wait.
+const limit = 2 * time.Minute
 
 // compose takes the recipient from the message's body.
 func compose(m publish.Message) (Email, error) {
-	e := testEmail()
-	e.To = cmp.Or(string(m.Body), e.To)
-	return e, nil
+	return Email{To: cmp.Or(string(m.Body), "ada@example.com"), Subject: "Grüße", Text: "Hello\n", HTML: "<p>Hello</p>\n"}, nil
 }
 
-// newDestination returns a destination with that many connections. Its first argument may change
-// it.
-func newDestination(t testing.TB, url string, connections int, change ...func(*Destination)) *Destination {
+// newDestination returns a destination with that many connections.
+func newDestination(t testing.TB, url string, connections int) *Destination {
 	t.Helper()
 	d, err := New(Config{URL: url, From: "shop@example.com", Connections: connections, Compose: compose})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, f := range change {
-		f(d)
-	}
 	return d
+}
+
+// start starts a server, and returns a destination with that many connections to it.
+func start(t testing.TB, server *mailertest.Server, connections int) *Destination {
+	t.Helper()
+	return newDestination(t, "smtp://"+server.Start(t), connections)
 }
 
 // connect opens a session, which lasts until the test ends, or until lost.
 func connect(t testing.TB, d *Destination) (s publish.Session, lost context.Context) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	type opened struct {
-		session publish.Session
-		lost    context.Context
-	}
-	sessions, ended := make(chan opened, 1), make(chan error, 1)
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	ended, opened := make(chan error, 1), make(chan bool, 1)
 	go func() {
-		ended <- d.KeepConnected(ctx, func(lost context.Context, s publish.Session) error {
-			select {
-			case sessions <- opened{s, lost}:
-			default:
+		ended <- d.KeepConnected(ctx, func(use context.Context, session publish.Session) error {
+			if s == nil { // the first one
+				s, lost = session, use
+				opened <- true
 			}
-			<-lost.Done()
+			<-use.Done()
 			return nil
 		})
 	}()
@@ -69,12 +61,11 @@ func connect(t testing.TB, d *Destination) (s publish.Session, lost context.Cont
 		}
 	})
 	select {
-	case o := <-sessions:
-		return o.session, o.lost
-	case <-time.After(stepTimeout):
+	case <-opened:
+	case <-ctx.Done():
 		t.Fatal("there is no session")
-		return nil, nil
 	}
+	return s, lost
 }
 
 // newPublisher opens a session with a publisher.
@@ -94,32 +85,36 @@ func message(to string) publish.Message {
 	return publish.Message{ID: "42", Topic: Domain(to), Group: to, Timestamp: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Body: []byte(to)}
 }
 
-func adas(n int) []publish.Message {
-	all := make([]publish.Message, n)
-	for i := range all {
-		all[i] = message("ada@example.com")
+// spread returns n messages of as many groups, to a name in that many domains of its own.
+func spread(n, domains int, name string) (all []publish.Message) {
+	for i := range n {
+		m := message(fmt.Sprintf("%s@%d.%s.example", name, i%domains, name))
+		m.Group = name + fmt.Sprint(i)
+		all = append(all, m)
 	}
 	return all
 }
 
+// begin sends messages, and returns a channel that gets their results.
+func begin(ctx context.Context, p publish.Publisher, messages ...publish.Message) <-chan publish.Result {
+	results := make(chan publish.Result, len(messages))
+	p.Publish(ctx, messages, func(_ int, r publish.Result) { results <- r })
+	return results
+}
+
 // send sends messages and waits for their results.
-func send(t testing.TB, p publish.Publisher, messages ...publish.Message) []publish.Result {
-	t.Helper()
-	return publish.All(p, messages, stepTimeout)
+func send(p publish.Publisher, messages ...publish.Message) []publish.Result {
+	return publish.All(p, messages, limit)
 }
 
-// sendOne sends one message.
-func sendOne(t testing.TB, p publish.Publisher) publish.Result {
-	t.Helper()
-	return send(t, p, adas(1)...)[0]
-}
+func sendOne(p publish.Publisher) publish.Result { return send(p, message("ada@example.com"))[0] }
 
-// confirm sends n messages one after the other. All must be confirmed.
-func confirm(t testing.TB, p publish.Publisher, n int) {
+// confirm sends messages, which must be confirmed.
+func confirm(t testing.TB, p publish.Publisher, messages ...publish.Message) {
 	t.Helper()
-	for i, r := range send(t, p, adas(n)...) {
+	for i, r := range send(p, messages...) {
 		if r.Outcome != publish.Confirmed {
-			t.Fatalf("message %d of %d: %s, %v", i, n, names[r.Outcome], r.Err)
+			t.Fatalf("message %d of %d: %s (%v)", i, len(messages), names[r.Outcome], r.Err)
 		}
 	}
 }
@@ -129,17 +124,10 @@ var names = map[publish.Outcome]string{
 	publish.Refused: "Refused", publish.Invalid: "Invalid", publish.NotSent: "NotSent",
 }
 
-// startMail returns a mail server, and a publisher that sends to it.
-func startMail(t testing.TB) (*mailertest.Server, publish.Publisher) {
-	t.Helper()
-	server := &mailertest.Server{}
-	return server, newPublisher(t, newDestination(t, "smtp://"+server.Start(t), 8))
-}
-
 // waitUntil waits until something is true.
 func waitUntil(t *testing.T, name string, is func() bool) {
 	t.Helper()
-	for end := time.Now().Add(stepTimeout); !is(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(limit); !is(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("%s: it does not happen", name)
 		}

@@ -11,164 +11,124 @@ import (
 	"testing"
 	"time"
 
-	"github.com/emersion/go-smtp"
-
 	"example.com/transactional-outbox/notification-service/internal/mailer/mailertest"
 	"example.com/transactional-outbox/outbox/publish"
 )
 
-// spread returns n messages of as many groups, spread over that many domains.
-func spread(n, domains int) (all []publish.Message) {
-	for i := range n {
-		m := message(fmt.Sprintf("ada@%d.example", i%domains))
-		m.Group = fmt.Sprint(i)
-		all = append(all, m)
+// held holds the e-mails to some recipients at the dot, until release is closed.
+type held struct {
+	release   chan struct{}
+	now, most atomic.Int32
+}
+
+func (h *held) at(t *testing.T, names string) func(step, to string) string {
+	h.release = make(chan struct{})
+	return func(step, to string) string {
+		if step == "." && strings.HasPrefix(to, names) {
+			h.most.Store(max(h.most.Load(), h.now.Add(1)))
+			defer h.now.Add(-1)
+			select {
+			case <-h.release:
+			case <-t.Context().Done(): // the test has failed
+			}
+		}
+		return ""
 	}
-	return all
+}
+
+// want waits for results.
+func want(t *testing.T, results <-chan publish.Result, n int, outcome publish.Outcome, reason error) {
+	t.Helper()
+	for range n {
+		if r := <-results; r.Outcome != outcome || !errors.Is(r.Err, reason) {
+			t.Errorf("%s (%v), want %s (%v)", names[r.Outcome], r.Err, names[outcome], reason)
+		}
+	}
 }
 
 func TestAllSessionsShareTheConnections(t *testing.T) {
 	t.Parallel()
-	secure, trusted := certificate()
-	var now, most atomic.Int32
-	server := &mailertest.Server{TLS: secure, OnDot: func(string) error {
-		most.Store(max(most.Load(), now.Add(1)))
-		defer now.Add(-1)
-		time.Sleep(time.Millisecond)
-		return nil
-	}}
-	d := newDestination(t, "smtp://shop:secret@"+server.Start(t), 4, func(d *Destination) { d.tls.RootCAs = trusted })
-	var sending sync.WaitGroup
+	secure, trusted := mailertest.Certificate()
+	var h held
+	server := &mailertest.Server{TLS: secure, At: h.at(t, "ada")}
+	d := newDestination(t, "smtp://shop:secret@"+server.Start(t), 4)
+	d.tls.RootCAs, d.limits.busy = trusted, time.Hour
+	var all []<-chan publish.Result
 	for range 3 {
-		p := newPublisher(t, d)
-		sending.Go(func() {
-			for i, r := range send(t, p, spread(100, 10)...) {
-				if r.Outcome != publish.Confirmed {
-					t.Errorf("message %d: %s (%v)", i, names[r.Outcome], r.Err)
-				}
-			}
-		})
+		all = append(all, begin(t.Context(), newPublisher(t, d), spread(100, 10, "ada")...))
 	}
-	sending.Wait()
-	if got := len(server.Received()); got != 300 {
-		t.Errorf("%d e-mails arrived, want 300", got)
+	waitUntil(t, "all connections are used", func() bool { return h.now.Load() == 4 })
+	close(h.release)
+	for _, results := range all {
+		want(t, results, 100, publish.Confirmed, nil)
 	}
-	if n := server.Logins.Load(); n > 4+3 || most.Load() != 4 {
-		t.Errorf("%d logins, at most %d e-mails at the same time", n, most.Load())
+	if logins, arrived := server.Times("AUTH"), len(server.Received()); logins != 4 || h.most.Load() != 4 || arrived != 300 {
+		t.Errorf("%d logins, at most %d e-mails at the same time, %d of 300 arrived", logins, h.most.Load(), arrived)
 	}
 }
 
-// TestASlowDomainHasHalfOfTheConnections, and the others go on.
-func TestASlowDomainHasHalfOfTheConnections(t *testing.T) {
+// TestP4ASlowDomainHasHalfOfTheConnections, and the others go on. What finds no connection only because
+// of other domains waits on.
+func TestP4ASlowDomainHasHalfOfTheConnections(t *testing.T) {
 	t.Parallel()
-	answer := make(chan struct{})
-	var now, most atomic.Int32
-	server := &mailertest.Server{OnDot: func(to string) error {
-		if strings.HasSuffix(to, "@slow.example") {
-			most.Store(max(most.Load(), now.Add(1)))
-			defer now.Add(-1)
-			<-answer
-		}
-		return nil
-	}}
-	p := newPublisher(t, newDestination(t, "smtp://"+server.Start(t), 8, func(d *Destination) { d.limits.busy = 100 * time.Millisecond }))
-	slow := make([]publish.Message, 16)
-	for i := range slow {
-		slow[i] = message("ada@slow.example")
-		slow[i].Group = fmt.Sprint(i)
+	var h held
+	d := start(t, &mailertest.Server{At: h.at(t, "slow")}, 8)
+	busy := func(limit time.Duration) {
+		d.pool.mu.Lock()
+		defer d.pool.mu.Unlock()
+		d.limits.busy = limit
 	}
-	results := make(chan publish.Result, len(slow))
-	p.Publish(t.Context(), slow, func(_ int, r publish.Result) { results <- r })
-	waitUntil(t, "half of the connections wait", func() bool { return now.Load() == 4 })
-	for i, r := range send(t, p, spread(100, 10)...) {
-		if r.Outcome != publish.Confirmed {
-			t.Errorf("message %d: %s (%v)", i, names[r.Outcome], r.Err)
-		}
-	}
-	for range 12 {
-		if r := <-results; r.Outcome != publish.NotSent || !errors.Is(r.Err, publish.ErrBusy) {
-			t.Errorf("a slow one is %s (%v)", names[r.Outcome], r.Err)
-		}
-	}
-	close(answer)
-	for range 4 {
-		if r := <-results; r.Outcome != publish.Confirmed {
-			t.Errorf("a slow one is %s (%v)", names[r.Outcome], r.Err)
-		}
-	}
-	if most.Load() != 4 {
-		t.Errorf("%d at the same time, want 4", most.Load())
-	}
-}
-
-// TestSlowDomainsTogetherHaveHalfOfTheConnections once they are known to be slow. After that no other
-// domain becomes slow, however slow the machine is.
-func TestSlowDomainsTogetherHaveHalfOfTheConnections(t *testing.T) {
-	t.Parallel()
-	const busy = 20 * time.Millisecond
-	answer := make(chan struct{})
-	var known atomic.Bool
-	var now, most atomic.Int32
-	server := &mailertest.Server{OnDot: func(to string) error {
-		switch {
-		case !strings.HasPrefix(to, "slow"):
-		case !known.Load():
-			time.Sleep(2 * busy)
-		default:
-			most.Store(max(most.Load(), now.Add(1)))
-			defer now.Add(-1)
-			<-answer
-		}
-		return nil
-	}}
-	d := newDestination(t, "smtp://"+server.Start(t), 8, func(d *Destination) { d.limits.busy = busy })
+	busy(100 * time.Millisecond)
 	p := newPublisher(t, d)
-	slow := spread(24, 6)
-	for i := range slow {
-		slow[i] = message("slow@" + fmt.Sprint(i%6) + ".slow.example")
-		slow[i].Group = fmt.Sprint(i)
+	slow := begin(t.Context(), p, spread(16, 1, "slow")...)
+	waitUntil(t, "half of the connections wait", func() bool { return h.now.Load() == 4 })
+	want(t, slow, 12, publish.NotSent, publish.ErrBusy)
+	busy(time.Hour) // no other domain is slow, however slow the machine is
+	confirm(t, p, spread(100, 10, "ada")...)
+	busy(100 * time.Millisecond)
+	others := begin(t.Context(), p, message("slow@1.example"), message("slow@2.example"), message("slow@3.example"), message("slow@4.example"))
+	waitUntil(t, "all connections wait", func() bool { return h.now.Load() == 8 || len(others) > 0 })
+	good := begin(t.Context(), p, message("ada@5.example"))
+	want(t, begin(t.Context(), p, message("slow@0.slow.example")), 1, publish.NotSent, publish.ErrBusy) // a time-out later
+	if len(good) > 0 {
+		t.Error("an e-mail of another domain is given up")
 	}
-	confirmed := func(results ...publish.Result) {
-		t.Helper()
-		for i, r := range results {
-			if r.Outcome != publish.Confirmed {
-				t.Errorf("message %d: %s (%v)", i, names[r.Outcome], r.Err)
-			}
-		}
-	}
-	for _, m := range slow[:6] { // one after the other: none is busy
-		confirmed(send(t, p, m)...)
-	}
-	known.Store(true)
-	d.pool.mu.Lock()
-	d.limits.busy = time.Hour
-	d.pool.mu.Unlock()
-	results := make(chan publish.Result, len(slow))
-	p.Publish(t.Context(), slow, func(_ int, r publish.Result) { results <- r })
-	waitUntil(t, "half of the connections wait", func() bool { return now.Load() == 4 })
-	confirmed(send(t, p, spread(100, 10)...)...)
-	if most.Load() != 4 {
-		t.Errorf("%d slow ones at the same time, want 4", most.Load())
-	}
-	close(answer)
-	for range slow {
-		confirmed(<-results)
-	}
+	close(h.release)
+	want(t, slow, 4, publish.Confirmed, nil)
+	want(t, others, 4, publish.Confirmed, nil)
+	want(t, good, 1, publish.Confirmed, nil)
 }
 
-// TestAnEmailIsNotBegunNorEndedAfterItsLease: the context says so by Err alone.
-func TestAnEmailIsNotBegunNorEndedAfterItsLease(t *testing.T) {
+// TestP4SlowDomainsTogetherHaveHalfOfTheConnections once they are known to be slow. After that no other
+// domain becomes slow, however slow the machine is.
+func TestP4SlowDomainsTogetherHaveHalfOfTheConnections(t *testing.T) {
+	t.Parallel()
+	var h held
+	d := start(t, &mailertest.Server{At: h.at(t, "slow")}, 8)
+	for _, m := range spread(6, 6, "slow") {
+		d.pool.slow[m.Topic] = struct{}{}
+	}
+	d.limits.busy = time.Hour
+	p := newPublisher(t, d)
+	slow := begin(t.Context(), p, spread(24, 6, "slow")...)
+	waitUntil(t, "half of the connections wait", func() bool { return h.now.Load() == 4 })
+	confirm(t, p, spread(100, 10, "ada")...)
+	if h.most.Load() != 4 {
+		t.Errorf("%d slow ones at the same time, want 4", h.most.Load())
+	}
+	close(h.release)
+	want(t, slow, 24, publish.Confirmed, nil)
+}
+
+// TestP7AnEmailIsNotBegunNorEndedAfterItsLease: the context says so by Err alone.
+func TestP7AnEmailIsNotBegunNorEndedAfterItsLease(t *testing.T) {
 	t.Parallel()
 	for _, after := range []string{"before MAIL", "before the dot"} {
 		ended := lease{Context: t.Context(), ended: &atomic.Bool{}}
 		ended.ended.Store(after == "before MAIL")
-		server := &mailertest.Server{OnRcpt: func(string) error { ended.ended.Store(true); return nil }}
-		p := newPublisher(t, newDestination(t, "smtp://"+server.Start(t), 2))
-		results := make(chan publish.Result, 1)
-		p.Publish(ended, []publish.Message{message("ada@example.com")}, func(_ int, r publish.Result) { results <- r })
-		if r := <-results; r.Outcome != publish.NotSent {
-			t.Errorf("%s: %s (%v)", after, names[r.Outcome], r.Err)
-		}
+		server := &mailertest.Server{At: func(string, string) string { ended.ended.Store(true); return "" }}
+		p := newPublisher(t, start(t, server, 2))
+		want(t, begin(ended, p, message("ada@example.com")), 1, publish.NotSent, publish.ErrNotSent)
 		if n := len(server.Received()); n != 0 {
 			t.Errorf("%s: %d arrived", after, n)
 		}
@@ -187,55 +147,18 @@ func (l lease) Err() error {
 	return nil
 }
 
-// TestWhatWaitsForOtherDomainsWaitsOn: its own domain has no connection.
-func TestWhatWaitsForOtherDomainsWaitsOn(t *testing.T) {
-	t.Parallel()
-	answer := make(chan struct{})
-	server := &mailertest.Server{OnDot: func(to string) error {
-		if !strings.HasPrefix(to, "good") {
-			<-answer
-		}
-		return nil
-	}}
-	p := newPublisher(t, newDestination(t, "smtp://"+server.Start(t), 4, func(d *Destination) { d.limits.busy = 20 * time.Millisecond }))
-	results := make(chan publish.Result, 6)
-	p.Publish(t.Context(), spread(4, 2), func(_ int, r publish.Result) { results <- r })
-	ctx, cancel := context.WithCancel(t.Context())
-	good := []publish.Message{message("good@one.example"), message("good@two.example")}
-	time.Sleep(50 * time.Millisecond)
-	p.Publish(t.Context(), good[:1], func(_ int, r publish.Result) { results <- r })
-	p.Publish(ctx, good[1:], func(_ int, r publish.Result) { results <- r })
-	select {
-	case r := <-results:
-		t.Errorf("%s (%v)", names[r.Outcome], r.Err)
-	case <-time.After(200 * time.Millisecond):
-	}
-	cancel()
-	if r := <-results; r.Outcome != publish.NotSent || !errors.Is(r.Err, publish.ErrNotSent) || errors.Is(r.Err, publish.ErrBusy) {
-		t.Errorf("when its context ends, it is %s (%v)", names[r.Outcome], r.Err)
-	}
-	close(answer)
-	for range 5 {
-		if r := <-results; r.Outcome != publish.Confirmed {
-			t.Errorf("%s (%v)", names[r.Outcome], r.Err)
-		}
-	}
-}
-
 // TestAServerThatEndsEachConnectionGetsFew, until it takes an e-mail again. A domain for which it
 // takes e-mails does not wait for those of the others.
 func TestAServerThatEndsEachConnectionGetsFew(t *testing.T) {
 	t.Parallel()
 	const connections, domains, each = 4, 10, 30
-	server := &mailertest.Server{OnRcpt: func(to string) error {
-		if to == "ada@good.example" {
-			return nil
-		}
-		return &smtp.SMTPError{Code: 421, EnhancedCode: smtp.EnhancedCode{4, 3, 2}, Message: "closing"}
+	server := &mailertest.Server{At: func(_, to string) string {
+		return map[bool]string{true: "421 4.3.2 closing"}[to != "ada@good.example"]
 	}}
-	d := newDestination(t, "smtp://"+server.Start(t), connections, func(d *Destination) { d.limits.retry = time.Minute })
-	p, count := newPublisher(t, d), map[publish.Outcome]int32{}
-	for _, r := range send(t, p, append(spread(domains*each, domains), message("ada@good.example"))...) {
+	d := start(t, server, connections)
+	d.limits.retry = time.Minute
+	count := map[publish.Outcome]int{}
+	for _, r := range send(newPublisher(t, d), append(spread(domains*each, domains, "eve"), message("ada@good.example"))...) {
 		count[r.Outcome]++
 		if r.Outcome == publish.NotSent && !errors.Is(r.Err, publish.ErrBusy) {
 			t.Error(r.Err)
@@ -243,7 +166,7 @@ func TestAServerThatEndsEachConnectionGetsFew(t *testing.T) {
 	}
 	// Before and after the good one: some at the same time, and then one of each domain.
 	const most = 2 * (2*connections + domains)
-	if n := server.Connections.Load(); n > most || count[publish.Confirmed] != 1 {
+	if n := server.Times("greeting"); n > most || count[publish.Confirmed] != 1 {
 		t.Errorf("%d connections for %d e-mails, want at most %d; %v", n, domains*each, most, count)
 	}
 }
@@ -252,35 +175,25 @@ func TestAServerThatEndsEachConnectionGetsFew(t *testing.T) {
 // get what it does with them.
 type limited struct {
 	net.Listener
-	open, refused atomic.Int32
-	most          int32
-	refuse        func(net.Conn)
+	most, open atomic.Int32
+	refuse     func(net.Conn)
+	refused    chan struct{}
+	once       sync.Once
 }
 
+// Accept returns the next connection that may be open.
 func (l *limited) Accept() (net.Conn, error) {
 	for {
 		conn, err := l.Listener.Accept()
 		if err != nil {
 			return nil, err
 		}
-		if l.open.Add(1) <= l.most {
-			return &counted{Conn: conn, l: l}, nil
+		if l.open.Add(1) <= l.most.Load() {
+			return conn, nil // and it stays open
 		}
-		l.open.Add(-1)
-		l.refused.Add(1)
 		l.refuse(conn)
+		l.once.Do(func() { close(l.refused) })
 	}
-}
-
-type counted struct {
-	net.Conn
-	once sync.Once
-	l    *limited
-}
-
-func (c *counted) Close() error {
-	c.once.Do(func() { c.l.open.Add(-1) })
-	return c.Conn.Close()
 }
 
 // TestAServerThatAllowsFewerConnections: there is one session all the time.
@@ -291,30 +204,26 @@ func TestAServerThatAllowsFewerConnections(t *testing.T) {
 		"closes":  func(c net.Conn) { _ = c.Close() },
 		"silence": func(c net.Conn) { t.Cleanup(func() { _ = c.Close() }) },
 	} {
-		for _, allowed := range []int32{1, 3} {
-			t.Run(fmt.Sprintf("%s %d", name, allowed), func(t *testing.T) {
-				t.Parallel()
-				const n = 100
-				listener := &limited{Listener: mailertest.Listen(t), most: allowed, refuse: refuse}
-				server := &mailertest.Server{OnDot: func(string) error {
-					time.Sleep(20 * time.Millisecond)
-					return nil
-				}}
-				stop := server.Serve(listener)
-				defer stop()
-				d := newDestination(t, "smtp://"+listener.Addr().String(), 8, func(d *Destination) { d.limits.fewer = time.Second })
-				s, lost := connect(t, d)
-				p, _ := s.NewPublisher(n)
-				defer p.Close()
-				for i, r := range send(t, p, spread(n, 10)...) {
-					if r.Outcome != publish.Confirmed {
-						t.Errorf("message %d: %s (%v)", i, names[r.Outcome], r.Err)
-					}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			listener := &limited{Listener: mailertest.Listen(t), refuse: refuse, refused: make(chan struct{})}
+			listener.most.Store(3)
+			server := &mailertest.Server{At: func(string, string) string {
+				select {
+				case <-listener.refused:
+				case <-t.Context().Done(): // the test has failed
 				}
-				if listener.refused.Load() == 0 || lost.Err() != nil {
-					t.Errorf("%d refused; lost: %v", listener.refused.Load(), context.Cause(lost))
-				}
-			})
-		}
+				return ""
+			}}
+			defer server.Serve(listener)()
+			d := newDestination(t, "smtp://"+listener.Addr().String(), 8)
+			s, lost := connect(t, d)
+			p, _ := s.NewPublisher(100)
+			defer p.Close()
+			confirm(t, p, spread(100, 10, "ada")...)
+			if lost.Err() != nil {
+				t.Errorf("lost: %v", context.Cause(lost))
+			}
+		})
 	}
 }

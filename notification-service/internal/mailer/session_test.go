@@ -9,241 +9,195 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"example.com/transactional-outbox/notification-service/internal/mailer/mailertest"
 	"example.com/transactional-outbox/outbox/publish"
-	"example.com/transactional-outbox/test/servers"
 )
 
-// reachable reports whether there is a session within a time.
-func reachable(t *testing.T, d *Destination, within time.Duration) bool {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), within)
-	defer cancel()
-	reached := false
-	err := d.KeepConnected(ctx, func(context.Context, publish.Session) error {
-		reached = true
-		cancel()
-		return nil
-	})
-	if err != nil {
-		t.Error(err)
-	}
-	return reached
-}
-
-func TestASessionNeedsAGreetingAndALogin(t *testing.T) {
+// TestWhatAConnectionNeeds: a greeting, and a login over TLS if there is a password. Of the logins that
+// the server offers one is tried, and no other after it was refused.
+func TestWhatAConnectionNeeds(t *testing.T) {
 	t.Parallel()
-	secure, trusted := certificate()
+	type script = mailertest.Script
+	const plain, starttls, over = "smtp://", "smtp://shop:secret@", "smtps://shop:secret@"
+	secure, trusted := mailertest.Certificate()
+	offers := func(logins string) script {
+		return script{"EHLO": "250-localhost\r\n250 AUTH " + logins, "AUTH": "535 wrong"}
+	}
+	itself := "EHLO [127.0.0.1]"
+	if name, _ := os.Hostname(); strings.Contains(name, ".") {
+		itself = "EHLO " + name
+	}
 	for name, test := range map[string]struct {
-		server    *scriptedServer
-		url       string
-		untrusted bool
-		want      bool
-		loggedIn  bool
+		url    string
+		tls    *tls.Config
+		script script
+		opens  bool
+		says   string // a command that the server gets
 	}{
-		"plain":                  {server: &scriptedServer{}, url: "smtp://", want: true},
-		"greeting: busy":         {server: &scriptedServer{script: script{"greeting": "421 too busy"}}, url: "smtp://"},
-		"greeting: no service":   {server: &scriptedServer{script: script{"greeting": "554 no SMTP service"}}, url: "smtp://"},
-		"greeting: not SMTP":     {server: &scriptedServer{script: script{"greeting": "HTTP/1.1 400 Bad Request"}}, url: "smtp://"},
-		"greeting: g\xfcltig":    {server: &scriptedServer{script: script{"greeting": "554 g\xfcltig"}}, url: "smtp://"},
-		"greeting: closed":       {server: &scriptedServer{script: script{"greeting": hangUp}}, url: "smtp://"},
-		"EHLO and HELO: later":   {server: &scriptedServer{script: script{"EHLO": "450 later", "HELO": "450 later"}}, url: "smtp://"},
-		"EHLO: closed":           {server: &scriptedServer{script: script{"EHLO": hangUp}}, url: "smtp://"},
-		"EHLO: without end":      {server: &scriptedServer{script: script{"EHLO": flood}}, url: "smtp://"},
-		"after STARTTLS":         {server: &scriptedServer{tls: secure}, url: "smtp://shop:secret@", want: true, loggedIn: true},
-		"over TLS":               {server: &scriptedServer{tls: secure, tlsFirst: true}, url: "smtps://shop:secret@", want: true, loggedIn: true},
-		"never without TLS":      {server: &scriptedServer{script: script{"EHLO": "250-localhost\r\n250 AUTH CRAM-MD5 PLAIN LOGIN"}}, url: "smtp://shop:secret@"},
-		"never to a stranger":    {server: &scriptedServer{tls: secure}, url: "smtp://shop:secret@", untrusted: true},
-		"nor over TLS":           {server: &scriptedServer{tls: secure, tlsFirst: true}, url: "smtps://shop:secret@", untrusted: true},
-		"STARTTLS fails":         {server: &scriptedServer{tls: secure, script: script{"STARTTLS": "454 not now"}}, url: "smtp://shop:secret@"},
-		"smtps, but speaks SMTP": {server: &scriptedServer{}, url: "smtps://shop:secret@"},
-		"wrong password":         {server: &scriptedServer{tls: secure, script: script{"AUTH": "535 wrong"}}, url: "smtp://shop:secret@", loggedIn: true},
-		"login not possible now": {server: &scriptedServer{tls: secure, script: script{"AUTH": "454 not now"}}, url: "smtp://shop:secret@", loggedIn: true},
+		"plain":                  {plain, nil, nil, true, itself},
+		"greeting: busy":         {plain, nil, script{"greeting": "421 too busy"}, false, ""},
+		"greeting: no service":   {plain, nil, script{"greeting": "554 no SMTP service"}, false, ""},
+		"greeting: not SMTP":     {plain, nil, script{"greeting": "HTTP/1.1 400 Bad Request"}, false, ""},
+		"greeting: not UTF-8":    {plain, nil, script{"greeting": "554 g\xfcltig"}, false, ""},
+		"greeting: closed":       {plain, nil, script{"greeting": mailertest.HangUp}, false, ""},
+		"greeting: silence":      {plain, nil, script{"greeting": mailertest.Silence}, false, ""},
+		"greeting: drip":         {plain, nil, script{"greeting": mailertest.Drip}, false, ""},
+		"EHLO and HELO: later":   {plain, nil, script{"EHLO": "450 later", "HELO": "450 later"}, false, "HELO"},
+		"EHLO: without end":      {plain, nil, script{"EHLO": mailertest.Flood}, false, ""},
+		"STARTTLS if offered":    {plain, secure, nil, true, "STARTTLS"},
+		"after STARTTLS":         {starttls, secure, nil, true, "AUTH PLAIN"},
+		"over TLS":               {over, secure, nil, true, "AUTH PLAIN"},
+		"never without TLS":      {starttls, nil, offers("PLAIN LOGIN CRAM-MD5"), false, ""},
+		"never to a stranger":    {starttls, secure, nil, false, "STARTTLS"},
+		"a stranger over TLS":    {over, secure, nil, false, ""},
+		"STARTTLS fails":         {starttls, secure, script{"STARTTLS": "454 not now"}, false, "STARTTLS"},
+		"smtps, but speaks SMTP": {over, nil, nil, false, ""},
+		"wrong password":         {over, secure, offers("NTLM CRAM-MD5 LOGIN PLAIN"), false, "AUTH PLAIN"},
+		"without PLAIN":          {over, secure, offers("NTLM CRAM-MD5 LOGIN"), false, "AUTH LOGIN"},
+		"without LOGIN":          {over, secure, offers("SCRAM-SHA-256 NTLM CRAM-MD5"), false, "AUTH CRAM-MD5"},
+		"only NTLM":              {over, secure, offers("NTLM"), false, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := newDestination(t, test.url+test.server.start(t), 8)
-			if !test.untrusted {
+			server := &mailertest.Server{Script: test.script, TLS: test.tls, TLSFirst: test.url == over && test.tls != nil}
+			d := newDestination(t, test.url+server.Start(t), 1)
+			if !strings.Contains(name, "stranger") {
 				d.tls.RootCAs = trusted
 			}
-			within := 500 * time.Millisecond // for what is never reached
-			if test.want {
-				within = stepTimeout
+			if strings.HasPrefix(name, "greeting: ") {
+				d.limits.greeting = time.Second // and in this time it says nothing
 			}
-			if got := reachable(t, d, within); got != test.want {
-				t.Errorf("reachable: %t", got)
+			c, err := d.dial(t.Context())
+			if err == nil {
+				c.close()
 			}
-			if said := test.server.said("AUTH "); said != test.loggedIn {
-				t.Errorf("sent its password: %t, want %t", said, test.loggedIn)
+			if (err == nil) != test.opens || err != nil && strings.Contains(err.Error(), "secret") {
+				t.Errorf("error %v, want a connection: %t", err, test.opens)
+			}
+			if test.says != "" && !server.Said(test.says) {
+				t.Errorf("it does not say %s", test.says)
+			}
+			if login := strings.HasPrefix(test.says, "AUTH"); server.Times("AUTH") > 1 || server.Said("AUTH") != login {
+				t.Errorf("%d logins, wanted: %t", server.Times("AUTH"), login)
 			}
 		})
 	}
 }
 
-// TestOneLoginIsTried of those that the server offers, and no other after it was refused.
-func TestOneLoginIsTried(t *testing.T) {
-	t.Parallel()
-	secure, trusted := certificate()
-	for offered, want := range map[string]string{
-		"NTLM CRAM-MD5 LOGIN PLAIN": "AUTH PLAIN", "NTLM CRAM-MD5 LOGIN": "AUTH LOGIN", "SCRAM-SHA-256 NTLM CRAM-MD5": "AUTH CRAM-MD5", "NTLM": "",
-	} {
-		server := &scriptedServer{tls: secure, tlsFirst: true, script: script{"EHLO": "250-localhost\r\n250 AUTH " + offered, "AUTH": "535 wrong"}}
-		d := newDestination(t, "smtps://shop:secret@"+server.start(t), 1, func(d *Destination) { d.tls.RootCAs = trusted })
-		if _, err := d.dial(t.Context()); err == nil || strings.Contains(err.Error(), "secret") {
-			t.Errorf("%s: error %v", offered, err)
-		}
-		if n := server.times("AUTH"); want == "" && n != 0 || want != "" && (n != 1 || !server.said(want)) {
-			t.Errorf("%s: %d logins, want %q", offered, n, want)
-		}
-	}
-}
-
-// TestTheNameInEHLO is that of the settings, or the machine's if it has a dot, or its address.
-func TestTheNameInEHLO(t *testing.T) {
-	t.Parallel()
-	byDefault := "[127.0.0.1]"
-	if name, _ := os.Hostname(); strings.Contains(name, ".") {
-		byDefault = name
-	}
-	for set, want := range map[string]string{"mail.shop.test": "mail.shop.test", "": byDefault} {
-		server := &scriptedServer{}
-		confirm(t, newPublisher(t, newDestination(t, "smtp://"+server.start(t), 1, func(d *Destination) { d.Helo = set })), 1)
-		if !server.said("EHLO " + want) {
-			t.Errorf("it does not say EHLO %s", want)
-		}
-	}
-}
-
-func TestWithoutCredentialsSTARTTLSIsUsedIfOffered(t *testing.T) {
-	t.Parallel()
-	secure, trusted := certificate()
-	for offered, config := range map[bool]*tls.Config{true: secure, false: nil} {
-		server := &scriptedServer{tls: config}
-		d := newDestination(t, "smtp://"+server.start(t), 8, func(d *Destination) { d.tls.RootCAs = trusted })
-		confirm(t, newPublisher(t, d), 1)
-		if used := server.said("STARTTLS"); used != offered {
-			t.Errorf("STARTTLS used: %t, offered: %t", used, offered)
-		}
-	}
-}
-
-// TestWithoutAServerThereAreGrowingPauses, and one line in the log for all.
+// TestWithoutAServerThereAreGrowingPauses, and few lines in the log. Time is virtual: only the
+// connections are real, and each of them fails at once.
 func TestWithoutAServerThereAreGrowingPauses(t *testing.T) {
 	t.Parallel()
-	listener := mailertest.Listen(t)
-	var attempts sync.WaitGroup
-	times := 0
-	attempts.Go(func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			times++
-			_ = conn.Close()
+	var attempts atomic.Int32
+	server := &mailertest.Server{Script: mailertest.Script{"greeting": mailertest.HangUp}}
+	address := server.Start(t)
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		d := newDestination(t, "smtp://shop:secret@"+address, 8)
+		d.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+		defer cancel()
+		if err := d.KeepConnected(ctx, nil); err != nil {
+			t.Error(err)
+		}
+		attempts.Store(int32(server.Times("greeting")))
+		if lines := strings.Count(log.String(), "\n"); lines < 2 || lines > 30 || strings.Contains(log.String(), "secret") {
+			t.Errorf("%d lines in 5 minutes: %s", lines, log.String())
 		}
 	})
-	var log bytes.Buffer
-	d := newDestination(t, "smtp://shop:secret@"+listener.Addr().String(), 8, func(d *Destination) { d.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-	defer cancel()
-	if err := d.KeepConnected(ctx, nil); err != nil {
-		t.Error(err)
-	}
-	_ = listener.Close()
-	attempts.Wait()
-	if times < 2 || times > 7 {
-		t.Errorf("%d attempts in 2 s", times)
-	}
-	if text := log.String(); strings.Count(text, "\n") != 1 || strings.Contains(text, "secret") {
-		t.Error(text)
+	if n := attempts.Load(); n < 20 || n > 80 {
+		t.Errorf("%d attempts in 5 minutes, with pauses of 10 s at most", n)
 	}
 }
 
-// TestASessionEndsWhenNoConnectionCanBeOpened, and another one begins when the server is back.
+// TestASessionEndsWhenNoConnectionCanBeOpened, and another one begins when the server is back. A restart
+// between two e-mails costs neither an e-mail nor the session.
 func TestASessionEndsWhenNoConnectionCanBeOpened(t *testing.T) {
 	t.Parallel()
-	for name, away := range map[string]script{"421": {"greeting": "421 bye"}, "554": {"greeting": "554 no"}, "closed": {"greeting": hangUp}} {
-		listener := mailertest.Listen(t)
-		address := listener.Addr().String()
-		m := &mailertest.Server{}
-		stop := m.Serve(listener)
-		d := newDestination(t, "smtp://"+address, 4)
-		s, lost := connect(t, d)
-		p, _ := s.NewPublisher(1)
-		confirm(t, p, 3)
+	listener := mailertest.Listen(t)
+	address := listener.Addr().String()
+	m := &mailertest.Server{}
+	stop := m.Serve(listener)
+	restart := func(server *mailertest.Server) {
+		t.Helper()
 		stop()
-		instead := &scriptedServer{script: away}
-		end := instead.serveAt(t, address)
-		for _, r := range send(t, p, spread(20, 3)...) {
-			if r.Outcome != publish.NotSent {
-				t.Errorf("%s: %s (%v)", name, names[r.Outcome], r.Err)
-			}
-		}
-		<-lost.Done()
-		end()
 		again, err := net.Listen("tcp", address)
 		if err != nil {
 			t.Fatal(err)
 		}
-		stop = m.Serve(again)
-		if r := sendOne(t, p); r.Outcome != publish.NotSent {
-			t.Errorf("%s: on the publisher of before: %s (%v)", name, names[r.Outcome], r.Err)
+		stop = server.Serve(again)
+	}
+	defer func() { stop() }()
+	d := newDestination(t, "smtp://"+address, 4)
+	s, lost := connect(t, d)
+	p, _ := s.NewPublisher(1)
+	defer p.Close()
+	confirm(t, p, spread(30, 10, "ada")...)
+	restart(m) // all kept connections are dead
+	confirm(t, p, spread(3, 1, "ada")...)
+	if lost.Err() != nil {
+		t.Errorf("a restart ends the session: %v", context.Cause(lost))
+	}
+	restart(&mailertest.Server{Script: mailertest.Script{"greeting": "421 bye"}})
+	for _, r := range send(p, spread(20, 3, "eve")...) {
+		if r.Outcome != publish.NotSent {
+			t.Errorf("%s (%v)", names[r.Outcome], r.Err)
 		}
-		confirm(t, newPublisher(t, d), 3)
-		p.Close()
-		stop()
-		if got := len(m.Received()); got != 6 {
-			t.Errorf("%d e-mails, want 6", got)
-		}
+	}
+	<-lost.Done()
+	restart(m)
+	if r := sendOne(p); r.Outcome != publish.NotSent {
+		t.Errorf("on the publisher of before: %s (%v)", names[r.Outcome], r.Err)
+	}
+	confirm(t, newPublisher(t, d), spread(3, 1, "ada")...)
+	if got := len(m.Received()); got != 36 {
+		t.Errorf("%d e-mails, want 36", got)
 	}
 }
 
-// TestWhatIsInFlightIsFinishedWhenTheContextEnds of KeepConnected, also over a new connection.
-func TestWhatIsInFlightIsFinishedWhenTheContextEnds(t *testing.T) {
+// TestP12WhatIsBegunIsFinished when the contexts end, and nothing more is begun.
+func TestP12WhatIsBegunIsFinished(t *testing.T) {
 	t.Parallel()
-	server := &scriptedServer{script: script{".": delayed}, delay: 100 * time.Millisecond}
-	d := newDestination(t, "smtp://"+server.start(t), 4)
-	ctx, cancel := context.WithCancel(t.Context())
-	err := d.KeepConnected(ctx, func(ended context.Context, s publish.Session) error {
+	var began sync.WaitGroup
+	began.Add(2)
+	answer := make(chan struct{})
+	d := start(t, &mailertest.Server{At: func(step, _ string) string {
+		if step == "." {
+			began.Done()
+			<-answer
+		}
+		return ""
+	}}, 2)
+	session, endSession := context.WithCancel(t.Context())
+	err := d.KeepConnected(session, func(ended context.Context, s publish.Session) error {
 		p, _ := s.NewPublisher(1)
 		defer p.Close()
-		results := make(chan publish.Result, 10)
-		p.Publish(context.WithoutCancel(ctx), spread(10, 10), func(_ int, r publish.Result) { results <- r })
-		cancel()
+		ctx, end := context.WithCancel(t.Context())
+		results := begin(ctx, p, spread(10, 10, "ada")...)
+		began.Wait()
+		endSession()
 		<-ended.Done()
-		for range 10 {
+		end()
+		for range 8 {
+			if r := <-results; r.Outcome != publish.NotSent {
+				t.Errorf("not begun: %s (%v)", names[r.Outcome], r.Err)
+			}
+		}
+		close(answer)
+		for range 2 {
 			if r := <-results; r.Outcome != publish.Confirmed {
-				t.Errorf("%s (%v)", names[r.Outcome], r.Err)
+				t.Errorf("begun: %s (%v)", names[r.Outcome], r.Err)
 			}
 		}
 		return nil
 	})
 	if err != nil {
 		t.Error(err)
-	}
-}
-
-// TestNothingIsBegunWhenTheContextOfPublishHasEnded: what is begun is finished.
-func TestNothingIsBegunWhenTheContextOfPublishHasEnded(t *testing.T) {
-	t.Parallel()
-	server := &scriptedServer{script: script{".": delayed}, delay: 200 * time.Millisecond}
-	p := newPublisher(t, newDestination(t, "smtp://"+server.start(t), 2))
-	ctx, cancel := context.WithCancel(t.Context())
-	results := make(chan publish.Result, 10)
-	p.Publish(ctx, spread(10, 10), func(_ int, r publish.Result) { results <- r })
-	<-server.reached
-	<-server.reached
-	cancel()
-	count := map[publish.Outcome]int{}
-	for range 10 {
-		count[(<-results).Outcome]++
-	}
-	if count[publish.Confirmed] != 2 || count[publish.NotSent] != 8 {
-		t.Errorf("%d confirmed, %d not sent", count[publish.Confirmed], count[publish.NotSent])
 	}
 }
 
@@ -253,30 +207,55 @@ func TestCloseBreaksOffWhatIsBegun(t *testing.T) {
 	for step, want := range map[string]publish.Outcome{
 		"MAIL": publish.NotSent, "RCPT": publish.NotSent, "DATA": publish.NotSent, ".": publish.Unknown,
 	} {
-		for _, manner := range []string{silence, drip} {
-			server := &scriptedServer{script: script{step: manner}}
-			p := newPublisher(t, newDestination(t, "smtp://"+server.start(t), 1))
-			results := make(chan publish.Result, 2)
-			p.Publish(t.Context(), spread(2, 2), func(_ int, r publish.Result) { results <- r })
-			<-server.reached
-			p.Close()
-			got := map[publish.Outcome]int{(<-results).Outcome: 1}
-			got[(<-results).Outcome]++
-			if got[want] == 0 || got[want]+got[publish.NotSent] < 2 {
-				t.Errorf("%s %s: %v", step, manner, got)
-			}
-			if r := sendOne(t, p); r.Outcome != publish.NotSent {
-				t.Errorf("after Close: %s (%v)", names[r.Outcome], r.Err)
-			}
+		server := &mailertest.Server{Script: mailertest.Script{step: mailertest.Silence}}
+		p := newPublisher(t, start(t, server, 1))
+		results := begin(t.Context(), p, spread(2, 2, "ada")...)
+		waitUntil(t, step, func() bool { return server.Times(step) == 1 })
+		p.Close()
+		got := map[publish.Outcome]int{(<-results).Outcome: 1}
+		got[(<-results).Outcome]++
+		if got[want] == 0 || got[want]+got[publish.NotSent] < 2 {
+			t.Errorf("%s: %v", step, got)
+		}
+		if r := sendOne(p); r.Outcome != publish.NotSent {
+			t.Errorf("after Close: %s (%v)", names[r.Outcome], r.Err)
 		}
 	}
 }
 
-func TestNobodyThere(t *testing.T) {
+// TestAConnectionEndsWithQUIT: after some e-mails, after a time, when it is idle, and with the last
+// session, whatever the server answers.
+func TestAConnectionEndsWithQUIT(t *testing.T) {
 	t.Parallel()
-	for _, url := range []string{"smtp://" + servers.FreeAddress(t), "smtps://" + servers.FreeAddress(t), "smtp://nobody.invalid:25"} {
-		if reachable(t, newDestination(t, url, 8), 500*time.Millisecond) {
-			t.Errorf("%s is reachable", url)
+	for name, shorten := range map[string]func(*limits){
+		"e-mails": func(l *limits) { l.emails = 1 },
+		"time":    func(l *limits) { l.age = 50 * time.Millisecond },
+		"idle":    func(l *limits) { l.idle = 20 * time.Millisecond },
+	} {
+		server := &mailertest.Server{}
+		d := start(t, server, 1)
+		shorten(&d.limits)
+		p := newPublisher(t, d)
+		for i := range 3 {
+			confirm(t, p, message("ada@example.com"))
+			waitUntil(t, name, func() bool { return server.Times("QUIT") > i })
 		}
+	}
+	for _, answer := range []string{"221 bye", mailertest.Silence, mailertest.HangUp} {
+		server := &mailertest.Server{Script: mailertest.Script{"QUIT": answer}}
+		d := start(t, server, 6)
+		d.limits.quit = 50 * time.Millisecond
+		ctx, cancel := context.WithCancel(t.Context())
+		err := d.KeepConnected(ctx, func(_ context.Context, s publish.Session) error {
+			p, _ := s.NewPublisher(3)
+			confirm(t, p, spread(3, 3, "ada")...)
+			p.Close()
+			cancel()
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		waitUntil(t, "each connection ends with QUIT", func() bool { return server.Times("greeting") == server.Times("QUIT") })
 	}
 }

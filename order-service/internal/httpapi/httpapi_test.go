@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/prometheus/client_golang/prometheus"
@@ -138,21 +137,6 @@ func (r reply) into(t *testing.T, status int, v any) {
 		t.Fatalf("%v in %s", err, r.body)
 	}
 }
-
-// eventually polls until happened returns true.
-func (b fixture) eventually(what string, happened func() bool) {
-	b.Helper()
-	poll := time.NewTicker(5 * time.Millisecond)
-	defer poll.Stop()
-	for deadline := time.Now().Add(waitTimeout); !happened(); <-poll.C {
-		if time.Now().After(deadline) {
-			b.Fatalf("%s: not within %s", what, waitTimeout)
-		}
-	}
-}
-
-// waitTimeout bounds each wait. It is not a limit on speed.
-const waitTimeout = 2 * time.Minute
 
 // countRows counts the rows of orders and their events.
 func (b fixture) countRows() (rows int) {

@@ -3,7 +3,6 @@ package httpapi_test
 import (
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 )
 
@@ -26,25 +25,6 @@ func TestARepeatWithItsKeyGetsTheSameAnswer(t *testing.T) {
 	}
 	if fresh := b.placeWith("another-key", oneMug); fresh.status != http.StatusCreated || fresh.body == first.body {
 		t.Errorf("another key: %+v", fresh)
-	}
-}
-
-func TestFiftyRequestsWithOneKeyGetOneAnswer(t *testing.T) {
-	t.Parallel()
-	b := newFixture(t)
-	answers := make([]reply, 50)
-	var clients sync.WaitGroup
-	for i := range answers {
-		clients.Go(func() { answers[i] = b.placeWith("a-key", oneMug) })
-	}
-	clients.Wait()
-	for _, got := range answers {
-		if got.status != http.StatusCreated || got.body != answers[0].body {
-			t.Errorf("got %d %s, and another %d %s", got.status, got.body, answers[0].status, answers[0].body)
-		}
-	}
-	if n := b.countRows(); n != 2 {
-		t.Errorf("%d rows of one order and its event", n)
 	}
 }
 

@@ -1,12 +1,12 @@
 package httpapi_test
 
 import (
-	"bufio"
-	"errors"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -50,49 +50,42 @@ func TestARequestBeyondTheLimitIsRefusedAtOnce(t *testing.T) {
 	}
 }
 
-// TestSlowClientsDoNotBlockOthers has many more slow clients than there may be requests in
-// flight. Their bodies never end.
+// TestSlowClientsDoNotBlockOthers: neither the places of requests in flight nor the time of the database
+// are used before the body is there.
 func TestSlowClientsDoNotBlockOthers(t *testing.T) {
 	t.Parallel()
 	db, _ := postgrestest.Migrated(t, schema)
-	address := serve(t, newAPI(db, httpapi.Limits{InFlight: 4}, prometheus.NewRegistry()))
-	var slow []*bufio.Reader
-	for range 300 {
-		slow = append(slow, sendHalf(t, address))
+	api := newAPI(db, httpapi.Limits{InFlight: 1}, prometheus.NewRegistry())
+	order := func(body io.Reader) reply {
+		request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/orders", body)
+		request.Header.Set("Content-Type", "application/json")
+		return answerOf(api, request)
 	}
-	if status, err := placeAt(t.Context(), http.DefaultClient, "http://"+address, "a-key"); err != nil || status != http.StatusCreated {
-		t.Errorf("a client that is not slow: %d, error %v", status, err)
-	}
-	for _, answer := range slow {
-		if got := readReply(t, answer); got.status != http.StatusRequestTimeout {
-			t.Errorf("a slow one: %d %s", got.status, got.body)
+	answers := make(chan reply)
+	var slow []*io.PipeWriter
+	for range 3 {
+		body, client := io.Pipe()
+		go func() { answers <- order(body) }()
+		if _, err := io.WriteString(client, oneMug[:10]); err != nil { // the API reads it
+			t.Fatal(err)
 		}
-		if _, err := answer.ReadByte(); !errors.Is(err, io.EOF) {
-			t.Errorf("its connection: %v, want that it is closed", err)
-		}
+		slow = append(slow, client)
 	}
-}
-
-// sendHalf sends half a body, after the API has asked for the body.
-func sendHalf(t *testing.T, address string) *bufio.Reader {
-	t.Helper()
-	conn, err := net.Dial("tcp", address)
-	if err != nil {
+	if got := order(strings.NewReader(oneMug)); got.status != http.StatusCreated {
+		t.Errorf("a client that is not slow: %d %s", got.status, got.body)
+	}
+	for cause, status := range map[error]int{os.ErrDeadlineExceeded: http.StatusRequestTimeout, io.ErrUnexpectedEOF: http.StatusBadRequest} {
+		_ = slow[0].CloseWithError(cause)
+		(<-answers).isProblem(t, status)
+		slow = slow[1:]
+	}
+	if _, err := io.WriteString(slow[0], oneMug[10:]); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = conn.Close() })
-	_, err = io.WriteString(conn, "POST /orders HTTP/1.1\r\nHost: api\r\nContent-Type: application/json\r\nContent-Length: 99\r\nExpect: 100-continue\r\n\r\n")
-	if err != nil {
-		t.Fatal(err)
+	_ = slow[0].Close()
+	if got := <-answers; got.status != http.StatusCreated {
+		t.Errorf("a slow client: %d %s", got.status, got.body)
 	}
-	answer := bufio.NewReader(conn)
-	if got := readReply(t, answer); got.status != http.StatusContinue {
-		t.Fatalf("got %d %s", got.status, got.body)
-	}
-	if _, err := io.WriteString(conn, oneMug[:10]); err != nil {
-		t.Fatal(err)
-	}
-	return answer
 }
 
 func TestTheRateIsLimitedForEachAddress(t *testing.T) {
@@ -138,14 +131,4 @@ func TestTheRateIsLimitedForEachAddress(t *testing.T) {
 			t.Error("refused after two seconds of silence")
 		}
 	})
-}
-
-func TestWithoutARateLimitNoRequestIsRefused(t *testing.T) {
-	t.Parallel()
-	b := newFixtureOn(t, nil)
-	for range 100 {
-		if got := b.get("/openapi.yaml"); got.status != http.StatusOK {
-			t.Fatalf("status %d", got.status)
-		}
-	}
 }

@@ -2,18 +2,9 @@ package httpapi_test
 
 import (
 	"fmt"
-	"io"
 	"net/http"
-	"net/http/httptest"
-	"os"
 	"strings"
 	"testing"
-	"testing/iotest"
-	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
-
-	"example.com/transactional-outbox/order-service/internal/httpapi"
 )
 
 // maxBody is the limit that the API documents, in bytes.
@@ -186,14 +177,6 @@ func TestTheBodyMustBePlainJSON(t *testing.T) {
 	}
 }
 
-func TestABodyThatArrivesTooLateIs408(t *testing.T) {
-	t.Parallel()
-	late := io.MultiReader(strings.NewReader(oneMug[:10]), iotest.ErrReader(os.ErrDeadlineExceeded)) // as of a connection
-	request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/orders", late)
-	request.Header.Set("Content-Type", "application/json")
-	answerOf(newAPI(nil, httpapi.Limits{}, prometheus.NewRegistry()), request).isProblem(t, http.StatusRequestTimeout)
-}
-
 func TestValuesAtTheLimitsAreAccepted(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ body, kind string }{
@@ -215,32 +198,4 @@ func TestValuesAtTheLimitsAreAccepted(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestASlowClientIsNotTakenForASlowDatabase(t *testing.T) {
-	t.Parallel()
-	b := newFixture(t)
-	body := io.MultiReader(strings.NewReader(oneMug[:10]), pause(5100*time.Millisecond), strings.NewReader(oneMug[10:]))
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, b.api.URL+"/orders", body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	request.Header.Set("Content-Type", "application/json")
-	response, err := b.api.Client().Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	if response.StatusCode != http.StatusCreated {
-		t.Errorf("status %d, want %d", response.StatusCode, http.StatusCreated)
-	}
-}
-
-// pause is a reader that sleeps and reads nothing. It sleeps because the test is about time.
-type pause time.Duration
-
-// Read sleeps.
-func (p pause) Read([]byte) (int, error) {
-	time.Sleep(time.Duration(p))
-	return 0, io.EOF
 }

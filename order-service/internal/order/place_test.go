@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 	"go.uber.org/goleak"
 	"gorm.io/gorm"
 
@@ -64,8 +63,7 @@ func (s *shop) number(query string) (n int) {
 
 func (s *shop) exec(statement string) {
 	s.Helper()
-	err := s.db.InTx(s.Context(), func(tx pgx.Tx) error { return postgres.Write(s.Context(), tx, "", statement, nil) })
-	if err != nil {
+	if _, err := s.db.Pool().Exec(s.Context(), statement); err != nil {
 		s.Fatal(err)
 	}
 }
@@ -158,11 +156,4 @@ func TestPlace(t *testing.T) {
 		}
 	}
 	s.want(2, 2)
-}
-
-func TestGetOfAnOrderThatDoesNotExist(t *testing.T) {
-	t.Parallel()
-	if _, _, err := newShop(t).orders.Get(t.Context(), uuid.New()); !errors.Is(err, order.ErrNoOrder) {
-		t.Errorf("error %v, want %v", err, order.ErrNoOrder)
-	}
 }
