@@ -6,52 +6,56 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strings"
-	"time"
+	"sync"
+	"sync/atomic"
 )
 
-// address waits for the API and returns its URL.
-func (s *service) address() string {
-	s.Helper()
-	return fmt.Sprintf("http://%s", s.awaitLog("taking orders")["address"])
-}
+// httpClient keeps the connections of many clients.
+var httpClient = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1000}}
 
 const orderBody = `{"product_id":"sku123","quantity":1}`
 
 // place places an order and returns its id. After an error it is unknown whether the order
 // was placed.
-func place(ctx context.Context, address string) (string, error) {
-	body, err := call(ctx, http.MethodPost, address+"/orders", orderBody, http.StatusCreated)
+func place(ctx context.Context, address string) (id string, err error) {
+	status, body, err := call(ctx, address+"/orders", orderBody)
+	if err == nil && status != http.StatusCreated {
+		err = fmt.Errorf("%d: %s", status, body)
+	}
 	if err != nil {
 		return "", err
 	}
+	return idIn(body)
+}
+
+func idIn(body []byte) (id string, err error) {
 	var answer struct{ Order struct{ ID string } }
 	err = json.Unmarshal(body, &answer)
 	return answer.Order.ID, err
 }
 
-// call sends a request and returns the answer. Another status than the wanted one is an
-// error.
-func call(ctx context.Context, method, url, body string, want int) ([]byte, error) {
-	request, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
+// call sends a POST with headers "name: value", and returns the answer.
+func call(ctx context.Context, url, body string, headers ...string) (status int, answer []byte, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
 	if err != nil {
-		return nil, err
+		return 0, nil, err
 	}
 	if body != "" {
 		request.Header.Set("Content-Type", "application/json")
 	}
-	response, err := http.DefaultClient.Do(request)
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		request.Header.Set(name, value)
+	}
+	response, err := httpClient.Do(request)
 	if err != nil {
-		return nil, err
+		return 0, nil, err
 	}
 	defer func() { _ = response.Body.Close() }()
-	answer, err := io.ReadAll(response.Body)
-	if err == nil && response.StatusCode != want {
-		err = fmt.Errorf("%s: %s", response.Status, bytes.TrimSpace(answer))
-	}
-	return answer, err
+	answer, err = io.ReadAll(response.Body)
+	return response.StatusCode, bytes.TrimSpace(answer), err
 }
 
 func (s *system) place(orders *service) string {
@@ -61,40 +65,78 @@ func (s *system) place(orders *service) string {
 	return id
 }
 
-// placeWithEmail places an order of a customer with this address.
-func (s *system) placeWithEmail(orders *service, email string) {
-	s.Helper()
-	body := fmt.Sprintf(`{"product_id":"sku123","quantity":1,"customer_email":%q}`, email)
-	_, err := call(s.Context(), http.MethodPost, orders.address()+"/orders", body, http.StatusCreated)
-	must(s.T, err)
-}
-
-func (s *system) confirmOrder(orders *service, id string) {
-	s.Helper()
-	_, err := call(s.Context(), http.MethodPost, orders.address()+"/orders/"+id+"/confirm", "", http.StatusOK)
-	must(s.T, err)
-}
-
 // awaitPlaced tries until an order is placed.
 func (s *system) awaitPlaced(address string) {
 	s.Helper()
 	var err error
-	if !eventually(awaitTimeout, func() bool { _, err = place(s.Context(), address); return err == nil }) {
+	if !eventually(func() bool { _, err = place(s.Context(), address); return err == nil }) {
 		s.Fatal(err)
 	}
 }
 
-// awaitAPIClosed waits until the API accepts no more connections.
-func (s *system) awaitAPIClosed(orders *service) {
+// load places orders from several clients until stop, and records the answers.
+type load struct {
+	clients sync.WaitGroup
+	cancel  context.CancelFunc
+	address atomic.Pointer[string]
+
+	mu       sync.Mutex
+	placed   []string    // the orders that were answered with 201
+	statuses map[int]int // 0: no answer, so it is unknown whether the order was placed
+}
+
+func (s *system) startLoad(clients int, orders *service) *load {
 	s.Helper()
-	address := strings.TrimPrefix(orders.address(), "http://")
-	if !poll(10*time.Millisecond, awaitTimeout, func() bool {
-		conn, err := net.DialTimeout("tcp", address, time.Second)
-		if err == nil {
-			_ = conn.Close()
-		}
-		return err != nil
-	}) {
-		s.Fatal("the API still accepts connections")
+	ctx, cancel := context.WithCancel(s.Context()) // ends the load but interrupts no request
+	l := &load{cancel: cancel, statuses: map[int]int{}}
+	l.sendTo(orders)
+	for range clients {
+		l.clients.Go(func() {
+			for ctx.Err() == nil {
+				status, body, err := call(s.Context(), *l.address.Load()+"/orders", orderBody)
+				if err != nil {
+					status = 0
+				}
+				l.record(status, body)
+			}
+		})
 	}
+	s.Cleanup(l.stop)
+	return l
+}
+
+func (l *load) record(status int, body []byte) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.statuses[status]++
+	if status == http.StatusCreated {
+		id, _ := idIn(body)
+		l.placed = append(l.placed, id)
+	}
+}
+
+// sendTo directs the clients to another process.
+func (l *load) sendTo(orders *service) {
+	address := orders.address()
+	l.address.Store(&address)
+}
+
+// awaitMore waits for n more orders.
+func (s *system) awaitMore(l *load, n int) {
+	s.Helper()
+	target := l.count() + n
+	if !eventually(func() bool { return l.count() >= target }) {
+		s.Fatalf("%d orders are placed, want %d", l.count(), target)
+	}
+}
+
+func (l *load) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.placed)
+}
+
+func (l *load) stop() {
+	l.cancel()
+	l.clients.Wait()
 }

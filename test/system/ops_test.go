@@ -4,12 +4,13 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
 	"strings"
-	"time"
+
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
 )
 
-// opsAddress returns where the service answers operators: metrics and health.
+// opsAddress returns where the service answers operators: metrics, health and the page.
 func (s *service) opsAddress() string {
 	s.Helper()
 	return fmt.Sprint(s.awaitLog("answering operators")["address"])
@@ -25,39 +26,40 @@ func (s *service) getOps(path string) (status int, text string) {
 	return response.StatusCode, string(body)
 }
 
-// metricSum adds up all series of a metric, or of those that have the given labels. There
-// may be none.
-func (s *service) metricSum(name string) (sum float64, found bool) {
+// labels choose series of a metric.
+type labels map[string]string
+
+// metric adds up the counters and gauges of a metric that have these labels. There must be one.
+func (s *service) metric(name string, want labels) (sum float64) {
 	s.Helper()
 	_, text := s.getOps("/metrics")
-	for line := range strings.Lines(text) {
-		series, value, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if series == name || strings.HasPrefix(series, name+"{") {
-			number, err := strconv.ParseFloat(value, 64)
-			must(s.T, err)
-			sum, found = sum+number, true
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(strings.NewReader(text))
+	must(s.T, err)
+	found := false
+	for _, m := range families[name].GetMetric() {
+		matching := 0
+		for _, l := range m.GetLabel() {
+			if value, named := want[l.GetName()]; named && value == l.GetValue() {
+				matching++
+			}
+		}
+		if matching == len(want) {
+			sum, found = sum+m.GetCounter().GetValue()+m.GetGauge().GetValue(), true
 		}
 	}
-	return sum, found
-}
-
-// metric returns the value of one series, which must exist.
-func (s *service) metric(series string) float64 {
-	s.Helper()
-	value, found := s.metricSum(series)
 	if !found {
-		s.Fatalf("there is no series %s", series)
+		s.Fatalf("there is no series %s %v", name, want)
 	}
-	return value
+	return sum
 }
 
-// awaitMetric waits until a series has a value, and fails when it exceeds the value.
-func (s *service) awaitMetric(series string, want float64) {
+// awaitMetric waits until a metric has a value, and fails when it exceeds the value.
+func (s *service) awaitMetric(name string, of labels, want float64) {
 	s.Helper()
 	got := 0.0
-	reached := func() bool { got = s.metric(series); return got >= want }
-	if !poll(20*time.Millisecond, awaitTimeout, reached) || got > want {
-		s.Fatalf("%s is %v, want %v", series, got, want)
+	if !eventually(func() bool { got = s.metric(name, of); return got >= want }) || got > want {
+		s.Fatalf("%s %v is %v, want %v", name, of, got, want)
 	}
 }
 
@@ -70,7 +72,7 @@ func (s *service) awaitReadyz(failed ...string) {
 		want, answer = http.StatusServiceUnavailable, "not ready: "+strings.Join(failed, ", ")+"\n"
 	}
 	status, text := 0, ""
-	if !eventually(awaitTimeout, func() bool {
+	if !eventually(func() bool {
 		if live, _ := s.getOps("/livez"); live != http.StatusOK {
 			s.Fatalf("/livez answers %d", live)
 		}

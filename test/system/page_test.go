@@ -15,18 +15,6 @@ import (
 	"example.com/transactional-outbox/outbox/operate"
 )
 
-// insertFailedSQL inserts a failed event that no consumer can read.
-const insertFailedSQL = `
-WITH event AS (
-  INSERT INTO outbox_events (id, slot, aggregate, aggregate_id, version, topic, payload, content_type)
-  SELECT gen_random_uuid(), current, 'order', gen_random_uuid()::text, 1, 'order.created', '{}', 'application/json' FROM outbox_ring
-  RETURNING *
-)
-INSERT INTO outbox_queue (id, seq, slot, aggregate, aggregate_id, version, topic, bytes,
-                          available_at, retry_count, failure_code, failure_reason, failed_at)
-SELECT id, seq, slot, aggregate, aggregate_id, version, topic, 2, 'infinity', 20, 'refused', 'a queue refused it', now()
-FROM event RETURNING id::text`
-
 // TestThePageNeedsOnlyTheGrantedRights opens each page of both services, and makes each decision
 // there. The services are connected as their roles, and their logs must not name a missing right.
 func TestThePageNeedsOnlyTheGrantedRights(t *testing.T) {
@@ -47,7 +35,7 @@ func (s *system) openEveryPage(of *service, db *pgxpool.Pool, order string) {
 	published := queryValue[string](s, db, "SELECT id::text FROM outbox_published")
 	trace := queryValue[string](s, db, "SELECT split_part(traceparent, '-', 2) FROM outbox_events")
 	topic := queryValue[string](s, db, "SELECT topic FROM outbox_events")
-	failed, discarded := queryValue[string](s, db, insertFailedSQL), queryValue[string](s, db, insertFailedSQL)
+	failed, discarded := s.appendFailed(db), s.appendFailed(db)
 	of.wantPage("/", "order.created failed: refused", "done")
 	for _, status := range operate.Statuses() {
 		of.wantPage("/list?status="+status+"&topic="+topic, "newest first")
@@ -69,7 +57,7 @@ func (s *system) openEveryPage(of *service, db *pgxpool.Pool, order string) {
 // wantPage waits until a page has the texts.
 func (s *service) wantPage(path string, texts ...string) (body string) {
 	s.Helper()
-	if !eventually(awaitTimeout, func() bool {
+	if !eventually(func() bool {
 		var status int
 		status, body = s.getOps(path)
 		return status == http.StatusOK && has(body, texts)

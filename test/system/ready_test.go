@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	amqp "github.com/rabbitmq/amqp091-go"
 )
 
 const theConsumer, theDatabase = "the consumer of order events", "the database"
@@ -16,12 +18,12 @@ func TestReadyzNamesTheCheckThatFails(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
 	broker, throughBroker := s.brokerProxy(notificationService)
-	database, throughDatabase := s.databaseProxy()
+	database, throughDatabase := s.proxyFor("DATABASE_URL", s.notificationsRoles.Application)
 	refuseConnections(broker)
 	service := s.runNotifications(throughBroker, throughDatabase)
 	service.awaitReadyz(theConsumer)
 	service.wantPage("/", "waiting for a session with the broker")
-	admitConnections(broker)
+	broker.Refuse(false)
 	service.wantPage("/", "waiting for the exchange outbox.events")
 	service.wantHealth("not ready: " + theConsumer)
 	s.declareExchange()
@@ -30,7 +32,7 @@ func TestReadyzNamesTheCheckThatFails(t *testing.T) {
 
 	refuseConnections(database)
 	service.awaitReadyz(theDatabase)
-	admitConnections(database)
+	database.Refuse(false)
 	service.awaitReadyz()
 	if !slices.ContainsFunc(service.logLines("not ready"), func(l logLine) bool {
 		return l["check"] == theDatabase && l["error"] != nil
@@ -39,7 +41,7 @@ func TestReadyzNamesTheCheckThatFails(t *testing.T) {
 	}
 
 	// The broker does not report this. The service checks every ten seconds.
-	s.deleteExchange(eventsExchange)
+	s.withChannel(func(c *amqp.Channel) error { return c.ExchangeDelete(eventsExchange, false, false) })
 	service.awaitReadyz(theConsumer)
 	s.declareExchange()
 	service.awaitReadyz()
@@ -51,7 +53,7 @@ func TestOrderServiceIsReadyWithoutTheBroker(t *testing.T) {
 	broker, throughBroker := s.brokerProxy(orderService)
 	refuseConnections(broker)
 	orders := s.runOrders(throughBroker)
-	orders.awaitLog(logNoSession)
+	orders.awaitLog("no session with the broker, trying again")
 	orders.awaitLog("taking orders")
 	orders.wantHealth("")
 }

@@ -2,10 +2,7 @@ package system
 
 import (
 	"context"
-	"encoding/json"
-	"io"
 	"net/http"
-	"strings"
 	"testing"
 
 	"example.com/transactional-outbox/test/servers"
@@ -43,8 +40,7 @@ func TestP1AnAcknowledgedOrderIsOnTheStandby(t *testing.T) {
 	s.awaitCount(s.ordersDB, 1, waiting)
 	s.awaitCount(s.ordersDB, 0, visible)
 
-	_, err := s.ordersDB.Exec(t.Context(), "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'")
-	must(t, err)
+	s.exec(s.ordersDB, "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'")
 	s.awaitCount(s.ordersDB, 1, visible)
 	s.wantUnavailable(address)
 
@@ -67,24 +63,11 @@ func TestP1AnAcknowledgedOrderIsOnTheStandby(t *testing.T) {
 
 // placeAgain sends the same request with the same key.
 func placeAgain(ctx context.Context, address string) (status int, id string, err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, address+"/orders", strings.NewReader(orderBody))
-	if err != nil {
-		return 0, "", err
+	status, body, err := call(ctx, address+"/orders", orderBody, "Idempotency-Key: the-same")
+	if err == nil {
+		id, err = idIn(body)
 	}
-	request.Header.Set("Content-Type", "application/json")
-	request.Header.Set("Idempotency-Key", "the-same")
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return 0, "", err
-	}
-	defer func() { _ = response.Body.Close() }()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		return 0, "", err
-	}
-	var answer struct{ Order struct{ ID string } }
-	err = json.Unmarshal(body, &answer)
-	return response.StatusCode, answer.Order.ID, err
+	return status, id, err
 }
 
 func (s *system) wantUnavailable(address string) {

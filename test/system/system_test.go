@@ -137,18 +137,13 @@ func (s *system) runNotifications(settings ...string) *service {
 	return s.runNotificationsBinary(notificationService, settings...)
 }
 
-// runWithCrashPoints starts notification-service with crash points.
-func (s *system) runWithCrashPoints(settings ...string) *service {
-	s.Helper()
-	name, err := withCrashPoints()
-	must(s.T, err)
-	return s.runNotificationsBinary(name, settings...)
-}
-
+// runNotificationsBinary starts a build of notification-service, with delays that a test can wait
+// for.
 func (s *system) runNotificationsBinary(binary string, settings ...string) *service {
 	s.Helper()
 	return startService(s.T, binary, "serve", slices.Concat(s.connectionSettings(notificationService),
-		[]string{"SMTP_URL=" + s.mail.url, "MAIL_FROM=shop@example.com"}, quickSettings, settings)...)
+		[]string{"SMTP_URL=" + s.mail.url, "MAIL_FROM=shop@example.com", "RETRY_DELAYS=200ms,400ms,600ms", "RELAY_LEASE=5s"},
+		settings)...)
 }
 
 // startConsumer starts notification-service on an existing exchange, and waits until it
@@ -161,19 +156,32 @@ func (s *system) startConsumer(settings ...string) *service {
 	return service
 }
 
-// runCommand runs an operator's command of a service, and returns its output.
-func (s *system) runCommand(service string, arguments ...string) string {
+// runCommand runs an operator's command of a service.
+func (s *system) runCommand(service string, arguments ...string) {
 	s.Helper()
-	output, err := s.tryCommand(service, arguments...)
-	if err != nil {
-		s.Fatalf("%s %v: %v\n%s", service, arguments, err, output)
-	}
-	return output
-}
-
-func (s *system) tryCommand(service string, arguments ...string) (output string, err error) {
 	command := exec.CommandContext(s.Context(), filepath.Join(binaries, service), arguments...)
 	command.Env = append(s.connectionSettings(service), "APP_ENV=demo")
-	all, err := command.CombinedOutput()
-	return string(all), err
+	if output, err := command.CombinedOutput(); err != nil {
+		s.Fatalf("%s %v: %v\n%s", service, arguments, err, output)
+	}
+}
+
+// brokerProxy starts a proxy between a service and the broker. The returned setting makes the
+// service connect through it.
+func (s *system) brokerProxy(service string) (proxy *servers.Proxy, setting string) {
+	s.Helper()
+	return s.proxyFor("AMQP_URL", servers.BrokerURLFor(service, s.brokerURL))
+}
+
+// proxyFor starts a proxy in front of the server of a URL, which a setting names.
+func (s *system) proxyFor(variable, url string) (proxy *servers.Proxy, setting string) {
+	s.Helper()
+	proxy, through := servers.ProxyFor(s, url)
+	return proxy, variable + "=" + through
+}
+
+// refuseConnections closes the open connections and refuses new ones.
+func refuseConnections(p *servers.Proxy) {
+	p.Refuse(true)
+	p.Cut()
 }

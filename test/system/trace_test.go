@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
@@ -58,7 +57,7 @@ func (c *spanCollector) receive(_ http.ResponseWriter, r *http.Request) {
 // await waits for n spans with a name, and returns all with that name.
 func (c *spanCollector) await(name string, n int) (found []*otlp.Span) {
 	c.Helper()
-	if !poll(20*time.Millisecond, awaitTimeout, func() bool { found = c.named(name); return len(found) >= n }) {
+	if !eventually(func() bool { found = c.named(name); return len(found) >= n }) {
 		c.Fatalf("%d spans %q, want %d", len(found), name, n)
 	}
 	return found
@@ -89,22 +88,22 @@ func attributeOf(s *otlp.Span, key string) string {
 func TestOneTraceFromTheRequestToTheEmail(t *testing.T) {
 	t.Parallel()
 	s, c := newSystem(t), collectSpans(t)
-	s.mail.answer(answers{rcpt: func(to string) error {
-		switch s.mail.timesAsked(to) {
+	s.mail.answerWith(func(_ string, times int) error {
+		switch times {
 		case 1:
-			return refusal(451, 4, 3, 0)(to)
+			return errNotNow
 		case 2:
-			return refusal(550, 5, 1, 1)(to)
+			return errNoSuchTo
 		}
 		return nil
-	}})
-	s.breakTables("P0001", "order_progress")
+	})
+	mend := s.refuse("false")
 	orders := s.runOrders(c.settings()...)
 	s.runNotifications(c.settings()...).awaitReadyz()
-	copies := s.recordExchanges(quickTiers...)
+	copies := s.recordExchanges(retryPrefix + "200ms")
 	s.place(orders)
 	copies.await(1)
-	s.mendTables()
+	mend()
 	s.awaitCount(s.notificationsDB, 1, failedCount)
 	s.runCommand(notificationService, "outbox", "replay", "--all")
 	s.awaitCount(s.notificationsDB, 1, sentCount)
