@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-
-	"example.com/transactional-outbox/test/servers"
 )
 
 // allowInFlight permits duplicates of all events in flight: the relays lose their confirms.
@@ -18,55 +16,23 @@ func (sys *system) killBroker(ctx context.Context) error {
 	if err := sys.rabbitmq.Kill(); err != nil { //nolint:contextcheck // it is fast, and never interrupted
 		return err
 	}
-	return sys.startBrokerAgain(ctx)
-}
-
-func (sys *system) restartBroker(ctx context.Context) error {
-	sys.allowInFlight()
-	if err := sys.rabbitmq.Stop(ctx); err != nil {
-		return err
-	}
-	return sys.startBrokerAgain(ctx)
-}
-
-// startBrokerAgain starts the broker again.
-func (sys *system) startBrokerAgain(ctx context.Context) error {
 	if !sys.rabbitmq.Running() {
 		sys.injected++
 	}
-	return errors.Join(sys.sleepRandom(ctx, time.Second), sys.startBroker(ctx))
+	return errors.Join(sys.requireOrders(ctx), sys.startBroker(ctx))
 }
 
 func (sys *system) refuseBroker(ctx context.Context) error {
 	sys.allowInFlight()
-	return sys.refuseConnections(ctx, sys.brokerProxies(), sys.scaled(12*time.Second))
-}
-
-// refuse closes all connections and refuses new ones for a time. It counts the refused ones.
-func (sys *system) refuseConnections(ctx context.Context, proxies []*servers.Proxy, d time.Duration) error {
-	before := 0
-	for _, p := range proxies {
-		before += p.Accepted()
-		p.Refuse(true)
-		p.Cut()
-	}
-	err := sleep(ctx, d)
-	for _, p := range proxies {
-		sys.injected += p.Accepted()
-		p.Refuse(false)
-	}
-	sys.injected -= before
-	return err
+	mend := sys.refuse(sys.brokerProxies())
+	defer mend()
+	return errors.Join(sleep(ctx, sys.scaled(12*time.Second)), sys.requireOrders(ctx))
 }
 
 func (sys *system) stallBroker(ctx context.Context) error {
 	sys.allowInFlight()
-	sys.allowed.Refusals = true // there is no answer in time
-	for _, p := range sys.brokerProxies() {
-		sys.injected += p.Open()
-		p.Stall()
-	}
-	err := sleep(ctx, sys.scaled(10*time.Second))
+	sys.vanish(sys.brokerProxies()...)
+	err := errors.Join(sleep(ctx, sys.scaled(10*time.Second)), sys.requireOrders(ctx))
 	for _, p := range sys.brokerProxies() {
 		p.Reset() // the stalled bytes never arrive
 		p.Resume()
@@ -74,60 +40,24 @@ func (sys *system) stallBroker(ctx context.Context) error {
 	return err
 }
 
-func (sys *system) resetBroker(ctx context.Context) error {
-	for range 5 {
-		sys.allowInFlight()
-		for _, p := range sys.brokerProxies() {
-			sys.injected += p.Open()
-			p.Reset()
-		}
-		if err := sys.sleepRandom(ctx, sys.scaled(2*time.Second)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (sys *system) raiseMemoryAlarm(ctx context.Context) error {
-	return sys.stopDuringAlarm(ctx, memoryAlarm)
-}
-
-func (sys *system) raiseDiskAlarm(ctx context.Context) error {
-	return sys.stopDuringAlarm(ctx, diskAlarm)
-}
-
-func (sys *system) stopDuringAlarm(ctx context.Context, a alarm) (err error) {
+func (sys *system) stopDuringAlarm(ctx context.Context) (err error) {
 	sys.allowInFlight()
-	unblock, err := sys.blockPublishers(ctx, a)
+	unblock, err := sys.blockPublishers(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, unblock()) }()
-	if err := sys.sleepRandom(ctx, sys.scaled(4*time.Second)); err != nil {
-		return err
-	}
-	return sys.stopOneOfEach(ctx)
+	return errors.Join(sys.requireOrders(ctx), sys.stopOneOfEach(ctx))
 }
 
-// alarm is a limit of the broker. Beyond it, the broker blocks publishers.
-type alarm struct {
-	command  string // of rabbitmqctl
-	exceeded []string
-	normal   string
-}
-
-var (
-	memoryAlarm = alarm{"set_vm_memory_high_watermark", []string{"absolute", "1MB"}, "0.4"}
-	diskAlarm   = alarm{"set_disk_free_limit", []string{"999999GB"}, "50MB"}
-)
-
-// blockPublishers raises an alarm. unblock clears it.
-func (sys *system) blockPublishers(ctx context.Context, a alarm) (unblock func() error, err error) {
-	if _, err := sys.rabbitmq.Ctl(ctx, append([]string{a.command}, a.exceeded...)...); err != nil {
+// blockPublishers raises the memory alarm, in which the broker blocks publishers. unblock ends it.
+func (sys *system) blockPublishers(ctx context.Context) (unblock func() error, err error) {
+	const limit, usual = "set_vm_memory_high_watermark", "0.4"
+	if _, err := sys.rabbitmq.Ctl(ctx, limit, "absolute", "1MB"); err != nil {
 		return nil, err
 	}
 	unblock = func() error {
-		_, err := sys.rabbitmq.Ctl(context.WithoutCancel(ctx), a.command, a.normal)
+		_, err := sys.rabbitmq.Ctl(context.WithoutCancel(ctx), limit, usual)
 		return err
 	}
 	blocks, err := sys.broker.IsBlocking(ctx)
@@ -142,7 +72,6 @@ func (sys *system) blockPublishers(ctx context.Context, a alarm) (unblock func()
 
 // stopOneOfEach stops one replica of each service.
 func (sys *system) stopOneOfEach(ctx context.Context) error {
-	sys.load.SetMustSucceed(false) // a replica that stops may refuse requests
 	ending, ctx := errgroup.WithContext(ctx)
 	for _, r := range []*replica{sys.orderServices[0], sys.notificationServices[0]} {
 		ending.Go(func() error { return sys.stopReplica(ctx, r) })
@@ -150,19 +79,60 @@ func (sys *system) stopOneOfEach(ctx context.Context) error {
 	return ending.Wait()
 }
 
-func (sys *system) slowNetwork(ctx context.Context) error {
-	sys.delayProxies(sys.brokerProxies(), 150*time.Millisecond)
-	sys.delayProxies(sys.databaseProxies(), 20*time.Millisecond) // a transaction has several round trips
-	err := sleep(ctx, sys.scaled(6*time.Second))
-	sys.delayProxies(append(sys.brokerProxies(), sys.databaseProxies()...), 0)
-	return err
+// killNode kills the node that all services are connected to, and starts it again when the others
+// have taken over.
+func (sys *system) killNode(ctx context.Context) error {
+	node := sys.random.IntN(brokerNodes)
+	return sys.loseNode(ctx, node, sys.cluster.Nodes[node].Kill, func() error { return sys.startNodes(ctx) })
 }
 
-func (sys *system) delayProxies(proxies []*servers.Proxy, delay time.Duration) {
-	for _, p := range proxies {
-		if delay > 0 {
-			sys.injected += p.Open()
-		}
-		p.Slow(delay)
+// partition cuts off the node that all services are connected to. This node is in the minority, so
+// it pauses and closes its connections.
+func (sys *system) partition(ctx context.Context) error {
+	i := sys.random.IntN(brokerNodes)
+	node := sys.cluster.Nodes[i]
+	return sys.loseNode(ctx, i, func() error { return sys.cluster.Partition(ctx, node) }, func() error {
+		return errors.Join(sys.cluster.Heal(ctx, node), sys.cluster.AwaitQuorum(ctx, sys.rabbitmq))
+	})
+}
+
+// loseNode connects all services to a node, takes it away, and brings it back when events are
+// published and have their effect again. Until then, any event that was stored may be sent twice.
+func (sys *system) loseNode(ctx context.Context, node int, lose, mend func() error) error {
+	if err := sys.connectAllTo(ctx, node); err != nil {
+		return err
 	}
+	since, err := sys.now(ctx)
+	if err != nil {
+		return err
+	}
+	sys.allowInFlight()
+	sys.injected += countOpen(sys.proxiesTo(node))
+	if err := lose(); err != nil {
+		return err
+	}
+	err = errors.Join(sys.requireFlow(ctx), sys.requireAllEffects(ctx, "P5", "after a broker was lost"), sys.allowRepeatsSince(ctx, since))
+	sys.injected -= countOpen(sys.proxiesTo(node))
+	return errors.Join(err, mend())
+}
+
+// connectAllTo makes all services connect to one node.
+func (sys *system) connectAllTo(ctx context.Context, node int) error {
+	const connections = replicas + 2*replicas // a relay has one, and a consumer has two
+	sys.allowInFlight()
+	for other := range brokerNodes {
+		for _, p := range sys.proxiesTo(other) {
+			if other != node {
+				p.Refuse(true)
+				p.Cut()
+				defer p.Refuse(false)
+			}
+		}
+	}
+	return sys.require(ctx, "P4", "with one broker that can be reached", func() (string, error) {
+		if countOpen(sys.proxiesTo(node)) < connections {
+			return "not all services have connected to it", nil
+		}
+		return "", nil
+	})
 }

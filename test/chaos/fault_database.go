@@ -1,61 +1,96 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
-	"fmt"
+	"regexp"
+	"sync"
+	"sync/atomic"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"example.com/transactional-outbox/test/chaos/mailserver"
 )
 
-// unwritableTime is longer than all retry delays together.
-const unwritableTime = 8 * time.Second
+// allowLostMarks permits duplicates of the events whose marks a crash of PostgreSQL loses: relays
+// mark events with synchronous_commit off. It permits no repeated e-mail: the service waits for
+// PostgreSQL and marks the e-mail then.
+func (sys *system) allowLostMarks() {
+	const moments = 2 // seconds; more than three times wal_writer_delay, for slow disks
+	sys.allowed.Duplicates += replicas*inFlight + 2*moments*sys.PerSecond
+}
 
-// refusedWritesSQL makes every write fail with a code: 25006 is that of a server that is read-only,
-// and 53100 that of a full disk (a really full one would also stop the other database). The sequence
-// counts the failed writes, because a rollback does not undo nextval. A write through a partitioned
-// table fires none of its triggers, but each transaction writes to another table as well.
-const refusedWritesSQL = `
+func (sys *system) killPostgres(ctx context.Context) error {
+	for range 2 {
+		sys.allowLostMarks()
+		if err := sys.endPostgres(sys.postgres.Kill, 1); err != nil {
+			return err
+		}
+		if err := errors.Join(sys.sleepRandom(ctx, time.Second), sys.postgres.Start(ctx), sys.sleepRandom(ctx, sys.scaled(3*time.Second))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// endPostgres ends the server, and counts so many faults.
+func (sys *system) endPostgres(end func() error, faults int) error {
+	err := end()
+	if !sys.postgres.Running() {
+		sys.injected += faults
+	}
+	return err
+}
+
+// restartWhileMailing restarts PostgreSQL while all connections wait for the answer to an e-mail.
+// The answer comes while the database is down, so the e-mails cannot be marked sent at once.
+func (sys *system) restartWhileMailing(ctx context.Context) error {
+	sys.allowLostMarks()
+	sys.mail.SetFault(mailserver.Fault{HoldData: true})
+	defer sys.mail.SetFault(mailserver.Fault{})
+	if err := sys.awaitHeld(ctx, replicas*mailConnections/2); err != nil {
+		return err
+	}
+	if err := sys.endPostgres(func() error { return sys.postgres.Stop(ctx) }, sys.mail.Held()); err != nil {
+		return err
+	}
+	sys.mail.SetFault(mailserver.Fault{})
+	return errors.Join(sleep(ctx, 1500*time.Millisecond), sys.postgres.Start(ctx), sleep(ctx, sys.scaled(2*time.Second)))
+}
+
+// refuseWritesSQL makes every write fail as on a full disk: a really full one would also stop the
+// other database. The sequence counts the failed writes, because a rollback does not undo nextval.
+// A write through a partitioned table fires none of its triggers, but each transaction writes to
+// another table as well.
+const refuseWritesSQL = `
 CREATE SEQUENCE refused_writes_seen;
 CREATE FUNCTION refuse_write() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN
   PERFORM nextval('refused_writes_seen');
-  RAISE EXCEPTION USING ERRCODE = '%s', MESSAGE = 'no write is possible';
+  RAISE EXCEPTION USING ERRCODE = '53100', MESSAGE = 'no write is possible';
 END $$;
 DO $$ DECLARE t regclass; BEGIN
   FOR t IN SELECT oid FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r' LOOP
-    EXECUTE format('CREATE TRIGGER refuse_write BEFORE INSERT OR UPDATE OR DELETE ON %%s EXECUTE FUNCTION refuse_write()', t);
+    EXECUTE format('CREATE TRIGGER refuse_write BEFORE INSERT OR UPDATE OR DELETE ON %s EXECUTE FUNCTION refuse_write()', t);
   END LOOP;
 END $$`
 
-// refuseWrites makes every write to the consumer's database fail for a time. No message is copied to
-// a retry queue.
-func refuseWrites(code string, lasts time.Duration) func(*system, context.Context) error {
-	return func(sys *system, ctx context.Context) error {
-		if err := sys.execute(ctx, notificationDatabase, fmt.Sprintf(refusedWritesSQL, code)); err != nil {
-			return err
-		}
-		if sys.scaled(lasts) > lease { // what was sent before is marked too late
-			for _, r := range sys.notificationServices {
-				sys.allowed.Mails += r.mailsInHand()
-				sys.allowed.MailsEach++
-			}
-		}
-		if err := sleep(ctx, sys.scaled(lasts)); err != nil {
-			return err
-		}
-		err := sys.notificationDB.QueryRow(ctx, "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM refused_writes_seen").Scan(&sys.injected)
-		if err := errors.Join(err, sys.execute(ctx, notificationDatabase, "DROP FUNCTION refuse_write CASCADE")); err != nil {
-			return err
-		}
-		return errors.Join(sys.requireAllEffects(ctx, recoveryTime), sys.requireNoRetries(ctx))
+// refuseWrites makes every write to the consumer's database fail for longer than all retry delays.
+// No message may be copied to a retry queue.
+func (sys *system) refuseWrites(ctx context.Context) error {
+	if err := sys.execute(ctx, notificationDatabase, refuseWritesSQL); err != nil {
+		return err
 	}
-}
-
-// requireNoRetries requires that the consumers have copied no message to a retry queue.
-func (sys *system) requireNoRetries(ctx context.Context) (err error) {
+	refused := 0
+	err := errors.Join(sleep(ctx, sys.scaled(8*time.Second)),
+		sys.notificationDB.QueryRow(ctx, "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM refused_writes_seen").Scan(&refused),
+		sys.execute(context.WithoutCancel(ctx), notificationDatabase, "DROP FUNCTION refuse_write CASCADE", "DROP SEQUENCE refused_writes_seen"))
+	if err != nil {
+		return err
+	}
+	sys.injected += refused
+	if err := sys.requireAllEffects(ctx, "P9", "after no write was possible"); err != nil {
+		return err
+	}
 	for _, r := range sys.notificationServices {
 		n, failed := r.metric(ctx, `consumer_messages_total{outcome="retried"}`)
 		if err = errors.Join(err, failed); n > 0 {
@@ -65,70 +100,57 @@ func (sys *system) requireNoRetries(ctx context.Context) (err error) {
 	return err
 }
 
-// loseDatabase takes the consumer's database away: it refuses connections, and then it is silent. No
-// e-mail is sent meanwhile, because nothing could mark it.
-func (sys *system) loseDatabase(ctx context.Context) error {
-	const lasts = 6 * time.Second
-	if err := sys.holdBeforeData(ctx); err != nil {
-		return err
-	}
-	defer sys.mail.SetFault(mailserver.Fault{})
-	if err := errors.Join(sys.refuseConnections(ctx, sys.notifyToDB[:], sys.scaled(lasts)), sys.requireAllEffects(ctx, recoveryTime)); err != nil {
-		return err
-	}
-	for _, p := range sys.notifyToDB {
-		p.Stall()
-		defer p.Resume()
-	}
-	if err := sleep(ctx, sys.scaled(lasts)); err != nil {
-		return err
-	}
-	for _, p := range sys.notifyToDB {
-		p.Resume()
-		sys.injected++
-	}
-	return errors.Join(sys.requireAllEffects(ctx, recoveryTime), sys.requireNoRetries(ctx))
+// commits recognises COMMIT in the messages to PostgreSQL: by its text, or by the name of a
+// prepared COMMIT.
+type commits struct {
+	dropping atomic.Bool
+	seen     atomic.Int64
+
+	mu    sync.Mutex
+	names map[string]bool
 }
 
-// revokePrivileges takes privileges on some tables away from the consumer's role, one after the
-// other, as a migration that forgot them. Nothing may become a dead letter, or a failed e-mail.
-func (sys *system) revokePrivileges(ctx context.Context) error {
-	const role = "notification_service"
-	for _, privilege := range []string{
-		"INSERT (order_id, last_version) ON order_progress", "INSERT (consumer, message_id) ON processed_messages",
-		"INSERT (id, slot, retry_count) ON outbox_published",
-	} {
-		err := errors.Join(
-			sys.execute(ctx, notificationDatabase, "REVOKE "+privilege+" FROM "+role),
-			sleep(ctx, sys.scaled(unwritableTime)),
-			sys.execute(context.WithoutCancel(ctx), notificationDatabase, "GRANT "+privilege+" TO "+role))
-		if err != nil {
-			return err
-		}
-		sys.injected++
-		if err := sys.requireAllEffects(ctx, recoveryTime); err != nil {
-			return err
-		}
-	}
-	return nil
+// commitsPerLoss is how many commits there are for each lost reply.
+const commitsPerLoss = 12
+
+// prepareCommit matches the message Parse for a named COMMIT. The four bytes of the message's
+// length may look like letters.
+var prepareCommit = regexp.MustCompile(`(?s)P.{4}([0-9A-Za-z_]+)\x00(?i:commit)\x00`)
+
+// dropsReply reports whether the proxy must drop the reply to this request.
+func (c *commits) dropsReply(request []byte) bool {
+	return c.isCommit(request) && c.dropping.Load() && c.seen.Add(1)%commitsPerLoss == 0
 }
 
-// failOrders makes the messages about one of three orders fail by themselves for longer than all
-// retry delays. The others go on.
-func (sys *system) failOrders(ctx context.Context) error {
-	began := time.Now()
-	err := sys.refusingOrders(ctx, 3, func() error {
-		if err := sleep(ctx, sys.scaled(unwritableTime)); err != nil {
-			return err
+func (c *commits) isCommit(request []byte) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if named := prepareCommit.FindSubmatch(request); named != nil {
+		c.names[string(named[1])] = true
+		return false // prepared, not executed
+	}
+	for name := range c.names {
+		// In Bind, the name follows the portal's name, which is empty.
+		if bytes.Contains(request, []byte("\x00"+name+"\x00")) {
+			return true
 		}
-		rows, _ := sys.orderDB.Query(ctx, `
-			SELECT id::text FROM outbox_status
-			WHERE status = 'published' AND hashtext(aggregate_id) % 3 <> 0 AND created_at > $1`, began)
-		valid, err := pgx.CollectRows(rows, pgx.RowTo[string])
-		if err != nil {
-			return err
-		}
-		return sys.requireEffects(ctx, valid, goodMail, "P9", "beside others that fail")
-	})
-	return errors.Join(err, sys.requireAllEffects(ctx, recoveryTime))
+	}
+	return bytes.Contains(bytes.ToLower(request), []byte("commit\x00"))
+}
+
+func (sys *system) dropCommitReplies(ctx context.Context) error {
+	before := sys.droppedReplies()
+	sys.commits.dropping.Store(true)
+	err := sleep(ctx, sys.scaled(5*time.Second))
+	sys.commits.dropping.Store(false)
+	sys.injected += sys.droppedReplies() - before
+	return err
+}
+
+// droppedReplies counts the replies that the proxies have dropped.
+func (sys *system) droppedReplies() (n int) {
+	for _, p := range sys.databaseProxies() {
+		n += p.Dropped()
+	}
+	return n
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"syscall"
 	"time"
@@ -30,13 +29,13 @@ func (sys *system) freezeOnce(ctx context.Context, i int) (err error) {
 	relay, proxy := sys.orderServices[i], sys.ordersToBroker[i]
 	sys.allowed.Duplicates += inFlight
 	sys.allowed.Refusals = true // there is no answer in time
+	held := claimedBy(relay)
 	proxy.Stall()
 	defer func() {
 		proxy.Resume()
-		err = errors.Join(err, sys.awaitClaiming(ctx, relay))
+		err = errors.Join(err, sys.awaitCount(ctx, held, isPositive)) // it publishes again
 	}()
-	held := claimedBy(relay)
-	if err := sys.awaitCount(ctx, held+claimIsOld, func(n int) bool { return n > 0 }); err != nil {
+	if err := sys.awaitCount(ctx, held+claimIsOld, isPositive); err != nil {
 		return err
 	}
 	relay.setHidden(true)
@@ -66,17 +65,15 @@ func (sys *system) awaitTakeover(ctx context.Context, held string) error {
 	if err := sys.orderDB.QueryRow(ctx, idleTransactionsSQL).Scan(&inTransaction); err != nil || inTransaction > 0 {
 		return err
 	}
-	if err := sys.awaitCount(ctx, held, func(n int) bool { return n == 0 }); err != nil {
+	if err := sys.awaitCount(ctx, held, isZero); err != nil {
 		return err
 	}
 	sys.injected++
 	return nil
 }
 
-// awaitClaiming waits until the relay publishes again.
-func (sys *system) awaitClaiming(ctx context.Context, r *replica) error {
-	return sys.awaitCount(ctx, claimedBy(r), func(n int) bool { return n > 0 })
-}
+func isPositive(n int) bool { return n > 0 }
+func isZero(n int) bool     { return n == 0 }
 
 // claimedBy returns a query that counts the events claimed by a relay.
 func claimedBy(r *replica) string {
@@ -94,42 +91,64 @@ func (r *replica) setHidden(hidden bool) {
 	r.hidden = hidden
 }
 
-// awaitCount repeats a count until it is enough.
-func (sys *system) awaitCount(ctx context.Context, query string, enough func(int) bool) error {
-	ctx, cancel := context.WithTimeout(ctx, maxWait)
-	defer cancel()
-	for {
-		n := 0
-		if err := sys.orderDB.QueryRow(ctx, query).Scan(&n); err != nil {
-			return fmt.Errorf("%s: %w", query, err)
-		}
-		if enough(n) {
-			return nil
-		}
-		if err := sleep(ctx, 5*time.Millisecond); err != nil {
-			return fmt.Errorf("%s: the count is %d: %w", query, n, err)
-		}
-	}
-}
+// clockOffsets is how far the clocks of the replicas are ahead. One hour is longer than a relay's
+// lease and as long as its shortest retention. 50 hours are longer than the shortest
+// INBOX_RETENTION.
+var clockOffsets = []time.Duration{time.Hour, -time.Hour, 50 * time.Hour, -50 * time.Hour}
 
-// runFiveRelays adds three relays without an API.
-func (sys *system) runFiveRelays(ctx context.Context) error {
-	for i := replicas; i < 5; i++ {
-		r := sys.newOrderService(i, []string{"RELAY_WINDOW=3", "RELAY_POLL_INTERVAL=10ms"})
-		r.command, r.ready = "relay", servicelog.ConnectedToBroker
-		r.log = filepath.Join(sys.logs, fmt.Sprint("relay-", i+1))
-		if err := r.start(ctx); err != nil {
+// The shortest retentions. A service that used its own clock, which is ahead, would delete at once.
+var (
+	shortestOrderMemory        = []string{"OUTBOX_RETENTION=1h", "IDEMPOTENCY_RETENTION=1h"}
+	shortestNotificationMemory = []string{"CONSUMER_GIVE_UP=1h", "INBOX_RETENTION=49h", "OUTBOX_RETENTION=1h"}
+)
+
+// useWrongClocks replaces all replicas by replicas with wrong clocks, and kills each relay while it
+// holds a claim. The right clock must end the claim's lease. The malformed messages become dead
+// letters with the header failed-at. The wrong clocks may appear in ids: a UUIDv7 begins with the
+// time, and no service reads it.
+func (sys *system) useWrongClocks(ctx context.Context) error {
+	for i, r := range sys.allReplicas() {
+		r.program, r.settings = r.programIn(wrongTime), append(slices.Clone(r.settings), "CLOCK_AHEAD="+clockOffsets[i].String())
+		if err := errors.Join(sys.stopReplica(ctx, r), r.start(ctx)); err != nil {
 			return err
 		}
-		sys.relays = append(sys.relays, r)
-	}
-	if err := sleep(ctx, sys.scaled(6*time.Second)); err != nil {
-		return err
-	}
-	for _, r := range slices.Concat(sys.orderServices, sys.relays) {
-		if _, err := r.find(servicelog.MessagePublished); err == nil {
-			sys.injected++ // this relay has published events
+		if err := sys.countWrongClock(r, clockOffsets[i]); err != nil {
+			return err
 		}
 	}
-	return nil
+	if err := sys.publishMalformed(ctx, 3); err != nil {
+		return err
+	}
+	for i := range sys.orderServices {
+		if err := sys.killDuringBatch(ctx, i); err != nil {
+			return err
+		}
+	}
+	return sys.killNotifications(ctx)
+}
+
+// countWrongClock counts a replica with a wrong clock, after a look at the times in its log.
+func (sys *system) countWrongClock(r *replica, ahead time.Duration) error {
+	l, err := r.findSince(servicelog.AnsweringOperators, time.Time{})
+	if err == nil && time.Until(l.Time.Add(-ahead)).Abs() < time.Minute {
+		sys.injected++
+	}
+	return err
+}
+
+// killDuringBatch kills a relay while it waits for confirms.
+func (sys *system) killDuringBatch(ctx context.Context, i int) error {
+	r, proxy := sys.orderServices[i], sys.ordersToBroker[i]
+	sys.allowed.Duplicates += inFlight
+	sys.allowed.Refusals = true // there may be no answer in time
+	proxy.Stall()
+	defer proxy.Resume()
+	if err := sys.awaitCount(ctx, claimedBy(r), isPositive); err != nil {
+		return err
+	}
+	if err := sys.kill(ctx, r); err != nil {
+		return err
+	}
+	proxy.Reset() // the stalled bytes never arrive
+	return r.start(ctx)
 }

@@ -16,9 +16,7 @@ type result struct {
 	Injected       int                 `json:"injected"` // faults that had an effect
 	Attempted      int                 `json:"attempted"`
 	Orders         int                 `json:"orders"` // acknowledged requests
-	Recovered      int                 `json:"recovered"`
 	Lost           int                 `json:"lost"`
-	Explained      string              `json:"explained,omitempty"` // why the loss breaks no promise
 	Unexpected     int                 `json:"unexpected"`
 	Duplicated     int                 `json:"duplicated"`
 	DuplicateBound int                 `json:"duplicate_bound"`
@@ -26,32 +24,11 @@ type result struct {
 	MailBound      int                 `json:"mail_bound"`
 	Takeover       float64             `json:"takeover_s,omitempty"` // see system.takeover
 	Recovery       float64             `json:"recovery_s"`
-	With           conditions          `json:"recovery_with"`
 	Pass           bool                `json:"pass"`
 	Broken         map[string][]string `json:"broken,omitempty"`
 	Measured       []string            `json:"measured,omitempty"`
 
 	logs string // the folder of the logs
-}
-
-// conditions are the settings that determine the recovery time. With production settings the
-// recovery takes longer.
-type conditions struct {
-	RelayLease  string   `json:"relay_lease"` // of both services
-	RetryDelays []string `json:"retry_delays"`
-}
-
-func (sys *system) conditions() conditions {
-	c := conditions{RelayLease: sys.allowed.Lease.String()}
-	if len(sys.notificationServices) > 0 {
-		c.RetryDelays = sys.notificationServices[0].retryDelays()
-	}
-	return c
-}
-
-// String returns the column WITH of the table.
-func (c conditions) String() string {
-	return fmt.Sprintf("leases %s, retries %s", c.RelayLease, strings.Join(c.RetryDelays, " "))
 }
 
 // verdict returns the broken promises, or why the scenario proves nothing.
@@ -81,9 +58,6 @@ func (r result) explain(w io.Writer) {
 			fmt.Fprintf(w, "    %s: and %d more\n", promise, len(all)-shown)
 		}
 	}
-	if r.Explained != "" {
-		fmt.Fprintf(w, "    lost: %s\n", r.Explained)
-	}
 	if r.logs != "" {
 		fmt.Fprintf(w, "    logs: %s\n", r.logs)
 	}
@@ -91,11 +65,11 @@ func (r result) explain(w io.Writer) {
 
 func printTable(w io.Writer, results []result) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprint(table, "SCENARIO\tFAULTS\tATTEMPTED\tACKNOWLEDGED\tRECOVERED\tLOST\tUNEXPECTED\tDUPLICATED\tMAIL REPEATS\tRECOVERY\tWITH\tPROMISES\n")
+	fmt.Fprint(table, "SCENARIO\tFAULTS\tATTEMPTED\tACKNOWLEDGED\tLOST\tUNEXPECTED\tDUPLICATED\tMAIL REPEATS\tTAKEOVER\tRECOVERY\tPROMISES\n")
 	for _, r := range results {
-		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d of ≤%d\t%d of ≤%d\t%.1f s\t%s\t%s\n",
-			r.Name, r.Injected, r.Attempted, r.Orders, r.Recovered, r.Lost, r.Unexpected,
-			r.Duplicated, r.DuplicateBound, r.MailRepeats, r.MailBound, r.Recovery, r.With, r.verdict())
+		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%d\t%d of ≤%d\t%d of ≤%d\t%.1f s\t%.1f s\t%s\n",
+			r.Name, r.Injected, r.Attempted, r.Orders, r.Lost, r.Unexpected,
+			r.Duplicated, r.DuplicateBound, r.MailRepeats, r.MailBound, r.Takeover, r.Recovery, r.verdict())
 	}
 	return table.Flush()
 }

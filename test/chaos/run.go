@@ -6,54 +6,23 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"example.com/transactional-outbox/test/chaos/broker"
 	"example.com/transactional-outbox/test/chaos/checker"
 )
-
-// scenario is load with a fault.
-type scenario struct {
-	name, description                   string
-	build                               string   // an additional build of the services: crashing or wrongTime
-	orderSettings, notificationSettings []string // additional settings of the services
-	short                               bool     // part of SHORT=1
-	// setUp adds servers that only some scenarios need, before the services start.
-	setUp func(*system, context.Context) error
-	// brokerOnly says that the fault does not touch the API: every request must succeed.
-	brokerOnly bool
-	// threeBrokers says that the scenario needs three brokers.
-	threeBrokers bool
-	// before prepares the servers, which have no queues then.
-	before func(*environment, context.Context) error
-	// fault injects the fault. It returns when the fault is over.
-	fault func(*system, context.Context) error
-	// afterwards is what an operator does after the fault.
-	afterwards func(*system, context.Context) error
-}
-
-func find(name string) (scenario, bool) {
-	i := slices.IndexFunc(scenarios, func(s scenario) bool { return s.name == name })
-	if i < 0 {
-		return scenario{}, false
-	}
-	return scenarios[i], true
-}
 
 const clients = 4
 
 // run runs one scenario, and checks the promises.
 func (env *environment) run(ctx context.Context, s scenario) (r result, err error) {
-	if s.before != nil {
-		if err := env.deleteTopology(ctx); err != nil {
-			return r, err
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("%s: %w", s.name, err)
 		}
-		if err := s.before(env, ctx); err != nil {
-			return r, fmt.Errorf("%s, before: %w", s.name, err)
-		}
-	}
+	}()
 	sys, err := env.newSystem(ctx, s)
 	if err != nil {
 		return r, err
@@ -63,25 +32,25 @@ func (env *environment) run(ctx context.Context, s scenario) (r result, err erro
 		return r, err
 	}
 	if err := sys.runUnderLoad(ctx, s); err != nil {
-		return r, fmt.Errorf("%s: %w", s.name, err)
+		return r, err
 	}
 	faultEnded := time.Now()
 	if s.afterwards != nil {
 		if err := s.afterwards(sys, ctx); err != nil {
-			return r, fmt.Errorf("%s, afterwards: %w", s.name, err)
+			return r, fmt.Errorf("afterwards: %w", err)
 		}
 	}
 	unfinished, err := sys.awaitRecovery(ctx)
 	if err != nil {
-		return r, fmt.Errorf("%s: %w", s.name, err)
+		return r, err
 	}
 	recovery := time.Since(faultEnded)
 	report, err := sys.check(ctx)
 	if err != nil {
-		return r, fmt.Errorf("%s: %w", s.name, err)
+		return r, err
 	}
-	if unfinished != nil && report.Kept() {
-		report.Broken["P4"] = append(report.Broken["P4"], unfinished.Error())
+	if unfinished != "" && report.Kept() {
+		report.Broken["P4"] = []string{fmt.Sprintf("not finished after %s: %s", sys.Patience, unfinished)}
 	}
 	r = sys.result(s, report, recovery)
 	if !r.Pass {
@@ -94,7 +63,6 @@ func (env *environment) run(ctx context.Context, s scenario) (r result, err erro
 func (sys *system) runUnderLoad(ctx context.Context, s scenario) error {
 	loading, stop := context.WithCancel(ctx)
 	defer stop()
-	sys.load.SetMustSucceed(s.brokerOnly)
 	var running errgroup.Group
 	running.Go(func() error { sys.load.Run(loading, clients); return nil })
 	err := sleep(ctx, sys.scaled(time.Second))
@@ -104,6 +72,9 @@ func (sys *system) runUnderLoad(ctx context.Context, s scenario) error {
 	if err == nil {
 		err = sys.start(ctx)
 	}
+	if err != nil {
+		sys.load.GiveUp()
+	}
 	stop()
 	_ = running.Wait()
 	return err
@@ -111,8 +82,8 @@ func (sys *system) runUnderLoad(ctx context.Context, s scenario) error {
 
 // awaitRecovery waits until the services have finished all work. Then it does the same with new
 // orders.
-func (sys *system) awaitRecovery(ctx context.Context) (unfinished, err error) {
-	if unfinished, err = sys.awaitFinished(ctx); unfinished != nil || err != nil {
+func (sys *system) awaitRecovery(ctx context.Context) (unfinished string, err error) {
+	if unfinished, err = sys.awaitFinished(ctx); unfinished != "" || err != nil {
 		return unfinished, err
 	}
 	for range 3 {
@@ -127,7 +98,6 @@ func (sys *system) check(ctx context.Context) (r checker.Report, err error) {
 		return r, err
 	}
 	e := checker.Evidence{Attempts: sys.load.Ledger(), Mails: sys.mail.Mails(), Exits: sys.exits, Began: sys.began, Ended: time.Now()}
-	e.Forgotten = sys.forgotten
 	if err := e.ReadDatabases(ctx, sys.orderDB, sys.notificationDB); err != nil {
 		return r, err
 	}
@@ -141,28 +111,29 @@ func (sys *system) check(ctx context.Context) (r checker.Report, err error) {
 	return r, nil
 }
 
-// stop stops all replicas at the same time.
-func (sys *system) stop(ctx context.Context) error {
-	stopping, ctx := errgroup.WithContext(ctx)
-	exits := make([]checker.Exit, len(sys.allReplicas()))
-	for i, r := range sys.allReplicas() {
-		stopping.Go(func() (err error) {
-			exits[i], err = r.stop(ctx)
-			return err
-		})
+// readQueues empties all queues. The consumers have stopped, so a missing message is lost.
+func (sys *system) readQueues(ctx context.Context, e *checker.Evidence) (err error) {
+	if e.Tap, err = sys.broker.Drain(ctx, broker.Tap); err != nil {
+		return err
 	}
-	err := stopping.Wait()
-	sys.exits = append(sys.exits, exits...)
+	for _, queue := range append([]string{broker.Queue}, retryQueues()...) {
+		waiting, err := sys.broker.Drain(ctx, queue)
+		if err != nil {
+			return err
+		}
+		e.Waiting = append(e.Waiting, waiting...)
+	}
+	e.DeadLetters, err = sys.broker.Drain(ctx, broker.DeadLetters)
 	return err
 }
 
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-time.After(d):
-		return nil
+// stop stops all replicas at the same time.
+func (sys *system) stop(ctx context.Context) error {
+	stopping, ctx := errgroup.WithContext(ctx)
+	for _, r := range sys.allReplicas() {
+		stopping.Go(func() error { return sys.stopReplica(ctx, r) })
 	}
+	return stopping.Wait()
 }
 
 // keepLogs copies the logs of a failed scenario to the output folder.
@@ -177,10 +148,10 @@ func (sys *system) keepLogs(s scenario) (string, error) {
 func (sys *system) result(s scenario, r checker.Report, recovery time.Duration) result {
 	return result{
 		Name: s.name, Seed: sys.Seed, Injected: sys.injected, Orders: r.Acknowledged,
-		Attempted: r.Attempted, Recovered: r.Recovered, Lost: r.Lost + r.Forgotten, Explained: r.Explain(), Unexpected: r.Unexpected,
+		Attempted: r.Attempted, Lost: r.Lost, Unexpected: r.Unexpected,
 		Duplicated: r.Duplicated, DuplicateBound: sys.allowed.Duplicates,
 		MailRepeats: r.MailRepeats, MailBound: r.MailBound,
-		Takeover: sys.takeover.Seconds(), Recovery: recovery.Seconds(), With: sys.conditions(), Pass: r.Kept() && sys.injected > 0,
+		Takeover: sys.takeover.Seconds(), Recovery: recovery.Seconds(), Pass: r.Kept() && sys.injected > 0,
 		Broken: maps.Clone(r.Broken), Measured: sys.notes,
 	}
 }

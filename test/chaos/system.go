@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net/url"
 	"os"
 	"path/filepath"
 	"sync"
@@ -29,9 +28,7 @@ type system struct {
 	mail                                *mailserver.Server
 	load                                *load.Load
 	orderServices, notificationServices []*replica
-	relays                              []*replica // additional relays without an API
 
-	notifyToMail                   *servers.Proxy
 	ordersToDB, notifyToDB         [replicas]*servers.Proxy // one for each replica
 	ordersToBroker, notifyToBroker [replicas]nodeProxies
 	commits                        *commits
@@ -40,11 +37,9 @@ type system struct {
 
 	began    time.Time
 	injected int // faults that had an effect
-	// takeover is the longest time until the services worked again: every replica, or the others with
-	// the work of a lost one, or the first new order after the loss of a broker.
+	// takeover is the longest time until what is promised was true again: see require.
 	takeover   time.Duration
 	allowed    checker.Allowance
-	forgotten  checker.Forgotten // by a failover to an asynchronous standby
 	violations []violation
 	notes      []string // what the scenario has measured
 	closers    []func()
@@ -91,6 +86,7 @@ func (env *environment) newSystem(ctx context.Context, s scenario) (sys *system,
 	}
 	sys.addReplicas(s)
 	sys.load = load.New(sys.targets, clients, env.PerSecond)
+	sys.load.Patience = env.Patience
 	return sys, nil
 }
 
@@ -102,32 +98,8 @@ func (sys *system) open(ctx context.Context) (err error) {
 		return err
 	}
 	sys.closers = append(sys.closers, sys.mail.Close)
-	database := hostOf(sys.postgres.URL(""))
-	for _, proxy := range []struct {
-		to     **servers.Proxy
-		target string
-	}{
-		{&sys.ordersToDB[0], database},
-		{&sys.ordersToDB[1], database},
-		{&sys.notifyToDB[0], database},
-		{&sys.notifyToDB[1], database},
-		{&sys.notifyToMail, sys.mail.Address()},
-	} {
-		if *proxy.to, err = servers.OpenProxy(proxy.target); err != nil {
-			return err
-		}
-		sys.closers = append(sys.closers, (*proxy.to).Close)
-	}
-	for _, proxies := range sys.replicaProxies() {
-		if *proxies, err = sys.openNodeProxies(); err != nil {
-			return err
-		}
-	}
 	sys.commits = &commits{names: map[string]bool{}}
-	for _, p := range sys.databaseProxies() {
-		p.DropReply(sys.commits.dropsReply)
-	}
-	return nil
+	return sys.openProxies()
 }
 
 // openPools opens the suite's own connections to the databases.
@@ -142,24 +114,6 @@ func (sys *system) openPools(ctx context.Context) (err error) {
 		sys.closers = append(sys.closers, (*pool.to).Close)
 	}
 	return nil
-}
-
-func hostOf(address string) string { return mustParse(address).Host }
-
-// mustParse is for URLs from our own servers, which are valid.
-func mustParse(address string) *url.URL {
-	u, err := url.Parse(address)
-	if err != nil {
-		panic(err)
-	}
-	return u
-}
-
-// viaProxy returns the URL of a server with the address of a proxy.
-func viaProxy(p *servers.Proxy, address string) string {
-	u := *mustParse(address)
-	u.Host = p.Addr()
-	return u.String()
 }
 
 // close kills the replicas and closes the rest.

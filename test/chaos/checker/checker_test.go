@@ -18,7 +18,7 @@ func order(n int) checker.Evidence {
 	email := fmt.Sprint(n, "@load.example")
 	attempt := checker.Attempt{
 		Email: email, OrderID: id, Product: product(n), Quantity: n + 1, Amount: amount(n), Currency: "GBP",
-		Outcome: checker.Acknowledged, MustSucceed: true,
+		Outcome: checker.Acknowledged,
 	}
 	placed, confirmed := attempt, attempt
 	placed.Kind, confirmed.Kind = checker.Place, checker.Confirm
@@ -77,7 +77,7 @@ func healthy() (all checker.Evidence) {
 func TestAHealthySystemKeepsItsPromises(t *testing.T) {
 	t.Parallel()
 	r := checker.Check(healthy(), checker.Allowance{Lease: lease})
-	if !r.Kept() || r.Attempted != 6 || r.Acknowledged != 6 || r.Lost != 0 || r.Unexpected != 0 || r.Duplicated != 0 || r.Recovered != 0 {
+	if !r.Kept() || r.Attempted != 6 || r.Acknowledged != 6 || r.Lost != 0 || r.Unexpected != 0 || r.Duplicated != 0 {
 		t.Errorf("%+v", r)
 	}
 }
@@ -112,17 +112,6 @@ func TestEveryDefectIsSeen(t *testing.T) {
 	}
 }
 
-func TestWhatWasNotAcknowledgedMayExist(t *testing.T) {
-	t.Parallel()
-	e := healthy()
-	for i := range e.Attempts {
-		e.Attempts[i].Outcome, e.Attempts[i].OrderID, e.Attempts[i].MustSucceed = checker.Unknown, "", false
-	}
-	if r := checker.Check(e, checker.Allowance{}); !r.Kept() || r.Recovered != 6 || r.Acknowledged != 0 {
-		t.Errorf("%+v", r)
-	}
-}
-
 func TestWhatTheFaultsExcuseIsNoDefect(t *testing.T) {
 	t.Parallel()
 	malformed := checker.Message{ID: "bad", Key: "order.created", Body: []byte("{"), Headers: map[string]any{"failure-reason": "no JSON"}}
@@ -146,31 +135,25 @@ func TestWhatTheFaultsExcuseIsNoDefect(t *testing.T) {
 			e.Mails[0].Cut, e.Mails[1].Cut = true, true
 			repeat(e, 3, 1)
 		}, checker.Allowance{Mails: 1, MailsEach: 1}},
-		"refused": {func(e *checker.Evidence) { refuse(e, 5) }, refused},
 		"superseded": {func(e *checker.Evidence) {
 			e.Emails[0].Status, e.Mails = "superseded", e.Mails[1:]
 		}, checker.Allowance{}},
 		"superseded before it had an e-mail": {func(e *checker.Evidence) {
 			e.Emails, e.Mails = e.Emails[1:], e.Mails[1:]
 		}, checker.Allowance{}},
-		"superseded by a refused e-mail": {func(e *checker.Evidence) {
-			refuse(e, 5)
-			e.Emails[4].Status, e.Mails = "superseded", e.Mails[:4]
-		}, refused},
 		"superseded by a sent and by a superseded e-mail": {func(e *checker.Evidence) {
 			addVersion(e, 3)
 			e.Emails[4].Status, e.Emails[5].Status, e.Mails = "superseded", "superseded", drop(drop(e.Mails, 5), 4)
 		}, checker.Allowance{}},
-		"a client without an answer": {func(e *checker.Evidence) {
-			a := &e.Attempts[0]
-			a.Outcome, a.OrderID, a.Amount, a.Currency, a.MustSucceed = checker.Unknown, "", 0, "", false
-			e.Attempts[1] = e.Attempts[0]
-			e.Attempts[1].Kind = checker.Confirm
+		"a request without an answer, and then repeated": {func(e *checker.Evidence) {
+			before := e.Attempts[0]
+			before.Outcome, before.OrderID, before.Amount, before.Currency = checker.Unknown, "", 0, ""
+			e.Attempts = slices.Insert(e.Attempts, 0, before)
 		}, checker.Allowance{}},
 		"a request that was not sent, and then repeated": {func(e *checker.Evidence) {
 			before := e.Attempts[0]
-			before.Outcome, before.MustSucceed = checker.NotSent, false
-			e.Attempts = append(e.Attempts, before)
+			before.Outcome = checker.NotSent
+			e.Attempts = slices.Insert(e.Attempts, 0, before)
 		}, checker.Allowance{}},
 		"a duplicate in the service's own queue": {func(e *checker.Evidence) {
 			again := e.Tap[5]

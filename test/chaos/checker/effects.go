@@ -7,15 +7,15 @@ import (
 )
 
 // checkEffects requires one effect for each message that is recorded (P5): its e-mail, unless a
-// newer e-mail of the order has superseded it (P6). An e-mail that the mail server has refused for
-// ever is failed, and no other one may be (P9).
+// newer e-mail of the order has superseded it (P6). None may be
+// failed (P9).
 func (c *check) checkEffects() {
 	if len(c.emails) != len(c.Emails) || len(c.recorded) != len(c.Recorded) {
 		c.violation("P5", "a message had two effects")
 	}
 	for id := range c.recorded {
 		e, known := c.events[id]
-		if _, hasEmail := c.emails[id]; known && !hasEmail && !c.isSuperseded(id, e.OrderID, e.Version) {
+		if _, hasEmail := c.emails[id]; known && !hasEmail && !c.isSuperseded(e.OrderID, e.Version) {
 			c.reportLost("P5", id, "message %s is recorded, it has no e-mail, and no newer one was sent", id)
 		}
 	}
@@ -23,30 +23,22 @@ func (c *check) checkEffects() {
 		switch {
 		case !c.recorded[m.ID]:
 			c.reportUnexpected("P5", m.ID, "e-mail %s belongs to no recorded message", m.ID)
-		case m.Status == "superseded" && !c.isSuperseded(m.ID, m.OrderID, m.Version):
+		case m.Status == "superseded" && !c.isSuperseded(m.OrderID, m.Version):
 			c.reportLost("P6", m.ID, "e-mail %s is superseded, and no newer one was sent", m.ID)
-		case m.Status == "failed" && !c.mayFail(m):
+		case m.Status == "failed":
 			c.reportLost("P9", m.ID, "e-mail %s is failed", m.ID)
-		case m.Status != "superseded" && m.Status != "failed" && m.Status != "published":
+		case m.Status != "superseded" && m.Status != "published":
 			c.reportLost("P6", m.ID, "e-mail %s is still %s", m.ID, m.Status)
 		}
 	}
 	c.checkWaiting()
 }
 
-// isSuperseded reports whether a newer e-mail of the order replaces one that was not sent. It is on
-// the mail server, or it has failed, and an operator can replay it. A newer one that is superseded
-// itself does not count. After a failover, an order may use a version again.
-func (c *check) isSuperseded(id, order string, version int) bool {
-	return slices.ContainsFunc(slices.Concat(c.Emails, c.Forgotten.Emails), func(m Email) bool {
-		newer := m.Version > version || m.Version == version && m.ID != id && c.isForgottenEvent(m.ID)
-		return m.OrderID == order && newer && (c.mailed[m.ID] > 0 || c.mayFail(m))
+// isSuperseded reports whether the mail server has a newer e-mail of the order.
+func (c *check) isSuperseded(order string, version int) bool {
+	return slices.ContainsFunc(c.Emails, func(m Email) bool {
+		return m.OrderID == order && m.Version > version && c.mailed[m.ID] > 0
 	})
-}
-
-// mayFail reports whether the mail server never accepts the recipient.
-func (c *check) mayFail(m Email) bool {
-	return m.Status == "failed" && c.allowed.Refused[c.orders[m.OrderID].Email]
 }
 
 // checkWaiting requires empty retry queues. The service's own queue may hold duplicates of messages
@@ -83,8 +75,9 @@ func (c *check) checkDeadLetters() {
 	}
 }
 
-// drainTime is how long a service may take to stop.
-const drainTime = 25 * time.Second
+// drainTime is how long a service may take to stop on a busy machine. Tests in virtual time require
+// the 25 seconds of the promise.
+const drainTime = time.Minute
 
 // checkExits requires exit status 0 within drainTime from every process that was stopped (P12).
 func (c *check) checkExits() {

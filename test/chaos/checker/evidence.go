@@ -24,7 +24,6 @@ type Evidence struct {
 	Times        []Time          // in the databases
 	Reclaims     []time.Duration // for each second claim of an event or an e-mail: the age of the first one
 	Began, Ended time.Time       // of the scenario
-	Forgotten    Forgotten       // by a failover to an asynchronous standby
 }
 
 // Outcome is what a client knows about its request.
@@ -51,8 +50,6 @@ type Attempt struct {
 	Outcome  Outcome
 	Status   int    // of the answer; 0 without an answer
 	Reason   string // why it was not acknowledged
-	// MustSucceed says that no fault touched the API during the request.
-	MustSucceed bool
 }
 
 // Kind is the event key that a request causes.

@@ -1,6 +1,13 @@
 package checker
 
-import "strings"
+import (
+	"fmt"
+	"html"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
 
 // MessageID returns the id of the message that caused an e-mail.
 func MessageID(m Mail) string {
@@ -13,10 +20,6 @@ func MessageID(m Mail) string {
 func (c *check) checkMails() {
 	ids, requests := map[[2]string]string{}, c.requests() // Message-IDs, by recipient and subject
 	for _, m := range c.Mails {
-		if c.isForgottenEvent(MessageID(m)) {
-			c.report.ForgottenMails++
-			continue
-		}
 		what := [2]string{m.To, m.Subject}
 		if before, repeated := ids[what]; repeated && before != m.MessageID {
 			c.reportUnexpected("P6", MessageID(m), "%s got %q twice, with two ids", m.To, m.Subject)
@@ -35,13 +38,12 @@ func (c *check) checkMails() {
 }
 
 // checkMailSequence requires the e-mails of one order in the order of their versions, first copies
-// and repeats (P7). A consumer whose database has forgotten an e-mail cannot know that a newer one
-// was sent.
+// and repeats (P7).
 func (c *check) checkMailSequence() {
 	last := map[string]int{}
 	for _, m := range c.Mails {
 		e, known := c.events[MessageID(m)]
-		if !known || c.Forgotten.permitsRepeat(e.ID) {
+		if !known {
 			continue
 		}
 		if e.Version < last[e.OrderID] {
@@ -65,10 +67,6 @@ func (c *check) checkRepeats() {
 	unexcused := 0
 	for id, copies := range c.mailed {
 		c.report.MailRepeats += copies - 1
-		if c.Forgotten.permitsRepeat(id) {
-			cuts[id]++
-			c.report.MailBound++
-		}
 		repeats := max(0, copies-1-cuts[id])
 		unexcused += repeats
 		if repeats > c.allowed.MailsEach {
@@ -76,4 +74,112 @@ func (c *check) checkRepeats() {
 		}
 	}
 	c.requireAtMost("P6", unexcused, c.allowed.Mails, "e-mails were repeated")
+}
+
+// request is what a client has requested, and the answer that it got.
+type request struct {
+	Attempt        // the answered one, if there is one
+	kinds   []Kind // of the requests that it has sent
+}
+
+// requests returns the requests of all clients, by e-mail address.
+func (c *check) requests() map[string]request {
+	all := map[string]request{}
+	for _, a := range c.Attempts {
+		r := all[a.Email]
+		if r.OrderID == "" {
+			r.Attempt = a
+		}
+		if a.Outcome != NotSent {
+			r.kinds = append(r.kinds, a.Kind)
+		}
+		all[a.Email] = r
+	}
+	return all
+}
+
+// mailError returns what contradicts the client's request in an e-mail, or "".
+func (c *check) mailError(m Mail, r request) string {
+	e, known := c.events[MessageID(m)]
+	_, appended := c.emails[MessageID(m)]
+	switch {
+	case !known || !appended:
+		return "belongs to no event"
+	case !slices.Contains(r.kinds, Kind(e.Key)):
+		return fmt.Sprintf("is about %s, which that client did not request", e.Key)
+	case e.OrderID != r.OrderID:
+		return fmt.Sprintf("is about order %s, and the client's order is %s", e.OrderID, r.OrderID)
+	case len(m.Bodies) == 0:
+		return "is empty"
+	}
+	if kind := kindIn(m.Subject); kind != Kind(e.Key) {
+		return fmt.Sprintf("is about %s, and its subject is %q", e.Key, m.Subject)
+	}
+	for _, body := range m.Bodies {
+		if kind := kindIn(body); kind != Kind(e.Key) {
+			return fmt.Sprintf("is about %s, and its text is %.200q", e.Key, body)
+		}
+		if mismatch := r.mismatch(fieldsIn(body)); mismatch != "" {
+			return mismatch
+		}
+	}
+	return ""
+}
+
+// kindIn returns the event key that a text is about. The text of a received order may also contain
+// "confirmed": it promises another e-mail. No other mixture is valid.
+func kindIn(text string) Kind {
+	has := func(word string) bool { return strings.Contains(strings.ToLower(text), word) }
+	switch {
+	case has("received") && !has("cancelled"):
+		return Place
+	case has("confirmed") && !has("cancelled"):
+		return Confirm
+	case has("cancelled") && !has("confirmed") && !has("received"):
+		return Cancel
+	default:
+		return ""
+	}
+}
+
+// fieldPatterns are the details that an e-mail lists, as text or as an HTML table.
+var fieldPatterns = []*regexp.Regexp{
+	regexp.MustCompile(`(?m)^ +(Order|Product|Quantity|Amount) +(.+?)\r?$`),
+	regexp.MustCompile(`(?s)<th[^>]*>(Order|Product|Quantity|Amount)</th>\s*<td[^>]*>(.*?)</td>`),
+}
+
+var tag = regexp.MustCompile(`<[^>]*>`)
+
+func fieldsIn(body string) map[string]string {
+	all := map[string]string{}
+	for _, f := range fieldPatterns {
+		for _, m := range f.FindAllStringSubmatch(body, -1) {
+			all[m[1]] = html.UnescapeString(tag.ReplaceAllString(m[2], ""))
+		}
+	}
+	return all
+}
+
+// mismatch compares the details of an e-mail with what the client knows.
+func (r request) mismatch(listed map[string]string) string {
+	known := map[string]string{"Order": r.OrderID, "Product": r.Product, "Quantity": strconv.Itoa(r.Quantity)}
+	if r.Amount > 0 {
+		known["Amount"] = formatAmount(r.Amount, r.Currency)
+	}
+	for fact, want := range known {
+		if got := listed[fact]; got != want {
+			return fmt.Sprintf("lists %s %q, and the client expects %q", fact, got, want)
+		}
+	}
+	return ""
+}
+
+// formatAmount formats an amount as the e-mails do, in the currencies of the catalogue.
+func formatAmount(minor int64, currency string) string {
+	whole := strconv.FormatInt(minor/100, 10)
+	for i := len(whole) - 3; i > 0; i -= 3 {
+		whole = whole[:i] + "," + whole[i:]
+	}
+	symbol := map[string]string{"GBP": "£", "EUR": "€", "USD": "$"}[currency]
+	return fmt.Sprintf("%s%s.%02d", symbol, whole, minor%100)
 }

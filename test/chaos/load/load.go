@@ -22,11 +22,15 @@ const requestTimeout = 12 * time.Second
 
 // Load is a group of clients.
 type Load struct {
-	targets     func() []string // URLs of the running replicas
-	pause       time.Duration   // between two orders of one client
-	http        *http.Client
-	mustSucceed atomic.Bool
-	orders      atomic.Int64 // placed so far
+	// Patience is how long a client repeats a request that nobody answers.
+	Patience time.Duration
+
+	targets func() []string // URLs of the running replicas
+	pause   time.Duration   // between two orders of one client
+	http    *http.Client
+	givenUp atomic.Bool
+	orders  atomic.Int64 // placed so far
+	sent    atomic.Int64 // requests so far
 
 	mu       sync.Mutex
 	ledger   []checker.Attempt
@@ -37,13 +41,13 @@ type Load struct {
 // if the API answers.
 func New(targets func() []string, clients, perSecond int) *Load {
 	return &Load{
-		targets: targets, pause: time.Second * time.Duration(clients) / time.Duration(perSecond),
+		Patience: time.Second, targets: targets, pause: time.Second * time.Duration(clients) / time.Duration(perSecond),
 		http: &http.Client{Timeout: requestTimeout}, answered: map[string]time.Time{},
 	}
 }
 
-// SetMustSucceed says whether the API must answer the requests that start from now on.
-func (l *Load) SetMustSucceed(must bool) { l.mustSucceed.Store(must) }
+// GiveUp ends all repeats: the services will not come back.
+func (l *Load) GiveUp() { l.givenUp.Store(true) }
 
 // Ledger returns all attempts so far.
 func (l *Load) Ledger() []checker.Attempt {
@@ -87,11 +91,7 @@ func (l *Load) Run(ctx context.Context, clients int) {
 	l.http.CloseIdleConnections()
 }
 
-// A client repeats a request until it knows the outcome, at most this often.
-const (
-	repeats             = 3
-	pauseBetweenRepeats = 200 * time.Millisecond
-)
+const pauseBetweenRepeats = 200 * time.Millisecond
 
 // Domains is how many domains the customers have.
 const Domains = 8
@@ -120,34 +120,12 @@ func newAttempt(n int64) checker.Attempt {
 	}
 }
 
-// Order places one order, and confirms or cancels two of three at once.
+// Order places one order, and confirms or cancels two of three at once. So an order's second event
+// is often stored before the first one is published.
 func (l *Load) Order(ctx context.Context) {
 	n := l.orders.Add(1)
-	l.order(ctx, n, newAttempt(n))
-}
-
-// OrderFrom places one order of a customer at another domain.
-func (l *Load) OrderFrom(ctx context.Context, domain string) {
-	n := l.orders.Add(1)
 	a := newAttempt(n)
-	a.Email = fmt.Sprintf("x%06d@%s", n, domain)
-	l.order(ctx, n, a)
-}
-
-// order confirms or cancels two of three orders at once. So an order's second event is often stored
-// before the first one is published.
-func (l *Load) order(ctx context.Context, n int64, a checker.Attempt) {
-	// Repeats are safe: they have the same Idempotency-Key.
-	for range repeats {
-		if a.Outcome == checker.Acknowledged {
-			break
-		}
-		a.Outcome, a.Status, a.Reason = checker.Unknown, 0, ""
-		l.attempt(ctx, &a, "/orders", fmt.Sprintf(`{"product_id":%q,"quantity":%d,"customer_email":%q}`, a.Product, a.Quantity, a.Email))
-		if a.Outcome != checker.Acknowledged {
-			time.Sleep(pauseBetweenRepeats)
-		}
-	}
+	l.request(ctx, &a, "/orders", fmt.Sprintf(`{"product_id":%q,"quantity":%d,"customer_email":%q}`, a.Product, a.Quantity, a.Email))
 	if a.Outcome != checker.Acknowledged || n%3 == 0 {
 		return
 	}
@@ -155,21 +133,30 @@ func (l *Load) order(ctx context.Context, n int64, a checker.Attempt) {
 	if n%3 == 1 {
 		kind, path = checker.Cancel, "/cancel"
 	}
-	a.Kind, a.Outcome, a.Status, a.Reason = kind, checker.Unknown, 0, ""
-	l.attempt(ctx, &a, "/orders/"+a.OrderID+path, "")
+	a.Kind = kind
+	l.request(ctx, &a, "/orders/"+a.OrderID+path, "")
 }
 
-func (l *Load) attempt(ctx context.Context, a *checker.Attempt, path, body string) {
-	a.MustSucceed = l.mustSucceed.Load()
-	err := l.post(ctx, a, path, body)
-	if err != nil {
-		a.Reason = err.Error()
+// request sends a request until it is answered. Repeats are safe: they have the same
+// Idempotency-Key, or they change the status of one order.
+func (l *Load) request(ctx context.Context, a *checker.Attempt, path, body string) {
+	mayHaveHappened := false
+	for deadline := time.Now().Add(l.Patience); ; time.Sleep(pauseBetweenRepeats) {
+		a.Outcome, a.Status, a.Reason = checker.Unknown, 0, ""
+		if err := l.post(ctx, a, path, body); err != nil {
+			a.Reason = err.Error()
+		}
+		if a.Kind != checker.Place && mayHaveHappened && a.Status == http.StatusConflict {
+			a.Outcome, a.Reason = checker.Acknowledged, "" // an attempt before it has changed the status
+		}
+		mayHaveHappened = mayHaveHappened || a.Outcome == checker.Unknown
+		l.mu.Lock()
+		l.ledger = append(l.ledger, *a)
+		l.mu.Unlock()
+		if a.Outcome == checker.Acknowledged || a.Status/100 == 4 || time.Now().After(deadline) || l.givenUp.Load() {
+			return
+		}
 	}
-	// A fault may have started during the request.
-	a.MustSucceed = a.MustSucceed && l.mustSucceed.Load()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.ledger = append(l.ledger, *a)
 }
 
 var errNoReplica = errors.New("no replica is running")
@@ -180,7 +167,7 @@ func (l *Load) post(ctx context.Context, a *checker.Attempt, path, body string) 
 		a.Outcome = checker.NotSent
 		return errNoReplica
 	}
-	target := targets[int(l.orders.Load())%len(targets)]
+	target := targets[int(l.sent.Add(1))%len(targets)] // a repeat goes to another replica
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, target+path, strings.NewReader(body))
 	if err != nil {
 		return err

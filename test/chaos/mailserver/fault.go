@@ -10,18 +10,13 @@ import (
 type Fault struct {
 	RcptDelay time.Duration        // before each answer to RCPT
 	DataDelay time.Duration        // between recording the e-mail and answering DATA
-	HoldRcpt  bool                 // no answer to RCPT until the next SetFault
 	HoldData  bool                 // no answer to DATA until the next SetFault; the e-mail is recorded
 	Code      int                  // of the refusal; 0: none. After 421 the server closes the connection
 	Enhanced  [3]int               // enhanced status code of the refusal; zero: none
 	AfterData bool                 // the refusal answers DATA instead of RCPT
-	HangUp    bool                 // close the connection at RCPT
 	Only      func(to string) bool // the recipients with the fault; nil: all
-	PerSecond int                  // e-mails per second without the fault; 0: none
 	Drop      bool                 // close the connection after DATA; the e-mail is recorded
 	Times     int                  // how often the fault happens; 0: until the next SetFault
-
-	MaxConnections int // more are refused with 421; 0: no limit
 }
 
 // appliesTo reports whether a recipient has the fault.
@@ -56,11 +51,11 @@ func (s *Server) Held() int {
 	return s.held
 }
 
-// hold waits until the fault changes, if the fault holds this recipient at this step.
-func (s *Server) hold(to string, holds func(Fault) bool) {
+// hold waits until the fault changes, if the fault holds this recipient.
+func (s *Server) hold(to string) {
 	s.mu.Lock()
 	changed := s.changed
-	held := holds(s.fault) && s.fault.appliesTo(to)
+	held := s.fault.HoldData && s.fault.appliesTo(to)
 	if held {
 		s.held++
 		s.count()
@@ -77,23 +72,11 @@ func (s *Server) faultAt(to string, matters func(Fault) bool) (Fault, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f := s.fault
-	if !matters(f) || !f.appliesTo(to) || s.belowRate(f.PerSecond) {
+	if !matters(f) || !f.appliesTo(to) {
 		return f, false
 	}
 	s.count()
 	return f, true
-}
-
-// belowRate reports whether fewer than perSecond recipients were accepted in the last second.
-func (s *Server) belowRate(perSecond int) bool {
-	return perSecond > 0 && countSince(s.accepted, time.Now().Add(-time.Second)) < perSecond
-}
-
-// accept records an accepted recipient, for PerSecond.
-func (s *Server) accept() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.accepted = append(s.accepted, time.Now())
 }
 
 // count counts one occurrence of the fault, and ends the fault after Times of them.

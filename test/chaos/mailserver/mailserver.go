@@ -18,15 +18,12 @@ type Server struct {
 	server  *smtp.Server
 	address string
 
-	mu        sync.Mutex
-	fault     Fault
-	injected  int           // how often a fault had an effect
-	held      int           // clients that wait until the fault changes
-	open      int           // connections
-	changed   chan struct{} // closed when the fault changes
-	connected []time.Time   // when each connection began
-	accepted  []time.Time   // when each recipient was accepted
-	mails     []checker.Mail
+	mu       sync.Mutex
+	fault    Fault
+	injected int           // how often a fault had an effect
+	held     int           // clients that wait until the fault changes
+	changed  chan struct{} // closed when the fault changes
+	mails    []checker.Mail
 }
 
 // Open starts a server.
@@ -41,58 +38,8 @@ func Open() (*Server, error) {
 	}))
 	s.server.Domain = "localhost"
 	s.server.ErrorLog = log.New(io.Discard, "", 0) // faults close connections
-	go func() { _ = s.server.Serve(limitingListener{listener, s}) }()
+	go func() { _ = s.server.Serve(listener) }()
 	return s, nil
-}
-
-// limitingListener records when each connection begins, and refuses those that are too many.
-type limitingListener struct {
-	net.Listener
-	server *Server
-}
-
-// Accept returns the next connection that is not refused.
-func (l limitingListener) Accept() (net.Conn, error) {
-	for {
-		conn, err := l.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		if l.server.admit() {
-			return &admitted{Conn: conn, server: l.server}, nil
-		}
-		_, _ = io.WriteString(conn, "421 4.3.2 too many connections\r\n")
-		_ = conn.Close()
-	}
-}
-
-func (s *Server) admit() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.connected = append(s.connected, time.Now())
-	if s.fault.MaxConnections > 0 && s.open >= s.fault.MaxConnections {
-		s.count()
-		return false
-	}
-	s.open++
-	return true
-}
-
-// admitted is a connection that counts until it is closed.
-type admitted struct {
-	net.Conn
-	server *Server
-	once   sync.Once
-}
-
-// Close closes the connection.
-func (c *admitted) Close() error {
-	c.once.Do(func() {
-		c.server.mu.Lock()
-		defer c.server.mu.Unlock()
-		c.server.open--
-	})
-	return c.Conn.Close()
 }
 
 // Address returns the address of the server.
@@ -109,20 +56,6 @@ func (s *Server) Injected() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.injected
-}
-
-// ConnectionsSince counts the connections that began at or after a time.
-func (s *Server) ConnectionsSince(then time.Time) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return countSince(s.connected, then)
-}
-
-func countSince(times []time.Time, then time.Time) (n int) {
-	for i := len(times) - 1; i >= 0 && !times[i].Before(then); i-- {
-		n++
-	}
-	return n
 }
 
 // Mails returns the accepted e-mails.

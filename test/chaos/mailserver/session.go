@@ -26,18 +26,13 @@ func (s *session) Mail(string, *smtp.MailOptions) error { return nil }
 
 func (s *session) Rcpt(to string, _ *smtp.RcptOptions) error {
 	s.to = to
-	s.server.hold(to, func(f Fault) bool { return f.HoldRcpt })
-	fault, applies := s.server.faultAt(to, func(f Fault) bool { return f.RcptDelay > 0 || f.HangUp || f.Code > 0 && !f.AfterData })
+	fault, applies := s.server.faultAt(to, func(f Fault) bool { return f.RcptDelay > 0 || f.Code > 0 && !f.AfterData })
 	if applies {
 		s.server.wait(fault.RcptDelay)
-		if fault.HangUp {
-			return s.conn.Close()
-		}
 		if fault.Code > 0 {
 			return s.refuse(fault)
 		}
 	}
-	s.server.accept()
 	return nil
 }
 
@@ -65,7 +60,7 @@ func (s *session) Data(r io.Reader) error {
 	if m.Cut {
 		return s.conn.Close()
 	}
-	s.server.hold(s.to, func(f Fault) bool { return f.HoldData })
+	s.server.hold(s.to)
 	if fault, late := s.server.faultAt(s.to, func(f Fault) bool { return f.DataDelay > 0 }); late {
 		s.server.wait(fault.DataDelay)
 	}
