@@ -13,8 +13,10 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"example.com/transactional-outbox/outbox/rabbitmq"
 	"example.com/transactional-outbox/test/servers"
 	"example.com/transactional-outbox/test/servers/process"
+	"example.com/transactional-outbox/test/suite"
 )
 
 // bench has what the measurements share: the servers, the programs and the samples.
@@ -39,7 +41,7 @@ func start(ctx context.Context, o options) (b *bench, err error) {
 	if b.folder, err = os.MkdirTemp("", "bench-"); err != nil {
 		return b, err
 	}
-	progress("building the services, starting PostgreSQL and RabbitMQ in %s", b.folder)
+	suite.Progress("building the services, starting PostgreSQL and RabbitMQ in %s", b.folder)
 	if err := os.Chmod(b.folder, 0o755); err != nil { //nolint:gosec // as root, PostgreSQL runs as another user
 		return b, err
 	}
@@ -98,7 +100,7 @@ func (b *bench) end() {
 	b.collector.Close()
 	errs = append(errs, os.RemoveAll(b.folder))
 	if err := errors.Join(errs...); err != nil {
-		progress("cleaning up: %v", err)
+		suite.Progress("cleaning up: %v", err)
 	}
 }
 
@@ -106,6 +108,45 @@ func (b *bench) end() {
 func (b *bench) newName() string {
 	b.names++
 	return fmt.Sprintf("bench%d", b.names)
+}
+
+// newVirtualHost returns the URL of a new virtual host. drop deletes it with its queues.
+func (b *bench) newVirtualHost(ctx context.Context) (url string, drop func(), err error) {
+	name := b.newName()
+	drop = func() { _, _ = b.broker.Ctl(context.WithoutCancel(ctx), "delete_vhost", name) } // in the end the broker is deleted as well
+	if _, err := b.broker.Ctl(ctx, "add_vhost", name); err != nil {
+		return "", nil, err
+	}
+	if _, err := b.broker.Ctl(ctx, "set_permissions", "-p", name, "guest", ".*", ".*", ".*"); err != nil {
+		drop()
+		return "", nil, err
+	}
+	return b.broker.URL(name), drop, nil
+}
+
+// exchange is the relay's exchange.
+const exchange = "outbox.events"
+
+// declareQueue declares the exchange with one queue for all events.
+func declareQueue(ctx context.Context, url string) error {
+	topology := rabbitmq.Topology{
+		Exchanges: []rabbitmq.Exchange{{Name: exchange, Kind: "topic"}},
+		Queues:    []rabbitmq.DeclaredQueue{{Name: exchange + ".queue", Bindings: []rabbitmq.Binding{{Exchange: exchange, Key: "order.*"}}}},
+	}
+	return inSession(ctx, url, func(s *rabbitmq.Session) error { return s.Declare(topology) })
+}
+
+// inSession calls use in one session.
+func inSession(ctx context.Context, url string, use func(*rabbitmq.Session) error) error {
+	used := errors.New("no session with the broker")
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	kept := rabbitmq.KeepConnected(ctx, rabbitmq.Config{URL: url, Name: "bench"}, func(_ context.Context, s *rabbitmq.Session) error {
+		defer end()
+		used = use(s)
+		return used
+	})
+	return errors.Join(kept, used)
 }
 
 // discardTraces receives traces as a collector does, and drops them.

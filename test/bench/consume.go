@@ -2,21 +2,21 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"example.com/transactional-outbox/notification-service/migrations"
 	"example.com/transactional-outbox/outbox/rabbitmq"
 	"example.com/transactional-outbox/test/chaos/mailserver"
 	"example.com/transactional-outbox/test/servicelog"
+	"example.com/transactional-outbox/test/suite"
 )
 
 // measureConsume times notification-service on a backlog: first until the e-mails are in its
-// outbox, then until a mail server has them. For comparison, bare pgx executes the same statements,
+// outbox, then until a mail server has them. For comparison, the same is done without the service,
 // message by message and in batches, and a bare client sends e-mails over as many connections.
 func (b *bench) measureConsume(ctx context.Context) error {
 	for run := range b.Runs {
-		progress("consume, run %d of %d: %d messages", run+1, b.Runs, b.Messages)
+		suite.Progress("consume, run %d of %d: %d messages", run+1, b.Runs, b.Messages)
 		for _, measure := range []func(context.Context) error{
 			b.consumeRun, b.bareConsumeRun, b.bareBatchRun, b.bareMailRun,
 		} {
@@ -25,10 +25,9 @@ func (b *bench) measureConsume(ctx context.Context) error {
 			}
 		}
 	}
-	consumed := b.samples.median("consume_per_s")
-	b.samples.add("consume_ratio", consumed/b.samples.median("bare_consume_per_s"))
-	b.samples.add("consume_batch_ratio", consumed/b.samples.median("bare_batch_per_s"))
-	b.samples.add("mail_ratio", b.samples.median("mail_per_s")/b.samples.median("bare_mail_per_s"))
+	b.addRatio("consume_ratio", "consume_per_s", "bare_consume_per_s")
+	b.addRatio("consume_batch_ratio", "consume_per_s", "bare_batch_per_s")
+	b.addRatio("mail_ratio", "mail_per_s", "bare_mail_per_s")
 	return nil
 }
 
@@ -53,7 +52,7 @@ func (b *bench) prepareBacklog(ctx context.Context, d database) (last string, er
 	if err != nil {
 		return "", err
 	}
-	s, err := b.serve(ctx, notificationService, "serve", d, d.broker)
+	s, err := b.serve(ctx, notificationService, "serve", d)
 	if err != nil {
 		return "", err
 	}
@@ -62,18 +61,7 @@ func (b *bench) prepareBacklog(ctx context.Context, d database) (last string, er
 	if err != nil {
 		return "", err
 	}
-	orders, err := b.newDatabase(ctx)
-	if err != nil {
-		return "", err
-	}
-	defer orders.drop()
-	if err := orders.fill(ctx, b.Messages, "consume"); err != nil {
-		return "", err
-	}
-	messages, err := orders.messages(ctx, exchange)
-	if err != nil {
-		return "", err
-	}
+	messages := messagesOf(orderEvents(b.Messages))
 	return messages[len(messages)-1].ID, inSession(ctx, d.broker, func(s *rabbitmq.Session) error {
 		_, err := publishing{channels: 1, window: 500}.publish(s, messages)
 		return err
@@ -86,25 +74,28 @@ const (
 	resumeAllSQL = `DELETE FROM outbox_topics WHERE topic = '*'`
 )
 
-const finished = "SELECT count(*) FROM processed_messages"
+// The last message first, by its key: counting all of them reads the table.
+const (
+	lastRecordedSQL = `SELECT EXISTS (SELECT FROM processed_messages WHERE consumer = $1 AND message_id = $2)`
+	allRecordedSQL  = `SELECT count(*) = $1 FROM processed_messages`
+)
 
-// consumeBacklog measures from the service's connection to the broker until all messages are
-// recorded. No e-mail is sent meanwhile.
+// consumeBacklog measures from the start of the service's consumer until all messages are recorded.
+// No e-mail is sent meanwhile.
 func (b *bench) consumeBacklog(ctx context.Context, d database, last string) error {
 	if _, err := d.pool.Exec(ctx, pauseAllSQL); err != nil {
 		return err
 	}
-	s, err := b.serve(ctx, notificationService, "serve", d, d.broker)
+	s, err := b.serve(ctx, notificationService, "serve", d)
 	if err != nil {
 		return err
 	}
 	defer s.end() //nolint:contextcheck // cleanup must also run after ctx has ended
 	before := usedCPU()
-	// The last message first, by its key: counting all of them reads the table.
-	if err := d.awaitCount(ctx, finished+" WHERE consumer = $1 AND message_id = $2", 1, notificationService, last); err != nil {
+	if err := d.await(ctx, lastRecordedSQL, notificationService, last); err != nil {
 		return err
 	}
-	if err := d.awaitCount(ctx, finished, b.Messages); err != nil {
+	if err := d.await(ctx, allRecordedSQL, b.Messages); err != nil {
 		return err
 	}
 	b.addCPU("consume_cpu_us", before, b.Messages)
@@ -119,7 +110,7 @@ func (b *bench) mailBacklog(ctx context.Context, d database) error {
 	}
 	defer server.Close()
 	server.SetFault(mailserver.Fault{RcptDelay: mailDelay})
-	s, err := b.serve(ctx, notificationService, "serve", d, d.broker, "SMTP_URL=smtp://"+server.Address())
+	s, err := b.serve(ctx, notificationService, "serve", d, "SMTP_URL=smtp://"+server.Address())
 	if err != nil {
 		return err
 	}
@@ -135,34 +126,15 @@ func (b *bench) mailBacklog(ctx context.Context, d database) error {
 	if err := d.awaitPublished(ctx); err != nil {
 		return err
 	}
+	took := time.Since(began)
 	sent, err := queryValue[int](ctx, d, "SELECT count(*) FROM outbox_published")
 	if err != nil {
 		return err
 	}
-	b.samples.add("mail_per_s", float64(sent)/time.Since(began).Seconds())
+	b.samples.add("mail_per_s", float64(sent)/took.Seconds())
 	b.samples.add("mail_superseded", float64(emails-sent))
 	b.addCPU("mail_cpu_us", before, sent)
-	rss, err := s.residentMiB(ctx)
+	rss, err := s.residentMiB()
 	b.samples.add("mail_rss_mib", rss)
 	return err
-}
-
-// awaitCount repeats the query until the count is want.
-func (d database) awaitCount(ctx context.Context, query string, want int, args ...any) error {
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		n, err := queryValue[int](ctx, d, query, args...)
-		if err != nil || n == want {
-			return err
-		}
-		if n > want {
-			return fmt.Errorf("%d of %d", n, want)
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"net/smtp"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -12,88 +13,137 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"example.com/transactional-outbox/notification-service/migrations"
+	"example.com/transactional-outbox/outbox"
+	"example.com/transactional-outbox/outbox/inbox"
+	"example.com/transactional-outbox/test/chaos/mailserver"
 )
 
 const (
-	bareConnections = 8  // of bare pgx that handles one message at a time
+	bareConnections = 8  // of the run that handles one message at a time
 	batchSize       = 64 // the default of CONSUMER_BATCH_SIZE
+	mailConnections = 8  // the default of MAIL_CONNECTIONS
+
+	mailDelay = 5 * time.Millisecond // how long the mail server takes for each e-mail
 )
 
-// bareSQL are the statements of a consumer, for any number of new messages in one transaction: the
-// inbox, the progress of the orders, and the e-mails in the outbox. $1 has the ids.
-var bareSQL = []string{`
-INSERT INTO processed_messages (consumer, message_id) SELECT 'notification-service', id FROM unnest($1::text[]) id
-ON CONFLICT (consumer, message_id) DO NOTHING RETURNING message_id`, `
-INSERT INTO order_progress AS p (order_id, last_version) SELECT id::uuid, 1 FROM unnest($1::text[]) id ORDER BY id
-ON CONFLICT (order_id) DO UPDATE SET last_version = greatest(p.last_version, excluded.last_version) RETURNING order_id`, `
-WITH event AS (
-  INSERT INTO outbox_events (id, slot, aggregate, aggregate_id, version, topic, payload, content_type)
-  SELECT id::uuid, (SELECT current FROM outbox_ring), 'order', id, 1, 'example.com', convert_to($2, 'UTF8'), 'application/json'
-  FROM unnest($1::text[]) id
-  RETURNING *
-)` + queueSQL}
-
-const bareBody = `{"type":"order.created","to":"ada@example.com","order_id":"01a21073-8cff-71eb-8ee2-0d633394fc52","order_version":1,` +
-	`"product_id":"sku123","quantity":1,"amount":2999,"currency":"GBP","occurred_at":"2026-11-21T12:00:00.123456Z"}`
-
-// bareConsumeRun executes only these statements, message by message.
+// bareConsumeRun records messages without a broker, one in each transaction.
 func (b *bench) bareConsumeRun(ctx context.Context) error {
 	return b.bareRun(ctx, "bare_consume_per_s", bareConnections, 1)
 }
 
-// bareBatchRun executes them for batches, over one connection, as the consumer has one.
+// bareBatchRun records batches, over one connection, as the consumer has one.
 func (b *bench) bareBatchRun(ctx context.Context) error {
 	return b.bareRun(ctx, "bare_batch_per_s", 1, min(batchSize, b.Messages))
 }
 
-// bareRun handles as many messages as the service gets.
+// bareMessage is the id of a message, and of its order.
+type bareMessage string
+
+func (m bareMessage) MessageID() string { return string(m) }
+
+// bareRun records as many messages as the service gets.
 func (b *bench) bareRun(ctx context.Context, key string, connections, batch int) error {
-	d, err := b.newDatabaseOf(ctx, migrations.Schema)
+	d, err := b.newDatabase(ctx, migrations.Schema)
 	if err != nil {
 		return err
 	}
 	defer d.drop()
-	all, ctx := errgroup.WithContext(ctx)
-	var taken atomic.Int64
+	handling := inbox.OnceBatch(d.pool, notificationService, recordBare)
 	began := time.Now()
-	for range connections {
+	err = inParallel(connections, b.Messages/batch, func(int64) error {
+		messages := make([]bareMessage, batch)
+		for i := range messages {
+			messages[i] = bareMessage(uuid.NewString())
+		}
+		return handling.Handle(ctx, messages)
+	})
+	b.samples.add(key, float64(b.Messages/batch*batch)/time.Since(began).Seconds())
+	return err
+}
+
+const progressSQL = `
+INSERT INTO order_progress AS p (order_id, last_version) SELECT id::uuid, 1 FROM unnest($1::text[]) id ORDER BY id
+ON CONFLICT (order_id) DO UPDATE SET last_version = greatest(p.last_version, excluded.last_version)`
+
+const bareBody = `{"type":"order.created","to":"ada@example.com","order_id":"01a21073-8cff-71eb-8ee2-0d633394fc52","order_version":1,` +
+	`"product_id":"sku123","quantity":1,"amount":2999,"currency":"GBP","occurred_at":"2026-11-21T12:00:00.123456Z"}`
+
+// recordBare writes the effect of new messages: the progress of their orders, and the e-mails.
+func recordBare(ctx context.Context, tx pgx.Tx, messages []bareMessage) error {
+	emails := make([]outbox.Event, len(messages))
+	for i, m := range messages {
+		emails[i] = outbox.Event{
+			ID: uuid.MustParse(string(m)), Topic: "example.com", Aggregate: "order", AggregateID: string(m), Version: 1,
+			Payload: []byte(bareBody), Supersedes: true,
+		}
+	}
+	if _, err := tx.Exec(ctx, progressSQL, messages); err != nil {
+		return err
+	}
+	return outbox.Append(ctx, tx, emails...)
+}
+
+// inParallel calls do for the numbers from 1 to n.
+func inParallel(workers, n int, do func(i int64) error) error {
+	var all errgroup.Group
+	var taken atomic.Int64
+	for range workers {
 		all.Go(func() error {
-			conn, err := pgx.Connect(ctx, d.url)
-			if err != nil {
-				return err
-			}
-			defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
-			for taken.Add(int64(batch)) <= int64(b.Messages) {
-				if err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error { return recordBare(ctx, tx, batch) }); err != nil {
+			for i := taken.Add(1); i <= int64(n); i = taken.Add(1) {
+				if err := do(i); err != nil {
 					return err
 				}
 			}
 			return nil
 		})
 	}
-	err = all.Wait()
-	b.samples.add(key, float64(b.Messages/batch*batch)/time.Since(began).Seconds())
-	return err
+	return all.Wait()
 }
 
-func recordBare(ctx context.Context, tx pgx.Tx, messages int) error {
-	ids := make([]string, messages)
-	for i := range ids {
-		ids[i] = uuid.NewString()
+// bareMailRun sends e-mails over as many connections as the service has, and does nothing else.
+func (b *bench) bareMailRun(context.Context) error {
+	server, err := mailserver.Open()
+	if err != nil {
+		return err
 	}
-	for _, sql := range bareSQL {
-		values := []any{ids}
-		if strings.Contains(sql, "$2") {
-			values = append(values, bareBody)
-		}
-		rows, err := tx.Query(ctx, sql, values...)
+	defer server.Close()
+	server.SetFault(mailserver.Fault{RcptDelay: mailDelay})
+	free := make(chan *smtp.Client, mailConnections)
+	began := time.Now()
+	for range mailConnections {
+		client, err := smtp.Dial(server.Address())
 		if err != nil {
 			return err
 		}
-		rows.Close()
-		if err := rows.Err(); err != nil {
-			return fmt.Errorf("%s: %w", sql, err)
-		}
+		defer client.Close()
+		free <- client
 	}
-	return nil
+	err = inParallel(mailConnections, b.Messages, func(i int64) error {
+		client := <-free
+		defer func() { free <- client }()
+		return sendBare(client, i)
+	})
+	b.samples.add("bare_mail_per_s", float64(b.Messages)/time.Since(began).Seconds())
+	return err
+}
+
+// bareMail is about as long as an e-mail of the service.
+var bareMail = "From: shop@example.com\r\nTo: ada@example.com\r\nMessage-ID: <%d@example.com>\r\nSubject: x\r\n\r\n" +
+	strings.Repeat(strings.Repeat("x", 70)+"\r\n", 40)
+
+func sendBare(client *smtp.Client, i int64) error {
+	if err := client.Mail("shop@example.com"); err != nil {
+		return err
+	}
+	if err := client.Rcpt("ada@example.com"); err != nil {
+		return err
+	}
+	body, err := client.Data()
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintf(body, bareMail, i); err != nil {
+		return err
+	}
+	return body.Close()
 }

@@ -2,12 +2,18 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"example.com/transactional-outbox/internal/postgres"
-	"example.com/transactional-outbox/order-service/migrations"
+	"example.com/transactional-outbox/outbox"
 )
 
 // database is a database with the schema of a service.
@@ -20,7 +26,7 @@ type database struct {
 
 // withDatabase calls use with a new database and a new virtual host, and deletes both.
 func (b *bench) withDatabase(ctx context.Context, schema postgres.Migrations, use func(ctx context.Context, d database) error) error {
-	d, err := b.newDatabaseOf(ctx, schema)
+	d, err := b.newDatabase(ctx, schema)
 	if err != nil {
 		return err
 	}
@@ -34,17 +40,18 @@ func (b *bench) withDatabase(ctx context.Context, schema postgres.Migrations, us
 	return use(ctx, d)
 }
 
-func (b *bench) newDatabase(ctx context.Context) (database, error) {
-	return b.newDatabaseOf(ctx, migrations.Schema)
-}
-
-func (b *bench) newDatabaseOf(ctx context.Context, schema postgres.Migrations) (d database, err error) {
+func (b *bench) newDatabase(ctx context.Context, schema postgres.Migrations) (d database, err error) {
 	name := b.newName()
 	if err := b.executeAsAdmin(ctx, "CREATE DATABASE "+name); err != nil {
 		return d, err
 	}
 	d.url = b.postgres.URL(name)
-	if d.pool, err = pgxpool.New(ctx, d.url); err != nil {
+	config, err := pgxpool.ParseConfig(d.url)
+	if err != nil {
+		return d, err
+	}
+	config.MaxConns = connections
+	if d.pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
 		return d, err
 	}
 	d.drop = func() {
@@ -58,60 +65,98 @@ func (b *bench) newDatabaseOf(ctx context.Context, schema postgres.Migrations) (
 	return d, nil
 }
 
-// fillSQL makes $1 events: eleven for ten orders. The ids grow with time, one per millisecond until
-// now. The trace of one event in ten is sampled. $2 makes the ids of two fillings different.
-const fillSQL = `
-WITH event AS (
-  INSERT INTO outbox_events (id, slot, aggregate, aggregate_id, version, topic, payload, content_type, traceparent)
-  SELECT (lpad(to_hex(began + i), 12, '0') || '7' || substr(hash, 1, 3) || '8' || substr(hash, 4, 15))::uuid,
-         (SELECT current FROM outbox_ring), 'order', order_id::text, version, topic,
-         convert_to(jsonb_build_object('order_id', order_id, 'order_version', version, 'customer_id', gen_random_uuid(),
-           'customer_email', 'ada@domain-' || i % 8 || '.example', 'product_id', 'sku123', 'quantity', 1, 'amount', 2999,
-           'currency', 'GBP', 'status', status, 'occurred_at', now())::text, 'UTF8'), 'application/json',
-         '00-' || hash || '-' || substr(hash, 1, 16) || CASE i % 10 WHEN 0 THEN '-01' ELSE '-00' END
-  FROM generate_series(0, $1::int - 1) i,
-  LATERAL (SELECT (extract(epoch FROM now()) * 1000)::bigint - $1 AS began) b,
-  LATERAL (SELECT md5($2::text || i) AS hash, (i / 11) * 10 + least(i % 11, 9) AS nth, i % 11 = 10 AS second) e,
-  LATERAL (SELECT md5($2::text || 'order' || nth) AS h) o,
-  LATERAL (SELECT (lpad(to_hex(began + nth), 12, '0') || '7' || substr(h, 1, 3) || '8' || substr(h, 4, 15))::uuid AS order_id,
-                  CASE WHEN second THEN 2 ELSE 1 END AS version,
-                  CASE WHEN second THEN 'order.confirmed' ELSE 'order.created' END AS topic,
-                  CASE WHEN second THEN 'confirmed' ELSE 'pending' END AS status) v
-  ORDER BY i
-  RETURNING *
-)`
-
-// queueSQL puts the inserted events into the queue.
-const queueSQL = `
-INSERT INTO outbox_queue (id, seq, slot, aggregate, aggregate_id, version, topic, bytes)
-SELECT id, seq, slot, aggregate, aggregate_id, version, topic, octet_length(payload) FROM event`
-
-// fill adds events to publish.
-func (d database) fill(ctx context.Context, events int, salt string) error {
-	_, err := d.pool.Exec(ctx, fillSQL+queueSQL, events, salt)
-	return err
+// orderEvents makes n events: eleven for ten orders, of which the last one is confirmed. The trace
+// of one event in ten is sampled.
+func orderEvents(n int) []outbox.Event {
+	const perTen = 11
+	events := make([]outbox.Event, n)
+	for i := range events {
+		order, version, topic, status := uuid.Must(uuid.NewV7()).String(), 1, "order.created", "pending"
+		if i%perTen == perTen-1 {
+			order, version, topic, status = events[i-1].AggregateID, 2, "order.confirmed", "confirmed"
+		}
+		trace := fmt.Sprintf("00-%032x-%016x-00", i+1, i+1)
+		if i%10 == 0 {
+			trace = fmt.Sprintf("00-%032x-%016x-01", i+1, i+1)
+		}
+		events[i] = outbox.Event{
+			ID: uuid.Must(uuid.NewV7()), Topic: topic, Aggregate: "order", AggregateID: order, Version: version,
+			Payload: orderPayload(order, version, status, fmt.Sprintf("ada@domain-%d.example", i%8)), Traceparent: trace,
+		}
+	}
+	return events
 }
 
-// fillPublished adds published events.
-func (d database) fillPublished(ctx context.Context, events int, salt string) error {
-	_, err := d.pool.Exec(ctx, fillSQL+"INSERT INTO outbox_published (id, slot) SELECT id, slot FROM event", events, salt)
-	return err
+func orderPayload(order string, version int, status, email string) []byte {
+	payload, err := json.Marshal(map[string]any{
+		"order_id": order, "order_version": version, "customer_id": uuid.NewString(), "customer_email": email,
+		"product_id": "sku123", "quantity": 1, "amount": 2999, "currency": "GBP", "status": status, "occurred_at": time.Now().UTC(),
+	})
+	if err != nil {
+		panic(err) // it has only texts, numbers and a time
+	}
+	return payload
 }
 
-// settle finishes the background work of the filling before the measurement.
-func (d database) settle(ctx context.Context) error {
-	for _, statement := range []string{"VACUUM ANALYZE", "CHECKPOINT"} {
-		if _, err := d.pool.Exec(ctx, statement); err != nil {
+// fill appends the events, and finishes the background work of that before the measurement.
+func (d database) fill(ctx context.Context, events []outbox.Event) error {
+	const atOnce = 1000 // the most that one Append takes
+	for some := range slices.Chunk(events, atOnce) {
+		err := pgx.BeginFunc(ctx, d.pool, func(tx pgx.Tx) error { return outbox.Append(ctx, tx, some...) })
+		if err != nil {
 			return err
 		}
 	}
-	return nil
+	return d.settle(ctx)
 }
 
-// one returns the only value of a query.
+func (d database) settle(ctx context.Context) error {
+	_, vacuumed := d.pool.Exec(ctx, "VACUUM ANALYZE")
+	_, written := d.pool.Exec(ctx, "CHECKPOINT")
+	return errors.Join(vacuumed, written)
+}
+
+// queryValue returns the only value of a query.
 func queryValue[V any](ctx context.Context, d database, query string, args ...any) (V, error) {
 	rows, _ := d.pool.Query(ctx, query, args...) // CollectExactlyOneRow returns the error
 	return pgx.CollectExactlyOneRow(rows, pgx.RowTo[V])
 }
 
 const unpublished = "SELECT count(*) FROM outbox_queue"
+
+// lastSQL looks up one row: the newest event. leftSQL looks at all, also at the rows that are
+// deleted but not yet vacuumed.
+const (
+	newestSQL = `SELECT id::text FROM outbox_queue ORDER BY seq DESC LIMIT 1`
+	lastSQL   = `SELECT NOT EXISTS (SELECT FROM outbox_queue WHERE id = $1)`
+	leftSQL   = `SELECT NOT EXISTS (SELECT FROM outbox_queue)`
+)
+
+// awaitPublished returns when nothing is left to publish. It waits for the newest event first,
+// because looking at the whole queue again and again would slow down what is measured.
+func (d database) awaitPublished(ctx context.Context) error {
+	newest, err := queryValue[string](ctx, d, newestSQL)
+	if err == nil {
+		err = d.await(ctx, lastSQL, newest)
+	}
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return err
+	}
+	return d.await(ctx, leftSQL)
+}
+
+// await returns when the query returns true.
+func (d database) await(ctx context.Context, query string, args ...any) error {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if is, err := queryValue[bool](ctx, d, query, args...); err != nil || is {
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}

@@ -3,12 +3,18 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"time"
 
-	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
 
+	"example.com/transactional-outbox/order-service/migrations"
+	"example.com/transactional-outbox/outbox"
+	"example.com/transactional-outbox/outbox/publish"
 	"example.com/transactional-outbox/outbox/rabbitmq"
 	"example.com/transactional-outbox/test/servicelog"
+	"example.com/transactional-outbox/test/suite"
 )
 
 // measureDrain publishes a backlog without a relay, and then with a relay.
@@ -19,69 +25,50 @@ func (b *bench) measureDrain(ctx context.Context) error {
 		}
 	}
 	for run := range b.Runs {
-		progress("drain, run %d of %d: %d events", run+1, b.Runs, b.Events)
-		if err := b.drainRun(ctx); err != nil {
+		suite.Progress("drain, run %d of %d: %d events", run+1, b.Runs, b.Events)
+		events := orderEvents(b.Events)
+		if err := b.publishBare(ctx, messagesOf(events)); err != nil {
+			return err
+		}
+		if err := b.drainRun(ctx, events); err != nil {
 			return err
 		}
 		if b.Peers {
-			if err := b.drainPeers(ctx); err != nil {
+			if err := b.drainPeers(ctx, events); err != nil {
 				return err
 			}
 		}
 	}
 	best := 0.0
 	for _, way := range publishings {
-		best = max(best, b.samples.median(way.key()))
+		best = max(best, b.samples.median(way.name()+"_per_s"))
 	}
 	b.samples.add("raw_publish_per_s", best)
-	b.samples.add("relay_drain_ratio", b.samples.median("relay_drain_per_s")/best)
+	b.addRatio("relay_drain_ratio", "relay_drain_per_s", "raw_publish_per_s")
 	if b.Peers {
-		b.addPeerRatios(best)
+		b.addPeerRatios()
 	}
 	return nil
 }
 
-func (b *bench) drainRun(ctx context.Context) error {
-	d, err := b.newDatabase(ctx)
-	if err != nil {
-		return err
-	}
-	defer d.drop()
-	if err := d.fill(ctx, b.Events, "drain"); err != nil {
-		return err
-	}
-	if err := d.settle(ctx); err != nil {
-		return err
-	}
-	if err := b.publishRaw(ctx, d); err != nil {
-		return err
-	}
-	url, drop, err := b.newVirtualHost(ctx)
-	if err != nil {
-		return err
-	}
-	defer drop()
-	return b.drainBacklog(ctx, d, url)
-}
-
-// drainBacklog measures from the relay's connection to the broker on, without the start of the
-// process.
-func (b *bench) drainBacklog(ctx context.Context, d database, url string) error {
-	err := inSession(ctx, url, func(s *rabbitmq.Session) error { return s.Declare(boundQueue()) })
-	if err != nil {
-		return err
-	}
-	relay, err := b.serve(ctx, orderService, "relay", d, url)
-	if err != nil {
-		return err
-	}
-	defer relay.end() //nolint:contextcheck // cleanup must also run after ctx has ended
-	before := usedCPU()
-	if err := d.awaitPublished(ctx); err != nil {
-		return err
-	}
-	b.addCPU("relay_drain_cpu_us", before, b.Events)
-	return b.addRun(ctx, relay, servicelog.ConnectedToBroker, b.Events, "relay_drain_per_s", "relay_rss_mib")
+// drainRun measures from the relay's connection to the broker on, without the start of the process.
+func (b *bench) drainRun(ctx context.Context, events []outbox.Event) error {
+	return b.withDatabase(ctx, migrations.Schema, func(ctx context.Context, d database) error {
+		if err := errors.Join(d.fill(ctx, events), declareQueue(ctx, d.broker)); err != nil {
+			return err
+		}
+		relay, err := b.serve(ctx, orderService, "relay", d)
+		if err != nil {
+			return err
+		}
+		defer relay.end() //nolint:contextcheck // cleanup must also run after ctx has ended
+		before := usedCPU()
+		if err := d.awaitPublished(ctx); err != nil {
+			return err
+		}
+		b.addCPU("relay_drain_cpu_us", before, b.Events)
+		return b.addRun(ctx, relay, servicelog.ConnectedToBroker, b.Events, "relay_drain_per_s", "relay_rss_mib")
+	})
 }
 
 // addRun adds the rate of a service since a line in its log, and its resident memory.
@@ -91,7 +78,7 @@ func (b *bench) addRun(ctx context.Context, s service, since string, done int, r
 	if err != nil {
 		return err
 	}
-	resident, err := s.residentMiB(ctx)
+	resident, err := s.residentMiB()
 	if err != nil {
 		return err
 	}
@@ -100,39 +87,86 @@ func (b *bench) addRun(ctx context.Context, s service, since string, done int, r
 	return nil
 }
 
-// lastSQL looks up one row: the newest event. leftSQL looks at all, also at the rows that are
-// deleted but not yet vacuumed.
-const (
-	newestSQL = `SELECT id::text FROM outbox_queue ORDER BY seq DESC LIMIT 1`
-	lastSQL   = `SELECT EXISTS (SELECT FROM outbox_queue WHERE id = $1)`
-	leftSQL   = `SELECT EXISTS (SELECT FROM outbox_queue)`
-)
+// publishing is a way to publish many messages: over channels, each with a window of messages.
+type publishing struct{ channels, window int }
 
-// awaitPublished returns when nothing is left to publish. It waits for the newest event first,
-// because looking at the whole queue again and again would slow down what is measured.
-func (d database) awaitPublished(ctx context.Context) error {
-	newest, err := queryValue[string](ctx, d, newestSQL)
-	if err == nil {
-		err = d.awaitFalse(ctx, lastSQL, newest)
-	}
-	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return err
-	}
-	return d.awaitFalse(ctx, leftSQL)
-}
+var publishings = []publishing{{1, 100}, {1, 500}, {1, 1000}, {2, 100}, {2, 500}, {2, 1000}, {4, 100}, {4, 500}, {4, 1000}}
 
-// awaitFalse returns when the query returns false.
-func (d database) awaitFalse(ctx context.Context, query string, args ...any) error {
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		if left, err := queryValue[bool](ctx, d, query, args...); err != nil || !left {
+func (p publishing) name() string { return fmt.Sprintf("raw_publish_%dx%d", p.channels, p.window) }
+
+// publishBare measures each way with all messages. Each way has a virtual host of its own, which is
+// deleted afterwards: the broker still works on the messages that its queues hold, and that would
+// slow down what is measured next.
+func (b *bench) publishBare(ctx context.Context, messages []publish.Message) error {
+	for _, way := range publishings {
+		if err := b.publishOneWay(ctx, messages, way); err != nil {
 			return err
 		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return ctx.Err()
+	}
+	return nil
+}
+
+func (b *bench) publishOneWay(ctx context.Context, messages []publish.Message, way publishing) error {
+	url, drop, err := b.newVirtualHost(ctx)
+	if err != nil {
+		return err
+	}
+	defer drop()
+	if err := declareQueue(ctx, url); err != nil {
+		return err
+	}
+	return inSession(ctx, url, func(s *rabbitmq.Session) error {
+		before := usedCPU()
+		perSecond, err := way.publish(s, messages)
+		b.addCPU(way.name()+"_cpu_us", before, len(messages))
+		b.samples.add(way.name()+"_per_s", perSecond)
+		return err
+	})
+}
+
+// messagesOf returns the messages that a relay makes of the events.
+func messagesOf(events []outbox.Event) []publish.Message {
+	messages := make([]publish.Message, len(events))
+	for i, e := range events {
+		messages[i] = publish.Message{
+			Destination: exchange, AppID: orderService, ID: e.ID.String(), Group: e.AggregateID, Topic: e.Topic,
+			ContentType: "application/json", Body: e.Payload, Timestamp: time.Now(), Headers: map[string]any{"traceparent": e.Traceparent},
 		}
 	}
+	return messages
+}
+
+// publish returns the confirmed messages per second. Each channel takes the next window when its
+// last one is confirmed.
+func (p publishing) publish(s *rabbitmq.Session, messages []publish.Message) (float64, error) {
+	const confirmTimeout = time.Minute // much longer than a broker needs
+	windows := make(chan []publish.Message, len(messages)/p.window+1)
+	for window := range slices.Chunk(messages, p.window) {
+		windows <- window
+	}
+	close(windows)
+	publishers := make([]publish.Publisher, 0, p.channels)
+	for range p.channels {
+		publisher, err := s.ForRelay("").NewPublisher(p.window)
+		if err != nil {
+			return 0, err
+		}
+		defer publisher.Close()
+		publishers = append(publishers, publisher)
+	}
+	var channels errgroup.Group
+	began := time.Now()
+	for _, publisher := range publishers {
+		channels.Go(func() error {
+			var errs []error
+			for window := range windows {
+				for _, result := range publish.All(publisher, window, confirmTimeout) {
+					errs = append(errs, result.Err)
+				}
+			}
+			return errors.Join(errs...)
+		})
+	}
+	err := channels.Wait()
+	return float64(len(messages)) / time.Since(began).Seconds(), err
 }

@@ -5,13 +5,18 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"example.com/transactional-outbox/notification-service/migrations"
+	"example.com/transactional-outbox/test/servicelog"
+	"example.com/transactional-outbox/test/suite"
 )
 
 // measureEndToEnd places orders at full speed through both services, and compares the number of
-// e-mails with the number of orders, halfway and at the end. Bare pgx places orders for comparison.
+// e-mails with the number of orders, halfway and at the end. E-mails go to the log. Bare pgx places
+// orders for comparison.
 func (b *bench) measureEndToEnd(ctx context.Context) error {
 	for run := range b.Runs {
-		progress("endtoend, run %d of %d: %d s of orders at full speed", run+1, b.Runs, b.EndToEnd)
+		suite.Progress("endtoend, run %d of %d: %d s of orders at full speed", run+1, b.Runs, b.EndToEnd)
 		if err := b.withBothServices(ctx, b.endToEndRun); err != nil {
 			return err
 		}
@@ -19,8 +24,30 @@ func (b *bench) measureEndToEnd(ctx context.Context) error {
 			return err
 		}
 	}
-	b.samples.add("whole_way_ratio", b.samples.median("end_to_end_emails_per_s")/b.samples.median("bare_pgx_per_s"))
+	b.addRatio("whole_way_ratio", "end_to_end_emails_per_s", "bare_pgx_per_s")
 	return nil
+}
+
+// withBothServices starts both services, each with its own database, and calls use with the API's
+// address.
+func (b *bench) withBothServices(ctx context.Context, use func(ctx context.Context, orders, notifications database, address string) error) error {
+	return b.withService(ctx, func(ctx context.Context, orders database, address string) error {
+		notifications, err := b.newDatabase(ctx, migrations.Schema)
+		if err != nil {
+			return err
+		}
+		defer notifications.drop()
+		notifications.broker = orders.broker
+		s, err := b.serve(ctx, notificationService, "serve", notifications)
+		if err != nil {
+			return err
+		}
+		defer s.end() //nolint:contextcheck // cleanup must also run after ctx has ended
+		if _, err := s.logged(ctx, servicelog.TakingMessages); err != nil {
+			return err
+		}
+		return use(ctx, orders, notifications, address)
+	})
 }
 
 func (b *bench) endToEndRun(ctx context.Context, orders, notifications database, address string) error {
@@ -29,20 +56,16 @@ func (b *bench) endToEndRun(ctx context.Context, orders, notifications database,
 		return err
 	}
 	defer closeAll()
-	work := make([]func(context.Context) error, 0, connections)
-	for _, c := range clients {
-		work = append(work, c.place)
-	}
-	half := b.endToEnd() / 2
+	length := seconds(b.EndToEnd)
 	var perSecond float64
 	both, placing := errgroup.WithContext(ctx)
 	both.Go(func() (err error) {
-		perSecond, err = repeat(placing, b.endToEnd(), work)
+		perSecond, err = placeFor(placing, clients, length)
 		return err
 	})
 	both.Go(func() error {
 		select {
-		case <-time.After(half):
+		case <-time.After(length / 2):
 		case <-placing.Done():
 			return nil
 		}

@@ -2,9 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"example.com/transactional-outbox/test/suite"
 )
 
 const (
@@ -12,15 +16,16 @@ const (
 	warmUp          = 2 * time.Second
 )
 
-// measureLatency places orders at a steady rate. It waits for an answer only if all connections are
-// busy.
+// measureLatency places orders at a steady rate, first with the broker and then without it.
 func (b *bench) measureLatency(ctx context.Context) error {
 	for run := range b.Runs {
-		progress("latency, run %d of %d: %d s at %d orders per second", run+1, b.Runs, b.LatencySeconds, ordersPerSecond)
+		suite.Progress("latency, run %d of %d: %d s at %d orders per second, %d s without the broker",
+			run+1, b.Runs, b.LatencySeconds, ordersPerSecond, b.LatencySeconds)
 		if err := b.withService(ctx, b.latencyRun); err != nil {
 			return err
 		}
 	}
+	b.addRatio("post_p99_away_ratio", "post_away_ms_p99", "post_ms_p99")
 	return nil
 }
 
@@ -33,55 +38,62 @@ FROM orders o JOIN outbox_events e ON e.aggregate = 'order' AND e.aggregate_id =
 WHERE o.created_at >= $1`
 
 func (b *bench) latencyRun(ctx context.Context, d database, address string) error {
-	return b.addCommitToPublish(ctx, d, address, "commit_to_publish_ms")
-}
-
-// addCommitToPublish places orders, and adds two percentiles. Their keys begin with figure.
-func (b *bench) addCommitToPublish(ctx context.Context, d database, address, figure string) error {
-	warm, err := b.placeAtPace(ctx, d, address)
+	clients, closeAll, err := dialAll(ctx, address)
 	if err != nil {
+		return err
+	}
+	defer closeAll()
+	if _, err := pace(ctx, clients, warmUp); err != nil {
+		return err
+	}
+	warm, err := queryValue[time.Time](ctx, d, "SELECT now()")
+	if err != nil {
+		return err
+	}
+	if err := b.addPostLatency(ctx, "post_ms_p99", clients); err != nil {
 		return err
 	}
 	if err := d.awaitPublished(ctx); err != nil {
 		return err
 	}
-	for percentile, share := range map[string]float64{"_p50": 0.50, "_p99": 0.99} {
+	for key, share := range map[string]float64{"commit_to_publish_ms_p50": 0.50, "commit_to_publish_ms_p99": 0.99} {
 		value, err := queryValue[float64](ctx, d, latencySQL, warm, share)
 		if err != nil {
 			return err
 		}
-		b.samples.add(figure+percentile, value)
+		b.samples.add(key, value)
 	}
+	if err := b.broker.Stop(ctx); err != nil {
+		return err
+	}
+	err = b.addPostLatency(ctx, "post_away_ms_p99", clients)
+	if err := errors.Join(err, b.broker.Start(ctx)); err != nil {
+		return err
+	}
+	return d.awaitPublished(ctx)
+}
+
+func (b *bench) addPostLatency(ctx context.Context, key string, clients []client) error {
+	took, err := pace(ctx, clients, seconds(b.LatencySeconds))
+	if err != nil {
+		return err
+	}
+	slices.Sort(took)
+	b.samples.add(key, float64(took[len(took)*99/100])/float64(time.Millisecond))
 	return nil
 }
 
-// placeAtPace returns the time at the end of the warm-up.
-func (b *bench) placeAtPace(ctx context.Context, d database, address string) (warm time.Time, err error) {
-	clients, closeAll, err := dialAll(ctx, address)
-	if err != nil {
-		return warm, err
-	}
-	defer closeAll()
-	if _, err := pace(ctx, clients, warmUp, ordersPerSecond); err != nil {
-		return warm, err
-	}
-	if warm, err = queryValue[time.Time](ctx, d, "SELECT now()"); err != nil {
-		return warm, err
-	}
-	_, err = pace(ctx, clients, b.latencySeconds(), ordersPerSecond)
-	return warm, err
-}
-
 // pace places an order at each tick, over the connection that has been free longest, and returns
-// the duration of each request. It places fewer orders if the service is too slow for the pace.
-func pace(ctx context.Context, clients []client, length time.Duration, perSecond int) ([]time.Duration, error) {
+// the duration of each request. It waits for an answer only if all connections are busy. So it
+// places fewer orders if the service is too slow for the pace.
+func pace(ctx context.Context, clients []client, length time.Duration) ([]time.Duration, error) {
 	free := make(chan client, len(clients))
 	for _, c := range clients {
 		free <- c
 	}
-	took := make([]time.Duration, int(length.Seconds())*perSecond)
+	took := make([]time.Duration, int(length.Seconds())*ordersPerSecond)
 	all, ctx := errgroup.WithContext(ctx)
-	tick := time.NewTicker(time.Second / time.Duration(perSecond))
+	tick := time.NewTicker(time.Second / ordersPerSecond)
 	defer tick.Stop()
 	began := time.Now()
 	for i := range took {

@@ -2,17 +2,59 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"slices"
+	"text/tabwriter"
+	"time"
+
+	"github.com/caarlos0/env/v11"
 
 	"example.com/transactional-outbox/test/jsonfile"
 	"example.com/transactional-outbox/test/suite"
 )
 
+// options are set by environment variables.
+type options struct {
+	Runs           int      `env:"BENCH_RUNS" envDefault:"3" does:"runs of each measurement; a figure is their median"`
+	Events         int      `env:"BENCH_EVENTS" envDefault:"50000" does:"events to publish, with and without a relay"`
+	Seconds        int      `env:"BENCH_SECONDS" envDefault:"30" does:"length of one run of POST, and of one with bare pgx"`
+	LatencySeconds int      `env:"BENCH_LATENCY_SECONDS" envDefault:"15" does:"length of one run at 200 orders per second"`
+	Messages       int      `env:"BENCH_MESSAGES" envDefault:"20000" does:"messages to consume, and to handle with bare pgx"`
+	EndToEnd       int      `env:"BENCH_END_TO_END_SECONDS" envDefault:"60" does:"length of one run of POST at full speed through both services"`
+	Telemetry      bool     `env:"BENCH_TELEMETRY" envDefault:"false" does:"export the services' traces to a collector that drops them"`
+	Peers          bool     `env:"PEERS" envDefault:"false" does:"drain also measures River and Watermill's forwarder"`
+	Only           []string `env:"BENCH_ONLY" does:"some of drain,post,latency,consume,endtoend; empty: all"`
+}
+
+func readOptions() (options, error) {
+	o, err := env.ParseAs[options]()
+	if err == nil && min(o.Runs, o.Events, o.Seconds, o.LatencySeconds, o.Messages, o.EndToEnd) < 1 {
+		err = errors.New("every load must be at least 1")
+	}
+	return o, err
+}
+
+func seconds(n int) time.Duration { return time.Duration(n) * time.Second }
+
+func printHelp(w io.Writer) {
+	fmt.Fprint(w, `Measures both services on private servers; prints a table and writes
+build/bench.json. This takes about ten minutes. A short run takes about a minute:
+
+  BENCH_RUNS=1 BENCH_EVENTS=5000 BENCH_SECONDS=4 BENCH_LATENCY_SECONDS=4 BENCH_END_TO_END_SECONDS=4 \
+  BENCH_MESSAGES=3000 make bench
+
+`)
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	suite.PrintSettings[options](table)
+	_ = table.Flush()
+}
+
 func main() {
-	// In this process, relays log warnings and errors only.
+	// In this process, the library logs warnings and errors only.
 	slog.SetDefault(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})))
 	suite.Main("bench", printHelp, run)
 }
@@ -25,19 +67,9 @@ var measurements = []struct {
 	{"drain", (*bench).measureDrain},
 	{"post", (*bench).measurePost},
 	{"latency", (*bench).measureLatency},
-	{"split", (*bench).measureSplit},
-	{"away", (*bench).measureOutage},
-	{"claims", (*bench).measureClaims},
-	{"slots", (*bench).measureSlots},
 	{"consume", (*bench).measureConsume},
-	{"notify", (*bench).measureNotify},
 	{"endtoend", (*bench).measureEndToEnd},
-	{"replicas", (*bench).measureReplicas},
-	{"capacity", (*bench).measureCapacity},
 }
-
-// onlyNamed run only if BENCH_ONLY names them: they have no goal, and take long.
-var onlyNamed = []string{"replicas", "capacity"}
 
 func run(ctx context.Context) (err error) {
 	o, err := readOptions()
@@ -50,7 +82,7 @@ func run(ctx context.Context) (err error) {
 	}
 	defer b.end() //nolint:contextcheck // cleanup must also run after ctx has ended
 	for _, m := range measurements {
-		if len(o.Only) == 0 && slices.Contains(onlyNamed, m.name) || len(o.Only) > 0 && !slices.Contains(o.Only, m.name) {
+		if len(o.Only) > 0 && !slices.Contains(o.Only, m.name) {
 			continue
 		}
 		if err := m.measure(b, ctx); err != nil {
@@ -62,9 +94,4 @@ func run(ctx context.Context) (err error) {
 		return err
 	}
 	return jsonfile.Write("build/bench.json", figures)
-}
-
-// progress prints what the program does.
-func progress(format string, args ...any) {
-	fmt.Fprintf(os.Stderr, format+"\n", args...)
 }

@@ -2,13 +2,16 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os/exec"
 	"path/filepath"
 
-	"example.com/transactional-outbox/outbox/rabbitmq"
+	"example.com/transactional-outbox/order-service/migrations"
+	"example.com/transactional-outbox/outbox"
 	"example.com/transactional-outbox/test/servers/process"
 	"example.com/transactional-outbox/test/servicelog"
+	"example.com/transactional-outbox/test/suite"
 )
 
 // peer is an outbox that other people maintain, with its settings.
@@ -19,8 +22,8 @@ const peersProgram = "peers"
 
 // What is left to publish, by index: a count would read all rows.
 const (
-	leftOfRiver     = `SELECT EXISTS (SELECT FROM river_job WHERE state IN ('available', 'pending', 'retryable', 'running', 'scheduled'))`
-	leftOfWatermill = `SELECT EXISTS (SELECT FROM watermill_events_to_forward, watermill_offsets_events_to_forward
+	leftOfRiver     = `SELECT NOT EXISTS (SELECT FROM river_job WHERE state IN ('available', 'pending', 'retryable', 'running', 'scheduled'))`
+	leftOfWatermill = `SELECT NOT EXISTS (SELECT FROM watermill_events_to_forward, watermill_offsets_events_to_forward
 		WHERE (transaction_id, "offset") > (last_processed_transaction_id, offset_acked))`
 )
 
@@ -41,36 +44,28 @@ func (b *bench) buildPeers(ctx context.Context) error {
 }
 
 // drainPeers publishes the same backlog with each peer.
-func (b *bench) drainPeers(ctx context.Context) error {
+func (b *bench) drainPeers(ctx context.Context, events []outbox.Event) error {
 	for _, p := range peers {
-		progress("drain, %s", p.key)
-		if err := b.drainPeer(ctx, p); err != nil {
+		suite.Progress("drain, %s", p.key)
+		if err := b.drainPeer(ctx, p, events); err != nil {
 			return fmt.Errorf("%s: %w", p.key, err)
 		}
 	}
 	return nil
 }
 
-func (b *bench) drainPeer(ctx context.Context, p peer) error {
-	d, err := b.newDatabase(ctx)
-	if err != nil {
-		return err
-	}
-	defer d.drop()
-	if err := d.fill(ctx, b.Events, "drain"); err != nil {
-		return err
-	}
-	url, drop, err := b.newVirtualHost(ctx)
-	if err != nil {
-		return err
-	}
-	defer drop()
-	err = inSession(ctx, url, func(s *rabbitmq.Session) error { return s.Declare(boundQueue()) })
-	if err != nil {
-		return err
-	}
+func (b *bench) drainPeer(ctx context.Context, p peer, events []outbox.Event) error {
+	return b.withDatabase(ctx, migrations.Schema, func(ctx context.Context, d database) error {
+		if err := errors.Join(d.fill(ctx, events), declareQueue(ctx, d.broker)); err != nil {
+			return err
+		}
+		return b.runPeer(ctx, p, d)
+	})
+}
+
+func (b *bench) runPeer(ctx context.Context, p peer, d database) (err error) {
 	program := filepath.Join(b.folder, peersProgram)
-	environment := []string{"DATABASE_URL=" + d.url, "AMQP_URL=" + url, p.settings}
+	environment := []string{"DATABASE_URL=" + d.url, "AMQP_URL=" + d.broker, p.settings}
 	fill := exec.CommandContext(ctx, program, "fill", p.program) //nolint:gosec // our own program
 	fill.Env = environment
 	if output, err := fill.CombinedOutput(); err != nil {
@@ -90,7 +85,7 @@ func (b *bench) drainPeer(ctx context.Context, p peer) error {
 	if _, err := s.logged(ctx, peerServes); err != nil {
 		return err
 	}
-	if err := d.awaitFalse(ctx, p.left); err != nil {
+	if err := d.await(ctx, p.left); err != nil {
 		return err
 	}
 	b.addCPU(p.key+"_drain_cpu_us", before, b.Events)
@@ -104,8 +99,8 @@ const (
 )
 
 // addPeerRatios compares the peers with the best rate of bare publishing.
-func (b *bench) addPeerRatios(best float64) {
+func (b *bench) addPeerRatios() {
 	for _, p := range peers {
-		b.samples.add(p.key+"_drain_ratio", b.samples.median(p.key+"_drain_per_s")/best)
+		b.addRatio(p.key+"_drain_ratio", p.key+"_drain_per_s", "raw_publish_per_s")
 	}
 }

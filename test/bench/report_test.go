@@ -2,13 +2,8 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-
-	"example.com/transactional-outbox/test/jsonfile"
 )
 
 func TestMedian(t *testing.T) {
@@ -41,28 +36,5 @@ func TestTableShowsGoalsFirst(t *testing.T) {
 	want := "FIGURE MEASURED GOAL|post_ratio 0.61 ≥ 0.60||OTHER FIGURES|bare_pgx_per_s 2490"
 	if got := strings.Join(lines, "|"); got != want {
 		t.Errorf("the table is %q, want %q", got, want)
-	}
-}
-
-func TestJSONIsOneFlatObject(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "build", "bench.json")
-	if err := jsonfile.Write(path, samples{"post_ratio": {0.5, 0.7, 0.6}}.figures()); err != nil {
-		t.Fatal(err)
-	}
-	content, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var figures map[string]float64
-	if err := json.Unmarshal(content, &figures); err != nil || figures["post_ratio"] != 0.6 {
-		t.Errorf("the file holds %s (%v), want the median 0.6", content, err)
-	}
-}
-
-func TestLoadsMustBePositive(t *testing.T) {
-	t.Setenv("BENCH_EVENTS", "0")
-	if _, err := readOptions(); err == nil {
-		t.Error("0 events were accepted")
 	}
 }

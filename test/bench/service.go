@@ -6,13 +6,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
+	"github.com/prometheus/procfs"
+
 	"example.com/transactional-outbox/test/servers/process"
 	"example.com/transactional-outbox/test/servicelog"
+	"example.com/transactional-outbox/test/suite"
 )
 
 // service is a running order-service or notification-service.
@@ -28,12 +29,12 @@ const (
 )
 
 // serve starts a command of a service with additional settings, and returns when it has a session
-// with the broker. The command api has no session.
-func (b *bench) serve(ctx context.Context, name, command string, d database, brokerURL string, settings ...string) (service, error) {
+// with the broker.
+func (b *bench) serve(ctx context.Context, name, command string, d database, settings ...string) (service, error) {
 	s := service{name: name, log: filepath.Join(b.folder, b.newName()+".log")}
 	program := exec.Command(filepath.Join(b.folder, name), command) //nolint:gosec,noctx // our own program; end stops it
 	program.Env = []string{
-		"APP_ENV=demo", "DATABASE_URL=" + d.url, "AMQP_URL=" + brokerURL,
+		"APP_ENV=demo", "DATABASE_URL=" + d.url, "AMQP_URL=" + d.broker,
 		"OPS_ADDR=127.0.0.1:0", "HTTP_ADDR=127.0.0.1:0",
 	}
 	program.Env = append(program.Env, settings...)
@@ -44,11 +45,7 @@ func (b *bench) serve(ctx context.Context, name, command string, d database, bro
 	if s.process, err = process.Start(program, process.WithParent, s.log); err != nil {
 		return s, err
 	}
-	ready := servicelog.ConnectedToBroker
-	if command == "api" {
-		ready = servicelog.TakingOrders
-	}
-	if _, err := s.logged(ctx, ready); err != nil {
+	if _, err := s.logged(ctx, servicelog.ConnectedToBroker); err != nil {
 		s.end() //nolint:contextcheck // cleanup must also run after ctx has ended
 		return s, err
 	}
@@ -60,7 +57,7 @@ func (s service) end() {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	if err := s.process.End(ctx, syscall.SIGTERM); err != nil {
-		progress("%s: %v", s.name, err)
+		suite.Progress("%s: %v", s.name, err)
 	}
 	_ = os.Remove(s.log)
 }
@@ -77,11 +74,11 @@ func (s service) logged(ctx context.Context, message string) (servicelog.Line, e
 }
 
 // residentMiB returns the resident memory of the process.
-func (s service) residentMiB(ctx context.Context) (float64, error) {
-	output, err := exec.CommandContext(ctx, "ps", "-o", "rss=", "-p", strconv.Itoa(s.process.PID)).Output() //nolint:gosec // a number
+func (s service) residentMiB() (float64, error) {
+	p, err := procfs.NewProc(s.process.PID)
 	if err != nil {
-		return 0, fmt.Errorf("ps: %w", err)
+		return 0, err
 	}
-	kib, err := strconv.ParseFloat(strings.TrimSpace(string(output)), 64)
-	return kib / 1024, err
+	stat, err := p.Stat()
+	return float64(stat.ResidentMemory()) / (1 << 20), err
 }

@@ -66,8 +66,8 @@ func (sys *system) result(ctx context.Context, ended, finished time.Time) (r res
 		return r, errors.New("the fault had no effect")
 	}
 	r = result{
-		Design: sys.design.name, Fault: sys.fault.name, Seed: sys.seed, Code: sys.version,
-		Peer: sys.versions[sys.design.name], Orders: len(e.Acknowledged), Injected: sys.injected, figures: figures(judge.Judge(e)),
+		Design: sys.design.name, Fault: sys.fault.name, Seed: sys.seed, Orders: len(e.Acknowledged),
+		Injected: sys.injected, figures: figures(judge.Judge(e)),
 	}
 	if r.Stuck == 0 {
 		recovery := finished.Sub(ended).Seconds()

@@ -18,12 +18,14 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
+	"example.com/transactional-outbox/test/jsonfile"
 	"example.com/transactional-outbox/test/suite"
 )
 
@@ -31,75 +33,71 @@ func main() {
 	suite.Main("compare", printHelp, run)
 }
 
-func run(ctx context.Context) error {
+func run(ctx context.Context) (err error) {
 	o, err := readOptions()
 	if err != nil {
 		return err
 	}
-	programs, err := build(ctx, o.rows())
+	rows := o.rows()
+	s, err := openServers(ctx)
+	defer func() { err = errors.Join(err, s.close()) }()
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.RemoveAll(programs.folder) }()
-	book, err := openResults(filepath.Join(o.Output, "compare.json"), programs.version)
+	if err := build(ctx, s.folder, rows); err != nil {
+		return err
+	}
+	suite.Progress("%d rows to run, SEED=%d", len(rows), o.Seed)
+	results, err := runAll(ctx, s, rows)
 	if err != nil {
 		return err
 	}
-	rows := book.unfinished(o)
-	suite.Progress("%d rows to run, SEED=%d, %d side by side", len(rows), o.Seed, o.Lanes)
-	if err := runAll(ctx, o, programs, book, rows); err != nil {
+	if err := printTables(os.Stdout, results); err != nil {
 		return err
 	}
-	chosen := book.chosen(o)
-	if err := printTables(os.Stdout, chosen); err != nil {
-		return err
-	}
-	return verdict(os.Stderr, o.rows(), chosen)
+	return errors.Join(jsonfile.Write(filepath.Join(o.Output, "compare.json"), results), verdict(os.Stderr, rows, results))
 }
 
-// runAll runs rows, on LANES sets of servers.
-func runAll(ctx context.Context, o options, p programs, book *results, rows []row) error {
-	queue := make(chan row)
-	lanes, laneCtx := errgroup.WithContext(ctx)
-	for range min(o.Lanes, len(rows)) {
-		lanes.Go(func() error { return runLane(laneCtx, p, book, queue) })
-	}
-	lanes.Go(func() error {
-		defer close(queue)
-		for _, r := range rows {
-			select {
-			case queue <- r:
-			case <-laneCtx.Done():
-				return laneCtx.Err()
-			}
-		}
-		return nil
-	})
-	return lanes.Wait()
-}
-
-// runLane runs rows on its own servers.
-func runLane(ctx context.Context, p programs, book *results, queue <-chan row) (err error) {
-	l, err := openLane(ctx, p)
-	defer func() { err = errors.Join(err, l.close()) }()
-	if err != nil {
-		return err
-	}
-	for r := range queue {
+// runAll runs the rows one after the other. A row that fails has no result, and the verdict says so.
+func runAll(ctx context.Context, s *allServers, rows []row) (results []result, err error) {
+	for _, r := range rows {
 		began := time.Now()
-		result, err := l.run(ctx, r)
+		result, err := s.run(ctx, r)
 		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		if err != nil { // the row is not recorded, so the next run repeats it
-			suite.Progress("%s FAILED: %v", r, err)
-			err = l.restartServers(ctx)
-		} else {
-			err = book.add(result)
-			suite.Progress("%s, %.0f s: %s", r, time.Since(began).Seconds(), result)
+			return nil, context.Cause(ctx)
 		}
 		if err != nil {
-			return err
+			suite.Progress("%s FAILED: %v", r, err)
+			if err := s.start(ctx); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		results = append(results, result)
+		suite.Progress("%s, %.0f s: %s", r, time.Since(began).Seconds(), result)
+	}
+	return results, nil
+}
+
+const (
+	designsProgram      = "designs"
+	peersProgram        = "peers"
+	orderService        = "order-service"
+	notificationService = "notification-service"
+)
+
+// build builds the programs that the rows need. peers is a Go module of its own, so that only the
+// rows that need it compile its libraries.
+func build(ctx context.Context, folder string, rows []row) error {
+	packages := map[string][]string{".": {"./" + orderService, "./" + notificationService}, "test": {"./compare/designs"}}
+	if slices.ContainsFunc(rows, func(r row) bool { return len(r.design.modules) > 0 }) {
+		packages["test/compare/peers"] = []string{"."}
+	}
+	for module, packages := range packages {
+		command := exec.CommandContext(ctx, "go", append([]string{"build", "-buildvcs=false", "-o", folder + "/"}, packages...)...)
+		command.Dir = module
+		if output, err := command.CombinedOutput(); err != nil {
+			return fmt.Errorf("building the programs: %w\n%s", err, output)
 		}
 	}
 	return nil

@@ -16,11 +16,9 @@ import (
 // options are set by environment variables.
 type options struct {
 	Only   []string `env:"ONLY" does:"comma-separated designs, or design/fault; empty: all"`
-	Short  bool     `env:"SHORT" does:"one run of a few rows on two sets of servers, in about 90 s; see above"`
+	Short  bool     `env:"SHORT" does:"one run of a few rows, in about 4 minutes; see above"`
 	Seed   uint64   `env:"SEED" envDefault:"1" does:"seed of the first run; the others have the next ones"`
 	Runs   uint64   `env:"RUNS" envDefault:"3" does:"runs of each row; with SHORT=1 it is one"`
-	Fresh  bool     `env:"FRESH" does:"run finished rows again"`
-	Lanes  int      `env:"LANES" envDefault:"1" does:"sets of servers, on which rows run side by side"`
 	Output string   `env:"OUTPUT" envDefault:"build" does:"the folder for compare.json"`
 }
 
@@ -30,10 +28,10 @@ func readOptions() (options, error) {
 		return o, err
 	}
 	if o.Short {
-		o.Runs, o.Lanes = 1, max(o.Lanes, 2)
+		o.Runs = 1
 	}
-	if o.Runs < 1 || o.Lanes < 1 {
-		return o, errors.New("RUNS and LANES must be positive")
+	if o.Runs < 1 {
+		return o, errors.New("RUNS must be positive")
 	}
 	for _, only := range o.Only {
 		if !slices.ContainsFunc(allRows(), func(r row) bool { return r.matches(only) }) {
@@ -67,8 +65,8 @@ func (r row) matches(only string) bool {
 
 func printHelp(w io.Writer) {
 	fmt.Fprint(w, `Runs popular designs of an outbox, and this project, on private servers, and injects the same
-faults. Prints a table, and writes build/compare.json. Rows that are finished in this file with the
-same seed and the same code are not run again.
+faults. Prints a table, and writes build/compare.json. A design runs under the faults that it is
+known for, this project under all.
 
 Exits with 1 if this project loses or repeats an event, publishes one without an order, or lets one
 wait for ever, and if a design does not show a failure that is certain. SHORT=1 shows each kind of
@@ -78,7 +76,6 @@ Standard output has only the tables of docs/what-is-lost.md. Examples:
   make compare
   make compare SHORT=1
   make compare ONLY=ack-first,seq-cursor/no-fault RUNS=1
-  make compare FRESH=1 SEED=7
 
 `)
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)

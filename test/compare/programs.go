@@ -61,8 +61,8 @@ func (sys *system) programs() []*program {
 	return []*program{sys.orderSides[0], sys.orderSides[1], sys.consumer}
 }
 
-// start starts all processes. The load begins when the consumer has declared its queue.
-func (sys *system) start(ctx context.Context) error {
+// startPrograms starts all processes. The load begins when the consumer has declared its queue.
+func (sys *system) startPrograms(ctx context.Context) error {
 	if err := sys.orderSides[0].start(ctx); err != nil { // it is the leader, if there is one
 		return err
 	}

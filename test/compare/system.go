@@ -16,7 +16,6 @@ import (
 	"example.com/transactional-outbox/test/compare/judge"
 	"example.com/transactional-outbox/test/compare/shop"
 	"example.com/transactional-outbox/test/servers"
-	"example.com/transactional-outbox/test/suite"
 )
 
 // The load of every row.
@@ -27,7 +26,7 @@ const (
 
 // system has everything that belongs to the run of one row.
 type system struct {
-	*lane
+	*allServers
 	row
 	random *rand.Rand
 
@@ -49,14 +48,14 @@ type system struct {
 }
 
 // run runs one row.
-func (l *lane) run(ctx context.Context, r row) (res result, err error) {
-	l.rows++
-	sys := &system{lane: l, row: r, random: rand.New(rand.NewPCG(r.seed, 1)), stopLoad: func() {}}
+func (s *allServers) run(ctx context.Context, r row) (res result, err error) {
+	s.rows++
+	sys := &system{allServers: s, row: r, random: rand.New(rand.NewPCG(r.seed, 1)), stopLoad: func() {}}
 	defer sys.close()
 	if err := sys.open(ctx); err != nil {
 		return res, err
 	}
-	if err := sys.start(ctx); err != nil {
+	if err := sys.startPrograms(ctx); err != nil {
 		return res, err
 	}
 	ended, err := sys.runUnderLoad(ctx)
@@ -71,22 +70,23 @@ func (l *lane) run(ctx context.Context, r row) (res result, err error) {
 }
 
 func (sys *system) open(ctx context.Context) error {
-	orders, effects, err := sys.resetDatabases(ctx, sys.design)
+	ofOrders, ofEffects := "", ""
+	if sys.design.side&consumerSide != 0 {
+		ofOrders = orderService
+	}
+	if sys.design.name == thisProject {
+		ofEffects = notificationService
+	}
+	orders, err := sys.newDatabase(ctx, ordersDatabase, ofOrders)
+	if err != nil {
+		return err
+	}
+	effects, err := sys.newDatabase(ctx, effectsDatabase, ofEffects)
 	if err != nil {
 		return err
 	}
 	if err := sys.resetBroker(ctx); err != nil {
 		return err
-	}
-	if sys.fault.name == failoverFault {
-		sys.closers = append(sys.closers, func() {
-			if err := sys.endStandby(context.WithoutCancel(ctx)); err != nil {
-				suite.Progress("%s: ending the standby: %v", sys.row, err)
-			}
-		})
-		if err := sys.startStandby(ctx); err != nil {
-			return err
-		}
 	}
 	if sys.fault.name == otherServiceFault {
 		if err := shop.DeclareService(sys.broker.URLs[0], otherService); err != nil {
@@ -113,13 +113,13 @@ func (sys *system) open(ctx context.Context) error {
 		}
 		sys.closers = append(sys.closers, (*proxy).Close)
 	}
-	sys.definePrograms(sys.databaseURL(orders), sys.databaseURL(effects))
+	sys.definePrograms(orders, effects)
 	sys.load = load.New(sys.targets, clients, ordersPerSecond)
 	return nil
 }
 
 func (sys *system) pool(ctx context.Context, database string) (*pgxpool.Pool, error) {
-	pool, err := pgxpool.New(ctx, sys.databaseURL(sys.postgres.URL(database)))
+	pool, err := pgxpool.New(ctx, sys.postgres.URL(database))
 	if err == nil {
 		sys.closers = append(sys.closers, pool.Close)
 	}

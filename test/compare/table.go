@@ -1,12 +1,63 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
 )
+
+// result is the result of one run of one row, and one object in compare.json.
+type result struct {
+	Design   string `json:"design"`
+	Fault    string `json:"fault"`
+	Seed     uint64 `json:"seed"`
+	Orders   int    `json:"orders"`   // requests that were answered with success
+	Injected int    `json:"injected"` // how often the fault happened
+	figures
+	Recovery *float64 `json:"recovery_s"` // from the end of the fault; null: something is stuck
+}
+
+func (r result) String() string {
+	recovery := "never finished"
+	if r.Recovery != nil {
+		recovery = fmt.Sprintf("finished after %.1f s", *r.Recovery)
+	}
+	return fmt.Sprintf("%d orders, %s, %s", r.Orders, r.figures, recovery)
+}
+
+// figures are judge.Figures with the names of compare.json.
+type figures struct {
+	Lost       int `json:"lost"`
+	Phantom    int `json:"phantom"`
+	Repeated   int `json:"repeated"`
+	OutOfOrder int `json:"out_of_order"`
+	Stuck      int `json:"stuck"`
+	Buried     int `json:"buried"`
+}
+
+// names are the figures' names in the table, in the order of the fields.
+var names = []string{"lost", "phantom", "repeated", "out of order", "stuck", "buried"}
+
+// String returns the figures that are not zero.
+func (f figures) String() string {
+	var all []string
+	for i, value := range []int{f.Lost, f.Phantom, f.Repeated, f.OutOfOrder, f.Stuck, f.Buried} {
+		if value > 0 {
+			all = append(all, fmt.Sprint(names[i], " ", value))
+		}
+	}
+	return cmp.Or(strings.Join(all, ", "), "safe")
+}
+
+func (f figures) max(g figures) figures {
+	return figures{
+		max(f.Lost, g.Lost), max(f.Phantom, g.Phantom), max(f.Repeated, g.Repeated),
+		max(f.OutOfOrder, g.OutOfOrder), max(f.Stuck, g.Stuck), max(f.Buried, g.Buried),
+	}
+}
 
 // printTables prints one table for each side, in Markdown.
 func printTables(w io.Writer, results []result) (err error) {
@@ -36,45 +87,47 @@ func printTables(w io.Writer, results []result) (err error) {
 
 func cells(design string, faults []string, results []result) (all []string) {
 	for _, fault := range faults {
-		var runs []result
-		for _, r := range results {
-			if r.Design == design && r.Fault == fault {
-				runs = append(runs, r)
-			}
-		}
-		all = append(all, cell(runs))
+		all = append(all, cell(runsOf(design, fault, results)))
 	}
 	return all
+}
+
+func runsOf(design, fault string, results []result) (runs []result) {
+	for _, r := range results {
+		if r.Design == design && r.Fault == fault {
+			runs = append(runs, r)
+		}
+	}
+	return runs
+}
+
+func worstOf(runs []result) (worst figures) {
+	for _, r := range runs {
+		worst = worst.max(r.figures)
+	}
+	return worst
 }
 
 // cell shows the worst figures of all runs of a row, and the median of the time until all was
 // finished.
 func cell(runs []result) string {
 	if len(runs) == 0 {
-		return "not measured"
+		return "–"
 	}
-	var worst figures
 	var times []float64
 	for _, r := range runs {
-		worst = worst.max(r.figures)
 		if r.Recovery != nil {
 			times = append(times, *r.Recovery)
 		}
 	}
-	if worst.Stuck > 0 || len(times) == 0 {
-		return "**" + worst.String() + "**"
-	}
-	slices.Sort(times)
+	worst := worstOf(runs)
 	text := worst.String()
 	if text != "safe" {
 		text = "**" + text + "**"
 	}
-	return fmt.Sprintf("%s, %.0f s", text, times[len(times)/2])
-}
-
-func (f figures) max(g figures) figures {
-	return figures{
-		max(f.Lost, g.Lost), max(f.Phantom, g.Phantom), max(f.Repeated, g.Repeated),
-		max(f.OutOfOrder, g.OutOfOrder), max(f.Stuck, g.Stuck), max(f.Buried, g.Buried),
+	if worst.Stuck > 0 || len(times) == 0 {
+		return text
 	}
+	slices.Sort(times)
+	return fmt.Sprintf("%s, %.0f s", text, times[len(times)/2])
 }

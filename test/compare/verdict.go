@@ -41,11 +41,12 @@ func permitted(fault string, f figures) figures {
 func verdict(w io.Writer, rows []row, results []result) error {
 	var errs []error
 	for _, r := range withoutSeeds(rows) {
-		worst, runs := worstOf(r, results)
+		runs := runsOf(r.design.name, r.fault.name, results)
+		worst := worstOf(runs)
 		shows := func(figure string) bool { return strings.Contains(worst.String(), figure) }
 		certain, famous := r.figure(r.design.certain), r.figure(r.design.famous)
 		switch {
-		case runs == 0:
+		case len(runs) == 0:
 			errs = append(errs, fmt.Errorf("%s has no result: the messages above say why", r))
 		case r.design.name == thisProject && permitted(r.fault.name, worst) != (figures{}):
 			errs = append(errs, fmt.Errorf("%s is: %s", r, worst))
@@ -69,15 +70,4 @@ func withoutSeeds(rows []row) (once []row) {
 		seen[r.String()] = true
 	}
 	return once
-}
-
-// worstOf returns the worst figures of all runs of a row.
-func worstOf(r row, results []result) (worst figures, runs int) {
-	for _, one := range results {
-		if one.Design == r.design.name && one.Fault == r.fault.name {
-			worst = worst.max(one.figures)
-			runs++
-		}
-	}
-	return worst, runs
 }

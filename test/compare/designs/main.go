@@ -2,8 +2,7 @@
 //
 //	designs NAME
 //
-// Each design has a file of its own, which says where it comes from, what is right about it, and
-// what it does.
+// The comment of each design says where it comes from, what is right about it, and what it does.
 package main
 
 import (

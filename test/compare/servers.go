@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"example.com/transactional-outbox/test/chaos/broker"
+	"example.com/transactional-outbox/test/compare/shop"
+	"example.com/transactional-outbox/test/servers"
+	"example.com/transactional-outbox/test/servers/process"
+)
+
+// allServers are the servers on which the rows run, one after the other.
+type allServers struct {
+	folder   string // also has the programs
+	postgres *servers.PostgresServer
+	rabbitmq *servers.RabbitMQServer
+	broker   broker.Broker
+	rows     int
+}
+
+func openServers(ctx context.Context) (s *allServers, err error) {
+	s = &allServers{}
+	if s.folder, err = os.MkdirTemp("", "compare-"); err != nil {
+		return s, err
+	}
+	if err := os.Chmod(s.folder, 0o755); err != nil { // as root, PostgreSQL runs as another user
+		return s, err
+	}
+	if s.postgres, err = servers.NewPostgres(s.path("postgres"), process.WithParent); err != nil {
+		return s, err
+	}
+	if s.rabbitmq, err = servers.NewRabbitMQ(s.path("rabbitmq"), process.WithParent); err != nil {
+		return s, err
+	}
+	if err := s.start(ctx); err != nil {
+		return s, err
+	}
+	s.broker = broker.Broker{URLs: []string{s.rabbitmq.URL("/")}} // the start may have changed the port
+	return s, nil
+}
+
+func (s *allServers) path(name string) string { return filepath.Join(s.folder, name) }
+
+// start starts the servers that do not run.
+func (s *allServers) start(ctx context.Context) error {
+	return errors.Join(s.postgres.Start(ctx), s.rabbitmq.Start(ctx))
+}
+
+func (s *allServers) close() error {
+	var errs []error
+	if s.rabbitmq != nil {
+		errs = append(errs, s.rabbitmq.Close())
+	}
+	if s.postgres != nil {
+		errs = append(errs, s.postgres.Close())
+	}
+	return errors.Join(append(errs, os.RemoveAll(s.folder))...)
+}
+
+// The databases of a row.
+const (
+	ordersDatabase  = "orders"
+	effectsDatabase = "effects"
+)
+
+// newDatabase replaces the database of the row before. It has the schema of a service of this
+// project, or without one that of the designs. It returns the URL for the processes.
+func (s *allServers) newDatabase(ctx context.Context, name, service string) (string, error) {
+	if err := s.execute(ctx, "postgres", "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)"); err != nil {
+		return "", err
+	}
+	if service == "" {
+		if err := s.execute(ctx, "postgres", "CREATE DATABASE "+name); err != nil {
+			return "", err
+		}
+		return s.postgres.URL(name), s.execute(ctx, name, shop.Schema)
+	}
+	roles, err := s.postgres.CreateFor(ctx, ".", name, strings.ReplaceAll(service, "-", "_"))
+	if err != nil {
+		return "", err
+	}
+	migrate := exec.CommandContext(ctx, s.path(service), "migrate")
+	migrate.Env = []string{"APP_ENV=demo", "DATABASE_URL=" + roles.Owner}
+	if output, err := migrate.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%s migrate: %w\n%s", service, err, output)
+	}
+	return roles.Application, nil
+}
+
+func (s *allServers) execute(ctx context.Context, database, statement string) error {
+	conn, err := pgx.Connect(ctx, s.postgres.URL(database))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	if _, err := conn.Exec(ctx, statement); err != nil {
+		return fmt.Errorf("%s: %w", statement, err)
+	}
+	return nil
+}
+
+// retryQueues are the names of all retry queues, and of their exchanges.
+var retryQueues = []string{
+	broker.Queue + ".retry.300ms", broker.Queue + ".retry.1s", broker.Queue + ".retry.3s", // this project's
+	broker.Queue + ".retry.1", broker.Queue + ".retry.2", broker.Queue + ".retry.3", // retries-main-exchange
+}
+
+// otherService is the queue of a second service.
+const otherService = "billing"
+
+// resetBroker deletes what the row before has declared.
+func (s *allServers) resetBroker(ctx context.Context) error {
+	queues := append([]string{broker.Queue, broker.DeadLetters, broker.Tap, otherService}, retryQueues...)
+	exchanges := append([]string{broker.Exchange, "notification-service.dlx", broker.Requeue}, retryQueues...)
+	return errors.Join(s.broker.DeleteQueues(ctx, queues...), s.broker.DeleteExchanges(ctx, exchanges...), s.broker.BindTap(ctx))
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(d):
+		return nil
+	}
+}
