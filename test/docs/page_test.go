@@ -8,6 +8,49 @@ import (
 	"example.com/transactional-outbox/test/docs"
 )
 
+// TestEachCheckFindsAnError: a check that has found nothing may also have read nothing.
+func TestEachCheckFindsAnError(t *testing.T) {
+	t.Parallel()
+	for _, wrong := range []struct{ check, page, problem string }{
+		{"links", "[a](nowhere.md)", "line 1: nowhere.md: no such file"},
+		{"links", "# Here it `is`\n\n[a](#here-it-is) [b](#there)", "line 3: #there: no such heading"},
+		{"links", "[a](docs/runbook.md#relaynotup) [b](docs/runbook.md#nowhere)", "no such heading"},
+		{"quotes", "<!-- from: nowhere.go -->\n```go\na\n```", "no such file"},
+		{"quotes", "<!-- from: Makefile -->\n```make\ndemo:\n...\n.PHONY:\n```", `line 3: Makefile has no ".PHONY:"`},
+		{"names", "`make demo`, make sure, `make nowhere`", "there is no nowhere"},
+		{"names", "`TestThePages…`, `TestNowhere`", "there is no TestNowhere"},
+		{"names", "`docs/*.md`, `internal/...`, `scripts/nowhere help`", "there is no scripts/nowhere"},
+		{"commands", "```console\nmake demo\n```", "line 2: a console block begins"},
+		{"length", strings.Repeat("\n", 151), "it has 151 lines"},
+	} {
+		page, err := docs.Parse("README.md", wrong.page)
+		must(t, err)
+		if problems := checks[wrong.check](page); len(problems) != 1 || !strings.Contains(problems[0], wrong.problem) {
+			t.Errorf("check %s reports %q for %q, want %q", wrong.check, problems, wrong.page, wrong.problem)
+		}
+	}
+}
+
+func TestASettingThatIsWrongOrMissingIsFound(t *testing.T) {
+	t.Parallel()
+	page, err := docs.ReadFile(root, settingsPage)
+	must(t, err)
+	for old, wrong := range map[string]string{
+		"| `RELAY_LEASE` | `20s` |":        "| `RELAY_LEASE` | `21s` |",
+		"| `RELAY_LEASE` |":                "| `RELAY_NOWHERE` |",
+		"| `HTTP_RATE_LIMIT` | 0 |":        "| `NOT_READ…` | 0 |",
+		"| order-service | default | |":    "| notification-service | default | |",
+		"`RELAY_RETRY_CAP` | `1s`, `5m` |": "`RELAY_RETRY_CAP` | `1s`, `6m` |",
+	} {
+		source := strings.Join(page.Lines, "\n")
+		changed, err := docs.Parse(settingsPage, strings.Replace(source, old, wrong, 1))
+		must(t, err)
+		if !strings.Contains(source, old) || settings(changed) == nil {
+			t.Errorf("with %q for %q nothing is found", wrong, old)
+		}
+	}
+}
+
 func TestABlockIsRunWhereItsMarkSays(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -20,31 +63,16 @@ func TestABlockIsRunWhereItsMarkSays(t *testing.T) {
 		{"<!--\nrun: never, because it would take\nan hour\n-->\n", nil},
 		{"<!-- something else -->\n", []string{"", "compose", "processes"}},
 	} {
-		page, err := docs.Parse("", []byte("## Run it\n\n"+test.mark+"```console\n$ make demo\n```\n"))
+		page, err := docs.Parse("", "## Run it\n\n"+test.mark+"```console\n$ make demo\n```\n\n```sh\n$ c\n```\n")
 		must(t, err)
-		block := page.Blocks[0]
 		for _, mode := range []string{"", "compose", "processes"} {
-			if runs := block.Runs(mode); runs != slices.Contains(test.runs, mode) {
+			if runs := page.Blocks[0].Runs(mode); runs != slices.Contains(test.runs, mode) || page.Blocks[1].Runs(mode) {
 				t.Errorf("%q with mode %q: %v", test.mark, mode, runs)
 			}
 		}
-		if block.Heading != "Run it" {
-			t.Errorf("its heading is %q", block.Heading)
+		if page.Blocks[0].Heading != "Run it" {
+			t.Errorf("its heading is %q", page.Blocks[0].Heading)
 		}
-	}
-}
-
-func TestNoOtherLanguageIsRun(t *testing.T) {
-	t.Parallel()
-	page, err := docs.Parse("", []byte("```\n$ a\n```\n\n```text\n$ b\n```\n\n```sh\n$ c\n```\n"))
-	must(t, err)
-	for _, block := range page.Blocks {
-		if block.Runs("compose") || block.Runs("") {
-			t.Errorf("%q runs", block.Lines)
-		}
-	}
-	if len(page.Blocks) != 3 {
-		t.Errorf("there are %d blocks", len(page.Blocks))
 	}
 }
 
@@ -56,40 +84,25 @@ func TestInvalidMarksAreErrors(t *testing.T) {
 		"never without reason": "<!-- run: never -->\n```console\n```\n",
 		"before another block": "<!-- run: compose -->\n```sh\n```\n",
 		"before a paragraph":   "<!-- run: compose -->\n\ntext\n\n```console\n```\n",
-		"at the end":           "<!-- run: compose -->\n",
-		"from, at the end":     "<!-- from: Makefile -->\n",
+		"at the end":           "<!-- from: Makefile -->\n",
+		"no end":               "```\n$ a\n",
 	} {
-		if _, err := docs.Parse("page.md", []byte("\n"+source)); err == nil || !strings.HasPrefix(err.Error(), "page.md:2: ") {
-			t.Errorf("%s: %v", name, err)
+		if _, err := docs.Parse("page.md", source); err == nil {
+			t.Errorf("%s is no error", name)
 		}
 	}
 }
 
 func TestCommandsAndTheirOutput(t *testing.T) {
 	t.Parallel()
-	page, err := docs.Parse("", []byte("1. An item\n\n   ```console\n   $ a \\\n   >   b\n   1\n\n   $ 2\n   $ c\n\n   $ d\n   ```\n"))
+	page, err := docs.Parse("", "1. An item\n\n   ```console\n   $ a \\\n   >   b\n   1\n\n   $ 2\n   $ c\n   ```\n")
 	must(t, err)
 	commands, err := page.Blocks[0].Commands()
 	must(t, err)
-	want := []docs.Command{
-		{Line: 4, Text: "a \\\n  b", Want: []string{"1", ""}},
-		{Line: 8, Text: "2"},
-		{Line: 9, Text: "c"},
-		{Line: 11, Text: "d"},
-	}
+	want := []docs.Command{{4, "a \\\n  b", []string{"1", ""}}, {8, "2", nil}, {9, "c", nil}}
 	if !slices.EqualFunc(commands, want, func(a, b docs.Command) bool {
 		return a.Line == b.Line && a.Text == b.Text && slices.Equal(a.Want, b.Want)
 	}) {
 		t.Errorf("commands are %+v", commands)
-	}
-}
-
-func TestTheReadmeComesFirst(t *testing.T) {
-	t.Parallel()
-	paths, err := docs.All(root)
-	must(t, err)
-	if len(paths) < 2 || paths[0] != "README.md" || !slices.Contains(paths, "docs/runbook.md") ||
-		!slices.Contains(paths, "examples/minimal/README.md") {
-		t.Errorf("they are read in the order %q", paths)
 	}
 }

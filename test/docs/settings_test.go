@@ -2,82 +2,94 @@ package docs_test
 
 import (
 	"cmp"
-	"slices"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 
 	"example.com/transactional-outbox/test/docs"
 )
 
+// settingsPage has a table of settings for each service, and one for both.
 const settingsPage = "docs/reference.md"
 
-// both is the head of the table with the settings of both services.
-const both = "both services"
+// owners are the places of the settings in the code, and the heads of their tables.
+var owners = map[string]string{
+	"order-service/*.go": "order-service", "notification-service/*.go": "notification-service",
+	"internal/settings/*.go": "both services",
+}
 
-// settings compares the tables of settingsPage with the code, in both directions.
-func settings(r *repository, page docs.Page) (problems []string) {
+var envTag = regexp.MustCompile(`env:"(\w+)[^"]*"(?: envDefault:"([^"]*)")?`)
+
+// settings compares the names and the defaults in the tables with the code, in both directions.
+func settings(page docs.Page) (problems []string) {
 	if page.Path != settingsPage {
 		return nil
 	}
-	listed := map[setting]bool{} // without defaults
+	inCode, err := settingsInCode()
+	if err != nil {
+		return []string{err.Error()}
+	}
 	for _, table := range page.Tables {
-		owner := ""
-		if len(table.Head) > 1 && table.Head[1] == "default" {
-			owner = table.Head[0]
-		}
-		if owner == "" {
+		if len(table.Head) < 2 || table.Head[1] != "default" {
 			continue
 		}
 		for _, row := range table.Rows {
-			if reason := r.rowError(owner, row.Cells, listed); reason != "" {
-				problems = append(problems, errorAt(docs.Text{Line: row.Line}, "%s", reason))
+			for _, s := range settingsOf(row.Cells) {
+				if owner := inCode[s]; owner == "" || table.Head[0] != "both services" && owner != table.Head[0] {
+					problems = append(problems, fmt.Sprintf("line %d: %s of %s is not so in the code", row.Line, s, table.Head[0]))
+				}
+				inCode[s] = "listed"
 			}
 		}
 	}
-	for _, s := range r.settings {
-		if !listed[setting{s.owner, s.name, ""}] && !listed[setting{both, s.name, ""}] {
-			problems = append(problems, s.name+" of "+s.owner+" is in no table")
+	for s, owner := range inCode {
+		if owner != "listed" {
+			problems = append(problems, fmt.Sprintf("%s of %s is in no table", s, owner))
 		}
 	}
 	return problems
 }
 
-// rowError compares the names and defaults of a row with the code. It ignores names with …, which
-// are not read by our code.
-func (r *repository) rowError(owner string, cells []string, listed map[setting]bool) string {
-	var defaults []string
-	for _, name := range list(cells[0]) {
-		if strings.HasSuffix(name, "…") {
-			return ""
+// settingsInCode returns the owners of settings, which are written as "NAME = default".
+func settingsInCode() (map[string]string, error) {
+	found := map[string]string{}
+	for pattern, owner := range owners {
+		files, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil {
+			return nil, err
 		}
-		of := r.setting(owner, name)
-		if of == nil {
-			return owner + " has no setting " + name
+		for _, file := range files {
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			source, err := os.ReadFile(file)
+			if err != nil {
+				return nil, err
+			}
+			for _, m := range envTag.FindAllStringSubmatch(string(source), -1) {
+				found[m[1]+" = "+cmp.Or(m[2], "none")] = owner
+			}
 		}
-		listed[setting{owner, name, ""}] = true
-		defaults = append(defaults, of...)
 	}
-	if listed := list(cells[1]); !slices.Equal(listed, defaults) && !slices.Equal(listed, slices.Compact(defaults)) {
-		return cells[0] + " is " + strings.Join(defaults, ", ") + " in the code"
-	}
-	return ""
+	return found, nil
 }
 
-// setting returns the defaults of a setting.
-func (r *repository) setting(owner, name string) (defaults []string) {
-	for _, s := range r.settings {
-		if s.name == name && (s.owner == owner || owner == both) {
-			defaults = append(defaults, cmp.Or(s.fallback, "none"))
+// settingsOf returns the settings of a row: several names with one default or with one each, or one
+// name with a default for each service. What ends with … is not read by our code.
+func settingsOf(cells []string) (settings []string) {
+	names, defaults := list(cells[0]), list(cells[1])
+	for i := range max(len(names), len(defaults)) {
+		name, value := names[min(i, len(names)-1)], defaults[min(i, len(defaults)-1)]
+		if !strings.HasSuffix(name, "…") {
+			settings = append(settings, name+" = "+value)
 		}
 	}
-	slices.Sort(defaults)
-	return slices.Compact(defaults)
+	return settings
 }
 
 // list returns the parts of a cell without code markup.
 func list(cell string) []string {
-	parts := strings.Split(cell, ", ")
-	for i, part := range parts {
-		parts[i] = cmp.Or(strings.Trim(part, "`"), "none")
-	}
-	return parts
+	return strings.Split(strings.ReplaceAll(cell, "`", ""), ", ")
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
-	"net/http"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +13,10 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/prometheus/client_golang/api"
+	prometheus "github.com/prometheus/client_golang/api/prometheus/v1"
+	"github.com/prometheus/common/model"
 
 	"example.com/transactional-outbox/test/servers"
 	"example.com/transactional-outbox/test/servers/process"
@@ -25,6 +29,7 @@ const timeout = 60 * time.Second
 type Prometheus struct {
 	testing.TB
 	url string
+	api prometheus.API
 }
 
 // Program returns the path of prometheus or promtool: from PATH, or the one that `make verify` has
@@ -50,14 +55,16 @@ func StartPrometheus(tb testing.TB, root string, targets map[string]string, inte
 	if err := os.WriteFile(file, []byte(configuration(tb, root, targets, interval)), 0o600); err != nil {
 		tb.Fatal(err)
 	}
-	p := &Prometheus{TB: tb}
-	log := filepath.Join(folder, "log")
-	servers.StartOnFreePort(tb, log, func(address string) error {
-		p.url = "http://" + address
-		return p.run(log, exec.CommandContext(tb.Context(), Program(tb, root, "prometheus"), //nolint:gosec // Prometheus, with our own arguments
-			"--config.file="+file, "--web.listen-address="+address,
-			"--storage.tsdb.path="+filepath.Join(folder, "data"), "--enable-feature=exemplar-storage"))
-	})
+	address := servers.FreeAddress(tb)
+	p := &Prometheus{TB: tb, url: "http://" + address}
+	client, err := api.NewClient(api.Config{Address: p.url})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	p.api = prometheus.NewAPI(client)
+	p.run(filepath.Join(folder, "log"), exec.CommandContext(tb.Context(), Program(tb, root, "prometheus"), //nolint:gosec // Prometheus, with our own arguments
+		"--config.file="+file, "--web.listen-address="+address,
+		"--storage.tsdb.path="+filepath.Join(folder, "data"), "--enable-feature=exemplar-storage"))
 	return p
 }
 
@@ -69,7 +76,7 @@ func (p *Prometheus) Draw(root, folder string) (output []byte, err error) {
 }
 
 // run starts the server, and returns when it is ready.
-func (p *Prometheus) run(log string, command *exec.Cmd) error {
+func (p *Prometheus) run(log string, command *exec.Cmd) {
 	p.Helper()
 	server, err := process.Start(command, process.WithParent, log)
 	if err != nil {
@@ -85,9 +92,8 @@ func (p *Prometheus) run(log string, command *exec.Cmd) error {
 	ctx, cancel := context.WithTimeout(p.Context(), timeout)
 	defer cancel()
 	if err := server.AwaitReady(ctx, p.ready); err != nil {
-		return fmt.Errorf("Prometheus: %w; the end of its log:\n%s", err, process.LastLines(log))
+		p.Fatalf("Prometheus: %v; the end of its log:\n%s", err, process.LastLines(log))
 	}
-	return nil
 }
 
 var (
@@ -118,18 +124,75 @@ func configuration(tb testing.TB, root string, targets map[string]string, interv
 	return config
 }
 
+// ready asks for what the server has loaded, which it answers once it is ready.
 func (p *Prometheus) ready(ctx context.Context) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.url+"/-/ready", nil)
+	_, err := p.api.Config(ctx)
+	return err
+}
+
+// Series is one series of a query's result.
+type Series struct {
+	Labels model.Metric
+	Values []float64
+}
+
+// Query runs a query as its panel does: an instant query, or a range query since the given time. It
+// leaves out NaN and infinite values, and series without other values: a panel does not show them.
+func (p *Prometheus) Query(q Query, since time.Time) (all []Series, err error) {
+	var result model.Value
+	if q.Range {
+		period := prometheus.Range{Start: since, End: time.Now().Add(time.Second), Step: time.Second}
+		result, _, _, err = p.api.QueryRange(p.Context(), q.Expr, period)
+	} else {
+		result, _, _, err = p.api.Query(p.Context(), q.Expr, time.Time{})
+	}
 	if err != nil {
-		return err
+		return nil, fmt.Errorf("%s: %w", q.Where, err)
 	}
-	response, err := http.DefaultClient.Do(request)
+	add := func(labels model.Metric, samples ...model.SampleValue) {
+		s := Series{Labels: labels}
+		for _, sample := range samples {
+			if value := float64(sample); !math.IsNaN(value) && !math.IsInf(value, 0) {
+				s.Values = append(s.Values, value)
+			}
+		}
+		if s.Values != nil {
+			all = append(all, s)
+		}
+	}
+	switch result := result.(type) {
+	case model.Vector:
+		for _, sample := range result {
+			add(sample.Metric, sample.Value)
+		}
+	case model.Matrix:
+		for _, series := range result {
+			var samples []model.SampleValue
+			for _, pair := range series.Values {
+				samples = append(samples, pair.Value)
+			}
+			add(series.Metric, samples...)
+		}
+	}
+	return all, nil
+}
+
+// Exemplars returns the labels of the query's exemplars since the given time.
+func (p *Prometheus) Exemplars(q Query, since time.Time) (labels []model.LabelSet, err error) {
+	found, err := p.api.QueryExemplars(p.Context(), q.Expr, since, time.Now().Add(time.Second))
 	if err != nil {
-		return err
+		return nil, fmt.Errorf("%s: %w", q.Where, err)
 	}
-	defer func() { _ = response.Body.Close() }()
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("it answers %s", response.Status)
+	for _, series := range found {
+		for _, exemplar := range series.Exemplars {
+			labels = append(labels, exemplar.Labels)
+		}
 	}
-	return nil
+	return labels, nil
+}
+
+// ActiveAlerts returns the pending and firing alerts.
+func (p *Prometheus) ActiveAlerts() ([]prometheus.Alert, error) {
+	found, err := p.api.Alerts(p.Context())
+	return found.Alerts, err
 }

@@ -21,6 +21,8 @@ import (
 	"os"
 	"os/signal"
 	"regexp"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -29,85 +31,119 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	err := run(ctx, os.Args[1:], os.Stdout)
 	stop()
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		os.Exit(2) // the help has been printed
-	case err != nil:
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "execute:", err)
 		os.Exit(1)
 	}
 }
 
-// options are set by the command line.
-type options struct {
-	paths []string
-	only  *regexp.Regexp
-	skip  *regexp.Regexp // or nil
-	limit time.Duration
-	list  bool
+// runner has the choice of the command line.
+type runner struct {
+	skip   *regexp.Regexp
+	limit  time.Duration // of one command
+	out    io.Writer
+	chosen int // number of blocks that are not skipped, also in another mode
 }
 
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	o, err := parse(args, stderr)
+func run(ctx context.Context, args []string, out io.Writer) error {
+	r := runner{out: out}
+	flags := flag.NewFlagSet("build/execute [flags] [file ...], in the repository's root", flag.ContinueOnError)
+	skip := flags.String("skip", `\A\z`, "skip blocks with a command that matches this `regexp`")
+	flags.DurationVar(&r.limit, "timeout", 10*time.Minute, "time limit of one command")
+	err := flags.Parse(args)
 	if err != nil {
 		return err
 	}
-	pages, err := o.pages()
-	if err != nil {
+	if r.skip, err = regexp.Compile(*skip); err != nil {
 		return err
 	}
-	b := &runner{options: o, out: stdout}
-	for _, page := range pages {
-		if err := b.read(ctx, page); err != nil {
+	paths := flags.Args()
+	if len(paths) == 0 {
+		if paths, err = docs.All("."); err != nil {
 			return err
 		}
 	}
-	if b.chosen == 0 {
+	var pages []docs.Page // all are read first, so that errors are found before anything is run
+	for _, path := range paths {
+		page, err := docs.ReadFile(".", path)
+		if err != nil {
+			return err
+		}
+		pages = append(pages, page)
+	}
+	for _, page := range pages {
+		if err := r.page(ctx, page); err != nil {
+			return err
+		}
+	}
+	if r.chosen == 0 {
 		return errors.New("no console block was chosen")
 	}
 	return nil
 }
 
-func parse(args []string, stderr io.Writer) (o options, err error) {
-	flags := flag.NewFlagSet("execute", flag.ContinueOnError)
-	flags.SetOutput(stderr)
-	only := flags.String("run", "", "run only blocks whose heading or commands match this `regexp`")
-	skip := flags.String("skip", "", "skip blocks whose heading or commands match this `regexp`")
-	flags.DurationVar(&o.limit, "timeout", 10*time.Minute, "time limit of one command")
-	flags.BoolVar(&o.list, "list", false, "print the commands and run none")
-	flags.Usage = func() {
-		fmt.Fprint(stderr, "Runs the console blocks of the README and the chapters. In the repository's root:\n\n"+
-			"go build -C test -o ../build/execute ./docs/execute && build/execute [flags] [file ...]\n\n")
-		flags.PrintDefaults()
+// page runs the blocks of one page in one shell.
+func (r *runner) page(ctx context.Context, page docs.Page) error {
+	shell, err := open()
+	if err != nil {
+		return err
 	}
-	if err := flags.Parse(args); err != nil {
-		return o, flag.ErrHelp // Parse has printed the error
-	}
-	if o.only, err = regexp.Compile(*only); err != nil {
-		return o, err
-	}
-	if *skip != "" {
-		if o.skip, err = regexp.Compile(*skip); err != nil {
-			return o, err
+	defer shell.close()
+	for _, block := range page.Blocks {
+		if block.Language != docs.Console {
+			continue
+		}
+		commands, err := block.Commands()
+		if err != nil {
+			return fmt.Errorf("%s: %w", page.Path, err)
+		}
+		if slices.ContainsFunc(commands, func(c docs.Command) bool { return r.skip.MatchString(c.Text) }) {
+			continue
+		}
+		r.chosen++
+		if !block.Runs(mode()) {
+			fmt.Fprintf(r.out, "%s:%d  not run here: %s\n", page.Path, block.Line, block.Mark)
+			continue
+		}
+		for _, c := range commands {
+			fmt.Fprintf(r.out, "%s:%d  $ %s\n", page.Path, c.Line, c.Text)
+			if err := r.command(ctx, shell, c); err != nil {
+				return fmt.Errorf("%s:%d: %w", page.Path, c.Line, err)
+			}
 		}
 	}
-	o.paths = flags.Args()
-	if len(o.paths) == 0 {
-		o.paths, err = docs.All(".")
-	}
-	return o, err
+	return nil
 }
 
-// pages reads all pages first, so that it finds errors before anything is run.
-func (o options) pages() (pages []docs.Page, err error) {
-	for _, path := range o.paths {
-		page, err := docs.ReadFile("", path)
-		if err != nil {
-			return nil, err
-		}
-		pages = append(pages, page)
+func (r *runner) command(ctx context.Context, shell *shell, c docs.Command) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, r.limit, fmt.Errorf("not finished in %s", r.limit))
+	defer cancel()
+	began := time.Now()
+	printed, status, err := shell.run(ctx, c.Text)
+	if err == nil && status != 0 {
+		err = fmt.Errorf("exit status %d", status)
 	}
-	return pages, nil
+	if err != nil {
+		fmt.Fprint(r.out, printed)
+		return err
+	}
+	if len(c.Want) > 0 {
+		if diff := compare(c.Want, strings.Split(printed, "\n")); diff != "" {
+			fmt.Fprint(r.out, diff)
+			return errors.New("the output differs")
+		}
+	}
+	fmt.Fprintf(r.out, "    as expected, in %s\n", time.Since(began).Round(time.Millisecond))
+	return nil
+}
+
+// mode returns how the system runs now. scripts/demo has written it.
+func mode() string {
+	content, err := os.ReadFile(".stack/mode")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(content))
 }

@@ -4,10 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"flag"
-	"io"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -18,7 +15,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestASmallDocument(t *testing.T) {
 	var out bytes.Buffer
-	if err := run(t.Context(), []string{"testdata/small.md"}, &out, io.Discard); err != nil {
+	if err := run(t.Context(), []string{"testdata/small.md"}, &out); err != nil {
 		t.Errorf("%v:\n%s", err, out.String())
 	}
 	if n := strings.Count(out.String(), "as expected"); n != 8 {
@@ -26,135 +23,125 @@ func TestASmallDocument(t *testing.T) {
 	}
 }
 
-// wrongPages are pages with an error, the returned error and the printed output.
-var wrongPages = map[string]struct{ page, err, shown string }{
-	"another output": {
-		console("$ seq 3", "1", "4", "3"), "page.md:2: the output differs",
-		"      1\n    - 4\n    + 2\n      3\n",
-	},
-	"too much output":          {console("$ seq 2", "1"), "the output differs", "      1\n    + 2\n"},
-	"too little output":        {console("$ seq 1", "1", "2"), "the output differs", "      1\n    - 2\n"},
-	"no output":                {console("$ true", "1"), "the output differs", "    - 1\n"},
-	"no match after ...":       {console("$ seq 3", "...", "4"), "the output differs", "      ...\n    - 4\n"},
-	"a failure":                {console("$ echo why; false"), "page.md:2: exit status 1", "    why\n"},
-	"a failure in a pipe":      {console("$ set -o pipefail; false | cat"), "exit status 1", ""},
-	"a failure as expected":    {console("$ echo why; false", "why"), "exit status 1", ""},
-	"the second one":           {console("$ true", "$ false"), "page.md:3: exit status 1", "as expected"},
-	"an error that is printed": {console("$ echo no >&2", "yes"), "the output differs", "+ no\n"},
-	"an open quote":            {console(`$ echo "`, "$ true"), "page.md:2: exit status", "unexpected EOF"},
-	"the end of the shell":     {console("$ exit 0"), "page.md:2: the command ended the shell", ""},
-	"output without a command": {console("1", "$ seq 1"), `page.md: line 2: a console block begins with "$ command"`, ""},
-	"an unknown mark":          {"<!-- run: sometimes -->\n" + console("$ true"), `not "sometimes"`, ""},
-	"nothing to run":           {"# Empty\n", "no console block was chosen", ""},
+// longRunning runs until SIGTERM. It creates the file "begun" at its start and "ended" at its end.
+const longRunning = `sh -c 'trap "touch ended; exit" TERM; touch begun; while :; do sleep 0.01; done'`
+
+// TestErrorsAreFound: a run ends at the first error, because later commands may depend on it.
+func TestErrorsAreFound(t *testing.T) {
+	for name, f := range map[string]struct{ page, err, shown string }{
+		"another output":           {console("$ seq 3", "1", "4", "3"), "page.md:2: the output differs", "-4\n+2\n"},
+		"a failure":                {console("$ echo why; false"), "page.md:2: exit status 1", "why\n"},
+		"a failure as expected":    {console("$ echo why; false", "why"), "exit status 1", ""},
+		"the second one":           {console("$ true", "$ false"), "page.md:3: exit status 1", "as expected"},
+		"an error that is printed": {console("$ echo no >&2", "yes"), "the output differs", "+no\n"},
+		"an open quote":            {console(`$ echo "`), "page.md:2: exit status", "unexpected EOF"},
+		"the end of the shell":     {console("$ exit 0"), "page.md:2: the command ended the shell", ""},
+		"nothing to run":           {"# Empty\n", "no console block was chosen", ""},
+		"too long":                 {console("$ echo so far; " + longRunning), "page.md:2: not finished in 500ms", "so far"},
+	} {
+		shown, err := try(t, t.Context(), f.page+"\n"+console("$ touch later"), "-timeout=500ms", "-skip=touch later")
+		if err == nil || !strings.Contains(err.Error(), f.err) || !strings.Contains(shown, f.shown) {
+			t.Errorf("%s: error %v, shown:\n%s", name, err, shown)
+		}
+		if name == "nothing to run" {
+			continue
+		}
+		if _, err = try(t, t.Context(), f.page+"\n"+console("$ touch later"), "-timeout=500ms"); err == nil || exists("later") {
+			t.Errorf("%s: it went on, with %v", name, err)
+		}
+		if exists("begun") && !exists("ended") {
+			t.Errorf("%s: it still runs", name)
+		}
+	}
 }
 
 func console(lines ...string) string {
 	return "```console\n" + strings.Join(lines, "\n") + "\n```\n"
 }
 
-func TestErrorsAreFound(t *testing.T) {
-	for name, f := range wrongPages {
-		shown, err := try(t, f.page)
-		if err == nil || !strings.Contains(err.Error(), f.err) || !strings.Contains(shown, f.shown) {
-			t.Errorf("%s: error %v, shown:\n%s", name, err, shown)
-		}
-	}
-}
-
-// TestItStopsAtTheFirstError: later commands may depend on the failed one.
-func TestItStopsAtTheFirstError(t *testing.T) {
-	shown, err := try(t, console("$ false", "$ touch 2.ran")+console("$ touch 3.ran"))
-	if ran := ran(t); err == nil || ran != "" {
-		t.Errorf("error %v, and %s:\n%s", err, ran, shown)
-	}
-}
-
 // TestTheModeDecides: a page may start the system itself, as `make demo` does.
 func TestTheModeDecides(t *testing.T) {
-	shown, err := try(t, console("$ mkdir .stack && echo processes >.stack/mode")+
+	shown, err := try(t, t.Context(), console("$ mkdir .stack && echo processes >.stack/mode")+
 		"<!-- run: compose -->\n"+console("$ false")+
 		"<!-- run: never, because it hurts -->\n"+console("$ false")+
-		"<!-- run: processes -->\n"+console("$ touch processes"))
-	if err != nil {
-		t.Fatalf("%v:\n%s", err, shown)
-	}
-	if _, err := os.Stat("processes"); err != nil {
-		t.Errorf("the block for this mode was not run:\n%s", shown)
-	}
-	if !strings.Contains(shown, "not run here: never, because it hurts") {
-		t.Errorf("the skipped block is not printed:\n%s", shown)
+		"<!-- run: processes -->\n"+console("$ touch here"))
+	if err != nil || !exists("here") || !strings.Contains(shown, "not run here: never, because it hurts") {
+		t.Errorf("%v:\n%s", err, shown)
 	}
 }
 
-func TestChosenBlocks(t *testing.T) {
-	page := "# First\n" + console("$ touch 1.ran") + "# Second\n" + console("$ touch 2.ran") + "# Third\n" + console("$ touch 3.ran")
-	for flags, want := range map[string]string{
-		"-run=First": "1.ran", "-run=touch 2": "2.ran", "-run=^T|^Sec": "2.ran 3.ran", "-run=nowhere": "",
-		"-skip=First": "2.ran 3.ran", "-skip=touch 2": "1.ran 3.ran", "-skip=ran": "",
-	} {
-		shown, err := try(t, page, flags)
-		if got := ran(t); got != want || (err == nil) != (want != "") {
-			t.Errorf("%s: %q, error %v:\n%s", flags, got, err, shown)
-		}
+func TestSkippedBlocks(t *testing.T) {
+	shown, err := try(t, t.Context(), console("$ touch 1")+console("$ touch 2"), "-skip=touch 2")
+	if err != nil || !exists("1") || exists("2") {
+		t.Errorf("error %v:\n%s", err, shown)
 	}
 }
 
-func TestAListRunsNothing(t *testing.T) {
-	shown, err := try(t, "<!-- run: compose -->\n"+console("$ touch 1.ran"), "-list")
-	if ran := ran(t); err != nil || ran != "" || !strings.Contains(shown, "page.md:3  $ touch 1.ran") {
-		t.Errorf("error %v, %s:\n%s", err, ran, shown)
+func TestAnInterruptEndsTheRun(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := try(t, ctx, console("$ sleep 1000")); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
 	}
 }
 
-func TestWithoutFilesItReadsAll(t *testing.T) {
-	t.Chdir(t.TempDir())
-	must(t, os.Mkdir("docs", 0o700))
-	must(t, os.WriteFile("README.md", []byte(console("$ touch here; cd docs")), 0o600))
-	must(t, os.WriteFile("docs/a.md", []byte(console("$ ls here", "here")), 0o600)) // each file starts in the root
-	var out bytes.Buffer
-	if err := run(t.Context(), nil, &out, io.Discard); err != nil {
-		t.Errorf("%v:\n%s", err, out.String())
-	}
-}
-
-func TestWrongCalls(t *testing.T) {
-	var help bytes.Buffer
-	if err := run(t.Context(), []string{"-h"}, io.Discard, &help); !errors.Is(err, flag.ErrHelp) || help.Len() == 0 {
-		t.Errorf("error %v, help %q", err, help.String())
-	}
-	for name, args := range map[string][]string{"no such file": {"nowhere.md"}, "no regexp": {"-run", "("}} {
-		if err := run(t.Context(), args, io.Discard, io.Discard); err == nil {
-			t.Errorf("%s: no error", name)
-		}
+// TestBackgroundProcessesEndWithThePage: only processes in their own session go on.
+func TestBackgroundProcessesEndWithThePage(t *testing.T) {
+	shown, err := try(t, t.Context(), console("$ "+longRunning+" &", "$ until [ -e begun ]; do sleep 0.01; done"))
+	if err != nil || !exists("ended") {
+		t.Errorf("%v:\n%s", err, shown)
 	}
 }
 
 // try runs a page in an empty folder and returns the output.
-func try(t *testing.T, page string, flags ...string) (shown string, err error) {
-	t.Helper()
-	return tryUntil(t, t.Context(), page, flags...)
-}
-
-func tryUntil(t *testing.T, ctx context.Context, page string, flags ...string) (shown string, err error) {
+func try(t *testing.T, ctx context.Context, page string, flags ...string) (shown string, err error) {
 	t.Helper()
 	t.Chdir(t.TempDir())
-	must(t, os.WriteFile("page.md", []byte(page), 0o600))
+	if err := os.WriteFile("page.md", []byte(page), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	var out bytes.Buffer
-	err = run(ctx, append(flags, "page.md"), &out, io.Discard)
+	err = run(ctx, append(flags, "page.md"), &out)
 	return out.String(), err
 }
 
-// ran returns the files that commands have created.
-func ran(t *testing.T) string {
-	t.Helper()
-	files, err := filepath.Glob("*.ran")
-	must(t, err)
-	return strings.Join(files, " ")
+func exists(name string) bool {
+	_, err := os.Stat(name)
+	return err == nil
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
+func TestWhatMayDiffer(t *testing.T) {
+	for name, test := range map[string]struct {
+		want, got string
+		same      bool
+	}{
+		"UUIDs":       {`{"id":"01a1fdcf-5fed-71b2-b722-684f3f08e75e"}`, `{"id":"11a1fdcf-5fed-71b2-b722-684f3f08e75f"}`, true},
+		"traces":      {"trace 2057d1905555159851ad17d795cfa26d", "trace 3057d1905555159851ad17d795cfa26d", true},
+		"times":       {`"2026-11-21T11:13:08.588665Z"`, `"2027-01-02T01:02:03Z"`, true},
+		"local times": {"2026-11-21 11:13:08.588+01", "2027-01-02 01:02:03+02:00", true},
+		"clocks":      {"at 11:13:08.588.", "at 01:02:03.", true},
+		"durations":   {"in 1m2.5s, -56.9 ms late", "in 300ms, 0.0 ms late", true},
+		"columns":     {"created    2 orders  ", "created  2 orders", true},
+		"numbers":     {"2 orders", "3 orders", false},
+		"amounts":     {`"amount":2999`, `"amount":3000`, false},
+		"nothing":     {"created 2026-11-21T11:13:08Z", "created", false},
+		"ports":       {"localhost:4000", "localhost:4100", false},
+
+		"no line":            {"...\n1", "1", true},
+		"many":               {"1\n...\n4", "1\n2\n3\n4", true},
+		"the line again":     {"...\n1", "1\n2\n1", true},
+		"two":                {"...\n2\n...\n4", "1\n2\n3\n4", true},
+		"everything":         {"...", "", true},
+		"blank lines":        {"1\n\n2\n", "\n1\n2", true},
+		"the wrong order":    {"...\n2\n...\n1", "1\n2", false},
+		"more after the end": {"...\n2", "1\n2\n3", false},
+		"less":               {"1\n2", "1", false},
+		"the end of a line":  {"a b...", "a b c", true},
+		"another beginning":  {"a c...", "a b c", false},
+		"inside a line":      {"a ... c", "a b c", false},
+	} {
+		if diff := compare(strings.Split(test.want, "\n"), strings.Split(test.got, "\n")); (diff == "") != test.same {
+			t.Errorf("%s: %q", name, diff)
+		}
 	}
 }

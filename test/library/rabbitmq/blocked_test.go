@@ -8,41 +8,13 @@ import (
 
 	"example.com/transactional-outbox/outbox/publish"
 	"example.com/transactional-outbox/outbox/rabbitmq"
-	"example.com/transactional-outbox/test/servers"
 )
-
-// blockableBroker is a broker that only this test uses, so that it can switch the memory alarm.
-type blockableBroker struct {
-	brokerTest
-	server *servers.RabbitMQServer
-}
-
-func newBlockableBroker(t *testing.T) blockableBroker {
-	t.Helper()
-	server := servers.RabbitMQ(t)
-	b := blockableBroker{newBrokerTestAt(t, server.URL("/")), server}
-	if _, err := server.Ctl(t.Context(), "await_startup"); err != nil { // it takes connections before it is up
-		t.Fatal(err)
-	}
-	return b
-}
-
-func (b blockableBroker) alarm(on bool) {
-	b.Helper()
-	limit := []string{"0.4"}
-	if on {
-		limit = []string{"absolute", "1MB"}
-	}
-	if _, err := b.server.Ctl(b.Context(), append([]string{"set_vm_memory_high_watermark"}, limit...)...); err != nil {
-		b.Fatal(err)
-	}
-}
 
 // A broker takes seconds to start, so all cases are in one test.
 func TestABrokerThatBlocks(t *testing.T) {
 	t.Parallel()
 	b := newBlockableBroker(t)
-	exchange, _ := b.route("#", nil)
+	exchange, _ := b.route()
 	b.alarm(true)
 	b.testNothingHangs(exchange)
 	b.alarm(false)
@@ -92,7 +64,7 @@ func (b blockableBroker) blockedSession(exchange string) (keeper, session, *rabb
 	k := b.keep(b.url)
 	s := k.next()
 	p := b.publisher(s, 64)
-	publishWithin(b.T, time.Millisecond, b.publisher(s, 1), to(exchange, "a")...)
+	publish.All(b.publisher(s, 1), to(exchange, "a"), time.Millisecond)
 	eventually(b.T, "the broker says that it blocks", s.Blocked)
 	return k, s, p
 }

@@ -189,3 +189,30 @@ func (b brokerTest) suspend(server *servers.RabbitMQServer, queue string) (resum
 	do("suspend")
 	return func() { do("resume") }
 }
+
+// blockableBroker is a broker that only this test uses, so that it can switch the memory alarm.
+type blockableBroker struct {
+	brokerTest
+	server *servers.RabbitMQServer
+}
+
+func newBlockableBroker(t *testing.T) blockableBroker {
+	t.Helper()
+	server := servers.RabbitMQ(t)
+	b := blockableBroker{newBrokerTestAt(t, server.URL("/")), server}
+	if _, err := server.Ctl(t.Context(), "await_startup"); err != nil { // it takes connections before it is up
+		t.Fatal(err)
+	}
+	return b
+}
+
+func (b blockableBroker) alarm(on bool) {
+	b.Helper()
+	limit := []string{"0.4"}
+	if on {
+		limit = []string{"absolute", "1MB"}
+	}
+	if _, err := b.server.Ctl(b.Context(), append([]string{"set_vm_memory_high_watermark"}, limit...)...); err != nil {
+		b.Fatal(err)
+	}
+}

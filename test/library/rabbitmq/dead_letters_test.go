@@ -82,17 +82,6 @@ func TestGiveBackKeepsTheOrder(t *testing.T) {
 	}
 }
 
-func TestABrowserDoesNotGetLaterMessages(t *testing.T) {
-	t.Parallel()
-	b := newBrokerTest(t)
-	queue, _ := b.deadLetterQueue(2)
-	browser := b.browse(b.session(), queue)
-	b.put(queue, "later")
-	if got := takenIDs(b.browseNext(browser, 10)); !slices.Equal(got, []string{"0", "1"}) {
-		t.Errorf("it sees %v", got)
-	}
-}
-
 // TestALongQueueIsBrowsedLikeAShortOne: after the first messages, several are taken at a time.
 func TestALongQueueIsBrowsedLikeAShortOne(t *testing.T) {
 	t.Parallel()
@@ -131,23 +120,6 @@ func TestBrowsersOfALongQueueShareItsMessages(t *testing.T) {
 	if got := slices.Concat(first, rest); !slices.Equal(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(ids))) {
 		t.Errorf("they see %d and %d messages of %d", len(first), len(rest), len(ids))
 	}
-}
-
-func TestACutRequeuesTheMessagesOfABrowser(t *testing.T) {
-	t.Parallel()
-	b := newBrokerTest(t)
-	queue, _ := b.deadLetterQueue(3)
-	proxy, url := b.proxy()
-	browser := b.browse(b.keep(url).next(), queue)
-	held := b.browseNext(browser, 3)
-	proxy.Cut()
-	if err := browser.Close(); err == nil {
-		t.Error("it has given back over a connection that was cut")
-	}
-	if err := browser.Discard(held[0]); err == nil {
-		t.Error("it has removed over a connection that was cut")
-	}
-	eventually(t, "the messages are back", func() bool { return b.browse(b.session(), queue).Count() == 3 })
 }
 
 func TestBrowsingNoQueueFails(t *testing.T) {

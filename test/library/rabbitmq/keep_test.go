@@ -3,40 +3,22 @@ package rabbitmq_test
 import (
 	"context"
 	"errors"
-	"strings"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	amqp "github.com/rabbitmq/amqp091-go"
+	"go.uber.org/goleak"
 
 	"example.com/transactional-outbox/outbox/publish"
 	"example.com/transactional-outbox/outbox/rabbitmq"
+	"example.com/transactional-outbox/test/servers"
 )
-
-func TestKeepReconnectsWithANewSession(t *testing.T) {
-	t.Parallel()
-	b := newBrokerTest(t)
-	proxy, url := b.proxy()
-	k := b.keep(url)
-	old := k.next()
-	proxy.Cut()
-	receive(t, old.ctx.Done(), "the end of the session's context")
-	if cause := context.Cause(old.ctx); cause == nil || !strings.Contains(cause.Error(), "connection closed") {
-		t.Errorf("the context ended with %v", cause)
-	}
-
-	exchange, _ := b.route("#", nil)
-	expect(t, publishAll(t, b.publisher(k.next(), 1), to(exchange, "a")...), publish.Confirmed)
-	if _, err := old.NewPublisher(1); err == nil {
-		t.Error("the old session works on")
-	}
-}
 
 func TestWorkInFlightIsFinishedAfterTheEnd(t *testing.T) {
 	t.Parallel()
 	b := newBrokerTest(t)
-	exchange, queue := b.route("#", nil)
+	exchange, queue := b.route()
 	begun, results := make(chan struct{}), make(chan []publish.Result, 1)
 	end := b.run(b.url, func(ctx context.Context, s *rabbitmq.Session) error {
 		p, err := s.NewPublisher(1)
@@ -54,21 +36,6 @@ func TestWorkInFlightIsFinishedAfterTheEnd(t *testing.T) {
 	}
 	expect(t, receive(t, results, "the results of Publish"), publish.Confirmed)
 	b.get(queue)
-}
-
-func TestKeepReturnsAMismatch(t *testing.T) {
-	t.Parallel()
-	b := newBrokerTest(t)
-	queue := b.queue(amqp.Table{"x-max-length": 5})
-	err := rabbitmq.KeepConnected(t.Context(), rabbitmq.Config{URL: b.url, Name: t.Name()}, func(_ context.Context, s *rabbitmq.Session) error {
-		return s.Declare(rabbitmq.Topology{Queues: []rabbitmq.DeclaredQueue{{Name: queue, Arguments: map[string]any{"x-max-length": 6}}}})
-	})
-	if _, ok := errors.AsType[*rabbitmq.MismatchError](err); !ok {
-		t.Fatalf("KeepConnected returned %v", err)
-	}
-	if !strings.Contains(err.Error(), "queue "+queue) || !strings.Contains(err.Error(), "x-max-length") {
-		t.Errorf("the error does not name the queue and the argument: %v", err)
-	}
 }
 
 func TestAServerThatNeverAnswersDoesNotHangKeepConnected(t *testing.T) {
@@ -137,6 +104,96 @@ func TestACutKeepsTheGrowingPauses(t *testing.T) {
 			return nil
 		})
 		if err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestReconnects200TimesAndLeavesNothingBehind ends every second session by a cut. The others end
+// because use returns an error, as it does when a queue is deleted. Then KeepConnected must close
+// the connection. The pauses use virtual time. The proxy is in this process, so an open connection
+// would show as a goroutine as well.
+func TestReconnects200TimesAndLeavesNothingBehind(t *testing.T) { //nolint:paralleltest // it counts goroutines
+	const reconnects = 200
+	b := newBrokerTest(t)
+	_, queue := b.route()
+	proxy, url := b.proxy()
+	before := goleak.IgnoreCurrent()
+	ask := time.NewTicker(10 * time.Millisecond) // by the real clock
+	defer ask.Stop()
+	// A connection that is left open would stop the virtual clock, and a failed test would not end.
+	late := make(chan struct{})
+	defer time.AfterFunc(testTimeout, func() {
+		close(late)
+		proxy.Refuse(true)
+		proxy.Cut()
+	}).Stop()
+	synctest.Test(t, func(t *testing.T) {
+		inside := brokerTest{t, b.url, b.conn}
+		sessions, fail := make(chan session), make(chan error)
+		end := inside.run(url, func(ctx context.Context, s *rabbitmq.Session) error {
+			sessions <- session{s, ctx}
+			select {
+			case err := <-fail:
+				return err
+			case <-ctx.Done():
+				return nil
+			}
+		})
+		use := func() {
+			s := receive(t, sessions, "a session")
+			inside.publisher(s, 1)
+			inside.consume(s, queue, 1)
+		}
+		use()
+		running := runtime.NumGoroutine()
+		for i := range reconnects {
+			if i%2 == 0 {
+				proxy.Cut()
+			} else {
+				fail <- errors.New("the queue is gone")
+			}
+			use()
+		}
+		for runtime.NumGoroutine() > running {
+			select {
+			case <-ask.C:
+			case <-late:
+				t.Fatalf("%d goroutines, and %d before the reconnects", runtime.NumGoroutine(), running)
+			}
+		}
+		if got := proxy.Accepted(); got != 1+reconnects {
+			t.Errorf("%d connections for %d sessions", got, 1+reconnects)
+		}
+		if err := end(); err != nil {
+			t.Error(err)
+		}
+	})
+	goleak.VerifyNone(t, before)
+}
+
+// TestKeepLimitsItsAttemptsToConnect counts the attempts of ten minutes of virtual time.
+func TestKeepLimitsItsAttemptsToConnect(t *testing.T) {
+	t.Parallel()
+	proxy := servers.NewProxy(t, "")
+	proxy.Refuse(true)
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() {
+			ended <- rabbitmq.KeepConnected(ctx, rabbitmq.Config{URL: "amqp://guest:guest@" + proxy.Addr(), Name: t.Name()}, nil)
+		}()
+		time.Sleep(time.Minute)
+		for range 10 {
+			before := proxy.Accepted()
+			time.Sleep(time.Minute)
+			// KeepConnected must reconnect within 15 s of the broker's return, even if the dial takes long.
+			if n := proxy.Accepted() - before; n < 5 || n > 10 {
+				t.Errorf("%d attempts in a minute, want 5 to 10", n)
+			}
+		}
+		cancel()
+		if err := <-ended; err != nil {
 			t.Error(err)
 		}
 	})

@@ -1,3 +1,5 @@
+// Package rabbitmq_test proves what package rabbitmq promises with brokers, and proxies, that a test may
+// stop, block and cut.
 package rabbitmq_test
 
 import (
@@ -61,11 +63,11 @@ func (b brokerTest) withChannel(do func(*amqp.Channel) error) {
 
 func name() string { return "test." + rand.Text() }
 
-// route makes a topic exchange and a quorum queue that is bound to it by key.
-func (b brokerTest) route(key string, arguments amqp.Table) (exchange, queue string) {
+// route makes a topic exchange and a quorum queue that is bound to all of its keys.
+func (b brokerTest) route() (exchange, queue string) {
 	b.Helper()
-	exchange, queue = b.exchange(), b.queue(arguments)
-	b.withChannel(func(c *amqp.Channel) error { return c.QueueBind(queue, key, exchange, false, nil) })
+	exchange, queue = b.exchange(), b.queue(nil)
+	b.withChannel(func(c *amqp.Channel) error { return c.QueueBind(queue, "#", exchange, false, nil) })
 	return exchange, queue
 }
 

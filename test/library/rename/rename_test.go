@@ -25,29 +25,12 @@ func TestTheRenamedTreeBuilds(t *testing.T) {
 	}
 	run(t, tree, "go", "build", "./...")
 	run(t, filepath.Join(tree, "outbox"), "go", "build", "./...")
-	importFrom(t, filepath.Join(tree, "outbox"))
 
 	const again = "example.net/other"
 	run(t, tree, "scripts/rename", again)
 	if left := filesWith(t, tree, renamed); len(left) > 0 {
 		t.Errorf("renamed again: these files still have the first path: %q", left)
 	}
-}
-
-// importFrom builds a module of somebody else that has the library by a replace.
-func importFrom(t *testing.T, library string) {
-	t.Helper()
-	folder := t.TempDir()
-	for name, text := range map[string]string{
-		"go.mod":  "module importer\n\ngo 1.26.0\n",
-		"main.go": "package main\n\nimport _ \"" + renamed + "/outbox\"\n\nfunc main() {}\n",
-	} {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	run(t, folder, "go", "mod", "edit", "-require", renamed+"/outbox@v0.0.0", "-replace", renamed+"/outbox="+library)
-	run(t, folder, "go", "build", "-mod=mod", "./...")
 }
 
 func TestWhatIsNoModulePathIsRefused(t *testing.T) {
