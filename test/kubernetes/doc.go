@@ -1,6 +1,7 @@
-// Package kubernetes has the tests of deploy/kubernetes. They need no cluster. They render each
-// overlay as kubectl apply -k does, decode each object as strictly as an API server, and check what
-// the objects mean: ports, selectors, settings, secrets, and who may reach whom.
+// Package kubernetes proves that the services take the settings of their manifests in
+// deploy/kubernetes, and that the manifests agree with the rest of the repository. It needs no
+// cluster: it renders each overlay as kubectl apply -k does. The package apiserver, below it, gives
+// the overlays to a real API server.
 //
 // It is a module of its own, so that the types of Kubernetes are not in the root's go.mod.
 package kubernetes

@@ -2,17 +2,16 @@ package kubernetes_test
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
 	apps "k8s.io/api/apps/v1"
-	autoscaling "k8s.io/api/autoscaling/v2"
 	batch "k8s.io/api/batch/v1"
 	core "k8s.io/api/core/v1"
-	networking "k8s.io/api/networking/v1"
-	policy "k8s.io/api/policy/v1"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 )
@@ -22,32 +21,11 @@ const (
 	manifests  = repository + "/deploy/kubernetes"
 )
 
-var overlays = []string{"demo", "production"}
-
 // object is one rendered object.
 type object struct {
-	APIVersion string
-	Kind       string
-	Metadata   struct{ Name, Namespace string }
-	JSON       []byte
-	Typed      any // nil if the kind is a custom resource
-}
-
-func (o object) String() string { return o.Kind + "/" + o.Metadata.Name }
-
-// types returns an empty object of each of Kubernetes' own kinds that the manifests may use.
-var types = map[string]func() any{
-	"v1/ConfigMap":                           func() any { return &core.ConfigMap{} },
-	"v1/Namespace":                           func() any { return &core.Namespace{} },
-	"v1/Secret":                              func() any { return &core.Secret{} },
-	"v1/Service":                             func() any { return &core.Service{} },
-	"v1/ServiceAccount":                      func() any { return &core.ServiceAccount{} },
-	"apps/v1/Deployment":                     func() any { return &apps.Deployment{} },
-	"apps/v1/StatefulSet":                    func() any { return &apps.StatefulSet{} },
-	"batch/v1/Job":                           func() any { return &batch.Job{} },
-	"autoscaling/v2/HorizontalPodAutoscaler": func() any { return &autoscaling.HorizontalPodAutoscaler{} },
-	"networking.k8s.io/v1/NetworkPolicy":     func() any { return &networking.NetworkPolicy{} },
-	"policy/v1/PodDisruptionBudget":          func() any { return &policy.PodDisruptionBudget{} },
+	Kind     string
+	Metadata struct{ Name, Namespace string }
+	json     []byte
 }
 
 // rendered keeps each overlay, because all tests read them and none changes them.
@@ -60,31 +38,109 @@ func render(t *testing.T, overlay string) []object {
 	if known, ok := rendered.Load(overlay); ok {
 		return known.([]object)
 	}
-	all, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).
+	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).
 		Run(filesys.MakeFsOnDisk(), filepath.Join(manifests, "overlays", overlay))
 	must(t, err)
 	var objects []object
-	for _, resource := range all.Resources() {
+	for _, resource := range resources.Resources() {
 		var o object
-		o.JSON, err = resource.MarshalJSON()
+		o.json, err = resource.MarshalJSON()
 		must(t, err)
-		must(t, json.Unmarshal(o.JSON, &o))
-		if empty, ok := types[o.APIVersion+"/"+o.Kind]; ok {
-			o.Typed = empty()
-			must(t, json.Unmarshal(o.JSON, o.Typed))
-		}
+		must(t, json.Unmarshal(o.json, &o))
 		objects = append(objects, o)
 	}
 	rendered.Store(overlay, objects)
 	return objects
 }
 
-// all returns the objects of one type.
-func all[T any](t *testing.T, overlay string) (found []*T) {
+// all returns the objects of one kind.
+func all[T any](t *testing.T, overlay, kind string) (found []T) {
 	t.Helper()
 	for _, o := range render(t, overlay) {
-		if typed, ok := o.Typed.(*T); ok {
+		if o.Kind == kind {
+			var typed T
+			must(t, json.Unmarshal(o.json, &typed))
 			found = append(found, typed)
+		}
+	}
+	return found
+}
+
+// workload is what makes pods.
+type workload struct {
+	name string
+	pod  core.PodTemplateSpec
+}
+
+func workloads(t *testing.T, overlay string) (found []workload) {
+	t.Helper()
+	for _, d := range all[apps.Deployment](t, overlay, "Deployment") {
+		found = append(found, workload{d.Name, d.Spec.Template})
+	}
+	for _, s := range all[apps.StatefulSet](t, overlay, "StatefulSet") {
+		found = append(found, workload{s.Name, s.Spec.Template})
+	}
+	for _, j := range all[batch.Job](t, overlay, "Job") {
+		found = append(found, workload{j.Name, j.Spec.Template})
+	}
+	return found
+}
+
+func (w workload) container() core.Container { return w.pod.Spec.Containers[0] }
+
+// port returns the port of the container with this name, or 0.
+func (w workload) port(name string) int32 {
+	for _, port := range w.container().Ports {
+		if port.Name == name {
+			return port.ContainerPort
+		}
+	}
+	return 0
+}
+
+// services are the programs of this repository.
+var services = []string{"order-service", "notification-service"}
+
+// ours says whether the pod runs a program of this repository, and which one.
+func (w workload) ours() (service string, ok bool) {
+	image, _, _ := strings.Cut(w.container().Image, ":")
+	for _, service := range services {
+		if strings.HasSuffix(image, "/"+service) {
+			return service, true
+		}
+	}
+	return "", false
+}
+
+// environment returns the variables of a pod, with those of its ConfigMaps.
+func (w workload) environment(t *testing.T, overlay string) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	for _, from := range w.container().EnvFrom {
+		for _, c := range all[core.ConfigMap](t, overlay, "ConfigMap") {
+			if c.Name == from.ConfigMapRef.Name {
+				maps.Copy(found, c.Data)
+			}
+		}
+	}
+	if len(w.container().EnvFrom) > 0 && len(found) == 0 {
+		t.Errorf("the ConfigMap of %s does not exist", w.name)
+	}
+	for _, variable := range w.container().Env {
+		found[variable.Name] = variable.Value
+	}
+	return found
+}
+
+// secrets returns the keys of each secret that a pod mounts.
+func (w workload) secrets() map[string][]core.KeyToPath {
+	found := map[string][]core.KeyToPath{}
+	for _, v := range w.pod.Spec.Volumes {
+		if v.Projected == nil {
+			continue
+		}
+		for _, source := range v.Projected.Sources {
+			found[source.Secret.Name] = append(found[source.Secret.Name], source.Secret.Items...)
 		}
 	}
 	return found
@@ -93,7 +149,7 @@ func all[T any](t *testing.T, overlay string) (found []*T) {
 // each runs a test for each overlay.
 func each(t *testing.T, test func(t *testing.T, overlay string)) {
 	t.Helper()
-	for _, overlay := range overlays {
+	for _, overlay := range []string{"demo", "production"} {
 		t.Run(overlay, func(t *testing.T) {
 			t.Parallel()
 			test(t, overlay)

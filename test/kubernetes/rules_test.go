@@ -1,7 +1,6 @@
 package kubernetes_test
 
 import (
-	"encoding/json"
 	"reflect"
 	"regexp"
 	"strings"
@@ -13,11 +12,12 @@ import (
 // spec returns the spec of one object of the production overlay.
 func spec[T any](t *testing.T, kind, name string) (found T) {
 	t.Helper()
-	for _, o := range render(t, "production") {
-		if o.Kind == kind && o.Metadata.Name == name {
-			var object struct{ Spec T }
-			must(t, json.Unmarshal(o.JSON, &object))
-			return object.Spec
+	for _, o := range all[struct {
+		Metadata struct{ Name string }
+		Spec     T
+	}](t, "production", kind) {
+		if o.Metadata.Name == name {
+			return o.Spec
 		}
 	}
 	t.Fatalf("there is no %s %s", kind, name)

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"syscall"
 
+	"example.com/transactional-outbox/test/servers"
 	"example.com/transactional-outbox/test/servers/process"
 )
 
@@ -17,6 +19,95 @@ var (
 	// errNotStarted is for a server that others may use.
 	errNotStarted = errors.New("stack did not start it, and others may use it; for a private one: make down, and " + privateOnly + "=1 make demo")
 )
+
+// up starts the whole system. Running services are restarted.
+func (s *stack) up(ctx context.Context, _ []string) (err error) {
+	if s.state.Servers, err = s.provide(ctx); err != nil {
+		return err
+	}
+	if folder, private := s.state.Private[rabbitMQ.name]; private {
+		broker, err := servers.NewRabbitMQ(folder, process.Detached)
+		if err != nil {
+			return err
+		}
+		if err := broker.CreateVhost(ctx, s.root, rabbitMQ.home); err != nil {
+			return fmt.Errorf("create the services' users at RabbitMQ: %w", err)
+		}
+	}
+	// Build first: if this fails, the running services are not stopped.
+	if err := s.build(ctx); err != nil {
+		return err
+	}
+	if err := s.stopServices(ctx); err != nil {
+		return err
+	}
+	for _, svc := range services {
+		if err := svc.requireFree(); err != nil {
+			return err
+		}
+	}
+	// Both are started before the first is awaited: notification-service is not ready until
+	// order-service has declared the exchange.
+	started := map[string]*process.Process{}
+	for _, svc := range services {
+		if started[svc.name], err = s.startService(ctx, svc); err != nil {
+			return err
+		}
+	}
+	for _, svc := range services {
+		if err := s.awaitReady(ctx, svc, started[svc.name]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *stack) build(ctx context.Context) error {
+	s.logf("building the services into build/bin (the first time takes a minute)")
+	build := exec.CommandContext(ctx, "go", "build", "-o", "build/bin/", "./order-service", "./notification-service")
+	build.Dir, build.Stdout, build.Stderr = s.root, s.log, s.log
+	if err := build.Run(); err != nil {
+		return fmt.Errorf("the services do not compile: %w", err)
+	}
+	return nil
+}
+
+// stopServices stops the recorded services. order-service is first, so that notification-service
+// can process its last events.
+func (s *stack) stopServices(ctx context.Context) error {
+	for _, svc := range services {
+		if err := s.stopService(ctx, svc); err != nil {
+			return err
+		}
+		delete(s.state.Services, svc.name)
+	}
+	return s.save()
+}
+
+// down stops everything that was started from this checkout, and prints what it keeps.
+func (s *stack) down(ctx context.Context, _ []string) error {
+	if err := s.stopServices(ctx); err != nil {
+		return err
+	}
+	for _, k := range kinds {
+		if err := s.stopPrivate(ctx, k); err != nil {
+			return fmt.Errorf("stop the private %s: %w", k.name, err)
+		}
+		if address, found := s.state.Found[k.name]; found {
+			s.logf("%s at %s keeps running: stack has not started it", k.name, address)
+		}
+	}
+	var databases []string
+	for _, svc := range services {
+		if _, created := s.state.Databases[svc.name]; created {
+			databases = append(databases, svc.database)
+		}
+	}
+	if len(databases) > 0 {
+		s.logf("the databases %s stay, with all orders", strings.Join(databases, " and "))
+	}
+	return os.Remove(s.path("state.json"))
+}
 
 // kill kills a service, as a crash would.
 func (s *stack) kill(ctx context.Context, args []string) error {
@@ -47,10 +138,7 @@ func (s *stack) stop(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if p := process.Find(s.state.Services[svc.name]); p != nil {
-		return s.stopService(ctx, svc, p)
-	}
-	return nil
+	return s.stopService(ctx, svc)
 }
 
 // start starts a stopped or killed service or server again.
@@ -69,7 +157,7 @@ func (s *stack) start(ctx context.Context, args []string) error {
 	if err != nil || process.Find(s.state.Services[svc.name]) != nil {
 		return err
 	}
-	p, err := s.startService(ctx, svc, s.state.Servers[postgreSQL.name], s.state.Servers[rabbitMQ.name])
+	p, err := s.startService(ctx, svc)
 	if err != nil {
 		return err
 	}
@@ -113,7 +201,7 @@ func (s *stack) runCommand(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	cmd := s.program(ctx, svc, s.state.Databases[svc.name], s.state.Servers[rabbitMQ.name], args[1])
+	cmd := s.program(ctx, svc, s.state.Databases[svc.name], args[1])
 	cmd.Args = append(cmd.Args, args[2:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, s.out, s.log
 	if err := cmd.Run(); err != nil {

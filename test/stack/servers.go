@@ -3,14 +3,89 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"os"
 	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"example.com/transactional-outbox/test/servers"
+	"example.com/transactional-outbox/test/servers/process"
 )
+
+const (
+	defaultDatabaseServer = "postgres://postgres@127.0.0.1:5432/postgres?sslmode=disable"
+	defaultBroker         = "amqp://guest:guest@127.0.0.1:5672/"
+
+	// privateOnly asks for servers that nobody else uses, so that they may be stopped.
+	privateOnly = "PRIVATE_SERVERS"
+
+	probeTimeout = 5 * time.Second
+)
+
+// privateServer is a PostgreSQL or RabbitMQ that stack has started.
+type privateServer interface {
+	Start(context.Context) error
+	Stop(context.Context) error
+	Close() error
+	Running() bool
+	URL(inside string) string
+}
+
+// kind is one of the two servers that the system needs.
+type kind struct {
+	name, packageName string
+	variable          string // environment variable with the URL of a server to use
+	defaultURL        string
+	testVariable      string // the variable that the tests read
+	home              string // the database or virtual host in a private server's URL
+	probe             func(ctx context.Context, url string) (version string, err error)
+	open              func(folder string) (privateServer, error)
+}
+
+var (
+	postgreSQL = kind{
+		name: "PostgreSQL", packageName: "postgresql",
+		variable: "DATABASE_SERVER_URL", defaultURL: defaultDatabaseServer, testVariable: "TEST_DATABASE_URL",
+		home: "postgres", probe: probePostgreSQL,
+		open: func(folder string) (privateServer, error) { return servers.NewPostgres(folder, process.Detached) },
+	}
+	rabbitMQ = kind{
+		name: "RabbitMQ", packageName: "rabbitmq-server",
+		variable: "AMQP_URL", defaultURL: defaultBroker, testVariable: "TEST_AMQP_URL",
+		home: "/", probe: probeRabbitMQ,
+		open: func(folder string) (privateServer, error) { return servers.NewRabbitMQ(folder, process.Detached) },
+	}
+	kinds = []kind{postgreSQL, rabbitMQ}
+)
+
+func probePostgreSQL(ctx context.Context, address string) (version string, err error) {
+	if u, err := url.Parse(address); err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" {
+		return "", fmt.Errorf("write it as postgres://user:password@host:port/database")
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, address)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = conn.Close(ctx) }()
+	err = conn.QueryRow(ctx, "SHOW server_version").Scan(&version)
+	return version, err
+}
+
+func probeRabbitMQ(ctx context.Context, address string) (version string, err error) {
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "amqp" {
+		return "", fmt.Errorf("write it as amqp://user:password@host:port/vhost")
+	}
+	return servers.AMQPVersion(ctx, net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "5672")))
+}
 
 // servers prints shell commands that export the URLs of PostgreSQL and RabbitMQ. It prints both or
 // none, because eval in a shell would not notice that the second one failed.
@@ -27,6 +102,8 @@ func (s *stack) servers(ctx context.Context, _ []string) error {
 	}
 	return err
 }
+
+func shellQuoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
 // provide returns the URLs of running servers by their kind. What is neither running nor installed is
 // installed, all of it at once, so that a person is asked only once.
@@ -81,11 +158,18 @@ func (s *stack) find(ctx context.Context, k kind) string {
 	return address
 }
 
-// startPrivate starts this checkout's private server, if it is not running.
-func (s *stack) startPrivate(ctx context.Context, k kind) (string, error) {
-	var err error
-	for _, folder := range s.foldersFor(k) {
-		var address string
+// startPrivate starts this checkout's private server, if it is not running. Its second folder is for
+// root: PostgreSQL then runs as the user postgres, who cannot enter a checkout in /root.
+func (s *stack) startPrivate(ctx context.Context, k kind) (address string, err error) {
+	checkout := sha256.Sum256([]byte(s.root))
+	folders := []string{
+		s.path(k.packageName),
+		fmt.Sprintf("/var/lib/transactional-outbox-%x-%s", checkout[:4], k.packageName),
+	}
+	if folder, recorded := s.state.Private[k.name]; recorded {
+		folders = []string{folder}
+	}
+	for _, folder := range folders {
 		address, err = s.startIn(ctx, folder, k)
 		if !errors.Is(err, servers.ErrUnreachable) {
 			return address, err
@@ -96,13 +180,13 @@ func (s *stack) startPrivate(ctx context.Context, k kind) (string, error) {
 	return "", err
 }
 
-func (s *stack) startIn(ctx context.Context, folder string, k kind) (string, error) {
+func (s *stack) startIn(ctx context.Context, folder string, k kind) (address string, err error) {
 	server, err := k.open(folder)
 	if err != nil {
 		return "", err
 	}
 	delete(s.state.Found, k.name)
-	address := server.URL(k.home)
+	address = server.URL(k.home)
 	if server.Running() {
 		s.logf("a private %s runs at %s", k.name, redacted(address))
 	} else {
@@ -121,6 +205,33 @@ func (s *stack) startIn(ctx context.Context, folder string, k kind) (string, err
 	return address, err
 }
 
+// stopPrivate stops a private server, and kills it after stopTimeout.
+func (s *stack) stopPrivate(ctx context.Context, k kind) error {
+	folder, recorded := s.state.Private[k.name]
+	if !recorded {
+		return nil
+	}
+	server, err := k.open(folder)
+	if err != nil {
+		return err
+	}
+	running := server.Running()
+	patient, cancel := context.WithTimeout(ctx, stopTimeout)
+	defer cancel()
+	if err := server.Stop(patient); ctx.Err() != nil {
+		return ctx.Err() // interrupted: do not kill it
+	} else if err != nil {
+		s.logf("the private %s did not end within %s: killing it", k.name, stopTimeout)
+	}
+	if err := server.Close(); err != nil {
+		return err
+	}
+	if running {
+		s.logf("stopped the private %s; its data stays in %s", k.name, folder)
+	}
+	return nil
+}
+
 func redacted(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -128,5 +239,3 @@ func redacted(address string) string {
 	}
 	return u.Redacted()
 }
-
-func shellQuoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

@@ -1,12 +1,16 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"example.com/transactional-outbox/test/servers/process"
 )
 
 // stack is the part of the system that was started from one checkout.
@@ -16,15 +20,31 @@ type stack struct {
 	log   io.Writer // progress messages
 	state state
 	lock  *os.File // locked while it is open
+}
 
-	orderDB, notificationDB string // flags of show
+// state is what later commands need to know. Its maps are by the name of a service or a server.
+type state struct {
+	Services  map[string]process.ID `json:"services"`        // started by `up`
+	Databases map[string]string     `json:"databases"`       // URLs of the services' databases
+	Private   map[string]string     `json:"private_servers"` // folders of servers that stack has started
+	Found     map[string]string     `json:"found_servers"`   // addresses of servers that ran before
+	Servers   map[string]string     `json:"servers"`         // URLs that `up` used
+}
+
+func newState() state {
+	return state{
+		Services:  map[string]process.ID{},
+		Databases: map[string]string{},
+		Private:   map[string]string{},
+		Found:     map[string]string{},
+		Servers:   map[string]string{},
+	}
 }
 
 // open reads the state. An exclusive command takes a lock, which the kernel releases when the
 // program ends.
-func (s *stack) open(root string, exclusive bool) (err error) {
-	s.root = root
-	if _, err := os.Stat(filepath.Join(root, "scripts", "stack")); err != nil {
+func (s *stack) open(exclusive bool) error {
+	if _, err := os.Stat(filepath.Join(s.root, "scripts", "stack")); err != nil {
 		return errors.New("there is no scripts/stack here: run it in the repository's root")
 	}
 	if err := os.MkdirAll(s.path(""), 0o755); err != nil {
@@ -35,8 +55,18 @@ func (s *stack) open(root string, exclusive bool) (err error) {
 			return err
 		}
 	}
-	s.state, err = readState(s.path("state.json"))
-	return err
+	s.state = newState()
+	content, err := os.ReadFile(s.path("state.json"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(content, &s.state); err != nil {
+		return fmt.Errorf("%s: %w; stop the processes that it lists, and remove it", s.path("state.json"), err)
+	}
+	return nil
 }
 
 func (s *stack) takeLock() (err error) {
@@ -49,15 +79,22 @@ func (s *stack) takeLock() (err error) {
 	return nil
 }
 
-// path returns the path of a file in .stack.
-func (s *stack) path(name string) string { return filepath.Join(s.root, ".stack", name) }
-
+// save replaces the file of the state in one step, so that an interrupted write loses nothing. The
+// URLs in it may contain passwords.
 func (s *stack) save() error {
-	if err := s.state.write(s.path("state.json")); err != nil {
+	content, err := json.MarshalIndent(s.state, "", "  ")
+	if err != nil {
+		return err
+	}
+	file := s.path("state.json")
+	if err := os.WriteFile(file+".new", content, 0o600); err != nil {
 		return fmt.Errorf("save the state: %w", err)
 	}
-	return nil
+	return os.Rename(file+".new", file)
 }
+
+// path returns the path of a file in .stack.
+func (s *stack) path(name string) string { return filepath.Join(s.root, ".stack", name) }
 
 func (s *stack) logf(format string, args ...any) {
 	fmt.Fprintf(s.log, format+"\n", args...)

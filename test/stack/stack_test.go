@@ -1,0 +1,185 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"example.com/transactional-outbox/test/servers"
+	"example.com/transactional-outbox/test/servers/process"
+)
+
+func TestOnlyOneCommandChangesTheStack(t *testing.T) {
+	first := newStack(t)
+	must(t, first.open(true))
+	second := &stack{root: first.root, log: t.Output()}
+	if err := second.open(true); err == nil {
+		t.Error("two commands change the stack at the same time")
+	}
+	must(t, second.open(false))
+	must(t, first.lock.Close())
+	must(t, second.open(true))
+	must(t, second.lock.Close())
+}
+
+func TestABrokenStateIsNamed(t *testing.T) {
+	s := newStack(t)
+	must(t, s.save())
+	info, err := os.Stat(s.path("state.json"))
+	must(t, err)
+	if info.Mode().Perm() != 0o600 {
+		t.Errorf("the file with passwords has mode %v", info.Mode())
+	}
+	must(t, os.WriteFile(s.path("state.json"), []byte(`{"services": [`), 0o600))
+	if err := s.open(false); err == nil || !strings.Contains(err.Error(), s.path("state.json")) {
+		t.Errorf("a broken state: %v", err)
+	}
+}
+
+// A pid of the state may belong to another process, after a restart of the machine for instance.
+func TestOnlyRecordedProcessesAreEnded(t *testing.T) {
+	for _, signal := range []string{"stop", "kill", "down"} {
+		s := newStack(t)
+		mine, other := startSleep(t), startSleep(t)
+		s.state.Services["order-service"] = mine.ID
+		s.state.Services["notification-service"] = process.ID{PID: other.PID, Started: "before the pid was recycled"}
+		must(t, commands[signal].run(s, t.Context(), []string{"order-service"}))
+		if mine.Alive() {
+			t.Errorf("%s: it still runs", signal)
+		}
+		if signal != "down" {
+			must(t, s.stop(t.Context(), []string{"notification-service"}))
+		}
+		if !other.Alive() {
+			t.Errorf("%s: another process has ended", signal)
+		}
+	}
+}
+
+func TestARunningServiceIsNotStartedAgain(t *testing.T) {
+	s := newStack(t)
+	mine := startSleep(t)
+	s.state.Services["order-service"] = mine.ID
+	must(t, s.start(t.Context(), []string{"order-service"}))
+	if s.state.Services["order-service"] != mine.ID {
+		t.Error("a second one was started")
+	}
+}
+
+func TestOnlyOurServersAreStoppedAndStarted(t *testing.T) {
+	s := newStack(t)
+	s.state.Found[rabbitMQ.name] = "amqp://guest:xxxxx@127.0.0.1:5672/"
+	for name, want := range map[string]error{
+		"rabbitmq": errNotStarted, "RabbitMQ": errNotStarted, "postgresql": errNotUp, "order-service": errNotUp,
+	} {
+		if err := s.stop(t.Context(), []string{name}); !errors.Is(err, want) {
+			t.Errorf("stop %s: %v, want %v", name, err, want)
+		}
+		if err := s.start(t.Context(), []string{name}); !errors.Is(err, want) {
+			t.Errorf("start %s: %v, want %v", name, err, want)
+		}
+	}
+}
+
+// movedServer is a server whose port is taken when it starts.
+type movedServer struct {
+	privateServer
+	started bool
+}
+
+func (*movedServer) Running() bool { return false }
+
+func (m *movedServer) Start(context.Context) error {
+	m.started = true
+	return nil
+}
+
+func (m *movedServer) URL(string) string { return fmt.Sprintf("amqp://started-%t", m.started) }
+
+func TestAServerOnAnotherPortIsFoundThere(t *testing.T) {
+	s := newStack(t)
+	known := kinds
+	t.Cleanup(func() { kinds = known })
+	kinds = []kind{{name: "moving", open: func(string) (privateServer, error) { return &movedServer{}, nil }}}
+	address, err := s.startIn(t.Context(), t.TempDir(), kinds[0])
+	must(t, err)
+	if address != "amqp://started-true" {
+		t.Errorf("its address is %s", address)
+	}
+	s.state.Servers["moving"] = "amqp://started-false"
+	if err := s.start(t.Context(), []string{"moving"}); err == nil || !strings.Contains(err.Error(), "make demo") {
+		t.Errorf("services that use its former port: %v", err)
+	}
+}
+
+func TestATakenPortIsReported(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer func() { _ = listener.Close() }()
+	svc := service{name: "order-service", api: servers.FreeAddress(t), ops: listener.Addr().String()}
+	if err := svc.requireFree(); err == nil || !strings.Contains(err.Error(), svc.ops) {
+		t.Errorf("a taken port gave %v", err)
+	}
+	must(t, service{api: svc.api}.requireFree())
+}
+
+func TestAFailedStartIsReportedWithTheLog(t *testing.T) {
+	s := newStack(t)
+	svc := service{name: "order-service", ops: "127.0.0.1:1"}
+	p, err := process.Start(exec.Command("echo", "DATABASE_URL is missing"), process.Detached, s.logPath(svc))
+	must(t, err)
+	must(t, p.Wait(t.Context()))
+	if err := s.awaitReady(t.Context(), svc, p); err == nil || !strings.Contains(err.Error(), "DATABASE_URL is missing") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+func TestShowWaitsForWhatIsOnItsWay(t *testing.T) {
+	now := time.Now()
+	for _, test := range []struct {
+		event
+		wantOnItsWay, wantStuck bool
+	}{
+		{event{Status: "published", Published: &now, Consumed: &now, Sent: &now, Email: "published"}, false, false},
+		{event{Status: "published", Published: &now, Consumed: &now, Email: "superseded"}, false, false},
+		{event{Status: "in_progress", Consumed: &now, Sent: &now, Email: "published"}, true, false},
+		{event{Status: "published", Published: &now}, true, false},
+		{event{Status: "published", Published: &now, Consumed: &now, Email: "pending"}, true, false},
+		{event{Status: "failed"}, true, true},
+		{event{Status: "published", Published: &now, Consumed: &now, Email: "discarded"}, true, true},
+	} {
+		if test.onItsWay() != test.wantOnItsWay || test.stuck() != test.wantStuck {
+			t.Errorf("%+v", test)
+		}
+	}
+}
+
+// newStack returns a stack in a folder that is accepted as the repository's root.
+func newStack(t *testing.T) *stack {
+	s := &stack{root: t.TempDir(), out: t.Output(), log: t.Output()}
+	must(t, os.MkdirAll(filepath.Join(s.root, "scripts"), 0o700))
+	must(t, os.WriteFile(filepath.Join(s.root, "scripts", "stack"), nil, 0o600))
+	must(t, s.open(false))
+	return s
+}
+
+func startSleep(t *testing.T) *process.Process {
+	p, err := process.Start(exec.Command("sleep", "1h"), process.WithParent, filepath.Join(t.TempDir(), "log"))
+	must(t, err)
+	t.Cleanup(func() { _ = p.End(context.WithoutCancel(t.Context()), 9) })
+	return p
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
