@@ -1,12 +1,17 @@
 package servers
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
+	"time"
+
+	"example.com/transactional-outbox/test/servers/process"
 )
 
 // folder has all files of a server.
@@ -45,25 +50,41 @@ func (f folder) file(name string) string { return filepath.Join(string(f), name)
 
 func (f folder) log() string { return f.file("log") }
 
-// logFromNow returns a function that reads what was written to a log since this call.
-func logFromNow(log string) func() string {
-	begin := int64(0)
-	if info, err := os.Stat(log); err == nil {
-		begin = info.Size()
-	}
-	return func() string {
-		content, err := os.ReadFile(log)
-		if err != nil || int64(len(content)) < begin {
-			return ""
-		}
-		return string(content[begin:])
-	}
-}
-
 func (f folder) writeRecord(record any) error {
 	content, err := json.Marshal(record)
 	if err != nil {
 		return err
 	}
 	return os.WriteFile(f.file("server.json"), content, 0o600)
+}
+
+const (
+	// A start usually takes seconds. On a busy machine it has taken more than a minute.
+	startTimeout = 3 * time.Minute
+
+	killTimeout = 10 * time.Second
+)
+
+// awaitStart waits until the server is ready. An error has the end of the server's log.
+func awaitStart(ctx context.Context, server *process.Process, f folder, probe func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	if err := server.AwaitReady(ctx, probe); err != nil {
+		return fmt.Errorf("%w; the end of %s:\n%s", err, f.log(), process.LastLines(f.log()))
+	}
+	return nil
+}
+
+// kill ends processes with SIGKILL, and waits until they have ended.
+func kill(processes ...*process.Process) error {
+	ctx, cancel := context.WithTimeout(context.Background(), killTimeout)
+	defer cancel()
+	var errs []error
+	for _, p := range processes {
+		errs = append(errs, p.Signal(syscall.SIGKILL))
+	}
+	for _, p := range processes {
+		errs = append(errs, p.Wait(ctx))
+	}
+	return errors.Join(errs...)
 }

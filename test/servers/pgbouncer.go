@@ -12,7 +12,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"example.com/transactional-outbox/test/servers/port"
 	"example.com/transactional-outbox/test/servers/process"
 )
 
@@ -24,7 +23,7 @@ type PgBouncer struct {
 	lifetime process.Lifetime
 	as       *syscall.Credential // nil unless we are root
 	server   *process.Process
-	port     *port.Reserved
+	port     int
 }
 
 // pgBouncerSettings are those of docs/13-production.md. The parameters are those that the services
@@ -58,7 +57,7 @@ func (s *PostgresServer) NewPgBouncer(ctx context.Context, path string, lifetime
 	if b.as, err = unprivileged(); err != nil {
 		return nil, err
 	}
-	if b.port, err = port.Reserve(); err != nil {
+	if b.port, err = takePort(); err != nil {
 		return nil, err
 	}
 	return b, errors.Join(b.configure(ctx, s, roles), s.requirePasswords(ctx, roles))
@@ -77,7 +76,7 @@ func (b *PgBouncer) configure(ctx context.Context, s *PostgresServer, roles []st
 		}
 		fmt.Fprintf(&users, "%q %q\n", role, verifier)
 	}
-	settings := fmt.Sprintf(pgBouncerSettings, target.Hostname(), target.Port(), b.port.Number(), b.folder.file("users"))
+	settings := fmt.Sprintf(pgBouncerSettings, target.Hostname(), target.Port(), b.port, b.folder.file("users"))
 	for name, content := range map[string]string{"users": users.String(), "pgbouncer.ini": settings} {
 		if err := os.WriteFile(b.folder.file(name), []byte(content), 0o644); err != nil {
 			return err
@@ -109,7 +108,7 @@ func (b *PgBouncer) Via(database string) string {
 	if err != nil {
 		panic(err) // the caller has used it
 	}
-	u.Host = b.port.Address()
+	u.Host = addressOf(b.port)
 	return u.String()
 }
 
@@ -154,7 +153,7 @@ func (b *PgBouncer) Kill() error { return kill(b.server) }
 
 // Close ends the pooler and releases its port.
 func (b *PgBouncer) Close() error {
-	defer b.port.Release()
+	defer releasePorts(b.port)
 	if !b.server.Alive() {
 		return nil
 	}

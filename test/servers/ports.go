@@ -1,98 +1,116 @@
 package servers
 
 import (
-	"context"
 	"errors"
-	"regexp"
-
-	"example.com/transactional-outbox/test/servers/port"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
 )
 
 const localhost = "127.0.0.1"
 
-// maxStarts limits the starts of a server whose ports are in use.
-const maxStarts = 5
+// The ports of tests are below those that most systems use for outgoing connections: from 32768 or
+// 49152. The first port of a block belongs to the process that has the block.
+const (
+	lowestPort = 20000
+	blockSize  = 100
+	blocks     = 120
+)
 
-// errPortInUse reports a port in use for a server that does not log it.
-var errPortInUse = errors.New("its port is in use")
-
-// cannotListen matches the logs of the other servers: of PostgreSQL, epmd and Go programs, of
-// Erlang, and of RabbitMQ for its distribution port.
-var cannotListen = regexp.MustCompile(`(?i)address already in use|eaddrinuse|dist_port_already_used`)
-
-// startable is a server that can be started again on other ports.
-type startable interface {
-	tryStart(ctx context.Context, logged func() string) error
-	end() error
+var ports struct {
+	sync.Mutex
+	free   []int
+	guards []net.Listener // on the first port of each block
 }
 
-// ports are the ports of one server, reserved until it is closed. After its first start they
-// are fixed, because clients know them.
-type ports struct {
-	numbers  []*int // point into the server's record; 0 means not chosen yet
-	reserved []*port.Reserved
-	fixed    bool
+// takePort returns a port on which no program listens, and which no other process of tests takes
+// while this one runs. A process takes whole blocks: it listens on the first port of a block, which
+// needs no cleanup after a SIGKILL.
+func takePort() (int, error) {
+	ports.Lock()
+	defer ports.Unlock()
+	for {
+		for len(ports.free) > 0 {
+			number := ports.free[0]
+			ports.free = ports.free[1:]
+			if isFree(number) {
+				return number, nil
+			}
+		}
+		if err := takeBlock(); err != nil {
+			return 0, err
+		}
+	}
 }
 
-// reserve reserves the recorded ports. It chooses another port where there is none yet, or
-// where the recorded one is in use.
-func (p *ports) reserve() error {
-	for _, number := range p.numbers {
-		r, err := takeOrReserve(*number)
+func takeBlock() error {
+	for _, block := range rand.Perm(blocks) {
+		first := lowestPort + block*blockSize
+		guard, err := net.Listen("tcp", addressOf(first))
 		if err != nil {
+			continue // another process has it
+		}
+		ports.guards = append(ports.guards, guard)
+		for number := first + 1; number < first+blockSize; number++ {
+			ports.free = append(ports.free, number)
+		}
+		return nil
+	}
+	return fmt.Errorf("no block of ports is free between %d and %d", lowestPort, lowestPort+blocks*blockSize)
+}
+
+// releasePorts lets this process use ports again. It uses the one last that was released last.
+func releasePorts(numbers ...int) {
+	ports.Lock()
+	defer ports.Unlock()
+	ports.free = append(ports.free, numbers...)
+}
+
+// choosePorts sets each port that is not chosen yet, or that another program uses.
+func choosePorts(numbers ...*int) (err error) {
+	for _, number := range numbers {
+		if *number != 0 && isFree(*number) {
+			continue
+		}
+		if *number, err = takePort(); err != nil {
 			return err
 		}
-		*number, p.reserved = r.Number(), append(p.reserved, r)
 	}
 	return nil
 }
 
-func takeOrReserve(number int) (*port.Reserved, error) {
-	if number != 0 {
-		if r, err := port.Take(number); err == nil {
-			return r, nil
+// isFree tries all addresses on which a server of a test may listen; epmd also listens on IPv6. No
+// process may start meanwhile: between fork and exec, a child has a copy of the listener.
+func isFree(number int) bool {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	for _, host := range []string{localhost, "::1"} {
+		listener, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(number)))
+		// There may be no IPv6.
+		if errors.Is(err, syscall.EADDRINUSE) || err != nil && host == localhost {
+			return false
 		}
-	}
-	return port.Reserve()
-}
-
-// move reserves other ports, and then releases the present ones.
-func (p *ports) move() error {
-	defer release(p.reserved)
-	p.reserved = nil
-	for _, number := range p.numbers {
-		*number = 0
-	}
-	return p.reserve()
-}
-
-func (p *ports) release() {
-	release(p.reserved)
-	p.reserved = nil
-}
-
-func release(reserved []*port.Reserved) {
-	for _, r := range reserved {
-		r.Release()
-	}
-}
-
-// start starts a server whose log is in f. If another program uses one of its ports, it starts
-// the server again on other ports.
-func (p *ports) start(ctx context.Context, f folder, s startable) error {
-	for starts := 1; ; starts++ {
-		logged := logFromNow(f.log())
-		err := s.tryStart(ctx, logged)
 		if err == nil {
-			p.fixed = true
-			return nil
-		}
-		inUse := errors.Is(err, errPortInUse) || cannotListen.MatchString(logged())
-		if !inUse || p.fixed || starts == maxStarts || ctx.Err() != nil {
-			return err
-		}
-		if err := errors.Join(s.end(), p.move()); err != nil {
-			return err
+			_ = listener.Close()
 		}
 	}
+	return true
+}
+
+func addressOf(port int) string { return net.JoinHostPort(localhost, strconv.Itoa(port)) }
+
+// FreeAddress returns an address on which no program listens, and which no other test gets while
+// this test runs.
+func FreeAddress(tb testing.TB) string {
+	tb.Helper()
+	number, err := takePort()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { releasePorts(number) })
+	return addressOf(number)
 }

@@ -10,9 +10,6 @@ import (
 	"strconv"
 	"syscall"
 
-	"github.com/jackc/pgx/v5"
-
-	"example.com/transactional-outbox/test/servers/port"
 	"example.com/transactional-outbox/test/servers/process"
 )
 
@@ -24,7 +21,6 @@ type PostgresServer struct {
 	lifetime process.Lifetime
 	as       *syscall.Credential // nil unless we are root
 	server   *process.Process
-	ports    ports
 	record   postgresRecord
 }
 
@@ -48,14 +44,13 @@ func NewPostgres(path string, lifetime process.Lifetime) (*PostgresServer, error
 	if s.folder, err = openFolder(path, &s.record); err != nil {
 		return nil, fmt.Errorf("open PostgreSQL's folder: %w", err)
 	}
-	s.server = process.Find(s.record.Server)
-	if s.ports.fixed = s.Running(); !s.ports.fixed {
-		s.ports.numbers = []*int{&s.record.Port}
+	if s.server = process.Find(s.record.Server); s.Running() {
+		return s, nil
 	}
-	return s, s.ports.reserve()
+	return s, choosePorts(&s.record.Port)
 }
 
-// Port returns the port, which only the first Start may change.
+// Port returns the port. It stays the same.
 func (s *PostgresServer) Port() int { return s.record.Port }
 
 // Running reports whether the server's process lives.
@@ -63,7 +58,7 @@ func (s *PostgresServer) Running() bool { return s.server.Alive() }
 
 // URL returns the connection string of one database.
 func (s *PostgresServer) URL(database string) string {
-	u := url.URL{Scheme: "postgres", User: url.User("postgres"), Host: port.Address(s.record.Port)}
+	u := url.URL{Scheme: "postgres", User: url.User("postgres"), Host: addressOf(s.record.Port)}
 	return u.JoinPath(database).String() + "?sslmode=disable"
 }
 
@@ -72,10 +67,6 @@ func (s *PostgresServer) Start(ctx context.Context) error {
 	if err := s.initialise(ctx); err != nil {
 		return fmt.Errorf("create PostgreSQL's data: %w", err)
 	}
-	return s.ports.start(ctx, s.folder, s)
-}
-
-func (s *PostgresServer) tryStart(ctx context.Context, _ func() string) error {
 	if err := s.launch(); err != nil {
 		return err
 	}
@@ -104,11 +95,9 @@ func (s *PostgresServer) Kill() error {
 
 // Close ends the server and releases its port. It keeps the folder.
 func (s *PostgresServer) Close() error {
-	defer s.ports.release()
-	return s.end()
+	defer releasePorts(s.record.Port)
+	return s.Kill()
 }
-
-func (s *PostgresServer) end() error { return s.Kill() }
 
 // initialise creates the data unless it is there.
 func (s *PostgresServer) initialise(ctx context.Context) error {
@@ -140,19 +129,4 @@ func (s *PostgresServer) launch() (err error) {
 
 func (s *PostgresServer) data() string { return s.folder.file("data") }
 
-// connect checks that this server answers, and not another one that uses its port.
-func (s *PostgresServer) connect(ctx context.Context) error {
-	conn, err := pgx.Connect(ctx, s.URL("postgres"))
-	if err != nil {
-		return err
-	}
-	defer func() { _ = conn.Close(ctx) }()
-	var data string
-	if err := conn.QueryRow(ctx, "SHOW data_directory").Scan(&data); err != nil {
-		return err
-	}
-	if data != s.data() {
-		return fmt.Errorf("another server answers, with its data in %s", data)
-	}
-	return nil
-}
+func (s *PostgresServer) connect(ctx context.Context) error { return s.query(ctx, "SELECT", nil) }

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"syscall"
 
-	"example.com/transactional-outbox/test/servers/port"
 	"example.com/transactional-outbox/test/servers/process"
 )
 
@@ -36,7 +35,6 @@ type RabbitMQServer struct {
 	spareVhosts   []string         // created, and not yet used
 	vhostBatch    int              // how many were created last
 	epmd          *process.Process // of the first node
-	ports         ports
 	record        rabbitMQRecord
 }
 
@@ -73,32 +71,39 @@ func newRabbitMQNode(path string, lifetime process.Lifetime, node string, first 
 		return nil, fmt.Errorf("open RabbitMQ's folder: %w", err)
 	}
 	s.broker, s.epmd = process.Find(s.record.Broker), process.Find(s.record.Epmd)
-	if s.ports.fixed = s.Running(); !s.ports.fixed {
-		s.ports.numbers = []*int{&s.record.Port, &s.record.DistPort, &s.record.MetricsPort}
+	if !s.Running() {
+		err = choosePorts(&s.record.Port, &s.record.DistPort, &s.record.MetricsPort)
 	}
-	if s.first == s && !s.epmd.Alive() { // it may run while its broker is stopped
-		s.ports.numbers = append(s.ports.numbers, &s.record.EpmdPort)
+	if err == nil && s.first == s && !s.epmd.Alive() { // it may run while its broker is stopped
+		err = choosePorts(&s.record.EpmdPort)
 	}
-	return s, s.ports.reserve()
+	return s, err
 }
 
-// Port returns the port for AMQP, which only the first Start may change.
-func (s *RabbitMQServer) Port() int { return s.record.Port }
-
 // MetricsAddress returns the address of the metrics, if the broker has [MetricsPlugin].
-func (s *RabbitMQServer) MetricsAddress() string { return port.Address(s.record.MetricsPort) }
+func (s *RabbitMQServer) MetricsAddress() string { return addressOf(s.record.MetricsPort) }
 
 // Running reports whether the broker's process lives.
 func (s *RabbitMQServer) Running() bool { return s.broker.Alive() }
 
 // URL returns the connection string of one virtual host.
 func (s *RabbitMQServer) URL(vhost string) string {
-	return "amqp://guest:guest@" + port.Address(s.record.Port) + "/" + url.PathEscape(vhost)
+	return "amqp://guest:guest@" + addressOf(s.record.Port) + "/" + url.PathEscape(vhost)
 }
 
-// Start starts the broker unless it runs, and waits until it accepts connections.
+// Start starts the broker unless it runs, and waits until it accepts connections. It starts epmd
+// before: otherwise the broker would start one that survives it.
 func (s *RabbitMQServer) Start(ctx context.Context) error {
-	return s.ports.start(ctx, s.folder, s)
+	if err := s.configure(); err != nil {
+		return fmt.Errorf("configure RabbitMQ: %w", err)
+	}
+	if err := s.startEpmd(ctx); err != nil {
+		return fmt.Errorf("epmd did not start: %w", err)
+	}
+	if err := s.startBroker(ctx); err != nil {
+		return fmt.Errorf("RabbitMQ did not start: %w", err)
+	}
+	return nil
 }
 
 // Stop shuts the broker down. Its epmd still runs, for the next Start or Close.
@@ -120,11 +125,10 @@ func (s *RabbitMQServer) Freeze() error { return s.broker.Signal(syscall.SIGSTOP
 
 // Close ends the broker and its epmd, and releases their ports. It keeps the folder.
 func (s *RabbitMQServer) Close() error {
-	defer s.ports.release()
-	return s.end()
-}
-
-func (s *RabbitMQServer) end() error {
+	defer releasePorts(s.record.Port, s.record.DistPort, s.record.MetricsPort)
+	if s.first == s {
+		defer releasePorts(s.record.EpmdPort)
+	}
 	if err := s.Kill(); err != nil || !s.epmd.Alive() {
 		return err
 	}

@@ -3,32 +3,15 @@ package servers
 import (
 	"context"
 	"encoding/binary"
-	"errors"
-	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
+	"strconv"
 	"time"
 
-	"example.com/transactional-outbox/test/servers/port"
 	"example.com/transactional-outbox/test/servers/process"
 )
-
-// tryStart starts epmd before the broker. Otherwise the broker would start an epmd that survives
-// it.
-func (s *RabbitMQServer) tryStart(ctx context.Context, logged func() string) error {
-	if err := s.configure(); err != nil {
-		return fmt.Errorf("configure RabbitMQ: %w", err)
-	}
-	if err := s.startEpmd(ctx); err != nil {
-		return fmt.Errorf("epmd did not start: %w", err)
-	}
-	if err := s.startBroker(ctx, logged); err != nil {
-		return errors.Join(fmt.Errorf("RabbitMQ did not start: %w", err), s.requireEpmd())
-	}
-	return s.requireEpmd()
-}
 
 func (s *RabbitMQServer) startEpmd(ctx context.Context) (err error) {
 	if s.first != s {
@@ -40,43 +23,27 @@ func (s *RabbitMQServer) startEpmd(ctx context.Context) (err error) {
 	if s.epmd, err = s.run(s.epmdPath, &s.record.Epmd); err != nil {
 		return err
 	}
-	return errors.Join(awaitStart(ctx, s.epmd, s.folder, s.askEpmd), s.requireEpmd())
-}
-
-// requireEpmd checks that our epmd runs. If another epmd uses the port, ours ends without an
-// error, and our broker registers with the other one.
-func (s *RabbitMQServer) requireEpmd() error {
-	if !s.first.epmd.Alive() {
-		return fmt.Errorf("epmd has ended: %w", errPortInUse)
-	}
-	return nil
+	return awaitStart(ctx, s.epmd, s.folder, s.askEpmd)
 }
 
 // askEpmd asks for all names. The answer begins with epmd's port.
 func (s *RabbitMQServer) askEpmd(ctx context.Context) error {
-	return ask(ctx, time.Second, port.Address(s.record.EpmdPort), "\x00\x01n", func(r io.Reader) error {
+	return ask(ctx, time.Second, addressOf(s.record.EpmdPort), "\x00\x01n", func(r io.Reader) error {
 		return binary.Read(r, binary.BigEndian, new(uint32))
 	})
 }
 
-// startBroker also waits for a line of the log, because another broker may answer on the port.
-func (s *RabbitMQServer) startBroker(ctx context.Context, logged func() string) (err error) {
-	if s.Running() {
-		logged = func() string { return listens }
-	} else if s.broker, err = s.run(filepath.Join(s.binaries, "rabbitmq-server"), &s.record.Broker); err != nil {
-		return err
+func (s *RabbitMQServer) startBroker(ctx context.Context) (err error) {
+	if !s.Running() {
+		if s.broker, err = s.run(filepath.Join(s.binaries, "rabbitmq-server"), &s.record.Broker); err != nil {
+			return err
+		}
 	}
 	return awaitStart(ctx, s.broker, s.folder, func(ctx context.Context) error {
-		if !strings.Contains(logged(), listens) {
-			return errors.New("it does not listen yet")
-		}
-		_, err := AMQPVersion(ctx, port.Address(s.record.Port))
+		_, err := AMQPVersion(ctx, addressOf(s.record.Port))
 		return err
 	})
 }
-
-// listens is logged by a broker that listens on its port for AMQP.
-const listens = "started TCP listener on"
 
 func (s *RabbitMQServer) run(path string, id *process.ID) (*process.Process, error) {
 	cmd := exec.Command(path)
@@ -87,4 +54,41 @@ func (s *RabbitMQServer) run(path string, id *process.ID) (*process.Process, err
 	}
 	*id = p.ID
 	return p, s.folder.writeRecord(s.record)
+}
+
+// environment is the whole environment of the broker, epmd and rabbitmqctl. Of the caller's
+// environment it has only PATH, so that it never refers to the machine's own RabbitMQ.
+func (s *RabbitMQServer) environment() []string {
+	erlang := ""
+	if s.lifetime == process.WithParent {
+		erlang = "+S 1:1" // one scheduler: tests run several brokers on few cores
+	}
+	return []string{
+		"PATH=" + os.Getenv("PATH"),
+		"LANG=C.UTF-8",
+		"HOME=" + s.home(),
+
+		"RABBITMQ_NODENAME=" + s.node,
+		"RABBITMQ_NODE_IP_ADDRESS=" + localhost,
+		"RABBITMQ_NODE_PORT=" + strconv.Itoa(s.record.Port),
+		"RABBITMQ_DIST_PORT=" + strconv.Itoa(s.record.DistPort),
+		"ERL_EPMD_PORT=" + strconv.Itoa(s.first.record.EpmdPort),
+		"ERL_EPMD_ADDRESS=" + localhost,
+		"ERL_FLAGS=-kernel inet_dist_use_interface {127,0,0,1}",
+		// Any free port, so that several rabbitmqctl can run at the same time.
+		"RABBITMQ_CTL_DIST_PORT_MIN=0",
+		"RABBITMQ_CTL_DIST_PORT_MAX=0",
+
+		"RABBITMQ_MNESIA_BASE=" + s.folder.file("data"),
+		"RABBITMQ_LOG_BASE=" + string(s.folder),
+		"RABBITMQ_LOGS=-", // stdout, which is our log
+		"RABBITMQ_CONFIG_FILE=" + s.folder.file("rabbitmq.conf"),
+		"RABBITMQ_CONF_ENV_FILE=" + s.folder.file("rabbitmq-env.conf"), // not the machine's
+		"RABBITMQ_ENABLED_PLUGINS_FILE=" + s.folder.file("enabled_plugins"),
+
+		"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=+sbwt none " + erlang + " " + s.extraErlang, // no busy waiting
+		// With this, the start script replaces itself by the broker instead of waiting for it.
+		// So the process that we start is the one that we kill.
+		"RUNNING_UNDER_SYSTEMD=true",
+	}
 }

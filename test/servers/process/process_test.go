@@ -1,10 +1,14 @@
+// Package process_test proves that a process is found by its identity, is signalled only then, and
+// dies with its parent.
 package process_test
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"syscall"
 	"testing"
 	"time"
@@ -16,113 +20,103 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestStartedProcessIsFoundUntilItEnds(t *testing.T) {
-	p := start(t, process.WithParent, "sleep", "60")
-	if process.Find(p.ID) == nil {
-		t.Fatal("a running process was not found by its identity")
-	}
-	end(t, p)
-	if process.Find(p.ID) != nil {
-		t.Error("an ended process was found")
-	}
-}
-
-func TestRecycledPidIsAnotherProcess(t *testing.T) {
+func TestAProcessIsFoundByItsIdentityUntilItEnds(t *testing.T) {
 	p := start(t, process.Detached, "sleep", "60")
-	earlier := process.ID{PID: p.PID, Started: "an earlier time"}
-	if process.Find(earlier) != nil {
-		t.Error("a process with another start time was found")
+	for name, id := range map[string]process.ID{"of an earlier process": {PID: p.PID, Started: "earlier"}, "zero": {}} {
+		if process.Find(id) != nil {
+			t.Errorf("the identity %s found it", name)
+		}
 	}
-	if process.Find(process.ID{}) != nil {
-		t.Error("the zero identity found a process")
-	}
-	end(t, p)
-}
-
-func TestProgramThatEndsAtOnce(t *testing.T) {
-	p := start(t, process.WithParent, "true")
-	if err := p.Wait(shortContext(t)); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Signal(syscall.SIGTERM); err != nil {
-		t.Errorf("a signal to an ended process is an error: %v", err)
-	}
-}
-
-func TestWaitForAFoundProcess(t *testing.T) {
-	p := start(t, process.Detached, "sleep", "60")
 	found := process.Find(p.ID)
-	end(t, found)
-	if p.Alive() {
-		t.Error("Wait returned while the process still ran")
+	if found == nil {
+		t.Fatal("a running process was not found")
 	}
-}
-
-func TestWaitGivesUpWithItsContext(t *testing.T) {
-	p := start(t, process.WithParent, "sleep", "60")
-	ctx, cancel := context.WithCancel(t.Context())
+	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := p.Wait(ctx); err == nil {
+	if err := found.Wait(ended); err == nil {
 		t.Error("Wait for a running process returned no error")
 	}
-	end(t, p)
+	must(t, found.End(limited(t), syscall.SIGKILL))
+	if p.Alive() || process.Find(p.ID) != nil {
+		t.Error("an ended process was found")
+	}
+	must(t, p.Signal(syscall.SIGTERM)) // no effect
 }
 
-func TestChildren(t *testing.T) {
-	p := start(t, process.WithParent, "sh", "-c", "sleep 60 & wait")
-	eventually(t, func() bool { return len(p.Children()) == 1 })
-	end(t, p.Children()[0])
-	end(t, p)
-}
-
-func TestOutputIsAppendedToTheLog(t *testing.T) {
+func TestChildrenAndTheLog(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "log")
 	for range 2 {
-		p, err := process.Start(exec.Command("echo", "line"), process.Detached, log)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := p.Wait(shortContext(t)); err != nil {
-			t.Fatal(err)
-		}
+		p, err := process.Start(exec.Command("sh", "-c", "echo line; sleep 60 & wait"), process.WithParent, log)
+		must(t, err)
+		must(t, p.AwaitReady(limited(t), func(context.Context) error {
+			if len(p.Children()) != 1 {
+				return os.ErrNotExist
+			}
+			return nil
+		}))
+		must(t, p.Children()[0].Signal(syscall.SIGKILL))
+		must(t, p.Wait(limited(t)))
 	}
 	if got, _ := os.ReadFile(log); string(got) != "line\nline\n" {
 		t.Errorf("the log is %q", got)
 	}
-}
-
-func TestMissingProgram(t *testing.T) {
 	if _, err := process.Start(exec.Command("/no/such/program"), process.Detached, os.DevNull); err == nil {
 		t.Error("a missing program started")
 	}
 }
 
-// TestDiesWithParent runs this test binary as another process, which starts a child, and kills
-// it.
+// TestDiesWithParent runs this test binary as another process, which starts a child, and kills it.
 func TestDiesWithParent(t *testing.T) {
-	if os.Getenv("START_SLEEPER") != "" {
+	report := os.Getenv("REPORT_SLEEPER")
+	if report != "" {
 		p := start(t, process.WithParent, "sleep", "60")
-		reportTo(t, os.Getenv("START_SLEEPER"), p)
+		id, err := json.Marshal(p.ID)
+		must(t, err)
+		must(t, os.WriteFile(report+".new", id, 0o600))
+		must(t, os.Rename(report+".new", report)) // all of it or nothing
 		_ = p.Wait(t.Context())
 		return
 	}
-	requireLinux(t)
-	report := filepath.Join(t.TempDir(), "sleeper")
-	parent := exec.Command(os.Args[0], "-test.run=^TestDiesWithParent$")
-	parent.Env = append(os.Environ(), "START_SLEEPER="+report)
-	if err := parent.Start(); err != nil {
-		t.Fatal(err)
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux kills a child with its parent")
 	}
-	sleeper := readReport(t, report)
-	_ = parent.Process.Kill()
-	_ = parent.Wait()
-	if err := sleeper.Wait(shortContext(t)); err != nil {
+	report = filepath.Join(t.TempDir(), "sleeper")
+	command := exec.Command(os.Args[0], "-test.run=^TestDiesWithParent$")
+	command.Env = append(os.Environ(), "REPORT_SLEEPER="+report)
+	parent, err := process.Start(command, process.WithParent, os.DevNull)
+	must(t, err)
+	var id process.ID
+	must(t, parent.AwaitReady(limited(t), func(context.Context) error {
+		content, err := os.ReadFile(report)
+		if err != nil {
+			return err
+		}
+		return json.Unmarshal(content, &id)
+	}))
+	sleeper := process.Find(id)
+	must(t, parent.End(limited(t), syscall.SIGKILL))
+	if err := sleeper.Wait(limited(t)); err != nil {
 		t.Errorf("the child outlived its killed parent: %v", err)
 	}
 }
 
-func shortContext(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+func start(t *testing.T, lifetime process.Lifetime, name string, args ...string) *process.Process {
+	t.Helper()
+	p, err := process.Start(exec.Command(name, args...), lifetime, filepath.Join(t.TempDir(), "log"))
+	must(t, err)
+	t.Cleanup(func() { _ = p.Signal(syscall.SIGKILL) })
+	return p
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func limited(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -1,0 +1,119 @@
+package servers_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"go.uber.org/goleak"
+
+	"example.com/transactional-outbox/test/servers"
+	"example.com/transactional-outbox/test/servers/process"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestPostgresKeepsItsRowsAndItsAddress(t *testing.T) {
+	t.Parallel()
+	ctx := limited(t)
+	folder, err := os.MkdirTemp("", "test-servers-") // unlike t.TempDir, the user postgres can enter it
+	must(t, err)
+	t.Cleanup(func() { must(t, os.RemoveAll(folder)) })
+	server, err := servers.NewPostgres(folder, process.Detached)
+	must(t, err)
+	must(t, server.Start(ctx))
+	url := server.URL("postgres")
+	execute(t, url, "CREATE TABLE survivor AS SELECT 1 AS n")
+
+	for name, end := range map[string]func() error{
+		"stop": func() error { return server.Stop(ctx) },
+		"kill": server.Kill,
+	} {
+		must(t, end())
+		if server.Running() {
+			t.Errorf("it runs after %s", name)
+		}
+		must(t, server.Start(ctx))
+		execute(t, url, "SELECT n FROM survivor")
+	}
+	again, err := servers.NewPostgres(folder, process.Detached) // as another program does
+	must(t, err)
+	if !again.Running() || again.URL("postgres") != url {
+		t.Errorf("reopened: it runs: %t, at %s, want %s", again.Running(), again.URL("postgres"), url)
+	}
+	must(t, again.Close())
+	if server.Running() {
+		t.Error("it runs although it was closed")
+	}
+}
+
+func TestAStandbyTakesOverAndTheOldPrimaryFollowsIt(t *testing.T) {
+	t.Parallel()
+	ctx := limited(t)
+	old := servers.Postgres(t)
+	execute(t, old.URL("postgres"), "CREATE TABLE survivor AS SELECT 1 AS n")
+	standby := servers.Standby(t, old, "standby")
+	must(t, old.Synchronous(ctx, "standby"))
+	execute(t, old.URL("postgres"), "INSERT INTO survivor VALUES (2)")
+	must(t, old.Kill())
+	must(t, standby.Promote(ctx))
+	execute(t, standby.URL("postgres"), "INSERT INTO survivor VALUES (3)")
+
+	must(t, old.CopyFrom(ctx, standby.URL("postgres"), "old"))
+	must(t, old.Start(ctx))
+	must(t, standby.AwaitStandby(ctx, "old"))
+	must(t, standby.Stop(ctx))
+	must(t, old.Promote(ctx))
+	execute(t, old.URL("postgres"), "DO $$ BEGIN ASSERT (SELECT count(*) FROM survivor) = 3; END $$")
+
+	must(t, standby.Follow(old.URL("postgres"), "standby"))
+	must(t, standby.Start(ctx))
+	must(t, old.AwaitStandby(ctx, "standby"))
+}
+
+func TestRabbitMQKeepsItsQueues(t *testing.T) {
+	t.Parallel()
+	broker := servers.RabbitMQ(t)
+	file := filepath.Join(t.TempDir(), "definitions.json")
+	must(t, os.WriteFile(file, []byte(`{"queues": [{"name": "survivor", "vhost": "/", "durable": true, "auto_delete": false,
+		"arguments": {"x-queue-type": "quorum"}}]}`), 0o600))
+	_, err := broker.Ctl(limited(t), "import_definitions", file)
+	must(t, err)
+	must(t, broker.Kill())
+	if broker.Running() {
+		t.Error("it runs after a kill")
+	}
+	must(t, broker.Start(limited(t)))
+	queues, err := broker.Ctl(limited(t), "list_queues", "name", "type")
+	must(t, err)
+	if !strings.Contains(queues, "survivor\tquorum") {
+		t.Errorf("after a kill and a start the queues are %q", queues)
+	}
+}
+
+// limited returns a context that ends long after a start has failed.
+func limited(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func execute(t *testing.T, url, statement string) {
+	t.Helper()
+	conn, err := pgx.Connect(limited(t), url)
+	must(t, err)
+	defer func() { _ = conn.Close(context.Background()) }()
+	_, err = conn.Exec(limited(t), statement)
+	must(t, err)
+}
