@@ -1,0 +1,86 @@
+package system
+
+import (
+	"strings"
+	"testing"
+
+	"example.com/transactional-outbox/test/servers"
+)
+
+// TestP4P10ServersMayStartLateAndRestart starts the services before their servers, and then
+// stops and starts each server.
+func TestP4P10ServersMayStartLateAndRestart(t *testing.T) {
+	t.Parallel()
+	database, broker := servers.Postgres(t), servers.RabbitMQ(t)
+	s := newSystemOn(t, database, broker)
+	must(t, database.Stop(t.Context()))
+	must(t, broker.Stop(t.Context()))
+
+	orders, notifications := s.runOrders(), s.runNotifications()
+	orders.awaitLog("waiting for the database")
+	notifications.awaitLog("waiting for the database")
+	must(t, database.Start(t.Context()))
+	address := orders.address()
+	orders.awaitLog("no session with the broker, trying again")
+
+	// P10: the API takes orders while the broker is away.
+	s.place(orders)
+	must(t, broker.Start(t.Context()))
+	s.awaitCount(s.notificationsDB, 1, sentCount)
+
+	must(t, database.Kill())
+	if _, err := place(t.Context(), address); err == nil || !strings.Contains(err.Error(), "503") {
+		t.Errorf("with the database away: %v, want a 503", err)
+	}
+	must(t, database.Start(t.Context()))
+	s.ordersDB.Reset() // the test's own connections died as well
+	s.notificationsDB.Reset()
+	s.awaitPlaced(address)
+	s.awaitCount(s.notificationsDB, 2, sentCount)
+
+	// Not right after the queue was declared: RabbitMQ 3.10 was killed when a queue was a quarter of
+	// a second old, and that queue never had a leader again ("leader not known").
+	must(t, broker.Kill())
+	s.place(orders)
+	must(t, broker.Start(t.Context()))
+	s.awaitCount(s.notificationsDB, 3, sentCount)
+	// An event that no queue takes is not refused.
+	orders.awaitMetric("outbox_refused_total", nil, 0)
+	s.wantCount(s.ordersDB, 0, failedCount)
+}
+
+// TestP12SIGTERMUnderLoadLosesAndRepeatsNothing ends both services while clients place orders, and
+// starts them again.
+func TestP12SIGTERMUnderLoadLosesAndRepeatsNothing(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	copies := s.recordEvents()
+	notifications := s.startConsumer()
+	orders := s.runOrders()
+	clients := s.startLoad(8, orders)
+	for range 3 {
+		s.awaitMore(clients, 50)
+		orders.stop()
+		notifications.stop()
+		orders, notifications = s.runOrders(), s.runNotifications()
+		clients.sendTo(orders)
+	}
+	s.awaitMore(clients, 20)
+	clients.stop()
+
+	committed := queryValue[int](s, s.ordersDB, "SELECT count(*) FROM orders")
+	s.awaitCount(s.ordersDB, committed, publishedCount)
+	s.awaitCount(s.notificationsDB, committed, sentCount)
+	s.awaitCount(s.ordersDB, clients.count(), "SELECT count(*) FROM orders WHERE id = ANY ($1::uuid[])", clients.placed)
+	all := copies.await(committed)
+	ids := map[string]bool{}
+	for _, d := range all {
+		ids[d.MessageId] = true
+	}
+	if len(all) != committed || len(ids) != committed {
+		t.Errorf("%d copies of %d events came, want one of each of %d orders", len(all), len(ids), committed)
+	}
+	if n, events := len(s.mail.accepted()), len(s.mail.copies()); n != committed || events != committed {
+		t.Errorf("%d e-mails about %d events came, want %d", n, events, committed)
+	}
+}
