@@ -10,10 +10,10 @@ ARG GOPROXY
 ENV GOWORK=off
 
 # Before the sources, so that only a changed dependency causes a download. The root's tests need the
-# module test/servers, so Go reads its requirements.
+# module test/env, so Go reads its requirements.
 COPY go.mod go.sum ./
 COPY outbox/go.mod outbox/go.sum outbox/
-COPY test/servers/go.mod test/servers/
+COPY test/env/go.mod test/env/
 RUN --mount=type=cache,target=/go/pkg/mod \
     go mod download
 

@@ -4,12 +4,12 @@ go 1.26.0
 
 replace (
 	example.com/transactional-outbox/outbox => ./outbox
-	example.com/transactional-outbox/test/servers => ./test/servers
+	example.com/transactional-outbox/test/env => ./test/env
 )
 
 require (
 	example.com/transactional-outbox/outbox v0.0.0
-	example.com/transactional-outbox/test/servers v0.0.0
+	example.com/transactional-outbox/test/env v0.0.0
 	github.com/alecthomas/kong v1.17.0
 	github.com/caarlos0/env/v11 v11.4.2
 	github.com/cenkalti/backoff/v5 v5.0.3

@@ -8,7 +8,7 @@ import (
 
 	"example.com/transactional-outbox/internal/postgres/postgrestest"
 	"example.com/transactional-outbox/internal/settings"
-	"example.com/transactional-outbox/test/servers"
+	"example.com/transactional-outbox/test/env/servers"
 )
 
 // TestACommandSaysWhichServerItLacks. Only republish needs the broker.

@@ -5,13 +5,13 @@ go 1.26.0
 replace (
 	example.com/transactional-outbox => ..
 	example.com/transactional-outbox/outbox => ../outbox
-	example.com/transactional-outbox/test/servers => ./servers
+	example.com/transactional-outbox/test/env => ./env
 )
 
 require (
 	example.com/transactional-outbox v0.0.0
 	example.com/transactional-outbox/outbox v0.0.0
-	example.com/transactional-outbox/test/servers v0.0.0
+	example.com/transactional-outbox/test/env v0.0.0
 	github.com/caarlos0/env/v11 v11.4.2
 	github.com/chromedp/cdproto v0.159.0
 	github.com/chromedp/chromedp v0.23.0

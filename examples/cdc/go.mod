@@ -2,10 +2,10 @@ module example.com/transactional-outbox/examples/cdc
 
 go 1.26.0
 
-replace example.com/transactional-outbox/test/servers => ../../test/servers
+replace example.com/transactional-outbox/test/env => ../../test/env
 
 require (
-	example.com/transactional-outbox/test/servers v0.0.0
+	example.com/transactional-outbox/test/env v0.0.0
 	github.com/google/uuid v1.6.0
 	github.com/jackc/pglogrepl v0.0.0-20250509230407-a9884f6bd75a
 	github.com/jackc/pgx/v5 v5.12.0

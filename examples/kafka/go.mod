@@ -4,12 +4,12 @@ go 1.26.0
 
 replace (
 	example.com/transactional-outbox/outbox => ../../outbox
-	example.com/transactional-outbox/test/servers => ../../test/servers
+	example.com/transactional-outbox/test/env => ../../test/env
 )
 
 require (
 	example.com/transactional-outbox/outbox v0.0.0
-	example.com/transactional-outbox/test/servers v0.0.0
+	example.com/transactional-outbox/test/env v0.0.0
 	github.com/google/uuid v1.6.0
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/twmb/franz-go v1.22.3

@@ -23,7 +23,7 @@ import (
 
 	"example.com/transactional-outbox/outbox"
 	"example.com/transactional-outbox/outbox/publish"
-	"example.com/transactional-outbox/test/servers"
+	"example.com/transactional-outbox/test/env/servers"
 )
 
 // TestEveryEventIsPublishedInOrder also if something is wrong with Kafka for a while. No event

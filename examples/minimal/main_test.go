@@ -8,7 +8,7 @@ import (
 	"github.com/google/uuid"
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"example.com/transactional-outbox/test/servers"
+	"example.com/transactional-outbox/test/env/servers"
 )
 
 // TestMain is also the program that the tests start and kill.

@@ -4,12 +4,12 @@ go 1.26.0
 
 replace (
 	example.com/transactional-outbox/outbox => ../../outbox
-	example.com/transactional-outbox/test/servers => ../../test/servers
+	example.com/transactional-outbox/test/env => ../../test/env
 )
 
 require (
 	example.com/transactional-outbox/outbox v0.0.0
-	example.com/transactional-outbox/test/servers v0.0.0
+	example.com/transactional-outbox/test/env v0.0.0
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/nats-io/nats-server/v2 v2.15.2
 	github.com/nats-io/nats.go v1.55.0

@@ -4,13 +4,13 @@ go 1.26.0
 
 replace (
 	example.com/transactional-outbox/outbox => ../../outbox
-	example.com/transactional-outbox/test/servers => ../../test/servers
+	example.com/transactional-outbox/test/env => ../../test/env
 )
 
 require (
 	cloud.google.com/go/pubsub/v2 v2.8.1
 	example.com/transactional-outbox/outbox v0.0.0
-	example.com/transactional-outbox/test/servers v0.0.0
+	example.com/transactional-outbox/test/env v0.0.0
 	github.com/googleapis/gax-go/v2 v2.27.0
 	github.com/jackc/pgx/v5 v5.12.0
 	golang.org/x/sync v0.24.0

@@ -13,7 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"example.com/transactional-outbox/internal/httpserver"
-	"example.com/transactional-outbox/test/servers"
+	"example.com/transactional-outbox/test/env/servers"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -13,7 +13,7 @@ import (
 
 	"example.com/transactional-outbox/internal/postgres"
 	"example.com/transactional-outbox/internal/postgres/postgrestest"
-	"example.com/transactional-outbox/test/servers"
+	"example.com/transactional-outbox/test/env/servers"
 )
 
 // throughTwo returns two proxies to one server, and a URL with both.

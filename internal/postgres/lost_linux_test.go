@@ -15,7 +15,7 @@ import (
 
 	"example.com/transactional-outbox/internal/postgres"
 	"example.com/transactional-outbox/internal/postgres/postgrestest"
-	"example.com/transactional-outbox/test/servers"
+	"example.com/transactional-outbox/test/env/servers"
 )
 
 // TestATransactionHasItsOwnDeadline: the caller's context has none. The connection freezes where a

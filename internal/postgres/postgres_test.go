@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"example.com/transactional-outbox/internal/postgres"
-	"example.com/transactional-outbox/test/servers"
+	"example.com/transactional-outbox/test/env/servers"
 )
 
 func open(t *testing.T, url string, connections int32, options ...postgres.Option) *postgres.DB {

@@ -24,7 +24,7 @@ import (
 	"example.com/transactional-outbox/outbox/operate"
 	"example.com/transactional-outbox/outbox/publish"
 	"example.com/transactional-outbox/outbox/rabbitmq"
-	"example.com/transactional-outbox/test/servers"
+	"example.com/transactional-outbox/test/env/servers"
 )
 
 // log has the lines of the service's parts: each part goes on without a right, and says so.

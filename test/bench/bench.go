@@ -14,8 +14,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"example.com/transactional-outbox/outbox/rabbitmq"
-	"example.com/transactional-outbox/test/servers"
-	"example.com/transactional-outbox/test/servers/process"
+	"example.com/transactional-outbox/test/env/process"
+	"example.com/transactional-outbox/test/env/servers"
 	"example.com/transactional-outbox/test/suite"
 )
 

@@ -6,7 +6,7 @@ import (
 
 	"example.com/transactional-outbox/notification-service/migrations"
 	"example.com/transactional-outbox/outbox/rabbitmq"
-	"example.com/transactional-outbox/test/chaos/mailserver"
+	"example.com/transactional-outbox/test/env/mailserver"
 	"example.com/transactional-outbox/test/servicelog"
 	"example.com/transactional-outbox/test/suite"
 )

@@ -15,7 +15,7 @@ import (
 	"example.com/transactional-outbox/notification-service/migrations"
 	"example.com/transactional-outbox/outbox"
 	"example.com/transactional-outbox/outbox/inbox"
-	"example.com/transactional-outbox/test/chaos/mailserver"
+	"example.com/transactional-outbox/test/env/mailserver"
 )
 
 const (

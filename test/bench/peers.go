@@ -9,7 +9,7 @@ import (
 
 	"example.com/transactional-outbox/order-service/migrations"
 	"example.com/transactional-outbox/outbox"
-	"example.com/transactional-outbox/test/servers/process"
+	"example.com/transactional-outbox/test/env/process"
 	"example.com/transactional-outbox/test/servicelog"
 	"example.com/transactional-outbox/test/suite"
 )

@@ -11,7 +11,7 @@ import (
 
 	"github.com/prometheus/procfs"
 
-	"example.com/transactional-outbox/test/servers/process"
+	"example.com/transactional-outbox/test/env/process"
 	"example.com/transactional-outbox/test/servicelog"
 	"example.com/transactional-outbox/test/suite"
 )

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"example.com/transactional-outbox/test/chaos/mailserver"
+	"example.com/transactional-outbox/test/env/mailserver"
 )
 
 // cause is something that is wrong, and how an operator finds and mends it.

@@ -12,7 +12,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"example.com/transactional-outbox/test/browser/chromium"
-	"example.com/transactional-outbox/test/servers"
+	"example.com/transactional-outbox/test/env/servers"
 )
 
 // All tests share these. Each test has its own databases, its own virtual host, its own services,

@@ -16,9 +16,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"example.com/transactional-outbox/outbox"
-	"example.com/transactional-outbox/test/chaos/mailserver"
-	"example.com/transactional-outbox/test/servers"
-	"example.com/transactional-outbox/test/servers/process"
+	"example.com/transactional-outbox/test/env/mailserver"
+	"example.com/transactional-outbox/test/env/process"
+	"example.com/transactional-outbox/test/env/servers"
 	"example.com/transactional-outbox/test/servicelog"
 )
 

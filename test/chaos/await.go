@@ -7,7 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"example.com/transactional-outbox/test/chaos/broker"
+	"example.com/transactional-outbox/test/env/broker"
 )
 
 // maxWait is the one limit for waiting. No promise depends on it: what took less is only reported.

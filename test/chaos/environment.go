@@ -9,9 +9,9 @@ import (
 	"path/filepath"
 	"slices"
 
-	"example.com/transactional-outbox/test/chaos/broker"
-	"example.com/transactional-outbox/test/servers"
-	"example.com/transactional-outbox/test/servers/process"
+	"example.com/transactional-outbox/test/env/broker"
+	"example.com/transactional-outbox/test/env/process"
+	"example.com/transactional-outbox/test/env/servers"
 	"example.com/transactional-outbox/test/suite"
 )
 

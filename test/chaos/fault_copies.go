@@ -8,8 +8,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"example.com/transactional-outbox/test/chaos/broker"
-	"example.com/transactional-outbox/test/chaos/checker"
+	"example.com/transactional-outbox/test/env/broker"
+	"example.com/transactional-outbox/test/env/load"
 )
 
 // deleteRetryPath deletes the exchanges for retries and dead letters, and makes some messages fail.
@@ -96,11 +96,11 @@ func (sys *system) queueBehindMalformed(ctx context.Context) (valid []string, er
 // publishMalformed publishes malformed messages.
 func (sys *system) publishMalformed(ctx context.Context, n int) error {
 	if sys.allowed.Malformed == nil {
-		sys.allowed.Malformed = map[string]checker.Message{}
+		sys.allowed.Malformed = map[string]broker.Message{}
 	}
-	var bad []checker.Message
+	var bad []broker.Message
 	for range n {
-		m := checker.Message{ID: uuid.NewString(), Key: string(checker.Place), Body: []byte("{\"order_id\": \xff")}
+		m := broker.Message{ID: uuid.NewString(), Key: string(load.Place), Body: []byte("{\"order_id\": \xff")}
 		bad, sys.allowed.Malformed[m.ID] = append(bad, m), m
 	}
 	return sys.broker.Publish(ctx, bad...)

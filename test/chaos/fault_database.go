@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"example.com/transactional-outbox/test/chaos/mailserver"
+	"example.com/transactional-outbox/test/env/mailserver"
 )
 
 // allowLostMarks permits duplicates of the events whose marks a crash of PostgreSQL loses: relays

@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"example.com/transactional-outbox/test/servers"
-	"example.com/transactional-outbox/test/servers/process"
+	"example.com/transactional-outbox/test/env/process"
+	"example.com/transactional-outbox/test/env/servers"
 	"example.com/transactional-outbox/test/servicelog"
 	"example.com/transactional-outbox/test/suite"
 )

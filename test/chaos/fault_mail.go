@@ -8,9 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"example.com/transactional-outbox/test/chaos/checker"
-	"example.com/transactional-outbox/test/chaos/load"
-	"example.com/transactional-outbox/test/chaos/mailserver"
+	"example.com/transactional-outbox/test/env/load"
+	"example.com/transactional-outbox/test/env/mailserver"
 )
 
 // Recipients with a fault.
@@ -39,7 +38,7 @@ func mailFaultOf(only func(to string) bool, m mailserver.Fault) step {
 		spared := len(sys.mail.Mails())
 		err = errors.Join(err, sys.require(ctx, "P9", "beside the e-mails that have the fault", func() (string, error) {
 			sent := sys.mail.Mails()[spared:]
-			if n := len(slices.DeleteFunc(sent, func(m checker.Mail) bool { return only(m.To) })); n < enoughMails {
+			if n := len(slices.DeleteFunc(sent, func(m mailserver.Mail) bool { return only(m.To) })); n < enoughMails {
 				return fmt.Sprintf("%d e-mails were sent", n), nil
 			}
 			return "", nil

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"example.com/transactional-outbox/test/chaos/mailserver"
+	"example.com/transactional-outbox/test/env/mailserver"
 )
 
 // kill kills a replica, and counts the fault if the replica was running.

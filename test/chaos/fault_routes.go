@@ -9,8 +9,8 @@ import (
 	"slices"
 	"time"
 
-	"example.com/transactional-outbox/test/chaos/broker"
-	"example.com/transactional-outbox/test/chaos/checker"
+	"example.com/transactional-outbox/test/env/broker"
+	"example.com/transactional-outbox/test/env/load"
 )
 
 // unbindAll removes all bindings. The events must stay in the outbox.
@@ -21,7 +21,7 @@ func (sys *system) unbindAll(ctx context.Context) error {
 	err := errors.Join(
 		sys.stopConsumers(ctx),
 		sys.broker.Unbind(ctx, broker.Tap, "#"),
-		sys.broker.Unbind(ctx, broker.Queue, string(checker.Place), string(checker.Confirm), string(checker.Cancel)),
+		sys.broker.Unbind(ctx, broker.Queue, string(load.Place), string(load.Confirm), string(load.Cancel)),
 		sleep(ctx, sys.scaled(4*time.Second)))
 	if err != nil {
 		return err

@@ -8,7 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"example.com/transactional-outbox/test/chaos/broker"
+	"example.com/transactional-outbox/test/env/broker"
 )
 
 // A scenario can have a topic beside the orders', with a queue of its own. The suite itself stores

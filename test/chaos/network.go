@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"example.com/transactional-outbox/test/servers"
+	"example.com/transactional-outbox/test/env/servers"
 )
 
 // Each replica reaches each server through a proxy of its own, so that a fault of the network can

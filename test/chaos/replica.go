@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"example.com/transactional-outbox/test/chaos/checker"
-	"example.com/transactional-outbox/test/servers/process"
+	"example.com/transactional-outbox/test/env/process"
 	"example.com/transactional-outbox/test/servicelog"
 )
 

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"example.com/transactional-outbox/test/chaos/mailserver"
+	"example.com/transactional-outbox/test/env/mailserver"
 )
 
 // scenario is load with a fault.

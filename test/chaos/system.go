@@ -13,9 +13,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"example.com/transactional-outbox/test/chaos/checker"
-	"example.com/transactional-outbox/test/chaos/load"
-	"example.com/transactional-outbox/test/chaos/mailserver"
-	"example.com/transactional-outbox/test/servers"
+	"example.com/transactional-outbox/test/env/load"
+	"example.com/transactional-outbox/test/env/mailserver"
+	"example.com/transactional-outbox/test/env/servers"
 )
 
 // system has everything that belongs to one scenario.

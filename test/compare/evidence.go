@@ -8,9 +8,10 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"example.com/transactional-outbox/test/chaos/broker"
 	"example.com/transactional-outbox/test/chaos/checker"
 	"example.com/transactional-outbox/test/compare/judge"
+	"example.com/transactional-outbox/test/env/broker"
+	"example.com/transactional-outbox/test/env/load"
 )
 
 // workQueues are the queues in which messages wait for a consumer.
@@ -50,7 +51,7 @@ func (sys *system) evidence(ctx context.Context) (e judge.Evidence, err error) {
 }
 
 // parse returns the events of messages, and the number of messages that cannot be read.
-func parse(messages []checker.Message) (events []judge.Event, unreadable int) {
+func parse(messages []broker.Message) (events []judge.Event, unreadable int) {
 	for _, m := range messages {
 		var body struct {
 			Order   string `json:"order_id"`
@@ -79,7 +80,7 @@ const (
 func (sys *system) readDatabases(ctx context.Context) (e judge.Evidence, err error) {
 	kinds := map[string]int{} // the version of each order, by the answers
 	for _, a := range sys.load.Ledger() {
-		if a.Outcome == checker.Acknowledged {
+		if a.Outcome == load.Acknowledged {
 			kinds[a.OrderID]++
 			e.Acknowledged = append(e.Acknowledged, judge.Event{Order: a.OrderID, Version: kinds[a.OrderID]})
 		}

@@ -8,11 +8,11 @@ import (
 
 	"github.com/google/uuid"
 
-	"example.com/transactional-outbox/test/chaos/broker"
-	"example.com/transactional-outbox/test/chaos/checker"
-	"example.com/transactional-outbox/test/chaos/mailserver"
 	"example.com/transactional-outbox/test/compare/judge"
-	"example.com/transactional-outbox/test/servers"
+	"example.com/transactional-outbox/test/env/broker"
+	"example.com/transactional-outbox/test/env/load"
+	"example.com/transactional-outbox/test/env/mailserver"
+	"example.com/transactional-outbox/test/env/servers"
 )
 
 // outage is how long a server is away. It is longer than all delays of the designs' retries.
@@ -120,7 +120,7 @@ func (sys *system) unbindAll(ctx context.Context) error {
 	}
 	err := errors.Join(
 		sys.broker.Unbind(ctx, broker.Tap, "#"),
-		sys.broker.Unbind(ctx, broker.Queue, string(checker.Place), string(checker.Confirm), string(checker.Cancel)))
+		sys.broker.Unbind(ctx, broker.Queue, string(load.Place), string(load.Confirm), string(load.Cancel)))
 	if err != nil {
 		return err
 	}
@@ -189,7 +189,7 @@ func (sys *system) noteStalled(ctx context.Context) error {
 
 func (sys *system) publishPoison(ctx context.Context) error {
 	for range 20 {
-		m := checker.Message{ID: uuid.NewString(), Key: string(checker.Place), Body: []byte("this is not an order")}
+		m := broker.Message{ID: uuid.NewString(), Key: string(load.Place), Body: []byte("this is not an order")}
 		if err := sys.broker.Publish(ctx, m); err != nil {
 			return err
 		}

@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"time"
 
-	"example.com/transactional-outbox/test/servers/process"
+	"example.com/transactional-outbox/test/env/process"
 	"example.com/transactional-outbox/test/servicelog"
 )
 

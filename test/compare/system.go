@@ -11,11 +11,11 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"example.com/transactional-outbox/test/chaos/load"
-	"example.com/transactional-outbox/test/chaos/mailserver"
 	"example.com/transactional-outbox/test/compare/judge"
 	"example.com/transactional-outbox/test/compare/shop"
-	"example.com/transactional-outbox/test/servers"
+	"example.com/transactional-outbox/test/env/load"
+	"example.com/transactional-outbox/test/env/mailserver"
+	"example.com/transactional-outbox/test/env/servers"
 )
 
 // The load of every row.

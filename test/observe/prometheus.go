@@ -18,8 +18,8 @@ import (
 	prometheus "github.com/prometheus/client_golang/api/prometheus/v1"
 	"github.com/prometheus/common/model"
 
-	"example.com/transactional-outbox/test/servers"
-	"example.com/transactional-outbox/test/servers/process"
+	"example.com/transactional-outbox/test/env/process"
+	"example.com/transactional-outbox/test/env/servers"
 )
 
 // timeout limits the start and the end of Prometheus.

@@ -9,7 +9,7 @@ import (
 	"os"
 	"time"
 
-	"example.com/transactional-outbox/test/servers/process"
+	"example.com/transactional-outbox/test/env/process"
 )
 
 // Line is a line of a log.

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"syscall"
 
-	"example.com/transactional-outbox/test/servers"
-	"example.com/transactional-outbox/test/servers/process"
+	"example.com/transactional-outbox/test/env/process"
+	"example.com/transactional-outbox/test/env/servers"
 )
 
 var (

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"example.com/transactional-outbox/test/servers/process"
+	"example.com/transactional-outbox/test/env/process"
 )
 
 // stack is the part of the system that was started from one checkout.

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"example.com/transactional-outbox/test/servers"
-	"example.com/transactional-outbox/test/servers/process"
+	"example.com/transactional-outbox/test/env/process"
+	"example.com/transactional-outbox/test/env/servers"
 )
 
 func TestOnlyOneCommandChangesTheStack(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"example.com/transactional-outbox/test/servers"
+	"example.com/transactional-outbox/test/env/servers"
 )
 
 // All tests share these. Each test has its own databases and its own virtual host. A test

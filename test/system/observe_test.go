@@ -11,8 +11,8 @@ import (
 	"github.com/prometheus/common/model"
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"example.com/transactional-outbox/test/env/servers"
 	"example.com/transactional-outbox/test/observe"
-	"example.com/transactional-outbox/test/servers"
 )
 
 const (

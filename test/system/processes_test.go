@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"example.com/transactional-outbox/test/servers"
+	"example.com/transactional-outbox/test/env/servers"
 )
 
 // TestP4P10ServersMayStartLateAndRestart starts the services before their servers, and then

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"testing"
 
-	"example.com/transactional-outbox/test/servers"
+	"example.com/transactional-outbox/test/env/servers"
 )
 
 // TestP1AnAcknowledgedOrderIsOnTheStandby: the synchronous standby is away, so no order is answered

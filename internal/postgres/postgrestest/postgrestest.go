@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"example.com/transactional-outbox/internal/postgres"
-	"example.com/transactional-outbox/test/servers"
+	"example.com/transactional-outbox/test/env/servers"
 )
 
 // poolSize is enough for the claimers and writers of one test.

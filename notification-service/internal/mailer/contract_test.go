@@ -17,7 +17,7 @@ import (
 	"example.com/transactional-outbox/notification-service/internal/mailer/mailertest"
 	"example.com/transactional-outbox/outbox/publish"
 	"example.com/transactional-outbox/outbox/publish/publishtest"
-	"example.com/transactional-outbox/test/servers"
+	"example.com/transactional-outbox/test/env/servers"
 )
 
 // TestContract runs all that a mail server can do. The e-mail's text has the whole message.

@@ -15,7 +15,7 @@ import (
 
 	"example.com/transactional-outbox/internal/postgres/postgrestest"
 	"example.com/transactional-outbox/order-service/internal/httpapi"
-	"example.com/transactional-outbox/test/servers"
+	"example.com/transactional-outbox/test/env/servers"
 )
 
 // TestARequestBeyondTheLimitIsRefusedAtOnce holds another request in its commit.

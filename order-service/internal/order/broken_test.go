@@ -11,7 +11,7 @@ import (
 	"example.com/transactional-outbox/internal/postgres"
 	"example.com/transactional-outbox/internal/postgres/postgrestest"
 	"example.com/transactional-outbox/order-service/internal/order"
-	"example.com/transactional-outbox/test/servers"
+	"example.com/transactional-outbox/test/env/servers"
 )
 
 // TestP2NothingIsLeftOfAnOrderThatFailed breaks the transaction before or after its last

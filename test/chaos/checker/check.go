@@ -3,6 +3,8 @@ package checker
 import (
 	"fmt"
 	"time"
+
+	"example.com/transactional-outbox/test/env/broker"
 )
 
 // Allowance is what the injected faults permit. The zero value permits nothing.
@@ -21,7 +23,7 @@ type Allowance struct {
 	// Lease is the length of the relays' leases.
 	Lease time.Duration
 	// Malformed are the malformed messages of the scenario, by id. They must become dead letters.
-	Malformed map[string]Message
+	Malformed map[string]broker.Message
 }
 
 // Report has the counts of Jepsen's queue checker, and the violations of each promise.
@@ -102,7 +104,7 @@ func newCheck(e Evidence, allowed Allowance) *check {
 	return c
 }
 
-func idsOf(messages []Message) map[string]bool {
+func idsOf(messages []broker.Message) map[string]bool {
 	ids := map[string]bool{}
 	for _, m := range messages {
 		ids[m.ID] = true

@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"example.com/transactional-outbox/test/chaos/checker"
+	"example.com/transactional-outbox/test/env/broker"
+	"example.com/transactional-outbox/test/env/load"
+	"example.com/transactional-outbox/test/env/mailserver"
 )
 
 // order is the evidence of one order with two events in a healthy system. The first e-mail was sent
@@ -16,20 +19,20 @@ import (
 func order(n int) checker.Evidence {
 	id, first, second := fmt.Sprint("order-", n), fmt.Sprint("event-", n, "-1"), fmt.Sprint("event-", n, "-2")
 	email := fmt.Sprint(n, "@load.example")
-	attempt := checker.Attempt{
+	attempt := load.Attempt{
 		Email: email, OrderID: id, Product: product(n), Quantity: n + 1, Amount: amount(n), Currency: "GBP",
-		Outcome: checker.Acknowledged,
+		Outcome: load.Acknowledged,
 	}
 	placed, confirmed := attempt, attempt
-	placed.Kind, confirmed.Kind = checker.Place, checker.Confirm
+	placed.Kind, confirmed.Kind = load.Place, load.Confirm
 	return checker.Evidence{
-		Attempts: []checker.Attempt{placed, confirmed},
+		Attempts: []load.Attempt{placed, confirmed},
 		Orders:   []checker.Order{{ID: id, Email: email, Version: 2}},
 		Events: []checker.Event{
 			{ID: first, OrderID: id, Version: 1, Key: "order.created", Status: "published", Payload: `{"a": 1}`},
 			{ID: second, OrderID: id, Version: 2, Key: "order.confirmed", Status: "published", Payload: `{"a": 2}`},
 		},
-		Tap: []checker.Message{
+		Tap: []broker.Message{
 			{ID: first, Key: "order.created", Body: []byte(`{"a":1}`)},
 			{ID: second, Key: "order.confirmed", Body: []byte(`{"a":2}`)},
 		},
@@ -38,7 +41,7 @@ func order(n int) checker.Evidence {
 			{ID: first, OrderID: id, Version: 1, Status: "published"},
 			{ID: second, OrderID: id, Version: 2, Status: "published"},
 		},
-		Mails: []checker.Mail{
+		Mails: []mailserver.Mail{
 			mail(first, email, "received", n), mail(second, email, "confirmed", n),
 		},
 		Exits: []checker.Exit{{Name: "order-service", Took: time.Second}},
@@ -114,7 +117,7 @@ func TestEveryDefectIsSeen(t *testing.T) {
 
 func TestWhatTheFaultsExcuseIsNoDefect(t *testing.T) {
 	t.Parallel()
-	malformed := checker.Message{ID: "bad", Key: "order.created", Body: []byte("{"), Headers: map[string]any{"failure-reason": "no JSON"}}
+	malformed := broker.Message{ID: "bad", Key: "order.created", Body: []byte("{"), Headers: map[string]any{"failure-reason": "no JSON"}}
 	for name, test := range map[string]struct {
 		do      func(*checker.Evidence)
 		allowed checker.Allowance
@@ -125,7 +128,7 @@ func TestWhatTheFaultsExcuseIsNoDefect(t *testing.T) {
 		"an unbound tap": {func(e *checker.Evidence) { e.Tap = e.Tap[1:] }, checker.Allowance{TapGap: true}},
 		"a malformed message": {func(e *checker.Evidence) {
 			e.Tap, e.DeadLetters = append(e.Tap, malformed), append(e.DeadLetters, malformed)
-		}, checker.Allowance{Malformed: map[string]checker.Message{"bad": malformed}}},
+		}, checker.Allowance{Malformed: map[string]broker.Message{"bad": malformed}}},
 		"an e-mail repeated after a cut": {func(e *checker.Evidence) {
 			repeat(e, 0, 1)
 			e.Mails[0].Cut = true
@@ -147,12 +150,12 @@ func TestWhatTheFaultsExcuseIsNoDefect(t *testing.T) {
 		}, checker.Allowance{}},
 		"a request without an answer, and then repeated": {func(e *checker.Evidence) {
 			before := e.Attempts[0]
-			before.Outcome, before.OrderID, before.Amount, before.Currency = checker.Unknown, "", 0, ""
+			before.Outcome, before.OrderID, before.Amount, before.Currency = load.Unknown, "", 0, ""
 			e.Attempts = slices.Insert(e.Attempts, 0, before)
 		}, checker.Allowance{}},
 		"a request that was not sent, and then repeated": {func(e *checker.Evidence) {
 			before := e.Attempts[0]
-			before.Outcome = checker.NotSent
+			before.Outcome = load.NotSent
 			e.Attempts = slices.Insert(e.Attempts, 0, before)
 		}, checker.Allowance{}},
 		"a duplicate in the service's own queue": {func(e *checker.Evidence) {

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"example.com/transactional-outbox/test/chaos/checker"
+	"example.com/transactional-outbox/test/env/broker"
+	"example.com/transactional-outbox/test/env/load"
 )
 
 var orderDefects = []defect{
@@ -53,26 +55,26 @@ var orderDefects = []defect{
 	},
 	{
 		name:     "a request that was never sent had an effect",
-		do:       func(e *checker.Evidence) { e.Attempts[0].Outcome = checker.NotSent },
+		do:       func(e *checker.Evidence) { e.Attempts[0].Outcome = load.NotSent },
 		promises: "P1 P10 P6", unexpected: 2, // the order and its e-mail
 	},
 	{
 		name:     "the API never answered a request",
-		do:       func(e *checker.Evidence) { e.Attempts[0].Outcome = checker.Unknown },
+		do:       func(e *checker.Evidence) { e.Attempts[0].Outcome = load.Unknown },
 		promises: "P10",
 	},
 	{
 		name: "the API answered 500",
 		do: func(e *checker.Evidence) {
 			before := e.Attempts[0]
-			before.Status, before.Outcome = 500, checker.Unknown
+			before.Status, before.Outcome = 500, load.Unknown
 			e.Attempts = slices.Insert(e.Attempts, 0, before)
 		},
 		promises: "API",
 	},
 	{
 		name:     "a message belongs to no event",
-		do:       func(e *checker.Evidence) { e.Tap = append(e.Tap, checker.Message{ID: "ghost"}) },
+		do:       func(e *checker.Evidence) { e.Tap = append(e.Tap, broker.Message{ID: "ghost"}) },
 		promises: "P2", unexpected: 1,
 	},
 	{

@@ -2,6 +2,7 @@ package checker_test
 
 import (
 	"example.com/transactional-outbox/test/chaos/checker"
+	"example.com/transactional-outbox/test/env/broker"
 )
 
 var effectDefects = []defect{
@@ -81,8 +82,8 @@ var effectDefects = []defect{
 }
 
 var (
-	malformedMessage = checker.Message{ID: "bad", Key: "order.created", Body: []byte("{"), Headers: map[string]any{"failure-reason": "no JSON"}}
-	malformed        = checker.Allowance{Malformed: map[string]checker.Message{"bad": malformedMessage}}
+	malformedMessage = broker.Message{ID: "bad", Key: "order.created", Body: []byte("{"), Headers: map[string]any{"failure-reason": "no JSON"}}
+	malformed        = checker.Allowance{Malformed: map[string]broker.Message{"bad": malformedMessage}}
 )
 
 var deadLetterDefects = []defect{

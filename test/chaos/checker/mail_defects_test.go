@@ -6,6 +6,9 @@ import (
 	"strings"
 
 	"example.com/transactional-outbox/test/chaos/checker"
+	"example.com/transactional-outbox/test/env/broker"
+	"example.com/transactional-outbox/test/env/load"
+	"example.com/transactional-outbox/test/env/mailserver"
 )
 
 var mailDefects = []defect{
@@ -133,7 +136,7 @@ var mailDefects = []defect{
 	{
 		name: "an e-mail that belongs to no event",
 		do: func(e *checker.Evidence) {
-			e.Mails = append(e.Mails, checker.Mail{MessageID: "<x@y>", To: "z", Subject: "?"})
+			e.Mails = append(e.Mails, mailserver.Mail{MessageID: "<x@y>", To: "z", Subject: "?"})
 		},
 		promises: "P6", unexpected: 1,
 	},
@@ -145,8 +148,8 @@ func product(n int) string { return fmt.Sprint("sku", n) }
 func amount(n int) int64 { return int64(n+1) * 33350 }
 
 // mail is the e-mail about an event of order n.
-func mail(event, to, says string, n int) checker.Mail {
-	m := checker.Mail{MessageID: "<" + event + "@example.com>", To: to, Subject: "Your order of " + product(n) + " is " + says}
+func mail(event, to, says string, n int) mailserver.Mail {
+	m := mailserver.Mail{MessageID: "<" + event + "@example.com>", To: to, Subject: "Your order of " + product(n) + " is " + says}
 	price := []string{"£333.50", "£667.00", "£1,000.50"}[n]
 	facts := [][2]string{{"Order", fmt.Sprint("order-", n)}, {"Product", product(n)}, {"Quantity", fmt.Sprint(n + 1)}, {"Amount", price}}
 	text, html := "Your order is "+says+"\r\n\r\n", "<h1>Your order is "+says+"</h1>\r\n"
@@ -159,7 +162,7 @@ func mail(event, to, says string, n int) checker.Mail {
 }
 
 // rewrite replaces a word everywhere in an e-mail.
-func rewrite(m *checker.Mail, old, changed string) {
+func rewrite(m *mailserver.Mail, old, changed string) {
 	m.Subject = strings.ReplaceAll(m.Subject, old, changed)
 	m.Bodies = append([]string(nil), m.Bodies...)
 	for i := range m.Bodies {
@@ -177,10 +180,10 @@ func repeat(e *checker.Evidence, i, copies int) {
 // addVersion adds an event to the last order, and its e-mail.
 func addVersion(e *checker.Evidence, version int) {
 	id, last := fmt.Sprint("event-2-", version), e.Attempts[5]
-	last.Kind = checker.Cancel
+	last.Kind = load.Cancel
 	e.Attempts, e.Orders[2].Version = append(e.Attempts, last), version
 	e.Events = append(e.Events, checker.Event{ID: id, OrderID: "order-2", Version: version, Key: "order.cancelled", Status: "published", Payload: "{}"})
-	e.Tap = append(e.Tap, checker.Message{ID: id, Key: "order.cancelled", Body: []byte("{}")})
+	e.Tap = append(e.Tap, broker.Message{ID: id, Key: "order.cancelled", Body: []byte("{}")})
 	e.Emails = append(e.Emails, checker.Email{ID: id, OrderID: "order-2", Version: version, Status: "published"})
 	e.Recorded, e.Mails = append(e.Recorded, id), append(e.Mails, mail(id, last.Email, "cancelled", 2))
 }

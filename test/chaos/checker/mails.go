@@ -7,10 +7,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"example.com/transactional-outbox/test/env/load"
+	"example.com/transactional-outbox/test/env/mailserver"
 )
 
 // MessageID returns the id of the message that caused an e-mail.
-func MessageID(m Mail) string {
+func MessageID(m mailserver.Mail) string {
 	id, _, _ := strings.Cut(strings.Trim(m.MessageID, "<>"), "@")
 	return id
 }
@@ -78,8 +81,8 @@ func (c *check) checkRepeats() {
 
 // request is what a client has requested, and the answer that it got.
 type request struct {
-	Attempt        // the answered one, if there is one
-	kinds   []Kind // of the requests that it has sent
+	load.Attempt             // the answered one, if there is one
+	kinds        []load.Kind // of the requests that it has sent
 }
 
 // requests returns the requests of all clients, by e-mail address.
@@ -90,7 +93,7 @@ func (c *check) requests() map[string]request {
 		if r.OrderID == "" {
 			r.Attempt = a
 		}
-		if a.Outcome != NotSent {
+		if a.Outcome != load.NotSent {
 			r.kinds = append(r.kinds, a.Kind)
 		}
 		all[a.Email] = r
@@ -99,24 +102,24 @@ func (c *check) requests() map[string]request {
 }
 
 // mailError returns what contradicts the client's request in an e-mail, or "".
-func (c *check) mailError(m Mail, r request) string {
+func (c *check) mailError(m mailserver.Mail, r request) string {
 	e, known := c.events[MessageID(m)]
 	_, appended := c.emails[MessageID(m)]
 	switch {
 	case !known || !appended:
 		return "belongs to no event"
-	case !slices.Contains(r.kinds, Kind(e.Key)):
+	case !slices.Contains(r.kinds, load.Kind(e.Key)):
 		return fmt.Sprintf("is about %s, which that client did not request", e.Key)
 	case e.OrderID != r.OrderID:
 		return fmt.Sprintf("is about order %s, and the client's order is %s", e.OrderID, r.OrderID)
 	case len(m.Bodies) == 0:
 		return "is empty"
 	}
-	if kind := kindIn(m.Subject); kind != Kind(e.Key) {
+	if kind := kindIn(m.Subject); kind != load.Kind(e.Key) {
 		return fmt.Sprintf("is about %s, and its subject is %q", e.Key, m.Subject)
 	}
 	for _, body := range m.Bodies {
-		if kind := kindIn(body); kind != Kind(e.Key) {
+		if kind := kindIn(body); kind != load.Kind(e.Key) {
 			return fmt.Sprintf("is about %s, and its text is %.200q", e.Key, body)
 		}
 		if mismatch := r.mismatch(fieldsIn(body)); mismatch != "" {
@@ -128,15 +131,15 @@ func (c *check) mailError(m Mail, r request) string {
 
 // kindIn returns the event key that a text is about. The text of a received order may also contain
 // "confirmed": it promises another e-mail. No other mixture is valid.
-func kindIn(text string) Kind {
+func kindIn(text string) load.Kind {
 	has := func(word string) bool { return strings.Contains(strings.ToLower(text), word) }
 	switch {
 	case has("received") && !has("cancelled"):
-		return Place
+		return load.Place
 	case has("confirmed") && !has("cancelled"):
-		return Confirm
+		return load.Confirm
 	case has("cancelled") && !has("confirmed") && !has("received"):
-		return Cancel
+		return load.Cancel
 	default:
 		return ""
 	}

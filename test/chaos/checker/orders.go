@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"net/http"
 	"reflect"
+
+	"example.com/transactional-outbox/test/env/load"
 )
 
 // checkOrders compares the clients' ledger with the orders, and the orders with their events. Both
@@ -21,8 +23,8 @@ func (c *check) checkOrders() {
 	for _, a := range c.Attempts {
 		request := string(a.Kind) + " of " + a.Email
 		attempted[a.Email] = true
-		sent[request] = sent[request] || a.Outcome != NotSent
-		if reasons[request] = a.Reason; a.Outcome == Acknowledged {
+		sent[request] = sent[request] || a.Outcome != load.NotSent
+		if reasons[request] = a.Reason; a.Outcome == load.Acknowledged {
 			delete(reasons, request)
 		}
 	}
@@ -62,17 +64,17 @@ func (c *check) versions() map[string]map[int]string {
 	return all
 }
 
-func (c *check) checkAttempt(a Attempt, byEmail map[string]Order, sent bool) {
+func (c *check) checkAttempt(a load.Attempt, byEmail map[string]Order, sent bool) {
 	o, exists := byEmail[a.Email]
-	happened := exists && (a.Kind == Place || o.Version > 1)
+	happened := exists && (a.Kind == load.Place || o.Version > 1)
 	c.report.Attempted++
 	switch {
-	case a.Outcome == Acknowledged:
+	case a.Outcome == load.Acknowledged:
 		c.report.Acknowledged++
 		if !happened || o.ID != a.OrderID {
 			c.reportLost("P1", a.Email+string(a.Kind), "%s of order %s was acknowledged and is missing", a.Kind, a.OrderID)
 		}
-	case a.Outcome == NotSent && happened && !sent:
+	case a.Outcome == load.NotSent && happened && !sent:
 		c.reportUnexpected("P1", o.ID, "order %s: %s happened and was never sent", o.ID, a.Kind)
 	case a.Status != 0 && a.Status/100 != 2 && a.Status != http.StatusServiceUnavailable:
 		c.violation("API", "the answer to a valid %s was %s", a.Kind, a.Reason)

@@ -7,7 +7,7 @@ replace (
 	example.com/transactional-outbox => ../../..
 	example.com/transactional-outbox/outbox => ../../../outbox
 	example.com/transactional-outbox/test => ../..
-	example.com/transactional-outbox/test/servers => ../../servers
+	example.com/transactional-outbox/test/env => ../../env
 )
 
 require (

@@ -17,8 +17,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"go.uber.org/goleak"
 
-	"example.com/transactional-outbox/test/servers"
-	"example.com/transactional-outbox/test/servers/process"
+	"example.com/transactional-outbox/test/env/process"
+	"example.com/transactional-outbox/test/env/servers"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -12,7 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"example.com/transactional-outbox/outbox/inbox"
-	"example.com/transactional-outbox/test/servers"
+	"example.com/transactional-outbox/test/env/servers"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -13,7 +13,7 @@ import (
 	"example.com/transactional-outbox/outbox/publish"
 	"example.com/transactional-outbox/outbox/publish/publishtest"
 	"example.com/transactional-outbox/outbox/rabbitmq"
-	"example.com/transactional-outbox/test/servers"
+	"example.com/transactional-outbox/test/env/servers"
 )
 
 // TestRabbitMQKeepsTheContractOfPublishers starts one broker for all, because a start takes

@@ -12,7 +12,7 @@ import (
 
 	"example.com/transactional-outbox/outbox/publish"
 	"example.com/transactional-outbox/outbox/rabbitmq"
-	"example.com/transactional-outbox/test/servers"
+	"example.com/transactional-outbox/test/env/servers"
 )
 
 func TestWorkInFlightIsFinishedAfterTheEnd(t *testing.T) {

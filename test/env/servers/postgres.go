@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"syscall"
 
-	"example.com/transactional-outbox/test/servers/process"
+	"example.com/transactional-outbox/test/env/process"
 )
 
 // PostgresServer is a private PostgreSQL on 127.0.0.1. The superuser postgres needs no

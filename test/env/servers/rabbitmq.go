@@ -11,7 +11,7 @@ import (
 	"strings"
 	"syscall"
 
-	"example.com/transactional-outbox/test/servers/process"
+	"example.com/transactional-outbox/test/env/process"
 )
 
 // MetricsPlugin gives a broker an endpoint with metrics for Prometheus.

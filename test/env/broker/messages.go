@@ -8,8 +8,6 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go" //nolint:depguard // the suite must not use the code that it checks
-
-	"example.com/transactional-outbox/test/chaos/checker"
 )
 
 // Ready returns the number of ready messages in queues. A queue that does not exist has none.
@@ -36,8 +34,17 @@ func isMissing(err error) bool {
 	return ok && reason.Code == amqp.NotFound
 }
 
+// Message is a message from a queue.
+type Message struct {
+	ID, Key string
+	Body    []byte
+	Headers map[string]any
+	At      time.Time // the timestamp property
+	Queue   string    // the queue that it was read from
+}
+
 // Drain empties a queue in order, with basic.get. It does not see unacknowledged messages.
-func (b Broker) Drain(ctx context.Context, name string) (all []checker.Message, err error) {
+func (b Broker) Drain(ctx context.Context, name string) (all []Message, err error) {
 	for {
 		part, err := b.drainPart(ctx, name)
 		if all = append(all, part...); err != nil || len(part) < drainPart {
@@ -50,14 +57,14 @@ func (b Broker) Drain(ctx context.Context, name string) (all []checker.Message, 
 // machine, each message of a cluster has taken 20 ms.
 const drainPart = 1000
 
-func (b Broker) drainPart(ctx context.Context, name string) (all []checker.Message, err error) {
+func (b Broker) drainPart(ctx context.Context, name string) (all []Message, err error) {
 	err = b.withChannel(ctx, func(c *amqp.Channel) error {
 		for len(all) < drainPart {
 			d, got, err := c.Get(name, true)
 			if err != nil || !got {
 				return err
 			}
-			all = append(all, checker.Message{ID: d.MessageId, Key: d.RoutingKey, Body: d.Body, Headers: d.Headers, At: d.Timestamp, Queue: name})
+			all = append(all, Message{ID: d.MessageId, Key: d.RoutingKey, Body: d.Body, Headers: d.Headers, At: d.Timestamp, Queue: name})
 		}
 		return nil
 	})
@@ -72,7 +79,7 @@ func (b Broker) drainPart(ctx context.Context, name string) (all []checker.Messa
 
 // Redeliver sends messages to the service's queue through the requeue exchange, without headers, as
 // if the broker delivered them again. It returns when all are confirmed.
-func (b Broker) Redeliver(ctx context.Context, messages ...checker.Message) error {
+func (b Broker) Redeliver(ctx context.Context, messages ...Message) error {
 	again := slices.Clone(messages)
 	for i := range again {
 		again[i].Headers = nil
@@ -81,16 +88,16 @@ func (b Broker) Redeliver(ctx context.Context, messages ...checker.Message) erro
 }
 
 // SendToQueue sends a message with its headers to the service's queue only.
-func (b Broker) SendToQueue(ctx context.Context, m checker.Message) error {
-	return b.publish(ctx, Requeue, []checker.Message{m})
+func (b Broker) SendToQueue(ctx context.Context, m Message) error {
+	return b.publish(ctx, Requeue, []Message{m})
 }
 
 // Publish publishes messages to the exchange, as another program could.
-func (b Broker) Publish(ctx context.Context, messages ...checker.Message) error {
+func (b Broker) Publish(ctx context.Context, messages ...Message) error {
 	return b.publish(ctx, Exchange, messages)
 }
 
-func (b Broker) publish(ctx context.Context, exchange string, messages []checker.Message) error {
+func (b Broker) publish(ctx context.Context, exchange string, messages []Message) error {
 	return b.withChannel(ctx, func(c *amqp.Channel) error {
 		if err := c.Confirm(false); err != nil {
 			return err

@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"example.com/transactional-outbox/test/servers/process"
+	"example.com/transactional-outbox/test/env/process"
 )
 
 // The names of the services, of their programs, and of their users at the broker.

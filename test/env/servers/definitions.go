@@ -13,7 +13,7 @@ import (
 	"sync"
 	"testing"
 
-	"example.com/transactional-outbox/test/servers/process"
+	"example.com/transactional-outbox/test/env/process"
 )
 
 const definitionsFile = "deploy/rabbitmq/definitions.json"

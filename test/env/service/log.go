@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"example.com/transactional-outbox/test/servers/process"
+	"example.com/transactional-outbox/test/env/process"
 )
 
 // Messages of the services' logs that tests wait for.

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"example.com/transactional-outbox/test/chaos/mailserver"
+	"example.com/transactional-outbox/test/env/mailserver"
 )
 
 const letter = "Message-ID: <1@example.com>\r\nSubject: hello\r\n\r\nbody\r\n"

@@ -6,7 +6,7 @@ import (
 	"os/exec"
 	"testing"
 
-	"example.com/transactional-outbox/test/servers"
+	"example.com/transactional-outbox/test/env/servers"
 )
 
 // TestNoPortIsGivenTwice takes ports in this process and in another one, which runs this test's

@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/emersion/go-smtp"
-
-	"example.com/transactional-outbox/test/chaos/checker"
 )
 
 // Server accepts e-mails on a free port, also several over one connection.
@@ -23,7 +21,16 @@ type Server struct {
 	injected int           // how often a fault had an effect
 	held     int           // clients that wait until the fault changes
 	changed  chan struct{} // closed when the fault changes
-	mails    []checker.Mail
+	mails    []Mail
+}
+
+// Mail is an e-mail that the mail server accepted.
+type Mail struct {
+	MessageID, To, Subject string
+	Bodies                 []string // plain text and HTML
+	Date                   time.Time
+	At                     time.Time // when it was accepted
+	Cut                    bool      // the server closed the connection instead of answering
 }
 
 // Open starts a server.
@@ -59,13 +66,13 @@ func (s *Server) Injected() int {
 }
 
 // Mails returns the accepted e-mails.
-func (s *Server) Mails() []checker.Mail {
+func (s *Server) Mails() []Mail {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return append([]checker.Mail(nil), s.mails...)
+	return append([]Mail(nil), s.mails...)
 }
 
-func (s *Server) record(m checker.Mail) {
+func (s *Server) record(m Mail) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m.At = time.Now()

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"example.com/transactional-outbox/test/servers"
+	"example.com/transactional-outbox/test/env/servers"
 )
 
 // TestEachFaultOfTheProxy has one row for each fault. Before the fault, both sides have exchanged a

@@ -12,7 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"example.com/transactional-outbox/test/servers/process"
+	"example.com/transactional-outbox/test/env/process"
 )
 
 // PgBouncer is a pooler in front of a [PostgresServer], in transaction mode. Clients log in to it

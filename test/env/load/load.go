@@ -13,8 +13,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
-
-	"example.com/transactional-outbox/test/chaos/checker"
 )
 
 // requestTimeout is longer than the API's own limit for a request.
@@ -33,7 +31,7 @@ type Load struct {
 	sent    atomic.Int64 // requests so far
 
 	mu       sync.Mutex
-	ledger   []checker.Attempt
+	ledger   []Attempt
 	answered map[string]time.Time // the last acknowledgement, by target
 }
 
@@ -50,16 +48,16 @@ func New(targets func() []string, clients, perSecond int) *Load {
 func (l *Load) GiveUp() { l.givenUp.Store(true) }
 
 // Ledger returns all attempts so far.
-func (l *Load) Ledger() []checker.Attempt {
+func (l *Load) Ledger() []Attempt {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return append([]checker.Attempt(nil), l.ledger...)
+	return append([]Attempt(nil), l.ledger...)
 }
 
 // Acknowledged counts the acknowledged orders.
 func (l *Load) Acknowledged() (n int) {
 	for _, a := range l.Ledger() {
-		if a.Kind == checker.Place && a.Outcome == checker.Acknowledged {
+		if a.Kind == Place && a.Outcome == Acknowledged {
 			n++
 		}
 	}
@@ -113,9 +111,9 @@ func Email(n int) string { return fmt.Sprintf("c%06d@%s", n, Domain(n%Domains)) 
 
 // newAttempt returns the request of order n. Neighbours order different things, so the e-mail of
 // one is wrong for the other.
-func newAttempt(n int64) checker.Attempt {
-	return checker.Attempt{
-		Email: Email(int(n)), Kind: checker.Place,
+func newAttempt(n int64) Attempt {
+	return Attempt{
+		Email: Email(int(n)), Kind: Place,
 		Product: products[n%int64(len(products))], Quantity: 1 + int(n%47),
 	}
 }
@@ -126,12 +124,12 @@ func (l *Load) Order(ctx context.Context) {
 	n := l.orders.Add(1)
 	a := newAttempt(n)
 	l.request(ctx, &a, "/orders", fmt.Sprintf(`{"product_id":%q,"quantity":%d,"customer_email":%q}`, a.Product, a.Quantity, a.Email))
-	if a.Outcome != checker.Acknowledged || n%3 == 0 {
+	if a.Outcome != Acknowledged || n%3 == 0 {
 		return
 	}
-	kind, path := checker.Confirm, "/confirm"
+	kind, path := Confirm, "/confirm"
 	if n%3 == 1 {
-		kind, path = checker.Cancel, "/cancel"
+		kind, path = Cancel, "/cancel"
 	}
 	a.Kind = kind
 	l.request(ctx, &a, "/orders/"+a.OrderID+path, "")
@@ -139,21 +137,21 @@ func (l *Load) Order(ctx context.Context) {
 
 // request sends a request until it is answered. Repeats are safe: they have the same
 // Idempotency-Key, or they change the status of one order.
-func (l *Load) request(ctx context.Context, a *checker.Attempt, path, body string) {
+func (l *Load) request(ctx context.Context, a *Attempt, path, body string) {
 	mayHaveHappened := false
 	for deadline := time.Now().Add(l.Patience); ; time.Sleep(pauseBetweenRepeats) {
-		a.Outcome, a.Status, a.Reason = checker.Unknown, 0, ""
+		a.Outcome, a.Status, a.Reason = Unknown, 0, ""
 		if err := l.post(ctx, a, path, body); err != nil {
 			a.Reason = err.Error()
 		}
-		if a.Kind != checker.Place && mayHaveHappened && a.Status == http.StatusConflict {
-			a.Outcome, a.Reason = checker.Acknowledged, "" // an attempt before it has changed the status
+		if a.Kind != Place && mayHaveHappened && a.Status == http.StatusConflict {
+			a.Outcome, a.Reason = Acknowledged, "" // an attempt before it has changed the status
 		}
-		mayHaveHappened = mayHaveHappened || a.Outcome == checker.Unknown
+		mayHaveHappened = mayHaveHappened || a.Outcome == Unknown
 		l.mu.Lock()
 		l.ledger = append(l.ledger, *a)
 		l.mu.Unlock()
-		if a.Outcome == checker.Acknowledged || a.Status/100 == 4 || time.Now().After(deadline) || l.givenUp.Load() {
+		if a.Outcome == Acknowledged || a.Status/100 == 4 || time.Now().After(deadline) || l.givenUp.Load() {
 			return
 		}
 	}
@@ -161,10 +159,10 @@ func (l *Load) request(ctx context.Context, a *checker.Attempt, path, body strin
 
 var errNoReplica = errors.New("no replica is running")
 
-func (l *Load) post(ctx context.Context, a *checker.Attempt, path, body string) error {
+func (l *Load) post(ctx context.Context, a *Attempt, path, body string) error {
 	targets := l.targets()
 	if len(targets) == 0 {
-		a.Outcome = checker.NotSent
+		a.Outcome = NotSent
 		return errNoReplica
 	}
 	target := targets[int(l.sent.Add(1))%len(targets)] // a repeat goes to another replica
@@ -173,19 +171,19 @@ func (l *Load) post(ctx context.Context, a *checker.Attempt, path, body string) 
 		return err
 	}
 	request.Header.Set("Content-Type", "application/json")
-	if a.Kind == checker.Place {
+	if a.Kind == Place {
 		request.Header.Set("Idempotency-Key", a.Email)
 	}
 	response, err := l.http.Do(request)
 	if err != nil {
 		if errors.Is(err, syscall.ECONNREFUSED) {
-			a.Outcome = checker.NotSent
+			a.Outcome = NotSent
 		}
 		return err
 	}
 	defer func() { _ = response.Body.Close() }()
 	err = readAnswer(response, a)
-	if a.Outcome == checker.Acknowledged {
+	if a.Outcome == Acknowledged {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.answered[target] = time.Now()
@@ -193,7 +191,7 @@ func (l *Load) post(ctx context.Context, a *checker.Attempt, path, body string) 
 	return err
 }
 
-func readAnswer(response *http.Response, a *checker.Attempt) error {
+func readAnswer(response *http.Response, a *Attempt) error {
 	a.Status = response.StatusCode
 	content, err := io.ReadAll(response.Body)
 	if err != nil {
@@ -211,7 +209,7 @@ func readAnswer(response *http.Response, a *checker.Attempt) error {
 	if err := json.Unmarshal(content, &answer); err != nil {
 		return err
 	}
-	a.Outcome, a.OrderID = checker.Acknowledged, answer.Order.ID
+	a.Outcome, a.OrderID = Acknowledged, answer.Order.ID
 	a.Amount, a.Currency = answer.Order.Amount, answer.Order.Currency
 	return nil
 }

@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"github.com/emersion/go-smtp"
-
-	"example.com/transactional-outbox/test/chaos/checker"
 )
 
 // session is one client's connection.
@@ -68,7 +66,7 @@ func (s *session) Data(r io.Reader) error {
 }
 
 // read parses an e-mail. A malformed one is an error, because a mail program could not show it.
-func read(r io.Reader) (m checker.Mail, err error) {
+func read(r io.Reader) (m Mail, err error) {
 	message, err := mail.ReadMessage(r)
 	if err != nil {
 		return m, err

@@ -15,7 +15,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"example.com/transactional-outbox/test/servers/process"
+	"example.com/transactional-outbox/test/env/process"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

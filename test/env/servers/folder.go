@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"example.com/transactional-outbox/test/servers/process"
+	"example.com/transactional-outbox/test/env/process"
 )
 
 // folder has all files of a server.

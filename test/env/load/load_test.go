@@ -7,8 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"example.com/transactional-outbox/test/chaos/checker"
-	"example.com/transactional-outbox/test/chaos/load"
+	"example.com/transactional-outbox/test/env/load"
 )
 
 func TestTheLedgerHasEveryAnswer(t *testing.T) {
@@ -33,17 +32,17 @@ func TestTheLedgerHasEveryAnswer(t *testing.T) {
 	l.GiveUp()
 	l.Order(t.Context())
 
-	first := checker.Attempt{
-		Email: "c000001@d1.example", Kind: checker.Place, Product: "sku124", Quantity: 2,
-		OrderID: "42", Amount: 2500, Currency: "GBP", Outcome: checker.Acknowledged, Status: http.StatusCreated,
+	first := load.Attempt{
+		Email: "c000001@d1.example", Kind: load.Place, Product: "sku124", Quantity: 2,
+		OrderID: "42", Amount: 2500, Currency: "GBP", Outcome: load.Acknowledged, Status: http.StatusCreated,
 	}
 	unanswered, cancelled := first, first
-	unanswered.Kind, unanswered.Outcome, unanswered.Status = checker.Cancel, checker.Unknown, 0
-	cancelled.Kind, cancelled.Status = checker.Cancel, http.StatusConflict
-	notSent := checker.Attempt{Email: "c000002@d2.example", Kind: checker.Place, Product: "sku125", Quantity: 3, Outcome: checker.NotSent}
-	want, got := []checker.Attempt{first, unanswered, cancelled, notSent}, l.Ledger()
+	unanswered.Kind, unanswered.Outcome, unanswered.Status = load.Cancel, load.Unknown, 0
+	cancelled.Kind, cancelled.Status = load.Cancel, http.StatusConflict
+	notSent := load.Attempt{Email: "c000002@d2.example", Kind: load.Place, Product: "sku125", Quantity: 3, Outcome: load.NotSent}
+	want, got := []load.Attempt{first, unanswered, cancelled, notSent}, l.Ledger()
 	for i := range got {
-		if acknowledged := got[i].Outcome == checker.Acknowledged; acknowledged != (got[i].Reason == "") {
+		if acknowledged := got[i].Outcome == load.Acknowledged; acknowledged != (got[i].Reason == "") {
 			t.Errorf("the reason is %q", got[i].Reason)
 		}
 		got[i].Reason = ""

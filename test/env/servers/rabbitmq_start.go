@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"time"
 
-	"example.com/transactional-outbox/test/servers/process"
+	"example.com/transactional-outbox/test/env/process"
 )
 
 func (s *RabbitMQServer) startEpmd(ctx context.Context) (err error) {

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"example.com/transactional-outbox/test/servers/process"
+	"example.com/transactional-outbox/test/env/process"
 )
 
 // RabbitMQCluster is a cluster of private brokers on 127.0.0.1. Each node has its own folder, ports
