@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 
 	"github.com/jackc/pgx/v5"
@@ -16,6 +15,7 @@ import (
 	"example.com/transactional-outbox/outbox/rabbitmq"
 	"example.com/transactional-outbox/test/env/process"
 	"example.com/transactional-outbox/test/env/servers"
+	"example.com/transactional-outbox/test/env/services"
 	"example.com/transactional-outbox/test/suite"
 )
 
@@ -30,8 +30,8 @@ type bench struct {
 	names     int // databases and virtual hosts so far
 }
 
-// start builds the services and starts the servers.
-func start(ctx context.Context, o options) (b *bench, err error) {
+// open builds the services and starts the servers.
+func open(ctx context.Context, o options) (b *bench, err error) {
 	b = &bench{options: o, samples: samples{}, collector: httptest.NewServer(http.HandlerFunc(discardTraces))}
 	defer func() { //nolint:contextcheck // cleanup must also run after ctx has ended
 		if err != nil {
@@ -45,9 +45,8 @@ func start(ctx context.Context, o options) (b *bench, err error) {
 	if err := os.Chmod(b.folder, 0o755); err != nil { //nolint:gosec // as root, PostgreSQL runs as another user
 		return b, err
 	}
-	build := exec.CommandContext(ctx, "go", "build", "-o", b.folder+"/", "./"+orderService, "./"+notificationService) //nolint:gosec // our own folder
-	if output, err := build.CombinedOutput(); err != nil {
-		return b, fmt.Errorf("building the services: %w\n%s", err, output)
+	if err := services.Build(ctx, ".", b.folder); err != nil {
+		return b, err
 	}
 	if err := b.startPostgres(ctx); err != nil {
 		return b, err

@@ -7,7 +7,7 @@ import (
 	"example.com/transactional-outbox/notification-service/migrations"
 	"example.com/transactional-outbox/outbox/rabbitmq"
 	"example.com/transactional-outbox/test/env/mailserver"
-	"example.com/transactional-outbox/test/servicelog"
+	"example.com/transactional-outbox/test/env/services"
 	"example.com/transactional-outbox/test/suite"
 )
 
@@ -52,12 +52,12 @@ func (b *bench) prepareBacklog(ctx context.Context, d database) (last string, er
 	if err != nil {
 		return "", err
 	}
-	s, err := b.serve(ctx, notificationService, "serve", d)
+	s, err := b.serve(ctx, services.Notifications, "serve", d)
 	if err != nil {
 		return "", err
 	}
-	_, err = s.logged(ctx, servicelog.TakingMessages)
-	s.end() //nolint:contextcheck // the service must also end after ctx has ended
+	_, err = s.Await(ctx, services.TakingMessages)
+	end(s) //nolint:contextcheck // the service must also end after ctx has ended
 	if err != nil {
 		return "", err
 	}
@@ -86,20 +86,20 @@ func (b *bench) consumeBacklog(ctx context.Context, d database, last string) err
 	if _, err := d.pool.Exec(ctx, pauseAllSQL); err != nil {
 		return err
 	}
-	s, err := b.serve(ctx, notificationService, "serve", d)
+	s, err := b.serve(ctx, services.Notifications, "serve", d)
 	if err != nil {
 		return err
 	}
-	defer s.end() //nolint:contextcheck // cleanup must also run after ctx has ended
+	defer end(s) //nolint:contextcheck // cleanup must also run after ctx has ended
 	before := usedCPU()
-	if err := d.await(ctx, lastRecordedSQL, notificationService, last); err != nil {
+	if err := d.await(ctx, lastRecordedSQL, services.Notifications, last); err != nil {
 		return err
 	}
 	if err := d.await(ctx, allRecordedSQL, b.Messages); err != nil {
 		return err
 	}
 	b.addCPU("consume_cpu_us", before, b.Messages)
-	return b.addRun(ctx, s, servicelog.TakingMessages, b.Messages, "consume_per_s", "consumer_rss_mib")
+	return b.addRun(ctx, s, services.TakingMessages, b.Messages, "consume_per_s", "consumer_rss_mib")
 }
 
 // mailBacklog measures from the moment at which the e-mails may go, until the mail server has them.
@@ -110,11 +110,11 @@ func (b *bench) mailBacklog(ctx context.Context, d database) error {
 	}
 	defer server.Close()
 	server.SetFault(mailserver.Fault{RcptDelay: mailDelay})
-	s, err := b.serve(ctx, notificationService, "serve", d, "SMTP_URL=smtp://"+server.Address())
+	s, err := b.serve(ctx, services.Notifications, "serve", d, "SMTP_URL=smtp://"+server.Address())
 	if err != nil {
 		return err
 	}
-	defer s.end() //nolint:contextcheck // cleanup must also run after ctx has ended
+	defer end(s) //nolint:contextcheck // cleanup must also run after ctx has ended
 	emails, err := queryValue[int](ctx, d, unpublished)
 	if err != nil {
 		return err
@@ -134,7 +134,7 @@ func (b *bench) mailBacklog(ctx context.Context, d database) error {
 	b.samples.add("mail_per_s", float64(sent)/took.Seconds())
 	b.samples.add("mail_superseded", float64(emails-sent))
 	b.addCPU("mail_cpu_us", before, sent)
-	rss, err := s.residentMiB()
+	rss, err := residentMiB(s)
 	b.samples.add("mail_rss_mib", rss)
 	return err
 }

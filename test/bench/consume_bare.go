@@ -16,6 +16,7 @@ import (
 	"example.com/transactional-outbox/outbox"
 	"example.com/transactional-outbox/outbox/inbox"
 	"example.com/transactional-outbox/test/env/mailserver"
+	"example.com/transactional-outbox/test/env/services"
 )
 
 const (
@@ -48,7 +49,7 @@ func (b *bench) bareRun(ctx context.Context, key string, connections, batch int)
 		return err
 	}
 	defer d.drop()
-	handling := inbox.OnceBatch(d.pool, notificationService, recordBare)
+	handling := inbox.OnceBatch(d.pool, services.Notifications, recordBare)
 	began := time.Now()
 	err = inParallel(connections, b.Messages/batch, func(int64) error {
 		messages := make([]bareMessage, batch)

@@ -13,7 +13,7 @@ import (
 	"example.com/transactional-outbox/outbox"
 	"example.com/transactional-outbox/outbox/publish"
 	"example.com/transactional-outbox/outbox/rabbitmq"
-	"example.com/transactional-outbox/test/servicelog"
+	"example.com/transactional-outbox/test/env/services"
 	"example.com/transactional-outbox/test/suite"
 )
 
@@ -57,32 +57,32 @@ func (b *bench) drainRun(ctx context.Context, events []outbox.Event) error {
 		if err := errors.Join(d.fill(ctx, events), declareQueue(ctx, d.broker)); err != nil {
 			return err
 		}
-		relay, err := b.serve(ctx, orderService, "relay", d)
+		relay, err := b.serve(ctx, services.Orders, "relay", d)
 		if err != nil {
 			return err
 		}
-		defer relay.end() //nolint:contextcheck // cleanup must also run after ctx has ended
+		defer end(relay) //nolint:contextcheck // cleanup must also run after ctx has ended
 		before := usedCPU()
 		if err := d.awaitPublished(ctx); err != nil {
 			return err
 		}
 		b.addCPU("relay_drain_cpu_us", before, b.Events)
-		return b.addRun(ctx, relay, servicelog.ConnectedToBroker, b.Events, "relay_drain_per_s", "relay_rss_mib")
+		return b.addRun(ctx, relay, services.ConnectedToBroker, b.Events, "relay_drain_per_s", "relay_rss_mib")
 	})
 }
 
 // addRun adds the rate of a service since a line in its log, and its resident memory.
-func (b *bench) addRun(ctx context.Context, s service, since string, done int, rate, rss string) error {
+func (b *bench) addRun(ctx context.Context, s *services.Process, since string, done int, rate, rss string) error {
 	ended := time.Now()
-	began, err := s.logged(ctx, since)
+	began, err := s.Await(ctx, since)
 	if err != nil {
 		return err
 	}
-	resident, err := s.residentMiB()
+	resident, err := residentMiB(s)
 	if err != nil {
 		return err
 	}
-	b.samples.add(rate, float64(done)/ended.Sub(began.Time).Seconds())
+	b.samples.add(rate, float64(done)/ended.Sub(began.Time()).Seconds())
 	b.samples.add(rss, resident)
 	return nil
 }
@@ -129,7 +129,7 @@ func messagesOf(events []outbox.Event) []publish.Message {
 	messages := make([]publish.Message, len(events))
 	for i, e := range events {
 		messages[i] = publish.Message{
-			Destination: exchange, AppID: orderService, ID: e.ID.String(), Group: e.AggregateID, Topic: e.Topic,
+			Destination: exchange, AppID: services.Orders, ID: e.ID.String(), Group: e.AggregateID, Topic: e.Topic,
 			ContentType: "application/json", Body: e.Payload, Timestamp: time.Now(), Headers: map[string]any{"traceparent": e.Traceparent},
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"example.com/transactional-outbox/notification-service/migrations"
-	"example.com/transactional-outbox/test/servicelog"
+	"example.com/transactional-outbox/test/env/services"
 	"example.com/transactional-outbox/test/suite"
 )
 
@@ -38,12 +38,12 @@ func (b *bench) withBothServices(ctx context.Context, use func(ctx context.Conte
 		}
 		defer notifications.drop()
 		notifications.broker = orders.broker
-		s, err := b.serve(ctx, notificationService, "serve", notifications)
+		s, err := b.serve(ctx, services.Notifications, "serve", notifications)
 		if err != nil {
 			return err
 		}
-		defer s.end() //nolint:contextcheck // cleanup must also run after ctx has ended
-		if _, err := s.logged(ctx, servicelog.TakingMessages); err != nil {
+		defer end(s) //nolint:contextcheck // cleanup must also run after ctx has ended
+		if _, err := s.Await(ctx, services.TakingMessages); err != nil {
 			return err
 		}
 		return use(ctx, orders, notifications, address)

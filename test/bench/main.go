@@ -76,7 +76,7 @@ func run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	b, err := start(ctx, o)
+	b, err := open(ctx, o)
 	if err != nil {
 		return err
 	}

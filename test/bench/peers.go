@@ -9,8 +9,7 @@ import (
 
 	"example.com/transactional-outbox/order-service/migrations"
 	"example.com/transactional-outbox/outbox"
-	"example.com/transactional-outbox/test/env/process"
-	"example.com/transactional-outbox/test/servicelog"
+	"example.com/transactional-outbox/test/env/services"
 	"example.com/transactional-outbox/test/suite"
 )
 
@@ -74,17 +73,12 @@ func (b *bench) runPeer(ctx context.Context, p peer, d database) (err error) {
 	if err := d.settle(ctx); err != nil {
 		return err
 	}
-	run := exec.Command(program, p.program) //nolint:gosec,noctx // our own program; end stops it
-	run.Env = environment
-	s := service{name: p.key, log: filepath.Join(b.folder, b.newName()+".log")}
 	before := usedCPU()
-	if s.process, err = process.Start(run, process.WithParent, s.log); err != nil {
+	s, err := b.start(ctx, peersProgram, p.program, peerServes, environment...)
+	if err != nil {
 		return err
 	}
-	defer s.end() //nolint:contextcheck // cleanup must also run after ctx has ended
-	if _, err := s.logged(ctx, peerServes); err != nil {
-		return err
-	}
+	defer end(s) //nolint:contextcheck // cleanup must also run after ctx has ended
 	if err := d.await(ctx, p.left); err != nil {
 		return err
 	}
@@ -95,7 +89,7 @@ func (b *bench) runPeer(ctx context.Context, p peer, d database) (err error) {
 // Messages of the peers' log.
 const (
 	peerStarts = "starting"
-	peerServes = servicelog.TakingOrders // its tables exist
+	peerServes = services.TakingOrders // its tables exist
 )
 
 // addPeerRatios compares the peers with the best rate of bare publishing.

@@ -10,7 +10,7 @@ import (
 
 	"example.com/transactional-outbox/order-service/migrations"
 	"example.com/transactional-outbox/outbox"
-	"example.com/transactional-outbox/test/servicelog"
+	"example.com/transactional-outbox/test/env/services"
 	"example.com/transactional-outbox/test/suite"
 )
 
@@ -40,16 +40,16 @@ func (b *bench) withService(ctx context.Context, use func(ctx context.Context, d
 		if err := declareQueue(ctx, d.broker); err != nil {
 			return err
 		}
-		s, err := b.serve(ctx, orderService, "serve", d)
+		s, err := b.serve(ctx, services.Orders, "serve", d)
 		if err != nil {
 			return err
 		}
-		defer s.end() //nolint:contextcheck // cleanup must also run after ctx has ended
-		listening, err := s.logged(ctx, servicelog.TakingOrders)
+		defer end(s) //nolint:contextcheck // cleanup must also run after ctx has ended
+		listening, err := s.Await(ctx, services.TakingOrders)
 		if err != nil {
 			return err
 		}
-		return use(ctx, d, listening.Address)
+		return use(ctx, d, listening.Text("address"))
 	})
 }
 

@@ -5,7 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -13,6 +12,7 @@ import (
 
 	"example.com/transactional-outbox/test/browser/chromium"
 	"example.com/transactional-outbox/test/env/servers"
+	"example.com/transactional-outbox/test/env/services"
 )
 
 // All tests share these. Each test has its own databases, its own virtual host, its own services,
@@ -52,22 +52,12 @@ func run(m *testing.M) (code int, err error) {
 	defer func() { stop() }()
 	return servers.RunTests(m, "test-browser", func(s servers.OfPackage) (err error) {
 		shared = s
-		if err := build(s.Folder); err != nil {
+		if err := services.Build(context.Background(), repository, s.Folder); err != nil {
 			return err
 		}
 		stop, err = start(program, filepath.Join(s.Folder, "profile"))
 		return err
 	})
-}
-
-// build compiles both services, without the race detector, like test/system.
-func build(folder string) error {
-	command := exec.Command("go", "build", "-o", folder+"/", "./order-service", "./notification-service")
-	command.Dir = repository
-	if output, err := command.CombinedOutput(); err != nil {
-		return fmt.Errorf("building the services: %w\n%s", err, output)
-	}
-	return nil
 }
 
 // start starts the browser with a new profile. It must not load anything from the network.

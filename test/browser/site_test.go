@@ -4,10 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -19,13 +17,11 @@ import (
 	"example.com/transactional-outbox/test/env/mailserver"
 	"example.com/transactional-outbox/test/env/process"
 	"example.com/transactional-outbox/test/env/servers"
-	"example.com/transactional-outbox/test/servicelog"
+	"example.com/transactional-outbox/test/env/services"
 )
 
 // limit bounds each wait. It limits only how long a failing test takes.
 const limit = 2 * time.Minute
-
-const orderService, notificationService = "order-service", "notification-service"
 
 // site is the system of one test.
 type site struct {
@@ -50,14 +46,14 @@ func newSite(t *testing.T, settings ...string) *site {
 	s.mail, err = mailserver.Open()
 	must(t, err)
 	t.Cleanup(s.mail.Close)
-	s.orders = s.start(orderService, servicelog.TakingOrders, settings...)
+	s.orders = s.start(services.Orders, services.TakingOrders, settings...)
 	return s
 }
 
 // startNotifications starts the other service, whose queue takes all events.
 func (s *site) startNotifications() {
 	s.Helper()
-	s.notifications = s.start(notificationService, servicelog.TakingMessages, "SMTP_URL=smtp://"+s.mail.Address())
+	s.notifications = s.start(services.Notifications, services.TakingMessages, "SMTP_URL=smtp://"+s.mail.Address())
 }
 
 // start prepares the database of a service, and starts it as a user would: with the role of the
@@ -70,35 +66,22 @@ func (s *site) start(name, message string, settings ...string) *service {
 	db, err := pgxpool.New(s.Context(), shared.Database.URL(s.name+"_"+role))
 	must(s.T, err)
 	s.Cleanup(db.Close)
-	command := func(argument, database string) *exec.Cmd {
-		c := exec.Command(filepath.Join(shared.Folder, name), argument)
-		c.Env = append([]string{
-			"APP_ENV=demo", "DATABASE_URL=" + database, "HTTP_ADDR=127.0.0.1:0", "OPS_ADDR=" + ops,
-			"AMQP_URL=" + servers.BrokerURLFor(name, shared.Broker.URL(s.name)),
-		}, settings...)
-		return c
-	}
-	if output, err := command("migrate", roles.Owner).CombinedOutput(); err != nil {
-		s.Fatalf("%s migrate: %v\n%s", name, err, output)
-	}
-	log := filepath.Join(s.TempDir(), name+".log")
-	p, err := process.Start(command("serve", roles.Application), process.WithParent, log)
+	program, log := filepath.Join(shared.Folder, name), filepath.Join(s.TempDir(), name+".log")
+	settings = append([]string{"OPS_ADDR=" + ops, "AMQP_URL=" + servers.BrokerURLFor(name, shared.Broker.URL(s.name))}, settings...)
+	must(s.T, services.Migrate(s.Context(), program, log, roles.Owner))
+	p, err := services.Start(program, "serve", log, append(settings, "DATABASE_URL="+roles.Application)...)
 	must(s.T, err)
 	s.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), limit)
-		defer cancel()
-		if err := p.End(ctx, syscall.SIGTERM); err != nil {
+		if _, err := p.Stop(context.Background()); err != nil {
 			s.Error(err)
 		}
 		if s.Failed() {
 			s.Logf("%s:\n%s", log, process.LastLines(log))
 		}
 	})
-	ctx, cancel := context.WithTimeout(s.Context(), limit)
-	defer cancel()
-	line, err := servicelog.Await(ctx, p, log, message)
+	api, err := p.Address(s.Context(), message)
 	must(s.T, err)
-	return &service{page: "http://" + ops + "/", api: "http://" + line.Address, db: db}
+	return &service{page: "http://" + ops + "/", api: api, db: db}
 }
 
 // order places an order for each customer.

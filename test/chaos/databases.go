@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os/exec"
 	"path/filepath"
 	"strings"
 
@@ -12,6 +11,7 @@ import (
 
 	"example.com/transactional-outbox/test/env/process"
 	"example.com/transactional-outbox/test/env/servers"
+	"example.com/transactional-outbox/test/env/services"
 	"example.com/transactional-outbox/test/suite"
 )
 
@@ -20,7 +20,7 @@ const (
 	notificationDatabase = "notifications"
 )
 
-var databaseOf = map[string]string{orderService: orderDatabase, notificationService: notificationDatabase}
+var databaseOf = map[string]string{services.Orders: orderDatabase, services.Notifications: notificationDatabase}
 
 // recordingSQL adds triggers that record two things. unpublished: events that were published and
 // then deleted, changed or queued again. reclaims: events that were claimed a second time, with the
@@ -70,10 +70,8 @@ func (env *environment) makeTemplates(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		migrate := exec.CommandContext(ctx, filepath.Join(env.folder, service), "migrate") //nolint:gosec // our own program
-		migrate.Env = []string{"APP_ENV=demo", "DATABASE_URL=" + roles.Owner}
-		if output, err := migrate.CombinedOutput(); err != nil {
-			return fmt.Errorf("%s migrate: %w\n%s", service, err, output)
+		if err := services.Migrate(ctx, filepath.Join(env.folder, service), filepath.Join(env.folder, "migrate.log"), roles.Owner); err != nil {
+			return err
 		}
 		if err := env.execute(ctx, template, recordingSQL); err != nil {
 			return err

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 
 	"example.com/transactional-outbox/test/env/broker"
 	"example.com/transactional-outbox/test/env/process"
 	"example.com/transactional-outbox/test/env/servers"
+	"example.com/transactional-outbox/test/env/services"
 	"example.com/transactional-outbox/test/suite"
 )
 
@@ -25,11 +25,6 @@ type environment struct {
 	broker   broker.Broker
 	roles    map[string]servers.Roles // by service, in the databases of the scenario
 }
-
-const (
-	orderService        = "order-service"
-	notificationService = "notification-service"
-)
 
 // prepare builds the services, starts the servers, and makes the templates of the databases.
 func prepare(ctx context.Context, o options, chosen []scenario) (env *environment, err error) {
@@ -135,27 +130,21 @@ func (env *environment) buildFor(ctx context.Context, chosen []scenario) error {
 }
 
 func (env *environment) build(ctx context.Context, build string) error {
-	arguments := []string{"build"}
+	var flags []string
 	switch build {
 	case crashing:
-		arguments = append(arguments, "-tags", "crashpoints")
+		flags = append(flags, "-tags", "crashpoints")
 	case wrongTime:
 		overlay, err := env.writeTimeOverlay(ctx)
 		if err != nil {
 			return fmt.Errorf("changing package time: %w", err)
 		}
-		arguments = append(arguments, "-overlay", overlay)
+		flags = append(flags, "-overlay", overlay)
 	}
 	if env.Race {
-		arguments = append(arguments, "-race")
+		flags = append(flags, "-race")
 	}
-	arguments = append(arguments, "-o", filepath.Join(env.folder, build)+"/", "./"+orderService, "./"+notificationService)
-	command := exec.CommandContext(ctx, "go", arguments...)
-	command.Dir = env.Source
-	if output, err := command.CombinedOutput(); err != nil {
-		return fmt.Errorf("building the services: %w\n%s", err, output)
-	}
-	return nil
+	return services.Build(ctx, env.Source, filepath.Join(env.folder, build), flags...)
 }
 
 // resetTopology deletes the queues and exchanges of the scenario before.

@@ -92,7 +92,7 @@ func (sys *system) refuseWrites(ctx context.Context) error {
 		return err
 	}
 	for _, r := range sys.notificationServices {
-		n, failed := r.metric(ctx, `consumer_messages_total{outcome="retried"}`)
+		n, failed := r.process.Metric(ctx, "consumer_messages_total", "outcome", "retried")
 		if err = errors.Join(err, failed); n > 0 {
 			sys.reportViolation("P9", "%.0f messages were copied to a retry queue", n)
 		}

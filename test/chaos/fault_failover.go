@@ -9,7 +9,7 @@ import (
 
 	"example.com/transactional-outbox/test/env/process"
 	"example.com/transactional-outbox/test/env/servers"
-	"example.com/transactional-outbox/test/servicelog"
+	"example.com/transactional-outbox/test/env/services"
 	"example.com/transactional-outbox/test/suite"
 )
 
@@ -82,12 +82,12 @@ func (sys *system) idleReplica(since time.Time) string {
 		if sys.load.Answered(r.apiURL()).Before(since) {
 			return fmt.Sprintf("%s has taken no order", r.name)
 		}
-		if _, err := r.findSince(servicelog.MessagePublished, since); err != nil {
+		if _, err := r.process.Find(services.MessagePublished, since); err != nil {
 			return fmt.Sprintf("%s has published nothing", r.name)
 		}
 	}
 	for _, r := range sys.notificationServices {
-		if _, err := r.findSince(servicelog.MessagePublished, since); err != nil {
+		if _, err := r.process.Find(services.MessagePublished, since); err != nil {
 			return fmt.Sprintf("%s has sent no e-mail", r.name)
 		}
 	}
@@ -154,7 +154,7 @@ func (sys *system) startPooler(ctx context.Context) (err error) {
 }
 
 func (sys *system) startPoolerAgain(ctx context.Context) error {
-	return sys.pooler.Start(ctx, sys.roles[orderService].Application)
+	return sys.pooler.Start(ctx, sys.roles[services.Orders].Application)
 }
 
 // breakPooler kills PgBouncer twice, and then resets its connections.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"example.com/transactional-outbox/test/env/mailserver"
+	"example.com/transactional-outbox/test/env/services"
 )
 
 // kill kills a replica, and counts the fault if the replica was running.
@@ -104,7 +105,7 @@ func (sys *system) crashAt(ctx context.Context, r *replica, point string) error 
 			return err
 		}
 	}
-	if !r.wasKilled() {
+	if !r.process.WasKilled() {
 		return fmt.Errorf("%s ended before it reached %s: %s", r.name, point, r.process.State())
 	}
 	sys.injected++
@@ -200,7 +201,7 @@ func (sys *system) vanishMachine(ctx context.Context) error {
 	}
 	sys.allowMailRepeats(lost)
 	next := sys.newNotificationService(1, nil) // with working connections
-	next.name, next.log = notificationService+" 3", filepath.Join(sys.logs, notificationService+"-3")
+	next.name, next.log = services.Notifications+" 3", filepath.Join(sys.logs, services.Notifications+"-3")
 	sys.notificationServices[0] = next
 	return errors.Join(next.start(ctx), sys.requireAllEffects(ctx, "P5", "after their consumer's machine vanished"))
 }

@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"time"
 
-	"example.com/transactional-outbox/test/servicelog"
+	"example.com/transactional-outbox/test/env/services"
 )
 
 // freezeRelay stalls a relay's connection to the broker, and freezes the relay while it holds a
@@ -129,8 +129,8 @@ func (sys *system) useWrongClocks(ctx context.Context) error {
 
 // countWrongClock counts a replica with a wrong clock, after a look at the times in its log.
 func (sys *system) countWrongClock(r *replica, ahead time.Duration) error {
-	l, err := r.findSince(servicelog.AnsweringOperators, time.Time{})
-	if err == nil && time.Until(l.Time.Add(-ahead)).Abs() < time.Minute {
+	l, err := r.process.Find(services.AnsweringOperators, time.Time{})
+	if err == nil && time.Until(l.Time().Add(-ahead)).Abs() < time.Minute {
 		sys.injected++
 	}
 	return err

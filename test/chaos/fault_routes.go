@@ -100,7 +100,7 @@ func (sys *system) requireSoonPublished(ctx context.Context) (err error) {
 // them to the tap. It returns how many were refused.
 func (sys *system) allowRefusedCopies(ctx context.Context) (n int, err error) {
 	for _, r := range sys.orderServices {
-		refused, err := r.metric(ctx, "outbox_refused_total")
+		refused, err := r.process.Metric(ctx, "outbox_refused_total")
 		if err != nil {
 			return 0, err
 		}

@@ -3,22 +3,17 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
-	"net/http"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"example.com/transactional-outbox/test/chaos/checker"
-	"example.com/transactional-outbox/test/env/process"
-	"example.com/transactional-outbox/test/servicelog"
+	"example.com/transactional-outbox/test/env/services"
 )
 
 // replica is one process of a service. After a stop, a new process takes its place.
@@ -30,7 +25,7 @@ type replica struct {
 	log      string // prefix of the log files; each process has its own
 
 	mu            sync.Mutex
-	process       *process.Process
+	process       *services.Process
 	starts        int
 	address       string // URL of the API
 	hidden        bool   // the load does not use it
@@ -50,38 +45,25 @@ func (r *replica) launch(program string, settings ...string) error {
 	defer r.mu.Unlock()
 	r.starts++
 	r.address, r.stopRequested = "", false
-	c := exec.Command(program, "serve") //nolint:noctx // it is stopped by its pid
-	c.Env = append(append([]string{
-		"APP_ENV=demo", "OPS_ADDR=127.0.0.1:0", "HTTP_ADDR=127.0.0.1:0", "GORACE=halt_on_error=1",
-	}, r.settings...), settings...)
 	var err error
-	r.process, err = process.Start(c, process.WithParent, r.logFile())
+	r.process, err = services.Start(program, "serve", r.log+"-"+strconv.Itoa(r.starts)+".log", append(slices.Clip(r.settings), settings...)...)
 	return err
 }
 
-func (r *replica) logFile() string { return r.log + "-" + strconv.Itoa(r.starts) + ".log" }
-
 // awaitReady returns when the process has logged that it is ready.
 func (r *replica) awaitReady(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, maxWait)
-	defer cancel()
-	line, err := r.logged(ctx, r.ready)
-	if err != nil {
-		return err
-	}
+	url, err := r.process.Address(ctx, r.ready)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if line.Address != "" {
-		r.address = "http://" + line.Address
-	}
-	return nil
+	r.address = url
+	return err
 }
 
 // apiURL returns the URL of the API, "" if the process does not run.
 func (r *replica) apiURL() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.process == nil || r.hidden || !r.process.Alive() {
+	if r.hidden || !r.process.Alive() {
 		return ""
 	}
 	return r.address
@@ -118,88 +100,27 @@ func (r *replica) intSetting(name, fallback string) int {
 // kill sends SIGKILL. It returns false if the process had already ended.
 func (r *replica) kill(ctx context.Context) (bool, error) {
 	r.stopRequested = true
-	if err := r.process.End(ctx, syscall.SIGKILL); err != nil {
-		return false, err
-	}
-	return r.wasKilled(), nil
+	err := r.process.Kill(ctx)
+	return r.process.WasKilled(), err
 }
 
 // exitedUnexpectedly reports whether the process has ended and the suite did not stop it: it
 // panicked, or the race detector stopped it.
 func (r *replica) exitedUnexpectedly() bool {
-	return r.process != nil && !r.process.Alive() && !r.stopRequested && !r.wasKilled()
-}
-
-// wasKilled reports whether SIGKILL has ended the process. A crash point sends it to itself.
-func (r *replica) wasKilled() bool {
-	status, ok := r.process.State().Sys().(syscall.WaitStatus)
-	return ok && status.Signaled() && status.Signal() == syscall.SIGKILL
+	return r.process != nil && !r.process.Alive() && !r.stopRequested && !r.process.WasKilled()
 }
 
 // stop sends SIGTERM, and waits for the end of the process.
 func (r *replica) stop(ctx context.Context) (checker.Exit, error) {
-	ctx, cancel := context.WithTimeout(ctx, maxWait)
-	defer cancel()
 	began := time.Now()
 	r.stopRequested = r.process.Alive()
-	if err := r.process.End(ctx, syscall.SIGTERM); err != nil {
-		return checker.Exit{}, fmt.Errorf("%s: %w", r.name, err)
-	}
-	return checker.Exit{Name: r.name, Code: r.process.State().ExitCode(), Took: time.Since(began)}, nil
+	code, err := r.process.Stop(ctx)
+	return checker.Exit{Name: r.name, Code: code, Took: time.Since(began)}, err
 }
 
 // programIn returns the path of the program in another build.
 func (r *replica) programIn(build string) string {
 	return filepath.Join(filepath.Dir(r.program), build, filepath.Base(r.program))
-}
-
-// logged waits for the first log line with this message.
-func (r *replica) logged(ctx context.Context, message string) (servicelog.Line, error) {
-	l, err := servicelog.Await(ctx, r.process, r.logFile(), message)
-	if err != nil {
-		return l, fmt.Errorf("%s: %w", r.name, err)
-	}
-	return l, nil
-}
-
-// findSince returns the first log line with this message at or after a time.
-func (r *replica) findSince(message string, since time.Time) (servicelog.Line, error) {
-	return servicelog.Find(r.logFile(), message, since)
-}
-
-// metric returns the value of a metric without labels.
-func (r *replica) metric(ctx context.Context, name string) (float64, error) {
-	line, err := r.logged(ctx, servicelog.AnsweringOperators)
-	if err != nil {
-		return 0, err
-	}
-	text, err := get(ctx, "http://"+line.Address+"/metrics")
-	if err != nil {
-		return 0, fmt.Errorf("%s: %w", r.name, err)
-	}
-	for l := range strings.Lines(text) {
-		if value, found := strings.CutPrefix(strings.TrimSpace(l), name+" "); found {
-			return strconv.ParseFloat(value, 64)
-		}
-	}
-	return 0, fmt.Errorf("%s has no metric %s", r.name, name)
-}
-
-// get returns the body of an answer.
-func get(ctx context.Context, url string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return "", err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = response.Body.Close() }()
-	body, err := io.ReadAll(response.Body)
-	return string(body), err
 }
 
 // Settings of the services: smaller windows and shorter leases than in production, so that bounds
@@ -241,22 +162,22 @@ func (sys *system) addReplicas(s scenario) {
 
 func (sys *system) newOrderService(i int, settings []string) *replica {
 	return &replica{
-		name: fmt.Sprint(orderService, " ", i+1), program: filepath.Join(sys.folder, orderService),
-		ready: servicelog.TakingOrders, log: filepath.Join(sys.logs, fmt.Sprint(orderService, "-", i+1)),
+		name: fmt.Sprint(services.Orders, " ", i+1), program: filepath.Join(sys.folder, services.Orders),
+		ready: services.TakingOrders, log: filepath.Join(sys.logs, fmt.Sprint(services.Orders, "-", i+1)),
 		settings: slices.Concat([]string{
-			"DATABASE_URL=" + sys.databaseURL(sys.ordersToDB[i%replicas], sys.roles[orderService].Application),
-			"AMQP_URL=" + sys.amqpURL(orderService, sys.ordersToBroker[i%replicas]),
+			"DATABASE_URL=" + sys.databaseURL(sys.ordersToDB[i%replicas], sys.roles[services.Orders].Application),
+			"AMQP_URL=" + sys.amqpURL(services.Orders, sys.ordersToBroker[i%replicas]),
 		}, orderSettings, settings),
 	}
 }
 
 func (sys *system) newNotificationService(i int, settings []string) *replica {
 	return &replica{
-		name: fmt.Sprint(notificationService, " ", i+1), program: filepath.Join(sys.folder, notificationService),
-		ready: servicelog.TakingMessages, log: filepath.Join(sys.logs, fmt.Sprint(notificationService, "-", i+1)),
+		name: fmt.Sprint(services.Notifications, " ", i+1), program: filepath.Join(sys.folder, services.Notifications),
+		ready: services.TakingMessages, log: filepath.Join(sys.logs, fmt.Sprint(services.Notifications, "-", i+1)),
 		settings: slices.Concat([]string{
-			"DATABASE_URL=" + sys.databaseURL(sys.notifyToDB[i%replicas], sys.roles[notificationService].Application),
-			"AMQP_URL=" + sys.amqpURL(notificationService, sys.notifyToBroker[i%replicas]), "SMTP_URL=smtp://" + sys.mail.Address(),
+			"DATABASE_URL=" + sys.databaseURL(sys.notifyToDB[i%replicas], sys.roles[services.Notifications].Application),
+			"AMQP_URL=" + sys.amqpURL(services.Notifications, sys.notifyToBroker[i%replicas]), "SMTP_URL=smtp://" + sys.mail.Address(),
 		}, notificationSettings, settings),
 	}
 }
@@ -272,7 +193,7 @@ func (sys *system) start(ctx context.Context) error {
 		if r.exitedUnexpectedly() {
 			sys.reportViolation("P12", "%s ended unexpectedly: %s", r.name, r.process.State())
 		}
-		if r.process == nil || !r.process.Alive() {
+		if !r.process.Alive() {
 			starting.Go(func() error { return r.start(ctx) })
 		}
 	}

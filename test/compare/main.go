@@ -25,6 +25,7 @@ import (
 	"slices"
 	"time"
 
+	"example.com/transactional-outbox/test/env/services"
 	"example.com/transactional-outbox/test/jsonfile"
 	"example.com/transactional-outbox/test/suite"
 )
@@ -80,16 +81,14 @@ func runAll(ctx context.Context, s *allServers, rows []row) (results []result, e
 }
 
 const (
-	designsProgram      = "designs"
-	peersProgram        = "peers"
-	orderService        = "order-service"
-	notificationService = "notification-service"
+	designsProgram = "designs"
+	peersProgram   = "peers"
 )
 
 // build builds the programs that the rows need. peers is a Go module of its own, so that only the
 // rows that need it compile its libraries.
 func build(ctx context.Context, folder string, rows []row) error {
-	packages := map[string][]string{".": {"./" + orderService, "./" + notificationService}, "test": {"./compare/designs"}}
+	packages := map[string][]string{".": {"./" + services.Orders, "./" + services.Notifications}, "test": {"./compare/designs"}}
 	if slices.ContainsFunc(rows, func(r row) bool { return len(r.design.modules) > 0 }) {
 		packages["test/compare/peers"] = []string{"."}
 	}

@@ -3,13 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
-	"os/exec"
 	"sync"
 	"syscall"
 	"time"
 
-	"example.com/transactional-outbox/test/env/process"
-	"example.com/transactional-outbox/test/servicelog"
+	"example.com/transactional-outbox/test/env/services"
 )
 
 // program is one process of a row. After its end, a new process takes its place.
@@ -20,13 +18,11 @@ type program struct {
 	log            string
 
 	mu      sync.Mutex
-	process *process.Process
+	process *services.Process
 	starts  int
 	address string
 	held    bool // it must not be started again, or be used by the load
 }
-
-const startTimeout = time.Minute
 
 // start starts the process unless it runs, and waits until it is ready.
 func (p *program) start(ctx context.Context) error {
@@ -43,17 +39,10 @@ func (p *program) startLocked(ctx context.Context) (err error) {
 	p.starts++
 	p.address = ""
 	log := fmt.Sprintf("%s-%d.log", p.log, p.starts)
-	c := exec.Command(p.path, p.argument)
-	c.Env = p.settings
-	if p.process, err = process.Start(c, process.WithParent, log); err != nil {
+	if p.process, err = services.Start(p.path, p.argument, log, p.settings...); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
-	line, err := servicelog.Await(ctx, p.process, log, p.ready)
-	if err == nil && line.Address != "" {
-		p.address = "http://" + line.Address
-	}
+	p.address, err = p.process.Address(ctx, p.ready)
 	return err
 }
 
@@ -83,7 +72,7 @@ func (p *program) end(ctx context.Context, sig syscall.Signal, patience time.Dur
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.held = true
-	if p.process == nil {
+	if !p.process.Alive() {
 		return nil
 	}
 	ending, cancel := context.WithTimeout(ctx, patience)

@@ -4,11 +4,10 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
-	"slices"
 
 	"golang.org/x/sync/errgroup"
 
-	"example.com/transactional-outbox/test/servicelog"
+	"example.com/transactional-outbox/test/env/services"
 )
 
 // This project's settings are those of test/chaos: smaller batches and shorter times than usual, as
@@ -27,30 +26,29 @@ var (
 
 func (sys *system) definePrograms(orders, effects string) {
 	logs := filepath.Join(sys.folder, fmt.Sprint("row-", sys.rows))
-	common := []string{"APP_ENV=demo", "OPS_ADDR=127.0.0.1:0", "HTTP_ADDR=127.0.0.1:0"}
 	for i := range sys.orderSides {
-		p := &program{path: sys.path(designsProgram), argument: sys.design.name, ready: servicelog.TakingOrders, log: fmt.Sprint(logs, "-orders-", i)}
+		p := &program{path: sys.path(designsProgram), argument: sys.design.name, ready: services.TakingOrders, log: fmt.Sprint(logs, "-orders-", i)}
 		amqp := "amqp://guest:guest@" + sys.ordersToBroker[i].Addr() + "/"
-		p.settings = slices.Concat(common, []string{"DATABASE_URL=" + orders, "AMQP_URL=" + amqp, fmt.Sprint("NAME=replica-", i)})
+		p.settings = []string{"DATABASE_URL=" + orders, "AMQP_URL=" + amqp, fmt.Sprint("NAME=replica-", i)}
 		switch {
 		case sys.design.side&consumerSide != 0:
-			p.path, p.argument = sys.path(orderService), "serve"
+			p.path, p.argument = sys.path(services.Orders), "serve"
 			p.settings = append(p.settings, orderSettings...)
 		case len(sys.design.modules) > 0:
 			p.path = sys.path(peersProgram)
 		}
 		sys.orderSides[i] = p
 	}
-	c := &program{path: sys.path(designsProgram), argument: sys.design.name, ready: servicelog.TakingMessages, log: logs + "-consumer"}
-	c.settings = slices.Concat(common, []string{
+	c := &program{path: sys.path(designsProgram), argument: sys.design.name, ready: services.TakingMessages, log: logs + "-consumer"}
+	c.settings = []string{
 		"DATABASE_URL=" + effects, "AMQP_URL=amqp://guest:guest@" + sys.consumerToBroker.Addr() + "/",
 		"SMTP_ADDR=" + sys.consumerToMail.Addr(), "SMTP_URL=smtp://" + sys.consumerToMail.Addr(),
-	})
+	}
 	switch sys.design.side {
 	case orderSide:
 		c.argument = "good-consumer"
 	case bothSides:
-		c.path, c.argument = sys.path(notificationService), "serve"
+		c.path, c.argument = sys.path(services.Notifications), "serve"
 		c.settings = append(c.settings, notificationSettings...)
 	case consumerSide: // the design itself
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"example.com/transactional-outbox/test/env/broker"
 	"example.com/transactional-outbox/test/env/process"
 	"example.com/transactional-outbox/test/env/servers"
+	"example.com/transactional-outbox/test/env/services"
 )
 
 // allServers are the servers on which the rows run, one after the other.
@@ -88,10 +88,8 @@ func (s *allServers) newDatabase(ctx context.Context, name, service string) (str
 	if err != nil {
 		return "", err
 	}
-	migrate := exec.CommandContext(ctx, s.path(service), "migrate")
-	migrate.Env = []string{"APP_ENV=demo", "DATABASE_URL=" + roles.Owner}
-	if output, err := migrate.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%s migrate: %w\n%s", service, err, output)
+	if err := services.Migrate(ctx, s.path(service), s.path("migrate.log"), roles.Owner); err != nil {
+		return "", err
 	}
 	return roles.Application, nil
 }

@@ -16,6 +16,7 @@ import (
 	"example.com/transactional-outbox/test/env/load"
 	"example.com/transactional-outbox/test/env/mailserver"
 	"example.com/transactional-outbox/test/env/servers"
+	"example.com/transactional-outbox/test/env/services"
 )
 
 // The load of every row.
@@ -72,10 +73,10 @@ func (s *allServers) run(ctx context.Context, r row) (res result, err error) {
 func (sys *system) open(ctx context.Context) error {
 	ofOrders, ofEffects := "", ""
 	if sys.design.side&consumerSide != 0 {
-		ofOrders = orderService
+		ofOrders = services.Orders
 	}
 	if sys.design.name == thisProject {
-		ofEffects = notificationService
+		ofEffects = services.Notifications
 	}
 	orders, err := sys.newDatabase(ctx, ordersDatabase, ofOrders)
 	if err != nil {

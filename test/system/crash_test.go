@@ -2,7 +2,6 @@ package system
 
 import (
 	"bytes"
-	"syscall"
 	"testing"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -35,7 +34,7 @@ func TestP5P6P12SIGKILLAtEveryStep(t *testing.T) {
 				t.Errorf("%d e-mails with the event's id, want %d; ids in all: %d", got, emails, len(all))
 			}
 			s.wantNothingFailed(next)
-			next.awaitMetric("consumer_messages_total", labels{"outcome": "retried"}, 0)
+			next.awaitMetric(0, "consumer_messages_total", "outcome", "retried")
 		})
 	}
 }
@@ -49,9 +48,8 @@ func (s *system) crashAt(step string, m amqp.Publishing) {
 	dying := s.runNotificationsBinary(binary, "CRASH_AT="+step)
 	dying.awaitReadyz()
 	s.publish(m)
-	dying.wait()
-	if status, ok := dying.command.ProcessState.Sys().(syscall.WaitStatus); !ok || status.Signal() != syscall.SIGKILL {
-		s.Fatalf("it ended by %s, want by SIGKILL", dying.command.ProcessState)
+	if !eventually(func() bool { return !dying.Alive() }) || !dying.WasKilled() {
+		s.Fatal("it has not ended by SIGKILL")
 	}
 }
 
@@ -65,7 +63,7 @@ func TestP9P12SIGKILLBetweenCopyAndAck(t *testing.T) {
 	s.crashAt("consumer.copied", e.publishing())
 	mend()
 	next := s.startConsumer()
-	next.awaitMetric("consumer_messages_total", labels{"outcome": "handled"}, 2)
+	next.awaitMetric(2, "consumer_messages_total", "outcome", "handled")
 	s.wantEffects(1)
 	s.wantOneEmailEach(e)
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/url"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"example.com/transactional-outbox/test/env/servers"
+	"example.com/transactional-outbox/test/env/services"
 )
 
 // forbiddenToAll are the statements that no service may execute.
@@ -105,7 +107,7 @@ func TestTheRoleOfTheServiceMayTurnTheRing(t *testing.T) {
 	s.awaitCount(s.ordersDB, 1, publishedCount)
 	relay.stop()
 	failed, discarded := s.appendFailed(s.ordersDB), s.appendFailed(s.ordersDB)
-	s.runCommand(orderService, "outbox", "discard", discarded)
+	s.runCommand(services.Orders, "outbox", "discard", discarded)
 	s.exec(s.ordersDB, `
 		UPDATE outbox_published SET published_at = now() - interval '8 days';
 		UPDATE outbox_ring SET current = 7, since = now() - interval '2 days'`)
@@ -156,8 +158,9 @@ func TestNoServiceReadsTheOthersDatabase(t *testing.T) {
 		from := parseURL(t, test.role)
 		from.Path = parseURL(t, test.database).Path
 		// The command must fail and not wait for the database.
-		if output, err := migrateCommand(t.Context(), orderService, servers.Roles{Owner: from.String()}).CombinedOutput(); !strings.Contains(string(output), "42501") {
-			t.Errorf("%s migrates %s: %v: %s", from.User.Username(), from.Path, err, output)
+		err := services.Migrate(t.Context(), filepath.Join(binaries, services.Orders), filepath.Join(t.TempDir(), "log"), from.String())
+		if err == nil || !strings.Contains(err.Error(), "42501") {
+			t.Errorf("%s migrates %s: %v", from.User.Username(), from.Path, err)
 		}
 		if conn, err := pgx.Connect(t.Context(), from.String()); !insufficientPrivilege(err) {
 			t.Errorf("%s can connect to %s: %v", from.User.Username(), from.Path, err)
@@ -178,7 +181,7 @@ func TestMigrateGrantsAndRevokesPrivileges(t *testing.T) {
 	if waits := orders.awaitLog("waiting for the database"); !strings.Contains(waits["error"].(string), "run `order-service migrate` as the owner") {
 		t.Errorf("the service waits for: %v", waits)
 	}
-	s.migrate(orderService, s.ordersRoles)
+	must(s.T, migrate(s.Context(), services.Orders, s.ordersRoles))
 	s.place(orders)
 	application := s.connectTo(s.ordersRoles.Application)
 	if err := execAndRollBack(t, application, "DELETE FROM orders"); !insufficientPrivilege(err) {
@@ -204,7 +207,7 @@ func TestTheServicesConnectAsTheirOwnUsers(t *testing.T) {
 	}
 	users, err := s.broker.Ctl(t.Context(), "list_connections", "user", "vhost")
 	must(t, err)
-	for _, want := range []string{orderService, notificationService} {
+	for _, want := range []string{services.Orders, services.Notifications} {
 		if !strings.Contains(users, want+"\t"+s.vhost()) {
 			t.Errorf("%s is not connected as itself: %s", want, users)
 		}

@@ -15,6 +15,7 @@ import (
 
 	"example.com/transactional-outbox/internal/contract"
 	"example.com/transactional-outbox/outbox"
+	"example.com/transactional-outbox/test/env/services"
 )
 
 // createdKey is the routing key of the events that most tests publish.
@@ -82,7 +83,7 @@ func (e orderEvent) publishing() amqp.Publishing {
 	body = regexp.MustCompile(`"order_version": \d`).ReplaceAll(body, fmt.Appendf(nil, `"order_version": %d`, e.version))
 	body = bytes.Replace(body, []byte("0199a0b1-c2d3-7e4f-8a5b-6c7d8e9f0a1b"), []byte(e.order.String()), 1)
 	return amqp.Publishing{
-		MessageId: e.id.String(), Type: e.key, ContentType: "application/json", AppId: orderService,
+		MessageId: e.id.String(), Type: e.key, ContentType: "application/json", AppId: services.Orders,
 		Timestamp: time.Now(), DeliveryMode: amqp.Persistent,
 		Body: bytes.Replace(body, []byte("ada@example.com"), []byte(e.id.String()+"@customer.example"), 1),
 	}
@@ -144,7 +145,7 @@ func (s *system) wantNothingFailed(running *service) {
 	s.Helper()
 	s.takeMessages(deadLetterQueue, 0)
 	s.wantCount(s.notificationsDB, 0, failedCount)
-	running.awaitMetric("consumer_messages_total", labels{"outcome": "dead_lettered"}, 0)
+	running.awaitMetric(0, "consumer_messages_total", "outcome", "dead_lettered")
 }
 
 // wantVersionsInOrder wants the events of each order to have come in the order of their versions,

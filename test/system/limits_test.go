@@ -32,7 +32,7 @@ func TestOverloadIsRefusedAndTheRelayContinues(t *testing.T) {
 		t.Errorf("the statuses are %v, want some 201, some 503 and no other", clients.statuses)
 	}
 	// A 503 can have another reason: on a slow machine, the database may take too long.
-	if got := orders.metric("http_requests_refused_total", labels{"by": "in_flight"}); got == 0 || got > float64(refused) {
+	if got := orders.metric("http_requests_refused_total", "by", "in_flight"); got == 0 || got > float64(refused) {
 		t.Errorf("%v are counted as refused, of %v", got, clients.statuses)
 	}
 	committed := queryValue[int](s, s.ordersDB, "SELECT count(*) FROM orders")
@@ -93,7 +93,7 @@ var peakMemoryPattern = regexp.MustCompile(`VmHWM:\s+(\d+) kB`)
 // peakMemory returns the most memory that the process has used, in KiB.
 func (s *service) peakMemory() int {
 	s.Helper()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.command.Process.Pid))
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.PID))
 	must(s.T, err)
 	match := peakMemoryPattern.FindSubmatch(status)
 	if match == nil {

@@ -5,12 +5,12 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"sync"
 	"testing"
 
 	"example.com/transactional-outbox/test/env/servers"
+	"example.com/transactional-outbox/test/env/services"
 )
 
 // All tests share these. Each test has its own databases and its own virtual host. A test
@@ -42,32 +42,20 @@ func runWithServers(m *testing.M) (code int, err error) {
 	}
 	return servers.RunTests(m, "test-system", func(shared servers.OfPackage) (err error) {
 		sharedDatabase, sharedBroker = shared.Database, shared.Broker
-		if binaries, err = build(shared.Folder); err != nil {
+		binaries = shared.Folder
+		// Without the race detector, because it doubles the work of a start and adds a second to each
+		// end. `make chaos RACE=1` runs them with it.
+		if err := services.Build(context.Background(), repository, binaries); err != nil {
 			return err
 		}
 		return makeTemplates(context.Background())
 	})
 }
 
-// build compiles both services. They run without the race detector, because it doubles the work of
-// a start and adds a second to each end. `make chaos RACE=1` runs them with it.
-func build(folder string) (string, error) {
-	return folder, goBuild("-o", folder+"/", "./order-service", "./notification-service")
-}
-
 // withCrashPoints builds notification-service with crash points, for the first test that
 // needs it, and returns the name of the binary.
 var withCrashPoints = sync.OnceValues(func() (name string, err error) {
 	const folder = "crashing/"
-	err = goBuild("-tags", "crashpoints", "-o", filepath.Join(binaries, folder)+"/", "./notification-service")
+	err = services.Build(context.Background(), repository, filepath.Join(binaries, folder), "-tags", "crashpoints")
 	return folder + "notification-service", err
 })
-
-func goBuild(arguments ...string) error {
-	command := exec.Command("go", append([]string{"build"}, arguments...)...)
-	command.Dir = repository
-	if output, err := command.CombinedOutput(); err != nil {
-		return fmt.Errorf("building the services: %w\n%s", err, output)
-	}
-	return nil
-}

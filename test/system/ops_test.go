@@ -1,19 +1,17 @@
 package system
 
 import (
-	"fmt"
 	"io"
 	"net/http"
 	"strings"
 
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
+	"example.com/transactional-outbox/test/env/services"
 )
 
 // opsAddress returns where the service answers operators: metrics, health and the page.
 func (s *service) opsAddress() string {
 	s.Helper()
-	return fmt.Sprint(s.awaitLog("answering operators")["address"])
+	return s.awaitLog(services.AnsweringOperators).Text("address")
 }
 
 func (s *service) getOps(path string) (status int, text string) {
@@ -26,40 +24,20 @@ func (s *service) getOps(path string) (status int, text string) {
 	return response.StatusCode, string(body)
 }
 
-// labels choose series of a metric.
-type labels map[string]string
-
 // metric adds up the counters and gauges of a metric that have these labels. There must be one.
-func (s *service) metric(name string, want labels) (sum float64) {
+func (s *service) metric(name string, labels ...string) float64 {
 	s.Helper()
-	_, text := s.getOps("/metrics")
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(strings.NewReader(text))
+	sum, err := s.Metric(s.Context(), name, labels...)
 	must(s.T, err)
-	found := false
-	for _, m := range families[name].GetMetric() {
-		matching := 0
-		for _, l := range m.GetLabel() {
-			if value, named := want[l.GetName()]; named && value == l.GetValue() {
-				matching++
-			}
-		}
-		if matching == len(want) {
-			sum, found = sum+m.GetCounter().GetValue()+m.GetGauge().GetValue(), true
-		}
-	}
-	if !found {
-		s.Fatalf("there is no series %s %v", name, want)
-	}
 	return sum
 }
 
 // awaitMetric waits until a metric has a value, and fails when it exceeds the value.
-func (s *service) awaitMetric(name string, of labels, want float64) {
+func (s *service) awaitMetric(want float64, name string, labels ...string) {
 	s.Helper()
 	got := 0.0
-	if !eventually(func() bool { got = s.metric(name, of); return got >= want }) || got > want {
-		s.Fatalf("%s %v is %v, want %v", name, of, got, want)
+	if !eventually(func() bool { got = s.metric(name, labels...); return got >= want }) || got > want {
+		s.Fatalf("%s %v is %v, want %v", name, labels, got, want)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"example.com/transactional-outbox/outbox/rabbitmq"
 	"example.com/transactional-outbox/test/env/servers"
+	"example.com/transactional-outbox/test/env/services"
 )
 
 const otherQueue = "billing" // of another service
@@ -17,14 +18,14 @@ const otherQueue = "billing" // of another service
 // forbiddenAttempts are the operations that deploy/rabbitmq/definitions.json must not permit
 // to the user of a service.
 var forbiddenAttempts = map[string][]attempt{
-	orderService: {
+	services.Orders: {
 		publish("", mainQueue), publish(requeueExchange, ""), publish(deadLetterExchange, ""), publish(retryPrefix+"30s", ""), publish("amq.topic", "order.created"),
 		consume(mainQueue), get(mainQueue), get(deadLetterQueue), purge(mainQueue), purge(deadLetterQueue),
 		deleteQueue(mainQueue), deleteQueue(retryPrefix + "30s"), deleteQueue(deadLetterQueue), deleteExchange(requeueExchange), deleteExchange(deadLetterExchange),
 		unbindQueue(mainQueue, eventsExchange), unbindQueue(deadLetterQueue, deadLetterExchange), bindQueue(mainQueue, eventsExchange),
 		declareQueue("spy", nil), declareQueue("notification-service.x", nil), declareQueue("order-service.x", nil),
 	},
-	notificationService: {
+	services.Notifications: {
 		// A forged event would make every service believe in an order that does not exist.
 		publish(eventsExchange, "order.created"), publish("", mainQueue), publish("amq.fanout", ""),
 		declareQueue(retryPrefix+"9s", amqp.Table{"x-dead-letter-exchange": eventsExchange}),
@@ -98,7 +99,7 @@ func definedBroker(t *testing.T) string {
 func TestOnlyDefinedUsersCanLogIn(t *testing.T) {
 	t.Parallel()
 	address := definedBroker(t)
-	for _, user := range []string{orderService, notificationService} {
+	for _, user := range []string{services.Orders, services.Notifications} {
 		conn, err := amqp.Dial(servers.BrokerURLFor(user, address))
 		must(t, err)
 		must(t, conn.Close())
@@ -122,7 +123,7 @@ func TestTheBrokerLimitsTheConnectionsOfAUser(t *testing.T) {
 	const limit = 60
 	open := 0
 	for ; open <= limit; open++ {
-		conn, err := amqp.Dial(servers.BrokerURLFor(notificationService, address))
+		conn, err := amqp.Dial(servers.BrokerURLFor(services.Notifications, address))
 		if err != nil {
 			break
 		}
@@ -138,7 +139,7 @@ func TestTheBrokerLimitsTheConnectionsOfAUser(t *testing.T) {
 func TestP9TheBrokerRejectsTooLargeMessages(t *testing.T) {
 	t.Parallel()
 	address := definedBroker(t)
-	conn, err := amqp.Dial(servers.BrokerURLFor(orderService, address))
+	conn, err := amqp.Dial(servers.BrokerURLFor(services.Orders, address))
 	must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	for size, refused := range map[int]bool{rabbitmq.MaxBody: false, rabbitmq.MaxBody + 1: true} {

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"example.com/transactional-outbox/test/env/services"
 )
 
 const theConsumer, theDatabase = "the consumer of order events", "the database"
@@ -17,7 +19,7 @@ const theConsumer, theDatabase = "the consumer of order events", "the database"
 func TestReadyzNamesTheCheckThatFails(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
-	broker, throughBroker := s.brokerProxy(notificationService)
+	broker, throughBroker := s.brokerProxy(services.Notifications)
 	database, throughDatabase := s.proxyFor("DATABASE_URL", s.notificationsRoles.Application)
 	refuseConnections(broker)
 	service := s.runNotifications(throughBroker, throughDatabase)
@@ -34,7 +36,7 @@ func TestReadyzNamesTheCheckThatFails(t *testing.T) {
 	service.awaitReadyz(theDatabase)
 	database.Refuse(false)
 	service.awaitReadyz()
-	if !slices.ContainsFunc(service.logLines("not ready"), func(l logLine) bool {
+	if !slices.ContainsFunc(service.logLines("not ready"), func(l services.Line) bool {
 		return l["check"] == theDatabase && l["error"] != nil
 	}) {
 		t.Errorf("the log does not say why: %v", service.logLines("not ready"))
@@ -50,7 +52,7 @@ func TestReadyzNamesTheCheckThatFails(t *testing.T) {
 func TestOrderServiceIsReadyWithoutTheBroker(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
-	broker, throughBroker := s.brokerProxy(orderService)
+	broker, throughBroker := s.brokerProxy(services.Orders)
 	refuseConnections(broker)
 	orders := s.runOrders(throughBroker)
 	orders.awaitLog("no session with the broker, trying again")

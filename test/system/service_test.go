@@ -1,26 +1,21 @@
 package system
 
 import (
-	"bufio"
-	"encoding/json"
+	"context"
 	"fmt"
-	"os"
-	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
+
+	"example.com/transactional-outbox/test/env/process"
+	"example.com/transactional-outbox/test/env/services"
 )
 
 // service is a running process of one of the two services.
 type service struct {
 	*testing.T
-	name    string
-	command *exec.Cmd
-	log     string // the file with all that it writes
-	ended   chan struct{}
+	*services.Process
+	name string
 	// mayLackRights is true where the test takes rights away from the service. All other tests
 	// prove that the services need no more rights than they have.
 	mayLackRights bool
@@ -30,27 +25,15 @@ type service struct {
 // killed when the test ends.
 func startService(t *testing.T, name, command string, settings ...string) *service {
 	t.Helper()
-	log, err := os.CreateTemp(t.TempDir(), filepath.Base(name))
+	log := filepath.Join(t.TempDir(), "log")
+	running, err := services.Start(filepath.Join(binaries, name), command, log, settings...)
 	must(t, err)
-	s := &service{T: t, name: name, log: log.Name(), ended: make(chan struct{})}
-	s.command = exec.Command(filepath.Join(binaries, name), command)
-	s.command.Env = slices.Concat(settings, []string{
-		"APP_ENV=demo", "OPS_ADDR=127.0.0.1:0", "HTTP_ADDR=127.0.0.1:0",
-	})
-	s.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C reaches only the test
-	s.command.Stdout, s.command.Stderr = log, log
-	must(t, s.command.Start())
-	must(t, log.Close())
-	go func() {
-		_ = s.command.Wait()
-		close(s.ended)
-	}()
+	s := &service{T: t, Process: running, name: name}
 	t.Cleanup(func() {
-		s.kill()
+		must(t, s.Kill(context.Background()))
 		s.wantNoMissingRight()
 		if t.Failed() {
-			lines := s.logLines("")
-			t.Logf("%s logged at last: %v", name, lines[max(0, len(lines)-40):])
+			t.Logf("%s logged at last:\n%s", name, process.LastLines(log))
 		}
 	})
 	return s
@@ -59,9 +42,9 @@ func startService(t *testing.T, name, command string, settings ...string) *servi
 // stop ends the service by SIGTERM, and wants a clean end.
 func (s *service) stop() {
 	s.Helper()
-	_ = s.command.Process.Signal(syscall.SIGTERM)
-	s.wait()
-	if code := s.command.ProcessState.ExitCode(); code != 0 {
+	code, err := s.Stop(s.Context())
+	must(s.T, err)
+	if code != 0 {
 		s.Errorf("%s ended with %d, want 0", s.name, code)
 	}
 }
@@ -69,34 +52,16 @@ func (s *service) stop() {
 // kill ends the service by SIGKILL.
 func (s *service) kill() {
 	s.Helper()
-	_ = s.command.Process.Kill()
-	s.wait()
+	must(s.T, s.Kill(s.Context()))
 }
-
-func (s *service) wait() {
-	s.Helper()
-	select {
-	case <-s.ended:
-	case <-time.After(awaitTimeout):
-		s.Fatalf("%s does not end", s.name)
-	}
-}
-
-// logLine is one line of a service's log.
-type logLine map[string]any
 
 // logLines returns all lines so far with this message, or all lines if it is "".
-func (s *service) logLines(message string) (found []logLine) {
+func (s *service) logLines(message string) (found []services.Line) {
 	s.Helper()
-	file, err := os.Open(s.log)
+	lines, err := s.Lines()
 	must(s.T, err)
-	defer func() { _ = file.Close() }()
-	for lines := bufio.NewScanner(file); lines.Scan(); {
-		var l logLine
-		if json.Unmarshal(lines.Bytes(), &l) != nil {
-			l = logLine{"msg": lines.Text()}
-		}
-		if message == "" || l["msg"] == message {
+	for _, l := range lines {
+		if message == "" || l.Message() == message {
 			found = append(found, l)
 		}
 	}
@@ -104,19 +69,17 @@ func (s *service) logLines(message string) (found []logLine) {
 }
 
 // awaitLog waits for a line with this message, and returns the first one.
-func (s *service) awaitLog(message string) logLine {
+func (s *service) awaitLog(message string) services.Line {
 	s.Helper()
-	var found []logLine
-	if !eventually(func() bool { found = s.logLines(message); return len(found) > 0 }) {
-		s.Fatalf("%s never logged %q", s.name, message)
-	}
-	return found[0]
+	line, err := s.Await(s.Context(), message)
+	must(s.T, err)
+	return line
 }
 
 // address waits for the API and returns its URL.
 func (s *service) address() string {
 	s.Helper()
-	return fmt.Sprintf("http://%s", s.awaitLog("taking orders")["address"])
+	return "http://" + s.awaitLog(services.TakingOrders).Text("address")
 }
 
 // wantNoMissingRight wants no error of PostgreSQL or RabbitMQ about a missing right in the

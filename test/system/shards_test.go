@@ -6,6 +6,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"example.com/transactional-outbox/test/env/servers"
+	"example.com/transactional-outbox/test/env/services"
 )
 
 // shard is one database of order-service, with its own API and relay.
@@ -20,7 +21,7 @@ func (s *system) addShard(server *servers.PostgresServer) shard {
 	s.Helper()
 	other := *s
 	other.database = server
-	other.ordersDB, other.ordersRoles = other.createDatabase("shard_orders", orderService)
+	other.ordersDB, other.ordersRoles = other.createDatabase("shard_orders", services.Orders)
 	return shard{&other, other.runOrders()}
 }
 

@@ -2,7 +2,6 @@ package system
 
 import (
 	"context"
-	"fmt"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -12,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"example.com/transactional-outbox/test/env/servers"
+	"example.com/transactional-outbox/test/env/services"
 )
 
 // system is the environment of one test.
@@ -26,11 +26,6 @@ type system struct {
 	brokerURL          string // the test's virtual host, as guest, who may do everything
 	mail               *mailServer
 }
-
-const (
-	orderService        = "order-service"
-	notificationService = "notification-service"
-)
 
 // testApplication is the application_name of the test's own connections to a database.
 const testApplication = "test-system"
@@ -47,8 +42,8 @@ func newSystemOn(t *testing.T, database *servers.PostgresServer, broker *servers
 	name, err := broker.NewVhost(t.Context(), repository)
 	must(t, err)
 	s := &system{T: t, database: database, broker: broker, brokerURL: broker.URL(name), mail: startMailServer(t)}
-	s.ordersDB, s.ordersRoles = s.createDatabase(name+"_orders", orderService)
-	s.notificationsDB, s.notificationsRoles = s.createDatabase(name+"_notifications", notificationService)
+	s.ordersDB, s.ordersRoles = s.createDatabase(name+"_orders", services.Orders)
+	s.notificationsDB, s.notificationsRoles = s.createDatabase(name+"_notifications", services.Notifications)
 	return s
 }
 
@@ -72,7 +67,7 @@ func (s *system) createDatabase(name, service string) (*pgxpool.Pool, servers.Ro
 // makeTemplates creates the databases that the databases of the tests are copies of. A copy costs
 // less than the migrations do.
 func makeTemplates(ctx context.Context) error {
-	for _, service := range []string{orderService, notificationService} {
+	for _, service := range []string{services.Orders, services.Notifications} {
 		if _, err := createMigrated(ctx, sharedDatabase, templateOf(service), service); err != nil {
 			return err
 		}
@@ -89,31 +84,19 @@ func createMigrated(ctx context.Context, server *servers.PostgresServer, name, s
 	if err != nil {
 		return roles, err
 	}
-	if output, err := migrateCommand(ctx, service, roles).CombinedOutput(); err != nil {
-		return roles, fmt.Errorf("%s migrate: %w\n%s", service, err, output)
-	}
-	return roles, nil
+	return roles, migrate(ctx, service, roles)
 }
 
-func (s *system) migrate(service string, roles servers.Roles) {
-	s.Helper()
-	if output, err := migrateCommand(s.Context(), service, roles).CombinedOutput(); err != nil {
-		s.Fatalf("%s migrate: %v\n%s", service, err, output)
-	}
-}
-
-// migrateCommand returns the command that migrates a service's database, as its owner.
-func migrateCommand(ctx context.Context, service string, roles servers.Roles) *exec.Cmd {
-	command := exec.CommandContext(ctx, filepath.Join(binaries, service), "migrate")
-	command.Env = []string{"APP_ENV=demo", "DATABASE_URL=" + roles.Owner}
-	return command
+// migrate migrates a service's database, as its owner.
+func migrate(ctx context.Context, service string, roles servers.Roles) error {
+	return services.Migrate(ctx, filepath.Join(binaries, service), filepath.Join(binaries, "migrate.log"), roles.Owner)
 }
 
 // connectionSettings returns the settings with which a service connects: as the
 // application's role to its database, and as its own user to the broker.
 func (s *system) connectionSettings(name string) []string {
 	database := s.ordersRoles.Application
-	if name == notificationService {
+	if name == services.Notifications {
 		database = s.notificationsRoles.Application
 	}
 	return []string{"DATABASE_URL=" + database, "AMQP_URL=" + servers.BrokerURLFor(name, s.brokerURL)}
@@ -129,19 +112,19 @@ func (s *system) runOrders(settings ...string) *service {
 // runOrdersCommand starts order-service with a command: serve, or only api or relay.
 func (s *system) runOrdersCommand(command string, settings ...string) *service {
 	s.Helper()
-	return startService(s.T, orderService, command, append(s.connectionSettings(orderService), settings...)...)
+	return startService(s.T, services.Orders, command, append(s.connectionSettings(services.Orders), settings...)...)
 }
 
 func (s *system) runNotifications(settings ...string) *service {
 	s.Helper()
-	return s.runNotificationsBinary(notificationService, settings...)
+	return s.runNotificationsBinary(services.Notifications, settings...)
 }
 
 // runNotificationsBinary starts a build of notification-service, with delays that a test can wait
 // for.
 func (s *system) runNotificationsBinary(binary string, settings ...string) *service {
 	s.Helper()
-	return startService(s.T, binary, "serve", slices.Concat(s.connectionSettings(notificationService),
+	return startService(s.T, binary, "serve", slices.Concat(s.connectionSettings(services.Notifications),
 		[]string{"SMTP_URL=" + s.mail.url, "MAIL_FROM=shop@example.com", "RETRY_DELAYS=200ms,400ms,600ms", "RELAY_LEASE=5s"},
 		settings)...)
 }

@@ -12,6 +12,8 @@ import (
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
+
+	"example.com/transactional-outbox/test/env/services"
 )
 
 // spanCollector receives the spans that the services export.
@@ -105,7 +107,7 @@ func TestOneTraceFromTheRequestToTheEmail(t *testing.T) {
 	copies.await(1)
 	mend()
 	s.awaitCount(s.notificationsDB, 1, failedCount)
-	s.runCommand(notificationService, "outbox", "replay", "--all")
+	s.runCommand(services.Notifications, "outbox", "replay", "--all")
 	s.awaitCount(s.notificationsDB, 1, sentCount)
 
 	request := c.await("POST /orders", 1)[0]

@@ -1,6 +1,10 @@
 package system
 
-import "testing"
+import (
+	"testing"
+
+	"example.com/transactional-outbox/test/env/services"
+)
 
 // noPolling makes a relay depend on its wake-ups.
 const noPolling = "RELAY_POLL_INTERVAL=1h"
@@ -28,7 +32,7 @@ func TestAnOrderOfAnotherProcessNeedsNoPoll(t *testing.T) {
 	s := newSystem(t)
 	relay := s.startListeningRelay()
 	s.wantPublishedOneByOne(s.runOrdersCommand("api"), 5)
-	if got := relay.metric("outbox_relay_listening", nil); got != 1 {
+	if got := relay.metric("outbox_relay_listening"); got != 1 {
 		t.Errorf("outbox_relay_listening is %v, want 1", got)
 	}
 }
@@ -39,7 +43,7 @@ func TestAnOrderIsPublishedByTheReplicaThatHasABroker(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
 	s.startListeningRelay()
-	broker, throughBroker := s.brokerProxy(orderService)
+	broker, throughBroker := s.brokerProxy(services.Orders)
 	broker.Refuse(true)
 	s.wantPublishedOneByOne(s.runOrders(throughBroker), 3)
 }
@@ -51,7 +55,7 @@ func TestWithoutNotificationsThePollFindsTheOrder(t *testing.T) {
 	s.recordEvents()
 	relay := s.runOrdersCommand("relay", "OUTBOX_NOTIFY=false", "RELAY_POLL_INTERVAL=100ms")
 	s.wantPublishedOneByOne(s.runOrdersCommand("api", "OUTBOX_NOTIFY=false"), 3)
-	if got := relay.metric("outbox_relay_listening", nil); got != 0 {
+	if got := relay.metric("outbox_relay_listening"); got != 0 {
 		t.Errorf("outbox_relay_listening is %v, want 0", got)
 	}
 }

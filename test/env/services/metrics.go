@@ -1,4 +1,4 @@
-package service
+package services
 
 import (
 	"context"
@@ -11,20 +11,27 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// Metrics are the samples of one answer of /metrics, by name.
-type Metrics map[string]*dto.MetricFamily
-
-// Metrics reads /metrics of the process.
-func (s *Service) Metrics(ctx context.Context) (Metrics, error) {
+// Metric adds up the counters and gauges of a metric that have these labels, which are pairs of a name
+// and a value. If there is none, it is an error.
+func (s *Process) Metric(ctx context.Context, name string, labels ...string) (sum float64, err error) {
 	url, err := s.Address(ctx, AnsweringOperators)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
-	return ReadMetrics(ctx, url+"/metrics")
+	families, err := metricsAt(ctx, url+"/metrics")
+	found := false
+	for _, sample := range families[name].GetMetric() {
+		if has(sample, labels) {
+			sum, found = sum+sample.GetCounter().GetValue()+sample.GetGauge().GetValue(), true
+		}
+	}
+	if err == nil && !found {
+		err = fmt.Errorf("%s has no series %s %v", s.name, name, labels)
+	}
+	return sum, err
 }
 
-// ReadMetrics reads the metrics at a URL.
-func ReadMetrics(ctx context.Context, url string) (Metrics, error) {
+func metricsAt(ctx context.Context, url string) (map[string]*dto.MetricFamily, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
@@ -41,17 +48,6 @@ func ReadMetrics(ctx context.Context, url string) (Metrics, error) {
 	}
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	return parser.TextToMetricFamilies(response.Body)
-}
-
-// Value returns the sum of the samples of a counter or a gauge that have these labels, which are pairs
-// of a name and a value. It returns 0 if there is none.
-func (m Metrics) Value(name string, labels ...string) (sum float64) {
-	for _, sample := range m[name].GetMetric() {
-		if has(sample, labels) {
-			sum += sample.GetCounter().GetValue() + sample.GetGauge().GetValue() + sample.GetUntyped().GetValue()
-		}
-	}
-	return sum
 }
 
 func has(sample *dto.Metric, labels []string) bool {

@@ -1,4 +1,4 @@
-package service
+package services
 
 import (
 	"bytes"
@@ -40,10 +40,10 @@ func (l Line) Time() time.Time {
 }
 
 // Lines returns the lines of the log so far.
-func (s *Service) Lines() ([]Line, error) {
+func (s *Process) Lines() ([]Line, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	log, err := os.Open(s.Log)
+	log, err := os.Open(s.log)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +65,7 @@ func (s *Service) Lines() ([]Line, error) {
 }
 
 // Find returns the first line with this message at or after a time.
-func (s *Service) Find(message string, since time.Time) (Line, error) {
+func (s *Process) Find(message string, since time.Time) (Line, error) {
 	lines, err := s.Lines()
 	for _, l := range lines {
 		if l.Message() == message && !l.Time().Before(since) {
@@ -73,18 +73,18 @@ func (s *Service) Find(message string, since time.Time) (Line, error) {
 		}
 	}
 	if err == nil {
-		err = fmt.Errorf("%s has not logged %q", s.Name, message)
+		err = fmt.Errorf("%s has not logged %q", s.name, message)
 	}
 	return nil, err
 }
 
 // Await waits for the first line with this message.
-func (s *Service) Await(ctx context.Context, message string) (l Line, err error) {
+func (s *Process) Await(ctx context.Context, message string) (l Line, err error) {
 	return s.AwaitSince(ctx, message, time.Time{})
 }
 
 // AwaitSince waits for the first line with this message at or after a time.
-func (s *Service) AwaitSince(ctx context.Context, message string, since time.Time) (l Line, err error) {
+func (s *Process) AwaitSince(ctx context.Context, message string, since time.Time) (l Line, err error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	err = s.AwaitReady(ctx, func(context.Context) error {
@@ -92,13 +92,13 @@ func (s *Service) AwaitSince(ctx context.Context, message string, since time.Tim
 		return err
 	})
 	if err != nil {
-		return l, fmt.Errorf("%s: %w; its log:\n%s", s.Name, err, process.LastLines(s.Log))
+		return l, fmt.Errorf("%s: %w; its log:\n%s", s.name, err, process.LastLines(s.log))
 	}
 	return l, nil
 }
 
 // Address waits until a listener has logged its address with this message, and returns it as a URL.
-func (s *Service) Address(ctx context.Context, message string) (url string, err error) {
+func (s *Process) Address(ctx context.Context, message string) (url string, err error) {
 	l, err := s.Await(ctx, message)
 	return "http://" + l.Text("address"), err
 }

@@ -1,5 +1,5 @@
-// Package service builds the services, runs them as processes, and reads their logs and metrics.
-package service
+// Package services builds the services, runs them as processes, and reads their logs and metrics.
+package services
 
 import (
 	"context"
@@ -35,48 +35,64 @@ func Build(ctx context.Context, repository, folder string, flags ...string) erro
 	return nil
 }
 
-// Service is one process of a service.
-type Service struct {
+// Process is one process of a service.
+type Process struct {
 	*process.Process
-	Name string // for messages
-	Log  string // the file with its output
+	name string // for messages
+	log  string // the file with its output
 
 	mu    sync.Mutex
 	read  int64 // of the file
 	lines []Line
 }
 
-// Start starts a command of a service, and appends its output to a log. The settings "NAME=value" are
+// Start starts a command of a service, or of a program with the same settings, and appends its output
+// to a log. The settings "NAME=value" are
 // added to those of the demo and to free ports. If one is given twice, the last one counts.
-func Start(program, command, log string, settings ...string) (*Service, error) {
+func Start(program, command, log string, settings ...string) (*Process, error) {
 	c := exec.Command(program, command)
 	c.Env = append([]string{"APP_ENV=demo", "OPS_ADDR=127.0.0.1:0", "HTTP_ADDR=127.0.0.1:0", "GORACE=halt_on_error=1"}, settings...)
 	p, err := process.Start(c, process.WithParent, log)
-	return &Service{Process: p, Name: filepath.Base(program), Log: log}, err
+	return &Process{Process: p, name: filepath.Base(program), log: log}, err
 }
 
+// Migrate runs the command migrate of a service as the owner of its database, and waits for its end.
+func Migrate(ctx context.Context, program, log, owner string) error {
+	s, err := Start(program, "migrate", log, "DATABASE_URL="+owner)
+	if err == nil {
+		err = s.Wait(ctx)
+	}
+	if err == nil && !s.State().Success() {
+		err = fmt.Errorf("%s migrate: %s:\n%s", s.name, s.State(), process.LastLines(log))
+	}
+	return err
+}
+
+// Alive reports whether the process runs. One that was never started, nil, does not run.
+func (s *Process) Alive() bool { return s != nil && s.Process.Alive() }
+
 // Kill ends the process with SIGKILL, unless it has ended.
-func (s *Service) Kill(ctx context.Context) error { return s.endWith(ctx, syscall.SIGKILL) }
+func (s *Process) Kill(ctx context.Context) error { return s.endWith(ctx, syscall.SIGKILL) }
 
 // Stop ends the process with SIGTERM, and returns its exit status.
-func (s *Service) Stop(ctx context.Context) (status int, err error) {
+func (s *Process) Stop(ctx context.Context) (status int, err error) {
 	if err := s.endWith(ctx, syscall.SIGTERM); err != nil {
 		return 0, errors.Join(err, s.Kill(ctx))
 	}
 	return s.State().ExitCode(), nil
 }
 
-func (s *Service) endWith(ctx context.Context, sig syscall.Signal) error {
+func (s *Process) endWith(ctx context.Context, sig syscall.Signal) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	if err := s.End(ctx, sig); err != nil {
-		return fmt.Errorf("%s: %w", s.Name, err)
+		return fmt.Errorf("%s: %w", s.name, err)
 	}
 	return nil
 }
 
 // WasKilled reports whether SIGKILL has ended the process. A crash point sends it to itself.
-func (s *Service) WasKilled() bool {
+func (s *Process) WasKilled() bool {
 	status, ok := s.State().Sys().(syscall.WaitStatus)
 	return ok && status.Signaled() && status.Signal() == syscall.SIGKILL
 }
