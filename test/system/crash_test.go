@@ -29,7 +29,7 @@ func TestP5P6P12SIGKILLAtEveryStep(t *testing.T) {
 			s.awaitCount(s.notificationsDB, 1, sentCount)
 			s.wantQueuesEmpty()
 			s.wantEffects(1)
-			all := s.mail.copies()
+			all := s.mail.Copies()
 			if got := all[e.messageID()]; got != emails || len(all) != 1 {
 				t.Errorf("%d e-mails with the event's id, want %d; ids in all: %d", got, emails, len(all))
 			}

@@ -121,7 +121,7 @@ func (s *system) failOrder(e orderEvent) (mend func()) {
 // wantOneEmailEach wants exactly one e-mail for each event, and no other e-mails.
 func (s *system) wantOneEmailEach(events ...orderEvent) {
 	s.Helper()
-	emails := s.mail.copies()
+	emails := s.mail.Copies()
 	if len(emails) != len(events) {
 		s.Errorf("there are e-mails of %d events, want of %d", len(emails), len(events))
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/common/model"
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"example.com/transactional-outbox/test/env/mailserver"
 	"example.com/transactional-outbox/test/env/servers"
 	"example.com/transactional-outbox/test/observe"
 )
@@ -89,12 +90,12 @@ func newObservedSystem(t *testing.T) *observedSystem {
 // queue rejects until it fails, while other orders succeed.
 func (o *observedSystem) createTraffic() {
 	o.Helper()
-	o.mail.answerWith(func(to string, _ int) error {
+	o.mail.SetFault(mailserver.Fault{Rcpt: func(to string, _ int) error {
 		if to == "nobody@example.com" {
 			return errNoSuchTo
 		}
 		return nil
-	})
+	}})
 	for range 20 {
 		o.place(o.orders)
 	}

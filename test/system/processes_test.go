@@ -80,7 +80,7 @@ func TestP12SIGTERMUnderLoadLosesAndRepeatsNothing(t *testing.T) {
 	if len(all) != committed || len(ids) != committed {
 		t.Errorf("%d copies of %d events came, want one of each of %d orders", len(all), len(ids), committed)
 	}
-	if n, events := len(s.mail.accepted()), len(s.mail.copies()); n != committed || events != committed {
+	if n, events := len(s.mail.Mails()), len(s.mail.Copies()); n != committed || events != committed {
 		t.Errorf("%d e-mails about %d events came, want %d", n, events, committed)
 	}
 }

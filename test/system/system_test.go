@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"example.com/transactional-outbox/test/env/mailserver"
 	"example.com/transactional-outbox/test/env/servers"
 	"example.com/transactional-outbox/test/env/services"
 )
@@ -24,8 +25,14 @@ type system struct {
 	ordersRoles        servers.Roles
 	notificationsRoles servers.Roles
 	brokerURL          string // the test's virtual host, as guest, who may do everything
-	mail               *mailServer
+	mail               *mailserver.Server
 }
+
+// The mail server's refusals.
+var (
+	errNotNow   = mailserver.Fault{Code: 451, Enhanced: [3]int{4, 3, 0}}.Refusal()
+	errNoSuchTo = mailserver.Fault{Code: 550, Enhanced: [3]int{5, 1, 1}}.Refusal()
+)
 
 // testApplication is the application_name of the test's own connections to a database.
 const testApplication = "test-system"
@@ -41,7 +48,10 @@ func newSystemOn(t *testing.T, database *servers.PostgresServer, broker *servers
 	t.Helper()
 	name, err := broker.NewVhost(t.Context(), repository)
 	must(t, err)
-	s := &system{T: t, database: database, broker: broker, brokerURL: broker.URL(name), mail: startMailServer(t)}
+	s := &system{T: t, database: database, broker: broker, brokerURL: broker.URL(name)}
+	s.mail, err = mailserver.Open()
+	must(t, err)
+	t.Cleanup(s.mail.Close)
 	s.ordersDB, s.ordersRoles = s.createDatabase(name+"_orders", services.Orders)
 	s.notificationsDB, s.notificationsRoles = s.createDatabase(name+"_notifications", services.Notifications)
 	return s
@@ -125,7 +135,7 @@ func (s *system) runNotifications(settings ...string) *service {
 func (s *system) runNotificationsBinary(binary string, settings ...string) *service {
 	s.Helper()
 	return startService(s.T, binary, "serve", slices.Concat(s.connectionSettings(services.Notifications),
-		[]string{"SMTP_URL=" + s.mail.url, "MAIL_FROM=shop@example.com", "RETRY_DELAYS=200ms,400ms,600ms", "RELAY_LEASE=5s"},
+		[]string{"SMTP_URL=smtp://" + s.mail.Address(), "MAIL_FROM=shop@example.com", "RETRY_DELAYS=200ms,400ms,600ms", "RELAY_LEASE=5s"},
 		settings)...)
 }
 

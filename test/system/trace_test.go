@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 
@@ -13,6 +12,7 @@ import (
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
+	"example.com/transactional-outbox/test/env/mailserver"
 	"example.com/transactional-outbox/test/env/services"
 )
 
@@ -90,7 +90,7 @@ func attributeOf(s *otlp.Span, key string) string {
 func TestOneTraceFromTheRequestToTheEmail(t *testing.T) {
 	t.Parallel()
 	s, c := newSystem(t), collectSpans(t)
-	s.mail.answerWith(func(_ string, times int) error {
+	s.mail.SetFault(mailserver.Fault{Rcpt: func(_ string, times int) error {
 		switch times {
 		case 1:
 			return errNotNow
@@ -98,7 +98,7 @@ func TestOneTraceFromTheRequestToTheEmail(t *testing.T) {
 			return errNoSuchTo
 		}
 		return nil
-	})
+	}})
 	mend := s.refuse("false")
 	orders := s.runOrders(c.settings()...)
 	s.runNotifications(c.settings()...).awaitReadyz()
@@ -113,7 +113,7 @@ func TestOneTraceFromTheRequestToTheEmail(t *testing.T) {
 	request := c.await("POST /orders", 1)[0]
 	publish := c.await("publish outbox.events", 1)[0]
 	deliveries := c.await("process notification-service", 2)
-	emails := c.await("publish "+strings.TrimPrefix(s.mail.url, "smtp://"), 3)
+	emails := c.await("publish "+s.mail.Address(), 3)
 	for _, span := range slices.Concat([]*otlp.Span{publish}, deliveries, emails) {
 		if string(span.GetTraceId()) != string(request.GetTraceId()) {
 			t.Errorf("%q is in trace %x, the request in %x", span.GetName(), span.GetTraceId(), request.GetTraceId())

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"example.com/transactional-outbox/test/env/mailserver"
 )
 
 // permutations are all sequences of three versions, and the right one once more.
@@ -24,13 +26,13 @@ func TestP5P6P7EmailsOfAnOrderAreSentInVersionOrder(t *testing.T) {
 	)
 	s := newSystem(t)
 	running := []*service{s.startConsumer(), s.startConsumer()}
-	s.mail.answerWith(func(to string, times int) error {
+	s.mail.SetFault(mailserver.Fault{Rcpt: func(to string, times int) error {
 		time.Sleep(5 * time.Millisecond)
 		if strings.HasPrefix(to, "0") && times == 1 {
 			return errNotNow
 		}
 		return nil
-	})
+	}})
 	byID, rounds := map[string]orderEvent{}, make([][]orderEvent, versions)
 	for i := range orders {
 		events := lifecycleEvents()
@@ -44,11 +46,11 @@ func TestP5P6P7EmailsOfAnOrderAreSentInVersionOrder(t *testing.T) {
 		running = append(running[1:], s.startConsumer())
 	}
 	for _, events := range rounds { // the smallest one makes 150 e-mails
-		before := len(s.mail.accepted())
+		before := len(s.mail.Mails())
 		s.publish(publishings(events)...)
 		for i := range 2 {
-			if !eventually(func() bool { return len(s.mail.accepted()) >= before+50*(i+1) }) {
-				t.Fatalf("%d e-mails came, want 50 more", len(s.mail.accepted()))
+			if !eventually(func() bool { return len(s.mail.Mails()) >= before+50*(i+1) }) {
+				t.Fatalf("%d e-mails came, want 50 more", len(s.mail.Mails()))
 			}
 			kill()
 		}
@@ -59,7 +61,8 @@ func TestP5P6P7EmailsOfAnOrderAreSentInVersionOrder(t *testing.T) {
 	s.awaitCount(s.notificationsDB, 0, waitingCount)
 
 	sent, newest, repeats := map[string]int{}, map[string]int{}, 0
-	for _, id := range s.mail.accepted() {
+	for _, mail := range s.mail.Mails() {
+		id := mail.MessageID
 		event := byID[id]
 		if sent[id]++; sent[id] > 1 {
 			repeats++
@@ -81,6 +84,6 @@ func TestP5P6P7EmailsOfAnOrderAreSentInVersionOrder(t *testing.T) {
 	if repeats > kills*perKill {
 		t.Errorf("%d repeats after %d kills, want at most %d for each", repeats, kills, perKill)
 	}
-	t.Logf("%d e-mails of %d events, %d repeats after %d kills", len(s.mail.accepted()), len(byID), repeats, kills)
+	t.Logf("%d e-mails of %d events, %d repeats after %d kills", len(s.mail.Mails()), len(byID), repeats, kills)
 	s.wantNothingFailed(running[0])
 }

@@ -17,13 +17,16 @@ type Fault struct {
 	Only      func(to string) bool // the recipients with the fault; nil: all
 	Drop      bool                 // close the connection after DATA; the e-mail is recorded
 	Times     int                  // how often the fault happens; 0: until the next SetFault
+
+	// Rcpt answers each RCPT, unless it is nil. Times counts those of this recipient.
+	Rcpt func(to string, times int) error
 }
 
 // appliesTo reports whether a recipient has the fault.
 func (f Fault) appliesTo(to string) bool { return f.Only == nil || f.Only(to) }
 
-// refusal returns the reply with the fault's code.
-func (f Fault) refusal() error {
+// Refusal returns the reply with the fault's code.
+func (f Fault) Refusal() error {
 	e := &smtp.SMTPError{Code: f.Code, EnhancedCode: smtp.EnhancedCode(f.Enhanced), Message: "not now"}
 	if f.Enhanced == [3]int{} {
 		e.EnhancedCode = smtp.NoEnhancedCode
@@ -64,6 +67,18 @@ func (s *Server) hold(to string) {
 	if held {
 		<-changed
 	}
+}
+
+// answer returns the answer of Rcpt.
+func (s *Server) answer(to string) error {
+	s.mu.Lock()
+	s.asked[to]++
+	times, rcpt := s.asked[to], s.fault.Rcpt
+	s.mu.Unlock()
+	if rcpt == nil {
+		return nil
+	}
+	return rcpt(to, times)
 }
 
 // faultAt returns the fault, and whether it applies to one step of an e-mail. A fault that applies

@@ -22,6 +22,7 @@ type Server struct {
 	held     int           // clients that wait until the fault changes
 	changed  chan struct{} // closed when the fault changes
 	mails    []Mail
+	asked    map[string]int // times, by recipient
 }
 
 // Mail is an e-mail that the mail server accepted.
@@ -39,7 +40,7 @@ func Open() (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{address: listener.Addr().String(), changed: make(chan struct{})}
+	s := &Server{address: listener.Addr().String(), changed: make(chan struct{}), asked: map[string]int{}}
 	s.server = smtp.NewServer(smtp.BackendFunc(func(c *smtp.Conn) (smtp.Session, error) {
 		return &session{server: s, conn: c}, nil
 	}))
@@ -70,6 +71,15 @@ func (s *Server) Mails() []Mail {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]Mail(nil), s.mails...)
+}
+
+// Copies counts the accepted e-mails by Message-ID.
+func (s *Server) Copies() map[string]int {
+	copies := map[string]int{}
+	for _, m := range s.Mails() {
+		copies[m.MessageID]++
+	}
+	return copies
 }
 
 func (s *Server) record(m Mail) {

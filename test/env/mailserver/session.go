@@ -24,6 +24,9 @@ func (s *session) Mail(string, *smtp.MailOptions) error { return nil }
 
 func (s *session) Rcpt(to string, _ *smtp.RcptOptions) error {
 	s.to = to
+	if err := s.server.answer(to); err != nil {
+		return err
+	}
 	fault, applies := s.server.faultAt(to, func(f Fault) bool { return f.RcptDelay > 0 || f.Code > 0 && !f.AfterData })
 	if applies {
 		s.server.wait(fault.RcptDelay)
@@ -41,7 +44,7 @@ func (s *session) refuse(f Fault) error {
 		_, _ = fmt.Fprintf(socket, "421 4.3.2 closing the connection\r\n")
 		_ = s.conn.Close()
 	}
-	return f.refusal()
+	return f.Refusal()
 }
 
 func (s *session) Data(r io.Reader) error {
