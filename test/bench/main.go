@@ -13,7 +13,6 @@ import (
 
 	"github.com/caarlos0/env/v11"
 
-	"example.com/transactional-outbox/test/jsonfile"
 	"example.com/transactional-outbox/test/suite"
 )
 
@@ -93,5 +92,5 @@ func run(ctx context.Context) (err error) {
 	if err := printTable(os.Stdout, figures); err != nil {
 		return err
 	}
-	return jsonfile.Write("build/bench.json", figures)
+	return suite.WriteJSON("build/bench.json", figures)
 }

@@ -4,10 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"example.com/transactional-outbox/outbox"
 	"example.com/transactional-outbox/test/env/broker"
 )
 
@@ -42,22 +46,21 @@ func (sys *system) prepareBacklog(ctx context.Context) error {
 		sys.broker.BindQueue(ctx, broker.Tap, "order.*"), sys.broker.BindQueue(ctx, queue, topic))
 }
 
-const insertBacklogSQL = `
-WITH log AS (
-  INSERT INTO outbox_events (id, slot, version, aggregate, aggregate_id, topic, payload, content_type)
-  SELECT id, current, 1, 'backlog', id::text, $1, convert_to('"' || repeat('x', 200) || '"', 'UTF8'), 'application/json'
-  FROM outbox_ring, (SELECT gen_random_uuid() AS id FROM generate_series(1, $2)) ids
-  RETURNING id, seq, slot, version, aggregate, aggregate_id, topic, octet_length(payload) AS bytes
-)
-INSERT INTO outbox_queue (id, seq, slot, version, aggregate, aggregate_id, topic, bytes)
-SELECT id, seq, slot, version, aggregate, aggregate_id, topic, bytes FROM log`
-
 // insertBacklog stores events of the topic, each of an aggregate of its own, and begins a fault
 // before they are visible.
 func (sys *system) insertBacklog(ctx context.Context, n int, begin func() error) error {
 	return pgx.BeginFunc(ctx, sys.orderDB, func(tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, insertBacklogSQL, topic, n)
-		return errors.Join(err, begin())
+		payload := []byte(`"` + strings.Repeat("x", 200) + `"`)
+		events := make([]outbox.Event, n)
+		for i := range events {
+			events[i] = outbox.Event{Topic: topic, Aggregate: topic, AggregateID: uuid.NewString(), Version: 1, Payload: payload}
+		}
+		for some := range slices.Chunk(events, 1000) {
+			if err := outbox.Append(ctx, tx, some...); err != nil {
+				return err
+			}
+		}
+		return begin()
 	})
 }
 

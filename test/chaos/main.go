@@ -32,7 +32,6 @@ import (
 
 	"github.com/caarlos0/env/v11"
 
-	"example.com/transactional-outbox/test/jsonfile"
 	"example.com/transactional-outbox/test/suite"
 )
 
@@ -58,7 +57,7 @@ func run(ctx context.Context) (err error) {
 	if len(results) == 0 {
 		return err
 	}
-	return errors.Join(err, printTable(os.Stdout, results), jsonfile.Write(filepath.Join(o.Output, "chaos.json"), results), verdict(results))
+	return errors.Join(err, printTable(os.Stdout, results), suite.WriteJSON(filepath.Join(o.Output, "chaos.json"), results), verdict(results))
 }
 
 // chosen returns the scenarios to run.

@@ -26,7 +26,6 @@ import (
 	"time"
 
 	"example.com/transactional-outbox/test/env/services"
-	"example.com/transactional-outbox/test/jsonfile"
 	"example.com/transactional-outbox/test/suite"
 )
 
@@ -56,7 +55,7 @@ func run(ctx context.Context) (err error) {
 	if err := printTables(os.Stdout, results); err != nil {
 		return err
 	}
-	return errors.Join(jsonfile.Write(filepath.Join(o.Output, "compare.json"), results), verdict(os.Stderr, rows, results))
+	return errors.Join(suite.WriteJSON(filepath.Join(o.Output, "compare.json"), results), verdict(os.Stderr, rows, results))
 }
 
 // runAll runs the rows one after the other. A row that fails has no result, and the verdict says so.

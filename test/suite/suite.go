@@ -1,13 +1,15 @@
 // Package suite has what the programs chaos, compare and bench share: their start and their end,
-// their help and their progress. Their settings are environment variables.
+// their help, their progress and their results. Their settings are environment variables.
 package suite
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"reflect"
 	"syscall"
 )
@@ -40,4 +42,16 @@ func PrintSettings[Options any](w io.Writer) {
 // Progress prints what the program does. Standard output has only the results.
 func Progress(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, format+"\n", args...)
+}
+
+// WriteJSON writes a value as indented JSON, and creates the folder of the file.
+func WriteJSON(path string, value any) error {
+	content, err := json.MarshalIndent(value, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // everybody may read it
+		return err
+	}
+	return os.WriteFile(path, append(content, '\n'), 0o644) //nolint:gosec // everybody may read it
 }
