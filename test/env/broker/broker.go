@@ -1,5 +1,5 @@
-// Package broker is the chaos suite's own client of RabbitMQ. It shares no code with the services,
-// because their code is under test.
+// Package broker is a client of RabbitMQ for tests. It knows the topology of the services, and shares
+// no code with them, because their code is under test.
 package broker
 
 import (

@@ -106,7 +106,7 @@ func pair(t *testing.T, proxy *servers.Proxy, listener net.Listener) (client, se
 	return client, server
 }
 
-// expect wants to read a text, or this error. Silence is what a connection is for a tenth of a second.
+// expect wants to read a text, or this error. It waits a tenth of a second for silence.
 func expect(t *testing.T, conn net.Conn, text string, want error) {
 	t.Helper()
 	patience := time.Minute

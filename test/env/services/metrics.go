@@ -11,8 +11,8 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// Metric adds up the counters and gauges of a metric that have these labels, which are pairs of a name
-// and a value. If there is none, it is an error.
+// Metric adds up the counters and gauges of a metric that have these labels: pairs of a name and a
+// value. If there is none, it is an error.
 func (s *Process) Metric(ctx context.Context, name string, labels ...string) (sum float64, err error) {
 	url, err := s.Address(ctx, AnsweringOperators)
 	if err != nil {

@@ -46,8 +46,8 @@ type Process struct {
 	lines []Line
 }
 
-// Start starts a command of a service, or of a program with the same settings, and appends its output
-// to a log. The settings "NAME=value" are
+// Start starts a command of a service, or of a program with the same settings, and appends its
+// output to a log. The settings "NAME=value" are
 // added to those of the demo and to free ports. If one is given twice, the last one counts.
 func Start(program, command, log string, settings ...string) (*Process, error) {
 	c := exec.Command(program, command)
@@ -56,7 +56,7 @@ func Start(program, command, log string, settings ...string) (*Process, error) {
 	return &Process{Process: p, name: filepath.Base(program), log: log}, err
 }
 
-// Migrate runs the command migrate of a service as the owner of its database, and waits for its end.
+// Migrate runs the command migrate of a service as the owner of its database.
 func Migrate(ctx context.Context, program, log, owner string) error {
 	s, err := Start(program, "migrate", log, "DATABASE_URL="+owner)
 	if err == nil {
