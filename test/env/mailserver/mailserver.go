@@ -36,7 +36,7 @@ type Mail struct {
 
 // Open starts a server.
 func Open() (*Server, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it takes no time
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
