@@ -87,7 +87,8 @@ func panicking(id string) func([]rabbitmq.Message) error {
 	}
 }
 
-// TestAFailedMessageIsTriedAgainAfterTheDelays: it keeps the time of its first failure, and counts.
+// TestAFailedMessageIsTriedAgainAfterTheDelays, of which the last one repeats. It keeps the time of
+// its first failure, and counts.
 func TestAFailedMessageIsTriedAgainAfterTheDelays(t *testing.T) {
 	t.Parallel()
 	c := newConsumerTest(t, func(q *rabbitmq.Queue) {
@@ -103,8 +104,15 @@ func TestAFailedMessageIsTriedAgainAfterTheDelays(t *testing.T) {
 	var last rabbitmq.Message
 	for len(c.handler.calls) > 0 {
 		for _, m := range <-c.handler.calls {
-			if m.ID == "bad" {
-				last = m
+			if m.ID != "bad" {
+				continue
+			}
+			last = m
+			if n, _ := m.Headers["retry-count"].(int64); n > 0 {
+				delay := []string{"10ms", "20ms"}[min(n, 2)-1]
+				if got := queueBefore(m); got != c.queue.Name+".retry."+delay {
+					t.Errorf("retry %d comes from %q, want the queue of %s", n, got, delay)
+				}
 			}
 		}
 	}
@@ -116,6 +124,17 @@ func TestAFailedMessageIsTriedAgainAfterTheDelays(t *testing.T) {
 		t.Errorf("the headers are %v", last.Headers)
 	}
 	c.wantEmpty()
+}
+
+// queueBefore is the queue from which the broker has moved a message.
+func queueBefore(m rabbitmq.Message) string {
+	deaths, _ := m.Headers["x-death"].([]any)
+	if len(deaths) == 0 {
+		return ""
+	}
+	last, _ := deaths[0].(amqp.Table)
+	queue, _ := last["queue"].(string)
+	return queue
 }
 
 // hasSendersHeaders is true for a copy that has what the sender has set, and is not routed by it.
