@@ -89,7 +89,9 @@ func TestP4ASlowDomainHasHalfOfTheConnections(t *testing.T) {
 	others := begin(t.Context(), p, message("slow@1.example"), message("slow@2.example"), message("slow@3.example"), message("slow@4.example"))
 	waitUntil(t, "all connections wait", func() bool { return h.now.Load() == 8 || len(others) > 0 })
 	good := begin(t.Context(), p, message("ada@5.example"))
-	want(t, begin(t.Context(), p, message("slow@0.slow.example")), 1, publish.NotSent, publish.ErrBusy) // a time-out later
+	for range 2 { // two time-outs later: the first one may have begun before that of good
+		want(t, begin(t.Context(), p, message("slow@0.slow.example")), 1, publish.NotSent, publish.ErrBusy)
+	}
 	if len(good) > 0 {
 		t.Error("an e-mail of another domain is given up")
 	}
