@@ -44,7 +44,7 @@ func TestANewConnectionTakesTheFreshPassword(t *testing.T) {
 // TestReplicasMayMigrateTogether: each start also grants, which writes the same rows of the catalogue.
 func TestReplicasMayMigrateTogether(t *testing.T) {
 	t.Parallel()
-	const replicas, starts = 4, 5
+	const replicas, starts = 4, 25
 	granting := notes
 	granting.Grants = "DO $$ BEGIN REVOKE ALL ON ALL TABLES IN SCHEMA public FROM PUBLIC; GRANT SELECT ON notes TO PUBLIC; END $$"
 	url := servers.Database(t)
