@@ -53,6 +53,8 @@ func TestDeclareReturnsAMismatch(t *testing.T) {
 	b := newBrokerTest(t)
 	exchange, queue, missing := b.exchange(), b.queue(nil), name()
 	s := b.session()
+	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
+	defer cancel()
 	for what, c := range map[string]struct {
 		topology rabbitmq.Topology
 		mismatch bool
@@ -73,7 +75,7 @@ func TestDeclareReturnsAMismatch(t *testing.T) {
 	} {
 		err := s.Declare(c.topology)
 		if c.mismatch {
-			err = rabbitmq.KeepConnected(t.Context(), rabbitmq.Config{URL: b.url, Name: what}, func(_ context.Context, s *rabbitmq.Session) error {
+			err = rabbitmq.KeepConnected(ctx, rabbitmq.Config{URL: b.url, Name: what}, func(_ context.Context, s *rabbitmq.Session) error {
 				return s.Declare(c.topology)
 			})
 		}
