@@ -97,7 +97,8 @@ func (sys *system) partition(ctx context.Context) error {
 }
 
 // loseNode connects all services to a node, takes it away, and brings it back when events are
-// published and have their effect again. Until then, any event that was stored may be sent twice.
+// published and have their effect again. Until then, any event that was stored may be sent twice. A
+// broker that has no leader of a queue refuses what a new channel sends there, or gives no answer.
 func (sys *system) loseNode(ctx context.Context, node int, lose, mend func() error) error {
 	if err := sys.connectAllTo(ctx, node); err != nil {
 		return err
@@ -107,6 +108,7 @@ func (sys *system) loseNode(ctx context.Context, node int, lose, mend func() err
 		return err
 	}
 	sys.allowInFlight()
+	sys.allowed.Refusals = true
 	sys.injected += countOpen(sys.proxiesTo(node))
 	if err := lose(); err != nil {
 		return err
