@@ -242,7 +242,16 @@ func TestAConnectionEndsWithQUIT(t *testing.T) {
 		}
 	}
 	for _, answer := range []string{"221 bye", mailertest.Silence, mailertest.HangUp} {
-		server := &mailertest.Server{Script: mailertest.Script{"QUIT": answer}}
+		// Each e-mail has a connection of its own, so no connection is still being opened at the end.
+		var all sync.WaitGroup
+		all.Add(3)
+		server := &mailertest.Server{Script: mailertest.Script{"QUIT": answer}, At: func(step, _ string) string {
+			if step == "RCPT" {
+				all.Done()
+				all.Wait()
+			}
+			return ""
+		}}
 		d := start(t, server, 6)
 		d.limits.quit = 50 * time.Millisecond
 		ctx, cancel := context.WithCancel(t.Context())
