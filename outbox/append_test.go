@@ -136,8 +136,8 @@ func TestAnyEventIsStoredAsItWas(t *testing.T) {
 	})
 }
 
-// TestTheDelayIsByTheDatabasesClock: the event is due so much after its transaction began.
-func TestTheDelayIsByTheDatabasesClock(t *testing.T) {
+// TestP11TheDelayIsByTheDatabasesClock: the event is due so much after its transaction began.
+func TestP11TheDelayIsByTheDatabasesClock(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.Migrated(t)
 	inTx(t, pool, func(tx pgx.Tx) error {

@@ -91,7 +91,7 @@ func (sys *system) storedSince(ctx context.Context, since time.Time) (all, publi
 	return all, published, err
 }
 
-// enoughEvents is more than all windows of the orders' events.
+// enoughEvents come from some seconds of load.
 const enoughEvents = 100
 
 // requireFlow requires that events of orders that are placed from now on are published while the

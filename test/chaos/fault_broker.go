@@ -30,9 +30,16 @@ func (sys *system) refuseBroker(ctx context.Context) error {
 }
 
 func (sys *system) stallBroker(ctx context.Context) error {
+	return sys.whileStalled(func() error {
+		return errors.Join(sleep(ctx, sys.scaled(10*time.Second)), sys.requireOrders(ctx))
+	})
+}
+
+// whileStalled runs f while the network drops all packets to and from the broker.
+func (sys *system) whileStalled(f func() error) error {
 	sys.allowInFlight()
 	sys.vanish(sys.brokerProxies()...)
-	err := errors.Join(sleep(ctx, sys.scaled(10*time.Second)), sys.requireOrders(ctx))
+	err := f()
 	for _, p := range sys.brokerProxies() {
 		p.Reset() // the stalled bytes never arrive
 		p.Resume()

@@ -35,7 +35,10 @@ func (sys *system) killOrders(ctx context.Context) error {
 	return sys.killRandomly(ctx, sys.orderServices, func(*replica) { sys.allowed.Duplicates += inFlight })
 }
 
+// killNotifications kills them while the mail connections are busy.
 func (sys *system) killNotifications(ctx context.Context) error {
+	sys.mail.SetFault(mailserver.Fault{DataDelay: 200 * time.Millisecond})
+	defer sys.mail.SetFault(mailserver.Fault{})
 	return sys.killRandomly(ctx, sys.notificationServices, sys.allowMailRepeats)
 }
 
@@ -173,6 +176,14 @@ func (sys *system) terminateWithHungDatabase(ctx context.Context) error {
 		defer p.Resume()
 	}
 	return errors.Join(sleep(ctx, sys.scaled(2*time.Second)), sys.stopOneOfEach(ctx))
+}
+
+// terminateWithHungBroker stops replicas while nothing is confirmed and no message comes.
+func (sys *system) terminateWithHungBroker(ctx context.Context) error {
+	sys.injected += countOpen(sys.brokerProxies())
+	return sys.whileStalled(func() error {
+		return errors.Join(sleep(ctx, sys.scaled(2*time.Second)), sys.stopOneOfEach(ctx))
+	})
 }
 
 // vanishMachine stalls the connections of a consumer that is in a transaction, and kills it.

@@ -152,7 +152,7 @@ the promises. Prints a table, writes build/chaos.json, and exits with 1 if a pro
 broken. Examples:
 
   make chaos
-  make chaos ONLY=broker-sigkill,smtp-down
+  make chaos ONLY=broker-sigkill,smtp-late
   make chaos SHORT=1
   make chaos CLUSTER=1
 

@@ -72,6 +72,10 @@ var scenarios = []scenario{
 		name: "sigterm-hung-database", description: "replicas are stopped while the databases do not answer",
 		fault: (*system).terminateWithHungDatabase,
 	},
+	{
+		name: "sigterm-hung-broker", description: "replicas are stopped while the broker does not answer",
+		fault: (*system).terminateWithHungBroker,
+	},
 
 	// The broker is away, silent, or blocks (P4, P10).
 	{
@@ -158,6 +162,10 @@ var scenarios = []scenario{
 	{
 		name: "smtp-policy", description: "the mail server refuses everything: 454 after DATA; 421 and 554 5.7.1 at RCPT",
 		fault: (*system).refuseByPolicy,
+	},
+	{
+		name: "smtp-hangs-up", description: "the mail server refuses some recipients at RCPT, and closes the connection",
+		fault: mailFaultOf(ofSome, mailserver.Fault{Code: 421}),
 	},
 	{
 		name: "smtp-late", description: "the mail server does not answer DATA of one domain for a long time",

@@ -45,7 +45,7 @@ type kind struct {
 	testVariable      string // the variable that the tests read
 	home              string // the database or virtual host in a private server's URL
 	probe             func(ctx context.Context, url string) (version string, err error)
-	open              func(folder string) (privateServer, error)
+	open              func(folder string, postgresSettings []string) (privateServer, error)
 }
 
 var (
@@ -53,13 +53,17 @@ var (
 		name: "PostgreSQL", packageName: "postgresql",
 		variable: "DATABASE_SERVER_URL", defaultURL: defaultDatabaseServer, testVariable: "TEST_DATABASE_URL",
 		home: "postgres", probe: probePostgreSQL,
-		open: func(folder string) (privateServer, error) { return servers.NewPostgres(folder, process.Detached) },
+		open: func(folder string, settings []string) (privateServer, error) {
+			return servers.NewPostgres(folder, process.Detached, settings...)
+		},
 	}
 	rabbitMQ = kind{
 		name: "RabbitMQ", packageName: "rabbitmq-server",
 		variable: "AMQP_URL", defaultURL: defaultBroker, testVariable: "TEST_AMQP_URL",
 		home: "/", probe: probeRabbitMQ,
-		open: func(folder string) (privateServer, error) { return servers.NewRabbitMQ(folder, process.Detached) },
+		open: func(folder string, _ []string) (privateServer, error) {
+			return servers.NewRabbitMQ(folder, process.Detached)
+		},
 	}
 	kinds = []kind{postgreSQL, rabbitMQ}
 )
@@ -87,9 +91,10 @@ func probeRabbitMQ(ctx context.Context, address string) (version string, err err
 	return servers.AMQPVersion(ctx, net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "5672")))
 }
 
-// servers prints shell commands that export the URLs of PostgreSQL and RabbitMQ. It prints both or
-// none, because eval in a shell would not notice that the second one failed.
+// servers prints shell commands that export the URLs of PostgreSQL and RabbitMQ for tests. It prints
+// both or none, because eval in a shell would not notice that the second one failed.
 func (s *stack) servers(ctx context.Context, _ []string) error {
+	s.postgresSettings = []string{servers.WithoutSync}
 	addresses, err := s.provide(ctx)
 	if err != nil {
 		return err
@@ -181,7 +186,7 @@ func (s *stack) startPrivate(ctx context.Context, k kind) (address string, err e
 }
 
 func (s *stack) startIn(ctx context.Context, folder string, k kind) (address string, err error) {
-	server, err := k.open(folder)
+	server, err := k.open(folder, s.postgresSettings)
 	if err != nil {
 		return "", err
 	}
@@ -211,7 +216,7 @@ func (s *stack) stopPrivate(ctx context.Context, k kind) error {
 	if !recorded {
 		return nil
 	}
-	server, err := k.open(folder)
+	server, err := k.open(folder, nil)
 	if err != nil {
 		return err
 	}

@@ -20,6 +20,8 @@ type stack struct {
 	log   io.Writer // progress messages
 	state state
 	lock  *os.File // locked while it is open
+
+	postgresSettings []string // of a private PostgreSQL that it starts
 }
 
 // state is what later commands need to know. Its maps are by the name of a service or a server.

@@ -107,7 +107,7 @@ func TestAServerOnAnotherPortIsFoundThere(t *testing.T) {
 	s := newStack(t)
 	known := kinds
 	t.Cleanup(func() { kinds = known })
-	kinds = []kind{{name: "moving", open: func(string) (privateServer, error) { return &movedServer{}, nil }}}
+	kinds = []kind{{name: "moving", open: func(string, []string) (privateServer, error) { return &movedServer{}, nil }}}
 	address, err := s.startIn(t.Context(), t.TempDir(), kinds[0])
 	must(t, err)
 	if address != "amqp://started-true" {

@@ -49,7 +49,7 @@ func TestReadyzNamesTheCheckThatFails(t *testing.T) {
 	service.awaitReadyz()
 }
 
-func TestOrderServiceIsReadyWithoutTheBroker(t *testing.T) {
+func TestP10OrderServiceIsReadyWithoutTheBroker(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
 	broker, throughBroker := s.brokerProxy(services.Orders)

@@ -19,6 +19,7 @@ type PostgresServer struct {
 	folder   folder
 	binaries string
 	lifetime process.Lifetime
+	settings []string
 	as       *syscall.Credential // nil unless we are root
 	server   *process.Process
 	record   postgresRecord
@@ -30,9 +31,9 @@ type postgresRecord struct {
 }
 
 // NewPostgres returns the server in this folder. It may run, be stopped, or not exist yet:
-// then Start creates it.
-func NewPostgres(path string, lifetime process.Lifetime) (*PostgresServer, error) {
-	s := &PostgresServer{lifetime: lifetime}
+// then Start creates it. Each setting is written as in postgresql.conf.
+func NewPostgres(path string, lifetime process.Lifetime, settings ...string) (*PostgresServer, error) {
+	s := &PostgresServer{lifetime: lifetime, settings: settings}
 	initdb, err := findBinary("initdb", postgresFolders)
 	if err != nil {
 		return nil, fmt.Errorf("PostgreSQL: %w; install the package postgresql", err)
@@ -114,11 +115,16 @@ func (s *PostgresServer) launch() (err error) {
 	if s.Running() {
 		return nil
 	}
-	server := exec.Command(filepath.Join(s.binaries, "postgres"), "-D", s.data(),
+	arguments := []string{
+		"-D", s.data(),
 		"-p", strconv.Itoa(s.record.Port),
-		"-c", "listen_addresses="+localhost,
+		"-c", "listen_addresses=" + localhost,
 		"-c", "unix_socket_directories=", // our path may be too long for a socket
-	)
+	}
+	for _, setting := range s.settings {
+		arguments = append(arguments, "-c", setting)
+	}
+	server := exec.Command(filepath.Join(s.binaries, "postgres"), arguments...)
 	server.Dir, server.SysProcAttr = s.data(), &syscall.SysProcAttr{Credential: s.as}
 	if s.server, err = process.Start(server, s.lifetime, s.folder.log()); err != nil {
 		return err

@@ -15,10 +15,14 @@ type server interface {
 	Close() error
 }
 
+// WithoutSync is a setting of PostgreSQL. The data outlives SIGKILL, because the kernel has it, and
+// not the loss of the machine. Tests need half of the time.
+const WithoutSync = "fsync=off"
+
 // Postgres starts a private PostgreSQL, which the test may stop and kill.
 func Postgres(tb testing.TB) *PostgresServer {
 	tb.Helper()
-	s, err := NewPostgres(serverFolder(tb), process.WithParent)
+	s, err := NewPostgres(serverFolder(tb), process.WithParent, WithoutSync)
 	if err != nil {
 		tb.Fatal(err)
 	}

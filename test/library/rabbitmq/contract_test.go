@@ -16,9 +16,9 @@ import (
 	"example.com/transactional-outbox/test/env/servers"
 )
 
-// TestRabbitMQKeepsTheContractOfPublishers starts one broker for all, because a start takes
+// TestP3RabbitMQKeepsTheContractOfPublishers starts one broker for all, because a start takes
 // seconds.
-func TestRabbitMQKeepsTheContractOfPublishers(t *testing.T) {
+func TestP3RabbitMQKeepsTheContractOfPublishers(t *testing.T) {
 	t.Parallel()
 	server := servers.RabbitMQ(t)
 	publishtest.Run(t, func(t *testing.T) publishtest.Broker {
