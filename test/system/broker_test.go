@@ -124,26 +124,23 @@ func (s *system) takeMessages(queue string, n int) (messages []amqp.Delivery) {
 	return messages
 }
 
-// listObjects asks rabbitmqctl for columns of the objects of one kind.
-func (s *system) listObjects(kind string, columns ...string) (rows []map[string]any) {
-	s.Helper()
-	output, err := s.broker.Ctl(s.Context(), append([]string{"list_" + kind, "--formatter", "json", "-p", s.vhost()}, columns...)...)
-	must(s.T, err)
-	if err := json.Unmarshal([]byte(output), &rows); err != nil {
-		s.Fatalf("%v: %s", err, output)
-	}
-	return rows
-}
-
 // wantQueuesEmpty wants all queues but the dead letters to become empty. After that, no
 // message can cause an e-mail.
 func (s *system) wantQueuesEmpty() {
 	s.Helper()
 	var left string
 	if !eventually(func() bool {
+		output, err := s.broker.Ctl(s.Context(), "list_queues", "--formatter", "json", "-p", s.vhost(), "name", "messages_ready", "messages_unacknowledged")
+		must(s.T, err)
+		var queues []struct {
+			Name    string
+			Ready   int `json:"messages_ready"`
+			Unacked int `json:"messages_unacknowledged"`
+		}
+		must(s.T, json.Unmarshal([]byte(output), &queues))
 		left = ""
-		for _, q := range s.listObjects("queues", "name", "messages_ready", "messages_unacknowledged") {
-			if q["name"] != deadLetterQueue && (q["messages_ready"] != 0.0 || q["messages_unacknowledged"] != 0.0) {
+		for _, q := range queues {
+			if q.Name != deadLetterQueue && q.Ready+q.Unacked > 0 {
 				left += fmt.Sprint(q)
 			}
 		}

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -99,45 +98,56 @@ func bindingLine(exchange, queue, key string) string {
 	return fmt.Sprintf("binding of %s to %s by %q", queue, exchange, key)
 }
 
-// topology returns the objects of this virtual host, except for the broker's own.
+// definitions is what the broker exports about all virtual hosts, without its own objects.
+type definitions struct {
+	Exchanges []struct {
+		object
+		Type     string
+		Internal bool
+	}
+	Queues []struct {
+		object
+		Arguments amqp.Table
+	}
+	Bindings []struct {
+		object
+		Source, Destination string
+		RoutingKey          string `json:"routing_key"`
+	}
+}
+
+type object struct {
+	VHost, Name string
+	Durable     bool
+	AutoDelete  bool `json:"auto_delete"`
+}
+
+// topology returns the objects of this virtual host.
 func (s *system) topology() (lines []string) {
 	s.Helper()
-	for _, e := range s.listObjects("exchanges", "name", "type", "durable", "auto_delete", "internal") {
-		if name := e["name"].(string); name != "" && !strings.HasPrefix(name, "amq.") {
-			line := exchangeLine(name, e["type"].(string))
-			if e["durable"] != true || e["auto_delete"] != false || e["internal"] != false {
-				line += fmt.Sprint(", but ", e)
-			}
+	output, err := s.broker.Ctl(s.Context(), "export_definitions", "-")
+	must(s.T, err)
+	var all definitions
+	must(s.T, json.Unmarshal([]byte(output), &all))
+	add := func(o object, line string, asUsual bool) {
+		if !asUsual {
+			line += fmt.Sprintf(", but %+v", o)
+		}
+		if o.VHost == s.vhost() {
 			lines = append(lines, line)
 		}
 	}
-	for _, q := range s.listObjects("queues", "name", "durable", "auto_delete", "arguments") {
-		line := queueLine(q["name"].(string), argumentsOf(q))
-		if q["durable"] != true || q["auto_delete"] != false {
-			line += fmt.Sprint(", but ", q)
-		}
-		lines = append(lines, line)
+	for _, e := range all.Exchanges {
+		add(e.object, exchangeLine(e.Name, e.Type), e.Durable && !e.AutoDelete && !e.Internal)
 	}
-	for _, b := range s.listObjects("bindings", "source_name", "destination_name", "routing_key") {
-		if b["source_name"] != "" { // the default exchange has a binding for each queue
-			lines = append(lines, bindingLine(b["source_name"].(string), b["destination_name"].(string), b["routing_key"].(string)))
-		}
+	for _, q := range all.Queues {
+		add(q.object, queueLine(q.Name, q.Arguments), q.Durable && !q.AutoDelete)
+	}
+	for _, b := range all.Bindings {
+		add(b.object, bindingLine(b.Source, b.Destination, b.RoutingKey), true)
 	}
 	slices.Sort(lines)
 	return lines
-}
-
-// argumentsOf reads the arguments of a queue, which are triples of name, type and value.
-func argumentsOf(queue map[string]any) amqp.Table {
-	arguments := amqp.Table{}
-	for _, argument := range queue["arguments"].([]any) {
-		triple := argument.([]any)
-		arguments[triple[0].(string)] = triple[2]
-		if number, ok := triple[2].(float64); ok {
-			arguments[triple[0].(string)] = int64(number)
-		}
-	}
-	return arguments
 }
 
 func wantLines(t *testing.T, got, want []string) {
