@@ -34,7 +34,7 @@ exercise: ## find a mistake in a copy of the code: N=5 for chapter 5; without N,
 	@scripts/mistakes exercise $(N)
 
 # These are built, because `go run` does not pass on a SIGTERM. ARGS=help lists their settings.
-chaos: ## break the servers, the network and the processes, and check every promise; MUTANTS=1 breaks the code
+chaos: ## break the servers, the network and the processes, and check every promise
 	@scripts/chaos $(ARGS)
 
 bench: ## measure the speed, compared with what the machine can do

@@ -123,6 +123,14 @@ func TestTheRelayAndTheConsumerTakeTheirSettings(t *testing.T) {
 	if q := c.queue(); q.GiveUp != 2*time.Hour || q.Name != operators.Name {
 		t.Errorf("the consumer has %+v", q)
 	}
+}
+
+// TestP12TheConsumerAndTheRelayEndInTime leaves 3 s of the 25 s for the rest.
+func TestP12TheConsumerAndTheRelayEndInTime(t *testing.T) {
+	c, err := ours.Parse(t, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if sum := c.queue().ShutdownTimeout + c.relay().ShutdownTimeout; sum > 22*time.Second {
 		t.Errorf("they end within %s: with the rest it is longer than 25 s", sum)
 	}

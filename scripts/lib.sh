@@ -9,7 +9,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 say() { printf '%s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
 
-# Where `up` writes how it started the system: compose or processes.
+# Where `demo` writes how it started the system: compose or processes.
 readonly mode_file=.stack/mode
 
 # Each module is built with the versions of its own go.mod. go.work, which is for editors, would raise
@@ -52,8 +52,8 @@ use_servers() {
 }
 
 # modules prints the folders of the Go modules besides the root: the library, the tests and the
-# examples. What they need is not in the root's go.mod. test/kubernetes is one as well: its libraries
-# take minutes to compile, so it runs by itself and in .github/workflows/ci.yml.
+# examples. What they need is not in the root's go.mod. Those of test/kubernetes are left out: their
+# libraries take minutes to compile. `scripts/verify proof kubernetes` runs them.
 modules() { find outbox test examples -name go.mod -not -path 'test/kubernetes/*' -exec dirname {} \; | sort; }
 
 # mode prints how the system runs: compose, however it was started; processes; or nothing.

@@ -149,18 +149,18 @@ func (sys *system) restartOneByOne(ctx context.Context) error {
 // flight are finished, and not broken off: none is repeated.
 func (sys *system) stopWhileMailing(ctx context.Context) error {
 	const answerAfter = 12 * time.Second
+	before := sys.mail.Injected()
 	sys.mail.SetFault(mailserver.Fault{DataDelay: answerAfter})
 	defer sys.mail.SetFault(mailserver.Fault{})
 	for _, r := range sys.notificationServices {
 		if err := sleep(ctx, 2*time.Second); err != nil {
 			return err
 		}
-		before := sys.mail.Injected()
 		if err := errors.Join(sys.stopReplica(ctx, r), r.start(ctx)); err != nil {
 			return err
 		}
-		sys.injected += before
 	}
+	sys.injected += sys.mail.Injected() - before
 	return nil
 }
 

@@ -47,6 +47,9 @@ func run(ctx context.Context) (err error) {
 		return err
 	}
 	chosen := o.chosen()
+	if len(chosen) == 0 {
+		return errors.New("no scenario is chosen: SHORT=1 leaves out those that are not marked short")
+	}
 	env, err := prepare(ctx, o, chosen)
 	if err != nil {
 		return err

@@ -20,7 +20,7 @@ const root = "../.."
 
 // checks return what is not true on a page.
 var checks = map[string]func(docs.Page) []string{
-	"links": links, "quotes": quotes, "names": names, "settings": settings, "commands": commands, "length": length,
+	"links": links, "quotes": quotes, "names": names, "promises": promises, "settings": settings, "commands": commands, "length": length,
 }
 
 // TestThePagesAreTrue compares the pages with the repository.
@@ -111,6 +111,30 @@ func names(page docs.Page) (problems []string) {
 				if !n.exists(m[1]) {
 					problems = append(problems, fmt.Sprintf("line %d: there is no %s", i+1, m[1]))
 				}
+			}
+		}
+	}
+	return problems
+}
+
+var inCode = regexp.MustCompile("`([^`]+)`")
+
+// promises requires that the scenarios and mistakes in the table of promises exist.
+func promises(page docs.Page) (problems []string) {
+	scenarios, err := os.ReadFile(filepath.Join(root, "test/chaos/scenarios.go"))
+	for i, line := range page.Lines {
+		columns := strings.Split(line, "|")
+		if len(columns) != 8 || !strings.HasPrefix(line, "| P") {
+			continue
+		}
+		for _, m := range inCode.FindAllStringSubmatch(columns[5], -1) {
+			if err != nil || !strings.Contains(string(scenarios), fmt.Sprintf("name: %q", m[1])) {
+				problems = append(problems, fmt.Sprintf("line %d: there is no scenario %s", i+1, m[1]))
+			}
+		}
+		for _, m := range inCode.FindAllStringSubmatch(columns[6], -1) {
+			if !isFile("test/mistakes/" + m[1] + ".patch") {
+				problems = append(problems, fmt.Sprintf("line %d: there is no mistake %s", i+1, m[1]))
 			}
 		}
 	}

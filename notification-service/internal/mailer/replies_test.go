@@ -13,11 +13,11 @@ import (
 	"example.com/transactional-outbox/outbox/publish"
 )
 
-// TestWhatBecomesOfAnEmail sends e-mails one after the other to a server that follows a script. Each one
+// TestP6WhatBecomesOfAnEmail sends e-mails one after the other to a server that follows a script. Each one
 // goes over a kept connection first. If that breaks before the dot, the e-mail is sent once more over
 // a fresh one: "twice" lets both fail. No e-mail is sent again after its dot, and each error is one
 // line of UTF-8 without the address.
-func TestWhatBecomesOfAnEmail(t *testing.T) {
+func TestP6WhatBecomesOfAnEmail(t *testing.T) {
 	t.Parallel()
 	type script = mailertest.Script
 	const hangUp, silence, noSuchUser = mailertest.HangUp, mailertest.Silence, "550 5.1.1 no such user"

@@ -9,9 +9,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// TestFenced runs each step with the token of a claim that has ended, and then with that of the
+// TestP12Fenced runs each step with the token of a claim that has ended, and then with that of the
 // current claim.
-func TestFenced(t *testing.T) {
+func TestP12Fenced(t *testing.T) {
 	t.Parallel()
 	steps := map[string]struct {
 		Settlement
@@ -206,9 +206,9 @@ func TestAMarkWaitsForTheDiskIfTheRelaySaysSo(t *testing.T) {
 	}
 }
 
-// TestAnEventFailsByAgeAndNumber: it was refused ten times, and first longer ago than GiveUp, by
+// TestP4AnEventFailsByAgeAndNumber: it was refused ten times, and first longer ago than GiveUp, by
 // the clock of the database.
-func TestAnEventFailsByAgeAndNumber(t *testing.T) {
+func TestP4AnEventFailsByAgeAndNumber(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		before int

@@ -75,8 +75,8 @@ func (c *check) checkDeadLetters() {
 	}
 }
 
-// drainTime is how long a service may take to stop on a busy machine. Tests in virtual time require
-// the 25 seconds of the promise.
+// drainTime is how long a service may take to stop on a busy machine. After 25 s, the services end
+// by themselves, with another exit status.
 const drainTime = time.Minute
 
 // checkExits requires exit status 0 within drainTime from every process that was stopped (P12).

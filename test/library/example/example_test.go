@@ -26,9 +26,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // limit bounds each wait of a test. No promise rests on it.
 const limit = 2 * time.Minute
 
-// TestP5SIGKILLsLoseNothingAndRepeatNoEffect kills publisher and consumer in turn, at random
+// TestP2P5SIGKILLsLoseNothingAndRepeatNoEffect kills publisher and consumer in turn, at random
 // moments, while orders are placed and some are rolled back at their commit.
-func TestP5SIGKILLsLoseNothingAndRepeatNoEffect(t *testing.T) {
+func TestP2P5SIGKILLsLoseNothingAndRepeatNoEffect(t *testing.T) {
 	t.Parallel()
 	const kills, between = 12, 20
 	s := newSystem(t)
