@@ -39,8 +39,8 @@ func (sys *system) require(ctx context.Context, promise, when string, left func(
 		return nil
 	}
 	took := time.Since(began)
-	sys.noted("all is well %.1f s %s", took.Seconds(), when)
-	sys.takeover = max(sys.takeover, took)
+	sys.note("all is well %.1f s %s", took.Seconds(), when)
+	sys.longestWait = max(sys.longestWait, took)
 	return nil
 }
 

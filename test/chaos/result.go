@@ -22,7 +22,7 @@ type result struct {
 	DuplicateBound int                 `json:"duplicate_bound"`
 	MailRepeats    int                 `json:"mail_repeats"`
 	MailBound      int                 `json:"mail_bound"`
-	Takeover       float64             `json:"takeover_s,omitempty"` // see system.takeover
+	LongestWait    float64             `json:"longest_wait_s,omitempty"` // see system.longestWait
 	Recovery       float64             `json:"recovery_s"`
 	Pass           bool                `json:"pass"`
 	Broken         map[string][]string `json:"broken,omitempty"`
@@ -65,11 +65,11 @@ func (r result) explain(w io.Writer) {
 
 func printTable(w io.Writer, results []result) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprint(table, "SCENARIO\tFAULTS\tATTEMPTED\tACKNOWLEDGED\tLOST\tUNEXPECTED\tDUPLICATED\tMAIL REPEATS\tTAKEOVER\tRECOVERY\tPROMISES\n")
+	fmt.Fprint(table, "SCENARIO\tFAULTS\tATTEMPTED\tACKNOWLEDGED\tLOST\tUNEXPECTED\tDUPLICATED\tMAIL REPEATS\tLONGEST WAIT\tRECOVERY\tPROMISES\n")
 	for _, r := range results {
 		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%d\t%d of ≤%d\t%d of ≤%d\t%.1f s\t%.1f s\t%s\n",
 			r.Name, r.Injected, r.Attempted, r.Orders, r.Lost, r.Unexpected,
-			r.Duplicated, r.DuplicateBound, r.MailRepeats, r.MailBound, r.Takeover, r.Recovery, r.verdict())
+			r.Duplicated, r.DuplicateBound, r.MailRepeats, r.MailBound, r.LongestWait, r.Recovery, r.verdict())
 	}
 	return table.Flush()
 }

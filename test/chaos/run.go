@@ -151,7 +151,7 @@ func (sys *system) result(s scenario, r checker.Report, recovery time.Duration) 
 		Attempted: r.Attempted, Lost: r.Lost, Unexpected: r.Unexpected,
 		Duplicated: r.Duplicated, DuplicateBound: sys.allowed.Duplicates,
 		MailRepeats: r.MailRepeats, MailBound: r.MailBound,
-		Takeover: sys.takeover.Seconds(), Recovery: recovery.Seconds(), Pass: r.Kept() && sys.injected > 0,
+		LongestWait: sys.longestWait.Seconds(), Recovery: recovery.Seconds(), Pass: r.Kept() && sys.injected > 0,
 		Broken: maps.Clone(r.Broken), Measured: sys.notes,
 	}
 }

@@ -37,8 +37,8 @@ type system struct {
 
 	began    time.Time
 	injected int // faults that had an effect
-	// takeover is the longest time until what is promised was true again: see require.
-	takeover   time.Duration
+	// longestWait is until what is promised was true again: see require.
+	longestWait time.Duration
 	allowed    checker.Allowance
 	violations []violation
 	notes      []string // what the scenario has measured
@@ -55,8 +55,8 @@ func (sys *system) reportViolation(promise, format string, args ...any) {
 	sys.violations = append(sys.violations, violation{promise, fmt.Sprintf(format, args...)})
 }
 
-// noted adds to what the scenario has measured.
-func (sys *system) noted(format string, args ...any) {
+// note adds to what the scenario has measured.
+func (sys *system) note(format string, args ...any) {
 	sys.notes = append(sys.notes, fmt.Sprintf(format, args...))
 }
 

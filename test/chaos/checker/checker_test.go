@@ -45,7 +45,7 @@ func order(n int) checker.Evidence {
 			mail(first, email, "received", n), mail(second, email, "confirmed", n),
 		},
 		Exits: []checker.Exit{{Name: "order-service", Took: time.Second}},
-		Times: []checker.Time{{Where: "orders.created_at", At: began}, {Where: "outbox_events.available_at", At: ended.Add(time.Second)}},
+		Times: []checker.Time{{Where: "orders.created_at", At: began}, {Where: "outbox_queue.available_at", At: ended.Add(time.Second)}},
 	}
 }
 

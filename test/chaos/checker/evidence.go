@@ -38,7 +38,7 @@ type Order struct {
 	Version   int
 }
 
-// Event is a row of outbox_events.
+// Event is a row of outbox_status.
 type Event struct {
 	ID, OrderID string
 	Version     int

@@ -115,7 +115,7 @@ var mailDefects = []defect{
 			again.MessageID = "<another@example.com>"
 			e.Mails = append(e.Mails, again)
 		},
-		promises: "P6", unexpected: 2, // nobody can see that it is a repeat, and it belongs to no notification
+		promises: "P6", unexpected: 2, // nobody can see that it is a repeat, and it belongs to no e-mail
 	},
 	{
 		name:     "an e-mail to somebody else",

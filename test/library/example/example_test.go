@@ -1,4 +1,4 @@
-// Package example_test runs the programs of examples/library, and kills them.
+// Package example_test proves that the programs of examples/library lose nothing when they are killed.
 package example_test
 
 import (
