@@ -39,10 +39,10 @@ type system struct {
 	injected int // faults that had an effect
 	// longestWait is until what is promised was true again: see require.
 	longestWait time.Duration
-	allowed    checker.Allowance
-	violations []violation
-	notes      []string // what the scenario has measured
-	closers    []func()
+	allowed     checker.Allowance
+	violations  []violation
+	notes       []string // what the scenario has measured
+	closers     []func()
 
 	mu    sync.Mutex
 	exits []checker.Exit
