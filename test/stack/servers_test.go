@@ -1,17 +1,12 @@
 package main
 
 import (
-	"context"
-	"crypto/rand"
 	"io"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/jackc/pgx/v5"
 )
 
 func TestServersAreFoundUnlessPrivateOnesAreWanted(t *testing.T) {
@@ -95,40 +90,4 @@ func TestPrintedAddressesSurviveTheShellAndProgressHidesPasswords(t *testing.T) 
 			t.Errorf("%s is shown as %s", address, shown)
 		}
 	}
-}
-
-// TestWithoutTheRightToCreateRolesOurUserIsUsed uses a role that may only create databases, as some
-// providers have.
-func TestWithoutTheRightToCreateRolesOurUserIsUsed(t *testing.T) {
-	t.Setenv(privateOnly, "")
-	t.Setenv(postgreSQL.variable, os.Getenv(postgreSQL.testVariable))
-	s := newStack(t)
-	server := s.find(t.Context(), postgreSQL)
-	s.root = "../.."
-	user := "stack_" + strings.ToLower(rand.Text())
-	database := user + "_database"
-	administer(t, server, "CREATE ROLE "+user+" LOGIN CREATEDB PASSWORD '"+user+"'")
-	t.Cleanup(func() {
-		administer(t, server, "DROP DATABASE IF EXISTS "+database)
-		administer(t, server, "DROP ROLE "+user)
-	})
-	u, err := url.Parse(server)
-	must(t, err)
-	u.User = url.UserPassword(user, user)
-	roles, err := s.createDatabase(t.Context(), u.String(), database)
-	must(t, err)
-	u.Path = "/" + database
-	if roles.Owner != u.String() || roles.Application != u.String() {
-		t.Errorf("the roles are %+v, want our user", roles)
-	}
-}
-
-func administer(t *testing.T, server, statement string) {
-	t.Helper()
-	ctx := context.WithoutCancel(t.Context())
-	conn, err := pgx.Connect(ctx, server)
-	must(t, err)
-	defer func() { _ = conn.Close(ctx) }()
-	_, err = conn.Exec(ctx, statement)
-	must(t, err)
 }
