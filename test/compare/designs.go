@@ -33,16 +33,16 @@ type design struct {
 
 const (
 	outboxOfDesigns = "SELECT order_id::text, version, status FROM outbox"
-	outboxOfCursor  = `SELECT order_id::text, version, CASE WHEN o.seq > c.seq THEN 'pending' ELSE 'published' END
+	outboxOfCursor  = `SELECT order_id::text, version, CASE WHEN o.seq > c.seq THEN 'pending' ELSE 'published' END AS status
 		FROM outbox o, outbox_cursor c`
-	outboxOfRiver = `SELECT args->'body'->>'order_id', (args->'body'->>'order_version')::int,
-		CASE WHEN state = 'completed' THEN 'published' WHEN state IN ('discarded', 'cancelled') THEN 'failed' ELSE 'pending' END
+	outboxOfRiver = `SELECT args->'body'->>'order_id' AS order_id, (args->'body'->>'order_version')::int AS version,
+		CASE WHEN state = 'completed' THEN 'published' WHEN state IN ('discarded', 'cancelled') THEN 'failed' ELSE 'pending' END AS status
 		FROM river_job`
-	outboxOfWatermill = `SELECT body->>'order_id', (body->>'order_version')::int,
-		CASE WHEN (transaction_id, "offset") > (last_processed_transaction_id, offset_acked) THEN 'pending' ELSE 'published' END
+	outboxOfWatermill = `SELECT body->>'order_id' AS order_id, (body->>'order_version')::int AS version,
+		CASE WHEN (transaction_id, "offset") > (last_processed_transaction_id, offset_acked) THEN 'pending' ELSE 'published' END AS status
 		FROM watermill_events_to_forward m, watermill_offsets_events_to_forward,
 		LATERAL (SELECT convert_from(decode(payload->>'payload', 'base64'), 'UTF8')::jsonb AS body) AS envelope`
-	outboxOfProject = "SELECT aggregate_id, version, status FROM outbox_status"
+	outboxOfProject = "SELECT aggregate_id AS order_id, version, status FROM outbox_status"
 )
 
 const (
@@ -156,7 +156,6 @@ var faults = []fault{
 type row struct {
 	design design
 	fault  fault
-	seed   uint64
 }
 
 func (r row) String() string { return r.design.name + "/" + r.fault.name }

@@ -21,7 +21,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -47,36 +46,38 @@ func run(ctx context.Context) (err error) {
 	if err := build(ctx, s.folder, rows); err != nil {
 		return err
 	}
-	suite.Progress("%d rows to run, SEED=%d", len(rows), o.Seed)
-	results, err := runAll(ctx, s, rows)
-	if err != nil {
+	suite.Progress("%d rows to run, RUNS=%d, SEED=%d", len(rows), o.Runs, o.Seed)
+	all := results{}
+	for seed := o.Seed; seed < o.Seed+o.Runs; seed++ {
+		if err := all.add(ctx, s, rows, seed); err != nil {
+			return err
+		}
+	}
+	if err := printTables(os.Stdout, all); err != nil {
 		return err
 	}
-	if err := printTables(os.Stdout, results); err != nil {
-		return err
-	}
-	return errors.Join(suite.WriteJSON(filepath.Join(o.Output, "compare.json"), results), verdict(os.Stderr, rows, results))
+	return verdict(os.Stderr, rows, all)
 }
 
-// runAll runs the rows one after the other. A row that fails has no result, and the verdict says so.
-func runAll(ctx context.Context, s *allServers, rows []row) (results []result, err error) {
+// add runs the rows one after the other. A row that fails has no result, and the verdict says so.
+func (all results) add(ctx context.Context, s *allServers, rows []row, seed uint64) error {
 	for _, r := range rows {
 		began := time.Now()
-		result, err := s.run(ctx, r)
+		result, err := s.run(ctx, r, seed)
 		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
+			return context.Cause(ctx)
 		}
 		if err != nil {
 			suite.Progress("%s FAILED: %v", r, err)
 			if err := s.start(ctx); err != nil {
-				return nil, err
+				return err
 			}
 			continue
 		}
-		results = append(results, result)
-		suite.Progress("%s, %.0f s: %s", r, time.Since(began).Seconds(), result)
+		all[r.String()] = append(all[r.String()], result)
+		suite.Progress("%s, %.0f s: %s, %.1f s after the fault", r, time.Since(began).Seconds(), result, result.recovery)
 	}
-	return results, nil
+	return nil
 }
 
 const (

@@ -49,9 +49,9 @@ type system struct {
 }
 
 // run runs one row.
-func (s *allServers) run(ctx context.Context, r row) (res result, err error) {
+func (s *allServers) run(ctx context.Context, r row, seed uint64) (res result, err error) {
 	s.rows++
-	sys := &system{allServers: s, row: r, random: rand.New(rand.NewPCG(r.seed, 1)), stopLoad: func() {}}
+	sys := &system{allServers: s, row: r, random: rand.New(rand.NewPCG(seed, 1)), stopLoad: func() {}}
 	defer sys.close()
 	if err := sys.open(ctx); err != nil {
 		return res, err

@@ -54,7 +54,7 @@ func newRiver(ctx context.Context, s *shop.Shop) (outbox, error) {
 		JobTimeout:           river.JobTimeoutDefault / 10,
 		RescueStuckJobsAfter: 9 * time.Second,
 		RetryPolicy:          &tenthOfDefault{},
-		SoftStopTimeout:      2 * confirmTimeout,
+		SoftStopTimeout:      2 * shop.ConfirmTimeout,
 	}
 	if os.Getenv("TUNED") != "" { // only in test/bench: the settings of River's own benchmark
 		config.Queues[river.QueueDefault] = river.QueueConfig{MaxWorkers: 2000}
