@@ -48,7 +48,11 @@ func open(ctx context.Context, o options) (b *bench, err error) {
 	if err := services.Build(ctx, ".", b.folder); err != nil {
 		return b, err
 	}
-	if err := b.startPostgres(ctx); err != nil {
+	// Its durability is the default.
+	if b.postgres, err = servers.NewPostgres(filepath.Join(b.folder, "postgres"), process.WithParent, "track_commit_timestamp=on"); err != nil {
+		return b, err
+	}
+	if err := b.postgres.Start(ctx); err != nil {
 		return b, err
 	}
 	// Detached: a broker that ends with its parent runs with one scheduler thread only.
@@ -56,24 +60,6 @@ func open(ctx context.Context, o options) (b *bench, err error) {
 		return b, err
 	}
 	return b, b.broker.Start(ctx)
-}
-
-// startPostgres keeps the default durability. It turns on track_commit_timestamp, which requires a
-// restart.
-func (b *bench) startPostgres(ctx context.Context) (err error) {
-	if b.postgres, err = servers.NewPostgres(filepath.Join(b.folder, "postgres"), process.WithParent); err != nil {
-		return err
-	}
-	if err := b.postgres.Start(ctx); err != nil {
-		return err
-	}
-	if err := b.executeAsAdmin(ctx, "ALTER SYSTEM SET track_commit_timestamp = on"); err != nil {
-		return err
-	}
-	if err := b.postgres.Stop(ctx); err != nil {
-		return err
-	}
-	return b.postgres.Start(ctx)
 }
 
 // executeAsAdmin runs a statement in the database postgres.

@@ -91,14 +91,12 @@ func (b *bench) consumeBacklog(ctx context.Context, d database, last string) err
 		return err
 	}
 	defer end(s) //nolint:contextcheck // cleanup must also run after ctx has ended
-	before := usedCPU()
 	if err := d.await(ctx, lastRecordedSQL, services.Notifications, last); err != nil {
 		return err
 	}
 	if err := d.await(ctx, allRecordedSQL, b.Messages); err != nil {
 		return err
 	}
-	b.addCPU("consume_cpu_us", before, b.Messages)
 	return b.addRun(ctx, s, services.TakingMessages, b.Messages, "consume_per_s", "consumer_rss_mib")
 }
 
@@ -119,7 +117,7 @@ func (b *bench) mailBacklog(ctx context.Context, d database) error {
 	if err != nil {
 		return err
 	}
-	before, began := usedCPU(), time.Now()
+	began := time.Now()
 	if _, err := d.pool.Exec(ctx, resumeAllSQL); err != nil {
 		return err
 	}
@@ -133,7 +131,6 @@ func (b *bench) mailBacklog(ctx context.Context, d database) error {
 	}
 	b.samples.add("mail_per_s", float64(sent)/took.Seconds())
 	b.samples.add("mail_superseded", float64(emails-sent))
-	b.addCPU("mail_cpu_us", before, sent)
 	rss, err := residentMiB(s)
 	b.samples.add("mail_rss_mib", rss)
 	return err

@@ -62,11 +62,9 @@ func (b *bench) drainRun(ctx context.Context, events []outbox.Event) error {
 			return err
 		}
 		defer end(relay) //nolint:contextcheck // cleanup must also run after ctx has ended
-		before := usedCPU()
 		if err := d.awaitPublished(ctx); err != nil {
 			return err
 		}
-		b.addCPU("relay_drain_cpu_us", before, b.Events)
 		return b.addRun(ctx, relay, services.ConnectedToBroker, b.Events, "relay_drain_per_s", "relay_rss_mib")
 	})
 }
@@ -116,9 +114,7 @@ func (b *bench) publishOneWay(ctx context.Context, messages []publish.Message, w
 		return err
 	}
 	return inSession(ctx, url, func(s *rabbitmq.Session) error {
-		before := usedCPU()
 		perSecond, err := way.publish(s, messages)
-		b.addCPU(way.name()+"_cpu_us", before, len(messages))
 		b.samples.add(way.name()+"_per_s", perSecond)
 		return err
 	})

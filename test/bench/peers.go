@@ -73,7 +73,6 @@ func (b *bench) runPeer(ctx context.Context, p peer, d database) (err error) {
 	if err := d.settle(ctx); err != nil {
 		return err
 	}
-	before := usedCPU()
 	s, err := b.start(ctx, peersProgram, p.program, peerServes, environment...)
 	if err != nil {
 		return err
@@ -82,7 +81,6 @@ func (b *bench) runPeer(ctx context.Context, p peer, d database) (err error) {
 	if err := d.await(ctx, p.left); err != nil {
 		return err
 	}
-	b.addCPU(p.key+"_drain_cpu_us", before, b.Events)
 	return b.addRun(ctx, s, peerStarts, b.Events, p.key+"_drain_per_s", p.key+"_rss_mib")
 }
 
