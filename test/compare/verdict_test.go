@@ -89,3 +89,11 @@ func TestCell(t *testing.T) {
 		}
 	}
 }
+
+func TestOnlyAndShortMustHaveACommonRow(t *testing.T) {
+	t.Setenv("SHORT", "1")
+	t.Setenv("ONLY", "river/no-fault")
+	if _, err := readOptions(); err == nil || !strings.Contains(err.Error(), "ONLY") {
+		t.Errorf("error %v, want one that names ONLY", err)
+	}
+}
