@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 
@@ -22,17 +19,16 @@ import (
 // bench has what the measurements share: the servers, the programs and the samples.
 type bench struct {
 	options
-	folder    string
-	postgres  *servers.PostgresServer
-	broker    *servers.RabbitMQServer
-	collector *httptest.Server
-	samples   samples
-	names     int // databases and virtual hosts so far
+	folder   string
+	postgres *servers.PostgresServer
+	broker   *servers.RabbitMQServer
+	samples  samples
+	names    int // databases and virtual hosts so far
 }
 
 // open builds the services and starts the servers.
 func open(ctx context.Context, o options) (b *bench, err error) {
-	b = &bench{options: o, samples: samples{}, collector: httptest.NewServer(http.HandlerFunc(discardTraces))}
+	b = &bench{options: o, samples: samples{}}
 	defer func() { //nolint:contextcheck // cleanup must also run after ctx has ended
 		if err != nil {
 			b.end()
@@ -82,7 +78,6 @@ func (b *bench) end() {
 	if b.postgres != nil {
 		errs = append(errs, b.postgres.Close())
 	}
-	b.collector.Close()
 	errs = append(errs, os.RemoveAll(b.folder))
 	if err := errors.Join(errs...); err != nil {
 		suite.Progress("cleaning up: %v", err)
@@ -132,9 +127,4 @@ func inSession(ctx context.Context, url string, use func(*rabbitmq.Session) erro
 		return used
 	})
 	return errors.Join(kept, used)
-}
-
-// discardTraces receives traces as a collector does, and drops them.
-func discardTraces(_ http.ResponseWriter, r *http.Request) {
-	_, _ = io.Copy(io.Discard, r.Body)
 }

@@ -14,9 +14,6 @@ import (
 // with the broker.
 func (b *bench) serve(ctx context.Context, name, command string, d database, settings ...string) (*services.Process, error) {
 	settings = append([]string{"DATABASE_URL=" + d.url, "AMQP_URL=" + d.broker}, settings...)
-	if b.Telemetry {
-		settings = append(settings, "OTEL_EXPORTER_OTLP_ENDPOINT="+b.collector.URL)
-	}
 	return b.start(ctx, name, command, services.ConnectedToBroker, settings...)
 }
 
