@@ -68,7 +68,6 @@ var designs = []design{
 		famous:  []string{"kill-order-side: phantom", "database-restart: phantom", "stalled-replica: phantom"},
 		certain: []string{"memory-alarm: phantom"},
 	},
-	{name: "publish-inside-transaction", side: orderSide, famous: []string{"kill-order-side: phantom", "database-restart: phantom"}},
 	{
 		name: "article-poller", side: orderSide,
 		famous:  []string{"broker-restart: lost", "kill-order-side: stuck"},

@@ -88,12 +88,15 @@ const (
 // build builds the programs that the rows need. peers is a Go module of its own, so that only the
 // rows that need it compile its libraries.
 func build(ctx context.Context, folder string, rows []row) error {
-	packages := map[string][]string{".": {"./" + services.Orders, "./" + services.Notifications}, "test": {"./compare/designs"}}
-	if slices.ContainsFunc(rows, func(r row) bool { return len(r.design.modules) > 0 }) {
-		packages["test/compare/peers"] = []string{"."}
+	if err := services.Build(ctx, ".", folder, "-buildvcs=false"); err != nil {
+		return err
 	}
-	for module, packages := range packages {
-		command := exec.CommandContext(ctx, "go", append([]string{"build", "-buildvcs=false", "-o", folder + "/"}, packages...)...)
+	programs := map[string]string{"test": "./compare/designs"}
+	if slices.ContainsFunc(rows, func(r row) bool { return len(r.design.modules) > 0 }) {
+		programs["test/compare/peers"] = "."
+	}
+	for module, program := range programs {
+		command := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", folder+"/", program)
 		command.Dir = module
 		if output, err := command.CombinedOutput(); err != nil {
 			return fmt.Errorf("building the programs: %w\n%s", err, output)

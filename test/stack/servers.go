@@ -156,7 +156,6 @@ func (s *stack) find(ctx context.Context, k kind) string {
 		return ""
 	}
 	s.logf("%s answers at %s", k.name, redacted(address))
-	s.state.Found[k.name] = redacted(address) // for the output of down
 	return address
 }
 
@@ -187,7 +186,6 @@ func (s *stack) startIn(ctx context.Context, folder string, k kind) (address str
 	if err != nil {
 		return "", err
 	}
-	delete(s.state.Found, k.name)
 	address = server.URL(k.home)
 	if server.Running() {
 		s.logf("a private %s runs at %s", k.name, redacted(address))

@@ -14,9 +14,8 @@ func TestServersAreFoundUnlessPrivateOnesAreWanted(t *testing.T) {
 		s := newStack(t)
 		t.Setenv(privateOnly, "")
 		t.Setenv(k.variable, os.Getenv(k.testVariable))
-		address := s.find(t.Context(), k)
-		if address == "" || s.state.Found[k.name] != redacted(address) {
-			t.Errorf("%s at %q; down would say %v", k.name, address, s.state.Found)
+		if address := s.find(t.Context(), k); address == "" {
+			t.Errorf("%s was not found", k.name)
 		}
 		t.Setenv(privateOnly, "1")
 		if address := s.find(t.Context(), k); address != "" {
@@ -35,7 +34,7 @@ func TestWhatCannotBeUsedIsNotFound(t *testing.T) {
 	} {
 		s := newStack(t)
 		t.Setenv(k.variable, address)
-		if found := s.find(t.Context(), k); found != "" || len(s.state.Found) > 0 {
+		if found := s.find(t.Context(), k); found != "" {
 			t.Errorf("%s was accepted as %s", address, k.name)
 		}
 	}

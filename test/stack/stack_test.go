@@ -73,7 +73,7 @@ func TestARunningServiceIsNotStartedAgain(t *testing.T) {
 
 func TestOnlyOurServersAreStoppedAndStarted(t *testing.T) {
 	s := newStack(t)
-	s.state.Found[rabbitMQ.name] = "amqp://guest:xxxxx@127.0.0.1:5672/"
+	s.state.Servers[rabbitMQ.name] = "amqp://guest:guest@127.0.0.1:5672/"
 	for name, want := range map[string]error{
 		"rabbitmq": errNotStarted, "RabbitMQ": errNotStarted, "postgresql": errNotUp, "order-service": errNotUp,
 	} {

@@ -18,22 +18,21 @@ import (
 
 // designs are the programs, by name. good-consumer is the consumer for designs of the order side.
 var designs = map[string]func(context.Context, *shop.Shop) error{
-	"commit-then-publish":        commitThenPublish,
-	"publish-then-commit":        publishThenCommit,
-	"publish-inside-transaction": publishInsideTransaction,
-	"article-poller":             articlePoller,
-	"article-poller-confirms":    articlePollerConfirms,
-	"mark-before-confirm":        markBeforeConfirm,
-	"seq-cursor":                 seqCursor,
-	"listen-without-poll":        listenWithoutPoll,
-	"leader-advisory-lock":       leaderAdvisoryLock,
-	"good-consumer":              goodConsumer,
-	"library-recovery":           libraryRecovery,
-	"ack-first":                  ackFirst,
-	"inbox-other-transaction":    inboxOtherTransaction,
-	"retries-main-exchange":      retriesMainExchange,
-	"nack-requeue":               nackRequeue,
-	"email-in-transaction":       emailInTransaction,
+	"commit-then-publish":     commitThenPublish,
+	"publish-then-commit":     publishThenCommit,
+	"article-poller":          articlePoller,
+	"article-poller-confirms": articlePollerConfirms,
+	"mark-before-confirm":     markBeforeConfirm,
+	"seq-cursor":              seqCursor,
+	"listen-without-poll":     listenWithoutPoll,
+	"leader-advisory-lock":    leaderAdvisoryLock,
+	"good-consumer":           goodConsumer,
+	"library-recovery":        libraryRecovery,
+	"ack-first":               ackFirst,
+	"inbox-other-transaction": inboxOtherTransaction,
+	"retries-main-exchange":   retriesMainExchange,
+	"nack-requeue":            nackRequeue,
+	"email-in-transaction":    emailInTransaction,
 }
 
 func main() {
