@@ -36,7 +36,7 @@ ORDER BY version`
 
 // If a message was processed and there is no e-mail, a newer event of the order came first.
 const emailQuery = `
-SELECT coalesce(e.status, 'superseded'), m.processed_at, e.published_at
+SELECT coalesce(replace(e.status, 'published', 'sent'), 'superseded'), m.processed_at, e.published_at
 FROM processed_messages m
 LEFT JOIN outbox_status e ON e.id = $1
 WHERE m.message_id = cast($1 AS uuid)::text`
