@@ -14,11 +14,6 @@
 //     windows of 100, 500 or 1000 unconfirmed messages. The relay's time runs from its connection
 //     to the broker until the backlog is empty.
 //
-//   - river_drain_ratio, watermill_drain_ratio, only with PEERS=1: the same for River and for
-//     Watermill's forwarder, with the settings that their documentation recommends. The time runs
-//     from the start of its client until its outbox is empty. _tuned: with the settings of River's
-//     own benchmark, and with a channel that Watermill keeps for all messages.
-//
 //   - relay_rss_mib: resident memory of that relay at the end.
 //
 //   - post_ratio: POST /orders per second over 16 connections, for BENCH_SECONDS, with the relay

@@ -19,11 +19,6 @@ import (
 
 // measureDrain publishes a backlog without a relay, and then with a relay.
 func (b *bench) measureDrain(ctx context.Context) error {
-	if b.Peers {
-		if err := b.buildPeers(ctx); err != nil {
-			return err
-		}
-	}
 	for run := range b.Runs {
 		suite.Progress("drain, run %d of %d: %d events", run+1, b.Runs, b.Events)
 		events := orderEvents(b.Events)
@@ -33,11 +28,6 @@ func (b *bench) measureDrain(ctx context.Context) error {
 		if err := b.drainRun(ctx, events); err != nil {
 			return err
 		}
-		if b.Peers {
-			if err := b.drainPeers(ctx, events); err != nil {
-				return err
-			}
-		}
 	}
 	best := 0.0
 	for _, way := range publishings {
@@ -45,9 +35,6 @@ func (b *bench) measureDrain(ctx context.Context) error {
 	}
 	b.samples.add("raw_publish_per_s", best)
 	b.addRatio("relay_drain_ratio", "relay_drain_per_s", "raw_publish_per_s")
-	if b.Peers {
-		b.addPeerRatios()
-	}
 	return nil
 }
 
