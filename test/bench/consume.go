@@ -17,12 +17,17 @@ import (
 func (b *bench) measureConsume(ctx context.Context) error {
 	for run := range b.Runs {
 		suite.Progress("consume, run %d of %d: %d messages", run+1, b.Runs, b.Messages)
-		for _, measure := range []func(context.Context) error{
-			b.consumeRun, b.bareConsumeRun, b.bareBatchRun, b.bareMailRun,
-		} {
-			if err := measure(ctx); err != nil {
-				return err
-			}
+		if err := b.consumeRun(ctx); err != nil {
+			return err
+		}
+		if err := b.bareRun(ctx, "bare_consume_per_s", bareConnections, 1); err != nil {
+			return err
+		}
+		if err := b.bareRun(ctx, "bare_batch_per_s", 1, min(batchSize, b.Messages)); err != nil {
+			return err
+		}
+		if err := b.bareMailRun(); err != nil {
+			return err
 		}
 	}
 	b.addRatio("consume_ratio", "consume_per_s", "bare_consume_per_s")

@@ -22,8 +22,10 @@ func (b *bench) measureDrain(ctx context.Context) error {
 	for run := range b.Runs {
 		suite.Progress("drain, run %d of %d: %d events", run+1, b.Runs, b.Events)
 		events := orderEvents(b.Events)
-		if err := b.publishBare(ctx, messagesOf(events)); err != nil {
-			return err
+		for _, way := range publishings {
+			if err := b.publishBare(ctx, messagesOf(events), way); err != nil {
+				return err
+			}
 		}
 		if err := b.drainRun(ctx, events); err != nil {
 			return err
@@ -79,19 +81,10 @@ var publishings = []publishing{{1, 100}, {1, 500}, {1, 1000}, {2, 100}, {2, 500}
 
 func (p publishing) name() string { return fmt.Sprintf("raw_publish_%dx%d", p.channels, p.window) }
 
-// publishBare measures each way with all messages. Each way has a virtual host of its own, which is
+// publishBare measures a way with all messages. Each way has a virtual host of its own, which is
 // deleted afterwards: the broker still works on the messages that its queues hold, and that would
 // slow down what is measured next.
-func (b *bench) publishBare(ctx context.Context, messages []publish.Message) error {
-	for _, way := range publishings {
-		if err := b.publishOneWay(ctx, messages, way); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (b *bench) publishOneWay(ctx context.Context, messages []publish.Message, way publishing) error {
+func (b *bench) publishBare(ctx context.Context, messages []publish.Message, way publishing) error {
 	url, drop, err := b.newVirtualHost(ctx)
 	if err != nil {
 		return err

@@ -19,7 +19,7 @@ func (b *bench) serve(ctx context.Context, name, command string, d database, set
 
 // start starts a program, and returns when it has logged a message.
 func (b *bench) start(ctx context.Context, name, command, message string, settings ...string) (*services.Process, error) {
-	s, err := services.Start(filepath.Join(b.folder, name), command, filepath.Join(b.folder, b.newName()+".log"), settings...)
+	s, err := services.Start(filepath.Join(b.Folder, name), command, filepath.Join(b.Folder, b.newName()+".log"), settings...)
 	if err != nil {
 		return s, err
 	}

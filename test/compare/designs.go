@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"slices"
 	"time"
 )
 
@@ -20,8 +19,8 @@ type design struct {
 	name   string
 	side   side
 	famous []string // "fault: figure": its best-known failures, and what it does right
-	// certain are failures that every run shows, as "fault: figure": they need no luck. SHORT=1 runs
-	// these faults, and an absent figure is an error.
+	// certain are failures that every run shows, as "fault: figure": they need no luck. An absent figure
+	// is an error.
 	certain []string
 	// outbox returns order, version and status of each row of the design's outbox.
 	outbox string
@@ -179,14 +178,6 @@ func allRows() (rows []row) {
 		}
 	}
 	return rows
-}
-
-// shortForProject are this project's rows with SHORT=1: the hardest faults.
-var shortForProject = []string{"kill-order-side", "broker-restart", "nothing-bound", "database-restart", "mail-away"}
-
-// short reports whether SHORT=1 runs the row.
-func (r row) short() bool {
-	return r.figure(r.design.certain) != "" || r.design.name == thisProject && slices.Contains(shortForProject, r.fault.name)
 }
 
 // mails reports whether the consumer of the row sends e-mails.

@@ -64,13 +64,13 @@ func (sys *system) restartBroker(ctx context.Context) error {
 		p.Stall()
 	}
 	err := sleep(ctx, 500*time.Millisecond)
-	err = errors.Join(err, sys.rabbitmq.Kill())
+	err = errors.Join(err, sys.Broker.Kill())
 	sys.injected++
 	for _, p := range sys.brokerProxies() {
 		p.Reset() // the stalled bytes never arrive
 		p.Resume()
 	}
-	return errors.Join(err, sys.rabbitmq.Start(context.WithoutCancel(ctx)))
+	return errors.Join(err, sys.Broker.Start(context.WithoutCancel(ctx)))
 }
 
 func (sys *system) brokerProxies() []*servers.Proxy {
@@ -101,7 +101,7 @@ func (sys *system) cut(ctx context.Context, proxies []*servers.Proxy) error {
 
 func (sys *system) raiseMemoryAlarm(ctx context.Context) error {
 	const limit = "set_vm_memory_high_watermark"
-	if _, err := sys.rabbitmq.Ctl(ctx, limit, "absolute", "1MB"); err != nil {
+	if _, err := sys.Broker.Ctl(ctx, limit, "absolute", "1MB"); err != nil {
 		return err
 	}
 	blocks, err := sys.broker.IsBlocking(ctx)
@@ -109,7 +109,7 @@ func (sys *system) raiseMemoryAlarm(ctx context.Context) error {
 		sys.injected++
 	}
 	err = errors.Join(err, sleep(ctx, outage))
-	_, cleared := sys.rabbitmq.Ctl(context.WithoutCancel(ctx), limit, "0.4")
+	_, cleared := sys.Broker.Ctl(context.WithoutCancel(ctx), limit, "0.4")
 	return errors.Join(err, cleared)
 }
 
@@ -137,11 +137,11 @@ func (sys *system) restartDatabase(ctx context.Context) error {
 		if err := sys.sleepRandom(ctx, time.Second); err != nil {
 			return err
 		}
-		if err := sys.postgres.Kill(); err != nil {
+		if err := sys.Database.Kill(); err != nil {
 			return err
 		}
 		sys.injected++
-		if err := sys.postgres.Start(context.WithoutCancel(ctx)); err != nil {
+		if err := sys.Database.Start(context.WithoutCancel(ctx)); err != nil {
 			return err
 		}
 	}

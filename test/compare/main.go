@@ -39,11 +39,11 @@ func run(ctx context.Context) (err error) {
 	}
 	rows := o.rows()
 	s, err := openServers(ctx)
-	defer func() { err = errors.Join(err, s.close()) }()
 	if err != nil {
 		return err
 	}
-	if err := build(ctx, s.folder, rows); err != nil {
+	defer func() { err = errors.Join(err, s.Close()) }()
+	if err := build(ctx, s.Folder, rows); err != nil {
 		return err
 	}
 	suite.Progress("%d rows to run, RUNS=%d, SEED=%d", len(rows), o.Runs, o.Seed)
@@ -69,13 +69,13 @@ func (all results) add(ctx context.Context, s *allServers, rows []row, seed uint
 		}
 		if err != nil {
 			suite.Progress("%s FAILED: %v", r, err)
-			if err := s.start(ctx); err != nil {
+			if err := s.Start(ctx); err != nil {
 				return err
 			}
 			continue
 		}
 		all[r.String()] = append(all[r.String()], result)
-		suite.Progress("%s, %.0f s: %s, %.1f s after the fault", r, time.Since(began).Seconds(), result, result.recovery)
+		suite.Progress("%s, %.0f s: %s, the last change %.1f s after the fault", r, time.Since(began).Seconds(), result, result.recovery)
 	}
 	return nil
 }

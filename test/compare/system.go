@@ -120,7 +120,7 @@ func (sys *system) open(ctx context.Context) error {
 }
 
 func (sys *system) pool(ctx context.Context, database string) (*pgxpool.Pool, error) {
-	pool, err := pgxpool.New(ctx, sys.postgres.URL(database))
+	pool, err := pgxpool.New(ctx, sys.Database.URL(database))
 	if err == nil {
 		sys.closers = append(sys.closers, pool.Close)
 	}

@@ -50,8 +50,8 @@ func matches(text, part string) bool {
 	return strings.Contains(text, part) && (part != "" || text == "" || text == "<nil>")
 }
 
-// TestEachKnownFailureHasARow requires that the names of faults and figures are right, and that
-// SHORT=1 has a certain failure of each kind.
+// TestEachKnownFailureHasARow requires that the names of faults and figures are right, and that a
+// failure of each kind is certain.
 func TestEachKnownFailureHasARow(t *testing.T) {
 	t.Parallel()
 	found, want := 0, 0
@@ -69,8 +69,8 @@ func TestEachKnownFailureHasARow(t *testing.T) {
 		t.Errorf("%d of %d known failures have a row", found, want)
 	}
 	for _, name := range judge.Names {
-		if !slices.ContainsFunc(options{Short: true}.rows(), func(r row) bool { return r.figure(r.design.certain) == name }) {
-			t.Errorf("SHORT=1 has no row that must show %q", name)
+		if !slices.ContainsFunc(allRows(), func(r row) bool { return r.figure(r.design.certain) == name }) {
+			t.Errorf("no row must show %q", name)
 		}
 	}
 }
@@ -90,10 +90,9 @@ func TestCell(t *testing.T) {
 	}
 }
 
-func TestOnlyAndShortMustHaveACommonRow(t *testing.T) {
-	t.Setenv("SHORT", "1")
-	t.Setenv("ONLY", "river/no-fault")
-	if _, err := readOptions(); err == nil || !strings.Contains(err.Error(), "ONLY") {
-		t.Errorf("error %v, want one that names ONLY", err)
+func TestOnlyNamesRows(t *testing.T) {
+	t.Setenv("ONLY", "river/no-fault,river/nowhere")
+	if _, err := readOptions(); err == nil || !strings.Contains(err.Error(), "river/nowhere") {
+		t.Errorf("error %v, want one that names the row", err)
 	}
 }
