@@ -43,9 +43,8 @@ type system struct {
 	consumerToBroker *servers.Proxy
 	consumerToMail   *servers.Proxy
 
-	injected int
-	stalled  []judge.Event
-	closers  []func()
+	stalled []judge.Event
+	closers []func()
 }
 
 // run runs one row.
