@@ -22,8 +22,8 @@ type bench struct {
 	names   int // databases and virtual hosts so far
 }
 
-// open starts the servers and builds the services. PostgreSQL's durability is the default. The broker
-// is detached: one that ends with its parent runs with one scheduler thread only.
+// open starts the servers and builds the services. PostgreSQL's durability is the default. The
+// broker is detached: one that ends with its parent runs with one scheduler thread only.
 func open(ctx context.Context, o options) (*bench, error) {
 	suite.Progress("starting PostgreSQL and RabbitMQ, building the services")
 	private, err := servers.OpenForPackage(ctx, "bench", process.Detached, "track_commit_timestamp=on")
@@ -32,7 +32,7 @@ func open(ctx context.Context, o options) (*bench, error) {
 	}
 	b := &bench{options: o, OfPackage: private, samples: samples{}}
 	if err := services.Build(ctx, ".", b.Folder); err != nil {
-		return nil, errors.Join(err, b.Close())
+		return nil, errors.Join(err, b.Close()) //nolint:contextcheck // cleanup must also run after ctx has ended
 	}
 	return b, nil
 }

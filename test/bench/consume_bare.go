@@ -32,7 +32,8 @@ type bareMessage string
 
 func (m bareMessage) MessageID() string { return string(m) }
 
-// bareRun records as many messages as the service gets, without a broker. Each batch is a transaction.
+// bareRun records as many messages as the service gets, without a broker. Each batch is a
+// transaction.
 func (b *bench) bareRun(ctx context.Context, key string, connections, batch int) error {
 	d, err := b.newDatabase(ctx, migrations.Schema)
 	if err != nil {

@@ -3,8 +3,8 @@
 // missed goal is not an error.
 //
 // It starts its own PostgreSQL and RabbitMQ with their default durability, and runs the services as
-// separate processes, with logs. Each figure is the median of BENCH_RUNS runs. Compared measurements
-// run in turn, so that a machine that becomes slower affects both.
+// separate processes, with logs. Each figure is the median of BENCH_RUNS runs. Compared
+// measurements run in turn, so that a machine that becomes slower affects both.
 //
 // # The figures
 //

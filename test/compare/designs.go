@@ -19,8 +19,8 @@ type design struct {
 	name   string
 	side   side
 	famous []string // "fault: figure": its best-known failures, and what it does right
-	// certain are failures that every run shows, as "fault: figure": they need no luck. An absent figure
-	// is an error.
+	// certain are failures that every run shows, as "fault: figure": they need no luck. An absent
+	// figure is an error.
 	certain []string
 	// outbox returns order, version and status of each row of the design's outbox.
 	outbox string

@@ -9,8 +9,8 @@ import (
 
 const page = "docs/what-is-lost.md"
 
-// TestThePageHasAllDesignsAndFaults compares the page with the code, and with the module that the rows
-// of other people's outboxes are built from.
+// TestThePageHasAllDesignsAndFaults compares the page with the code, and with the module that the
+// rows of other people's outboxes are built from.
 func TestThePageHasAllDesignsAndFaults(t *testing.T) {
 	t.Parallel()
 	content, module := readFile(t, filepath.Join("..", "..", page)), readFile(t, filepath.Join("peers", "go.mod"))

@@ -9,8 +9,8 @@ import (
 	"example.com/transactional-outbox/test/compare/judge"
 )
 
-// TestVerdict names the rows that are not as they are known. A row without a result fails, so that a
-// run that could not inject a fault is not taken for a good one.
+// TestVerdict names the rows that are not as they are known. A row without a result fails, so that
+// a run that could not inject a fault is not taken for a good one.
 func TestVerdict(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

@@ -58,8 +58,8 @@ func TestTheServicesTakeTheSettingsOfTheirPods(t *testing.T) {
 	})
 }
 
-// run starts a container's command, and returns the settings that it logs. It ends the process at the
-// end of the test, by SIGTERM.
+// run starts a container's command, and returns the settings that it logs. It ends the process at
+// the end of the test, by SIGTERM.
 func run(t *testing.T, binary, overlay string, w workload, environment map[string]string) (settings map[string]any) {
 	t.Helper()
 	files := mount(t, overlay, w)
@@ -166,8 +166,8 @@ func checkSetting(t *testing.T, settings map[string]any, name, value string) {
 	}
 }
 
-// checkProbes: a service whose database is away must not be restarted for that, and must get no work.
-// So its liveness is not /readyz.
+// checkProbes: a service whose database is away must not be restarted for that, and must get no
+// work. So its liveness is not /readyz.
 func checkProbes(t *testing.T, c core.Container) {
 	t.Helper()
 	if c.LivenessProbe == nil {

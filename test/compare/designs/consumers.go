@@ -79,8 +79,8 @@ func nackRequeue(ctx context.Context, s *shop.Shop) error {
 	})
 }
 
-// requeueLater acknowledges a message after the work on it. One that cannot be read goes to the dead
-// letters, and one that fails goes back to the queue after a pause.
+// requeueLater acknowledges a message after the work on it. One that cannot be read goes to the
+// dead letters, and one that fails goes back to the queue after a pause.
 func requeueLater(ctx context.Context, s *shop.Shop, work func(context.Context, shop.Event) error) error {
 	return s.Consume(ctx, false, func(ctx context.Context, _ *amqp.Channel, d amqp.Delivery) {
 		if _, err := shop.Read(d); err != nil {

@@ -55,8 +55,8 @@ type querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
-// publishEach publishes the events that a query returns. It ends at the first error, so that no later
-// event goes first.
+// publishEach publishes the events that a query returns. It ends at the first error, so that no
+// later event goes first.
 func publishEach(ctx context.Context, db querier, publish func(context.Context, shop.Event) error, sql string, args ...any) error {
 	rows, _ := db.Query(ctx, sql, args...) // CollectRows returns its error
 	events, err := pgx.CollectRows(rows, shop.Scan)

@@ -139,8 +139,8 @@ func (s *Shop) Effect(ctx context.Context, e Event, mail bool) error {
 	return err
 }
 
-// SendMail sends the e-mail about an event, and waits for the answer. The Message-ID is made from the
-// message id.
+// SendMail sends the e-mail about an event, and waits for the answer. The Message-ID is made from
+// the message id.
 func (s *Shop) SendMail(e Event) error {
 	content := fmt.Appendf(nil, "From: shop@example.com\r\nTo: %s\r\nSubject: %s\r\nDate: %s\r\nMessage-ID: <%s@compare.example>\r\n\r\nYour order %s\r\n",
 		e.Email, e.Key, time.Now().Format(time.RFC1123Z), e.ID, e.OrderID)

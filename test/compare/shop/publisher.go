@@ -61,8 +61,8 @@ func (p *Publisher) connect() (err error) {
 	return err
 }
 
-// Channel is a channel in confirm mode. One caller at a time uses it, so what comes back, and what is
-// confirmed, is the message of this caller.
+// Channel is a channel in confirm mode. One caller at a time uses it, so what comes back, and what
+// is confirmed, is the message of this caller.
 type Channel struct {
 	*amqp.Channel
 	returns chan amqp.Return
@@ -76,8 +76,8 @@ func NewChannel(c *amqp.Channel) (Channel, error) {
 // ErrReturned means that the broker has confirmed the message, and that it reached no queue.
 var ErrReturned = errors.New("the message reached no queue")
 
-// Publish returns nil when the broker has confirmed the message and, if that is mandatory, has routed
-// it to a queue.
+// Publish returns nil when the broker has confirmed the message and, if that is mandatory, has
+// routed it to a queue.
 func (c Channel) Publish(ctx context.Context, mandatory bool, m amqp.Publishing) error {
 	ctx, cancel := context.WithTimeout(ctx, ConfirmTimeout)
 	defer cancel()
