@@ -4,11 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
-	"net/http/httptest"
-	"os"
-	"path/filepath"
 
 	"github.com/jackc/pgx/v5"
 
@@ -22,85 +17,35 @@ import (
 // bench has what the measurements share: the servers, the programs and the samples.
 type bench struct {
 	options
-	folder    string
-	postgres  *servers.PostgresServer
-	broker    *servers.RabbitMQServer
-	collector *httptest.Server
-	samples   samples
-	names     int // databases and virtual hosts so far
+	servers.OfPackage
+	samples samples
+	names   int // databases and virtual hosts so far
 }
 
-// open builds the services and starts the servers.
-func open(ctx context.Context, o options) (b *bench, err error) {
-	b = &bench{options: o, samples: samples{}, collector: httptest.NewServer(http.HandlerFunc(discardTraces))}
-	defer func() { //nolint:contextcheck // cleanup must also run after ctx has ended
-		if err != nil {
-			b.end()
-		}
-	}()
-	if b.folder, err = os.MkdirTemp("", "bench-"); err != nil {
-		return b, err
+// open starts the servers and builds the services. PostgreSQL's durability is the default. The
+// broker is detached: one that ends with its parent runs with one scheduler thread only.
+func open(ctx context.Context, o options) (*bench, error) {
+	suite.Progress("starting PostgreSQL and RabbitMQ, building the services")
+	private, err := servers.OpenForPackage(ctx, "bench", process.Detached, "track_commit_timestamp=on")
+	if err != nil {
+		return nil, err
 	}
-	suite.Progress("building the services, starting PostgreSQL and RabbitMQ in %s", b.folder)
-	if err := os.Chmod(b.folder, 0o755); err != nil { //nolint:gosec // as root, PostgreSQL runs as another user
-		return b, err
+	b := &bench{options: o, OfPackage: private, samples: samples{}}
+	if err := services.Build(ctx, ".", b.Folder); err != nil {
+		return nil, errors.Join(err, b.Close()) //nolint:contextcheck // cleanup must also run after ctx has ended
 	}
-	if err := services.Build(ctx, ".", b.folder); err != nil {
-		return b, err
-	}
-	if err := b.startPostgres(ctx); err != nil {
-		return b, err
-	}
-	// Detached: a broker that ends with its parent runs with one scheduler thread only.
-	if b.broker, err = servers.NewRabbitMQ(filepath.Join(b.folder, "rabbitmq"), process.Detached); err != nil {
-		return b, err
-	}
-	return b, b.broker.Start(ctx)
-}
-
-// startPostgres keeps the default durability. It turns on track_commit_timestamp, which requires a
-// restart.
-func (b *bench) startPostgres(ctx context.Context) (err error) {
-	if b.postgres, err = servers.NewPostgres(filepath.Join(b.folder, "postgres"), process.WithParent); err != nil {
-		return err
-	}
-	if err := b.postgres.Start(ctx); err != nil {
-		return err
-	}
-	if err := b.executeAsAdmin(ctx, "ALTER SYSTEM SET track_commit_timestamp = on"); err != nil {
-		return err
-	}
-	if err := b.postgres.Stop(ctx); err != nil {
-		return err
-	}
-	return b.postgres.Start(ctx)
+	return b, nil
 }
 
 // executeAsAdmin runs a statement in the database postgres.
 func (b *bench) executeAsAdmin(ctx context.Context, statement string) error {
-	conn, err := pgx.Connect(ctx, b.postgres.URL("postgres"))
+	conn, err := pgx.Connect(ctx, b.Database.URL("postgres"))
 	if err != nil {
 		return err
 	}
 	defer func() { _ = conn.Close(ctx) }()
 	_, err = conn.Exec(ctx, statement)
 	return err
-}
-
-// end stops the servers and removes everything.
-func (b *bench) end() {
-	var errs []error
-	if b.broker != nil {
-		errs = append(errs, b.broker.Close())
-	}
-	if b.postgres != nil {
-		errs = append(errs, b.postgres.Close())
-	}
-	b.collector.Close()
-	errs = append(errs, os.RemoveAll(b.folder))
-	if err := errors.Join(errs...); err != nil {
-		suite.Progress("cleaning up: %v", err)
-	}
 }
 
 // newName returns a new name for a database or virtual host.
@@ -112,15 +57,15 @@ func (b *bench) newName() string {
 // newVirtualHost returns the URL of a new virtual host. drop deletes it with its queues.
 func (b *bench) newVirtualHost(ctx context.Context) (url string, drop func(), err error) {
 	name := b.newName()
-	drop = func() { _, _ = b.broker.Ctl(context.WithoutCancel(ctx), "delete_vhost", name) } // in the end the broker is deleted as well
-	if _, err := b.broker.Ctl(ctx, "add_vhost", name); err != nil {
+	drop = func() { _, _ = b.Broker.Ctl(context.WithoutCancel(ctx), "delete_vhost", name) } // in the end the broker is deleted as well
+	if _, err := b.Broker.Ctl(ctx, "add_vhost", name); err != nil {
 		return "", nil, err
 	}
-	if _, err := b.broker.Ctl(ctx, "set_permissions", "-p", name, "guest", ".*", ".*", ".*"); err != nil {
+	if _, err := b.Broker.Ctl(ctx, "set_permissions", "-p", name, "guest", ".*", ".*", ".*"); err != nil {
 		drop()
 		return "", nil, err
 	}
-	return b.broker.URL(name), drop, nil
+	return b.Broker.URL(name), drop, nil
 }
 
 // exchange is the relay's exchange.
@@ -146,9 +91,4 @@ func inSession(ctx context.Context, url string, use func(*rabbitmq.Session) erro
 		return used
 	})
 	return errors.Join(kept, used)
-}
-
-// discardTraces receives traces as a collector does, and drops them.
-func discardTraces(_ http.ResponseWriter, r *http.Request) {
-	_, _ = io.Copy(io.Discard, r.Body)
 }

@@ -17,12 +17,17 @@ import (
 func (b *bench) measureConsume(ctx context.Context) error {
 	for run := range b.Runs {
 		suite.Progress("consume, run %d of %d: %d messages", run+1, b.Runs, b.Messages)
-		for _, measure := range []func(context.Context) error{
-			b.consumeRun, b.bareConsumeRun, b.bareBatchRun, b.bareMailRun,
-		} {
-			if err := measure(ctx); err != nil {
-				return err
-			}
+		if err := b.consumeRun(ctx); err != nil {
+			return err
+		}
+		if err := b.bareRun(ctx, "bare_consume_per_s", bareConnections, 1); err != nil {
+			return err
+		}
+		if err := b.bareRun(ctx, "bare_batch_per_s", 1, min(batchSize, b.Messages)); err != nil {
+			return err
+		}
+		if err := b.bareMailRun(); err != nil {
+			return err
 		}
 	}
 	b.addRatio("consume_ratio", "consume_per_s", "bare_consume_per_s")
@@ -91,14 +96,12 @@ func (b *bench) consumeBacklog(ctx context.Context, d database, last string) err
 		return err
 	}
 	defer end(s) //nolint:contextcheck // cleanup must also run after ctx has ended
-	before := usedCPU()
 	if err := d.await(ctx, lastRecordedSQL, services.Notifications, last); err != nil {
 		return err
 	}
 	if err := d.await(ctx, allRecordedSQL, b.Messages); err != nil {
 		return err
 	}
-	b.addCPU("consume_cpu_us", before, b.Messages)
 	return b.addRun(ctx, s, services.TakingMessages, b.Messages, "consume_per_s", "consumer_rss_mib")
 }
 
@@ -119,7 +122,7 @@ func (b *bench) mailBacklog(ctx context.Context, d database) error {
 	if err != nil {
 		return err
 	}
-	before, began := usedCPU(), time.Now()
+	began := time.Now()
 	if _, err := d.pool.Exec(ctx, resumeAllSQL); err != nil {
 		return err
 	}
@@ -133,7 +136,6 @@ func (b *bench) mailBacklog(ctx context.Context, d database) error {
 	}
 	b.samples.add("mail_per_s", float64(sent)/took.Seconds())
 	b.samples.add("mail_superseded", float64(emails-sent))
-	b.addCPU("mail_cpu_us", before, sent)
 	rss, err := residentMiB(s)
 	b.samples.add("mail_rss_mib", rss)
 	return err

@@ -21,28 +21,19 @@ import (
 
 const (
 	bareConnections = 8  // of the run that handles one message at a time
-	batchSize       = 64 // the default of CONSUMER_BATCH_SIZE
+	batchSize       = 64 // the default of CONSUMER_BATCH_SIZE; the consumer has one connection
 	mailConnections = 8  // the default of MAIL_CONNECTIONS
 
 	mailDelay = 5 * time.Millisecond // how long the mail server takes for each e-mail
 )
-
-// bareConsumeRun records messages without a broker, one in each transaction.
-func (b *bench) bareConsumeRun(ctx context.Context) error {
-	return b.bareRun(ctx, "bare_consume_per_s", bareConnections, 1)
-}
-
-// bareBatchRun records batches, over one connection, as the consumer has one.
-func (b *bench) bareBatchRun(ctx context.Context) error {
-	return b.bareRun(ctx, "bare_batch_per_s", 1, min(batchSize, b.Messages))
-}
 
 // bareMessage is the id of a message, and of its order.
 type bareMessage string
 
 func (m bareMessage) MessageID() string { return string(m) }
 
-// bareRun records as many messages as the service gets.
+// bareRun records as many messages as the service gets, without a broker. Each batch is a
+// transaction.
 func (b *bench) bareRun(ctx context.Context, key string, connections, batch int) error {
 	d, err := b.newDatabase(ctx, migrations.Schema)
 	if err != nil {
@@ -102,7 +93,7 @@ func inParallel(workers, n int, do func(i int64) error) error {
 }
 
 // bareMailRun sends e-mails over as many connections as the service has, and does nothing else.
-func (b *bench) bareMailRun(context.Context) error {
+func (b *bench) bareMailRun() error {
 	server, err := mailserver.Open()
 	if err != nil {
 		return err

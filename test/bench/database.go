@@ -45,7 +45,7 @@ func (b *bench) newDatabase(ctx context.Context, schema postgres.Migrations) (d 
 	if err := b.executeAsAdmin(ctx, "CREATE DATABASE "+name); err != nil {
 		return d, err
 	}
-	d.url = b.postgres.URL(name)
+	d.url = b.Database.URL(name)
 	config, err := pgxpool.ParseConfig(d.url)
 	if err != nil {
 		return d, err

@@ -3,9 +3,8 @@
 // missed goal is not an error.
 //
 // It starts its own PostgreSQL and RabbitMQ with their default durability, and runs the services as
-// separate processes, with logs. With BENCH_TELEMETRY=true they also export traces to a collector,
-// which drops them. Each figure is the median of BENCH_RUNS runs. Compared measurements run in
-// turn, so that a machine that becomes slower affects both.
+// separate processes, with logs. Each figure is the median of BENCH_RUNS runs. Compared
+// measurements run in turn, so that a machine that becomes slower affects both.
 //
 // # The figures
 //
@@ -14,11 +13,6 @@
 //     same messages to the same kind of queue without the relay: over 1, 2 or 4 channels, with
 //     windows of 100, 500 or 1000 unconfirmed messages. The relay's time runs from its connection
 //     to the broker until the backlog is empty.
-//
-//   - river_drain_ratio, watermill_drain_ratio, only with PEERS=1: the same for River and for
-//     Watermill's forwarder, with the settings that their documentation recommends. The time runs
-//     from the start of its client until its outbox is empty. _tuned: with the settings of River's
-//     own benchmark, and with a channel that Watermill keeps for all messages.
 //
 //   - relay_rss_mib: resident memory of that relay at the end.
 //

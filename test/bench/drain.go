@@ -19,24 +19,16 @@ import (
 
 // measureDrain publishes a backlog without a relay, and then with a relay.
 func (b *bench) measureDrain(ctx context.Context) error {
-	if b.Peers {
-		if err := b.buildPeers(ctx); err != nil {
-			return err
-		}
-	}
 	for run := range b.Runs {
 		suite.Progress("drain, run %d of %d: %d events", run+1, b.Runs, b.Events)
 		events := orderEvents(b.Events)
-		if err := b.publishBare(ctx, messagesOf(events)); err != nil {
-			return err
+		for _, way := range publishings {
+			if err := b.publishBare(ctx, messagesOf(events), way); err != nil {
+				return err
+			}
 		}
 		if err := b.drainRun(ctx, events); err != nil {
 			return err
-		}
-		if b.Peers {
-			if err := b.drainPeers(ctx, events); err != nil {
-				return err
-			}
 		}
 	}
 	best := 0.0
@@ -45,9 +37,6 @@ func (b *bench) measureDrain(ctx context.Context) error {
 	}
 	b.samples.add("raw_publish_per_s", best)
 	b.addRatio("relay_drain_ratio", "relay_drain_per_s", "raw_publish_per_s")
-	if b.Peers {
-		b.addPeerRatios()
-	}
 	return nil
 }
 
@@ -62,11 +51,9 @@ func (b *bench) drainRun(ctx context.Context, events []outbox.Event) error {
 			return err
 		}
 		defer end(relay) //nolint:contextcheck // cleanup must also run after ctx has ended
-		before := usedCPU()
 		if err := d.awaitPublished(ctx); err != nil {
 			return err
 		}
-		b.addCPU("relay_drain_cpu_us", before, b.Events)
 		return b.addRun(ctx, relay, services.ConnectedToBroker, b.Events, "relay_drain_per_s", "relay_rss_mib")
 	})
 }
@@ -94,19 +81,10 @@ var publishings = []publishing{{1, 100}, {1, 500}, {1, 1000}, {2, 100}, {2, 500}
 
 func (p publishing) name() string { return fmt.Sprintf("raw_publish_%dx%d", p.channels, p.window) }
 
-// publishBare measures each way with all messages. Each way has a virtual host of its own, which is
+// publishBare measures a way with all messages. Each way has a virtual host of its own, which is
 // deleted afterwards: the broker still works on the messages that its queues hold, and that would
 // slow down what is measured next.
-func (b *bench) publishBare(ctx context.Context, messages []publish.Message) error {
-	for _, way := range publishings {
-		if err := b.publishOneWay(ctx, messages, way); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (b *bench) publishOneWay(ctx context.Context, messages []publish.Message, way publishing) error {
+func (b *bench) publishBare(ctx context.Context, messages []publish.Message, way publishing) error {
 	url, drop, err := b.newVirtualHost(ctx)
 	if err != nil {
 		return err
@@ -116,9 +94,7 @@ func (b *bench) publishOneWay(ctx context.Context, messages []publish.Message, w
 		return err
 	}
 	return inSession(ctx, url, func(s *rabbitmq.Session) error {
-		before := usedCPU()
 		perSecond, err := way.publish(s, messages)
-		b.addCPU(way.name()+"_cpu_us", before, len(messages))
 		b.samples.add(way.name()+"_per_s", perSecond)
 		return err
 	})

@@ -63,11 +63,11 @@ func (b *bench) latencyRun(ctx context.Context, d database, address string) erro
 		}
 		b.samples.add(key, value)
 	}
-	if err := b.broker.Stop(ctx); err != nil {
+	if err := b.Broker.Stop(ctx); err != nil {
 		return err
 	}
 	err = b.addPostLatency(ctx, "post_away_ms_p99", clients)
-	if err := errors.Join(err, b.broker.Start(ctx)); err != nil {
+	if err := errors.Join(err, b.Broker.Start(ctx)); err != nil {
 		return err
 	}
 	return d.awaitPublished(ctx)

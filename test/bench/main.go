@@ -24,8 +24,6 @@ type options struct {
 	LatencySeconds int      `env:"BENCH_LATENCY_SECONDS" envDefault:"15" does:"length of one run at 200 orders per second"`
 	Messages       int      `env:"BENCH_MESSAGES" envDefault:"20000" does:"messages to consume, and to handle with bare pgx"`
 	EndToEnd       int      `env:"BENCH_END_TO_END_SECONDS" envDefault:"60" does:"length of one run of POST at full speed through both services"`
-	Telemetry      bool     `env:"BENCH_TELEMETRY" envDefault:"false" does:"export the services' traces to a collector that drops them"`
-	Peers          bool     `env:"PEERS" envDefault:"false" does:"drain also measures River and Watermill's forwarder"`
 	Only           []string `env:"BENCH_ONLY" does:"some of drain,post,latency,consume,endtoend; empty: all"`
 }
 
@@ -79,7 +77,7 @@ func run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer b.end() //nolint:contextcheck // cleanup must also run after ctx has ended
+	defer func() { err = errors.Join(err, b.Close()) }() //nolint:contextcheck // cleanup must also run after ctx has ended
 	for _, m := range measurements {
 		if len(o.Only) > 0 && !slices.Contains(o.Only, m.name) {
 			continue

@@ -14,15 +14,12 @@ import (
 // with the broker.
 func (b *bench) serve(ctx context.Context, name, command string, d database, settings ...string) (*services.Process, error) {
 	settings = append([]string{"DATABASE_URL=" + d.url, "AMQP_URL=" + d.broker}, settings...)
-	if b.Telemetry {
-		settings = append(settings, "OTEL_EXPORTER_OTLP_ENDPOINT="+b.collector.URL)
-	}
 	return b.start(ctx, name, command, services.ConnectedToBroker, settings...)
 }
 
 // start starts a program, and returns when it has logged a message.
 func (b *bench) start(ctx context.Context, name, command, message string, settings ...string) (*services.Process, error) {
-	s, err := services.Start(filepath.Join(b.folder, name), command, filepath.Join(b.folder, b.newName()+".log"), settings...)
+	s, err := services.Start(filepath.Join(b.Folder, name), command, filepath.Join(b.Folder, b.newName()+".log"), settings...)
 	if err != nil {
 		return s, err
 	}

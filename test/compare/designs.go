@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"slices"
 	"time"
 )
 
@@ -20,8 +19,8 @@ type design struct {
 	name   string
 	side   side
 	famous []string // "fault: figure": its best-known failures, and what it does right
-	// certain are failures that every run shows, as "fault: figure": they need no luck. SHORT=1 runs
-	// these faults, and an absent figure is an error.
+	// certain are failures that every run shows, as "fault: figure": they need no luck. An absent
+	// figure is an error.
 	certain []string
 	// outbox returns order, version and status of each row of the design's outbox.
 	outbox string
@@ -33,16 +32,16 @@ type design struct {
 
 const (
 	outboxOfDesigns = "SELECT order_id::text, version, status FROM outbox"
-	outboxOfCursor  = `SELECT order_id::text, version, CASE WHEN o.seq > c.seq THEN 'pending' ELSE 'published' END
+	outboxOfCursor  = `SELECT order_id::text, version, CASE WHEN o.seq > c.seq THEN 'pending' ELSE 'published' END AS status
 		FROM outbox o, outbox_cursor c`
-	outboxOfRiver = `SELECT args->'body'->>'order_id', (args->'body'->>'order_version')::int,
-		CASE WHEN state = 'completed' THEN 'published' WHEN state IN ('discarded', 'cancelled') THEN 'failed' ELSE 'pending' END
+	outboxOfRiver = `SELECT args->'body'->>'order_id' AS order_id, (args->'body'->>'order_version')::int AS version,
+		CASE WHEN state = 'completed' THEN 'published' WHEN state IN ('discarded', 'cancelled') THEN 'failed' ELSE 'pending' END AS status
 		FROM river_job`
-	outboxOfWatermill = `SELECT body->>'order_id', (body->>'order_version')::int,
-		CASE WHEN (transaction_id, "offset") > (last_processed_transaction_id, offset_acked) THEN 'pending' ELSE 'published' END
+	outboxOfWatermill = `SELECT body->>'order_id' AS order_id, (body->>'order_version')::int AS version,
+		CASE WHEN (transaction_id, "offset") > (last_processed_transaction_id, offset_acked) THEN 'pending' ELSE 'published' END AS status
 		FROM watermill_events_to_forward m, watermill_offsets_events_to_forward,
 		LATERAL (SELECT convert_from(decode(payload->>'payload', 'base64'), 'UTF8')::jsonb AS body) AS envelope`
-	outboxOfProject = "SELECT aggregate_id, version, status FROM outbox_status"
+	outboxOfProject = "SELECT aggregate_id AS order_id, version, status FROM outbox_status"
 )
 
 const (
@@ -68,7 +67,6 @@ var designs = []design{
 		famous:  []string{"kill-order-side: phantom", "database-restart: phantom", "stalled-replica: phantom"},
 		certain: []string{"memory-alarm: phantom"},
 	},
-	{name: "publish-inside-transaction", side: orderSide, famous: []string{"kill-order-side: phantom", "database-restart: phantom"}},
 	{
 		name: "article-poller", side: orderSide,
 		famous:  []string{"broker-restart: lost", "kill-order-side: stuck"},
@@ -156,7 +154,6 @@ var faults = []fault{
 type row struct {
 	design design
 	fault  fault
-	seed   uint64
 }
 
 func (r row) String() string { return r.design.name + "/" + r.fault.name }
@@ -181,14 +178,6 @@ func allRows() (rows []row) {
 		}
 	}
 	return rows
-}
-
-// shortForProject are this project's rows with SHORT=1: the hardest faults.
-var shortForProject = []string{"kill-order-side", "broker-restart", "nothing-bound", "database-restart", "mail-away"}
-
-// short reports whether SHORT=1 runs the row.
-func (r row) short() bool {
-	return r.figure(r.design.certain) != "" || r.design.name == thisProject && slices.Contains(shortForProject, r.fault.name)
 }
 
 // mails reports whether the consumer of the row sends e-mails.

@@ -19,7 +19,6 @@ import (
 const outage = 8 * time.Second
 
 func (sys *system) noFault(ctx context.Context) error {
-	sys.injected = 1 // nothing is injected, and that is intended
 	return sleep(ctx, 8*time.Second)
 }
 
@@ -44,7 +43,6 @@ func (sys *system) kill(ctx context.Context, of []*program) error {
 		if err := victim.end(ctx, syscall.SIGKILL, time.Minute); err != nil {
 			return err
 		}
-		sys.injected++
 		if err := victim.start(ctx); err != nil {
 			return err
 		}
@@ -64,13 +62,12 @@ func (sys *system) restartBroker(ctx context.Context) error {
 		p.Stall()
 	}
 	err := sleep(ctx, 500*time.Millisecond)
-	err = errors.Join(err, sys.rabbitmq.Kill())
-	sys.injected++
+	err = errors.Join(err, sys.Broker.Kill())
 	for _, p := range sys.brokerProxies() {
 		p.Reset() // the stalled bytes never arrive
 		p.Resume()
 	}
-	return errors.Join(err, sys.rabbitmq.Start(context.WithoutCancel(ctx)))
+	return errors.Join(err, sys.Broker.Start(context.WithoutCancel(ctx)))
 }
 
 func (sys *system) brokerProxies() []*servers.Proxy {
@@ -88,7 +85,6 @@ func (sys *system) cutMail(ctx context.Context) error {
 // cut closes connections, and refuses new ones for the time of an outage.
 func (sys *system) cut(ctx context.Context, proxies []*servers.Proxy) error {
 	for _, p := range proxies {
-		sys.injected++
 		p.Refuse(true)
 		p.Cut()
 	}
@@ -101,15 +97,15 @@ func (sys *system) cut(ctx context.Context, proxies []*servers.Proxy) error {
 
 func (sys *system) raiseMemoryAlarm(ctx context.Context) error {
 	const limit = "set_vm_memory_high_watermark"
-	if _, err := sys.rabbitmq.Ctl(ctx, limit, "absolute", "1MB"); err != nil {
+	if _, err := sys.Broker.Ctl(ctx, limit, "absolute", "1MB"); err != nil {
 		return err
 	}
 	blocks, err := sys.broker.IsBlocking(ctx)
-	if blocks {
-		sys.injected++
+	if err == nil && !blocks {
+		err = errNoEffect
 	}
 	err = errors.Join(err, sleep(ctx, outage))
-	_, cleared := sys.rabbitmq.Ctl(context.WithoutCancel(ctx), limit, "0.4")
+	_, cleared := sys.Broker.Ctl(context.WithoutCancel(ctx), limit, "0.4")
 	return errors.Join(err, cleared)
 }
 
@@ -124,7 +120,6 @@ func (sys *system) unbindAll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	sys.injected++
 	if err := sleep(ctx, outage/2); err != nil {
 		return err
 	}
@@ -137,11 +132,10 @@ func (sys *system) restartDatabase(ctx context.Context) error {
 		if err := sys.sleepRandom(ctx, time.Second); err != nil {
 			return err
 		}
-		if err := sys.postgres.Kill(); err != nil {
+		if err := sys.Database.Kill(); err != nil {
 			return err
 		}
-		sys.injected++
-		if err := sys.postgres.Start(context.WithoutCancel(ctx)); err != nil {
+		if err := sys.Database.Start(context.WithoutCancel(ctx)); err != nil {
 			return err
 		}
 	}
@@ -155,7 +149,6 @@ func (sys *system) stallReplica(ctx context.Context) error {
 	sys.ordersToBroker[0].HoldReplies()
 	err := errors.Join(sleep(ctx, 500*time.Millisecond), p.hold(true, syscall.SIGSTOP))
 	sys.ordersToBroker[0].Resume()
-	sys.injected++
 	if err := errors.Join(err, sleep(ctx, 4*time.Second)); err != nil {
 		return err
 	}
@@ -193,7 +186,6 @@ func (sys *system) publishPoison(ctx context.Context) error {
 		if err := sys.broker.Publish(ctx, m); err != nil {
 			return err
 		}
-		sys.injected++
 	}
 	return sleep(ctx, 3*time.Second)
 }
@@ -202,10 +194,7 @@ func (sys *system) publishPoison(ctx context.Context) error {
 func (sys *system) refuseForOther(ctx context.Context) error {
 	const refused = 30
 	sys.mail.SetFault(mailserver.Fault{Code: 450, Enhanced: [3]int{4, 2, 1}, Times: refused})
-	err := sleep(ctx, 5*time.Second)
-	sys.injected += sys.mail.Injected()
-	sys.mail.SetFault(mailserver.Fault{})
-	return err
+	return sys.endMailFault(sleep(ctx, 5*time.Second))
 }
 
 // slowAnswer is longer than the time for which the designs wait for an answer.
@@ -213,8 +202,15 @@ const slowAnswer = 6 * time.Second
 
 func (sys *system) slowMail(ctx context.Context) error {
 	sys.mail.SetFault(mailserver.Fault{DataDelay: slowAnswer})
-	err := sleep(ctx, 2*slowAnswer)
-	sys.injected += sys.mail.Injected()
+	return sys.endMailFault(sleep(ctx, 2*slowAnswer))
+}
+
+var errNoEffect = errors.New("the fault had no effect")
+
+func (sys *system) endMailFault(err error) error {
+	if err == nil && sys.mail.Injected() == 0 {
+		err = errNoEffect
+	}
 	sys.mail.SetFault(mailserver.Fault{})
 	return err
 }

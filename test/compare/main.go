@@ -21,7 +21,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -40,43 +39,45 @@ func run(ctx context.Context) (err error) {
 	}
 	rows := o.rows()
 	s, err := openServers(ctx)
-	defer func() { err = errors.Join(err, s.close()) }()
 	if err != nil {
 		return err
 	}
-	if err := build(ctx, s.folder, rows); err != nil {
+	defer func() { err = errors.Join(err, s.Close()) }()
+	if err := build(ctx, s.Folder, rows); err != nil {
 		return err
 	}
-	suite.Progress("%d rows to run, SEED=%d", len(rows), o.Seed)
-	results, err := runAll(ctx, s, rows)
-	if err != nil {
+	suite.Progress("%d rows to run, RUNS=%d, SEED=%d", len(rows), o.Runs, o.Seed)
+	all := results{}
+	for seed := o.Seed; seed < o.Seed+o.Runs; seed++ {
+		if err := all.add(ctx, s, rows, seed); err != nil {
+			return err
+		}
+	}
+	if err := printTables(os.Stdout, all); err != nil {
 		return err
 	}
-	if err := printTables(os.Stdout, results); err != nil {
-		return err
-	}
-	return errors.Join(suite.WriteJSON(filepath.Join(o.Output, "compare.json"), results), verdict(os.Stderr, rows, results))
+	return verdict(os.Stderr, rows, all)
 }
 
-// runAll runs the rows one after the other. A row that fails has no result, and the verdict says so.
-func runAll(ctx context.Context, s *allServers, rows []row) (results []result, err error) {
+// add runs the rows one after the other. A row that fails has no result, and the verdict says so.
+func (all results) add(ctx context.Context, s *allServers, rows []row, seed uint64) error {
 	for _, r := range rows {
 		began := time.Now()
-		result, err := s.run(ctx, r)
+		result, err := s.run(ctx, r, seed)
 		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
+			return context.Cause(ctx)
 		}
 		if err != nil {
 			suite.Progress("%s FAILED: %v", r, err)
-			if err := s.start(ctx); err != nil {
-				return nil, err
+			if err := s.Start(ctx); err != nil {
+				return err
 			}
 			continue
 		}
-		results = append(results, result)
-		suite.Progress("%s, %.0f s: %s", r, time.Since(began).Seconds(), result)
+		all[r.String()] = append(all[r.String()], result)
+		suite.Progress("%s, %.0f s: %s, the last change %.1f s after the fault", r, time.Since(began).Seconds(), result, result.recovery)
 	}
-	return results, nil
+	return nil
 }
 
 const (
@@ -87,12 +88,15 @@ const (
 // build builds the programs that the rows need. peers is a Go module of its own, so that only the
 // rows that need it compile its libraries.
 func build(ctx context.Context, folder string, rows []row) error {
-	packages := map[string][]string{".": {"./" + services.Orders, "./" + services.Notifications}, "test": {"./compare/designs"}}
-	if slices.ContainsFunc(rows, func(r row) bool { return len(r.design.modules) > 0 }) {
-		packages["test/compare/peers"] = []string{"."}
+	if err := services.Build(ctx, ".", folder, "-buildvcs=false"); err != nil {
+		return err
 	}
-	for module, packages := range packages {
-		command := exec.CommandContext(ctx, "go", append([]string{"build", "-buildvcs=false", "-o", folder + "/"}, packages...)...)
+	programs := map[string]string{"test": "./compare/designs"}
+	if slices.ContainsFunc(rows, func(r row) bool { return len(r.design.modules) > 0 }) {
+		programs["test/compare/peers"] = "."
+	}
+	for module, program := range programs {
+		command := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", folder+"/", program)
 		command.Dir = module
 		if output, err := command.CombinedOutput(); err != nil {
 			return fmt.Errorf("building the programs: %w\n%s", err, output)

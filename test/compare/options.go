@@ -15,11 +15,9 @@ import (
 
 // options are set by environment variables.
 type options struct {
-	Only   []string `env:"ONLY" does:"comma-separated designs, or design/fault; empty: all"`
-	Short  bool     `env:"SHORT" does:"one run of a few rows, in about 4 minutes; see above"`
-	Seed   uint64   `env:"SEED" envDefault:"1" does:"seed of the first run; the others have the next ones"`
-	Runs   uint64   `env:"RUNS" envDefault:"3" does:"runs of each row; with SHORT=1 it is one"`
-	Output string   `env:"OUTPUT" envDefault:"build" does:"the folder for compare.json"`
+	Only []string `env:"ONLY" does:"comma-separated designs, or design/fault; empty: all"`
+	Seed uint64   `env:"SEED" envDefault:"1" does:"seed of the first run; the others have the next ones"`
+	Runs uint64   `env:"RUNS" envDefault:"3" does:"runs of each row"`
 }
 
 func readOptions() (options, error) {
@@ -27,31 +25,22 @@ func readOptions() (options, error) {
 	if err != nil {
 		return o, err
 	}
-	if o.Short {
-		o.Runs = 1
-	}
 	if o.Runs < 1 {
 		return o, errors.New("RUNS must be positive")
 	}
 	for _, only := range o.Only {
 		if !slices.ContainsFunc(allRows(), func(r row) bool { return r.matches(only) }) {
-			return o, fmt.Errorf("ONLY: there is no row %q; `make compare ARGS=help` lists them", only)
+			return o, fmt.Errorf("ONLY: there is no such row %q; `make compare ARGS=help` lists them", only)
 		}
-	}
-	if len(o.rows()) == 0 {
-		return o, errors.New("SHORT=1 runs none of the rows that ONLY names: leave out one of the two")
 	}
 	return o, nil
 }
 
 // rows returns the chosen rows.
 func (o options) rows() (rows []row) {
-	for seed := o.Seed; seed < o.Seed+o.Runs; seed++ {
-		for _, r := range allRows() {
-			r.seed = seed
-			if (len(o.Only) == 0 || slices.ContainsFunc(o.Only, r.matches)) && (!o.Short || r.short()) {
-				rows = append(rows, r)
-			}
+	for _, r := range allRows() {
+		if len(o.Only) == 0 || slices.ContainsFunc(o.Only, r.matches) {
+			rows = append(rows, r)
 		}
 	}
 	return rows
@@ -65,22 +54,19 @@ func (r row) matches(only string) bool {
 
 func printHelp(w io.Writer) {
 	fmt.Fprint(w, `Runs popular designs of an outbox, and this project, on private servers, and injects the same
-faults. Prints a table, and writes build/compare.json. A design runs under the faults that it is
-known for, this project under all.
+faults. Prints a table. A design runs under the faults that it is known for, this project under all.
 
 Exits with 1 if this project loses or repeats an event, publishes one without an order, or lets one
-wait for ever, and if a design does not show a failure that is certain. SHORT=1 shows each kind of
-failure once, by the designs with a certain failure, and runs this project under the hardest faults.
-Standard output has only the tables of docs/what-is-lost.md. Examples:
+wait for ever, and if a design does not show a failure that is certain. Standard output has only the
+tables of docs/what-is-lost.md. Examples:
 
   make compare
-  make compare SHORT=1
   make compare ONLY=ack-first,seq-cursor/no-fault RUNS=1
 
 `)
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	suite.PrintSettings[options](table)
-	fmt.Fprint(table, "\t\t\nDESIGN\tCERTAIN (SHORT=1)\tKNOWN FOR\n")
+	fmt.Fprint(table, "\t\t\nDESIGN\tCERTAIN\tKNOWN FOR\n")
 	for _, d := range designs {
 		fmt.Fprintf(table, "%s\t%s\t%s\n", d.name, strings.Join(d.certain, ", "), strings.Join(d.famous, ", "))
 	}

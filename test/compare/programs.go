@@ -25,7 +25,7 @@ var (
 )
 
 func (sys *system) definePrograms(orders, effects string) {
-	logs := filepath.Join(sys.folder, fmt.Sprint("row-", sys.rows))
+	logs := filepath.Join(sys.Folder, fmt.Sprint("row-", sys.rows))
 	for i := range sys.orderSides {
 		p := &program{path: sys.path(designsProgram), argument: sys.design.name, ready: services.TakingOrders, log: fmt.Sprint(logs, "-orders-", i)}
 		amqp := "amqp://guest:guest@" + sys.ordersToBroker[i].Addr() + "/"

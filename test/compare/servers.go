@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -18,53 +17,23 @@ import (
 	"example.com/transactional-outbox/test/env/services"
 )
 
-// allServers are the servers on which the rows run, one after the other.
+// allServers are the servers on which the rows run, one after the other. Their folder also has the
+// programs.
 type allServers struct {
-	folder   string // also has the programs
-	postgres *servers.PostgresServer
-	rabbitmq *servers.RabbitMQServer
-	broker   broker.Broker
-	rows     int
+	servers.OfPackage
+	broker broker.Broker // its client
+	rows   int
 }
 
-func openServers(ctx context.Context) (s *allServers, err error) {
-	s = &allServers{}
-	if s.folder, err = os.MkdirTemp("", "compare-"); err != nil {
-		return s, err
+func openServers(ctx context.Context) (*allServers, error) {
+	private, err := servers.OpenForPackage(ctx, "compare", process.WithParent)
+	if err != nil {
+		return nil, err
 	}
-	if err := os.Chmod(s.folder, 0o755); err != nil { // as root, PostgreSQL runs as another user
-		return s, err
-	}
-	if s.postgres, err = servers.NewPostgres(s.path("postgres"), process.WithParent); err != nil {
-		return s, err
-	}
-	if s.rabbitmq, err = servers.NewRabbitMQ(s.path("rabbitmq"), process.WithParent); err != nil {
-		return s, err
-	}
-	if err := s.start(ctx); err != nil {
-		return s, err
-	}
-	s.broker = broker.Broker{URLs: []string{s.rabbitmq.URL("/")}} // the start may have changed the port
-	return s, nil
+	return &allServers{OfPackage: private, broker: broker.Broker{URLs: []string{private.Broker.URL("/")}}}, nil
 }
 
-func (s *allServers) path(name string) string { return filepath.Join(s.folder, name) }
-
-// start starts the servers that do not run.
-func (s *allServers) start(ctx context.Context) error {
-	return errors.Join(s.postgres.Start(ctx), s.rabbitmq.Start(ctx))
-}
-
-func (s *allServers) close() error {
-	var errs []error
-	if s.rabbitmq != nil {
-		errs = append(errs, s.rabbitmq.Close())
-	}
-	if s.postgres != nil {
-		errs = append(errs, s.postgres.Close())
-	}
-	return errors.Join(append(errs, os.RemoveAll(s.folder))...)
-}
+func (s *allServers) path(name string) string { return filepath.Join(s.Folder, name) }
 
 // The databases of a row.
 const (
@@ -82,9 +51,9 @@ func (s *allServers) newDatabase(ctx context.Context, name, service string) (str
 		if err := s.execute(ctx, "postgres", "CREATE DATABASE "+name); err != nil {
 			return "", err
 		}
-		return s.postgres.URL(name), s.execute(ctx, name, shop.Schema)
+		return s.Database.URL(name), s.execute(ctx, name, shop.Schema)
 	}
-	roles, err := s.postgres.CreateFor(ctx, ".", name, strings.ReplaceAll(service, "-", "_"))
+	roles, err := s.Database.CreateFor(ctx, ".", name, strings.ReplaceAll(service, "-", "_"))
 	if err != nil {
 		return "", err
 	}
@@ -95,7 +64,7 @@ func (s *allServers) newDatabase(ctx context.Context, name, service string) (str
 }
 
 func (s *allServers) execute(ctx context.Context, database, statement string) error {
-	conn, err := pgx.Connect(ctx, s.postgres.URL(database))
+	conn, err := pgx.Connect(ctx, s.Database.URL(database))
 	if err != nil {
 		return err
 	}

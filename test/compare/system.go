@@ -43,15 +43,14 @@ type system struct {
 	consumerToBroker *servers.Proxy
 	consumerToMail   *servers.Proxy
 
-	injected int
-	stalled  []judge.Event
-	closers  []func()
+	stalled []judge.Event
+	closers []func()
 }
 
 // run runs one row.
-func (s *allServers) run(ctx context.Context, r row) (res result, err error) {
+func (s *allServers) run(ctx context.Context, r row, seed uint64) (res result, err error) {
 	s.rows++
-	sys := &system{allServers: s, row: r, random: rand.New(rand.NewPCG(r.seed, 1)), stopLoad: func() {}}
+	sys := &system{allServers: s, row: r, random: rand.New(rand.NewPCG(seed, 1)), stopLoad: func() {}}
 	defer sys.close()
 	if err := sys.open(ctx); err != nil {
 		return res, err
@@ -120,7 +119,7 @@ func (sys *system) open(ctx context.Context) error {
 }
 
 func (sys *system) pool(ctx context.Context, database string) (*pgxpool.Pool, error) {
-	pool, err := pgxpool.New(ctx, sys.postgres.URL(database))
+	pool, err := pgxpool.New(ctx, sys.Database.URL(database))
 	if err == nil {
 		sys.closers = append(sys.closers, pool.Close)
 	}

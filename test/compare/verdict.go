@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"example.com/transactional-outbox/test/compare/judge"
 )
 
 // figure returns the figure that a list names for the fault of the row, or "". An element of the
@@ -25,7 +27,7 @@ const mailConnections = 4
 // (P6 in docs/guarantees.md). It repeats e-mails when the process dies after the mail server has
 // accepted them: those that are under way, and those answered while it wrote the marks before. And
 // it repeats an e-mail when the server's answer is lost: mail-away cuts all connections once.
-func permitted(fault string, f figures) figures {
+func permitted(fault string, f judge.Figures) judge.Figures {
 	switch fault {
 	case "kill-consumer":
 		f.Repeated = max(0, f.Repeated-kills*2*mailConnections)
@@ -38,17 +40,16 @@ func permitted(fault string, f figures) figures {
 // verdict returns an error for each row without a result, for each certain failure that no run has
 // shown, and for each failure of this project. It prints the famous failures that no run has shown.
 // They are no errors, because they need luck.
-func verdict(w io.Writer, rows []row, results []result) error {
+func verdict(w io.Writer, rows []row, all results) error {
 	var errs []error
-	for _, r := range withoutSeeds(rows) {
-		runs := runsOf(r.design.name, r.fault.name, results)
-		worst := worstOf(runs)
+	for _, r := range rows {
+		worst := worstOf(all[r.String()])
 		shows := func(figure string) bool { return strings.Contains(worst.String(), figure) }
 		certain, famous := r.figure(r.design.certain), r.figure(r.design.famous)
 		switch {
-		case len(runs) == 0:
+		case len(all[r.String()]) == 0:
 			errs = append(errs, fmt.Errorf("%s has no result: the messages above say why", r))
-		case r.design.name == thisProject && permitted(r.fault.name, worst) != (figures{}):
+		case r.design.name == thisProject && permitted(r.fault.name, worst) != (judge.Figures{}):
 			errs = append(errs, fmt.Errorf("%s is: %s", r, worst))
 		case !shows(certain):
 			errs = append(errs, fmt.Errorf("%s must show %q, and has: %s", r, certain, worst))
@@ -58,16 +59,4 @@ func verdict(w io.Writer, rows []row, results []result) error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// withoutSeeds returns each row once.
-func withoutSeeds(rows []row) (once []row) {
-	seen := map[string]bool{}
-	for _, r := range rows {
-		if !seen[r.String()] {
-			once = append(once, r)
-		}
-		seen[r.String()] = true
-	}
-	return once
 }

@@ -1,7 +1,6 @@
 package docs_test
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
@@ -51,31 +50,6 @@ func TestASettingThatIsWrongOrMissingIsFound(t *testing.T) {
 	}
 }
 
-func TestABlockIsRunWhereItsMarkSays(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct {
-		mark string
-		runs []string
-	}{
-		{"", []string{"", "compose", "processes"}},
-		{"<!-- run: compose -->\n", []string{"compose"}},
-		{"A paragraph.\n<!-- run: processes -->\n\n", []string{"processes"}},
-		{"<!--\nrun: never, because it would take\nan hour\n-->\n", nil},
-		{"<!-- something else -->\n", []string{"", "compose", "processes"}},
-	} {
-		page, err := docs.Parse("", "## Run it\n\n"+test.mark+"```console\n$ make demo\n```\n\n```sh\n$ c\n```\n")
-		must(t, err)
-		for _, mode := range []string{"", "compose", "processes"} {
-			if runs := page.Blocks[0].Runs(mode); runs != slices.Contains(test.runs, mode) || page.Blocks[1].Runs(mode) {
-				t.Errorf("%q with mode %q: %v", test.mark, mode, runs)
-			}
-		}
-		if page.Blocks[0].Heading != "Run it" {
-			t.Errorf("its heading is %q", page.Blocks[0].Heading)
-		}
-	}
-}
-
 // TestInvalidMarksAreErrors: an ignored mark would change whether its block runs.
 func TestInvalidMarksAreErrors(t *testing.T) {
 	t.Parallel()
@@ -90,19 +64,5 @@ func TestInvalidMarksAreErrors(t *testing.T) {
 		if _, err := docs.Parse("page.md", source); err == nil {
 			t.Errorf("%s is no error", name)
 		}
-	}
-}
-
-func TestCommandsAndTheirOutput(t *testing.T) {
-	t.Parallel()
-	page, err := docs.Parse("", "1. An item\n\n   ```console\n   $ a \\\n   >   b\n   1\n\n   $ 2\n   $ c\n   ```\n")
-	must(t, err)
-	commands, err := page.Blocks[0].Commands()
-	must(t, err)
-	want := []docs.Command{{4, "a \\\n  b", []string{"1", ""}}, {8, "2", nil}, {9, "c", nil}}
-	if !slices.EqualFunc(commands, want, func(a, b docs.Command) bool {
-		return a.Line == b.Line && a.Text == b.Text && slices.Equal(a.Want, b.Want)
-	}) {
-		t.Errorf("commands are %+v", commands)
 	}
 }

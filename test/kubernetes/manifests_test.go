@@ -2,6 +2,7 @@ package kubernetes_test
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -130,8 +131,13 @@ func TestAPodHasOnlyTheRightsAndTheSecretsThatItNeeds(t *testing.T) {
 			}
 		}
 	})
-	if found := all[core.Secret](t, "production", "Secret"); len(found) > 0 {
-		t.Errorf("the production overlay has %d secrets", len(found))
+	for _, o := range render(t, "production") {
+		switch {
+		case slices.Contains([]string{"Secret", "Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding"}, o.Kind):
+			t.Errorf("the production overlay has the %s %s", o.Kind, o.Metadata.Name)
+		case o.Kind == "Namespace" && !strings.Contains(string(o.json), `"pod-security.kubernetes.io/enforce":"restricted"`):
+			t.Errorf("the API server would admit pods with more rights: %s", o.json)
+		}
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -49,25 +48,19 @@ func TestTheServicesTakeTheSettingsOfTheirPods(t *testing.T) {
 						t.Errorf("%s is %q, and the port is %d", name, environment[name], n)
 					}
 				}
-				p := run(t, binaries+"/"+service, overlay, w, environment)
+				settings := run(t, binaries+"/"+service, overlay, w, environment)
 				for name, value := range environment {
-					checkSetting(t, p.settings, name, value)
+					checkSetting(t, settings, name, value)
 				}
-				checkProbes(t, p.address, w.container())
+				checkProbes(t, w.container())
 			})
 		}
 	})
 }
 
-// process is a running service.
-type process struct {
-	settings map[string]any // as it logged them
-	address  string         // where it answers operators
-}
-
-// run starts a container's command and returns when it answers operators. It ends the process at
+// run starts a container's command, and returns the settings that it logs. It ends the process at
 // the end of the test, by SIGTERM.
-func run(t *testing.T, binary, overlay string, w workload, environment map[string]string) (p process) {
+func run(t *testing.T, binary, overlay string, w workload, environment map[string]string) (settings map[string]any) {
 	t.Helper()
 	files := mount(t, overlay, w)
 	arguments := w.container().Args
@@ -90,24 +83,16 @@ func run(t *testing.T, binary, overlay string, w workload, environment map[strin
 	must(t, err)
 	must(t, command.Start())
 	t.Cleanup(func() { _ = command.Wait() }) // after t.Context has ended
-	for lines := bufio.NewScanner(out); p.address == "" && lines.Scan(); {
-		var line map[string]any
-		if json.Unmarshal(lines.Bytes(), &line) != nil {
-			continue
+	for lines := bufio.NewScanner(out); settings["msg"] != "starting"; {
+		if !lines.Scan() {
+			_ = command.Wait()
+			t.Fatalf("%s did not start: %s", w.name, errors.String())
 		}
-		switch line["msg"] {
-		case "starting":
-			p.settings = line
-		case "answering operators":
-			p.address, _ = line["address"].(string)
-		}
-	}
-	if p.address == "" {
-		_ = command.Wait()
-		t.Fatalf("%s did not start: %s", w.name, errors.String())
+		settings = nil // of the line before
+		_ = json.Unmarshal(lines.Bytes(), &settings)
 	}
 	go func() { _, _ = io.Copy(io.Discard, out) }()
-	return p
+	return settings
 }
 
 // secretsLike are the secrets of production, by their file. Nothing answers at their addresses.
@@ -181,24 +166,16 @@ func checkSetting(t *testing.T, settings map[string]any, name, value string) {
 	}
 }
 
-// checkProbes asks a service whose database is away. It must not be restarted for that, and it
-// must get no work.
-func checkProbes(t *testing.T, address string, c core.Container) {
+// checkProbes: a service whose database is away must not be restarted for that, and must get no
+// work. So its liveness is not /readyz.
+func checkProbes(t *testing.T, c core.Container) {
 	t.Helper()
 	if c.LivenessProbe == nil {
 		return // a Job
 	}
-	for _, probe := range []struct {
-		*core.Probe
-		want int
-	}{{c.LivenessProbe, http.StatusOK}, {c.ReadinessProbe, http.StatusServiceUnavailable}} {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+probe.HTTPGet.Path, nil)
-		must(t, err)
-		response, err := http.DefaultClient.Do(request)
-		must(t, err)
-		must(t, response.Body.Close())
-		if response.StatusCode != probe.want || probe.HTTPGet.Port.StrVal != "ops" {
-			t.Errorf("%s at the port %s answers %s", probe.HTTPGet.Path, probe.HTTPGet.Port.StrVal, response.Status)
+	for path, probe := range map[string]*core.Probe{"/livez": c.LivenessProbe, "/readyz": c.ReadinessProbe} {
+		if probe.HTTPGet.Path != path || probe.HTTPGet.Port.StrVal != "ops" {
+			t.Errorf("the probe %s asks %s at the port %s", path, probe.HTTPGet.Path, probe.HTTPGet.Port.StrVal)
 		}
 	}
 }

@@ -32,16 +32,6 @@ type Panel struct {
 	Type, Title string
 	Datasource  Datasource
 	Targets     []Target
-	FieldConfig struct {
-		Defaults struct {
-			Thresholds struct {
-				Steps []struct {
-					Color string
-					Value *float64
-				}
-			}
-		}
-	}
 }
 
 // Datasource is the data source of a query.
@@ -71,16 +61,6 @@ func Dashboards(root string) (dashboards []Dashboard, err error) {
 		dashboards = append(dashboards, d)
 	}
 	return dashboards, nil
-}
-
-// Colour is the colour of a value by the panel's thresholds.
-func (p Panel) Colour(value float64) (colour string) {
-	for _, step := range p.FieldConfig.Defaults.Thresholds.Steps {
-		if step.Value == nil || *step.Value <= value {
-			colour = step.Color
-		}
-	}
-	return colour
 }
 
 // Alert is a rule of prometheus/rules.yml.

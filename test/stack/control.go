@@ -84,7 +84,7 @@ func (s *stack) stopServices(ctx context.Context) error {
 	return s.save()
 }
 
-// down stops everything that was started from this checkout, and prints what it keeps.
+// down stops everything that was started from this checkout, and prints which databases stay.
 func (s *stack) down(ctx context.Context, _ []string) error {
 	if err := s.stopServices(ctx); err != nil {
 		return err
@@ -92,9 +92,6 @@ func (s *stack) down(ctx context.Context, _ []string) error {
 	for _, k := range kinds {
 		if err := s.stopPrivate(ctx, k); err != nil {
 			return fmt.Errorf("stop the private %s: %w", k.name, err)
-		}
-		if address, found := s.state.Found[k.name]; found {
-			s.logf("%s at %s keeps running: stack has not started it", k.name, address)
 		}
 	}
 	var databases []string
@@ -168,8 +165,8 @@ func (s *stack) requirePrivate(k kind) error {
 	if _, private := s.state.Private[k.name]; private {
 		return nil
 	}
-	if address, found := s.state.Found[k.name]; found {
-		return fmt.Errorf("%s at %s is not stopped: %w", k.name, address, errNotStarted)
+	if address, up := s.state.Servers[k.name]; up {
+		return fmt.Errorf("%s at %s is not stopped: %w", k.name, redacted(address), errNotStarted)
 	}
 	return errNotUp
 }

@@ -33,7 +33,7 @@ scripts/stack show [--order-db URL --notification-db URL] ORDER_ID
                                   passed each layer
 
 Environment:
-  DATABASE_SERVER_URL  a PostgreSQL in which databases may be created
+  DATABASE_SERVER_URL  a PostgreSQL in which databases and roles may be created
                        (` + defaultDatabaseServer + `)
   AMQP_URL             a RabbitMQ
                        (` + defaultBroker + `)

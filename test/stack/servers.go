@@ -44,7 +44,7 @@ type kind struct {
 	defaultURL        string
 	testVariable      string // the variable that the tests read
 	home              string // the database or virtual host in a private server's URL
-	probe             func(ctx context.Context, url string) (version string, err error)
+	probe             func(ctx context.Context, url string) error
 	open              func(folder string, postgresSettings []string) (privateServer, error)
 }
 
@@ -68,27 +68,25 @@ var (
 	kinds = []kind{postgreSQL, rabbitMQ}
 )
 
-func probePostgreSQL(ctx context.Context, address string) (version string, err error) {
+func probePostgreSQL(ctx context.Context, address string) error {
 	if u, err := url.Parse(address); err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" {
-		return "", fmt.Errorf("write it as postgres://user:password@host:port/database")
+		return fmt.Errorf("write it as postgres://user:password@host:port/database")
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	conn, err := pgx.Connect(ctx, address)
 	if err != nil {
-		return "", err
+		return err
 	}
-	defer func() { _ = conn.Close(ctx) }()
-	err = conn.QueryRow(ctx, "SHOW server_version").Scan(&version)
-	return version, err
+	return conn.Close(ctx)
 }
 
-func probeRabbitMQ(ctx context.Context, address string) (version string, err error) {
+func probeRabbitMQ(ctx context.Context, address string) error {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "amqp" {
-		return "", fmt.Errorf("write it as amqp://user:password@host:port/vhost")
+		return fmt.Errorf("write it as amqp://user:password@host:port/vhost")
 	}
-	return servers.AMQPVersion(ctx, net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "5672")))
+	return servers.AMQPAnswers(ctx, net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "5672")))
 }
 
 // servers prints shell commands that export the URLs of PostgreSQL and RabbitMQ for tests. It prints
@@ -153,13 +151,11 @@ func (s *stack) find(ctx context.Context, k kind) string {
 		return ""
 	}
 	address := cmp.Or(os.Getenv(k.variable), k.defaultURL)
-	version, err := k.probe(ctx, address)
-	if err != nil {
+	if err := k.probe(ctx, address); err != nil {
 		s.logf("%s at %s cannot be used: %v", k.name, redacted(address), err)
 		return ""
 	}
-	s.logf("%s %s answers at %s", k.name, version, redacted(address))
-	s.state.Found[k.name] = redacted(address) // for the output of down
+	s.logf("%s answers at %s", k.name, redacted(address))
 	return address
 }
 
@@ -190,7 +186,6 @@ func (s *stack) startIn(ctx context.Context, folder string, k kind) (address str
 	if err != nil {
 		return "", err
 	}
-	delete(s.state.Found, k.name)
 	address = server.URL(k.home)
 	if server.Running() {
 		s.logf("a private %s runs at %s", k.name, redacted(address))
@@ -202,12 +197,7 @@ func (s *stack) startIn(ctx context.Context, folder string, k kind) (address str
 	if err := s.save(); err != nil {
 		return "", err
 	}
-	err = server.Start(ctx)
-	if moved := server.URL(k.home); moved != address {
-		s.logf("%s is at %s, because its port was taken", k.name, redacted(moved))
-		address = moved
-	}
-	return address, err
+	return address, server.Start(ctx)
 }
 
 // stopPrivate stops a private server, and kills it after stopTimeout.

@@ -1,17 +1,12 @@
 package main
 
 import (
-	"context"
-	"crypto/rand"
 	"io"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/jackc/pgx/v5"
 )
 
 func TestServersAreFoundUnlessPrivateOnesAreWanted(t *testing.T) {
@@ -19,9 +14,8 @@ func TestServersAreFoundUnlessPrivateOnesAreWanted(t *testing.T) {
 		s := newStack(t)
 		t.Setenv(privateOnly, "")
 		t.Setenv(k.variable, os.Getenv(k.testVariable))
-		address := s.find(t.Context(), k)
-		if address == "" || s.state.Found[k.name] != redacted(address) {
-			t.Errorf("%s at %q; down would say %v", k.name, address, s.state.Found)
+		if address := s.find(t.Context(), k); address == "" {
+			t.Errorf("%s was not found", k.name)
 		}
 		t.Setenv(privateOnly, "1")
 		if address := s.find(t.Context(), k); address != "" {
@@ -40,7 +34,7 @@ func TestWhatCannotBeUsedIsNotFound(t *testing.T) {
 	} {
 		s := newStack(t)
 		t.Setenv(k.variable, address)
-		if found := s.find(t.Context(), k); found != "" || len(s.state.Found) > 0 {
+		if found := s.find(t.Context(), k); found != "" {
 			t.Errorf("%s was accepted as %s", address, k.name)
 		}
 	}
@@ -95,40 +89,4 @@ func TestPrintedAddressesSurviveTheShellAndProgressHidesPasswords(t *testing.T) 
 			t.Errorf("%s is shown as %s", address, shown)
 		}
 	}
-}
-
-// TestWithoutTheRightToCreateRolesOurUserIsUsed uses a role that may only create databases, as some
-// providers have.
-func TestWithoutTheRightToCreateRolesOurUserIsUsed(t *testing.T) {
-	t.Setenv(privateOnly, "")
-	t.Setenv(postgreSQL.variable, os.Getenv(postgreSQL.testVariable))
-	s := newStack(t)
-	server := s.find(t.Context(), postgreSQL)
-	s.root = "../.."
-	user := "stack_" + strings.ToLower(rand.Text())
-	database := user + "_database"
-	administer(t, server, "CREATE ROLE "+user+" LOGIN CREATEDB PASSWORD '"+user+"'")
-	t.Cleanup(func() {
-		administer(t, server, "DROP DATABASE IF EXISTS "+database)
-		administer(t, server, "DROP ROLE "+user)
-	})
-	u, err := url.Parse(server)
-	must(t, err)
-	u.User = url.UserPassword(user, user)
-	roles, err := s.createDatabase(t.Context(), u.String(), database)
-	must(t, err)
-	u.Path = "/" + database
-	if roles.Owner != u.String() || roles.Application != u.String() {
-		t.Errorf("the roles are %+v, want our user", roles)
-	}
-}
-
-func administer(t *testing.T, server, statement string) {
-	t.Helper()
-	ctx := context.WithoutCancel(t.Context())
-	conn, err := pgx.Connect(ctx, server)
-	must(t, err)
-	defer func() { _ = conn.Close(ctx) }()
-	_, err = conn.Exec(ctx, statement)
-	must(t, err)
 }

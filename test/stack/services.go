@@ -97,14 +97,10 @@ func (s *stack) startService(ctx context.Context, svc service) (*process.Process
 	return p, s.save()
 }
 
-// PostgreSQL's error codes.
-const (
-	duplicateDatabase     = "42P04"
-	insufficientPrivilege = "42501"
-)
+// duplicateDatabase is PostgreSQL's error code.
+const duplicateDatabase = "42P04"
 
-// createDatabase creates a database and its roles, if they do not exist. If our user may not create
-// roles, the service uses our user.
+// createDatabase creates a database and its roles, if they do not exist.
 func (s *stack) createDatabase(ctx context.Context, server, name string) (servers.Roles, error) {
 	conn, err := pgx.Connect(ctx, server)
 	if err != nil {
@@ -112,10 +108,11 @@ func (s *stack) createDatabase(ctx context.Context, server, name string) (server
 	}
 	defer func() { _ = conn.Close(ctx) }()
 	_, err = conn.Exec(ctx, "CREATE DATABASE "+pgx.Identifier{name}.Sanitize())
+	refused, _ := errors.AsType[*pgconn.PgError](err)
 	switch {
 	case err == nil:
 		s.logf("created the database %s", name)
-	case hasCode(err, duplicateDatabase):
+	case refused != nil && refused.Code == duplicateDatabase:
 		s.logf("the database %s exists already", name)
 	default:
 		return servers.Roles{}, err
@@ -124,17 +121,7 @@ func (s *stack) createDatabase(ctx context.Context, server, name string) (server
 	if err != nil {
 		return servers.Roles{}, err
 	}
-	roles, err := servers.CreateRoles(ctx, s.root, address, name)
-	if hasCode(err, insufficientPrivilege) {
-		s.logf("no roles for %s, because this user may not create any: the service owns its tables and could change them", name)
-		return servers.Roles{Owner: address, Application: address}, nil
-	}
-	return roles, err
-}
-
-func hasCode(err error, code string) bool {
-	var refused *pgconn.PgError
-	return errors.As(err, &refused) && refused.Code == code
+	return servers.CreateRoles(ctx, s.root, address, name)
 }
 
 func withDatabase(server, name string) (string, error) {

@@ -29,7 +29,6 @@ type state struct {
 	Services  map[string]process.ID `json:"services"`        // started by `up`
 	Databases map[string]string     `json:"databases"`       // URLs of the services' databases
 	Private   map[string]string     `json:"private_servers"` // folders of servers that stack has started
-	Found     map[string]string     `json:"found_servers"`   // addresses of servers that ran before
 	Servers   map[string]string     `json:"servers"`         // URLs that `up` used
 }
 
@@ -38,7 +37,6 @@ func newState() state {
 		Services:  map[string]process.ID{},
 		Databases: map[string]string{},
 		Private:   map[string]string{},
-		Found:     map[string]string{},
 		Servers:   map[string]string{},
 	}
 }

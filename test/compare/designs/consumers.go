@@ -16,28 +16,26 @@ import (
 // so the order of the effects is the order of the messages.
 func goodConsumer(ctx context.Context, s *shop.Shop) error {
 	return s.Consume(ctx, false, func(ctx context.Context, _ *amqp.Channel, d amqp.Delivery) {
-		e, err := shop.Read(d)
-		if err != nil {
-			_ = d.Nack(false, false) // to the dead letters
-			return
-		}
-		if effectUntilDone(ctx, s, e, false) {
-			_ = d.Ack(false)
-		}
+		effectUntilDone(ctx, s, d, false)
 	})
 }
 
-// effectUntilDone tries until it succeeds: a database that is away is not the fault of the message.
-func effectUntilDone(ctx context.Context, s *shop.Shop, e shop.Event, mail bool) bool {
+// effectUntilDone tries until it succeeds, and acknowledges the message: a database that is away is
+// not the fault of the message. One that cannot be read goes to the dead letters.
+func effectUntilDone(ctx context.Context, s *shop.Shop, d amqp.Delivery, mail bool) {
+	e, err := shop.Read(d)
+	if err != nil {
+		_ = d.Nack(false, false)
+		return
+	}
 	for ctx.Err() == nil {
-		err := s.Effect(ctx, e, mail)
-		if err == nil {
-			return true
+		if err = s.Effect(ctx, e, mail); err == nil {
+			_ = d.Ack(false)
+			return
 		}
 		slog.ErrorContext(ctx, "no effect yet", "error", err)
 		shop.Sleep(ctx, 300*time.Millisecond)
 	}
-	return false
 }
 
 // ackFirst takes messages that the broker forgets when it has sent them.
@@ -48,14 +46,20 @@ func effectUntilDone(ctx context.Context, s *shop.Shop, e shop.Event, mail bool)
 // one transaction. But nobody has the message any more when the work on it fails.
 func ackFirst(ctx context.Context, s *shop.Shop) error {
 	return s.Consume(ctx, true, func(ctx context.Context, _ *amqp.Channel, d amqp.Delivery) {
-		e, err := shop.Read(d)
-		if err == nil {
-			err = s.Effect(ctx, e, true)
-		}
-		if err != nil {
-			slog.ErrorContext(ctx, "message failed", "error", err)
-		}
+		_ = readAndWork(ctx, d, func(e shop.Event) error { return s.Effect(ctx, e, true) })
 	})
+}
+
+// readAndWork logs and returns an error of reading a message, or of the work on it.
+func readAndWork(ctx context.Context, d amqp.Delivery, work func(shop.Event) error) error {
+	e, err := shop.Read(d)
+	if err == nil {
+		err = work(e)
+	}
+	if err != nil {
+		slog.ErrorContext(ctx, "message failed", "error", err)
+	}
+	return err
 }
 
 // nackRequeue returns a failed message to the queue at once.
@@ -67,12 +71,24 @@ func ackFirst(ctx context.Context, s *shop.Shop) error {
 // the consumer and of the broker.
 func nackRequeue(ctx context.Context, s *shop.Shop) error {
 	return s.Consume(ctx, false, func(ctx context.Context, _ *amqp.Channel, d amqp.Delivery) {
-		e, err := shop.Read(d)
-		if err == nil {
-			err = s.Effect(ctx, e, true)
+		if readAndWork(ctx, d, func(e shop.Event) error { return s.Effect(ctx, e, true) }) != nil {
+			_ = d.Nack(false, true)
+			return
 		}
-		if err != nil {
-			slog.ErrorContext(ctx, "message failed", "error", err)
+		_ = d.Ack(false)
+	})
+}
+
+// requeueLater acknowledges a message after the work on it. One that cannot be read goes to the
+// dead letters, and one that fails goes back to the queue after a pause.
+func requeueLater(ctx context.Context, s *shop.Shop, work func(context.Context, shop.Event) error) error {
+	return s.Consume(ctx, false, func(ctx context.Context, _ *amqp.Channel, d amqp.Delivery) {
+		if _, err := shop.Read(d); err != nil {
+			_ = d.Nack(false, false)
+			return
+		}
+		if readAndWork(ctx, d, func(e shop.Event) error { return work(ctx, e) }) != nil {
+			shop.Sleep(ctx, 300*time.Millisecond)
 			_ = d.Nack(false, true)
 			return
 		}
@@ -88,31 +104,16 @@ func nackRequeue(ctx context.Context, s *shop.Shop) error {
 // Right: a repeated message has no second effect, and the ack comes last. But when the work fails
 // after the id is stored, the next delivery looks like a repeat.
 func inboxOtherTransaction(ctx context.Context, s *shop.Shop) error {
-	return s.Consume(ctx, false, func(ctx context.Context, _ *amqp.Channel, d amqp.Delivery) {
-		e, err := shop.Read(d)
-		if err != nil {
-			_ = d.Nack(false, false)
-			return
+	return requeueLater(ctx, s, func(ctx context.Context, e shop.Event) error {
+		inserted, err := s.DB.Exec(ctx, "INSERT INTO inbox VALUES ($1) ON CONFLICT DO NOTHING", e.ID)
+		if err != nil || inserted.RowsAffected() == 0 {
+			return err
 		}
-		if err := effectAfterInbox(ctx, s, e); err != nil {
-			slog.ErrorContext(ctx, "message failed", "error", err)
-			shop.Sleep(ctx, 300*time.Millisecond)
-			_ = d.Nack(false, true)
-			return
+		if err := s.SendMail(e); err != nil {
+			return err
 		}
-		_ = d.Ack(false)
+		return shop.WriteEffect(ctx, s.DB, e)
 	})
-}
-
-func effectAfterInbox(ctx context.Context, s *shop.Shop, e shop.Event) error {
-	inserted, err := s.DB.Exec(ctx, "INSERT INTO inbox VALUES ($1) ON CONFLICT DO NOTHING", e.ID)
-	if err != nil || inserted.RowsAffected() == 0 {
-		return err
-	}
-	if err := s.SendMail(e); err != nil {
-		return err
-	}
-	return shop.WriteEffect(ctx, s.DB, e)
 }
 
 // emailInTransaction sends the e-mail before it commits the inbox and the effect.
@@ -124,25 +125,13 @@ func effectAfterInbox(ctx context.Context, s *shop.Shop, e shop.Event) error {
 // lost. But an e-mail cannot be rolled back. When the commit or the answer of the mail server
 // fails, the customer gets it again.
 func emailInTransaction(ctx context.Context, s *shop.Shop) error {
-	return s.Consume(ctx, false, func(ctx context.Context, _ *amqp.Channel, d amqp.Delivery) {
-		e, err := shop.Read(d)
-		if err != nil {
-			_ = d.Nack(false, false)
-			return
-		}
-		err = pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
+	return requeueLater(ctx, s, func(ctx context.Context, e shop.Event) error {
+		return pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
 			isNew, err := shop.Record(ctx, tx, e)
 			if err != nil || !isNew {
 				return err
 			}
 			return s.SendMail(e)
 		})
-		if err != nil {
-			slog.ErrorContext(ctx, "message failed", "error", err)
-			shop.Sleep(ctx, 300*time.Millisecond)
-			_ = d.Nack(false, true)
-			return
-		}
-		_ = d.Ack(false)
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"example.com/transactional-outbox/test/compare/shop"
 )
@@ -33,20 +34,15 @@ func publishAfterCursor(ctx context.Context, tx pgx.Tx, publisher *shop.Publishe
 	if err := tx.QueryRow(ctx, "SELECT seq FROM outbox_cursor FOR UPDATE").Scan(&last); err != nil {
 		return err
 	}
-	rows, _ := tx.Query(ctx, "SELECT "+shop.Columns+" FROM outbox WHERE seq > $1 ORDER BY seq LIMIT 100", last)
-	events, err := pgx.CollectRows(rows, shop.Scan)
-	if err != nil {
-		return err
+	published := ""
+	err := publishEach(ctx, tx, func(ctx context.Context, e shop.Event) error {
+		published = e.ID
+		return publisher.Publish(ctx, e)
+	}, "SELECT "+shop.Columns+" FROM outbox WHERE seq > $1 ORDER BY seq LIMIT 100", last)
+	if err != nil || published == "" {
+		return err // the cursor stays where it was, so the batch is published again
 	}
-	for _, e := range events {
-		if err := publisher.Publish(ctx, e); err != nil {
-			return err // the cursor stays where it was, so the batch is published again
-		}
-	}
-	if len(events) == 0 {
-		return nil
-	}
-	_, err = tx.Exec(ctx, "UPDATE outbox_cursor SET seq = (SELECT seq FROM outbox WHERE id = $1)", events[len(events)-1].ID)
+	_, err = tx.Exec(ctx, "UPDATE outbox_cursor SET seq = (SELECT seq FROM outbox WHERE id = $1)", published)
 	return err
 }
 
@@ -60,37 +56,30 @@ func publishAfterCursor(ctx context.Context, tx pgx.Tx, publisher *shop.Publishe
 // lock as long as its connection is open.
 func leaderAdvisoryLock(ctx context.Context, s *shop.Shop) error {
 	publisher := &shop.Publisher{URL: s.AMQPURL}
-	go shop.Every(ctx, pollInterval, func(ctx context.Context) error {
-		conn, err := s.DB.Acquire(ctx)
-		if err != nil {
+	publish := func(ctx context.Context, e shop.Event) error {
+		if err := publisher.Publish(ctx, e); err != nil {
 			return err
 		}
-		defer conn.Release()
+		return markPublished(ctx, s, e)
+	}
+	go onOneConnection(ctx, s, func(ctx context.Context, conn *pgx.Conn) error {
 		var leader bool
 		if err := conn.QueryRow(ctx, "SELECT pg_try_advisory_lock(42)").Scan(&leader); err != nil || !leader {
 			return err
 		}
-		shop.Every(ctx, pollInterval, func(ctx context.Context) error { return publishPending(ctx, s, publisher) })
+		shop.Every(ctx, pollInterval, func(ctx context.Context) error {
+			return publishEach(ctx, s.DB, publish, "SELECT "+shop.Columns+" FROM outbox WHERE status = 'pending' ORDER BY seq LIMIT 100")
+		})
 		return ctx.Err()
 	})
 	return s.Serve(ctx, s.StoreWithOutbox)
 }
 
-func publishPending(ctx context.Context, s *shop.Shop, publisher *shop.Publisher) error {
-	rows, _ := s.DB.Query(ctx, "SELECT "+shop.Columns+" FROM outbox WHERE status = 'pending' ORDER BY seq LIMIT 100")
-	events, err := pgx.CollectRows(rows, shop.Scan)
-	if err != nil {
-		return err
-	}
-	for _, e := range events {
-		if err := publisher.Publish(ctx, e); err != nil {
-			return err // so that no later event goes first
-		}
-		if err := markPublished(ctx, s, e); err != nil {
-			return err
-		}
-	}
-	return nil
+// onOneConnection calls do again and again, each time on a connection that it has for itself.
+func onOneConnection(ctx context.Context, s *shop.Shop, do func(context.Context, *pgx.Conn) error) {
+	shop.Every(ctx, pollInterval, func(ctx context.Context) error {
+		return s.DB.AcquireFunc(ctx, func(conn *pgxpool.Conn) error { return do(ctx, conn.Conn()) })
+	})
 }
 
 // listenWithoutPoll publishes the event whose id a notification carries.
@@ -102,17 +91,12 @@ func publishPending(ctx context.Context, s *shop.Shop, publisher *shop.Publisher
 // listener that is not connected, and no notification comes a second time.
 func listenWithoutPoll(ctx context.Context, s *shop.Shop) error {
 	publisher := &shop.Publisher{URL: s.AMQPURL}
-	go shop.Every(ctx, pollInterval, func(ctx context.Context) error {
-		conn, err := s.DB.Acquire(ctx)
-		if err != nil {
-			return err
-		}
-		defer conn.Release()
+	go onOneConnection(ctx, s, func(ctx context.Context, conn *pgx.Conn) error {
 		if _, err := conn.Exec(ctx, "LISTEN outbox"); err != nil {
 			return err
 		}
 		for {
-			n, err := conn.Conn().WaitForNotification(ctx)
+			n, err := conn.WaitForNotification(ctx)
 			if err != nil {
 				return err // it listens again
 			}

@@ -26,19 +26,9 @@ func articlePoller(ctx context.Context, s *shop.Shop) error {
 	if err != nil {
 		return err
 	}
-	go shop.Every(ctx, pollInterval, func(ctx context.Context) error {
-		events, err := claim(ctx, s, claimOfTheArticles)
-		if err != nil {
-			return err
-		}
-		for _, e := range events {
-			if err := articlePublish(ctx, s, channel, e); err != nil {
-				return err
-			}
-		}
-		return nil
+	return poll(ctx, s, claimOfTheArticles, func(ctx context.Context, e shop.Event) error {
+		return articlePublish(ctx, s, channel, e)
 	})
-	return s.Serve(ctx, s.StoreWithOutbox)
 }
 
 // The articles poll every 2 s and lock for 30 s. All times here are a tenth of those.
@@ -53,9 +43,29 @@ WHERE id IN (
   ORDER BY seq LIMIT 100 FOR UPDATE SKIP LOCKED)
 RETURNING ` + shop.Columns
 
-func claim(ctx context.Context, s *shop.Shop, sql string) ([]shop.Event, error) {
-	rows, _ := s.DB.Query(ctx, sql, s.Name) // CollectRows returns its error
-	return pgx.CollectRows(rows, shop.Scan)
+// poll claims events again and again, and publishes one after the other. It takes orders meanwhile.
+func poll(ctx context.Context, s *shop.Shop, claim string, publish func(context.Context, shop.Event) error) error {
+	go shop.Every(ctx, pollInterval, func(ctx context.Context) error {
+		return publishEach(ctx, s.DB, publish, claim, s.Name)
+	})
+	return s.Serve(ctx, s.StoreWithOutbox)
+}
+
+type querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+// publishEach publishes the events that a query returns. It ends at the first error, so that no
+// later event goes first.
+func publishEach(ctx context.Context, db querier, publish func(context.Context, shop.Event) error, sql string, args ...any) error {
+	rows, _ := db.Query(ctx, sql, args...) // CollectRows returns its error
+	events, err := pgx.CollectRows(rows, shop.Scan)
+	for _, e := range events {
+		if err == nil {
+			err = publish(ctx, e)
+		}
+	}
+	return err
 }
 
 // articlePublish marks an event as published when the library's call returns without an error. This
@@ -90,23 +100,12 @@ func markPublished(ctx context.Context, s *shop.Shop, e shop.Event) error {
 // the events of one order in the wrong order.
 func articlePollerConfirms(ctx context.Context, s *shop.Shop) error {
 	publisher := &shop.Publisher{URL: s.AMQPURL, NotMandatory: true}
-	go shop.Every(ctx, pollInterval, func(ctx context.Context) error {
-		events, err := claim(ctx, s, claimWithLease)
-		if err != nil {
-			return err
+	return poll(ctx, s, claimWithLease, func(ctx context.Context, e shop.Event) error {
+		if publisher.Publish(ctx, e) != nil {
+			return retryLater(ctx, s, e)
 		}
-		for _, e := range events {
-			settle := markPublished
-			if publisher.Publish(ctx, e) != nil {
-				settle = retryLater
-			}
-			if err := settle(ctx, s, e); err != nil {
-				return err
-			}
-		}
-		return nil
+		return markPublished(ctx, s, e)
 	})
-	return s.Serve(ctx, s.StoreWithOutbox)
 }
 
 const claimWithLease = `
@@ -137,21 +136,12 @@ func retryLater(ctx context.Context, s *shop.Shop, e shop.Event) error {
 // nothing back.
 func markBeforeConfirm(ctx context.Context, s *shop.Shop) error {
 	publisher := &shop.Publisher{URL: s.AMQPURL}
-	go shop.Every(ctx, pollInterval, func(ctx context.Context) error {
-		events, err := claim(ctx, s, claimAndMark)
-		if err != nil {
-			return err
-		}
-		for _, e := range events {
-			if err := publisher.Publish(ctx, e); err != nil {
-				if err := retryLater(ctx, s, e); err != nil {
-					return err
-				}
-			}
+	return poll(ctx, s, claimAndMark, func(ctx context.Context, e shop.Event) error {
+		if publisher.Publish(ctx, e) != nil {
+			return retryLater(ctx, s, e)
 		}
 		return nil
 	})
-	return s.Serve(ctx, s.StoreWithOutbox)
 }
 
 const claimAndMark = `

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"sync"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -23,12 +22,8 @@ import (
 // that is longer than all retries makes dead letters of good messages.
 func retriesMainExchange(ctx context.Context, s *shop.Shop) error {
 	return s.Consume(ctx, false, func(ctx context.Context, channel *amqp.Channel, d amqp.Delivery) {
-		e, err := shop.Read(d)
-		if err == nil {
-			err = s.Effect(ctx, e, true)
-		}
+		err := readAndWork(ctx, d, func(e shop.Event) error { return s.Effect(ctx, e, true) })
 		if err != nil {
-			slog.ErrorContext(ctx, "message failed", "error", err)
 			err = retry(ctx, channel, d)
 		}
 		if err != nil {
@@ -87,22 +82,11 @@ func libraryRecovery(ctx context.Context, s *shop.Shop) error {
 	for range 4 {
 		workers.Go(func() {
 			for d := range deliveries {
-				handleWithRecovery(ctx, s, d)
+				effectUntilDone(ctx, s, d, true)
 			}
 		})
 	}
 	workers.Wait()
 	<-ctx.Done() // as a service waits whose HTTP server still answers
 	return nil
-}
-
-func handleWithRecovery(ctx context.Context, s *shop.Shop, d amqp.Delivery) {
-	e, err := shop.Read(d)
-	if err != nil {
-		_ = d.Nack(false, false)
-		return
-	}
-	if effectUntilDone(ctx, s, e, true) {
-		_ = d.Ack(false)
-	}
 }

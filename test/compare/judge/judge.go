@@ -6,7 +6,12 @@
 // effect: to know which of them still wait, and which are gone. [Judge] is a pure function.
 package judge
 
-import "maps"
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"strings"
+)
 
 // Event is a version of an order.
 type Event struct {
@@ -41,6 +46,31 @@ type Figures struct {
 	OutOfOrder int // effects or e-mails of which the first came after that of a newer event
 	Stuck      int // events without an effect that wait, and nothing moves
 	Buried     int // good messages that are dead letters
+}
+
+// Names are the figures' names in the table, in the order of the fields. Safe is the name of none.
+var Names = []string{"lost", "phantom", "repeated", "out of order", "stuck", "buried"}
+
+// Safe stands for figures that are all zero.
+const Safe = "safe"
+
+// String returns the figures that are not zero.
+func (f Figures) String() string {
+	var all []string
+	for i, value := range []int{f.Lost, f.Phantom, f.Repeated, f.OutOfOrder, f.Stuck, f.Buried} {
+		if value > 0 {
+			all = append(all, fmt.Sprint(Names[i], " ", value))
+		}
+	}
+	return cmp.Or(strings.Join(all, ", "), Safe)
+}
+
+// Max returns the worse one of each figure.
+func (f Figures) Max(g Figures) Figures {
+	return Figures{
+		max(f.Lost, g.Lost), max(f.Phantom, g.Phantom), max(f.Repeated, g.Repeated),
+		max(f.OutOfOrder, g.OutOfOrder), max(f.Stuck, g.Stuck), max(f.Buried, g.Buried),
+	}
 }
 
 // Judge computes the figures.

@@ -11,9 +11,6 @@ import (
 	"example.com/transactional-outbox/test/compare/shop"
 )
 
-// confirmTimeout limits the wait for a confirm.
-const confirmTimeout = 3 * time.Second
-
 // publisher is what River's worker uses: River knows no brokers. Many workers publish at the same
 // time, over one connection, each on a channel of its own. So a message that comes back belongs to
 // the worker of its channel.
@@ -28,15 +25,8 @@ type publisher struct {
 // session is a connection with its channels that nobody uses now.
 type session struct {
 	conn *amqp.Connection
-	idle chan channel
+	idle chan shop.Channel
 }
-
-type channel struct {
-	*amqp.Channel
-	returns chan amqp.Return
-}
-
-var errReturned = errors.New("the message reached no queue")
 
 // publish returns nil when the broker has confirmed the message and has routed it to a queue.
 func (p *publisher) publish(ctx context.Context, m message) error {
@@ -46,12 +36,15 @@ func (p *publisher) publish(ctx context.Context, m message) error {
 	}
 	select {
 	case c := <-s.idle:
-		err = c.publish(ctx, m)
+		err = c.Publish(ctx, true, amqp.Publishing{
+			MessageId: m.ID, Type: m.Key, Body: m.Body, ContentType: "application/json",
+			DeliveryMode: amqp.Persistent, Timestamp: time.Now(),
+		})
 		s.idle <- c
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
-	if err != nil && !errors.Is(err, errReturned) {
+	if err != nil && !errors.Is(err, shop.ErrReturned) {
 		p.drop(s)
 	}
 	return err
@@ -69,22 +62,20 @@ func (p *publisher) session() (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &session{conn: conn, idle: make(chan channel, p.channels)}
-	for c := first; ; {
-		if err = c.Confirm(false); err != nil {
-			break
-		}
-		s.idle <- channel{c, c.NotifyReturn(make(chan amqp.Return, 1))}
-		if len(s.idle) == p.channels {
-			p.current = s
-			return s, nil
-		}
-		if c, err = conn.Channel(); err != nil {
-			break
+	s := &session{conn: conn, idle: make(chan shop.Channel, p.channels)}
+	for c := first; len(s.idle) < p.channels && err == nil; {
+		var channel shop.Channel
+		if channel, err = shop.NewChannel(c); err == nil {
+			s.idle <- channel
+			c, err = conn.Channel()
 		}
 	}
-	_ = conn.Close()
-	return nil, err
+	if err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	p.current = s
+	return s, nil
 }
 
 // drop closes a connection after an error. The next message opens a new one.
@@ -94,30 +85,5 @@ func (p *publisher) drop(s *session) {
 	if p.current == s {
 		p.current = nil
 		go s.conn.Close() // a broker that blocks publishers does not answer
-	}
-}
-
-func (c channel) publish(ctx context.Context, m message) error {
-	ctx, cancel := context.WithTimeout(ctx, confirmTimeout)
-	defer cancel()
-	confirm, err := c.PublishWithDeferredConfirm(shop.Exchange, m.Key, true, false, amqp.Publishing{
-		MessageId: m.ID, Type: m.Key, Body: m.Body, ContentType: "application/json",
-		DeliveryMode: amqp.Persistent, Timestamp: time.Now(),
-	})
-	if err != nil {
-		return err
-	}
-	acked, err := confirm.WaitContext(ctx)
-	if err != nil {
-		return err
-	}
-	if !acked {
-		return errors.New("the broker has not confirmed the message")
-	}
-	select {
-	case <-c.returns: // the broker sends it before the confirm
-		return errReturned
-	default:
-		return nil
 	}
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"log/slog"
-	"os"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -54,11 +53,7 @@ func newRiver(ctx context.Context, s *shop.Shop) (outbox, error) {
 		JobTimeout:           river.JobTimeoutDefault / 10,
 		RescueStuckJobsAfter: 9 * time.Second,
 		RetryPolicy:          &tenthOfDefault{},
-		SoftStopTimeout:      2 * confirmTimeout,
-	}
-	if os.Getenv("TUNED") != "" { // only in test/bench: the settings of River's own benchmark
-		config.Queues[river.QueueDefault] = river.QueueConfig{MaxWorkers: 2000}
-		config.FetchCooldown, config.FetchPollInterval = 2*time.Millisecond, 20*time.Millisecond
+		SoftStopTimeout:      2 * shop.ConfirmTimeout,
 	}
 	p := &publisher{url: s.AMQPURL, channels: 100}
 	river.AddWorker(config.Workers, river.WorkFunc(func(ctx context.Context, job *river.Job[publishArgs]) error {

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"log/slog"
-	"os"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill"
@@ -79,9 +78,6 @@ func amqpConfig(url string) amqp.Config {
 	config := amqp.NewDurableTopicConfig(url, shop.Exchange, "")
 	config.Exchange.Durable = true // the name of this config is about its queue
 	config.Publish.ConfirmDelivery = true
-	if os.Getenv("TUNED") != "" { // only in test/bench: a channel is kept
-		config.Publish.ChannelPoolSize = 1
-	}
 	config.Connection.Reconnect = amqp.DefaultReconnectConfig()
 	config.Connection.Reconnect.BackoffInitialInterval /= 10
 	config.Connection.Reconnect.BackoffMaxInterval /= 10

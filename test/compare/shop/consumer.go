@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/smtp"
 	"time"
 
@@ -140,38 +139,17 @@ func (s *Shop) Effect(ctx context.Context, e Event, mail bool) error {
 	return err
 }
 
-// SendMail sends the e-mail about an event. The Message-ID is made from the message id.
+// SendMail sends the e-mail about an event, and waits for the answer. The Message-ID is made from
+// the message id.
 func (s *Shop) SendMail(e Event) error {
-	conn, err := net.DialTimeout("tcp", s.Mail, workTimeout)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = conn.Close() }()
-	if err := conn.SetDeadline(time.Now().Add(workTimeout)); err != nil {
-		return err
-	}
-	client, err := smtp.NewClient(conn, "localhost")
-	if err != nil {
-		return err
-	}
-	for _, step := range []func() error{
-		func() error { return client.Mail("shop@example.com") },
-		func() error { return client.Rcpt(e.Email) },
-		func() error { return writeMail(client, e) },
-	} {
-		if err := step(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func writeMail(client *smtp.Client, e Event) error {
-	body, err := client.Data()
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(body, "From: shop@example.com\r\nTo: %s\r\nSubject: %s\r\nDate: %s\r\nMessage-ID: <%s@compare.example>\r\n\r\nYour order %s\r\n",
+	content := fmt.Appendf(nil, "From: shop@example.com\r\nTo: %s\r\nSubject: %s\r\nDate: %s\r\nMessage-ID: <%s@compare.example>\r\n\r\nYour order %s\r\n",
 		e.Email, e.Key, time.Now().Format(time.RFC1123Z), e.ID, e.OrderID)
-	return errors.Join(err, body.Close())
+	answered := make(chan error, 1)
+	go func() { answered <- smtp.SendMail(s.Mail, nil, "shop@example.com", []string{e.Email}, content) }()
+	select {
+	case err := <-answered:
+		return err
+	case <-time.After(workTimeout):
+		return errors.New("the mail server has not answered")
+	}
 }

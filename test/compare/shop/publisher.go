@@ -19,8 +19,8 @@ const (
 	deadLetters = "notification-service.dlx"
 )
 
-// confirmTimeout limits the wait for a confirm.
-const confirmTimeout = 3 * time.Second
+// ConfirmTimeout limits the wait for a confirm.
+const ConfirmTimeout = 3 * time.Second
 
 // Publisher publishes persistent messages, waits for the confirm of each, and detects messages
 // that reached no queue. After an error it connects again. So it loses no message without an
@@ -31,8 +31,7 @@ type Publisher struct {
 
 	mu      sync.Mutex
 	conn    *amqp.Connection
-	channel *amqp.Channel
-	returns chan amqp.Return
+	channel Channel
 }
 
 // Publish returns nil when the broker has confirmed the message and has routed it to a queue.
@@ -41,7 +40,7 @@ func (p *Publisher) Publish(ctx context.Context, e Event) error {
 	defer p.mu.Unlock()
 	err := p.connect()
 	if err == nil {
-		err = p.publish(ctx, e)
+		err = p.channel.Publish(ctx, !p.NotMandatory, Message(e))
 	}
 	if err != nil && p.conn != nil {
 		go p.conn.Close() // a broker that blocks publishers does not answer
@@ -54,17 +53,35 @@ func (p *Publisher) connect() (err error) {
 	if p.conn != nil && !p.conn.IsClosed() {
 		return nil
 	}
-	if p.conn, p.channel, err = OpenChannel(p.URL); err != nil {
+	var channel *amqp.Channel
+	if p.conn, channel, err = OpenChannel(p.URL); err != nil {
 		return err
 	}
-	p.returns = p.channel.NotifyReturn(make(chan amqp.Return, 1))
-	return p.channel.Confirm(false)
+	p.channel, err = NewChannel(channel)
+	return err
 }
 
-func (p *Publisher) publish(ctx context.Context, e Event) error {
-	ctx, cancel := context.WithTimeout(ctx, confirmTimeout)
+// Channel is a channel in confirm mode. One caller at a time uses it, so what comes back, and what
+// is confirmed, is the message of this caller.
+type Channel struct {
+	*amqp.Channel
+	returns chan amqp.Return
+}
+
+// NewChannel puts a channel in confirm mode.
+func NewChannel(c *amqp.Channel) (Channel, error) {
+	return Channel{c, c.NotifyReturn(make(chan amqp.Return, 1))}, c.Confirm(false)
+}
+
+// ErrReturned means that the broker has confirmed the message, and that it reached no queue.
+var ErrReturned = errors.New("the message reached no queue")
+
+// Publish returns nil when the broker has confirmed the message and, if that is mandatory, has
+// routed it to a queue.
+func (c Channel) Publish(ctx context.Context, mandatory bool, m amqp.Publishing) error {
+	ctx, cancel := context.WithTimeout(ctx, ConfirmTimeout)
 	defer cancel()
-	confirm, err := p.channel.PublishWithDeferredConfirm(Exchange, e.Key, !p.NotMandatory, false, Message(e))
+	confirm, err := c.PublishWithDeferredConfirm(Exchange, m.Type, mandatory, false, m)
 	if err != nil {
 		return err
 	}
@@ -76,8 +93,8 @@ func (p *Publisher) publish(ctx context.Context, e Event) error {
 		return errors.New("the broker has not confirmed the message")
 	}
 	select {
-	case <-p.returns: // the broker sends it before the confirm
-		return errors.New("the message reached no queue")
+	case <-c.returns: // the broker sends it before the confirm
+		return ErrReturned
 	default:
 		return nil
 	}

@@ -6,6 +6,8 @@ import (
 	"context"
 	"log/slog"
 	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -21,14 +23,24 @@ type Shop struct {
 	Name    string // of this replica
 }
 
-// Open connects to the database of DATABASE_URL. It reads AMQP_URL, SMTP_ADDR and NAME.
-func Open(ctx context.Context) (*Shop, error) {
+// Program is one process of a design: its order side, or its consumer side. It ends with ctx.
+type Program func(ctx context.Context, s *Shop) error
+
+// Main runs the program that the first argument names, until SIGTERM. It reads DATABASE_URL,
+// AMQP_URL, SMTP_ADDR and NAME.
+func Main(programs map[string]Program) {
 	slog.SetDefault(slog.New(slog.NewJSONHandler(os.Stdout, nil)))
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	defer stop()
 	db, err := pgxpool.New(ctx, os.Getenv("DATABASE_URL"))
-	if err != nil {
-		return nil, err
+	if err == nil {
+		s := &Shop{DB: db, AMQPURL: os.Getenv("AMQP_URL"), Mail: os.Getenv("SMTP_ADDR"), Name: os.Getenv("NAME")}
+		err = programs[os.Args[1]](ctx, s)
 	}
-	return &Shop{DB: db, AMQPURL: os.Getenv("AMQP_URL"), Mail: os.Getenv("SMTP_ADDR"), Name: os.Getenv("NAME")}, nil
+	if err != nil && ctx.Err() == nil {
+		slog.Error("ended", "error", err)
+		os.Exit(1) //nolint:gocritic // the process exits: stop() is not needed
+	}
 }
 
 // Event says that an order has changed.

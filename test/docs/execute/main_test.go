@@ -70,13 +70,6 @@ func TestTheModeDecides(t *testing.T) {
 	}
 }
 
-func TestSkippedBlocks(t *testing.T) {
-	shown, err := try(t, t.Context(), console("$ touch 1")+console("$ touch 2"), "-skip=touch 2")
-	if err != nil || !exists("1") || exists("2") {
-		t.Errorf("error %v:\n%s", err, shown)
-	}
-}
-
 func TestAnInterruptEndsTheRun(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

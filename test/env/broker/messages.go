@@ -87,11 +87,6 @@ func (b Broker) Redeliver(ctx context.Context, messages ...Message) error {
 	return b.publish(ctx, Requeue, again)
 }
 
-// SendToQueue sends a message with its headers to the service's queue only.
-func (b Broker) SendToQueue(ctx context.Context, m Message) error {
-	return b.publish(ctx, Requeue, []Message{m})
-}
-
 // Publish publishes messages to the exchange, as another program could.
 func (b Broker) Publish(ctx context.Context, messages ...Message) error {
 	return b.publish(ctx, Exchange, messages)
@@ -128,12 +123,4 @@ func table(headers map[string]any) amqp.Table {
 		t[name] = value
 	}
 	return t
-}
-
-// Purge deletes the ready messages of a queue.
-func (b Broker) Purge(ctx context.Context, name string) error {
-	return b.withChannel(ctx, func(c *amqp.Channel) error {
-		_, err := c.QueuePurge(name, false)
-		return err
-	})
 }

@@ -6,11 +6,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go" //nolint:depguard // the suite must not use the code that it checks
 )
 
-// DeclareExchange declares the exchange as order-service does.
-func (b Broker) DeclareExchange(ctx context.Context) error {
-	return b.withChannel(ctx, declareExchange)
-}
-
+// declareExchange declares the exchange as order-service does.
 func declareExchange(c *amqp.Channel) error {
 	return c.ExchangeDeclare(Exchange, "topic", true, false, false, false, nil)
 }

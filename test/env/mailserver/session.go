@@ -1,13 +1,12 @@
 package mailserver
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"mime"
 	"mime/multipart"
-	"mime/quotedprintable"
 	"net/mail"
+	"strings"
 	"time"
 
 	"github.com/emersion/go-smtp"
@@ -88,36 +87,28 @@ func dateOf(message *mail.Message) time.Time {
 	return date
 }
 
-// bodies returns the decoded parts.
+// bodies returns the decoded parts, or the body if there are none.
 func bodies(message *mail.Message) (all []string, err error) {
 	kind, parameters, err := mime.ParseMediaType(message.Header.Get("Content-Type"))
 	if err != nil || kind != "multipart/alternative" {
-		body, err := decoded(message.Body, message.Header.Get("Content-Transfer-Encoding"))
-		return []string{body}, err
+		body, err := io.ReadAll(message.Body)
+		return []string{string(body)}, err
 	}
 	parts := multipart.NewReader(message.Body, parameters["boundary"])
 	for {
-		part, err := parts.NextRawPart()
-		if err == io.EOF { //nolint:errorlint // as its documentation says
+		part, err := parts.NextPart() // decodes quoted-printable
+		if err == io.EOF {            //nolint:errorlint // as its documentation says
 			return all, nil
 		}
 		if err != nil {
 			return nil, err
 		}
-		body, err := decoded(part, part.Header.Get("Content-Transfer-Encoding"))
+		body, err := io.ReadAll(part)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, body)
+		all = append(all, strings.ReplaceAll(string(body), "\r\n", "\n"))
 	}
-}
-
-func decoded(r io.Reader, encoding string) (string, error) {
-	if encoding == "quoted-printable" {
-		r = quotedprintable.NewReader(r)
-	}
-	content, err := io.ReadAll(r)
-	return string(bytes.ReplaceAll(content, []byte("\r\n"), []byte("\n"))), err
 }
 
 func (s *session) Reset()        {}

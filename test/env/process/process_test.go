@@ -1,5 +1,5 @@
-// Package process_test proves that a process is found by its identity, is signalled only then, and
-// dies with its parent.
+// Package process_test proves that a process dies with its parent. test/stack proves that a process
+// is found by its identity.
 package process_test
 
 import (
@@ -19,29 +19,6 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-func TestAProcessIsFoundByItsIdentityUntilItEnds(t *testing.T) {
-	p := start(t, process.Detached, "sleep", "60")
-	for name, id := range map[string]process.ID{"of an earlier process": {PID: p.PID, Started: "earlier"}, "zero": {}} {
-		if process.Find(id) != nil {
-			t.Errorf("the identity %s found it", name)
-		}
-	}
-	found := process.Find(p.ID)
-	if found == nil {
-		t.Fatal("a running process was not found")
-	}
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := found.Wait(ended); err == nil {
-		t.Error("Wait for a running process returned no error")
-	}
-	must(t, found.End(limited(t), syscall.SIGKILL))
-	if p.Alive() || process.Find(p.ID) != nil {
-		t.Error("an ended process was found")
-	}
-	must(t, p.Signal(syscall.SIGTERM)) // no effect
-}
 
 func TestChildrenAndTheLog(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "log")

@@ -4,6 +4,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"strings"
 	"testing"
 
 	"example.com/transactional-outbox/test/env/servers"
@@ -33,17 +34,8 @@ func TestNoPortIsGivenTwice(t *testing.T) {
 		other.Env = append(os.Environ(), "PRINT_ADDRESS=1")
 		output, err := other.Output()
 		must(t, err)
-		if got := firstLine(output); taken[got] || got == "" {
+		if got, _, _ := strings.Cut(string(output), "\n"); taken[got] || got == "" {
 			t.Errorf("another process got %q as well", got)
 		}
 	}
-}
-
-func firstLine(output []byte) string {
-	for i, b := range output {
-		if b == '\n' {
-			return string(output[:i])
-		}
-	}
-	return ""
 }

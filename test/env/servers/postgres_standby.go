@@ -54,33 +54,6 @@ func (s *PostgresServer) CopyFrom(ctx context.Context, primary, name string) err
 	return nil
 }
 
-// Follow makes a stopped primary the standby of the server that took over. It copies nothing, so
-// the primary must have been stopped with Stop: then its standby has everything.
-func (s *PostgresServer) Follow(primary, name string) error {
-	if s.Running() {
-		return ErrRunning
-	}
-	source, err := url.Parse(primary)
-	if err != nil {
-		return err
-	}
-	settings, err := os.OpenFile(s.folder.file("data/postgresql.auto.conf"), os.O_APPEND|os.O_WRONLY, 0)
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(settings, "primary_conninfo = 'host=%s port=%s user=%s application_name=%s'\n",
-		source.Hostname(), source.Port(), source.User.Username(), name)
-	signal := s.folder.file("data/standby.signal")
-	return errors.Join(err, settings.Close(), os.WriteFile(signal, nil, 0o600), changeOwnerOf(signal, s.as))
-}
-
-func changeOwnerOf(path string, as *syscall.Credential) error {
-	if as == nil {
-		return nil
-	}
-	return os.Chown(path, int(as.Uid), int(as.Gid))
-}
-
 // Promote makes a standby the primary, and returns when it takes writes.
 func (s *PostgresServer) Promote(ctx context.Context) error {
 	return s.query(ctx, "SELECT pg_promote()", nil)

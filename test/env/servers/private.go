@@ -2,6 +2,7 @@ package servers
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -84,40 +85,61 @@ func serverFolder(tb testing.TB) string {
 	return folder
 }
 
-// OfPackage are private servers that the tests of one package share.
+// OfPackage are private servers of a program, or those that the tests of one package share.
 type OfPackage struct {
 	Folder   string // which other users can enter, too
 	Database *PostgresServer
 	Broker   *RabbitMQServer
 }
 
+// OpenForPackage starts both servers in a new folder. The settings are PostgreSQL's.
+func OpenForPackage(ctx context.Context, name string, broker process.Lifetime, settings ...string) (p OfPackage, err error) {
+	if p.Folder, err = os.MkdirTemp("", name+"-"); err != nil {
+		return p, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, p.Close())
+		}
+	}()
+	// As root, PostgreSQL runs as another user, who must enter the folder.
+	if err := os.Chmod(p.Folder, 0o755); err != nil {
+		return p, err
+	}
+	if p.Database, err = NewPostgres(filepath.Join(p.Folder, "postgres"), process.WithParent, settings...); err != nil {
+		return p, err
+	}
+	if p.Broker, err = NewRabbitMQ(filepath.Join(p.Folder, "rabbitmq"), broker); err != nil {
+		return p, err
+	}
+	return p, p.Start(ctx)
+}
+
+// Start starts the servers that do not run.
+func (p OfPackage) Start(ctx context.Context) error {
+	return errors.Join(p.Database.Start(ctx), p.Broker.Start(ctx))
+}
+
+// Close ends both, and removes the folder.
+func (p OfPackage) Close() error {
+	var errs []error
+	if p.Broker != nil {
+		errs = append(errs, p.Broker.Close())
+	}
+	if p.Database != nil {
+		errs = append(errs, p.Database.Close())
+	}
+	return errors.Join(append(errs, os.RemoveAll(p.Folder))...)
+}
+
 // RunTests starts the servers, calls ready, runs the tests of a package, and stops the servers. It
 // is for a TestMain.
 func RunTests(m *testing.M, name string, ready func(OfPackage) error) (code int, err error) {
-	folder, err := os.MkdirTemp("", name+"-")
+	shared, err := OpenForPackage(context.Background(), name, process.WithParent)
 	if err != nil {
 		return 0, err
 	}
-	defer func() { _ = os.RemoveAll(folder) }()
-	// When the tests run as root, PostgreSQL runs as another user, who must enter the folder.
-	if err := os.Chmod(folder, 0o755); err != nil {
-		return 0, err
-	}
-	shared := OfPackage{Folder: folder}
-	if shared.Database, err = NewPostgres(filepath.Join(folder, "postgres"), process.WithParent); err != nil {
-		return 0, err
-	}
-	defer func() { _ = shared.Database.Close() }()
-	if shared.Broker, err = NewRabbitMQ(filepath.Join(folder, "rabbitmq"), process.WithParent); err != nil {
-		return 0, err
-	}
-	defer func() { _ = shared.Broker.Close() }()
-	ctx := context.Background()
-	for _, s := range []server{shared.Database, shared.Broker} {
-		if err := s.Start(ctx); err != nil {
-			return 0, err
-		}
-	}
+	defer func() { _ = shared.Close() }()
 	if err := ready(shared); err != nil {
 		return 0, err
 	}

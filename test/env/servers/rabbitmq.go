@@ -119,10 +119,6 @@ func (s *RabbitMQServer) Kill() error {
 	return kill(s.broker)
 }
 
-// Freeze stops the broker without ending it: it keeps its connections and answers nothing. Kill
-// ends it.
-func (s *RabbitMQServer) Freeze() error { return s.broker.Signal(syscall.SIGSTOP) }
-
 // Close ends the broker and its epmd, and releases their ports. It keeps the folder.
 func (s *RabbitMQServer) Close() error {
 	defer releasePorts(s.record.Port, s.record.DistPort, s.record.MetricsPort)
@@ -138,16 +134,6 @@ func (s *RabbitMQServer) Close() error {
 // Ctl runs rabbitmqctl for this broker, and returns its output.
 func (s *RabbitMQServer) Ctl(ctx context.Context, args ...string) (string, error) {
 	return s.runTool(ctx, "rabbitmqctl", args...)
-}
-
-// Queues runs rabbitmq-queues for this broker, and returns its output.
-func (s *RabbitMQServer) Queues(ctx context.Context, args ...string) (string, error) {
-	return s.runTool(ctx, "rabbitmq-queues", args...)
-}
-
-// Upgrade runs rabbitmq-upgrade for this broker, and returns its output.
-func (s *RabbitMQServer) Upgrade(ctx context.Context, args ...string) (string, error) {
-	return s.runTool(ctx, "rabbitmq-upgrade", args...)
 }
 
 func (s *RabbitMQServer) runTool(ctx context.Context, program string, args ...string) (string, error) {

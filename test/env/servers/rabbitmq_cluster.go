@@ -81,12 +81,6 @@ func (c *RabbitMQCluster) Join(ctx context.Context, node *RabbitMQServer) error 
 	return node.ctlEach(ctx, []string{"stop_app"}, []string{"join_cluster", c.Nodes[0].node}, []string{"start_app"})
 }
 
-// Leave removes a node from the cluster. The node loses all its data, and takes no connections
-// until Join.
-func (c *RabbitMQCluster) Leave(ctx context.Context, node *RabbitMQServer) error {
-	return node.ctlEach(ctx, []string{"stop_app"}, []string{"reset"})
-}
-
 func (s *RabbitMQServer) ctlEach(ctx context.Context, commands ...[]string) error {
 	for _, command := range commands {
 		if _, err := s.Ctl(ctx, command...); err != nil {
@@ -127,7 +121,7 @@ func (c *RabbitMQCluster) othersThan(node *RabbitMQServer) string {
 
 // AwaitQuorum returns when each queue would keep its majority if this node stopped.
 func (c *RabbitMQCluster) AwaitQuorum(ctx context.Context, node *RabbitMQServer) error {
-	_, err := node.Upgrade(ctx, "await_online_quorum_plus_one")
+	_, err := node.runTool(ctx, "rabbitmq-upgrade", "await_online_quorum_plus_one")
 	return err
 }
 

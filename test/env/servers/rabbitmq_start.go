@@ -40,8 +40,7 @@ func (s *RabbitMQServer) startBroker(ctx context.Context) (err error) {
 		}
 	}
 	return awaitStart(ctx, s.broker, s.folder, func(ctx context.Context) error {
-		_, err := AMQPVersion(ctx, addressOf(s.record.Port))
-		return err
+		return AMQPAnswers(ctx, addressOf(s.record.Port))
 	})
 }
 

@@ -3,8 +3,6 @@ package servers_test
 import (
 	"context"
 	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -48,50 +46,6 @@ func TestPostgresKeepsItsRowsAndItsAddress(t *testing.T) {
 	must(t, again.Close())
 	if server.Running() {
 		t.Error("it runs although it was closed")
-	}
-}
-
-func TestAStandbyTakesOverAndTheOldPrimaryFollowsIt(t *testing.T) {
-	t.Parallel()
-	ctx := limited(t)
-	old := servers.Postgres(t)
-	execute(t, old.URL("postgres"), "CREATE TABLE survivor AS SELECT 1 AS n")
-	standby := servers.Standby(t, old, "standby")
-	must(t, old.Synchronous(ctx, "standby"))
-	execute(t, old.URL("postgres"), "INSERT INTO survivor VALUES (2)")
-	must(t, old.Kill())
-	must(t, standby.Promote(ctx))
-	execute(t, standby.URL("postgres"), "INSERT INTO survivor VALUES (3)")
-
-	must(t, old.CopyFrom(ctx, standby.URL("postgres"), "old"))
-	must(t, old.Start(ctx))
-	must(t, standby.AwaitStandby(ctx, "old"))
-	must(t, standby.Stop(ctx))
-	must(t, old.Promote(ctx))
-	execute(t, old.URL("postgres"), "DO $$ BEGIN ASSERT (SELECT count(*) FROM survivor) = 3; END $$")
-
-	must(t, standby.Follow(old.URL("postgres"), "standby"))
-	must(t, standby.Start(ctx))
-	must(t, old.AwaitStandby(ctx, "standby"))
-}
-
-func TestRabbitMQKeepsItsQueues(t *testing.T) {
-	t.Parallel()
-	broker := servers.RabbitMQ(t)
-	file := filepath.Join(t.TempDir(), "definitions.json")
-	must(t, os.WriteFile(file, []byte(`{"queues": [{"name": "survivor", "vhost": "/", "durable": true, "auto_delete": false,
-		"arguments": {"x-queue-type": "quorum"}}]}`), 0o600))
-	_, err := broker.Ctl(limited(t), "import_definitions", file)
-	must(t, err)
-	must(t, broker.Kill())
-	if broker.Running() {
-		t.Error("it runs after a kill")
-	}
-	must(t, broker.Start(limited(t)))
-	queues, err := broker.Ctl(limited(t), "list_queues", "name", "type")
-	must(t, err)
-	if !strings.Contains(queues, "survivor\tquorum") {
-		t.Errorf("after a kill and a start the queues are %q", queues)
 	}
 }
 

@@ -50,7 +50,7 @@ func BrokerURL(tb testing.TB) string {
 		tb.Fatalf("TEST_AMQP_URL: %v", err)
 	}
 	host := net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "5672"))
-	if _, err := AMQPVersion(tb.Context(), host); err != nil {
+	if err := AMQPAnswers(tb.Context(), host); err != nil {
 		tb.Fatalf("RabbitMQ at %s: %v; %s", u.Redacted(), err, startHint)
 	}
 	return broker

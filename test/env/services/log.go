@@ -80,15 +80,10 @@ func (s *Process) Find(message string, since time.Time) (Line, error) {
 
 // Await waits for the first line with this message.
 func (s *Process) Await(ctx context.Context, message string) (l Line, err error) {
-	return s.AwaitSince(ctx, message, time.Time{})
-}
-
-// AwaitSince waits for the first line with this message at or after a time.
-func (s *Process) AwaitSince(ctx context.Context, message string, since time.Time) (l Line, err error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	err = s.AwaitReady(ctx, func(context.Context) error {
-		l, err = s.Find(message, since)
+		l, err = s.Find(message, time.Time{})
 		return err
 	})
 	if err != nil {

@@ -144,15 +144,6 @@ func (c *cluster) must(stdin string, arguments ...string) string {
 	return out
 }
 
-// refused runs kubectl, and the API server must refuse what it asks, with this reason.
-func (c *cluster) refused(stdin, reason string, arguments ...string) {
-	c.Helper()
-	out, log, err := c.run(c.Context(), stdin, arguments...)
-	if err == nil || !strings.Contains(log, reason) {
-		c.Errorf("kubectl %q: error %v, want %q\n%s%s", arguments, err, reason, out, log)
-	}
-}
-
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
