@@ -130,18 +130,6 @@ func recovered(f func() error) (err error) {
 	return f()
 }
 
-func TestATransactionReportsAFailedCommit(t *testing.T) {
-	t.Parallel()
-	n, _ := newNotebook(t)
-	err := n.db.InGorm(t.Context(), func(tx *gorm.DB) error {
-		return tx.Exec("INSERT INTO notes (id, follows) VALUES (1, 99)").Error
-	})
-	if !isState(err, "23503") {
-		t.Errorf("error %v: the commit broke a constraint", err)
-	}
-	n.want(0)
-}
-
 // TestAFailedStatementThatIsPassedOverIsNoCommit: the server answers ROLLBACK to COMMIT if
 // a statement has failed before.
 func TestAFailedStatementThatIsPassedOverIsNoCommit(t *testing.T) {
