@@ -85,17 +85,10 @@ func TestTheDefaultsOfOrderService(t *testing.T) {
 	}
 }
 
-func TestTheAPIGetsItsLimits(t *testing.T) {
-	c, err := ours.Parse(t, map[string]string{"HTTP_MAX_IN_FLIGHT": "3", "HTTP_RATE_LIMIT": "4"})
-	if want := (httpapi.Limits{InFlight: 3, Rate: 4}); err != nil || c.limits() != want {
-		t.Errorf("got %+v, want %+v, error %v", c.limits(), want, err)
-	}
-}
-
-func TestTheRelayGetsItsSettings(t *testing.T) {
+func TestTheRelayAndTheAPIGetTheirSettings(t *testing.T) {
 	c, err := ours.Parse(t, map[string]string{
 		"RELAY_WORKERS": "3", "RELAY_WINDOW": "4", "RELAY_POLL_INTERVAL": "5s", "RELAY_LEASE": "60m",
-		"RELAY_CONFIRM_TIMEOUT": "7s", "RELAY_GIVE_UP": "8h", "RELAY_RETRY_BASE": "9s", "RELAY_RETRY_CAP": "10s",
+		"HTTP_MAX_IN_FLIGHT": "3", "HTTP_RATE_LIMIT": "4", "RELAY_CONFIRM_TIMEOUT": "7s", "RELAY_GIVE_UP": "8h", "RELAY_RETRY_BASE": "9s", "RELAY_RETRY_CAP": "10s",
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -106,5 +99,8 @@ func TestTheRelayGetsItsSettings(t *testing.T) {
 	}
 	if got := c.relay(); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if want := (httpapi.Limits{InFlight: 3, Rate: 4}); c.limits() != want {
+		t.Errorf("got %+v, want %+v", c.limits(), want)
 	}
 }

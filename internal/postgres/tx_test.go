@@ -9,7 +9,6 @@ import (
 	"testing/fstest"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"go.uber.org/goleak"
 	"gorm.io/gorm"
 
@@ -68,11 +67,6 @@ func write(tx *gorm.DB, id int) error { return tx.Exec("INSERT INTO notes (id) V
 // writing writes a note in a transaction.
 func writing(ctx context.Context, db *postgres.DB, id int) error {
 	return db.InGorm(ctx, func(tx *gorm.DB) error { return write(tx, id) })
-}
-
-func isState(err error, code string) bool {
-	server, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && server.Code == code
 }
 
 func TestATransactionCommitsAllOrNothing(t *testing.T) {

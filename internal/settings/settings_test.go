@@ -151,15 +151,6 @@ func TestOnlyTheDemoTakesPublishedPasswords(t *testing.T) {
 	}
 }
 
-func TestAURLMustBeOfItsKind(t *testing.T) {
-	t.Parallel()
-	for _, wrong := range []settings.Secret{" ", "db", "host=db password=x", "http://db", "postgres://db:port/x", "://"} {
-		shared := settings.Shared{AuditRetention: 8760 * time.Hour, AppEnv: "demo", DatabaseURL: wrong, AMQPURL: wrong}
-		requireFaults(t, errors.Join(shared.Check()...),
-			"DATABASE_URL must be a URL that starts with postgres://", "AMQP_URL must start with amqp://")
-	}
-}
-
 func TestAWrongHostOfAMQPURLIsAnErrorWithoutThePassword(t *testing.T) {
 	t.Parallel()
 	for _, wrong := range []settings.Secret{"amqp://shop:4711@a,,b/", "amqp://shop:4711@a:5672,a/", "amqp://shop:4711@a:port,b/"} {
