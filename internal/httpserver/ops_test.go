@@ -49,13 +49,10 @@ func TestOpsEndpoints(t *testing.T) {
 		"all else":            {ready, "/", http.StatusOK, "hello"},
 	}
 	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			status, body, err := get(t, serveOps(t, test.ready, prometheus.NewRegistry())+test.path)
-			if err != nil || status != test.status || body != test.body {
-				t.Errorf("got %d %q, error %v; want %d %q", status, body, err, test.status, test.body)
-			}
-		})
+		status, body, err := get(t, serveOps(t, test.ready, prometheus.NewRegistry())+test.path)
+		if err != nil || status != test.status || body != test.body {
+			t.Errorf("%s: got %d %q, error %v; want %d %q", name, status, body, err, test.status, test.body)
+		}
 	}
 }
 

@@ -117,12 +117,14 @@ func TestTheHistoryHasWhatHappenedToEachEvent(t *testing.T) {
 	}
 }
 
-func TestAnEventIsFoundByItsTrace(t *testing.T) {
+// TestAnEventIsFoundByItsTraceAndByATextOfItsPayload, whatever its letters and bytes are. A search for
+// a text is recorded.
+func TestAnEventIsFoundByItsTraceAndByATextOfItsPayload(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	id := f.append("1", 1)[0]
 	f.exec("UPDATE outbox_events SET traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'")
-	f.appendMany(3)
+	ids := f.appendMany(3)
 	e, err := f.operator.OfTrace(t.Context(), "0AF7651916CD43DD8448EB211C80319C", 1000)
 	if err != nil || e.ID != id || e.Aggregate != "order" || e.AggregateID != "1" || e.Version != 1 {
 		t.Errorf("%+v, error %v", e, err)
@@ -130,13 +132,6 @@ func TestAnEventIsFoundByItsTrace(t *testing.T) {
 	if e, err := f.operator.OfTrace(t.Context(), "%", 1000); !errors.Is(err, operate.ErrNoEvent) {
 		t.Errorf("by an unknown trace: %+v, error %v", e, err)
 	}
-}
-
-// TestAnEventIsFoundByATextOfItsPayload, whatever its letters and bytes are. The search is recorded.
-func TestAnEventIsFoundByATextOfItsPayload(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	ids := f.appendMany(3)
 	f.exec(`UPDATE outbox_events SET payload = convert_to('{"to": "Ännchen.O''Hara@example.com"}', 'UTF8') || '\xff00' WHERE id = $1`, ids[0])
 	f.exec(`UPDATE outbox_events SET payload = convert_to('{"to": "back\slash%@example.com"}', 'UTF8') WHERE id = $1`, ids[1])
 	for text, want := range map[string][]uuid.UUID{
