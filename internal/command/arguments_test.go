@@ -64,15 +64,13 @@ func TestACommandWithArgumentsLogsToStderr(t *testing.T) {
 	}
 }
 
-func TestHelpOfACommandNeedsNoSettings(t *testing.T) {
+// TestArgumentsComeBeforeSettings, which are wrong here: help needs none, and wrong arguments are
+// the first mistake.
+func TestArgumentsComeBeforeSettings(t *testing.T) {
 	t.Setenv("DATABASE_URL", "")
 	if performed, _, _, err := withArguments(t, flag.ErrHelp, "-h"); performed != nil || err != nil {
 		t.Errorf("performed with %q, error %v", performed, err)
 	}
-}
-
-func TestWrongArgumentsStopACommandBeforeWrongSettings(t *testing.T) {
-	t.Setenv("DATABASE_URL", "")
 	if performed, _, _, err := withArguments(t, io.ErrUnexpectedEOF, "lst"); performed != nil || !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("performed with %q, error %v", performed, err)
 	}

@@ -1,11 +1,9 @@
 package command
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"log/slog"
-	"slices"
 	"strings"
 	"testing"
 
@@ -27,61 +25,35 @@ func runShop(t *testing.T, args ...string) (ran, out string, err error) {
 	return ran, text.String(), err
 }
 
+// TestTheArgumentsChooseTheCommand: the first one is the default. Help and the version run none.
 func TestTheArgumentsChooseTheCommand(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct {
-		args []string
-		want string
+	help := []string{"  serve        do what serve does\n", "  migrate      do what migrate does\n", "  outbox       do what outbox does\n"}
+	for line, want := range map[string]struct {
+		ran    string
+		prints []string
 	}{
-		"the first one is the default":     {nil, "serve"},
-		"by its name":                      {[]string{"migrate"}, "migrate"},
-		"what follows is for the command":  {[]string{"outbox", "list", "--dry-run"}, "outbox list --dry-run"},
-		"help of a command is the command": {[]string{"outbox", "help"}, "outbox help"},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			ran, out, err := runShop(t, test.args...)
-			if ran != test.want || out != "" || err != nil {
-				t.Errorf("ran %q, wrote %q, error %v; want %q", ran, out, err, test.want)
-			}
-		})
-	}
-}
-
-func TestHelpListsEveryCommandAndRunsNone(t *testing.T) {
-	t.Parallel()
-	for _, arg := range []string{"help", "-h", "-help", "--help"} {
-		ran, out, err := runShop(t, arg)
-		if ran != "" || err != nil {
-			t.Errorf("%s ran %q, error %v", arg, ran, err)
+		"":                      {ran: "serve"},
+		"migrate":               {ran: "migrate"},
+		"outbox list --dry-run": {ran: "outbox list --dry-run"},
+		"outbox help":           {ran: "outbox help"},
+		"help":                  {prints: help},
+		"-h":                    {prints: help},
+		"-help":                 {prints: help},
+		"--help":                {prints: help},
+		"version":               {prints: []string{"shop ", "commit "}},
+		"--version":             {prints: []string{"shop ", "commit "}},
+	} {
+		ran, out, err := runShop(t, strings.Fields(line)...)
+		if ran != want.ran || (out == "") != (want.prints == nil) || err != nil {
+			t.Errorf("%q ran %q, wrote %q, error %v; want %+v", line, ran, out, err, want)
 		}
-		for _, name := range []string{"serve", "migrate", "outbox"} {
-			line := func(line string) bool {
-				return strings.HasPrefix(strings.TrimSpace(line), name+" ") && strings.HasSuffix(line, "do what "+name+" does")
-			}
-			if !slices.ContainsFunc(strings.Split(out, "\n"), line) {
-				t.Errorf("%s does not list %s:\n%s", arg, name, out)
+		for _, text := range want.prints {
+			if !strings.Contains(out, text) {
+				t.Errorf("%q does not print %q:\n%s", line, text, out)
 			}
 		}
 	}
-}
-
-func TestVersionIsPrintedAndNoCommandRuns(t *testing.T) {
-	t.Parallel()
-	for _, argument := range []string{"version", "--version"} {
-		var out bytes.Buffer
-		if err := run(t.Context(), "some-service", nil, []string{argument}, &out); err != nil {
-			t.Error(err)
-		}
-		if !strings.HasPrefix(out.String(), "some-service ") || !strings.Contains(out.String(), "commit ") {
-			t.Errorf("%s prints %q", argument, out.String())
-		}
-	}
-}
-
-func TestAnUnknownCommandIsAnErrorWithAHint(t *testing.T) {
-	t.Parallel()
 	for _, name := range []string{"srve", "SERVE", "", "--migrate"} {
 		ran, _, err := runShop(t, name)
 		if ran != "" || err == nil || !strings.Contains(err.Error(), `"`+name+`"`) || !strings.Contains(err.Error(), "shop help") {
@@ -128,21 +100,18 @@ func TestAConfiguredCommandGetsItsSettings(t *testing.T) {
 	}
 }
 
-func TestWrongSettingsStopACommandBeforeItStarts(t *testing.T) {
-	t.Setenv("DATABASE_URL", "")
-	t.Setenv("AMQP_URL", "amqp://shop:own@mq/")
-	t.Setenv("WORKERS", "none")
-	got, err := configured(t, nil)
-	if got != nil || err == nil || !strings.Contains(err.Error(), "DATABASE_URL") || !strings.Contains(err.Error(), "WORKERS") {
-		t.Errorf("performed with %+v, error %v; want none, and an error of DATABASE_URL and WORKERS", got, err)
-	}
-}
-
-func TestAConfiguredCommandRefusesArguments(t *testing.T) {
+// TestAConfiguredCommandDoesNotStart with arguments, or with wrong settings. All of these are named.
+func TestAConfiguredCommandDoesNotStart(t *testing.T) {
 	t.Setenv("DATABASE_URL", "postgres://db/shop")
 	t.Setenv("AMQP_URL", "amqp://shop:own@mq/")
 	got, err := configured(t, nil, "--force")
 	if got != nil || err == nil || !strings.Contains(err.Error(), "--force") {
 		t.Errorf("performed with %+v, error %v; want none, and an error of --force", got, err)
+	}
+	t.Setenv("DATABASE_URL", "")
+	t.Setenv("WORKERS", "none")
+	got, err = configured(t, nil)
+	if got != nil || err == nil || !strings.Contains(err.Error(), "DATABASE_URL") || !strings.Contains(err.Error(), "WORKERS") {
+		t.Errorf("performed with %+v, error %v; want none, and an error of DATABASE_URL and WORKERS", got, err)
 	}
 }

@@ -52,20 +52,6 @@ func (q queues) check(err error) {
 	}
 }
 
-// add puts dead letters into the queue, and returns their ids.
-func (q queues) add(n int) (ids []string) {
-	q.Helper()
-	for range n {
-		ids = append(ids, rand.Text())
-		c, err := q.PublishWithDeferredConfirm(q.Service.Name+".dlq", "order.created", true, false, amqp.Publishing{MessageId: ids[len(ids)-1], Body: []byte("ann@example.com")})
-		q.check(err)
-		if !c.Wait() {
-			q.Fatal("a message was not confirmed")
-		}
-	}
-	return ids
-}
-
 // drain waits for n messages in a queue, and takes all of them.
 func (q queues) drain(queue string, n int) (ids []string) {
 	q.Helper()
@@ -87,7 +73,14 @@ func (q queues) drain(queue string, n int) (ids []string) {
 func TestDeadLettersAtABroker(t *testing.T) {
 	t.Parallel()
 	q := newQueues(t)
-	ids := q.add(3)
+	ids := []string{rand.Text(), rand.Text(), rand.Text()}
+	for _, id := range ids {
+		c, err := q.PublishWithDeferredConfirm(q.Service.Name+".dlq", "order.created", true, false, amqp.Publishing{MessageId: id, Body: []byte("ann@example.com")})
+		q.check(err)
+		if !c.Wait() {
+			t.Fatal("a message was not confirmed")
+		}
+	}
 	databaseURL := q.DatabaseURL
 	q.DatabaseURL = "postgres://shop@127.0.0.1:1/shop"
 	if out, _, err := q.run(t.Context(), "dlq", "list", "--json"); err != nil || !slices.Equal(idsOf(t, out), ids) {

@@ -118,7 +118,8 @@ func TestUnavailable(t *testing.T) {
 		}
 	}
 	for _, code := range []string{"28P01", "28000", "3D000", "42501", "55000", "XX000"} { // there is no session, whatever the answer
-		if err := writing(t.Context(), open(t, refusingServer(t, code), 1), 1); !isState(err, code) || !postgres.Unavailable(err) {
+		err := writing(t.Context(), open(t, refusingServer(t, code), 1), 1)
+		if server, ok := errors.AsType[*pgconn.PgError](err); !ok || server.Code != code || !postgres.Unavailable(err) {
 			t.Errorf("Unavailable is %t of %v", postgres.Unavailable(err), err)
 		}
 	}

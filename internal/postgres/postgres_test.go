@@ -65,14 +65,6 @@ func TestReplicasMayMigrateTogether(t *testing.T) {
 	}
 }
 
-func TestReadyNamesTheCommandThatMigrates(t *testing.T) {
-	t.Parallel()
-	err := open(t, servers.Database(t), 4).Ready(t.Context(), postgres.Migrations{Files: notes.Files, Command: "shop migrate"})
-	if err == nil || !strings.Contains(err.Error(), "shop migrate") {
-		t.Errorf("error %v does not name the command", err)
-	}
-}
-
 func TestWaitReturnsWhenTheDatabaseComes(t *testing.T) {
 	t.Parallel()
 	direct := servers.Database(t)

@@ -3,29 +3,10 @@ package telemetry
 import (
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 )
-
-// written is a log that another goroutine writes.
-type written struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (w *written) Write(line []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.text.Write(line)
-}
-
-func (w *written) String() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.text.String()
-}
 
 // TestMilestonesAreLimited: at high rates only some lines are written, and a warning says how many
 // were left out.
@@ -36,7 +17,7 @@ func TestMilestonesAreLimited(t *testing.T) { //nolint:paralleltest // it sets t
 		slog.LevelWarn:  {0, 0, 0},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			var out written
+			var out strings.Builder
 			lines := func() int { return strings.Count(out.String(), "\n") }
 			logger := slog.Default()
 			LogTo(&out, "shop", level)

@@ -119,6 +119,7 @@ func TestTextInALogLineMakesNoNewLine(t *testing.T) {
 	})
 }
 
+// TestWithoutACollectorTraceIDsAreMadeAndLogged, and a span continues the trace of a traceparent.
 func TestWithoutACollectorTraceIDsAreMadeAndLogged(t *testing.T) {
 	logged, flush, err := setup(t, nil)
 	if err != nil {
@@ -150,16 +151,8 @@ func TestWithoutACollectorTraceIDsAreMadeAndLogged(t *testing.T) {
 	if line["service"] != "shop" || line["trace_id"] != span.SpanContext().TraceID().String() {
 		t.Errorf("service and trace are not in %v", line)
 	}
-}
-
-func TestASpanContinuesTheTraceOfATraceparent(t *testing.T) {
-	_, flush, err := setup(t, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer flush()
-	ctx, span := otel.Tracer("test").Start(inTrace(t.Context()), "a span")
-	defer span.End()
+	ctx, child := otel.Tracer("test").Start(inTrace(t.Context()), "a span")
+	defer child.End()
 	if got := Traceparent(ctx); !strings.HasPrefix(got, "00-"+traceID+"-") || strings.Contains(got, spanID) {
 		t.Errorf("traceparent %q, want the trace %s with a new span", got, traceID)
 	}
@@ -227,22 +220,5 @@ func TestSetupNamesAMalformedVariable(t *testing.T) {
 	_, _, err := setup(t, map[string]string{"OTEL_RESOURCE_ATTRIBUTES": "no-value"})
 	if err == nil || !strings.Contains(err.Error(), "OTEL_RESOURCE_ATTRIBUTES") {
 		t.Errorf("error %v does not name the variable", err)
-	}
-}
-
-func TestARegistryHasTheMetricsOfTheProcess(t *testing.T) {
-	t.Parallel()
-	families, err := NewRegistry().Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := map[string]bool{}
-	for _, f := range families {
-		got[f.GetName()] = true
-	}
-	for _, want := range []string{"go_goroutines", "process_resident_memory_bytes", "go_build_info"} {
-		if !got[want] {
-			t.Errorf("%s is missing", want)
-		}
 	}
 }

@@ -19,7 +19,8 @@ func TestTheVersionComesFromTheBuildInfo(t *testing.T) {
 	}
 }
 
-func TestTheVersionIsAMetric(t *testing.T) {
+// TestARegistryHasTheVersion, and the metrics of the process.
+func TestARegistryHasTheVersion(t *testing.T) {
 	t.Parallel()
 	number, commit := Version()
 	want := `
@@ -27,7 +28,13 @@ func TestTheVersionIsAMetric(t *testing.T) {
 # TYPE build_info gauge
 build_info{revision="` + commit + `",version="` + number + `"} 1
 `
-	if err := testutil.GatherAndCompare(NewRegistry(), strings.NewReader(want), "build_info"); err != nil {
+	registry := NewRegistry()
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "build_info"); err != nil {
 		t.Error(err)
+	}
+	for _, name := range []string{"go_goroutines", "process_resident_memory_bytes", "go_build_info"} {
+		if n, err := testutil.GatherAndCount(registry, name); n != 1 || err != nil {
+			t.Errorf("%d series %s, error %v", n, name, err)
+		}
 	}
 }

@@ -27,29 +27,12 @@ import (
 	"example.com/transactional-outbox/test/env/servers"
 )
 
-// log has the lines of the service's parts: each part goes on without a right, and says so.
-type log struct {
-	mu    sync.Mutex
-	lines bytes.Buffer
-}
-
-func (l *log) Write(line []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.lines.Write(line)
-}
-
-func (l *log) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.lines.String()
-}
-
 // TestTheRoleOfTheServiceMayDoItsWorkAndNothingElse runs each part of the service as its role: the
-// handler, the relay with its janitor, and what operators do.
+// handler, the relay with its janitor, and what operators do. Each part goes on without a right, and
+// its log says so.
 func TestTheRoleOfTheServiceMayDoItsWorkAndNothingElse(t *testing.T) { //nolint:paralleltest // it sets the process's logger
 	superuser, application := roles(t)
-	logged := &log{}
+	logged := &bytes.Buffer{} // it is read when all parts have ended
 	before := slog.Default()
 	slog.SetDefault(slog.New(slog.NewTextHandler(logged, nil)))
 	t.Cleanup(func() { slog.SetDefault(before) })

@@ -10,6 +10,7 @@ import (
 	"example.com/transactional-outbox/outbox/operate"
 )
 
+// TestShowReportsBlockingAndWaitingEvents, and also shows an event of which parts are missing.
 func TestShowReportsBlockingAndWaitingEvents(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -44,18 +45,18 @@ func TestShowReportsBlockingAndWaitingEvents(t *testing.T) {
 	if _, err := f.operator.Show(t.Context(), uuid.New()); !errors.Is(err, operate.ErrNoEvent) {
 		t.Errorf("an unknown id: error %v, want ErrNoEvent", err)
 	}
-}
-
-// TestHeadersThatAPersonHasStoredAreShown: Append stores text only.
-func TestHeadersThatAPersonHasStoredAreShown(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	id := f.appendMany(1)[0]
+	// Append stores only texts, but a person may have stored other headers.
 	for stored, want := range map[string]string{`{"h": 7}`: "7", `{"h": [1]}`: "[1]", `["h"]`: "", `{"h": null}`: ""} {
-		f.exec("UPDATE outbox_events SET headers = $1", stored)
-		if d, err := f.operator.Show(t.Context(), id); err != nil || d.Headers["h"] != want {
+		f.exec("UPDATE outbox_events SET headers = $1 WHERE id = $2", stored, alone)
+		if d, err := f.operator.Show(t.Context(), alone); err != nil || d.Headers["h"] != want {
 			t.Errorf("%s: %v, error %v", stored, d.Headers, err)
 		}
+	}
+	// Without the row of the log, the queue knows the rest. The age counts from the failure.
+	f.exec("DELETE FROM outbox_events WHERE id = $1", other[0])
+	d, err := f.operator.Show(t.Context(), other[0])
+	if err != nil || d.Status != operate.Failed || !d.CreatedAt.IsZero() || d.Topic != "order.created" || d.Age < 3600 || len(d.Payload) != 0 {
+		t.Errorf("without its row of the log: %+v, error %v", d, err)
 	}
 }
 
@@ -116,12 +117,14 @@ func TestTheHistoryHasWhatHappenedToEachEvent(t *testing.T) {
 	}
 }
 
-func TestAnEventIsFoundByItsTrace(t *testing.T) {
+// TestAnEventIsFoundByItsTraceAndByATextOfItsPayload, whatever its letters and bytes are. A search for
+// a text is recorded.
+func TestAnEventIsFoundByItsTraceAndByATextOfItsPayload(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	id := f.append("1", 1)[0]
 	f.exec("UPDATE outbox_events SET traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'")
-	f.appendMany(3)
+	ids := f.appendMany(3)
 	e, err := f.operator.OfTrace(t.Context(), "0AF7651916CD43DD8448EB211C80319C", 1000)
 	if err != nil || e.ID != id || e.Aggregate != "order" || e.AggregateID != "1" || e.Version != 1 {
 		t.Errorf("%+v, error %v", e, err)
@@ -129,13 +132,6 @@ func TestAnEventIsFoundByItsTrace(t *testing.T) {
 	if e, err := f.operator.OfTrace(t.Context(), "%", 1000); !errors.Is(err, operate.ErrNoEvent) {
 		t.Errorf("by an unknown trace: %+v, error %v", e, err)
 	}
-}
-
-// TestAnEventIsFoundByATextOfItsPayload, whatever its letters and bytes are. The search is recorded.
-func TestAnEventIsFoundByATextOfItsPayload(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	ids := f.appendMany(3)
 	f.exec(`UPDATE outbox_events SET payload = convert_to('{"to": "Ännchen.O''Hara@example.com"}', 'UTF8') || '\xff00' WHERE id = $1`, ids[0])
 	f.exec(`UPDATE outbox_events SET payload = convert_to('{"to": "back\slash%@example.com"}', 'UTF8') WHERE id = $1`, ids[1])
 	for text, want := range map[string][]uuid.UUID{
@@ -154,17 +150,5 @@ func TestAnEventIsFoundByATextOfItsPayload(t *testing.T) {
 	}
 	if _, err := f.operator.WithText(t.Context(), operate.NewDecision("", operate.Page, "text"), "x", 1, 1); err == nil {
 		t.Error("nobody has looked into payloads")
-	}
-}
-
-// TestAnEventWithoutItsRowOfTheLogIsShown with what the queue knows. Its age counts from its failure.
-func TestAnEventWithoutItsRowOfTheLogIsShown(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	id := f.appendFailed(1)[0]
-	f.exec("DELETE FROM outbox_events")
-	d, err := f.operator.Show(t.Context(), id)
-	if err != nil || d.Status != operate.Failed || !d.CreatedAt.IsZero() || d.Topic != "order.created" || d.Age < 3600 || len(d.Payload) != 0 {
-		t.Errorf("%+v, error %v", d, err)
 	}
 }

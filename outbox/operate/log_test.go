@@ -25,21 +25,43 @@ func (f fixture) decide(by operate.By, batches ...[]string) (rows []uuid.UUID) {
 	return rows
 }
 
+// TestADecisionHasAllItsBatches. An unfinished batch is visible: a process may die between Begin and
+// Finish.
 func TestADecisionHasAllItsBatches(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	by := operate.NewDecision("ann", operate.CLI, "--topic order.created")
-	f.decide(by, []string{"a", "b"}, []string{"c"})
-	f.decide(operate.NewDecision("ben", operate.CLI, operate.ByIDs), []string{"c"})
+	f.decide(by, []string{"a", "b"})
+	row, err := f.log.Begin(t.Context(), by, operate.Replay, []string{"c", "d"})
+	must(t, err)
+	f.decide(operate.NewDecision("ben", operate.CLI, "--all"), []string{"b", "c", "e"}, []string{"f"})
 	d, err := f.log.Get(t.Context(), by.Decision)
-	if err != nil || d.By != by || d.Action != operate.Replay || d.Chosen != 3 || d.Done != 3 || d.Batches != 2 || d.Unfinished != 0 {
-		t.Errorf("%+v, error %v", d, err)
+	if err != nil || d.By != by || d.Action != operate.Replay || d.Chosen != 4 || d.Done != 2 || d.Batches != 2 || d.Unfinished != 1 || d.FinishedAt != nil {
+		t.Errorf("before its end: %+v, error %v", d, err)
 	}
-	if d.FinishedAt == nil || d.FinishedAt.Before(d.At) || time.Since(d.At).Abs() > time.Hour {
-		t.Errorf("from %s to %v", d.At, d.FinishedAt)
+	for _, done := range []int{1, 2} { // the first end holds
+		must(t, f.log.Finish(t.Context(), row, done))
+		d, err := f.log.Get(t.Context(), by.Decision)
+		if err != nil || d.Chosen != 4 || d.Done != 3 || d.Unfinished != 0 || d.FinishedAt == nil || d.FinishedAt.Before(d.At) || time.Since(d.At).Abs() > time.Hour {
+			t.Errorf("after its end: %+v, error %v", d, err)
+		}
 	}
 	if _, err := f.log.Get(t.Context(), uuid.New()); !errors.Is(err, operate.ErrNoDecision) {
 		t.Errorf("an unknown decision: error %v", err)
+	}
+	// Who decided about an item, the newest first.
+	found, err := f.log.Of(t.Context(), []string{"b", "e", "x"}, 10)
+	if err != nil || len(found) != 2 || found[0].Operator != "ben" || !slices.Equal(found[0].Items, []string{"b", "e"}) ||
+		found[1].Operator != "ann" || !slices.Equal(found[1].Items, []string{"b"}) {
+		t.Errorf("found %+v, error %v", found, err)
+	}
+	if newest, err := f.log.Of(t.Context(), []string{"b"}, 1); err != nil || len(newest) != 1 || newest[0].Operator != "ben" {
+		t.Errorf("the newest is %+v, error %v", newest, err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := f.log.Begin(ended, by, operate.Republish, []string{"c"}); err == nil {
+		t.Error("no error although the database is away")
 	}
 }
 
@@ -97,46 +119,6 @@ func TestDecisionsArePagedTheNewestFirst(t *testing.T) {
 		if !slices.Equal(got, page) {
 			t.Errorf("%v, want %v", got, page)
 		}
-	}
-}
-
-func TestOfFindsWhoDecidedAboutAnItem(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	f.decide(ann(), []string{"a", "b"})
-	f.decide(operate.NewDecision("ben", operate.CLI, "--all"), []string{"b", "c", "d"}, []string{"e"})
-	found, err := f.log.Of(t.Context(), []string{"b", "d", "x"}, 10)
-	if err != nil || len(found) != 2 {
-		t.Fatalf("found %+v, error %v", found, err)
-	}
-	if found[0].Operator != "ben" || !slices.Equal(found[0].Items, []string{"b", "d"}) || found[1].Operator != "ann" || !slices.Equal(found[1].Items, []string{"b"}) {
-		t.Errorf("found %+v", found)
-	}
-	if newest, err := f.log.Of(t.Context(), []string{"b"}, 1); err != nil || len(newest) != 1 || newest[0].Operator != "ben" {
-		t.Errorf("the newest is %+v, error %v", newest, err)
-	}
-}
-
-// TestAnUnfinishedBatchIsVisible: a process may die between Begin and Finish.
-func TestAnUnfinishedBatchIsVisible(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	by := ann()
-	row, err := f.log.Begin(t.Context(), by, operate.Republish, []string{"a", "b"})
-	must(t, err)
-	if d, err := f.log.Get(t.Context(), by.Decision); err != nil || d.FinishedAt != nil || d.Unfinished != 1 || d.Chosen != 2 || d.Done != 0 {
-		t.Errorf("before its end: %+v, error %v", d, err)
-	}
-	for _, done := range []int{1, 2} { // the first end holds
-		must(t, f.log.Finish(t.Context(), row, done))
-		if d, err := f.log.Get(t.Context(), by.Decision); err != nil || d.FinishedAt == nil || d.Unfinished != 0 || d.Done != 1 {
-			t.Errorf("after its end: %+v, error %v", d, err)
-		}
-	}
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := f.log.Begin(ended, by, operate.Republish, []string{"c"}); err == nil {
-		t.Error("no error although the database is away")
 	}
 }
 

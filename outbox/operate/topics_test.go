@@ -14,12 +14,6 @@ import (
 	"example.com/transactional-outbox/outbox/operate"
 )
 
-// pausedByRelay is how a relay pauses a topic that refuses its events.
-func (f fixture) pausedByRelay(topic string) {
-	f.Helper()
-	f.settle(store.Settlement{Paused: map[string]string{topic: "no queue is bound"}, FirstPause: time.Hour, LongestPause: time.Hour})
-}
-
 func (f fixture) topics() []operate.PausedTopic {
 	f.Helper()
 	topics, err := f.operator.Topics(f.Context(), "", 10)
@@ -27,43 +21,40 @@ func (f fixture) topics() []operate.PausedTopic {
 	return topics
 }
 
-// TestAPausedTopicIsNotClaimedUntilItIsResumed, whoever has paused it; other topics go on.
+// TestAPausedTopicIsNotClaimedUntilItIsResumed, whoever has paused it; other topics go on. The pause
+// of an operator takes the place of the relay's.
 func TestAPausedTopicIsNotClaimedUntilItIsResumed(t *testing.T) {
 	t.Parallel()
-	for name, pause := range map[string]func(fixture){
-		"by the operator": func(f fixture) { must(f, f.operator.Pause(f.Context(), ann(), "order.created", "the broker moves")) },
-		"by the relay":    func(f fixture) { f.pausedByRelay("order.created") },
-		"by both": func(f fixture) {
-			f.pausedByRelay("order.created")
-			must(f, f.operator.Pause(f.Context(), ann(), "order.created", "the broker moves"))
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f := newFixture(t)
-			ids, alone := f.append("1", 1, 2), f.appendAlone()
-			pause(f)
-			if got := f.due(); !slices.Equal(got, []uuid.UUID{alone}) {
-				t.Errorf("claimed %v, want %v", got, alone)
-			}
-			topics := f.topics()
-			if len(topics) != 1 || topics[0].Topic != "order.created" || topics[0].Halted != 1 || topics[0].More || topics[0].Since.IsZero() {
-				t.Fatalf("%+v", topics)
-			}
-			byRelay := topics[0].Operator == "" && topics[0].Until != nil && topics[0].Reason == "no queue is bound"
-			byOperator := topics[0].Operator == "ann" && topics[0].Until == nil && topics[0].Reason == "the broker moves"
-			if byRelay != (name == "by the relay") || byOperator == byRelay {
-				t.Errorf("%+v", topics[0])
-			}
-			must(t, f.operator.Resume(t.Context(), ann(), "order.created"))
-			if left := f.topics(); len(left) != 0 {
-				t.Errorf("still paused: %+v", left)
-			}
-			f.settle(store.Settlement{Published: []store.Event{{ID: alone}}})
-			if got := f.due(); !slices.Equal(got, ids[:1]) {
-				t.Errorf("claimed %v, want %v", got, ids[:1])
-			}
-		})
+	f := newFixture(t)
+	for _, operator := range []string{"", "ann"} {
+		ids, alone := f.append(uuid.NewString(), 1, 2), f.appendAlone()
+		// A relay pauses a topic that refuses its events.
+		f.settle(store.Settlement{Paused: map[string]string{"order.created": "no queue is bound"}, FirstPause: time.Hour, LongestPause: time.Hour})
+		want := "no queue is bound"
+		if operator != "" {
+			want = "the broker moves"
+			must(t, f.operator.Pause(t.Context(), ann(), "order.created", want))
+		}
+		if got := f.due(); !slices.Equal(got, []uuid.UUID{alone}) {
+			t.Errorf("claimed %v, want %v", got, alone)
+		}
+		f.publish("now()", alone)
+		if got := f.due(); len(got) > 0 {
+			t.Errorf("claimed %v of a paused topic", got)
+		}
+		topics := f.topics()
+		if len(topics) != 1 || topics[0].Topic != "order.created" || topics[0].Halted != 1 || topics[0].More || topics[0].Since.IsZero() ||
+			topics[0].Operator != operator || topics[0].Reason != want || (topics[0].Until == nil) != (operator != "") {
+			t.Fatalf("paused by %q: %+v", operator, topics)
+		}
+		must(t, f.operator.Resume(t.Context(), ann(), "order.created"))
+		if left := f.topics(); len(left) != 0 {
+			t.Errorf("still paused: %+v", left)
+		}
+		if got := f.due(); !slices.Equal(got, ids[:1]) {
+			t.Errorf("claimed %v, want %v", got, ids[:1])
+		}
+		f.publish("now()", ids...)
 	}
 }
 

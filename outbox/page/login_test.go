@@ -67,9 +67,9 @@ func TestWrongPasswordsLockOutTheirClientAndNobodyElse(t *testing.T) {
 	from("rob", "2001:db8:0:1::1").want(http.StatusOK) // another network
 	from("rob", "not an address").want(http.StatusOK)  // the proxy itself
 	from("nobody", "5.6.7.8").want(http.StatusUnauthorized, "one of its users")
-	counts := map[string]float64{"wrong_password": 6, "too_many_wrong_passwords": 36, "login": 3}
-	for result, want := range counts {
-		if n := countOf(t, s.page.Collector(), result); n != want {
+	counted, _ := s.page.Collector().(*prometheus.CounterVec)
+	for result, want := range map[string]float64{"wrong_password": 6, "too_many_wrong_passwords": 36, "login": 3} {
+		if n := testutil.ToFloat64(counted.WithLabelValues(result)); n != want {
 			t.Errorf("%s: %v, want %v", result, n, want)
 		}
 		if !strings.Contains(s.logged.String(), "result="+result) {
@@ -79,15 +79,6 @@ func TestWrongPasswordsLockOutTheirClientAndNobodyElse(t *testing.T) {
 	if text := s.logged.String(); strings.Contains(text, "wrong ") || strings.Contains(text, "nobody") || !strings.Contains(text, "client=2001:db8::/64") {
 		t.Errorf("logged\n%s", text)
 	}
-}
-
-func countOf(t *testing.T, c prometheus.Collector, result string) float64 {
-	t.Helper()
-	vec, ok := c.(*prometheus.CounterVec)
-	if !ok {
-		t.Fatalf("it is a %T", c)
-	}
-	return testutil.ToFloat64(vec.WithLabelValues(result))
 }
 
 // TestWithoutProxiesTheHeaderIsNotBelieved: a client could give itself a new address each time.

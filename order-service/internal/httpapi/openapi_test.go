@@ -1,7 +1,6 @@
 package httpapi_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -23,54 +22,43 @@ import (
 	"example.com/transactional-outbox/order-service/internal/httpapi"
 )
 
-// contract is the document that an API serves, with a client.
+// contract is the document that an API serves, and the API. There is no network: all requests come
+// from the same address.
 type contract struct {
-	fixture
-	url    string
-	do     func(*http.Request) (*http.Response, error)
+	*testing.T
+	api    http.Handler
 	doc    *openapi3.T
 	router routers.Router
 }
 
-func (b fixture) contract() contract {
-	b.Helper()
-	return contract{fixture: b, url: b.api.URL, do: http.DefaultClient.Do}.read()
-}
-
-func (c contract) read() contract {
-	c.Helper()
-	request, err := http.NewRequestWithContext(c.Context(), http.MethodGet, c.url+"/openapi.yaml", nil)
-	if err != nil {
-		c.Fatal(err)
-	}
-	served, err := c.do(request)
-	if err != nil {
-		c.Fatal(err)
-	}
-	defer func() { _ = served.Body.Close() }()
-	if c.doc, err = openapi3.NewLoader().LoadFromIoReader(served.Body); err != nil {
-		c.Fatal(err)
+func newContract(t *testing.T, api http.Handler) contract {
+	t.Helper()
+	c := contract{T: t, api: api}
+	served := answerOf(api, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/openapi.yaml", nil))
+	var err error
+	if c.doc, err = openapi3.NewLoader().LoadFromData([]byte(served.body)); err != nil {
+		t.Fatal(err)
 	}
 	if err := c.doc.Validate(context.Background()); err != nil {
-		c.Fatal(err)
+		t.Fatal(err)
 	}
-	c.doc.Servers = openapi3.Servers{{URL: c.url}}
+	c.doc.Servers = openapi3.Servers{{URL: "http://api"}}
 	if c.router, err = gorillamux.NewRouter(c.doc); err != nil {
-		c.Fatal(err)
+		t.Fatal(err)
 	}
 	return c
 }
 
 func TestEveryRouteIsInTheDocumentAndNoOther(t *testing.T) {
 	t.Parallel()
-	c := newFixture(t).contract()
+	c := newContract(t, newFixture(t).api.Config.Handler)
 	var documented, served []string
 	for path, item := range c.doc.Paths.Map() {
 		for method := range item.Operations() {
 			documented = append(documented, method+" "+path)
 		}
 	}
-	err := chi.Walk(c.api.Config.Handler.(chi.Routes), func(method, path string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
+	err := chi.Walk(c.api.(chi.Routes), func(method, path string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
 		served = append(served, method+" "+path)
 		return nil
 	})
@@ -88,7 +76,7 @@ func TestEveryRouteIsInTheDocumentAndNoOther(t *testing.T) {
 // checks request and answer against the document.
 func TestRequestsAndAnswersAreAsDocumented(t *testing.T) {
 	t.Parallel()
-	c := newFixture(t).contract()
+	c := newContract(t, newFixture(t).api.Config.Handler)
 	placed := c.place()
 	settled := c.place()
 	c.check(http.MethodPost, "/orders/"+settled+"/confirm", "", http.StatusOK)
@@ -100,16 +88,12 @@ func TestRequestsAndAnswersAreAsDocumented(t *testing.T) {
 		{http.MethodPost, "/orders", `{"product_id":"sku123"`, http.StatusBadRequest},
 		{http.MethodPost, "/orders", `{"product_id":"sku123","quantity":1,"price":1}`, http.StatusBadRequest},
 		{http.MethodPost, "/orders", `{"product_id":"unheard-of","quantity":1}`, http.StatusUnprocessableEntity},
-		{http.MethodPost, "/orders", `{"product_id":"sku123","quantity":0}`, http.StatusUnprocessableEntity},
 		{http.MethodPost, "/orders", `{"product_id":"` + strings.Repeat("x", 70<<10) + `","quantity":1}`, http.StatusRequestEntityTooLarge},
-		{http.MethodGet, "/orders/" + placed, "", http.StatusOK},
 		{http.MethodGet, "/orders/" + settled, "", http.StatusOK},
 		{http.MethodGet, "/orders/none", "", http.StatusNotFound},
 		{http.MethodPost, "/orders/" + placed + "/cancel", "", http.StatusOK},
 		{http.MethodPost, "/orders/" + placed + "/confirm", "", http.StatusConflict},
 		{http.MethodPost, "/orders/none/cancel", "", http.StatusNotFound},
-		{http.MethodGet, "/products", "", http.StatusOK},
-		{http.MethodGet, "/openapi.yaml", "", http.StatusOK},
 	} {
 		c.check(test.method, test.path, test.body, test.want)
 	}
@@ -125,7 +109,7 @@ func TestRefusalsAreAsDocumented(t *testing.T) {
 		http.StatusTooManyRequests:    {InFlight: 256, Rate: 1}, // the request for the document is already one
 	} {
 		synctest.Test(t, func(t *testing.T) { // in a bubble the second does not pass
-			c := newContract(t, newAPI(nil, limits, prometheus.NewRegistry())).read()
+			c := newContract(t, newAPI(nil, limits, prometheus.NewRegistry()))
 			for path, item := range c.doc.Paths.Map() {
 				for method, operation := range item.Operations() {
 					if operation.Responses.Status(status) != nil {
@@ -136,16 +120,6 @@ func TestRefusalsAreAsDocumented(t *testing.T) {
 			}
 		})
 	}
-}
-
-// newContract sends requests without a network, always from the same address.
-func newContract(t *testing.T, api http.Handler) contract {
-	return contract{fixture: fixture{T: t}, url: "http://api", do: func(request *http.Request) (*http.Response, error) {
-		request.RemoteAddr = "192.0.2.1:4321"
-		recorded := httptest.NewRecorder()
-		api.ServeHTTP(recorded, request)
-		return recorded.Result(), nil
-	}}
 }
 
 func (c contract) place() string {
@@ -167,10 +141,7 @@ func (c contract) check(method, path, body string, want int) http.Header {
 
 func (c contract) checkWith(method, path, body string, want int, header http.Header) http.Header {
 	c.Helper()
-	request, err := http.NewRequestWithContext(c.Context(), method, c.url+path, strings.NewReader(body))
-	if err != nil {
-		c.Fatal(err)
-	}
+	request := httptest.NewRequestWithContext(c.Context(), method, "http://api"+path, strings.NewReader(body))
 	request.Header = header
 	name := fmt.Sprintf("%s %s %.60s", method, path, body)
 	route, params, err := c.router.FindRoute(request)
@@ -184,33 +155,25 @@ func (c contract) checkWith(method, path, body string, want int, header http.Hea
 		c.Errorf("%s: %d, but for the document: %v", name, want, valid)
 	}
 	request.Body = io.NopCloser(strings.NewReader(body))
-	response, err := c.do(request)
-	if err != nil {
-		c.Fatal(err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	content, err := io.ReadAll(response.Body)
-	if err != nil {
-		c.Fatal(err)
-	}
-	if response.StatusCode != want {
-		c.Errorf("%s: %d, want %d: %s", name, response.StatusCode, want, content)
+	got := answerOf(c.api, request)
+	if got.status != want {
+		c.Errorf("%s: %d, want %d: %s", name, got.status, want, got.body)
 	}
 	err = openapi3filter.ValidateResponse(c.Context(), &openapi3filter.ResponseValidationInput{
-		RequestValidationInput: input, Status: response.StatusCode, Header: response.Header,
-		Body: io.NopCloser(bytes.NewReader(content)), Options: &openapi3filter.Options{IncludeResponseStatus: true},
+		RequestValidationInput: input, Status: got.status, Header: got.header,
+		Body: io.NopCloser(strings.NewReader(got.body)), Options: &openapi3filter.Options{IncludeResponseStatus: true},
 	})
 	if err != nil && path != "/openapi.yaml" { // it is plain text and has no schema
 		c.Errorf("%s: the answer is not as documented: %v", name, err)
 	}
-	return response.Header
+	return got.header
 }
 
 // TestTheExamplesOfTheDocumentWork calls every operation with the document's own examples. It
 // replaces the id by one that exists.
 func TestTheExamplesOfTheDocumentWork(t *testing.T) {
 	t.Parallel()
-	c := newFixture(t).contract()
+	c := newContract(t, newFixture(t).api.Config.Handler)
 	called := 0
 	for path, item := range c.doc.Paths.Map() {
 		for method, operation := range item.Operations() {

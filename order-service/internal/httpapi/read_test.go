@@ -29,51 +29,31 @@ func TestABodyThatCannotBeReadIsRefused(t *testing.T) {
 	t.Parallel()
 	const bad, tooLarge = http.StatusBadRequest, http.StatusRequestEntityTooLarge
 	testRefusals(t, map[string]refusal{
-		"nothing":                        {"", bad, nil},
-		"spaces":                         {"  \n", bad, nil},
-		"an array":                       {"[" + oneMug + "]", bad, nil},
-		"a string":                       {`"sku123"`, bad, nil},
-		"a number":                       {"1", bad, nil},
-		"a form":                         {"product_id=sku123&quantity=1", bad, nil},
-		"half an order":                  {oneMug[:20], bad, nil},
-		"a comma too many":               {`{"product_id":"sku123","quantity":1,}`, bad, nil},
-		"a byte order mark":              {"\ufeff" + oneMug, bad, nil},
-		"trailing text":                  {oneMug + "x", bad, nil},
-		"trailing NUL":                   {oneMug + "\x00", bad, nil},
-		"two orders":                     {oneMug + oneMug, bad, nil},
-		"invalid UTF-8 in a value":       {"{\"product_id\":\"sku\xff\",\"quantity\":1}", bad, nil},
-		"invalid UTF-8 in a name":        {"{\"product\xff\":\"sku123\",\"quantity\":1}", bad, nil},
-		"half a surrogate pair":          {`{"product_id":"\ud800","quantity":1}`, bad, nil},
-		"a control character":            {"{\"product_id\":\"sku\x01\",\"quantity\":1}", bad, nil},
-		"an unknown field":               {orderWith(`"coupon":"x"`), bad, []string{"coupon"}},
-		"a price":                        {orderWith(`"price":1`), bad, []string{"price"}},
-		"an amount":                      {orderWith(`"amount":1`), bad, []string{"amount"}},
-		"a status":                       {orderWith(`"status":"confirmed"`), bad, []string{"status"}},
-		"an id":                          {orderWith(`"id":"0f1e2d3c-4b5a-4678-9abc-def012345678"`), bad, []string{"id"}},
-		"a name without a letter":        {orderWith(`"":1`), bad, []string{""}},
-		"a name like a path":             {orderWith(`"a/b~c":1`), bad, []string{"a/b~c"}},
-		"a field given twice":            {orderWith(`"quantity":2`), bad, []string{"quantity"}},
-		"given twice, once with escapes": {orderWith(`"quant\u0069ty":2`), bad, []string{"quantity"}},
-		"another case":                   {`{"Product_ID":"sku123","quantity":1}`, bad, []string{"Product_ID"}},
-		"another case, given twice":      {orderWith(`"QUANTITY":2`), bad, []string{"QUANTITY"}},
-		"a quantity in quotes":           {orderOfQuantity(`"1"`), bad, []string{"quantity"}},
-		"one and a half":                 {orderOfQuantity("1.5"), bad, []string{"quantity"}},
-		"one with decimals":              {orderOfQuantity("1.0"), bad, []string{"quantity"}},
-		"one with an exponent":           {orderOfQuantity("1e0"), bad, []string{"quantity"}},
-		"more than 64 bits":              {orderOfQuantity("9223372036854775808"), bad, []string{"quantity"}},
-		"not a number":                   {orderOfQuantity("NaN"), bad, nil},
-		"a quantity in an object":        {orderOfQuantity(`{"is":1}`), bad, []string{"quantity"}},
-		"a product without quotes":       {`{"product_id":123,"quantity":1}`, bad, []string{"product_id"}},
-		"a list of products":             {`{"product_id":["sku123"],"quantity":1}`, bad, []string{"product_id"}},
-		"a customer without quotes":      {orderWith(`"customer_id":7`), bad, []string{"customer_id"}},
-		"an e-mail without quotes":       {orderWith(`"customer_email":true`), bad, []string{"customer_email"}},
-		"deep arrays":                    {nested("[", "", "]", 30_000), bad, nil},
-		"a deep product":                 {`{"product_id":` + nested("[", "", "]", 30_000) + `}`, bad, nil},
-		"a deep unknown field":           {nested(`{"a":`, "1", "}", 10_000), bad, []string{"a"}},
-		"an open depth":                  {strings.Repeat(`{"product_id":`, 4_000), bad, nil},
-		"a long string":                  {`{"product_id":"` + strings.Repeat("a", maxBody) + `","quantity":1}`, tooLarge, nil},
-		"one byte too many":              {spaced(oneMug, maxBody+1), tooLarge, nil},
-		"megabytes":                      {spaced(" ", 2<<20) + oneMug, tooLarge, nil},
+		"nothing":                  {"", bad, nil},
+		"an array":                 {"[" + oneMug + "]", bad, nil},
+		"a form":                   {"product_id=sku123&quantity=1", bad, nil},
+		"a comma too many":         {`{"product_id":"sku123","quantity":1,}`, bad, nil},
+		"a byte order mark":        {"\ufeff" + oneMug, bad, nil},
+		"trailing text":            {oneMug + "x", bad, nil},
+		"invalid UTF-8 in a value": {"{\"product_id\":\"sku\xff\",\"quantity\":1}", bad, nil},
+		"half a surrogate pair":    {`{"product_id":"\ud800","quantity":1}`, bad, nil},
+		"a control character":      {"{\"product_id\":\"sku\x01\",\"quantity\":1}", bad, nil},
+		"an unknown field":         {orderWith(`"coupon":"x"`), bad, []string{"coupon"}},
+		"a price":                  {orderWith(`"price":1`), bad, []string{"price"}},
+		"a name without a letter":  {orderWith(`"":1`), bad, []string{""}},
+		"a name like a path":       {orderWith(`"a/b~c":1`), bad, []string{"a/b~c"}},
+		"a field given twice":      {orderWith(`"quantity":2`), bad, []string{"quantity"}},
+		"another case":             {`{"Product_ID":"sku123","quantity":1}`, bad, []string{"Product_ID"}},
+		"a quantity in quotes":     {orderOfQuantity(`"1"`), bad, []string{"quantity"}},
+		"one and a half":           {orderOfQuantity("1.5"), bad, []string{"quantity"}},
+		"more than 64 bits":        {orderOfQuantity("9223372036854775808"), bad, []string{"quantity"}},
+		"a quantity in an object":  {orderOfQuantity(`{"is":1}`), bad, []string{"quantity"}},
+		"a product without quotes": {`{"product_id":123,"quantity":1}`, bad, []string{"product_id"}},
+		"an e-mail without quotes": {orderWith(`"customer_email":true`), bad, []string{"customer_email"}},
+		"a deep product":           {`{"product_id":` + nested("[", "", "]", 30_000) + `}`, bad, nil},
+		"a deep unknown field":     {nested(`{"a":`, "1", "}", 10_000), bad, []string{"a"}},
+		"a long string":            {`{"product_id":"` + strings.Repeat("a", maxBody) + `","quantity":1}`, tooLarge, nil},
+		"one byte too many":        {spaced(oneMug, maxBody+1), tooLarge, nil},
 	})
 }
 
@@ -90,13 +70,9 @@ func TestAnOrderThatCannotBePlacedIsRefused(t *testing.T) {
 		"everything wrong":              {`{"product_id":"","quantity":0,"customer_id":"","customer_email":""}`, refused, []string{"product_id", "quantity", "customer_id", "customer_email"}},
 		"no quantity":                   {`{"product_id":"sku123"}`, refused, []string{"quantity"}},
 		"null of a product":             {orderOfQuantity("null"), refused, []string{"quantity"}},
-		"none of a product":             {orderOfQuantity("0"), refused, []string{"quantity"}},
 		"less than none":                {orderOfQuantity("-1"), refused, []string{"quantity"}},
 		"too many":                      {orderOfQuantity("10001"), refused, []string{"quantity"}},
-		"more than 32 bits":             {orderOfQuantity("4294967297"), refused, []string{"quantity"}},
-		"the most that 64 bits hold":    {orderOfQuantity("9223372036854775807"), refused, []string{"quantity"}},
 		"a product of no catalogue":     {product("sku999"), refused, []string{"product_id"}},
-		"a product in another case":     {product("SKU123"), refused, []string{"product_id"}},
 		"a product with a line break":   {product("sku123\n"), refused, []string{"product_id"}},
 		"a product with NUL":            {`{"product_id":"sku\u0000","quantity":1}`, refused, []string{"product_id"}},
 		"a product that is SQL":         {product("' OR 1=1 --"), refused, []string{"product_id"}},
@@ -104,18 +80,13 @@ func TestAnOrderThatCannotBePlacedIsRefused(t *testing.T) {
 		"a customer that is no UUID":    {customer("ada"), refused, []string{"customer_id"}},
 		"the nil UUID":                  {customer("00000000-0000-0000-0000-000000000000"), refused, []string{"customer_id"}},
 		"a UUID without hyphens":        {customer("0f1e2d3c4b5a46789abcdef012345678"), refused, []string{"customer_id"}},
-		"a UUID in braces":              {customer("{0f1e2d3c-4b5a-4678-9abc-def012345678}"), refused, []string{"customer_id"}},
 		"a UUID as a URN":               {customer("urn:uuid:0f1e2d3c-4b5a-4678-9abc-def012345678"), refused, []string{"customer_id"}},
 		"an e-mail without @":           {email("ada"), refused, []string{"customer_email"}},
-		"an e-mail without a domain":    {email("ada@"), refused, []string{"customer_email"}},
 		"an e-mail with a name":         {email("Ada <ada@example.com>"), refused, []string{"customer_email"}},
 		"two e-mails":                   {email("ada@example.com,bob@example.com"), refused, []string{"customer_email"}},
 		"an e-mail with a header":       {email("ada@example.com\r\nBcc: bob@example.com"), refused, []string{"customer_email"}},
-		"an e-mail with a comment":      {email("ada@example.com (Ada)"), refused, []string{"customer_email"}},
-		"an e-mail with spaces around":  {email(" ada@example.com "), refused, []string{"customer_email"}},
 		"an e-mail with a quoted name":  {email(`"ada lovelace"@example.com`), refused, []string{"customer_email"}},
 		"an e-mail to an address":       {email("ada@[127.0.0.1]"), refused, []string{"customer_email"}},
-		"an e-mail with two dots":       {email("ada..l@example.com"), refused, []string{"customer_email"}},
 		"an e-mail with an empty label": {email("ada@example..com"), refused, []string{"customer_email"}},
 		"an e-mail beyond ASCII":        {email("ada@exämple.com"), refused, []string{"customer_email"}},
 		"a name of 65 letters":          {email(strings.Repeat("a", 65) + "@example.com"), refused, []string{"customer_email"}},
@@ -188,14 +159,10 @@ func TestValuesAtTheLimitsAreAccepted(t *testing.T) {
 		"odd letters in an e-mail":  {orderWith(`"customer_email":"o'brien+tag_1!#$%&*/=?^{|}~-@x-1.example"`), "application/json"},
 		"capitals in a UUID":        {orderWith(`"customer_id":"0F1E2D3C-4B5A-4678-9ABC-DEF012345678"`), "application/json"},
 	}
-	shared := newFixture(t)
+	b := newFixture(t)
 	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			got := shared.in(t).send(http.MethodPost, "/orders", test.body, "Content-Type", test.kind)
-			if got.status != http.StatusCreated {
-				t.Errorf("status %d: %s", got.status, got.body)
-			}
-		})
+		if got := b.send(http.MethodPost, "/orders", test.body, "Content-Type", test.kind); got.status != http.StatusCreated {
+			t.Errorf("%s: status %d: %s", name, got.status, got.body)
+		}
 	}
 }

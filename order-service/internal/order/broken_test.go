@@ -2,11 +2,8 @@ package order_test
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"testing"
-
-	"gorm.io/gorm"
 
 	"example.com/transactional-outbox/internal/postgres"
 	"example.com/transactional-outbox/internal/postgres/postgrestest"
@@ -14,8 +11,8 @@ import (
 	"example.com/transactional-outbox/test/env/servers"
 )
 
-// TestP2NothingIsLeftOfAnOrderThatFailed breaks the transaction before or after its last
-// statement, the insert of the event.
+// TestP2NothingIsLeftOfAnOrderThatFailed has a server that refuses the order, its event, or the
+// commit. Package postgres tests what else ends a transaction.
 func TestP2NothingIsLeftOfAnOrderThatFailed(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -50,45 +47,6 @@ func TestP2NothingIsLeftOfAnOrderThatFailed(t *testing.T) {
 			}
 		})
 	}
-	errBusiness := errors.New("business says no")
-	for name, test := range map[string]struct {
-		then func(cancel context.CancelFunc) error // with everything done but the commit
-		want error
-	}{
-		"an error":         {then: func(context.CancelFunc) error { return errBusiness }, want: errBusiness},
-		"the context ends": {then: func(cancel context.CancelFunc) error { cancel(); return nil }, want: context.Canceled},
-		"a panic":          {then: func(context.CancelFunc) error { panic(errBusiness) }, want: errBusiness},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := newShop(t)
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			if err := s.placeAnd(ctx, func() error { return test.then(cancel) }); !errors.Is(err, test.want) {
-				t.Errorf("error %v, want %v", err, test.want)
-			}
-			s.want(0, 0)
-		})
-	}
-}
-
-// placeAnd runs the transaction of Place, and then calls then.
-func (s *shop) placeAnd(ctx context.Context, then func() error) (err error) {
-	defer func() {
-		if panicked, ok := recover().(error); ok {
-			err = panicked
-		}
-	}()
-	return s.db.InGorm(ctx, func(tx *gorm.DB) error {
-		if _, err := order.PlaceIn(ctx, tx, oneMug); err != nil {
-			return err
-		}
-		var events int
-		if err := tx.Raw("SELECT count(*) FROM outbox_events").Scan(&events).Error; err != nil || events != 1 {
-			s.Errorf("%d events, want the order's; error %v", events, err)
-		}
-		return then()
-	})
 }
 
 // TestP1AnOrderAndItsEventAreBothThereOrNeither has clients that do not know whether their

@@ -2,7 +2,6 @@ package order_test
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -40,28 +39,6 @@ func TestP1AChangeAndItsEventAreCommittedTogether(t *testing.T) {
 	}
 	if s.commits != 4 {
 		t.Errorf("the relay was woken %d times, want 4", s.commits)
-	}
-}
-
-func TestAConfirmedOrCancelledOrderDoesNotChange(t *testing.T) {
-	t.Parallel()
-	s := newShop(t)
-	placed, err := s.orders.Place(t.Context(), oneMug)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.orders.Cancel(t.Context(), placed.ID); err != nil {
-		t.Fatal(err)
-	}
-	for _, change := range []change{s.orders.Confirm, s.orders.Cancel} {
-		_, err := change(t.Context(), placed.ID)
-		if refused, ok := errors.AsType[*order.StatusError](err); !ok || refused.Status != order.Cancelled {
-			t.Errorf("error %v, want that it is cancelled", err)
-		}
-	}
-	s.want(1, 2)
-	if _, err := s.orders.Confirm(t.Context(), uuid.New()); !errors.Is(err, order.ErrNoOrder) {
-		t.Errorf("error %v, want %v", err, order.ErrNoOrder)
 	}
 }
 

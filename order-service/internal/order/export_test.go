@@ -1,4 +1,0 @@
-package order
-
-// PlaceIn is the transaction of Place, for tests that interrupt it.
-var PlaceIn = placeIn
