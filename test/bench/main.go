@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -72,6 +73,15 @@ func run(ctx context.Context) (err error) {
 	o, err := readOptions()
 	if err != nil {
 		return err
+	}
+	var names []string
+	for _, m := range measurements {
+		names = append(names, m.name)
+	}
+	for _, name := range o.Only {
+		if !slices.Contains(names, name) {
+			return fmt.Errorf("BENCH_ONLY has %q, and it may have %s", name, strings.Join(names, ", "))
+		}
 	}
 	b, err := open(ctx, o)
 	if err != nil {

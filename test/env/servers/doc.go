@@ -1,6 +1,6 @@
 // Package servers gives tests real servers.
 //
-// Most tests share the PostgreSQL and the RabbitMQ that `make test` finds or starts:
+// Most tests share the PostgreSQL and the RabbitMQ that `scripts/stack servers` finds or starts:
 // [Database] creates a database for one test, and [BrokerURL] returns the broker. A test that
 // stops or kills a server starts a private one, with [Postgres] or [RabbitMQ]. A test that
 // needs faults of the network puts a [Proxy] in front of a server.

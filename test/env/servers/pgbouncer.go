@@ -135,12 +135,6 @@ func (b *PgBouncer) Start(ctx context.Context, database string) (err error) {
 	})
 }
 
-// Pause lets transactions end, closes the connections to the server, and lets clients wait.
-func (b *PgBouncer) Pause() error { return b.server.Signal(syscall.SIGUSR1) }
-
-// Resume ends Pause.
-func (b *PgBouncer) Resume() error { return b.server.Signal(syscall.SIGUSR2) }
-
 // Version returns the version that the program prints.
 func (b *PgBouncer) Version(ctx context.Context) string {
 	output, _ := exec.CommandContext(ctx, b.program, "--version").Output()

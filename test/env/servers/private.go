@@ -135,7 +135,7 @@ func (p OfPackage) Close() error {
 // RunTests starts the servers, calls ready, runs the tests of a package, and stops the servers. It
 // is for a TestMain.
 func RunTests(m *testing.M, name string, ready func(OfPackage) error) (code int, err error) {
-	shared, err := OpenForPackage(context.Background(), name, process.WithParent)
+	shared, err := OpenForPackage(context.Background(), name, process.WithParent, WithoutSync)
 	if err != nil {
 		return 0, err
 	}

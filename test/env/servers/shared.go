@@ -17,7 +17,7 @@ import (
 const (
 	databaseURL = "postgres://postgres@127.0.0.1:5432/postgres?sslmode=disable"
 	brokerURL   = "amqp://guest:guest@127.0.0.1:5672/"
-	startHint   = "run `make test`, which starts what is missing"
+	startHint   = "run eval \"$(scripts/stack servers)\", which starts what is missing"
 
 	// To drop a database, PostgreSQL waits for a checkpoint. On a busy disk that takes long.
 	sharedTimeout = time.Minute
