@@ -101,9 +101,7 @@ func TestP5AcknowledgingTogetherSettlesOnlyWhatIsDone(t *testing.T) {
 	go func() { ended <- c.stop() }()
 	time.Sleep(500 * time.Millisecond) // nothing shows that the copy is not tried any more
 	close(goOn)
-	if err := receive(t, ended, "end"); err != nil {
-		t.Error(err)
-	}
+	must(t, receive(t, ended, "end"))
 	c.await(5, 0, 0)
 	if left := brokertest.Take(t, c.queue.Name); len(left) != 1 || left[0].MessageId != "bad" {
 		t.Errorf("%d messages are left, want the bad one", len(left))

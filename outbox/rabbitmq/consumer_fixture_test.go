@@ -90,9 +90,7 @@ func newConsumerTest(t *testing.T, change func(*rabbitmq.Queue), result func([]r
 	brokertest.DeleteExchanges(t, exchanges...)
 	brokertest.DeleteQueues(t, queues...)
 	s := openSession(t)
-	if err := s.Declare(c.queue.Topology()); err != nil { // so that messages can come before the start
-		t.Fatal(err)
-	}
+	must(t, s.Declare(c.queue.Topology())) // so that messages can come before the start
 	return c
 }
 
@@ -104,9 +102,7 @@ func (c *consumerTest) start() {
 func (c *consumerTest) startWith(h rabbitmq.Handler) {
 	c.Helper()
 	consumer, err := rabbitmq.NewConsumer("amqp://nobody:old@127.0.0.1:5672", c.queue, h)
-	if err != nil {
-		c.Fatal(err)
-	}
+	must(c, err)
 	c.consumer = consumer
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -170,9 +166,7 @@ func (c *consumerTest) deadLetter(id string) amqp.Delivery {
 // wantEmpty ends the consumer and checks that its queue has nothing left.
 func (c *consumerTest) wantEmpty() {
 	c.Helper()
-	if err := c.stop(); err != nil {
-		c.Error(err)
-	}
+	must(c, c.stop())
 	if left := brokertest.Take(c, c.queue.Name); len(left) > 0 {
 		c.Errorf("%d messages are left, the first is %s", len(left), left[0].MessageId)
 	}

@@ -32,30 +32,6 @@ func cleanUp(declared rabbitmq.Topology) {
 	}
 }
 
-// A relay calls KeepConnected itself: give it the broker. This is what it does in a session.
-func ExampleBroker() {
-	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
-	defer stop()
-	broker := rabbitmq.NewBroker(brokertest.URL(), brokertest.Name())
-	defer cleanUp(broker.Topology)
-
-	err := broker.KeepConnected(ctx, func(_ context.Context, s publish.Session) error { // again on each new session
-		defer stop()
-		publisher, err := s.NewPublisher(1)
-		if err != nil {
-			return err
-		}
-		m := publish.Message{ID: "1", Topic: "order.created", Body: []byte("{}")}
-		result := publish.All(publisher, []publish.Message{m}, 10*time.Second)[0]
-		fmt.Println(result.Outcome == publish.Returned, result.Err)
-		return nil
-	})
-	fmt.Println("error:", err)
-	// Output:
-	// true no consumer can get it: no queue is bound for it
-	// error: <nil>
-}
-
 // The handler gets what has arrived, and all of it is acknowledged when it returns nil. As a rule
 // the handler is an inbox.Once, so that a message has its effect once.
 func ExampleNewConsumer() {

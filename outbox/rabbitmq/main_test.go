@@ -41,6 +41,13 @@ func openSession(t *testing.T) *rabbitmq.Session {
 	return receive(t, sessions, "a session")
 }
 
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // receive waits for a value, and fails the test when none comes.
 func receive[T any](t *testing.T, values <-chan T, what string) (v T) {
 	t.Helper()

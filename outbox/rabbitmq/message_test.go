@@ -100,9 +100,7 @@ func TestTheBrokerAcceptsWhatCheckAccepts(t *testing.T) {
 	t.Parallel()
 	s := openSession(t)
 	p, err := s.NewPublisher(1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	exchange := brokertest.Exchange(t)
 	rapid.Check(t, func(t *rapid.T) {
 		m := anyMessage(exchange).Draw(t, "message")

@@ -25,9 +25,7 @@ type nodesTest struct {
 func newNodesTest(t *testing.T) nodesTest {
 	t.Helper()
 	u, err := url.Parse(brokertest.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return nodesTest{t, u}
 }
 
@@ -61,9 +59,7 @@ func (n nodesTest) good() amqpurl.Node {
 func (n nodesTest) dead() amqpurl.Node {
 	n.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(n.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		n.Fatal(err)
-	}
+	must(n, err)
 	defer func() { _ = listener.Close() }()
 	return n.node(listener.Addr().String())
 }
@@ -130,9 +126,7 @@ func forwardFrame(to io.Writer, from io.Reader) bool {
 func (n nodesTest) listen(serve func(net.Conn)) amqpurl.Node {
 	n.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(n.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		n.Fatal(err)
-	}
+	must(n, err)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -186,9 +180,7 @@ func TestTheNextNodeIsTriedInTheSameAttempt(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(len(bad)+2)*dialTimeout)
 			defer cancel()
 			s, err := connectToFirst(ctx, Config{Name: t.Name()}, append(bad, good, n.dead()))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer s.close()
 			if s.host != good.Host {
 				t.Errorf("connected to %s, want %s", s.host, good.Host)
@@ -253,9 +245,7 @@ func TestTheOrderOfTheNodesIsRandom(t *testing.T) {
 			t.Fatalf("60 connections went to %v of %v", first, hosts)
 		}
 		s, err := connect(t.Context(), Config{URL: list, Name: t.Name()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		first[s.host] = true
 		s.close()
 	}

@@ -28,14 +28,10 @@ func TestTheCertificateMustBeOfTheHostThatIsTried(t *testing.T) {
 		certificate := newCertificate(t, host)
 		certificates = append(certificates, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate.Certificate[0]})...)
 		_, port, err := net.SplitHostPort(serveTLS(t, certificate, handshakes))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		hosts += "," + net.JoinHostPort(host, port)
 	}
-	if err := os.WriteFile(authority, certificates, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(authority, certificates, 0o600))
 	s, err := connect(t.Context(), Config{URL: "amqps://u:p@" + hosts[1:] + "/?cacertfile=" + authority, Name: t.Name()})
 	if err == nil {
 		s.close()
@@ -68,9 +64,7 @@ func serveTLS(t *testing.T, certificate tls.Certificate, handshakes chan<- error
 func newCertificate(t *testing.T, host string) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
@@ -81,8 +75,6 @@ func newCertificate(t *testing.T, host string) tls.Certificate {
 		template.DNSNames = []string{host}
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
