@@ -14,6 +14,7 @@ import (
 	"example.com/transactional-outbox/outbox/internal/dbtest"
 )
 
+// TestP5RecordTellsTheFirst in a transaction of pgx, and in one of database/sql.
 func TestP5RecordTellsTheFirst(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"cache_statement", "cache_describe", "describe_exec", "exec", "simple_protocol"} {
@@ -35,7 +36,17 @@ func TestP5RecordTellsTheFirst(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			f.handle(f.inbox("a"), "1")
+			db := stdlib.OpenDBFromPool(f.pool)
+			defer func() { _ = db.Close() }()
+			for id, want := range map[string]bool{"1": false, "2": true} {
+				tx, err := db.BeginTx(t.Context(), nil)
+				must(t, err)
+				if first, err := inbox.Record(t.Context(), outbox.FromSQL(tx), "a", id); err != nil || first != want {
+					t.Errorf("database/sql: %s is first %t, want %t: %v", id, first, want, err)
+				}
+				must(t, tx.Commit())
+			}
+			f.handle(f.inbox("a"), "1", "2")
 			f.handle(f.inbox("b"), "1")
 			if n := len(f.effects()); n != 1 {
 				t.Errorf("%d effects, want that of the other consumer", n)
@@ -136,22 +147,6 @@ func TestP5ARecordedMessageIsOnDisk(t *testing.T) {
 				return err
 			}))
 		}
-	}
-}
-
-// TestP5RecordTakesATransactionOfDatabaseSQL by outbox.FromSQL.
-func TestP5RecordTakesATransactionOfDatabaseSQL(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	db := stdlib.OpenDBFromPool(f.pool)
-	t.Cleanup(func() { _ = db.Close() })
-	for _, want := range []bool{true, false} {
-		tx, err := db.BeginTx(t.Context(), nil)
-		must(t, err)
-		if first, err := inbox.Record(t.Context(), outbox.FromSQL(tx), "a", "1"); err != nil || first != want {
-			t.Errorf("first %t, want %t: %v", first, want, err)
-		}
-		must(t, tx.Commit())
 	}
 }
 

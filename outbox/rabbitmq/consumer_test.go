@@ -17,7 +17,8 @@ import (
 )
 
 // TestP9ABadMessageStopsNoOther: each kind of bad message becomes a dead letter at once, unchanged,
-// with the reason. The others of its batch are handled.
+// with the reason. The others of its batch are handled. An error that panics, such as a nil pointer
+// that is returned as an error, does not end the process.
 func TestP9ABadMessageStopsNoOther(t *testing.T) {
 	t.Parallel()
 	refuse := func(m rabbitmq.Message) error {
@@ -26,6 +27,8 @@ func TestP9ABadMessageStopsNoOther(t *testing.T) {
 		}
 		return nil
 	}
+	giveUp := func(q *rabbitmq.Queue) { q.GiveUp = time.Nanosecond }
+	var none *nilError
 	for name, test := range map[string]struct {
 		change func(*rabbitmq.Queue)
 		result func([]rabbitmq.Message) error
@@ -33,7 +36,7 @@ func TestP9ABadMessageStopsNoOther(t *testing.T) {
 	}{
 		"refused by Check": {func(q *rabbitmq.Queue) { q.Check = refuse }, nil, rabbitmq.CodeMalformed},
 		"Check panics long": {func(q *rabbitmq.Queue) {
-			q.GiveUp = time.Nanosecond
+			giveUp(q)
 			q.Check = func(m rabbitmq.Message) error {
 				if refuse(m) != nil {
 					panic("a bug")
@@ -41,10 +44,12 @@ func TestP9ABadMessageStopsNoOther(t *testing.T) {
 				return nil
 			}
 		}, nil, rabbitmq.CodePanicked},
-		"permanent":      {nil, failing("bad", fmt.Errorf("%w: %w", rabbitmq.ErrPermanent, errFake)), rabbitmq.CodePermanent},
-		"with own code":  {nil, failing("bad", fmt.Errorf("wrapped: %w", coded{})), "own"},
-		"given up":       {func(q *rabbitmq.Queue) { q.GiveUp = time.Nanosecond }, failing("bad", errFake), rabbitmq.CodeExhausted},
-		"panicking long": {func(q *rabbitmq.Queue) { q.GiveUp = time.Nanosecond }, panicking("bad"), rabbitmq.CodePanicked},
+		"permanent":          {nil, failing("bad", fmt.Errorf("%w: %w", rabbitmq.ErrPermanent, errFake)), rabbitmq.CodePermanent},
+		"with own code":      {nil, failing("bad", fmt.Errorf("wrapped: %w", coded{})), "own"},
+		"given up":           {giveUp, failing("bad", errFake), rabbitmq.CodeExhausted},
+		"panicking long":     {giveUp, panicking("bad"), rabbitmq.CodePanicked},
+		"a text that panics": {giveUp, failing("bad", none), rabbitmq.CodePanicked},
+		"a code that panics": {giveUp, failing("bad", codeless{}), rabbitmq.CodePanicked},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -77,6 +82,17 @@ type coded struct{}
 
 func (coded) Error() string          { return "coded" }
 func (coded) DeadLetterCode() string { return "own" }
+
+// nilError is an error that panics when its text is read from a nil pointer.
+type nilError struct{ text string }
+
+func (e *nilError) Error() string { return e.text }
+
+// codeless panics when its code is asked for.
+type codeless struct{}
+
+func (codeless) Error() string          { return "codeless" }
+func (codeless) DeadLetterCode() string { panic("a bug") }
 
 func panicking(id string) func([]rabbitmq.Message) error {
 	return func(batch []rabbitmq.Message) error {

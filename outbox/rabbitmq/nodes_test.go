@@ -36,8 +36,9 @@ func (n nodesTest) node(host string) amqpurl.Node {
 	return amqpurl.Node{Host: host, URL: u.String()}
 }
 
-// good returns a node that works, with an address of its own.
-func (n nodesTest) good() amqpurl.Node {
+// toBroker returns a node with an address of its own, behind which is the broker. answer forwards
+// what the broker says.
+func (n nodesTest) toBroker(answer func(to, from net.Conn)) amqpurl.Node {
 	return n.listen(func(c net.Conn) {
 		broker, err := (&net.Dialer{}).DialContext(n.Context(), "tcp", n.url.Host)
 		if err != nil {
@@ -45,14 +46,16 @@ func (n nodesTest) good() amqpurl.Node {
 			return
 		}
 		var forwarding sync.WaitGroup
-		n.Cleanup(func() { _ = errors.Join(c.Close(), broker.Close()); forwarding.Wait() })
-		forward := func(to, from net.Conn) {
-			_, _ = io.Copy(to, from)
-			_ = errors.Join(c.Close(), broker.Close())
-		}
-		forwarding.Go(func() { forward(broker, c) })
-		forwarding.Go(func() { forward(c, broker) })
+		end := func() { _ = errors.Join(c.Close(), broker.Close()) }
+		n.Cleanup(func() { end(); forwarding.Wait() })
+		forwarding.Go(func() { defer end(); _, _ = io.Copy(broker, c) })
+		forwarding.Go(func() { defer end(); answer(c, broker) })
 	})
+}
+
+// good returns a node that works.
+func (n nodesTest) good() amqpurl.Node {
+	return n.toBroker(func(to, from net.Conn) { _, _ = io.Copy(to, from) })
 }
 
 // dead returns a node at which nothing listens.
@@ -83,29 +86,19 @@ func (n nodesTest) silent() amqpurl.Node {
 // halfOpen returns a node that takes the login and never answers the opening of the virtual host,
 // like one whose authorization backend hangs. Meanwhile it sends heartbeats.
 func (n nodesTest) halfOpen() amqpurl.Node {
-	return n.listen(func(c net.Conn) {
-		broker, err := (&net.Dialer{}).DialContext(n.Context(), "tcp", n.url.Host)
-		if err != nil {
-			n.Error(err)
-			return
+	return n.toBroker(func(to, from net.Conn) {
+		for range 2 { // connection.start and connection.tune
+			if !forwardFrame(to, from) {
+				return
+			}
 		}
-		var forwarding sync.WaitGroup
-		n.Cleanup(func() { _ = errors.Join(c.Close(), broker.Close()); forwarding.Wait() })
-		forwarding.Go(func() { _, _ = io.Copy(broker, c) })
-		forwarding.Go(func() {
-			for range 2 { // connection.start and connection.tune
-				if !forwardFrame(c, broker) {
-					return
-				}
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		for range tick.C {
+			if _, err := to.Write([]byte("\x08\x00\x00\x00\x00\x00\x00\xce")); err != nil || n.Context().Err() != nil {
+				return
 			}
-			tick := time.NewTicker(time.Second)
-			defer tick.Stop()
-			for range tick.C {
-				if _, err := c.Write([]byte("\x08\x00\x00\x00\x00\x00\x00\xce")); err != nil || n.Context().Err() != nil {
-					return
-				}
-			}
-		})
+		}
 	})
 }
 
