@@ -2,11 +2,17 @@ package rabbitmq
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/binary"
+	"encoding/pem"
 	"errors"
 	"io"
 	"net"
+	"net/http/httptest"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -262,5 +268,30 @@ func TestTheEndOfTheContextEndsAnAttempt(t *testing.T) {
 	}
 	if errors.Is(err, errNoAnswer) {
 		t.Errorf("it has waited for the silent node: %v", err)
+	}
+}
+
+// TestTheCertificateMustBeOfTheHostThatIsTried: that of the server is for 127.0.0.1, and not for
+// localhost. It closes the connections, so both attempts fail, and only one of them by the name.
+func TestTheCertificateMustBeOfTheHostThatIsTried(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewTLSServer(nil) // for its certificate
+	server.Close()
+	good := newNodesTest(t).listen(func(c net.Conn) {
+		_ = tls.Server(c, server.TLS).HandshakeContext(t.Context())
+		_ = c.Close()
+	}).Host
+	authority := filepath.Join(t.TempDir(), "authority.pem")
+	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	must(t, os.WriteFile(authority, certificate, 0o600))
+	bad := strings.Replace(good, "127.0.0.1", "localhost", 1)
+	s, err := connect(t.Context(), Config{URL: "amqps://u:p@" + good + "," + bad + "/?cacertfile=" + authority, Name: t.Name()})
+	if err == nil {
+		s.close()
+		t.Fatal("there is a session with a server that closes its connections")
+	}
+	name, refused := errors.AsType[x509.HostnameError](err)
+	if !refused || name.Host != "localhost" || strings.Count(err.Error(), "x509") != 1 {
+		t.Errorf("the attempt ended with: %v", err)
 	}
 }
