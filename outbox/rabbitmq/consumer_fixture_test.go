@@ -80,15 +80,7 @@ func newConsumerTest(t *testing.T, change func(*rabbitmq.Queue), result func([]r
 	if change != nil {
 		change(&c.queue)
 	}
-	var exchanges, queues []string
-	for _, e := range c.queue.Topology().Exchanges {
-		exchanges = append(exchanges, e.Name)
-	}
-	for _, q := range c.queue.Topology().Queues {
-		queues = append(queues, q.Name)
-	}
-	brokertest.DeleteExchanges(t, exchanges...)
-	brokertest.DeleteQueues(t, queues...)
+	deleteDeclared(t, c.queue.Topology())
 	s := openSession(t)
 	must(t, s.Declare(c.queue.Topology())) // so that messages can come before the start
 	return c
