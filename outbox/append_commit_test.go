@@ -17,7 +17,8 @@ import (
 )
 
 // TestP1TheCommitWaitsForTheDisk also for a user who has turned that off. The relay could otherwise
-// send an event that a crash of PostgreSQL then forgets. The next transaction has the user's setting.
+// send an event that a crash of PostgreSQL then forgets. The next transaction has the user's
+// setting.
 func TestP1TheCommitWaitsForTheDisk(t *testing.T) {
 	t.Parallel()
 	url := migratedURL(t)

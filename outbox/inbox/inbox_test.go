@@ -120,8 +120,8 @@ func (f fixture) awaitLock() {
 	}
 }
 
-// TestP5AMessageHasItsEffectOnce in every mode in which pgx sends queries, and whatever the defaults
-// of the role are: each transaction states what it needs.
+// TestP5AMessageHasItsEffectOnce in every mode in which pgx sends queries, and whatever the
+// defaults of the role are: each transaction states what it needs.
 func TestP5AMessageHasItsEffectOnce(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"cache_statement", "cache_describe", "describe_exec", "exec", "simple_protocol"} {

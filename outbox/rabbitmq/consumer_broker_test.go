@@ -106,9 +106,9 @@ func TestAMessageWithoutIDGetsOne(t *testing.T) {
 	c.wantEmpty()
 }
 
-// TestP9AnUnreadableMessageIsADeadLetterAtOnce, and so is one that is too large: the broker moves it,
-// because no copy can be made. It ends no session. An operator sees it, hides no other with it, and
-// can discard it. What is not discarded is given back.
+// TestP9AnUnreadableMessageIsADeadLetterAtOnce, and so is one that is too large: the broker moves
+// it, because no copy can be made. It ends no session. An operator sees it, hides no other with it,
+// and can discard it. What is not discarded is given back.
 func TestP9AnUnreadableMessageIsADeadLetterAtOnce(t *testing.T) {
 	t.Parallel()
 	deep := amqp.Table{}

@@ -62,14 +62,6 @@ type consumerTest struct {
 	stop     func() error // ends Run and returns what it returned
 }
 
-// startConsumer runs a consumer until the test ends, or is over.
-func startConsumer(t *testing.T) *consumerTest {
-	t.Helper()
-	c := newConsumerTest(t, nil, nil)
-	c.start()
-	return c
-}
-
 func newConsumerTest(t *testing.T, change func(*rabbitmq.Queue), result func([]rabbitmq.Message) error) *consumerTest {
 	t.Helper()
 	c := &consumerTest{T: t, handler: &fakeHandler{calls: make(chan []rabbitmq.Message, 1000), result: result, now: databaseTime}}
@@ -84,6 +76,18 @@ func newConsumerTest(t *testing.T, change func(*rabbitmq.Queue), result func([]r
 	s := openSession(t)
 	must(t, s.Declare(c.queue.Topology())) // so that messages can come before the start
 	return c
+}
+
+// newBlockedTest has a handler whose calls say that they have begun, and wait until goOn is closed.
+func newBlockedTest(t *testing.T) (c *consumerTest, began <-chan struct{}, goOn chan<- struct{}) {
+	t.Helper()
+	called, end := make(chan struct{}, 10), make(chan struct{})
+	c = newConsumerTest(t, nil, func([]rabbitmq.Message) error {
+		called <- struct{}{}
+		<-end
+		return nil
+	})
+	return c, called, end
 }
 
 func (c *consumerTest) start() {

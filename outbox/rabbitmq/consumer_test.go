@@ -104,7 +104,8 @@ func panicking(id string) func([]rabbitmq.Message) error {
 }
 
 // TestAFailedMessageIsTriedAgainAfterTheDelays, of which the last one repeats. It keeps the time of
-// its first failure, and counts. The handler continues its trace, with what it appends to an outbox.
+// its first failure, and counts. The handler continues its trace, with what it appends to an
+// outbox.
 func TestAFailedMessageIsTriedAgainAfterTheDelays(t *testing.T) {
 	t.Parallel()
 	c := newConsumerTest(t, func(q *rabbitmq.Queue) {
@@ -242,12 +243,7 @@ func TestP9NothingIsCopiedWhileTheHandlerIsNotReady(t *testing.T) {
 // delivered before. So a message that kills the process takes no other with it.
 func TestP9AfterAConnectMessagesComeOneByOne(t *testing.T) {
 	t.Parallel()
-	began, goOn := make(chan struct{}, 10), make(chan struct{})
-	c := newConsumerTest(t, nil, func([]rabbitmq.Message) error {
-		began <- struct{}{}
-		<-goOn
-		return nil
-	})
+	c, began, goOn := newBlockedTest(t)
 	c.publish("1", "2", "3", "4", "5")
 	c.start()
 	receive(t, began, "call")
@@ -265,12 +261,7 @@ func TestP9AfterAConnectMessagesComeOneByOne(t *testing.T) {
 
 func TestP12WhatIsInFlightIsFinishedAtTheEnd(t *testing.T) {
 	t.Parallel()
-	began, goOn := make(chan struct{}, 10), make(chan struct{})
-	c := newConsumerTest(t, nil, func([]rabbitmq.Message) error {
-		began <- struct{}{}
-		<-goOn
-		return nil
-	})
+	c, began, goOn := newBlockedTest(t)
 	c.publish("1")
 	c.start()
 	receive(t, began, "call")

@@ -150,8 +150,8 @@ func TestRepairMakesParkedEventsDue(t *testing.T) {
 	f.wantDue(0, stranded[0])
 }
 
-// TestBacklogReportsTheOldestDueEvent, and what is paused, and since when an event is refused. The row
-// of a dead relay's claim stays while no other relay runs, although its lease has ended.
+// TestBacklogReportsTheOldestDueEvent, and what is paused, and since when an event is refused. The
+// row of a dead relay's claim stays while no other relay runs, although its lease has ended.
 func TestBacklogReportsTheOldestDueEvent(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
