@@ -17,40 +17,34 @@ import (
 )
 
 // TestP1TheCommitWaitsForTheDisk also for a user who has turned that off. The relay could otherwise
-// send an event that a crash of PostgreSQL then forgets.
+// send an event that a crash of PostgreSQL then forgets. The next transaction has the user's
+// setting.
 func TestP1TheCommitWaitsForTheDisk(t *testing.T) {
 	t.Parallel()
 	url := migratedURL(t)
 	for _, mode := range modes {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			pool := dbtest.Pool(t, withSetting(url, "default_query_exec_mode="+mode))
+			conn, err := dbtest.Pool(t, withSetting(url, "default_query_exec_mode="+mode)).Acquire(t.Context())
+			must(t, err)
+			defer conn.Release()
 			for set, want := range map[string]string{
 				"off": "on", "local": "local", "remote_write": "remote_write", "on": "on", "remote_apply": "remote_apply",
 			} {
-				tx := begin(t, pool)
-				_, err := tx.Exec(t.Context(), "SET synchronous_commit = "+set)
+				_, err := conn.Exec(t.Context(), "SET synchronous_commit = "+set)
 				must(t, err)
-				must(t, outbox.Append(t.Context(), tx, created(t.Name()+set, 1)))
-				if got := synchronousCommit(t, tx); got != want {
-					t.Errorf("%s has become %s, want %s", set, got, want)
+				must(t, pgx.BeginFunc(t.Context(), conn, func(tx pgx.Tx) error {
+					must(t, outbox.Append(t.Context(), tx, created(t.Name()+set, 1)))
+					if got := synchronousCommit(t, tx); got != want {
+						t.Errorf("%s has become %s, want %s", set, got, want)
+					}
+					return nil
+				}))
+				if got := synchronousCommit(t, conn); got != set {
+					t.Errorf("afterwards %s is %s", set, got)
 				}
-				must(t, tx.Rollback(t.Context()))
 			}
 		})
-	}
-}
-
-// TestTheNextTransactionHasTheUsersSetting.
-func TestTheNextTransactionHasTheUsersSetting(t *testing.T) {
-	t.Parallel()
-	pool := dbtest.Pool(t, withSetting(migratedURL(t), "synchronous_commit=off&pool_max_conns=1"))
-	conn, err := pool.Acquire(t.Context())
-	must(t, err)
-	defer conn.Release()
-	must(t, pgx.BeginFunc(t.Context(), conn, func(tx pgx.Tx) error { return outbox.Append(t.Context(), tx, created("17", 1)) }))
-	if got := synchronousCommit(t, conn); got != "off" {
-		t.Errorf("synchronous_commit is %s, want off", got)
 	}
 }
 

@@ -3,7 +3,6 @@ package outbox_test
 import (
 	"bytes"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"reflect"
@@ -14,7 +13,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgxpool"
 	"pgregory.net/rapid"
 
 	"example.com/transactional-outbox/outbox"
@@ -61,32 +59,20 @@ func TestAppendWorksInEveryModeOfPgx(t *testing.T) {
 			t.Run(mode+" "+isolation, func(t *testing.T) {
 				t.Parallel()
 				url := withSetting(url, "default_query_exec_mode="+mode+"&default_transaction_isolation="+isolation)
-				checkPgx(t, dbtest.Pool(t, url))
-				checkSQL(t, openSQL(t, url))
+				pool, db := dbtest.Pool(t, url), openSQL(t, url)
+				for range 2 { // the second time, the mode may have the statement
+					tx := begin(t, pool)
+					must(t, outbox.Append(t.Context(), tx, all(t.Name())...))
+					wantAll(t, outboxtest.Appended(t, tx), t.Name())
+					must(t, tx.Rollback(t.Context()))
+					sqlTx, err := db.BeginTx(t.Context(), nil)
+					must(t, err)
+					must(t, outbox.Append(t.Context(), outbox.FromSQL(sqlTx), all(t.Name())...))
+					wantAll(t, outboxtest.Appended(t, outbox.FromSQL(sqlTx)), t.Name())
+					must(t, sqlTx.Rollback())
+				}
 			})
 		}
-	}
-}
-
-func checkPgx(t *testing.T, pool *pgxpool.Pool) {
-	t.Helper()
-	for range 2 { // the second time, the mode may have the statement
-		tx := begin(t, pool)
-		must(t, outbox.Append(t.Context(), tx, all(t.Name())...))
-		wantAll(t, outboxtest.Appended(t, tx), t.Name())
-		must(t, tx.Rollback(t.Context()))
-	}
-}
-
-func checkSQL(t *testing.T, db *sql.DB) {
-	t.Helper()
-	for range 2 {
-		sqlTx, err := db.BeginTx(t.Context(), nil)
-		must(t, err)
-		tx := outbox.FromSQL(sqlTx)
-		must(t, outbox.Append(t.Context(), tx, all(t.Name())...))
-		wantAll(t, outboxtest.Appended(t, tx), t.Name())
-		must(t, sqlTx.Rollback())
 	}
 }
 
@@ -194,16 +180,6 @@ func TestTheErrorsOfAnotherDriverAreUnderstood(t *testing.T) {
 		if cause, ok := errors.AsType[otherError](err); !ok || cause.code != code || want != nil && !errors.Is(err, want) {
 			t.Errorf("%s: error %v, want %v", code, err, want)
 		}
-	}
-}
-
-// TestWithoutTablesTheErrorSaysMigrate.
-func TestWithoutTablesTheErrorSaysMigrate(t *testing.T) {
-	t.Parallel()
-	pool := dbtest.Pool(t, dbtest.URL(t))
-	err := outbox.Append(t.Context(), begin(t, pool), created("17", 1))
-	if !errors.Is(err, outbox.ErrNoSchema) || !strings.Contains(err.Error(), "run Migrate") {
-		t.Errorf("error %v, want %v", err, outbox.ErrNoSchema)
 	}
 }
 

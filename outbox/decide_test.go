@@ -5,7 +5,6 @@ import (
 	"errors"
 	"flag"
 	"os"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -159,16 +158,6 @@ func TestP4ATopicIsTriedWithoutAPoll(t *testing.T) {
 			v.want(pauses, "published")
 		}
 	})
-}
-
-// TestATrialEventWithoutPayloadIsFollowedByAnother of its topic, at once.
-func TestATrialEventWithoutPayloadIsFollowedByAnother(t *testing.T) {
-	t.Parallel()
-	w := &worker{Relay: relayWith(testConfig), trials: true}
-	s := w.settlement(w.newBatch(t.Context(), store.Claim{NoPayload: []store.Event{{ID: uuid.New(), Topic: "a"}}}))
-	if !slices.Equal(s.TrialAgain, []string{"a"}) || len(s.Failures) != 1 {
-		t.Errorf("%+v", s)
-	}
 }
 
 // TestP4ALostConnectionCountsForNobody, however often connections are lost with many events.

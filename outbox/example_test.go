@@ -72,23 +72,6 @@ func ExampleFromSQL() {
 	// order.created <nil>
 }
 
-// An invalid event does not break the transaction.
-func ExampleAppend_invalid() {
-	withDatabase(func(ctx context.Context, pool *pgxpool.Pool, _ *sql.DB) {
-		err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-			err := outbox.Append(ctx, tx, outbox.Event{Topic: "order.created", Aggregate: "order", Payload: []byte(`{}`)})
-			fmt.Println(err)
-			fmt.Println("invalid:", errors.Is(err, outbox.ErrInvalid))
-			return nil // commits what else is in tx
-		})
-		fmt.Println("committed:", err)
-	})
-	// Output:
-	// outbox: invalid event: event 0: AggregateID is empty, but Aggregate is set
-	// invalid: true
-	// committed: <nil>
-}
-
 // A relay publishes what was committed. Here the destination is a function; package rabbitmq has
 // one for RabbitMQ.
 func ExampleRelay() {

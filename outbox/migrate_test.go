@@ -63,34 +63,28 @@ func migrate(t *testing.T, pool *pgxpool.Pool) {
 	must(t, outbox.Migrate(t.Context(), pool))
 }
 
+// TestMigrateMakesTheTablesOfSchemaSQL with each mode of pgx, and makes nothing more when it runs
+// again, also in an older program.
 func TestMigrateMakesTheTablesOfSchemaSQL(t *testing.T) {
 	t.Parallel()
-	pool := dbtest.Pool(t, dbtest.URL(t))
-	migrate(t, pool)
-	wantTables(t, pool)
-	migrate(t, pool) // again
-	wantTables(t, pool)
-	_, err := pool.Exec(t.Context(), "INSERT INTO outbox_version (version_id, is_applied) VALUES (99, true)")
-	must(t, err)
-	migrate(t, pool) // by an older program
-	wantTables(t, pool)
-	if files, err := fs.Glob(outbox.Migrations(), "*.sql"); len(files) == 0 || err != nil {
-		t.Errorf("the migrations are %v, error %v", files, err)
-	}
-}
-
-func TestMigrateWithEachModeOfPgx(t *testing.T) {
-	t.Parallel()
-	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol} {
+	for _, mode := range []pgx.QueryExecMode{
+		pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol,
+	} {
 		t.Run(mode.String(), func(t *testing.T) {
 			t.Parallel()
-			pool := open(t, dbtest.URL(t), func(c *pgxpool.Config) {
-				c.ConnConfig.DefaultQueryExecMode = mode
-				c.MaxConns = 2
-			})
+			pool := open(t, dbtest.URL(t), func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = mode })
+			for range 2 {
+				migrate(t, pool)
+				wantTables(t, pool)
+			}
+			_, err := pool.Exec(t.Context(), "INSERT INTO outbox_version (version_id, is_applied) VALUES (99, true)")
+			must(t, err)
 			migrate(t, pool)
-			migrate(t, pool)
+			wantTables(t, pool)
 		})
+	}
+	if files, err := fs.Glob(outbox.Migrations(), "*.sql"); len(files) == 0 || err != nil {
+		t.Errorf("the migrations are %v, error %v", files, err)
 	}
 }
 
@@ -105,13 +99,14 @@ func open(t *testing.T, url string, change func(*pgxpool.Config)) *pgxpool.Pool 
 	return pool
 }
 
-// TestReplicasMigrateTogether: all succeed, and one of them makes the tables.
+// TestReplicasMigrateTogether, with pools of one connection: all succeed, and one of them makes the
+// tables.
 func TestReplicasMigrateTogether(t *testing.T) {
 	t.Parallel()
 	url := dbtest.URL(t)
 	var replicas sync.WaitGroup
 	for range 4 {
-		pool := dbtest.Pool(t, url)
+		pool := open(t, url, func(c *pgxpool.Config) { c.MaxConns = 1 })
 		replicas.Go(func() {
 			if err := outbox.Migrate(t.Context(), pool); err != nil {
 				t.Error(err)

@@ -92,28 +92,6 @@ func frozenPool(t *testing.T, url string) (*pgxpool.Pool, *network) {
 	return pool, n
 }
 
-// TestP4ARelayOutlivesTerminatedConnections terminates all connections again and again. If that is
-// between the commit of a claim and its answer, its events wait until the lease ends.
-func TestP4ARelayOutlivesTerminatedConnections(t *testing.T) {
-	t.Parallel()
-	url := dbtest.URL(t)
-	pool, admin, to := withTables(t, url), dbtest.Pool(t, url), newSink()
-	r, stop := run(t, pool, to, RelayConfig{
-		Window: 20, PollInterval: 50 * time.Millisecond, ConfirmTimeout: time.Second, Lease: 5 * time.Second,
-	})
-	for n := range 5 {
-		appendEvents(t, admin, 100)
-		r.Wake()
-		await(t, "one more message", func() bool { messages, _ := to.counts(); return messages > 100*n })
-		_, err := admin.Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-			WHERE datname = current_database() AND pid <> pg_backend_pid()`)
-		must(t, err)
-		awaitPublished(t, admin, 100*(n+1))
-	}
-	await(t, "listening again", func() bool { return r.Stats().Listening })
-	stop()
-}
-
 // TestP4ARelayOutlivesFrozenConnections freezes the connections to the database, while new ones
 // work. This happens after a failover, for example.
 func TestP4ARelayOutlivesFrozenConnections(t *testing.T) {

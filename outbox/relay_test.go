@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -188,42 +187,6 @@ func TestTwoOutboxesInOneDatabaseDoNotWaitForEachOther(t *testing.T) {
 	}
 }
 
-// TestP12ARelayCanStopAtAnyMoment starts and stops a relay while events are committed. Its leases
-// are much longer than the test, so an event that a stop leaves in progress is never published.
-func TestP12ARelayCanStopAtAnyMoment(t *testing.T) {
-	t.Parallel()
-	pool, to := dbtest.Migrated(t), newSink()
-	ctx, cancel := context.WithCancel(t.Context())
-	var appended atomic.Int64
-	var appending sync.WaitGroup
-	appending.Go(func() {
-		for wait(ctx, 5*time.Millisecond) {
-			appendEvents(t, pool, 1)
-			appended.Add(1)
-		}
-	})
-	config := RelayConfig{Window: 5, PollInterval: 10 * time.Millisecond, Lease: time.Hour}
-	for i := range 50 {
-		_, stop := run(t, pool, to, config)
-		wait(t.Context(), time.Duration(i)*time.Millisecond)
-		stop()
-		if n := count(t, pool, "outbox_claims"); n > 0 {
-			t.Fatalf("a stopped relay has %d claims", n)
-		}
-	}
-	cancel()
-	appending.Wait()
-	_, stop := run(t, pool, to, config)
-	awaitPublished(t, pool, int(appended.Load()))
-	stop() // a transaction of its janitor would count
-	if n := count(t, pool, "pg_stat_activity WHERE datname = current_database() AND state LIKE 'idle in transaction%'"); n > 0 {
-		t.Errorf("%d transactions are left open", n)
-	}
-	if n, repeats := to.counts(); int64(n) != appended.Load() || repeats != 0 {
-		t.Errorf("%d messages of %d events, %d repeats", n, appended.Load(), repeats)
-	}
-}
-
 // TestRunReturnsWhatCannotMendItself: there are no tables, or the destination says so, or it gives
 // up.
 func TestRunReturnsWhatCannotMendItself(t *testing.T) {
@@ -258,17 +221,7 @@ func (e endsAtOnce) KeepConnected(context.Context, func(context.Context, publish
 	return e.result
 }
 
-func TestTheZeroConfigWorks(t *testing.T) {
-	t.Parallel()
-	c := RelayConfig{}.withDefaults()
-	if err := c.check(); err != nil {
-		t.Error(err)
-	}
-	if c.Workers != 2 || c.Window != 2000 || c.Lease != 20*time.Second || c.Logger == nil || c.TracerProvider == nil {
-		t.Errorf("defaults %+v", c)
-	}
-}
-
+// TestNewRelayNamesTheFieldThatCannotWork. The zero value works.
 func TestNewRelayNamesTheFieldThatCannotWork(t *testing.T) {
 	t.Parallel()
 	pool, err := pgxpool.New(t.Context(), "postgres://127.0.0.1:1/nowhere")
@@ -296,6 +249,10 @@ func TestNewRelayNamesTheFieldThatCannotWork(t *testing.T) {
 	_, noDestination := NewRelay(pool, nil, RelayConfig{})
 	if _, err := NewRelay(pool, to, RelayConfig{}); noPool == nil || noDestination == nil || err != nil {
 		t.Errorf("without a pool %v, without a destination %v, the zero value %v", noPool, noDestination, err)
+	}
+	c := RelayConfig{}.withDefaults()
+	if c.Workers != 2 || c.Window != 2000 || c.Lease != 20*time.Second || c.Logger == nil || c.TracerProvider == nil {
+		t.Errorf("defaults %+v", c)
 	}
 }
 

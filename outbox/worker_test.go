@@ -235,19 +235,6 @@ func TestP12ShutdownDoesNotCancelAClaim(t *testing.T) {
 	})
 }
 
-// TestP12ShutdownWaitsForAnswers ends the context while the broker has the events and has not
-// answered. Nothing more is claimed.
-func TestP12ShutdownWaitsForAnswers(t *testing.T) {
-	t.Parallel()
-	inVirtualTime(t, func(v *virtual) {
-		v.outbox.append("a", 10)
-		v.run()
-		time.AfterFunc(500*time.Millisecond, func() { v.broker.answer(taken) })
-		v.stop()
-		v.want(testConfig.Window, "published")
-	})
-}
-
 // TestP12ShutdownHasALimit: what has no answer by then is released. When the context ends does not
 // matter. A database that hangs delays the end only a little: the attempt that runs then has little
 // time.

@@ -36,28 +36,6 @@ func ExampleOnce() {
 	// handled: acknowledge it
 }
 
-// A handler for a whole batch can write its effects with one statement.
-func ExampleOnceBatch() {
-	dbtest.Example(func(tb testing.TB) {
-		ctx, pool := tb.Context(), dbtest.Pool(tb, dbtest.URL(tb))
-		if err := inbox.Migrate(ctx, pool); err != nil {
-			tb.Fatal(err)
-		}
-		in := inbox.OnceBatch(pool, "notifications", func(_ context.Context, _ pgx.Tx, messages []message) error {
-			fmt.Println("new:", messages)
-			return nil
-		})
-		for _, batch := range [][]message{{"1", "2"}, {"2", "3"}} {
-			if err := in.Handle(ctx, batch); err != nil {
-				tb.Fatal(err)
-			}
-		}
-	})
-	// Output:
-	// new: [1 2]
-	// new: [3]
-}
-
 // Record is the statement alone, for a transaction that is yours.
 func ExampleRecord() {
 	dbtest.Example(func(tb testing.TB) {

@@ -5,8 +5,8 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"net/url"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -54,18 +54,15 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// newFixture makes a database of the test's own. settings are parameters of its URL.
+// newFixture makes a database of the test's own. settings are parameters of its URL: "name=value".
 func newFixture(t *testing.T, settings ...string) fixture {
 	t.Helper()
 	server := dbtest.URL(t)
 	owner := dbtest.Pool(t, server)
-	for i := 0; i < len(settings); i += 2 {
-		server += "&" + settings[i] + "=" + url.QueryEscape(settings[i+1])
-	}
 	must(t, inbox.Migrate(t.Context(), owner))
 	f := fixture{t, owner}
 	f.exec("CREATE TABLE effects (id bigint GENERATED ALWAYS AS IDENTITY, message text)")
-	f.pool = dbtest.Pool(t, server)
+	f.pool = dbtest.Pool(t, strings.Join(append([]string{server}, settings...), "&"))
 	return f
 }
 
@@ -115,32 +112,41 @@ func (f fixture) handle(in *inbox.Inbox[message], batch ...message) {
 // awaitLock waits until a statement waits for the lock of another.
 func (f fixture) awaitLock() {
 	f.Helper()
-	for end := time.Now().Add(limit); ; {
-		if f.count("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") > 0 {
-			return
-		}
+	const waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+	for end := time.Now().Add(limit); f.count(waiting) == 0; {
 		if time.Now().After(end) {
 			f.Fatal("no statement waits for a lock")
 		}
 	}
 }
 
-// TestP5AMessageHasItsEffectOnce in every mode in which pgx sends queries.
+// TestP5AMessageHasItsEffectOnce in every mode in which pgx sends queries, and whatever the
+// defaults of the role are: each transaction states what it needs.
 func TestP5AMessageHasItsEffectOnce(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"cache_statement", "cache_describe", "describe_exec", "exec", "simple_protocol"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			f := newFixture(t, "default_query_exec_mode", mode)
-			if err := inbox.Migrate(t.Context(), f.pool); err != nil {
-				t.Errorf("migrating again: %v", err)
-			}
+			f := newFixture(t, "default_query_exec_mode="+mode, "default_transaction_isolation=serializable",
+				"default_transaction_read_only=on", "synchronous_commit=off", "lock_timeout=0", "DateStyle=German")
 			batch := append(newMessages(3), `quote " ' backslash \ brace } <&> ü`)
-			in := f.inbox("a")
+			var settings []string
+			once := func(options ...inbox.Option) *inbox.Inbox[message] {
+				return inbox.Once(f.pool, "a", func(ctx context.Context, tx pgx.Tx, m message) error {
+					settings = append(settings, "")
+					return errors.Join(effect(ctx, tx, m), tx.QueryRow(ctx, `SELECT concat_ws(', ', current_setting('transaction_isolation'),
+						current_setting('lock_timeout'), current_setting('synchronous_commit'))`).Scan(&settings[len(settings)-1]))
+				}, options...)
+			}
+			in, patient := once(), once(inbox.LockTimeout(1500*time.Millisecond))
 			f.handle(in)
 			f.handle(in, batch[1])
-			f.handle(in, append(batch, batch[0], batch[3])...)
-			f.handle(in, batch...)
+			f.handle(in, append(batch[:3:3], batch[0])...)
+			f.handle(patient, append(batch, batch[3])...)
+			f.handle(patient, batch...)
+			if want := append(slices.Repeat([]string{"read committed, 1s, on"}, 3), "read committed, 1500ms, on"); !slices.Equal(settings, want) {
+				t.Errorf("settings %q, want %q", settings, want)
+			}
 			if want := []message{batch[1], batch[0], batch[2], batch[3]}; !slices.Equal(f.effects(), want) {
 				t.Errorf("effects %q, want %q", f.effects(), want)
 			}
@@ -224,23 +230,6 @@ func TestP5ABatchWaitsForAnotherThatHasItsMessages(t *testing.T) {
 	}
 }
 
-// TestABatchGivesUpWhenAnotherHoldsItsMessages, so that a transaction that hangs stops no consumer.
-func TestABatchGivesUpWhenAnotherHoldsItsMessages(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	m := newMessages(1)[0]
-	in := inbox.Once(f.pool, "a", func(ctx context.Context, _ pgx.Tx, _ message) error {
-		ctx, cancel := context.WithTimeout(ctx, limit)
-		defer cancel()
-		return f.inbox("a", inbox.LockTimeout(10*time.Millisecond)).Handle(ctx, []message{m})
-	})
-	const lockNotAvailable = "55P03"
-	err := in.Handle(t.Context(), []message{m})
-	if p, ok := errors.AsType[*pgconn.PgError](err); !ok || p.Code != lockNotAvailable {
-		t.Errorf("got %v, want %s", err, lockNotAvailable)
-	}
-}
-
 // TestContentionIsTriedAgainInPlace, if the message is alone. A retry would take 30 s.
 func TestContentionIsTriedAgainInPlace(t *testing.T) {
 	t.Parallel()
@@ -287,14 +276,7 @@ func TestP5AMessageOlderThanTheRetentionIsADeadLetter(t *testing.T) {
 		"unknown": {time.Time{}, ""}, "young": {time.Now().Add(-50 * time.Minute), ""}, "old": {time.Now().Add(-time.Hour), "too-old"},
 	} {
 		err := in.Handle(t.Context(), []dated{{id, test.at}})
-		code := ""
-		if coded, ok := errors.AsType[interface {
-			error
-			DeadLetterCode() string
-		}](err); ok {
-			code = coded.DeadLetterCode()
-		}
-		if code != test.want || (err == nil) != (test.want == "") {
+		if code := deadLetterCode(err); code != test.want || (err == nil) != (test.want == "") {
 			t.Errorf("%s: %q, %v", id, code, err)
 		}
 	}
@@ -317,68 +299,48 @@ func TestTheConsumerFindsTheInbox(t *testing.T) {
 	}
 }
 
+// TestAnErrorOfTheHandlerRollsAllBack, and so do a panic, and a statement that failed although the
+// handler does not return its error. The next delivery finds nothing of it.
 func TestAnErrorOfTheHandlerRollsAllBack(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
-	batch, failure := newMessages(3), errors.New("the effect failed")
-	in := inbox.Once(f.pool, "a", func(ctx context.Context, tx pgx.Tx, m message) error {
-		if m == batch[2] {
-			return failure
-		}
-		return effect(ctx, tx, m)
-	})
-	if err := in.Handle(t.Context(), batch); !errors.Is(err, failure) {
-		t.Errorf("got %v, want the handler's error", err)
-	}
-	if n := f.rows() + len(f.effects()); n != 0 {
-		t.Errorf("%d rows are left", n)
-	}
-	f.handle(f.inbox("a"), batch...)
-	if got := f.effects(); !slices.Equal(got, batch) {
-		t.Errorf("effects %q, want %q", got, batch)
-	}
-}
-
-// TestAStatementThatFailedIsNotCommitted, although the handler does not return its error.
-func TestAStatementThatFailedIsNotCommitted(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	in := inbox.Once(f.pool, "a", func(ctx context.Context, tx pgx.Tx, _ message) error {
-		_, _ = tx.Exec(ctx, "SELECT 1/0")
-		return nil
-	})
-	if err := in.Handle(t.Context(), newMessages(1)); err == nil || f.rows() != 0 {
-		t.Errorf("error %v, %d rows", err, f.rows())
-	}
-}
-
-func TestAPanicOfTheHandlerRollsBackAndGoesOn(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	in := inbox.Once(f.pool, "a", func(context.Context, pgx.Tx, message) error { panic("oops") })
-	func() {
-		defer func() {
-			if r := recover(); r != "oops" {
-				t.Errorf("recovered %v", r)
+	failure := errors.New("the effect failed")
+	for name, test := range map[string]struct {
+		fail func(ctx context.Context, tx pgx.Tx) error
+		want error
+	}{
+		"an error":    {func(context.Context, pgx.Tx) error { return failure }, failure},
+		"a panic":     {func(context.Context, pgx.Tx) error { panic(failure) }, failure},
+		"a statement": {func(ctx context.Context, tx pgx.Tx) error { _, _ = tx.Exec(ctx, "SELECT 1/0"); return nil }, pgx.ErrTxCommitRollback},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, batch := newFixture(t), newMessages(3)
+			in := inbox.Once(f.pool, "a", func(ctx context.Context, tx pgx.Tx, m message) error {
+				if m == batch[2] {
+					return test.fail(ctx, tx)
+				}
+				return effect(ctx, tx, m)
+			})
+			if err := handleOrPanic(t.Context(), in, batch); !errors.Is(err, test.want) {
+				t.Errorf("got %v, want %v", err, test.want)
 			}
-		}()
-		_ = in.Handle(t.Context(), newMessages(1))
-	}()
-	if n := f.rows(); n != 0 || f.pool.Stat().AcquiredConns() != 0 {
-		t.Errorf("%d rows, %d connections are not back", n, f.pool.Stat().AcquiredConns())
+			if n := f.rows() + len(f.effects()); n != 0 || f.pool.Stat().AcquiredConns() != 0 {
+				t.Errorf("%d rows are left, %d connections are not back", n, f.pool.Stat().AcquiredConns())
+			}
+			f.handle(f.inbox("a"), batch...)
+			if got := f.effects(); !slices.Equal(got, batch) {
+				t.Errorf("effects %q, want %q", got, batch)
+			}
+		})
 	}
 }
 
-// TestP5TwoConsumersShareADatabase: each has the effect.
-func TestP5TwoConsumersShareADatabase(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	m := newMessages(1)[0]
-	for range 2 {
-		f.handle(f.inbox("a"), m)
-		f.handle(f.inbox("b"), m)
-	}
-	if got := f.effects(); len(got) != 2 {
-		t.Errorf("effects %q, want one for each consumer", got)
-	}
+// handleOrPanic also returns the error of a panic.
+func handleOrPanic(ctx context.Context, in *inbox.Inbox[message], batch []message) (err error) {
+	defer func() {
+		if failure, ok := recover().(error); ok {
+			err = failure
+		}
+	}()
+	return in.Handle(ctx, batch)
 }

@@ -59,17 +59,14 @@ func TestPruneSparesAMessageThatHasJustComeAgain(t *testing.T) {
 	in := f.inbox("a")
 	f.handle(in, batch...)
 	f.makeOlder(31 * 24 * time.Hour)
-	err := pgx.BeginFunc(t.Context(), f.pool, func(tx pgx.Tx) error {
+	must(t, pgx.BeginFunc(t.Context(), f.pool, func(tx pgx.Tx) error {
 		first, err := inbox.Record(t.Context(), tx, "a", string(batch[1]))
 		if first {
 			t.Error("a known message is new")
 		}
 		f.wantPruned(in, 10, 2)
 		return err
-	})
-	if err != nil {
-		t.Error(err)
-	}
+	}))
 	f.wantPruned(in, 10, 1)
 }
 
@@ -86,9 +83,7 @@ func TestRunPrunesUntilItsContextEnds(t *testing.T) {
 		continue
 	}
 	stop()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	must(t, <-ended)
 	if n := f.rows(); n != 0 {
 		t.Errorf("%d rows are left", n)
 	}
@@ -124,9 +119,7 @@ func TestRunSaysThatItCannotPrune(t *testing.T) {
 		t.Errorf("said %q", line)
 	}
 	stop()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	must(t, <-ended)
 }
 
 type writer chan<- string

@@ -10,33 +10,6 @@ import (
 	"example.com/transactional-outbox/outbox/rabbitmq"
 )
 
-// nilError is an error that panics when its text is read from a nil pointer.
-type nilError struct{ text string }
-
-func (e *nilError) Error() string { return e.text }
-
-// codeless panics when its code is asked for.
-type codeless struct{}
-
-func (codeless) Error() string          { return "codeless" }
-func (codeless) DeadLetterCode() string { panic("a bug") }
-
-// TestP9AnErrorThatPanicsStopsNoOther: the common mistake of a nil pointer that is returned as an
-// error. It must not end the process.
-func TestP9AnErrorThatPanicsStopsNoOther(t *testing.T) {
-	t.Parallel()
-	var none *nilError
-	for _, err := range []error{none, codeless{}} {
-		c := startConsumer(t)
-		c.handler.set(func(h *fakeHandler) { h.result = failing("bad", err) })
-		c.publish("bad", "good")
-		c.await(1, 1, 0)
-		c.handler.set(func(h *fakeHandler) { h.result = nil })
-		c.await(2, 1, 0)
-		c.wantEmpty()
-	}
-}
-
 // TestP9AMessageThatTakesTheDatabaseDownIsAlone: the broker counts each message that is given back
 // because the database is away. So the one that is the cause must be taken alone. Otherwise the
 // others become dead letters together with it.
@@ -101,9 +74,7 @@ func TestP5AcknowledgingTogetherSettlesOnlyWhatIsDone(t *testing.T) {
 	go func() { ended <- c.stop() }()
 	time.Sleep(500 * time.Millisecond) // nothing shows that the copy is not tried any more
 	close(goOn)
-	if err := receive(t, ended, "end"); err != nil {
-		t.Error(err)
-	}
+	must(t, receive(t, ended, "end"))
 	c.await(5, 0, 0)
 	if left := brokertest.Take(t, c.queue.Name); len(left) != 1 || left[0].MessageId != "bad" {
 		t.Errorf("%d messages are left, want the bad one", len(left))

@@ -29,9 +29,7 @@ func TestAConsumerThatDeclaresNothing(t *testing.T) {
 	if _, exists, err := openSession(t).CountReady(c.queue.Name); exists || err != nil {
 		t.Errorf("the consumer has declared its queue, error %v", err)
 	}
-	if err := openSession(t).Declare(c.queue.Topology()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, openSession(t).Declare(c.queue.Topology()))
 	c.publish("1", "bad")
 	c.await(1, 1, 0)
 }
@@ -108,8 +106,9 @@ func TestAMessageWithoutIDGetsOne(t *testing.T) {
 	c.wantEmpty()
 }
 
-// TestP9AnUnreadableMessageIsADeadLetterAtOnce, and ends no session. An operator sees it, hides no
-// other with it, and can discard it.
+// TestP9AnUnreadableMessageIsADeadLetterAtOnce, and so is one that is too large: the broker moves
+// it, because no copy can be made. It ends no session. An operator sees it, hides no other with it,
+// and can discard it. What is not discarded is given back.
 func TestP9AnUnreadableMessageIsADeadLetterAtOnce(t *testing.T) {
 	t.Parallel()
 	deep := amqp.Table{}
@@ -117,34 +116,47 @@ func TestP9AnUnreadableMessageIsADeadLetterAtOnce(t *testing.T) {
 		deep = amqp.Table{"t": deep}
 	}
 	c := newConsumerTest(t, nil, failing("bad", rabbitmq.ErrPermanent))
-	for id, headers := range map[string]amqp.Table{"deep": deep, "many": {"list": make([]any, 9000)}} {
-		brokertest.Publish(t, c.queue.Exchange, "order.created", amqp.Publishing{MessageId: id, Body: []byte("body"), Headers: headers})
-	}
+	large := make([]byte, rabbitmq.MaxBody+1)
+	brokertest.Publish(t, c.queue.Exchange, "order.created",
+		amqp.Publishing{MessageId: "deep", Body: []byte("body"), Headers: deep},
+		amqp.Publishing{MessageId: "many", Body: []byte("body"), Headers: amqp.Table{"list": make([]any, 9000)}},
+		amqp.Publishing{MessageId: "large", Body: large})
 	c.publish("1", "bad", "2")
 	c.start()
-	c.await(2, 0, 3)
-	if received, sessions := c.consumer.Received(), c.urls.Load(); received != 5 || sessions != 2 {
-		t.Errorf("%d deliveries of 5 messages, %d connections", received, sessions)
+	c.await(2, 0, 4)
+	if received, sessions := c.consumer.Received(), c.urls.Load(); received != 6 || sessions != 2 {
+		t.Errorf("%d deliveries of 6 messages, %d connections", received, sessions)
 	}
-	eventually(t, "three dead letters: the broker itself moves what is rejected, and takes its time", func() bool {
+	eventually(t, "four dead letters: the broker itself moves what is rejected, and takes its time", func() bool {
 		ready, _, err := openSession(t).CountReady(c.queue.DeadLetterQueue())
-		return err == nil && ready == 3
+		return err == nil && ready == 4
 	})
 	letters := c.open()
+	if n := letters.Count(); n != 4 {
+		t.Errorf("%d dead letters are counted", n)
+	}
 	codes := map[string]string{}
-	for range 3 {
+	for range 4 {
 		l := c.next(letters)
 		codes[l.ID] = l.Code
-		if l.Code == rabbitmq.CodeUnreadable {
+		switch l.Code {
+		case rabbitmq.CodePermanent:
+			continue // it is given back
+		case rabbitmq.CodeTooLarge:
+			if len(l.Body) != len(large) {
+				t.Errorf("the large one has %d bytes", len(l.Body))
+			}
+		default:
 			if r := letters.Replay(t.Context(), l, nil); r.Outcome != publish.Invalid || len(l.Body) != 4 || l.Reason == "" {
 				t.Errorf("replayed with %+v, reason %q", r, l.Reason)
 			}
-			if err := letters.Discard(l); err != nil {
-				t.Error(err)
-			}
 		}
+		must(t, letters.Discard(l))
 	}
-	if want := map[string]string{"deep": rabbitmq.CodeUnreadable, "many": rabbitmq.CodeUnreadable, "bad": rabbitmq.CodePermanent}; !maps.Equal(codes, want) {
+	want := map[string]string{
+		"deep": rabbitmq.CodeUnreadable, "many": rabbitmq.CodeUnreadable, "large": rabbitmq.CodeTooLarge, "bad": rabbitmq.CodePermanent,
+	}
+	if !maps.Equal(codes, want) {
 		t.Errorf("the dead letters are %v", codes)
 	}
 	c.close(letters)

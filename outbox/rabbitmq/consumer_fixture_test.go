@@ -62,14 +62,6 @@ type consumerTest struct {
 	stop     func() error // ends Run and returns what it returned
 }
 
-// startConsumer runs a consumer until the test ends, or is over.
-func startConsumer(t *testing.T) *consumerTest {
-	t.Helper()
-	c := newConsumerTest(t, nil, nil)
-	c.start()
-	return c
-}
-
 func newConsumerTest(t *testing.T, change func(*rabbitmq.Queue), result func([]rabbitmq.Message) error) *consumerTest {
 	t.Helper()
 	c := &consumerTest{T: t, handler: &fakeHandler{calls: make(chan []rabbitmq.Message, 1000), result: result, now: databaseTime}}
@@ -80,20 +72,22 @@ func newConsumerTest(t *testing.T, change func(*rabbitmq.Queue), result func([]r
 	if change != nil {
 		change(&c.queue)
 	}
-	var exchanges, queues []string
-	for _, e := range c.queue.Topology().Exchanges {
-		exchanges = append(exchanges, e.Name)
-	}
-	for _, q := range c.queue.Topology().Queues {
-		queues = append(queues, q.Name)
-	}
-	brokertest.DeleteExchanges(t, exchanges...)
-	brokertest.DeleteQueues(t, queues...)
+	deleteDeclared(t, c.queue.Topology())
 	s := openSession(t)
-	if err := s.Declare(c.queue.Topology()); err != nil { // so that messages can come before the start
-		t.Fatal(err)
-	}
+	must(t, s.Declare(c.queue.Topology())) // so that messages can come before the start
 	return c
+}
+
+// newBlockedTest has a handler whose calls say that they have begun, and wait until goOn is closed.
+func newBlockedTest(t *testing.T) (c *consumerTest, began <-chan struct{}, goOn chan<- struct{}) {
+	t.Helper()
+	called, end := make(chan struct{}, 10), make(chan struct{})
+	c = newConsumerTest(t, nil, func([]rabbitmq.Message) error {
+		called <- struct{}{}
+		<-end
+		return nil
+	})
+	return c, called, end
 }
 
 func (c *consumerTest) start() {
@@ -104,9 +98,7 @@ func (c *consumerTest) start() {
 func (c *consumerTest) startWith(h rabbitmq.Handler) {
 	c.Helper()
 	consumer, err := rabbitmq.NewConsumer("amqp://nobody:old@127.0.0.1:5672", c.queue, h)
-	if err != nil {
-		c.Fatal(err)
-	}
+	must(c, err)
 	c.consumer = consumer
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -170,9 +162,7 @@ func (c *consumerTest) deadLetter(id string) amqp.Delivery {
 // wantEmpty ends the consumer and checks that its queue has nothing left.
 func (c *consumerTest) wantEmpty() {
 	c.Helper()
-	if err := c.stop(); err != nil {
-		c.Error(err)
-	}
+	must(c, c.stop())
 	if left := brokertest.Take(c, c.queue.Name); len(left) > 0 {
 		c.Errorf("%d messages are left, the first is %s", len(left), left[0].MessageId)
 	}

@@ -17,7 +17,8 @@ import (
 )
 
 // TestP9ABadMessageStopsNoOther: each kind of bad message becomes a dead letter at once, unchanged,
-// with the reason. The others of its batch are handled.
+// with the reason. The others of its batch are handled. An error that panics, such as a nil pointer
+// that is returned as an error, does not end the process.
 func TestP9ABadMessageStopsNoOther(t *testing.T) {
 	t.Parallel()
 	refuse := func(m rabbitmq.Message) error {
@@ -26,6 +27,8 @@ func TestP9ABadMessageStopsNoOther(t *testing.T) {
 		}
 		return nil
 	}
+	giveUp := func(q *rabbitmq.Queue) { q.GiveUp = time.Nanosecond }
+	var none *nilError
 	for name, test := range map[string]struct {
 		change func(*rabbitmq.Queue)
 		result func([]rabbitmq.Message) error
@@ -33,7 +36,7 @@ func TestP9ABadMessageStopsNoOther(t *testing.T) {
 	}{
 		"refused by Check": {func(q *rabbitmq.Queue) { q.Check = refuse }, nil, rabbitmq.CodeMalformed},
 		"Check panics long": {func(q *rabbitmq.Queue) {
-			q.GiveUp = time.Nanosecond
+			giveUp(q)
 			q.Check = func(m rabbitmq.Message) error {
 				if refuse(m) != nil {
 					panic("a bug")
@@ -41,10 +44,12 @@ func TestP9ABadMessageStopsNoOther(t *testing.T) {
 				return nil
 			}
 		}, nil, rabbitmq.CodePanicked},
-		"permanent":      {nil, failing("bad", fmt.Errorf("%w: %w", rabbitmq.ErrPermanent, errFake)), rabbitmq.CodePermanent},
-		"with own code":  {nil, failing("bad", fmt.Errorf("wrapped: %w", coded{})), "own"},
-		"given up":       {func(q *rabbitmq.Queue) { q.GiveUp = time.Nanosecond }, failing("bad", errFake), rabbitmq.CodeExhausted},
-		"panicking long": {func(q *rabbitmq.Queue) { q.GiveUp = time.Nanosecond }, panicking("bad"), rabbitmq.CodePanicked},
+		"permanent":          {nil, failing("bad", fmt.Errorf("%w: %w", rabbitmq.ErrPermanent, errFake)), rabbitmq.CodePermanent},
+		"with own code":      {nil, failing("bad", fmt.Errorf("wrapped: %w", coded{})), "own"},
+		"given up":           {giveUp, failing("bad", errFake), rabbitmq.CodeExhausted},
+		"panicking long":     {giveUp, panicking("bad"), rabbitmq.CodePanicked},
+		"a text that panics": {giveUp, failing("bad", none), rabbitmq.CodePanicked},
+		"a code that panics": {giveUp, failing("bad", codeless{}), rabbitmq.CodePanicked},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -78,6 +83,17 @@ type coded struct{}
 func (coded) Error() string          { return "coded" }
 func (coded) DeadLetterCode() string { return "own" }
 
+// nilError is an error that panics when its text is read from a nil pointer.
+type nilError struct{ text string }
+
+func (e *nilError) Error() string { return e.text }
+
+// codeless panics when its code is asked for.
+type codeless struct{}
+
+func (codeless) Error() string          { return "codeless" }
+func (codeless) DeadLetterCode() string { panic("a bug") }
+
 func panicking(id string) func([]rabbitmq.Message) error {
 	return func(batch []rabbitmq.Message) error {
 		if failing(id, errFake)(batch) != nil {
@@ -88,7 +104,8 @@ func panicking(id string) func([]rabbitmq.Message) error {
 }
 
 // TestAFailedMessageIsTriedAgainAfterTheDelays, of which the last one repeats. It keeps the time of
-// its first failure, and counts.
+// its first failure, and counts. The handler continues its trace, with what it appends to an
+// outbox.
 func TestAFailedMessageIsTriedAgainAfterTheDelays(t *testing.T) {
 	t.Parallel()
 	c := newConsumerTest(t, func(q *rabbitmq.Queue) {
@@ -110,8 +127,8 @@ func TestAFailedMessageIsTriedAgainAfterTheDelays(t *testing.T) {
 			last = m
 			if n, _ := m.Headers["retry-count"].(int64); n > 0 {
 				delay := []string{"10ms", "20ms"}[min(n, 2)-1]
-				if got := queueBefore(m); got != c.queue.Name+".retry."+delay {
-					t.Errorf("retry %d comes from %q, want the queue of %s", n, got, delay)
+				if d, _ := m.Death(); d.Queue != c.queue.Name+".retry."+delay {
+					t.Errorf("retry %d comes from %q, want the queue of %s", n, d.Queue, delay)
 				}
 			}
 		}
@@ -124,40 +141,18 @@ func TestAFailedMessageIsTriedAgainAfterTheDelays(t *testing.T) {
 		t.Errorf("the headers are %v", last.Headers)
 	}
 	c.wantEmpty()
-}
-
-// queueBefore is the queue from which the broker has moved a message.
-func queueBefore(m rabbitmq.Message) string {
-	deaths, _ := m.Headers["x-death"].([]any)
-	if len(deaths) == 0 {
-		return ""
+	outside := rabbitmq.Message{Headers: last.Headers} // of another consumer
+	for _, m := range []rabbitmq.Message{last, outside} {
+		if got := trace.SpanContextFromContext(m.Context(t.Context())).TraceID(); got.String() != strings.Split(parent, "-")[1] {
+			t.Errorf("the handler continues the trace %s", got)
+		}
 	}
-	last, _ := deaths[0].(amqp.Table)
-	queue, _ := last["queue"].(string)
-	return queue
 }
 
 // hasSendersHeaders is true for a copy that has what the sender has set, and is not routed by it.
 func hasSendersHeaders(headers map[string]any) bool {
 	cc, _ := headers["original-cc"].([]any)
 	return headers["traceparent"] == parent && headers["x-tenant"] == int64(7) && headers["CC"] == nil && len(cc) == 1
-}
-
-// TestACopyWithTooManyHeadersHasNoReason: what the sender has set is worth more.
-func TestACopyWithTooManyHeadersHasNoReason(t *testing.T) {
-	t.Parallel()
-	c := newConsumerTest(t, nil, failing("bad", errors.New(strings.Repeat("r", 600))))
-	senders := strings.Repeat("v", 64<<10-400)
-	brokertest.Publish(t, c.queue.Exchange, "order.created", amqp.Publishing{MessageId: "bad", Headers: amqp.Table{"h": senders}})
-	c.start()
-	c.await(0, 1, 0)
-	c.handler.set(func(h *fakeHandler) { h.result = nil })
-	c.await(1, 1, 0)
-	receive(t, c.handler.calls, "call")
-	if again := receive(t, c.handler.calls, "call")[0]; again.Headers["h"] != senders || again.Headers["failure-reason"] != nil {
-		t.Errorf("it has %d headers, and the reason %v", len(again.Headers), again.Headers["failure-reason"])
-	}
-	c.wantEmpty()
 }
 
 // TestP9AMessageThatWasRetriedIsHandledAlone: it would fail the others of its batch each time. To
@@ -203,7 +198,7 @@ func TestP9AMessageThatWasRetriedIsHandledAlone(t *testing.T) {
 }
 
 // TestP9NothingIsCopiedWhileTheHandlerIsNotReady: however often the handler fails, and also if the
-// handler is a function that calls an inbox.
+// handler is a function that calls an inbox. Before it was ready once, nothing is taken.
 func TestP9NothingIsCopiedWhileTheHandlerIsNotReady(t *testing.T) {
 	t.Parallel()
 	away := func(h *fakeHandler) {
@@ -211,22 +206,30 @@ func TestP9NothingIsCopiedWhileTheHandlerIsNotReady(t *testing.T) {
 	}
 	for _, wrapped := range []bool{false, true} {
 		c := newConsumerTest(t, nil, nil)
+		awaitNotReady := func() {
+			eventually(t, "the consumer says why it waits", func() bool {
+				return strings.Contains(fmt.Sprint(c.consumer.Health()), errFake.Error())
+			})
+		}
+		c.publish("1")
 		if wrapped {
 			c.startWith(rabbitmq.HandlerFunc(func(ctx context.Context, batch []rabbitmq.Message) error {
 				handling.Found(ctx, c.handler)
 				return c.handler.Handle(ctx, batch)
 			}))
 		} else {
+			c.handler.away = errFake
 			c.start()
+			awaitNotReady()
+			if n := c.consumer.Received(); n != 0 {
+				t.Errorf("%d messages were taken", n)
+			}
+			c.handler.set(func(h *fakeHandler) { h.away = nil })
 		}
-		c.publish("1")
 		c.await(1, 0, 0)
 		c.handler.set(away)
 		c.publish("2", "3", "4")
-		eventually(t, "the consumer waits", func() bool { return c.consumer.Health() != nil })
-		if err := c.consumer.Health().Error(); !strings.Contains(err, errFake.Error()) {
-			t.Errorf("the consumer is %s", err)
-		}
+		awaitNotReady()
 		c.handler.set(func(h *fakeHandler) { h.away, h.result = nil, nil })
 		c.await(4, 0, 0)
 		if done, _ := c.consumer.Stats(); done["retried"] > 0 {
@@ -236,32 +239,11 @@ func TestP9NothingIsCopiedWhileTheHandlerIsNotReady(t *testing.T) {
 	}
 }
 
-func TestNothingIsTakenBeforeTheHandlerIsReady(t *testing.T) {
-	t.Parallel()
-	c := newConsumerTest(t, nil, nil)
-	c.publish("1")
-	c.handler.away = errFake
-	c.start()
-	eventually(t, "the consumer waits for its handler", func() bool {
-		return strings.Contains(fmt.Sprint(c.consumer.Health()), errFake.Error())
-	})
-	if n := c.consumer.Received(); n != 0 {
-		t.Errorf("%d messages were taken", n)
-	}
-	c.handler.set(func(h *fakeHandler) { h.away = nil })
-	c.await(1, 0, 0)
-}
-
 // TestP9AfterAConnectMessagesComeOneByOne: until a message is acknowledged that had not been
 // delivered before. So a message that kills the process takes no other with it.
 func TestP9AfterAConnectMessagesComeOneByOne(t *testing.T) {
 	t.Parallel()
-	began, goOn := make(chan struct{}, 10), make(chan struct{})
-	c := newConsumerTest(t, nil, func([]rabbitmq.Message) error {
-		began <- struct{}{}
-		<-goOn
-		return nil
-	})
+	c, began, goOn := newBlockedTest(t)
 	c.publish("1", "2", "3", "4", "5")
 	c.start()
 	receive(t, began, "call")
@@ -279,12 +261,7 @@ func TestP9AfterAConnectMessagesComeOneByOne(t *testing.T) {
 
 func TestP12WhatIsInFlightIsFinishedAtTheEnd(t *testing.T) {
 	t.Parallel()
-	began, goOn := make(chan struct{}, 10), make(chan struct{})
-	c := newConsumerTest(t, nil, func([]rabbitmq.Message) error {
-		began <- struct{}{}
-		<-goOn
-		return nil
-	})
+	c, began, goOn := newBlockedTest(t)
 	c.publish("1")
 	c.start()
 	receive(t, began, "call")
@@ -296,9 +273,7 @@ func TestP12WhatIsInFlightIsFinishedAtTheEnd(t *testing.T) {
 		return err == nil && ready > 0
 	})
 	close(goOn)
-	if err := receive(t, ended, "end"); err != nil {
-		t.Error(err)
-	}
+	must(t, receive(t, ended, "end"))
 	if c.consumer.Health() == nil {
 		t.Error("the consumer has ended, and is healthy")
 	}
@@ -306,35 +281,6 @@ func TestP12WhatIsInFlightIsFinishedAtTheEnd(t *testing.T) {
 		if d.MessageId == "1" {
 			t.Error("it was handled, and comes again")
 		}
-	}
-}
-
-// TestATooLargeMessageIsMovedByTheBroker: it is not handled, and no copy of it is made.
-func TestATooLargeMessageIsMovedByTheBroker(t *testing.T) {
-	t.Parallel()
-	c := startConsumer(t)
-	large := amqp.Publishing{MessageId: "large", Body: make([]byte, rabbitmq.MaxBody+1)}
-	brokertest.Publish(t, c.queue.Exchange, "order.created", large)
-	if d := c.deadLetter("large"); len(d.Body) != len(large.Body) {
-		t.Errorf("it has %d bytes", len(d.Body))
-	}
-	if len(c.handler.calls) > 0 {
-		t.Error("it was handled")
-	}
-}
-
-// TestTheHandlerContinuesTheTraceOfItsMessage, with what it appends to an outbox.
-func TestTheHandlerContinuesTheTraceOfItsMessage(t *testing.T) {
-	t.Parallel()
-	c := startConsumer(t)
-	c.publish("1")
-	m := receive(t, c.handler.calls, "call")[0]
-	if got := trace.SpanContextFromContext(m.Context(t.Context())); got.TraceID().String() != strings.Split(parent, "-")[1] {
-		t.Errorf("the trace is %s", got.TraceID())
-	}
-	outside := rabbitmq.Message{Headers: map[string]any{"traceparent": parent}}
-	if got := trace.SpanContextFromContext(outside.Context(t.Context())); got.SpanID().String() != strings.Split(parent, "-")[2] {
-		t.Errorf("without a consumer the span is %s", got.SpanID())
 	}
 }
 
@@ -346,9 +292,7 @@ func (runner) Run(context.Context) error { return errFake }
 func TestTheHandlersOwnWorkEndsRun(t *testing.T) {
 	t.Parallel()
 	consumer, err := rabbitmq.NewConsumer(brokertest.URL(), rabbitmq.Queue{Name: "nobody", Exchange: brokertest.Name(), Topics: []string{"#"}}, runner{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := consumer.Run(t.Context()); !errors.Is(err, errFake) {
 		t.Errorf("Run returned %v", err)
 	}

@@ -18,9 +18,7 @@ import (
 func (c *consumerTest) open() *rabbitmq.DeadLetters {
 	c.Helper()
 	letters, err := openSession(c.T).DeadLetters(c.queue)
-	if err != nil {
-		c.Fatal(err)
-	}
+	must(c, err)
 	return letters
 }
 
@@ -36,9 +34,7 @@ func (c *consumerTest) next(letters *rabbitmq.DeadLetters) rabbitmq.DeadLetter {
 
 func (c *consumerTest) close(letters *rabbitmq.DeadLetters) {
 	c.Helper()
-	if err := letters.Close(); err != nil {
-		c.Error(err)
-	}
+	must(c, letters.Close())
 }
 
 // TestADeadLetterIsReplayedToItsConsumer, which handles it as if it had never failed.
@@ -73,34 +69,6 @@ func TestADeadLetterIsReplayedToItsConsumer(t *testing.T) {
 		t.Errorf("%d are left", len(left))
 	}
 	c.wantEmpty()
-}
-
-// TestDeadLettersAreGivenBackUnlessDiscarded.
-func TestDeadLettersAreGivenBackUnlessDiscarded(t *testing.T) {
-	t.Parallel()
-	c := newConsumerTest(t, nil, nil)
-	for _, id := range []string{"A", "B", "C"} {
-		c.putDeadLetter(amqp.Publishing{MessageId: id})
-	}
-	letters := c.open()
-	if letters.Count() != 3 {
-		t.Errorf("%d dead letters", letters.Count())
-	}
-	for range 3 {
-		if l := c.next(letters); l.ID == "B" {
-			if err := letters.Discard(l); err != nil {
-				t.Error(err)
-			}
-		}
-	}
-	c.close(letters)
-	var left []string
-	for _, d := range brokertest.Take(c, c.queue.DeadLetterQueue()) {
-		left = append(left, d.MessageId)
-	}
-	if strings.Join(left, "") != "AC" {
-		t.Errorf("left are %v", left)
-	}
 }
 
 // putDeadLetter puts a message where the consumer puts its dead letters.

@@ -37,3 +37,16 @@ func FuzzCopy(f *testing.F) {
 		}
 	})
 }
+
+// TestACopyWithTooManyHeadersHasNoReason: what the sender has set is worth more.
+func TestACopyWithTooManyHeadersHasNoReason(t *testing.T) {
+	t.Parallel()
+	senders := map[string]any{"h": strings.Repeat("v", 64<<10-400)}
+	for reason, kept := range map[string]bool{strings.Repeat("r", 100): true, strings.Repeat("r", 512): false} {
+		m := &message{Delivery: Delivery{Message: Message{Headers: senders}}}
+		moved := m.copyTo("dlx", map[string]any{FailureReasonHeader: reason, RetryCountHeader: int64(1)}).Headers
+		if _, has := moved[FailureReasonHeader]; has != kept || moved["h"] != senders["h"] || moved[RetryCountHeader] != int64(1) {
+			t.Errorf("of %d bytes: kept %t, want %t; %d headers", len(reason), has, kept, len(moved))
+		}
+	}
+}

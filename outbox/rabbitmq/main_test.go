@@ -41,6 +41,24 @@ func openSession(t *testing.T) *rabbitmq.Session {
 	return receive(t, sessions, "a session")
 }
 
+// deleteDeclared deletes what was declared, when the test ends.
+func deleteDeclared(tb testing.TB, declared rabbitmq.Topology) {
+	tb.Helper()
+	for _, e := range declared.Exchanges {
+		brokertest.DeleteExchanges(tb, e.Name)
+	}
+	for _, q := range declared.Queues {
+		brokertest.DeleteQueues(tb, q.Name)
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // receive waits for a value, and fails the test when none comes.
 func receive[T any](t *testing.T, values <-chan T, what string) (v T) {
 	t.Helper()

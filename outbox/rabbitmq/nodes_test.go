@@ -2,11 +2,17 @@ package rabbitmq
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/binary"
+	"encoding/pem"
 	"errors"
 	"io"
 	"net"
+	"net/http/httptest"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -25,9 +31,7 @@ type nodesTest struct {
 func newNodesTest(t *testing.T) nodesTest {
 	t.Helper()
 	u, err := url.Parse(brokertest.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return nodesTest{t, u}
 }
 
@@ -38,8 +42,9 @@ func (n nodesTest) node(host string) amqpurl.Node {
 	return amqpurl.Node{Host: host, URL: u.String()}
 }
 
-// good returns a node that works, with an address of its own.
-func (n nodesTest) good() amqpurl.Node {
+// toBroker returns a node with an address of its own, behind which is the broker. answer forwards
+// what the broker says.
+func (n nodesTest) toBroker(answer func(to, from net.Conn)) amqpurl.Node {
 	return n.listen(func(c net.Conn) {
 		broker, err := (&net.Dialer{}).DialContext(n.Context(), "tcp", n.url.Host)
 		if err != nil {
@@ -47,23 +52,23 @@ func (n nodesTest) good() amqpurl.Node {
 			return
 		}
 		var forwarding sync.WaitGroup
-		n.Cleanup(func() { _ = errors.Join(c.Close(), broker.Close()); forwarding.Wait() })
-		forward := func(to, from net.Conn) {
-			_, _ = io.Copy(to, from)
-			_ = errors.Join(c.Close(), broker.Close())
-		}
-		forwarding.Go(func() { forward(broker, c) })
-		forwarding.Go(func() { forward(c, broker) })
+		end := func() { _ = errors.Join(c.Close(), broker.Close()) }
+		n.Cleanup(func() { end(); forwarding.Wait() })
+		forwarding.Go(func() { defer end(); _, _ = io.Copy(broker, c) })
+		forwarding.Go(func() { defer end(); answer(c, broker) })
 	})
+}
+
+// good returns a node that works.
+func (n nodesTest) good() amqpurl.Node {
+	return n.toBroker(func(to, from net.Conn) { _, _ = io.Copy(to, from) })
 }
 
 // dead returns a node at which nothing listens.
 func (n nodesTest) dead() amqpurl.Node {
 	n.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(n.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		n.Fatal(err)
-	}
+	must(n, err)
 	defer func() { _ = listener.Close() }()
 	return n.node(listener.Addr().String())
 }
@@ -87,29 +92,19 @@ func (n nodesTest) silent() amqpurl.Node {
 // halfOpen returns a node that takes the login and never answers the opening of the virtual host,
 // like one whose authorization backend hangs. Meanwhile it sends heartbeats.
 func (n nodesTest) halfOpen() amqpurl.Node {
-	return n.listen(func(c net.Conn) {
-		broker, err := (&net.Dialer{}).DialContext(n.Context(), "tcp", n.url.Host)
-		if err != nil {
-			n.Error(err)
-			return
+	return n.toBroker(func(to, from net.Conn) {
+		for range 2 { // connection.start and connection.tune
+			if !forwardFrame(to, from) {
+				return
+			}
 		}
-		var forwarding sync.WaitGroup
-		n.Cleanup(func() { _ = errors.Join(c.Close(), broker.Close()); forwarding.Wait() })
-		forwarding.Go(func() { _, _ = io.Copy(broker, c) })
-		forwarding.Go(func() {
-			for range 2 { // connection.start and connection.tune
-				if !forwardFrame(c, broker) {
-					return
-				}
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		for range tick.C {
+			if _, err := to.Write([]byte("\x08\x00\x00\x00\x00\x00\x00\xce")); err != nil || n.Context().Err() != nil {
+				return
 			}
-			tick := time.NewTicker(time.Second)
-			defer tick.Stop()
-			for range tick.C {
-				if _, err := c.Write([]byte("\x08\x00\x00\x00\x00\x00\x00\xce")); err != nil || n.Context().Err() != nil {
-					return
-				}
-			}
-		})
+		}
 	})
 }
 
@@ -130,9 +125,7 @@ func forwardFrame(to io.Writer, from io.Reader) bool {
 func (n nodesTest) listen(serve func(net.Conn)) amqpurl.Node {
 	n.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(n.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		n.Fatal(err)
-	}
+	must(n, err)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -186,9 +179,7 @@ func TestTheNextNodeIsTriedInTheSameAttempt(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(len(bad)+2)*dialTimeout)
 			defer cancel()
 			s, err := connectToFirst(ctx, Config{Name: t.Name()}, append(bad, good, n.dead()))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer s.close()
 			if s.host != good.Host {
 				t.Errorf("connected to %s, want %s", s.host, good.Host)
@@ -253,9 +244,7 @@ func TestTheOrderOfTheNodesIsRandom(t *testing.T) {
 			t.Fatalf("60 connections went to %v of %v", first, hosts)
 		}
 		s, err := connect(t.Context(), Config{URL: list, Name: t.Name()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		first[s.host] = true
 		s.close()
 	}
@@ -279,5 +268,30 @@ func TestTheEndOfTheContextEndsAnAttempt(t *testing.T) {
 	}
 	if errors.Is(err, errNoAnswer) {
 		t.Errorf("it has waited for the silent node: %v", err)
+	}
+}
+
+// TestTheCertificateMustBeOfTheHostThatIsTried: that of the server is for 127.0.0.1, and not for
+// localhost. It closes the connections, so both attempts fail, and only one of them by the name.
+func TestTheCertificateMustBeOfTheHostThatIsTried(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewTLSServer(nil) // for its certificate
+	server.Close()
+	good := newNodesTest(t).listen(func(c net.Conn) {
+		_ = tls.Server(c, server.TLS).HandshakeContext(t.Context())
+		_ = c.Close()
+	}).Host
+	authority := filepath.Join(t.TempDir(), "authority.pem")
+	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	must(t, os.WriteFile(authority, certificate, 0o600))
+	bad := strings.Replace(good, "127.0.0.1", "localhost", 1)
+	s, err := connect(t.Context(), Config{URL: "amqps://u:p@" + good + "," + bad + "/?cacertfile=" + authority, Name: t.Name()})
+	if err == nil {
+		s.close()
+		t.Fatal("there is a session with a server that closes its connections")
+	}
+	name, refused := errors.AsType[x509.HostnameError](err)
+	if !refused || name.Host != "localhost" || strings.Count(err.Error(), "x509") != 1 {
+		t.Errorf("the attempt ended with: %v", err)
 	}
 }

@@ -15,6 +15,13 @@ import (
 	"example.com/transactional-outbox/outbox/publish"
 )
 
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // wire records each write.
 type wire struct {
 	net.Conn
@@ -137,9 +144,7 @@ func TestABatchIsNotWrittenMessageByMessage(t *testing.T) {
 	s, c := countingSession(t)
 	batch := slices.Repeat([]Message{{ID: "a", RoutingKey: "no.such.queue"}}, 100)
 	p, err := s.NewPublisher(len(batch))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	before := c.writes.Load()
 	for _, r := range publish.All(p, batch, time.Minute) {
 		if r.Outcome != publish.Returned {
@@ -157,9 +162,7 @@ func TestEachCallerGetsItsOwnAnswers(t *testing.T) {
 	const callers = 100
 	s, _ := countingSession(t)
 	p, err := s.NewPublisher(callers)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	answers := make(chan publish.Outcome, 2*callers)
 	for range callers {
 		batch := []Message{{RoutingKey: "no.such.queue"}, {RoutingKey: strings.Repeat("k", 256)}}

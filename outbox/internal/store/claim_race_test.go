@@ -65,18 +65,6 @@ func TestALeaseBeginsAfterTheWaitForOtherClaims(t *testing.T) {
 	}
 }
 
-func TestP12AnEventOfACrashedClaimIsClaimedAgain(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	ids := f.appendMany(1)
-	first := f.claim(10)
-	f.wantClaimed()
-	f.endLeases()
-	if second := f.wantClaimed(ids...); first.Token == second.Token {
-		t.Error("two claims have the same token")
-	}
-}
-
 func TestAnExpiredClaimStaysWhileItsHolderSettles(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -39,7 +39,8 @@ func TestEventsWithoutAggregateDoNotWaitForEachOther(t *testing.T) {
 	}
 }
 
-// TestEveryModeOfPgx takes the steps of a relay, an operator and a janitor with each mode.
+// TestEveryModeOfPgx takes the steps of a relay, an operator and a janitor with each mode, and with
+// defaults of the role that do not suit them.
 func TestEveryModeOfPgx(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []pgx.QueryExecMode{
@@ -48,10 +49,20 @@ func TestEveryModeOfPgx(t *testing.T) {
 	} {
 		t.Run(mode.String(), func(t *testing.T) {
 			t.Parallel()
-			f := newFixture(t).with(func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = mode })
+			f := newFixture(t)
+			f.store = f.with(func(c *pgxpool.Config) {
+				c.ConnConfig.DefaultQueryExecMode = mode
+				maps.Copy(c.ConnConfig.RuntimeParams, map[string]string{
+					"bytea_output": "escape", "DateStyle": "German", "default_transaction_read_only": "on", "IntervalStyle": "sql_standard",
+					"default_transaction_isolation": "serializable", "TimeZone": "Asia/Kathmandu",
+				})
+			}).store
 			ids := f.append("a", 1, 2, 3)
 			others := f.appendMany(3)
 			c := f.wantClaimed(ids[0], others[0], others[1], others[2])
+			if payload := string(c.Events[0].Payload); payload != `{"a": 1}` {
+				t.Errorf("the payload is %q", payload)
+			}
 			if held, err := f.store.Renew(t.Context(), []uuid.UUID{c.Token, uuid.New()}, lease); err != nil || !slices.Equal(held, []uuid.UUID{c.Token}) {
 				t.Errorf("the renewal holds %v, error %v", held, err)
 			}

@@ -158,3 +158,18 @@ func TestDiscardedEventsAreForgottenInBatches(t *testing.T) {
 	must(t, f.store.Rotate(t.Context(), 7*24*time.Hour))
 	f.wantNone("SELECT count(*) FROM outbox_discarded")
 }
+
+// TestP4AVanishedJanitorBlocksNobodyForLong: its host may vanish when it has truncated a slot, and
+// before the commit. Then no relay can mark an event until the server ends the session.
+func TestP4AVanishedJanitorBlocksNobodyForLong(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	must(t, f.store.withRing(t.Context(), time.Hour, func(tx pgx.Tx, _ ring) error {
+		var idle string
+		err := tx.QueryRow(t.Context(), "SELECT current_setting('idle_in_transaction_session_timeout')").Scan(&idle)
+		if idle != txTimeout.String() {
+			t.Errorf("the server ends an idle session after %q, want %s", idle, txTimeout)
+		}
+		return err
+	}))
+}

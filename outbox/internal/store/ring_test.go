@@ -12,17 +12,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// janitor runs the janitor until the function that it returns is called.
-func (f fixture) janitor(retention time.Duration) (end func()) {
-	ctx, cancel := context.WithCancel(f.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- f.store.RunJanitor(ctx, retention) }()
-	return func() {
-		cancel()
-		must(f, <-ended)
-	}
-}
-
 // age makes the current slot a year older, and lets the janitor empty a slot at once after a move.
 const age = "UPDATE outbox_ring SET since = since - interval '1 year', moved = moved - interval '1 minute'"
 
@@ -159,9 +148,12 @@ func TestAShorterRetentionIsFollowedAtOnce(t *testing.T) {
 	if f.current() != 0 {
 		t.Error("the ring turned in the first minute of a year")
 	}
-	end := f.janitor(time.Second)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- f.store.RunJanitor(ctx, time.Second) }()
 	f.waitFor(func() bool { return f.int("SELECT count(*) FROM outbox_events") == 0 })
-	end()
+	cancel()
+	must(t, <-ended)
 	f.wantGone(ids...)
 }
 

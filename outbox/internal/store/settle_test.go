@@ -50,20 +50,9 @@ func TestP12Fenced(t *testing.T) {
 	}
 }
 
+// TestAMarkNeedsNoLease: a confirm is a fact. An event that another relay holds, or that was
+// discarded meanwhile, is published, and stays so, whatever a claim does.
 func TestAMarkNeedsNoLease(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	ids := f.appendMany(2)
-	f.claim(10)
-	f.endLeases()
-	f.claim(10) // another relay holds them now
-	f.mark(ids...)
-	f.wantStatus("published", ids...)
-}
-
-// TestAConfirmIsAFact: an event that was discarded meanwhile is published, and one that is
-// published stays so, whatever an older claim does.
-func TestAConfirmIsAFact(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	ids := f.appendMany(2)
@@ -83,30 +72,6 @@ func TestAConfirmIsAFact(t *testing.T) {
 	f.mark(uuid.New()) // of an event that is nowhere
 	if n := f.int("SELECT count(*) FROM outbox_published"); n != 2 {
 		t.Errorf("%d events are published, want 2", n)
-	}
-}
-
-func TestAFailureDelaysEvents(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	ids := f.append("a", 1, 2)
-	unrelated := f.appendMany(1)[0]
-	c := f.claim(10)
-	held := f.reschedule(c,
-		Failure{ID: ids[0], Delay: time.Hour, Counts: true, Code: "refused", Reason: "a queue refused it"},
-		Failure{ID: unrelated, Delay: 2 * time.Hour, Code: "unroutable", Reason: "no queue"})
-	if held != 2 {
-		t.Fatalf("%d held", held)
-	}
-	f.finish(c)
-	f.wantClaimed() // one is delayed, and one is blocked
-	f.wantDue(3600, ids[0])
-	f.wantDue(7200, unrelated)
-	if got := f.row(ids[0]); got.Status != "pending" || got.RetryCount != 1 || got.FailureCode != "refused" {
-		t.Errorf("got %+v", got)
-	}
-	if got := f.row(unrelated); got.Status != "pending" || got.RetryCount != 0 || got.FailureCode != "unroutable" {
-		t.Errorf("got %+v", got)
 	}
 }
 
@@ -207,7 +172,7 @@ func TestAMarkWaitsForTheDiskIfTheRelaySaysSo(t *testing.T) {
 }
 
 // TestP4AnEventFailsByAgeAndNumber: it was refused ten times, and first longer ago than GiveUp, by
-// the clock of the database.
+// the clock of the database. Otherwise it waits for its delay.
 func TestP4AnEventFailsByAgeAndNumber(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -246,9 +211,10 @@ func TestP4AnEventFailsByAgeAndNumber(t *testing.T) {
 			} else {
 				f.wantNone("SELECT count(*) FROM outbox_queue WHERE refused_since > now() - interval '1 hour'")
 			}
-			if got := f.row(ids[0]); got.RetryCount != want || (got.Status == "failed") != test.fails {
+			if got := f.row(ids[0]); got.RetryCount != want || (got.Status == "failed") != test.fails || got.FailureCode != "refused" {
 				t.Errorf("%+v", got)
 			}
+			f.wantDue(map[bool]float64{true: parked, false: 3600}[test.fails], ids[0])
 		})
 	}
 }
