@@ -114,10 +114,11 @@ func TestTheRelayAndTheConsumerTakeTheirSettings(t *testing.T) {
 	if _, err := assemble(c, db, prometheus.NewRegistry()); err != nil {
 		t.Error(err)
 	}
-	if r := c.relay(); r.Workers != 3 || r.Window != 7 || !r.NoListen || !r.DurableMarks {
+	if r := c.relay(); r.Workers != 3 || r.Window != 7 || !r.NoListen || !r.DurableMarks || r.SettleAfter != time.Microsecond ||
+		!slices.Equal(r.NoAnswerPauses, []time.Duration{time.Minute, 10 * time.Minute, time.Hour, 4 * time.Hour}) {
 		t.Errorf("the relay has %+v", r)
 	}
-	if q := c.queue(); q.GiveUp != 2*time.Hour || q.Name != operators.Name {
+	if q := c.queue(); q.GiveUp != 2*time.Hour || q.Name != operators.Name || q.Check == nil {
 		t.Errorf("the consumer has %+v", q)
 	}
 }

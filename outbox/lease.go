@@ -62,10 +62,14 @@ func (w *worker) renew(ctx context.Context) {
 	}
 	w.renewed = time.Now()
 	var held []uuid.UUID
+	failures := w.failures
 	ok := w.execute(ctx, "cannot renew leases", func(ctx context.Context) (err error) {
 		held, err = w.events.Renew(ctx, w.inFlight.tokens(), w.config.Lease)
 		return err
 	})
+	if ok {
+		w.failures = failures // of a mark, which may need more time than a renewal
+	}
 	for _, b := range w.inFlight.batches {
 		switch {
 		case !ok:

@@ -90,6 +90,47 @@ func TestP6NothingIsBegunWhileNothingCanBeMarked(t *testing.T) {
 	})
 }
 
+// TestP4ASlowDatabaseFinishesAMark: each attempt has more time, also while leases are renewed.
+func TestP4ASlowDatabaseFinishesAMark(t *testing.T) {
+	t.Parallel()
+	inVirtualTime(t, func(v *virtual) {
+		v.broker.answers = answerAll(publish.Confirmed)
+		v.outbox.onSettle = func(ctx context.Context, _ store.Settlement) error {
+			wait(ctx, statementTimeout+time.Second)
+			return ctx.Err()
+		}
+		v.outbox.append("a", 1)
+		v.run()
+		v.sleep(2 * time.Minute)
+		v.want(1, "published")
+	})
+}
+
+// TestP6AfterAnOutageOthersMarkFirst: a worker claims nothing for a while.
+func TestP6AfterAnOutageOthersMarkFirst(t *testing.T) {
+	t.Parallel()
+	inVirtualTime(t, func(v *virtual) {
+		v.mail(time.Second)
+		v.config.Workers = 1
+		var back time.Time
+		v.outbox.onClaim = func(n int) (*store.Claim, error) {
+			switch {
+			case n <= 3:
+				return nil, errors.New("the database is away")
+			case back.IsZero():
+				back = time.Now()
+			case n == 5 && time.Since(back) < recoveryPause:
+				t.Errorf("it claims %s after the outage", time.Since(back))
+			}
+			return nil, nil //nolint:nilnil // the fake's own claim
+		}
+		v.config.Window = 2
+		v.outbox.append("a", 10)
+		v.run()
+		v.sleep(20 * time.Second)
+	})
+}
+
 // TestP6NobodyClaimsWhileAWorkerCannotMark what it has sent.
 func TestP6NobodyClaimsWhileAWorkerCannotMark(t *testing.T) {
 	t.Parallel()

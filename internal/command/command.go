@@ -28,8 +28,9 @@ type Command struct {
 }
 
 // maxDrain is how long a process may take to end after the first signal. After that it exits
-// at once. This is safe: leases and missing acknowledgements make others repeat the work.
-const maxDrain = 25 * time.Second
+// at once. This is safe: leases and missing acknowledgements make others repeat the work. A test
+// shortens it.
+var maxDrain = 25 * time.Second
 
 // Main runs the command that the arguments name, and exits. Without arguments it runs the first
 // command. SIGINT and SIGTERM cancel the command's context. A second signal ends the process

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -25,7 +26,16 @@ func TestMain(m *testing.M) {
 		goleak.VerifyTestMain(m)
 		return
 	}
+	if slices.Contains(os.Args, "hang-for-long") {
+		maxDrain = 10 * time.Millisecond
+	}
 	printLine := func(line string) { _, _ = fmt.Println(line) }
+	hang := func(ctx context.Context, _ []string) error {
+		printLine("serving")
+		<-ctx.Done()
+		printLine("draining")
+		select {}
+	}
 	Main("shop",
 		Command{Name: "serve", Run: func(ctx context.Context, _ []string) error {
 			printLine("serving")
@@ -33,12 +43,8 @@ func TestMain(m *testing.M) {
 			printLine("drained")
 			return nil
 		}},
-		Command{Name: "hang", Run: func(ctx context.Context, _ []string) error {
-			printLine("serving")
-			<-ctx.Done()
-			printLine("draining")
-			select {}
-		}},
+		Command{Name: "hang", Run: hang},
+		Command{Name: "hang-for-long", Run: hang},
 		Command{Name: "fail", Run: func(context.Context, []string) error { return errors.New("no stock") }},
 		Command{Name: "leave", Run: func(context.Context, []string) error { return fmt.Errorf("sold: %w", leftError{}) }},
 	)
@@ -127,6 +133,16 @@ func TestASecondSignalEndsTheProcessAtOnce(t *testing.T) {
 		case <-again.C:
 			p.signal(t, syscall.SIGTERM)
 		}
+	}
+}
+
+func TestP12ADrainHasALimit(t *testing.T) {
+	t.Parallel()
+	p := start(t, "hang-for-long")
+	p.wantLine(t, "serving")
+	p.signal(t, syscall.SIGTERM)
+	if _ = p.Wait(); p.ProcessState.ExitCode() != 1 || !strings.Contains(p.errors.String(), "the drain took too long") {
+		t.Errorf("%v: %s", p.ProcessState, p.errors.String())
 	}
 }
 

@@ -23,10 +23,13 @@ type fakeHandler struct {
 	result func(batch []rabbitmq.Message) error
 	away   error     // of the database
 	now    time.Time // the database's
+
+	endless bool // a call had no deadline
 }
 
-func (h *fakeHandler) Handle(_ context.Context, batch []rabbitmq.Message) error {
+func (h *fakeHandler) Handle(ctx context.Context, batch []rabbitmq.Message) error {
 	h.mu.Lock()
+	h.noteDeadline(ctx)
 	result := h.result
 	h.mu.Unlock()
 	h.calls <- batch
@@ -36,9 +39,15 @@ func (h *fakeHandler) Handle(_ context.Context, batch []rabbitmq.Message) error 
 	return result(batch)
 }
 
-func (h *fakeHandler) Ready(context.Context) (time.Time, error) {
+func (h *fakeHandler) noteDeadline(ctx context.Context) {
+	_, limited := ctx.Deadline()
+	h.endless = h.endless || !limited
+}
+
+func (h *fakeHandler) Ready(ctx context.Context) (time.Time, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.noteDeadline(ctx)
 	return h.now, h.away
 }
 
@@ -72,6 +81,13 @@ func newConsumerTest(t *testing.T, change func(*rabbitmq.Queue), result func([]r
 	if change != nil {
 		change(&c.queue)
 	}
+	t.Cleanup(func() {
+		c.handler.mu.Lock()
+		defer c.handler.mu.Unlock()
+		if c.handler.endless {
+			t.Error("a call of the handler had no deadline")
+		}
+	})
 	deleteDeclared(t, c.queue.Topology())
 	s := openSession(t)
 	must(t, s.Declare(c.queue.Topology())) // so that messages can come before the start

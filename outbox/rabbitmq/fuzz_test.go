@@ -50,3 +50,10 @@ func TestACopyWithTooManyHeadersHasNoReason(t *testing.T) {
 		}
 	}
 }
+
+func TestP3AMessageOutlivesARestartOfTheBroker(t *testing.T) {
+	t.Parallel()
+	if mode := (Message{}).publishing().DeliveryMode; mode != amqp.Persistent {
+		t.Errorf("delivery mode %d", mode)
+	}
+}

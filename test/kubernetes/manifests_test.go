@@ -65,7 +65,7 @@ func TestEverySelectorMatchesOneWorkload(t *testing.T) {
 // TestP12APodHasTheTimesOfTheServices reads the times from the source of the services.
 func TestP12APodHasTheTimesOfTheServices(t *testing.T) {
 	t.Parallel()
-	drain := seconds(t, "internal/command/command.go", `const maxDrain = (\d+) \* time\.Second`)
+	drain := seconds(t, "internal/command/command.go", `var maxDrain = (\d+) \* time\.Second`)
 	readyz := seconds(t, "internal/httpserver/ops.go", `WithTimeout\(r\.Context\(\), (\d+)\*time\.Second\)`)
 	each(t, func(t *testing.T, overlay string) {
 		for _, d := range all[apps.Deployment](t, overlay, "Deployment") {

@@ -271,7 +271,7 @@ func TestAClaimIsBoundedInBytes(t *testing.T) {
 		for _, e := range f.claim(events).Events {
 			n += len(e.Payload)
 		}
-		if n == 0 || n > MaxClaimBytes+size {
+		if n == 0 || n > 8<<20+size {
 			t.Fatalf("claimed %d bytes, and %d events of %d bytes are due", n, left, size)
 		}
 		left -= n / size
