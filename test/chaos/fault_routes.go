@@ -17,8 +17,9 @@ import (
 func (sys *system) unbindAll(ctx context.Context) error {
 	sys.allowed.TapGap = true
 	sys.allowed.Refusals = true // a returned event was tried, and that is counted too
+	since, err := sys.now(ctx)
 	// The tap first: an event that only reaches the tap would be lost for the service.
-	err := errors.Join(
+	err = errors.Join(err,
 		sys.stopConsumers(ctx),
 		sys.broker.Unbind(ctx, broker.Tap, "#"),
 		sys.broker.Unbind(ctx, broker.Queue, string(load.Place), string(load.Confirm), string(load.Cancel)),
@@ -26,7 +27,7 @@ func (sys *system) unbindAll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = sys.orderDB.QueryRow(ctx, "SELECT count(*) FROM outbox_topics WHERE operator IS NULL").Scan(&sys.injected)
+	sys.injected, _, err = sys.storedSince(ctx, since)
 	return errors.Join(err, sys.start(ctx), sys.broker.BindTap(ctx))
 }
 
