@@ -133,6 +133,7 @@ func (sys *system) connectAllTo(ctx context.Context, node int) error {
 		for _, p := range sys.proxiesTo(other) {
 			if other != node {
 				p.Refuse(true)
+				sys.injected += p.Open()
 				p.Cut()
 				defer p.Refuse(false)
 			}
