@@ -121,9 +121,19 @@ func TestARestartBetweenTwoEmailsCostsNothing(t *testing.T) {
 	t.Parallel()
 	listener := mailertest.Listen(t)
 	address := listener.Addr().String()
-	m := &mailertest.Server{}
+	const connections = 4
+	var used sync.WaitGroup // all of them, so that none is being opened when the server stops
+	used.Add(connections)
+	var arrived atomic.Int32
+	m := &mailertest.Server{At: func(step, _ string) string {
+		if step == "." && arrived.Add(1) <= connections {
+			used.Done()
+			used.Wait()
+		}
+		return ""
+	}}
 	stop := m.Serve(listener)
-	s, lost := connect(t, newDestination(t, "smtp://"+address, 4))
+	s, lost := connect(t, newDestination(t, "smtp://"+address, connections))
 	p, _ := s.NewPublisher(1)
 	defer p.Close()
 	confirm(t, p, spread(30, 10, "ada")...)
