@@ -77,7 +77,7 @@ func (s *stack) show(ctx context.Context, args []string) error {
 		}
 		printEvents(s.out, flags.Arg(0), events)
 		if ctx.Err() != nil {
-			err = errors.New("the order has not passed every layer; the table and the services' logs say why")
+			err = errors.New("the order has not passed every layer; the page and the services' logs say why")
 		}
 		return err
 	}

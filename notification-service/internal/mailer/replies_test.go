@@ -13,10 +13,10 @@ import (
 	"example.com/transactional-outbox/outbox/publish"
 )
 
-// TestP6WhatBecomesOfAnEmail sends e-mails one after the other to a server that follows a script. Each one
-// goes over a kept connection first. If that breaks before the dot, the e-mail is sent once more over
-// a fresh one: "twice" lets both fail. No e-mail is sent again after its dot, and each error is one
-// line of UTF-8 without the address.
+// TestP6WhatBecomesOfAnEmail sends e-mails one after the other to a server that follows a script. Each
+// one goes over a kept connection first. If that breaks before the dot, the e-mail is sent once more
+// over a fresh one: "twice" lets both fail. No e-mail is sent again after its dot, and each error is
+// one line of UTF-8 without the address.
 func TestP6WhatBecomesOfAnEmail(t *testing.T) {
 	t.Parallel()
 	type script = mailertest.Script
