@@ -15,14 +15,13 @@ import (
 	"example.com/transactional-outbox/internal/httpserver"
 )
 
+const getRequest = "GET / HTTP/1.1\r\nHost: api\r\n\r\n"
+
 // TestASlowClientIsCutOff has clients that stop sending or reading. The connection is a pipe in
 // this process, so that the time is virtual.
 func TestASlowClientIsCutOff(t *testing.T) {
 	t.Parallel()
-	const (
-		get  = "GET / HTTP/1.1\r\nHost: api\r\n\r\n"
-		post = "POST / HTTP/1.1\r\nHost: api\r\nContent-Length: 2\r\n\r\n"
-	)
+	const post = "POST / HTTP/1.1\r\nHost: api\r\nContent-Length: 2\r\n\r\n"
 	for name, test := range map[string]struct {
 		sends string
 		reads bool // whether it reads the answer
@@ -31,15 +30,15 @@ func TestASlowClientIsCutOff(t *testing.T) {
 		"before the request":   {"", true, 5 * time.Second},
 		"within the headers":   {"GET / HTTP/1.1\r\nHost: a", true, 5 * time.Second},
 		"within the body":      {post + "1", true, 10 * time.Second},
-		"within the answer":    {get, false, 15 * time.Second},
-		"between two requests": {get, true, 60 * time.Second},
+		"within the answer":    {getRequest, false, 15 * time.Second},
+		"between two requests": {getRequest, true, 60 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				start := time.Now()
 				server, client := net.Pipe()
-				defer serveOn(t, server)()
+				defer serveOn(t, server, readAndAnswer)()
 				if test.sends != "" {
 					if _, err := io.WriteString(client, test.sends); err != nil {
 						t.Fatal(err)
@@ -63,20 +62,38 @@ func TestASlowClientIsCutOff(t *testing.T) {
 	}
 }
 
-// serveOn answers on one connection until end is called.
-func serveOn(t *testing.T, conn net.Conn) (end func()) {
-	t.Helper()
-	reading := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, err := io.ReadAll(r.Body); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
-			panic(err)
+func readAndAnswer(w http.ResponseWriter, r *http.Request) {
+	if _, err := io.ReadAll(r.Body); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+		panic(err)
+	}
+	_, _ = io.WriteString(w, strings.Repeat("hello", 10_000))
+}
+
+func TestP12ARequestThatHangsIsCutOffAtTheEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		server, client := net.Pipe()
+		end := serveOn(t, server, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+		if _, err := io.WriteString(client, getRequest); err != nil {
+			t.Fatal(err)
 		}
-		_, _ = io.WriteString(w, strings.Repeat("hello", 10_000))
+		synctest.Wait()
+		start := time.Now()
+		end()
+		if took := time.Since(start); took != 10*time.Second {
+			t.Errorf("the server ended %s after the signal", took)
+		}
 	})
+}
+
+// serveOn answers on one connection until end is called.
+func serveOn(t *testing.T, conn net.Conn, handler http.HandlerFunc) (end func()) {
+	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	listener := &pipeListener{conns: make(chan net.Conn, 1), closed: make(chan struct{})}
 	listener.conns <- conn
 	served := make(chan error)
-	go func() { served <- httpserver.Serve(ctx, listener, reading) }()
+	go func() { served <- httpserver.Serve(ctx, listener, handler) }()
 	return func() {
 		stop()
 		if err := <-served; err != nil {

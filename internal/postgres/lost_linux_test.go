@@ -75,6 +75,9 @@ func TestADeadConnectionEnds(t *testing.T) {
 			t.Errorf("socket option %d is %d, want %d; errors %v, %v", name, got, limit, err, failed)
 		}
 	}
+	if limit := db.Pool().Config().PingTimeout; limit != 2*time.Second {
+		t.Errorf("a connection that was idle is checked within %s", limit)
+	}
 	for name, want := range map[string]string{
 		"idle_in_transaction_session_timeout": "10s", "tcp_keepalives_idle": "10", "tcp_keepalives_interval": "5", "tcp_keepalives_count": "3",
 	} {
