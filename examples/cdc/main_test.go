@@ -79,6 +79,7 @@ func TestAKillRepeatsAndLosesNothing(t *testing.T) { //nolint:paralleltest // on
 	relay := s.start(through)
 	s.place()
 	s.want("order.created", "order.confirmed")
+	s.awaitAcknowledged() // the broker's replies have arrived
 	proxy.HoldReplies()
 	s.place()
 	s.want("order.created")
@@ -88,10 +89,7 @@ func TestAKillRepeatsAndLosesNothing(t *testing.T) { //nolint:paralleltest // on
 	s.start(through)
 	s.want("order.created", "order.confirmed")
 
-	end := s.text("SELECT pg_current_wal_lsn()::text")
-	s.await("an acknowledgement", func() bool {
-		return s.text("SELECT (confirmed_flush_lsn >= '"+end+"')::text FROM pg_replication_slots") == "true"
-	})
+	s.awaitAcknowledged()
 	s.text("SELECT pg_terminate_backend(active_pid)::text FROM pg_replication_slots")
 	proxy.Cut()
 	s.place()
@@ -198,6 +196,15 @@ func (s *system) awaitStatus() {
 		last := s.text(query)
 		s.await("a status", func() bool { return s.text(query) != last })
 	}
+}
+
+// awaitAcknowledged waits until the relay has acknowledged all that is in the log.
+func (s *system) awaitAcknowledged() {
+	s.Helper()
+	end := s.text("SELECT pg_current_wal_lsn()::text")
+	s.await("an acknowledgement", func() bool {
+		return s.text("SELECT (confirmed_flush_lsn >= '"+end+"')::text FROM pg_replication_slots") == "true"
+	})
 }
 
 // kill ends a relay, if it has not ended, and waits until the slot is free.
