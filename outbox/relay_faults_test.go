@@ -104,7 +104,9 @@ func TestP4ARelayOutlivesFrozenConnections(t *testing.T) {
 			url := dbtest.URL(t)
 			direct, to := withTables(t, url), newSink()
 			pool, connections := frozenPool(t, url)
-			r, _ := run(t, pool, to, RelayConfig{PollInterval: poll, Window: 500})
+			// A mark has 5 s, and then pgx closes the frozen connection for up to 15 s. Meanwhile the pool may
+			// have no other one. So the lease is longer.
+			r, _ := run(t, pool, to, RelayConfig{PollInterval: poll, Window: 500, Lease: time.Minute})
 			for n := range 3 {
 				appendEvents(t, direct, 50)
 				r.Wake()
