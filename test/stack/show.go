@@ -71,12 +71,12 @@ func (s *stack) show(ctx context.Context, args []string) error {
 		if err == nil {
 			events = latest
 		}
-		if err == nil && slices.ContainsFunc(events, event.onItsWay) {
+		if err == nil && slices.ContainsFunc(events, event.moves) {
 			time.Sleep(showInterval)
 			continue
 		}
 		printEvents(s.out, flags.Arg(0), events)
-		if ctx.Err() != nil {
+		if ctx.Err() != nil || err == nil && slices.ContainsFunc(events, event.onItsWay) {
 			err = errors.New("the order has not passed every layer; the page and the services' logs say why")
 		}
 		return err
@@ -87,6 +87,13 @@ func (s *stack) show(ctx context.Context, args []string) error {
 // e-mail of a newer event instead of one that is superseded.
 func (e event) onItsWay() bool {
 	return e.Published == nil || e.Sent == nil && e.Email != "superseded"
+}
+
+// moves reports whether the event is on its way without an operator.
+func (e event) moves() bool {
+	return e.onItsWay() && !slices.ContainsFunc([]string{e.Status, e.Email}, func(status string) bool {
+		return status == "failed" || status == "discarded"
+	})
 }
 
 // readEvents returns the order's events, the oldest first. Only a tool like this reads both

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"example.com/transactional-outbox/test/env/process"
 	"example.com/transactional-outbox/test/env/servers"
@@ -148,5 +149,23 @@ func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+func TestShowWaitsForWhatMoves(t *testing.T) {
+	now := time.Now()
+	for _, test := range []struct {
+		event
+		onItsWay, moves bool
+	}{
+		{event{Status: "published", Published: &now, Sent: &now, Email: "sent"}, false, false},
+		{event{Status: "published", Published: &now, Email: "superseded"}, false, false},
+		{event{Status: "published", Published: &now, Email: "pending"}, true, true},
+		{event{Status: "failed"}, true, false},
+		{event{Status: "published", Published: &now, Email: "discarded"}, true, false},
+	} {
+		if test.event.onItsWay() != test.onItsWay || test.event.moves() != test.moves {
+			t.Errorf("%+v", test)
+		}
 	}
 }
