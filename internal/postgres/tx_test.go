@@ -5,8 +5,10 @@ package postgres_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"go.uber.org/goleak"
@@ -14,6 +16,8 @@ import (
 
 	"example.com/transactional-outbox/internal/postgres"
 	"example.com/transactional-outbox/internal/postgres/postgrestest"
+	"example.com/transactional-outbox/outbox"
+	"example.com/transactional-outbox/outbox/publish"
 	"example.com/transactional-outbox/test/env/servers"
 )
 
@@ -155,24 +159,64 @@ func TestTransactionsAreReadCommitted(t *testing.T) {
 	}
 }
 
-// TestP1AContextThatEndsInTheCommit: the caller gives up, and the COMMIT goes on. If the driver
+// TestP1P6AContextThatEndsInTheCommit: the caller gives up, and the COMMIT goes on. If the driver
 // cancelled it, a COMMIT that waits for a standby would become visible, and no standby would have
 // it.
-func TestP1AContextThatEndsInTheCommit(t *testing.T) {
+func TestP1P6AContextThatEndsInTheCommit(t *testing.T) {
 	t.Parallel()
-	n, address := newNotebook(t)
-	held := servers.HoldCommits(t, address, "notes")
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	ended := make(chan error)
-	go func() { ended <- writing(ctx, n.db, 1) }()
-	held.Await()
-	cancel()
-	if err := <-ended; !errors.Is(err, context.Canceled) {
-		t.Errorf("error %v, want %v", err, context.Canceled)
+	for name, test := range map[string]struct {
+		table string
+		write func(context.Context, *postgres.DB) error
+		err   error
+	}{
+		"of a transaction": {
+			table: "notes", err: context.Canceled,
+			write: func(ctx context.Context, db *postgres.DB) error { return writing(ctx, db, 1) },
+		},
+		"of a relay that marks its e-mails": {table: "outbox_published", write: relay},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n, address := newNotebook(t)
+			err := errors.Join(outbox.Migrate(t.Context(), n.observer.Pool()), pgx.BeginFunc(t.Context(), n.observer.Pool(), func(tx pgx.Tx) error {
+				return outbox.Append(t.Context(), tx, outbox.Event{Topic: "example.com", Payload: []byte("{}")})
+			}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			held := servers.HoldCommits(t, address, test.table)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			ended := make(chan error)
+			db := open(t, address, 2)
+			go func() { ended <- test.write(ctx, db) }()
+			held.Await()
+			cancel()
+			if err := <-ended; !errors.Is(err, test.err) {
+				t.Errorf("error %v, want %v", err, test.err)
+			}
+			db.Close() // it waits for the driver, which would cancel now
+			count := func() int { return read[int](t, n.observer, "SELECT count(*) FROM "+test.table) }
+			if count() != 0 {
+				t.Error("it is visible before the end of its COMMIT")
+			}
+			held.Release()
+			held.AwaitEnd()
+			if count() != 1 {
+				t.Error("the COMMIT was cancelled")
+			}
+		})
 	}
-	n.want(0)
-	held.Release()
-	held.AwaitEnd()
-	n.want(1)
+}
+
+// relay publishes what is due, as notification-service does, until ctx ends.
+func relay(ctx context.Context, db *postgres.DB) error {
+	takes := publish.Func(1, func(context.Context, publish.Message) error { return nil })
+	relay, err := outbox.NewRelay(db.Pool(), takes, outbox.RelayConfig{
+		Workers: 1, DurableMarks: true, NoListen: true, ShutdownTimeout: time.Millisecond, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		return err
+	}
+	return relay.Run(ctx)
 }

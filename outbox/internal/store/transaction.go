@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 const (
@@ -69,6 +70,9 @@ func (s *Store) together(ctx context.Context, statements ...statement) error {
 // to the server in one message, and the answers come back in one. If one statement fails, the
 // server skips the rest, also COMMIT.
 //
+// A COMMIT that waits for the disk is a message of its own: it may wait for a synchronous standby
+// too, and the driver must be able to see it. A pool can then leave it to the server when ctx ends.
+//
 // The transaction is READ WRITE and READ COMMITTED, whatever the default of the database or the
 // role is: each statement sees what others have committed before it. After the wait for a lock, a
 // statement must see what the previous holder committed.
@@ -88,8 +92,14 @@ func (s *Store) inOneMessage(ctx context.Context, settings string, statements ..
 	for _, one := range statements {
 		all.Queue(one.sql, one.args).Fn = one.answer
 	}
-	all.Queue("COMMIT").Fn = committed
+	alone := settings == durableSQL
+	if !alone {
+		all.Queue("COMMIT").Fn = func(answers pgx.BatchResults) error { return committed(answers.Exec()) }
+	}
 	err = conn.SendBatch(ctx, all).Close()
+	if err == nil && alone {
+		err = committed(conn.Exec(ctx, "commit")) // as pgx.Tx sends it
+	}
 	if err != nil {
 		rollBack(ctx, conn.Conn())
 	}
@@ -116,8 +126,7 @@ func (one statement) answer(answers pgx.BatchResults) error {
 }
 
 // committed returns an error if the server answers ROLLBACK to COMMIT.
-func committed(answers pgx.BatchResults) error {
-	answer, err := answers.Exec()
+func committed(answer pgconn.CommandTag, err error) error {
 	if err == nil && answer.String() != "COMMIT" {
 		err = pgx.ErrTxCommitRollback
 	}
