@@ -44,11 +44,10 @@ func (sys *system) failOver(ctx context.Context) error {
 
 // failOverAfterStall kills the primary when its standby has taken nothing for longer than a request
 // may last. Meanwhile the clients have repeated their requests. No order may be acknowledged in
-// this time. The new primary does not know the marks that only the old one had: the e-mails that the
-// replicas have in hand may be sent again.
+// this time. The marks of e-mails wait too: those that the replicas have in hand may be sent again, and
+// never after newer ones of their orders.
 func (sys *system) failOverAfterStall(ctx context.Context) error {
 	sys.allowLostMarks()
-	sys.allowed.MarksLost = true
 	sys.allowed.MailsEach++
 	for _, r := range sys.notificationServices {
 		sys.allowed.Mails += r.mailsInHand()

@@ -106,7 +106,7 @@ SELECT EXISTS (SELECT FROM claimed) AS claimed, (SELECT count(*) FROM done) AS s
 // then emptied its old slot.
 const claimedEventsSQL = `
 SELECT q.id, e.id IS NULL AS no_payload, q.seq, q.topic, coalesce(q.aggregate, ''), coalesce(q.aggregate_id, ''),
-       coalesce(q.version, 0), e.payload, coalesce(e.content_type, ''), e.headers, coalesce(e.traceparent, ''),
+       coalesce(q.version, 0), q.supersedes, e.payload, coalesce(e.content_type, ''), e.headers, coalesce(e.traceparent, ''),
        q.retry_count, coalesce(e.created_at, now()), coalesce(extract(epoch FROM now() - e.created_at), 0)::float8
 FROM (SELECT unnest(events) AS id FROM outbox_claims WHERE token = cast(@token AS uuid)) claimed
 CROSS JOIN LATERAL (SELECT * FROM outbox_queue WHERE id = claimed.id LIMIT 1) q
@@ -236,7 +236,7 @@ func (s *Store) readClaimed(ctx context.Context, c *Claim) error {
 func scanClaimed(rows pgx.Rows) (e Event, noPayload bool, err error) {
 	var headers []byte
 	err = rows.Scan((*[16]byte)(&e.ID), &noPayload, &e.Seq, &e.Topic, &e.Aggregate, &e.AggregateID,
-		&e.Version, &e.Payload, &e.ContentType, &headers, &e.Traceparent,
+		&e.Version, &e.Supersedes, &e.Payload, &e.ContentType, &headers, &e.Traceparent,
 		&e.RetryCount, &e.CreatedAt, &e.Age)
 	e.Headers = ParseHeaders(headers)
 	return e, noPayload, err

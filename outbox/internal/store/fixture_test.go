@@ -124,9 +124,10 @@ func (f fixture) events(ids ...uuid.UUID) (events []Event) {
 	f.Helper()
 	for _, id := range ids {
 		e := Event{ID: id}
-		err := f.pool.QueryRow(f.Context(), `SELECT aggregate, aggregate_id FROM (
-			SELECT id, aggregate, aggregate_id FROM outbox_queue UNION ALL SELECT id, aggregate, aggregate_id FROM outbox_events) e
-			WHERE id = $1 AND aggregate IS NOT NULL LIMIT 1`, id).Scan(&e.Aggregate, &e.AggregateID)
+		err := f.pool.QueryRow(f.Context(), `SELECT aggregate, aggregate_id, supersedes FROM (
+			SELECT id, aggregate, aggregate_id, supersedes FROM outbox_queue UNION ALL
+			SELECT id, aggregate, aggregate_id, false FROM outbox_events) e
+			WHERE id = $1 AND aggregate IS NOT NULL LIMIT 1`, id).Scan(&e.Aggregate, &e.AggregateID, &e.Supersedes)
 		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 			f.Error(err)
 		}

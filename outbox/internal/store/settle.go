@@ -82,6 +82,22 @@ INSERT INTO outbox_published (id, slot, retry_count)
 SELECT id, slot, retry_count FROM confirmed ORDER BY id
 ON CONFLICT DO NOTHING`
 
+// supersedeSQL supersedes what is older than the given events, as their claim has done. A crash or a
+// failover of the server may have forgotten that claim, and not the older events. When their newer
+// one is out of the queue, nothing else would keep them from being sent after it.
+const supersedeSQL = `
+WITH done AS (
+  DELETE FROM outbox_queue WHERE id = ANY (ARRAY(
+    SELECT older.id FROM unnest(` + idsSQL + `) AS given (id),
+    LATERAL (SELECT * FROM outbox_queue WHERE id = given.id AND supersedes LIMIT 1) newer,
+    LATERAL (
+      SELECT id FROM outbox_queue
+      WHERE (aggregate, aggregate_id) = (newer.aggregate, newer.aggregate_id) AND version < newer.version
+        AND id <> ALL (` + idsSQL + `)
+      ORDER BY version OFFSET 0) older))
+  RETURNING *, true AS superseded
+)` + RecordSQL
+
 // fenceSQL selects those of the given events that the claim still holds, and locks the claim until
 // the transaction ends. A relay that has lost its claim finds none. The statement removes the
 // events from the claim. So a statement that is repeated, because its answer was lost, finds none
@@ -162,9 +178,10 @@ func (s *Store) Settle(ctx context.Context, t Settlement) (result Settled, err e
 			all = append(all, statement{doing, sql, values, read})
 		}
 	}
-	published := make([]uuid.UUID, len(t.Published))
+	published, supersedes := make([]uuid.UUID, len(t.Published)), false
 	for i, e := range t.Published {
 		published[i] = e.ID
+		supersedes = supersedes || e.Supersedes
 	}
 	locked := slices.Concat(published, t.Halted)
 	for _, f := range t.Failures {
@@ -172,6 +189,7 @@ func (s *Store) Settle(ctx context.Context, t Settlement) (result Settled, err e
 	}
 	twoKinds := len(locked) > max(len(published), len(t.Halted), len(t.Failures)) // at least
 	add(twoKinds, "locking", lockEventsSQL, args{"ids": IDs(locked)}, nil)
+	add(supersedes, "superseding", supersedeSQL, args{"ids": IDs(published)}, nil)
 	add(len(published) > 0, "marking", markPublishedSQL, args{"ids": IDs(published)}, nil)
 	add(len(t.Failures) > 0, "rescheduling", failuresSQL, args{
 		"token": t.Token, "failures": failuresText(t.Failures), "least": LeastTries, "give_up": t.GiveUp.Seconds(),

@@ -274,6 +274,7 @@ func statements(f fixture, events int) map[string]statement {
 		}},
 		"claimedEventsSQL": {sql: claimedEventsSQL, args: args{"token": tokens[0]}},
 		"markPublishedSQL": {sql: markPublishedSQL, args: args{"ids": IDs(ids)}},
+		"supersedeSQL":     {sql: supersedeSQL, args: args{"ids": IDs(ids)}},
 		"PromoteSQL":       {sql: PromoteSQL, args: args{"aggregates": Aggregates(f.events(ids...))}},
 		"endClaimSQL":      {sql: endClaimSQL, args: args{"token": tokens[0]}},
 		"renewSQL":         {sql: renewSQL, args: args{"ids": IDs(tokens), "lease": 60.0}},

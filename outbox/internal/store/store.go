@@ -93,6 +93,7 @@ type Event struct {
 	Topic                  string
 	Aggregate, AggregateID string // empty: the event has no order
 	Version                int
+	Supersedes             bool
 	Payload                []byte
 	ContentType            string
 	Headers                map[string]string

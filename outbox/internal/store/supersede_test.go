@@ -60,6 +60,19 @@ func TestP7ASupersedingEventWaitsOnlyForOneInFlight(t *testing.T) {
 	}
 }
 
+// TestP7AMarkSupersedesWhatItsClaimDid: a failover has forgotten the claim, and a relay writes the
+// mark again.
+func TestP7AMarkSupersedesWhatItsClaimDid(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	older := f.append("a", 1, 2, 4)
+	newer := f.supersede("a", 3)
+	f.mark(newer)
+	f.wantStatus("superseded", older[:2]...)
+	f.wantStatus("published", newer)
+	f.wantClaimed(older[2])
+}
+
 // TestAClaimThatTakesNothingIsNotRepeated: somebody has locked what the first free event ends.
 func TestAClaimThatTakesNothingIsNotRepeated(t *testing.T) {
 	t.Parallel()

@@ -14,8 +14,6 @@ type Allowance struct {
 	// connection. MailsEach limits the repeats of one e-mail: a process that dies repeats several
 	// e-mails, each of them once.
 	Mails, MailsEach int
-	// MarksLost says that a failover loses marks of e-mails. Their repeats may come after newer e-mails.
-	MarksLost bool
 	// Refusals says that the broker refuses or returns events, or gives no answer on a connection that
 	// stays open. All are in retry_count. A lost connection is not.
 	Refusals bool

@@ -124,10 +124,6 @@ func TestWhatTheFaultsExcuseIsNoDefect(t *testing.T) {
 	}{
 		"copies":  {func(e *checker.Evidence) { e.Tap = append(e.Tap, e.Tap[0]) }, checker.Allowance{Duplicates: 1}},
 		"e-mails": {func(e *checker.Evidence) { repeat(e, 0, 1) }, checker.Allowance{Mails: 1, MailsEach: 1}},
-		"an e-mail repeated after a newer one, because its mark was lost": {
-			func(e *checker.Evidence) { e.Mails = append(e.Mails, e.Mails[0]) },
-			checker.Allowance{Mails: 1, MailsEach: 1, MarksLost: true},
-		},
 		"refusals":       {func(e *checker.Evidence) { e.Events[0].RetryCount = 3 }, checker.Allowance{Refusals: true}},
 		"an unbound tap": {func(e *checker.Evidence) { e.Tap = e.Tap[1:] }, checker.Allowance{TapGap: true}},
 		"a malformed message": {func(e *checker.Evidence) {

@@ -134,18 +134,6 @@ var mailDefects = []defect{
 		promises: "P7",
 	},
 	{
-		name:     "first copies out of order, after marks were lost",
-		do:       func(e *checker.Evidence) { e.Mails[0], e.Mails[1] = e.Mails[1], e.Mails[0] },
-		allowed:  checker.Allowance{Mails: 1, MailsEach: 1, MarksLost: true},
-		promises: "P7",
-	},
-	{
-		name:     "more repeats than marks were lost",
-		do:       func(e *checker.Evidence) { e.Mails = append(e.Mails, e.Mails[0], e.Mails[2]) },
-		allowed:  checker.Allowance{Mails: 1, MailsEach: 1, MarksLost: true},
-		promises: "P6",
-	},
-	{
 		name: "an e-mail that belongs to no event",
 		do: func(e *checker.Evidence) {
 			e.Mails = append(e.Mails, mailserver.Mail{MessageID: "<x@y>", To: "z", Subject: "?"})

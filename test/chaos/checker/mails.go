@@ -41,15 +41,14 @@ func (c *check) checkMails() {
 }
 
 // checkMailSequence requires the e-mails of one order in the order of their versions, first copies
-// and repeats (P7). If marks are lost, it reads the first copies only.
+// and repeats (P7).
 func (c *check) checkMailSequence() {
-	last, seen := map[string]int{}, map[string]bool{}
+	last := map[string]int{}
 	for _, m := range c.Mails {
 		e, known := c.events[MessageID(m)]
-		if !known || seen[e.ID] && c.allowed.MarksLost {
+		if !known {
 			continue
 		}
-		seen[e.ID] = true
 		if e.Version < last[e.OrderID] {
 			c.violation("P7", "order %s: the e-mail of version %d came after that of version %d", e.OrderID, e.Version, last[e.OrderID])
 		}
