@@ -85,6 +85,11 @@
 // calls. One more connection, which does not count in the pool, listens. If requests can use up the
 // pool, give the relay a pool of its own.
 //
+// The defaults of the role and the database may be what they are: each transaction of this package
+// states what it needs. Row security must hide no row from the role, and a standby takes no writes:
+// the relay says so when it starts. If the server's queue of notifications is full, a relay finds
+// the events by its poll.
+//
 // # Rights
 //
 // [Migrate] needs the right to create tables. Another role can append and relay: the file

@@ -6,10 +6,14 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/fstest"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
 
 	"example.com/transactional-outbox/outbox"
 	"example.com/transactional-outbox/outbox/internal/dbtest"
@@ -99,22 +103,87 @@ func open(t *testing.T, url string, change func(*pgxpool.Config)) *pgxpool.Pool 
 	return pool
 }
 
-// TestReplicasMigrateTogether, with pools of one connection: all succeed, and one of them makes the
-// tables.
+// TestReplicasMigrateTogether, with pools of one connection, beside the user's own migrations by
+// goose. Their sessions are killed again and again, and each tries again, as a restarted process
+// does. Then all migrate again, and nobody who appends meanwhile gets an error.
 func TestReplicasMigrateTogether(t *testing.T) {
 	t.Parallel()
 	url := dbtest.URL(t)
+	owner := dbtest.Pool(t, url)
+	_, err := owner.Exec(t.Context(), "CREATE SCHEMA mine")
+	must(t, err)
 	var replicas sync.WaitGroup
-	for range 4 {
-		pool := open(t, url, func(c *pgxpool.Config) { c.MaxConns = 1 })
+	var killing atomic.Bool
+	killing.Store(true)
+	each := func(schema string, migrate func(*pgxpool.Pool) error) {
+		pool := open(t, url, func(c *pgxpool.Config) {
+			c.MaxConns = 1
+			c.ConnConfig.RuntimeParams["search_path"] = schema
+		})
 		replicas.Go(func() {
-			if err := outbox.Migrate(t.Context(), pool); err != nil {
-				t.Error(err)
+			for err := migrate(pool); err != nil; err = migrate(pool) {
+				if !killing.Load() || t.Context().Err() != nil {
+					t.Error(err)
+					return
+				}
 			}
 		})
 	}
+	all := func() {
+		for range 8 {
+			each("public", func(pool *pgxpool.Pool) error { return outbox.Migrate(t.Context(), pool) })
+		}
+	}
+	all()
+	each("mine", func(pool *pgxpool.Pool) error {
+		mine := fstest.MapFS{"1_mine.sql": {Data: []byte("-- +goose Up\nCREATE TABLE mine (id int);")}}
+		db := stdlib.OpenDBFromPool(pool)
+		defer func() { _ = db.Close() }()
+		provider, err := goose.NewProvider(goose.DialectPostgres, db, mine)
+		if err == nil {
+			_, err = provider.Up(t.Context())
+		}
+		return err
+	})
+	done := make(chan struct{})
+	go func() {
+		replicas.Wait()
+		close(done)
+	}()
+	killed := 0
+	for over := false; !over && killed < 20; {
+		select {
+		case <-done:
+			over = true
+		default:
+		}
+		var n int
+		must(t, owner.QueryRow(t.Context(), `SELECT count(*) FILTER (WHERE pg_terminate_backend(pid)) FROM pg_stat_activity
+			WHERE datname = current_database() AND pid <> pg_backend_pid() AND state <> 'idle'`).Scan(&n))
+		killed += n
+	}
+	<-done
+	wantTables(t, owner)
+	if killed == 0 {
+		t.Error("nobody was killed")
+	}
+
+	killing.Store(false)
+	all()
+	appended := make(chan error)
+	ctx, stop := context.WithCancel(t.Context())
+	go func() {
+		var err error
+		for ctx.Err() == nil && err == nil {
+			err = pgx.BeginFunc(t.Context(), owner, func(tx pgx.Tx) error {
+				return outbox.Append(t.Context(), tx, outbox.Event{Topic: "a", Payload: []byte("{}")})
+			})
+		}
+		appended <- err
+	}()
 	replicas.Wait()
-	wantTables(t, dbtest.Pool(t, url))
+	stop()
+	must(t, <-appended)
 }
 
 // TestMigrateInSchemas that are not public, which may not be used. The user's own migrations with

@@ -167,7 +167,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	}
 	defer r.state.running.Store(false)
 	r.state.lost.Store(time.Now().Unix())
-	if err := r.awaitSchema(ctx); err != nil || ctx.Err() != nil {
+	if err := r.awaitDatabase(ctx); err != nil || ctx.Err() != nil {
 		return err
 	}
 	all, ctx := errgroup.WithContext(ctx)
@@ -181,38 +181,49 @@ func (r *Relay) Run(ctx context.Context) error {
 }
 
 const (
-	// schemaSQL asks whether the tables are where the search_path leads.
-	schemaSQL = `SELECT to_regclass('outbox_ring') IS NOT NULL AND to_regclass('outbox_queue') IS NOT NULL`
+	// readySQL asks whether the tables are where the search_path leads, whether the server takes writes,
+	// and which tables hide rows from this role.
+	readySQL = `
+SELECT to_regclass('outbox_ring') IS NOT NULL AND to_regclass('outbox_queue') IS NOT NULL, pg_is_in_recovery(),
+       (SELECT coalesce(string_agg(name, ', '), '') FROM unnest(string_to_array(
+          'outbox_events outbox_queue outbox_claims outbox_topics outbox_published outbox_discarded outbox_ring', ' ')) name
+        WHERE row_security_active(to_regclass(name)))`
 
-	schemaTimeout = 5 * time.Second
-	schemaPause   = 500 * time.Millisecond
+	readyTimeout = 5 * time.Second
+	readyPause   = 500 * time.Millisecond
 )
 
-// awaitSchema waits until the database answers. It returns an error if there are no tables.
-func (r *Relay) awaitSchema(ctx context.Context) error {
+// awaitDatabase waits until the database takes writes. It returns an error if waiting cannot help.
+func (r *Relay) awaitDatabase(ctx context.Context) error {
 	r.state.database.Store(&errAwaited)
 	for {
-		there, err := r.hasSchema(ctx)
+		there, hidden, err := r.askDatabase(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case err == nil && !there:
 			return ErrNoSchema
+		case err == nil && hidden != "":
+			return fmt.Errorf("outbox: row security hides rows of %s: give the role BYPASSRLS, or disable row security there", hidden)
 		case err == nil:
 			r.state.database.Store(nil)
 			return nil
 		}
 		r.state.database.Store(&err)
 		r.log.trouble(ctx, "the relay waits for the database", "error", err)
-		wait(ctx, schemaPause)
+		wait(ctx, readyPause)
 	}
 }
 
-func (r *Relay) hasSchema(ctx context.Context) (there bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, schemaTimeout)
+func (r *Relay) askDatabase(ctx context.Context) (there bool, hidden string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
-	err = r.pool.QueryRow(ctx, schemaSQL).Scan(&there)
-	return there, err
+	var standby bool
+	err = r.pool.QueryRow(ctx, readySQL).Scan(&there, &standby, &hidden)
+	if err == nil && standby {
+		err = errors.New("the server is a standby, which takes no writes: name the primary, or all servers and target_session_attrs=read-write")
+	}
+	return there, hidden, err
 }
 
 // work runs the workers until ctx ends.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io/fs"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
@@ -19,8 +20,8 @@ const lockWait = 300
 // Up applies the migrations to the schema that the pool's search_path names first. Their version
 // is in the table part_version: goose's default table belongs to the user's own migrations.
 func Up(ctx context.Context, pool *pgxpool.Pool, part string, migrations fs.FS) error {
-	db := stdlib.OpenDBFromPool(pool)
-	defer func() { _ = db.Close() }() // leaves the pool open
+	db := connect(pool.Config())
+	defer func() { _ = db.Close() }()
 	id, err := lockID(ctx, db, part)
 	if err != nil {
 		return err
@@ -36,6 +37,31 @@ func Up(ctx context.Context, pool *pgxpool.Pool, part string, migrations fs.FS) 
 	}
 	_, err = provider.Up(ctx)
 	return err
+}
+
+// sessionSQL is for whatever the role's defaults are: a migration writes, may take long, and means
+// by a string what the standard does.
+const sessionSQL = `
+SET default_transaction_read_only = off; SET default_transaction_isolation = 'read committed';
+SET statement_timeout = 0; SET lock_timeout = 0; SET idle_in_transaction_session_timeout = 0;
+SET standard_conforming_strings = on`
+
+// connect returns connections of their own, made as the pool makes its own: the settings of their
+// sessions are not for others.
+func connect(config *pgxpool.Config) *sql.DB {
+	if config.BeforeConnect == nil {
+		config.BeforeConnect = func(context.Context, *pgx.ConnConfig) error { return nil }
+	}
+	return stdlib.OpenDB(*config.ConnConfig, stdlib.OptionBeforeConnect(config.BeforeConnect),
+		stdlib.OptionAfterConnect(func(ctx context.Context, conn *pgx.Conn) (err error) {
+			if config.AfterConnect != nil {
+				err = config.AfterConnect(ctx, conn)
+			}
+			if err == nil {
+				_, err = conn.Exec(ctx, sessionSQL)
+			}
+			return err
+		}))
 }
 
 // lockID returns the number of the lock. It is the schema's own: the tables of two schemas do not

@@ -19,6 +19,24 @@ func (f fixture) repeatableRead() fixture {
 	})
 }
 
+// TestP1ATransactionOfTheJanitorStatesItsSettings, and so does one of an operator. With an older
+// snapshot the janitor would empty a slot whose new events it cannot see.
+func TestP1ATransactionOfTheJanitorStatesItsSettings(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t).repeatableRead().with(func(c *pgxpool.Config) {
+		c.ConnConfig.RuntimeParams["default_transaction_read_only"] = "on"
+		c.ConnConfig.RuntimeParams["synchronous_commit"] = "off"
+	})
+	var got string
+	must(t, f.store.InTx(t.Context(), func(tx pgx.Tx) error {
+		return tx.QueryRow(t.Context(), `SELECT concat_ws(', ', current_setting('transaction_isolation'),
+			current_setting('transaction_read_only'), current_setting('synchronous_commit'))`).Scan(&got)
+	}))
+	if want := "read committed, off, on"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
 // TestTheClaimLockSerializesClaims: a claim cannot see another one that is not committed yet, so it
 // waits for it, and then sees it, whatever the default isolation level is. Without the claim
 // lock both would take the event.

@@ -164,7 +164,7 @@ func (s *Store) InTx(ctx context.Context, fn func(pgx.Tx) error) error {
 		}
 	}()
 	return pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite}, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, settingsSQL); err != nil {
+		if _, err := tx.Exec(ctx, durableSQL); err != nil {
 			return err
 		}
 		return fn(tx)

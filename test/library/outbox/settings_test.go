@@ -1,0 +1,262 @@
+// Package outbox_test proves that the library works with any settings of a role and of a pool, or
+// says what to change.
+package outbox_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"go.uber.org/goleak"
+
+	"example.com/transactional-outbox/outbox"
+	"example.com/transactional-outbox/outbox/inbox"
+	"example.com/transactional-outbox/outbox/publish"
+	"example.com/transactional-outbox/test/env/process"
+	"example.com/transactional-outbox/test/env/servers"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// limit bounds each wait of a test. No promise rests on it.
+const limit = 2 * time.Minute
+
+// settings are those of one role, which owns a database, and of its pool.
+type settings struct {
+	role   []string
+	conns  int32
+	then   string                                       // a statement of the role, after Migrate
+	places func(*testing.T, *server, database) []string // URLs; nil: the database's own
+	says   string                                       // what to change; empty: everything works
+}
+
+// TestWhateverTheRoleAndThePoolAreSetTo: Migrate, Append, a relay and an inbox work; or an error,
+// or a line of the relay's log, says what to change.
+func TestWhateverTheRoleAndThePoolAreSetTo(t *testing.T) {
+	t.Parallel()
+	s := &server{PostgresServer: servers.Postgres(t)}
+	for name, test := range map[string]settings{
+		"isolation":      {role: []string{"default_transaction_isolation = serializable", "default_transaction_deferrable = on"}},
+		"read-only":      {role: []string{"default_transaction_read_only = on"}},
+		"not durable":    {role: []string{"synchronous_commit = off"}},
+		"short timeouts": {role: []string{"statement_timeout = 100", "lock_timeout = 100", "idle_in_transaction_session_timeout = 100", "idle_session_timeout = 100"}},
+		"formats": {role: []string{
+			"datestyle = 'German, DMY'", "intervalstyle = iso_8601", "bytea_output = escape", "timezone = 'Asia/Kathmandu'",
+			"extra_float_digits = -15", "standard_conforming_strings = off", "xmlbinary = hex",
+		}},
+		"plans":          {role: []string{"enable_indexscan = off", "enable_nestloop = off", "plan_cache_mode = force_custom_plan", "jit_above_cost = 0"}},
+		"one connection": {conns: 1},
+		"row security": {
+			then: "ALTER TABLE outbox_claims ENABLE ROW LEVEL SECURITY; ALTER TABLE outbox_claims FORCE ROW LEVEL SECURITY",
+			says: "row security hides rows of outbox_claims",
+		},
+		"no right":  {then: "REVOKE ALL ON outbox_claims FROM CURRENT_USER", says: "permission denied for table outbox_claims"},
+		"standby":   {places: standby, says: "target_session_attrs=read-write"},
+		"PgBouncer": {places: pgBouncer},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := s.create(t, test.role)
+			pool := open(t, d.URL, test.conns)
+			must(t, outbox.Migrate(t.Context(), pool))
+			must(t, inbox.Migrate(t.Context(), pool))
+			if test.then != "" {
+				_, err := pool.Exec(t.Context(), test.then)
+				must(t, err)
+			}
+			places := []string{d.URL}
+			if test.places != nil {
+				places = test.places(t, s, d)
+			}
+			for _, place := range places {
+				wantWork(t, d, open(t, place, test.conns), test.says)
+			}
+		})
+	}
+}
+
+type server struct {
+	*servers.PostgresServer
+	access sync.Mutex // of those who change it
+	n      int
+}
+
+// database has a role of its own, which is no superuser.
+type database struct{ URL, role, admin string }
+
+func (s *server) create(t *testing.T, settings []string) (d database) {
+	t.Helper()
+	s.access.Lock()
+	defer s.access.Unlock()
+	s.n++
+	d.role = fmt.Sprint("role", s.n)
+	execute(t, s.URL("postgres"), "CREATE ROLE "+d.role+" LOGIN PASSWORD 'secret'")
+	execute(t, s.URL("postgres"), "CREATE DATABASE "+d.role+" OWNER "+d.role)
+	d.admin = s.URL(d.role)
+	execute(t, d.admin, "ALTER SCHEMA public OWNER TO "+d.role)
+	for _, setting := range settings {
+		execute(t, d.admin, "ALTER ROLE "+d.role+" SET "+setting)
+	}
+	u, err := url.Parse(d.admin)
+	must(t, err)
+	u.User = url.UserPassword(d.role, "secret")
+	d.URL = u.String()
+	return d
+}
+
+func standby(t *testing.T, s *server, d database) []string {
+	t.Helper()
+	copied := servers.Standby(t, s.PostgresServer, "standby")
+	return []string{strings.Replace(d.URL, fmt.Sprint(s.Port()), fmt.Sprint(copied.Port()), 1)}
+}
+
+// pgBouncer is in transaction mode: each transaction may have another session.
+func pgBouncer(t *testing.T, s *server, d database) (places []string) {
+	t.Helper()
+	pooler, err := s.NewPgBouncer(t.Context(), t.TempDir(), process.WithParent, d.role)
+	must(t, err)
+	t.Cleanup(func() { _ = pooler.Close() })
+	must(t, pooler.Start(t.Context(), d.URL))
+	for _, mode := range []string{"cache_describe", "exec", "simple_protocol"} {
+		places = append(places, pooler.Via(d.URL)+"&default_query_exec_mode="+mode)
+	}
+	return places
+}
+
+// wantWork requires that what is appended is published and marked, and that a message has its
+// effect once; or that somebody says this.
+func wantWork(t *testing.T, d database, pool *pgxpool.Pool, says string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	var log said
+	published := make(chan publish.Message, 10)
+	relay, err := outbox.NewRelay(pool, publish.Func(1, func(_ context.Context, m publish.Message) error {
+		published <- m
+		return nil
+	}), outbox.RelayConfig{Logger: slog.New(slog.NewTextHandler(&log, nil)), PollInterval: 50 * time.Millisecond})
+	must(t, err)
+	runs, stop := context.WithCancel(ctx)
+	defer stop()
+	ended := make(chan error, 1)
+	go func() { ended <- relay.Run(runs) }()
+	if says != "" {
+		await(ctx, t, func() bool {
+			select {
+			case err := <-ended:
+				ended <- err
+				return err != nil && strings.Contains(err.Error(), says)
+			default:
+				return log.has(says)
+			}
+		})
+		return
+	}
+
+	in := inbox.Once(pool, "a", func(ctx context.Context, tx pgx.Tx, m message) error { return appendOne(ctx, tx, string(m)) })
+	for range 2 {
+		await(ctx, t, func() bool { return in.Handle(ctx, []message{"once"}) == nil })
+	}
+	for _, id := range []string{"1", "2"} {
+		await(ctx, t, func() bool {
+			return pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{AccessMode: pgx.ReadWrite}, func(tx pgx.Tx) error { return appendOne(ctx, tx, id) }) == nil
+		})
+	}
+	for range 3 {
+		select {
+		case <-published:
+		case <-ctx.Done():
+			t.Fatalf("not published: %s", log.String())
+		}
+	}
+	admin := open(t, d.admin, 1)
+	await(ctx, t, func() bool {
+		var left int
+		must(t, admin.QueryRow(ctx, "SELECT count(*) FROM outbox_queue").Scan(&left))
+		return left == 0
+	})
+	stop()
+	if err := <-ended; err != nil || len(published) > 0 {
+		t.Errorf("the relay ended with %v, %d too many are published", err, len(published))
+	}
+	_, err = admin.Exec(ctx, "DELETE FROM processed_messages")
+	must(t, err)
+}
+
+type message string
+
+func (m message) MessageID() string { return string(m) }
+
+func appendOne(ctx context.Context, tx pgx.Tx, id string) error {
+	return outbox.Append(ctx, tx, outbox.Event{
+		Topic: "order.created", Aggregate: "order", AggregateID: id, Version: 1, Payload: []byte(`{"text": "naïve\\"}`),
+	})
+}
+
+// said is what the relay has logged.
+type said struct {
+	access sync.Mutex
+	bytes.Buffer
+}
+
+func (s *said) Write(line []byte) (int, error) {
+	s.access.Lock()
+	defer s.access.Unlock()
+	return s.Buffer.Write(line)
+}
+
+func (s *said) has(text string) bool {
+	s.access.Lock()
+	defer s.access.Unlock()
+	return strings.Contains(s.String(), text)
+}
+
+func await(ctx context.Context, t *testing.T, done func() bool) {
+	t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !done() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatal("not in time")
+		}
+	}
+}
+
+func open(t *testing.T, url string, conns int32) *pgxpool.Pool {
+	t.Helper()
+	config, err := pgxpool.ParseConfig(url)
+	must(t, err)
+	if conns > 0 {
+		config.MaxConns = conns
+	}
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	must(t, err)
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+func execute(t *testing.T, url, statement string) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), url)
+	must(t, err)
+	_, err = conn.Exec(t.Context(), statement)
+	must(t, errors.Join(err, conn.Close(t.Context())))
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
