@@ -20,6 +20,8 @@ import (
 	gormpostgres "gorm.io/driver/postgres"
 	"gorm.io/gorm"
 	"gorm.io/gorm/logger"
+
+	"example.com/transactional-outbox/outbox"
 )
 
 // DB is a pool of connections.
@@ -105,7 +107,7 @@ func Open(ctx context.Context, url string, maxConns int32, changes ...Option) (*
 	config.MaxConns = maxConns
 	requireWrites(config.ConnConfig)
 	preferLast(config, url)
-	neverCancelCommits(config)
+	outbox.NeverCancelCommits(config)
 	var pool *pgxpool.Pool
 	leaveReadOnly(config.ConnConfig, func() { pool.Reset() })
 	chosen := options{pool: config, txTimeout: defaultTxTimeout}

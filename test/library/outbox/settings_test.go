@@ -240,6 +240,7 @@ func open(t *testing.T, url string, conns int32) *pgxpool.Pool {
 	if conns > 0 {
 		config.MaxConns = conns
 	}
+	outbox.NeverCancelCommits(config)
 	pool, err := pgxpool.NewWithConfig(t.Context(), config)
 	must(t, err)
 	t.Cleanup(pool.Close)

@@ -1,9 +1,10 @@
-package postgres
+package outbox
 
 import (
 	"context"
 	"errors"
 	"net"
+	"strings"
 	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
@@ -12,14 +13,21 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// neverCancelCommits makes the driver ask for no cancellation of a COMMIT. When a context ends, the
-// driver closes the connection, and opens another one to cancel what runs there. A COMMIT that
-// waits for a synchronous standby would then stop to wait: others see the transaction, its events
-// are published, and no standby has it. Now the COMMIT goes on in the server, and nobody sees the
-// transaction before a standby has it.
+// NeverCancelCommits makes a pool leave each COMMIT to the server. Call it before
+// pgxpool.NewWithConfig if the server has a synchronous standby.
+//
+// When a context ends, pgx closes the connection, and opens another one to cancel what runs there. A
+// COMMIT that waits for a standby would then stop to wait: others see the transaction, its events
+// are published, and no standby has it. With this setting, the COMMIT goes on in the server, and
+// nobody sees the transaction before a standby has it. It is for transactions of pgx, gorm and
+// database/sql, and for those of this library.
 // https://www.postgresql.org/docs/current/warm-standby.html#SYNCHRONOUS-REPLICATION-HA
-func neverCancelCommits(config *pgxpool.Config) {
-	config.ConnConfig.Tracer = multitracer.New(config.ConnConfig.Tracer, commitTracer{})
+func NeverCancelCommits(config *pgxpool.Config) {
+	tracers := []pgx.QueryTracer{commitTracer{}}
+	if config.ConnConfig.Tracer != nil {
+		tracers = append(tracers, config.ConnConfig.Tracer)
+	}
+	config.ConnConfig.Tracer = multitracer.New(tracers...)
 	before := config.BeforeConnect
 	config.BeforeConnect = func(ctx context.Context, c *pgx.ConnConfig) error {
 		committing := &atomic.Bool{} // of this connection: c is its own copy
@@ -32,7 +40,13 @@ func neverCancelCommits(config *pgxpool.Config) {
 		}
 		c.AfterConnect = func(ctx context.Context, conn *pgconn.PgConn) error {
 			conn.CustomData()[committingKey] = committing
+			if after == nil {
+				return nil
+			}
 			return after(ctx, conn)
+		}
+		if before == nil {
+			return nil
 		}
 		return before(ctx, c)
 	}
@@ -47,8 +61,8 @@ type commitTracer struct{}
 
 // TraceQueryStart is called before each statement.
 func (commitTracer) TraceQueryStart(ctx context.Context, conn *pgx.Conn, query pgx.TraceQueryStartData) context.Context {
-	if query.SQL == "commit" { // as pgx.Tx sends it
-		committing(conn).Store(true)
+	if strings.EqualFold(query.SQL, "commit") {
+		setCommitting(conn, true)
 	}
 	return ctx
 }
@@ -56,10 +70,12 @@ func (commitTracer) TraceQueryStart(ctx context.Context, conn *pgx.Conn, query p
 // TraceQueryEnd is called after each statement.
 func (commitTracer) TraceQueryEnd(_ context.Context, conn *pgx.Conn, _ pgx.TraceQueryEndData) {
 	if !conn.IsClosed() { // the driver has an answer
-		committing(conn).Store(false)
+		setCommitting(conn, false)
 	}
 }
 
-func committing(conn *pgx.Conn) *atomic.Bool {
-	return conn.PgConn().CustomData()[committingKey].(*atomic.Bool)
+func setCommitting(conn *pgx.Conn, is bool) {
+	if committing, ok := conn.PgConn().CustomData()[committingKey].(*atomic.Bool); ok {
+		committing.Store(is)
+	}
 }
