@@ -59,6 +59,9 @@
 //   - An order between two aggregates, or among events without one.
 //   - That every ID is unique. [ErrDuplicate] says which duplicates Append finds.
 //   - That a superseded event is never sent: a relay may be sending it already.
+//   - That a synchronous standby has each event that others see. If your context ends during the
+//     COMMIT, pgx cancels the wait for the standby: commit with [context.WithoutCancel] and a limit
+//     of your own, or as internal/postgres/commit.go of the repository does.
 //
 // # What stops the relay
 //

@@ -15,14 +15,15 @@ import (
 const theConsumer, theDatabase = "the consumer of order events", "the database"
 
 // TestReadyzNamesTheCheckThatFails makes each dependency of the consumer unavailable, and then
-// available again. The page says more, and so does the log: only they may name users and hosts.
+// available again. The page says more, and so does the log: only they may name users and hosts. The
+// mail server is away all the time: e-mails wait for it in the database, and readiness does not.
 func TestReadyzNamesTheCheckThatFails(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
 	broker, throughBroker := s.brokerProxy(services.Notifications)
 	database, throughDatabase := s.proxyFor("DATABASE_URL", s.notificationsRoles.Application)
 	refuseConnections(broker)
-	service := s.runNotifications(throughBroker, throughDatabase)
+	service := s.runNotifications(throughBroker, throughDatabase, "SMTP_URL=smtp://127.0.0.1:1")
 	service.awaitReadyz(theConsumer)
 	service.wantPage("/", "waiting for a session with the broker")
 	broker.Refuse(false)
@@ -58,6 +59,19 @@ func TestP10OrderServiceIsReadyWithoutTheBroker(t *testing.T) {
 	orders.awaitLog("no session with the broker, trying again")
 	orders.awaitLog("taking orders")
 	orders.wantHealth("")
+}
+
+// TestAServiceIsNotReadyBeforeItsMigrations: in a rollout, the pods of the old version then go on.
+func TestAServiceIsNotReadyBeforeItsMigrations(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	s.exec(s.ordersDB, "DELETE FROM goose_db_version WHERE version_id > 0")
+	s.exec(s.notificationsDB, "DELETE FROM goose_db_version WHERE version_id > 0")
+	orders, notifications := s.runOrders(), s.runNotifications()
+	orders.awaitLog("waiting for the database")
+	orders.awaitReadyz(theDatabase)
+	notifications.awaitLog("waiting for the database")
+	notifications.awaitReadyz(theConsumer, theDatabase)
 }
 
 // wantHealth runs the command healthcheck, and wants it to fail with this reason, or to
