@@ -59,9 +59,8 @@
 //   - An order between two aggregates, or among events without one.
 //   - That every ID is unique. [ErrDuplicate] says which duplicates Append finds.
 //   - That a superseded event is never sent: a relay may be sending it already.
-//   - That a synchronous standby has each event that others see. If your context ends during the
-//     COMMIT, pgx cancels the wait for the standby: commit with [context.WithoutCancel] and a limit
-//     of your own, or as internal/postgres/commit.go of the repository does.
+//   - That a synchronous standby has each event that others see, unless you call
+//     [NeverCancelCommits]: if a context ends during COMMIT, pgx cancels the wait for the standby.
 //
 // # What stops the relay
 //
