@@ -9,9 +9,10 @@ import (
 )
 
 // TestP1AnAcknowledgedOrderIsOnTheStandby: the synchronous standby is away, so no order is answered
-// with 201, however often the client repeats it. One request ends by its time limit, and the wait
-// of its COMMIT goes on. Then an operator cancels this wait, and the order is visible on the
-// primary alone. The first 201 comes when the standby is back, and a failover keeps the order.
+// with 201, however often the client repeats it. A client hangs up, a request ends by its time
+// limit, the process is stopped: the wait of the COMMIT goes on. Then an operator cancels this wait,
+// and the order is visible on the primary alone. The first 201 comes when the standby is back, and
+// a failover keeps the order.
 func TestP1AnAcknowledgedOrderIsOnTheStandby(t *testing.T) {
 	t.Parallel()
 	s := newSystemOn(t, servers.Postgres(t), sharedBroker)
@@ -37,8 +38,10 @@ func TestP1AnAcknowledgedOrderIsOnTheStandby(t *testing.T) {
 	cancel()
 	<-ended
 	s.wantUnavailable(address) // it waits for the lock of the key for 5 s
+	api.stop()                 // in time, and its end cancels nothing either
 	s.awaitCount(s.ordersDB, 1, waiting)
 	s.awaitCount(s.ordersDB, 0, visible)
+	address = s.runOrdersCommand("api").address()
 
 	s.exec(s.ordersDB, "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'")
 	s.awaitCount(s.ordersDB, 1, visible)
