@@ -264,8 +264,7 @@ func TestADecisionIsAboutWhatTheOperatorHasSeen(t *testing.T) {
 
 // TestADecisionOnThePageIsMadeOnce: a form that is sent twice, and a filter that still selects as
 // many events as before, because one decision changes only so many.
-func TestADecisionOnThePageIsMadeOnce(t *testing.T) {
-	t.Parallel()
+func TestADecisionOnThePageIsMadeOnce(t *testing.T) { //nolint:paralleltest // its transaction has 15 s for thousands of events
 	f := newFixture(t)
 	f.fill(operate.MaxDecided + 20)
 	filter := operate.Filter{Topic: "order.created"}
