@@ -158,7 +158,8 @@ func (c config) queue() rabbitmq.Queue {
 
 func (c config) mail(from string) mailer.Config {
 	return mailer.Config{
-		URL: cmp.Or(c.SMTPURL.Reveal(), "log:"), From: from, Helo: c.MailHelo, Connections: c.MailConnections, Compose: email.Compose,
+		URL: cmp.Or(c.SMTPURL.Reveal(), "log:"), FreshURL: settings.Fresh("SMTP_URL"), From: from, Helo: c.MailHelo,
+		Connections: c.MailConnections, Compose: email.Compose,
 	}
 }
 

@@ -102,10 +102,15 @@ func TestEmailsThatNobodyWouldGetAreRefused(t *testing.T) {
 
 // TestTheRelayAndTheConsumerTakeTheirSettings: both refuse settings that cannot work.
 func TestTheRelayAndTheConsumerTakeTheirSettings(t *testing.T) {
-	c, err := ours.Parse(t, map[string]string{"APP_ENV": "demo", "RELAY_WINDOW": "7", "RELAY_WORKERS": "3", "OUTBOX_NOTIFY": "false", "CONSUMER_GIVE_UP": "2h"})
+	c, err := ours.Parse(t, map[string]string{
+		"APP_ENV": "demo", "RELAY_WINDOW": "7", "RELAY_WORKERS": "3", "OUTBOX_NOTIFY": "false", "CONSUMER_GIVE_UP": "2h",
+		"MAIL_HELO": "shop.example.com",
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Setenv("AMQP_URL_FILE", "a file")
+	t.Setenv("SMTP_URL_FILE", "another file")
 	db, err := postgres.Open(t.Context(), ownDatabase, 1)
 	if err != nil {
 		t.Fatal(err)
@@ -118,8 +123,11 @@ func TestTheRelayAndTheConsumerTakeTheirSettings(t *testing.T) {
 		!slices.Equal(r.NoAnswerPauses, []time.Duration{time.Minute, 10 * time.Minute, time.Hour, 4 * time.Hour}) {
 		t.Errorf("the relay has %+v", r)
 	}
-	if q := c.queue(); q.GiveUp != 2*time.Hour || q.Name != operators.Name || q.Check == nil {
+	if q := c.queue(); q.GiveUp != 2*time.Hour || q.Name != operators.Name || q.Check == nil || q.FreshURL == nil {
 		t.Errorf("the consumer has %+v", q)
+	}
+	if m := c.mail("shop@example.com"); m.Helo != "shop.example.com" || m.FreshURL == nil {
+		t.Errorf("the mailer has %+v", m)
 	}
 }
 

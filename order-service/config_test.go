@@ -100,6 +100,9 @@ func TestTheRelayAndTheAPIGetTheirSettings(t *testing.T) {
 	if got := c.relay(); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
+	if t.Setenv("AMQP_URL_FILE", "a file"); c.broker().FreshURL == nil {
+		t.Error("the broker's URL is not read again")
+	}
 	if want := (httpapi.Limits{InFlight: 3, Rate: 4}); c.limits() != want {
 		t.Errorf("got %+v, want %+v", c.limits(), want)
 	}

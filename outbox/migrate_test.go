@@ -46,7 +46,7 @@ func catalog(t *testing.T, pool *pgxpool.Pool) []string {
 // wantTables compares the tables of a pool with those of schema.sql.
 func wantTables(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
-	got, want := catalog(t, pool), catalog(t, dbtest.Migrated(t))
+	got, want := catalog(t, pool), catalog(t, dbtest.Pool(t, migratedURL(t)))
 	if len(want) < 100 {
 		t.Fatalf("the catalog has only %d lines", len(want))
 	}

@@ -135,11 +135,6 @@ func configure[C configuration](
 	if err != nil {
 		return fmt.Errorf("these settings are wrong:\n%w", err)
 	}
-	flush, err := telemetry.Setup(ctx, service, config.Level())
-	if err != nil {
-		return err
-	}
-	defer flush()
-	telemetry.LogTo(log, service, config.Level())
+	defer telemetry.Setup(ctx, log, service, config.Level())()
 	return action(ctx, config)
 }

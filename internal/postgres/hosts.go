@@ -110,7 +110,7 @@ func leaveReadOnly(c *pgx.ConnConfig, leave func()) {
 	}
 	keeps := c.OnPgError
 	c.OnPgError = func(conn *pgconn.PgConn, err *pgconn.PgError) bool {
-		if err.Code == readOnly || err.Code == notSupported {
+		if err.Code == readOnly || err.Code == notSupported && !stalePlan(err) {
 			leave()
 			return false
 		}

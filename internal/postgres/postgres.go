@@ -123,6 +123,7 @@ func Open(ctx context.Context, url string, maxConns int32, changes ...Option) (*
 	orm, err := gorm.Open(gormpostgres.New(gormpostgres.Config{Conn: conn}), &gorm.Config{
 		SkipDefaultTransaction: true, // InGorm is the only place that begins one
 		DisableAutomaticPing:   true,
+		QueryFields:            true, // with "*", each new column would make InGorm repeat transactions
 		TranslateError:         true,
 		Logger:                 logger.Discard, // errors are returned, and logged once, at the edge
 	})

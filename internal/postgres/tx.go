@@ -5,11 +5,15 @@ import (
 	"database/sql"
 	"errors"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"gorm.io/gorm"
 )
 
 // InGorm runs fn in a transaction and commits. It rolls everything back if fn returns an error or
 // panics, or if ctx ends before the commit. The *gorm.DB is for fn alone.
+//
+// It calls fn again, in a new transaction, if a statement that the connection has prepared no longer
+// fits its table: somebody has changed a column. The driver then prepares that statement anew.
 //
 // The isolation level is READ COMMITTED, whatever the default of the database or the role is: each
 // statement sees what others have committed before it. After the wait for a lock, a statement must
@@ -24,9 +28,20 @@ import (
 func (db *DB) InGorm(ctx context.Context, fn func(*gorm.DB) error) error {
 	ctx, cancel := context.WithTimeout(ctx, db.txTimeout)
 	defer cancel()
-	err := db.gorm.WithContext(ctx).Transaction(fn, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
-	if errors.Is(err, sql.ErrTxDone) && ctx.Err() != nil {
-		return ctx.Err() // database/sql has rolled back as soon as ctx ended, and says only that
+	for {
+		err := db.gorm.WithContext(ctx).Transaction(fn, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+		if server, ok := errors.AsType[*pgconn.PgError](err); ok && stalePlan(server) && ctx.Err() == nil {
+			continue
+		}
+		if errors.Is(err, sql.ErrTxDone) && ctx.Err() != nil {
+			return ctx.Err() // database/sql has rolled back as soon as ctx ended, and says only that
+		}
+		return err
 	}
-	return err
+}
+
+// stalePlan reports whether the columns of a prepared statement's result have changed. The SQLSTATE
+// is also that of other errors, and the message is translated.
+func stalePlan(err *pgconn.PgError) bool {
+	return err.Code == notSupported && err.Routine == "RevalidateCachedQuery"
 }

@@ -27,6 +27,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 var notes = postgres.Migrations{Command: "test", Files: fstest.MapFS{"00001_notes.sql": {Data: []byte(`
 -- +goose Up
 CREATE TABLE notes (id int PRIMARY KEY, follows int REFERENCES notes (id) DEFERRABLE INITIALLY DEFERRED);
+CREATE TABLE kinds (kind int);
 `)}}}
 
 // notebook is a database with one connection for transactions. So a test fails if the connection
@@ -40,7 +41,7 @@ type notebook struct {
 func newNotebook(t *testing.T) (n notebook, url string) {
 	t.Helper()
 	observer, url := postgrestest.Migrated(t, notes)
-	return notebook{t, open(t, url, 1), observer}, url
+	return notebook{t, open(t, url+"&target_session_attrs=read-write", 1), observer}, url
 }
 
 // want checks how many notes are committed, and that the connection works.
@@ -76,6 +77,7 @@ func writing(ctx context.Context, db *postgres.DB, id int) error {
 func TestATransactionCommitsAllOrNothing(t *testing.T) {
 	t.Parallel()
 	errBusiness := errors.New("business says no")
+	changed := false
 	for name, test := range map[string]struct {
 		then  func(tx *gorm.DB, cancel context.CancelFunc) error
 		notes int
@@ -84,6 +86,14 @@ func TestATransactionCommitsAllOrNothing(t *testing.T) {
 		"nil commits":         {then: func(*gorm.DB, context.CancelFunc) error { return nil }, notes: 1},
 		"an error rolls back": {then: func(*gorm.DB, context.CancelFunc) error { return errBusiness }, err: errBusiness},
 		"a panic rolls back":  {then: func(*gorm.DB, context.CancelFunc) error { panic(errBusiness) }, err: errBusiness},
+		"a column that changes its type repeats it": {then: func(tx *gorm.DB, _ context.CancelFunc) error {
+			ask := func() error { return tx.Raw("SELECT kind FROM kinds").Scan(new([]int)).Error }
+			if changed {
+				return ask()
+			}
+			changed = true
+			return errors.Join(ask(), tx.Exec("ALTER TABLE kinds ALTER kind TYPE bigint").Error, ask())
+		}, notes: 1},
 		"a context that ends before the commit rolls back": {
 			then: func(_ *gorm.DB, cancel context.CancelFunc) error { cancel(); return nil },
 			err:  context.Canceled,

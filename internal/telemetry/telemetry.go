@@ -7,8 +7,10 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"strconv"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/propagation"
@@ -17,44 +19,62 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 )
 
-// Setup installs the logger and the tracer of a service as the process's defaults. It exports
+// Setup installs the logger (see [LogTo]) and the tracer of a service as the process's defaults. It exports
 // traces if OTEL_EXPORTER_OTLP_ENDPOINT (or its variant for traces) names a collector. Without a
 // collector, spans record nothing, whatever OTEL_TRACES_SAMPLER says. Trace ids are still made,
 // logged and passed on, as not sampled. The returned function sends the remaining spans. It must
 // be called last.
 //
 // The standard variables apply: OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES, OTEL_TRACES_SAMPLER
-// and those of the exporter.
-func Setup(ctx context.Context, service string, level slog.Level) (flush func(), err error) {
-	LogTo(os.Stdout, service, level)
-	res, err := resource.New(ctx,
-		resource.WithAttributes(semconv.ServiceName(service)),
-		resource.WithTelemetrySDK(), resource.WithFromEnv())
-	if err != nil {
-		return nil, fmt.Errorf("OTEL_RESOURCE_ATTRIBUTES: %w", err)
-	}
-	options := []sdktrace.TracerProviderOption{sdktrace.WithResource(res)}
-	if exporting() {
-		exporter, err := otlptracehttp.New(ctx)
-		if err != nil {
-			return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_ENDPOINT: %w", err)
-		}
-		options = append(options, sdktrace.WithBatcher(exporter))
-	} else {
-		// A span that nobody reads must cost nothing. A span that is not sampled still has ids.
-		options = append(options, sdktrace.WithSampler(sdktrace.NeverSample()))
-	}
-	provider := sdktrace.NewTracerProvider(options...)
-	otel.SetTracerProvider(provider)
-	otel.SetTextMapPropagator(propagation.TraceContext{})
+// and those of the exporter. A wrong value is a warning in the log, and nothing more: no order and no
+// e-mail waits for traces.
+func Setup(ctx context.Context, log io.Writer, service string, level slog.Level) (flush func()) {
+	LogTo(log, service, level)
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
 		slog.Warn("telemetry trouble", "error", err)
 	}))
-	return func() { shutdown(provider) }, nil //nolint:contextcheck // it is called after ctx has ended
+	otel.SetLogger(funcr.New(func(_, err string) { // some wrong values come here; its own logger writes no JSON
+		slog.Warn("telemetry trouble", "error", err)
+	}, funcr.Options{}))
+	res, _ := resource.New(ctx, // what is right in the variables; the provider warns of the rest
+		resource.WithAttributes(semconv.ServiceName(service)),
+		resource.WithTelemetrySDK(), resource.WithFromEnv())
+	provider := sdktrace.NewTracerProvider(sdktrace.WithResource(res), export(ctx))
+	otel.SetTracerProvider(provider)
+	otel.SetTextMapPropagator(propagation.TraceContext{})
+	return func() { shutdown(provider) } //nolint:contextcheck // it is called after ctx has ended
 }
 
-// LogTo sends the process's log to w. Setup sends it to stdout. A command that needs stdout for its
-// output sends it to stderr.
+// export is where the spans go.
+func export(ctx context.Context) sdktrace.TracerProviderOption {
+	// A span that nobody reads must cost nothing. A span that is not sampled still has ids.
+	nowhere := sdktrace.WithSampler(sdktrace.NeverSample())
+	if !exporting() {
+		return nowhere
+	}
+	exporter, err := otlptracehttp.New(ctx)
+	if err != nil {
+		otel.Handle(fmt.Errorf("OTEL_EXPORTER_OTLP_ENDPOINT: no traces are sent: %w", err))
+		return nowhere
+	}
+	dropWrongSizes()
+	return sdktrace.WithBatcher(exporter)
+}
+
+// dropWrongSizes unsets the variables with which WithBatcher would panic, take all memory, or never
+// pause. Then it takes its defaults.
+func dropWrongSizes() {
+	const most = 1 << 20
+	for _, name := range []string{"OTEL_BSP_MAX_QUEUE_SIZE", "OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "OTEL_BSP_SCHEDULE_DELAY"} {
+		value := os.Getenv(name)
+		if n, err := strconv.Atoi(value); value != "" && (err != nil || n < 1 || n > most) {
+			otel.Handle(fmt.Errorf("%s must be a number from 1 to %d, and %q is not", name, most, value))
+			_ = os.Unsetenv(name)
+		}
+	}
+}
+
+// LogTo sends the process's log to w.
 func LogTo(w io.Writer, service string, level slog.Level) {
 	slog.SetDefault(slog.New(withTrace{slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level})}).
 		With("service", service))

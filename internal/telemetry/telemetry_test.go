@@ -81,29 +81,21 @@ func decode(t *testing.T, r io.Reader) (line map[string]any) {
 	return line
 }
 
-// setup calls Setup with these variables of OpenTelemetry and no others. The log goes to the file
-// that it returns.
-func setup(t *testing.T, variables map[string]string) (logged *os.File, flush func(), err error) {
+// setup calls Setup with these variables of OpenTelemetry and no others.
+func setup(t *testing.T, variables map[string]string) (logged *lockedLog, flush func()) {
 	t.Helper()
-	for _, name := range []string{
-		"OTEL_SERVICE_NAME", "OTEL_RESOURCE_ATTRIBUTES", "OTEL_TRACES_SAMPLER", "OTEL_TRACES_EXPORTER",
-		"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
-	} {
-		t.Setenv(name, variables[name])
+	for _, variable := range os.Environ() {
+		if name, _, _ := strings.Cut(variable, "="); strings.HasPrefix(name, "OTEL_") {
+			t.Setenv(name, "")
+		}
 	}
-	logged, err = os.CreateTemp(t.TempDir(), "log")
-	if err != nil {
-		t.Fatal(err)
+	for name, value := range variables {
+		t.Setenv(name, value)
 	}
-	logger, stdout := slog.Default(), os.Stdout
-	t.Cleanup(func() {
-		slog.SetDefault(logger)
-		os.Stdout = stdout
-		_ = logged.Close()
-	})
-	os.Stdout = logged
-	flush, err = Setup(t.Context(), "shop", slog.LevelWarn)
-	return logged, flush, err
+	logger := slog.Default()
+	t.Cleanup(func() { slog.SetDefault(logger) })
+	logged = &lockedLog{}
+	return logged, Setup(t.Context(), logged, "shop", slog.LevelWarn)
 }
 
 // TestTextInALogLineMakesNoNewLine logs texts that a client may send.
@@ -121,10 +113,7 @@ func TestTextInALogLineMakesNoNewLine(t *testing.T) {
 
 // TestWithoutACollectorTraceIDsAreMadeAndLogged, and a span continues the trace of a traceparent.
 func TestWithoutACollectorTraceIDsAreMadeAndLogged(t *testing.T) {
-	logged, flush, err := setup(t, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	logged, flush := setup(t, nil)
 	defer flush()
 	ctx, span := otel.Tracer("test").Start(t.Context(), "a span")
 	defer span.End()
@@ -137,17 +126,10 @@ func TestWithoutACollectorTraceIDsAreMadeAndLogged(t *testing.T) {
 	if span.IsRecording() {
 		t.Error("the span records although there is no collector")
 	}
-	if _, err := logged.Seek(0, io.SeekStart); err != nil {
-		t.Fatal(err)
+	if lines := strings.Count(logged.String(), "\n"); lines != 1 {
+		t.Fatalf("%d lines, want only the warning: %s", lines, logged)
 	}
-	all, err := io.ReadAll(logged)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if lines := strings.Count(string(all), "\n"); lines != 1 {
-		t.Fatalf("%d lines, want only the warning: %s", lines, all)
-	}
-	line := decode(t, bytes.NewReader(all))
+	line := decode(t, strings.NewReader(logged.String()))
 	if line["service"] != "shop" || line["trace_id"] != span.SpanContext().TraceID().String() {
 		t.Errorf("service and trace are not in %v", line)
 	}
@@ -168,10 +150,7 @@ func TestTheStandardVariableSamples(t *testing.T) {
 		"always_off":             {false, false},
 		"parentbased_always_off": {false, true},
 	} {
-		_, flush, err := setup(t, map[string]string{"OTEL_TRACES_SAMPLER": sampler, "OTEL_EXPORTER_OTLP_ENDPOINT": collector.URL})
-		if err != nil {
-			t.Fatal(err)
-		}
+		_, flush := setup(t, map[string]string{"OTEL_TRACES_SAMPLER": sampler, "OTEL_EXPORTER_OTLP_ENDPOINT": collector.URL})
 		_, root := otel.Tracer("test").Start(t.Context(), "root")
 		_, child := otel.Tracer("test").Start(inTrace(t.Context()), "child of a sampled span")
 		if root.SpanContext().IsSampled() != want.root || child.SpanContext().IsSampled() != want.child {
@@ -200,12 +179,9 @@ func TestFlushSendsTheRemainingSpans(t *testing.T) {
 				sent.Store(r.URL.Path == "/v1/traces" && bytes.Contains(body, []byte("a span")) && bytes.Contains(body, []byte("shop")))
 			}))
 			t.Cleanup(collector.Close)
-			_, flush, err := setup(t, map[string]string{
+			_, flush := setup(t, map[string]string{
 				"OTEL_EXPORTER_OTLP_ENDPOINT": collector.URL, "OTEL_TRACES_EXPORTER": test.exporter,
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
 			_, span := otel.Tracer("test").Start(t.Context(), "a span")
 			span.End()
 			flush()
@@ -216,9 +192,29 @@ func TestFlushSendsTheRemainingSpans(t *testing.T) {
 	}
 }
 
-func TestSetupNamesAMalformedVariable(t *testing.T) {
-	_, _, err := setup(t, map[string]string{"OTEL_RESOURCE_ATTRIBUTES": "no-value"})
-	if err == nil || !strings.Contains(err.Error(), "OTEL_RESOURCE_ATTRIBUTES") {
-		t.Errorf("error %v does not name the variable", err)
+// TestAWrongVariableIsAWarning, and the service goes on: its spans have ids. Those that are about
+// the exporter have a collector.
+func TestAWrongVariableIsAWarning(t *testing.T) {
+	collector := httptest.NewServer(http.NotFoundHandler())
+	defer collector.Close()
+	for _, wrong := range []string{
+		"RESOURCE_ATTRIBUTES=team=shop,", "RESOURCE_ATTRIBUTES=team", "RESOURCE_ATTRIBUTES=team=%zz",
+		"EXPORTER_OTLP_ENDPOINT=::bad::", "EXPORTER_OTLP_CERTIFICATE=/none", "TRACES_SAMPLER=nonsense",
+		"BSP_MAX_QUEUE_SIZE=-1", "BSP_MAX_QUEUE_SIZE=99999999999999", "BSP_MAX_EXPORT_BATCH_SIZE=-1",
+		"BSP_SCHEDULE_DELAY=0", "BSP_SCHEDULE_DELAY=5s",
+	} {
+		t.Run(wrong, func(t *testing.T) {
+			name, value, _ := strings.Cut(wrong, "=")
+			variables := map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": collector.URL}
+			variables["OTEL_"+name] = value
+			logged, flush := setup(t, variables)
+			before := logged.String()
+			_, span := otel.Tracer("test").Start(t.Context(), "a span")
+			span.End()
+			flush()
+			if !strings.Contains(before, `"level":"WARN"`) || !span.SpanContext().IsValid() {
+				t.Errorf("the span is %v, and the log: %s", span.SpanContext(), before)
+			}
+		})
 	}
 }

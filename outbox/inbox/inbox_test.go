@@ -62,6 +62,7 @@ func newFixture(t *testing.T, settings ...string) fixture {
 	must(t, inbox.Migrate(t.Context(), owner))
 	f := fixture{t, owner}
 	f.exec("CREATE TABLE effects (id bigint GENERATED ALWAYS AS IDENTITY, message text)")
+	f.exec("ALTER TABLE processed_messages ADD COLUMN later text") // as a later version may
 	f.pool = dbtest.Pool(t, strings.Join(append([]string{server}, settings...), "&"))
 	return f
 }

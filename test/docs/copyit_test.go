@@ -32,3 +32,15 @@ cp outbox/go.sum ~/shop
 		t.Errorf("%v\n%s", err, output)
 	}
 }
+
+// TestACheckoutHasLF, also on Windows: a script with CRLF does not start.
+func TestACheckoutHasLF(t *testing.T) {
+	t.Parallel()
+	output, err := exec.CommandContext(t.Context(), "git", "-C", root, "check-attr", "eol", "scripts/rename").Output()
+	if err != nil {
+		t.Skip("this is no checkout of Git")
+	}
+	if got := string(output); got != "scripts/rename: eol: lf\n" {
+		t.Error(got)
+	}
+}

@@ -3,8 +3,11 @@ package system
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/url"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -258,4 +261,35 @@ func parseURL(t *testing.T, address string) *url.URL {
 	u, err := url.Parse(address)
 	must(t, err)
 	return u
+}
+
+// TestAChangedPasswordIsReadAgain: each pool of both services loses its sessions, and logs in with
+// what the file has now.
+func TestAChangedPasswordIsReadAgain(t *testing.T) {
+	t.Parallel()
+	s := newSystemOn(t, servers.Postgres(t), sharedBroker)
+	databases := map[string]*pgxpool.Pool{"order_service": s.ordersDB, "notification_service": s.notificationsDB}
+	must(t, s.database.RequirePasswords(t.Context(), slices.Collect(maps.Keys(databases))))
+	folder := t.TempDir()
+	store := func(role, address string) (setting string) {
+		must(t, os.WriteFile(filepath.Join(folder, role), []byte(address), 0o600))
+		return "DATABASE_URL_FILE=" + filepath.Join(folder, role)
+	}
+	orders := s.runOrders(store("order_service", s.ordersRoles.Application))
+	notifications := s.runNotifications(store("notification_service", s.notificationsRoles.Application))
+	order := s.place(orders)
+	s.awaitCount(s.notificationsDB, 1, sentCount)
+	for role, db := range databases {
+		u := parseURL(t, s.rolesOf(role).Application)
+		u.User = url.UserPassword(role, "changed")
+		store(role, u.String())
+		s.exec(db, "ALTER ROLE "+role+" PASSWORD 'changed'")
+		s.exec(db, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '"+role+"'")
+	}
+	s.awaitPlaced(orders.address())
+	s.awaitCount(s.notificationsDB, 2, sentCount)
+	for _, each := range []*service{orders, notifications} {
+		each.awaitReadyz()
+		each.wantPage("/find?q="+order, "Order "+order)
+	}
 }

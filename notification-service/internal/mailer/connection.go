@@ -49,6 +49,10 @@ type connection struct {
 
 // dial connects, reads the greeting, starts TLS and logs in.
 func (d *Destination) dial(ctx context.Context) (*connection, error) {
+	as, err := d.freshLogin()
+	if err != nil {
+		return nil, err
+	}
 	conn, err := (&net.Dialer{Timeout: d.limits.dial}).DialContext(ctx, "tcp", d.address)
 	if err != nil {
 		return nil, err
@@ -64,8 +68,8 @@ func (d *Destination) dial(ctx context.Context) (*connection, error) {
 		return tls.Client(limited, d.tls), nil
 	}
 	options := append(slices.Clip(d.options), mail.WithDialContextFunc(encrypt), mail.WithHELO(d.helo(conn)))
-	if d.login != nil {
-		options = append(options, mail.WithSMTPAuthCustom(&login{host: d.host, as: d.login}))
+	if as != nil {
+		options = append(options, mail.WithSMTPAuthCustom(&login{host: d.host, as: as}))
 	}
 	client, err := mail.NewClient(d.host, options...)
 	if err == nil {

@@ -34,8 +34,11 @@ type Config struct {
 	// URL is smtp://[user:password@]host[:port] or smtps://…. The default port is 587, or 465 for
 	// smtps. The password is sent over TLS only. Without one, STARTTLS is used if it is offered.
 	// The URL "log:" sends nothing, and logs what it would have sent.
-	URL  string
-	From string // an address and nothing else
+	URL string
+	// FreshURL is asked for the URL at each new connection, if it is set, and a login is taken from it: a
+	// password may have changed.
+	FreshURL func() (string, error)
+	From     string // an address and nothing else
 	// Helo is what the service calls itself in EHLO. The default is the machine's name if it has a dot,
 	// and otherwise its address: some servers refuse a name without a dot.
 	Helo        string

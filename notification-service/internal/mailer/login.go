@@ -2,6 +2,7 @@ package mailer
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"net/url"
 	"os"
@@ -24,6 +25,23 @@ func (d *Destination) helo(conn net.Conn) string {
 		return "[IPv6:" + address + "]"
 	}
 	return "[" + address + "]"
+}
+
+// freshLogin returns the login for a new connection. Without one in the first URL there is none, because
+// TLS may be missing.
+func (d *Destination) freshLogin() (*url.Userinfo, error) {
+	if d.login == nil || d.FreshURL == nil {
+		return d.login, nil
+	}
+	fresh, err := d.FreshURL()
+	if err != nil {
+		return nil, fmt.Errorf("reading the mail server's URL again: %w", err)
+	}
+	u, err := url.Parse(fresh)
+	if err != nil || u.User == nil { // err has the password
+		return nil, errors.New("the mail server's URL, read again, has no user and password")
+	}
+	return u.User, nil
 }
 
 // login is a login over TLS, for one connection. It tries one mechanism that the server offers, and

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"encoding/base64"
 	"log/slog"
 	"net"
 	"os"
@@ -40,6 +41,7 @@ func TestWhatAConnectionNeeds(t *testing.T) {
 		says   string // a command that the server gets
 	}{
 		"plain":                  {plain, nil, nil, true, itself},
+		"its name":               {plain, nil, nil, true, "EHLO shop.example.com"},
 		"greeting: busy":         {plain, nil, script{"greeting": "421 too busy"}, false, ""},
 		"greeting: no service":   {plain, nil, script{"greeting": "554 no SMTP service"}, false, ""},
 		"greeting: not SMTP":     {plain, nil, script{"greeting": "HTTP/1.1 400 Bad Request"}, false, ""},
@@ -52,6 +54,8 @@ func TestWhatAConnectionNeeds(t *testing.T) {
 		"STARTTLS if offered":    {plain, secure, nil, true, "STARTTLS"},
 		"after STARTTLS":         {starttls, secure, nil, true, "AUTH PLAIN"},
 		"over TLS":               {over, secure, nil, true, "AUTH PLAIN"},
+		"changed password":       {over, secure, nil, true, "AUTH PLAIN " + base64.StdEncoding.EncodeToString([]byte("\x00shop\x00new"))},
+		"unreadable password":    {over, secure, nil, false, ""},
 		"never without TLS":      {starttls, nil, offers("PLAIN LOGIN CRAM-MD5"), false, ""},
 		"never to a stranger":    {starttls, secure, nil, false, "STARTTLS"},
 		"a stranger over TLS":    {over, secure, nil, false, ""},
@@ -71,6 +75,14 @@ func TestWhatAConnectionNeeds(t *testing.T) {
 			}
 			if strings.HasPrefix(name, "greeting: ") {
 				d.limits.greeting = time.Second // and in this time it says nothing
+			}
+			switch name {
+			case "its name":
+				d.Helo = "shop.example.com"
+			case "changed password":
+				d.FreshURL = func() (string, error) { return "smtps://shop:new@localhost", nil }
+			case "unreadable password":
+				d.FreshURL = func() (string, error) { return "smtps://shop:secret%@localhost", nil }
 			}
 			c, err := d.dial(t.Context())
 			if err == nil {

@@ -2,6 +2,7 @@ package order_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 
@@ -125,4 +126,34 @@ func newShopBehindProxy(t *testing.T) (s *shop, direct string, proxy *servers.Pr
 	s = &shop{T: t, db: db}
 	s.orders = order.NewService(s.db, func() { s.commits++ })
 	return s, direct, proxy
+}
+
+// TestANewColumnDisturbsNothing of what a connection has prepared: nothing fails, and InGorm repeats
+// no transaction.
+func TestANewColumnDisturbsNothing(t *testing.T) {
+	t.Parallel()
+	s, _, _ := newShopBehindProxy(t)
+	use := func(key string) {
+		placed, err := s.orders.Place(t.Context(), withKey(key))
+		_, again := s.orders.Place(t.Context(), withKey(key))
+		_, changed := s.orders.Confirm(t.Context(), placed.ID)
+		_, _, found := s.orders.Get(t.Context(), placed.ID)
+		_, listed := s.orders.Products(t.Context())
+		if err := errors.Join(err, again, changed, found, listed); err != nil {
+			t.Errorf("%s: %v", key, err)
+		}
+		s.exec("SELECT pg_stat_force_next_flush()")
+	}
+	rolledBack := func() int {
+		return s.number("SELECT xact_rollback FROM pg_stat_database WHERE datname = current_database()")
+	}
+	use("before")
+	before := rolledBack()
+	for _, table := range []string{"orders", "products", "idempotency_keys", "outbox_events", "outbox_queue"} {
+		s.exec("ALTER TABLE " + table + " ADD COLUMN note text")
+	}
+	use("after")
+	if n := rolledBack() - before; n != 0 {
+		t.Errorf("%d transactions were rolled back", n)
+	}
 }

@@ -22,7 +22,6 @@ type orderRow struct {
 	Currency      string
 	Status        Status
 	CreatedAt     time.Time `gorm:"autoCreateTime:false;default:now()"` // the database's clock, not gorm's
-	ChangedAt     time.Time `gorm:"->"`                                 // no column: only updateStatus sets it
 }
 
 // TableName is the name for gorm.
@@ -70,8 +69,8 @@ func find(tx *gorm.DB, id uuid.UUID) (Order, error) {
 // the second waits for the lock of the order's row, and then finds no pending order. So versions
 // are handed out under that lock, and the order of the events rests on it.
 func updateStatus(tx *gorm.DB, id uuid.UUID, status Status) (Order, time.Time, error) {
-	var row orderRow
-	returning := clause.Returning{Columns: []clause.Column{{Name: "*", Raw: true}, {Name: "now() AS changed_at", Raw: true}}}
+	var row changedRow
+	returning := clause.Returning{Columns: []clause.Column{{Name: changedColumns, Raw: true}}}
 	result := tx.Model(&row).Clauses(returning).Where("id = ? AND status = ?", id, Pending).
 		Updates(map[string]any{"status": status, "version": gorm.Expr("version + 1")})
 	switch {
@@ -80,8 +79,20 @@ func updateStatus(tx *gorm.DB, id uuid.UUID, status Status) (Order, time.Time, e
 	case result.RowsAffected == 0:
 		return Order{}, time.Time{}, notPending(tx, id)
 	}
-	return row.order(), row.ChangedAt, nil
+	return row.Order.order(), row.ChangedAt, nil
 }
+
+// changedRow is an order after a change.
+type changedRow struct {
+	Order     orderRow `gorm:"embedded"`
+	ChangedAt time.Time
+}
+
+// TableName is the name for gorm.
+func (changedRow) TableName() string { return "orders" }
+
+// changedColumns are named for the same reason as gorm.Config names those of a query.
+const changedColumns = "id, version, customer_id, customer_email, product_id, quantity, amount, currency, status, created_at, now() AS changed_at"
 
 func notPending(tx *gorm.DB, id uuid.UUID) error {
 	o, err := find(tx, id)

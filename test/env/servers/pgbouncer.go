@@ -60,7 +60,7 @@ func (s *PostgresServer) NewPgBouncer(ctx context.Context, path string, lifetime
 	if b.port, err = takePort(); err != nil {
 		return nil, err
 	}
-	return b, errors.Join(b.configure(ctx, s, roles), s.requirePasswords(ctx, roles))
+	return b, errors.Join(b.configure(ctx, s, roles), s.RequirePasswords(ctx, roles))
 }
 
 func (b *PgBouncer) configure(ctx context.Context, s *PostgresServer, roles []string) error {
@@ -85,8 +85,8 @@ func (b *PgBouncer) configure(ctx context.Context, s *PostgresServer, roles []st
 	return nil
 }
 
-// requirePasswords makes the server ask these roles for their passwords, by SCRAM.
-func (s *PostgresServer) requirePasswords(ctx context.Context, roles []string) error {
+// RequirePasswords makes the server ask these roles for their passwords, by SCRAM.
+func (s *PostgresServer) RequirePasswords(ctx context.Context, roles []string) error {
 	access := s.folder.file("data/pg_hba.conf")
 	content, err := os.ReadFile(access)
 	if err != nil {

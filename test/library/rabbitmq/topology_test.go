@@ -72,6 +72,10 @@ func TestDeclareReturnsAMismatch(t *testing.T) {
 			rabbitmq.Topology{Queues: []rabbitmq.DeclaredQueue{{Name: queue, Bindings: []rabbitmq.Binding{{Exchange: missing, Key: "k"}}}}},
 			false, missing,
 		},
+		"a name that nobody may declare": { // the broker answers the same to a user without the right
+			rabbitmq.Topology{Exchanges: []rabbitmq.Exchange{{Name: "amq." + missing, Kind: "topic"}}},
+			false, "give this user the right to configure",
+		},
 	} {
 		err := s.Declare(c.topology)
 		if c.mismatch {
