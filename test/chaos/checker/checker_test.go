@@ -122,8 +122,8 @@ func TestWhatTheFaultsExcuseIsNoDefect(t *testing.T) {
 		do      func(*checker.Evidence)
 		allowed checker.Allowance
 	}{
-		"copies":  {func(e *checker.Evidence) { e.Tap = append(e.Tap, e.Tap[0]) }, checker.Allowance{Duplicates: 1}},
-		"e-mails": {func(e *checker.Evidence) { repeat(e, 0, 1) }, checker.Allowance{Mails: 1, MailsEach: 1}},
+		"copies":         {func(e *checker.Evidence) { e.Tap = append(e.Tap, e.Tap[0]) }, checker.Allowance{Duplicates: 1}},
+		"e-mails":        {func(e *checker.Evidence) { repeat(e, 0, 1) }, checker.Allowance{Mails: 1, MailsEach: 1}},
 		"refusals":       {func(e *checker.Evidence) { e.Events[0].RetryCount = 3 }, checker.Allowance{Refusals: true}},
 		"an unbound tap": {func(e *checker.Evidence) { e.Tap = e.Tap[1:] }, checker.Allowance{TapGap: true}},
 		"a malformed message": {func(e *checker.Evidence) {
