@@ -102,10 +102,7 @@ func TestEmailsThatNobodyWouldGetAreRefused(t *testing.T) {
 
 // TestTheRelayAndTheConsumerTakeTheirSettings: both refuse settings that cannot work.
 func TestTheRelayAndTheConsumerTakeTheirSettings(t *testing.T) {
-	c, err := ours.Parse(t, map[string]string{
-		"APP_ENV": "demo", "RELAY_WINDOW": "7", "RELAY_WORKERS": "3", "OUTBOX_NOTIFY": "false", "CONSUMER_GIVE_UP": "2h",
-		"MAIL_HELO": "shop.example.com",
-	})
+	c, err := ours.Parse(t, map[string]string{"APP_ENV": "demo", "RELAY_WINDOW": "7", "RELAY_WORKERS": "3", "OUTBOX_NOTIFY": "false", "CONSUMER_GIVE_UP": "2h", "MAIL_HELO": "shop.example.com"})
 	if err != nil {
 		t.Fatal(err)
 	}

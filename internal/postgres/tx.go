@@ -12,8 +12,8 @@ import (
 // InGorm runs fn in a transaction and commits. It rolls everything back if fn returns an error or
 // panics, or if ctx ends before the commit. The *gorm.DB is for fn alone.
 //
-// It calls fn again, in a new transaction, if a statement that the connection has prepared no longer
-// fits its table: somebody has changed a column. The driver then prepares that statement anew.
+// It calls fn again, in a new transaction, if a statement that the connection has prepared no
+// longer fits its table: somebody has changed a column. Then the driver prepares it anew.
 //
 // The isolation level is READ COMMITTED, whatever the default of the database or the role is: each
 // statement sees what others have committed before it. After the wait for a lock, a statement must
@@ -28,20 +28,19 @@ import (
 func (db *DB) InGorm(ctx context.Context, fn func(*gorm.DB) error) error {
 	ctx, cancel := context.WithTimeout(ctx, db.txTimeout)
 	defer cancel()
-	for {
-		err := db.gorm.WithContext(ctx).Transaction(fn, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
-		if server, ok := errors.AsType[*pgconn.PgError](err); ok && stalePlan(server) && ctx.Err() == nil {
-			continue
-		}
-		if errors.Is(err, sql.ErrTxDone) && ctx.Err() != nil {
-			return ctx.Err() // database/sql has rolled back as soon as ctx ended, and says only that
-		}
-		return err
+	err := db.gorm.WithContext(ctx).Transaction(fn, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+	switch {
+	case stalePlan(err) && ctx.Err() == nil:
+		return db.InGorm(ctx, fn) // with the same deadline
+	case errors.Is(err, sql.ErrTxDone) && ctx.Err() != nil:
+		return ctx.Err() // database/sql has rolled back as soon as ctx ended, and says only that
 	}
+	return err
 }
 
 // stalePlan reports whether the columns of a prepared statement's result have changed. The SQLSTATE
 // is also that of other errors, and the message is translated.
-func stalePlan(err *pgconn.PgError) bool {
-	return err.Code == notSupported && err.Routine == "RevalidateCachedQuery"
+func stalePlan(err error) bool {
+	server, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && server.Code == notSupported && server.Routine == "RevalidateCachedQuery"
 }

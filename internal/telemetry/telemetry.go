@@ -19,21 +19,21 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 )
 
-// Setup installs the logger (see [LogTo]) and the tracer of a service as the process's defaults. It exports
+// Setup installs the logger and the tracer of a service as the process's defaults. It exports
 // traces if OTEL_EXPORTER_OTLP_ENDPOINT (or its variant for traces) names a collector. Without a
 // collector, spans record nothing, whatever OTEL_TRACES_SAMPLER says. Trace ids are still made,
 // logged and passed on, as not sampled. The returned function sends the remaining spans. It must
 // be called last.
 //
 // The standard variables apply: OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES, OTEL_TRACES_SAMPLER
-// and those of the exporter. A wrong value is a warning in the log, and nothing more: no order and no
-// e-mail waits for traces.
+// and those of the exporter. A wrong value is a warning in the log, and nothing more: no order
+// waits for traces.
 func Setup(ctx context.Context, log io.Writer, service string, level slog.Level) (flush func()) {
 	LogTo(log, service, level)
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
 		slog.Warn("telemetry trouble", "error", err)
 	}))
-	otel.SetLogger(funcr.New(func(_, err string) { // some wrong values come here; its own logger writes no JSON
+	otel.SetLogger(funcr.New(func(_, err string) { // some wrong values; its own logger writes no JSON
 		slog.Warn("telemetry trouble", "error", err)
 	}, funcr.Options{}))
 	res, _ := resource.New(ctx, // what is right in the variables; the provider warns of the rest

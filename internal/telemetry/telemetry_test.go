@@ -192,8 +192,7 @@ func TestFlushSendsTheRemainingSpans(t *testing.T) {
 	}
 }
 
-// TestAWrongVariableIsAWarning, and the service goes on: its spans have ids. Those that are about
-// the exporter have a collector.
+// TestAWrongVariableIsAWarning, and the service goes on: its spans have ids.
 func TestAWrongVariableIsAWarning(t *testing.T) {
 	collector := httptest.NewServer(http.NotFoundHandler())
 	defer collector.Close()

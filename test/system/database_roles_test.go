@@ -283,8 +283,7 @@ func TestAChangedPasswordIsReadAgain(t *testing.T) {
 		u := parseURL(t, s.rolesOf(role).Application)
 		u.User = url.UserPassword(role, "changed")
 		store(role, u.String())
-		s.exec(db, "ALTER ROLE "+role+" PASSWORD 'changed'")
-		s.exec(db, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '"+role+"'")
+		s.exec(db, "ALTER ROLE "+role+" PASSWORD 'changed'; SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '"+role+"'")
 	}
 	s.awaitPlaced(orders.address())
 	s.awaitCount(s.notificationsDB, 2, sentCount)

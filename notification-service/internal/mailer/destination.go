@@ -35,8 +35,7 @@ type Config struct {
 	// smtps. The password is sent over TLS only. Without one, STARTTLS is used if it is offered.
 	// The URL "log:" sends nothing, and logs what it would have sent.
 	URL string
-	// FreshURL is asked for the URL at each new connection, if it is set, and a login is taken from it: a
-	// password may have changed.
+	// FreshURL is asked for user and password at each new connection, if it is set: they may have changed.
 	FreshURL func() (string, error)
 	From     string // an address and nothing else
 	// Helo is what the service calls itself in EHLO. The default is the machine's name if it has a dot,

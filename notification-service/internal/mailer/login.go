@@ -1,8 +1,8 @@
 package mailer
 
 import (
+	"cmp"
 	"errors"
-	"fmt"
 	"net"
 	"net/url"
 	"os"
@@ -27,21 +27,18 @@ func (d *Destination) helo(conn net.Conn) string {
 	return "[" + address + "]"
 }
 
-// freshLogin returns the login for a new connection. Without one in the first URL there is none, because
-// TLS may be missing.
+// freshLogin returns the login for a new connection. If the first URL has none, there is none: TLS may
+// be missing.
 func (d *Destination) freshLogin() (*url.Userinfo, error) {
 	if d.login == nil || d.FreshURL == nil {
 		return d.login, nil
 	}
 	fresh, err := d.FreshURL()
-	if err != nil {
-		return nil, fmt.Errorf("reading the mail server's URL again: %w", err)
+	if u, wrong := url.Parse(fresh); err == nil && wrong == nil && u.User != nil {
+		return u.User, nil
 	}
-	u, err := url.Parse(fresh)
-	if err != nil || u.User == nil { // err has the password
-		return nil, errors.New("the mail server's URL, read again, has no user and password")
-	}
-	return u.User, nil
+	// The error of Parse has the password.
+	return nil, cmp.Or(err, errors.New("the mail server's URL, read again, has no user and password"))
 }
 
 // login is a login over TLS, for one connection. It tries one mechanism that the server offers, and

@@ -76,13 +76,9 @@ func TestWhatAConnectionNeeds(t *testing.T) {
 			if strings.HasPrefix(name, "greeting: ") {
 				d.limits.greeting = time.Second // and in this time it says nothing
 			}
-			switch name {
-			case "its name":
-				d.Helo = "shop.example.com"
-			case "changed password":
-				d.FreshURL = func() (string, error) { return "smtps://shop:new@localhost", nil }
-			case "unreadable password":
-				d.FreshURL = func() (string, error) { return "smtps://shop:secret%@localhost", nil }
+			d.Helo = map[string]string{"its name": "shop.example.com"}[name]
+			if password, ok := map[string]string{"changed password": "new", "unreadable password": "secret%"}[name]; ok {
+				d.FreshURL = func() (string, error) { return "smtps://shop:" + password + "@localhost", nil }
 			}
 			c, err := d.dial(t.Context())
 			if err == nil {

@@ -1,7 +1,6 @@
 package httpapi_test
 
 import (
-	"context"
 	"io"
 	"net"
 	"net/http"
@@ -49,19 +48,6 @@ func TestARequestBeyondTheLimitIsRefusedAtOnce(t *testing.T) {
 	if n := b.countRows(); n != 4 {
 		t.Errorf("%d rows of two orders and their events", n)
 	}
-}
-
-// TestTheWorkOnARequestEndsAfter5s, in virtual time: the client may try again.
-func TestTheWorkOnARequestEndsAfter5s(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		answer, began := httptest.NewRecorder(), time.Now()
-		request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/products", nil)
-		httpapi.WithinLimits(answer, request, func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
-		if took := time.Since(began); took != 5*time.Second || answer.Code != http.StatusServiceUnavailable {
-			t.Errorf("%d after %s", answer.Code, took)
-		}
-	})
 }
 
 // TestSlowClientsDoNotBlockOthers: neither the places of requests in flight nor the time of the database

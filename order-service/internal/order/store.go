@@ -69,9 +69,12 @@ func find(tx *gorm.DB, id uuid.UUID) (Order, error) {
 // the second waits for the lock of the order's row, and then finds no pending order. So versions
 // are handed out under that lock, and the order of the events rests on it.
 func updateStatus(tx *gorm.DB, id uuid.UUID, status Status) (Order, time.Time, error) {
-	var row changedRow
+	var row struct {
+		Order     orderRow `gorm:"embedded"`
+		ChangedAt time.Time
+	}
 	returning := clause.Returning{Columns: []clause.Column{{Name: changedColumns, Raw: true}}}
-	result := tx.Model(&row).Clauses(returning).Where("id = ? AND status = ?", id, Pending).
+	result := tx.Table("orders").Model(&row).Clauses(returning).Where("id = ? AND status = ?", id, Pending).
 		Updates(map[string]any{"status": status, "version": gorm.Expr("version + 1")})
 	switch {
 	case result.Error != nil:
@@ -81,15 +84,6 @@ func updateStatus(tx *gorm.DB, id uuid.UUID, status Status) (Order, time.Time, e
 	}
 	return row.Order.order(), row.ChangedAt, nil
 }
-
-// changedRow is an order after a change.
-type changedRow struct {
-	Order     orderRow `gorm:"embedded"`
-	ChangedAt time.Time
-}
-
-// TableName is the name for gorm.
-func (changedRow) TableName() string { return "orders" }
 
 // changedColumns are named for the same reason as gorm.Config names those of a query.
 const changedColumns = "id, version, customer_id, customer_email, product_id, quantity, amount, currency, status, created_at, now() AS changed_at"
