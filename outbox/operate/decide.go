@@ -28,9 +28,10 @@ func (r Refusal) String() string { return r.ID.String() + " " + r.Reason }
 
 const (
 	chosenSQL = `id = ANY (cast(cast(@ids AS text) AS uuid[]))`
-	// decidableSQL is true for the events that a decision may change. A halted event can only be
-	// discarded: it waits for its topic, and not for an operator.
-	decidableSQL = `(failed_at <= cast(@failed_until AS timestamptz) OR halted AND @action = 'discard')`
+	// decidableSQL is true for the events that a decision may change. An event whose topic is paused
+	// can only be discarded: it waits for its topic, and not for an operator.
+	decidableSQL = `(failed_at <= cast(@failed_until AS timestamptz)
+    OR failed_at IS NULL AND @action = 'discard' AND (halted OR ` + allPausedSQL + `))`
 )
 
 // lockSQL locks the events that an operator decides about. If two operators choose the same events,
@@ -63,9 +64,9 @@ WITH done AS (
 )` + store.RecordSQL + `
 RETURNING id`
 
-// Discard discards those of these events that have failed, or are halted because their topic is
-// paused. They will never be published. The later events of their aggregates no longer wait for
-// them. In the same transaction it records who decided that.
+// Discard discards those of these events that have failed, or wait because their topic is paused.
+// They will never be published. The later events of their aggregates no longer wait for them. In
+// the same transaction it records who decided that.
 func (o *Operator) Discard(ctx context.Context, by By, ids []uuid.UUID) (Result, error) {
 	return o.decideIDs(ctx, by, Discard, ids)
 }

@@ -96,28 +96,37 @@ func TestAPauseIsRecordedAndATopicThatIsNotPausedIsAnError(t *testing.T) {
 	}
 }
 
-// TestAHaltedEventIsDiscardedButNotReplayed: it waits for its topic, and not for an operator.
+// TestAHaltedEventIsDiscardedButNotReplayed: it waits for its topic, and not for an operator. What a
+// relay still sends, or has failed, is not halted.
 func TestAHaltedEventIsDiscardedButNotReplayed(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	ids := f.append("1", 1, 2)
-	must(t, f.operator.Pause(t.Context(), ann(), "order.created", "why"))
-	f.due()
-	d, err := f.operator.Show(t.Context(), ids[0])
-	if err != nil || !d.Halted || d.Status != operate.Pending || d.DueAt != nil {
-		t.Errorf("%+v, error %v", d.Event, err)
-	}
-	r, err := f.operator.Replay(t.Context(), ann(), ids[:1])
-	if err != nil || len(r.Changed) != 0 || !slices.Equal(r.Refused, []operate.Refusal{{ids[0], "is pending, not failed", false}}) {
-		t.Errorf("replayed %+v, error %v", r, err)
-	}
-	r, err = f.operator.Discard(t.Context(), ann(), ids[:1])
-	if err != nil || len(r.Changed) != 1 || r.Changed[0].Status != operate.Discarded || f.count("outbox_queue") != 1 {
-		t.Errorf("discarded %+v, error %v", r, err)
-	}
-	must(t, f.operator.Resume(t.Context(), ann(), "order.created"))
-	if got := f.due(); !slices.Equal(got, ids[1:]) {
-		t.Errorf("claimed %v, want %v", got, ids[1:])
+	for order, topic := range map[string]string{"1": "order.created", "2": operate.EveryTopic} {
+		ids, failed, claimed := f.append(order, 1, 2), f.appendFailed(1)[0], f.appendAlone()
+		f.claim(claimed)
+		must(t, f.operator.Pause(t.Context(), ann(), topic, "why"))
+		f.due()
+		d, err := f.operator.Show(t.Context(), ids[0])
+		if err != nil || !d.Halted || d.Status != operate.Pending {
+			t.Errorf("%s: %+v, error %v", topic, d.Event, err)
+		}
+		others, err := f.operator.Get(t.Context(), failed, claimed)
+		if err != nil || len(others) != 2 || others[0].Halted || others[1].Halted {
+			t.Errorf("%s: %+v, error %v", topic, others, err)
+		}
+		r, err := f.operator.Replay(t.Context(), ann(), ids[:1])
+		if err != nil || len(r.Changed) != 0 || !slices.Equal(r.Refused, []operate.Refusal{{ids[0], "is pending, not failed", false}}) {
+			t.Errorf("%s: replayed %+v, error %v", topic, r, err)
+		}
+		r, err = f.operator.Discard(t.Context(), ann(), append(ids[:1:1], claimed))
+		if err != nil || len(r.Changed) != 1 || r.Changed[0].Status != operate.Discarded || len(r.Refused) != 1 {
+			t.Errorf("%s: discarded %+v, error %v", topic, r, err)
+		}
+		must(t, f.operator.Resume(t.Context(), ann(), topic))
+		if got := f.due(); !slices.Equal(got, ids[1:]) {
+			t.Errorf("%s: claimed %v, want %v", topic, got, ids[1:])
+		}
+		f.publish("now()", append(ids[1:], claimed)...)
 	}
 }
 
