@@ -120,17 +120,23 @@ func (sys *system) allowRepeatsSince(ctx context.Context, since time.Time) error
 
 // settledSQL counts the messages that are recorded, and whose e-mail, if they have one, does not
 // wait.
-const settledSQL = `
-SELECT count(*) FROM processed_messages
-WHERE message_id = ANY ($1::text[]) AND message_id NOT IN (SELECT id::text FROM outbox_queue WHERE failed_at IS NULL)`
+const (
+	recordedSQL = "SELECT count(*) FROM processed_messages WHERE message_id = ANY ($1::text[])"
+	settledSQL  = recordedSQL + " AND message_id NOT IN (SELECT id::text FROM outbox_queue WHERE failed_at IS NULL)"
+)
 
 // requireEffects requires that these messages have their effect.
 func (sys *system) requireEffects(ctx context.Context, ids []string, promise, when string) error {
+	return sys.requireMessages(ctx, settledSQL, ids, promise, when)
+}
+
+// requireMessages requires that a query counts all of these messages.
+func (sys *system) requireMessages(ctx context.Context, query string, ids []string, promise, when string) error {
 	return sys.require(ctx, promise, when, func() (string, error) {
-		settled := 0
-		err := sys.notificationDB.QueryRow(ctx, settledSQL, ids).Scan(&settled)
-		if settled < len(ids) {
-			return fmt.Sprintf("%d of %d messages have no effect", len(ids)-settled, len(ids)), err
+		found := 0
+		err := sys.notificationDB.QueryRow(ctx, query, ids).Scan(&found)
+		if found < len(ids) {
+			return fmt.Sprintf("%d of %d messages have no effect", len(ids)-found, len(ids)), err
 		}
 		return "", err
 	})
@@ -138,12 +144,17 @@ func (sys *system) requireEffects(ctx context.Context, ids []string, promise, wh
 
 // requireAllEffects requires that all events published so far have their effect.
 func (sys *system) requireAllEffects(ctx context.Context, promise, when string) error {
-	rows, _ := sys.orderDB.Query(ctx, "SELECT id::text FROM outbox_status WHERE status = 'published' AND topic LIKE 'order.%'")
-	ids, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	ids, err := sys.publishedIDs(ctx)
 	if err != nil {
 		return err
 	}
 	return sys.requireEffects(ctx, ids, promise, when)
+}
+
+// publishedIDs returns the ids of the orders' events that are published.
+func (sys *system) publishedIDs(ctx context.Context) ([]string, error) {
+	rows, _ := sys.orderDB.Query(ctx, "SELECT id::text FROM outbox_status WHERE status = 'published' AND topic LIKE 'order.%'")
+	return pgx.CollectRows(rows, pgx.RowTo[string])
 }
 
 // awaitFinished waits until the services have finished all work. It returns what is left.
@@ -158,22 +169,25 @@ func (sys *system) awaitFinished(ctx context.Context) (unfinished string, err er
 
 // unfinished returns the work that is left, as an error.
 func (sys *system) unfinished(ctx context.Context) error {
-	var due, published, recorded, waiting int
-	err := sys.orderDB.QueryRow(ctx, `SELECT count(*) FILTER (WHERE status IN ('pending', 'in_progress')),
-		count(*) FILTER (WHERE status = 'published' AND topic LIKE 'order.%') FROM outbox_status`).Scan(&due, &published)
+	var due, recorded, waiting int
+	err := sys.orderDB.QueryRow(ctx, "SELECT count(*) FROM outbox_status WHERE status IN ('pending', 'in_progress')").Scan(&due)
 	if err != nil {
 		return err
 	}
 	if due > 0 {
 		return fmt.Errorf("%d events are not published", due)
 	}
-	err = sys.notificationDB.QueryRow(ctx, `SELECT (SELECT count(*) FROM processed_messages),
-		(SELECT count(*) FROM outbox_queue WHERE failed_at IS NULL)`).Scan(&recorded, &waiting)
+	published, err := sys.publishedIDs(ctx)
 	if err != nil {
 		return err
 	}
-	if waiting > 0 || recorded < published {
-		return fmt.Errorf("%d of %d published events are recorded, and %d e-mails wait", recorded, published, waiting)
+	err = sys.notificationDB.QueryRow(ctx, `SELECT (`+recordedSQL+`),
+		(SELECT count(*) FROM outbox_queue WHERE failed_at IS NULL)`, published).Scan(&recorded, &waiting)
+	if err != nil {
+		return err
+	}
+	if waiting > 0 || recorded < len(published) {
+		return fmt.Errorf("%d of %d published events are recorded, and %d e-mails wait", recorded, len(published), waiting)
 	}
 	return sys.unfinishedQueues(ctx)
 }

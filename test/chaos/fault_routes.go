@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -56,15 +57,22 @@ func (sys *system) republish(ctx context.Context) error {
 
 // runCommand runs an operator's command of a service.
 func (sys *system) runCommand(ctx context.Context, r *replica, arguments ...string) error {
+	_, err := sys.readCommand(ctx, r, arguments...)
+	return err
+}
+
+// readCommand returns what the command writes to stdout.
+func (sys *system) readCommand(ctx context.Context, r *replica, arguments ...string) (stdout []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()
 	command := exec.CommandContext(ctx, r.program, arguments...) //nolint:gosec // our own
 	command.Env = append([]string{"APP_ENV=demo"}, r.settings...)
-	output, err := command.CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("%s %v: %w\n%s", filepath.Base(r.program), arguments, err, output)
+	var stderr bytes.Buffer
+	command.Stderr = &stderr
+	if stdout, err = command.Output(); err != nil {
+		err = fmt.Errorf("%s %v: %w\n%s%s", filepath.Base(r.program), arguments, err, stdout, stderr.Bytes())
 	}
-	return nil
+	return stdout, err
 }
 
 const fullPolicy = "full"

@@ -104,6 +104,7 @@ func (sys *system) check(ctx context.Context) (r checker.Report, err error) {
 	if err := sys.readQueues(ctx, &e); err != nil {
 		return r, err
 	}
+	sys.leaveOutLost(&e)
 	r = checker.Check(e, sys.allowed)
 	for _, v := range sys.violations {
 		r.Broken[v.promise] = append([]string{v.what}, r.Broken[v.promise]...) // first, so that explain shows them

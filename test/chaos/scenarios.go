@@ -139,6 +139,11 @@ var scenarios = []scenario{
 		notificationSettings: []string{"RELAY_LEASE=1m"}, // longer than the fault: no e-mail is repeated
 		fault:                (*system).refuseWrites,
 	},
+	{
+		name: "restored", description: "both databases go back to a backup, as after a restore; an operator follows the runbook",
+		orderSettings: []string{"RELAY_CONFIRM_TIMEOUT=10s", "RELAY_LEASE=20s"}, // longer than the backup takes
+		fault:         (*system).restoreDatabases,
+	},
 
 	// Messages are bad, repeated, or cannot be copied (P5, P8, P9).
 	{

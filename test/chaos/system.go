@@ -40,6 +40,8 @@ type system struct {
 	// longestWait is until what is promised was true again: see require.
 	longestWait time.Duration
 	allowed     checker.Allowance
+	lost        map[string]bool // the customers that a restore has forgotten: see leaveOutLost
+	sent        map[string]bool // the e-mails that were sent before the restore
 	violations  []violation
 	notes       []string // what the scenario has measured
 	closers     []func()

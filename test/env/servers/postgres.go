@@ -105,7 +105,7 @@ func (s *PostgresServer) initialise(ctx context.Context) error {
 	if _, err := os.Stat(s.data()); err == nil {
 		return nil
 	}
-	return s.createData(func(unfinished string) *exec.Cmd {
+	return s.createData(s.data(), func(unfinished string) *exec.Cmd {
 		return exec.CommandContext(ctx, filepath.Join(s.binaries, "initdb"), "--pgdata="+unfinished,
 			"--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync")
 	})

@@ -43,10 +43,37 @@ func (s *PostgresServer) CopyFrom(ctx context.Context, primary, name string) err
 	if err := os.RemoveAll(s.data()); err != nil {
 		return err
 	}
-	err = s.createData(func(unfinished string) *exec.Cmd {
-		return exec.CommandContext(ctx, filepath.Join(s.binaries, "pg_basebackup"), "--pgdata="+unfinished,
-			"--dbname=host="+source.Hostname()+" port="+source.Port()+" user="+source.User.Username()+" application_name="+name,
-			"--write-recovery-conf", "--wal-method=stream", "--checkpoint=fast", "--no-sync")
+	return s.copyData(ctx, s.data(), source, name, "--write-recovery-conf")
+}
+
+// BackUp makes a base backup of the running server, as it is at the end of this call.
+func (s *PostgresServer) BackUp(ctx context.Context) error {
+	source, err := url.Parse(s.URL(""))
+	if err != nil {
+		return err
+	}
+	return s.copyData(ctx, s.backup(), source, "backup")
+}
+
+// Restore replaces the data by the backup. The next Start starts the server as it was then.
+func (s *PostgresServer) Restore() error {
+	if s.Running() {
+		return ErrRunning
+	}
+	if err := os.RemoveAll(s.data()); err != nil {
+		return err
+	}
+	return os.Rename(s.backup(), s.data())
+}
+
+func (s *PostgresServer) backup() string { return s.folder.file("backup") }
+
+// copyData makes a base backup of a running server in a folder.
+func (s *PostgresServer) copyData(ctx context.Context, folder string, source *url.URL, name string, flags ...string) error {
+	err := s.createData(folder, func(unfinished string) *exec.Cmd {
+		flags = append(flags, "--pgdata="+unfinished, "--wal-method=stream", "--checkpoint=fast", "--no-sync",
+			"--dbname=host="+source.Hostname()+" port="+source.Port()+" user="+source.User.Username()+" application_name="+name)
+		return exec.CommandContext(ctx, filepath.Join(s.binaries, "pg_basebackup"), flags...)
 	})
 	if err != nil {
 		return fmt.Errorf("copy PostgreSQL's data: %w", err)
@@ -123,9 +150,9 @@ func (s *PostgresServer) query(ctx context.Context, statement string, into any) 
 	return nil
 }
 
-// createData lets a program create the data in another folder and renames it, so that the data
-// folder is always complete.
-func (s *PostgresServer) createData(program func(unfinished string) *exec.Cmd) error {
+// createData lets a program create data in another folder and renames it, so that the folder is
+// always complete.
+func (s *PostgresServer) createData(folder string, program func(unfinished string) *exec.Cmd) error {
 	unfinished := s.folder.file("data.new")
 	if err := os.RemoveAll(unfinished); err != nil {
 		return err
@@ -141,5 +168,5 @@ func (s *PostgresServer) createData(program func(unfinished string) *exec.Cmd) e
 	if output, err := command.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w: %s", filepath.Base(command.Path), err, output)
 	}
-	return os.Rename(unfinished, s.data())
+	return os.Rename(unfinished, folder)
 }
