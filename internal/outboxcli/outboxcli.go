@@ -43,7 +43,7 @@ type eventCommands struct {
 	List    list[eventsOf]            `cmd:"" help:"List events: the failed ones, or those of another status."`
 	Show    show[events, uuid.UUID]   `cmd:"" help:"Show all of an event, what it waits for (blocked by), and how many wait for it."`
 	Replay  decide[events, uuid.UUID] `cmd:"" help:"Send failed events again, and then the later ones of their orders."`
-	Discard decide[events, uuid.UUID] `cmd:"" help:"Give failed events up for good. The later ones of their orders no longer wait."`
+	Discard decide[events, uuid.UUID] `cmd:"" help:"Give events up for good that failed, or whose topic is paused. The later ones of their orders no longer wait."`
 	Topics  list[pausedTopics]        `cmd:"" help:"List paused topics: since when, why, by whom, and how many events wait."`
 	Pause   pause                     `cmd:"" help:"Hold the events of a topic back until it is resumed."`
 	Resume  resume                    `cmd:"" help:"Send the events of a paused topic."`
