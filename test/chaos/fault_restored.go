@@ -33,7 +33,7 @@ func (sys *system) restoreDatabases(ctx context.Context) error {
 	pause := []string{"outbox", "pause", "*", "--reason", "the database was restored"}
 	for _, step := range []func() error{
 		func() error { return sys.stop(ctx) },
-		sys.postgres.Restore, //nolint:contextcheck // it is fast, and never interrupted
+		sys.postgres.Restore,
 		func() error { return sys.postgres.Start(ctx) },
 		func() error { return sys.runCommand(ctx, orders, pause...) },
 		func() error { return sys.runCommand(ctx, notifications, pause...) },
