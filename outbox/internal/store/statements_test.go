@@ -97,7 +97,7 @@ func (f fixture) fill(n int) {
 	f.exec(manySQL, "order.published", n/5)
 	f.exec(`WITH done AS (DELETE FROM outbox_queue WHERE topic = 'order.published' RETURNING id, slot)
 		INSERT INTO outbox_published (id, slot) SELECT * FROM done`)
-	f.exec("INSERT INTO outbox_claims SELECT gen_random_uuid(), 'x', now() + interval '1h', array_agg(id) FROM (SELECT id FROM outbox_queue WHERE topic = 'order.due' ORDER BY seq DESC LIMIT 10) c")
+	f.exec("INSERT INTO outbox_claims (token, worker, until, events) SELECT gen_random_uuid(), 'x', now() + interval '1h', array_agg(id) FROM (SELECT id FROM outbox_queue WHERE topic = 'order.due' ORDER BY seq DESC LIMIT 10) c")
 }
 
 // TestAClaimWithManyTopics: of 4,000 topics half are paused; thousands of events of one of these
