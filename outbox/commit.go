@@ -13,14 +13,16 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// NeverCancelCommits makes a pool leave each COMMIT to the server. Call it before
-// pgxpool.NewWithConfig if the server has a synchronous standby.
+// NeverCancelCommits makes a pool leave each COMMIT to the server. Call it if the server has
+// a synchronous standby: before pgxpool.NewWithConfig, and after all other changes of config, because
+// who sets BeforeConnect or ConnConfig.Tracer later removes it.
 //
 // When a context ends, pgx closes the connection, and opens another one to cancel what runs there. A
 // COMMIT that waits for a standby would then stop to wait: others see the transaction, its events
-// are published, and no standby has it. With this setting, the COMMIT goes on in the server, and
-// nobody sees the transaction before a standby has it. It is for transactions of pgx, gorm and
-// database/sql, and for those of this library.
+// are published, and no standby has it. With this setting, the COMMIT goes on in the server. Others
+// see the transaction when a standby has it, or when the server has restarted or an operator has
+// ended the wait. It is for transactions of pgx and of this library, and for those of database/sql
+// and gorm if stdlib.OpenDBFromPool has made their connections.
 // https://www.postgresql.org/docs/current/warm-standby.html#SYNCHRONOUS-REPLICATION-HA
 func NeverCancelCommits(config *pgxpool.Config) {
 	tracers := []pgx.QueryTracer{commitTracer{}}

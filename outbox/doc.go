@@ -59,13 +59,13 @@
 //   - An order between two aggregates, or among events without one.
 //   - That every ID is unique. [ErrDuplicate] says which duplicates Append finds.
 //   - That a superseded event is never sent: a relay may be sending it already.
-//   - That a synchronous standby has each event that others see, unless you call
-//     [NeverCancelCommits]: if a context ends during COMMIT, pgx cancels the wait for the standby.
+//   - That a synchronous standby has each event that others see. If a context ends during COMMIT,
+//     pgx cancels the wait for the standby, unless you call [NeverCancelCommits].
 //
 // # What stops the relay
 //
 // [Relay.Run] ends when its ctx ends, or with an error if waiting cannot help: settings that cannot
-// work, or tables that are missing. If the destination or the database is not reachable, Run tries
+// work, tables that are missing, or row security. If the destination or the database is not reachable, Run tries
 // again, and logs that at most every ten seconds. One bad event does not stop the relay: the event
 // fails, and holds back only the later events of its aggregate.
 //
@@ -87,10 +87,10 @@
 // calls. One more connection, which does not count in the pool, listens. If requests can use up the
 // pool, give the relay a pool of its own.
 //
-// The defaults of the role and the database may be what they are: each transaction of this package
-// states what it needs. Row security must hide no row from the role, and a standby takes no writes:
-// the relay says so when it starts. If the server's queue of notifications is full, a relay finds
-// the events by its poll.
+// The role and the database may have any defaults but the search_path: each transaction that this
+// package begins states what it needs. Your own must be READ WRITE. If row security is active for
+// the role on one of the tables, Run returns an error. If the server is a standby, Run logs that,
+// and waits. If the server's queue of notifications is full, a relay finds the events by its poll.
 //
 // # Rights
 //

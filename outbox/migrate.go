@@ -26,9 +26,9 @@ func Migrations() fs.FS {
 
 // Migrate makes the tables of the outbox, or brings them up to date, in the schema that the pool's
 // search_path names first. It may be called at each start, and by several replicas at the same
-// time: one of them migrates, and the others wait. It opens connections of its own, as the pool
-// does. The lock belongs to a session, so they must not go through a pooler that shares sessions,
-// such as PgBouncer in its transaction mode.
+// time: one of them migrates, and the others wait. It opens two connections with the pool's
+// configuration, which do not count in MaxConns. Its lock belongs to a session, so they must not go
+// through a pooler that shares sessions, such as PgBouncer in its transaction mode.
 //
 // The role needs the right to create tables in the schema.
 func Migrate(ctx context.Context, pool *pgxpool.Pool) error {

@@ -159,8 +159,8 @@ func (r *Relay) busy() bool { return len(r.wake) > 0 }
 // is in flight and returns nil.
 //
 // It returns an error only if waiting cannot help: [ErrNoSchema] if there are no tables when it
-// starts, an error of the destination such as a wrong URL, or a second Run at the same time. While
-// the database or the destination is not reachable, it waits.
+// starts, row security that is active for its role, an error of the destination such as a wrong URL,
+// or a second Run at the same time. While the database or the destination is not reachable, it waits.
 func (r *Relay) Run(ctx context.Context) error {
 	if !r.state.running.CompareAndSwap(false, true) {
 		return errors.New("outbox: this relay runs already")
@@ -182,7 +182,7 @@ func (r *Relay) Run(ctx context.Context) error {
 
 const (
 	// readySQL asks whether the tables are where the search_path leads, whether the server takes writes,
-	// and which tables hide rows from this role.
+	// and on which tables row security is active for this role.
 	readySQL = `
 SELECT to_regclass('outbox_ring') IS NOT NULL AND to_regclass('outbox_queue') IS NOT NULL, pg_is_in_recovery(),
        (SELECT coalesce(string_agg(name, ', '), '') FROM unnest(string_to_array(
@@ -204,7 +204,7 @@ func (r *Relay) awaitDatabase(ctx context.Context) error {
 		case err == nil && !there:
 			return ErrNoSchema
 		case err == nil && hidden != "":
-			return fmt.Errorf("outbox: row security hides rows of %s: give the role BYPASSRLS, or disable row security there", hidden)
+			return fmt.Errorf("outbox: row security is active on %s, and may hide rows: give the role BYPASSRLS, or disable it there", hidden)
 		case err == nil:
 			r.state.database.Store(nil)
 			return nil

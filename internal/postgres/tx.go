@@ -12,8 +12,9 @@ import (
 // InGorm runs fn in a transaction and commits. It rolls everything back if fn returns an error or
 // panics, or if ctx ends before the commit. The *gorm.DB is for fn alone.
 //
-// It calls fn again, in a new transaction, if a statement that the connection has prepared no
-// longer fits its table: somebody has changed a column. Then the driver prepares it anew.
+// If somebody has changed a column since the connection prepared a statement, the server refuses
+// that statement. InGorm then rolls back, and calls fn again in a new transaction. So fn may run
+// twice.
 //
 // The isolation level is READ COMMITTED, whatever the default of the database or the role is: each
 // statement sees what others have committed before it. After the wait for a lock, a statement must

@@ -86,7 +86,7 @@ func TestATransactionCommitsAllOrNothing(t *testing.T) {
 		"nil commits":         {then: func(*gorm.DB, context.CancelFunc) error { return nil }, notes: 1},
 		"an error rolls back": {then: func(*gorm.DB, context.CancelFunc) error { return errBusiness }, err: errBusiness},
 		"a panic rolls back":  {then: func(*gorm.DB, context.CancelFunc) error { panic(errBusiness) }, err: errBusiness},
-		"a column that changes its type repeats it": {then: func(tx *gorm.DB, _ context.CancelFunc) error {
+		"a statement whose columns have changed is repeated": {then: func(tx *gorm.DB, _ context.CancelFunc) error {
 			ask := func() error { return tx.Raw("SELECT kind FROM kinds").Scan(new([]int)).Error }
 			if changed {
 				return ask()

@@ -26,14 +26,14 @@ import (
 // be called last.
 //
 // The standard variables apply: OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES, OTEL_TRACES_SAMPLER
-// and those of the exporter. A wrong value is a warning in the log, and nothing more: no order
-// waits for traces.
+// and those of the exporter. A wrong value never stops the service. Most are a warning in the log; for
+// some limits the SDK takes its default, and says nothing.
 func Setup(ctx context.Context, log io.Writer, service string, level slog.Level) (flush func()) {
 	LogTo(log, service, level)
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
 		slog.Warn("telemetry trouble", "error", err)
 	}))
-	otel.SetLogger(funcr.New(func(_, err string) { // some wrong values; its own logger writes no JSON
+	otel.SetLogger(funcr.New(func(_, err string) { // the SDK reports some wrong values here, by default not as JSON
 		slog.Warn("telemetry trouble", "error", err)
 	}, funcr.Options{}))
 	res, _ := resource.New(ctx, // what is right in the variables; the provider warns of the rest
@@ -61,8 +61,8 @@ func export(ctx context.Context) sdktrace.TracerProviderOption {
 	return sdktrace.WithBatcher(exporter)
 }
 
-// dropWrongSizes unsets the variables with which WithBatcher would panic, take all memory, or never
-// pause. Then it takes its defaults.
+// dropWrongSizes unsets variables whose values would make WithBatcher panic, take all memory, or
+// never pause. Without them it takes its defaults.
 func dropWrongSizes() {
 	const most = 1 << 20
 	for _, name := range []string{"OTEL_BSP_MAX_QUEUE_SIZE", "OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "OTEL_BSP_SCHEDULE_DELAY"} {

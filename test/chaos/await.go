@@ -118,9 +118,9 @@ func (sys *system) allowRepeatsSince(ctx context.Context, since time.Time) error
 	return err
 }
 
-// settledSQL counts the messages that are recorded, and whose e-mail, if they have one, does not
-// wait.
 const (
+	// recordedSQL counts the messages that are recorded, and settledSQL those of them whose e-mail, if
+	// they have one, does not wait.
 	recordedSQL = "SELECT count(*) FROM processed_messages WHERE message_id = ANY ($1::text[])"
 	settledSQL  = recordedSQL + " AND message_id NOT IN (SELECT id::text FROM outbox_queue WHERE failed_at IS NULL)"
 )

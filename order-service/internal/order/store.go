@@ -85,7 +85,7 @@ func updateStatus(tx *gorm.DB, id uuid.UUID, status Status) (Order, time.Time, e
 	return row.Order.order(), row.ChangedAt, nil
 }
 
-// changedColumns are named for the same reason as gorm.Config names those of a query.
+// changedColumns names each column: with "*", a new column would make postgres.DB.InGorm repeat.
 const changedColumns = "id, version, customer_id, customer_email, product_id, quantity, amount, currency, status, created_at, now() AS changed_at"
 
 func notPending(tx *gorm.DB, id uuid.UUID) error {

@@ -68,7 +68,7 @@ func Pool(tb testing.TB, url string) *pgxpool.Pool {
 	return pool
 }
 
-// Migrated returns a pool of a new database with the tables of the outbox. They have a column more: a
+// Migrated returns a pool of a new database with the tables of the outbox. Each has one more column: a
 // later version may add one, so the library must name the columns that it reads.
 func Migrated(tb testing.TB) *pgxpool.Pool {
 	tb.Helper()

@@ -39,15 +39,16 @@ func Up(ctx context.Context, pool *pgxpool.Pool, part string, migrations fs.FS) 
 	return err
 }
 
-// sessionSQL is for whatever the role's defaults are: a migration writes, may take long, and means
-// by a string what the standard does.
+// sessionSQL replaces the defaults of the role that could stop a migration or change its meaning.
+// PostgreSQL 17 brought transaction_timeout.
 const sessionSQL = `
 SET default_transaction_read_only = off; SET default_transaction_isolation = 'read committed';
-SET statement_timeout = 0; SET lock_timeout = 0; SET idle_in_transaction_session_timeout = 0;
-SET standard_conforming_strings = on`
+SET standard_conforming_strings = on;
+SELECT set_config(name, '0', false) FROM pg_settings
+WHERE name ~ '^(statement|lock|transaction|idle_in_transaction_session|idle_session)_timeout$'`
 
-// connect returns connections of their own, made as the pool makes its own: the settings of their
-// sessions are not for others.
+// connect opens connections outside the pool, with its configuration: sessionSQL must not stay in
+// a session of the pool.
 func connect(config *pgxpool.Config) *sql.DB {
 	if config.BeforeConnect == nil {
 		config.BeforeConnect = func(context.Context, *pgx.ConnConfig) error { return nil }

@@ -210,7 +210,7 @@ func (s *Store) Settle(ctx context.Context, t Settlement) (result Settled, err e
 	if t.Durable {
 		settings = durableSQL
 	}
-	if err := s.inOneMessage(ctx, settings, all...); err != nil {
+	if err := s.inOneTransaction(ctx, settings, all...); err != nil {
 		return Settled{}, fmt.Errorf("settling events: %w", err)
 	}
 	return result, nil

@@ -63,22 +63,21 @@ const durableSQL = settingsSQL + `,
 
 // together runs statements in one transaction, whose commit does not wait for the disk.
 func (s *Store) together(ctx context.Context, statements ...statement) error {
-	return s.inOneMessage(ctx, ForgetfulSQL, statements...)
+	return s.inOneTransaction(ctx, ForgetfulSQL, statements...)
 }
 
-// inOneMessage runs statements in one transaction with settings. All of them, BEGIN and COMMIT go
-// to the server in one message, and the answers come back in one. If one statement fails, the
-// server skips the rest, also COMMIT.
-//
-// A COMMIT that waits for the disk is a message of its own: it may wait for a synchronous standby
-// too, and the driver must be able to see it. A pool can then leave it to the server when ctx ends.
+// inOneTransaction runs statements in one transaction with settings. BEGIN, the settings and the
+// statements go to the server in one message, and the answers come back in one. COMMIT is in this
+// message too, unless it waits for the disk: then it may also wait for a synchronous standby, and
+// follows alone. outbox.NeverCancelCommits can see it only so. If one statement fails, there is no
+// COMMIT.
 //
 // The transaction is READ WRITE and READ COMMITTED, whatever the default of the database or the
 // role is: each statement sees what others have committed before it. After the wait for a lock, a
 // statement must see what the previous holder committed.
 //
 // After an error the outcome is unknown if the reply to COMMIT is lost.
-func (s *Store) inOneMessage(ctx context.Context, settings string, statements ...statement) error {
+func (s *Store) inOneTransaction(ctx context.Context, settings string, statements ...statement) error {
 	ctx, cancel := context.WithTimeout(ctx, txTimeout)
 	defer cancel()
 	conn, err := s.pool.Acquire(ctx)

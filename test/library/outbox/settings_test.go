@@ -1,5 +1,4 @@
-// Package outbox_test proves that the library works with any settings of a role and of a pool, or
-// says what to change.
+// Package outbox_test tries settings of a role and of a pool that could break the library.
 package outbox_test
 
 import (
@@ -40,7 +39,7 @@ type settings struct {
 }
 
 // TestWhateverTheRoleAndThePoolAreSetTo: Migrate, Append, a relay and an inbox work; or an error,
-// or a line of the relay's log, says what to change.
+// or a line of the relay's log, names the cause.
 func TestWhateverTheRoleAndThePoolAreSetTo(t *testing.T) {
 	t.Parallel()
 	s := &server{PostgresServer: servers.Postgres(t)}
@@ -57,7 +56,7 @@ func TestWhateverTheRoleAndThePoolAreSetTo(t *testing.T) {
 		"one connection": {conns: 1},
 		"row security": {
 			then: "ALTER TABLE outbox_claims ENABLE ROW LEVEL SECURITY; ALTER TABLE outbox_claims FORCE ROW LEVEL SECURITY",
-			says: "row security hides rows of outbox_claims",
+			says: "row security is active on outbox_claims",
 		},
 		"no right":  {then: "REVOKE ALL ON outbox_claims FROM CURRENT_USER", says: "permission denied for table outbox_claims"},
 		"standby":   {places: standby, says: "target_session_attrs=read-write"},
