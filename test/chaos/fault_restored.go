@@ -16,8 +16,8 @@ import (
 )
 
 // restoreDatabases takes a backup of both databases while messages and e-mails wait, lets all of
-// these go out, and kills the server. Then it does what the runbook says in "A database was
-// restored", for both databases.
+// these go out, and kills the server. Then it takes the steps of the runbook's chapter "A database
+// was restored" for both databases, but those for what operators have discarded.
 func (sys *system) restoreDatabases(ctx context.Context) error {
 	before, err := sys.backUp(ctx)
 	if err != nil {
