@@ -67,12 +67,7 @@ func withSetting(url, setting string) string {
 	return url + map[bool]string{true: "&", false: "?"}[strings.Contains(url, "?")] + setting
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = dbtest.Must // many lines have it
 
 // migratedURL is the URL of a database with the tables.
 func migratedURL(t *testing.T) string {

@@ -92,24 +92,9 @@ func run(t *testing.T, pool *pgxpool.Pool, to publish.Destination, c RelayConfig
 	return r, stop
 }
 
-// await waits until ok.
-func await(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	poll := time.NewTicker(10 * time.Millisecond)
-	defer poll.Stop()
-	for deadline := time.Now().Add(testTimeout); !ok(); <-poll.C {
-		if time.Now().After(deadline) {
-			t.Fatalf("after %s still not: %s", testTimeout, what)
-		}
-	}
-}
+var await = dbtest.Await
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = dbtest.Must // many lines have it
 
 func count(t *testing.T, pool *pgxpool.Pool, rows string) (n int) {
 	t.Helper()

@@ -8,17 +8,15 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"example.com/transactional-outbox/test/env/check"
 	"example.com/transactional-outbox/test/env/process"
 	"example.com/transactional-outbox/test/env/servers"
 )
-
-const limit = 2 * time.Minute // for each wait
 
 var shared servers.OfPackage
 
@@ -56,16 +54,16 @@ func TestWhatIsCommittedArrivesInTheOrderOfCommits(t *testing.T) { //nolint:para
 	s.start(s.amqpURL)
 	other := s.connect()
 	late, err := other.Begin(t.Context())
-	s.must(err)
+	check.Must(s, err)
 	id := uuid.New()
-	s.must(changeOrder(t.Context(), late, id, "late")) // the first one in the log
+	check.Must(s, changeOrder(t.Context(), late, id, "late")) // the first one in the log
 	rolledBack, err := s.db.Begin(t.Context())
-	s.must(err)
-	s.must(changeOrder(t.Context(), rolledBack, uuid.New(), "rolled-back"))
-	s.must(rolledBack.Rollback(t.Context()))
+	check.Must(s, err)
+	check.Must(s, changeOrder(t.Context(), rolledBack, uuid.New(), "rolled-back"))
+	check.Must(s, rolledBack.Rollback(t.Context()))
 	s.place()
-	s.must(changeOrder(t.Context(), late, id, "later"))
-	s.must(late.Commit(t.Context()))
+	check.Must(s, changeOrder(t.Context(), late, id, "later"))
+	check.Must(s, late.Commit(t.Context()))
 	s.place()
 	s.want("order.created", "order.confirmed", "order.late", "order.later", "order.created", "order.confirmed")
 }
@@ -125,22 +123,22 @@ func newSystem(t *testing.T) *system {
 	s.db = s.connect()
 	t.Cleanup(func() {
 		_, err := s.db.Exec(context.Background(), "DROP SCHEMA cdc CASCADE; DROP PUBLICATION cdc_outbox")
-		s.must(err)
+		check.Must(s, err)
 		_, err = s.db.Exec(context.Background(), "SELECT pg_drop_replication_slot('cdc_outbox')")
-		s.must(err)
+		check.Must(s, err)
 	})
 	conn, err := amqp.Dial(s.amqpURL)
-	s.must(err)
+	check.Must(s, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	s.ch, err = conn.Channel()
-	s.must(err)
-	s.must(s.ch.ExchangeDeclare(exchange, "topic", true, false, false, false, nil))
+	check.Must(s, err)
+	check.Must(s, s.ch.ExchangeDeclare(exchange, "topic", true, false, false, false, nil))
 	return s
 }
 
 func (s *system) connect() *pgx.Conn {
 	db, err := connect(s.Context())
-	s.must(err)
+	check.Must(s, err)
 	s.Cleanup(func() { _ = db.Close(context.Background()) })
 	return db
 }
@@ -148,10 +146,10 @@ func (s *system) connect() *pgx.Conn {
 // bind makes a queue that lives as long as the test.
 func (s *system) bind() {
 	q, err := s.ch.QueueDeclare("", false, false, true, false, nil)
-	s.must(err)
-	s.must(s.ch.QueueBind(q.Name, "#", exchange, false, nil))
+	check.Must(s, err)
+	check.Must(s, s.ch.QueueBind(q.Name, "#", exchange, false, nil))
 	s.deliveries, err = s.ch.Consume(q.Name, "", true, true, false, false, nil)
-	s.must(err)
+	check.Must(s, err)
 }
 
 // start starts the relay. It is killed when the test ends.
@@ -160,7 +158,7 @@ func (s *system) start(amqpURL string) *process.Process {
 	command := exec.Command(os.Args[0], "relay")
 	command.Env = []string{"CDC_PROGRAM=1", "DATABASE_URL=" + s.databaseURL, "AMQP_URL=" + amqpURL}
 	relay, err := process.Start(command, process.WithParent, log)
-	s.must(err)
+	check.Must(s, err)
 	s.Cleanup(func() {
 		s.kill(relay)
 		if s.Failed() {
@@ -170,20 +168,16 @@ func (s *system) start(amqpURL string) *process.Process {
 	return relay
 }
 
-func (s *system) place() { s.must(placeOrder(s.Context(), s.db)) }
+func (s *system) place() { check.Must(s, placeOrder(s.Context(), s.db)) }
 
 // want receives these topics, and nothing else in between.
 func (s *system) want(topics ...string) {
 	s.Helper()
 	for i, want := range topics {
-		select {
-		case d := <-s.deliveries:
-			s.Logf("%s %s", d.RoutingKey, d.Body)
-			if d.RoutingKey != want {
-				s.Fatalf("message %d is %s, want %s", i, d.RoutingKey, want)
-			}
-		case <-time.After(limit):
-			s.Fatalf("message %d has not arrived: %s", i, want)
+		d := check.Receive(s, s.deliveries, "message "+want)
+		s.Logf("%s %s", d.RoutingKey, d.Body)
+		if d.RoutingKey != want {
+			s.Fatalf("message %d is %s, want %s", i, d.RoutingKey, want)
 		}
 	}
 }
@@ -194,7 +188,7 @@ func (s *system) awaitStatus() {
 	const query = "SELECT coalesce(max(reply_time)::text, '') FROM pg_stat_replication"
 	for range 3 { // the first one may be older
 		last := s.text(query)
-		s.await("a status", func() bool { return s.text(query) != last })
+		check.Await(s, "a status", func() bool { return s.text(query) != last })
 	}
 }
 
@@ -202,7 +196,7 @@ func (s *system) awaitStatus() {
 func (s *system) awaitAcknowledged() {
 	s.Helper()
 	end := s.text("SELECT pg_current_wal_lsn()::text")
-	s.await("an acknowledgement", func() bool {
+	check.Await(s, "an acknowledgement", func() bool {
 		return s.text("SELECT (confirmed_flush_lsn >= '"+end+"')::text FROM pg_replication_slots") == "true"
 	})
 }
@@ -212,31 +206,13 @@ func (s *system) kill(relay *process.Process) {
 	s.Helper()
 	_ = relay.Signal(syscall.SIGKILL)
 	_ = relay.Wait(context.Background())
-	s.await("a slot without a relay", func() bool {
+	check.Await(s, "a slot without a relay", func() bool {
 		return s.text("SELECT bool_or(active)::text FROM pg_replication_slots") == "false"
 	})
 }
 
 func (s *system) text(query string) (result string) {
 	s.Helper()
-	s.must(s.db.QueryRow(context.Background(), query).Scan(&result))
+	check.Must(s, s.db.QueryRow(context.Background(), query).Scan(&result))
 	return result
-}
-
-func (s *system) await(what string, yes func() bool) {
-	s.Helper()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for late := time.Now().Add(limit); !yes(); <-tick.C {
-		if time.Now().After(late) {
-			s.Fatalf("after %s not yet: %s", limit, what)
-		}
-	}
-}
-
-func (s *system) must(err error) {
-	s.Helper()
-	if err != nil {
-		s.Fatal(err)
-	}
 }

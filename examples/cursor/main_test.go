@@ -9,29 +9,23 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"example.com/transactional-outbox/test/env/check"
 	"example.com/transactional-outbox/test/env/servers"
 )
 
 func newOutbox(t *testing.T) *pgxpool.Pool {
 	t.Helper()
 	db, err := open(t.Context(), servers.Database(t))
-	must(t, err)
+	check.Must(t, err)
 	t.Cleanup(db.Close)
 	return db
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func TestSeqCursorMissesAnEventThatCommitsLate(t *testing.T) {
 	t.Parallel()
 	db, c := newOutbox(t), newBySeq()
-	must(t, commitLate(t.Context(), db, c))
-	must(t, c.next(t.Context(), db))
+	check.Must(t, commitLate(t.Context(), db, c))
+	check.Must(t, c.next(t.Context(), db))
 	if !slices.Equal(c.read, []int64{2}) {
 		t.Errorf("read %v, want the event 2 without the event 1", c.read)
 	}
@@ -42,15 +36,15 @@ func TestSeqCursorMissesAnEventThatCommitsLate(t *testing.T) {
 func TestWindowsHaveEachCommittedEventOnce(t *testing.T) {
 	t.Parallel()
 	db, c := newOutbox(t), newBySnapshot()
-	must(t, commitLate(t.Context(), db, c, c))
-	must(t, c.next(t.Context(), db))
+	check.Must(t, commitLate(t.Context(), db, c, c))
+	check.Must(t, c.next(t.Context(), db))
 	if !slices.Equal(c.read, []int64{2, 1}) {
 		t.Errorf("read %v, want the event 2 and then the event 1, each of them once", c.read)
 	}
-	must(t, race(t.Context(), db, c))
+	check.Must(t, race(t.Context(), db, c))
 	rows, _ := db.Query(t.Context(), "SELECT seq FROM events ORDER BY seq")
 	committed, err := pgx.CollectRows(rows, pgx.RowTo[int64])
-	must(t, err)
+	check.Must(t, err)
 	if len(committed) != 722 {
 		t.Errorf("%d events are committed, want 2, and 90 of each of 8 writers", len(committed))
 	}
@@ -63,7 +57,7 @@ func TestWindowsHaveEachCommittedEventOnce(t *testing.T) {
 func TestProgramCountsWhatEachCursorMisses(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
-	must(t, run(t.Context(), servers.Database(t), &out))
+	check.Must(t, run(t.Context(), servers.Database(t), &out))
 	want := regexp.MustCompile(`^cursor +committed +read +missed +twice
 seq > last +722 +\d+ +[1-9]\d* +0
 between snapshots +722 +722 +0 +0

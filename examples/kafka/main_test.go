@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -23,6 +22,7 @@ import (
 
 	"example.com/transactional-outbox/outbox"
 	"example.com/transactional-outbox/outbox/publish"
+	"example.com/transactional-outbox/test/env/check"
 	"example.com/transactional-outbox/test/env/servers"
 )
 
@@ -48,7 +48,7 @@ func TestEveryEventIsPublishedInOrder(t *testing.T) {
 			c, pool := startBroker(t, 0), database(t)
 			brokers := kgo.SeedBrokers(c.ListenAddrs()...)
 			p, err := newPublisher(brokers)
-			must(t, err)
+			check.Must(t, err)
 			var seen atomic.Pointer[error]
 			relay, err := outbox.NewRelay(pool, publish.Func(calls, func(ctx context.Context, m publish.Message) error {
 				err := p.publish(ctx, m)
@@ -57,19 +57,19 @@ func TestEveryEventIsPublishedInOrder(t *testing.T) {
 				}
 				return err
 			}), outbox.RelayConfig{})
-			must(t, err)
+			check.Must(t, err)
 			ctx, cancel := context.WithCancel(t.Context())
 			ended := make(chan error, 1)
 			go func() { ended <- relay.Run(ctx) }()
-			t.Cleanup(func() { cancel(); must(t, <-ended); p.close() })
+			t.Cleanup(func() { cancel(); check.Must(t, <-ended); p.close() })
 			count := func(where string) (n int) {
-				must(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM outbox_status WHERE "+where).Scan(&n))
+				check.Must(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM outbox_status WHERE "+where).Scan(&n))
 				return n
 			}
 			for version := range calls { // each client has published before
 				save(t, pool, event("0", version+1, 10))
 			}
-			await(t, "the first events", func() bool { return count("status = 'published'") == calls })
+			check.Await(t, "the first events", func() bool { return count("status = 'published'") == calls })
 
 			mend := row.fault(t, c)
 			var events, large []outbox.Event
@@ -80,9 +80,9 @@ func TestEveryEventIsPublishedInOrder(t *testing.T) {
 				large = append(large, event("large", 1, 3000))
 			}
 			save(t, pool, slices.Concat(events[:calls], large, events[calls:])...)
-			await(t, "an error", func() bool { return row.want == nil || seen.Load() != nil })
+			check.Await(t, "an error", func() bool { return row.want == nil || seen.Load() != nil })
 			mend()
-			await(t, "all published", func() bool { return count("status = 'published'") == calls+len(events) })
+			check.Await(t, "all published", func() bool { return count("status = 'published'") == calls+len(events) })
 			if err := seen.Load(); err != nil && (!errors.Is(*err, row.want) ||
 				errors.Is(*err, publish.ErrTimeout) != errors.Is(row.want, publish.ErrTimeout)) {
 				t.Errorf("the relay got %v, want %v", *err, row.want)
@@ -99,20 +99,20 @@ func TestEveryEventIsPublishedInOrder(t *testing.T) {
 func TestTheProgramPrintsWhatAConsumerGets(t *testing.T) {
 	t.Setenv("DATABASE_URL", database(t).Config().ConnString())
 	t.Setenv("KAFKA_BROKERS", strings.Join(startBroker(t, 0).ListenAddrs(), ","))
-	must(t, run(t.Context()))
+	check.Must(t, run(t.Context()))
 }
 
 func nothing(*testing.T, *kfake.Cluster) func() { return func() {} }
 
 func deleteTopic(t *testing.T, c *kfake.Cluster) (mend func()) {
-	must(t, c.DeleteTopic(kafkaTopic))
+	check.Must(t, c.DeleteTopic(kafkaTopic))
 	return func() { createTopic(t, c) }
 }
 
 func stopBroker(t *testing.T, c *kfake.Cluster) (mend func()) {
 	_, text, _ := net.SplitHostPort(c.ListenAddrs()[0])
 	port, err := strconv.Atoi(text)
-	must(t, err)
+	check.Must(t, err)
 	c.Close()
 	return func() { startBroker(t, port) }
 }
@@ -137,14 +137,14 @@ func silence(_ *testing.T, c *kfake.Cluster) (mend func()) {
 
 func startBroker(t *testing.T, port int) *kfake.Cluster {
 	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(port))
-	must(t, err)
+	check.Must(t, err)
 	t.Cleanup(c.Close)
 	createTopic(t, c)
 	return c
 }
 
 func createTopic(t *testing.T, c *kfake.Cluster) {
-	must(t, c.CreateTopic(kafkaTopic, 3, map[string]string{"max.message.bytes": "2000"}))
+	check.Must(t, c.CreateTopic(kafkaTopic, 3, map[string]string{"max.message.bytes": "2000"}))
 }
 
 // event has a body of random bytes.
@@ -158,15 +158,15 @@ func event(order string, version, size int) outbox.Event {
 }
 
 func save(t *testing.T, pool *pgxpool.Pool, events ...outbox.Event) {
-	must(t, pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error { return outbox.Append(t.Context(), tx, events...) }))
+	check.Must(t, pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error { return outbox.Append(t.Context(), tx, events...) }))
 }
 
 // receive waits for the records of all events, and compares them. Some may come twice.
 func receive(t *testing.T, brokers kgo.Opt, events []outbox.Event) {
 	consumer, err := kgo.NewClient(brokers, kgo.ConsumeTopics(kafkaTopic))
-	must(t, err)
+	check.Must(t, err)
 	defer consumer.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	ctx, cancel := context.WithTimeout(t.Context(), check.Limit)
 	defer cancel()
 	wait, last := map[string]outbox.Event{}, map[string]int{}
 	for _, e := range events {
@@ -201,30 +201,8 @@ func receive(t *testing.T, brokers kgo.Opt, events []outbox.Event) {
 // database has the outbox's tables, and is dropped when the test ends.
 func database(t *testing.T) *pgxpool.Pool {
 	pool, err := pgxpool.New(t.Context(), servers.Database(t))
-	must(t, err)
+	check.Must(t, err)
 	t.Cleanup(pool.Close)
-	must(t, outbox.Migrate(t.Context(), pool))
+	check.Must(t, outbox.Migrate(t.Context(), pool))
 	return pool
-}
-
-func await(t *testing.T, what string, yes func() bool) {
-	t.Helper()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for late := time.After(limit); !yes(); <-tick.C {
-		select {
-		case <-late:
-			t.Fatalf("after %s not yet: %s", limit, what)
-		default:
-		}
-	}
-}
-
-const limit = 2 * time.Minute // for each wait
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

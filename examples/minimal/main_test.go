@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"example.com/transactional-outbox/test/env/check"
 	"example.com/transactional-outbox/test/env/servers"
 )
 
@@ -51,12 +52,12 @@ func sigkillsLoseNothing(s *system) {
 	placing := s.start("order", orders)
 	for kill := range kills {
 		want := s.notifications() + between
-		s.await("progress", func() bool { return s.notifications() >= want })
+		check.Await(s, "progress", func() bool { return s.notifications() >= want })
 		i := kill % len(programs)
 		programs[i].kill()
 		programs[i] = s.start(names[i])
 	}
-	s.must(placing.wait())
+	check.Must(s, placing.wait())
 	for _, p := range programs {
 		p.kill()
 	}
@@ -75,9 +76,9 @@ func repeatHasNoSecondEffect(s *system) {
 	relay := s.start("relay")
 	s.awaitLocked()
 	relay.kill()
-	s.exec("ROLLBACK")
+	check.Exec(s, s.db, "ROLLBACK")
 	s.start("relay")
-	s.await("the first event twice, and two more", func() bool {
+	check.Await(s, "the first event twice, and two more", func() bool {
 		return s.outbox() == 0 && s.inspect(queue).Messages == 4
 	})
 
@@ -87,7 +88,7 @@ func repeatHasNoSecondEffect(s *system) {
 	consumer.kill()
 	held.Release()
 	held.AwaitEnd()
-	s.await("the consumer's message once more in the queue", func() bool {
+	check.Await(s, "the consumer's message once more in the queue", func() bool {
 		return s.notifications() == 1 && s.inspect(queue).Messages == 4
 	})
 	s.start("consume")
@@ -97,7 +98,7 @@ func repeatHasNoSecondEffect(s *system) {
 func returnedEventStays(s *system) {
 	s.place()
 	s.start("relay")
-	s.await("an event that is put off", func() bool { return s.putOff() == 1 })
+	check.Await(s, "an event that is put off", func() bool { return s.putOff() == 1 })
 	if got := s.outbox(); got != 3 {
 		s.Fatalf("%d events wait, want 3", got)
 	}
@@ -110,24 +111,24 @@ func refusedEventKeepsItsPlace(s *system) {
 	const full = "full"
 	arguments := amqp.Table{"x-max-length": 1, "x-overflow": "reject-publish"}
 	_, err := s.ch.QueueDeclare(full, true, false, false, false, arguments)
-	s.must(err)
-	s.must(s.ch.QueueBind(full, "order.*", exchange, false, nil))
+	check.Must(s, err)
+	check.Must(s, s.ch.QueueBind(full, "order.*", exchange, false, nil))
 	s.place()
 	s.start("relay")
-	s.await("the second event put off", func() bool { return s.inspect(full).Messages == 1 && s.putOff() == 1 })
+	check.Await(s, "the second event put off", func() bool { return s.inspect(full).Messages == 1 && s.putOff() == 1 })
 	if got := s.outbox(); got != 2 {
 		s.Fatalf("%d events wait, want 2", got)
 	}
 	for version := 1; version <= 3; version++ {
-		s.await("a message", func() bool { return s.inspect(full).Messages == 1 })
+		check.Await(s, "a message", func() bool { return s.inspect(full).Messages == 1 })
 		m, _, err := s.ch.Get(full, true)
-		s.must(err)
+		check.Must(s, err)
 		var got event
 		if err := json.Unmarshal(m.Body, &got); err != nil || got.Version != version {
 			s.Fatalf("got %s, want the version %d", m.Body, version)
 		}
 	}
-	s.await("an empty outbox", func() bool { return s.outbox() == 0 })
+	check.Await(s, "an empty outbox", func() bool { return s.outbox() == 0 })
 }
 
 // It breaks the connection between the order and the event.
@@ -136,8 +137,8 @@ func orderAndEventAreOneTransaction(s *system) {
 	s.lockOutbox()
 	placing := s.start("order", "1")
 	s.awaitLocked()
-	s.exec("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE relation = 'outbox'::regclass AND NOT granted")
-	s.exec("ROLLBACK")
+	check.Exec(s, s.db, "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE relation = 'outbox'::regclass AND NOT granted")
+	check.Exec(s, s.db, "ROLLBACK")
 	if err := placing.wait(); err == nil {
 		s.Error("the program has lost its connection, and does not say so")
 	}
@@ -156,9 +157,9 @@ func badMessageBecomesDeadLetter(s *system) {
 		{MessageId: "no UUID", Body: []byte("{}")},
 		{MessageId: uuid.NewString(), Body: []byte("{")},
 	} {
-		s.must(s.ch.PublishWithContext(s.Context(), "", queue, true, false, m))
+		check.Must(s, s.ch.PublishWithContext(s.Context(), "", queue, true, false, m))
 	}
 	s.start("relay")
 	s.finish()
-	s.await("two dead letters", func() bool { return s.inspect(deadLetters).Messages == 2 })
+	check.Await(s, "two dead letters", func() bool { return s.inspect(deadLetters).Messages == 2 })
 }

@@ -11,10 +11,9 @@ import (
 	"github.com/jackc/pgx/v5"
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"example.com/transactional-outbox/test/env/check"
 	"example.com/transactional-outbox/test/env/servers"
 )
-
-const limit = 2 * time.Minute // for each wait
 
 // system has a database and a virtual host of its own.
 type system struct {
@@ -30,25 +29,18 @@ func newSystem(t *testing.T, broker *servers.RabbitMQServer) *system {
 	t.Helper()
 	vhost, err := broker.NewVhost(t.Context(), "../..")
 	s := &system{T: t, databaseURL: servers.Database(t) + "&search_path=minimal", brokerURL: broker.URL(vhost)}
-	s.must(err)
+	check.Must(s, err)
 	s.db, err = pgx.Connect(t.Context(), s.databaseURL)
-	s.must(err)
+	check.Must(s, err)
 	t.Cleanup(func() { _ = s.db.Close(context.Background()) })
-	s.exec(setup)
+	check.Exec(s, s.db, setup)
 	s.broker, err = amqp.Dial(s.brokerURL)
-	s.must(err)
+	check.Must(s, err)
 	t.Cleanup(func() { _ = s.broker.Close() })
 	s.ch, err = s.broker.Channel()
-	s.must(err)
-	s.must(s.ch.ExchangeDeclare(exchange, "topic", true, false, false, false, nil))
+	check.Must(s, err)
+	check.Must(s, s.ch.ExchangeDeclare(exchange, "topic", true, false, false, false, nil))
 	return s
-}
-
-func (s *system) must(err error) {
-	s.Helper()
-	if err != nil {
-		s.Fatal(err)
-	}
 }
 
 // program is a running `minimal`. It is killed when the test ends.
@@ -59,7 +51,7 @@ func (s *system) start(args ...string) *program {
 	p := &program{exec.Command(os.Args[0], args...)}
 	p.Env = append(os.Environ(), "MINIMAL_TEST=program", "DATABASE_URL="+s.databaseURL, "AMQP_URL="+s.brokerURL)
 	p.Stdout, p.Stderr = s.Output(), s.Output()
-	s.must(p.Start())
+	check.Must(s, p.Start())
 	s.Cleanup(p.kill)
 	s.programs = append(s.programs, p)
 	return p
@@ -69,7 +61,7 @@ func (s *system) start(args ...string) *program {
 func (s *system) startConsumer() *program {
 	s.Helper()
 	p := s.start("consume")
-	s.await("the consumer", func() bool { return s.inspect(queue).Consumers == 1 })
+	check.Await(s, "the consumer", func() bool { return s.inspect(queue).Consumers == 1 })
 	return p
 }
 
@@ -79,41 +71,30 @@ func (p *program) kill() {
 }
 
 func (p *program) wait() error {
-	late := time.AfterFunc(limit, func() { _ = p.Process.Kill() })
+	late := time.AfterFunc(check.Limit, func() { _ = p.Process.Kill() })
 	defer late.Stop()
 	return p.Wait()
-}
-
-// await asks until the answer is yes.
-func (s *system) await(what string, yes func() bool) {
-	s.Helper()
-	for began := time.Now(); !yes(); time.Sleep(10 * time.Millisecond) {
-		if time.Since(began) > limit {
-			s.Fatalf("after %v not yet: %s", limit, what)
-		}
-	}
 }
 
 // finish waits until all events have had their effects, and ends the programs. Then it compares
 // each order with its notifications, in the order in which they were written.
 func (s *system) finish() {
 	s.Helper()
-	s.await("all events published and handled", func() bool {
+	check.Await(s, "all events published and handled", func() bool {
 		return s.outbox() == 0 && s.inspect(queue).Messages == 0 &&
 			s.notifications() >= s.count("SELECT sum(version) FROM orders")
 	})
 	for _, p := range s.programs {
 		if p.ProcessState == nil { // it still runs
-			s.must(p.Process.Signal(syscall.SIGTERM))
-			s.must(p.wait())
+			check.Must(s, p.Process.Signal(syscall.SIGTERM))
+			check.Must(s, p.wait())
 		}
 	}
-	var wrong string
-	s.must(s.db.QueryRow(s.Context(), `
+	wrong := check.Value[string](s, s.db, `
 		SELECT coalesce(string_agg(concat_ws(' ', id, got), E'\n'), '') FROM (
 		  SELECT o.id, array_agg(n.version ORDER BY n.id) got, array(SELECT generate_series(1, o.version)) want
 		  FROM orders o FULL JOIN notifications n ON n.order_id = o.id GROUP BY o.id) each
-		WHERE got IS DISTINCT FROM want`).Scan(&wrong))
+		WHERE got IS DISTINCT FROM want`)
 	if wrong != "" {
 		s.Errorf("these orders have notifications of the wrong versions:\n%s", wrong)
 	}
@@ -122,19 +103,12 @@ func (s *system) finish() {
 // place places an order, which has three events.
 func (s *system) place() {
 	s.Helper()
-	s.must(placeOrders(s.Context(), s.db, 1))
+	check.Must(s, placeOrders(s.Context(), s.db, 1))
 }
 
-func (s *system) exec(statements string) {
+func (s *system) count(query string) int {
 	s.Helper()
-	_, err := s.db.Exec(s.Context(), statements)
-	s.must(err)
-}
-
-func (s *system) count(query string) (n int) {
-	s.Helper()
-	s.must(s.db.QueryRow(s.Context(), query).Scan(&n))
-	return n
+	return check.Value[int](s, s.db, query)
 }
 
 func (s *system) outbox() int { return s.count("SELECT count(*) FROM outbox") }
@@ -146,12 +120,12 @@ func (s *system) notifications() int { return s.count("SELECT count(*) FROM noti
 // lockOutbox lets programs read the outbox until ROLLBACK. They cannot insert or delete.
 func (s *system) lockOutbox() {
 	s.Helper()
-	s.exec("BEGIN; LOCK TABLE outbox IN SHARE MODE")
+	check.Exec(s, s.db, "BEGIN; LOCK TABLE outbox IN SHARE MODE")
 }
 
 func (s *system) awaitLocked() {
 	s.Helper()
-	s.await("a program that waits for the lock", func() bool {
+	check.Await(s, "a program that waits for the lock", func() bool {
 		return s.count("SELECT count(*) FROM pg_locks WHERE relation = 'outbox'::regclass AND NOT granted") > 0
 	})
 }
@@ -160,7 +134,7 @@ func (s *system) awaitLocked() {
 func (s *system) inspect(queue string) amqp.Queue {
 	s.Helper()
 	ch, err := s.broker.Channel()
-	s.must(err)
+	check.Must(s, err)
 	defer func() { _ = ch.Close() }()
 	q, _ := ch.QueueDeclarePassive(queue, true, false, false, false, nil) // an error closes the channel
 	return q

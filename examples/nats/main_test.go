@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -17,15 +16,14 @@ import (
 
 	"example.com/transactional-outbox/outbox"
 	"example.com/transactional-outbox/outbox/publish"
+	"example.com/transactional-outbox/test/env/check"
 	"example.com/transactional-outbox/test/env/servers"
 )
-
-const limit = 2 * time.Minute // for each wait
 
 func TestTheProgram(t *testing.T) {
 	t.Setenv("DATABASE_URL", servers.Database(t))
 	t.Setenv("NATS_URL", newBroker(t).server.ClientURL())
-	must(t, run(t.Context()))
+	check.Must(t, run(t.Context()))
 }
 
 // TestEachAnswerHasItsOutcome through a relay. Nothing fails but what NATS could never take, and all
@@ -59,15 +57,15 @@ func TestEachAnswerHasItsOutcome(t *testing.T) {
 			b := newBroker(t)
 			if row.stream.Name != "" {
 				_, err := b.js.CreateStream(t.Context(), row.stream)
-				must(t, err)
+				check.Must(t, err)
 			}
 			if row.fault != nil {
 				row.fault(b)
 			}
 			pool, err := pgxpool.New(t.Context(), servers.Database(t))
-			must(t, err)
+			check.Must(t, err)
 			t.Cleanup(pool.Close)
-			must(t, outbox.Migrate(t.Context(), pool))
+			check.Must(t, outbox.Migrate(t.Context(), pool))
 			events := row.never
 			for i, topic := range []string{"order.created", "order.confirmed", "order.cancelled"} {
 				events = append(events, outbox.Event{
@@ -75,7 +73,7 @@ func TestEachAnswerHasItsOutcome(t *testing.T) {
 					Payload: []byte{0, 255, '\n'}, ContentType: "text/x", Headers: map[string]string{"tenant": "ä 7"},
 				})
 			}
-			must(t, pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+			check.Must(t, pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 				return outbox.Append(t.Context(), tx, events...)
 			}))
 			var notSent atomic.Bool
@@ -86,18 +84,18 @@ func TestEachAnswerHasItsOutcome(t *testing.T) {
 				}
 				return err
 			}), outbox.RelayConfig{AppID: "orders"})
-			must(t, err)
+			check.Must(t, err)
 			ctx, stop := context.WithCancel(context.Background())
 			ended := make(chan error)
 			go func() { ended <- relay.Run(ctx) }()
-			defer func() { stop(); must(t, <-ended) }()
+			defer func() { stop(); check.Must(t, <-ended) }()
 
 			state := func(column string) (all string) {
 				query := "SELECT string_agg(" + column + "::text, ' ' ORDER BY seq) FROM outbox_status"
-				must(t, pool.QueryRow(t.Context(), query).Scan(&all))
+				check.Must(t, pool.QueryRow(t.Context(), query).Scan(&all))
 				return all
 			}
-			await(t, func() bool {
+			check.Await(t, row.code, func() bool {
 				if row.code == "not_sent" {
 					return notSent.Load()
 				}
@@ -107,7 +105,7 @@ func TestEachAnswerHasItsOutcome(t *testing.T) {
 				row.mend(b)
 			}
 			want := strings.Repeat("failed ", len(row.never)) + "published published published"
-			await(t, func() bool { return state("status") == want })
+			check.Await(t, row.code, func() bool { return state("status") == want })
 			if counts := state("retry_count"); row.code == "not_sent" && counts != "0 0 0" {
 				t.Errorf("an outage was counted: %s", counts)
 			}
@@ -125,10 +123,10 @@ const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 func (b *broker) received() string {
 	var all []string
 	s, err := b.js.Stream(b.t.Context(), stream.Name)
-	must(b.t, err)
+	check.Must(b.t, err)
 	for i := range s.CachedInfo().State.LastSeq {
 		m, err := s.GetMsg(b.t.Context(), i+1)
-		must(b.t, err)
+		check.Must(b.t, err)
 		all = append(all, m.Subject+" "+m.Header.Get(jetstream.MsgIDHeader))
 		h := m.Header
 		got := fmt.Sprintf("%s %s %s %s %q", h["Content-Type"], h["tenant"], h["traceparent"], h["App-Id"], m.Data)
@@ -156,7 +154,7 @@ func newBroker(t *testing.T) *broker {
 	b.start()
 	b.options.Port = b.server.Addr().(*net.TCPAddr).Port
 	nc, js, err := connect(b.server.ClientURL())
-	must(t, err)
+	check.Must(t, err)
 	b.js = js
 	t.Cleanup(func() { nc.Close(); b.stop() })
 	return b
@@ -166,9 +164,9 @@ func (b *broker) start() {
 	var err error
 	options := b.options // the server changes them
 	b.server, err = server.NewServer(&options)
-	must(b.t, err)
+	check.Must(b.t, err)
 	b.server.Start()
-	if !b.server.ReadyForConnections(limit) {
+	if !b.server.ReadyForConnections(check.Limit) {
 		b.t.Fatal("NATS does not start")
 	}
 }
@@ -181,27 +179,11 @@ func (b *broker) stop() {
 // create creates the stream, or gives it more room.
 func (b *broker) create() {
 	_, err := b.js.CreateOrUpdateStream(b.t.Context(), stream)
-	must(b.t, err)
+	check.Must(b.t, err)
 }
 
 // swallow receives in place of a stream, and does not answer.
 func (b *broker) swallow() {
 	_, err := b.js.Conn().SubscribeSync(prefix + ">")
-	must(b.t, err)
-}
-
-func await(t *testing.T, done func() bool) {
-	t.Helper()
-	for end := time.Now().Add(limit); !done(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not in %s", limit)
-		}
-	}
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(b.t, err)
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	pubsub "cloud.google.com/go/pubsub/v2/apiv1"
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
@@ -22,18 +21,16 @@ import (
 
 	"example.com/transactional-outbox/outbox"
 	"example.com/transactional-outbox/outbox/publish"
+	"example.com/transactional-outbox/test/env/check"
 	"example.com/transactional-outbox/test/env/servers"
 )
 
-const (
-	limit = 2 * time.Minute // for each wait
-	trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-)
+const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 func TestTheProgram(t *testing.T) {
 	t.Setenv("DATABASE_URL", servers.Database(t))
 	t.Setenv("PUBSUB_EMULATOR_HOST", newBroker(t).server.Addr)
-	must(t, run(t.Context()))
+	check.Must(t, run(t.Context()))
 }
 
 // TestEachAnswerHasItsOutcome through a relay. Nothing fails but what Pub/Sub could never take, and
@@ -69,9 +66,9 @@ func TestEachAnswerHasItsOutcome(t *testing.T) {
 			}
 			b.answer.Store(uint32(row.answer))
 			pool, err := pgxpool.New(t.Context(), servers.Database(t))
-			must(t, err)
+			check.Must(t, err)
 			t.Cleanup(pool.Close)
-			must(t, outbox.Migrate(t.Context(), pool))
+			check.Must(t, outbox.Migrate(t.Context(), pool))
 			events := row.never
 			for i, topic := range []string{"order.created", "order.confirmed", "order.cancelled"} {
 				events = append(events, outbox.Event{
@@ -79,7 +76,7 @@ func TestEachAnswerHasItsOutcome(t *testing.T) {
 					Payload: []byte{0, 255, '\n'}, ContentType: "text/x", Headers: map[string]string{"tenant": "ä 7"},
 				})
 			}
-			must(t, pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+			check.Must(t, pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 				return outbox.Append(t.Context(), tx, events...)
 			}))
 			var notSent atomic.Bool
@@ -90,18 +87,18 @@ func TestEachAnswerHasItsOutcome(t *testing.T) {
 				}
 				return err
 			}), outbox.RelayConfig{AppID: "orders"})
-			must(t, err)
+			check.Must(t, err)
 			ctx, stop := context.WithCancel(context.Background())
 			ended := make(chan error)
 			go func() { ended <- relay.Run(ctx) }()
-			defer func() { stop(); must(t, <-ended) }()
+			defer func() { stop(); check.Must(t, <-ended) }()
 
 			state := func(column string) (all string) {
 				query := "SELECT string_agg(" + column + "::text, ' ' ORDER BY seq) FROM outbox_status"
-				must(t, pool.QueryRow(t.Context(), query).Scan(&all))
+				check.Must(t, pool.QueryRow(t.Context(), query).Scan(&all))
 				return all
 			}
-			await(t, func() bool {
+			check.Await(t, row.code, func() bool {
 				if row.code == "not_sent" {
 					return notSent.Load()
 				}
@@ -112,7 +109,7 @@ func TestEachAnswerHasItsOutcome(t *testing.T) {
 				row.mend(b)
 			}
 			want := strings.Repeat("failed ", len(row.never)) + "published published published"
-			await(t, func() bool { return state("status") == want })
+			check.Await(t, row.code, func() bool { return state("status") == want })
 			if counts := state("retry_count"); row.code == "not_sent" && counts != "0 0 0" {
 				t.Errorf("an outage was counted: %s", counts)
 			}
@@ -153,7 +150,7 @@ func newBroker(t *testing.T) *broker {
 	client, err := pubsub.NewTopicAdminClient(t.Context(),
 		option.WithEndpoint(b.server.Addr), option.WithoutAuthentication(),
 		option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials())))
-	must(t, err)
+	check.Must(t, err)
 	client.CallOptions = &pubsub.TopicAdminCallOptions{}
 	b.client = client
 	t.Cleanup(func() { _ = client.Close(); b.stop() })
@@ -176,26 +173,10 @@ func (b *broker) start() { b.listen(b.server.Addr) }
 
 func (b *broker) create() {
 	_, err := b.server.GServer.CreateTopic(b.t.Context(), &pubsubpb.Topic{Name: topicName})
-	must(b.t, err)
+	check.Must(b.t, err)
 }
 
 func (b *broker) delete() {
 	_, err := b.server.GServer.DeleteTopic(b.t.Context(), &pubsubpb.DeleteTopicRequest{Topic: topicName})
-	must(b.t, err)
-}
-
-func await(t *testing.T, done func() bool) {
-	t.Helper()
-	for end := time.Now().Add(limit); !done(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not in %s", limit)
-		}
-	}
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(b.t, err)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"example.com/transactional-outbox/test/env/check"
 	"example.com/transactional-outbox/test/env/servers"
 )
 
@@ -33,13 +34,13 @@ func newSystem(t *testing.T, bind string) *system {
 func (s *system) open(bind string) (*relay, string) {
 	s.Helper()
 	db, err := pgx.Connect(s.Context(), s.url)
-	s.must(err)
+	check.Must(s, err)
 	s.Cleanup(func() { _ = db.Close(context.Background()) })
 	broker, err := amqp.Dial(servers.BrokerURL(s))
-	s.must(err)
+	check.Must(s, err)
 	s.Cleanup(func() { _ = broker.Close() })
 	r, queue, err := open(s.Context(), db, broker, bind)
-	s.must(err)
+	check.Must(s, err)
 	return r, queue
 }
 
@@ -51,30 +52,22 @@ func (s *system) another() *relay {
 	return r
 }
 
-func (s *system) must(err error) {
-	s.Helper()
-	if err != nil {
-		s.Fatal(err)
-	}
-}
-
 func (s *system) placeOrders(n int) {
 	s.Helper()
-	s.must(s.place(s.Context(), n))
+	check.Must(s, s.place(s.Context(), n))
 }
 
 func (s *system) pass(r *relay, name string) int {
 	s.Helper()
 	step := steps[name]
 	n, err := step.pass(r, s.Context(), step.publish(r))
-	s.must(err)
+	check.Must(s, err)
 	return n
 }
 
-func (s *system) count(query string) (n int) {
+func (s *system) count(query string) int {
 	s.Helper()
-	s.must(s.db.QueryRow(s.Context(), query).Scan(&n))
-	return n
+	return check.Value[int](s, s.db, query)
 }
 
 func (s *system) wantWaiting(want int) {
@@ -87,7 +80,7 @@ func (s *system) wantWaiting(want int) {
 func (s *system) wantReceived(want ...string) {
 	s.Helper()
 	got, err := s.received(s.queue)
-	s.must(err)
+	check.Must(s, err)
 	if !slices.Equal(got, want) {
 		s.Errorf("received %q, want %q", got, want)
 	}
@@ -121,7 +114,7 @@ func TestRelaysOfEachStepPublishAllAndShareNothing(t *testing.T) {
 		messages := 0
 		for began := time.Now(); messages < 2*orders && time.Since(began) < 2*time.Minute; {
 			keys, err := s.received(s.queue) // without confirms, some may still be on their way
-			s.must(err)
+			check.Must(s, err)
 			messages += len(keys)
 		}
 		if messages != 2*orders {
@@ -153,7 +146,7 @@ func TestNoTransactionIsOpenWhileThePublisherWaitsWithALease(t *testing.T) {
 			got = s.db.PgConn().TxStatus()
 			return nil, nil
 		})
-		s.must(err)
+		check.Must(s, err)
 		if got != want {
 			t.Errorf("%s: the connection is in state %c, want %c", name, got, want)
 		}
@@ -191,15 +184,15 @@ func TestAStaleRelayPutsNothingBack(t *testing.T) {
 	other := s.another()
 	published, err := s.passWithLease(t.Context(), func(ctx context.Context, _ []event) ([]uuid.UUID, error) {
 		_, err := other.db.Exec(ctx, "UPDATE claims SET until = now()")
-		s.must(err)
+		check.Must(s, err)
 		events, err := other.claim(ctx, leaseSQL, uuid.New())
-		s.must(err)
+		check.Must(s, err)
 		if len(events) != 2 {
 			t.Errorf("the other relay has %d events, want 2", len(events))
 		}
 		return nil, nil // the stale relay wants to put its events off
 	})
-	s.must(err)
+	check.Must(s, err)
 	if published != 0 || s.count("SELECT count(*) FROM outbox WHERE available_at <= now()") != 2 {
 		t.Error("the stale relay has put off what another relay holds")
 	}

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"example.com/transactional-outbox/internal/httpserver"
+	"example.com/transactional-outbox/test/env/check"
 	"example.com/transactional-outbox/test/env/servers"
 )
 
@@ -23,9 +24,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func listen(t *testing.T) net.Listener {
 	t.Helper()
 	listener, err := httpserver.Listen(t.Context(), "HTTP_ADDR", servers.FreeAddress(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	t.Cleanup(func() { _ = listener.Close() })
 	return listener
 }
@@ -34,9 +33,7 @@ func listen(t *testing.T) net.Listener {
 func get(t *testing.T, url string, header ...string) (status int, body string, err error) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	request.Close = true
 	if header != nil {
 		request.Header.Set(header[0], header[1])
@@ -107,9 +104,7 @@ func awaitClosed(t *testing.T, address string) {
 func TestServeReportsAListenerThatFails(t *testing.T) {
 	t.Parallel()
 	listener := listen(t)
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, listener.Close())
 	err := httpserver.Serve(t.Context(), listener, hello)
 	if !errors.Is(err, net.ErrClosed) || !strings.Contains(err.Error(), listener.Addr().String()) {
 		t.Errorf("error %v, want %v and the address", err, net.ErrClosed)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 
 	"example.com/transactional-outbox/outbox/publish"
 	"example.com/transactional-outbox/outbox/rabbitmq"
+	"example.com/transactional-outbox/test/env/check"
 	"example.com/transactional-outbox/test/env/servers"
 )
 
@@ -27,16 +29,16 @@ func newQueues(t *testing.T) queues {
 	q := queues{fixture: newFixture(t)}
 	q.Service.Name, q.AMQPURL = "test."+rand.Text(), servers.BrokerURL(t)
 	conn, err := amqp.Dial(q.AMQPURL)
-	q.check(err)
+	check.Must(q.T, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	q.Channel, err = conn.Channel()
-	q.check(err)
-	q.check(q.Confirm(false))
+	check.Must(q.T, err)
+	check.Must(q.T, q.Confirm(false))
 	for queue, exchange := range map[string]string{q.Service.Name: q.Service.Name + ".requeue", q.Service.Name + ".dlq": q.Service.Name + ".dlq"} {
 		_, err := q.QueueDeclare(queue, true, false, false, false, amqp.Table{amqp.QueueTypeArg: amqp.QueueTypeQuorum})
-		q.check(err)
-		q.check(q.ExchangeDeclare(exchange, "fanout", true, false, false, false, nil))
-		q.check(q.QueueBind(queue, "", exchange, false, nil))
+		check.Must(q.T, err)
+		check.Must(q.T, q.ExchangeDeclare(exchange, "fanout", true, false, false, false, nil))
+		check.Must(q.T, q.QueueBind(queue, "", exchange, false, nil))
 		t.Cleanup(func() {
 			_ = q.ExchangeDelete(exchange, false, false)
 			_, _ = q.QueueDelete(queue, false, false, false)
@@ -45,28 +47,19 @@ func newQueues(t *testing.T) queues {
 	return q
 }
 
-func (q queues) check(err error) {
-	q.Helper()
-	if err != nil {
-		q.Fatal(err)
-	}
-}
-
 // drain waits for n messages in a queue, and takes all of them.
 func (q queues) drain(queue string, n int) (ids []string) {
 	q.Helper()
-	for deadline := time.Now().Add(2 * time.Minute); ; {
-		d, ok, err := q.Get(queue, true)
-		q.check(err)
-		switch {
-		case ok:
+	check.Await(q.T, fmt.Sprint(n, " messages in ", queue), func() bool {
+		for {
+			d, ok, err := q.Get(queue, true)
+			if check.Must(q.T, err); !ok {
+				return len(ids) >= n
+			}
 			ids = append(ids, d.MessageId)
-		case len(ids) >= n:
-			return ids
-		case time.Now().After(deadline):
-			q.Fatalf("%d messages in %s, want %d", len(ids), queue, n)
 		}
-	}
+	})
+	return ids
 }
 
 // TestDeadLettersAtABroker are given back, unless they are changed. Reading them needs no database.
@@ -76,7 +69,7 @@ func TestDeadLettersAtABroker(t *testing.T) {
 	ids := []string{rand.Text(), rand.Text(), rand.Text()}
 	for _, id := range ids {
 		c, err := q.PublishWithDeferredConfirm(q.Service.Name+".dlq", "order.created", true, false, amqp.Publishing{MessageId: id, Body: []byte("ann@example.com")})
-		q.check(err)
+		check.Must(q.T, err)
 		if !c.Wait() {
 			t.Fatal("a message was not confirmed")
 		}

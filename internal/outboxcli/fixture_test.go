@@ -17,6 +17,7 @@ import (
 	"example.com/transactional-outbox/outbox"
 	"example.com/transactional-outbox/outbox/operate"
 	"example.com/transactional-outbox/outbox/publish"
+	"example.com/transactional-outbox/test/env/check"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -105,10 +106,7 @@ func (f fixture) append(topics ...string) (ids []string) {
 		})
 		ids = append(ids, events[len(events)-1].ID.String())
 	}
-	err := pgx.BeginFunc(f.Context(), f.db.Pool(), func(tx pgx.Tx) error { return outbox.Append(f.Context(), tx, events...) })
-	if err != nil {
-		f.Fatal(err)
-	}
+	check.Must(f.T, pgx.BeginFunc(f.Context(), f.db.Pool(), func(tx pgx.Tx) error { return outbox.Append(f.Context(), tx, events...) }))
 	return ids
 }
 
@@ -127,17 +125,13 @@ func (f fixture) publish(hours int, ids ...string) {
 
 func (f fixture) exec(statement string, args ...any) {
 	f.Helper()
-	if _, err := f.db.Pool().Exec(f.Context(), statement, args...); err != nil {
-		f.Fatal(err)
-	}
+	check.Exec(f.T, f.db.Pool(), statement, args...)
 }
 
 // decisions returns what operators have decided, the newest first.
 func (f fixture) decisions() []operate.Decision {
 	f.Helper()
 	found, err := operate.NewLog(f.db.Pool()).List(f.Context(), uuid.Nil, 100)
-	if err != nil {
-		f.Fatal(err)
-	}
+	check.Must(f.T, err)
 	return found
 }

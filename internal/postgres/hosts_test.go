@@ -6,13 +6,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"gorm.io/gorm"
 
 	"example.com/transactional-outbox/internal/postgres"
 	"example.com/transactional-outbox/internal/postgres/postgrestest"
+	"example.com/transactional-outbox/test/env/check"
 	"example.com/transactional-outbox/test/env/servers"
 )
 
@@ -27,15 +27,7 @@ func throughTwo(t *testing.T, direct string) (first, second *servers.Proxy, url 
 // connect waits until a pool has a connection.
 func connect(t *testing.T, db *postgres.DB) {
 	t.Helper()
-	for deadline := time.Now().Add(2 * time.Minute); ; {
-		err := db.Ping(t.Context())
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
-	}
+	check.Await(t, "a connection", func() bool { return db.Ping(t.Context()) == nil })
 }
 
 // TestTheHostThatWorkedLastIsTriedFirst counts connections. A host that does not answer costs 5 s.
@@ -130,9 +122,7 @@ func TestOfTwoHostsOnlyOneThatTakesWritesIsUsed(t *testing.T) {
 func makeDatabaseReadOnly(t *testing.T, url, value string) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer func() { _ = conn.Close(t.Context()) }()
 	name := pgx.Identifier{conn.Config().Database}.Sanitize()
 	change := "BEGIN READ WRITE; ALTER DATABASE " + name + " SET default_transaction_read_only = " + value + "; COMMIT"
@@ -145,9 +135,7 @@ func makeDatabaseReadOnly(t *testing.T, url, value string) {
 func TestTheLastAddressOfAHostIsTriedFirst(t *testing.T) {
 	t.Parallel()
 	config, err := pgx.ParseConfig("postgres://db:5432/shop")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	config.LookupFunc = func(context.Context, string) ([]string, error) {
 		return []string{"10.0.0.1", "fd00::2", "10.0.0.3"}, nil
 	}
@@ -173,9 +161,7 @@ func readOnlySessions(t *testing.T, db *postgres.DB) {
 	err := db.InGorm(t.Context(), func(tx *gorm.DB) error {
 		return errors.Join(db.InGorm(t.Context(), makeReadOnly), makeReadOnly(tx))
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 }
 
 // TestAnIdlePoolFollowsAFailover: one pool meets the new primary, and the other one is idle. Then

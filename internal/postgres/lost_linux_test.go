@@ -15,6 +15,7 @@ import (
 
 	"example.com/transactional-outbox/internal/postgres"
 	"example.com/transactional-outbox/internal/postgres/postgrestest"
+	"example.com/transactional-outbox/test/env/check"
 	"example.com/transactional-outbox/test/env/servers"
 )
 
@@ -46,9 +47,7 @@ func TestATransactionHasItsOwnDeadline(t *testing.T) {
 			_, direct := postgrestest.Migrated(t, notes)
 			proxy, through := servers.ProxyFor(t, direct)
 			db := open(t, through, 1, postgres.TxTimeout(time.Second))
-			if err := db.Ping(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, db.Ping(t.Context()))
 			if err := wait(db, t.Context(), proxy.Freeze); !errors.Is(err, context.DeadlineExceeded) || !postgres.Unavailable(err) {
 				t.Errorf("error %v, want a deadline that was exceeded", err)
 			}
@@ -132,9 +131,7 @@ func TestUnavailable(t *testing.T) {
 func refusingServer(t *testing.T, code string) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	var serving sync.WaitGroup
 	serving.Go(func() {
 		for {

@@ -8,15 +8,14 @@ import (
 	"testing"
 
 	"example.com/transactional-outbox/internal/postgres"
+	"example.com/transactional-outbox/test/env/check"
 	"example.com/transactional-outbox/test/env/servers"
 )
 
 func open(t *testing.T, url string, connections int32, options ...postgres.Option) *postgres.DB {
 	t.Helper()
 	db, err := postgres.Open(t.Context(), url, connections, options...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	t.Cleanup(db.Close)
 	return db
 }
@@ -26,9 +25,7 @@ func TestANewConnectionTakesTheFreshPassword(t *testing.T) {
 	t.Parallel()
 	right := servers.Database(t)
 	wrong, err := url.Parse(right)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	wrong.User = url.UserPassword("nobody", "old")
 	fresh, errFile := right, error(nil)
 	db := open(t, wrong.String(), 1, postgres.Fresh(func() (string, error) { return fresh, errFile }))

@@ -18,6 +18,7 @@ import (
 	"example.com/transactional-outbox/internal/postgres/postgrestest"
 	"example.com/transactional-outbox/outbox"
 	"example.com/transactional-outbox/outbox/publish"
+	"example.com/transactional-outbox/test/env/check"
 	"example.com/transactional-outbox/test/env/servers"
 )
 
@@ -60,9 +61,7 @@ func (n notebook) want(notes int) {
 
 func read[V any](t *testing.T, db *postgres.DB, query string) (v V) {
 	t.Helper()
-	if err := db.Pool().QueryRow(context.WithoutCancel(t.Context()), query).Scan(&v); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, db.Pool().QueryRow(context.WithoutCancel(t.Context()), query).Scan(&v))
 	return v
 }
 
@@ -191,9 +190,7 @@ func TestP1P6AContextThatEndsInTheCommit(t *testing.T) {
 			err := errors.Join(outbox.Migrate(t.Context(), n.observer.Pool()), pgx.BeginFunc(t.Context(), n.observer.Pool(), func(tx pgx.Tx) error {
 				return outbox.Append(t.Context(), tx, outbox.Event{Topic: "example.com", Payload: []byte("{}")})
 			}))
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			held := servers.HoldCommits(t, address, test.table)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()

@@ -24,6 +24,7 @@ import (
 	"example.com/transactional-outbox/outbox/operate"
 	"example.com/transactional-outbox/outbox/publish"
 	"example.com/transactional-outbox/outbox/rabbitmq"
+	"example.com/transactional-outbox/test/env/check"
 	"example.com/transactional-outbox/test/env/servers"
 )
 
@@ -43,7 +44,7 @@ func TestTheRoleOfTheServiceMayDoItsWorkAndNothingElse(t *testing.T) { //nolint:
 		DurableMarks: true, SettleAfter: time.Microsecond, PollInterval: 20 * time.Millisecond,
 		RetryCap: time.Second, NoAnswerPauses: []time.Duration{time.Minute},
 	})
-	must(t, err)
+	check.Must(t, err)
 	handler := effect.NewHandler(application, effect.Config{
 		Consumer: "notification-service", InboxRetention: time.Hour, DefaultRecipient: "guest@shop.test", Wake: relay.Wake,
 	}, effect.NewMetrics(prometheus.NewRegistry()))
@@ -52,44 +53,44 @@ func TestTheRoleOfTheServiceMayDoItsWorkAndNothingElse(t *testing.T) { //nolint:
 	// The inbox gets an old message. The janitor gets an old slot, with an old e-mail that was sent
 	// and one that has failed, which it moves.
 	order, first := uuid.New(), event(uuid.New(), 1, "sent.test")
-	must(t, handler.Handle(t.Context(), []rabbitmq.Message{first, event(order, 1, "invalid.test")}))
+	check.Must(t, handler.Handle(t.Context(), []rabbitmq.Message{first, event(order, 1, "invalid.test")}))
 	stop := start(t, relay.Run)
-	eventually(t, application, "SELECT count(*) = 1 FROM outbox_published")
-	eventually(t, application, "SELECT count(*) = 1 FROM outbox_status WHERE status = 'failed'")
+	check.AwaitTrue(t, application, "SELECT count(*) = 1 FROM outbox_published")
+	check.AwaitTrue(t, application, "SELECT count(*) = 1 FROM outbox_status WHERE status = 'failed'")
 	stop()
-	exec(t, superuser, "UPDATE processed_messages SET processed_at = now() - interval '2 hours'")
-	exec(t, superuser, "UPDATE outbox_published SET published_at = now() - interval '8 days'")
-	exec(t, superuser, "UPDATE outbox_ring SET current = 7, since = now() - interval '2 days'")
+	check.Exec(t, superuser, "UPDATE processed_messages SET processed_at = now() - interval '2 hours'")
+	check.Exec(t, superuser, "UPDATE outbox_published SET published_at = now() - interval '8 days'")
+	check.Exec(t, superuser, "UPDATE outbox_ring SET current = 7, since = now() - interval '2 days'")
 
 	stop = start(t, relay.Run, handler.Run, func(ctx context.Context) error { return decisions.Run(ctx, 24*time.Hour) })
-	eventually(t, application, "SELECT count(*) = 0 FROM processed_messages") // pruned
-	late := first                                                             // it was forgotten
-	must(t, handler.Handle(t.Context(), []rabbitmq.Message{late}))
-	must(t, handler.Handle(t.Context(), []rabbitmq.Message{
+	check.AwaitTrue(t, application, "SELECT count(*) = 0 FROM processed_messages") // pruned
+	late := first                                                                  // it was forgotten
+	check.Must(t, handler.Handle(t.Context(), []rabbitmq.Message{late}))
+	check.Must(t, handler.Handle(t.Context(), []rabbitmq.Message{
 		late, event(order, 2, "sent.test"), event(uuid.New(), 1, "refused.test"), event(uuid.New(), 1, "refused.test"),
 	}))
 	if _, err := handler.Ready(t.Context()); err != nil {
 		t.Error(err)
 	}
-	eventually(t, application, "SELECT count(*) = 2 FROM outbox_published")
-	eventually(t, application, "SELECT count(*) = 1 FROM outbox_events WHERE slot = 7 AND topic = 'invalid.test'")
-	eventually(t, application, "SELECT count(*) = 1 FROM outbox_topics WHERE topic = 'refused.test'")
+	check.AwaitTrue(t, application, "SELECT count(*) = 2 FROM outbox_published")
+	check.AwaitTrue(t, application, "SELECT count(*) = 1 FROM outbox_events WHERE slot = 7 AND topic = 'invalid.test'")
+	check.AwaitTrue(t, application, "SELECT count(*) = 1 FROM outbox_topics WHERE topic = 'refused.test'")
 
 	operator, by := operate.New(application), operate.NewDecision("ann", operate.CLI, "--all")
 	failed, err := operator.List(t.Context(), operate.Filter{Status: operate.Failed}, uuid.Nil, 10)
-	must(t, err)
+	check.Must(t, err)
 	for _, decide := range []func(context.Context, operate.By, []uuid.UUID) (operate.Result, error){operator.Replay, operator.Discard} {
 		_, err := decide(t.Context(), by, operate.IDsOf(failed))
-		must(t, err)
+		check.Must(t, err)
 	}
-	must(t, errors.Join(operator.Pause(t.Context(), by, "sent.test", "maintenance"), operator.Resume(t.Context(), by, "sent.test")))
+	check.Must(t, errors.Join(operator.Pause(t.Context(), by, "sent.test", "maintenance"), operator.Resume(t.Context(), by, "sent.test")))
 	stop()
 
 	// A minute after it has moved what it keeps, the janitor empties the slot. Another one need not
 	// wait.
-	exec(t, superuser, "UPDATE outbox_ring SET moved = '-infinity'")
+	check.Exec(t, superuser, "UPDATE outbox_ring SET moved = '-infinity'")
 	stop = start(t, relay.Run)
-	eventually(t, application, "SELECT current = 0 FROM outbox_ring")
+	check.AwaitTrue(t, application, "SELECT current = 0 FROM outbox_ring")
 	stop()
 	if text := logged.String(); strings.Contains(text, "42501") || strings.Contains(text, "permission denied") {
 		t.Errorf("the role lacks a right:\n%s", text)
@@ -109,11 +110,11 @@ func TestTheTablesOfAnOlderVersionAreRefused(t *testing.T) {
 	t.Parallel()
 	url := servers.Database(t)
 	pool := open(t, url)
-	exec(t, pool, "CREATE TABLE notifications ()")
+	check.Exec(t, pool, "CREATE TABLE notifications ()")
 	if err := migrations.Schema.Migrate(t.Context(), url); err == nil || !strings.Contains(err.Error(), "docker compose down -v") {
 		t.Error(err)
 	}
-	eventually(t, pool, "SELECT count(*) = 1 FROM pg_tables WHERE schemaname = 'public'")
+	check.AwaitTrue(t, pool, "SELECT count(*) = 1 FROM pg_tables WHERE schemaname = 'public'")
 }
 
 // forbidden is what the role must not do. test/system has what no service may do.
@@ -175,58 +176,31 @@ func roles(t *testing.T) (superuser, application *pgxpool.Pool) {
 	t.Helper()
 	server := servers.Postgres(t)
 	urls, err := server.CreateFor(t.Context(), "../..", "mails", "notification_service")
-	must(t, err)
-	must(t, migrations.Schema.Migrate(t.Context(), urls.Owner))
+	check.Must(t, err)
+	check.Must(t, migrations.Schema.Migrate(t.Context(), urls.Owner))
 	return open(t, server.URL("mails")), open(t, urls.Application)
 }
 
 func open(t *testing.T, url string) *pgxpool.Pool {
 	t.Helper()
 	pool, err := pgxpool.New(t.Context(), url)
-	must(t, err)
+	check.Must(t, err)
 	t.Cleanup(pool.Close)
 	return pool
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-func exec(t *testing.T, pool *pgxpool.Pool, statement string) {
-	t.Helper()
-	_, err := pool.Exec(t.Context(), statement)
-	must(t, err)
 }
 
 func rolledBack(t *testing.T, pool *pgxpool.Pool, statement string) error {
 	t.Helper()
 	tx, err := pool.Begin(t.Context())
-	must(t, err)
+	check.Must(t, err)
 	_, err = tx.Exec(t.Context(), statement, pgx.QueryExecModeSimpleProtocol)
-	must(t, tx.Rollback(t.Context()))
+	check.Must(t, tx.Rollback(t.Context()))
 	return err
 }
 
 func isDenied(err error) bool {
 	refused, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && refused.Code == "42501"
-}
-
-func eventually(t *testing.T, pool *pgxpool.Pool, condition string) {
-	t.Helper()
-	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
-		var met bool
-		must(t, pool.QueryRow(t.Context(), condition).Scan(&met))
-		if met {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("not within two minutes: %s", condition)
-		}
-	}
 }
 
 func event(order uuid.UUID, version int, domain string) rabbitmq.Message {

@@ -47,12 +47,7 @@ type fixture struct {
 	pool *pgxpool.Pool
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = dbtest.Must // many lines have it
 
 // newFixture makes a database of the test's own. settings are parameters of its URL: "name=value".
 func newFixture(t *testing.T, settings ...string) fixture {
@@ -114,11 +109,7 @@ func (f fixture) handle(in *inbox.Inbox[message], batch ...message) {
 func (f fixture) awaitLock() {
 	f.Helper()
 	const waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-	for end := time.Now().Add(limit); f.count(waiting) == 0; {
-		if time.Now().After(end) {
-			f.Fatal("no statement waits for a lock")
-		}
-	}
+	dbtest.Await(f, "a statement that waits for a lock", func() bool { return f.count(waiting) > 0 })
 }
 
 // TestP5AMessageHasItsEffectOnce in every mode in which pgx sends queries, and whatever the

@@ -162,7 +162,7 @@ func TestMigrateRefusesATableOfAnotherShape(t *testing.T) {
 }
 
 // TestKnownMessagesLockTheirRows. The lock is written to the log, so COMMIT waits as for a new one.
-// test/library/inbox has the standby.
+// test/library/outbox has the standby.
 func TestKnownMessagesLockTheirRows(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

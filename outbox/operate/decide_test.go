@@ -6,10 +6,10 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 
+	"example.com/transactional-outbox/outbox/internal/dbtest"
 	"example.com/transactional-outbox/outbox/internal/store"
 	"example.com/transactional-outbox/outbox/operate"
 )
@@ -184,15 +184,9 @@ func TestAReplayFindsAnEventThatTheJanitorMoves(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	for deadline := time.Now().Add(2 * time.Minute); ; {
-		if f.count("pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") > 0 {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Error("nobody waits")
-			break
-		}
-	}
+	dbtest.Await(t, "somebody waits", func() bool {
+		return f.count("pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") > 0
+	})
 	must(t, janitor.Commit(t.Context()))
 	if replay.Wait(); len(replayed.Changed) != 1 {
 		t.Errorf("%+v", replayed)

@@ -188,9 +188,4 @@ func ann() operate.By { return operate.NewDecision("ann", operate.CLI, operate.B
 
 func compareIDs(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = dbtest.Must // many lines have it

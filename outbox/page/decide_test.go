@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"example.com/transactional-outbox/outbox"
+	"example.com/transactional-outbox/outbox/internal/dbtest"
 	"example.com/transactional-outbox/outbox/operate"
 )
 
@@ -153,9 +154,7 @@ func TestADecisionIsMadeAlthoughItsUserGoesAway(t *testing.T) {
 	}()
 	<-gone
 	must(t, lock.Rollback(t.Context()))
-	for deadline := time.Now().Add(2 * time.Minute); s.count("operator_decisions") == 0 && time.Now().Before(deadline); {
-		time.Sleep(10 * time.Millisecond)
-	}
+	dbtest.Await(t, "a decision", func() bool { return s.count("operator_decisions") > 0 })
 	s.wantDecisions(by("ann", operate.Discard, 3))
 }
 

@@ -239,9 +239,4 @@ func by(user string, action operate.Action, done int) operate.Decision {
 	return operate.Decision{By: operate.By{Operator: user}, Action: action, Done: done}
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = dbtest.Must // many lines have it

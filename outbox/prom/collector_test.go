@@ -32,17 +32,13 @@ func TestTheCollectorReportsTheRelayTheBacklogAndTheConsumer(t *testing.T) {
 		published <- struct{}{}
 		return nil
 	}), outbox.RelayConfig{PollInterval: 20 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	dbtest.Must(t, err)
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(prom.Collector(r, consumer{}))
 	err = pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 		return outbox.Append(t.Context(), tx, outbox.Event{Topic: "a", Payload: []byte("x")})
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	dbtest.Must(t, err)
 	if got := gather(t, registry); got["outbox_backlog"] != 1 || got["outbox_events_total"] != 0 || got["consumer_messages_total"] != 3 ||
 		got["consumer_processing_failed_total"] != 4 || got["consumer_copy_failures_total"] != 5 || got["consumer_copies_waiting"] != 6 {
 		t.Errorf("before: %v", got)
@@ -77,9 +73,7 @@ func TestTheCollectorReportsTheRelayTheBacklogAndTheConsumer(t *testing.T) {
 func gather(t *testing.T, registry *prometheus.Registry) map[string]float64 {
 	t.Helper()
 	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	dbtest.Must(t, err)
 	sums := map[string]float64{}
 	for _, family := range families {
 		for _, m := range family.GetMetric() {

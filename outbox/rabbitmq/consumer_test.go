@@ -302,9 +302,7 @@ func TestTheHandlersOwnWorkEndsRun(t *testing.T) {
 		handling.Found(ctx, &runner{}) // an inbox
 		return nil
 	}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := consumer.Run(t.Context()); !errors.Is(err, errFake) {
 		t.Errorf("with an inbox that it calls, Run returned %v", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"go.uber.org/goleak"
 
 	"example.com/transactional-outbox/outbox/internal/brokertest"
+	"example.com/transactional-outbox/outbox/internal/dbtest"
 	"example.com/transactional-outbox/outbox/rabbitmq"
 )
 
@@ -52,12 +53,7 @@ func deleteDeclared(tb testing.TB, declared rabbitmq.Topology) {
 	}
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must, eventually = dbtest.Must, dbtest.Await // many lines have them
 
 // receive waits for a value, and fails the test when none comes.
 func receive[T any](t *testing.T, values <-chan T, what string) (v T) {
@@ -68,14 +64,4 @@ func receive[T any](t *testing.T, values <-chan T, what string) (v T) {
 		t.Fatalf("no %s within the time limit", what)
 	}
 	return v
-}
-
-// eventually polls a condition, for which there is no event to wait for.
-func eventually(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(limit); !condition(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within the time limit: %s", what)
-		}
-	}
 }

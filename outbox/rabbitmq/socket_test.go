@@ -12,15 +12,11 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"example.com/transactional-outbox/outbox/internal/brokertest"
+	"example.com/transactional-outbox/outbox/internal/dbtest"
 	"example.com/transactional-outbox/outbox/publish"
 )
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = dbtest.Must // many lines have it
 
 // wire records each write.
 type wire struct {
@@ -132,9 +128,7 @@ func countingSession(t *testing.T) (*Session, *counted) {
 			return s.socket, err
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(s.close)
 	return s, c
 }

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/jackc/pgx/v5"
-
 	"example.com/transactional-outbox/outbox/rabbitmq"
 	"example.com/transactional-outbox/test/env/process"
 	"example.com/transactional-outbox/test/env/servers"
@@ -35,17 +33,6 @@ func open(ctx context.Context, o options) (*bench, error) {
 		return nil, errors.Join(err, b.Close()) //nolint:contextcheck // cleanup must also run after ctx has ended
 	}
 	return b, nil
-}
-
-// executeAsAdmin runs a statement in the database postgres.
-func (b *bench) executeAsAdmin(ctx context.Context, statement string) error {
-	conn, err := pgx.Connect(ctx, b.Database.URL("postgres"))
-	if err != nil {
-		return err
-	}
-	defer func() { _ = conn.Close(ctx) }()
-	_, err = conn.Exec(ctx, statement)
-	return err
 }
 
 // newName returns a new name for a database or virtual host.

@@ -42,7 +42,7 @@ func (b *bench) withDatabase(ctx context.Context, schema postgres.Migrations, us
 
 func (b *bench) newDatabase(ctx context.Context, schema postgres.Migrations) (d database, err error) {
 	name := b.newName()
-	if err := b.executeAsAdmin(ctx, "CREATE DATABASE "+name); err != nil {
+	if err := b.Database.Execute(ctx, "postgres", "CREATE DATABASE "+name); err != nil {
 		return d, err
 	}
 	d.url = b.Database.URL(name)
@@ -56,7 +56,7 @@ func (b *bench) newDatabase(ctx context.Context, schema postgres.Migrations) (d 
 	}
 	d.drop = func() {
 		d.pool.Close()
-		_ = b.executeAsAdmin(context.WithoutCancel(ctx), "DROP DATABASE "+name+" WITH (FORCE)") // in the end the server is deleted as well
+		_ = b.Database.Execute(context.WithoutCancel(ctx), "postgres", "DROP DATABASE "+name+" WITH (FORCE)") // in the end the server is deleted as well
 	}
 	if err := schema.Migrate(ctx, d.url); err != nil {
 		d.drop()

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"example.com/transactional-outbox/test/env/check"
 	"example.com/transactional-outbox/test/env/mailserver"
 )
 
@@ -132,7 +133,7 @@ func TestFromTheOverviewOneClickLeadsToTheCauseAndTwoToTheMend(t *testing.T) { /
 // wantEmails waits for n e-mails, each with another id.
 func (s *site) wantEmails(n int) {
 	s.Helper()
-	s.await("all e-mails", func() bool { return len(s.mail.Mails()) >= n })
+	check.Await(s, "all e-mails", func() bool { return len(s.mail.Mails()) >= n })
 	ids := map[string]int{}
 	for _, m := range s.mail.Mails() {
 		ids[m.MessageID]++

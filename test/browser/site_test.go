@@ -7,21 +7,18 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"example.com/transactional-outbox/outbox"
+	"example.com/transactional-outbox/test/env/check"
 	"example.com/transactional-outbox/test/env/mailserver"
 	"example.com/transactional-outbox/test/env/process"
 	"example.com/transactional-outbox/test/env/servers"
 	"example.com/transactional-outbox/test/env/services"
 )
-
-// limit bounds each wait. It limits only how long a failing test takes.
-const limit = 2 * time.Minute
 
 // site is the system of one test.
 type site struct {
@@ -119,7 +116,7 @@ func (s *site) fail(n int, topic, reason string) (id string) {
 // what an operator does ends it, and not the relay, which would try again after some seconds.
 func (s *site) holdPause(v *service) {
 	s.Helper()
-	s.await("a paused topic of which no event is being tried", func() bool {
+	check.Await(s, "a paused topic of which no event is being tried", func() bool {
 		held, err := v.db.Exec(s.Context(), `LOCK TABLE outbox_topics;
 			UPDATE outbox_topics SET until = now() + interval '1 hour' WHERE NOT EXISTS (SELECT FROM outbox_claims)`)
 		must(s.T, err)
@@ -127,21 +124,4 @@ func (s *site) holdPause(v *service) {
 	})
 }
 
-// await waits until a condition holds.
-func (s *site) await(what string, holds func() bool) {
-	s.Helper()
-	ticker := time.NewTicker(50 * time.Millisecond)
-	defer ticker.Stop()
-	for deadline := time.Now().Add(limit); !holds(); <-ticker.C {
-		if time.Now().After(deadline) {
-			s.Fatalf("not within %s: %s", limit, what)
-		}
-	}
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = check.Must // many lines have it

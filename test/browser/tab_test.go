@@ -12,6 +12,8 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
+
+	"example.com/transactional-outbox/test/env/check"
 )
 
 // tab is a tab of the browser.
@@ -32,7 +34,7 @@ func newPerson(t *testing.T) *tab {
 // get returns what an action returns.
 func get[T any](b *tab, action chromedp.Action[T]) T {
 	b.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, limit)
+	ctx, cancel := context.WithTimeout(b.ctx, check.Limit)
 	defer cancel()
 	value, err := chromedp.Run(ctx, action)
 	must(b.T, err)
@@ -94,13 +96,13 @@ func (b *tab) await(texts ...string) {
 	b.Helper()
 	ticker := time.NewTicker(100 * time.Millisecond)
 	defer ticker.Stop()
-	for deadline := time.Now().Add(limit); ; <-ticker.C {
+	for deadline := time.Now().Add(check.Limit); ; <-ticker.C {
 		all, _ := chromedp.Run(b.ctx, chromedp.Evaluate[string](textOfPage)) // an error: it is being loaded
 		if has(all, texts) {
 			return
 		}
 		if time.Now().After(deadline) {
-			b.Fatalf("not within %s: %q in\n%s", limit, texts, all)
+			b.Fatalf("not within %s: %q in\n%s", check.Limit, texts, all)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"example.com/transactional-outbox/test/env/broker"
+	"example.com/transactional-outbox/test/suite"
 )
 
 // maxWait is the one limit for waiting. No promise depends on it: what took less is only reported.
@@ -207,14 +208,7 @@ func (sys *system) unfinishedQueues(ctx context.Context) error {
 	return err
 }
 
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-time.After(d):
-		return nil
-	}
-}
+var sleep = suite.Sleep // many lines have it
 
 // sleepRandom waits for a random time between half of d and d.
 func (sys *system) sleepRandom(ctx context.Context, d time.Duration) error {

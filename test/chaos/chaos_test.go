@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"example.com/transactional-outbox/test/chaos/checker"
+	"example.com/transactional-outbox/test/env/check"
 )
 
 func TestEveryScenarioHasAUniqueNameAndIsInTheHelp(t *testing.T) {
@@ -93,13 +94,9 @@ func TestCommitsAreRecognised(t *testing.T) {
 func TestTheClockOfThisGoVersionCanBeMoved(t *testing.T) {
 	t.Parallel()
 	root, err := exec.CommandContext(t.Context(), "go", "env", "GOROOT").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	source, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(root)), "src", "time", "time.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	moved, err := patchTimeNow(string(source))
 	if err != nil || !strings.Contains(moved, "sec += ahead") {
 		t.Error(err)

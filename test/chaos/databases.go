@@ -7,8 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/jackc/pgx/v5"
-
 	"example.com/transactional-outbox/test/env/process"
 	"example.com/transactional-outbox/test/env/servers"
 	"example.com/transactional-outbox/test/env/services"
@@ -63,7 +61,7 @@ CREATE TRIGGER reclaim AFTER UPDATE ON claims FOR EACH ROW EXECUTE FUNCTION note
 func (env *environment) makeTemplates(ctx context.Context) error {
 	for service, database := range databaseOf {
 		template := database + "_template"
-		if err := env.execute(ctx, "postgres", "CREATE DATABASE "+template); err != nil {
+		if err := env.postgres.Execute(ctx, "postgres", "CREATE DATABASE "+template); err != nil {
 			return err
 		}
 		roles, err := env.provision(ctx, service, template)
@@ -73,7 +71,7 @@ func (env *environment) makeTemplates(ctx context.Context) error {
 		if err := services.Migrate(ctx, filepath.Join(env.folder, service), filepath.Join(env.folder, "migrate.log"), roles.Owner); err != nil {
 			return err
 		}
-		if err := env.execute(ctx, template, recordingSQL); err != nil {
+		if err := env.postgres.Execute(ctx, template, recordingSQL); err != nil {
 			return err
 		}
 	}
@@ -84,7 +82,7 @@ func (env *environment) makeTemplates(ctx context.Context) error {
 func (env *environment) resetDatabases(ctx context.Context) error {
 	env.roles = map[string]servers.Roles{}
 	for service, database := range databaseOf {
-		err := env.execute(ctx, "postgres",
+		err := env.postgres.Execute(ctx, "postgres",
 			"DROP DATABASE IF EXISTS "+database+" WITH (FORCE)",
 			"CREATE DATABASE "+database+" TEMPLATE "+database+"_template")
 		if err != nil {
@@ -101,21 +99,6 @@ func (env *environment) resetDatabases(ctx context.Context) error {
 // provision creates a service's roles, and grants them access to a database.
 func (env *environment) provision(ctx context.Context, service, database string) (servers.Roles, error) {
 	return servers.CreateRoles(ctx, env.Source, env.postgres.URL(database), strings.ReplaceAll(service, "-", "_"))
-}
-
-// execute runs statements on a new connection, without a proxy.
-func (env *environment) execute(ctx context.Context, database string, statements ...string) error {
-	conn, err := pgx.Connect(ctx, env.postgres.URL(database))
-	if err != nil {
-		return err
-	}
-	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
-	for _, statement := range statements {
-		if _, err := conn.Exec(ctx, statement); err != nil {
-			return fmt.Errorf("%.60s: %w", statement, err)
-		}
-	}
-	return nil
 }
 
 // standby is a second PostgreSQL server, and the network between it, the primary and the services.

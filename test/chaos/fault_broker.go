@@ -59,14 +59,10 @@ func (sys *system) stopDuringAlarm(ctx context.Context) (err error) {
 
 // blockPublishers raises the memory alarm, in which the broker blocks publishers. unblock ends it.
 func (sys *system) blockPublishers(ctx context.Context) (unblock func() error, err error) {
-	const limit, usual = "set_vm_memory_high_watermark", "0.4"
-	if _, err := sys.rabbitmq.Ctl(ctx, limit, "absolute", "1MB"); err != nil {
+	if err := sys.rabbitmq.Alarm(ctx, true); err != nil {
 		return nil, err
 	}
-	unblock = func() error {
-		_, err := sys.rabbitmq.Ctl(context.WithoutCancel(ctx), limit, usual)
-		return err
-	}
+	unblock = func() error { return sys.rabbitmq.Alarm(context.WithoutCancel(ctx), false) }
 	blocks, err := sys.broker.IsBlocking(ctx)
 	if err != nil {
 		return nil, errors.Join(err, unblock())

@@ -121,7 +121,7 @@ CREATE TRIGGER refuse_order BEFORE INSERT OR UPDATE ON order_progress FOR EACH R
 // refusingOrders makes messages about one of several orders fail while do runs, and counts the
 // failures as faults.
 func (sys *system) refusingOrders(ctx context.Context, oneOf int, do func() error) error {
-	if err := sys.execute(ctx, notificationDatabase, fmt.Sprintf(refuseOrdersSQL, oneOf)); err != nil {
+	if err := sys.postgres.Execute(ctx, notificationDatabase, fmt.Sprintf(refuseOrdersSQL, oneOf)); err != nil {
 		return err
 	}
 	err := do()
@@ -129,5 +129,5 @@ func (sys *system) refusingOrders(ctx context.Context, oneOf int, do func() erro
 	n := 0
 	countErr := sys.notificationDB.QueryRow(ctx, "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM orders_refused").Scan(&n)
 	sys.injected += n
-	return errors.Join(err, countErr, sys.execute(ctx, notificationDatabase, "DROP FUNCTION refuse_order CASCADE", "DROP SEQUENCE orders_refused"))
+	return errors.Join(err, countErr, sys.postgres.Execute(ctx, notificationDatabase, "DROP FUNCTION refuse_order CASCADE", "DROP SEQUENCE orders_refused"))
 }

@@ -77,13 +77,13 @@ END $$`
 // refuseWrites makes every write to the consumer's database fail for longer than all retry delays.
 // No message may be copied to a retry queue.
 func (sys *system) refuseWrites(ctx context.Context) error {
-	if err := sys.execute(ctx, notificationDatabase, refuseWritesSQL); err != nil {
+	if err := sys.postgres.Execute(ctx, notificationDatabase, refuseWritesSQL); err != nil {
 		return err
 	}
 	refused := 0
 	err := errors.Join(sleep(ctx, sys.scaled(8*time.Second)),
 		sys.notificationDB.QueryRow(ctx, "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM refused_writes_seen").Scan(&refused),
-		sys.execute(context.WithoutCancel(ctx), notificationDatabase, "DROP FUNCTION refuse_write CASCADE", "DROP SEQUENCE refused_writes_seen"))
+		sys.postgres.Execute(context.WithoutCancel(ctx), notificationDatabase, "DROP FUNCTION refuse_write CASCADE", "DROP SEQUENCE refused_writes_seen"))
 	if err != nil {
 		return err
 	}

@@ -100,13 +100,10 @@ func (sys *system) crashAt(ctx context.Context, r *replica, point string) error 
 		return err
 	}
 	_ = r.awaitReady(ctx) // it may have reached the point already
-	for deadline := time.Now().Add(maxWait); r.process.Alive(); {
-		if time.Now().After(deadline) {
-			return fmt.Errorf("%s never reached %s", r.name, point)
-		}
-		if err := sleep(ctx, 300*time.Millisecond); err != nil {
-			return err
-		}
+	reaching, cancel := context.WithTimeout(ctx, maxWait)
+	defer cancel()
+	if err := r.process.Wait(reaching); err != nil {
+		return fmt.Errorf("%s never reached %s: %w", r.name, point, err)
 	}
 	if !r.process.WasKilled() {
 		return fmt.Errorf("%s ended before it reached %s: %s", r.name, point, r.process.State())

@@ -79,20 +79,9 @@ func (sys *system) silenceOneQueue(ctx context.Context) error {
 		return err
 	}
 	sys.allowInFlight()
-	err = sys.breakTopic(ctx, func() error { return sys.withQueue(ctx, "sys:suspend") }, func() error {
-		return errors.Join(sys.allowRepeatsSince(ctx, since), sys.withQueue(ctx, "sys:resume"))
+	err = sys.breakTopic(ctx, func() error { return sys.rabbitmq.OnQueue(ctx, queue, "sys:suspend") }, func() error {
+		return errors.Join(sys.allowRepeatsSince(ctx, since), sys.rabbitmq.OnQueue(context.WithoutCancel(ctx), queue, "sys:resume"))
 	})
-	return err
-}
-
-// withQueue calls an Erlang function with the process of the topic's queue.
-func (sys *system) withQueue(ctx context.Context, function string) error {
-	output, err := sys.rabbitmq.Ctl(context.WithoutCancel(ctx), "eval", fmt.Sprintf(
-		`{ok, Q} = rabbit_amqqueue:lookup(rabbit_misc:r(<<"/">>, queue, <<"%s">>)), {Name, _} = amqqueue:get_pid(Q), %s(Name), ok.`,
-		queue, function))
-	if err != nil {
-		err = errors.Join(err, errors.New(output))
-	}
 	return err
 }
 

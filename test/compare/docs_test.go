@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"example.com/transactional-outbox/test/env/check"
 )
 
 const page = "docs/what-is-lost.md"
@@ -15,9 +17,7 @@ func TestThePageHasAllDesignsAndFaults(t *testing.T) {
 	t.Parallel()
 	content, module := readFile(t, filepath.Join("..", "..", page)), readFile(t, filepath.Join("peers", "go.mod"))
 	var empty strings.Builder
-	if err := printTables(&empty, nil); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, printTables(&empty, nil))
 	var want []string
 	for line := range strings.Lines(empty.String()) {
 		beginning, _, _ := strings.Cut(line, "–") // of a row: the name of the design
@@ -46,8 +46,6 @@ func TestThePageHasAllDesignsAndFaults(t *testing.T) {
 func readFile(t *testing.T, path string) string {
 	t.Helper()
 	content, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return string(content)
 }

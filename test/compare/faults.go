@@ -96,8 +96,7 @@ func (sys *system) cut(ctx context.Context, proxies []*servers.Proxy) error {
 }
 
 func (sys *system) raiseMemoryAlarm(ctx context.Context) error {
-	const limit = "set_vm_memory_high_watermark"
-	if _, err := sys.Broker.Ctl(ctx, limit, "absolute", "1MB"); err != nil {
+	if err := sys.Broker.Alarm(ctx, true); err != nil {
 		return err
 	}
 	blocks, err := sys.broker.IsBlocking(ctx)
@@ -105,8 +104,7 @@ func (sys *system) raiseMemoryAlarm(ctx context.Context) error {
 		err = errNoEffect
 	}
 	err = errors.Join(err, sleep(ctx, outage))
-	_, cleared := sys.Broker.Ctl(context.WithoutCancel(ctx), limit, "0.4")
-	return errors.Join(err, cleared)
+	return errors.Join(err, sys.Broker.Alarm(context.WithoutCancel(ctx), false))
 }
 
 // unbindAll stops the consumer and removes its bindings, and those of the tap.

@@ -3,18 +3,15 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"path/filepath"
 	"strings"
-	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"example.com/transactional-outbox/test/compare/shop"
 	"example.com/transactional-outbox/test/env/broker"
 	"example.com/transactional-outbox/test/env/process"
 	"example.com/transactional-outbox/test/env/servers"
 	"example.com/transactional-outbox/test/env/services"
+	"example.com/transactional-outbox/test/suite"
 )
 
 // allServers are the servers on which the rows run, one after the other. Their folder also has the
@@ -44,14 +41,14 @@ const (
 // newDatabase replaces the database of the row before. It has the schema of a service of this
 // project, or without one that of the designs. It returns the URL for the processes.
 func (s *allServers) newDatabase(ctx context.Context, name, service string) (string, error) {
-	if err := s.execute(ctx, "postgres", "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)"); err != nil {
+	if err := s.Database.Execute(ctx, "postgres", "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)"); err != nil {
 		return "", err
 	}
 	if service == "" {
-		if err := s.execute(ctx, "postgres", "CREATE DATABASE "+name); err != nil {
+		if err := s.Database.Execute(ctx, "postgres", "CREATE DATABASE "+name); err != nil {
 			return "", err
 		}
-		return s.Database.URL(name), s.execute(ctx, name, shop.Schema)
+		return s.Database.URL(name), s.Database.Execute(ctx, name, shop.Schema)
 	}
 	roles, err := s.Database.CreateFor(ctx, ".", name, strings.ReplaceAll(service, "-", "_"))
 	if err != nil {
@@ -61,18 +58,6 @@ func (s *allServers) newDatabase(ctx context.Context, name, service string) (str
 		return "", err
 	}
 	return roles.Application, nil
-}
-
-func (s *allServers) execute(ctx context.Context, database, statement string) error {
-	conn, err := pgx.Connect(ctx, s.Database.URL(database))
-	if err != nil {
-		return err
-	}
-	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
-	if _, err := conn.Exec(ctx, statement); err != nil {
-		return fmt.Errorf("%s: %w", statement, err)
-	}
-	return nil
 }
 
 // retryQueues are the names of all retry queues, and of their exchanges.
@@ -91,11 +76,4 @@ func (s *allServers) resetBroker(ctx context.Context) error {
 	return errors.Join(s.broker.DeleteQueues(ctx, queues...), s.broker.DeleteExchanges(ctx, exchanges...), s.broker.BindTap(ctx))
 }
 
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-time.After(d):
-		return nil
-	}
-}
+var sleep = suite.Sleep // many lines have it

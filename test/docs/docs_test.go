@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"example.com/transactional-outbox/test/docs"
+	"example.com/transactional-outbox/test/env/check"
 )
 
 const root = "../.."
@@ -199,9 +200,4 @@ func length(page docs.Page) (problems []string) {
 	return problems
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = check.Must // many lines have it

@@ -12,6 +12,7 @@ import (
 	"github.com/grafana/grafana-foundation-sdk/go/cog/plugins"
 	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
 
+	"example.com/transactional-outbox/test/env/check"
 	"example.com/transactional-outbox/test/observe"
 )
 
@@ -24,7 +25,7 @@ const (
 func alerts(t *testing.T) []observe.Alert {
 	t.Helper()
 	all, err := observe.Alerts(root)
-	must(t, err)
+	check.Must(t, err)
 	return all
 }
 
@@ -41,7 +42,7 @@ func promtool(t *testing.T, arguments ...string) (problem string) {
 func TestPromtoolAcceptsConfigurationAndRules(t *testing.T) {
 	t.Parallel()
 	tests, err := filepath.Glob(testsFolder + "/*.yml")
-	must(t, err)
+	check.Must(t, err)
 	for _, arguments := range [][]string{
 		{"check", "config", root + "/prometheus/prometheus.yml"},
 		{"check", "rules", "--lint=all", "--lint-fatal", rulesFile},
@@ -80,18 +81,18 @@ func TestEachPartOfAnAlertIsTested(t *testing.T) {
 func testMutant(t *testing.T, mutate func(observe.Alert) string) string {
 	t.Helper()
 	folder := t.TempDir()
-	must(t, os.CopyFS(filepath.Join(folder, "tests"), os.DirFS(testsFolder)))
+	check.Must(t, os.CopyFS(filepath.Join(folder, "tests"), os.DirFS(testsFolder)))
 	rules := read(t, rulesFile)
 	for _, a := range alerts(t) {
 		rules = strings.Replace(rules, a.Text, mutate(a), 1)
 	}
 	file := filepath.Join(folder, "rules.yml")
-	must(t, os.WriteFile(file, []byte(rules), 0o600))
+	check.Must(t, os.WriteFile(file, []byte(rules), 0o600))
 	if problem := promtool(t, "check", "rules", file); problem != "" {
 		t.Fatal(problem) // malformed rules would fail every test
 	}
 	tests, err := filepath.Glob(folder + "/tests/*.yml")
-	must(t, err)
+	check.Must(t, err)
 	return promtool(t, append([]string{"test", "rules"}, tests...)...)
 }
 
@@ -123,7 +124,7 @@ func TestTheRunbookNamesWhatAnOperatorFinds(t *testing.T) {
 		found.Write(d.JSON)
 	}
 	for _, folder := range []string{"outbox", "order-service", "notification-service", "internal"} {
-		must(t, filepath.WalkDir(filepath.Join(root, folder), func(path string, _ fs.DirEntry, err error) error {
+		check.Must(t, filepath.WalkDir(filepath.Join(root, folder), func(path string, _ fs.DirEntry, err error) error {
 			if err == nil && strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go") {
 				found.WriteString(read(t, path))
 			}
@@ -141,7 +142,7 @@ func TestTheRunbookNamesWhatAnOperatorFinds(t *testing.T) {
 func dashboards(t *testing.T) []observe.Dashboard {
 	t.Helper()
 	all, err := observe.Dashboards(root)
-	must(t, err)
+	check.Must(t, err)
 	if len(all) != 3 {
 		t.Fatalf("%d dashboards, want 3", len(all))
 	}
@@ -195,13 +196,6 @@ func TestDashboardsMatchGrafanasSchema(t *testing.T) {
 func read(t *testing.T, file string) string {
 	t.Helper()
 	content, err := os.ReadFile(file)
-	must(t, err)
+	check.Must(t, err)
 	return string(content)
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

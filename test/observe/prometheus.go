@@ -18,6 +18,7 @@ import (
 	prometheus "github.com/prometheus/client_golang/api/prometheus/v1"
 	"github.com/prometheus/common/model"
 
+	"example.com/transactional-outbox/test/env/check"
 	"example.com/transactional-outbox/test/env/process"
 	"example.com/transactional-outbox/test/env/servers"
 )
@@ -52,15 +53,11 @@ func StartPrometheus(tb testing.TB, root string, targets map[string]string, inte
 	tb.Helper()
 	folder := tb.TempDir()
 	file := filepath.Join(folder, "prometheus.yml")
-	if err := os.WriteFile(file, []byte(configuration(tb, root, targets, interval)), 0o600); err != nil {
-		tb.Fatal(err)
-	}
+	check.Must(tb, os.WriteFile(file, []byte(configuration(tb, root, targets, interval)), 0o600))
 	address := servers.FreeAddress(tb)
 	p := &Prometheus{TB: tb, url: "http://" + address}
 	client, err := api.NewClient(api.Config{Address: p.url})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	check.Must(tb, err)
 	p.api = prometheus.NewAPI(client)
 	p.run(filepath.Join(folder, "log"), exec.CommandContext(tb.Context(), Program(tb, root, "prometheus"), //nolint:gosec // Prometheus, with our own arguments
 		"--config.file="+file, "--web.listen-address="+address,
@@ -79,9 +76,7 @@ func (p *Prometheus) Draw(root, folder string) (output []byte, err error) {
 func (p *Prometheus) run(log string, command *exec.Cmd) {
 	p.Helper()
 	server, err := process.Start(command, process.WithParent, log)
-	if err != nil {
-		p.Fatal(err)
-	}
+	check.Must(p, err)
 	p.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), timeout)
 		defer cancel()
@@ -105,13 +100,9 @@ var (
 func configuration(tb testing.TB, root string, targets map[string]string, interval time.Duration) string {
 	tb.Helper()
 	folder, err := filepath.Abs(filepath.Join(root, "prometheus"))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	check.Must(tb, err)
 	text, err := fs.ReadFile(os.DirFS(folder), "prometheus.yml")
-	if err != nil {
-		tb.Fatal(err)
-	}
+	check.Must(tb, err)
 	config := intervals.ReplaceAllString(string(text), "${1}_interval: "+interval.String())
 	config = ruleFiles.ReplaceAllString(config, "rule_files: ["+folder+"/$1]")
 	config = byName.ReplaceAllString(config, "static_configs: [{targets: [$1:$2]}]")

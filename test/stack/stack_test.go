@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"example.com/transactional-outbox/test/env/check"
 	"example.com/transactional-outbox/test/env/process"
 	"example.com/transactional-outbox/test/env/servers"
 )
@@ -145,12 +146,7 @@ func startSleep(t *testing.T) *process.Process {
 	return p
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = check.Must // many lines have it
 
 func TestShowWaitsForWhatMoves(t *testing.T) {
 	now := time.Now()

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"syscall"
+	"time"
 )
 
 // Main runs a program until it ends, or until a signal cancels its context. With any argument it
@@ -54,4 +55,14 @@ func WriteJSON(path string, value any) error {
 		return err
 	}
 	return os.WriteFile(path, append(content, '\n'), 0o644) //nolint:gosec // everybody may read it
+}
+
+// Sleep waits for a time, or until ctx ends.
+func Sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(d):
+		return nil
+	}
 }

@@ -1,11 +1,11 @@
 package system
 
 import (
-	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"example.com/transactional-outbox/test/env/check"
 )
 
 // awaitTimeout is the one limit for waiting. It limits only how long a failing test takes: no
@@ -24,28 +24,18 @@ func eventually(holds func() bool) bool {
 	return true
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = check.Must // many lines have it
 
 // exec executes a statement as the superuser.
 func (s *system) exec(db *pgxpool.Pool, statement string) {
 	s.Helper()
-	_, err := db.Exec(s.Context(), statement)
-	must(s.T, err)
+	check.Exec(s, db, statement)
 }
 
 // queryValue runs a query that returns one value.
 func queryValue[V any](s *system, db *pgxpool.Pool, query string, args ...any) V {
 	s.Helper()
-	rows, err := db.Query(s.Context(), query, args...)
-	must(s.T, err)
-	value, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[V])
-	must(s.T, err)
-	return value
+	return check.Value[V](s, db, query, args...)
 }
 
 const (

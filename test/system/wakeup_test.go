@@ -2,8 +2,6 @@ package system
 
 import (
 	"testing"
-
-	"example.com/transactional-outbox/test/env/services"
 )
 
 // noPolling makes a relay depend on its wake-ups.
@@ -35,17 +33,6 @@ func TestAnOrderOfAnotherProcessNeedsNoPoll(t *testing.T) {
 	if got := relay.metric("outbox_relay_listening"); got != 1 {
 		t.Errorf("outbox_relay_listening is %v, want 1", got)
 	}
-}
-
-// TestAnOrderIsPublishedByTheReplicaThatHasABroker refuses the broker's connections only to
-// the process that takes the orders.
-func TestAnOrderIsPublishedByTheReplicaThatHasABroker(t *testing.T) {
-	t.Parallel()
-	s := newSystem(t)
-	s.startListeningRelay()
-	broker, throughBroker := s.brokerProxy(services.Orders)
-	broker.Refuse(true)
-	s.wantPublishedOneByOne(s.runOrders(throughBroker), 3)
 }
 
 // TestWithoutNotificationsThePollFindsTheOrder turns them off in both processes.

@@ -14,6 +14,7 @@ import (
 
 	"example.com/transactional-outbox/internal/command"
 	"example.com/transactional-outbox/internal/settings"
+	"example.com/transactional-outbox/test/env/check"
 )
 
 // Service describes the settings of one service. All have DATABASE_URL and AMQP_URL.
@@ -40,9 +41,7 @@ func (s Service[C]) set(t *testing.T, variables map[string]string) {
 		name := attribute.(slog.Attr).Key
 		for _, name := range []string{name, name + "_FILE"} {
 			t.Setenv(name, "") // so that the variable is restored after the test
-			if err := os.Unsetenv(name); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, os.Unsetenv(name))
 		}
 	}
 	for _, given := range []map[string]string{s.Own, variables} {
@@ -135,9 +134,7 @@ func (s Service[C]) testPublishedPasswords(t *testing.T) {
 func (s Service[C]) testFile(t *testing.T) {
 	const url = "postgres://from:a-file@db/"
 	file := filepath.Join(t.TempDir(), "database_url")
-	if err := os.WriteFile(file, []byte(url+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.WriteFile(file, []byte(url+"\n"), 0o600))
 	c, err := s.Parse(t, map[string]string{"DATABASE_URL_FILE": file})
 	if got := s.Database(c); err != nil || got != url {
 		t.Errorf("got %q with error %v", got, err)
@@ -146,9 +143,7 @@ func (s Service[C]) testFile(t *testing.T) {
 
 func (s Service[C]) testLog(t *testing.T) {
 	c, err := s.Parse(t, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	var log bytes.Buffer
 	slog.New(slog.NewJSONHandler(&log, nil)).Info("starting", settings.Attributes(c)...)
 	if strings.Contains(log.String(), "secret") {

@@ -16,6 +16,7 @@ import (
 	"example.com/transactional-outbox/notification-service/internal/email"
 	"example.com/transactional-outbox/notification-service/migrations"
 	"example.com/transactional-outbox/outbox/rabbitmq"
+	"example.com/transactional-outbox/test/env/check"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -48,9 +49,7 @@ func (f fixture) replica() fixture {
 // handle handles a batch, which must succeed.
 func (f fixture) handle(batch ...rabbitmq.Message) {
 	f.Helper()
-	if err := f.handler.Handle(f.Context(), batch); err != nil {
-		f.Fatal(err)
-	}
+	check.Must(f, f.handler.Handle(f.Context(), batch))
 }
 
 // event is a message about an order.
@@ -90,9 +89,7 @@ func (f fixture) wantRecorded(batch ...rabbitmq.Message) {
 func (f fixture) wantCounted(emails, overtaken, duplicates float64) {
 	f.Helper()
 	families, err := f.registry.Gather()
-	if err != nil {
-		f.Fatal(err)
-	}
+	check.Must(f, err)
 	got := map[string]float64{}
 	for _, family := range families {
 		for _, m := range family.GetMetric() {
@@ -115,8 +112,6 @@ func (f fixture) wantCounted(emails, overtaken, duplicates float64) {
 
 func query[T any](f fixture, sql string, args ...any) (value T) {
 	f.Helper()
-	if err := f.pool.QueryRow(context.WithoutCancel(f.Context()), sql, args...).Scan(&value); err != nil {
-		f.Fatal(err)
-	}
+	check.Must(f, f.pool.QueryRow(context.WithoutCancel(f.Context()), sql, args...).Scan(&value))
 	return value
 }

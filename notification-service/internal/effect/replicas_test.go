@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"example.com/transactional-outbox/outbox/rabbitmq"
+	"example.com/transactional-outbox/test/env/check"
 )
 
 // TestP7ReplicasWithTheSameOrdersDoNotDeadlock: two replicas handle batches with events of the same
@@ -61,9 +62,7 @@ func TestP7AnOlderEventWaitsForTheNewerOneOfAnotherReplica(t *testing.T) {
 	f := newFixture(t)
 	order := uuid.New()
 	tx, err := f.pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
 	if _, err := tx.Exec(t.Context(), "INSERT INTO order_progress VALUES ($1, 2)", order); err != nil {
 		t.Fatal(err)
@@ -73,12 +72,8 @@ func TestP7AnOlderEventWaitsForTheNewerOneOfAnotherReplica(t *testing.T) {
 	for query[int](f, "SELECT count(*) FROM pg_locks WHERE NOT granted AND pid IN (SELECT pid FROM pg_stat_activity WHERE datname = current_database())") == 0 {
 		time.Sleep(time.Millisecond)
 	}
-	if err := tx.Commit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-handled; err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, tx.Commit(t.Context()))
+	check.Must(t, <-handled)
 	f.wantEmails(order)
 	f.wantCounted(0, 1, 0)
 }
@@ -94,9 +89,7 @@ func TestATryThatIsRolledBackCountsNothing(t *testing.T) {
 			RETURN NULL;
 		END $$;
 		CREATE TRIGGER fail_once BEFORE INSERT ON outbox_queue FOR EACH STATEMENT EXECUTE FUNCTION fail_once()`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	order := uuid.New()
 	f.handle(event(order, 1))
 	f.wantEmails(order, 1)

@@ -10,6 +10,7 @@ import (
 	"example.com/transactional-outbox/internal/contract"
 	"example.com/transactional-outbox/notification-service/internal/email"
 	"example.com/transactional-outbox/outbox/rabbitmq"
+	"example.com/transactional-outbox/test/env/check"
 )
 
 const messageID = "0199a0b1-c2d3-7e4f-8a5b-000000000042"
@@ -38,13 +39,9 @@ func TestParseReadsWhatTheContractSays(t *testing.T) {
 func contractEvent(t *testing.T, topic string) email.Order {
 	t.Helper()
 	body, err := contract.Events.ReadFile(topic + ".json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	e, err := email.Parse(rabbitmq.Message{ID: messageID, Type: topic, Body: body})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return e
 }
 

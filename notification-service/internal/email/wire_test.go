@@ -17,6 +17,7 @@ import (
 	"example.com/transactional-outbox/notification-service/internal/mailer"
 	"example.com/transactional-outbox/notification-service/internal/mailer/mailertest"
 	"example.com/transactional-outbox/outbox/publish"
+	"example.com/transactional-outbox/test/env/check"
 )
 
 // sendToServer sends the e-mails of orders to a mail server, and returns what arrived there.
@@ -26,15 +27,11 @@ func sendToServer(t *testing.T, orders ...email.Order) []mailertest.Email {
 	destination, err := mailer.New(mailer.Config{
 		URL: "smtp://" + server.Start(t), From: "shop@example.com", Connections: 1, Compose: email.Compose,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	messages := make([]publish.Message, len(orders))
 	for i, o := range orders {
 		payload, err := json.Marshal(o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		messages[i] = publish.Message{ID: messageID, Topic: "example.com", Timestamp: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Body: payload}
 	}
 	ctx, stop := context.WithCancel(t.Context())
@@ -76,9 +73,7 @@ func golden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
 	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, os.WriteFile(path, []byte(got), 0o644))
 	}
 	want, err := os.ReadFile(path)
 	if err != nil || got != string(want) {

@@ -17,6 +17,7 @@ import (
 	"example.com/transactional-outbox/notification-service/internal/mailer/mailertest"
 	"example.com/transactional-outbox/outbox/publish"
 	"example.com/transactional-outbox/outbox/publish/publishtest"
+	"example.com/transactional-outbox/test/env/check"
 	"example.com/transactional-outbox/test/env/servers"
 )
 
@@ -69,9 +70,7 @@ func TestContract(t *testing.T) {
 					<-lost.Done() // they know
 				}
 				again, err := net.Listen("tcp", address)
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, err)
 				stop = server.Serve(again)
 			},
 			Invalid: map[error]publish.Message{publish.ErrInvalid: {Topic: "no domain\r\nBcc: eve@example.com"}},
@@ -94,14 +93,13 @@ func composeWhole(m publish.Message) (Email, error) {
 // received waits until the server has n e-mails, and returns the messages in all of them.
 func received(t *testing.T, server *mailertest.Server, n int) (messages []publish.Message) {
 	t.Helper()
-	waitUntil(t, "the e-mails arrive", func() bool { return len(server.Received()) >= n })
+	check.Await(t, "the e-mails arrive", func() bool { return len(server.Received()) >= n })
 	for _, e := range server.Received() {
 		text, _ := e.Bodies(t)
 		whole, err := base64.StdEncoding.DecodeString(text)
 		var m publish.Message
-		if err = errors.Join(err, gob.NewDecoder(bytes.NewReader(whole)).Decode(&m)); err != nil {
-			t.Fatal(err)
-		}
+		err = errors.Join(err, gob.NewDecoder(bytes.NewReader(whole)).Decode(&m))
+		check.Must(t, err)
 		messages = append(messages, m)
 	}
 	return messages

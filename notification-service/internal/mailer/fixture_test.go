@@ -11,6 +11,7 @@ import (
 
 	"example.com/transactional-outbox/notification-service/internal/mailer/mailertest"
 	"example.com/transactional-outbox/outbox/publish"
+	"example.com/transactional-outbox/test/env/check"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -27,9 +28,7 @@ func compose(m publish.Message) (Email, error) {
 func newDestination(t testing.TB, url string, connections int) *Destination {
 	t.Helper()
 	d, err := New(Config{URL: url, From: "shop@example.com", Connections: connections, Compose: compose})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return d
 }
 
@@ -73,9 +72,7 @@ func newPublisher(t testing.TB, d *Destination) publish.Publisher {
 	t.Helper()
 	s, _ := connect(t, d)
 	p, err := s.NewPublisher(64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	t.Cleanup(p.Close)
 	return p
 }
@@ -122,14 +119,4 @@ func confirm(t testing.TB, p publish.Publisher, messages ...publish.Message) {
 var names = map[publish.Outcome]string{
 	publish.Unknown: "Unknown", publish.Confirmed: "Confirmed", publish.Returned: "Returned",
 	publish.Refused: "Refused", publish.Invalid: "Invalid", publish.NotSent: "NotSent",
-}
-
-// waitUntil waits until something is true.
-func waitUntil(t *testing.T, name string, is func() bool) {
-	t.Helper()
-	for end := time.Now().Add(limit); !is(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%s: it does not happen", name)
-		}
-	}
 }

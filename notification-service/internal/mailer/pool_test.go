@@ -13,6 +13,7 @@ import (
 
 	"example.com/transactional-outbox/notification-service/internal/mailer/mailertest"
 	"example.com/transactional-outbox/outbox/publish"
+	"example.com/transactional-outbox/test/env/check"
 )
 
 // held holds the e-mails to some recipients at the dot, until release is closed.
@@ -57,7 +58,7 @@ func TestAllSessionsShareTheConnections(t *testing.T) {
 	for range 3 { // 90 e-mails: after 100, a connection is replaced
 		all = append(all, begin(t.Context(), newPublisher(t, d), spread(30, 10, "ada")...))
 	}
-	waitUntil(t, "all connections are used", func() bool { return h.now.Load() == 4 })
+	check.Await(t, "all connections are used", func() bool { return h.now.Load() == 4 })
 	close(h.release)
 	for _, results := range all {
 		want(t, results, 30, publish.Confirmed, nil)
@@ -81,13 +82,13 @@ func TestP4ASlowDomainHasHalfOfTheConnections(t *testing.T) {
 	busy(100 * time.Millisecond)
 	p := newPublisher(t, d)
 	slow := begin(t.Context(), p, spread(16, 1, "slow")...)
-	waitUntil(t, "half of the connections wait", func() bool { return h.now.Load() == 4 })
+	check.Await(t, "half of the connections wait", func() bool { return h.now.Load() == 4 })
 	want(t, slow, 12, publish.NotSent, publish.ErrBusy)
 	busy(time.Hour) // no other domain is slow, however slow the machine is
 	confirm(t, p, spread(100, 10, "ada")...)
 	busy(100 * time.Millisecond)
 	others := begin(t.Context(), p, message("slow@1.example"), message("slow@2.example"), message("slow@3.example"), message("slow@4.example"))
-	waitUntil(t, "all connections wait", func() bool { return h.now.Load() == 8 || len(others) > 0 })
+	check.Await(t, "all connections wait", func() bool { return h.now.Load() == 8 || len(others) > 0 })
 	good := begin(t.Context(), p, message("ada@5.example"))
 	for range 2 { // two time-outs later: the first one may have begun before that of good
 		want(t, begin(t.Context(), p, message("slow@0.slow.example")), 1, publish.NotSent, publish.ErrBusy)
@@ -113,7 +114,7 @@ func TestP4SlowDomainsTogetherHaveHalfOfTheConnections(t *testing.T) {
 	d.limits.busy = time.Hour
 	p := newPublisher(t, d)
 	slow := begin(t.Context(), p, spread(24, 6, "slow")...)
-	waitUntil(t, "half of the connections wait", func() bool { return h.now.Load() == 4 })
+	check.Await(t, "half of the connections wait", func() bool { return h.now.Load() == 4 })
 	confirm(t, p, spread(100, 10, "ada")...)
 	if h.most.Load() != 4 {
 		t.Errorf("%d slow ones at the same time, want 4", h.most.Load())

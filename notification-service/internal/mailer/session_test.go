@@ -17,6 +17,7 @@ import (
 
 	"example.com/transactional-outbox/notification-service/internal/mailer/mailertest"
 	"example.com/transactional-outbox/outbox/publish"
+	"example.com/transactional-outbox/test/env/check"
 )
 
 // TestWhatAConnectionNeeds: a greeting, and a login over TLS if there is a password. Of the logins that
@@ -147,9 +148,7 @@ func TestARestartBetweenTwoEmailsCostsNothing(t *testing.T) {
 	confirm(t, p, spread(30, 10, "ada")...)
 	stop()
 	again, err := net.Listen("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer m.Serve(again)()
 	confirm(t, p, spread(3, 1, "ada")...)
 	if got := len(m.Received()); lost.Err() != nil || got != 33 {
@@ -207,7 +206,7 @@ func TestCloseBreaksOffWhatIsBegun(t *testing.T) {
 		server := &mailertest.Server{Script: mailertest.Script{step: mailertest.Silence}}
 		p := newPublisher(t, start(t, server, 1))
 		results := begin(t.Context(), p, spread(2, 2, "ada")...)
-		waitUntil(t, step, func() bool { return server.Times(step) == 1 })
+		check.Await(t, step, func() bool { return server.Times(step) == 1 })
 		p.Close()
 		got := map[publish.Outcome]int{(<-results).Outcome: 1}
 		got[(<-results).Outcome]++
@@ -235,7 +234,7 @@ func TestAConnectionEndsWithQUIT(t *testing.T) {
 		p := newPublisher(t, d)
 		for i := range 3 {
 			confirm(t, p, message("ada@example.com"))
-			waitUntil(t, name, func() bool { return server.Times("QUIT") > i })
+			check.Await(t, name, func() bool { return server.Times("QUIT") > i })
 		}
 	}
 	for _, answer := range []string{"221 bye", mailertest.Silence, mailertest.HangUp} {
@@ -262,6 +261,6 @@ func TestAConnectionEndsWithQUIT(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-		waitUntil(t, "each connection ends with QUIT", func() bool { return server.Times("greeting") == server.Times("QUIT") })
+		check.Await(t, "each connection ends with QUIT", func() bool { return server.Times("greeting") == server.Times("QUIT") })
 	}
 }

@@ -24,6 +24,7 @@ import (
 	"example.com/transactional-outbox/order-service/internal/httpapi"
 	"example.com/transactional-outbox/order-service/internal/order"
 	"example.com/transactional-outbox/order-service/migrations"
+	"example.com/transactional-outbox/test/env/check"
 )
 
 var schema = migrations.Schema
@@ -90,21 +91,15 @@ func answerOf(api http.Handler, request *http.Request) reply {
 func (b fixture) send(method, path, body string, header ...string) reply {
 	b.Helper()
 	request, err := http.NewRequestWithContext(b.Context(), method, b.api.URL+path, strings.NewReader(body))
-	if err != nil {
-		b.Fatal(err)
-	}
+	check.Must(b, err)
 	for pair := range slices.Chunk(header, 2) {
 		request.Header.Add(pair[0], pair[1])
 	}
 	response, err := b.api.Client().Do(request)
-	if err != nil {
-		b.Fatal(err)
-	}
+	check.Must(b, err)
 	defer func() { _ = response.Body.Close() }()
 	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		b.Fatal(err)
-	}
+	check.Must(b, err)
 	return reply{status: response.StatusCode, header: response.Header, body: string(text)}
 }
 
@@ -145,15 +140,11 @@ func (b fixture) countRows() (rows int) {
 func (b fixture) read(into any, query string) {
 	b.Helper()
 	err := b.db.InGorm(b.Context(), func(tx *gorm.DB) error { return tx.Raw(query).Scan(into).Error })
-	if err != nil {
-		b.Fatal(err)
-	}
+	check.Must(b, err)
 }
 
 func (b fixture) exec(statement string, args ...any) {
 	b.Helper()
 	err := b.db.InGorm(b.Context(), func(tx *gorm.DB) error { return tx.Exec(statement, args...).Error })
-	if err != nil {
-		b.Fatal(err)
-	}
+	check.Must(b, err)
 }

@@ -7,6 +7,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	dto "github.com/prometheus/client_model/go"
+
+	"example.com/transactional-outbox/test/env/check"
 )
 
 const durations = "http_request_duration_seconds"
@@ -14,9 +16,7 @@ const durations = "http_request_duration_seconds"
 func (b fixture) series() int {
 	b.Helper()
 	n, err := testutil.GatherAndCount(b.registry, durations)
-	if err != nil {
-		b.Fatal(err)
-	}
+	check.Must(b, err)
 	return n
 }
 
@@ -66,9 +66,7 @@ func (b fixture) histogram(labels map[string]string) *dto.Histogram {
 func (b fixture) metric(labels map[string]string) *dto.Metric {
 	b.Helper()
 	families, err := b.registry.Gather()
-	if err != nil {
-		b.Fatal(err)
-	}
+	check.Must(b, err)
 	for _, family := range families {
 		for _, m := range family.GetMetric() {
 			if matches := len(m.GetLabel()) == len(labels); matches {

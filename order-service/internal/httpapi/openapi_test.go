@@ -20,6 +20,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"example.com/transactional-outbox/order-service/internal/httpapi"
+	"example.com/transactional-outbox/test/env/check"
 )
 
 // contract is the document that an API serves, and the API. There is no network: all requests come
@@ -36,16 +37,12 @@ func newContract(t *testing.T, api http.Handler) contract {
 	c := contract{T: t, api: api}
 	served := answerOf(api, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/openapi.yaml", nil))
 	var err error
-	if c.doc, err = openapi3.NewLoader().LoadFromData([]byte(served.body)); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.doc.Validate(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	c.doc, err = openapi3.NewLoader().LoadFromData([]byte(served.body))
+	check.Must(t, err)
+	check.Must(t, c.doc.Validate(context.Background()))
 	c.doc.Servers = openapi3.Servers{{URL: "http://api"}}
-	if c.router, err = gorillamux.NewRouter(c.doc); err != nil {
-		t.Fatal(err)
-	}
+	c.router, err = gorillamux.NewRouter(c.doc)
+	check.Must(t, err)
 	return c
 }
 
@@ -62,9 +59,7 @@ func TestEveryRouteIsInTheDocumentAndNoOther(t *testing.T) {
 		served = append(served, method+" "+path)
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	slices.Sort(documented)
 	slices.Sort(served)
 	if !slices.Equal(documented, served) {
@@ -203,9 +198,7 @@ func exampleOf(t *testing.T, operation *openapi3.Operation) (body string, header
 	}
 	if operation.RequestBody != nil {
 		example, err := json.Marshal(operation.RequestBody.Value.Content.Get("application/json").Example)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		body = string(example)
 		header.Set("Content-Type", "application/json")
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"example.com/transactional-outbox/internal/contract"
+	"example.com/transactional-outbox/test/env/check"
 )
 
 func TestEventsAreWhatTheContractSays(t *testing.T) {
@@ -28,9 +29,7 @@ func TestEventsAreWhatTheContractSays(t *testing.T) {
 	} {
 		o.Version, o.Status = became.version, became.status
 		e, err := event(topic, o, occurred)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		if want := golden(t, topic); string(e.Payload) != want {
 			t.Errorf("%s\n%s, want\n%s", topic, e.Payload, want)
 		}
@@ -43,12 +42,8 @@ func TestEventsAreWhatTheContractSays(t *testing.T) {
 func golden(t *testing.T, topic string) string {
 	t.Helper()
 	file, err := contract.Events.ReadFile(topic + ".json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	compact := jsontext.Value(file)
-	if err := compact.Compact(); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, compact.Compact())
 	return string(compact)
 }

@@ -13,6 +13,7 @@ import (
 	"example.com/transactional-outbox/internal/postgres/postgrestest"
 	"example.com/transactional-outbox/order-service/internal/order"
 	"example.com/transactional-outbox/order-service/migrations"
+	"example.com/transactional-outbox/test/env/check"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -44,37 +45,27 @@ func (s *shop) want(orders, events int) {
 	err := s.db.InGorm(context.WithoutCancel(s.Context()), func(tx *gorm.DB) error {
 		return tx.Raw("SELECT (SELECT count(*) FROM orders) orders, (SELECT count(*) FROM outbox_events) events").Scan(&got).Error
 	})
-	if err != nil {
-		s.Fatal(err)
-	}
+	check.Must(s, err)
 	if got.Orders != orders || got.Events != events {
 		s.Errorf("%d orders and %d events, want %d and %d", got.Orders, got.Events, orders, events)
 	}
 }
 
-func (s *shop) number(query string) (n int) {
+func (s *shop) number(query string) int {
 	s.Helper()
-	err := s.db.InGorm(s.Context(), func(tx *gorm.DB) error { return tx.Raw(query).Scan(&n).Error })
-	if err != nil {
-		s.Fatal(err)
-	}
-	return n
+	return check.Value[int](s, s.db.Pool(), query)
 }
 
 func (s *shop) exec(statement string) {
 	s.Helper()
-	if _, err := s.db.Pool().Exec(s.Context(), statement); err != nil {
-		s.Fatal(err)
-	}
+	check.Exec(s, s.db.Pool(), statement)
 }
 
 func TestP1AnOrderAndItsEventAreCommittedTogether(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
 	placed, err := s.orders.Place(t.Context(), oneMug)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	s.want(1, 1)
 	if placed.CustomerID == uuid.Nil || placed.Amount != order.NewMoney(2999, "GBP") {
 		t.Errorf("placed %+v, want an id of a customer and the price", placed)
@@ -83,9 +74,7 @@ func TestP1AnOrderAndItsEventAreCommittedTogether(t *testing.T) {
 		t.Errorf("the relay was woken %d times, want once", s.commits)
 	}
 	found, events, err := s.orders.Get(t.Context(), placed.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	if found != placed {
 		t.Errorf("found %+v, placed %+v", found, placed)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"example.com/transactional-outbox/order-service/internal/order"
+	"example.com/transactional-outbox/test/env/check"
 )
 
 type change func(context.Context, uuid.UUID) (order.Order, error)
@@ -20,13 +21,9 @@ func TestP1AChangeAndItsEventAreCommittedTogether(t *testing.T) {
 		order.Confirmed: s.orders.Confirm, order.Cancelled: s.orders.Cancel,
 	} {
 		placed, err := s.orders.Place(t.Context(), oneMug)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		changed, err := change(t.Context(), placed.ID)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		want := placed
 		want.Status, want.Version = status, 2
 		found, events, err := s.orders.Get(t.Context(), placed.ID)
@@ -46,9 +43,7 @@ func TestOnlyOneOfTwoConcurrentChangesSucceeds(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
 	placed, err := s.orders.Place(t.Context(), oneMug)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	var (
 		changes sync.WaitGroup
 		won     atomic.Int32

@@ -56,14 +56,10 @@ func URL(tb testing.TB) string {
 func Pool(tb testing.TB, url string) *pgxpool.Pool {
 	tb.Helper()
 	config, err := pgxpool.ParseConfig(url)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	Must(tb, err)
 	config.MaxConns = 16
 	pool, err := pgxpool.NewWithConfig(tb.Context(), config)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	Must(tb, err)
 	tb.Cleanup(pool.Close)
 	return pool
 }
@@ -80,14 +76,30 @@ func Migrated(tb testing.TB) *pgxpool.Pool {
 	return pool
 }
 
+// Must ends the test with an error, if there is one.
+func Must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// Await asks until the answer is yes.
+func Await(tb testing.TB, what string, yes func() bool) {
+	tb.Helper()
+	for late := time.Now().Add(2 * time.Minute); !yes(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(late) {
+			tb.Fatalf("after two minutes not yet: %s", what)
+		}
+	}
+}
+
 // Schema returns the text of schema.sql.
 func Schema(tb testing.TB) string {
 	tb.Helper()
 	_, here, _, _ := runtime.Caller(0)
 	schema, err := os.ReadFile(filepath.Join(filepath.Dir(here), "..", "..", "schema.sql"))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	Must(tb, err)
 	return string(schema)
 }
 

@@ -1,13 +1,13 @@
 package store
 
 import (
-	"context"
 	"math"
 	"slices"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"example.com/transactional-outbox/outbox/internal/dbtest"
 )
 
 // wantNone checks that a query counts no rows.
@@ -117,18 +117,8 @@ func (f fixture) startUntilBlocked(waiters int, fn func() error) (end func()) {
 	}
 }
 
-// waitFor waits until a condition holds, at most a minute.
+// waitFor waits until a condition holds.
 func (f fixture) waitFor(condition func() bool) {
 	f.Helper()
-	ctx, end := context.WithTimeout(f.Context(), time.Minute)
-	defer end()
-	ask := time.NewTicker(5 * time.Millisecond)
-	defer ask.Stop()
-	for !condition() {
-		select {
-		case <-ctx.Done():
-			f.Fatal("waited for a minute")
-		case <-ask.C:
-		}
-	}
+	dbtest.Await(f, "what the test waits for", condition)
 }

@@ -9,6 +9,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"example.com/transactional-outbox/test/compare/shop"
+	"example.com/transactional-outbox/test/suite"
 )
 
 // goodConsumer is the consumer for all designs of the order side. It writes the inbox and the
@@ -34,7 +35,7 @@ func effectUntilDone(ctx context.Context, s *shop.Shop, d amqp.Delivery, mail bo
 			return
 		}
 		slog.ErrorContext(ctx, "no effect yet", "error", err)
-		shop.Sleep(ctx, 300*time.Millisecond)
+		_ = suite.Sleep(ctx, 300*time.Millisecond)
 	}
 }
 
@@ -88,7 +89,7 @@ func requeueLater(ctx context.Context, s *shop.Shop, work func(context.Context, 
 			return
 		}
 		if readAndWork(ctx, d, func(e shop.Event) error { return work(ctx, e) }) != nil {
-			shop.Sleep(ctx, 300*time.Millisecond)
+			_ = suite.Sleep(ctx, 300*time.Millisecond)
 			_ = d.Nack(false, true)
 			return
 		}

@@ -13,6 +13,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"example.com/transactional-outbox/test/suite"
 )
 
 // Shop is the environment of a design.
@@ -126,14 +128,6 @@ func Every(ctx context.Context, pause time.Duration, do func(context.Context) er
 		if err := do(ctx); err != nil {
 			slog.ErrorContext(ctx, "trying again", "error", err)
 		}
-		Sleep(ctx, pause)
-	}
-}
-
-// Sleep waits for a time, or until ctx ends.
-func Sleep(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
+		_ = suite.Sleep(ctx, pause)
 	}
 }

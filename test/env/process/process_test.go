@@ -15,6 +15,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"example.com/transactional-outbox/test/env/check"
 	"example.com/transactional-outbox/test/env/process"
 )
 
@@ -24,15 +25,15 @@ func TestChildrenAndTheLog(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "log")
 	for range 2 {
 		p, err := process.Start(exec.Command("sh", "-c", "echo line; sleep 60 & wait"), process.WithParent, log)
-		must(t, err)
-		must(t, p.AwaitReady(limited(t), func(context.Context) error {
+		check.Must(t, err)
+		check.Must(t, p.AwaitReady(limited(t), func(context.Context) error {
 			if len(p.Children()) != 1 {
 				return os.ErrNotExist
 			}
 			return nil
 		}))
-		must(t, p.Children()[0].Signal(syscall.SIGKILL))
-		must(t, p.Wait(limited(t)))
+		check.Must(t, p.Children()[0].Signal(syscall.SIGKILL))
+		check.Must(t, p.Wait(limited(t)))
 	}
 	if got, _ := os.ReadFile(log); string(got) != "line\nline\n" {
 		t.Errorf("the log is %q", got)
@@ -48,9 +49,9 @@ func TestDiesWithParent(t *testing.T) {
 	if report != "" {
 		p := start(t, process.WithParent, "sleep", "60")
 		id, err := json.Marshal(p.ID)
-		must(t, err)
-		must(t, os.WriteFile(report+".new", id, 0o600))
-		must(t, os.Rename(report+".new", report)) // all of it or nothing
+		check.Must(t, err)
+		check.Must(t, os.WriteFile(report+".new", id, 0o600))
+		check.Must(t, os.Rename(report+".new", report)) // all of it or nothing
 		_ = p.Wait(t.Context())
 		return
 	}
@@ -61,9 +62,9 @@ func TestDiesWithParent(t *testing.T) {
 	command := exec.Command(os.Args[0], "-test.run=^TestDiesWithParent$")
 	command.Env = append(os.Environ(), "REPORT_SLEEPER="+report)
 	parent, err := process.Start(command, process.WithParent, os.DevNull)
-	must(t, err)
+	check.Must(t, err)
 	var id process.ID
-	must(t, parent.AwaitReady(limited(t), func(context.Context) error {
+	check.Must(t, parent.AwaitReady(limited(t), func(context.Context) error {
 		content, err := os.ReadFile(report)
 		if err != nil {
 			return err
@@ -71,7 +72,7 @@ func TestDiesWithParent(t *testing.T) {
 		return json.Unmarshal(content, &id)
 	}))
 	sleeper := process.Find(id)
-	must(t, parent.End(limited(t), syscall.SIGKILL))
+	check.Must(t, parent.End(limited(t), syscall.SIGKILL))
 	if err := sleeper.Wait(limited(t)); err != nil {
 		t.Errorf("the child outlived its killed parent: %v", err)
 	}
@@ -80,16 +81,9 @@ func TestDiesWithParent(t *testing.T) {
 func start(t *testing.T, lifetime process.Lifetime, name string, args ...string) *process.Process {
 	t.Helper()
 	p, err := process.Start(exec.Command(name, args...), lifetime, filepath.Join(t.TempDir(), "log"))
-	must(t, err)
+	check.Must(t, err)
 	t.Cleanup(func() { _ = p.Signal(syscall.SIGKILL) })
 	return p
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func limited(t *testing.T) context.Context {

@@ -4,9 +4,10 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"example.com/transactional-outbox/test/env/check"
 )
 
 // HeldCommits are transactions that wait in their COMMIT, until the test releases or
@@ -28,66 +29,36 @@ SELECT pg_advisory_lock(1)`
 func HoldCommits(tb testing.TB, url, table string) *HeldCommits {
 	tb.Helper()
 	conn, err := pgx.Connect(tb.Context(), url)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	check.Must(tb, err)
 	tb.Cleanup(func() { _ = conn.Close(context.Background()) })
 	h := &HeldCommits{tb: tb, conn: conn}
-	h.exec(fmt.Sprintf(holdSQL, identifier(table)))
+	check.Exec(h.tb, h.conn, fmt.Sprintf(holdSQL, identifier(table)))
 	return h
 }
 
 // Await waits until a COMMIT is held.
 func (h *HeldCommits) Await() {
 	h.tb.Helper()
-	h.await(`SELECT count(*) > 0 FROM pg_locks JOIN pg_database d ON d.oid = database
+	check.AwaitTrue(h.tb, h.conn, `SELECT count(*) > 0 FROM pg_locks JOIN pg_database d ON d.oid = database
 		WHERE datname = current_database() AND locktype = 'advisory' AND NOT granted`)
 }
 
 // Release lets all commits continue.
 func (h *HeldCommits) Release() {
 	h.tb.Helper()
-	h.exec("SELECT pg_advisory_unlock(1)")
+	check.Exec(h.tb, h.conn, "SELECT pg_advisory_unlock(1)")
 }
 
 // Terminate ends the sessions that wait, as an administrator or a shutdown does.
 func (h *HeldCommits) Terminate() {
 	h.tb.Helper()
-	h.exec(`SELECT pg_terminate_backend(pid) FROM pg_locks JOIN pg_database d ON d.oid = database
+	check.Exec(h.tb, h.conn, `SELECT pg_terminate_backend(pid) FROM pg_locks JOIN pg_database d ON d.oid = database
 		WHERE datname = current_database() AND locktype = 'advisory' AND NOT granted`)
 }
 
 // AwaitEnd waits until all sessions of the database are idle.
 func (h *HeldCommits) AwaitEnd() {
 	h.tb.Helper()
-	h.await(`SELECT count(*) = 0 FROM pg_stat_activity
+	check.AwaitTrue(h.tb, h.conn, `SELECT count(*) = 0 FROM pg_stat_activity
 		WHERE datname = current_database() AND pid <> pg_backend_pid() AND state <> 'idle'`)
-}
-
-func (h *HeldCommits) exec(statements string) {
-	h.tb.Helper()
-	if _, err := h.conn.PgConn().Exec(h.tb.Context(), statements).ReadAll(); err != nil {
-		h.tb.Fatal(err)
-	}
-}
-
-// await polls a query until it returns true: PostgreSQL does not report waiting locks.
-func (h *HeldCommits) await(query string) {
-	h.tb.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for timeout := time.After(sharedTimeout); ; {
-		var yes bool
-		if err := h.conn.QueryRow(h.tb.Context(), query).Scan(&yes); err != nil {
-			h.tb.Fatal(err)
-		}
-		if yes {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-timeout:
-			h.tb.Fatalf("still false after %v: %s", sharedTimeout, query)
-		}
-	}
 }

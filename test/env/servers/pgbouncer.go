@@ -99,7 +99,7 @@ func (s *PostgresServer) RequirePasswords(ctx context.Context, roles []string) e
 	if err := os.WriteFile(access, append([]byte(rule), content...), 0o600); err != nil {
 		return err
 	}
-	return s.query(ctx, "SELECT pg_reload_conf()", nil)
+	return s.Execute(ctx, "postgres", "SELECT pg_reload_conf()")
 }
 
 // Via returns the URL of a database through the pooler.

@@ -135,4 +135,6 @@ func (s *PostgresServer) launch() (err error) {
 
 func (s *PostgresServer) data() string { return s.folder.file("data") }
 
-func (s *PostgresServer) connect(ctx context.Context) error { return s.query(ctx, "SELECT", nil) }
+func (s *PostgresServer) connect(ctx context.Context) error {
+	return s.Execute(ctx, "postgres", "SELECT")
+}

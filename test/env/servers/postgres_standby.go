@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"syscall"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -83,18 +82,15 @@ func (s *PostgresServer) copyData(ctx context.Context, folder string, source *ur
 
 // Promote makes a standby the primary, and returns when it takes writes.
 func (s *PostgresServer) Promote(ctx context.Context) error {
-	return s.query(ctx, "SELECT pg_promote()", nil)
+	return s.Execute(ctx, "postgres", "SELECT pg_promote()")
 }
 
 // Synchronous makes commits wait for standbys, by synchronous_standby_names. An empty text ends it.
 // It returns when the primary waits for one, so the standbys must run.
 func (s *PostgresServer) Synchronous(ctx context.Context, standbys string) error {
-	for _, statement := range []string{
-		"ALTER SYSTEM SET synchronous_standby_names = '" + standbys + "'", "SELECT pg_reload_conf()",
-	} {
-		if err := s.query(ctx, statement, nil); err != nil {
-			return err
-		}
+	err := s.Execute(ctx, "postgres", "ALTER SYSTEM SET synchronous_standby_names = '"+standbys+"'", "SELECT pg_reload_conf()")
+	if err != nil {
+		return err
 	}
 	return s.await(ctx, `SELECT current_setting('synchronous_standby_names') = '`+standbys+`' AND ('`+standbys+`' = ''
 		OR EXISTS (SELECT FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum')))`)
@@ -114,40 +110,40 @@ func (s *PostgresServer) AwaitStandby(ctx context.Context, name string) error {
 func (s *PostgresServer) await(ctx context.Context, query string) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		var yes bool
-		if err := s.query(ctx, query, &yes); err != nil {
+	return s.server.AwaitReady(ctx, func(ctx context.Context) error {
+		yes := false
+		if err := s.query(ctx, query, &yes); err != nil || yes {
 			return err
 		}
-		if yes {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%s: %w", query, context.Cause(ctx))
-		case <-tick.C:
-		}
-	}
+		return errors.New(query)
+	})
 }
 
-// query runs one statement on a connection of its own, and reads the first column unless it is nil.
+// query runs a query on a connection of its own, and reads the first column.
 func (s *PostgresServer) query(ctx context.Context, statement string, into any) error {
-	conn, err := pgx.Connect(ctx, s.URL("postgres"))
+	return s.in(ctx, "postgres", func(conn *pgx.Conn) error { return conn.QueryRow(ctx, statement).Scan(into) })
+}
+
+// Execute executes statements in a database.
+func (s *PostgresServer) Execute(ctx context.Context, database string, statements ...string) error {
+	return s.in(ctx, database, func(conn *pgx.Conn) error {
+		for _, statement := range statements {
+			if _, err := conn.Exec(ctx, statement); err != nil {
+				return fmt.Errorf("%.60s: %w", statement, err)
+			}
+		}
+		return nil
+	})
+}
+
+// in uses a connection of its own to a database.
+func (s *PostgresServer) in(ctx context.Context, database string, use func(*pgx.Conn) error) error {
+	conn, err := pgx.Connect(ctx, s.URL(database))
 	if err != nil {
 		return err
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
-	if into == nil {
-		_, err = conn.Exec(ctx, statement)
-	} else {
-		err = conn.QueryRow(ctx, statement).Scan(into)
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", statement, err)
-	}
-	return nil
+	return use(conn)
 }
 
 // createData lets a program create data in another folder and renames it, so that the folder is

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"example.com/transactional-outbox/test/env/check"
 	"example.com/transactional-outbox/test/env/process"
 )
 
@@ -24,9 +25,7 @@ const WithoutSync = "fsync=off"
 func Postgres(tb testing.TB) *PostgresServer {
 	tb.Helper()
 	s, err := NewPostgres(serverFolder(tb), process.WithParent, WithoutSync)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	check.Must(tb, err)
 	startUntilCleanup(tb, s, s.folder)
 	return s
 }
@@ -35,9 +34,7 @@ func Postgres(tb testing.TB) *PostgresServer {
 func Standby(tb testing.TB, primary *PostgresServer, name string) *PostgresServer {
 	tb.Helper()
 	s, err := NewStandby(tb.Context(), serverFolder(tb), process.WithParent, primary.URL("postgres"), name)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	check.Must(tb, err)
 	startUntilCleanup(tb, s, s.folder)
 	return s
 }
@@ -47,9 +44,7 @@ func Standby(tb testing.TB, primary *PostgresServer, name string) *PostgresServe
 func RabbitMQ(tb testing.TB, plugins ...string) *RabbitMQServer {
 	tb.Helper()
 	s, err := NewRabbitMQ(serverFolder(tb), process.WithParent, plugins...)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	check.Must(tb, err)
 	startUntilCleanup(tb, s, s.folder)
 	return s
 }
@@ -64,9 +59,7 @@ func startUntilCleanup(tb testing.TB, s server, f folder) {
 			tb.Logf("the end of the log of %T:\n%s", s, process.LastLines(f.log()))
 		}
 	})
-	if err := s.Start(tb.Context()); err != nil {
-		tb.Fatal(err)
-	}
+	check.Must(tb, s.Start(tb.Context()))
 }
 
 // serverFolder creates a folder that other users can enter, unlike tb.TempDir: PostgreSQL runs
@@ -74,9 +67,7 @@ func startUntilCleanup(tb testing.TB, s server, f folder) {
 func serverFolder(tb testing.TB) string {
 	tb.Helper()
 	folder, err := os.MkdirTemp("", "test-servers-")
-	if err != nil {
-		tb.Fatal(err)
-	}
+	check.Must(tb, err)
 	tb.Cleanup(func() {
 		if err := os.RemoveAll(folder); err != nil {
 			tb.Error(err)

@@ -146,6 +146,23 @@ func (s *RabbitMQServer) runTool(ctx context.Context, program string, args ...st
 	return string(output), nil
 }
 
+// Alarm raises or ends the memory alarm, in which the broker blocks publishers.
+func (s *RabbitMQServer) Alarm(ctx context.Context, raised bool) error {
+	limit := []string{"0.4"}
+	if raised {
+		limit = []string{"absolute", "1MB"}
+	}
+	_, err := s.Ctl(ctx, append([]string{"set_vm_memory_high_watermark"}, limit...)...)
+	return err
+}
+
+// OnQueue calls a function of Erlang with the process of a queue: sys:suspend, or sys:resume.
+func (s *RabbitMQServer) OnQueue(ctx context.Context, queue, function string) error {
+	_, err := s.Ctl(ctx, "eval", fmt.Sprintf(
+		`{ok, Q} = rabbit_amqqueue:lookup(rabbit_misc:r(<<"/">>, queue, <<"%s">>)), %s(amqqueue:get_pid(Q)).`, queue, function))
+	return err
+}
+
 // home holds the Erlang cookie.
 func (s *RabbitMQServer) home() string { return s.first.folder.file("home") }
 

@@ -52,12 +52,7 @@ func (s *PostgresServer) CreateFor(ctx context.Context, root, name, service stri
 
 // CopyFor creates a copy of a database, with the roles of a service.
 func (s *PostgresServer) CopyFor(ctx context.Context, root, template, name, service string) (Roles, error) {
-	admin, err := pgx.Connect(ctx, s.URL("postgres"))
-	if err != nil {
-		return Roles{}, err
-	}
-	defer func() { _ = admin.Close(ctx) }()
-	if _, err := admin.Exec(ctx, "CREATE DATABASE "+identifier(name)+" TEMPLATE "+identifier(template)); err != nil {
+	if err := s.Execute(ctx, "postgres", "CREATE DATABASE "+identifier(name)+" TEMPLATE "+identifier(template)); err != nil {
 		return Roles{}, err
 	}
 	return CreateRoles(ctx, root, s.URL(name), service)

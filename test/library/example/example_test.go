@@ -10,21 +10,19 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"go.uber.org/goleak"
 
+	"example.com/transactional-outbox/test/env/check"
 	"example.com/transactional-outbox/test/env/process"
 	"example.com/transactional-outbox/test/env/servers"
+	"example.com/transactional-outbox/test/env/services"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// limit bounds each wait of a test. No promise rests on it.
-const limit = 2 * time.Minute
 
 // TestP2P5SIGKILLsLoseNothingAndRepeatNoEffect kills publisher and consumer in turn, at random
 // moments, while orders are placed and some are rolled back at their commit.
@@ -33,30 +31,31 @@ func TestP2P5SIGKILLsLoseNothingAndRepeatNoEffect(t *testing.T) {
 	const kills, between = 12, 20
 	s := newSystem(t)
 	s.programs = []*program{s.start("publisher", s.orders), s.start("consumer", s.notifications)}
-	s.await("an effect", func() bool { return s.effects() > 0 })
+	check.Await(s, "an effect", func() bool { return s.effects() > 0 })
 	s.rollBack(0.2)
 	for i := range kills {
 		want := s.effects() + 1 + rand.IntN(between)
-		s.await("progress", func() bool { return s.effects() >= want })
+		check.Await(s, "progress", func() bool { return s.effects() >= want })
 		time.Sleep(rand.N(20 * time.Millisecond)) // a random moment of a transaction, a publish or an ack
 		s.kill(i % len(s.programs))
 	}
 	s.rollBack(1) // no more orders
-	s.await("all events published and handled", func() bool {
+	check.Await(s, "all events published and handled", func() bool {
 		s.endLeases()
-		return s.orders.count("SELECT count(*) FROM outbox_queue") == 0 && s.effects() >= s.orders.count("SELECT count(*) FROM orders")
+		return s.count(s.orders, "SELECT count(*) FROM outbox_queue") == 0 && s.effects() >= s.count(s.orders, "SELECT count(*) FROM orders")
 	})
 	for _, p := range s.programs {
-		p.end(syscall.SIGTERM)
-		if code := p.State().ExitCode(); code != 0 {
-			t.Errorf("%s ended with %d:\n%s", p.name, code, process.LastLines(p.log))
+		if code, err := p.Stop(t.Context()); code != 0 || err != nil {
+			t.Errorf("%s ended with %d, %v", p.name, code, err)
 		}
 	}
-	if !s.programs[0].said("rolled back") {
+	lines, err := s.programs[0].Lines()
+	check.Must(t, err)
+	if !strings.Contains(fmt.Sprint(lines), "rolled back") {
 		t.Error("no order was rolled back")
 	}
-	orders := s.orders.list("SELECT id FROM orders ORDER BY id COLLATE \"C\"")
-	effects := s.notifications.list("SELECT order_id FROM notifications ORDER BY order_id COLLATE \"C\"")
+	orders := check.Value[[]string](t, s.orders, "SELECT array_agg(id ORDER BY id COLLATE \"C\") FROM orders")
+	effects := check.Value[[]string](t, s.notifications, "SELECT array_agg(order_id ORDER BY order_id COLLATE \"C\") FROM notifications")
 	if !slices.Equal(orders, effects) {
 		t.Errorf("%d orders and %d effects differ:\n%q\n%q", len(orders), len(effects), orders, effects)
 	}
@@ -76,9 +75,7 @@ func newSystem(t *testing.T) *system {
 	s := &system{T: t, binaries: t.TempDir(), broker: servers.RabbitMQ(t).URL("/")}
 	build := exec.CommandContext(t.Context(), "go", "build", "-race", "-o", s.binaries, "./...")
 	build.Dir, build.Env = "../../../examples/library", append(os.Environ(), "GOWORK=off")
-	if output, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("building: %v\n%s", err, output)
-	}
+	check.Run(t, build)
 	s.orders, s.notifications = open(t), open(t)
 	return s
 }
@@ -87,22 +84,22 @@ func newSystem(t *testing.T) *system {
 func (s *system) kill(i int) {
 	s.Helper()
 	old := s.programs[i]
-	old.end(syscall.SIGKILL)
+	check.Must(s, old.Kill(s.Context()))
 	s.programs[i] = s.start(old.name, old.database)
 }
 
 func (s *system) effects() int {
 	s.Helper()
-	if s.notifications.count("SELECT count(*) FROM pg_tables WHERE tablename = 'notifications'") == 0 {
+	if s.count(s.notifications, "SELECT count(*) FROM pg_tables WHERE tablename = 'notifications'") == 0 {
 		return 0
 	}
-	return s.notifications.count("SELECT count(*) FROM notifications")
+	return s.count(s.notifications, "SELECT count(*) FROM notifications")
 }
 
 // rollBack makes this share of all commits fail: the order and its event are both written then.
 func (s *system) rollBack(share float64) {
 	s.Helper()
-	s.orders.exec(fmt.Sprintf(`
+	check.Exec(s, s.orders, fmt.Sprintf(`
 		CREATE OR REPLACE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
 			'BEGIN IF random() < %g THEN RAISE ''refused''; END IF; RETURN NULL; END';
 		DROP TRIGGER IF EXISTS refuse ON orders;
@@ -114,106 +111,48 @@ func (s *system) rollBack(share float64) {
 // them. A live one may lose a lease too: then it publishes again.
 func (s *system) endLeases() {
 	s.Helper()
-	s.orders.exec("UPDATE outbox_claims SET until = now() WHERE until < now() + interval '55 seconds'")
+	check.Exec(s, s.orders, "UPDATE outbox_claims SET until = now() WHERE until < now() + interval '55 seconds'")
 }
 
 // program is a running publisher or consumer.
 type program struct {
-	*process.Process
-	s         *system
-	name, log string
-	database  database
+	*services.Process
+	name     string
+	database database
 }
 
 // start starts a program, which is killed when the test ends.
 func (s *system) start(name string, db database) *program {
 	s.Helper()
-	p := &program{s: s, name: name, database: db, log: filepath.Join(s.TempDir(), "log")}
-	command := exec.Command(filepath.Join(s.binaries, name))
-	command.Env = []string{"DATABASE_URL=" + db.url, "AMQP_URL=" + s.broker}
-	var err error
-	if p.Process, err = process.Start(command, process.WithParent, p.log); err != nil {
-		s.Fatal(err)
-	}
+	log := filepath.Join(s.TempDir(), "log")
+	p, err := services.Start(filepath.Join(s.binaries, name), "", log, "DATABASE_URL="+db.url, "AMQP_URL="+s.broker)
+	check.Must(s, err)
 	s.Cleanup(func() {
-		p.end(syscall.SIGKILL)
+		check.Must(s, p.Kill(context.Background()))
 		if s.Failed() {
-			s.Logf("%s said:\n%s", name, process.LastLines(p.log))
+			s.Logf("%s said:\n%s", name, process.LastLines(log))
 		}
 	})
-	return p
-}
-
-func (p *program) end(signal syscall.Signal) {
-	p.s.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
-	defer cancel()
-	if err := p.End(ctx, signal); err != nil {
-		p.s.Fatalf("%s: %v", p.name, err)
-	}
-}
-
-func (p *program) said(text string) bool {
-	content, err := os.ReadFile(p.log)
-	if err != nil {
-		p.s.Fatal(err)
-	}
-	return strings.Contains(string(content), text)
-}
-
-// await asks until the answer is yes.
-func (s *system) await(what string, yes func() bool) {
-	s.Helper()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for late := time.After(limit); !yes(); {
-		select {
-		case <-tick.C:
-		case <-late:
-			s.Fatalf("after %s not yet: %s", limit, what)
-		}
-	}
+	return &program{p, name, db}
 }
 
 // database is one of the test's own, with a connection.
 type database struct {
-	*testing.T
 	url string
 	*pgx.Conn
 }
 
 func open(t *testing.T) database {
 	t.Helper()
-	d := database{T: t, url: servers.Database(t)}
+	d := database{url: servers.Database(t)}
 	var err error
-	if d.Conn, err = pgx.Connect(t.Context(), d.url); err != nil {
-		t.Fatal(err)
-	}
+	d.Conn, err = pgx.Connect(t.Context(), d.url)
+	check.Must(t, err)
 	t.Cleanup(func() { _ = d.Close(context.Background()) })
 	return d
 }
 
-func (d database) exec(sql string) {
-	d.Helper()
-	if _, err := d.Exec(d.Context(), sql); err != nil {
-		d.Fatalf("%s: %v", sql, err)
-	}
-}
-
-func (d database) count(sql string) (n int) {
-	d.Helper()
-	if err := d.QueryRow(d.Context(), sql).Scan(&n); err != nil {
-		d.Fatalf("%s: %v", sql, err)
-	}
-	return n
-}
-
-func (d database) list(sql string) []string {
-	d.Helper()
-	rows, _ := d.Query(d.Context(), sql)
-	list, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		d.Fatalf("%s: %v", sql, err)
-	}
-	return list
+func (s *system) count(db database, sql string) int {
+	s.Helper()
+	return check.Value[int](s, db, sql)
 }

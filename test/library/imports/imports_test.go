@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"example.com/transactional-outbox/test/env/check"
 )
 
 // packages are those that a service imports to publish and to consume.
@@ -49,8 +51,8 @@ func TestHowManyLinesAnImporterGets(t *testing.T) {
 	for _, p := range packages {
 		program += "import _ \"" + library + p + "\"\n"
 	}
-	write(t, filepath.Join(importer, "main.go"), program+"\nfunc main() {}\n")
-	write(t, filepath.Join(importer, "go.mod"), "module importer\n\ngo 1.26.0\n")
+	check.Must(t, os.WriteFile(filepath.Join(importer, "main.go"), []byte(program+"\nfunc main() {}\n"), 0o600))
+	check.Must(t, os.WriteFile(filepath.Join(importer, "go.mod"), []byte("module importer\n\ngo 1.26.0\n"), 0o600))
 	run(t, importer, "mod", "edit", "-require", library+"@v0.0.0", "-replace", library+"="+folder(t))
 	run(t, importer, "mod", "tidy")
 	run(t, importer, "build", "./...")
@@ -67,9 +69,7 @@ func TestHowManyLinesAnImporterGets(t *testing.T) {
 func folder(t *testing.T) string {
 	t.Helper()
 	path, err := filepath.Abs("../../../outbox")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return path
 }
 
@@ -77,9 +77,7 @@ func folder(t *testing.T) string {
 func lines(t *testing.T, file, text string) (n int) {
 	t.Helper()
 	content, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for line := range bytes.Lines(content) {
 		if bytes.Contains(line, []byte(text)) {
 			n++
@@ -88,23 +86,10 @@ func lines(t *testing.T, file, text string) (n int) {
 	return n
 }
 
-func write(t *testing.T, file, text string) {
-	t.Helper()
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // run runs a command of go that succeeds, and returns its output.
 func run(t *testing.T, folder string, args ...string) string {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), "go", args...)
 	c.Dir, c.Env = folder, append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod")
-	var errors strings.Builder
-	c.Stderr = &errors
-	output, err := c.Output()
-	if err != nil {
-		t.Fatalf("go %q: %v\n%s%s", args, err, output, errors.String())
-	}
-	return string(output)
+	return check.Run(t, c)
 }

@@ -2,12 +2,12 @@
 package outbox_test
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -20,14 +20,12 @@ import (
 	"example.com/transactional-outbox/outbox"
 	"example.com/transactional-outbox/outbox/inbox"
 	"example.com/transactional-outbox/outbox/publish"
+	"example.com/transactional-outbox/test/env/check"
 	"example.com/transactional-outbox/test/env/process"
 	"example.com/transactional-outbox/test/env/servers"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// limit bounds each wait of a test. No promise rests on it.
-const limit = 2 * time.Minute
 
 // settings are those of one role, which owns a database, and of its pool.
 type settings struct {
@@ -66,12 +64,9 @@ func TestWhateverTheRoleAndThePoolAreSetTo(t *testing.T) {
 			t.Parallel()
 			d := s.create(t, test.role)
 			pool := open(t, d.URL, test.conns)
-			must(t, outbox.Migrate(t.Context(), pool))
-			must(t, inbox.Migrate(t.Context(), pool))
-			if test.then != "" {
-				_, err := pool.Exec(t.Context(), test.then)
-				must(t, err)
-			}
+			check.Must(t, outbox.Migrate(t.Context(), pool))
+			check.Must(t, inbox.Migrate(t.Context(), pool))
+			check.Exec(t, pool, test.then)
 			places := []string{d.URL}
 			if test.places != nil {
 				places = test.places(t, s, d)
@@ -90,7 +85,10 @@ type server struct {
 }
 
 // database has a role of its own, which is no superuser.
-type database struct{ URL, role, admin string }
+type database struct {
+	URL, role string
+	admin     *pgxpool.Pool
+}
 
 func (s *server) create(t *testing.T, settings []string) (d database) {
 	t.Helper()
@@ -98,15 +96,16 @@ func (s *server) create(t *testing.T, settings []string) (d database) {
 	defer s.access.Unlock()
 	s.n++
 	d.role = fmt.Sprint("role", s.n)
-	execute(t, s.URL("postgres"), "CREATE ROLE "+d.role+" LOGIN PASSWORD 'secret'")
-	execute(t, s.URL("postgres"), "CREATE DATABASE "+d.role+" OWNER "+d.role)
-	d.admin = s.URL(d.role)
-	execute(t, d.admin, "ALTER SCHEMA public OWNER TO "+d.role)
+	all := open(t, s.URL("postgres"), 1)
+	check.Exec(t, all, "CREATE ROLE "+d.role+" LOGIN PASSWORD 'secret'")
+	check.Exec(t, all, "CREATE DATABASE "+d.role+" OWNER "+d.role)
+	d.admin = open(t, s.URL(d.role), 1)
+	check.Exec(t, d.admin, "ALTER SCHEMA public OWNER TO "+d.role)
 	for _, setting := range settings {
-		execute(t, d.admin, "ALTER ROLE "+d.role+" SET "+setting)
+		check.Exec(t, d.admin, "ALTER ROLE "+d.role+" SET "+setting)
 	}
-	u, err := url.Parse(d.admin)
-	must(t, err)
+	u, err := url.Parse(s.URL(d.role))
+	check.Must(t, err)
 	u.User = url.UserPassword(d.role, "secret")
 	d.URL = u.String()
 	return d
@@ -122,9 +121,9 @@ func standby(t *testing.T, s *server, d database) []string {
 func pgBouncer(t *testing.T, s *server, d database) (places []string) {
 	t.Helper()
 	pooler, err := s.NewPgBouncer(t.Context(), t.TempDir(), process.WithParent, d.role)
-	must(t, err)
+	check.Must(t, err)
 	t.Cleanup(func() { _ = pooler.Close() })
-	must(t, pooler.Start(t.Context(), d.URL))
+	check.Must(t, pooler.Start(t.Context(), d.URL))
 	for _, mode := range []string{"cache_describe", "exec", "simple_protocol"} {
 		places = append(places, pooler.Via(d.URL)+"&default_query_exec_mode="+mode)
 	}
@@ -135,27 +134,34 @@ func pgBouncer(t *testing.T, s *server, d database) (places []string) {
 // effect once; or that somebody says this.
 func wantWork(t *testing.T, d database, pool *pgxpool.Pool, says string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	ctx, cancel := context.WithTimeout(t.Context(), check.Limit)
 	defer cancel()
-	var log said
+	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
+	check.Must(t, err)
+	defer func() { _ = log.Close() }()
+	said := func() string {
+		text, err := os.ReadFile(log.Name())
+		check.Must(t, err)
+		return string(text)
+	}
 	published := make(chan publish.Message, 10)
 	relay, err := outbox.NewRelay(pool, publish.Func(1, func(_ context.Context, m publish.Message) error {
 		published <- m
 		return nil
-	}), outbox.RelayConfig{Logger: slog.New(slog.NewTextHandler(&log, nil)), PollInterval: 50 * time.Millisecond})
-	must(t, err)
+	}), outbox.RelayConfig{Logger: slog.New(slog.NewTextHandler(log, nil)), PollInterval: 50 * time.Millisecond})
+	check.Must(t, err)
 	runs, stop := context.WithCancel(ctx)
 	defer stop()
 	ended := make(chan error, 1)
 	go func() { ended <- relay.Run(runs) }()
 	if says != "" {
-		await(ctx, t, func() bool {
+		check.Await(t, "work", func() bool {
 			select {
 			case err := <-ended:
 				ended <- err
 				return err != nil && strings.Contains(err.Error(), says)
 			default:
-				return log.has(says)
+				return strings.Contains(said(), says)
 			}
 		})
 		return
@@ -163,32 +169,22 @@ func wantWork(t *testing.T, d database, pool *pgxpool.Pool, says string) {
 
 	in := inbox.Once(pool, "a", func(ctx context.Context, tx pgx.Tx, m message) error { return appendOne(ctx, tx, string(m)) })
 	for range 2 {
-		await(ctx, t, func() bool { return in.Handle(ctx, []message{"once"}) == nil })
+		check.Await(t, "work", func() bool { return in.Handle(ctx, []message{"once"}) == nil })
 	}
 	for _, id := range []string{"1", "2"} {
-		await(ctx, t, func() bool {
+		check.Await(t, "work", func() bool {
 			return pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{AccessMode: pgx.ReadWrite}, func(tx pgx.Tx) error { return appendOne(ctx, tx, id) }) == nil
 		})
 	}
 	for range 3 {
-		select {
-		case <-published:
-		case <-ctx.Done():
-			t.Fatalf("not published: %s", log.String())
-		}
+		check.Receive(t, published, "event")
 	}
-	admin := open(t, d.admin, 1)
-	await(ctx, t, func() bool {
-		var left int
-		must(t, admin.QueryRow(ctx, "SELECT count(*) FROM outbox_queue").Scan(&left))
-		return left == 0
-	})
+	check.AwaitTrue(t, d.admin, "SELECT count(*) = 0 FROM outbox_queue")
 	stop()
 	if err := <-ended; err != nil || len(published) > 0 {
 		t.Errorf("the relay ended with %v, %d too many are published", err, len(published))
 	}
-	_, err = admin.Exec(ctx, "DELETE FROM processed_messages")
-	must(t, err)
+	check.Exec(t, d.admin, "DELETE FROM processed_messages")
 }
 
 type message string
@@ -201,62 +197,16 @@ func appendOne(ctx context.Context, tx pgx.Tx, id string) error {
 	})
 }
 
-// said is what the relay has logged.
-type said struct {
-	access sync.Mutex
-	bytes.Buffer
-}
-
-func (s *said) Write(line []byte) (int, error) {
-	s.access.Lock()
-	defer s.access.Unlock()
-	return s.Buffer.Write(line)
-}
-
-func (s *said) has(text string) bool {
-	s.access.Lock()
-	defer s.access.Unlock()
-	return strings.Contains(s.String(), text)
-}
-
-func await(ctx context.Context, t *testing.T, done func() bool) {
-	t.Helper()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for !done() {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatal("not in time")
-		}
-	}
-}
-
 func open(t *testing.T, url string, conns int32) *pgxpool.Pool {
 	t.Helper()
 	config, err := pgxpool.ParseConfig(url)
-	must(t, err)
+	check.Must(t, err)
 	if conns > 0 {
 		config.MaxConns = conns
 	}
 	outbox.NeverCancelCommits(config)
 	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	must(t, err)
+	check.Must(t, err)
 	t.Cleanup(pool.Close)
 	return pool
-}
-
-func execute(t *testing.T, url, statement string) {
-	t.Helper()
-	conn, err := pgx.Connect(t.Context(), url)
-	must(t, err)
-	_, err = conn.Exec(t.Context(), statement)
-	must(t, errors.Join(err, conn.Close(t.Context())))
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"example.com/transactional-outbox/outbox/publish"
 	"example.com/transactional-outbox/outbox/rabbitmq"
+	"example.com/transactional-outbox/test/env/check"
 )
 
 // A broker takes seconds to start, so all cases are in one test.
@@ -34,7 +35,7 @@ func (b blockableBroker) testNothingHangs(exchange string) {
 	}
 	var attempts []attempt
 	for what, do := range map[string]func(session, *rabbitmq.Publisher) error{
-		"Publish":         func(_ session, p *rabbitmq.Publisher) error { return publish.All(p, full, testTimeout)[0].Err },
+		"Publish":         func(_ session, p *rabbitmq.Publisher) error { return publish.All(p, full, check.Limit)[0].Err },
 		"NewPublisher":    func(s session, _ *rabbitmq.Publisher) error { _, err := s.NewPublisher(1); return err },
 		"Deliveries":      func(s session, _ *rabbitmq.Publisher) error { _, err := s.Deliveries(name()); return err },
 		"Declare":         func(s session, _ *rabbitmq.Publisher) error { return s.Declare(rabbitmq.Topology{}) },
@@ -46,10 +47,10 @@ func (b blockableBroker) testNothingHangs(exchange string) {
 		attempts = append(attempts, a)
 	}
 	for _, a := range attempts {
-		if err := receive(b.T, a.ended, "the end of "+a.what); err == nil {
+		if err := check.Receive(b.T, a.ended, "the end of "+a.what); err == nil {
 			b.Errorf("%s: a blocked broker answered", a.what)
 		}
-		receive(b.T, a.s.ctx.Done(), "the end of the session of "+a.what)
+		check.Receive(b.T, a.s.ctx.Done(), "the end of the session of "+a.what)
 		// Without the deadline, a heartbeat would end the session later.
 		if cause := context.Cause(a.s.ctx).Error(); a.what == "Publish" && !strings.Contains(cause, "write") {
 			b.Errorf("what was written had no deadline: %s", cause)
@@ -65,6 +66,6 @@ func (b blockableBroker) blockedSession(exchange string) (keeper, session, *rabb
 	s := k.next()
 	p := b.publisher(s, 64)
 	publish.All(b.publisher(s, 1), to(exchange, "a"), time.Millisecond)
-	eventually(b.T, "the broker says that it blocks", s.Blocked)
+	check.Await(b.T, "the broker says that it blocks", s.Blocked)
 	return k, s, p
 }

@@ -12,21 +12,20 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"example.com/transactional-outbox/outbox/rabbitmq"
+	"example.com/transactional-outbox/test/env/check"
 )
 
 // runConsumer runs a consumer until the test ends.
 func (b brokerTest) runConsumer(url string, q rabbitmq.Queue, h rabbitmq.HandlerFunc) *rabbitmq.Consumer {
 	b.Helper()
 	consumer, err := rabbitmq.NewConsumer(url, q, h)
-	if err != nil {
-		b.Fatal(err)
-	}
+	check.Must(b, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- consumer.Run(ctx) }()
 	b.Cleanup(func() {
 		cancel()
-		if err := receive(b.T, ended, "the end of Run"); err != nil {
+		if err := check.Receive(b.T, ended, "the end of Run"); err != nil {
 			b.Errorf("Run returned %v", err)
 		}
 	})
@@ -39,9 +38,7 @@ func TestP9WhatHasNoCopyStopsNoOther(t *testing.T) {
 	t.Parallel()
 	b := newBlockableBroker(t)
 	q := rabbitmq.Queue{Name: name(), Exchange: b.exchange(), Topics: []string{"#"}, Retry: []time.Duration{time.Millisecond}}
-	if err := b.session().Declare(q.Topology()); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, b.session().Declare(q.Topology()))
 	b.put(q.Name, "bad 1", "bad 2", "good 1", "good 2")
 	b.alarm(true)
 	isBad := func(m rabbitmq.Message) bool {
@@ -58,13 +55,13 @@ func TestP9WhatHasNoCopyStopsNoOther(t *testing.T) {
 		return nil
 	})
 	outcomes := func() map[string]uint64 { done, _ := consumer.Stats(); return done }
-	eventually(t, "the others are handled", func() bool { return outcomes()["handled"] >= 2 })
+	check.Await(t, "the others are handled", func() bool { return outcomes()["handled"] >= 2 })
 	if n := outcomes()["retried"]; n > 1 {
 		t.Errorf("%d copies were confirmed during the alarm", n)
 	}
 	b.alarm(false)
 	// A copy may come twice: if the alarm lasts longer than an attempt, it is made again.
-	eventually(t, "all are handled", func() bool { return outcomes()["handled"] >= 4 && outcomes()["retried"] == 2 })
+	check.Await(t, "all are handled", func() bool { return outcomes()["handled"] >= 4 && outcomes()["retried"] == 2 })
 	for _, id := range []string{"bad 1", "bad 2", "good 1", "good 2"} {
 		if _, is := handled.Load(id); !is {
 			t.Errorf("%s is not handled", id)
@@ -88,19 +85,19 @@ func TestAConsumerGoesOnAfterACut(t *testing.T) {
 		<-goOn
 		return nil
 	})
-	eventually(t, "the consumer takes messages", func() bool { return consumer.Health() == nil })
+	check.Await(t, "the consumer takes messages", func() bool { return consumer.Health() == nil })
 	b.put(q.Name, "1", "2")
-	if id := receive(t, began, "message"); id != "1" {
+	if id := check.Receive(t, began, "message"); id != "1" {
 		t.Errorf("the first one is %s", id)
 	}
 	proxy.Cut()
 	close(goOn)
 	again := map[string]bool{}
 	for len(again) < 2 {
-		again[receive(t, began, "message after the cut")] = true
+		again[check.Receive(t, began, "message after the cut")] = true
 	}
 	// An ack that is written into the cut connection may count as well.
-	eventually(t, "both are acknowledged", func() bool { done, _ := consumer.Stats(); return done["handled"] >= 2 })
+	check.Await(t, "both are acknowledged", func() bool { done, _ := consumer.Stats(); return done["handled"] >= 2 })
 }
 
 // deleteTopology deletes what a consumer has declared.

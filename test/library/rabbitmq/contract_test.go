@@ -3,7 +3,6 @@ package rabbitmq_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"strings"
 	"testing"
@@ -13,6 +12,7 @@ import (
 	"example.com/transactional-outbox/outbox/publish"
 	"example.com/transactional-outbox/outbox/publish/publishtest"
 	"example.com/transactional-outbox/outbox/rabbitmq"
+	"example.com/transactional-outbox/test/env/check"
 	"example.com/transactional-outbox/test/env/servers"
 )
 
@@ -104,7 +104,7 @@ func (b contractBroker) refuse() (undo func()) {
 	})
 	p := broker.publisher(broker.session(), 1)
 	// A quorum queue looks at its length a little late: the limit is soft.
-	eventually(b.T, "the queue is full", func() bool {
+	check.Await(b.T, "the queue is full", func() bool {
 		return publishAll(b.T, p, to(b.exchange, "order.full")...)[0].Outcome == publish.Refused
 	})
 	return func() {
@@ -124,12 +124,8 @@ func (b contractBroker) restart() {
 	if _, err := b.server.Ctl(b.Context(), "eval", "[ok = dets:sync(Table) || Table <- dets:all()]."); err != nil {
 		b.Fatal(err)
 	}
-	if err := b.server.Kill(); err != nil {
-		b.Fatal(err)
-	}
-	if err := b.server.Start(b.Context()); err != nil {
-		b.Fatal(err)
-	}
+	check.Must(b, b.server.Kill())
+	check.Must(b, b.server.Start(b.Context()))
 }
 
 // received takes messages from the queue until there were n of them, and then the rest.
@@ -142,7 +138,7 @@ func (b contractBroker) received() func(*testing.T, int) []publish.Message {
 				return err
 			}
 			for len(all) < n {
-				all = append(all, eventOf(receive(b.T, deliveries, "message in the queue")))
+				all = append(all, eventOf(check.Receive(b.T, deliveries, "message in the queue")))
 			}
 			if err := c.Cancel("contract", false); err != nil {
 				return err
@@ -179,15 +175,8 @@ func eventOf(d amqp.Delivery) publish.Message {
 // suspend stops the process of a queue, until resume. The broker still accepts messages for it.
 func (b brokerTest) suspend(server *servers.RabbitMQServer, queue string) (resume func()) {
 	b.Helper()
-	do := func(what string) {
-		expression := fmt.Sprintf(`{ok, Q} = rabbit_amqqueue:lookup(rabbit_misc:r(<<"/">>, queue, <<"%s">>)),
-			sys:%s(amqqueue:get_pid(Q)).`, queue, what)
-		if output, err := server.Ctl(context.WithoutCancel(b.Context()), "eval", expression); err != nil {
-			b.Errorf("%v: %s", err, output)
-		}
-	}
-	do("suspend")
-	return func() { do("resume") }
+	check.Must(b, server.OnQueue(b.Context(), queue, "sys:suspend"))
+	return func() { check.Must(b, server.OnQueue(context.WithoutCancel(b.Context()), queue, "sys:resume")) }
 }
 
 // blockableBroker is a broker that only this test uses, so that it can switch the memory alarm.
@@ -208,11 +197,5 @@ func newBlockableBroker(t *testing.T) blockableBroker {
 
 func (b blockableBroker) alarm(on bool) {
 	b.Helper()
-	limit := []string{"0.4"}
-	if on {
-		limit = []string{"absolute", "1MB"}
-	}
-	if _, err := b.server.Ctl(b.Context(), append([]string{"set_vm_memory_high_watermark"}, limit...)...); err != nil {
-		b.Fatal(err)
-	}
+	check.Must(b, b.server.Alarm(b.Context(), on))
 }

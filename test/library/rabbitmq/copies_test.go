@@ -11,6 +11,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"example.com/transactional-outbox/outbox/rabbitmq"
+	"example.com/transactional-outbox/test/env/check"
 	"example.com/transactional-outbox/test/env/servers"
 )
 
@@ -47,13 +48,13 @@ func newCopiesTest(t *testing.T) copiesTest {
 		}
 		return nil
 	})
-	eventually(t, "the consumer takes messages", func() bool { return c.consumer.Health() == nil && proxy.Accepted() == 2 })
+	check.Await(t, "the consumer takes messages", func() bool { return c.consumer.Health() == nil && proxy.Accepted() == 2 })
 	return c
 }
 
 func (c copiesTest) await(outcome string, n uint64) {
 	c.Helper()
-	eventually(c.T, fmt.Sprintf("%d are %s", n, outcome), func() bool { done, _ := c.consumer.Stats(); return done[outcome] == n })
+	check.Await(c.T, fmt.Sprintf("%d are %s", n, outcome), func() bool { done, _ := c.consumer.Stats(); return done[outcome] == n })
 }
 
 func (c copiesTest) wantSessions(n int) {
@@ -72,7 +73,7 @@ func TestP9CopiesGoOnAfterARefusal(t *testing.T) {
 	full := c.boundQueue(c.retry, amqp.Table{"x-max-length": 1, "x-overflow": "reject-publish"})
 	c.put(full, "filler 1", "filler 2") // the limit is soft
 	c.put(c.q.Name, "bad 1", "good 0", "bad 2")
-	eventually(t, "copies are refused", func() bool { return c.consumer.CopyFailures() >= 4 })
+	check.Await(t, "copies are refused", func() bool { return c.consumer.CopyFailures() >= 4 })
 	var good []string
 	for i := range 100 {
 		good = append(good, fmt.Sprint("good ", i))

@@ -11,15 +11,14 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"example.com/transactional-outbox/outbox/rabbitmq"
+	"example.com/transactional-outbox/test/env/check"
 )
 
 // browse reads a queue, whose name ends with .dlq, like one of dead letters.
 func (b brokerTest) browse(s session, queue string) *rabbitmq.DeadLetters {
 	b.Helper()
 	browser, err := s.DeadLetters(rabbitmq.Queue{Name: strings.TrimSuffix(queue, ".dlq")})
-	if err != nil {
-		b.Fatal(err)
-	}
+	check.Must(b, err)
 	return browser
 }
 
@@ -28,9 +27,7 @@ func (b brokerTest) browseNext(browser *rabbitmq.DeadLetters, n int) (messages [
 	b.Helper()
 	for range n {
 		taken, ok, err := browser.Next()
-		if err != nil {
-			b.Fatal(err)
-		}
+		check.Must(b, err)
 		if !ok {
 			break
 		}
@@ -41,9 +38,7 @@ func (b brokerTest) browseNext(browser *rabbitmq.DeadLetters, n int) (messages [
 
 func (b brokerTest) giveBack(browser *rabbitmq.DeadLetters) {
 	b.Helper()
-	if err := browser.Close(); err != nil {
-		b.Fatal(err)
-	}
+	check.Must(b, browser.Close())
 }
 
 // deadLetterQueue makes a queue of n messages with the arguments of a dead-letter queue. Without
@@ -94,9 +89,7 @@ func TestALongQueueIsBrowsedLikeAShortOne(t *testing.T) {
 	}
 	b.put(queue, "later")
 	for _, m := range held[:200] {
-		if err := one.Discard(m); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, one.Discard(m))
 	}
 	if got := takenIDs(b.browseNext(one, 1000)); !slices.Equal(got, ids[300:]) {
 		t.Errorf("after the removals it sees %v", got)

@@ -8,6 +8,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"example.com/transactional-outbox/outbox/rabbitmq"
+	"example.com/transactional-outbox/test/env/check"
 )
 
 func (b brokerTest) consume(s session, queue string, prefetch int) *rabbitmq.Deliveries {
@@ -16,16 +17,14 @@ func (b brokerTest) consume(s session, queue string, prefetch int) *rabbitmq.Del
 	if err == nil {
 		err = c.Start(prefetch)
 	}
-	if err != nil {
-		b.Fatal(err)
-	}
+	check.Must(b, err)
 	return c
 }
 
 // wantDeliveries waits for deliveries of these messages, in this order.
 func (b brokerTest) wantDeliveries(c *rabbitmq.Deliveries, ids ...string) (deliveries []rabbitmq.Delivery) {
 	b.Helper()
-	ctx, cancel := context.WithTimeout(b.Context(), testTimeout)
+	ctx, cancel := context.WithTimeout(b.Context(), check.Limit)
 	defer cancel()
 	for _, id := range ids {
 		d, err := c.Next(ctx)
@@ -42,9 +41,7 @@ func (b brokerTest) wantDeliveries(c *rabbitmq.Deliveries, ids ...string) (deliv
 
 func (b brokerTest) ack(d rabbitmq.Delivery) {
 	b.Helper()
-	if err := d.Ack(); err != nil {
-		b.Fatal(err)
-	}
+	check.Must(b, d.Ack())
 }
 
 // Delivery tags begin again at 1 with each session. With the client library's own recovery, the
@@ -67,9 +64,7 @@ func TestAnAckFromBeforeACutRemovesNothing(t *testing.T) {
 		t.Error("the ack of B went somewhere")
 	}
 	b.ack(again[0])
-	if err := k.end(); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, k.end())
 	b.wantDeliveries(b.consume(b.session(), queue, 3), "C", "D")
 }
 
@@ -84,7 +79,7 @@ func TestADeletedQueueEndsTheDeliveries(t *testing.T) {
 		ended <- err
 	}()
 	b.withChannel(func(c *amqp.Channel) error { return b.deleteQueue(c, queue) })
-	if err := receive(t, ended, "the end of Next"); !errors.Is(err, rabbitmq.ErrCancelled) {
+	if err := check.Receive(t, ended, "the end of Next"); !errors.Is(err, rabbitmq.ErrCancelled) {
 		t.Errorf("Next returned %v", err)
 	}
 }

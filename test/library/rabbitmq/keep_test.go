@@ -12,6 +12,7 @@ import (
 
 	"example.com/transactional-outbox/outbox/publish"
 	"example.com/transactional-outbox/outbox/rabbitmq"
+	"example.com/transactional-outbox/test/env/check"
 	"example.com/transactional-outbox/test/env/servers"
 )
 
@@ -27,14 +28,14 @@ func TestWorkInFlightIsFinishedAfterTheEnd(t *testing.T) {
 		}
 		close(begun)
 		<-ctx.Done()
-		results <- publish.All(p, to(exchange, "last"), testTimeout)
+		results <- publish.All(p, to(exchange, "last"), check.Limit)
 		return nil
 	})
-	receive(t, begun, "the work")
+	check.Receive(t, begun, "the work")
 	if err := end(); err != nil {
 		t.Error(err)
 	}
-	expect(t, receive(t, results, "the results of Publish"), publish.Confirmed)
+	expect(t, check.Receive(t, results, "the results of Publish"), publish.Confirmed)
 	b.get(queue)
 }
 
@@ -44,7 +45,7 @@ func TestAServerThatNeverAnswersDoesNotHangKeepConnected(t *testing.T) {
 	proxy, url := b.proxy()
 	proxy.Stall()
 	k := b.keep(url)
-	eventually(t, "KeepConnected gives up and tries again", func() bool { return proxy.Accepted() >= 2 })
+	check.Await(t, "KeepConnected gives up and tries again", func() bool { return proxy.Accepted() >= 2 })
 	proxy.Resume()
 	k.next()
 }
@@ -62,14 +63,14 @@ func TestKeepReturnsNilAfterItsContext(t *testing.T) {
 			proxy, url := b.proxy()
 			proxy.Refuse(true)
 			k := b.keep(url)
-			eventually(b.T, "an attempt", func() bool { return proxy.Accepted() >= 4 })
+			check.Await(b.T, "an attempt", func() bool { return proxy.Accepted() >= 4 })
 			return k
 		},
 		"in the handshake": func(b brokerTest) keeper {
 			proxy, url := b.proxy()
 			proxy.Stall()
 			k := b.keep(url)
-			eventually(b.T, "an attempt", func() bool { return proxy.Accepted() >= 1 })
+			check.Await(b.T, "an attempt", func() bool { return proxy.Accepted() >= 1 })
 			return k
 		},
 	} {
@@ -123,7 +124,7 @@ func TestReconnects200TimesAndLeavesNothingBehind(t *testing.T) { //nolint:paral
 	defer ask.Stop()
 	// A connection that is left open would stop the virtual clock, and a failed test would not end.
 	late := make(chan struct{})
-	defer time.AfterFunc(testTimeout, func() {
+	defer time.AfterFunc(check.Limit, func() {
 		close(late)
 		proxy.Refuse(true)
 		proxy.Cut()
@@ -141,7 +142,7 @@ func TestReconnects200TimesAndLeavesNothingBehind(t *testing.T) { //nolint:paral
 			}
 		})
 		use := func() {
-			s := receive(t, sessions, "a session")
+			s := check.Receive(t, sessions, "a session")
 			inside.publisher(s, 1)
 			inside.consume(s, queue, 1)
 		}

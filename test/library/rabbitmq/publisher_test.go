@@ -11,14 +11,15 @@ import (
 
 	"example.com/transactional-outbox/outbox/publish"
 	"example.com/transactional-outbox/outbox/rabbitmq"
+	"example.com/transactional-outbox/test/env/check"
 )
 
 // publishAll sends a batch, and waits for its answers.
 func publishAll(t *testing.T, p *rabbitmq.Publisher, messages ...rabbitmq.Message) []publish.Result {
 	t.Helper()
 	results := make(chan []publish.Result, 1)
-	go func() { results <- publish.All(p, messages, testTimeout) }()
-	return receive(t, results, "the results of Publish")
+	go func() { results <- publish.All(p, messages, check.Limit) }()
+	return check.Receive(t, results, "the results of Publish")
 }
 
 // expect compares the outcomes. Every outcome but Confirmed must have a reason.
@@ -57,7 +58,7 @@ func TestMoreThanTheWindowGoesOnAnotherChannel(t *testing.T) {
 		p.Publish(t.Context(), to(exchange, make([]string, 100)...), func(_ int, r publish.Result) { results <- r })
 	}
 	for range cap(results) {
-		if r := receive(t, results, "an answer"); r.Outcome != publish.Returned {
+		if r := check.Receive(t, results, "an answer"); r.Outcome != publish.Returned {
 			t.Fatalf("outcome %d (%v)", r.Outcome, r.Err)
 		}
 	}
@@ -65,7 +66,7 @@ func TestMoreThanTheWindowGoesOnAnotherChannel(t *testing.T) {
 	if opened < 2 {
 		t.Errorf("%d channels for 10 windows", opened)
 	}
-	eventually(t, "the channels that are not used any more are closed", func() bool { return proxy.closed.Load() >= opened-1 })
+	check.Await(t, "the channels that are not used any more are closed", func() bool { return proxy.closed.Load() >= opened-1 })
 }
 
 // countingProxy counts the channels that are opened and closed.
@@ -107,7 +108,7 @@ func TestAMessageThatClosesTheChannelEndsItsPublisher(t *testing.T) {
 			return errors.As(r.Err, &reason) && reason.Code == want.code && reason.Server && strings.Contains(reason.Reason, destination)
 		}
 		// All results have the reason, unless the broker closed the channel while we were sending.
-		eventually(t, "each message of the batch tells the reason", func() bool {
+		check.Await(t, "each message of the batch tells the reason", func() bool {
 			p := b.publisher(s, 3)
 			results := publishAll(t, p, to(destination, "a", "b", "c")...)
 			if r := results[0]; r.Outcome != publish.Unknown || errors.Is(r.Err, publish.ErrClosed) != want.closes {

@@ -7,22 +7,18 @@ import (
 	"crypto/rand"
 	"errors"
 	"maps"
-	"net/url"
 	"sync"
 	"testing"
-	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 	"go.uber.org/goleak"
 
 	"example.com/transactional-outbox/outbox/rabbitmq"
+	"example.com/transactional-outbox/test/env/check"
 	"example.com/transactional-outbox/test/env/servers"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// testTimeout is how long a test waits for an event before it fails.
-const testTimeout = 2 * time.Minute
 
 // brokerTest is a test with a connection to the broker that does not use the package under test.
 // Its exchanges and queues are deleted when the test ends.
@@ -40,9 +36,7 @@ func newBrokerTest(t *testing.T) brokerTest {
 func newBrokerTestAt(t *testing.T, url string) brokerTest {
 	t.Helper()
 	conn, err := amqp.Dial(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	return brokerTest{t, url, conn}
 }
@@ -52,13 +46,9 @@ func newBrokerTestAt(t *testing.T, url string) brokerTest {
 func (b brokerTest) withChannel(do func(*amqp.Channel) error) {
 	b.Helper()
 	channel, err := b.conn.Channel()
-	if err != nil {
-		b.Fatal(err)
-	}
+	check.Must(b, err)
 	defer func() { _ = channel.Close() }()
-	if err := do(channel); err != nil {
-		b.Fatal(err)
-	}
+	check.Must(b, do(channel))
 }
 
 func name() string { return "test." + rand.Text() }
@@ -151,13 +141,7 @@ func (b brokerTest) get(queue string) (d amqp.Delivery) {
 // proxy returns a proxy before the broker, and the URL of the broker through it.
 func (b brokerTest) proxy() (*servers.Proxy, string) {
 	b.Helper()
-	u, err := url.Parse(b.url)
-	if err != nil {
-		b.Fatal(err)
-	}
-	proxy := servers.NewProxy(b, u.Host)
-	u.Host = proxy.Addr()
-	return proxy, u.String()
+	return servers.ProxyFor(b, b.url)
 }
 
 // session is a session with its context, as KeepConnected passes them to use.
@@ -194,7 +178,7 @@ func (b brokerTest) run(url string, use func(context.Context, *rabbitmq.Session)
 	go func() { ended <- rabbitmq.KeepConnected(ctx, rabbitmq.Config{URL: url, Name: b.Name()}, use) }()
 	end = sync.OnceValue(func() error {
 		cancel()
-		return receive(b.T, ended, "the end of KeepConnected")
+		return check.Receive(b.T, ended, "the end of KeepConnected")
 	})
 	b.Cleanup(func() {
 		if err := end(); err != nil {
@@ -207,7 +191,7 @@ func (b brokerTest) run(url string, use func(context.Context, *rabbitmq.Session)
 // next waits for the next session.
 func (k keeper) next() session {
 	k.Helper()
-	return receive(k.T, k.sessions, "a session")
+	return check.Receive(k.T, k.sessions, "a session")
 }
 
 // session returns a session that lasts as long as the test.
@@ -219,29 +203,6 @@ func (b brokerTest) session() session {
 func (b brokerTest) publisher(s session, window int) *rabbitmq.Publisher {
 	b.Helper()
 	p, err := s.NewPublisher(window)
-	if err != nil {
-		b.Fatal(err)
-	}
+	check.Must(b, err)
 	return p
-}
-
-// receive waits for a value, and fails the test when none comes.
-func receive[T any](t *testing.T, values <-chan T, what string) (v T) {
-	t.Helper()
-	select {
-	case v = <-values:
-	case <-time.After(testTimeout):
-		t.Fatalf("no %s within the time limit", what)
-	}
-	return v
-}
-
-// eventually polls a condition, for which there is no event to wait for.
-func eventually(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(testTimeout); !condition(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within the time limit: %s", what)
-		}
-	}
 }

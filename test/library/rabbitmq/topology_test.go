@@ -11,6 +11,7 @@ import (
 
 	"example.com/transactional-outbox/outbox/publish"
 	"example.com/transactional-outbox/outbox/rabbitmq"
+	"example.com/transactional-outbox/test/env/check"
 )
 
 func TestDeclareCreatesOnlyWhatIsMissing(t *testing.T) {
@@ -27,9 +28,7 @@ func TestDeclareCreatesOnlyWhatIsMissing(t *testing.T) {
 	}
 	s := b.session()
 	for range 3 {
-		if err := s.Declare(topology); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, s.Declare(topology))
 	}
 	p := b.publisher(s, 3)
 	results := publishAll(t, p, to(exchange, "order.created", "order.cancelled", "order.confirmed")...)
@@ -53,7 +52,7 @@ func TestDeclareReturnsAMismatch(t *testing.T) {
 	b := newBrokerTest(t)
 	exchange, queue, missing := b.exchange(), b.queue(nil), name()
 	s := b.session()
-	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
+	ctx, cancel := context.WithTimeout(t.Context(), check.Limit)
 	defer cancel()
 	for what, c := range map[string]struct {
 		topology rabbitmq.Topology
@@ -107,7 +106,7 @@ func TestWaitForExchange(t *testing.T) {
 	b.withChannel(func(c *amqp.Channel) error {
 		return c.ExchangeDeclare(exchange, "topic", true, false, false, false, nil)
 	})
-	if err := receive(t, waited, "the exchange"); err != nil {
+	if err := check.Receive(t, waited, "the exchange"); err != nil {
 		t.Error(err)
 	}
 }

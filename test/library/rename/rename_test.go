@@ -3,12 +3,14 @@ package rename_test
 
 import (
 	"bytes"
-	"io/fs"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"example.com/transactional-outbox/test/env/check"
 )
 
 const renamed = "example.org/acme/shop-2"
@@ -17,7 +19,7 @@ func TestTheRenamedTreeBuilds(t *testing.T) {
 	t.Parallel()
 	path, tree := module(t), copyOfTree(t)
 	t.Log(run(t, tree, "scripts/rename", renamed))
-	if left := filesWith(t, tree, path); len(left) > 0 {
+	if left := filesWith(t, tree, path); left != "" {
 		t.Errorf("these files still have the old path: %q", left)
 	}
 	if unformatted := run(t, tree, "gofmt", "-l", "."); unformatted != "" {
@@ -28,7 +30,7 @@ func TestTheRenamedTreeBuilds(t *testing.T) {
 
 	const again = "example.net/other"
 	run(t, tree, "scripts/rename", again)
-	if left := filesWith(t, tree, renamed); len(left) > 0 {
+	if left := filesWith(t, tree, renamed); left != "" {
 		t.Errorf("renamed again: these files still have the first path: %q", left)
 	}
 }
@@ -58,9 +60,7 @@ func TestWhatIsNoModulePathIsRefused(t *testing.T) {
 func root(t *testing.T) string {
 	t.Helper()
 	folder, err := filepath.Abs("../../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return folder
 }
 
@@ -79,57 +79,33 @@ func copyOfTree(t *testing.T) string {
 		if os.IsNotExist(err) {
 			continue // it is deleted, and the deletion is not committed
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		if !info.Mode().IsRegular() {
 			t.Fatalf("%s is no regular file", name)
 		}
 		text, err := os.ReadFile(filepath.Join(root(t), name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		target := filepath.Join(tree, name)
-		if err := os.MkdirAll(filepath.Dir(target), 0o750); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(target, text, info.Mode().Perm()); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, os.MkdirAll(filepath.Dir(target), 0o750))
+		check.Must(t, os.WriteFile(target, text, info.Mode().Perm()))
 	}
 	return tree
 }
 
 // filesWith returns the files that have this text.
-func filesWith(t *testing.T, tree, text string) (files []string) {
+func filesWith(t *testing.T, tree, text string) string {
 	t.Helper()
-	err := filepath.WalkDir(tree, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		content, err := os.ReadFile(path)
-		if bytes.Contains(content, []byte(text)) {
-			files = append(files, path)
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
+	found, err := command(t, tree, "grep", "-rlF", text, ".").Output()
+	if none, is := errors.AsType[*exec.ExitError](err); !is || none.ExitCode() != 1 {
+		check.Must(t, err)
 	}
-	return files
+	return string(found)
 }
 
 // run runs a program that succeeds, and returns its output.
 func run(t *testing.T, folder, name string, args ...string) string {
 	t.Helper()
-	c := command(t, folder, name, args...)
-	var errors strings.Builder
-	c.Stderr = &errors
-	output, err := c.Output()
-	if err != nil {
-		t.Fatalf("%s %q: %v\n%s%s", name, args, err, output, errors.String())
-	}
-	return string(output)
+	return check.Run(t, command(t, folder, name, args...))
 }
 
 func command(t *testing.T, folder, name string, args ...string) *exec.Cmd {

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"example.com/transactional-outbox/test/env/check"
 )
 
 // Email is an e-mail as it arrived, with lines that end in \n.
@@ -21,9 +23,7 @@ type Email struct {
 func (e Email) message(tb testing.TB) *mail.Message {
 	tb.Helper()
 	message, err := mail.ReadMessage(strings.NewReader(e.Raw))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	check.Must(tb, err)
 	return message
 }
 
@@ -50,9 +50,7 @@ func (e Email) Bodies(tb testing.TB) (text, html string) {
 	var found []string
 	for _, want := range []string{"text/plain; charset=UTF-8", "text/html; charset=UTF-8"} {
 		part, err := parts.NextPart()
-		if err != nil {
-			tb.Fatal(err)
-		}
+		check.Must(tb, err)
 		body, err := io.ReadAll(part)
 		if is := part.Header.Get("Content-Type"); err != nil || is != want {
 			tb.Errorf("part %q, want %q; error %v", is, want, err)
