@@ -98,7 +98,7 @@ func TestEachAnswerHasItsOutcome(t *testing.T) {
 				check.Must(t, pool.QueryRow(t.Context(), query).Scan(&all))
 				return all
 			}
-			check.Await(t, row.code, func() bool {
+			check.Await(t, "the answer", func() bool {
 				if row.code == "not_sent" {
 					return notSent.Load()
 				}
@@ -109,7 +109,7 @@ func TestEachAnswerHasItsOutcome(t *testing.T) {
 				row.mend(b)
 			}
 			want := strings.Repeat("failed ", len(row.never)) + "published published published"
-			check.Await(t, row.code, func() bool { return state("status") == want })
+			check.Await(t, want, func() bool { return state("status") == want })
 			if counts := state("retry_count"); row.code == "not_sent" && counts != "0 0 0" {
 				t.Errorf("an outage was counted: %s", counts)
 			}

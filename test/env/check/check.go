@@ -41,7 +41,7 @@ func Receive[T any](tb testing.TB, values <-chan T, what string) (value T) {
 	select {
 	case value = <-values:
 	case <-time.After(Limit):
-		tb.Fatalf("after %s there is no %s", Limit, what)
+		tb.Fatalf("after %s not yet: %s", Limit, what)
 	}
 	return value
 }
