@@ -22,7 +22,8 @@ import (
 // are published, and no standby has it. With this setting, the COMMIT goes on in the server. Others
 // see the transaction when a standby has it, or when the server has restarted or an operator has
 // ended the wait. It is for transactions of pgx and of this library, and for those of database/sql
-// and gorm if stdlib.OpenDBFromPool has made their connections.
+// and gorm if stdlib.OpenDBFromPool has made their connections. A statement without a transaction, and
+// a COMMIT in one text or batch with others, are still cancelled.
 // https://www.postgresql.org/docs/current/warm-standby.html#SYNCHRONOUS-REPLICATION-HA
 func NeverCancelCommits(config *pgxpool.Config) {
 	tracers := []pgx.QueryTracer{commitTracer{}}
@@ -63,7 +64,7 @@ type commitTracer struct{}
 
 // TraceQueryStart is called before each statement.
 func (commitTracer) TraceQueryStart(ctx context.Context, conn *pgx.Conn, query pgx.TraceQueryStartData) context.Context {
-	if strings.EqualFold(query.SQL, "commit") {
+	if strings.EqualFold(query.SQL, "commit") && !conn.IsClosed() {
 		setCommitting(conn, true)
 	}
 	return ctx

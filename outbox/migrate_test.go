@@ -207,6 +207,7 @@ func TestMigrateInSchemas(t *testing.T) {
 		"REVOKE ALL ON SCHEMA public FROM PUBLIC",
 		"CREATE ROLE " + role + " LOGIN",
 		"CREATE SCHEMA one AUTHORIZATION " + role, `CREATE SCHEMA "Zwei!" AUTHORIZATION ` + role,
+		"CREATE SCHEMA three AUTHORIZATION " + role,
 	} {
 		_, err := owner.Exec(t.Context(), statement)
 		must(t, err)
@@ -216,10 +217,17 @@ func TestMigrateInSchemas(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	for _, path := range []string{"one, public", `"Zwei!"`} {
+	for _, path := range []string{"one, public", `"Zwei!"`, "three"} {
 		pool := open(t, url, func(c *pgxpool.Config) {
 			c.ConnConfig.User = role
 			c.ConnConfig.RuntimeParams["search_path"] = path
+			if path == "three" {
+				c.ConnConfig.RuntimeParams["search_path"] = "missing"
+				c.PrepareConn = func(ctx context.Context, conn *pgx.Conn) (bool, error) {
+					_, err := conn.Exec(ctx, "SET search_path TO "+path)
+					return err == nil, err
+				}
+			}
 		})
 		migrate(t, pool)
 		migrate(t, pool)

@@ -185,9 +185,8 @@ const (
 	// and on which tables row security is active for this role.
 	readySQL = `
 SELECT to_regclass('outbox_ring') IS NOT NULL AND to_regclass('outbox_queue') IS NOT NULL, pg_is_in_recovery(),
-       (SELECT coalesce(string_agg(name, ', '), '') FROM unnest(string_to_array(
-          'outbox_events outbox_queue outbox_claims outbox_topics outbox_published outbox_discarded outbox_ring', ' ')) name
-        WHERE row_security_active(to_regclass(name)))`
+       (SELECT coalesce(string_agg(relname, ', '), '') FROM pg_class WHERE relkind IN ('r', 'p') AND pg_table_is_visible(oid)
+          AND relname ~ '^outbox_(events|queue|claims|topics|published|discarded|ring)' AND row_security_active(oid))`
 
 	readyTimeout = 5 * time.Second
 	readyPause   = 500 * time.Millisecond

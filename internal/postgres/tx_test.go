@@ -216,6 +216,31 @@ func TestP1P6AContextThatEndsInTheCommit(t *testing.T) {
 	}
 }
 
+// TestAStatementBeforeACommitIsCancelled: its connection has committed before, and commits once more.
+func TestAStatementBeforeACommitIsCancelled(t *testing.T) {
+	t.Parallel()
+	n, _ := newNotebook(t)
+	check.Must(t, writing(t.Context(), n.db, 1))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	sleeps := func() int {
+		return read[int](t, n.observer, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query ~ '^SELECT pg_sleep'")
+	}
+	tx, err := n.db.Pool().Begin(t.Context())
+	check.Must(t, err)
+	ended := make(chan error)
+	go func() {
+		_, err := tx.Exec(ctx, "SELECT pg_sleep(600)")
+		ended <- errors.Join(err, tx.Commit(t.Context()))
+	}()
+	check.Await(t, "the statement runs", func() bool { return sleeps() == 1 })
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
+	check.Await(t, "the statement has ended", func() bool { return sleeps() == 0 })
+}
+
 // relay publishes what is due, as notification-service does, until ctx ends.
 func relay(ctx context.Context, db *postgres.DB) error {
 	takes := publish.Func(1, func(context.Context, publish.Message) error { return nil })

@@ -29,10 +29,15 @@ func (r Refusal) String() string { return r.ID.String() + " " + r.Reason }
 const (
 	chosenSQL = `id = ANY (cast(cast(@ids AS text) AS uuid[]))`
 	// decidableSQL is true for the events that a decision may change. An event whose topic is paused
-	// can only be discarded: it waits for its topic, and not for an operator.
-	decidableSQL = `(failed_at <= cast(@failed_until AS timestamptz)
-    OR failed_at IS NULL AND @action = 'discard' AND (halted OR ` + allPausedSQL + `))`
+	// can only be discarded: it waits for its topic, and not for an operator. If every topic is paused,
+	// a relay may still have it.
+	decidableSQL = `(failed_at <= cast(@failed_until AS timestamptz) OR failed_at IS NULL AND @action = 'discard' AND (halted
+    OR cast(@all_paused AS boolean) AND id NOT IN (SELECT unnest(events) FROM outbox_claims WHERE until > now())))`
 )
+
+// noClaimsSQL takes the claim lock if every topic is paused. Claims lock no row, and without the
+// lock one could take what is discarded.
+const noClaimsSQL = `SELECT (` + store.ClaimLockSQL + `) FROM outbox_topics WHERE topic = '` + EveryTopic + `' AND NOT resumed`
 
 // lockSQL locks the events that an operator decides about. If two operators choose the same events,
 // the second waits for the first, and then finds no failed events. Everybody locks events in the
@@ -98,12 +103,12 @@ func (o *Operator) DecideAll(ctx context.Context, by By, action Action, f Filter
 	}
 	f.Newest = false
 	with, a := f.failed(Cursor{}, MaxDecided)
-	return o.AsOf(seen.At).decide(ctx, by, action, func(ctx context.Context, tx pgx.Tx) ([]uuid.UUID, error) {
+	return o.AsOf(seen.At).decide(ctx, by, action, func(ctx context.Context, tx pgx.Tx, allPaused bool) ([]uuid.UUID, error) {
 		ids, err := collect(ctx, tx, with+`SELECT id FROM found ORDER BY failed_at, id`, a, pgx.RowTo[uuid.UUID])
 		if err != nil {
 			return nil, err
 		}
-		locked, err := tx.Exec(ctx, lockSQL, o.AsOf(seen.At).lockArgs(action, ids))
+		locked, err := tx.Exec(ctx, lockSQL, o.AsOf(seen.At).lockArgs(action, ids, allPaused))
 		if err == nil && int(locked.RowsAffected()) != seen.Count {
 			err = ErrChanged
 		}
@@ -113,14 +118,14 @@ func (o *Operator) DecideAll(ctx context.Context, by By, action Action, f Filter
 
 var changeSQL = map[Action]string{Replay: replaySQL, Discard: discardSQL}
 
-func (o *Operator) lockArgs(action Action, ids []uuid.UUID) args {
-	return args{"ids": store.IDs(ids), "failed_until": o.failedUntil, "action": string(action)}
+func (o *Operator) lockArgs(action Action, ids []uuid.UUID, allPaused bool) args {
+	return args{"ids": store.IDs(ids), "failed_until": o.failedUntil, "action": string(action), "all_paused": allPaused}
 }
 
 // decideIDs is decide for events that the operator has named.
 func (o *Operator) decideIDs(ctx context.Context, by By, action Action, ids []uuid.UUID) (Result, error) {
-	return o.decide(ctx, by, action, func(ctx context.Context, tx pgx.Tx) ([]uuid.UUID, error) {
-		_, err := tx.Exec(ctx, lockSQL, o.lockArgs(action, ids))
+	return o.decide(ctx, by, action, func(ctx context.Context, tx pgx.Tx, allPaused bool) ([]uuid.UUID, error) {
+		_, err := tx.Exec(ctx, lockSQL, o.lockArgs(action, ids, allPaused))
 		return ids, err
 	}, func(ctx context.Context, tx pgx.Tx, r *Result, changed []uuid.UUID) (err error) {
 		r.Changed, err = get(ctx, tx, changed)
@@ -131,11 +136,19 @@ func (o *Operator) decideIDs(ctx context.Context, by By, action Action, ids []uu
 // decide runs a decision about the events that choose returns and has locked, and records it. The
 // record has the ids that were changed, and not those that were chosen.
 func (o *Operator) decide(
-	ctx context.Context, by By, action Action, choose func(context.Context, pgx.Tx) ([]uuid.UUID, error),
+	ctx context.Context, by By, action Action, choose func(ctx context.Context, tx pgx.Tx, allPaused bool) ([]uuid.UUID, error),
 	finally func(context.Context, pgx.Tx, *Result, []uuid.UUID) error,
 ) (r Result, err error) {
 	err = inTx(ctx, o.store, "the decision to "+string(action), func(tx pgx.Tx) error {
-		ids, err := choose(ctx, tx)
+		allPaused := false
+		if action == Discard {
+			locked, err := tx.Exec(ctx, noClaimsSQL)
+			if err != nil {
+				return err
+			}
+			allPaused = locked.RowsAffected() > 0
+		}
+		ids, err := choose(ctx, tx, allPaused)
 		if err != nil {
 			return err
 		}
@@ -148,7 +161,7 @@ func (o *Operator) decide(
 		if r = o.judge(action, ids, found); len(r.Changed) == 0 {
 			return nil
 		}
-		changed, err := collect(ctx, tx, changeSQL[action], o.lockArgs(action, IDsOf(r.Changed)), pgx.RowTo[uuid.UUID])
+		changed, err := collect(ctx, tx, changeSQL[action], o.lockArgs(action, IDsOf(r.Changed), allPaused), pgx.RowTo[uuid.UUID])
 		if err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package operate_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -127,6 +128,40 @@ func TestAHaltedEventIsDiscardedButNotReplayed(t *testing.T) {
 			t.Errorf("%s: claimed %v, want %v", topic, got, ids[1:])
 		}
 		f.publish("now()", append(ids[1:], claimed)...)
+	}
+}
+
+// TestP7WhatIsBeingClaimedIsNotDiscarded: a claim has read the pause of every topic too early, and is
+// not committed yet. If its event went, the next one of the order would be sent beside it.
+func TestP7WhatIsBeingClaimedIsNotDiscarded(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	id := f.appendAlone()
+	must(t, f.operator.Pause(t.Context(), ann(), operate.EveryTopic, "why"))
+	claim, err := f.pool.Begin(t.Context())
+	must(t, err)
+	for _, step := range []string{
+		store.ClaimLockSQL,
+		"INSERT INTO outbox_claims (token, worker, until, events) SELECT gen_random_uuid(), 'x', now() + interval '1h', array_agg(id) FROM outbox_queue",
+	} {
+		_, err := claim.Exec(t.Context(), step)
+		must(t, err)
+	}
+	ended := make(chan error)
+	go func() {
+		r, err := f.operator.Discard(t.Context(), ann(), []uuid.UUID{id})
+		if err == nil && len(r.Refused) != 1 {
+			err = fmt.Errorf("discarded %+v", r)
+		}
+		ended <- err
+	}()
+	dbtest.Await(t, "the discard waits for the claim", func() bool {
+		return f.count("pg_locks WHERE locktype = 'advisory' AND NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())") == 1
+	})
+	must(t, claim.Commit(t.Context()))
+	must(t, <-ended)
+	if f.count("outbox_queue") != 1 {
+		t.Error("it is gone")
 	}
 }
 

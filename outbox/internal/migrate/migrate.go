@@ -20,8 +20,13 @@ const lockWait = 300
 // Up applies the migrations to the schema that the pool's search_path names first. Their version
 // is in the table part_version: goose's default table belongs to the user's own migrations.
 func Up(ctx context.Context, pool *pgxpool.Pool, part string, migrations fs.FS) error {
-	db := connect(pool.Config())
-	defer func() { _ = db.Close() }()
+	pool, err := separate(ctx, pool.Config())
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	db := stdlib.OpenDBFromPool(pool)
+	defer func() { _ = db.Close() }() // leaves the pool open
 	id, err := lockID(ctx, db, part)
 	if err != nil {
 		return err
@@ -47,22 +52,21 @@ SET standard_conforming_strings = on;
 SELECT set_config(name, '0', false) FROM pg_settings
 WHERE name ~ '^(statement|lock|transaction|idle_in_transaction_session|idle_session)_timeout$'`
 
-// connect opens connections outside the pool, with its configuration: sessionSQL must not stay in
-// a session of the pool.
-func connect(config *pgxpool.Config) *sql.DB {
-	if config.BeforeConnect == nil {
-		config.BeforeConnect = func(context.Context, *pgx.ConnConfig) error { return nil }
+// separate opens another pool with the configuration of one: sessionSQL must not stay in a session of
+// the user's pool.
+func separate(ctx context.Context, config *pgxpool.Config) (*pgxpool.Pool, error) {
+	config.MaxConns, config.MinConns, config.MinIdleConns = 2, 0, 0
+	after := config.AfterConnect
+	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) (err error) {
+		if after != nil {
+			err = after(ctx, conn)
+		}
+		if err == nil {
+			_, err = conn.Exec(ctx, sessionSQL)
+		}
+		return err
 	}
-	return stdlib.OpenDB(*config.ConnConfig, stdlib.OptionBeforeConnect(config.BeforeConnect),
-		stdlib.OptionAfterConnect(func(ctx context.Context, conn *pgx.Conn) (err error) {
-			if config.AfterConnect != nil {
-				err = config.AfterConnect(ctx, conn)
-			}
-			if err == nil {
-				_, err = conn.Exec(ctx, sessionSQL)
-			}
-			return err
-		}))
+	return pgxpool.NewWithConfig(ctx, config)
 }
 
 // lockID returns the number of the lock. It is the schema's own: the tables of two schemas do not

@@ -22,19 +22,19 @@ type Claim struct {
 
 // A claim is one transaction of these steps, each a statement:
 //
-//  1. claimLockSQL and expireSQL: no other claim runs, and claims whose lease has ended are gone;
+//  1. ClaimLockSQL and expireSQL: no other claim runs, and claims whose lease has ended are gone;
 //  2. the statements of aside.go put aside what must wait, and bring it back. Most are sent only if
 //     the last claim has seen such events, or topics;
 //  3. claimSQL takes what is free.
 //
 // After the commit, claimedEventsSQL reads the events.
 
-// claimLockSQL is the claim lock: claims run one after the other. A claim changes no event that it
+// ClaimLockSQL is the claim lock: claims run one after the other. A claim changes no event that it
 // takes, so no row lock keeps two claims apart. It is a statement of its own: the next statement's
 // snapshot then includes what the previous claim committed. The lock ends with the transaction,
 // within milliseconds. Its number is the table's, so the outboxes of two schemas do not wait for
 // each other.
-const claimLockSQL = `SELECT pg_advisory_xact_lock(cast('outbox_claims'::regclass::oid AS bigint))`
+const ClaimLockSQL = `SELECT pg_advisory_xact_lock(cast('outbox_claims'::regclass::oid AS bigint))`
 
 // expireSQL deletes the claims whose lease has ended. Their events can be claimed again. It skips
 // a claim whose holder has locked it to settle an event.
@@ -174,7 +174,7 @@ func (s *Store) tryClaim(ctx context.Context, limit, look int, values args) (f f
 	floor, full := s.floor.from(begin)
 	values["floor"], values["wants_first"] = floor, full
 	steps := []statement{
-		{doing: "waiting for other claims", sql: claimLockSQL},
+		{doing: "waiting for other claims", sql: ClaimLockSQL},
 		{doing: "ending claims", sql: expireSQL},
 	}
 	steps = append(steps, s.putAside(&f, floor, full, limit, look)...)

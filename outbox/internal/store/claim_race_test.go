@@ -70,7 +70,7 @@ func TestALeaseBeginsAfterTheWaitForOtherClaims(t *testing.T) {
 	f := newFixture(t)
 	f.appendMany(1)
 	var claimed func()
-	f.inTx(claimLockSQL, func() {
+	f.inTx(ClaimLockSQL, func() {
 		claimed = f.startUntilBlocked(1, func() error {
 			_, err := f.store.Claim(t.Context(), "x", 10, 3*time.Second)
 			return err

@@ -266,7 +266,7 @@ func statements(f fixture, events int) map[string]statement {
 	ring := args{"current": 1, "next": 0, "after": uuid.Nil, "limit": events, "retention": 3600.0}
 	short := args{"next": 0, "retention": 0.0}
 	return map[string]statement{
-		"claimLockSQL": {sql: claimLockSQL}, "expireSQL": {sql: expireSQL},
+		"ClaimLockSQL": {sql: ClaimLockSQL}, "expireSQL": {sql: expireSQL},
 		"settingsSQL": {sql: settingsSQL}, "ForgetfulSQL": {sql: ForgetfulSQL}, "durableSQL": {sql: durableSQL},
 		"claimSQL": {sql: claimSQL, args: args{
 			"floor": time.Time{}, "wants_first": true, "token": uuid.New(), "worker": "x", "lease": 60.0,

@@ -65,12 +65,12 @@ func TestP7ASupersedingEventWaitsOnlyForOneInFlight(t *testing.T) {
 func TestP7AMarkSupersedesWhatItsClaimDid(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	older := f.append("a", 1, 2, 4)
-	newer := f.supersede("a", 3)
-	f.mark(newer)
+	older, others := f.append("a", 1, 2, 3, 5), f.append("b", 1, 2)
+	newer := f.supersede("a", 4)
+	f.mark(older[2], newer, others[1])
 	f.wantStatus("superseded", older[:2]...)
-	f.wantStatus("published", newer)
-	f.wantClaimed(older[2])
+	f.wantStatus("published", older[2], newer, others[1])
+	f.wantClaimed(older[3], others[0])
 }
 
 // TestAClaimThatTakesNothingIsNotRepeated: somebody has locked what the first free event ends.

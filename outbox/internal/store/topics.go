@@ -84,7 +84,7 @@ func (s *Store) ClaimTrials(ctx context.Context, worker string, limit int, lease
 	claim := Claim{Token: uuid.New()}
 	claimed := false
 	err := s.together(ctx,
-		statement{doing: "waiting for other claims", sql: claimLockSQL},
+		statement{doing: "waiting for other claims", sql: ClaimLockSQL},
 		statement{
 			"claiming trial events", claimTrialsSQL,
 			args{
