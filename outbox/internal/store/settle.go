@@ -93,7 +93,6 @@ WITH done AS (
     LATERAL (
       SELECT id FROM outbox_queue
       WHERE (aggregate, aggregate_id) = (newer.aggregate, newer.aggregate_id) AND version < newer.version
-        AND id <> ALL (` + idsSQL + `)
       ORDER BY version OFFSET 0) older))
   RETURNING *, true AS superseded
 )` + RecordSQL
