@@ -65,9 +65,9 @@
 // # What stops the relay
 //
 // [Relay.Run] ends when its ctx ends, or with an error if waiting cannot help: settings that cannot
-// work, tables that are missing, or row security. If the destination or the database is not reachable, Run tries
-// again, and logs that at most every ten seconds. One bad event does not stop the relay: the event
-// fails, and holds back only the later events of its aggregate.
+// work, tables that are missing, or row security. If the destination or the database is not
+// reachable, Run tries again, and logs that at most every ten seconds. One bad event does not stop
+// the relay: the event fails, and holds back only the later events of its aggregate.
 //
 // # The tables
 //

@@ -67,7 +67,8 @@ type Settled struct {
 // records all of them that are in the log, also those that are no longer in the queue: a confirm is
 // a fact, even if an operator has discarded the event meanwhile. The slot is that of the deleted
 // row: the janitor may have moved the event since the claim. The index returns the rows in the
-// order of their ids. So two relays that mark the same events cannot deadlock.
+// order of their ids, so two relays that mark the same events do not deadlock here. They can when
+// they also supersede: then one of them is tried again.
 const markPublishedSQL = `
 WITH done AS (
   DELETE FROM outbox_queue WHERE id = ANY (` + idsSQL + `) RETURNING id, slot, retry_count

@@ -39,6 +39,17 @@ func Standby(tb testing.TB, primary *PostgresServer, name string) *PostgresServe
 	return s
 }
 
+// PgBouncerFor starts a pooler in front of s for these roles, which connect to their database
+// through it.
+func PgBouncerFor(tb testing.TB, s *PostgresServer, database string, roles ...string) *PgBouncer {
+	tb.Helper()
+	b, err := s.NewPgBouncer(tb.Context(), serverFolder(tb), process.WithParent, roles...)
+	check.Must(tb, err)
+	tb.Cleanup(func() { _ = b.Close() })
+	check.Must(tb, b.Start(tb.Context(), database))
+	return b
+}
+
 // RabbitMQ starts a private RabbitMQ, which the test may stop and kill. The start takes several
 // seconds.
 func RabbitMQ(tb testing.TB, plugins ...string) *RabbitMQServer {

@@ -21,7 +21,6 @@ import (
 	"example.com/transactional-outbox/outbox/inbox"
 	"example.com/transactional-outbox/outbox/publish"
 	"example.com/transactional-outbox/test/env/check"
-	"example.com/transactional-outbox/test/env/process"
 	"example.com/transactional-outbox/test/env/servers"
 )
 
@@ -122,10 +121,7 @@ func standby(t *testing.T, s *server, d database) []string {
 // pgBouncer is in transaction mode: each transaction may have another session.
 func pgBouncer(t *testing.T, s *server, d database) (places []string) {
 	t.Helper()
-	pooler, err := s.NewPgBouncer(t.Context(), t.TempDir(), process.WithParent, d.role)
-	check.Must(t, err)
-	t.Cleanup(func() { _ = pooler.Close() })
-	check.Must(t, pooler.Start(t.Context(), d.URL))
+	pooler := servers.PgBouncerFor(t, s.PostgresServer, d.URL, d.role)
 	for _, mode := range []string{"cache_describe", "exec", "simple_protocol"} {
 		places = append(places, pooler.Via(d.URL)+"&default_query_exec_mode="+mode)
 	}
