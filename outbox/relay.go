@@ -37,7 +37,7 @@ import (
 // # What becomes of an event, and of its topic
 //
 // An event is marked published only after the outcome Confirmed. After every other outcome it stays
-// in the outbox. The file docs/04-confirms.md of the repository has every case.
+// in the outbox. The file docs/03-confirms.md of the repository has every case.
 //
 //	Confirmed                    it is published; the pause of its topic ends
 //	Returned                     no queue is bound: its topic pauses, and it waits for the end

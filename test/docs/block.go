@@ -19,7 +19,7 @@ type Block struct {
 	Language string
 	Heading  string // the heading above
 	Mark     string // the text after "run:" in the comment before it
-	From     string // the text after "from:" in that comment: the file of a quote
+	From     string // the file of a quote: the target of "[FILE](FILE):" on the line before it
 	Lines    []string
 }
 
@@ -31,28 +31,25 @@ type Command struct {
 }
 
 var (
-	comment = regexp.MustCompile(`^<!--\s*(run|from):\s*(.*?)\s*-->$`)
+	comment = regexp.MustCompile(`^<!--\s*run:\s*(.*?)\s*-->$`)
 	marks   = regexp.MustCompile(`^(compose|processes|never, because \S.*)$`)
 )
 
-func parseComment(text string) (kind, value string, is bool) {
+func parseComment(text string) (mark string, is bool) {
 	m := comment.FindStringSubmatch(text)
 	if m == nil {
-		return "", "", false
+		return "", false
 	}
-	return m[1], m[2], true
+	return m[1], true
 }
 
 func newBlock(line int, language, heading, comment string) (Block, error) {
 	b := Block{Line: line, Language: language, Heading: heading}
-	switch kind, value, _ := parseComment(comment); {
-	case kind == "from":
-		b.From = value
-	case kind == "run" && (language != Console || !marks.MatchString(value)):
-		return b, fmt.Errorf("want run: compose, run: processes, or run: never, because ...; not %q, before %s", value, language)
-	case kind == "run":
-		b.Mark = value
+	mark, is := parseComment(comment)
+	if is && (language != Console || !marks.MatchString(mark)) {
+		return b, fmt.Errorf("want run: compose, run: processes, or run: never, because ...; not %q, before %s", mark, language)
 	}
+	b.Mark = mark
 	return b, nil
 }
 

@@ -79,7 +79,7 @@ func linked(page docs.Page, target *url.URL) error {
 	return nil
 }
 
-// quotes requires that code after a comment "from: FILE" is in this file.
+// quotes requires that code after a line "[FILE](FILE):" is in this file.
 func quotes(page docs.Page) (problems []string) {
 	for _, block := range page.Blocks {
 		if block.From == "" {

@@ -74,6 +74,7 @@ type reader struct {
 	block   *Block // that is not closed yet
 	indent  string // of the block: it may be in a list
 	comment string // before the next block
+	quoted  string // the file that the line before names, if it is "[FILE](FILE):"
 	row     bool   // the line before was a row of a table
 }
 
@@ -93,6 +94,7 @@ func Parse(path, source string) (Page, error) {
 
 var (
 	heading = regexp.MustCompile(`^#+ (.*)`)
+	quote   = regexp.MustCompile(`^\[[^]]+\]\(([^()\s]+)\):$`)
 	link    = regexp.MustCompile(`\]\(([^()\s]+)\)|^\[[^]]+\]: (\S+)`)
 )
 
@@ -100,6 +102,8 @@ func (r *reader) line(number int, line string) error {
 	text := strings.TrimSpace(line)
 	wasRow := r.row
 	r.row = false
+	quoted := r.quoted
+	r.quoted = ""
 	switch {
 	case r.block != nil:
 		return r.inBlock(line, text)
@@ -113,6 +117,7 @@ func (r *reader) line(number int, line string) error {
 	case strings.HasPrefix(text, "```"):
 		r.indent, _, _ = strings.Cut(line, "```")
 		b, err := newBlock(number+1, text[3:], r.heading, r.comment)
+		b.From = quoted
 		r.block, r.comment = &b, ""
 		return err
 	default:
@@ -136,7 +141,7 @@ func (r *reader) inBlock(line, text string) error {
 func (r *reader) endComment() error {
 	comment := r.comment
 	r.comment = ""
-	if _, _, is := parseComment(comment); is {
+	if _, is := parseComment(comment); is {
 		return fmt.Errorf("%s: there is no block after %s", r.page.Path, comment)
 	}
 	return nil
@@ -146,6 +151,9 @@ func (r *reader) prose(number int, text string, wasRow bool) {
 	if m := heading.FindStringSubmatch(text); m != nil {
 		r.heading = m[1]
 		r.page.Anchors = append(r.page.Anchors, anchor(m[1]))
+	}
+	if m := quote.FindStringSubmatch(text); m != nil {
+		r.quoted = filepath.Join(filepath.Dir(r.page.Path), m[1])
 	}
 	for _, m := range link.FindAllStringSubmatch(text, -1) {
 		r.page.Links = append(r.page.Links, Link{number, m[1] + m[2]})

@@ -14,8 +14,8 @@ func TestEachCheckFindsAnError(t *testing.T) {
 		{"links", "[a](nowhere.md)", "line 1: nowhere.md: no such file"},
 		{"links", "# Here it `is`\n\n[a](#here-it-is) [b](#there)", "line 3: #there: no such heading"},
 		{"links", "[a](docs/runbook.md#relaynotup) [b](docs/runbook.md#nowhere)", "no such heading"},
-		{"quotes", "<!-- from: nowhere.go -->\n```go\na\n```", "no such file"},
-		{"quotes", "<!-- from: Makefile -->\n```make\ndemo:\n...\n.PHONY:\n```", `line 3: Makefile has no ".PHONY:"`},
+		{"quotes", "[nowhere.go](nowhere.go):\n```go\na\n```", "no such file"},
+		{"quotes", "[Makefile](Makefile):\n```make\ndemo:\n...\n.PHONY:\n```", `line 3: Makefile has no ".PHONY:"`},
 		{"names", "`make demo`, make sure, `make nowhere`", "there is no nowhere"},
 		{"names", "`TestThePages…`, `TestNowhere`", "there is no TestNowhere"},
 		{"names", "`docs/*.md`, `internal/...`, `scripts/nowhere help`", "there is no scripts/nowhere"},
@@ -58,7 +58,7 @@ func TestInvalidMarksAreErrors(t *testing.T) {
 		"never without reason": "<!-- run: never -->\n```console\n```\n",
 		"before another block": "<!-- run: compose -->\n```sh\n```\n",
 		"before a paragraph":   "<!-- run: compose -->\n\ntext\n\n```console\n```\n",
-		"at the end":           "<!-- from: Makefile -->\n",
+		"at the end":           "<!-- run: compose -->\n",
 		"no end":               "```\n$ a\n",
 	} {
 		if _, err := docs.Parse("page.md", source); err == nil {

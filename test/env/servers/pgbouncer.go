@@ -26,7 +26,7 @@ type PgBouncer struct {
 	port     int
 }
 
-// pgBouncerSettings are those of docs/13-production.md. The parameters are those that the services
+// pgBouncerSettings are those of docs/operations.md. The parameters are those that the services
 // set when they connect.
 const pgBouncerSettings = `[databases]
 * = host=%s port=%s
