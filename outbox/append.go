@@ -155,12 +155,8 @@ func (e duplicateError) Error() string {
 
 func (e duplicateError) Unwrap() []error { return []error{ErrDuplicate, e.cause} }
 
-// SQLTx is an open transaction of database/sql. A *sql.Tx is one. So is what gorm has in a
-// transaction, with and without PrepareStmt:
-//
-//	tx.Statement.ConnPool.(outbox.SQLTx)
-//
-// A *sql.DB and a *sql.Conn have no Commit, so they are no SQLTx.
+// SQLTx is an open transaction of database/sql. A *sql.Tx is one. A *sql.DB and a *sql.Conn have no
+// Commit, so they are no SQLTx.
 type SQLTx interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) // for package outboxtest
@@ -172,6 +168,25 @@ type SQLTx interface {
 func FromSQL(tx SQLTx) Tx {
 	return sqlTx{tx}
 }
+
+// FromGorm returns a [Tx] for a transaction of gorm, with or without PrepareStmt. connPool is
+// tx.Statement.ConnPool. gorm has one type inside and outside a transaction, so the compiler cannot
+// check it: outside, Append returns an [ErrInvalid].
+func FromGorm(connPool any) Tx {
+	if tx, ok := connPool.(SQLTx); ok {
+		return FromSQL(tx)
+	}
+	return noTx{connPool}
+}
+
+// noTx is what gorm has outside a transaction.
+type noTx struct{ connPool any }
+
+func (n noTx) Exec(context.Context, string, ...any) (pgconn.CommandTag, error) {
+	return pgconn.CommandTag{}, fmt.Errorf("%w: a %T is no transaction: call Append in the function of db.Transaction, with its tx", ErrInvalid, n.connPool)
+}
+
+func (noTx) Commit(context.Context) error { return nil }
 
 type sqlTx struct{ SQLTx }
 

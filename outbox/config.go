@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -65,6 +66,14 @@ type RelayConfig struct {
 	// flight. What is not finished by then is published again. Run returns at most two seconds
 	// later, whatever the database does. The default is 10 s.
 	ShutdownTimeout time.Duration
+	// OnPublished is called with events that the destination has confirmed, after the commit that
+	// says so and outside each transaction. The events have no Payload. ctx ends when the relay must
+	// end. A worker waits for the call: return soon, and do not panic. An event that is sent twice may
+	// come twice. If the process dies after the commit, the call is missing: do nothing here that must
+	// happen. By default nothing is called.
+	OnPublished func(ctx context.Context, events []Event)
+	// OnFailed is called as OnPublished is, with an event that has become failed, and why.
+	OnFailed func(ctx context.Context, event Event, reason string)
 	// NoListen turns off PostgreSQL's LISTEN and NOTIFY. Then the poll finds the events that other
 	// processes commit. If it is false, the relay uses one connection in addition to those
 	// of the pool. It detects if LISTEN does not work, for example behind PgBouncer, and then only

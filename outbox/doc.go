@@ -31,11 +31,11 @@
 //
 //	pgx             outbox.Append(ctx, tx, event)
 //	database/sql    outbox.Append(ctx, outbox.FromSQL(tx), event)
-//	gorm            outbox.Append(ctx, outbox.FromSQL(tx.Statement.ConnPool.(outbox.SQLTx)), event)
+//	gorm            outbox.Append(ctx, outbox.FromGorm(tx.Statement.ConnPool), event)
 //
 // gorm has the same type inside and outside a transaction. So the compiler cannot check it: outside
-// a transaction, the assertion to [SQLTx] panics. Every isolation level works, and every query mode
-// of pgx, also those for poolers (exec, simple_protocol).
+// a transaction, Append returns an error. Every isolation level works, and every query mode of pgx,
+// also those for poolers (exec, simple_protocol).
 //
 // # What it promises
 //
@@ -100,10 +100,10 @@
 //
 // # Several outboxes, several destinations
 //
-// No statement names a schema: the search_path does. So one database can have several outboxes, for
-// example one for each tenant: one schema each, with its own Migrate, pool and relay. They share no
-// lock and no notification. Append writes to the outbox that the search_path of its transaction
-// names, also after SET LOCAL search_path.
+// No statement names a schema: the search_path does, and [UseSchema] sets it for a pool. So one
+// database can have several outboxes, for example one for each tenant: one schema each, with its own
+// Migrate, pool and relay. They share no lock and no notification. Append writes to the outbox that
+// the search_path of its transaction names, also after SET LOCAL search_path.
 //
 // An outbox has one destination. For two of them, make two outboxes, or one [publish.Destination]
 // that chooses by the topic of each message.

@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"log/slog"
 	"strings"
@@ -110,9 +111,15 @@ func TestAnEventIsFailedAndCountedOnce(t *testing.T) {
 		inVirtualTime(t, func(v *virtual) {
 			v.outbox.leaseLost, v.broker.answers = lost, answerAll(publish.Invalid)
 			v.outbox.append("a", 1)
+			var called uint64
+			v.config.OnFailed = func(_ context.Context, e Event, reason string) {
+				if called++; v.outbox.became[e.ID] != "failed" || e.Topic != "a" || reason == "" {
+					t.Errorf("OnFailed is called with %+v and %q", e, reason)
+				}
+			}
 			v.run()
-			if s := v.relay.Stats(); s.Failed != want[0] || s.LeaseLost != want[1] {
-				t.Errorf("lease lost %v: %v failed and %v lost are counted, want %v", lost, s.Failed, s.LeaseLost, want)
+			if s := v.relay.Stats(); s.Failed != want[0] || s.LeaseLost != want[1] || called != want[0] {
+				t.Errorf("lease lost %v: %v failed and %v lost are counted, want %v; %d calls", lost, s.Failed, s.LeaseLost, want, called)
 			}
 		})
 	}

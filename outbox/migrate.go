@@ -1,11 +1,13 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"fmt"
 	"io/fs"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"example.com/transactional-outbox/outbox/internal/migrate"
@@ -24,8 +26,21 @@ func Migrations() fs.FS {
 	return files
 }
 
+// UseSchema puts the tables of a pool's outbox and inbox into a schema of their own: it puts the
+// schema before the pool's search_path, and so before the schemas of your tables. Call it before
+// pgxpool.NewWithConfig. Then the schema holds for [Migrate], [Append], relays, inboxes and operators
+// with this pool. The schema must exist. Transactions of other pools, for example gorm's, need the
+// schema in their search_path, too, at any place.
+//
+// PgBouncer refuses or ignores this setting. Behind it, set it for the role: ALTER ROLE … SET
+// search_path.
+func UseSchema(config *pgxpool.Config, schema string) {
+	params := config.ConnConfig.RuntimeParams
+	params["search_path"] = pgx.Identifier{schema}.Sanitize() + ", " + cmp.Or(params["search_path"], `"$user", public`)
+}
+
 // Migrate makes the tables of the outbox, or brings them up to date, in the schema that the pool's
-// search_path names first. It may be called at each start, and by several replicas at the same
+// search_path names first: if that does not exist, it returns an error. It may be called at each start, and by several replicas at the same
 // time: one of them migrates, and the others wait. It opens two connections with the pool's
 // configuration, which do not count in MaxConns. Its lock belongs to a session, so they must not go
 // through a pooler that shares sessions, such as PgBouncer in its transaction mode.

@@ -217,14 +217,14 @@ func TestMigrateInSchemas(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	for _, path := range []string{"one, public", `"Zwei!"`, "three"} {
+	for _, schema := range []string{"one", "Zwei!", "three"} {
 		pool := open(t, url, func(c *pgxpool.Config) {
 			c.ConnConfig.User = role
-			c.ConnConfig.RuntimeParams["search_path"] = path
-			if path == "three" {
+			outbox.UseSchema(c, schema)
+			if schema == "three" {
 				c.ConnConfig.RuntimeParams["search_path"] = "missing"
 				c.PrepareConn = func(ctx context.Context, conn *pgx.Conn) (bool, error) {
-					_, err := conn.Exec(ctx, "SET search_path TO "+path)
+					_, err := conn.Exec(ctx, "SET search_path TO "+schema)
 					return err == nil, err
 				}
 			}
@@ -239,8 +239,11 @@ func TestMigrateInSchemas(t *testing.T) {
 	if err != nil || versions != 99 || mine != 0 {
 		t.Errorf("goose's version is %d, %d tables in public, error %v", versions, mine, err)
 	}
-	nowhere := open(t, url, func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["search_path"] = "missing" })
-	if err := outbox.Migrate(t.Context(), nowhere); err == nil || !strings.Contains(err.Error(), "search_path") {
-		t.Errorf("error %v, want that the schema is missing", err)
+	for _, missing := range []string{"missing", "Its second one"} { // and not in public, which is next in the search_path
+		nowhere := open(t, url, func(c *pgxpool.Config) { outbox.UseSchema(c, missing) })
+		want := "there is no such schema: CREATE SCHEMA " + pgx.Identifier{missing}.Sanitize()
+		if err := outbox.Migrate(t.Context(), nowhere); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %s", err, want)
+		}
 	}
 }

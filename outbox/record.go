@@ -140,6 +140,13 @@ func (w *worker) write(ctx context.Context, s store.Settlement) *store.Settled {
 			}
 		}
 	})
+	if w.config.OnPublished != nil && len(s.Published) > 0 {
+		events := make([]Event, len(s.Published))
+		for i, e := range s.Published {
+			events[i] = eventOf(e)
+		}
+		w.config.OnPublished(w.lastCall, events) //nolint:contextcheck // as for a statement
+	}
 	if len(s.Paused) > 0 {
 		signal(w.tryTopics)
 	}
@@ -167,6 +174,17 @@ func (w *worker) reportFailed(ctx context.Context, b *batch, failed map[uuid.UUI
 			}
 		})
 		w.log.ErrorContext(ctx, "event failed", "message_id", failure.ID, "failure_code", failure.Code, "error", failure.Reason)
+		if w.config.OnFailed != nil {
+			w.config.OnFailed(w.lastCall, eventOf(it.event), failure.Reason) //nolint:contextcheck // as for a statement
+		}
+	}
+}
+
+// eventOf returns the event without its payload, which may be forgotten already.
+func eventOf(e store.Event) Event {
+	return Event{
+		Topic: e.Topic, Aggregate: e.Aggregate, AggregateID: e.AggregateID, Version: e.Version, Supersedes: e.Supersedes,
+		ContentType: e.ContentType, Headers: e.Headers, Traceparent: e.Traceparent, ID: e.ID,
 	}
 }
 

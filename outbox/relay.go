@@ -131,10 +131,12 @@ func newRelay(from events, to publish.Destination, c RelayConfig) *Relay {
 	}
 }
 
-// Wake says that an event was committed. Call it after the commit: a worker of this relay then
-// looks for events at once, and if all of them are busy, the relays of other processes are
-// notified. It never blocks, and many calls cost no more than one. It is optional: without it, the
-// next poll finds the event.
+// Wake says that an event was committed. A worker of this relay then looks for events at once, and
+// if all of them are busy, the relays of other processes are notified. It never blocks, and many
+// calls cost no more than one. It is optional: without it, the next poll finds the event.
+//
+// Call it after the commit. Before the commit, for example in the function of pgx.BeginFunc, the
+// worker looks in vain: it does not see the event, which then waits for the next poll.
 func (r *Relay) Wake() {
 	r.wakeWorker()
 	if r.others != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -111,7 +112,15 @@ func TestARelayPublishesAndRecordsIt(t *testing.T) {
 	t.Parallel()
 	pool, to := dbtest.Migrated(t), newSink()
 	appendEvents(t, pool, 900)
-	r, stop := run(t, pool, to, RelayConfig{})
+	var called atomic.Int64
+	r, stop := run(t, pool, to, RelayConfig{OnPublished: func(ctx context.Context, events []Event) {
+		called.Add(int64(len(events)))
+		var marked bool
+		err := pool.QueryRow(ctx, "SELECT EXISTS (SELECT FROM outbox_published WHERE id = $1)", events[0].ID).Scan(&marked)
+		if err != nil || !marked || events[0].Aggregate != "order" {
+			t.Errorf("OnPublished is called with %+v, which is marked: %v, %v", events[0], marked, err)
+		}
+	}})
 	awaitPublished(t, pool, 900)
 	await(t, "healthy", func() bool { return r.Health() == nil })
 	if err := r.Run(t.Context()); err == nil {
@@ -120,6 +129,9 @@ func TestARelayPublishesAndRecordsIt(t *testing.T) {
 	stop()
 	if messages, repeats := to.counts(); messages != 900 || repeats != 0 {
 		t.Errorf("%d messages and %d repeats", messages, repeats)
+	}
+	if called.Load() != 900 {
+		t.Errorf("OnPublished is called with %d events", called.Load())
 	}
 	if n := count(t, pool, "outbox_queue") + count(t, pool, "outbox_claims"); n != 0 {
 		t.Errorf("%d rows are left in the queue and the claims", n)

@@ -4,8 +4,6 @@ package gormorders
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
@@ -47,22 +45,14 @@ func SetStatus(ctx context.Context, db *gorm.DB, id, status string) error {
 	})
 }
 
-// ErrNoTransaction means that a *gorm.DB is not in a transaction. gorm has one type for both, so
-// the compiler cannot tell them apart.
-var ErrNoTransaction = errors.New("gorm is not in a transaction")
-
-// appendEvent appends with what gorm holds while it is in a transaction: a *sql.Tx, or with
-// PrepareStmt a *gorm.PreparedStmtTX. Outside, it holds a pool, which is no outbox.SQLTx.
+// appendEvent appends in gorm's transaction. gorm has one type inside and outside a transaction, so
+// the compiler cannot tell them apart: outside, Append returns an error.
 func appendEvent(tx *gorm.DB, o Order) error {
-	sqlTx, ok := tx.Statement.ConnPool.(outbox.SQLTx)
-	if !ok {
-		return fmt.Errorf("appending an event: %w (it has a %T)", ErrNoTransaction, tx.Statement.ConnPool)
-	}
 	payload, err := json.Marshal(o)
 	if err != nil {
 		return err
 	}
-	return outbox.Append(tx.Statement.Context, outbox.FromSQL(sqlTx), outbox.Event{
+	return outbox.Append(tx.Statement.Context, outbox.FromGorm(tx.Statement.ConnPool), outbox.Event{
 		Topic: "order." + o.Status, Aggregate: "order", AggregateID: o.ID, Version: o.Version, Payload: payload,
 	})
 }

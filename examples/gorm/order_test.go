@@ -32,7 +32,7 @@ func TestP1GormAppendsInItsTransaction(t *testing.T) {
 			err := db.Transaction(func(tx *gorm.DB) error {
 				must(t, Place(ctx, tx, "rolled back"))
 				must(t, SetStatus(ctx, tx, "rolled back", "paid"))
-				inTx := outbox.FromSQL(tx.Statement.ConnPool.(outbox.SQLTx))
+				inTx := outbox.FromGorm(tx.Statement.ConnPool)
 				if got := outboxtest.Appended(t, inTx); len(got) != 2 || got[1].Topic != "order.paid" {
 					t.Errorf("appended %+v", got)
 				}
@@ -43,8 +43,8 @@ func TestP1GormAppendsInItsTransaction(t *testing.T) {
 			}
 			must(t, Place(ctx, db, "17"))
 			must(t, SetStatus(ctx, db, "17", "paid"))
-			if err := appendEvent(db.WithContext(ctx), Order{ID: "18", Version: 1}); !errors.Is(err, ErrNoTransaction) {
-				t.Errorf("outside a transaction: error %v, want %v", err, ErrNoTransaction)
+			if err := appendEvent(db.WithContext(ctx), Order{ID: "18", Version: 1}); !errors.Is(err, outbox.ErrInvalid) {
+				t.Errorf("outside a transaction: error %v, want %v", err, outbox.ErrInvalid)
 			}
 			var got []string
 			_, err = outboxtest.Drain(ctx, pool, func(_ context.Context, e outbox.Event) error {

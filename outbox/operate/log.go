@@ -14,10 +14,15 @@ import (
 )
 
 // Log is the record of the operators' decisions in a database.
-type Log struct{ store *store.Store }
+type Log struct {
+	// Logger gets a line when Run has deleted something, or could not. The default is slog's.
+	Logger *slog.Logger
+
+	store *store.Store
+}
 
 // NewLog returns the decisions in the schema of pool. It needs no other table of the outbox.
-func NewLog(pool *pgxpool.Pool) *Log { return &Log{store: store.New(pool)} }
+func NewLog(pool *pgxpool.Pool) *Log { return &Log{slog.Default(), store.New(pool)} }
 
 // Begin commits that by is about to do action to at most these items, and returns the id of the
 // row. If it returns an error, change nothing.
@@ -139,18 +144,18 @@ func (l *Log) Prune(ctx context.Context, retention time.Duration, limit int) (in
 	return readOne(ctx, l.store, "pruning the operators' decisions", pruneSQL, a, pgx.RowTo[int])
 }
 
-// Run deletes what is older than retention, once a minute until ctx ends. Errors go to slog's
-// default logger, and the next try is a minute later.
+// Run deletes what is older than retention, once a minute until ctx ends. After an error it tries
+// again a minute later.
 func (l *Log) Run(ctx context.Context, retention time.Duration) error {
 	tick := time.NewTicker(pruneInterval)
 	defer tick.Stop()
 	for {
 		pruned, err := l.Prune(ctx, retention, pruneBatch)
 		if err != nil && ctx.Err() == nil {
-			slog.WarnContext(ctx, "cannot prune the operators' decisions", "error", err)
+			l.Logger.WarnContext(ctx, "cannot prune the operators' decisions", "error", err)
 		}
 		if pruned > 0 {
-			slog.InfoContext(ctx, "pruned the operators' decisions", "rows", pruned)
+			l.Logger.InfoContext(ctx, "pruned the operators' decisions", "rows", pruned)
 		}
 		if pruned == pruneBatch && ctx.Err() == nil {
 			continue // there may be more

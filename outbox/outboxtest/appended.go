@@ -7,8 +7,9 @@
 //	events := outboxtest.Appended(t, tx) // what placeOrder has appended
 //	tx.Rollback(ctx)                     // the next test finds nothing
 //
-// [Appended] looks into a transaction that is still open, and needs no relay and no broker. [Drain]
-// does a relay's work once: it hands what is due to a function.
+// [Appended] looks into a transaction that is still open, and [RequireAppended] at what is
+// committed. Both need no relay and no broker. [Drain] does a relay's work once: it hands what is due
+// to a function.
 package outboxtest
 
 import (
@@ -17,24 +18,30 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"example.com/transactional-outbox/outbox"
 )
 
-// appendedSQL returns the events of the transaction that it runs in, as one JSON text: every mode
-// of every driver can read that. now() is when the transaction began. It has the precision of a
-// microsecond, and Append stores it with each event, also within a savepoint.
-const appendedSQL = `
+// eventsSQL returns events as one JSON text: every mode of every driver can read that.
+const eventsSQL = `
 SELECT cast(coalesce(json_agg(json_build_object(
   'ID', e.id, 'Topic', e.topic, 'Aggregate', coalesce(e.aggregate, ''), 'AggregateID', coalesce(e.aggregate_id, ''),
   'Version', coalesce(e.version, 0), 'Payload', encode(e.payload, 'base64'), 'ContentType', e.content_type,
   'Headers', e.headers, 'Traceparent', e.traceparent, 'Supersedes', q.supersedes,
   'Delay', cast(extract(epoch FROM q.available_at - now()) * 1000000000 AS bigint)) ORDER BY e.seq), '[]') AS text)
-FROM outbox_events e JOIN outbox_queue q USING (id, slot)
-WHERE e.created_at = now()`
+FROM outbox_events e LEFT JOIN outbox_queue q USING (id, slot)
+`
+
+// appendedSQL finds the events of its own transaction. now() is when the transaction began. It has
+// the precision of a microsecond, and Append stores it with each event, also within a savepoint.
+const appendedSQL = eventsSQL + `WHERE e.created_at = now()`
+
+const committedSQL = eventsSQL + `WHERE (e.aggregate, e.aggregate_id) = (cast($1 AS text), cast($2 AS text))`
 
 // Appended returns the events that tx has appended so far, in the order in which it did so. tx is a
 // pgx.Tx, or what [outbox.FromSQL] returns. The events have their ids and content types, also those
@@ -42,12 +49,34 @@ WHERE e.created_at = now()`
 func Appended(tb testing.TB, tx outbox.Tx) []outbox.Event {
 	tb.Helper()
 	text, err := queryText(tb.Context(), tx, appendedSQL)
-	if err != nil {
-		tb.Fatalf("reading what the transaction has appended: %v", err)
+	return parse(tb, text, err)
+}
+
+// RequireAppended requires that the committed events of an aggregate have these topics, in the order
+// in which they were appended, and returns them. It also finds events that are published, until they
+// are pruned. Use an aggregate of its own in each test: then tests may share a database.
+func RequireAppended(tb testing.TB, pool *pgxpool.Pool, aggregate, aggregateID string, topics ...string) []outbox.Event {
+	tb.Helper()
+	var text string
+	err := pool.QueryRow(tb.Context(), committedSQL, aggregate, aggregateID).Scan(&text)
+	events := parse(tb, text, err)
+	var have []string
+	for _, e := range events {
+		have = append(have, e.Topic)
 	}
-	var events []outbox.Event
-	if err := json.Unmarshal([]byte(text), &events); err != nil {
-		tb.Fatalf("reading what the transaction has appended: %v", err)
+	if !slices.Equal(have, topics) {
+		tb.Fatalf("%s %s has appended %q, want %q", aggregate, aggregateID, have, topics)
+	}
+	return events
+}
+
+func parse(tb testing.TB, text string, err error) (events []outbox.Event) {
+	tb.Helper()
+	if err == nil {
+		err = json.Unmarshal([]byte(text), &events)
+	}
+	if err != nil {
+		tb.Fatalf("reading what was appended: %v", err)
 	}
 	return events
 }

@@ -5,9 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -36,7 +34,6 @@ func Func(calls int, f func(ctx context.Context, m Message) error) Destination {
 type function struct {
 	call    func(context.Context, Message) error
 	running chan struct{} // one for each call
-	logged  atomic.Int64  // when the end of a session was
 }
 
 func (*function) System() string { return "function" }
@@ -47,7 +44,7 @@ const (
 	FuncTimeout = 30 * time.Second
 
 	patience    = time.Second      // with a function whose context has ended
-	maxPause    = 10 * time.Second // and between two lines in the log
+	maxPause    = 10 * time.Second // between two sessions
 	stableAfter = 15 * time.Second // then the pauses begin anew
 )
 
@@ -60,12 +57,8 @@ func (f *function) KeepConnected(ctx context.Context, use func(context.Context, 
 	pause.InitialInterval, pause.MaxInterval = 250*time.Millisecond, maxPause
 	for ctx.Err() == nil {
 		began := time.Now()
-		err := f.session(ctx, use)
-		now, last := time.Now(), f.logged.Load()
-		if ctx.Err() == nil && now.UnixNano()-last >= int64(maxPause) && f.logged.CompareAndSwap(last, now.UnixNano()) {
-			slog.WarnContext(ctx, "the function's session has ended, trying again", "error", err)
-		}
-		if now.Sub(began) > stableAfter {
+		f.session(ctx, use)
+		if time.Since(began) > stableAfter {
 			pause.Reset()
 		}
 		select {
@@ -76,13 +69,13 @@ func (f *function) KeepConnected(ctx context.Context, use func(context.Context, 
 	return nil
 }
 
-// session ends when use returns. What has begun outlives ctx.
-func (f *function) session(ctx context.Context, use func(context.Context, Session) error) error {
+// session ends when use returns. What has begun outlives ctx. The relay has logged why a message was
+// not sent.
+func (f *function) session(ctx context.Context, use func(context.Context, Session) error) {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	lost, lose := context.WithCancelCause(context.Background())
-	err := use(ctx, functionSession{f, lost, func(err error) { lose(err); end() }})
-	return cmp.Or(context.Cause(lost), err) //nolint:contextcheck // the reason
+	_ = use(ctx, functionSession{f, lost, func(err error) { lose(err); end() }})
 }
 
 type functionSession struct {

@@ -97,7 +97,7 @@ func appendEvent(ctx context.Context, tx *gorm.DB, topic string, o Order, at tim
 	if err != nil {
 		return err
 	}
-	return outbox.Append(ctx, outbox.FromSQL(tx.Statement.ConnPool.(outbox.SQLTx)), e)
+	return outbox.Append(ctx, outbox.FromGorm(tx.Statement.ConnPool), e)
 }
 
 // maxEvents is more than the events of any order.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"io/fs"
 
 	"github.com/jackc/pgx/v5"
@@ -69,14 +70,27 @@ func separate(ctx context.Context, config *pgxpool.Config) (*pgxpool.Pool, error
 	return pgxpool.NewWithConfig(ctx, config)
 }
 
+// schemaSQL returns the first schema of the search_path, and whether it exists. A search_path that
+// begins with "$user", as by default, names the first one that exists.
+const schemaSQL = `
+SELECT schema, to_regnamespace(schema) IS NOT NULL
+FROM (SELECT coalesce(substring(current_setting('search_path') FROM '^\s*("([^"]|"")*"|[^,"$\s]+)'), '') AS first) AS path,
+LATERAL (SELECT CASE WHEN first IN ('', '"$user"') THEN coalesce(quote_ident(current_schema()), '') ELSE first END AS schema) AS named`
+
 // lockID returns the number of the lock. It is the schema's own: the tables of two schemas do not
 // wait for each other, nor for the user's migrations.
 func lockID(ctx context.Context, db *sql.DB, part string) (id int64, err error) {
-	var schema sql.NullString
-	err = db.QueryRowContext(ctx,
-		`SELECT current_schema()::text, hashtextextended($1 || ' of ' || coalesce(current_schema()::text, ''), 0)`, part).Scan(&schema, &id)
-	if err == nil && !schema.Valid {
-		err = errors.New("the search_path names no schema that exists")
+	var schema string
+	var exists bool
+	if err := db.QueryRowContext(ctx, schemaSQL).Scan(&schema, &exists); err != nil {
+		return 0, err
 	}
+	switch {
+	case schema == "":
+		return 0, errors.New("the search_path names no schema that exists")
+	case !exists: // without this, the tables would be in the next schema of the search_path
+		return 0, fmt.Errorf("the search_path begins with %s, and there is no such schema: CREATE SCHEMA %s", schema, schema)
+	}
+	err = db.QueryRowContext(ctx, `SELECT hashtextextended($1 || ' of ' || current_schema()::text, 0)`, part).Scan(&id)
 	return id, err
 }

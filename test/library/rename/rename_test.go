@@ -1,4 +1,5 @@
-// Package rename_test gives a copy of the repository another module path, and builds it.
+// Package rename_test gives a copy of the repository another module path, builds it, makes a release
+// of it, and imports that from an empty module.
 package rename_test
 
 import (
@@ -27,12 +28,59 @@ func TestTheRenamedTreeBuilds(t *testing.T) {
 	}
 	run(t, tree, "go", "build", "./...")
 	run(t, filepath.Join(tree, "outbox"), "go", "build", "./...")
+	wantImportable(t, tree)
 
 	const again = "example.net/other"
 	run(t, tree, "scripts/rename", again)
 	if left := filesWith(t, tree, renamed); left != "" {
 		t.Errorf("renamed again: these files still have the first path: %q", left)
 	}
+}
+
+// wantImportable makes a release of tree, and gets it as a stranger does.
+func wantImportable(t *testing.T, tree string) {
+	t.Helper()
+	run(t, tree, "git", "init", "--quiet")
+	run(t, tree, "git", "add", "--all")
+	run(t, tree, "git", "-c", "user.name=test", "-c", "user.email=test@example.org", "commit", "--quiet", "--message=renamed")
+	proxy, empty := t.TempDir(), t.TempDir()
+	t.Log(run(t, tree, "scripts/release", "0.1.0", proxy, "HEAD"))
+	inEmpty := func(name string, args ...string) string {
+		c := command(t, empty, name, args...)
+		known := strings.TrimSpace(run(t, empty, "go", "env", "GOMODCACHE")) + "/cache/download" // no network
+		c.Env = append(c.Env, "GOFLAGS=-mod=mod", "GONOSUMDB="+renamed+"/*", "GOMODCACHE="+filepath.Join(empty, "modules"),
+			"GOPROXY=file://"+proxy+",file://"+known+","+strings.TrimSpace(run(t, empty, "go", "env", "GOPROXY")))
+		return check.Run(t, c)
+	}
+	inEmpty("go", "mod", "init", "example.net/mine")
+	check.Must(t, os.WriteFile(filepath.Join(empty, "main.go"), []byte(`package main
+
+import (
+	"fmt"
+
+	"`+renamed+`/outbox"
+	"`+renamed+`/outbox/rabbitmq"
+)
+
+func main() {
+	_, err := outbox.NewRelay(nil, rabbitmq.NewBroker("amqp://127.0.0.1", "events"), outbox.RelayConfig{})
+	fmt.Print(err)
+}
+`), 0o600))
+	inEmpty("go", "get", renamed+"/outbox@v0.1.0")
+	if said := inEmpty("go", "run", "."); said != "outbox: NewRelay needs a pool" {
+		t.Errorf("the program says %q", said)
+	}
+	if said := inEmpty("go", "doc", renamed+"/outbox.Append"); !strings.Contains(said, "func Append(ctx context.Context, tx Tx") {
+		t.Errorf("go doc says %q", said)
+	}
+	module := strings.TrimSpace(inEmpty("go", "list", "-m", "-f", "{{.Dir}}", renamed+"/outbox"))
+	for _, name := range []string{"LICENSE", "README.md", "CHANGELOG.md", "schema.sql"} {
+		if _, err := os.Stat(filepath.Join(module, name)); err != nil {
+			t.Error(err)
+		}
+	}
+	inEmpty("go", "clean", "-modcache") // its files cannot be written
 }
 
 func TestWhatIsNoModulePathIsRefused(t *testing.T) {
