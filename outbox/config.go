@@ -57,7 +57,7 @@ type RelayConfig struct {
 	// RetryCap is the longest pause of a refused event. The default is 5 min.
 	RetryCap time.Duration
 	// LongestTopicPause is the longest pause of a topic. The first one is a twentieth of it, and at
-	// most 1 s. The default is 10 s.
+	// most half a second. The default is 10 s.
 	LongestTopicPause time.Duration
 	// Retention is how long published and discarded events are kept. Meanwhile they can be published
 	// again, to a destination that has lost them. The default is seven days.

@@ -60,6 +60,20 @@ func Check(e Evidence, allowed Allowance) Report {
 	return c.report
 }
 
+// CheckOutbox compares the evidence of any program that has orders and an outbox with what an outbox
+// promises. Recorded are the messages that its destination has accepted.
+func CheckOutbox(e Evidence, allowed Allowance) Report {
+	c := newCheck(e, allowed)
+	c.checkOrders()
+	c.checkContents()
+	c.checkOutbox()
+	c.checkRoute()
+	c.checkSequence()
+	c.checkExits()
+	c.report.Lost, c.report.Unexpected = len(c.lost), len(c.unexpected)
+	return c.report
+}
+
 // check is one run of all checks.
 type check struct {
 	Evidence

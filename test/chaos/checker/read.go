@@ -10,8 +10,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// ReadDatabases adds the rows of both databases.
-func (e *Evidence) ReadDatabases(ctx context.Context, orders, notifications *pgxpool.Pool) (err error) {
+// ReadOrders adds the orders and their events.
+func (e *Evidence) ReadOrders(ctx context.Context, orders *pgxpool.Pool) (err error) {
 	if e.Orders, err = readAll[Order](ctx, orders, "SELECT id::text, customer_email AS email, version FROM orders"); err != nil {
 		return err
 	}
@@ -19,7 +19,12 @@ func (e *Evidence) ReadDatabases(ctx context.Context, orders, notifications *pgx
 	e.Events, err = readAll[Event](ctx, orders, `
 		SELECT id::text, aggregate_id AS order_id, version, topic AS key, status, retry_count, payload FROM outbox_status
 		WHERE topic LIKE 'order.%'`)
-	if err != nil {
+	return err
+}
+
+// ReadDatabases adds the rows of both databases.
+func (e *Evidence) ReadDatabases(ctx context.Context, orders, notifications *pgxpool.Pool) (err error) {
+	if err := e.ReadOrders(ctx, orders); err != nil {
 		return err
 	}
 	e.Emails, err = readAll[Email](ctx, notifications, "SELECT id::text, aggregate_id AS order_id, version, status FROM outbox_status")
