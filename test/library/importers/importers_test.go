@@ -180,7 +180,7 @@ func run(
 }
 
 func isReady(target string) bool {
-	response, err := http.Get(target + "/ready") //nolint:noctx // the test bounds it
+	response, err := http.Get(target + "/ready")
 	if err != nil {
 		return false
 	}

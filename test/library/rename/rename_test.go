@@ -45,14 +45,14 @@ func wantImportable(t *testing.T, tree string) {
 	run(t, tree, "git", "-c", "user.name=test", "-c", "user.email=test@example.org", "commit", "--quiet", "--message=renamed")
 	proxy, empty := t.TempDir(), t.TempDir()
 	t.Log(run(t, tree, "scripts/release", "0.1.0", proxy, "HEAD"))
-	inEmpty := func(name string, args ...string) string {
-		c := command(t, empty, name, args...)
+	inEmpty := func(args ...string) string {
+		c := command(t, empty, "go", args...)
 		known := strings.TrimSpace(run(t, empty, "go", "env", "GOMODCACHE")) + "/cache/download" // no network
 		c.Env = append(c.Env, "GOFLAGS=-mod=mod", "GONOSUMDB="+renamed+"/*", "GOMODCACHE="+filepath.Join(empty, "modules"),
 			"GOPROXY=file://"+proxy+",file://"+known+","+strings.TrimSpace(run(t, empty, "go", "env", "GOPROXY")))
 		return check.Run(t, c)
 	}
-	inEmpty("go", "mod", "init", "example.net/mine")
+	inEmpty("mod", "init", "example.net/mine")
 	check.Must(t, os.WriteFile(filepath.Join(empty, "main.go"), []byte(`package main
 
 import (
@@ -67,20 +67,20 @@ func main() {
 	fmt.Print(err)
 }
 `), 0o600))
-	inEmpty("go", "get", renamed+"/outbox@v0.1.0")
-	if said := inEmpty("go", "run", "."); said != "outbox: NewRelay needs a pool" {
+	inEmpty("get", renamed+"/outbox@v0.1.0")
+	if said := inEmpty("run", "."); said != "outbox: NewRelay needs a pool" {
 		t.Errorf("the program says %q", said)
 	}
-	if said := inEmpty("go", "doc", renamed+"/outbox.Append"); !strings.Contains(said, "func Append(ctx context.Context, tx Tx") {
+	if said := inEmpty("doc", renamed+"/outbox.Append"); !strings.Contains(said, "func Append(ctx context.Context, tx Tx") {
 		t.Errorf("go doc says %q", said)
 	}
-	module := strings.TrimSpace(inEmpty("go", "list", "-m", "-f", "{{.Dir}}", renamed+"/outbox"))
+	module := strings.TrimSpace(inEmpty("list", "-m", "-f", "{{.Dir}}", renamed+"/outbox"))
 	for _, name := range []string{"LICENSE", "README.md", "CHANGELOG.md", "schema.sql"} {
 		if _, err := os.Stat(filepath.Join(module, name)); err != nil {
 			t.Error(err)
 		}
 	}
-	inEmpty("go", "clean", "-modcache") // its files cannot be written
+	inEmpty("clean", "-modcache") // its files cannot be written
 }
 
 func TestWhatIsNoModulePathIsRefused(t *testing.T) {
