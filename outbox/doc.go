@@ -21,8 +21,8 @@
 // Start the consumer first. Until a queue is bound, each event is returned, and waits for half
 // a second or more.
 //
-// To get the module, write the import, add the replace line to your go.mod, and then run go mod
-// tidy. The file docs/copy-it.md of the repository has more.
+// It needs PostgreSQL 15 or newer. The file docs/copy-it.md of the repository says how to get a
+// release.
 //
 // # Your transaction
 //
