@@ -171,7 +171,7 @@ func FromSQL(tx SQLTx) Tx {
 
 // FromGorm returns a [Tx] for a transaction of gorm, with or without PrepareStmt. connPool is
 // tx.Statement.ConnPool. gorm has one type inside and outside a transaction, so the compiler cannot
-// check it: outside, Append returns an [ErrInvalid].
+// check it: outside, Append returns an [ErrInvalid]. [UseSchema] says how gorm gets the pool's schema.
 func FromGorm(connPool any) Tx {
 	if tx, ok := connPool.(SQLTx); ok {
 		return FromSQL(tx)

@@ -18,8 +18,9 @@
 //	relay, err := outbox.NewRelay(pool, broker, outbox.RelayConfig{})
 //	group.Go(func() error { return relay.Run(ctx) })
 //
-// Start the consumer first. Until a queue is bound, each event is returned, and waits for half
-// a second or more.
+// Until a queue is bound for an event, the event waits. If another consumer's queue is bound already,
+// it does not wait for yours, and yours never gets it. If the program knows its consumers, let
+// the relay declare their queues, too: rabbitmq.Broker.Topology.
 //
 // It needs PostgreSQL 15 or newer. The file docs/copy-it.md of the repository says how to get a
 // release.
@@ -66,7 +67,7 @@
 //
 // [Relay.Run] ends when its ctx ends, or with an error if waiting cannot help: settings that cannot
 // work, tables that are missing, or row security. If the destination or the database is not
-// reachable, Run tries again, and logs that at most every ten seconds. One bad event does not stop
+// reachable, Run tries again, with growing pauses up to ten seconds, and logs that. One bad event does not stop
 // the relay: the event fails, and holds back only the later events of its aggregate.
 //
 // # The tables

@@ -239,11 +239,21 @@ func TestMigrateInSchemas(t *testing.T) {
 	if err != nil || versions != 99 || mine != 0 {
 		t.Errorf("goose's version is %d, %d tables in public, error %v", versions, mine, err)
 	}
-	for _, missing := range []string{"missing", "Its second one"} { // and not in public, which is next in the search_path
-		nowhere := open(t, url, func(c *pgxpool.Config) { outbox.UseSchema(c, missing) })
-		want := "there is no such schema: CREATE SCHEMA " + pgx.Identifier{missing}.Sanitize()
-		if err := outbox.Migrate(t.Context(), nowhere); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error %v, want %s", err, want)
-		}
+	var together sync.WaitGroup
+	for range 4 { // and not in public, which is next in the search_path
+		pool := open(t, url, func(c *pgxpool.Config) { outbox.UseSchema(c, `A new "one"`) })
+		together.Go(func() {
+			migrate(t, pool)
+			wantTables(t, pool)
+		})
+	}
+	together.Wait()
+	nowhere := open(t, url, func(c *pgxpool.Config) {
+		c.ConnConfig.User = role // has no right to create a schema
+		outbox.UseSchema(c, "missing")
+	})
+	const want = `there is no such schema: CREATE SCHEMA "missing": ERROR: permission denied`
+	if err := outbox.Migrate(t.Context(), nowhere); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("error %v, want %s", err, want)
 	}
 }

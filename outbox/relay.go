@@ -60,7 +60,8 @@ import (
 // its aggregate wait for that. An event whose payload is missing fails with the code no_payload.
 //
 // While there is no session, or the destination asks to wait, nothing is claimed. An outage never
-// ends Run, and each message about it is logged at most every 10 s.
+// ends Run. Each attempt to connect is logged, with growing pauses up to 10 s, and each other message
+// about it at most every 10 s.
 //
 // # When a step dies
 //

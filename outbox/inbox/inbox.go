@@ -53,7 +53,8 @@ func Logger(l *slog.Logger) Option { return func(o *options) { o.logger = l } }
 // belongs to the batch: for the trace of a message of package rabbitmq, use m.Context(ctx).
 //
 // consumer is a name: all replicas of a consumer have the same one, and other consumers that share
-// the database have others.
+// the table processed_messages have others. An inbox uses one connection for a batch, and one more
+// once a minute.
 func Once[M Message](
 	pool *pgxpool.Pool, consumer string, handle func(ctx context.Context, tx pgx.Tx, m M) error, options ...Option,
 ) *Inbox[M] {
@@ -90,8 +91,8 @@ SET LOCAL lock_timeout = %d;
 SET LOCAL datestyle = 'ISO'`
 
 // Handle records a batch and calls the handler for its new messages, in one transaction. If an id
-// occurs twice, the first message is handled. If Handle returns nil, all is committed: acknowledge
-// the messages. After an error they must come again: you cannot know whether the commit succeeded.
+// occurs twice, the first message is handled. If Handle returns nil, all is committed, and a crash of
+// PostgreSQL does not lose it: acknowledge the messages. After an error they must come again: you cannot know whether the commit succeeded.
 // If the error has the method DeadLetterCode() string, a message can never be handled: its id
 // cannot work, or it is too old.
 //

@@ -23,7 +23,12 @@ type Broker struct {
 	ConnectionName string
 	// Topology is declared at the begin of each session, and before each new publisher, because the
 	// broker ends a publisher whose exchange was deleted. The default is the exchange, of kind topic.
-	// An empty one declares nothing.
+	// An empty one declares nothing. An event reaches the queues that are bound when it is sent, and no
+	// later ones. So add the queues of consumers that you know, and keep the exchange:
+	//
+	//	queue := rabbitmq.Queue{Name: "notifications", Exchange: "outbox.events", Topics: topics}
+	//	broker.Topology.Exchanges = append(broker.Topology.Exchanges, queue.Topology().Exchanges...)
+	//	broker.Topology.Queues = append(broker.Topology.Queues, queue.Topology().Queues...)
 	Topology Topology
 	// FreshURL is asked for the URL at each new connection, if it is set: a password may have changed.
 	FreshURL func() (string, error)

@@ -17,7 +17,8 @@
 // [Queue.Topology] has a picture of its queues. The consumer does not guess whether a message or
 // its database is the cause of an error: it tries the message once more alone, asks the handler
 // whether it could handle another message, and gives a message up only after a time
-// ([Queue.GiveUp]). A dead letter has the same id, routing key, headers and body, and more headers
+// ([Queue.GiveUp]). A message that comes back from a retry queue has the same id, type, routing key and
+// headers, and a retry-count. A dead letter has the same id, routing key, headers and body, and more headers
 // that say why. Only CC and BCC have other names then, so that it is not routed again.
 //
 // # Sessions

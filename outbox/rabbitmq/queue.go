@@ -52,8 +52,9 @@ type Queue struct {
 	BatchSize int // at most so many messages are handled at once; default: 64
 	Prefetch  int // at most so many messages are unacknowledged; default: 256, or BatchSize if that is more
 	// DeliveryLimit is how often the broker delivers a message that was never acknowledged, before
-	// the broker itself makes it a dead letter. Such a message may have killed the process. The
-	// default is 50.
+	// the broker itself makes it a dead letter. Such a message may have killed the process. Each end of
+	// a session counts for each message that was unacknowledged then: only for one, after a connect,
+	// until a new message was acknowledged. The default is 50.
 	DeliveryLimit int
 	// ConsumerTimeout is the broker's consumer_timeout. It ends the session if a message is not
 	// acknowledged in this time, and Prefetch messages wait for their turn. So half of it after they

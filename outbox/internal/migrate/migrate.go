@@ -18,7 +18,7 @@ import (
 // lockWait is how many seconds a replica waits for others that migrate.
 const lockWait = 300
 
-// Up applies the migrations to the schema that the pool's search_path names first. Their version
+// Up applies the migrations to the schema that the pool's search_path names first, and makes that. Their version
 // is in the table part_version: goose's default table belongs to the user's own migrations.
 func Up(ctx context.Context, pool *pgxpool.Pool, part string, migrations fs.FS) error {
 	pool, err := separate(ctx, pool.Config())
@@ -77,7 +77,10 @@ SELECT schema, to_regnamespace(schema) IS NOT NULL
 FROM (SELECT coalesce(substring(current_setting('search_path') FROM '^\s*("([^"]|"")*"|[^,"$\s]+)'), '') AS first) AS path,
 LATERAL (SELECT CASE WHEN first IN ('', '"$user"') THEN coalesce(quote_ident(current_schema()), '') ELSE first END AS schema) AS named`
 
-// lockID returns the number of the lock. It is the schema's own: the tables of two schemas do not
+// createSQL makes a schema. IF NOT EXISTS alone fails if two programs create it at the same time.
+const createSQL = `DO $$ BEGIN PERFORM pg_advisory_xact_lock(hashtextextended('schema of an outbox', 0)); CREATE SCHEMA IF NOT EXISTS %s; END $$`
+
+// lockID makes the schema if it is missing, and returns the number of the lock. It is the schema's own: the tables of two schemas do not
 // wait for each other, nor for the user's migrations.
 func lockID(ctx context.Context, db *sql.DB, part string) (id int64, err error) {
 	var schema string
@@ -88,8 +91,10 @@ func lockID(ctx context.Context, db *sql.DB, part string) (id int64, err error) 
 	switch {
 	case schema == "":
 		return 0, errors.New("the search_path names no schema that exists")
-	case !exists: // without this, the tables would be in the next schema of the search_path
-		return 0, fmt.Errorf("the search_path begins with %s, and there is no such schema: CREATE SCHEMA %s", schema, schema)
+	case !exists: // without it, the tables would be in the next schema of the search_path
+		if _, err := db.ExecContext(ctx, fmt.Sprintf(createSQL, schema)); err != nil {
+			return 0, fmt.Errorf("the search_path begins with %s, and there is no such schema: CREATE SCHEMA %s: %w", schema, schema, err)
+		}
 	}
 	err = db.QueryRowContext(ctx, `SELECT hashtextextended($1 || ' of ' || current_schema()::text, 0)`, part).Scan(&id)
 	return id, err

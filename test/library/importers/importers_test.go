@@ -101,7 +101,7 @@ func run(
 ) map[string]*pgxpool.Pool {
 	t.Helper()
 	url, binary := servers.Database(t), filepath.Join(t.TempDir(), program)
-	check.Run(t, exec.CommandContext(t.Context(), "go", "build", "-o", binary, "./"+program))
+	check.Run(t, exec.CommandContext(t.Context(), "go", "build", "-C", "../../..", "-o", binary, "./examples/"+program))
 	var mu sync.Mutex
 	var processes [2]*process.Process
 	var targets [2]string
