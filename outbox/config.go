@@ -34,23 +34,24 @@ type RelayConfig struct {
 	SettleAfter time.Duration
 	// SlowAfter is how long the relay waits for an answer before the event gives up its place in the
 	// window. If nothing of the event's topic was taken meanwhile, the topic pauses. The default is 1
-	// s. A destination that answers one by one ([publish.OneByOne]) has no such limit, but for trial
-	// events.
+	// s. A destination that answers one by one ([publish.OneByOne], as [publish.Func]) has no such
+	// limit. Then it only bounds how long the trial event of a topic keeps others from being tried.
 	SlowAfter time.Duration
 	// ConfirmTimeout bounds the wait for the answer to an event, if the destination does not answer
 	// one by one. The default is 10 s.
 	ConfirmTimeout time.Duration
 	// NoAnswerPauses are the pauses of an event that has had no answer; the last one repeats. Give
 	// long ones if the destination cannot recognise a message that it gets twice, as a mail server.
-	// Then no answer counts as a refusal. By default it does not, and the event waits as one that was
-	// refused.
+	// Then no answer counts as a refusal. By default the event waits as one that was refused, and never
+	// fails for that.
 	NoAnswerPauses []time.Duration
 	// DurableMarks makes the marks of published events wait for the disk. By default they do not:
 	// after a crash of PostgreSQL, the events of the last moments are published again.
 	DurableMarks bool
 	// GiveUp is when a refused event fails: after at least ten tries, if the first refusal is more
 	// than GiveUp ago. A destination that is not reachable refuses nothing; about no answer, see
-	// NoAnswerPauses. The default is 24 h.
+	// NoAnswerPauses. It may be a year: a failed event waits for an operator, and so do the later ones of
+	// its aggregate. The default is 24 h.
 	GiveUp time.Duration
 	// RetryBase is the first pause of a refused event. It doubles each time. The default is 1 s.
 	RetryBase time.Duration

@@ -18,6 +18,8 @@
 //	relay, err := outbox.NewRelay(pool, broker, outbox.RelayConfig{})
 //	group.Go(func() error { return relay.Run(ctx) })
 //
+// Without a broker, publish.Func makes a destination of a function, for example of a webhook.
+//
 // Until a queue is bound for an event, the event waits. If another consumer's queue is bound already,
 // it does not wait for yours, and yours never gets it. If the program knows its consumers, let
 // the relay declare their queues, too: rabbitmq.Broker.Topology.

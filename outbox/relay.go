@@ -46,7 +46,7 @@ import (
 //	no answer for SlowAfter      it gives up its place; its topic pauses if it takes no other
 //	nothing at all answered      another connection takes over; this one waits for late answers
 //	none for ConfirmTimeout      it is tried again after a pause; a late confirm still counts
-//	not sent, connection lost    it is due when its claim ends, and nothing is counted
+//	not sent, connection lost    it is due at once, and nothing is counted
 //	publisher closed             what has no answer is sent again in small groups, to find the cause
 //	Invalid                      it fails at once: no destination of this kind could take it
 //
@@ -264,6 +264,10 @@ func (r *Relay) work(ctx context.Context) error {
 	return all.Wait()
 }
 
+// usefulAfter is how long a session must last to count, if nothing was taken. A destination that is a
+// function has nothing to connect to: its sessions end when a message cannot be sent.
+const usefulAfter = 15 * time.Second
+
 // maxReplaced bounds the connections that are kept for late answers, by one relay. Each worker
 // replaces its own once a second at most, and each is kept for ConfirmTimeout. With the defaults,
 // two workers and the one for trial events keep up to 30. At the limit a worker stays on a
@@ -286,7 +290,10 @@ func (r *Relay) keepWorking(ctx context.Context, sessions *sync.WaitGroup, newWo
 				_, w.oneByOne = session.(publish.OneByOne)
 				w.replace = func() { close(replaced) } // a worker is replaced once: it claims no more
 				r.state.sessions.Add(1)
-				defer r.state.endSession()
+				began := time.Now()
+				defer func() {
+					r.state.endSession(time.Since(began) > usefulAfter || r.topics.lastTakenOfAll().After(began))
+				}()
 				return w.run(ctx)
 			})
 			if err == nil && stay.Err() == nil {

@@ -1,6 +1,8 @@
 package outbox
 
 import (
+	"context"
+	"errors"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -56,8 +58,8 @@ func (w *worker) report(it *item, r publish.Result) {
 		w.log.step(ctx, "message published", "message_id", it.message.ID, "topic", it.message.Topic)
 		span.SetAttributes(attribute.String("outbox.outcome", outcomePublished))
 		return
-	case r.Outcome == publish.NotSent && w.phase == ending:
-		return // it was not begun, because Run ends
+	case r.Outcome == publish.NotSent && w.phase == ending && errors.Is(r.Err, context.Canceled):
+		return // it was not begun, because Run or the session ends
 	case it.verdict.failure.Final:
 		outcome = outcomeFailed
 	case it.verdict.released:

@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"go.opentelemetry.io/otel/propagation"
@@ -168,12 +169,15 @@ func (s *sender) send(b *batch, items []*item, limit time.Duration) {
 	}
 }
 
+// errEnded is the reason of a message that is not begun, because the session or Run has ended.
+var errEnded = fmt.Errorf("%w: %w", publish.ErrNotSent, context.Canceled)
+
 // emptyQueue gives up the batches that wait until an earlier one is written. Nothing of them was sent.
 func (s *sender) emptyQueue() {
 	for {
 		select {
 		case give := <-s.queue:
-			give(publish.ErrNotSent)
+			give(errEnded)
 		default:
 			return
 		}

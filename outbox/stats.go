@@ -135,8 +135,10 @@ type healthState struct {
 	listening atomic.Bool
 }
 
-func (s *healthState) endSession() {
-	if s.sessions.Add(-1) == 0 {
+// endSession notes since when there is no session. One that was of no use does not count: the next one
+// fails as well.
+func (s *healthState) endSession(wasUseful bool) {
+	if s.sessions.Add(-1) == 0 && wasUseful {
 		s.lost.Store(time.Now().Unix())
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -13,8 +14,9 @@ import (
 
 // Func makes a destination of one function, with at most so many calls at a time in all workers of
 // all relays that use it. A message waits for a free call as long as it takes. Meanwhile no other
-// replica can send it: if f is slow, give the relay a small [outbox.RelayConfig.Window]. The error
-// of f is the outcome:
+// replica can send it: if f is slow, set [outbox.RelayConfig.Window] so that Workers × Window is not
+// more than calls. Each message has its own answer ([OneByOne]): SlowAfter and ConfirmTimeout do not
+// matter. The program examples/webhook of the repository sends by HTTP. The error of f is the outcome:
 //
 //	nil                        Confirmed
 //	a panic, or another error  Refused
@@ -23,21 +25,34 @@ import (
 //	it wraps ErrBusy           NotSent: the topic of the message pauses
 //	it wraps ErrNotSent        NotSent: the destination is unreachable, so the session ends, and what
 //	                           is not begun is NotSent too; after a pause there is another session
-//	it wraps ErrTimeout        Unknown: the message may be delivered, and is sent again with its id
+//	it wraps ErrTimeout        Unknown: the message may be delivered. It is sent again with its id,
+//	                           after growing pauses, and never fails for that
 //	ctx has ended              the same
 //
-// ctx ends [FuncTimeout] after the begin of the call, or when the relay ends. Then f must return.
+// With HTTP, a refused connection is ErrNotSent, and an error after that is ErrTimeout.
+//
+// ctx ends [FuncTimeout] after the begin of the call. When the relay must end, no new call begins, and
+// ctx ends after its ShutdownTimeout. Then f must return.
 func Func(calls int, f func(ctx context.Context, m Message) error) Destination {
 	return &function{call: f, running: make(chan struct{}, max(calls, 0))}
 }
 
 type function struct {
-	call    func(context.Context, Message) error
-	running chan struct{} // one for each call
+	call      func(context.Context, Message) error
+	running   chan struct{} // one for each call
+	lastError atomic.Pointer[error]
 }
 
 func (*function) System() string { return "function" }
 func (*function) Name() string   { return "function" }
+
+// LastError is the last ErrNotSent. The relay's Health shows it while there is no session.
+func (f *function) LastError() error {
+	if err := f.lastError.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
 
 const (
 	// FuncTimeout is how long one call of the function of [Func] may take.
@@ -169,6 +184,7 @@ func (p *functionPublisher) result(ctx context.Context, m Message) (r Result) {
 		r.Outcome = NotSent
 	case errors.Is(err, ErrNotSent):
 		r.Outcome = NotSent
+		p.lastError.Store(&err)
 		p.lose(err) // before the answer, after which nothing may begin
 	case errors.Is(err, ErrTimeout):
 		r.Outcome = Unknown
