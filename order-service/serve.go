@@ -59,7 +59,7 @@ func start(ctx context.Context, c config, relays bool, run func(parts, context.C
 		return err
 	}
 
-	// The broker is not part of it: the API takes orders while the broker is away. The check
+	// The broker is not part of it: the API takes orders while the broker is unavailable. The check
 	// uses the relay's pool, because a replica whose API uses all its connections is still ready.
 	ready := []httpserver.Check{{Name: "the database", Ready: func(ctx context.Context) error { return relayDB.Ready(ctx, schema) }}}
 	view, closePage, err := operatorpage.Open(ctx, p.page(), c.Page, c.Shared, registry)

@@ -121,7 +121,7 @@ func (r *Relay) listen(ctx context.Context) error {
 }
 
 // listenOnce listens on a connection that it takes out of the pool: a pool closes its connections
-// at any time. It returns an error when ctx ends, or when the connection is lost or deaf.
+// at any time. It returns an error when ctx ends, or when the connection is lost or hears nothing.
 func (r *Relay) listenOnce(ctx context.Context) error {
 	acquire, cancel := context.WithTimeout(ctx, listenTimeout)
 	defer cancel()

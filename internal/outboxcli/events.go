@@ -158,7 +158,7 @@ func detailOf(d operate.Detail) object {
 			{"traceparent", d.Traceparent},
 			{"content_type", d.ContentType},
 			{"headers", d.Headers},
-			{"halted", d.Halted}, // its topic is paused
+			{"paused", d.Paused}, // its topic is paused
 			{"blocked_by", objects(d.BlockedBy)},
 			{"waiting", d.Waiting},
 			{"payload", payload}, // a string, unless it is JSON

@@ -156,7 +156,7 @@ func TestATopicIsPausedListedAndResumed(t *testing.T) {
 	if err != nil || !strings.Contains(progress, "there are more") {
 		t.Errorf("error %v, %q", err, progress)
 	}
-	wantAll(t, out, `{"topic":"order.created","since":"2`, `"until":null,"operator":"ann","halted":1,"more_halted":false,"reason":"the broker`)
+	wantAll(t, out, `{"topic":"order.created","since":"2`, `"until":null,"operator":"ann","waiting":1,"more_waiting":false,"reason":"the broker`)
 	if out := f.must("resume", "order.created", "--json", "--by", "bob"); out != `{"topic":"order.created","state":"resumed"}`+"\n" {
 		t.Errorf("it prints %q", out)
 	}

@@ -22,8 +22,8 @@ func (pausedTopics) find(ctx context.Context, e *env, limit int) (found []object
 				{"since", t.Since},
 				{"until", t.Until},               // null: until an operator resumes it
 				{"operator", orNull(t.Operator)}, // null: the relay
-				{"halted", t.Halted},
-				{"more_halted", t.More},
+				{"waiting", t.Waiting},
+				{"more_waiting", t.More},
 				{"reason", t.Reason},
 			})
 		}

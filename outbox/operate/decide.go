@@ -222,7 +222,7 @@ func (o *Operator) refusal(action Action, e Event) string {
 	switch {
 	case e.Status == Superseded:
 		return fmt.Sprintf("is not sent: a newer event of %s %s has superseded it", e.Aggregate, e.AggregateID)
-	case e.Halted && action == Discard:
+	case e.Paused && action == Discard:
 		return ""
 	case e.Status != Failed:
 		return "is " + e.Status + ", not failed"

@@ -28,11 +28,11 @@ type Event struct {
 	Status                     string
 	RetryCount                 int
 	FailureCode, FailureReason string    // of the last attempt; "" if none has failed
-	Halted                     bool      // its topic is paused, and it waits for the end of the pause
+	Paused                     bool      // its topic is paused, and it waits for the end of the pause
 	CreatedAt                  time.Time // zero if the event's row of the log is missing
 	PublishedAt, FailedAt      *time.Time
 	DiscardedAt                *time.Time // also if it was superseded
-	DueAt                      *time.Time // nil: it is done, has failed, is halted, or waits for an older event
+	DueAt                      *time.Time // nil: it is done, has failed, is paused, or waits for an older event
 	Worker                     string     // that has claimed it
 	ClaimedUntil               *time.Time
 	Age                        float64 // seconds since FailedAt, or CreatedAt if FailedAt is nil
@@ -96,7 +96,7 @@ const (
        coalesce(p.retry_count, d.retry_count, q.retry_count) AS retry_count,
        coalesce(d.failure_code, q.failure_code, '') AS failure_code,
        coalesce(d.failure_reason, q.failure_reason, '') AS failure_reason,
-       q.id IS NOT NULL AND (q.halted OR q.failed_at IS NULL AND c.worker IS NULL AND ` + allPausedSQL + `) AS halted,
+       q.id IS NOT NULL AND (q.halted OR q.failed_at IS NULL AND c.worker IS NULL AND ` + allPausedSQL + `) AS paused,
        coalesce(e.created_at, timestamptz '0001-01-01 00:00Z') AS created_at, p.published_at,
        coalesce(d.failed_at, q.failed_at) AS failed_at, d.discarded_at,
        nullif(q.available_at, 'infinity') AS due_at, coalesce(c.worker, '') AS worker, c.until AS claimed_until,

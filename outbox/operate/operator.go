@@ -52,7 +52,7 @@ func (o *Operator) Now(ctx context.Context) (time.Time, error) {
 // Backlog has the numbers of events that are not done.
 type Backlog struct {
 	Pending, InProgress, Failed int     // events with this status
-	Halted                      int     // pending events whose topic is paused
+	Paused                      int     // pending events whose topic is paused
 	PausedTopics                int     // also those that an operator has paused
 	OldestDue                   float64 // seconds since the oldest due event became due; 0 if none is due
 	OldestRefused               float64 // seconds since the first refusal of a pending event; 0 if none was refused

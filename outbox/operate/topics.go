@@ -82,13 +82,13 @@ type PausedTopic struct {
 	Until    *time.Time // then the relay tries one of its events; nil: an operator resumes it
 	Reason   string
 	Operator string // who paused it; "": the relay
-	Halted   int    // how many of its events were due and are held back
-	More     bool   // Halted is a limit, and there are more
+	Waiting  int    // how many of its events were due and are held back
+	More     bool   // Waiting is a limit, and there are more
 }
 
 const topicsSQL = `
 SELECT topic, since, CASE WHEN until < 'infinity' THEN until END AS until, reason, coalesce(operator, '') AS operator,
-       least(n, @most)::int AS halted, n > @most AS more
+       least(n, @most)::int AS waiting, n > @most AS more
 FROM (SELECT * FROM outbox_topics WHERE NOT resumed AND topic > @after AND cast(@topic AS text) IN ('', topic) ORDER BY topic LIMIT @limit) t,
      LATERAL (SELECT count(*) AS n FROM (SELECT FROM outbox_queue WHERE halted AND topic = t.topic
                                          ORDER BY topic, retry_count, seq LIMIT @most + 1) h) counted

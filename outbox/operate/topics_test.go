@@ -44,7 +44,7 @@ func TestAPausedTopicIsNotClaimedUntilItIsResumed(t *testing.T) {
 			t.Errorf("claimed %v of a paused topic", got)
 		}
 		topics := f.topics()
-		if len(topics) != 1 || topics[0].Topic != "order.created" || topics[0].Halted != 1 || topics[0].More || topics[0].Since.IsZero() ||
+		if len(topics) != 1 || topics[0].Topic != "order.created" || topics[0].Waiting != 1 || topics[0].More || topics[0].Since.IsZero() ||
 			topics[0].Operator != operator || topics[0].Reason != want || (topics[0].Until == nil) != (operator != "") {
 			t.Fatalf("paused by %q: %+v", operator, topics)
 		}
@@ -108,11 +108,11 @@ func TestAHaltedEventIsDiscardedButNotReplayed(t *testing.T) {
 		must(t, f.operator.Pause(t.Context(), ann(), topic, "why"))
 		f.due()
 		d, err := f.operator.Show(t.Context(), ids[0])
-		if err != nil || !d.Halted || d.Status != operate.Pending {
+		if err != nil || !d.Paused || d.Status != operate.Pending {
 			t.Errorf("%s: %+v, error %v", topic, d.Event, err)
 		}
 		others, err := f.operator.Get(t.Context(), failed, claimed)
-		if err != nil || len(others) != 2 || others[0].Halted || others[1].Halted {
+		if err != nil || len(others) != 2 || others[0].Paused || others[1].Paused {
 			t.Errorf("%s: %+v, error %v", topic, others, err)
 		}
 		r, err := f.operator.Replay(t.Context(), ann(), ids[:1])

@@ -12,7 +12,7 @@ import (
 	"example.com/transactional-outbox/outbox/internal/store"
 )
 
-// drainBatch is few: what Drain has in hand when it fails was read in vain.
+// drainBatch is few: what Drain holds when it fails was read in vain.
 const drainBatch = 100
 
 // Drain does what a relay does, once and in this goroutine: it hands each event that is due to

@@ -164,7 +164,7 @@ func (p *Page) stepsOf(e operate.Event) []step {
 	case operate.InProgress:
 		add(nil, false, "being sent by "+e.Worker, "its lease ends at "+at(*e.ClaimedUntil))
 	default:
-		add(nil, e.Halted, p.waitsFor(e), "")
+		add(nil, e.Paused, p.waitsFor(e), "")
 	}
 	return all
 }
@@ -172,7 +172,7 @@ func (p *Page) stepsOf(e operate.Event) []step {
 // waitsFor says when a pending event is sent.
 func (p *Page) waitsFor(e operate.Event) string {
 	switch {
-	case e.Halted:
+	case e.Paused:
 		return "waits: its " + p.Topic + " is paused"
 	case e.DueAt == nil:
 		return "waits for an older " + p.Event + " of the " + e.Aggregate

@@ -67,7 +67,7 @@ func (p *Page) ofDatabase(ctx context.Context, r request) (problems []Problem, n
 	}
 	return problems, []figure{
 		{"pending", about(b.Pending), listOf(operate.Pending, "")},
-		{"of these, paused", about(b.Halted), "topics"},
+		{"of these, paused", about(b.Paused), "topics"},
 		{"being sent", about(b.InProgress), listOf(operate.InProgress, "")},
 		{"failed", about(b.Failed), listOf(operate.Failed, "")},
 		{"done", "list", listOf(operate.Published, "")},
@@ -102,8 +102,8 @@ func (p *Page) pausedTopics(ctx context.Context, r request) (problems []Problem,
 		if t.Operator != "" {
 			by = "by " + t.Operator
 		}
-		waits := counted(t.Halted, t.More, p.Event) + " wait."
-		if t.Halted == 1 {
+		waits := counted(t.Waiting, t.More, p.Event) + " wait."
+		if t.Waiting == 1 {
 			waits = "1 " + p.Event + " waits."
 		}
 		link := Link{"its " + p.Event + "s", listOf(operate.Pending, t.Topic)}

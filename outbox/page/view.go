@@ -187,7 +187,7 @@ func actionsFor(e operate.Event) (actions []operate.Action) {
 	if e.Status == operate.Failed {
 		actions = append(actions, operate.Replay)
 	}
-	if e.Status == operate.Failed || e.Halted {
+	if e.Status == operate.Failed || e.Paused {
 		actions = append(actions, operate.Discard)
 	}
 	return actions

@@ -36,7 +36,7 @@ func tableMetrics(b outbox.Backlog) []prometheus.Metric {
 		gauge("outbox_events", unfinished, float64(b.Pending), "pending"),
 		gauge("outbox_events", unfinished, float64(b.InProgress), "in_progress"),
 		gauge("outbox_events", unfinished, float64(b.Failed), "failed"),
-		gauge("outbox_events_halted", "Pending events whose topic is paused."+everywhere, float64(b.Halted)),
+		gauge("outbox_events_paused", "Pending events whose topic is paused."+everywhere, float64(b.Paused)),
 		gauge("outbox_topics_paused", "Topics that a relay or an operator has paused."+everywhere, float64(b.PausedTopics)),
 		gauge("outbox_oldest_due_age_seconds", "Seconds since the oldest due event became due."+everywhere, b.OldestDue),
 		gauge("outbox_oldest_refused_age_seconds", "Seconds since the first refusal of a pending event."+everywhere, b.OldestRefused),

@@ -44,7 +44,7 @@ func (sys *system) failOver(ctx context.Context) error {
 
 // failOverAfterStall kills the primary when its standby has taken nothing for longer than a request
 // may last. Meanwhile the clients have repeated their requests. No order may be acknowledged in
-// this time. The marks of e-mails wait too: those that the replicas have in hand may be sent again, and
+// this time. The marks of e-mails wait too: those that the replicas have in flight may be sent again, and
 // never after newer ones of their orders.
 func (sys *system) failOverAfterStall(ctx context.Context) error {
 	sys.allowLostMarks()

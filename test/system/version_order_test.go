@@ -20,7 +20,7 @@ func TestP5P6P7EmailsOfAnOrderAreSentInVersionOrder(t *testing.T) {
 	t.Parallel()
 	const (
 		orders, versions, kills = 350, 3, 2*3 + 1
-		// A kill repeats what the connections have in hand, and what they have sent while the last mark
+		// A kill repeats what the connections have in flight, and what they have sent while the last mark
 		// was written (docs/guarantees.md, P6). An idle machine needs fewer.
 		perKill = 2 * 8
 	)

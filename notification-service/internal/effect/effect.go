@@ -4,9 +4,9 @@
 //	Handle:       the inbox: is the message new? ─► raise: is it its order's newest? ─► Append its e-mail
 //	              └──────────── one transaction for all messages of a batch, then wake the relay ───────┘
 //
-// An event that comes after a newer one of its order is overtaken: the inbox knows it, a metric
+// An event that comes after a newer one of its order is superseded: the inbox knows it, a metric
 // counts it, and nothing is sent. A version that comes twice, because order-service's database was
-// restored, is overtaken too.
+// restored, is superseded too.
 //
 // The relay sends the e-mails of one order in the order of their versions. For that, the versions
 // must be appended in this order. The row of order_progress is the lock: it is held until the
@@ -51,13 +51,13 @@ type Handler struct {
 	*inbox.Inbox[rabbitmq.Message]
 	config  Config
 	metrics *Metrics
-	batch   result // of the batch in hand: the consumer handles one after the other
+	batch   result // of the batch in flight: the consumer handles one after the other
 }
 
 // result is what a batch has become. It counts when the batch is committed.
 type result struct {
-	emails    []appended
-	overtaken int
+	emails     []appended
+	superseded int
 }
 
 // appended is an e-mail in the outbox, and how long after its event.
@@ -109,10 +109,10 @@ func (h *Handler) record(ctx context.Context, tx pgx.Tx, messages []rabbitmq.Mes
 	for i, o := range orders {
 		p, found := raised[o.OrderID]
 		if !found || p.version != o.OrderVersion {
-			h.batch.overtaken++
+			h.batch.superseded++
 			continue
 		}
-		delete(raised, o.OrderID) // the same version again is overtaken
+		delete(raised, o.OrderID) // the same version again is superseded
 		e, err := h.emailOf(ctx, o, messages[i])
 		if err != nil {
 			return err

@@ -86,7 +86,7 @@ func (f fixture) wantRecorded(batch ...rabbitmq.Message) {
 }
 
 // wantCounted wants these values of the metrics.
-func (f fixture) wantCounted(emails, overtaken, duplicates float64) {
+func (f fixture) wantCounted(emails, superseded, duplicates float64) {
 	f.Helper()
 	families, err := f.registry.Gather()
 	check.Must(f, err)
@@ -101,7 +101,7 @@ func (f fixture) wantCounted(emails, overtaken, duplicates float64) {
 		}
 	}
 	for name, want := range map[string]float64{
-		"notifications_total email": emails, "notifications_total overtaken": overtaken,
+		"notifications_total email": emails, "notifications_total superseded": superseded,
 		"consumer_duplicates_total": duplicates, "order_to_notification_seconds": emails,
 	} {
 		if got[name] != want {

@@ -11,8 +11,8 @@ import (
 
 // Metrics are what the effects count. The consumer and the relay have metrics of their own.
 type Metrics struct {
-	emails, overtaken, duplicates prometheus.Counter
-	latency                       prometheus.Histogram
+	emails, superseded, duplicates prometheus.Counter
+	latency                        prometheus.Histogram
 }
 
 // NewMetrics registers them. Every series exists from the start, at zero. Otherwise an alert on an
@@ -20,10 +20,10 @@ type Metrics struct {
 func NewMetrics(registry prometheus.Registerer) *Metrics {
 	factory := promauto.With(registry)
 	notifications := factory.NewCounterVec(prometheus.CounterOpts{
-		Name: "notifications_total", Help: "Messages that came for the first time: with an e-mail, or overtaken by a newer event of their order.",
+		Name: "notifications_total", Help: "Messages that came for the first time: with an e-mail, or superseded by a newer event of their order.",
 	}, []string{"outcome"})
 	return &Metrics{
-		emails: notifications.WithLabelValues("email"), overtaken: notifications.WithLabelValues("overtaken"),
+		emails: notifications.WithLabelValues("email"), superseded: notifications.WithLabelValues("superseded"),
 		duplicates: factory.NewCounter(prometheus.CounterOpts{
 			Name: "consumer_duplicates_total", Help: "Deliveries of messages that had already had their effect.",
 		}),
@@ -38,8 +38,8 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 // count counts a batch of this many messages that is committed.
 func (m *Metrics) count(ctx context.Context, messages int, r result) {
 	m.emails.Add(float64(len(r.emails)))
-	m.overtaken.Add(float64(r.overtaken))
-	m.duplicates.Add(float64(messages - len(r.emails) - r.overtaken))
+	m.superseded.Add(float64(r.superseded))
+	m.duplicates.Add(float64(messages - len(r.emails) - r.superseded))
 	for _, e := range r.emails {
 		if !e.OccurredAt.IsZero() {
 			telemetry.Observe(e.message.Context(ctx), m.latency, max(0, e.after.Seconds()))

@@ -56,7 +56,7 @@ func TestP7ReplicasWithTheSameOrdersDoNotDeadlock(t *testing.T) {
 	}
 }
 
-// TestP7AnOlderEventWaitsForTheNewerOneOfAnotherReplica, and is overtaken by it.
+// TestP7AnOlderEventWaitsForTheNewerOneOfAnotherReplica, and is superseded by it.
 func TestP7AnOlderEventWaitsForTheNewerOneOfAnotherReplica(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

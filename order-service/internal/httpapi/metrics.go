@@ -28,7 +28,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 			Buckets: prometheus.ExponentialBuckets(0.001, 2.5, 10), // 1 ms to 3.8 s; maxDuration is 5 s
 		}, []string{"method", "route", "code"}),
 		refused: factory.NewCounterVec(prometheus.CounterOpts{
-			Name: "http_requests_refused_total", Help: "Requests refused because there were too many, by the limit: HTTP_MAX_IN_FLIGHT or HTTP_RATE_LIMIT. The status code does not distinguish a full service from a database that is away.",
+			Name: "http_requests_refused_total", Help: "Requests refused because there were too many, by the limit: HTTP_MAX_IN_FLIGHT or HTTP_RATE_LIMIT. The status code does not distinguish a full service from a database that is unavailable.",
 		}, []string{"by"}),
 	}
 	for _, limit := range []string{refusedInFlight, refusedRate} {

@@ -8,7 +8,7 @@ import (
 // Backlog counts the events that are not published yet.
 type Backlog struct {
 	Pending, InProgress, Failed int
-	Halted                      int     // those of the pending events that wait until their topic's pause ends
+	Paused                      int     // those of the pending events that wait until their topic's pause ends
 	PausedTopics                int     // also those that an operator has paused
 	OldestDue                   float64 // seconds since the oldest due event became due; 0 if none is due
 	OldestRefused               float64 // seconds since the first refusal of a pending event; 0 if none was refused
@@ -68,7 +68,7 @@ func (s *Store) Backlog(ctx context.Context, limit int) (b Backlog, err error) {
 	err = s.together(ctx, statement{
 		"counting", backlogSQL,
 		args{"limit": limit},
-		rowInto(&b.Pending, &b.InProgress, &b.Failed, &b.Halted, &b.PausedTopics, &b.OldestDue, &b.OldestRefused, &b.SlotAge),
+		rowInto(&b.Pending, &b.InProgress, &b.Failed, &b.Paused, &b.PausedTopics, &b.OldestDue, &b.OldestRefused, &b.SlotAge),
 	})
 	if err != nil {
 		return Backlog{}, fmt.Errorf("counting the backlog: %w", err)

@@ -86,7 +86,7 @@ func TestEveryModeOfPgx(t *testing.T) {
 			}
 			_, _, err := f.store.Repair(t.Context(), uuid.Nil, 10)
 			must(t, err)
-			if b, err := f.store.Backlog(t.Context(), CountLimit); b.Pending != 5 || b.Failed != 1 || b.Halted != 3 || b.PausedTopics != 1 || b.OldestRefused == 0 || err != nil {
+			if b, err := f.store.Backlog(t.Context(), CountLimit); b.Pending != 5 || b.Failed != 1 || b.Paused != 3 || b.PausedTopics != 1 || b.OldestRefused == 0 || err != nil {
 				t.Errorf("%+v, error %v", b, err)
 			}
 			f.endPauses()

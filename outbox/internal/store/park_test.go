@@ -163,7 +163,7 @@ func TestBacklogReportsTheOldestDueEvent(t *testing.T) {
 	f.exec("UPDATE outbox_queue SET refused_since = now() - interval '1 day', failed_at = now(), available_at = 'infinity' WHERE id = $1", ids[1])
 	f.claim(10)
 	b, err := f.store.Backlog(t.Context(), CountLimit)
-	if must(t, err); b.Pending != 3 || b.InProgress != 1 || b.Failed != 1 || b.Halted != 3 || b.PausedTopics != 2 ||
+	if must(t, err); b.Pending != 3 || b.InProgress != 1 || b.Failed != 1 || b.Paused != 3 || b.PausedTopics != 2 ||
 		b.OldestRefused < 3600 || b.OldestRefused > 3700 {
 		t.Errorf("%+v", b)
 	}
