@@ -36,7 +36,8 @@ func (f fixture) wantDue(seconds float64, ids ...uuid.UUID) {
 func (f fixture) wantStatus(want string, ids ...uuid.UUID) {
 	f.Helper()
 	for i, id := range ids {
-		if got := f.row(id).Status; got != want {
+		const statusSQL = "SELECT coalesce(string_agg(status, ' and '), 'nowhere') FROM outbox_status WHERE id = $1"
+		if got := read[string](f, statusSQL, id)[0]; got != want {
 			f.Errorf("event %d is %s, want %s", i+1, got, want)
 		}
 	}
