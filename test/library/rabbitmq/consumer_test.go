@@ -69,37 +69,6 @@ func TestP9WhatHasNoCopyStopsNoOther(t *testing.T) {
 	}
 }
 
-// TestAConsumerGoesOnAfterACut: what was not acknowledged comes again.
-func TestAConsumerGoesOnAfterACut(t *testing.T) {
-	t.Parallel()
-	b := newBrokerTest(t)
-	proxy, through := b.proxy()
-	exchange := b.exchange()
-	q := rabbitmq.Queue{Name: name(), Exchange: exchange, Topics: []string{"#"}}
-	b.Cleanup(func() { b.deleteTopology(q.Topology()) })
-	began, goOn := make(chan string, 100), make(chan struct{})
-	consumer := b.runConsumer(through, q, func(_ context.Context, batch []rabbitmq.Message) error {
-		for _, m := range batch {
-			began <- m.ID
-		}
-		<-goOn
-		return nil
-	})
-	check.Await(t, "the consumer takes messages", func() bool { return consumer.Health() == nil })
-	b.put(q.Name, "1", "2")
-	if id := check.Receive(t, began, "message"); id != "1" {
-		t.Errorf("the first one is %s", id)
-	}
-	proxy.Cut()
-	close(goOn)
-	again := map[string]bool{}
-	for len(again) < 2 {
-		again[check.Receive(t, began, "message after the cut")] = true
-	}
-	// An ack that is written into the cut connection may count as well.
-	check.Await(t, "both are acknowledged", func() bool { done, _ := consumer.Stats(); return done["handled"] >= 2 })
-}
-
 // deleteTopology deletes what a consumer has declared.
 func (b brokerTest) deleteTopology(declared rabbitmq.Topology) {
 	b.withChannel(func(c *amqp.Channel) error {
