@@ -1,7 +1,6 @@
 package system
 
 import (
-	"bytes"
 	"testing"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -51,30 +50,4 @@ func (s *system) crashAt(step string, m amqp.Publishing) {
 	if !eventually(func() bool { return !dying.Alive() }) || !dying.WasKilled() {
 		s.Fatal("it has not ended by SIGKILL")
 	}
-}
-
-// TestP9P12SIGKILLBetweenCopyAndAck leaves a message twice: in the queue, and in a retry queue or
-// among the dead letters.
-func TestP9P12SIGKILLBetweenCopyAndAck(t *testing.T) {
-	t.Parallel()
-	s := newSystem(t)
-	e := newEvents(1)[0]
-	mend := s.failOrder(e)
-	s.crashAt("consumer.copied", e.publishing())
-	mend()
-	next := s.startConsumer()
-	next.awaitMetric(2, "consumer_messages_total", "outcome", "handled")
-	s.wantEffects(1)
-	s.wantOneEmailEach(e)
-
-	next.kill()
-	bad := malformed()
-	s.crashAt("consumer.copied", bad)
-	s.startConsumer()
-	for _, d := range s.takeMessages(deadLetterQueue, 2) { // one of each process
-		if d.MessageId != bad.MessageId || !bytes.Equal(d.Body, bad.Body) {
-			t.Errorf("the dead letter is %s %q, want %s %q", d.MessageId, d.Body, bad.MessageId, bad.Body)
-		}
-	}
-	s.wantEffects(1)
 }

@@ -34,15 +34,3 @@ func TestAnOrderOfAnotherProcessNeedsNoPoll(t *testing.T) {
 		t.Errorf("outbox_relay_listening is %v, want 1", got)
 	}
 }
-
-// TestWithoutNotificationsThePollFindsTheOrder turns them off in both processes.
-func TestWithoutNotificationsThePollFindsTheOrder(t *testing.T) {
-	t.Parallel()
-	s := newSystem(t)
-	s.recordEvents()
-	relay := s.runOrdersCommand("relay", "OUTBOX_NOTIFY=false", "RELAY_POLL_INTERVAL=100ms")
-	s.wantPublishedOneByOne(s.runOrdersCommand("api", "OUTBOX_NOTIFY=false"), 3)
-	if got := relay.metric("outbox_relay_listening"); got != 0 {
-		t.Errorf("outbox_relay_listening is %v, want 0", got)
-	}
-}
