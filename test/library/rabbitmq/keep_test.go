@@ -2,11 +2,14 @@ package rabbitmq_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"example.com/transactional-outbox/outbox/publish"
 	"example.com/transactional-outbox/outbox/rabbitmq"
+	"example.com/transactional-outbox/test/env/check"
 	"example.com/transactional-outbox/test/env/servers"
 )
 
@@ -62,4 +65,63 @@ func TestKeepLimitsItsAttemptsToConnect(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// A broker takes seconds to start, so all cases are in one test.
+func TestABrokerThatBlocks(t *testing.T) {
+	t.Parallel()
+	b := newBlockableBroker(t)
+	exchange, _ := b.route()
+	b.alarm(true)
+	b.testNothingHangs(exchange)
+	b.alarm(false)
+}
+
+// testNothingHangs makes all calls at the same time, because each of them waits for a timeout.
+func (b blockableBroker) testNothingHangs(exchange string) {
+	b.Helper()
+	full := to(exchange, make([]string, 64)...) // more than the sockets hold
+	for i := range full {
+		full[i].Body = make([]byte, rabbitmq.MaxBody)
+	}
+	type attempt struct {
+		what  string
+		s     session
+		ended chan error
+	}
+	var attempts []attempt
+	for what, do := range map[string]func(session, *rabbitmq.Publisher) error{
+		"Publish":         func(_ session, p *rabbitmq.Publisher) error { return publish.All(p, full, check.Limit)[0].Err },
+		"NewPublisher":    func(s session, _ *rabbitmq.Publisher) error { _, err := s.NewPublisher(1); return err },
+		"Deliveries":      func(s session, _ *rabbitmq.Publisher) error { _, err := s.Deliveries(name()); return err },
+		"Declare":         func(s session, _ *rabbitmq.Publisher) error { return s.Declare(rabbitmq.Topology{}) },
+		"WaitForExchange": func(s session, _ *rabbitmq.Publisher) error { return s.WaitForExchange(s.ctx, exchange, "topic") },
+	} {
+		_, s, p := b.blockedSession(exchange)
+		a := attempt{what, s, make(chan error, 1)}
+		go func() { a.ended <- do(s, p) }()
+		attempts = append(attempts, a)
+	}
+	for _, a := range attempts {
+		if err := check.Receive(b.T, a.ended, "the end of "+a.what); err == nil {
+			b.Errorf("%s: a blocked broker answered", a.what)
+		}
+		check.Receive(b.T, a.s.ctx.Done(), "the end of the session of "+a.what)
+		// Without the deadline, a heartbeat would end the session later.
+		if cause := context.Cause(a.s.ctx).Error(); a.what == "Publish" && !strings.Contains(cause, "write") {
+			b.Errorf("what was written had no deadline: %s", cause)
+		}
+	}
+}
+
+// blockedSession returns a session that the broker blocks, and a publisher that was opened before.
+// After the first publish the broker reads nothing more from the connection.
+func (b blockableBroker) blockedSession(exchange string) (keeper, session, *rabbitmq.Publisher) {
+	b.Helper()
+	k := b.keep(b.url)
+	s := k.next()
+	p := b.publisher(s, 64)
+	publish.All(b.publisher(s, 1), to(exchange, "a"), time.Millisecond)
+	check.Await(b.T, "the broker says that it blocks", s.Blocked)
+	return k, s, p
 }

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-
 	"example.com/transactional-outbox/outbox/rabbitmq"
 	"example.com/transactional-outbox/test/env/check"
 )
