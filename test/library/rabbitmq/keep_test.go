@@ -71,7 +71,7 @@ func TestKeepLimitsItsAttemptsToConnect(t *testing.T) {
 func TestABrokerThatBlocks(t *testing.T) {
 	t.Parallel()
 	b := newBlockableBroker(t)
-	exchange, _ := b.route()
+	exchange := b.route()
 	b.alarm(true)
 	b.testNothingHangs(exchange)
 	b.alarm(false)

@@ -54,11 +54,11 @@ func (b brokerTest) withChannel(do func(*amqp.Channel) error) {
 func name() string { return "test." + rand.Text() }
 
 // route makes a topic exchange and a quorum queue that is bound to all of its keys.
-func (b brokerTest) route() (exchange, queue string) {
+func (b brokerTest) route() (exchange string) {
 	b.Helper()
-	exchange, queue = b.exchange(), b.queue(nil)
+	exchange, queue := b.exchange(), b.queue(nil)
 	b.withChannel(func(c *amqp.Channel) error { return c.QueueBind(queue, "#", exchange, false, nil) })
-	return exchange, queue
+	return exchange
 }
 
 func (b brokerTest) exchange() string {
