@@ -5,6 +5,9 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
 
 	"example.com/transactional-outbox/outbox/rabbitmq"
 	"example.com/transactional-outbox/test/env/check"
@@ -50,5 +53,27 @@ func TestDeclareReturnsAMismatch(t *testing.T) {
 		if err == nil || errors.As(err, &mismatch) != c.mismatch || !strings.Contains(err.Error(), c.names) {
 			t.Errorf("%s: %v", what, err)
 		}
+	}
+}
+
+func TestWaitForExchange(t *testing.T) {
+	t.Parallel()
+	b := newBrokerTest(t)
+	exchange := b.newName("exchange")
+	s := b.session()
+
+	briefly, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := s.WaitForExchange(briefly, exchange, "topic"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("waiting for an exchange that is not there: %v", err)
+	}
+
+	waited := make(chan error, 1)
+	go func() { waited <- s.WaitForExchange(t.Context(), exchange, "topic") }()
+	b.withChannel(func(c *amqp.Channel) error {
+		return c.ExchangeDeclare(exchange, "topic", true, false, false, false, nil)
+	})
+	if err := check.Receive(t, waited, "the exchange"); err != nil {
+		t.Error(err)
 	}
 }
