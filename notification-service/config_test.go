@@ -22,9 +22,6 @@ const (
 var ours = settingstest.Service[config]{
 	Check: check,
 	Own:   map[string]string{"DATABASE_URL": ownDatabase, "AMQP_URL": ownBroker},
-	Published: map[string]string{
-		"DATABASE_URL": "postgres://notification_service:notification_service@db/mails", "AMQP_URL": "amqp://outbox:outbox@mq/",
-	},
 	Wrong: []string{
 		"DATABASE_URL=db",
 		"AMQP_URL=mq:5672",
@@ -57,7 +54,6 @@ var ours = settingstest.Service[config]{
 		"DEFAULT_RECIPIENT=x",
 		"MAIL_HELO=the shop",
 	},
-	Database: func(c config) string { return c.DatabaseURL.Reveal() },
 }
 
 func TestTheSettings(t *testing.T) { ours.Test(t) }

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"example.com/transactional-outbox/internal/settings"
 	"example.com/transactional-outbox/internal/settings/settingstest"
 	"example.com/transactional-outbox/order-service/internal/httpapi"
 	"example.com/transactional-outbox/outbox"
@@ -20,9 +19,6 @@ const (
 var ours = settingstest.Service[config]{
 	Check: check,
 	Own:   map[string]string{"DATABASE_URL": ownDatabase, "AMQP_URL": ownBroker},
-	Published: map[string]string{
-		"DATABASE_URL": "postgres://order_service:order_service@db/orders", "AMQP_URL": "amqp://outbox:outbox@mq/",
-	},
 	Wrong: []string{
 		"DATABASE_URL=db",
 		"DATABASE_URL=amqp://orders:x@mq/",
@@ -57,32 +53,12 @@ var ours = settingstest.Service[config]{
 		"OUTBOX_RETENTION=59m",
 		"IDEMPOTENCY_RETENTION=59m",
 	},
-	Database: func(c config) string { return c.DatabaseURL.Reveal() },
 }
 
 func TestTheSettings(t *testing.T) { ours.Test(t) }
 
 func TestOnlyTheRelayNeedsAMQPURL(t *testing.T) {
 	ours.TestBroker(t, commands(), map[string][]string{"serve": nil, "relay": nil})
-}
-
-func TestTheDefaultsOfOrderService(t *testing.T) {
-	got, err := ours.Parse(t, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := config{
-		Shared:   settings.Shared{AppEnv: "production", DatabaseURL: ownDatabase, AMQPURL: ownBroker, AuditRetention: 8760 * time.Hour},
-		HTTPAddr: "127.0.0.1:4000", OpsAddr: "127.0.0.1:4100", HTTPMaxInFlight: 256,
-		Relay: settings.Relay{
-			RelayWorkers: 2, OutboxNotify: true, RelayPollInterval: time.Second, RelayLease: 20 * time.Second, RelayGiveUp: 24 * time.Hour,
-			RelayRetryBase: time.Second, RelayRetryCap: 5 * time.Minute, OutboxRetention: 7 * 24 * time.Hour,
-		},
-		RelayWindow: 2000, RelayConfirmTimeout: 10 * time.Second, IdempotencyRetention: 24 * time.Hour,
-	}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("got %+v, want %+v", got, want)
-	}
 }
 
 func TestTheRelayAndTheAPIGetTheirSettings(t *testing.T) {

@@ -108,3 +108,10 @@ func (p parts) runRelay(ctx context.Context) error {
 	both.Go(func() error { return p.relay.Run(ctx) })
 	return both.Wait()
 }
+
+const (
+	service  = "order-service"
+	exchange = "outbox.events" // for all events. Consumers bind their own queues to it.
+)
+
+var topology = rabbitmq.Topology{Exchanges: []rabbitmq.Exchange{{Name: exchange, Kind: "topic"}}}

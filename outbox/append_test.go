@@ -209,6 +209,25 @@ func TestNoEventIsNoStatement(t *testing.T) {
 	must(t, outbox.Append(t.Context(), failingTx{errors.New("a statement")}))
 }
 
+// TestP1GormAppendsOnlyInATransaction: gorm has one type for a transaction and for a pool. Only a
+// transaction has Commit.
+func TestP1GormAppendsOnlyInATransaction(t *testing.T) {
+	t.Parallel()
+	url := migratedURL(t)
+	pool, db := dbtest.Pool(t, url), openSQL(t, url)
+	err := outbox.Append(t.Context(), outbox.FromGorm(db), created("17", 1))
+	if !errors.Is(err, outbox.ErrInvalid) || !strings.Contains(err.Error(), "*sql.DB is no transaction") {
+		t.Errorf("outside a transaction: error %v, want %v", err, outbox.ErrInvalid)
+	}
+	tx, err := db.BeginTx(t.Context(), nil)
+	must(t, err)
+	must(t, outbox.Append(t.Context(), outbox.FromGorm(tx), created("18", 1)))
+	must(t, tx.Commit())
+	if n := count(t, pool, "outbox_events WHERE aggregate_id = '18'"); n != 1 || count(t, pool, "outbox_events") != n {
+		t.Errorf("%d events of the transaction", n)
+	}
+}
+
 // failingTx fails each statement.
 type failingTx struct{ err error }
 

@@ -9,6 +9,7 @@ import (
 	"database/sql"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"strings"
 	"time"
 
@@ -218,4 +219,12 @@ func tryOnce(ctx context.Context, ready func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	return ready(ctx)
+}
+
+// StatementTimeout sets how long one statement may take. The server ends the statement then. A
+// timeout of the context alone would only end the wait for it.
+func StatementTimeout(limit time.Duration) Option {
+	return func(o *options) {
+		o.pool.ConnConfig.RuntimeParams["statement_timeout"] = strconv.FormatInt(limit.Milliseconds(), 10)
+	}
 }

@@ -220,6 +220,9 @@ func TestASecretDoesNotPrint(t *testing.T) {
 				if strings.Contains(text, "4711") {
 					t.Errorf("%s shows the password: %s", format, text)
 				}
+				if strings.HasPrefix(format, "slog") && (!strings.Contains(text, "AMQP_URL") || !strings.Contains(text, "WORKERS")) {
+					t.Errorf("%s has not every setting: %s", format, text)
+				}
 			}
 			if !strings.Contains(secret.Reveal(), "4711") {
 				t.Errorf("Reveal does not return the password: %s", secret.Reveal())

@@ -17,6 +17,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+	"go.opentelemetry.io/otel/trace"
 )
 
 // Setup installs the logger and the tracer of a service as the process's defaults. It exports
@@ -94,4 +95,34 @@ func shutdown(provider *sdktrace.TracerProvider) {
 	if err := provider.Shutdown(ctx); err != nil {
 		slog.Warn("the last traces were not sent", "error", err)
 	}
+}
+
+// withTrace adds the trace and span ids of a record's context to it.
+type withTrace struct{ slog.Handler }
+
+// Handle adds the ids.
+func (h withTrace) Handle(ctx context.Context, record slog.Record) error {
+	if span := trace.SpanContextFromContext(ctx); span.IsValid() {
+		record.AddAttrs(
+			slog.String("trace_id", span.TraceID().String()),
+			slog.String("span_id", span.SpanID().String()))
+	}
+	return h.Handler.Handle(ctx, record)
+}
+
+// WithAttrs keeps the wrapping.
+func (h withTrace) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return withTrace{h.Handler.WithAttrs(attrs)}
+}
+
+// WithGroup keeps the wrapping.
+func (h withTrace) WithGroup(name string) slog.Handler {
+	return withTrace{h.Handler.WithGroup(name)}
+}
+
+// Traceparent returns the W3C trace context of ctx, or "" outside a trace.
+func Traceparent(ctx context.Context) string {
+	carrier := propagation.MapCarrier{}
+	propagation.TraceContext{}.Inject(ctx, carrier)
+	return carrier["traceparent"]
 }

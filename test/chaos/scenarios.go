@@ -170,7 +170,7 @@ var scenarios = []scenario{
 	},
 	{
 		name: "smtp-hangs-up", description: "the mail server refuses some recipients at RCPT, and closes the connection",
-		fault: mailFaultOf(ofSome, mailserver.Fault{Code: 421}),
+		fault: mailFaultOf(ofSome, mailserver.Fault{Code: 421, Enhanced: [3]int{4, 3, 2}}),
 	},
 	{
 		name: "smtp-late", description: "the mail server does not answer DATA of one domain for a long time",

@@ -90,11 +90,11 @@ func newObservedSystem(t *testing.T) *observedSystem {
 // queue rejects until it fails, while other orders succeed.
 func (o *observedSystem) createTraffic() {
 	o.Helper()
-	o.mail.SetFault(mailserver.Fault{Rcpt: func(to string, _ int) error {
+	o.mail.SetFault(mailserver.Fault{Rcpt: func(to string, _ int) string {
 		if to == "nobody@example.com" {
-			return errNoSuchTo
+			return noSuchTo
 		}
-		return nil
+		return ""
 	}})
 	for range 20 {
 		o.place(o.orders)

@@ -28,10 +28,10 @@ type system struct {
 	mail               *mailserver.Server
 }
 
-// The mail server's refusals.
+// The mail server's replies.
 var (
-	errNotNow   = mailserver.Fault{Code: 451, Enhanced: [3]int{4, 3, 0}}.Refusal()
-	errNoSuchTo = mailserver.Fault{Code: 550, Enhanced: [3]int{5, 1, 1}}.Refusal()
+	notNow   = mailserver.Fault{Code: 451, Enhanced: [3]int{4, 3, 0}}.Refusal()
+	noSuchTo = mailserver.Fault{Code: 550, Enhanced: [3]int{5, 1, 1}}.Refusal()
 )
 
 // testApplication is the application_name of the test's own connections to a database.

@@ -90,14 +90,14 @@ func attributeOf(s *otlp.Span, key string) string {
 func TestOneTraceFromTheRequestToTheEmail(t *testing.T) {
 	t.Parallel()
 	s, c := newSystem(t), collectSpans(t)
-	s.mail.SetFault(mailserver.Fault{Rcpt: func(_ string, times int) error {
+	s.mail.SetFault(mailserver.Fault{Rcpt: func(_ string, times int) string {
 		switch times {
 		case 1:
-			return errNotNow
+			return notNow
 		case 2:
-			return errNoSuchTo
+			return noSuchTo
 		}
-		return nil
+		return ""
 	}})
 	mend := s.refuse("false")
 	orders := s.runOrders(c.settings()...)

@@ -26,11 +26,11 @@ func TestP5P6P7EmailsOfAnOrderAreSentInVersionOrder(t *testing.T) {
 	)
 	s := newSystem(t)
 	running := []*service{s.startConsumer(), s.startConsumer()}
-	s.mail.SetFault(mailserver.Fault{DataDelay: 5 * time.Millisecond, Rcpt: func(to string, times int) error {
+	s.mail.SetFault(mailserver.Fault{DataDelay: 5 * time.Millisecond, Rcpt: func(to string, times int) string {
 		if strings.HasPrefix(to, "0") && times == 1 {
-			return errNotNow
+			return notNow
 		}
-		return nil
+		return ""
 	}})
 	byID, rounds := map[string]orderEvent{}, make([][]orderEvent, versions)
 	for i := range orders {

@@ -3,12 +3,10 @@
 package settingstest
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"maps"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -19,11 +17,9 @@ import (
 
 // Service describes the settings of one service. All have DATABASE_URL and AMQP_URL.
 type Service[C any] struct {
-	Check     func(C) []error
-	Own       map[string]string // the settings without a default; the passwords contain "secret"
-	Published map[string]string // the same with the passwords of this repository
-	Wrong     []string          // NAME=value: each of them stops the start
-	Database  func(C) string    // returns DATABASE_URL
+	Check func(C) []error
+	Own   map[string]string // the settings without a default; the passwords contain "secret"
+	Wrong []string          // NAME=value: each of them stops the start
 }
 
 // Parse reads the settings from Own and from these variables.
@@ -60,9 +56,6 @@ func (s Service[C]) Test(t *testing.T) {
 		})
 	}
 	t.Run("all errors are reported together", s.testAllErrors)
-	t.Run("published passwords are for the demo only", s.testPublishedPasswords)
-	t.Run("DATABASE_URL may come from a file", s.testFile)
-	t.Run("the log has every setting and no password", s.testLog)
 }
 
 // TestBroker runs each command without AMQP_URL. The error of those that connect to the broker
@@ -116,42 +109,5 @@ func (s Service[C]) testAllErrors(t *testing.T) {
 	_, err := s.Parse(t, variables)
 	if got := faults(err); !maps.Equal(got, want) {
 		t.Errorf("want errors of %v, but got:\n%v", want, err)
-	}
-}
-
-func (s Service[C]) testPublishedPasswords(t *testing.T) {
-	_, err := s.Parse(t, s.Published)
-	if want := map[string]bool{"DATABASE_URL": true, "AMQP_URL": true}; !maps.Equal(faults(err), want) {
-		t.Errorf("want errors of %v, but got:\n%v", want, err)
-	}
-	inDemo := maps.Clone(s.Published)
-	inDemo["APP_ENV"] = "demo"
-	if _, err := s.Parse(t, inDemo); err != nil {
-		t.Errorf("the demo refuses its own passwords: %v", err)
-	}
-}
-
-func (s Service[C]) testFile(t *testing.T) {
-	const url = "postgres://from:a-file@db/"
-	file := filepath.Join(t.TempDir(), "database_url")
-	check.Must(t, os.WriteFile(file, []byte(url+"\n"), 0o600))
-	c, err := s.Parse(t, map[string]string{"DATABASE_URL_FILE": file})
-	if got := s.Database(c); err != nil || got != url {
-		t.Errorf("got %q with error %v", got, err)
-	}
-}
-
-func (s Service[C]) testLog(t *testing.T) {
-	c, err := s.Parse(t, nil)
-	check.Must(t, err)
-	var log bytes.Buffer
-	slog.New(slog.NewJSONHandler(&log, nil)).Info("starting", settings.Attributes(c)...)
-	if strings.Contains(log.String(), "secret") {
-		t.Errorf("a password is in the log: %s", log.String())
-	}
-	for _, wrong := range s.Wrong {
-		if name, _, _ := strings.Cut(wrong, "="); !strings.Contains(log.String(), `"`+name+`":`) {
-			t.Errorf("%s is not in the log: %s", name, log.String())
-		}
 	}
 }

@@ -15,15 +15,15 @@ import (
 
 	"example.com/transactional-outbox/notification-service/internal/email"
 	"example.com/transactional-outbox/notification-service/internal/mailer"
-	"example.com/transactional-outbox/notification-service/internal/mailer/mailertest"
 	"example.com/transactional-outbox/outbox/publish"
 	"example.com/transactional-outbox/test/env/check"
+	"example.com/transactional-outbox/test/env/smtptest"
 )
 
 // sendToServer sends the e-mails of orders to a mail server, and returns what arrived there.
-func sendToServer(t *testing.T, orders ...email.Order) []mailertest.Email {
+func sendToServer(t *testing.T, orders ...email.Order) []smtptest.Email {
 	t.Helper()
-	server := &mailertest.Server{}
+	server := &smtptest.Server{}
 	destination, err := mailer.New(mailer.Config{
 		URL: "smtp://" + server.Start(t), From: "shop@example.com", Connections: 1, Compose: email.Compose,
 	})

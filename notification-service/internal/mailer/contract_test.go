@@ -14,11 +14,11 @@ import (
 	"testing"
 	"time"
 
-	"example.com/transactional-outbox/notification-service/internal/mailer/mailertest"
 	"example.com/transactional-outbox/outbox/publish"
 	"example.com/transactional-outbox/outbox/publish/publishtest"
 	"example.com/transactional-outbox/test/env/check"
 	"example.com/transactional-outbox/test/env/servers"
+	"example.com/transactional-outbox/test/env/smtptest"
 )
 
 // TestContract runs all that a mail server can do. The e-mail's text has the whole message.
@@ -27,7 +27,7 @@ func TestContract(t *testing.T) {
 	publishtest.Run(t, func(t *testing.T) publishtest.Broker {
 		var refusing atomic.Bool
 		var holding atomic.Pointer[chan struct{}]
-		server := &mailertest.Server{At: func(step, to string) string {
+		server := &smtptest.Server{At: func(step, to string) string {
 			if held := holding.Load(); held != nil && step == "." && strings.HasSuffix(to, "@held.example") {
 				<-*held
 			}
@@ -36,7 +36,7 @@ func TestContract(t *testing.T) {
 			}
 			return ""
 		}}
-		listener := mailertest.Listen(t)
+		listener := smtptest.Listen(t)
 		address := listener.Addr().String()
 		stop := server.Serve(listener)
 		t.Cleanup(func() { stop() })
@@ -91,7 +91,7 @@ func composeWhole(m publish.Message) (Email, error) {
 }
 
 // received waits until the server has n e-mails, and returns the messages in all of them.
-func received(t *testing.T, server *mailertest.Server, n int) (messages []publish.Message) {
+func received(t *testing.T, server *smtptest.Server, n int) (messages []publish.Message) {
 	t.Helper()
 	check.Await(t, "the e-mails arrive", func() bool { return len(server.Received()) >= n })
 	for _, e := range server.Received() {

@@ -7,13 +7,13 @@ import (
 	"strings"
 	"testing"
 
-	"example.com/transactional-outbox/notification-service/internal/mailer/mailertest"
 	"example.com/transactional-outbox/outbox/publish"
+	"example.com/transactional-outbox/test/env/smtptest"
 )
 
 func TestNobodyIsAddedToTheRecipients(t *testing.T) {
 	t.Parallel()
-	server := &mailertest.Server{}
+	server := &smtptest.Server{}
 	p := newPublisher(t, start(t, server, 8))
 	for _, evil := range []string{
 		"ada", "ada@example.com\r\nBcc: eve@example.com", "ada@example.com\nX: y", "ada@example.com\r\nRCPT TO:<eve@example.com>",
@@ -46,7 +46,7 @@ func TestSMTPUTF8IsAskedForOnlyWhereItIsNeeded(t *testing.T) {
 		{"ada@Grün.example", "ada@xn--grn-ioa.example", "SMTPUTF8", false, publish.Confirmed},
 		{"Ada_B@Sub_Domain.Example", "Ada_B@sub_domain.example", "8BITMIME", false, publish.Confirmed},
 	} {
-		server := &mailertest.Server{Script: mailertest.Script{"EHLO": "250-localhost\r\n250 " + test.offered}}
+		server := &smtptest.Server{Script: smtptest.Script{"EHLO": "250-localhost\r\n250 " + test.offered}}
 		p := newPublisher(t, start(t, server, 8))
 		if r := send(p, message(test.to))[0]; r.Outcome != test.want {
 			t.Errorf("to %s: %s (%v)", test.to, names[r.Outcome], r.Err)
@@ -85,7 +85,7 @@ func TestAnErrorOrAPanicOfComposeIsRefused(t *testing.T) {
 		"panic": func(publish.Message) (Email, error) { panic("no template") },
 		"nil":   func(publish.Message) (Email, error) { return Email{}, none },
 	} {
-		server := &mailertest.Server{}
+		server := &smtptest.Server{}
 		d := start(t, server, 1)
 		d.Compose = compose
 		p := newPublisher(t, d)

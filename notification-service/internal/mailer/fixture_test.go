@@ -9,9 +9,9 @@ import (
 
 	"go.uber.org/goleak"
 
-	"example.com/transactional-outbox/notification-service/internal/mailer/mailertest"
 	"example.com/transactional-outbox/outbox/publish"
 	"example.com/transactional-outbox/test/env/check"
+	"example.com/transactional-outbox/test/env/smtptest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -33,7 +33,7 @@ func newDestination(t testing.TB, url string, connections int) *Destination {
 }
 
 // start starts a server, and returns a destination with that many connections to it.
-func start(t testing.TB, server *mailertest.Server, connections int) *Destination {
+func start(t testing.TB, server *smtptest.Server, connections int) *Destination {
 	t.Helper()
 	return newDestination(t, "smtp://"+server.Start(t), connections)
 }

@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"example.com/transactional-outbox/notification-service/internal/mailer/mailertest"
 	"example.com/transactional-outbox/outbox/publish"
 	"example.com/transactional-outbox/test/env/check"
+	"example.com/transactional-outbox/test/env/smtptest"
 )
 
 // held holds the e-mails to some recipients at the dot, until release is closed.
@@ -49,9 +49,9 @@ func want(t *testing.T, results <-chan publish.Result, n int, outcome publish.Ou
 
 func TestAllSessionsShareTheConnections(t *testing.T) {
 	t.Parallel()
-	secure, trusted := mailertest.Certificate()
+	secure, trusted := smtptest.Certificate()
 	var h held
-	server := &mailertest.Server{TLS: secure, At: h.at(t, "ada")}
+	server := &smtptest.Server{TLS: secure, At: h.at(t, "ada")}
 	d := newDestination(t, "smtp://shop:secret@"+server.Start(t), 4)
 	d.tls.RootCAs, d.limits.busy = trusted, time.Hour
 	var all []<-chan publish.Result
@@ -73,7 +73,7 @@ func TestAllSessionsShareTheConnections(t *testing.T) {
 func TestP4ASlowDomainHasHalfOfTheConnections(t *testing.T) {
 	t.Parallel()
 	var h held
-	d := start(t, &mailertest.Server{At: h.at(t, "slow")}, 8)
+	d := start(t, &smtptest.Server{At: h.at(t, "slow")}, 8)
 	busy := func(limit time.Duration) {
 		d.pool.mu.Lock()
 		defer d.pool.mu.Unlock()
@@ -107,7 +107,7 @@ func TestP4ASlowDomainHasHalfOfTheConnections(t *testing.T) {
 func TestP4SlowDomainsTogetherHaveHalfOfTheConnections(t *testing.T) {
 	t.Parallel()
 	var h held
-	d := start(t, &mailertest.Server{At: h.at(t, "slow")}, 8)
+	d := start(t, &smtptest.Server{At: h.at(t, "slow")}, 8)
 	for _, m := range spread(6, 6, "slow") {
 		d.pool.slow[m.Topic] = struct{}{}
 	}
@@ -129,7 +129,7 @@ func TestP7AnEmailIsNotBegunNorEndedAfterItsLease(t *testing.T) {
 	for _, after := range []string{"before MAIL", "before the dot"} {
 		ended := lease{Context: t.Context(), ended: &atomic.Bool{}}
 		ended.ended.Store(after == "before MAIL")
-		server := &mailertest.Server{At: func(string, string) string { ended.ended.Store(true); return "" }}
+		server := &smtptest.Server{At: func(string, string) string { ended.ended.Store(true); return "" }}
 		p := newPublisher(t, start(t, server, 2))
 		want(t, begin(ended, p, message("ada@example.com")), 1, publish.NotSent, publish.ErrNotSent)
 		if n := len(server.Received()); n != 0 {
@@ -155,7 +155,7 @@ func (l lease) Err() error {
 func TestAServerThatEndsEachConnectionGetsFew(t *testing.T) {
 	t.Parallel()
 	const connections, domains, each = 4, 10, 30
-	server := &mailertest.Server{At: func(_, to string) string {
+	server := &smtptest.Server{At: func(_, to string) string {
 		return map[bool]string{true: "421 4.3.2 closing"}[to != "ada@good.example"]
 	}}
 	d := start(t, server, connections)
@@ -209,9 +209,9 @@ func TestAServerThatAllowsFewerConnections(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			listener := &limited{Listener: mailertest.Listen(t), refuse: refuse, refused: make(chan struct{})}
+			listener := &limited{Listener: smtptest.Listen(t), refuse: refuse, refused: make(chan struct{})}
 			listener.most.Store(3)
-			server := &mailertest.Server{At: func(string, string) string {
+			server := &smtptest.Server{At: func(string, string) string {
 				select {
 				case <-listener.refused:
 				case <-t.Context().Done(): // the test has failed

@@ -9,8 +9,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"example.com/transactional-outbox/notification-service/internal/mailer/mailertest"
 	"example.com/transactional-outbox/outbox/publish"
+	"example.com/transactional-outbox/test/env/smtptest"
 )
 
 // TestP6WhatBecomesOfAnEmail sends e-mails one after the other to a server that follows a script. Each
@@ -19,8 +19,8 @@ import (
 // one line of UTF-8 without the address.
 func TestP6WhatBecomesOfAnEmail(t *testing.T) {
 	t.Parallel()
-	type script = mailertest.Script
-	const hangUp, silence, noSuchUser = mailertest.HangUp, mailertest.Silence, "550 5.1.1 no such user"
+	type script = smtptest.Script
+	const hangUp, silence, noSuchUser = smtptest.HangUp, smtptest.Silence, "550 5.1.1 no such user"
 	twice := func(step, reply string) script { return script{step + " 1": reply, step + " 2": reply} }
 	for name, test := range map[string]struct {
 		script      script
@@ -39,7 +39,7 @@ func TestP6WhatBecomesOfAnEmail(t *testing.T) {
 		"RCPT: nonsense":                 {twice("RCPT", "what?"), "Refused Confirmed", 3},
 		"DATA: refused":                  {script{"DATA 1": "550 5.7.1 no"}, "Refused Confirmed", 1},
 		"DATA: closed":                   {twice("DATA", hangUp), "Refused Confirmed", 3},
-		"DATA: a reply without end":      {twice("DATA", mailertest.Flood), "Refused Confirmed", 3},
+		"DATA: a reply without end":      {twice("DATA", smtptest.Flood), "Refused Confirmed", 3},
 		"the dot: later":                 {script{". 1": "451 later"}, "Refused Confirmed", 1},
 		"the dot: closing":               {script{". 1": "421 bye"}, "Refused Confirmed", 2},
 		"the dot: another yes":           {script{".": "251 OK"}, "Confirmed Confirmed", 1},
@@ -59,7 +59,7 @@ func TestP6WhatBecomesOfAnEmail(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server := &mailertest.Server{Script: test.script}
+			server := &smtptest.Server{Script: test.script}
 			p, want := newPublisher(t, start(t, server, 8)), strings.Fields(test.want)
 			for i := range want {
 				r := sendOne(p)
@@ -96,10 +96,10 @@ func TestEachStepHasItsTimeout(t *testing.T) {
 		"DATA": {beforeDot, publish.Refused},
 		".":    {dot, publish.Unknown},
 	} {
-		for _, manner := range []string{mailertest.Silence, mailertest.Drip} {
+		for _, manner := range []string{smtptest.Silence, smtptest.Drip} {
 			t.Run(step+" "+manner, func(t *testing.T) {
 				t.Parallel()
-				d := start(t, &mailertest.Server{Script: mailertest.Script{step: manner}}, 8)
+				d := start(t, &smtptest.Server{Script: smtptest.Script{step: manner}}, 8)
 				test.shorten(&d.limits)
 				r := sendOne(newPublisher(t, d))
 				ofDot := strings.Contains(fmt.Sprint(r.Err), stepDot+": ") // and not the time-out of publish.All
@@ -109,7 +109,7 @@ func TestEachStepHasItsTimeout(t *testing.T) {
 			})
 		}
 	}
-	server := &mailertest.Server{Script: mailertest.Script{"MAIL 1": mailertest.Silence}}
+	server := &smtptest.Server{Script: smtptest.Script{"MAIL 1": smtptest.Silence}}
 	d := start(t, server, 8)
 	d.limits.check = short
 	confirm(t, newPublisher(t, d), message("ada@example.com"))

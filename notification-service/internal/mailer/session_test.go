@@ -15,18 +15,18 @@ import (
 	"testing/synctest"
 	"time"
 
-	"example.com/transactional-outbox/notification-service/internal/mailer/mailertest"
 	"example.com/transactional-outbox/outbox/publish"
 	"example.com/transactional-outbox/test/env/check"
+	"example.com/transactional-outbox/test/env/smtptest"
 )
 
 // TestWhatAConnectionNeeds: a greeting, and a login over TLS if there is a password. Of the logins that
 // the server offers one is tried, and no other after it was refused.
 func TestWhatAConnectionNeeds(t *testing.T) {
 	t.Parallel()
-	type script = mailertest.Script
+	type script = smtptest.Script
 	const plain, starttls, over = "smtp://", "smtp://shop:secret@", "smtps://shop:secret@"
-	secure, trusted := mailertest.Certificate()
+	secure, trusted := smtptest.Certificate()
 	offers := func(logins string) script {
 		return script{"EHLO": "250-localhost\r\n250 AUTH " + logins, "AUTH": "535 wrong"}
 	}
@@ -47,11 +47,11 @@ func TestWhatAConnectionNeeds(t *testing.T) {
 		"greeting: no service":   {plain, nil, script{"greeting": "554 no SMTP service"}, false, ""},
 		"greeting: not SMTP":     {plain, nil, script{"greeting": "HTTP/1.1 400 Bad Request"}, false, ""},
 		"greeting: not UTF-8":    {plain, nil, script{"greeting": "554 g\xfcltig"}, false, ""},
-		"greeting: closed":       {plain, nil, script{"greeting": mailertest.HangUp}, false, ""},
-		"greeting: silence":      {plain, nil, script{"greeting": mailertest.Silence}, false, ""},
-		"greeting: drip":         {plain, nil, script{"greeting": mailertest.Drip}, false, ""},
+		"greeting: closed":       {plain, nil, script{"greeting": smtptest.HangUp}, false, ""},
+		"greeting: silence":      {plain, nil, script{"greeting": smtptest.Silence}, false, ""},
+		"greeting: drip":         {plain, nil, script{"greeting": smtptest.Drip}, false, ""},
 		"EHLO and HELO: later":   {plain, nil, script{"EHLO": "450 later", "HELO": "450 later"}, false, "HELO"},
-		"EHLO: without end":      {plain, nil, script{"EHLO": mailertest.Flood}, false, ""},
+		"EHLO: without end":      {plain, nil, script{"EHLO": smtptest.Flood}, false, ""},
 		"STARTTLS if offered":    {plain, secure, nil, true, "STARTTLS"},
 		"after STARTTLS":         {starttls, secure, nil, true, "AUTH PLAIN"},
 		"over TLS":               {over, secure, nil, true, "AUTH PLAIN"},
@@ -69,7 +69,7 @@ func TestWhatAConnectionNeeds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server := &mailertest.Server{Script: test.script, TLS: test.tls, TLSFirst: test.url == over && test.tls != nil}
+			server := &smtptest.Server{Script: test.script, TLS: test.tls, TLSFirst: test.url == over && test.tls != nil}
 			d := newDestination(t, test.url+server.Start(t), 1)
 			if !strings.Contains(name, "stranger") {
 				d.tls.RootCAs = trusted
@@ -103,7 +103,7 @@ func TestWhatAConnectionNeeds(t *testing.T) {
 func TestWithoutAServerThereAreGrowingPauses(t *testing.T) {
 	t.Parallel()
 	var attempts atomic.Int32
-	server := &mailertest.Server{Script: mailertest.Script{"greeting": mailertest.HangUp}}
+	server := &smtptest.Server{Script: smtptest.Script{"greeting": smtptest.HangUp}}
 	address := server.Start(t)
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
@@ -128,13 +128,13 @@ func TestWithoutAServerThereAreGrowingPauses(t *testing.T) {
 // connections are dead.
 func TestARestartBetweenTwoEmailsCostsNothing(t *testing.T) {
 	t.Parallel()
-	listener := mailertest.Listen(t)
+	listener := smtptest.Listen(t)
 	address := listener.Addr().String()
 	const connections = 4
 	var used sync.WaitGroup // all of them, so that none is being opened when the server stops
 	used.Add(connections)
 	var arrived atomic.Int32
-	m := &mailertest.Server{At: func(step, _ string) string {
+	m := &smtptest.Server{At: func(step, _ string) string {
 		if step == "." && arrived.Add(1) <= connections {
 			used.Done()
 			used.Wait()
@@ -162,7 +162,7 @@ func TestP12WhatIsBegunIsFinished(t *testing.T) {
 	var began sync.WaitGroup
 	began.Add(2)
 	answer := make(chan struct{})
-	d := start(t, &mailertest.Server{At: func(step, _ string) string {
+	d := start(t, &smtptest.Server{At: func(step, _ string) string {
 		if step == "." {
 			began.Done()
 			<-answer
@@ -203,7 +203,7 @@ func TestCloseBreaksOffWhatIsBegun(t *testing.T) {
 	for step, want := range map[string]publish.Outcome{
 		"MAIL": publish.NotSent, "RCPT": publish.NotSent, "DATA": publish.NotSent, ".": publish.Unknown,
 	} {
-		server := &mailertest.Server{Script: mailertest.Script{step: mailertest.Silence}}
+		server := &smtptest.Server{Script: smtptest.Script{step: smtptest.Silence}}
 		p := newPublisher(t, start(t, server, 1))
 		results := begin(t.Context(), p, spread(2, 2, "ada")...)
 		check.Await(t, step, func() bool { return server.Times(step) == 1 })
@@ -228,7 +228,7 @@ func TestAConnectionEndsWithQUIT(t *testing.T) {
 		"time":    func(l *limits) { l.age = 50 * time.Millisecond },
 		"idle":    func(l *limits) { l.idle = 20 * time.Millisecond },
 	} {
-		server := &mailertest.Server{}
+		server := &smtptest.Server{}
 		d := start(t, server, 1)
 		shorten(&d.limits)
 		p := newPublisher(t, d)
@@ -237,11 +237,11 @@ func TestAConnectionEndsWithQUIT(t *testing.T) {
 			check.Await(t, name, func() bool { return server.Times("QUIT") > i })
 		}
 	}
-	for _, answer := range []string{"221 bye", mailertest.Silence, mailertest.HangUp} {
+	for _, answer := range []string{"221 bye", smtptest.Silence, smtptest.HangUp} {
 		// Each e-mail has a connection of its own, so no connection is still being opened at the end.
 		var all sync.WaitGroup
 		all.Add(3)
-		server := &mailertest.Server{Script: mailertest.Script{"QUIT": answer}, At: func(step, _ string) string {
+		server := &smtptest.Server{Script: smtptest.Script{"QUIT": answer}, At: func(step, _ string) string {
 			if step == "RCPT" {
 				all.Done()
 				all.Wait()

@@ -10,12 +10,15 @@
 package httpapi
 
 import (
+	_ "embed"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
 
 	"github.com/go-chi/chi/v5"
 	"github.com/go-chi/chi/v5/middleware"
+	"github.com/go-json-experiment/json"
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
@@ -88,4 +91,26 @@ func nameSpan(next http.Handler) http.Handler {
 		route := chi.RouteContext(r.Context()).RoutePattern()
 		trace.SpanFromContext(r.Context()).SetAttributes(attribute.String("http.route", route))
 	})
+}
+
+//go:embed openapi.yaml
+var document []byte
+
+// serveDocument sends the OpenAPI document of this API.
+func serveDocument(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/yaml")
+	_, _ = w.Write(document)
+}
+
+// writeAnswer answers a request that succeeded.
+func writeAnswer(w http.ResponseWriter, r *http.Request, status int, v any) {
+	writeJSON(w, r, status, "application/json", v)
+}
+
+func writeJSON(w http.ResponseWriter, r *http.Request, status int, contentType string, v any) {
+	w.Header().Set("Content-Type", contentType)
+	w.WriteHeader(status)
+	if err := json.MarshalWrite(w, v); err != nil {
+		slog.DebugContext(r.Context(), "the client did not take its answer", "error", err)
+	}
 }

@@ -58,8 +58,6 @@ var (
 	ErrNoProduct = errors.New("no such product")
 	// ErrNoOrder says that there is no order with that id.
 	ErrNoOrder = errors.New("no such order")
-	// ErrQuantity says that the quantity is not from 1 to MaxQuantity.
-	ErrQuantity = errors.New("quantity out of range")
 )
 
 // StatusError says that an order's status does not allow the change.
@@ -70,9 +68,6 @@ func (e *StatusError) Error() string { return "the order is " + string(e.Status)
 
 // place returns a new order for product. It does not use the database. The database sets the time.
 func place(r Request, product Product) (Order, error) {
-	if r.Quantity < 1 || r.Quantity > MaxQuantity {
-		return Order{}, ErrQuantity
-	}
 	amount, err := product.UnitPrice.Times(r.Quantity)
 	if err != nil {
 		return Order{}, err

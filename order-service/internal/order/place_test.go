@@ -2,7 +2,6 @@ package order_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 
 	"github.com/google/uuid"
@@ -81,19 +80,4 @@ func TestP1AnOrderAndItsEventAreCommittedTogether(t *testing.T) {
 	if len(events) != 1 || events[0].Topic != "order.created" || events[0].Status != "pending" {
 		t.Errorf("events %+v, want one pending %s", events, "order.created")
 	}
-}
-
-func TestWhatCannotBeOrdered(t *testing.T) {
-	t.Parallel()
-	s := newShop(t)
-	for request, want := range map[order.Request]error{
-		{ProductID: "nope", Quantity: 1}:                       order.ErrNoProduct,
-		{ProductID: "sku123"}:                                  order.ErrQuantity,
-		{ProductID: "sku123", Quantity: order.MaxQuantity + 1}: order.ErrQuantity,
-	} {
-		if _, err := s.orders.Place(t.Context(), request); !errors.Is(err, want) {
-			t.Errorf("%+v: error %v, want %v", request, err, want)
-		}
-	}
-	s.want(0, 0)
 }

@@ -1,9 +1,10 @@
 package mailserver
 
 import (
+	"fmt"
 	"time"
 
-	"github.com/emersion/go-smtp"
+	"example.com/transactional-outbox/test/env/smtptest"
 )
 
 // Fault is how the server misbehaves. The zero value is no fault.
@@ -18,23 +19,27 @@ type Fault struct {
 	Drop      bool                 // close the connection after DATA; the e-mail is recorded
 	Times     int                  // how often the fault happens; 0: until the next SetFault
 
-	// Rcpt answers each RCPT, unless it is nil. Times counts those of this recipient.
-	Rcpt func(to string, times int) error
+	// Rcpt answers each RCPT, unless it is nil or returns "". Times counts those of this recipient.
+	Rcpt func(to string, times int) string
 }
 
 // appliesTo reports whether a recipient has the fault.
 func (f Fault) appliesTo(to string) bool { return f.Only == nil || f.Only(to) }
 
-// Refusal returns the reply with the fault's code.
-func (f Fault) Refusal() error {
-	e := &smtp.SMTPError{Code: f.Code, EnhancedCode: smtp.EnhancedCode(f.Enhanced), Message: "not now"}
-	if f.Enhanced == [3]int{} {
-		e.EnhancedCode = smtp.NoEnhancedCode
+// Refusal returns the reply with the fault's code, or "" if there is none.
+func (f Fault) Refusal() string {
+	if f.Code == 0 {
+		return ""
 	}
-	if f.Code >= 500 {
-		e.Message = "no"
+	reply := fmt.Sprint(f.Code)
+	if f.Enhanced != [3]int{} {
+		reply += fmt.Sprintf(" %d.%d.%d", f.Enhanced[0], f.Enhanced[1], f.Enhanced[2])
 	}
-	return e
+	reply += " not now"
+	if f.Code == 421 {
+		reply += "\r\n" + smtptest.HangUp
+	}
+	return reply
 }
 
 // SetFault replaces the fault. The server then answers the clients that it held or delayed, even if
@@ -70,13 +75,13 @@ func (s *Server) hold(to string) {
 }
 
 // answer returns the answer of Rcpt.
-func (s *Server) answer(to string) error {
+func (s *Server) answer(to string) string {
 	s.mu.Lock()
 	s.asked[to]++
 	times, rcpt := s.asked[to], s.fault.Rcpt
 	s.mu.Unlock()
 	if rcpt == nil {
-		return nil
+		return ""
 	}
 	return rcpt(to, times)
 }

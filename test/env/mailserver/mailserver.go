@@ -2,19 +2,19 @@
 package mailserver
 
 import (
-	"io"
-	"log"
+	"mime"
 	"net"
 	"sync"
 	"time"
 
-	"github.com/emersion/go-smtp"
+	"example.com/transactional-outbox/test/env/smtptest"
 )
 
 // Server accepts e-mails on a free port, also several over one connection.
 type Server struct {
-	server  *smtp.Server
+	smtp    smtptest.Server
 	address string
+	stop    func()
 
 	mu       sync.Mutex
 	fault    Fault
@@ -41,12 +41,8 @@ func Open() (*Server, error) {
 		return nil, err
 	}
 	s := &Server{address: listener.Addr().String(), changed: make(chan struct{}), asked: map[string]int{}}
-	s.server = smtp.NewServer(smtp.BackendFunc(func(c *smtp.Conn) (smtp.Session, error) {
-		return &session{server: s, conn: c}, nil
-	}))
-	s.server.Domain = "localhost"
-	s.server.ErrorLog = log.New(io.Discard, "", 0) // faults close connections
-	go func() { _ = s.server.Serve(listener) }()
+	s.smtp.At, s.smtp.Take = s.rcpt, s.take
+	s.stop = s.smtp.Serve(listener)
 	return s, nil
 }
 
@@ -56,7 +52,7 @@ func (s *Server) Address() string { return s.address }
 // Close stops the server.
 func (s *Server) Close() {
 	s.SetFault(Fault{})
-	_ = s.server.Close()
+	s.stop()
 }
 
 // Injected counts the refused, delayed, held and dropped e-mails.
@@ -80,6 +76,55 @@ func (s *Server) Copies() map[string]int {
 		copies[m.MessageID]++
 	}
 	return copies
+}
+
+// rcpt returns the reply to RCPT, or "" for the usual one.
+func (s *Server) rcpt(_, to string) string {
+	if reply := s.answer(to); reply != "" {
+		return reply
+	}
+	fault, applies := s.faultAt(to, func(f Fault) bool { return f.RcptDelay > 0 || f.Code > 0 && !f.AfterData })
+	if !applies {
+		return ""
+	}
+	s.wait(fault.RcptDelay)
+	return fault.Refusal()
+}
+
+// take records an e-mail, and returns the reply or "". A malformed one is refused, because a mail
+// program could not show it.
+func (s *Server) take(e smtptest.Email) string {
+	m, err := read(e)
+	if err != nil {
+		return "554 5.6.0 " + err.Error()
+	}
+	if fault, applies := s.faultAt(m.To, func(f Fault) bool { return f.AfterData && f.Code > 0 }); applies {
+		return fault.Refusal()
+	}
+	_, m.Cut = s.faultAt(m.To, func(f Fault) bool { return f.Drop })
+	s.record(m)
+	if m.Cut {
+		return smtptest.HangUp
+	}
+	s.hold(m.To)
+	if fault, late := s.faultAt(m.To, func(f Fault) bool { return f.DataDelay > 0 }); late {
+		s.wait(fault.DataDelay)
+	}
+	return ""
+}
+
+func read(e smtptest.Email) (m Mail, err error) {
+	header, parts, err := e.Parse()
+	if err != nil {
+		return m, err
+	}
+	m.To, m.MessageID = e.To, header.Get("Message-ID")
+	m.Date, _ = header.Date() // zero without a date
+	for _, part := range parts {
+		m.Bodies = append(m.Bodies, part.Body)
+	}
+	m.Subject, err = new(mime.WordDecoder).DecodeHeader(header.Get("Subject"))
+	return m, err
 }
 
 func (s *Server) record(m Mail) {

@@ -3,6 +3,7 @@ package rabbitmq_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -13,6 +14,7 @@ import (
 
 	"example.com/transactional-outbox/outbox/rabbitmq"
 	"example.com/transactional-outbox/test/env/check"
+	"example.com/transactional-outbox/test/env/servers"
 )
 
 // runConsumer runs a consumer until the test ends.
@@ -69,37 +71,6 @@ func TestP9WhatHasNoCopyStopsNoOther(t *testing.T) {
 	}
 }
 
-// TestAConsumerGoesOnAfterACut: what was not acknowledged comes again.
-func TestAConsumerGoesOnAfterACut(t *testing.T) {
-	t.Parallel()
-	b := newBrokerTest(t)
-	proxy, through := b.proxy()
-	exchange := b.exchange()
-	q := rabbitmq.Queue{Name: name(), Exchange: exchange, Topics: []string{"#"}}
-	b.Cleanup(func() { b.deleteTopology(q.Topology()) })
-	began, goOn := make(chan string, 100), make(chan struct{})
-	consumer := b.runConsumer(through, q, func(_ context.Context, batch []rabbitmq.Message) error {
-		for _, m := range batch {
-			began <- m.ID
-		}
-		<-goOn
-		return nil
-	})
-	check.Await(t, "the consumer takes messages", func() bool { return consumer.Health() == nil })
-	b.put(q.Name, "1", "2")
-	if id := check.Receive(t, began, "message"); id != "1" {
-		t.Errorf("the first one is %s", id)
-	}
-	proxy.Cut()
-	close(goOn)
-	again := map[string]bool{}
-	for len(again) < 2 {
-		again[check.Receive(t, began, "message after the cut")] = true
-	}
-	// An ack that is written into the cut connection may count as well.
-	check.Await(t, "both are acknowledged", func() bool { done, _ := consumer.Stats(); return done["handled"] >= 2 })
-}
-
 // deleteTopology deletes what a consumer has declared.
 func (b brokerTest) deleteTopology(declared rabbitmq.Topology) {
 	b.withChannel(func(c *amqp.Channel) error {
@@ -115,4 +86,107 @@ func (b brokerTest) deleteTopology(declared rabbitmq.Topology) {
 		}
 		return nil
 	})
+}
+
+// copiesTest is a consumer that cannot handle what begins with "bad", and dead-letters what begins
+// with "malformed". Both of its connections go through the proxy.
+type copiesTest struct {
+	brokerTest
+	q        rabbitmq.Queue
+	retry    string // the retry queue, and its exchange
+	consumer *rabbitmq.Consumer
+	proxy    *servers.Proxy
+}
+
+func newCopiesTest(t *testing.T) copiesTest {
+	t.Helper()
+	b := newBrokerTest(t)
+	q := rabbitmq.Queue{
+		Name: name(), Exchange: b.exchange(), Topics: []string{"#"}, Retry: []time.Duration{time.Hour},
+		Check: func(m rabbitmq.Message) error {
+			if strings.HasPrefix(m.ID, "malformed") {
+				return errors.New("malformed")
+			}
+			return nil
+		},
+	}
+	b.Cleanup(func() { b.deleteTopology(q.Topology()) })
+	proxy, through := b.proxy()
+	c := copiesTest{brokerTest: b, q: q, retry: q.Name + ".retry.1h", proxy: proxy}
+	c.consumer = b.runConsumer(through, q, func(_ context.Context, batch []rabbitmq.Message) error {
+		for _, m := range batch {
+			if strings.HasPrefix(m.ID, "bad") {
+				return errors.New("bad")
+			}
+		}
+		return nil
+	})
+	check.Await(t, "the consumer takes messages", func() bool { return c.consumer.Health() == nil && proxy.Accepted() == 2 })
+	return c
+}
+
+func (c copiesTest) await(outcome string, n uint64) {
+	c.Helper()
+	check.Await(c.T, fmt.Sprintf("%d are %s", n, outcome), func() bool { done, _ := c.consumer.Stats(); return done[outcome] == n })
+}
+
+func (c copiesTest) wantSessions(n int) {
+	c.Helper()
+	if got := c.proxy.Accepted(); got != n {
+		c.Errorf("%d sessions, want %d", got, n)
+	}
+}
+
+// TestP9CopiesGoOnAfterARefusal: a full retry queue ends neither the session nor the copies to
+// another queue. When the queue has room again, it gets its copies. Meanwhile the messages that
+// wait stay unacknowledged, also when all others are acknowledged together.
+func TestP9CopiesGoOnAfterARefusal(t *testing.T) {
+	t.Parallel()
+	c := newCopiesTest(t)
+	full := c.boundQueue(c.retry, amqp.Table{"x-max-length": 1, "x-overflow": "reject-publish"})
+	c.put(full, "filler 1", "filler 2") // the limit is soft
+	c.put(c.q.Name, "bad 1", "good 0", "bad 2")
+	check.Await(t, "copies are refused", func() bool { return c.consumer.CopyFailures() >= 4 })
+	var good []string
+	for i := range 100 {
+		good = append(good, fmt.Sprint("good ", i))
+	}
+	c.put(c.q.Name, append(good, "malformed")...)
+	c.await("handled", 101)
+	c.await("dead_lettered", 1)
+	c.await("retried", 0)
+	c.wantSessions(2)
+	c.withChannel(func(ch *amqp.Channel) error { return ch.QueueUnbind(full, "", c.retry, nil) })
+	c.await("retried", 2)
+	c.wantSessions(2)
+}
+
+// boundQueue is another queue behind an exchange.
+func (c copiesTest) boundQueue(exchange string, arguments amqp.Table) (queue string) {
+	c.Helper()
+	queue = c.queue(arguments)
+	c.withChannel(func(ch *amqp.Channel) error { return ch.QueueBind(queue, "", exchange, false, nil) })
+	return queue
+}
+
+// TestACopyThatFindsNoQueueIsPublishedAgain: somebody has deleted the queue, or its exchange. The
+// next session declares it again.
+func TestACopyThatFindsNoQueueIsPublishedAgain(t *testing.T) {
+	t.Parallel()
+	c := newCopiesTest(t)
+	c.withChannel(func(ch *amqp.Channel) error { return c.deleteQueue(ch, c.retry) })
+	c.put(c.q.Name, "bad 1")
+	c.await("retried", 1)
+	c.wantSessions(3)
+	c.withChannel(func(ch *amqp.Channel) error { return ch.ExchangeDelete(c.q.Name+".dlx", false, false) })
+	c.put(c.q.Name, "malformed", "good")
+	c.await("dead_lettered", 1)
+	c.await("handled", 1)
+	c.wantSessions(4)
+	if id := c.get(c.retry).MessageId; id != "bad 1" {
+		t.Errorf("the retry queue has %s", id)
+	}
+	if id := c.get(c.q.DeadLetterQueue()).MessageId; id != "malformed" {
+		t.Errorf("the dead letter is %s", id)
+	}
 }

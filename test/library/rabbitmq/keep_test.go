@@ -2,86 +2,16 @@ package rabbitmq_test
 
 import (
 	"context"
-	"errors"
-	"runtime"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"go.uber.org/goleak"
 
 	"example.com/transactional-outbox/outbox/publish"
 	"example.com/transactional-outbox/outbox/rabbitmq"
 	"example.com/transactional-outbox/test/env/check"
 	"example.com/transactional-outbox/test/env/servers"
 )
-
-func TestWorkInFlightIsFinishedAfterTheEnd(t *testing.T) {
-	t.Parallel()
-	b := newBrokerTest(t)
-	exchange, queue := b.route()
-	begun, results := make(chan struct{}), make(chan []publish.Result, 1)
-	end := b.run(b.url, func(ctx context.Context, s *rabbitmq.Session) error {
-		p, err := s.NewPublisher(1)
-		if err != nil {
-			return err
-		}
-		close(begun)
-		<-ctx.Done()
-		results <- publish.All(p, to(exchange, "last"), check.Limit)
-		return nil
-	})
-	check.Receive(t, begun, "the work")
-	if err := end(); err != nil {
-		t.Error(err)
-	}
-	expect(t, check.Receive(t, results, "the results of Publish"), publish.Confirmed)
-	b.get(queue)
-}
-
-func TestAServerThatNeverAnswersDoesNotHangKeepConnected(t *testing.T) {
-	t.Parallel()
-	b := newBrokerTest(t)
-	proxy, url := b.proxy()
-	proxy.Stall()
-	k := b.keep(url)
-	check.Await(t, "KeepConnected gives up and tries again", func() bool { return proxy.Accepted() >= 2 })
-	proxy.Resume()
-	k.next()
-}
-
-func TestKeepReturnsNilAfterItsContext(t *testing.T) {
-	t.Parallel()
-	for what, prepare := range map[string]func(brokerTest) keeper{
-		"before it began": func(b brokerTest) keeper { return b.keep(b.url) },
-		"with a session": func(b brokerTest) keeper {
-			k := b.keep(b.url)
-			k.next()
-			return k
-		},
-		"while it waits to try again": func(b brokerTest) keeper {
-			proxy, url := b.proxy()
-			proxy.Refuse(true)
-			k := b.keep(url)
-			check.Await(b.T, "an attempt", func() bool { return proxy.Accepted() >= 4 })
-			return k
-		},
-		"in the handshake": func(b brokerTest) keeper {
-			proxy, url := b.proxy()
-			proxy.Stall()
-			k := b.keep(url)
-			check.Await(b.T, "an attempt", func() bool { return proxy.Accepted() >= 1 })
-			return k
-		},
-	} {
-		t.Run(what, func(t *testing.T) {
-			t.Parallel()
-			if err := prepare(newBrokerTest(t)).end(); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-}
 
 func TestACutKeepsTheGrowingPauses(t *testing.T) {
 	t.Parallel()
@@ -110,69 +40,6 @@ func TestACutKeepsTheGrowingPauses(t *testing.T) {
 	})
 }
 
-// TestReconnects200TimesAndLeavesNothingBehind ends every second session by a cut. The others end
-// because use returns an error, as it does when a queue is deleted. Then KeepConnected must close
-// the connection. The pauses use virtual time. The proxy is in this process, so an open connection
-// would show as a goroutine as well.
-func TestReconnects200TimesAndLeavesNothingBehind(t *testing.T) { //nolint:paralleltest // it counts goroutines
-	const reconnects = 200
-	b := newBrokerTest(t)
-	_, queue := b.route()
-	proxy, url := b.proxy()
-	before := goleak.IgnoreCurrent()
-	ask := time.NewTicker(10 * time.Millisecond) // by the real clock
-	defer ask.Stop()
-	// A connection that is left open would stop the virtual clock, and a failed test would not end.
-	late := make(chan struct{})
-	defer time.AfterFunc(check.Limit, func() {
-		close(late)
-		proxy.Refuse(true)
-		proxy.Cut()
-	}).Stop()
-	synctest.Test(t, func(t *testing.T) {
-		inside := brokerTest{t, b.url, b.conn}
-		sessions, fail := make(chan session), make(chan error)
-		end := inside.run(url, func(ctx context.Context, s *rabbitmq.Session) error {
-			sessions <- session{s, ctx}
-			select {
-			case err := <-fail:
-				return err
-			case <-ctx.Done():
-				return nil
-			}
-		})
-		use := func() {
-			s := check.Receive(t, sessions, "a session")
-			inside.publisher(s, 1)
-			inside.consume(s, queue, 1)
-		}
-		use()
-		running := runtime.NumGoroutine()
-		for i := range reconnects {
-			if i%2 == 0 {
-				proxy.Cut()
-			} else {
-				fail <- errors.New("the queue is gone")
-			}
-			use()
-		}
-		for runtime.NumGoroutine() > running {
-			select {
-			case <-ask.C:
-			case <-late:
-				t.Fatalf("%d goroutines, and %d before the reconnects", runtime.NumGoroutine(), running)
-			}
-		}
-		if got := proxy.Accepted(); got != 1+reconnects {
-			t.Errorf("%d connections for %d sessions", got, 1+reconnects)
-		}
-		if err := end(); err != nil {
-			t.Error(err)
-		}
-	})
-	goleak.VerifyNone(t, before)
-}
-
 // TestKeepLimitsItsAttemptsToConnect counts the attempts of ten minutes of virtual time.
 func TestKeepLimitsItsAttemptsToConnect(t *testing.T) {
 	t.Parallel()
@@ -198,4 +65,63 @@ func TestKeepLimitsItsAttemptsToConnect(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// A broker takes seconds to start, so all cases are in one test.
+func TestABrokerThatBlocks(t *testing.T) {
+	t.Parallel()
+	b := newBlockableBroker(t)
+	exchange := b.route()
+	b.alarm(true)
+	b.testNothingHangs(exchange)
+	b.alarm(false)
+}
+
+// testNothingHangs makes all calls at the same time, because each of them waits for a timeout.
+func (b blockableBroker) testNothingHangs(exchange string) {
+	b.Helper()
+	full := to(exchange, make([]string, 64)...) // more than the sockets hold
+	for i := range full {
+		full[i].Body = make([]byte, rabbitmq.MaxBody)
+	}
+	type attempt struct {
+		what  string
+		s     session
+		ended chan error
+	}
+	var attempts []attempt
+	for what, do := range map[string]func(session, *rabbitmq.Publisher) error{
+		"Publish":         func(_ session, p *rabbitmq.Publisher) error { return publish.All(p, full, check.Limit)[0].Err },
+		"NewPublisher":    func(s session, _ *rabbitmq.Publisher) error { _, err := s.NewPublisher(1); return err },
+		"Deliveries":      func(s session, _ *rabbitmq.Publisher) error { _, err := s.Deliveries(name()); return err },
+		"Declare":         func(s session, _ *rabbitmq.Publisher) error { return s.Declare(rabbitmq.Topology{}) },
+		"WaitForExchange": func(s session, _ *rabbitmq.Publisher) error { return s.WaitForExchange(s.ctx, exchange, "topic") },
+	} {
+		_, s, p := b.blockedSession(exchange)
+		a := attempt{what, s, make(chan error, 1)}
+		go func() { a.ended <- do(s, p) }()
+		attempts = append(attempts, a)
+	}
+	for _, a := range attempts {
+		if err := check.Receive(b.T, a.ended, "the end of "+a.what); err == nil {
+			b.Errorf("%s: a blocked broker answered", a.what)
+		}
+		check.Receive(b.T, a.s.ctx.Done(), "the end of the session of "+a.what)
+		// Without the deadline, a heartbeat would end the session later.
+		if cause := context.Cause(a.s.ctx).Error(); a.what == "Publish" && !strings.Contains(cause, "write") {
+			b.Errorf("what was written had no deadline: %s", cause)
+		}
+	}
+}
+
+// blockedSession returns a session that the broker blocks, and a publisher that was opened before.
+// After the first publish the broker reads nothing more from the connection.
+func (b blockableBroker) blockedSession(exchange string) (keeper, session, *rabbitmq.Publisher) {
+	b.Helper()
+	k := b.keep(b.url)
+	s := k.next()
+	p := b.publisher(s, 64)
+	publish.All(b.publisher(s, 1), to(exchange, "a"), time.Millisecond)
+	check.Await(b.T, "the broker says that it blocks", s.Blocked)
+	return k, s, p
 }

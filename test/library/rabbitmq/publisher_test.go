@@ -92,7 +92,7 @@ func (b brokerTest) countingProxy() *countingProxy {
 func TestAMessageThatClosesTheChannelEndsItsPublisher(t *testing.T) {
 	t.Parallel()
 	b := newBrokerTest(t)
-	exchange, _ := b.route()
+	exchange := b.route()
 	internal := b.newName("exchange")
 	b.withChannel(func(c *amqp.Channel) error {
 		return c.ExchangeDeclare(internal, "fanout", true, false, true, false, nil)

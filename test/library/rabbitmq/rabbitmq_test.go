@@ -54,11 +54,11 @@ func (b brokerTest) withChannel(do func(*amqp.Channel) error) {
 func name() string { return "test." + rand.Text() }
 
 // route makes a topic exchange and a quorum queue that is bound to all of its keys.
-func (b brokerTest) route() (exchange, queue string) {
+func (b brokerTest) route() (exchange string) {
 	b.Helper()
-	exchange, queue = b.exchange(), b.queue(nil)
+	exchange, queue := b.exchange(), b.queue(nil)
 	b.withChannel(func(c *amqp.Channel) error { return c.QueueBind(queue, "#", exchange, false, nil) })
-	return exchange, queue
+	return exchange
 }
 
 func (b brokerTest) exchange() string {
@@ -160,32 +160,28 @@ type keeper struct {
 // keep runs KeepConnected until the test ends it, or is over.
 func (b brokerTest) keep(url string) keeper {
 	k := keeper{T: b.T, sessions: make(chan session)}
-	k.end = b.run(url, func(ctx context.Context, s *rabbitmq.Session) error {
-		select {
-		case k.sessions <- session{s, ctx}:
-			<-ctx.Done()
-		case <-ctx.Done():
-		}
-		return nil
-	})
-	return k
-}
-
-// run runs KeepConnected with this use until the test ends it, or is over.
-func (b brokerTest) run(url string, use func(context.Context, *rabbitmq.Session) error) (end func() error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- rabbitmq.KeepConnected(ctx, rabbitmq.Config{URL: url, Name: b.Name()}, use) }()
-	end = sync.OnceValue(func() error {
+	go func() {
+		ended <- rabbitmq.KeepConnected(ctx, rabbitmq.Config{URL: url, Name: b.Name()}, func(ctx context.Context, s *rabbitmq.Session) error {
+			select {
+			case k.sessions <- session{s, ctx}:
+				<-ctx.Done()
+			case <-ctx.Done():
+			}
+			return nil
+		})
+	}()
+	k.end = sync.OnceValue(func() error {
 		cancel()
 		return check.Receive(b.T, ended, "the end of KeepConnected")
 	})
 	b.Cleanup(func() {
-		if err := end(); err != nil {
+		if err := k.end(); err != nil {
 			b.Errorf("KeepConnected returned %v", err)
 		}
 	})
-	return end
+	return k
 }
 
 // next waits for the next session.

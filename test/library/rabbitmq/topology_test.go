@@ -9,42 +9,9 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"example.com/transactional-outbox/outbox/publish"
 	"example.com/transactional-outbox/outbox/rabbitmq"
 	"example.com/transactional-outbox/test/env/check"
 )
-
-func TestDeclareCreatesOnlyWhatIsMissing(t *testing.T) {
-	t.Parallel()
-	b := newBrokerTest(t)
-	exchange, queue := b.newName("exchange"), b.newName("queue")
-	topology := rabbitmq.Topology{
-		Exchanges: []rabbitmq.Exchange{{Name: exchange, Kind: "topic"}},
-		Queues: []rabbitmq.DeclaredQueue{{
-			Name:      queue,
-			Arguments: map[string]any{"x-max-length": 10, "x-overflow": "reject-publish"},
-			Bindings:  []rabbitmq.Binding{{Exchange: exchange, Key: "order.created"}, {Exchange: exchange, Key: "order.cancelled"}},
-		}},
-	}
-	s := b.session()
-	for range 3 {
-		check.Must(t, s.Declare(topology))
-	}
-	p := b.publisher(s, 3)
-	results := publishAll(t, p, to(exchange, "order.created", "order.cancelled", "order.confirmed")...)
-	expect(t, results, publish.Confirmed, publish.Confirmed, publish.Returned)
-
-	// The broker compares these with what it has.
-	b.withChannel(func(c *amqp.Channel) error {
-		_, err := c.QueueDeclare(queue, true, false, false, false, amqp.Table{
-			amqp.QueueTypeArg: amqp.QueueTypeQuorum, "x-max-length": 10, "x-overflow": "reject-publish",
-		})
-		return err
-	})
-	b.withChannel(func(c *amqp.Channel) error {
-		return c.ExchangeDeclare(exchange, "topic", true, false, false, false, nil)
-	})
-}
 
 // TestDeclareReturnsAMismatch, and so does KeepConnected: to try again would not help.
 func TestDeclareReturnsAMismatch(t *testing.T) {

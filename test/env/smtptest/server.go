@@ -1,6 +1,6 @@
-// Package mailertest has a mail server for tests. It keeps the e-mails that it accepts. A script
+// Package smtptest has a mail server for tests. It keeps the e-mails that it accepts. A script
 // says what it answers, and what it does instead of an answer.
-package mailertest
+package smtptest
 
 import (
 	"bufio"
@@ -25,7 +25,7 @@ type Script map[string]string
 
 // Instead of a reply, the server may do one of these.
 const (
-	HangUp  = "hang up"
+	HangUp  = "hang up" // also after a reply and a line break
 	Silence = "silence"
 	Drip    = "drip"  // a reply without end, byte by byte
 	Flood   = "flood" // a reply without end, as fast as it can be read
@@ -41,7 +41,9 @@ type Server struct {
 	Script Script
 	// At is called before the reply to RCPT and ".", with the recipient. It may wait. It returns the
 	// reply, or "" for the one of the script. It may be nil.
-	At       func(step, to string) string
+	At func(step, to string) string
+	// Take is called instead for ".", and keeps the e-mail. It may be nil.
+	Take     func(Email) string
 	TLS      *tls.Config // for STARTTLS
 	TLSFirst bool        // before the greeting
 
@@ -162,10 +164,14 @@ func (s *Server) serve(conn net.Conn) {
 
 // replyToDot keeps the e-mail before the reply, if that is the usual one.
 func (s *Server) replyToDot(conn net.Conn, to, text string) string {
+	e := Email{To: to, Raw: text}
+	if s.Take != nil {
+		return give(conn, cmp.Or(s.Take(e), usual["."]))
+	}
 	reply := s.next(conn, ".", to)
 	if reply == usual["."] {
 		s.mu.Lock()
-		s.emails = append(s.emails, Email{To: to, Raw: text})
+		s.emails = append(s.emails, e)
 		s.mu.Unlock()
 	}
 	return give(conn, reply)
@@ -215,7 +221,8 @@ func give(conn net.Conn, reply string) string {
 			}
 		}
 	}
-	if _, err := io.WriteString(conn, reply+"\r\n"); err != nil {
+	reply, last := strings.CutSuffix(reply, "\r\n"+HangUp)
+	if _, err := io.WriteString(conn, reply+"\r\n"); err != nil || last {
 		return ""
 	}
 	return reply
