@@ -19,7 +19,7 @@ BEGIN
     EXECUTE format('CREATE ROLE %I', thing.name);
   END LOOP;
   EXECUTE format('ALTER ROLE %I LOGIN CONNECTION LIMIT 20 PASSWORD %L', owner, current_setting('provision.owner_password'));
-  -- Three replicas of order-service have 81 connections at most, and PostgreSQL has 100.
+  -- Three replicas of order-service have 84 connections at most, and PostgreSQL has 100.
   EXECUTE format('ALTER ROLE %I LOGIN CONNECTION LIMIT 85 PASSWORD %L', application, current_setting('provision.password'));
 
   -- No other role may connect, and only the owner may create objects.
