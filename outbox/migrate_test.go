@@ -248,6 +248,9 @@ func TestMigrateInSchemas(t *testing.T) {
 		})
 	}
 	together.Wait()
+	dollar := open(t, url, func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["search_path"] = "A$1, public" }) // folded to a$1
+	migrate(t, dollar)
+	wantTables(t, dollar)
 	nowhere := open(t, url, func(c *pgxpool.Config) {
 		c.ConnConfig.User = role // has no right to create a schema
 		outbox.UseSchema(c, "missing")

@@ -73,9 +73,11 @@ func separate(ctx context.Context, config *pgxpool.Config) (*pgxpool.Pool, error
 // schemaSQL returns the first schema of the search_path, and whether it exists. A search_path that
 // begins with "$user", as by default, names the first one that exists.
 const schemaSQL = `
-SELECT schema, to_regnamespace(schema) IS NOT NULL
-FROM (SELECT coalesce(substring(current_setting('search_path') FROM '^\s*("([^"]|"")*"|[^,"$\s]+)'), '') AS first) AS path,
-LATERAL (SELECT CASE WHEN first IN ('', '"$user"') THEN coalesce(quote_ident(current_schema()), '') ELSE first END AS schema) AS named`
+SELECT schema, to_regnamespace(nullif(schema, '')) IS NOT NULL
+FROM (SELECT coalesce(substring(current_setting('search_path') FROM '^\s*("([^"]|"")*"|[^,"\s]+)'), '') AS first) AS path,
+LATERAL (SELECT CASE
+  WHEN first IN ('', '"$user"', '$user') THEN coalesce(quote_ident(current_schema()), '')
+  WHEN first LIKE '"%' THEN first ELSE quote_ident(lower(first)) END AS schema) AS named`
 
 // createSQL makes a schema. IF NOT EXISTS alone fails if two programs create it at the same time.
 const createSQL = `DO $$ BEGIN PERFORM pg_advisory_xact_lock(hashtextextended('schema of an outbox', 0)); CREATE SCHEMA IF NOT EXISTS %s; END $$`
