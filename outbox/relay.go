@@ -288,6 +288,7 @@ func (r *Relay) keepWorking(ctx context.Context, sessions *sync.WaitGroup, newWo
 				w := newWorker(session)
 				w.leave = leave
 				_, w.oneByOne = session.(publish.OneByOne)
+				r.state.oneByOne.Store(w.oneByOne)
 				w.replace = func() { close(replaced) } // a worker is replaced once: it claims no more
 				r.state.sessions.Add(1)
 				began := time.Now()

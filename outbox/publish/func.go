@@ -26,7 +26,8 @@ import (
 //	it wraps ErrNotSent        NotSent: the destination is unreachable, so the session ends, and what
 //	                           is not begun is NotSent too; after a pause there is another session
 //	it wraps ErrTimeout        Unknown: the message may be delivered. It is sent again with its id,
-//	                           after growing pauses, and never fails for that
+//	                           after growing pauses, and does not fail for that
+//	                           unless [outbox.RelayConfig.NoAnswerPauses] is set
 //	ctx has ended              the same
 //
 // With HTTP, a refused connection is ErrNotSent, and an error after that is ErrTimeout.
@@ -46,7 +47,7 @@ type function struct {
 func (*function) System() string { return "function" }
 func (*function) Name() string   { return "function" }
 
-// LastError is the last ErrNotSent. The relay's Health shows it while there is no session.
+// LastError is the last ErrNotSent, until something is confirmed. The relay's Health shows it.
 func (f *function) LastError() error {
 	if err := f.lastError.Load(); err != nil {
 		return *err
@@ -171,6 +172,7 @@ func (p *functionPublisher) result(ctx context.Context, m Message) (r Result) {
 	}()
 	err := p.call(ctx, m)
 	if err == nil {
+		p.lastError.Store(nil)
 		return Result{Outcome: Confirmed}
 	}
 	_ = err.Error() // a nil pointer in an error may panic here, and must not do so later
