@@ -27,10 +27,11 @@ func Migrations() fs.FS {
 }
 
 // UseSchema puts the tables of a pool's outbox and inbox into a schema of their own: it puts the
-// schema before the pool's search_path, and so before the schemas of your tables. Call it before
-// pgxpool.NewWithConfig. Then the schema holds for [Migrate], [Append], relays, inboxes and operators
-// with this pool. Migrate makes the schema. A transaction of another pool needs the schema in its
-// search_path, too. With gorm and database/sql, use the same kind of pool:
+// schema before the pool's search_path, and so before the schemas of your tables. A search_path of the
+// role or the database does not count any more. Call it before pgxpool.NewWithConfig. Then the schema
+// holds for [Migrate], [Append], relays, inboxes and operators with this pool. Migrate makes the
+// schema. A transaction of another pool needs the schema in its search_path, too. With gorm and
+// database/sql, use the same kind of pool:
 //
 //	db := stdlib.OpenDBFromPool(pool) // database/sql, from github.com/jackc/pgx/v5/stdlib
 //	gorm.Open(postgres.New(postgres.Config{Conn: db}))
@@ -43,10 +44,11 @@ func UseSchema(config *pgxpool.Config, schema string) {
 }
 
 // Migrate makes the tables of the outbox, or brings them up to date, in the schema that the pool's
-// search_path names first. If that does not exist, Migrate makes it. It may be called at each start, and by several replicas at the same
-// time: one of them migrates, and the others wait. It opens two connections with the pool's
-// configuration, which do not count in MaxConns. Its lock belongs to a session, so they must not go
-// through a pooler that shares sessions, such as PgBouncer in its transaction mode.
+// search_path names first. If that does not exist, Migrate makes it. It may be called at each start,
+// and by several replicas at the same time: one of them migrates, and the others wait. It opens two
+// connections with the pool's configuration, which do not count in MaxConns. Its lock belongs to a
+// session, so they must not go through a pooler that shares sessions, such as PgBouncer in its
+// transaction mode.
 //
 // The role needs the right to create tables in the schema, or to create the schema.
 func Migrate(ctx context.Context, pool *pgxpool.Pool) error {

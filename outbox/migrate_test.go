@@ -251,12 +251,16 @@ func TestMigrateInSchemas(t *testing.T) {
 	dollar := open(t, url, func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["search_path"] = "A$1, public" }) // folded to a$1
 	migrate(t, dollar)
 	wantTables(t, dollar)
-	nowhere := open(t, url, func(c *pgxpool.Config) {
-		c.ConnConfig.User = role // has no right to create a schema
-		outbox.UseSchema(c, "missing")
-	})
-	const want = `there is no such schema: CREATE SCHEMA "missing": ERROR: permission denied`
-	if err := outbox.Migrate(t.Context(), nowhere); err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("error %v, want %s", err, want)
+	for schema, want := range map[string]string{
+		"missing":     `there is no such schema: CREATE SCHEMA "missing": ERROR: permission denied`,
+		`A new "one"`: `the role may not use it: GRANT USAGE, CREATE ON SCHEMA "A new ""one"""`,
+	} {
+		pool := open(t, url, func(c *pgxpool.Config) {
+			c.ConnConfig.User = role
+			outbox.UseSchema(c, schema)
+		})
+		if err := outbox.Migrate(t.Context(), pool); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %s", err, want)
+		}
 	}
 }

@@ -33,7 +33,8 @@ SELECT cast(coalesce(json_agg(json_build_object(
   'ID', e.id, 'Topic', e.topic, 'Aggregate', coalesce(e.aggregate, ''), 'AggregateID', coalesce(e.aggregate_id, ''),
   'Version', coalesce(e.version, 0), 'Payload', encode(e.payload, 'base64'), 'ContentType', e.content_type,
   'Headers', e.headers, 'Traceparent', e.traceparent, 'Supersedes', q.supersedes,
-  'Delay', cast(extract(epoch FROM q.available_at - now()) * 1000000000 AS bigint)) ORDER BY e.seq), '[]') AS text)
+  'Delay', CASE WHEN isfinite(q.available_at) THEN -- it waits
+    cast(extract(epoch FROM q.available_at - e.created_at) * 1000000000 AS bigint) END) ORDER BY e.seq), '[]') AS text)
 FROM outbox_events e LEFT JOIN outbox_queue q USING (id, slot)
 `
 
@@ -54,7 +55,8 @@ func Appended(tb testing.TB, tx outbox.Tx) []outbox.Event {
 
 // RequireAppended requires that the committed events of an aggregate have these topics, in the order
 // in which they were appended, and returns them. It also finds events that are published, until they
-// are pruned. Use an aggregate of its own in each test: then tests may share a database.
+// are pruned: these have no Delay and no Supersedes any more. Use an aggregate of its own in each test:
+// then tests may share a database.
 func RequireAppended(tb testing.TB, pool *pgxpool.Pool, aggregate, aggregateID string, topics ...string) []outbox.Event {
 	tb.Helper()
 	var text string

@@ -66,8 +66,13 @@ func TestDrainSendsWhatIsDue(t *testing.T) {
 	for version := range 150 { // more than one batch, each waits for the one before it
 		events = append(events, event("in order", "3", 150-version))
 	}
-	appendAll(t, pool, append(events, event("oldest", "1", 1), event("older", "1", 2), newest, later)...)
+	appendAll(t, pool, append(events, event("oldest", "1", 1), event("older", "1", 2), newest, later, event("failed", "5", 1))...)
 	var got []outbox.Event
+	_, err := pool.Exec(t.Context(), "UPDATE outbox_queue SET failed_at = now(), available_at = 'infinity' WHERE aggregate_id = '5'")
+	must(t, err)
+	if outboxtest.RequireAppended(t, pool, "order", "5", "failed"); outboxtest.RequireAppended(t, pool, "order", "2", "later")[0].Delay != time.Hour {
+		t.Error("the delay is not an hour")
+	}
 	sent, err := outboxtest.Drain(t.Context(), pool, func(_ context.Context, e outbox.Event) error {
 		if got = append(got, e); len(got) == 1 {
 			appendAll(t, pool, event("appended meanwhile", "4", 1))
@@ -86,7 +91,7 @@ func TestDrainSendsWhatIsDue(t *testing.T) {
 			t.Fatalf("got version %d, want %d", e.Version, version)
 		}
 	}
-	if got := topics(got); slices.Contains(got, "older") || slices.Contains(got, "oldest") || slices.Contains(got, "later") ||
+	if got := topics(got); slices.Contains(got, "older") || slices.Contains(got, "oldest") || slices.Contains(got, "later") || slices.Contains(got, "failed") ||
 		!slices.Contains(got, "newest") || !slices.Contains(got, "appended meanwhile") {
 		t.Errorf("sent %v", got)
 	}

@@ -18,8 +18,9 @@ import (
 // lockWait is how many seconds a replica waits for others that migrate.
 const lockWait = 300
 
-// Up applies the migrations to the schema that the pool's search_path names first, and makes that. Their version
-// is in the table part_version: goose's default table belongs to the user's own migrations.
+// Up applies the migrations to the schema that the pool's search_path names first, and makes that.
+// Their version is in the table part_version: goose's default table belongs to the user's own
+// migrations.
 func Up(ctx context.Context, pool *pgxpool.Pool, part string, migrations fs.FS) error {
 	pool, err := separate(ctx, pool.Config())
 	if err != nil {
@@ -77,13 +78,22 @@ SELECT schema, to_regnamespace(nullif(schema, '')) IS NOT NULL
 FROM (SELECT coalesce(substring(current_setting('search_path') FROM '^\s*("([^"]|"")*"|[^,"\s]+)'), '') AS first) AS path,
 LATERAL (SELECT CASE
   WHEN first IN ('', '"$user"', '$user') THEN coalesce(quote_ident(current_schema()), '')
-  WHEN first LIKE '"%' THEN first ELSE quote_ident(lower(first)) END AS schema) AS named`
+  WHEN first LIKE '"%' THEN first ELSE quote_ident(lower(first COLLATE "C")) END AS schema) AS named`
 
 // createSQL makes a schema. IF NOT EXISTS alone fails if two programs create it at the same time.
-const createSQL = `DO $$ BEGIN PERFORM pg_advisory_xact_lock(hashtextextended('schema of an outbox', 0)); CREATE SCHEMA IF NOT EXISTS %s; END $$`
+const createSQL = `
+DO $create$ BEGIN
+  PERFORM pg_advisory_xact_lock(hashtextextended('schema of an outbox', 0));
+  CREATE SCHEMA IF NOT EXISTS %s;
+END $create$`
 
-// lockID makes the schema if it is missing, and returns the number of the lock. It is the schema's own: the tables of two schemas do not
-// wait for each other, nor for the user's migrations.
+// lockSQL returns no row if the role may not use the schema: then PostgreSQL takes the next one.
+const lockSQL = `
+SELECT hashtextextended($1 || ' of ' || current_schema(), 0)
+WHERE to_regnamespace($2) = to_regnamespace(quote_ident(current_schema()))`
+
+// lockID makes the schema if it is missing, and returns the number of the lock. It is the schema's
+// own: the tables of two schemas do not wait for each other, nor for the user's migrations.
 func lockID(ctx context.Context, db *sql.DB, part string) (id int64, err error) {
 	var schema string
 	var exists bool
@@ -98,6 +108,9 @@ func lockID(ctx context.Context, db *sql.DB, part string) (id int64, err error) 
 			return 0, fmt.Errorf("the search_path begins with %s, and there is no such schema: CREATE SCHEMA %s: %w", schema, schema, err)
 		}
 	}
-	err = db.QueryRowContext(ctx, `SELECT hashtextextended($1 || ' of ' || current_schema()::text, 0)`, part).Scan(&id)
+	err = db.QueryRowContext(ctx, lockSQL, part, schema).Scan(&id)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = fmt.Errorf("the search_path begins with %s, and the role may not use it: GRANT USAGE, CREATE ON SCHEMA %[1]s TO this role", schema)
+	}
 	return id, err
 }
