@@ -69,8 +69,9 @@
 //
 // [Relay.Run] ends when its ctx ends, or with an error if waiting cannot help: settings that cannot
 // work, tables that are missing, or row security. If the destination or the database is not
-// reachable, Run tries again, with growing pauses up to ten seconds, and logs that. One bad event does not stop
-// the relay: the event fails, and holds back only the later events of its aggregate.
+// reachable, Run tries again, with growing pauses up to about ten seconds, and logs that. One bad
+// event does not stop the relay: the event fails, and holds back only the later events of its
+// aggregate.
 //
 // # The tables
 //
@@ -97,9 +98,9 @@
 //
 // # Rights
 //
-// [Migrate] needs the right to create tables. Another role can append and relay: the file
-// order-service/migrations/grants.sql of the repository has the rights that it needs, column by
-// column, and test/system/database_roles_test.go tries what they forbid.
+// [Migrate] needs the right to create tables, and the schema if it is missing. Another role can append
+// and relay: the file order-service/migrations/grants.sql of the repository has the rights that it
+// needs, column by column, and test/system/database_roles_test.go tries what they forbid.
 //
 // # Several outboxes, several destinations
 //

@@ -60,8 +60,8 @@ import (
 // its aggregate wait for that. An event whose payload is missing fails with the code no_payload.
 //
 // While there is no session, or the destination asks to wait, nothing is claimed. An outage never
-// ends Run. Each attempt to connect is logged, with growing pauses up to 10 s, and each other message
-// about it at most every 10 s.
+// ends Run. It tries to connect again, with growing pauses up to about 10 s, and each message about it
+// is logged at most every 10 s, or once for each attempt.
 //
 // # When a step dies
 //

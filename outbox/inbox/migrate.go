@@ -16,9 +16,10 @@ import (
 //go:embed migrations/*.sql
 var embedded embed.FS
 
-// Migrate makes the table, or brings it up to date, in the schema that the pool's search_path
-// names first. Replicas may call it at the same time. The pool must not connect through a pooler
-// that shares sessions. Afterwards an inbox only reads and writes rows.
+// Migrate makes the table, or brings it up to date, in the schema that the pool's search_path names
+// first. If that does not exist, Migrate makes it. Replicas may call it at the same time. The pool
+// must not connect through a pooler that shares sessions. Afterwards an inbox only reads and writes
+// rows.
 func Migrate(ctx context.Context, pool *pgxpool.Pool) error {
 	files, err := fs.Sub(embedded, "migrations")
 	if err == nil {
