@@ -3,6 +3,10 @@
 # root.
 
 set -euo pipefail
+
+case "${1:-}" in
+  -h | --help) grep -q -- '--help)' "$0" || { sed -n '2,/^\. /s/^# \{0,1\}//p' "$0"; exit; } ;; # a script that has no other help
+esac
 unset CDPATH # cd would go elsewhere
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

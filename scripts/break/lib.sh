@@ -4,11 +4,7 @@
 # error or Ctrl-C, they mend what they have broken.
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 
-case "${1:-}" in
-  "") ;;
-  -h | --help) sed -n '2,/^\. /s/^# \{0,1\}//p' "scripts/break/${0##*/}"; exit ;;
-  *) die "${0##*/} takes no arguments: -h says what it does." ;;
-esac
+[ $# = 0 ] || die "${0##*/} takes no arguments: --help says what it does."
 
 readonly api=http://localhost:4000 patience=120 # seconds
 running=$(mode)
