@@ -40,6 +40,11 @@ func wantImportable(t *testing.T, tree string) {
 	run(t, tree, "git", "-c", "user.name=test", "-c", "user.email=test@example.org", "commit", "--quiet", "--message=renamed")
 	proxy, empty := t.TempDir(), t.TempDir()
 	t.Log(run(t, tree, "scripts/release", "0.1.0", proxy, "HEAD"))
+	for _, version := range []string{"2.0.0", "0.01.0", "0.1.0"} { // the last one is there already
+		if output, err := command(t, tree, "scripts/release", version, proxy, "HEAD").CombinedOutput(); err == nil {
+			t.Errorf("a release of %s said %q", version, output)
+		}
+	}
 	inEmpty := func(args ...string) string {
 		c := command(t, empty, "go", args...)
 		known := strings.TrimSpace(run(t, empty, "go", "env", "GOMODCACHE")) + "/cache/download" // no network
