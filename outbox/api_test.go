@@ -11,7 +11,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -47,7 +49,7 @@ func TestTheChangelogNamesEachChangeOfTheAPI(t *testing.T) {
 	}
 }
 
-// exported returns a line for each exported name of the module: package.name, and its type.
+// exported returns a line for each exported name of the module: folder.name, and its declaration.
 func exported(t *testing.T) (lines []string) {
 	t.Helper()
 	must(t, filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
@@ -65,9 +67,13 @@ func exported(t *testing.T) (lines []string) {
 			return err
 		}
 		ast.FileExports(file)
+		folder := filepath.ToSlash(filepath.Dir(path))
+		if folder == "." {
+			folder = "outbox"
+		}
 		for _, decl := range file.Decls {
-			for name, what := range names(decl) {
-				lines = append(lines, fmt.Sprintf("%s.%s %s", file.Name.Name, name, source(t, what)))
+			for name, what := range names(t, decl) {
+				lines = append(lines, fmt.Sprintf("%s.%s %s", folder, name, what))
 			}
 		}
 		return nil
@@ -76,58 +82,67 @@ func exported(t *testing.T) (lines []string) {
 	return lines
 }
 
+// base finds the name of a type without its pointer, its package and its type parameters.
+var base = regexp.MustCompile(`^\*?(?:\w+\.)?(\w+)`)
+
 // names returns the exported names of a declaration, with what may not change without a note.
-func names(decl ast.Decl) map[string]any {
-	found := map[string]any{}
+func names(t *testing.T, decl ast.Decl) map[string]string {
+	t.Helper()
+	found := map[string]string{}
 	switch d := decl.(type) {
 	case *ast.FuncDecl:
 		name := d.Name.Name
+		d.Body = nil
 		if d.Recv != nil {
-			receiver := d.Recv.List[0].Type
-			if pointer, is := receiver.(*ast.StarExpr); is {
-				receiver = pointer.X
-			}
-			if generic, is := receiver.(*ast.IndexExpr); is {
-				receiver = generic.X
-			}
-			if !receiver.(*ast.Ident).IsExported() { //nolint:forcetypeassert // nothing else is left
-				break
-			}
-			name = receiver.(*ast.Ident).Name + "." + name //nolint:forcetypeassert // as above
+			d.Recv.List[0].Names = nil
+			name = base.FindStringSubmatch(source(t, d.Recv.List[0].Type))[1] + "." + name
 		}
-		found[name] = d.Type
+		if ast.IsExported(name) {
+			found[name] = source(t, d)
+		}
 	case *ast.GenDecl:
-		for _, spec := range d.Specs {
+		var constant ast.ValueSpec // the last one with a value
+		for i, spec := range d.Specs {
 			switch s := spec.(type) {
 			case *ast.ValueSpec:
+				switch {
+				case d.Tok == token.VAR:
+					s.Values = nil
+				case s.Values == nil:
+					s.Type, s.Values = constant.Type, constant.Values
+				default:
+					constant = *s
+				}
 				for _, name := range s.Names {
-					found[name.Name] = s.Type
+					found[name.Name] = d.Tok.String() + " " + strings.ReplaceAll(source(t, s), "iota", strconv.Itoa(i))
 				}
 			case *ast.TypeSpec:
-				found[s.Name.Name] = s.Type
 				if structure, is := s.Type.(*ast.StructType); is {
-					found[s.Name.Name] = ast.NewIdent("struct")
 					for _, field := range structure.Fields.List {
-						for _, name := range field.Names {
-							found[s.Name.Name+"."+name.Name] = field.Type
+						what := source(t, field.Type)
+						embedded := base.FindStringSubmatch(what)
+						if field.Tag != nil {
+							what += " " + field.Tag.Value
 						}
-						if embedded, is := field.Type.(*ast.Ident); is && field.Names == nil {
-							found[s.Name.Name+"."+embedded.Name] = ast.NewIdent("embedded")
+						for _, name := range field.Names {
+							found[s.Name.Name+"."+name.Name] = what
+						}
+						if field.Names == nil {
+							found[s.Name.Name+"."+embedded[1]] = "embedded " + what
 						}
 					}
+					s.Type = ast.NewIdent("struct")
 				}
+				found[s.Name.Name] = "type " + source(t, s)
 			}
 		}
 	}
 	return found
 }
 
-// source is a type in one line. A constant or a variable may have none.
+// source is a declaration or a type in one line.
 func source(t *testing.T, what any) string {
 	t.Helper()
-	if what == nil {
-		return "value"
-	}
 	var text bytes.Buffer
 	must(t, format.Node(&text, token.NewFileSet(), what))
 	return strings.Join(strings.Fields(text.String()), " ")

@@ -21,7 +21,7 @@ func TestTheFolderToCopyBuilds(t *testing.T) {
 sed 's#^module .*#module github.com/acme/shop#' outbox/go.mod >~/shop/go.mod
 cp outbox/go.sum ~/shop
 `
-	build := "go build ./... && go list -deps ./... >packages && ! grep ^example.com/ packages"
+	build := "go build ./... && go list -deps ./... >packages && ! grep ^example.com/transactional-outbox/outbox packages"
 	steps := versions + strings.Replace(strings.Join(block.Lines, "\n"), "go mod tidy", build, 1)
 	if !strings.HasSuffix(steps, build) {
 		t.Fatalf("the page does not end with go mod tidy: %q", block.Lines)

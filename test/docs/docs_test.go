@@ -79,10 +79,14 @@ func linked(page docs.Page, target *url.URL) error {
 	return nil
 }
 
-// quotes requires that code after a line "[FILE](FILE):" is in this file.
+// quotes requires that code after a line "[FILE](FILE):" is in this file. Go and SQL need such a line:
+// with a blank line between, or without the colon, a quote would not be checked.
 func quotes(page docs.Page) (problems []string) {
 	for _, block := range page.Blocks {
 		if block.From == "" {
+			if block.Language == "go" || block.Language == "sql" {
+				problems = append(problems, fmt.Sprintf("line %d: %s without its file", block.Line, block.Language))
+			}
 			continue
 		}
 		source, err := os.ReadFile(filepath.Join(root, block.From))

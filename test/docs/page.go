@@ -93,6 +93,7 @@ func Parse(path, source string) (Page, error) {
 }
 
 var (
+	fence   = regexp.MustCompile("^\\s*```\\w*$") // the one form that is read, also by mermaid/check.mjs
 	heading = regexp.MustCompile(`^#+ (.*)`)
 	quote   = regexp.MustCompile(`^\[[^]]+\]\(([^()\s]+)\):$`)
 	link    = regexp.MustCompile(`\]\(([^()\s]+)\)|^\[[^]]+\]: (\S+)`)
@@ -114,6 +115,8 @@ func (r *reader) line(number int, line string) error {
 		err := r.endComment()
 		r.comment = text
 		return err
+	case strings.Contains(line, "~~~"), strings.Contains(line, "```") && !fence.MatchString(line):
+		return fmt.Errorf("%q: write a fence as ``` and a language, with nothing else", text)
 	case strings.HasPrefix(text, "```"):
 		r.indent, _, _ = strings.Cut(line, "```")
 		b, err := newBlock(number+1, text[3:], r.heading, r.comment)

@@ -15,6 +15,8 @@ func TestEachCheckFindsAnError(t *testing.T) {
 		{"links", "# Here it `is`\n\n[a](#here-it-is) [b](#there)", "line 3: #there: no such heading"},
 		{"links", "[a](docs/runbook.md#relaynotup) [b](docs/runbook.md#nowhere)", "no such heading"},
 		{"quotes", "[nowhere.go](nowhere.go):\n```go\na\n```", "no such file"},
+		{"quotes", "[Makefile](Makefile):\n\n```go\na\n```", "line 4: go without its file"},
+		{"quotes", "[Makefile](Makefile)\n```sql\na\n```", "line 3: sql without its file"},
 		{"quotes", "[Makefile](Makefile):\n```make\ndemo:\n...\n.PHONY:\n```", `line 3: Makefile has no ".PHONY:"`},
 		{"names", "`make demo`, make sure, `make nowhere`", "there is no nowhere"},
 		{"names", "`TestThePages…`, `TestNowhere`", "there is no TestNowhere"},
@@ -50,8 +52,8 @@ func TestASettingThatIsWrongOrMissingIsFound(t *testing.T) {
 	}
 }
 
-// TestInvalidMarksAreErrors: an ignored mark would change whether its block runs.
-func TestInvalidMarksAreErrors(t *testing.T) {
+// TestInvalidBlocksAreErrors: a block that is ignored would not be run or compared.
+func TestInvalidBlocksAreErrors(t *testing.T) {
 	t.Parallel()
 	for name, source := range map[string]string{
 		"an unknown mode":      "<!-- run: compse -->\n```console\n```\n",
@@ -60,6 +62,9 @@ func TestInvalidMarksAreErrors(t *testing.T) {
 		"before a paragraph":   "<!-- run: compose -->\n\ntext\n\n```console\n```\n",
 		"at the end":           "<!-- run: compose -->\n",
 		"no end":               "```\n$ a\n",
+		"four backticks":       "````mermaid\n````\n```\n",
+		"tildes":               "~~~go\n~~~\n",
+		"a fence after text":   "> ```go\n> ```\n",
 	} {
 		if _, err := docs.Parse("page.md", source); err == nil {
 			t.Errorf("%s is no error", name)

@@ -9,7 +9,7 @@ const { default: mermaid } = await import("mermaid");
 
 let diagrams = 0;
 for (const path of process.argv.slice(2)) {
-  for (const [, text] of readFileSync(path, "utf8").matchAll(/^```mermaid\n(.*?)^```/gms)) {
+  for (const [, text] of readFileSync(path, "utf8").matchAll(/^\s*```mermaid\n(.*?)^\s*```/gms)) {
     diagrams++;
     await mermaid.parse(text).catch((error) => {
       console.error(`${path}: ${error.message}`);

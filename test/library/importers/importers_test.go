@@ -75,6 +75,12 @@ func TestP1P2P3P4P5P7WithGormAndRabbitMQ(t *testing.T) {
 	prefix, client := "test."+rand.Text()+".", broker.Broker{URLs: []string{url}}
 	for _, shop := range shops {
 		exchange := prefix + shop
+		received := exchange + ".received"
+		retries := []string{received + ".retry.30s", received + ".retry.1m", received + ".retry.5m"} // exchanges and queues
+		t.Cleanup(func() {
+			check.Must(t, client.DeleteQueues(context.Background(), append(retries, exchange+".tap", received, received+".dlq")...))
+			check.Must(t, client.DeleteExchanges(context.Background(), append(retries, exchange, received+".dlx", received+".requeue")...))
+		})
 		check.Must(t, channel.ExchangeDeclare(exchange, "topic", true, false, false, false, nil))
 		_, err := channel.QueueDeclare(exchange+".tap", true, false, false, false, amqp.Table{amqp.QueueTypeArg: amqp.QueueTypeQuorum})
 		check.Must(t, err)
