@@ -44,11 +44,12 @@ func UseSchema(config *pgxpool.Config, schema string) {
 }
 
 // Migrate makes the tables of the outbox, or brings them up to date, in the schema that the pool's
-// search_path names first. If that does not exist, Migrate makes it. It may be called at each start,
-// and by several replicas at the same time: one of them migrates, and the others wait. It opens two
-// connections with the pool's configuration, which do not count in MaxConns. Its lock belongs to a
-// session, so they must not go through a pooler that shares sessions, such as PgBouncer in its
-// transaction mode.
+// search_path names first. If that does not exist, Migrate makes it. If the path begins with "$user",
+// as by default, it is the first one that exists and that the role may use. Migrate may be called at
+// each start, and by several replicas at the same time: one of them migrates, and the others wait. It
+// opens two connections with the pool's configuration, which do not count in MaxConns. Its lock
+// belongs to a session, so they must not go through a pooler that shares sessions, such as PgBouncer
+// in its transaction mode.
 //
 // The role needs the right to create tables in the schema, or to create the schema.
 func Migrate(ctx context.Context, pool *pgxpool.Pool) error {

@@ -29,7 +29,7 @@ func Up(ctx context.Context, pool *pgxpool.Pool, part string, migrations fs.FS) 
 	defer pool.Close()
 	db := stdlib.OpenDBFromPool(pool)
 	defer func() { _ = db.Close() }() // leaves the pool open
-	id, err := lockID(ctx, db, part)
+	id, err := lockID(ctx, pool, db, part)
 	if err != nil {
 		return err
 	}
@@ -71,46 +71,60 @@ func separate(ctx context.Context, config *pgxpool.Config) (*pgxpool.Pool, error
 	return pgxpool.NewWithConfig(ctx, config)
 }
 
-// schemaSQL returns the first schema of the search_path, and whether it exists. A search_path that
-// begins with "$user", as by default, names the first one that exists.
+// schemaSQL returns the first schema of the search_path, and whether tables are made there. PostgreSQL
+// takes the next one if it does not exist, or if the role may not use it. If the path begins with
+// "$user", as by default, schemaSQL returns the one that PostgreSQL takes. It also returns a number.
 const schemaSQL = `
-SELECT schema, to_regnamespace(nullif(schema, '')) IS NOT NULL
-FROM (SELECT coalesce(substring(current_setting('search_path') FROM '^\s*("([^"]|"")*"|[^,"\s]+)'), '') AS first) AS path,
+SELECT schema, coalesce(to_regnamespace(nullif(schema, '')) = to_regnamespace(taken), false),
+  hashtextextended($1 || ' of ' || coalesce(taken, ''), 0)
+FROM (SELECT quote_ident(current_schema()) AS taken,
+  coalesce(substring(current_setting('search_path') FROM '^\s*("([^"]|"")*"|[^,\s]+)'), '') AS first) AS path,
 LATERAL (SELECT CASE
-  WHEN first IN ('', '"$user"', '$user') THEN coalesce(quote_ident(current_schema()), '')
+  WHEN first IN ('', '"$user"', '$user') THEN coalesce(taken, '')
   WHEN first LIKE '"%' THEN first ELSE quote_ident(lower(first COLLATE "C")) END AS schema) AS named`
-
-// createSQL makes a schema. IF NOT EXISTS alone fails if two programs create it at the same time.
-const createSQL = `
-DO $create$ BEGIN
-  PERFORM pg_advisory_xact_lock(hashtextextended('schema of an outbox', 0));
-  CREATE SCHEMA IF NOT EXISTS %s;
-END $create$`
-
-// lockSQL returns no row if the role may not use the schema: then PostgreSQL takes the next one.
-const lockSQL = `
-SELECT hashtextextended($1 || ' of ' || current_schema(), 0)
-WHERE to_regnamespace($2) = to_regnamespace(quote_ident(current_schema()))`
 
 // lockID makes the schema if it is missing, and returns the number of the lock. It is the schema's
 // own: the tables of two schemas do not wait for each other, nor for the user's migrations.
-func lockID(ctx context.Context, db *sql.DB, part string) (id int64, err error) {
+func lockID(ctx context.Context, pool *pgxpool.Pool, db *sql.DB, part string) (id int64, err error) {
 	var schema string
-	var exists bool
-	if err := db.QueryRowContext(ctx, schemaSQL).Scan(&schema, &exists); err != nil {
+	var taken bool
+	find := func() error { return db.QueryRowContext(ctx, schemaSQL, part).Scan(&schema, &taken, &id) }
+	if err := find(); err != nil || taken {
+		return id, err
+	}
+	if schema == "" {
+		return 0, errors.New("the search_path names no schema that exists")
+	}
+	if err := create(ctx, db, schema); err != nil {
 		return 0, err
 	}
-	switch {
-	case schema == "":
-		return 0, errors.New("the search_path names no schema that exists")
-	case !exists: // without it, the tables would be in the next schema of the search_path
-		if _, err := db.ExecContext(ctx, fmt.Sprintf(createSQL, schema)); err != nil {
-			return 0, fmt.Errorf("the search_path begins with %s, and there is no such schema: CREATE SCHEMA %s: %w", schema, schema, err)
+	// A session of PostgreSQL 15 that looks up its search_path while a schema of it is made may never
+	// find that schema.
+	pool.Reset()
+	if err := find(); err != nil || taken {
+		return id, err
+	}
+	return 0, fmt.Errorf("the search_path begins with %s, and the role may not use it: GRANT USAGE, CREATE ON SCHEMA %[1]s TO this role", schema)
+}
+
+// create makes the schema, unless another program has just made it.
+func create(ctx context.Context, db *sql.DB, schema string) error {
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }()
+	if _, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock(hashtextextended('schema of an outbox', 0))"); err != nil {
+		return err
+	}
+	var missing bool
+	if err := tx.QueryRowContext(ctx, "SELECT NOT EXISTS (SELECT FROM pg_namespace WHERE oid = to_regnamespace($1))", schema).Scan(&missing); err != nil {
+		return err
+	}
+	if missing {
+		if _, err := tx.ExecContext(ctx, "CREATE SCHEMA "+schema); err != nil {
+			return fmt.Errorf("the search_path begins with %s, and there is no such schema: CREATE SCHEMA %[1]s: %w", schema, err)
 		}
 	}
-	err = db.QueryRowContext(ctx, lockSQL, part, schema).Scan(&id)
-	if errors.Is(err, sql.ErrNoRows) {
-		err = fmt.Errorf("the search_path begins with %s, and the role may not use it: GRANT USAGE, CREATE ON SCHEMA %[1]s TO this role", schema)
-	}
-	return id, err
+	return tx.Commit()
 }
