@@ -60,8 +60,8 @@ import (
 // its aggregate wait for that. An event whose payload is missing fails with the code no_payload.
 //
 // While there is no session, or the destination asks to wait, nothing is claimed. An outage never
-// ends Run. It tries to connect again, with growing pauses up to about 10 s, and each message about it
-// is logged at most every 10 s, or once for each attempt.
+// ends Run. It tries to connect again, with growing pauses up to 15 s, and each message about it is
+// logged at most every 10 s, or once for each attempt.
 //
 // # When a step dies
 //
@@ -288,7 +288,6 @@ func (r *Relay) keepWorking(ctx context.Context, sessions *sync.WaitGroup, newWo
 				w := newWorker(session)
 				w.leave = leave
 				_, w.oneByOne = session.(publish.OneByOne)
-				r.state.oneByOne.Store(w.oneByOne)
 				w.replace = func() { close(replaced) } // a worker is replaced once: it claims no more
 				r.state.sessions.Add(1)
 				began := time.Now()

@@ -130,7 +130,6 @@ type healthState struct {
 	database atomic.Pointer[error] // why the last statement failed, or nil
 	blocked  atomic.Bool           // the destination asks to wait
 	sessions atomic.Int64          // with the destination
-	oneByOne atomic.Bool           // whether they are those of a [publish.OneByOne]
 	lost     atomic.Int64          // when the last of them ended, or Run began, in Unix seconds
 	// listening says that the relay is notified of events that other processes commit.
 	listening atomic.Bool
@@ -139,10 +138,9 @@ type healthState struct {
 // endSession notes since when there is no session. One that was of no use does not count: the next one
 // fails as well.
 func (s *healthState) endSession(wasUseful bool) {
-	if wasUseful {
+	if s.sessions.Add(-1) == 0 && wasUseful {
 		s.lost.Store(time.Now().Unix())
 	}
-	s.sessions.Add(-1)
 }
 
 var errAwaited = errors.New("it has not answered yet")
@@ -151,25 +149,20 @@ var errAwaited = errors.New("it has not answered yet")
 // A paused topic is no error, because the others go on. It reads only memory, so you can call it
 // often. Use it as the readiness of a process that only relays. Do not use it if the process also
 // serves requests: these work without the destination. Without a session, it says since when, and
-// the error that the destination's method LastError returns, if there is one. With a
-// [publish.OneByOne], such an error counts also during a session: it is nil if messages are taken.
+// the error that the destination's method LastError returns, if there is one.
 func (r *Relay) Health() error {
 	err := r.state.database.Load()
-	var failed error
-	if to, ok := r.to.(interface{ LastError() error }); ok {
-		failed = to.LastError()
-	}
 	switch {
 	case !r.state.running.Load():
 		return errors.New("the relay does not run")
 	case err != nil:
 		return fmt.Errorf("the relay waits for the database: %w", *err)
-	case r.state.sessions.Load() == 0, r.state.oneByOne.Load() && failed != nil: // a function may fail late
-		err := fmt.Errorf("the relay waits for a session with %s since %s", r.destination, time.Unix(r.state.lost.Load(), 0).UTC().Format(time.RFC3339))
-		if failed != nil {
-			err = fmt.Errorf("%w: %w", err, failed)
+	case r.state.sessions.Load() == 0:
+		since := time.Unix(r.state.lost.Load(), 0).UTC().Format(time.RFC3339)
+		if to, ok := r.to.(interface{ LastError() error }); ok && to.LastError() != nil {
+			return fmt.Errorf("the relay waits for a session with %s since %s: %w", r.destination, since, to.LastError())
 		}
-		return err
+		return fmt.Errorf("the relay waits for a session with %s since %s", r.destination, since)
 	case r.state.blocked.Load():
 		return fmt.Errorf("the relay waits for %s to take messages", r.destination)
 	}

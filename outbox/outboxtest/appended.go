@@ -55,8 +55,8 @@ func Appended(tb testing.TB, tx outbox.Tx) []outbox.Event {
 
 // RequireAppended requires that the committed events of an aggregate have these topics, in the order
 // in which they were appended, and returns them. It also finds events that are published, until they
-// are pruned: these have no Delay and no Supersedes any more. Use an aggregate of its own in each test:
-// then tests may share a database.
+// are pruned. Delay and Supersedes are right only until a relay or an operator has touched the event.
+// Use an aggregate of its own in each test: then tests may share a database.
 func RequireAppended(tb testing.TB, pool *pgxpool.Pool, aggregate, aggregateID string, topics ...string) []outbox.Event {
 	tb.Helper()
 	var text string

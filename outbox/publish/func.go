@@ -47,7 +47,8 @@ type function struct {
 func (*function) System() string { return "function" }
 func (*function) Name() string   { return "function" }
 
-// LastError is the last ErrNotSent, until something is confirmed. The relay's Health shows it.
+// LastError is the last ErrNotSent. The relay's Health shows it between two sessions: while a call
+// takes time, nobody knows better.
 func (f *function) LastError() error {
 	if err := f.lastError.Load(); err != nil {
 		return *err
@@ -172,7 +173,6 @@ func (p *functionPublisher) result(ctx context.Context, m Message) (r Result) {
 	}()
 	err := p.call(ctx, m)
 	if err == nil {
-		p.lastError.Store(nil)
 		return Result{Outcome: Confirmed}
 	}
 	_ = err.Error() // a nil pointer in an error may panic here, and must not do so later

@@ -134,7 +134,7 @@ func (d *Destination) KeepConnected(ctx context.Context, use func(context.Contex
 	return nil
 }
 
-// LastError returns why there is no session, or nil. The relay's Health shows it.
+// LastError returns why the last session ended, or did not begin. The relay's Health shows it.
 func (d *Destination) LastError() error {
 	if err := d.lastError.Load(); err != nil {
 		return *err
@@ -157,7 +157,6 @@ func (d *Destination) session(ctx context.Context, reached func(), use func(cont
 		return context.Cause(lost) //nolint:contextcheck // the session ends with the pool's connections
 	}
 	reached()
-	d.lastError.Store(nil)
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	defer context.AfterFunc(lost, end)()                           //nolint:contextcheck // the same
