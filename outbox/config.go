@@ -69,10 +69,10 @@ type RelayConfig struct {
 	ShutdownTimeout time.Duration
 	// OnPublished is called with events that the destination has confirmed, after the commit that
 	// says so and outside each transaction. The events have no Payload. Several workers may call it at
-	// the same time. A worker waits for the call, and renews no lease meanwhile: a call that is longer
-	// than Lease lets others send its events again, and Run ends only after it. So return soon, at
-	// least when ctx ends: then the relay must end. A panic ends the process. An event may come twice.
-	// If the process dies after the commit, the call is missing: do nothing here that must happen.
+	// the same time. Return soon, and at once when ctx ends: the worker waits for the call, and renews
+	// no lease meanwhile. If a call takes longer than Lease, other workers send its events again. Run
+	// does not return before the call does. A panic ends the process. An event may come twice. If the
+	// process dies after the commit, the call is missing: do nothing here that must happen.
 	OnPublished func(ctx context.Context, events []Event)
 	// OnFailed is called as OnPublished is, with an event that has become failed, and why.
 	OnFailed func(ctx context.Context, event Event, reason string)

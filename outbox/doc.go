@@ -69,9 +69,8 @@
 //
 // [Relay.Run] ends when its ctx ends, or with an error if waiting cannot help: settings that cannot
 // work, tables that are missing, or row security. If the destination or the database is not
-// reachable, Run tries again, with growing pauses up to 15 s, and logs that. One bad
-// event does not stop the relay: the event fails, and holds back only the later events of its
-// aggregate.
+// reachable, Run tries again, with growing pauses up to 15 s, and logs that. One bad event does not
+// stop the relay: the event fails, and holds back only the later events of its aggregate.
 //
 // # The tables
 //

@@ -71,9 +71,9 @@ func separate(ctx context.Context, config *pgxpool.Config) (*pgxpool.Pool, error
 	return pgxpool.NewWithConfig(ctx, config)
 }
 
-// schemaSQL returns the first schema of the search_path, and whether tables are made there. PostgreSQL
-// takes the next one if it does not exist, or if the role may not use it. If the path begins with
-// "$user", as by default, schemaSQL returns the one that PostgreSQL takes. It also returns a number.
+// schemaSQL returns the first schema of the search_path, whether PostgreSQL makes tables there, and
+// the number of the lock. PostgreSQL takes the next schema if the first one does not exist, or if the
+// role may not use it. If the path begins with "$user", as by default, any schema is right.
 const schemaSQL = `
 SELECT schema, coalesce(to_regnamespace(nullif(schema, '')) = to_regnamespace(taken), false),
   hashtextextended($1 || ' of ' || coalesce(taken, ''), 0)
@@ -107,7 +107,8 @@ func lockID(ctx context.Context, pool *pgxpool.Pool, db *sql.DB, part string) (i
 	return 0, fmt.Errorf("the search_path begins with %s, and the role may not use it: GRANT USAGE, CREATE ON SCHEMA %[1]s TO this role", schema)
 }
 
-// create makes the schema, unless another program has just made it.
+// create makes the schema, unless another replica has just made it. Without the lock, two of them
+// would make it at the same time, and one would get an error.
 func create(ctx context.Context, db *sql.DB, schema string) error {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
