@@ -52,6 +52,11 @@ func Logger(l *slog.Logger) Option { return func(o *options) { o.logger = l } }
 // effect with tx. If it returns an error, nothing of the batch is written. The ctx of handle
 // belongs to the batch: for the trace of a message of package rabbitmq, use m.Context(ctx).
 //
+// The inbox ends the transaction, because the messages' ids are in it. In a handler, tx.Commit is an
+// error that fails the batch, and tx.Rollback does nothing: to write nothing, return an error.
+// Savepoints (tx.Begin) are the handler's own. PostgreSQL refuses COMMIT as text, and after ROLLBACK
+// as text the batch fails.
+//
 // consumer is a name: all replicas of a consumer have the same one, and other consumers that share
 // the table processed_messages have others. An inbox uses one connection for a batch, and one more
 // once a minute.
@@ -60,7 +65,11 @@ func Once[M Message](
 ) *Inbox[M] {
 	return OnceBatch(pool, consumer, func(ctx context.Context, tx pgx.Tx, messages []M) error {
 		for _, m := range messages {
-			if err := handle(ctx, tx, m); err != nil {
+			err := handle(ctx, tx, m)
+			if err == nil {
+				err = tx.(*handlerTx).check() // before others write what it would not protect
+			}
+			if err != nil {
 				return fmt.Errorf("message %q: %w", m.MessageID(), err)
 			}
 		}
@@ -79,16 +88,6 @@ func OnceBatch[M Message](
 	}
 	return i
 }
-
-// beginSQL states what every transaction of an inbox needs, whatever the role's defaults are.
-//
-//   - With SERIALIZABLE, batches that are handled at the same time would fail.
-//   - lock_timeout: without it, a transaction that hangs would stop all consumers of its messages.
-//   - datestyle: two modes of pgx read a time as text, and know this style only.
-const beginSQL = `
-BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
-SET LOCAL lock_timeout = %d;
-SET LOCAL datestyle = 'ISO'`
 
 // Handle records a batch and calls the handler for its new messages, in one transaction. If an id
 // occurs twice, the first message is handled. If Handle returns nil, all is committed, and a crash of
@@ -130,7 +129,7 @@ func (i *Inbox[M]) handleOnce(ctx context.Context, batch []M) error {
 	for n, m := range batch {
 		ids[n] = m.MessageID()
 	}
-	return i.inTx(ctx, "", func(tx pgx.Tx) error {
+	return i.inTx(ctx, guardSQL, func(tx pgx.Tx) error {
 		isNew, now, err := record(ctx, tx, i.consumer, ids)
 		if err != nil {
 			return err
@@ -145,10 +144,13 @@ func (i *Inbox[M]) handleOnce(ctx context.Context, batch []M) error {
 				isNew[ids[n]] = false
 			}
 		}
-		if len(fresh) == 0 {
-			return nil
+		h := &handlerTx{Tx: tx}
+		if len(fresh) > 0 {
+			if err := i.handle(ctx, h, fresh); err != nil {
+				return err
+			}
 		}
-		return i.handle(ctx, tx, fresh)
+		return h.release(ctx)
 	})
 }
 
@@ -176,20 +178,4 @@ func (i *Inbox[M]) Ready(ctx context.Context) (now time.Time, err error) {
 		return now, nil
 	}
 	return time.Time{}, err
-}
-
-// inTx begins with beginSQL and with more statements.
-func (i *Inbox[M]) inTx(ctx context.Context, more string, fn func(pgx.Tx) error) error {
-	err := check("consumer's name", i.consumer)
-	if err == nil && (i.retention <= 0 || i.lockTimeout < time.Millisecond) {
-		err = fmt.Errorf("%w: a retention of %s, a lock timeout of %s", ErrInvalid, i.retention, i.lockTimeout)
-	}
-	if err == nil {
-		begin := fmt.Sprintf(beginSQL, i.lockTimeout.Milliseconds()) + more
-		err = pgx.BeginTxFunc(ctx, i.pool, pgx.TxOptions{BeginQuery: begin}, fn)
-	}
-	if err != nil {
-		return fmt.Errorf("inbox %s: %w", i.consumer, err)
-	}
-	return nil
 }
