@@ -56,7 +56,8 @@ func TestP1P2P3P4P5P7WithWebhooks(t *testing.T) {
 	}))
 	t.Cleanup(endpoint.Close)
 	allowed := checker.Allowance{Refusals: true, Duplicates: kills * 100}
-	run(t, "webhook", []string{"WEBHOOK_A=" + endpoint.URL + "/a", "WEBHOOK_B=" + endpoint.URL + "/b"}, allowed, func(shop string) []broker.Message {
+	settings := []string{"WEBHOOK_A=" + endpoint.URL + "/a", "WEBHOOK_B=" + endpoint.URL + "/b"}
+	run(t, "webhook", settings, "true", allowed, func(shop string) []broker.Message {
 		mu.Lock()
 		defer mu.Unlock()
 		return received[shop]
@@ -87,7 +88,8 @@ func TestP1P2P3P4P5P7WithGormAndRabbitMQ(t *testing.T) {
 		check.Must(t, channel.QueueBind(exchange+".tap", "#", exchange, false, nil))
 	}
 	settings := []string{"AMQP_URL=" + url, "EXCHANGE_PREFIX=" + prefix}
-	pools := run(t, "gorm", settings, checker.Allowance{Duplicates: kills * 5000}, func(shop string) []broker.Message {
+	const handled = "(SELECT count(DISTINCT message_id) FROM received) = (SELECT count(*) FROM outbox_status)"
+	pools := run(t, "gorm", settings, handled, checker.Allowance{Duplicates: kills * 5000}, func(shop string) []broker.Message {
 		all, err := client.Drain(t.Context(), prefix+shop+".tap")
 		check.Must(t, err)
 		return all
@@ -100,10 +102,11 @@ func TestP1P2P3P4P5P7WithGormAndRabbitMQ(t *testing.T) {
 	}
 }
 
-// run builds a program, kills two processes of it again and again under load, stops both, and
-// compares what each shop has with what its destination has received.
+// run builds a program, kills two processes of it again and again under load, and stops both when
+// nothing waits in the outbox and the condition done is true. Then it compares what each shop has with
+// what its destination has received.
 func run(
-	t *testing.T, program string, settings []string, allowed checker.Allowance, received func(shop string) []broker.Message,
+	t *testing.T, program string, settings []string, done string, allowed checker.Allowance, received func(shop string) []broker.Message,
 ) map[string]*pgxpool.Pool {
 	t.Helper()
 	url, binary := servers.Database(t), filepath.Join(t.TempDir(), program)
@@ -161,7 +164,7 @@ func run(
 		pool, err := pgxpool.New(t.Context(), url+"&search_path=shop_"+shop)
 		check.Must(t, err)
 		t.Cleanup(pool.Close)
-		check.AwaitTrue(t, pool, "SELECT count(*) = 0 FROM outbox_queue")
+		check.AwaitTrue(t, pool, "SELECT NOT EXISTS (SELECT FROM outbox_queue) AND "+done)
 		pools[shop] = pool
 	}
 	var exits []checker.Exit
