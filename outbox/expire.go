@@ -93,11 +93,13 @@ func (w *worker) pauseSlow(b *batch) {
 }
 
 // releaseTaken makes an event due if another session takes events of its topic. The event is then
-// sent again on that one. This one may stay silent until ConfirmTimeout.
+// sent again on that one. This one may stay silent until ConfirmTimeout, and must not begin later what
+// it has not begun: the next event of the aggregate may be sent meanwhile.
 func (w *worker) releaseTaken(b *batch) {
 	for _, it := range b.items {
 		if it.state == sent && w.topics.lastTaken(it.event.Topic).After(b.sentAt) {
 			w.accept(it, publish.Result{Outcome: publish.Unknown, Err: errNotRead})
+			b.lease.end()
 		}
 	}
 }

@@ -24,6 +24,7 @@ type fakeBroker struct {
 	copies   map[string]int // of each message
 	together []int          // how many messages were sent at a time
 	waiting  []func(publish.Result)
+	contexts []context.Context // of each Publish
 }
 
 const silent publish.Outcome = -1
@@ -92,7 +93,7 @@ type fakePublisher struct {
 }
 
 func (p *fakePublisher) Publish(ctx context.Context, messages []publish.Message, answer func(int, publish.Result)) {
-	if p.write(messages, answer) {
+	if p.write(ctx, messages, answer) {
 		select {
 		case <-ctx.Done():
 		case <-p.closed:
@@ -101,7 +102,7 @@ func (p *fakePublisher) Publish(ctx context.Context, messages []publish.Message,
 }
 
 // write reports whether the connection stalls.
-func (p *fakePublisher) write(messages []publish.Message, answer func(int, publish.Result)) bool {
+func (p *fakePublisher) write(ctx context.Context, messages []publish.Message, answer func(int, publish.Result)) bool {
 	b := p.b
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -109,7 +110,7 @@ func (p *fakePublisher) write(messages []publish.Message, answer func(int, publi
 	if b.answers != nil {
 		results = b.answers(messages)
 	}
-	b.together = append(b.together, len(messages))
+	b.together, b.contexts = append(b.together, len(messages)), append(b.contexts, ctx)
 	for i, m := range messages {
 		var once sync.Once
 		one := func(r publish.Result) { once.Do(func() { answer(i, r) }) }

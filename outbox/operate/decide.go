@@ -1,9 +1,11 @@
 package operate
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -28,16 +30,11 @@ func (r Refusal) String() string { return r.ID.String() + " " + r.Reason }
 
 const (
 	chosenSQL = `id = ANY (cast(cast(@ids AS text) AS uuid[]))`
-	// decidableSQL is true for the events that a decision may change. An event whose topic is paused
-	// can only be discarded: it waits for its topic, and not for an operator. If every topic is paused,
-	// a relay may still have it.
-	decidableSQL = `(failed_at <= cast(@failed_until AS timestamptz) OR failed_at IS NULL AND @action = 'discard' AND (halted
-    OR cast(@all_paused AS boolean) AND id NOT IN (SELECT unnest(events) FROM outbox_claims WHERE until > now())))`
+	// decidableSQL is true for the events that a decision may change: those that have failed, and with
+	// @waiting those that wait because a topic is paused.
+	decidableSQL = `(failed_at <= cast(@failed_until AS timestamptz)
+    OR cast(@waiting AS boolean) AND failed_at IS NULL AND (halted OR ` + allPausedSQL + `))`
 )
-
-// noClaimsSQL takes the claim lock if every topic is paused. Claims lock no row, and without the
-// lock one could take what is discarded.
-const noClaimsSQL = `SELECT (` + store.ClaimLockSQL + `) FROM outbox_topics WHERE topic = '` + EveryTopic + `' AND NOT resumed`
 
 // lockSQL locks the events that an operator decides about. If two operators choose the same events,
 // the second waits for the first, and then finds no failed events. Everybody locks events in the
@@ -69,9 +66,9 @@ WITH done AS (
 )` + store.RecordSQL + `
 RETURNING id`
 
-// Discard discards those of these events that have failed, or wait because their topic is paused.
-// They will never be published. The later events of their aggregates no longer wait for them. In
-// the same transaction it records who decided that.
+// Discard discards those of these events that have failed, or wait because their topic is paused and
+// are not claimed by a relay. They will never be published. The later events of their aggregates no
+// longer wait for them. In the same transaction it records who decided that.
 func (o *Operator) Discard(ctx context.Context, by By, ids []uuid.UUID) (Result, error) {
 	return o.decideIDs(ctx, by, Discard, ids)
 }
@@ -103,12 +100,12 @@ func (o *Operator) DecideAll(ctx context.Context, by By, action Action, f Filter
 	}
 	f.Newest = false
 	with, a := f.failed(Cursor{}, MaxDecided)
-	return o.AsOf(seen.At).decide(ctx, by, action, func(ctx context.Context, tx pgx.Tx, allPaused bool) ([]uuid.UUID, error) {
+	return o.AsOf(seen.At).decide(ctx, by, action, false, func(ctx context.Context, tx pgx.Tx) ([]uuid.UUID, error) {
 		ids, err := collect(ctx, tx, with+`SELECT id FROM found ORDER BY failed_at, id`, a, pgx.RowTo[uuid.UUID])
 		if err != nil {
 			return nil, err
 		}
-		locked, err := tx.Exec(ctx, lockSQL, o.AsOf(seen.At).lockArgs(action, ids, allPaused))
+		locked, err := tx.Exec(ctx, lockSQL, o.AsOf(seen.At).lockArgs(ids, false))
 		if err == nil && int(locked.RowsAffected()) != seen.Count {
 			err = ErrChanged
 		}
@@ -118,37 +115,49 @@ func (o *Operator) DecideAll(ctx context.Context, by By, action Action, f Filter
 
 var changeSQL = map[Action]string{Replay: replaySQL, Discard: discardSQL}
 
-func (o *Operator) lockArgs(action Action, ids []uuid.UUID, allPaused bool) args {
-	return args{"ids": store.IDs(ids), "failed_until": o.failedUntil, "action": string(action), "all_paused": allPaused}
+func (o *Operator) lockArgs(ids []uuid.UUID, waiting bool) args {
+	return args{"ids": store.IDs(ids), "failed_until": o.failedUntil, "waiting": waiting}
 }
 
+// maxPage is how many events one transaction decides about. Claims wait for the end of a discard.
+const maxPage = 1000
+
 // decideIDs is decide for events that the operator has named.
-func (o *Operator) decideIDs(ctx context.Context, by By, action Action, ids []uuid.UUID) (Result, error) {
-	return o.decide(ctx, by, action, func(ctx context.Context, tx pgx.Tx, allPaused bool) ([]uuid.UUID, error) {
-		_, err := tx.Exec(ctx, lockSQL, o.lockArgs(action, ids, allPaused))
-		return ids, err
-	}, func(ctx context.Context, tx pgx.Tx, r *Result, changed []uuid.UUID) (err error) {
-		r.Changed, err = get(ctx, tx, changed)
-		return err
-	})
+func (o *Operator) decideIDs(ctx context.Context, by By, action Action, ids []uuid.UUID) (all Result, err error) {
+	ids = slices.Clone(ids)
+	slices.SortFunc(ids, func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
+	for page := range slices.Chunk(slices.Compact(ids), maxPage) {
+		r, err := o.decide(ctx, by, action, action == Discard, func(ctx context.Context, tx pgx.Tx) ([]uuid.UUID, error) {
+			_, err := tx.Exec(ctx, lockSQL, o.lockArgs(page, action == Discard))
+			return page, err
+		}, func(ctx context.Context, tx pgx.Tx, r *Result, changed []uuid.UUID) (err error) {
+			r.Changed, err = get(ctx, tx, changed)
+			return err
+		})
+		if err != nil {
+			return all, err
+		}
+		all = Result{append(all.Changed, r.Changed...), append(all.Refused, r.Refused...)}
+		by.Once = uuid.Nil // a form is sent twice as a whole
+	}
+	return all, nil
 }
 
 // decide runs a decision about the events that choose returns and has locked, and records it. The
-// record has the ids that were changed, and not those that were chosen.
+// record has the ids that were changed, and not those that were chosen. Waiting: it may also change
+// events that wait because a topic is paused, and are not claimed. A claim locks no row, so one that is
+// being made could take them.
 func (o *Operator) decide(
-	ctx context.Context, by By, action Action, choose func(ctx context.Context, tx pgx.Tx, allPaused bool) ([]uuid.UUID, error),
+	ctx context.Context, by By, action Action, waiting bool, choose func(context.Context, pgx.Tx) ([]uuid.UUID, error),
 	finally func(context.Context, pgx.Tx, *Result, []uuid.UUID) error,
 ) (r Result, err error) {
 	err = inTx(ctx, o.store, "the decision to "+string(action), func(tx pgx.Tx) error {
-		allPaused := false
-		if action == Discard {
-			locked, err := tx.Exec(ctx, noClaimsSQL)
-			if err != nil {
+		if waiting {
+			if _, err := tx.Exec(ctx, store.ClaimLockSQL); err != nil {
 				return err
 			}
-			allPaused = locked.RowsAffected() > 0
 		}
-		ids, err := choose(ctx, tx, allPaused)
+		ids, err := choose(ctx, tx)
 		if err != nil {
 			return err
 		}
@@ -161,10 +170,11 @@ func (o *Operator) decide(
 		if r = o.judge(action, ids, found); len(r.Changed) == 0 {
 			return nil
 		}
-		changed, err := collect(ctx, tx, changeSQL[action], o.lockArgs(action, IDsOf(r.Changed), allPaused), pgx.RowTo[uuid.UUID])
+		changed, err := collect(ctx, tx, changeSQL[action], o.lockArgs(IDsOf(r.Changed), waiting), pgx.RowTo[uuid.UUID])
 		if err != nil {
 			return err
 		}
+		r.keep(changed)
 		if action == Discard {
 			if _, err := tx.Exec(ctx, store.PromoteSQL, args{"aggregates": aggregatesOf(r.Changed)}); err != nil {
 				return err
@@ -184,6 +194,21 @@ func (o *Operator) decide(
 			"message_id", e.ID, "topic", e.Topic, "aggregate_id", e.AggregateID, "by", by.Operator)
 	}
 	return r, nil
+}
+
+// keep refuses what was to be changed, and is not among the ids that were: somebody has just resumed
+// every topic.
+func (r *Result) keep(ids []uuid.UUID) {
+	is := make(map[uuid.UUID]bool, len(ids))
+	for _, id := range ids {
+		is[id] = true
+	}
+	r.Changed = slices.DeleteFunc(r.Changed, func(e Event) bool {
+		if !is[e.ID] {
+			r.Refused = append(r.Refused, Refusal{e.ID, "is being changed by others: try again", false})
+		}
+		return !is[e.ID]
+	})
 }
 
 func aggregatesOf(events []Event) string {
@@ -222,6 +247,8 @@ func (o *Operator) refusal(action Action, e Event) string {
 	switch {
 	case e.Status == Superseded:
 		return fmt.Sprintf("is not sent: a newer event of %s %s has superseded it", e.Aggregate, e.AggregateID)
+	case e.Paused && action == Discard && e.Worker != "": // if it went, its aggregate's next event could be sent before it
+		return "is claimed by " + e.Worker + ", which may still send it: try again when the claim has ended"
 	case e.Paused && action == Discard:
 		return ""
 	case e.Status != Failed:

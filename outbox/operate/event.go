@@ -70,9 +70,7 @@ LEFT JOIN LATERAL (SELECT * FROM outbox_queue WHERE id = i.id LIMIT 1) q ON true
 LEFT JOIN LATERAL (SELECT * FROM outbox_published WHERE id = i.id AND q.id IS NULL LIMIT 1) p ON true
 LEFT JOIN LATERAL (SELECT * FROM outbox_discarded WHERE id = i.id AND q.id IS NULL AND p.id IS NULL LIMIT 1) d ON true
 LEFT JOIN LATERAL (SELECT * FROM outbox_events WHERE id = i.id LIMIT 1) e ON true
--- A claim still lists events that its relay has put off. These are due later.
-LEFT JOIN LATERAL (SELECT worker, until FROM outbox_claims
-                   WHERE until > now() AND q.available_at <= now() AND i.id = ANY (events) LIMIT 1) c ON true
+LEFT JOIN LATERAL (SELECT worker, until FROM outbox_claims WHERE until > now() AND q.id = ANY (events) LIMIT 1) c ON true
 -- A row of the log alone is an event that was discarded and is forgotten, or that is being moved.
 WHERE coalesce(q.id, p.id, d.id) IS NOT NULL`
 
@@ -91,7 +89,7 @@ const (
             WHEN d.superseded THEN 'superseded'
             WHEN d.id IS NOT NULL THEN 'discarded'
             WHEN q.failed_at IS NOT NULL THEN 'failed'
-            WHEN c.worker IS NOT NULL THEN 'in_progress'
+            WHEN c.worker IS NOT NULL AND NOT q.halted THEN 'in_progress'
             ELSE 'pending' END AS status,
        coalesce(p.retry_count, d.retry_count, q.retry_count) AS retry_count,
        coalesce(d.failure_code, q.failure_code, '') AS failure_code,

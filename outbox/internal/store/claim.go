@@ -42,8 +42,10 @@ const expireSQL = `
 DELETE FROM outbox_claims WHERE token = ANY (ARRAY(
   SELECT token FROM outbox_claims WHERE until <= now() FOR UPDATE SKIP LOCKED))`
 
-// claimedIDsSQL selects the events of all claims.
-const claimedIDsSQL = `(SELECT unnest(events) FROM outbox_claims)`
+// claimedIDsSQL selects the events of all claims. PostgreSQL expects ten elements of an array that a
+// subquery makes, so it makes a hash table of them for NOT IN, however many there are. Without the
+// array it may expect more than fits into work_mem, and then compares each event with each other.
+const claimedIDsSQL = `(SELECT unnest(ARRAY(SELECT unnest(events) FROM outbox_claims)))`
 
 // dueSQL selects the events that are due and that nobody has claimed. It begins at what became due
 // at @floor: see the type floor.

@@ -237,11 +237,12 @@ func (r *Settled) readFailures(rows pgx.Rows) error {
 
 const renewSQL = `
 UPDATE outbox_claims SET until = clock_timestamp() + cast(@lease AS float8) * interval '1 second'
-WHERE token = ANY (` + idsSQL + `)
+WHERE token = ANY (` + idsSQL + `) AND until > clock_timestamp()
 RETURNING token`
 
 // Renew makes the leases of claims end this much later than now, and returns those that are held. A
-// claim that has ended stays ended.
+// claim that has ended stays ended, also if no claim has deleted it yet: an operator may have
+// discarded its events.
 func (s *Store) Renew(ctx context.Context, tokens []uuid.UUID, lease time.Duration) (held []uuid.UUID, err error) {
 	read := func(rows pgx.Rows) error {
 		held, err = pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
