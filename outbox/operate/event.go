@@ -196,7 +196,7 @@ SELECT ` + eventColumns + ` FROM (
   SELECT id, version FROM outbox_queue
   WHERE (aggregate, aggregate_id) = (@aggregate, @aggregate_id) AND version < @version
     AND ((SELECT supersedes FROM outbox_queue WHERE id = @id) IS NOT TRUE
-      OR id IN (SELECT unnest(events) FROM outbox_claims WHERE until > now()))
+      OR id IN ` + store.LeasedIDsSQL + `)
   ORDER BY aggregate, aggregate_id, version LIMIT 100
 ) i ` + stateSQL + `
 ORDER BY i.version`

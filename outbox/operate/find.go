@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"example.com/transactional-outbox/outbox/internal/store"
 )
 
 // Filter selects events. A zero field selects any.
@@ -61,7 +63,7 @@ SELECT id, topic, coalesce(failure_code, '') AS code, failed_at AS at FROM outbo
 SELECT q.id, q.topic, coalesce(q.failure_code, '') AS code, coalesce(e.created_at, '0001-01-01 00:00Z') AS at FROM outbox_queue q
 LEFT JOIN LATERAL (SELECT created_at FROM outbox_events WHERE id = q.id AND slot = q.slot LIMIT 1) e ON true
 WHERE q.failed_at IS NULL
-  AND NOT (q.available_at <= now() AND q.id IN (SELECT unnest(events) FROM outbox_claims WHERE until > now()))`,
+  AND NOT (q.available_at <= now() AND q.id IN ` + store.LeasedIDsSQL + `)`,
 
 	InProgress: `
 SELECT q.id, q.topic, coalesce(q.failure_code, '') AS code, coalesce(e.created_at, '0001-01-01 00:00Z') AS at

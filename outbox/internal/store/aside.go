@@ -17,9 +17,7 @@ import (
 // @halt, and of the others @park.
 //
 //   - "stopped" are those of paused topics. The next event of an aggregate is halted, and the
-//     others are parked, so that a topic's halted events are of different aggregates. PostgreSQL
-//     makes a hash table of the topics for is_paused; the same comparison in WHERE would be a loop
-//     of loops;
+//     others are parked, so that a topic's halted events are of different aggregates;
 //   - "going" are the others. Those that wait for the next event of their aggregate are parked if
 //     that one has to wait itself, or if they are more than a quarter of @park. Most others wait
 //     for an event that a relay has claimed, and will soon be free;
@@ -27,16 +25,13 @@ import (
 //     that deletes it later finds the parked event (PromoteSQL). If it is being deleted already,
 //     SKIP LOCKED leaves the blocked event where it is.
 const asideSQL = `
-WITH paused AS MATERIALIZED (` + pausedSQL + `
-), stopped AS MATERIALIZED (
-  SELECT * FROM (
-    SELECT *, topic IN (SELECT topic FROM paused) AS is_paused FROM (` + dueSQL + ` ORDER BY available_at, seq LIMIT @halt) front) front
-  WHERE is_paused
+WITH stopped AS MATERIALIZED (
+  SELECT * FROM (` + dueSQL + ` ORDER BY available_at, seq LIMIT @halt) q WHERE ` + isPausedSQL + `
 ), going AS MATERIALIZED (` + goingSQL + `
   ORDER BY available_at, seq LIMIT @park
 ), found AS MATERIALIZED (
   SELECT q.id, q.stops, ` + nextColumnsSQL + `
-  FROM (SELECT *, true AS stops FROM stopped UNION ALL SELECT *, false, false FROM going) q` + nextSQL + `
+  FROM (SELECT *, true AS stops FROM stopped UNION ALL SELECT *, false FROM going) q` + nextSQL + `
 ), blocked AS MATERIALIZED (
   SELECT *, stops OR waits OR count(*) OVER () > @park / 4 AS parks FROM found WHERE next <> id
 ), parked AS (
@@ -55,25 +50,30 @@ WITH paused AS MATERIALIZED (` + pausedSQL + `
 SELECT (SELECT count(*) FROM parked) AS parked, EXISTS (SELECT FROM halted) AS moved`
 
 // resumeDeletedSQL gives a row to each topic that has halted events and no row: somebody has
-// deleted it, which ends the pause. It jumps from topic to topic in the index of halted events.
+// deleted it, which ends the pause. It jumps from topic to topic in the index of halted events. It
+// looks at @most topics after @after, and returns where the next one goes on: after "" if these were
+// the last.
 const resumeDeletedSQL = `
 WITH RECURSIVE halted AS (
-  (SELECT topic FROM outbox_queue WHERE halted ORDER BY topic LIMIT 1)
+  (SELECT topic FROM outbox_queue WHERE halted AND topic > @after ORDER BY topic LIMIT 1)
   UNION ALL
   SELECT (SELECT topic FROM outbox_queue WHERE halted AND topic > h.topic ORDER BY topic LIMIT 1)
   FROM halted h WHERE topic IS NOT NULL
+), page AS MATERIALIZED (
+  SELECT topic FROM halted WHERE topic IS NOT NULL LIMIT @most
+), resumed AS (
+  INSERT INTO outbox_topics (topic, until, pause, reason, resumed)
+  SELECT topic, now(), 0, 'its row was deleted', true FROM page
+  WHERE (SELECT topic FROM outbox_topics t WHERE t.topic = page.topic) IS NULL
+  ON CONFLICT DO NOTHING
 )
-INSERT INTO outbox_topics (topic, until, pause, reason, resumed)
-SELECT topic, now(), 0, 'its row was deleted', true FROM halted h
-WHERE topic IS NOT NULL AND (SELECT topic FROM outbox_topics t WHERE t.topic = h.topic) IS NULL
-ON CONFLICT DO NOTHING`
+SELECT coalesce((SELECT max(topic) FROM page HAVING count(*) = @most), '')`
 
 // bringBackSQL makes halted events of resumed topics due, behind the others: as many as there is
 // room for in a claim of @limit, and a tenth at least. So a topic that was away for a day does not
 // delay the others.
 const bringBackSQL = `
-WITH paused AS MATERIALIZED (` + pausedSQL + `
-), resumed AS MATERIALIZED (
+WITH resumed AS MATERIALIZED (
   SELECT topic, count(*) OVER () AS topics FROM outbox_topics WHERE resumed ORDER BY random() LIMIT 100
 ), going AS MATERIALIZED (` + goingSQL + ` AND EXISTS (SELECT FROM resumed)
   ORDER BY available_at, seq LIMIT @limit
@@ -101,7 +101,16 @@ DELETE FROM outbox_topics WHERE topic = ANY (ARRAY(
 func (s *Store) putAside(f *found, floor time.Time, full bool, limit, look int) (steps []statement) {
 	topics, halt, park, back := s.someTopics.Load(), 0, 0, 0
 	if full {
-		steps = append(steps, statement{doing: "resuming topics whose row is deleted", sql: resumeDeletedSQL})
+		after, _ := s.looked.Load().(string)
+		steps = append(steps, statement{
+			"resuming topics whose row is deleted", resumeDeletedSQL,
+			args{"after": after, "most": maxTopics},
+			func(rows pgx.Rows) error {
+				err := rowInto(&after)(rows)
+				s.looked.Store(after)
+				return err
+			},
+		})
 	}
 	if topics && full {
 		halt = maxHalt

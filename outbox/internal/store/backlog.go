@@ -47,7 +47,7 @@ SELECT greatest(unfinished - failed - in_progress, 0) AS pending, in_progress, f
        coalesce(extract(epoch FROM now() - (
          SELECT available_at FROM outbox_queue
          WHERE available_at <= now() AND available_at < 'infinity'
-           AND id NOT IN (SELECT unnest(events) FROM outbox_claims WHERE until > now())
+           AND id NOT IN ` + LeasedIDsSQL + `
          ORDER BY available_at, seq LIMIT 1)), 0)::float8 AS oldest_due,
        coalesce(extract(epoch FROM now() - (SELECT min(refused_since) FROM (
          SELECT refused_since FROM outbox_queue WHERE refused_since IS NOT NULL AND failed_at IS NULL LIMIT @limit) r)), 0)::float8

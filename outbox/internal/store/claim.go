@@ -42,20 +42,24 @@ const expireSQL = `
 DELETE FROM outbox_claims WHERE token = ANY (ARRAY(
   SELECT token FROM outbox_claims WHERE until <= now() FOR UPDATE SKIP LOCKED))`
 
-// claimedIDsSQL selects the events of all claims. PostgreSQL expects ten elements of an array that a
-// subquery makes, so it makes a hash table of them for NOT IN, however many there are. Without the
-// array it may expect more than fits into work_mem, and then compares each event with each other.
-const claimedIDsSQL = `(SELECT unnest(ARRAY(SELECT unnest(events) FROM outbox_claims)))`
+// claimedIDsSQL selects the events of all claims, and LeasedIDsSQL those whose lease has not ended.
+// PostgreSQL expects ten elements of an array that a subquery makes. So it makes a hash table of them
+// for NOT IN, however many there are. Without ARRAY it may expect more than fit into work_mem, and then
+// it compares each event with all of them.
+const (
+	claimedIDsSQL = `(SELECT unnest(ARRAY(SELECT unnest(events) FROM outbox_claims)))`
+	LeasedIDsSQL  = `(SELECT unnest(ARRAY(SELECT unnest(events) FROM outbox_claims WHERE until > now())))`
+)
 
 // dueSQL selects the events that are due and that nobody has claimed. It begins at what became due
 // at @floor: see the type floor.
 const dueSQL = `
-  SELECT * FROM outbox_queue
+  SELECT * FROM outbox_queue q
   WHERE available_at >= cast(@floor AS timestamptz) AND available_at <= now() AND available_at < 'infinity'
     AND id NOT IN ` + claimedIDsSQL
 
 // goingSQL selects those of them whose topic is not paused.
-const goingSQL = dueSQL + ` AND topic NOT IN (SELECT topic FROM paused) AND NOT EXISTS (SELECT FROM paused WHERE topic = '*')`
+const goingSQL = dueSQL + ` AND NOT ` + isPausedSQL + ` AND NOT ` + allPausedSQL
 
 // claimSQL selects events that are free, and inserts one row: the claim.
 //
@@ -73,8 +77,7 @@ const goingSQL = dueSQL + ` AND topic NOT IN (SELECT topic FROM paused) AND NOT 
 //     events count, because a lease may end: each is looked up by its id. Events of paused topics do
 //     not count. A claim that is no full read does not need it.
 const claimSQL = `
-WITH paused AS MATERIALIZED (` + pausedSQL + `
-), going AS MATERIALIZED (` + goingSQL + `
+WITH going AS MATERIALIZED (` + goingSQL + `
   ORDER BY available_at, seq LIMIT @look
 ), found AS MATERIALIZED (
   SELECT q.*, ` + nextColumnsSQL + ` FROM going q` + nextSQL + `
@@ -90,13 +93,13 @@ WITH paused AS MATERIALIZED (` + pausedSQL + `
   SELECT min(available_at) AS due_at
   FROM (SELECT unnest(events) AS id FROM outbox_claims WHERE cast(@wants_first AS boolean)) c,
   LATERAL (SELECT topic, available_at FROM outbox_queue WHERE id = c.id LIMIT 1) q
-  WHERE available_at < 'infinity' AND topic NOT IN (SELECT topic FROM paused)
+  WHERE available_at < 'infinity' AND NOT ` + isPausedSQL + `
 )
 SELECT EXISTS (SELECT FROM claimed) AS claimed, (SELECT count(*) FROM done) AS superseded,
        (SELECT count(*) FROM going) = @look AS at_limit, (SELECT count(*) FROM line) > (SELECT count(*) FROM free) AS left_over,
        EXISTS (SELECT FROM found WHERE next <> id AND waits) OR (SELECT count(*) FROM found WHERE next <> id) > @look / 4 AS waiting,
        EXISTS (SELECT FROM outbox_topics) AS topics,
-       (SELECT count(*) FROM paused) AS paused,
+       (SELECT count(*) FROM (SELECT FROM outbox_topics WHERE NOT resumed LIMIT 10000) t) AS paused,
        coalesce(least((SELECT due_at FROM first_going), (SELECT due_at FROM first_claimed)), now()) AS first, ` + nextTrialSQL + `,
        (SELECT extract(epoch FROM available_at - now()) FROM outbox_queue
         WHERE available_at > now() AND available_at < 'infinity' ORDER BY available_at, seq LIMIT 1)::float8 AS next_due`
@@ -132,6 +135,7 @@ const (
 	maxLook      = 100_000
 	maxHalt      = 2000
 	maxPark      = 4000
+	maxTopics    = 10_000 // of those that have halted events
 	maxSupersede = 2000
 )
 

@@ -21,7 +21,7 @@ type floor struct {
 	mu     sync.Mutex
 	since  time.Time // by the database's clock
 	until  time.Time // then a claim reads everything again; by the clock of this process
-	paused int       // topics, as the last claim saw them
+	paused int       // topics, as the last claim saw them: it counts to 10,000
 }
 
 const (

@@ -247,7 +247,7 @@ func TestP9OneAggregateDoesNotStandForItsTopic(t *testing.T) {
 	f.wantEvents(f.trial(), newer)
 }
 
-// TestDeletingTheRowOfATopicResumesIt, with the next claims.
+// TestDeletingTheRowOfATopicResumesIt, with the next claims. Each looks at so many topics.
 func TestDeletingTheRowOfATopicResumesIt(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -266,6 +266,15 @@ func TestDeletingTheRowOfATopicResumesIt(t *testing.T) {
 	f.wantHalted(2)
 	if n := f.int("SELECT count(*) FROM outbox_claims"); n != 1 {
 		t.Errorf("%d claims", n)
+	}
+	f.exec(insertSQL("SELECT gen_random_uuid(), 1, 'order', gen_random_uuid()::text, 'b ' || i, '{}'::bytea FROM generate_series(1, $1::int) i", "'infinity'"), maxTopics)
+	f.exec("UPDATE outbox_queue SET halted = true WHERE topic LIKE 'b %'")
+	f.exec("INSERT INTO outbox_topics (topic, until, pause, reason) SELECT topic, 'infinity', 1, '' FROM outbox_queue WHERE topic LIKE 'b %'")
+	f.exec("DELETE FROM outbox_topics WHERE topic = 'further away'")
+	for _, left := range []int{2, 0} {
+		f.store.floor.again()
+		f.claim(10)
+		f.wantHalted(maxTopics + left)
 	}
 }
 
