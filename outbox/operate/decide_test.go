@@ -299,6 +299,22 @@ func TestADecisionRecordsTheEventsThatItChanged(t *testing.T) {
 	})
 }
 
+// TestALargeDiscardGoesInPages: claims wait while it decides about one page, and run between two. A form
+// that is sent once is recorded once for each page.
+func TestALargeDiscardGoesInPages(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ids := f.appendMany(1001)
+	f.fail(ids...)
+	by := ann()
+	by.Once = uuid.Max
+	slices.SortFunc(ids, compareIDs)
+	r, err := f.operator.Discard(t.Context(), by, slices.Concat(ids[500:], ids[:501])) // one of them twice
+	if err != nil || !slices.Equal(operate.IDsOf(r.Changed), ids) || len(r.Refused) > 0 || f.count("operator_decisions") != 2 {
+		t.Errorf("%d changed, %v refused, %d records, error %v", len(r.Changed), r.Refused, f.count("operator_decisions"), err)
+	}
+}
+
 // TestADecisionAndItsRecordAreOneTransaction makes the commit fail after both were written.
 func TestADecisionAndItsRecordAreOneTransaction(t *testing.T) {
 	t.Parallel()

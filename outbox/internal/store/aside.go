@@ -105,11 +105,7 @@ func (s *Store) putAside(f *found, floor time.Time, full bool, limit, look int) 
 		steps = append(steps, statement{
 			"resuming topics whose row is deleted", resumeDeletedSQL,
 			args{"after": after, "most": maxTopics},
-			func(rows pgx.Rows) error {
-				err := rowInto(&after)(rows)
-				s.looked.Store(after)
-				return err
-			},
+			rowInto(&f.looked),
 		})
 	}
 	if topics && full {

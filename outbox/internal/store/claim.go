@@ -170,6 +170,7 @@ type found struct {
 	topics     bool      // there are rows of topics
 	paused     int       // topics
 	first      time.Time // when the first event that is not of a paused topic became due
+	looked     string    // the last topic that resumeDeletedSQL has looked at, or ""
 	nextTrial  *float64
 	nextDue    *float64
 }
@@ -195,6 +196,7 @@ func (s *Store) tryClaim(ctx context.Context, limit, look int, values args) (f f
 	s.someWait.Store(f.waiting)
 	if full {
 		s.floor.set(f, begin, time.Now())
+		s.looked.Store(f.looked)
 	}
 	appeared := !s.someTopics.Swap(f.topics) && f.topics // this claim has left out the steps for topics
 	f.moved = s.floor.pausesChanged(f.paused, appeared) || f.moved
