@@ -46,12 +46,14 @@ finish() {
 }
 
 # use_servers finds PostgreSQL and RabbitMQ for tests, or starts them. Those that it has started are
-# stopped at the script's end. Those of a demo keep running.
-use_servers() {
-  local servers
+# stopped at the script's end. Those of a demo keep running. The race detector needs a C compiler.
+use_servers() { # use_servers [race]
+  local servers compiler=""
   lock
   [ -s .stack/state.json ] || trap 'finish stack down' EXIT # before the start: it may fail half-way
-  servers=$(stack servers 9>&-) # they must not keep the lock
+  [ -z "${1:-}" ] || [ "$(go env CGO_ENABLED)" != 0 ] || { say "The race detector needs a C compiler"; compiler="gcc libc6-dev"; }
+  # shellcheck disable=SC2086 # one word for each package
+  servers=$(stack servers $compiler 9>&-) # they must not keep the lock
   eval "$servers"
 }
 

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -33,8 +34,10 @@ func (db *DB) InGorm(ctx context.Context, fn func(*gorm.DB) error) error {
 	switch {
 	case stalePlan(err) && ctx.Err() == nil:
 		return db.InGorm(ctx, fn) // with the same deadline
-	case errors.Is(err, sql.ErrTxDone) && ctx.Err() != nil:
-		return ctx.Err() // database/sql has rolled back as soon as ctx ended, and says only that
+	case ctx.Err() != nil && (errors.Is(err, sql.ErrTxDone) || errors.Is(err, driver.ErrBadConn)):
+		// database/sql has rolled back as soon as ctx ended, or the driver has not sent a statement.
+		// Both errors say only that.
+		return ctx.Err()
 	}
 	return err
 }

@@ -4,6 +4,7 @@ package postgres_test
 
 import (
 	"context"
+	"database/sql/driver"
 	"errors"
 	"log/slog"
 	"testing"
@@ -97,6 +98,12 @@ func TestATransactionCommitsAllOrNothing(t *testing.T) {
 			then: func(_ *gorm.DB, cancel context.CancelFunc) error { cancel(); return nil },
 			err:  context.Canceled,
 		},
+		"a context that ends before a statement is sent rolls back": {
+			then: func(tx *gorm.DB, cancel context.CancelFunc) error {
+				return tx.Exec("INSERT INTO notes (id) VALUES (?)", cancelling(cancel)).Error
+			},
+			err: context.Canceled,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -126,6 +133,14 @@ func TestATransactionCommitsAllOrNothing(t *testing.T) {
 			}
 		})
 	}
+}
+
+// cancelling is an argument of a statement. It cancels when the driver asks for its value.
+type cancelling context.CancelFunc
+
+func (cancel cancelling) Value() (driver.Value, error) {
+	cancel()
+	return int64(3), nil
 }
 
 func recovered(f func() error) (err error) {

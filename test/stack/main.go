@@ -17,8 +17,9 @@ import (
 
 const usage = `Runs the system as processes. In the repository's root:
 
-scripts/stack servers             finds, starts or installs PostgreSQL and RabbitMQ, and prints their
-                                  addresses for the shell: eval "$(scripts/stack servers)"
+scripts/stack servers PACKAGE...  finds, starts or installs PostgreSQL and RabbitMQ, and prints their
+                                  addresses for the shell: eval "$(scripts/stack servers)". It
+                                  installs the packages too
 scripts/stack browser             installs Chromium for the tests of the page, if there is no browser
 scripts/stack up                  builds, migrates and starts both services, and waits until they are
                                   ready
@@ -38,7 +39,7 @@ Environment:
   AMQP_URL             a RabbitMQ
                        (` + defaultBroker + `)
   PRIVATE_SERVERS      set to anything: look for neither, and start private ones
-  NO_INSTALL           set to anything: never install PostgreSQL, RabbitMQ or Chromium with apt-get
+  NO_INSTALL           set to anything: never install anything with apt-get
   INSTALL              set to anything: install what is missing without a question
   All other variables reach the services as they are, SMTP_URL for instance.
 `
@@ -53,7 +54,7 @@ type command struct {
 const anyNumber = 1 << 20
 
 var commands = map[string]command{
-	"servers":   {0, 0, true, (*stack).servers},
+	"servers":   {0, anyNumber, true, (*stack).servers},
 	"browser":   {0, 0, false, (*stack).browser},
 	"up":        {0, 0, true, (*stack).up},
 	"down":      {0, 0, true, (*stack).down},

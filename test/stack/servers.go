@@ -91,9 +91,9 @@ func probeRabbitMQ(ctx context.Context, address string) error {
 
 // servers prints shell commands that export the URLs of PostgreSQL and RabbitMQ for tests. It prints
 // both or none, because eval in a shell would not notice that the second one failed.
-func (s *stack) servers(ctx context.Context, _ []string) error {
+func (s *stack) servers(ctx context.Context, packages []string) error {
 	s.postgresSettings = []string{servers.WithoutSync}
-	addresses, err := s.provide(ctx)
+	addresses, err := s.provide(ctx, packages...)
 	if err != nil {
 		return err
 	}
@@ -109,9 +109,10 @@ func (s *stack) servers(ctx context.Context, _ []string) error {
 func shellQuoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
 // provide returns the URLs of running servers by their kind. What is neither running nor installed is
-// installed, all of it at once, so that a person is asked only once.
-func (s *stack) provide(ctx context.Context) (addresses map[string]string, err error) {
+// installed, with these packages, all of it at once, so that a person is asked only once.
+func (s *stack) provide(ctx context.Context, packages ...string) (addresses map[string]string, err error) {
 	addresses, missing, err := s.findOrStart(ctx)
+	missing = append(missing, packages...)
 	if err != nil || len(missing) == 0 {
 		return addresses, err
 	}

@@ -46,7 +46,11 @@ func TestNoPackageIsInstalledIfThatIsForbidden(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(tools, "apt-get"), []byte("#!/bin/sh\necho \"$@\" >>"+called+"\n"), 0o700))
 	t.Setenv("PATH", tools)
 	t.Setenv(noInstall, "1")
-	if err := newStack(t).install(t.Context(), "postgresql", "x"); err == nil || !strings.Contains(err.Error(), "postgresql x") {
+	t.Setenv(privateOnly, "")
+	for _, k := range kinds {
+		t.Setenv(k.variable, os.Getenv(k.testVariable))
+	}
+	if _, err := newStack(t).provide(t.Context(), "gcc", "x"); err == nil || !strings.Contains(err.Error(), "install gcc x.") {
 		t.Errorf("error %v, want one that names the packages", err)
 	}
 	if commands, err := os.ReadFile(called); err == nil {
