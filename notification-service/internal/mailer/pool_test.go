@@ -155,13 +155,23 @@ func (l lease) Err() error {
 func TestAServerThatEndsEachConnectionGetsFew(t *testing.T) {
 	t.Parallel()
 	const connections, domains, each = 4, 10, 30
+	all := make(chan struct{}) // of the e-mails wait, or have a connection
 	server := &smtptest.Server{At: func(_, to string) string {
+		<-all
 		return map[bool]string{true: "421 4.3.2 closing"}[to != "ada@good.example"]
 	}}
 	d := start(t, server, connections)
-	d.limits.retry = time.Minute
+	d.limits.retry, d.limits.busy = time.Minute, time.Hour
+	results := begin(t.Context(), newPublisher(t, d), append(spread(domains*each, domains, "eve"), message("ada@good.example"))...)
+	check.Await(t, "all e-mails wait", func() bool {
+		d.pool.mu.Lock()
+		defer d.pool.mu.Unlock()
+		return len(d.pool.waiting)+len(d.pool.inUse) == domains*each+1
+	})
+	close(all)
 	count := map[publish.Outcome]int{}
-	for _, r := range send(newPublisher(t, d), append(spread(domains*each, domains, "eve"), message("ada@good.example"))...) {
+	for range domains*each + 1 {
+		r := check.Receive(t, results, "a result")
 		count[r.Outcome]++
 		if r.Outcome == publish.NotSent && !errors.Is(r.Err, publish.ErrBusy) {
 			t.Error(r.Err)
