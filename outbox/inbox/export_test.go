@@ -4,7 +4,7 @@ import "context"
 
 // The statements, for their plans.
 const (
-	BeginPruneSQL = "BEGIN" + planSQL
+	BeginPruneSQL = "BEGIN;" + planSQL
 	PruneSQL      = pruneSQL
 )
 

@@ -52,10 +52,12 @@ func Logger(l *slog.Logger) Option { return func(o *options) { o.logger = l } }
 // effect with tx. If it returns an error, nothing of the batch is written. The ctx of handle
 // belongs to the batch: for the trace of a message of package rabbitmq, use m.Context(ctx).
 //
-// The inbox ends the transaction, because the messages' ids are in it. In a handler, tx.Commit is an
-// error that fails the batch, and tx.Rollback does nothing: to write nothing, return an error.
-// Savepoints (tx.Begin) are the handler's own. PostgreSQL refuses COMMIT as text, and after ROLLBACK
-// as text the batch fails.
+// Only the inbox ends the transaction, because the messages' ids are in it. tx.Commit returns an
+// error, and fails the batch even if the handler ignores it. tx.Rollback does nothing: what handle
+// has written is committed if it returns nil. To write nothing, return an error. Savepoints
+// (tx.Begin) are allowed. PostgreSQL refuses COMMIT as text, unless CLOSE ALL comes before it. After
+// COMMIT or ROLLBACK as text the batch fails, but what handle then writes is committed at once, and
+// again when the message comes again.
 //
 // consumer is a name: all replicas of a consumer have the same one, and other consumers that share
 // the table processed_messages have others. An inbox uses one connection for a batch, and one more
@@ -67,7 +69,7 @@ func Once[M Message](
 		for _, m := range messages {
 			err := handle(ctx, tx, m)
 			if err == nil {
-				err = tx.(*handlerTx).check() // before others write what it would not protect
+				err = tx.(*handlerTx).ended() // after ROLLBACK, the next message's effect would be committed at once
 			}
 			if err != nil {
 				return fmt.Errorf("message %q: %w", m.MessageID(), err)

@@ -10,8 +10,7 @@ import (
 
 // planSQL makes the plan independent of statistics: after a restore there are none, and
 // PostgreSQL would read the whole table, or sort all rows of the consumer.
-const planSQL = `;
-SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; SET LOCAL enable_sort = off`
+const planSQL = `SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; SET LOCAL enable_sort = off`
 
 // pruneSQL deletes the consumer's oldest rows, from the old end of the index processed_messages_age.
 //

@@ -24,17 +24,16 @@ SET LOCAL datestyle = 'ISO'`
 // transaction commits, and to read this one is an error. The inbox closes it first (release). A
 // handler that sends COMMIT as text would otherwise commit the ids of messages that have no effect
 // yet. concat keeps PostgreSQL from finding the error when it plans the query.
-const guardSQL = `;
-DECLARE inbox_guard CURSOR WITH HOLD FOR SELECT cast(concat('the inbox ends this transaction, and not the handler') AS boolean)`
+const guardSQL = `DECLARE inbox_guard CURSOR WITH HOLD FOR SELECT cast(concat('the inbox ends this transaction, and not the handler') AS boolean)`
 
-// inTx begins with beginSQL and with more statements.
+// inTx runs fn in a transaction that begins with beginSQL and more statements.
 func (i *Inbox[M]) inTx(ctx context.Context, more string, fn func(pgx.Tx) error) error {
 	err := check("consumer's name", i.consumer)
 	if err == nil && (i.retention <= 0 || i.lockTimeout < time.Millisecond) {
 		err = fmt.Errorf("%w: a retention of %s, a lock timeout of %s", ErrInvalid, i.retention, i.lockTimeout)
 	}
 	if err == nil {
-		begin := fmt.Sprintf(beginSQL, i.lockTimeout.Milliseconds()) + more
+		begin := fmt.Sprintf(beginSQL, i.lockTimeout.Milliseconds()) + ";\n" + more
 		err = pgx.BeginTxFunc(ctx, i.pool, pgx.TxOptions{BeginQuery: begin}, fn)
 	}
 	if err != nil {
@@ -43,36 +42,42 @@ func (i *Inbox[M]) inTx(ctx context.Context, more string, fn func(pgx.Tx) error)
 	return nil
 }
 
-var errEnded = errors.New("the handler has ended the transaction of the inbox: " +
-	"it must return nil, and the inbox commits, or an error, and the inbox rolls back")
+var errEnded = errors.New("a handler must not end the transaction of the inbox: " +
+	"return nil to commit it, or an error to roll it back")
 
 // handlerTx is the inbox's transaction for a handler, which can use it and not end it.
 type handlerTx struct {
 	pgx.Tx
-	committed bool
+	triedCommit bool
 }
 
-// Commit is an error, and fails the batch also if the handler ignores it.
+// Commit is an error, and fails the batch even if the handler ignores it.
 func (t *handlerTx) Commit(context.Context) error {
-	t.committed = true
+	t.triedCommit = true
 	return errEnded
 }
 
 // Rollback does nothing: a handler may defer it, and then it runs before the inbox commits.
 func (t *handlerTx) Rollback(context.Context) error { return nil }
 
-// check returns an error if the handler has ended the transaction, or has tried to.
-func (t *handlerTx) check() error {
-	if t.committed || t.Conn().PgConn().TxStatus() == 'I' {
+// The states of a connection, as PostgreSQL reports them.
+const (
+	idle   = 'I' // there is no transaction
+	broken = 'E' // a statement has failed, and COMMIT will roll back
+)
+
+// ended returns an error if the handler has ended the transaction, or has tried to.
+func (t *handlerTx) ended() error {
+	if t.triedCommit || t.Conn().PgConn().TxStatus() == idle {
 		return errEnded
 	}
 	return nil
 }
 
-// release lets the inbox commit. If the handler has begun another transaction as text, that one has
-// no guard. If a statement has failed, COMMIT says so.
+// release closes the guard, so that the inbox can commit. There is none if the handler has begun
+// another transaction as text.
 func (t *handlerTx) release(ctx context.Context) error {
-	if err := t.check(); err != nil || t.Conn().PgConn().TxStatus() == 'E' {
+	if err := t.ended(); err != nil || t.Conn().PgConn().TxStatus() == broken {
 		return err
 	}
 	_, err := t.Exec(ctx, "CLOSE inbox_guard")

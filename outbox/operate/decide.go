@@ -30,10 +30,10 @@ func (r Refusal) String() string { return r.ID.String() + " " + r.Reason }
 
 const (
 	chosenSQL = `id = ANY (cast(cast(@ids AS text) AS uuid[]))`
-	// decidableSQL is true for the events that a decision may change: those that have failed, and with
-	// @waiting those that wait because a topic is paused.
+	// decidableSQL is true for the events that have failed, and with @also_paused for those that wait
+	// because a topic is paused. judge leaves out those that a relay has claimed.
 	decidableSQL = `(failed_at <= cast(@failed_until AS timestamptz)
-    OR cast(@waiting AS boolean) AND failed_at IS NULL AND (halted OR ` + allPausedSQL + `))`
+    OR cast(@also_paused AS boolean) AND failed_at IS NULL AND (halted OR ` + store.AllPausedSQL + `))`
 )
 
 // lockSQL locks the events that an operator decides about. If two operators choose the same events,
@@ -52,8 +52,11 @@ WHERE ` + chosenSQL + ` AND ` + decidableSQL + `
 RETURNING id`
 
 // Replay makes the failed ones of these events pending. The later events of their aggregates
-// follow them. In the same transaction it records who decided that. It refuses an event that a
-// newer one has superseded, and one whose payload is gone.
+// follow them. It refuses an event that a newer one has superseded, and one whose payload is gone.
+//
+// It decides about 1,000 events at a time, in the order of their ids, each time in one transaction
+// with the record of who decided that. After an error the result has what was decided before it.
+// By.Once is for 1,000 ids at most.
 func (o *Operator) Replay(ctx context.Context, by By, ids []uuid.UUID) (Result, error) {
 	return o.decideIDs(ctx, by, Replay, ids)
 }
@@ -66,9 +69,10 @@ WITH done AS (
 )` + store.RecordSQL + `
 RETURNING id`
 
-// Discard discards those of these events that have failed, or wait because their topic is paused and
-// are not claimed by a relay. They will never be published. The later events of their aggregates no
-// longer wait for them. In the same transaction it records who decided that.
+// Discard discards those of these events that have failed, or wait because their topic is paused. It
+// refuses an event that a relay has claimed, and may still send. The others will never be published.
+// The later events of their aggregates no longer wait for them. It decides as [Operator.Replay] does.
+// Claims wait meanwhile.
 func (o *Operator) Discard(ctx context.Context, by By, ids []uuid.UUID) (Result, error) {
 	return o.decideIDs(ctx, by, Discard, ids)
 }
@@ -115,11 +119,11 @@ func (o *Operator) DecideAll(ctx context.Context, by By, action Action, f Filter
 
 var changeSQL = map[Action]string{Replay: replaySQL, Discard: discardSQL}
 
-func (o *Operator) lockArgs(ids []uuid.UUID, waiting bool) args {
-	return args{"ids": store.IDs(ids), "failed_until": o.failedUntil, "waiting": waiting}
+func (o *Operator) lockArgs(ids []uuid.UUID, alsoPaused bool) args {
+	return args{"ids": store.IDs(ids), "failed_until": o.failedUntil, "also_paused": alsoPaused}
 }
 
-// maxPage is how many events one transaction decides about. Claims wait for the end of a discard.
+// maxPage is how many events that an operator has named one transaction decides about.
 const maxPage = 1000
 
 // decideIDs is decide for events that the operator has named.
@@ -138,21 +142,21 @@ func (o *Operator) decideIDs(ctx context.Context, by By, action Action, ids []uu
 			return all, err
 		}
 		all = Result{append(all.Changed, r.Changed...), append(all.Refused, r.Refused...)}
-		by.Once = uuid.Nil // a form is sent twice as a whole
+		by.Once = uuid.Nil // it is the id of one record
 	}
 	return all, nil
 }
 
 // decide runs a decision about the events that choose returns and has locked, and records it. The
-// record has the ids that were changed, and not those that were chosen. Waiting: it may also change
-// events that wait because a topic is paused, and are not claimed. A claim locks no row, so one that is
-// being made could take them.
+// record has the ids that were changed, and not those that were chosen. With alsoPaused it may also
+// change events that wait because a topic is paused. Then it takes the claim lock first: a claim locks
+// no row, and could take an event while it is discarded.
 func (o *Operator) decide(
-	ctx context.Context, by By, action Action, waiting bool, choose func(context.Context, pgx.Tx) ([]uuid.UUID, error),
+	ctx context.Context, by By, action Action, alsoPaused bool, choose func(context.Context, pgx.Tx) ([]uuid.UUID, error),
 	finally func(context.Context, pgx.Tx, *Result, []uuid.UUID) error,
 ) (r Result, err error) {
 	err = inTx(ctx, o.store, "the decision to "+string(action), func(tx pgx.Tx) error {
-		if waiting {
+		if alsoPaused {
 			if _, err := tx.Exec(ctx, store.ClaimLockSQL); err != nil {
 				return err
 			}
@@ -170,7 +174,7 @@ func (o *Operator) decide(
 		if r = o.judge(action, ids, found); len(r.Changed) == 0 {
 			return nil
 		}
-		changed, err := collect(ctx, tx, changeSQL[action], o.lockArgs(IDsOf(r.Changed), waiting), pgx.RowTo[uuid.UUID])
+		changed, err := collect(ctx, tx, changeSQL[action], o.lockArgs(IDsOf(r.Changed), alsoPaused), pgx.RowTo[uuid.UUID])
 		if err != nil {
 			return err
 		}
@@ -199,15 +203,15 @@ func (o *Operator) decide(
 // keep refuses what was to be changed, and is not among the ids that were: somebody has just resumed
 // every topic.
 func (r *Result) keep(ids []uuid.UUID) {
-	is := make(map[uuid.UUID]bool, len(ids))
+	changed := make(map[uuid.UUID]bool, len(ids))
 	for _, id := range ids {
-		is[id] = true
+		changed[id] = true
 	}
 	r.Changed = slices.DeleteFunc(r.Changed, func(e Event) bool {
-		if !is[e.ID] {
-			r.Refused = append(r.Refused, Refusal{e.ID, "is being changed by others: try again", false})
+		if !changed[e.ID] {
+			r.Refused = append(r.Refused, Refusal{e.ID, "waits no longer: its topic was resumed", false})
 		}
-		return !is[e.ID]
+		return !changed[e.ID]
 	})
 }
 

@@ -299,8 +299,7 @@ func TestADecisionRecordsTheEventsThatItChanged(t *testing.T) {
 	})
 }
 
-// TestALargeDiscardGoesInPages: claims wait while it decides about one page, and run between two. A form
-// that is sent once is recorded once for each page.
+// TestALargeDiscardGoesInPages: 1,001 ids are two records, and an id that occurs twice counts once.
 func TestALargeDiscardGoesInPages(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -33,7 +33,7 @@ type Event struct {
 	PublishedAt, FailedAt      *time.Time
 	DiscardedAt                *time.Time // also if it was superseded
 	DueAt                      *time.Time // nil: it is done, has failed, is paused, or waits for an older event
-	Worker                     string     // that has claimed it
+	Worker                     string     // that has claimed it, also if it is pending: a trial, or without an answer
 	ClaimedUntil               *time.Time
 	Age                        float64 // seconds since FailedAt, or CreatedAt if FailedAt is nil
 }
@@ -74,9 +74,6 @@ LEFT JOIN LATERAL (SELECT worker, until FROM outbox_claims WHERE until > now() A
 -- A row of the log alone is an event that was discarded and is forgotten, or that is being moved.
 WHERE coalesce(q.id, p.id, d.id) IS NOT NULL`
 
-// allPausedSQL is true while every topic is paused. The claims then halt nothing: see [EveryTopic].
-const allPausedSQL = `EXISTS (SELECT FROM outbox_topics WHERE topic = '` + EveryTopic + `' AND NOT resumed)`
-
 const (
 	// stateColumns are the fields of an Event without its payload and headers. An event without its
 	// row of the log has the creation time that is zero in Go.
@@ -94,7 +91,7 @@ const (
        coalesce(p.retry_count, d.retry_count, q.retry_count) AS retry_count,
        coalesce(d.failure_code, q.failure_code, '') AS failure_code,
        coalesce(d.failure_reason, q.failure_reason, '') AS failure_reason,
-       q.id IS NOT NULL AND (q.halted OR q.failed_at IS NULL AND c.worker IS NULL AND ` + allPausedSQL + `) AS paused,
+       q.id IS NOT NULL AND (q.halted OR q.failed_at IS NULL AND c.worker IS NULL AND ` + store.AllPausedSQL + `) AS paused,
        coalesce(e.created_at, timestamptz '0001-01-01 00:00Z') AS created_at, p.published_at,
        coalesce(d.failed_at, q.failed_at) AS failed_at, d.discarded_at,
        nullif(q.available_at, 'infinity') AS due_at, coalesce(c.worker, '') AS worker, c.until AS claimed_until,

@@ -97,9 +97,8 @@ func TestAPauseIsRecordedAndATopicThatIsNotPausedIsAnError(t *testing.T) {
 	}
 }
 
-// TestAHaltedEventIsDiscardedButNotReplayed: it waits for its topic, and not for an operator. What a
-// relay still sends, or has failed, is not halted. A claim that has ended holds nothing, also if there
-// is no relay to delete it.
+// TestAHaltedEventIsDiscardedButNotReplayed: it waits for its topic, and not for an operator. A claim
+// that has ended holds nothing, even if there is no relay to delete it.
 func TestAHaltedEventIsDiscardedButNotReplayed(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -135,11 +134,11 @@ func TestAHaltedEventIsDiscardedButNotReplayed(t *testing.T) {
 }
 
 // TestP7WhatIsClaimedIsNotDiscarded: a relay may still send it, and the next event of the order would
-// go out beside it. A claim that is being made may have read the pauses too early.
+// be sent beside it. A claim that is being made may have read the pauses too early.
 func TestP7WhatIsClaimedIsNotDiscarded(t *testing.T) {
 	t.Parallel()
 	for topic, reason := range map[string]string{
-		"order.created":    "is claimed by x, which may still send it: try again when the claim has ended", // a trial, or it has no answer
+		"order.created":    "is claimed by x, which may still send it: try again when the claim has ended", // halted and claimed: a trial event, or one without an answer
 		operate.EveryTopic: "is in_progress, not failed",
 	} {
 		t.Run(topic, func(t *testing.T) {

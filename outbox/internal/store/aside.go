@@ -51,8 +51,8 @@ SELECT (SELECT count(*) FROM parked) AS parked, EXISTS (SELECT FROM halted) AS m
 
 // resumeDeletedSQL gives a row to each topic that has halted events and no row: somebody has
 // deleted it, which ends the pause. It jumps from topic to topic in the index of halted events. It
-// looks at @most topics after @after, and returns where the next one goes on: after "" if these were
-// the last.
+// looks at @most topics after @after. It returns the last of them, or "" if there are no more: then
+// the next full read begins with the first topic.
 const resumeDeletedSQL = `
 WITH RECURSIVE halted AS (
   (SELECT topic FROM outbox_queue WHERE halted AND topic > @after ORDER BY topic LIMIT 1)
@@ -101,11 +101,10 @@ DELETE FROM outbox_topics WHERE topic = ANY (ARRAY(
 func (s *Store) putAside(f *found, floor time.Time, full bool, limit, look int) (steps []statement) {
 	topics, halt, park, back := s.someTopics.Load(), 0, 0, 0
 	if full {
-		after, _ := s.looked.Load().(string)
 		steps = append(steps, statement{
 			"resuming topics whose row is deleted", resumeDeletedSQL,
-			args{"after": after, "most": maxTopics},
-			rowInto(&f.looked),
+			args{"after": s.floor.lastTopic(), "most": maxTopics},
+			rowInto(&f.topic),
 		})
 	}
 	if topics && full {

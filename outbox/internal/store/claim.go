@@ -42,13 +42,13 @@ const expireSQL = `
 DELETE FROM outbox_claims WHERE token = ANY (ARRAY(
   SELECT token FROM outbox_claims WHERE until <= now() FOR UPDATE SKIP LOCKED))`
 
-// claimedIDsSQL selects the events of all claims, and LeasedIDsSQL those whose lease has not ended.
-// PostgreSQL expects ten elements of an array that a subquery makes. So it makes a hash table of them
-// for NOT IN, however many there are. Without ARRAY it may expect more than fit into work_mem, and then
-// it compares each event with all of them.
+// claimedIDsSQL selects the ids in all claims. NOT IN needs a hash table of them. PostgreSQL makes one
+// if it expects that they fit into work_mem. For the array of a subquery it expects ten, so it always
+// makes one.
 const (
 	claimedIDsSQL = `(SELECT unnest(ARRAY(SELECT unnest(events) FROM outbox_claims)))`
-	LeasedIDsSQL  = `(SELECT unnest(ARRAY(SELECT unnest(events) FROM outbox_claims WHERE until > now())))`
+	// LeasedIDsSQL selects those whose lease has not ended.
+	LeasedIDsSQL = `(SELECT unnest(ARRAY(SELECT unnest(events) FROM outbox_claims WHERE until > now())))`
 )
 
 // dueSQL selects the events that are due and that nobody has claimed. It begins at what became due
@@ -59,7 +59,7 @@ const dueSQL = `
     AND id NOT IN ` + claimedIDsSQL
 
 // goingSQL selects those of them whose topic is not paused.
-const goingSQL = dueSQL + ` AND NOT ` + isPausedSQL + ` AND NOT ` + allPausedSQL
+const goingSQL = dueSQL + ` AND NOT ` + isPausedSQL + ` AND NOT ` + AllPausedSQL
 
 // claimSQL selects events that are free, and inserts one row: the claim.
 //
@@ -99,7 +99,7 @@ SELECT EXISTS (SELECT FROM claimed) AS claimed, (SELECT count(*) FROM done) AS s
        (SELECT count(*) FROM going) = @look AS at_limit, (SELECT count(*) FROM line) > (SELECT count(*) FROM free) AS left_over,
        EXISTS (SELECT FROM found WHERE next <> id AND waits) OR (SELECT count(*) FROM found WHERE next <> id) > @look / 4 AS waiting,
        EXISTS (SELECT FROM outbox_topics) AS topics,
-       (SELECT count(*) FROM (SELECT FROM outbox_topics WHERE NOT resumed LIMIT 10000) t) AS paused,
+       (SELECT count(*) FROM (SELECT FROM outbox_topics WHERE NOT resumed LIMIT @most_paused) t) AS paused,
        coalesce(least((SELECT due_at FROM first_going), (SELECT due_at FROM first_claimed)), now()) AS first, ` + nextTrialSQL + `,
        (SELECT extract(epoch FROM available_at - now()) FROM outbox_queue
         WHERE available_at > now() AND available_at < 'infinity' ORDER BY available_at, seq LIMIT 1)::float8 AS next_due`
@@ -135,7 +135,7 @@ const (
 	maxLook      = 100_000
 	maxHalt      = 2000
 	maxPark      = 4000
-	maxTopics    = 10_000 // of those that have halted events
+	maxTopics    = 10_000 // whose rows one full read looks for, and which a claim counts
 	maxSupersede = 2000
 )
 
@@ -146,7 +146,7 @@ func (s *Store) Claim(ctx context.Context, worker string, limit int, lease time.
 	for look := max(limit, minLook); ; look = min(look*lookFactor, maxLook) {
 		f, err := s.tryClaim(ctx, limit, look, args{
 			"token": claim.Token, "worker": worker, "lease": lease.Seconds(), "limit": limit, "look": look,
-			"bytes": MaxClaimBytes, "most": maxSupersede,
+			"bytes": MaxClaimBytes, "most": maxSupersede, "most_paused": maxTopics,
 		})
 		progress := f.claimed || f.superseded > 0 || f.parked > 0 || f.moved
 		if err == nil && f.atLimit && !progress && look < maxLook {
@@ -168,9 +168,9 @@ type found struct {
 	leftOver   bool      // it has not taken all that is free
 	waiting    bool      // it saw events that are to be parked
 	topics     bool      // there are rows of topics
-	paused     int       // topics
+	paused     int       // topics; maxTopics means that many or more
 	first      time.Time // when the first event that is not of a paused topic became due
-	looked     string    // the last topic that resumeDeletedSQL has looked at, or ""
+	topic      string    // the last one that resumeDeletedSQL has looked at, or ""
 	nextTrial  *float64
 	nextDue    *float64
 }
@@ -196,7 +196,6 @@ func (s *Store) tryClaim(ctx context.Context, limit, look int, values args) (f f
 	s.someWait.Store(f.waiting)
 	if full {
 		s.floor.set(f, begin, time.Now())
-		s.looked.Store(f.looked)
 	}
 	appeared := !s.someTopics.Swap(f.topics) && f.topics // this claim has left out the steps for topics
 	f.moved = s.floor.pausesChanged(f.paused, appeared) || f.moved

@@ -21,7 +21,8 @@ type floor struct {
 	mu     sync.Mutex
 	since  time.Time // by the database's clock
 	until  time.Time // then a claim reads everything again; by the clock of this process
-	paused int       // topics, as the last claim saw them: it counts to 10,000
+	paused int       // topics, as the last claim saw them; maxTopics means that many or more
+	topic  string    // the next full read looks for deleted rows of the topics after this one
 }
 
 const (
@@ -50,6 +51,13 @@ func (f *floor) last() time.Time {
 	return f.since
 }
 
+// lastTopic is the one after which a full read goes on.
+func (f *floor) lastTopic() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.topic
+}
+
 // again makes the next claim a full read.
 func (f *floor) again() {
 	f.mu.Lock()
@@ -61,14 +69,14 @@ func (f *floor) again() {
 func (f *floor) set(read found, begin, end time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.since, f.paused = read.first.Add(-floorMargin), read.paused
+	f.since, f.paused, f.topic = read.first.Add(-floorMargin), read.paused, read.topic
 	f.until = end.Add(min(floorShare*end.Sub(begin), floorAge))
 }
 
 // pausesChanged makes the next claim a full read if there is the first row of a topic, or if the
 // number of paused topics has changed since the last claim. It returns whether it did. (One topic
-// that is paused while another one is resumed waits for the next full read.) The events
-// of a resumed topic are in front of the floor. Those of a topic that was just paused must be
+// that is paused while another one is resumed waits for the next full read, and so does a change above
+// maxTopics.) The events of a resumed topic are in front of the floor. Those of a topic that was just paused must be
 // halted soon, because one of them is to be tried.
 func (f *floor) pausesChanged(paused int, appeared bool) bool {
 	f.mu.Lock()

@@ -220,8 +220,8 @@ func TestP4AnEventFailsByAgeAndNumber(t *testing.T) {
 	}
 }
 
-// TestP7RenewKeepsAClaim beyond its lease, and revives none: its events may be discarded.
-func TestP7RenewKeepsAClaim(t *testing.T) {
+// TestP7RenewRevivesNoClaim that has ended: an operator may have discarded its events. It keeps others.
+func TestP7RenewRevivesNoClaim(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	ids := f.appendMany(2)

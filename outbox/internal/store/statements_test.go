@@ -101,9 +101,9 @@ func (f fixture) fill(n int) {
 }
 
 // TestAClaimWithManyTopics: of 8,000 topics half are paused; thousands of events of one of these
-// are in front of the others; 20,000 events are halted, and 800 are claimed. A claim reads past those
-// in front until they are halted, in the order of the index. It never looks at a topic's events one by
-// one, and compares no event with each topic or each claimed event.
+// are in front of the others; 24,000 events are halted; 400 claims list 800 ids. A claim reads past
+// those in front until they are halted, in the order of the index. It never looks at a topic's events
+// one by one, and compares no event with each topic or each claimed id.
 func TestAClaimWithManyTopics(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -188,8 +188,8 @@ func (m *measured) count(t *testing.T, name string, one statement) int {
 	defer func() { must(t, tx.Rollback(t.Context())) }()
 	_, err = tx.Exec(t.Context(), ForgetfulSQL)
 	must(t, err)
-	// Poolers' modes have no plan to keep. With the least work_mem, some thousands are as many as 150,000
-	// otherwise.
+	// Poolers' modes have no plan to keep. A list of some thousands does not fit into the least work_mem,
+	// as one of 150,000 does not fit into the default.
 	_, err = tx.Exec(t.Context(), "SET LOCAL work_mem = '64kB'; SET LOCAL plan_cache_mode = "+m.plans)
 	must(t, err)
 	return m.explain(t, tx, name, one)
@@ -242,8 +242,8 @@ type plan struct {
 
 // blocks counts those of the plan, and those of the statements in WITH that change rows: they run
 // after the plan, unless it reads from them. A row of a table that was read for nothing counts as a
-// block. One of pg_locks does not: it has all locks of the server, also those of other tests. A row that
-// a subplan compares each time counts as well: NOT IN does so if its list does not fit into work_mem.
+// block. One of pg_locks does not: it has all locks of the server, also those of other tests. A row
+// that a subplan compares counts as well: NOT IN compares each one if they do not fit into work_mem.
 func (p plan) blocks(root bool) (n int) {
 	if root || p.Node == "ModifyTable" {
 		n = p.Hit + p.Read
@@ -282,7 +282,7 @@ func statements(f fixture, events int) map[string]statement {
 		"settingsSQL": {sql: settingsSQL}, "ForgetfulSQL": {sql: ForgetfulSQL}, "durableSQL": {sql: durableSQL},
 		"claimSQL": {sql: claimSQL, args: args{
 			"floor": time.Time{}, "wants_first": true, "token": uuid.New(), "worker": "x", "lease": 60.0,
-			"limit": events, "bytes": MaxClaimBytes, "look": events, "most": events,
+			"limit": events, "bytes": MaxClaimBytes, "look": events, "most": events, "most_paused": events,
 		}},
 		"claimedEventsSQL": {sql: claimedEventsSQL, args: args{"token": tokens[0]}},
 		"markPublishedSQL": {sql: markPublishedSQL, args: args{"ids": IDs(ids)}},
@@ -320,7 +320,7 @@ func statements(f fixture, events int) map[string]statement {
 }
 
 // fragments are parts of other statements.
-var fragments = []string{"claimedIDsSQL", "LeasedIDsSQL", "idsSQL", "fenceSQL", "parkedSQL", "stillParkedSQL", "isPausedSQL", "allPausedSQL", "dueSQL", "nextTrialSQL", "goingSQL", "nextSQL", "nextColumnsSQL", "haltedSQL", "freeSQL", "takeSQL", "RecordSQL", "failureSQL"}
+var fragments = []string{"claimedIDsSQL", "LeasedIDsSQL", "idsSQL", "fenceSQL", "parkedSQL", "stillParkedSQL", "isPausedSQL", "AllPausedSQL", "dueSQL", "nextTrialSQL", "goingSQL", "nextSQL", "nextColumnsSQL", "haltedSQL", "freeSQL", "takeSQL", "RecordSQL", "failureSQL"}
 
 // TestEveryStatementIsMeasured finds the constants of the package whose names end in SQL.
 func TestEveryStatementIsMeasured(t *testing.T) {

@@ -60,7 +60,6 @@ type Store struct {
 	floor floor
 	// What the last claim has found. If it is nothing, the next one leaves out the steps of aside.go.
 	someWait, someTopics atomic.Bool
-	looked               atomic.Value // a string: there resumeDeletedSQL goes on
 }
 
 // New returns the outbox in the database of a pool.

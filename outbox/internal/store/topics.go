@@ -22,12 +22,12 @@ import (
 // AllTopics is the topic that stands for every topic in outbox_topics.
 const AllTopics = "*"
 
-// isPausedSQL is true for an event q whose topic is paused, and allPausedSQL if every topic is. Each
-// looks into the index once for each event, because there may be 300,000 paused topics. NOT IN would
-// compare each event with all of them, if PostgreSQL expects more than fit into work_mem.
+// isPausedSQL is true for an event q whose topic is paused: one look into the index for each event.
+// With NOT IN, PostgreSQL compares each event with all paused topics if it expects that they do not
+// fit into work_mem, for example 150,000. AllPausedSQL is true if every topic is paused.
 const (
 	isPausedSQL  = `(SELECT true FROM outbox_topics p WHERE p.topic = q.topic AND NOT resumed LIMIT 1) IS NOT NULL`
-	allPausedSQL = `(SELECT true FROM outbox_topics WHERE topic = '` + AllTopics + `' AND NOT resumed LIMIT 1) IS NOT NULL`
+	AllPausedSQL = `(SELECT true FROM outbox_topics WHERE topic = '` + AllTopics + `' AND NOT resumed LIMIT 1) IS NOT NULL`
 )
 
 // The trial events of a topic t that are free: haltedSQL reads its halted events, those that were
@@ -60,7 +60,7 @@ const (
 const claimTrialsSQL = `
 WITH ready AS MATERIALIZED (
   SELECT topic FROM outbox_topics
-  WHERE NOT resumed AND until <= now() AND NOT ` + allPausedSQL + `
+  WHERE NOT resumed AND until <= now() AND NOT ` + AllPausedSQL + `
   ORDER BY reason LIKE 'no answer%', until LIMIT @limit FOR UPDATE SKIP LOCKED
 ), trials AS MATERIALIZED (
   SELECT t.topic, p.id, p.aggregate, p.aggregate_id, p.version, p.oldest,
@@ -82,7 +82,7 @@ SELECT EXISTS (SELECT FROM claimed) AS claimed, (SELECT count(*) FROM done) AS s
 
 // nextTrialSQL is in how many seconds a topic is to be tried, or NULL.
 const nextTrialSQL = `(SELECT extract(epoch FROM min(until) - now()) FROM outbox_topics
-  WHERE NOT resumed AND until < 'infinity' AND NOT ` + allPausedSQL + `)::float8 AS next_trial`
+  WHERE NOT resumed AND until < 'infinity' AND NOT ` + AllPausedSQL + `)::float8 AS next_trial`
 
 // ClaimTrials leases one event of each of at most limit topics whose pause is over.
 func (s *Store) ClaimTrials(ctx context.Context, worker string, limit int, lease time.Duration) (Claim, error) {

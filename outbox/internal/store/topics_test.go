@@ -247,7 +247,8 @@ func TestP9OneAggregateDoesNotStandForItsTopic(t *testing.T) {
 	f.wantEvents(f.trial(), newer)
 }
 
-// TestDeletingTheRowOfATopicResumesIt, with the next claims. Each looks at so many topics.
+// TestDeletingTheRowOfATopicResumesIt, with the next claims. A full read looks at maxTopics topics, so
+// the second one finds the last row.
 func TestDeletingTheRowOfATopicResumesIt(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -273,7 +274,8 @@ func TestDeletingTheRowOfATopicResumesIt(t *testing.T) {
 	f.exec("DELETE FROM outbox_topics WHERE topic = 'further away'")
 	for _, left := range []int{2, 0} {
 		f.store.floor.again()
-		f.claim(10)
+		_, err := f.store.Claim(t.Context(), "test", 10, lease)
+		must(t, err)
 		f.wantHalted(maxTopics + left)
 	}
 }
