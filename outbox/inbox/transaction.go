@@ -83,7 +83,7 @@ func (t *handlerTx) release(ctx context.Context) error {
 	_, err := t.Exec(ctx, "CLOSE inbox_guard")
 	const invalidCursorName = "34000"
 	if p, ok := errors.AsType[*pgconn.PgError](err); ok && p.Code == invalidCursorName {
-		return errEnded
+		return fmt.Errorf("%w; nor may it close the cursor inbox_guard", errEnded)
 	}
 	return err
 }

@@ -30,10 +30,9 @@ func (r Refusal) String() string { return r.ID.String() + " " + r.Reason }
 
 const (
 	chosenSQL = `id = ANY (cast(cast(@ids AS text) AS uuid[]))`
-	// decidableSQL is true for the events that have failed, and with @also_paused for those that wait
-	// because a topic is paused. judge leaves out those that a relay has claimed.
+	// decidableSQL is true for the events that have failed, and for those that the decision has claimed.
 	decidableSQL = `(failed_at <= cast(@failed_until AS timestamptz)
-    OR cast(@also_paused AS boolean) AND failed_at IS NULL AND (halted OR ` + store.AllPausedSQL + `))`
+    OR failed_at IS NULL AND id = ANY (cast(cast(@held AS text) AS uuid[])))`
 )
 
 // lockSQL locks the events that an operator decides about. If two operators choose the same events,
@@ -72,7 +71,6 @@ RETURNING id`
 // Discard discards those of these events that have failed, or wait because their topic is paused. It
 // refuses an event that a relay has claimed, and may still send. The others will never be published.
 // The later events of their aggregates no longer wait for them. It decides as [Operator.Replay] does.
-// Claims wait meanwhile.
 func (o *Operator) Discard(ctx context.Context, by By, ids []uuid.UUID) (Result, error) {
 	return o.decideIDs(ctx, by, Discard, ids)
 }
@@ -83,7 +81,7 @@ func (o *Operator) DryRun(ctx context.Context, action Action, ids []uuid.UUID) (
 	if err != nil {
 		return Result{}, err
 	}
-	return o.judge(action, ids, found), nil
+	return o.judge(action, ids, found, nil), nil
 }
 
 // MaxDecided is how many events [Operator.DecideAll] changes at most. All of them are changed in one
@@ -104,12 +102,12 @@ func (o *Operator) DecideAll(ctx context.Context, by By, action Action, f Filter
 	}
 	f.Newest = false
 	with, a := f.failed(Cursor{}, MaxDecided)
-	return o.AsOf(seen.At).decide(ctx, by, action, false, func(ctx context.Context, tx pgx.Tx) ([]uuid.UUID, error) {
+	return o.AsOf(seen.At).decide(ctx, by, action, uuid.Nil, func(ctx context.Context, tx pgx.Tx, _ []uuid.UUID) ([]uuid.UUID, error) {
 		ids, err := collect(ctx, tx, with+`SELECT id FROM found ORDER BY failed_at, id`, a, pgx.RowTo[uuid.UUID])
 		if err != nil {
 			return nil, err
 		}
-		locked, err := tx.Exec(ctx, lockSQL, o.AsOf(seen.At).lockArgs(ids, false))
+		locked, err := tx.Exec(ctx, lockSQL, o.AsOf(seen.At).lockArgs(ids, nil))
 		if err == nil && int(locked.RowsAffected()) != seen.Count {
 			err = ErrChanged
 		}
@@ -119,25 +117,35 @@ func (o *Operator) DecideAll(ctx context.Context, by By, action Action, f Filter
 
 var changeSQL = map[Action]string{Replay: replaySQL, Discard: discardSQL}
 
-func (o *Operator) lockArgs(ids []uuid.UUID, alsoPaused bool) args {
-	return args{"ids": store.IDs(ids), "failed_until": o.failedUntil, "also_paused": alsoPaused}
+func (o *Operator) lockArgs(ids, held []uuid.UUID) args {
+	return args{"ids": store.IDs(ids), "failed_until": o.failedUntil, "held": store.IDs(held)}
 }
 
 // maxPage is how many events that an operator has named one transaction decides about.
 const maxPage = 1000
 
-// decideIDs is decide for events that the operator has named.
+// decideIDs is decide for events that the operator has named. What is to be discarded and has not
+// failed is claimed first: a relay could claim it while it is discarded, because a claim locks no row.
 func (o *Operator) decideIDs(ctx context.Context, by By, action Action, ids []uuid.UUID) (all Result, err error) {
 	ids = slices.Clone(ids)
 	slices.SortFunc(ids, func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
 	for page := range slices.Chunk(slices.Compact(ids), maxPage) {
-		r, err := o.decide(ctx, by, action, action == Discard, func(ctx context.Context, tx pgx.Tx) ([]uuid.UUID, error) {
-			_, err := tx.Exec(ctx, lockSQL, o.lockArgs(page, action == Discard))
+		token := uuid.Nil
+		if action == Discard {
+			if token, err = o.store.Hold(ctx, by.Operator, page); err != nil {
+				return all, explain(err)
+			}
+		}
+		r, err := o.decide(ctx, by, action, token, func(ctx context.Context, tx pgx.Tx, held []uuid.UUID) ([]uuid.UUID, error) {
+			_, err := tx.Exec(ctx, lockSQL, o.lockArgs(page, held))
 			return page, err
 		}, func(ctx context.Context, tx pgx.Tx, r *Result, changed []uuid.UUID) (err error) {
 			r.Changed, err = get(ctx, tx, changed)
 			return err
 		})
+		if action == Discard {
+			_ = ctx
+		}
 		if err != nil {
 			return all, err
 		}
@@ -148,20 +156,18 @@ func (o *Operator) decideIDs(ctx context.Context, by By, action Action, ids []uu
 }
 
 // decide runs a decision about the events that choose returns and has locked, and records it. The
-// record has the ids that were changed, and not those that were chosen. With alsoPaused it may also
-// change events that wait because a topic is paused. Then it takes the claim lock first: a claim locks
-// no row, and could take an event while it is discarded.
+// record has the ids that were changed, and not those that were chosen. It may also change the events
+// of the claim with this token.
 func (o *Operator) decide(
-	ctx context.Context, by By, action Action, alsoPaused bool, choose func(context.Context, pgx.Tx) ([]uuid.UUID, error),
+	ctx context.Context, by By, action Action, token uuid.UUID, choose func(ctx context.Context, tx pgx.Tx, held []uuid.UUID) ([]uuid.UUID, error),
 	finally func(context.Context, pgx.Tx, *Result, []uuid.UUID) error,
 ) (r Result, err error) {
 	err = inTx(ctx, o.store, "the decision to "+string(action), func(tx pgx.Tx) error {
-		if alsoPaused {
-			if _, err := tx.Exec(ctx, store.ClaimLockSQL); err != nil {
-				return err
-			}
+		held, err := collect(ctx, tx, store.HeldSQL, args{"token": token.String()}, pgx.RowTo[uuid.UUID])
+		if err != nil {
+			return err
 		}
-		ids, err := choose(ctx, tx)
+		ids, err := choose(ctx, tx, held)
 		if err != nil {
 			return err
 		}
@@ -171,10 +177,10 @@ func (o *Operator) decide(
 		if err != nil {
 			return err
 		}
-		if r = o.judge(action, ids, found); len(r.Changed) == 0 {
+		if r = o.judge(action, ids, found, held); len(r.Changed) == 0 {
 			return nil
 		}
-		changed, err := collect(ctx, tx, changeSQL[action], o.lockArgs(IDsOf(r.Changed), alsoPaused), pgx.RowTo[uuid.UUID])
+		changed, err := collect(ctx, tx, changeSQL[action], o.lockArgs(IDsOf(r.Changed), held), pgx.RowTo[uuid.UUID])
 		if err != nil {
 			return err
 		}
@@ -200,8 +206,8 @@ func (o *Operator) decide(
 	return r, nil
 }
 
-// keep refuses what was to be changed, and is not among the ids that were: somebody has just resumed
-// every topic.
+// keep refuses what was to be changed, and is not among the ids that were: its topic was paused or
+// resumed, or its claim ended, while the decision was made.
 func (r *Result) keep(ids []uuid.UUID) {
 	changed := make(map[uuid.UUID]bool, len(ids))
 	for _, id := range ids {
@@ -209,7 +215,7 @@ func (r *Result) keep(ids []uuid.UUID) {
 	}
 	r.Changed = slices.DeleteFunc(r.Changed, func(e Event) bool {
 		if !changed[e.ID] {
-			r.Refused = append(r.Refused, Refusal{e.ID, "waits no longer: its topic was resumed", false})
+			r.Refused = append(r.Refused, Refusal{e.ID, "has changed meanwhile: try again", false})
 		}
 		return !changed[e.ID]
 	})
@@ -228,11 +234,11 @@ func get(ctx context.Context, tx pgx.Tx, ids []uuid.UUID) ([]Event, error) {
 }
 
 // judge says which events a decision may change.
-func (o *Operator) judge(action Action, ids []uuid.UUID, found []Event) (r Result) {
+func (o *Operator) judge(action Action, ids []uuid.UUID, found []Event, held []uuid.UUID) (r Result) {
 	known := make(map[uuid.UUID]bool, len(found))
 	for _, e := range found {
 		known[e.ID] = true
-		if reason := o.refusal(action, e); reason != "" {
+		if reason := o.refusal(action, e); reason != "" && !slices.Contains(held, e.ID) {
 			r.Refused = append(r.Refused, Refusal{e.ID, reason, e.Status == Failed})
 		} else {
 			r.Changed = append(r.Changed, e)

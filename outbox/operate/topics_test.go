@@ -177,6 +177,60 @@ func TestP7WhatIsClaimedIsNotDiscarded(t *testing.T) {
 	}
 }
 
+// TestP4ADiscardStopsNoClaim, whatever it waits for: a row that somebody has locked, or the standby.
+func TestP4ADiscardStopsNoClaim(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	halted, other := f.append("1", 1)[0], f.appendAlone()
+	must(t, f.operator.Pause(t.Context(), ann(), "order.created", "why"))
+	f.due()
+	locked, err := f.pool.Begin(t.Context())
+	must(t, err)
+	_, err = locked.Exec(t.Context(), "SELECT FROM outbox_queue WHERE id = $1 FOR UPDATE", halted)
+	must(t, err)
+	ended := make(chan error)
+	go func() {
+		_, err := f.operator.Discard(t.Context(), ann(), []uuid.UUID{halted})
+		ended <- err
+	}()
+	dbtest.Await(t, "the discard waits for the row", func() bool {
+		return f.count("pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") == 1
+	})
+	if got := f.due(); !slices.Equal(got, []uuid.UUID{other}) {
+		t.Errorf("claimed %v, want %v", got, other)
+	}
+	must(t, locked.Commit(t.Context()))
+	must(t, <-ended)
+	if f.count("outbox_claims") != 0 || f.count("outbox_discarded") != 1 {
+		t.Errorf("%d claims are left, and %d events are discarded", f.count("outbox_claims"), f.count("outbox_discarded"))
+	}
+}
+
+// TestP7WhatIsBeingRecordedIsNotDiscarded: the lease has ended, but its holder has locked the claim, so
+// nobody deletes it, and a renewal that waits for the lock could revive it.
+func TestP7WhatIsBeingRecordedIsNotDiscarded(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	id := f.append("1", 1)[0]
+	must(t, f.operator.Pause(t.Context(), ann(), operate.EveryTopic, "why"))
+	f.claim(id)
+	f.exec("UPDATE outbox_claims SET until = now()")
+	holder, err := f.pool.Begin(t.Context())
+	must(t, err)
+	_, err = holder.Exec(t.Context(), "SELECT FROM outbox_claims FOR UPDATE")
+	must(t, err)
+	for _, want := range []int{1, 0} {
+		r, err := f.operator.Discard(t.Context(), ann(), []uuid.UUID{id})
+		if err != nil || len(r.Refused) != want || want == 1 && r.Refused[0].Reason != "has changed meanwhile: try again" {
+			t.Errorf("%+v, error %v", r, err)
+		}
+		must(t, holder.Rollback(t.Context()))
+		holder, err = f.pool.Begin(t.Context())
+		must(t, err)
+	}
+	must(t, holder.Rollback(t.Context()))
+}
+
 func TestWithoutTablesTheErrorSaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	f := fixtureOf(t, dbtest.Pool(t, dbtest.URL(t)))
