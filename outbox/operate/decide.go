@@ -144,7 +144,7 @@ func (o *Operator) decideIDs(ctx context.Context, by By, action Action, ids []uu
 			return err
 		})
 		if action == Discard {
-			_ = ctx
+			o.store.LetGo(ctx, token)
 		}
 		if err != nil {
 			return all, err

@@ -13,7 +13,7 @@ import (
 const holdSQL = `
 INSERT INTO outbox_claims (token, worker, until, events)
 SELECT cast(@token AS uuid), @worker, clock_timestamp() + interval '30 seconds', array_agg(id) FROM outbox_queue
-WHERE id = ANY (` + idsSQL + `) AND failed_at IS NULL AND (halted OR ` + AllPausedSQL + `)`+`
+WHERE id = ANY (` + idsSQL + `) AND failed_at IS NULL AND (halted OR ` + AllPausedSQL + `) AND id NOT IN ` + claimedIDsSQL + `
 HAVING count(*) > 0`
 
 // Hold claims those of the events for an operator that wait because a topic is paused, so that no relay
@@ -22,8 +22,8 @@ HAVING count(*) > 0`
 func (s *Store) Hold(ctx context.Context, operator string, ids []uuid.UUID) (token uuid.UUID, err error) {
 	token = uuid.New()
 	err = s.together(ctx,
-		
-		
+		statement{doing: "waiting for claims", sql: ClaimLockSQL},
+		statement{doing: "ending claims", sql: expireSQL},
 		statement{"holding", holdSQL, args{"token": token, "worker": "operator " + operator, "ids": IDs(ids)}, nil},
 	)
 	if err != nil {
