@@ -94,7 +94,8 @@ func (w *worker) pauseSlow(b *batch) {
 
 // releaseTaken makes those events due whose topic another session takes: they are sent again there.
 // This session may stay silent until ConfirmTimeout. What it has not written yet it must not write
-// later, because the next event of the aggregate may be sent meanwhile. So the lease of the batch ends.
+// later, because the next event of the aggregate may be sent meanwhile. So the lease of the batch
+// ends.
 func (w *worker) releaseTaken(b *batch) {
 	for _, it := range b.items {
 		if it.state == sent && w.topics.lastTaken(it.event.Topic).After(b.sentAt) {

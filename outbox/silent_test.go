@@ -78,8 +78,9 @@ func TestP4APauseThatCannotBeWrittenDelaysNoOtherTopic(t *testing.T) {
 }
 
 // TestP4P7EventsOfAConnectionThatIsNotReadAreSentElsewhere: two events wait on the first connection
-// behind one of another topic. A trial event on another one is taken, so their topic works. What the first connection
-// has not begun must not be begun there later: the next events of the aggregates are free.
+// behind one of another topic. A trial event on another one is taken, so their topic works. What
+// the first connection has not begun must not be begun there later: the next events of the
+// aggregates are free.
 func TestP4P7EventsOfAConnectionThatIsNotReadAreSentElsewhere(t *testing.T) {
 	t.Parallel()
 	inVirtualTime(t, func(v *virtual) {

@@ -55,9 +55,9 @@ func Logger(l *slog.Logger) Option { return func(o *options) { o.logger = l } }
 // Only the inbox ends the transaction, because the messages' ids are in it. tx.Commit returns an
 // error, and fails the batch even if the handler ignores it. tx.Rollback does nothing: what handle
 // has written is committed if it returns nil. To write nothing, return an error. Savepoints
-// (tx.Begin) are allowed. PostgreSQL refuses COMMIT as text, unless CLOSE ALL comes before it. After
-// COMMIT or ROLLBACK as text the batch fails, but what handle then writes is committed at once, and
-// again when the message comes again.
+// (tx.Begin) are allowed. PostgreSQL refuses COMMIT as text, unless CLOSE ALL comes before it.
+// After COMMIT or ROLLBACK as text the batch fails, but what handle then writes is committed at
+// once, and again when the message comes again.
 //
 // consumer is a name: all replicas of a consumer have the same one, and other consumers that share
 // the table processed_messages have others. An inbox uses one connection for a batch, and one more

@@ -30,7 +30,8 @@ func (r Refusal) String() string { return r.ID.String() + " " + r.Reason }
 
 const (
 	chosenSQL = `id = ANY (cast(cast(@ids AS text) AS uuid[]))`
-	// decidableSQL is true for the events that have failed, and for those that the decision has claimed.
+	// decidableSQL is true for the events that have failed, and for those that the decision has
+	// claimed.
 	decidableSQL = `(failed_at <= cast(@failed_until AS timestamptz)
     OR failed_at IS NULL AND id = ANY (cast(cast(@held AS text) AS uuid[])))`
 )
@@ -68,9 +69,10 @@ WITH done AS (
 )` + store.RecordSQL + `
 RETURNING id`
 
-// Discard discards those of these events that have failed, or wait because their topic is paused. It
-// refuses an event that a relay has claimed, and may still send. The others will never be published.
-// The later events of their aggregates no longer wait for them. It decides as [Operator.Replay] does.
+// Discard discards those of these events that have failed, or wait because their topic is paused.
+// It refuses an event that a relay has claimed, and may still send. The others will never be
+// published. The later events of their aggregates no longer wait for them. It decides as
+// [Operator.Replay] does.
 func (o *Operator) Discard(ctx context.Context, by By, ids []uuid.UUID) (Result, error) {
 	return o.decideIDs(ctx, by, Discard, ids)
 }
@@ -125,14 +127,15 @@ func (o *Operator) lockArgs(ids, held []uuid.UUID) args {
 const maxPage = 1000
 
 // decideIDs is decide for events that the operator has named. What is to be discarded and has not
-// failed is claimed first: a relay could claim it while it is discarded, because a claim locks no row.
+// failed is claimed first: a relay could claim it while it is discarded, because a claim locks no
+// row.
 func (o *Operator) decideIDs(ctx context.Context, by By, action Action, ids []uuid.UUID) (all Result, err error) {
 	ids = slices.Clone(ids)
 	slices.SortFunc(ids, func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
 	for page := range slices.Chunk(slices.Compact(ids), maxPage) {
 		token := uuid.Nil
 		if action == Discard {
-			if token, err = o.store.Hold(ctx, by.Operator, page); err != nil {
+			if token, err = o.store.Hold(ctx, fit(by.Operator, maxOperator), page); err != nil {
 				return all, explain(err)
 			}
 		}
@@ -156,8 +159,8 @@ func (o *Operator) decideIDs(ctx context.Context, by By, action Action, ids []uu
 }
 
 // decide runs a decision about the events that choose returns and has locked, and records it. The
-// record has the ids that were changed, and not those that were chosen. It may also change the events
-// of the claim with this token.
+// record has the ids that were changed, and not those that were chosen. It may also change the
+// events of the claim with this token.
 func (o *Operator) decide(
 	ctx context.Context, by By, action Action, token uuid.UUID, choose func(ctx context.Context, tx pgx.Tx, held []uuid.UUID) ([]uuid.UUID, error),
 	finally func(context.Context, pgx.Tx, *Result, []uuid.UUID) error,
@@ -257,8 +260,8 @@ func (o *Operator) refusal(action Action, e Event) string {
 	switch {
 	case e.Status == Superseded:
 		return fmt.Sprintf("is not sent: a newer event of %s %s has superseded it", e.Aggregate, e.AggregateID)
-	case e.Paused && action == Discard && e.Worker != "": // if it went, its aggregate's next event could be sent before it
-		return "is claimed by " + e.Worker + ", which may still send it: try again when the claim has ended"
+	case e.Paused && action == Discard && e.Worker != "": // a relay may still send it
+		return "is claimed by " + e.Worker + ": try again when the claim has ended"
 	case e.Paused && action == Discard:
 		return ""
 	case e.Status != Failed:

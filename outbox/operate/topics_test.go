@@ -97,8 +97,8 @@ func TestAPauseIsRecordedAndATopicThatIsNotPausedIsAnError(t *testing.T) {
 	}
 }
 
-// TestAHaltedEventIsDiscardedButNotReplayed: it waits for its topic, and not for an operator. A claim
-// that has ended holds nothing, even if there is no relay to delete it.
+// TestAHaltedEventIsDiscardedButNotReplayed: it waits for its topic, and not for an operator. A
+// claim that has ended holds nothing, even if there is no relay to delete it.
 func TestAHaltedEventIsDiscardedButNotReplayed(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -133,12 +133,12 @@ func TestAHaltedEventIsDiscardedButNotReplayed(t *testing.T) {
 	}
 }
 
-// TestP7WhatIsClaimedIsNotDiscarded: a relay may still send it, and the next event of the order would
-// be sent beside it. A claim that is being made may have read the pauses too early.
+// TestP7WhatIsClaimedIsNotDiscarded: a relay may still send it, and the next event of the order
+// would be sent beside it. A claim that is being made may have read the pauses too early.
 func TestP7WhatIsClaimedIsNotDiscarded(t *testing.T) {
 	t.Parallel()
 	for topic, reason := range map[string]string{
-		"order.created":    "is claimed by x, which may still send it: try again when the claim has ended", // halted and claimed: a trial event, or one without an answer
+		"order.created":    "is claimed by x: try again when the claim has ended", // halted and claimed: a trial event, or one without an answer
 		operate.EveryTopic: "is in_progress, not failed",
 	} {
 		t.Run(topic, func(t *testing.T) {
@@ -177,7 +177,8 @@ func TestP7WhatIsClaimedIsNotDiscarded(t *testing.T) {
 	}
 }
 
-// TestP4ADiscardStopsNoClaim, whatever it waits for: a row that somebody has locked, or the standby.
+// TestP4ADiscardStopsNoClaim, whatever it waits for: a row that somebody has locked, or the
+// standby.
 func TestP4ADiscardStopsNoClaim(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -206,8 +207,8 @@ func TestP4ADiscardStopsNoClaim(t *testing.T) {
 	}
 }
 
-// TestP7WhatIsBeingRecordedIsNotDiscarded: the lease has ended, but its holder has locked the claim, so
-// nobody deletes it, and a renewal that waits for the lock could revive it.
+// TestP7WhatIsBeingRecordedIsNotDiscarded: the lease has ended, but its holder has locked the
+// claim, so nobody deletes it, and a renewal that waits for the lock could revive it.
 func TestP7WhatIsBeingRecordedIsNotDiscarded(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -42,9 +42,9 @@ const expireSQL = `
 DELETE FROM outbox_claims WHERE token = ANY (ARRAY(
   SELECT token FROM outbox_claims WHERE until <= now() FOR UPDATE SKIP LOCKED))`
 
-// claimedIDsSQL selects the ids in all claims. NOT IN needs a hash table of them. PostgreSQL makes one
-// if it expects that they fit into work_mem. For the array of a subquery it expects ten, so it always
-// makes one.
+// claimedIDsSQL selects the ids in all claims. NOT IN needs a hash table of them. PostgreSQL makes
+// one if it expects that they fit into work_mem. For the array of a subquery it expects ten, so it
+// always makes one.
 const (
 	claimedIDsSQL = `(SELECT unnest(ARRAY(SELECT unnest(events) FROM outbox_claims)))`
 	// LeasedIDsSQL selects those whose lease has not ended.
@@ -135,7 +135,7 @@ const (
 	maxLook      = 100_000
 	maxHalt      = 2000
 	maxPark      = 4000
-	maxTopics    = 10_000 // whose rows one full read looks for, and which a claim counts
+	maxTopics    = 10_000 // a claim counts so many that are paused; a full read looks for so many rows
 	maxSupersede = 2000
 )
 
@@ -210,9 +210,7 @@ func (s *Store) finishClaim(ctx context.Context, claim Claim, claimed bool, err 
 		err = s.readClaimed(ctx, &claim)
 	}
 	if err != nil || claimed && len(claim.Events)+len(claim.NoPayload) == 0 {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-		defer cancel()
-		_, _ = s.Settle(ctx, Settlement{Token: claim.Token, End: true})
+		s.LetGo(ctx, claim.Token)
 	}
 	if err != nil {
 		return Claim{}, fmt.Errorf("claiming from the outbox: %w", err)

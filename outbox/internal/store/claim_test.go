@@ -3,8 +3,10 @@ package store
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -290,4 +292,43 @@ func TestAClaimIsBoundedInBytes(t *testing.T) {
 	if n := len(f.claim(5000).Events); n != 5000 {
 		t.Errorf("claimed %d small events, want 5000", n)
 	}
+}
+
+// TestAClaimWithManyTopics: of 8,000 topics half are paused; thousands of events of one of these
+// are in front of the others; 24,000 events are halted; 400 claims list 800 ids. A claim reads past
+// those in front until they are halted, in the order of the index. It never looks at a topic's
+// events one by one, and compares no event with each topic or each claimed id.
+func TestAClaimWithManyTopics(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.exec("ANALYZE outbox_queue, outbox_events")
+	f.exec("INSERT INTO outbox_topics (topic, until, pause, reason) SELECT 'topic ' || i * 2, now(), 1, '' FROM generate_series(1, 4000) i")
+	f.exec(`INSERT INTO outbox_claims (token, worker, until, events) SELECT gen_random_uuid(), 'x', now() + interval '1h', ARRAY(
+		SELECT gen_random_uuid() FROM generate_series(1, 2) WHERE n > 0) FROM generate_series(1, 400) n`)
+	f.exec("ANALYZE outbox_topics, outbox_claims")
+	const of = "SELECT gen_random_uuid(), 1, 'order', gen_random_uuid()::text, 'topic ' || %s, '{}'::bytea FROM generate_series(1, $1::int) i"
+	f.exec(insertSQL(fmt.Sprintf(of, "1 + i % 8000"), "now()"), 8000)
+	f.exec("UPDATE outbox_queue SET halted = true, available_at = 'infinity' WHERE split_part(topic, ' ', 2)::int % 2 = 0")
+	f.exec(insertSQL(fmt.Sprintf(of, "2"), "'infinity'"), manyEvents)
+	f.exec("UPDATE outbox_queue SET halted = true WHERE topic = 'topic 2'")
+	for _, mode := range []string{"force_generic_plan", "force_custom_plan"} {
+		m := newMeasured(f, mode)
+		for name, blocks := range m.all(t, 10) {
+			if about := strings.HasPrefix(name, "claim") || strings.Contains(name, "opics"); about && blocks > 5000 {
+				t.Errorf("%s, %s touches %d blocks", mode, name, blocks)
+			}
+		}
+	}
+	f.exec(insertSQL(fmt.Sprintf(of, "2"), "now() - interval '1 hour'"), 2*maxHalt)
+	for range 2 {
+		f.reset() // the claims between full reads halt none of them
+		c, err := f.store.Claim(t.Context(), "test", 10, lease)
+		if must(t, err); len(c.Events) != 10 || c.Events[0].Topic == "topic 2" {
+			t.Fatalf("claimed %d", len(c.Events))
+		}
+	}
+	if c := f.claim(10); len(c.Events) != 10 {
+		t.Errorf("claimed %d", len(c.Events))
+	}
+	f.wantNone("SELECT count(*) FROM outbox_queue WHERE topic = 'topic 2' AND NOT halted")
 }

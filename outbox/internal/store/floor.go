@@ -75,9 +75,9 @@ func (f *floor) set(read found, begin, end time.Time) {
 
 // pausesChanged makes the next claim a full read if there is the first row of a topic, or if the
 // number of paused topics has changed since the last claim. It returns whether it did. (One topic
-// that is paused while another one is resumed waits for the next full read, and so does a change above
-// maxTopics.) The events of a resumed topic are in front of the floor. Those of a topic that was just paused must be
-// halted soon, because one of them is to be tried.
+// that is paused while another one is resumed waits for the next full read, and so does a change
+// above maxTopics.) The events of a resumed topic are in front of the floor. Those of a topic that
+// was just paused must be halted soon, because one of them is to be tried.
 func (f *floor) pausesChanged(paused int, appeared bool) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -8,17 +8,17 @@ import (
 	"github.com/google/uuid"
 )
 
-// holdSQL claims events for an operator: those that wait because a topic is paused, and that are in
-// no claim. A claim whose lease has ended is in the table only if its holder is writing at this moment.
+// holdSQL claims events for an operator: those that wait because a topic is paused, and are in no
+// claim. If the lease of a claim has ended and the claim is still there, its holder has locked it.
 const holdSQL = `
 INSERT INTO outbox_claims (token, worker, until, events)
 SELECT cast(@token AS uuid), @worker, clock_timestamp() + interval '30 seconds', array_agg(id) FROM outbox_queue
 WHERE id = ANY (` + idsSQL + `) AND failed_at IS NULL AND (halted OR ` + AllPausedSQL + `) AND id NOT IN ` + claimedIDsSQL + `
 HAVING count(*) > 0`
 
-// Hold claims those of the events for an operator that wait because a topic is paused, so that no relay
-// can claim them. It has its own transaction, as a claim of a relay has: other claims wait for it, and
-// it waits for no row and no standby.
+// Hold claims events for an operator, so that no relay claims them: those that wait because a topic
+// is paused. It is a transaction like that of a relay's claim: other claims wait for it, and it
+// waits for no row and for no standby.
 func (s *Store) Hold(ctx context.Context, operator string, ids []uuid.UUID) (token uuid.UUID, err error) {
 	token = uuid.New()
 	err = s.together(ctx,
@@ -36,9 +36,9 @@ func (s *Store) Hold(ctx context.Context, operator string, ids []uuid.UUID) (tok
 const HeldSQL = `
 SELECT unnest(events) FROM (SELECT events FROM outbox_claims WHERE token = cast(@token AS uuid) FOR UPDATE) c`
 
-// LetGo ends the claim of an operator. If that fails, its lease ends soon.
+// LetGo ends a claim, even if ctx has ended. If that fails, its lease ends it.
 func (s *Store) LetGo(ctx context.Context, token uuid.UUID) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
-	_ = s.together(ctx, statement{doing: "ending the claim", sql: endClaimSQL, args: args{"token": token}})
+	_, _ = s.Settle(ctx, Settlement{Token: token, End: true})
 }

@@ -241,8 +241,8 @@ WHERE token = ANY (` + idsSQL + `) AND until > clock_timestamp()
 RETURNING token`
 
 // Renew makes the leases of claims end this much later than now, and returns those that are held. A
-// claim that has ended stays ended, even if it is not deleted yet: an operator may have discarded its
-// events.
+// claim that has ended stays ended, even if it is not deleted yet: an operator may have discarded
+// its events.
 func (s *Store) Renew(ctx context.Context, tokens []uuid.UUID, lease time.Duration) (held []uuid.UUID, err error) {
 	read := func(rows pgx.Rows) error {
 		held, err = pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])

@@ -220,7 +220,8 @@ func TestP4AnEventFailsByAgeAndNumber(t *testing.T) {
 	}
 }
 
-// TestP7RenewRevivesNoClaim that has ended: an operator may have discarded its events. It keeps others.
+// TestP7RenewRevivesNoClaim that has ended: an operator may have discarded its events. It keeps
+// others.
 func TestP7RenewRevivesNoClaim(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

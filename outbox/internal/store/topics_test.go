@@ -247,8 +247,8 @@ func TestP9OneAggregateDoesNotStandForItsTopic(t *testing.T) {
 	f.wantEvents(f.trial(), newer)
 }
 
-// TestDeletingTheRowOfATopicResumesIt, with the next claims. A full read looks at maxTopics topics, so
-// the second one finds the last row.
+// TestDeletingTheRowOfATopicResumesIt, with the next claims. A full read looks at maxTopics topics,
+// so the second one finds the last row.
 func TestDeletingTheRowOfATopicResumesIt(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -103,8 +103,8 @@ func TestP1P2P3P4P5P7WithGormAndRabbitMQ(t *testing.T) {
 }
 
 // run builds a program, kills two processes of it again and again under load, and stops both when
-// nothing waits in the outbox and the condition done is true. Then it compares what each shop has with
-// what its destination has received.
+// nothing waits in the outbox and the condition done is true. Then it compares what each shop has
+// with what its destination has received.
 func run(
 	t *testing.T, program string, settings []string, done string, allowed checker.Allowance, received func(shop string) []broker.Message,
 ) map[string]*pgxpool.Pool {
