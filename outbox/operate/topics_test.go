@@ -197,6 +197,9 @@ func TestP4ADiscardStopsNoClaim(t *testing.T) {
 	dbtest.Await(t, "the discard waits for the row", func() bool {
 		return f.count("pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") == 1
 	})
+	if f.count("(SELECT FROM outbox_claims FOR UPDATE SKIP LOCKED) c") != 0 {
+		t.Error("its claim is not locked, so it may end before the discard does")
+	}
 	if got := f.due(); !slices.Equal(got, []uuid.UUID{other}) {
 		t.Errorf("claimed %v, want %v", got, other)
 	}
