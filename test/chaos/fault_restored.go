@@ -35,6 +35,11 @@ func (sys *system) restoreDatabases(ctx context.Context) error {
 		func() error { return sys.stop(ctx) },
 		sys.postgres.Restore,
 		func() error { return sys.postgres.Start(ctx) },
+		func() error { // these connections are those of the killed server
+			sys.orderDB.Reset()
+			sys.notificationDB.Reset()
+			return nil
+		},
 		func() error { return sys.runCommand(ctx, orders, pause...) },
 		func() error { return sys.runCommand(ctx, notifications, pause...) },
 		func() error { return sys.rememberLost(ctx, before) },
