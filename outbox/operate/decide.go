@@ -38,9 +38,14 @@ const (
 
 // lockSQL locks the events that an operator decides about. If two operators choose the same events,
 // the second waits for the first, and then finds no failed events. Everybody locks events in the
-// order of their ids, so no two transactions deadlock. While a row of the queue is locked, the
-// janitor does not move its event.
+// order of their ids, so no two decisions deadlock. A decision and a late confirm can, because the
+// confirm makes the next event due: then the decision is an error, and has changed nothing. While a
+// row of the queue is locked, the janitor does not move its event.
 const lockSQL = `SELECT id FROM outbox_queue WHERE ` + chosenSQL + ` AND ` + decidableSQL + ` ORDER BY id FOR UPDATE`
+
+// boundSQL bounds each wait for a lock, also after the operator's process has died: until its
+// transaction ends, nobody else can have what it has claimed.
+const boundSQL = `SET LOCAL lock_timeout = '5s'`
 
 // replaySQL resets failed events to the state of new ones, due now. The failure remains in the
 // logs, and in the record of the decision.
@@ -126,29 +131,12 @@ func (o *Operator) lockArgs(ids, held []uuid.UUID) args {
 // maxPage is how many events that an operator has named one transaction decides about.
 const maxPage = 1000
 
-// decideIDs is decide for events that the operator has named. What is to be discarded and has not
-// failed is claimed first: a relay could claim it while it is discarded, because a claim locks no
-// row.
+// decideIDs decides about events that the operator has named, page by page.
 func (o *Operator) decideIDs(ctx context.Context, by By, action Action, ids []uuid.UUID) (all Result, err error) {
 	ids = slices.Clone(ids)
 	slices.SortFunc(ids, func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
 	for page := range slices.Chunk(slices.Compact(ids), maxPage) {
-		token := uuid.Nil
-		if action == Discard {
-			if token, err = o.store.Hold(ctx, fit(by.Operator, maxOperator), page); err != nil {
-				return all, explain(err)
-			}
-		}
-		r, err := o.decide(ctx, by, action, token, func(ctx context.Context, tx pgx.Tx, held []uuid.UUID) ([]uuid.UUID, error) {
-			_, err := tx.Exec(ctx, lockSQL, o.lockArgs(page, held))
-			return page, err
-		}, func(ctx context.Context, tx pgx.Tx, r *Result, changed []uuid.UUID) (err error) {
-			r.Changed, err = get(ctx, tx, changed)
-			return err
-		})
-		if action == Discard {
-			o.store.LetGo(ctx, token)
-		}
+		r, err := o.decidePage(ctx, by, action, page)
 		if err != nil {
 			return all, err
 		}
@@ -156,6 +144,27 @@ func (o *Operator) decideIDs(ctx context.Context, by By, action Action, ids []uu
 		by.Once = uuid.Nil // it is the id of one record
 	}
 	return all, nil
+}
+
+// decidePage decides in one transaction. What is to be discarded and has not failed is claimed first:
+// a relay could claim it while it is discarded, because a claim locks no row.
+func (o *Operator) decidePage(ctx context.Context, by By, action Action, page []uuid.UUID) (Result, error) {
+	token := uuid.Nil
+	if action == Discard {
+		var err error
+		token, err = o.store.Hold(ctx, fit(by.Operator, maxOperator), page)
+		defer o.store.LetGo(ctx, token)
+		if err != nil {
+			return Result{}, explain(err)
+		}
+	}
+	return o.decide(ctx, by, action, token, func(ctx context.Context, tx pgx.Tx, held []uuid.UUID) ([]uuid.UUID, error) {
+		_, err := tx.Exec(ctx, lockSQL, o.lockArgs(page, held))
+		return page, err
+	}, func(ctx context.Context, tx pgx.Tx, r *Result, changed []uuid.UUID) (err error) {
+		r.Changed, err = get(ctx, tx, changed)
+		return err
+	})
 }
 
 // decide runs a decision about the events that choose returns and has locked, and records it. The
@@ -166,6 +175,9 @@ func (o *Operator) decide(
 	finally func(context.Context, pgx.Tx, *Result, []uuid.UUID) error,
 ) (r Result, err error) {
 	err = inTx(ctx, o.store, "the decision to "+string(action), func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, boundSQL); err != nil {
+			return err
+		}
 		held, err := collect(ctx, tx, store.HeldSQL, args{"token": token.String()}, pgx.RowTo[uuid.UUID])
 		if err != nil {
 			return err

@@ -260,7 +260,8 @@ func statements(f fixture, events int) map[string]statement {
 		"pauseSQL": {sql: pauseSQL, args: args{
 			"topics": `{"order.halted": "x", "order.new": "x"}`, "first": 1.0, "longest": 10.0, "trial": true,
 		}},
-		"holdSQL":       {sql: holdSQL, args: args{"token": uuid.New(), "worker": "x", "ids": IDs(ids)}},
+		"toHoldSQL":     {sql: toHoldSQL, args: args{"ids": IDs(ids)}},
+		"holdSQL":       {sql: strings.Replace(holdSQL, "current_setting('outbox.to_hold')", "cast(@ids AS text)", 1), args: args{"token": uuid.New(), "worker": "x", "ids": IDs(ids)}},
 		"HeldSQL":       {sql: HeldSQL, args: args{"token": tokens[0]}},
 		"lockEventsSQL": {sql: lockEventsSQL, args: args{"ids": IDs(ids)}},
 		"lockTopicsSQL": {sql: lockTopicsSQL},
