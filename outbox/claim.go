@@ -35,7 +35,7 @@ func (w *worker) room() int {
 		return 0
 	case w.trials && waiting > 0:
 		return 0 // a queue that does not take its trial event may stop the session, and others would wait
-	case w.inFlight.slow() >= maxSlowWindows*w.config.Window || w.bytes.Load() > maxBytes/2:
+	case w.inFlight.slow() >= maxSlowWindows*w.config.Window || w.unanswered.isTooMuch(w.bytes.Load()):
 		return 0
 	}
 	return w.config.Window - waiting

@@ -78,11 +78,11 @@ func ExampleRelay() {
 	withDatabase(func(ctx context.Context, pool *pgxpool.Pool, _ *sql.DB) {
 		ctx, stop := context.WithTimeout(ctx, time.Minute)
 		defer stop()
-		to := publish.Func(1, func(_ context.Context, m publish.Message) error {
+		to := publish.Func(func(_ context.Context, m publish.Message) error {
 			fmt.Printf("%s %s\n", m.Topic, m.Body)
 			stop() // the relay records that this message is published, and ends
 			return nil
-		})
+		}, publish.FuncConfig{Calls: 1})
 		relay, err := outbox.NewRelay(pool, to, outbox.RelayConfig{AppID: "orders"})
 		if err != nil {
 			fmt.Println(err)

@@ -118,6 +118,13 @@ func (f *fakeOutbox) append(topic string, n int) (ids []uuid.UUID) {
 	return ids
 }
 
+// appendAgain appends an event with this id.
+func (f *fakeOutbox) appendAgain(topic string, id uuid.UUID, size int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.pending = append(f.pending, store.Event{ID: id, Topic: topic, Payload: make([]byte, size)})
+}
+
 func (f *fakeOutbox) Claim(ctx context.Context, _ string, limit int, _ time.Duration) (store.Claim, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -102,32 +101,6 @@ func TestStatsHaveTheTimesOfClaimsMarksAndEvents(t *testing.T) {
 		v.sleep(2 * time.Minute)
 		if s := v.relay.Stats(); s.Latency.Sum != 62.5 || s.Claims.Seconds != 60 || s.Claims.Count < 2 || s.Marks != (Timing{Count: 1}) || s.Superseded != 3 {
 			t.Errorf("latency %v s, claims %+v, marks %+v, %d superseded", s.Latency.Sum, s.Claims, s.Marks, s.Superseded)
-		}
-	})
-}
-
-// TestAnUnreachableFunctionIsReported in the log, each 10 s and not for each session, and by Health.
-func TestAnUnreachableFunctionIsReported(t *testing.T) {
-	t.Parallel()
-	inVirtualTime(t, func(v *virtual) {
-		var log bytes.Buffer
-		v.config.Logger = slog.New(slog.NewTextHandler(&log, nil))
-		v.to = publish.Func(1, func(ctx context.Context, _ publish.Message) error {
-			wait(ctx, time.Millisecond)
-			return fmt.Errorf("%w: connection refused", publish.ErrNotSent)
-		})
-		v.outbox.append("a", 1)
-		state := &v.newRelay().state
-		state.running.Store(true)
-		state.lost.Store(time.Now().Unix())
-		want := fmt.Sprintf("with function since %s: %s: connection refused", time.Now().UTC().Format(time.RFC3339), publish.ErrNotSent)
-		v.run()
-		v.sleep(time.Minute)
-		if n := strings.Count(log.String(), "connection refused"); n < 4 || n > 7 {
-			t.Errorf("%d lines:\n%s", n, &log)
-		}
-		if err := v.relay.Health(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("Health says %v, want %s", err, want)
 		}
 	})
 }

@@ -94,6 +94,7 @@ type Relay struct {
 	replacedWorkers atomic.Int64 // that still have events in flight
 	unrecorded      atomic.Int64 // workers that could not record what they have sent
 	bytes           atomic.Int64 // of the payloads in flight
+	unanswered      unanswered
 }
 
 // NewRelay returns a relay that does nothing until Run. It returns an error that names the field if
@@ -129,6 +130,7 @@ func newRelay(from events, to publish.Destination, c RelayConfig) *Relay {
 	return &Relay{
 		config: c, events: from, to: to, destination: to.Name(), topics: newTopics(), losses: newLosses(),
 		wake: make(chan struct{}, 1), tryTopics: make(chan struct{}, 1), log: newLines(c.Logger), counters: newCounters(),
+		unanswered: unanswered{overdue: map[string]overdue{}},
 	}
 }
 

@@ -34,6 +34,8 @@ func (w *worker) send(ctx context.Context, claim store.Claim) {
 	for _, it := range b.items {
 		switch {
 		case it.state != unsent: // it is not to be sent
+		case w.oneByOne && w.unanswered.has(it.message.ID):
+			w.accept(it, publish.Result{Outcome: publish.Unknown, Err: publish.ErrOverdue})
 		case w.losses.has(it.event.ID):
 			w.apart = append(w.apart, it)
 		default:
@@ -105,6 +107,9 @@ func (w *worker) hand(b *batch, items []*item) {
 	b.sentAt, b.slow = time.Time{}, false
 	if w.sender == nil {
 		w.sender = newSender(&w.answers, func() (publish.Publisher, error) { return w.session.NewPublisher(w.config.Window) })
+		if w.oneByOne {
+			w.sender.unanswered = &w.unanswered
+		}
 	}
 	limit := w.config.ConfirmTimeout * 9 / 10 // what is not sent by then is not sent later: it would be sent twice
 	if w.oneByOne {
@@ -118,14 +123,15 @@ func (w *worker) hand(b *batch, items []*item) {
 type sender struct {
 	lost bool // the publisher has ended; it belongs to the worker
 
-	answers   *answers
-	publisher publish.Publisher
-	failed    error                    // there is no publisher
-	queue     chan func(instead error) // publishes, or answers with the error
-	ctx       context.Context
-	finish    context.CancelFunc // nothing more is begun
-	opened    chan struct{}
-	done      chan struct{}
+	answers    *answers
+	unanswered *unanswered // nil unless the session answers one by one
+	publisher  publish.Publisher
+	failed     error                    // there is no publisher
+	queue      chan func(instead error) // publishes, or answers with the error
+	ctx        context.Context
+	finish     context.CancelFunc // nothing more is begun
+	opened     chan struct{}
+	done       chan struct{}
 }
 
 // maxQueue is how many batches may wait until an earlier one is written.
@@ -160,10 +166,17 @@ func (s *sender) send(b *batch, items []*item, limit time.Duration) {
 			}
 			return
 		}
-		s.answers.add(answer{begun: b, at: time.Now()})
+		began := time.Now()
+		s.answers.add(answer{begun: b, at: began})
+		if s.unanswered != nil {
+			s.unanswered.sent(len(items))
+		}
 		ctx, cancel := context.WithTimeout(s.ctx, limit)
 		context.AfterFunc(b.lease.over, cancel) // not when Publish returns: it may send later
 		s.publisher.Publish(leased{ctx, b.lease}, messages, func(i int, r publish.Result) {
+			if s.unanswered != nil {
+				s.unanswered.answered(messages[i], r, began)
+			}
 			s.answers.add(answer{item: items[i], result: r})
 		})
 	}

@@ -42,11 +42,11 @@ func TestP4ASlowRefusalMakesThePauseLonger(t *testing.T) {
 	inVirtualTime(t, func(v *virtual) {
 		var calls atomic.Int32
 		v.config = emails()
-		v.to = publish.Func(1, func(ctx context.Context, _ publish.Message) error {
+		v.to = publish.Func(func(ctx context.Context, _ publish.Message) error {
 			calls.Add(1)
 			wait(ctx, 2*v.relay.config.SlowAfter)
 			return errors.New("refused")
-		})
+		}, publish.FuncConfig{Calls: 1})
 		v.outbox.append("a", 20)
 		v.run()
 		v.sleep(8 * time.Second) // the window is refused

@@ -23,6 +23,10 @@ type Stats struct {
 	PublishErrors                 uint64 // publishes with an unknown outcome
 	LeaseLost                     uint64 // events that this relay no longer held when it settled them
 
+	// NoAnswer is for how many seconds a destination that answers one by one has not answered, although
+	// messages wait, or how long ago the oldest call began that is overdue. 0: it answers.
+	NoAnswer float64
+
 	Up        bool // the relay has a session with the destination
 	Listening bool // it is notified of events that other processes commit
 
@@ -77,6 +81,7 @@ func (r *Relay) Stats() Stats {
 	r.counters.mu.Lock()
 	defer r.counters.mu.Unlock()
 	s := r.counters.stats
+	s.NoAnswer = r.silence().seconds
 	s.Up, s.Listening = r.state.sessions.Load() > 0, r.state.listening.Load()
 	s.Latency.Counts = slices.Clone(s.Latency.Counts)
 	s.Latency.Exemplars = slices.DeleteFunc(slices.Clone(s.Latency.Exemplars), func(e Exemplar) bool { return e.TraceID == "" })
@@ -146,7 +151,9 @@ func (s *healthState) endSession(wasUseful bool) {
 var errAwaited = errors.New("it has not answered yet")
 
 // Health returns nil if the relay can publish, and otherwise an error that says what it waits for.
-// A paused topic is no error, because the others go on. It reads only memory, so you can call it
+// A paused topic is no error, because the others go on. But a destination that answers one by one
+// ([publish.OneByOne]) is named when it has answered nothing for 5 s (or SlowAfter, if that is
+// longer), and so is a call of [publish.Func] that is overdue. It reads only memory, so you can call it
 // often. Use it as the readiness of a process that only relays. Do not use it if the process also
 // serves requests: these work without the destination. Without a session, it says since when, and
 // the error that the destination's method LastError returns, if there is one.
@@ -165,6 +172,9 @@ func (r *Relay) Health() error {
 		return fmt.Errorf("the relay waits for a session with %s since %s", r.destination, since)
 	case r.state.blocked.Load():
 		return fmt.Errorf("the relay waits for %s to take messages", r.destination)
+	}
+	if s := r.silence(); s.seconds > 0 {
+		return s.err(r.destination)
 	}
 	return nil
 }

@@ -66,10 +66,9 @@ const (
 )
 
 const (
-	// sessionTimeout is how long a worker finishes what is in flight after its session has ended: a
-	// function of publish.Func may still be at work. The messages of a lost connection are answered
-	// at once.
-	sessionTimeout = publish.FuncTimeout + 5*time.Second
+	// sessionTimeout is how long a worker finishes what is in flight after its session has ended. The
+	// messages of a lost connection are answered at once.
+	sessionTimeout = 35 * time.Second
 	// shortestWait keeps the loop from turning without a pause, whatever next says.
 	shortestWait = 100 * time.Microsecond
 	// blockedCheck is how often a worker asks whether the destination still blocks.
@@ -90,6 +89,7 @@ func (w *worker) run(ctx context.Context) error {
 	for {
 		w.receive()
 		silent := w.expire(time.Now())
+		w.nameSilence(ctx)
 		w.renew(ctx) // before a record that has to wait for a lock
 		w.record(ctx)
 		if silent { // only now: before the pauses are written, the other worker would claim these topics

@@ -29,7 +29,7 @@ const (
 	// a topic for each type, a consumer could get order.confirmed before order.created.
 	kafkaTopic = "orders"
 	calls      = 8                // messages in flight
-	timeout    = 10 * time.Second // for each, less than publish.FuncTimeout
+	timeout    = 10 * time.Second // for each, less than a call of publish.Func has
 )
 
 func main() {
@@ -61,7 +61,7 @@ func run(ctx context.Context) error {
 		return err
 	}
 	defer p.close()
-	relay, err := outbox.NewRelay(pool, publish.Func(calls, p.publish), outbox.RelayConfig{})
+	relay, err := outbox.NewRelay(pool, publish.Func(p.publish, publish.FuncConfig{Calls: calls, CallsPerTopic: calls}), outbox.RelayConfig{})
 	_, err2 := pool.Exec(ctx, "CREATE TABLE IF NOT EXISTS orders (id text PRIMARY KEY, version int NOT NULL)")
 	if err := errors.Join(err, err2, outbox.Migrate(ctx, pool)); err != nil {
 		return err

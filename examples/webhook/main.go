@@ -69,7 +69,7 @@ func openShop(ctx context.Context, schema, webhook string) (*shop, error) {
 	}
 	send := func(ctx context.Context, m publish.Message) error { return post(ctx, webhook, m) }
 	// A call for each message that the workers hold: none waits here while another instance could send it.
-	relay, err := outbox.NewRelay(pool, publish.Func(workers*window, send), outbox.RelayConfig{
+	relay, err := outbox.NewRelay(pool, publish.Func(send, publish.FuncConfig{Calls: workers*window}), outbox.RelayConfig{
 		AppID: "shops", Workers: workers, Window: window, Logger: slog.With("schema", schema),
 		// A webhook may take 10 s: also for the event that ends a pause, and while the program ends.
 		SlowAfter: 15 * time.Second, ShutdownTimeout: 15 * time.Second,

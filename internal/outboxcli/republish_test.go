@@ -23,13 +23,13 @@ func newRepublish(t *testing.T) (fixture, *fakeBroker) {
 	t.Helper()
 	f, b := newFixture(t), &fakeBroker{}
 	f.Broker = func() (publish.Destination, error) {
-		return publish.Func(1, func(_ context.Context, m publish.Message) error {
+		return publish.Func(func(_ context.Context, m publish.Message) error {
 			if m.Topic == b.refuses {
 				return errors.New("because of " + m.AppID)
 			}
 			b.sent = append(b.sent, m.ID)
 			return nil
-		}), nil
+		}, publish.FuncConfig{Calls: 1}), nil
 	}
 	return f, b
 }

@@ -18,6 +18,8 @@ type Consumer interface {
 	Failed() uint64
 	CopyFailures() uint64
 	CopiesWaiting() int
+	// Overdue is since when the handler should have returned; 0: it need not have.
+	Overdue() time.Duration
 }
 
 // Collector reports the numbers of a relay and of a consumer. Either may be nil, but a
@@ -43,6 +45,7 @@ var (
 	consumerFailed   = prometheus.NewDesc("consumer_processing_failed_total", "How often handling a message has failed.", nil, nil)
 	copyFailures     = prometheus.NewDesc("consumer_copy_failures_total", "Failed attempts to copy a message to a retry queue or to the dead letters. It is tried again.", nil, nil)
 	copiesWaiting    = prometheus.NewDesc("consumer_copies_waiting", "Messages that wait for their copy.", nil, nil)
+	handlerOverdue   = prometheus.NewDesc("consumer_handler_overdue_seconds", "Seconds since the handler should have returned. 0: it need not have.", nil, nil)
 	consumerUp       = prometheus.NewDesc("consumer_up", "1 while this consumer takes messages.", nil, nil)
 )
 
@@ -54,7 +57,7 @@ func (c *collector) Describe(descs chan<- *prometheus.Desc) {
 		}
 	}
 	if c.consumer != nil {
-		send(descs, consumerMessages, consumerFailed, copyFailures, copiesWaiting, consumerUp)
+		send(descs, consumerMessages, consumerFailed, copyFailures, copiesWaiting, handlerOverdue, consumerUp)
 	}
 }
 
@@ -76,6 +79,7 @@ func (c *collector) Collect(metrics chan<- prometheus.Metric) {
 		metrics <- prometheus.MustNewConstMetric(consumerFailed, prometheus.CounterValue, float64(c.consumer.Failed()))
 		metrics <- prometheus.MustNewConstMetric(copyFailures, prometheus.CounterValue, float64(c.consumer.CopyFailures()))
 		metrics <- prometheus.MustNewConstMetric(copiesWaiting, prometheus.GaugeValue, float64(c.consumer.CopiesWaiting()))
+		metrics <- prometheus.MustNewConstMetric(handlerOverdue, prometheus.GaugeValue, c.consumer.Overdue().Seconds())
 		metrics <- prometheus.MustNewConstMetric(consumerUp, prometheus.GaugeValue, number(up))
 	}
 }

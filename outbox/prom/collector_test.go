@@ -23,15 +23,16 @@ func (consumer) Stats() (map[string]uint64, bool) { return map[string]uint64{"pr
 func (consumer) Failed() uint64                   { return 4 }
 func (consumer) CopyFailures() uint64             { return 5 }
 func (consumer) CopiesWaiting() int               { return 6 }
+func (consumer) Overdue() time.Duration           { return 7 * time.Second }
 
 func TestTheCollectorReportsTheRelayTheBacklogAndTheConsumer(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.Migrated(t)
 	published := make(chan struct{}, 1)
-	r, err := outbox.NewRelay(pool, publish.Func(1, func(context.Context, publish.Message) error {
+	r, err := outbox.NewRelay(pool, publish.Func(func(context.Context, publish.Message) error {
 		published <- struct{}{}
 		return nil
-	}), outbox.RelayConfig{PollInterval: 20 * time.Millisecond})
+	}, publish.FuncConfig{Calls: 1}), outbox.RelayConfig{PollInterval: 20 * time.Millisecond})
 	dbtest.Must(t, err)
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(prom.Collector(r, consumer{}))
@@ -40,7 +41,7 @@ func TestTheCollectorReportsTheRelayTheBacklogAndTheConsumer(t *testing.T) {
 	})
 	dbtest.Must(t, err)
 	if got := gather(t, registry); got["outbox_backlog"] != 1 || got["outbox_events_total"] != 0 || got["consumer_messages_total"] != 3 ||
-		got["consumer_processing_failed_total"] != 4 || got["consumer_copy_failures_total"] != 5 || got["consumer_copies_waiting"] != 6 {
+		got["consumer_processing_failed_total"] != 4 || got["consumer_copy_failures_total"] != 5 || got["consumer_copies_waiting"] != 6 || got["consumer_handler_overdue_seconds"] != 7 {
 		t.Errorf("before: %v", got)
 	}
 
@@ -61,8 +62,8 @@ func TestTheCollectorReportsTheRelayTheBacklogAndTheConsumer(t *testing.T) {
 	if got["outbox_backlog"] != 0 || got["outbox_events_total"] != 1 || got["outbox_publish_latency_seconds"] != 1 || got["outbox_mark_seconds"] != 1 || got["outbox_claim_seconds"] < 1 {
 		t.Errorf("afterwards: %v", got)
 	}
-	if n := len(got); n != 24 {
-		t.Errorf("%d metrics, want 24: %v", n, slices.Sorted(maps.Keys(got)))
+	if n := len(got); n != 26 {
+		t.Errorf("%d metrics, want 26: %v", n, slices.Sorted(maps.Keys(got)))
 	}
 	if problems, err := testutil.GatherAndLint(registry); err != nil || len(problems) > 0 {
 		t.Error(problems, err)

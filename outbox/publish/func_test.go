@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"runtime"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -50,20 +51,30 @@ func publisherOf(t *testing.T, to publish.Destination) (p publish.Publisher) {
 	return p
 }
 
-// answer is a result, and how long it took.
+// answer is a result, and how long it took. If the message was overdue, later is the next one.
 type answer struct {
 	publish.Result
 	after time.Duration
+	later *publish.Result
 }
 
 // begin publishes so many messages. The answers are those that come at once, and later all.
 func begin(ctx context.Context, p publish.Publisher, messages int) []answer {
-	began, answers := time.Now(), make([]answer, messages)
-	go p.Publish(ctx, make([]publish.Message, messages), func(i int, r publish.Result) {
-		if answers[i].Err != nil || answers[i].Outcome != publish.Unknown {
+	return beginAll(ctx, p, make([]publish.Message, messages))
+}
+
+func beginAll(ctx context.Context, p publish.Publisher, messages []publish.Message) []answer {
+	began, answers := time.Now(), make([]answer, len(messages))
+	go p.Publish(ctx, messages, func(i int, r publish.Result) {
+		isFirst := answers[i].Err == nil && answers[i].Outcome == publish.Unknown
+		switch a := &answers[i]; {
+		case isFirst:
+			*a = answer{Result: r, after: time.Since(began)}
+		case errors.Is(a.Err, publish.ErrOverdue) && a.later == nil:
+			a.later = &r
+		default:
 			panic("answered twice")
 		}
-		answers[i] = answer{r, time.Since(began)}
 	})
 	synctest.Wait()
 	return answers
@@ -83,7 +94,7 @@ func TestWhatAFunctionDoesIsTheOutcome(t *testing.T) {
 	other := errors.New("not now")
 	cancels := func(_ publish.Publisher, cancel func()) { cancel() }
 	closes := func(p publish.Publisher, _ func()) { p.Close(); p.Close() }
-	const timeout = publish.FuncTimeout
+	const timeout = 30 * time.Second
 	for name, row := range map[string]struct {
 		f     function
 		end   func(p publish.Publisher, cancel func()) // while it runs
@@ -95,30 +106,35 @@ func TestWhatAFunctionDoesIsTheOutcome(t *testing.T) {
 		"nil":                    {f: fails(nil), want: publish.Confirmed},
 		"ErrInvalid":             {f: fails(fmt.Errorf("%w: a comma", publish.ErrBadTopic)), want: publish.Invalid, err: publish.ErrBadTopic},
 		"ErrReturned":            {f: fails(fmt.Errorf("nobody: %w", publish.ErrReturned)), want: publish.Returned, err: publish.ErrReturned},
-		"ErrBusy":                {f: fails(publish.ErrBusy), want: publish.NotSent, err: publish.ErrBusy},
+		"ErrNotSent":             {f: fails(fmt.Errorf("refused: %w", publish.ErrNotSent)), want: publish.NotSent, err: publish.ErrBusy},
 		"ErrTimeout":             {f: fails(publish.ErrTimeout), want: publish.Unknown, err: publish.ErrTimeout},
 		"another error":          {f: fails(other), want: publish.Refused, err: other},
 		"a timeout of its own":   {f: fails(context.DeadlineExceeded), want: publish.Refused, err: context.DeadlineExceeded},
 		"a nil pointer":          {f: fails((*net.ParseError)(nil)), want: publish.Refused},
+		"no return":              {f: func(context.Context, publish.Message) error { runtime.Goexit(); return nil }, want: publish.Refused},
 		"a panic":                {f: func(context.Context, publish.Message) error { panic("no") }, want: publish.Refused},
 		"two seconds":            {f: takes(2 * time.Second), want: publish.Confirmed, after: 2 * time.Second},
 		"too long":               {f: takes(time.Hour), want: publish.Unknown, err: publish.ErrTimeout, after: timeout},
-		"deaf for its context":   {f: deaf, want: publish.Unknown, err: publish.ErrTimeout, after: timeout + time.Second},
+		"deaf for its context":   {f: deaf, want: publish.Unknown, err: publish.ErrOverdue, after: timeout + time.Second},
 		"until the context ends": {f: takes(9 * time.Second), end: cancels, want: publish.Confirmed, after: 9 * time.Second},
 		"until Close":            {f: takes(9 * time.Second), end: closes, want: publish.Unknown, err: publish.ErrTimeout},
-		"deaf for Close":         {f: deaf, end: closes, takes: time.Second, want: publish.Unknown, err: publish.ErrTimeout, after: time.Second},
+		"deaf for Close":         {f: deaf, end: closes, takes: time.Second, want: publish.Unknown, err: publish.ErrOverdue, after: time.Second},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			calls, began := 0, time.Now()
+			var calls atomic.Int64
+			began := time.Now()
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			p := publisherOf(t, publish.Func(1, func(ctx context.Context, m publish.Message) error {
-				if calls++; calls == 2 {
+			p := publisherOf(t, publish.Func(func(ctx context.Context, m publish.Message) error {
+				if calls.Add(1) == 2 {
 					return ctx.Err() // it has a deadline of its own
 				}
 				return row.f(ctx, m)
-			}))
+			}, publish.FuncConfig{Calls: 1}))
 			nextOne, notSent := publish.Confirmed, begin(leased{ctx}, p, 1)
+			if row.want == publish.NotSent {
+				nextOne = publish.NotSent // its topic is the same
+			}
 			answers := begin(ctx, p, 2)
 			if row.end != nil {
 				row.end(p, cancel)
@@ -135,6 +151,9 @@ func TestWhatAFunctionDoesIsTheOutcome(t *testing.T) {
 			}
 			if first.after != row.after || next.Outcome != nextOne {
 				t.Errorf("%s: answered after %s, the next one: %+v", name, first.after, next)
+			}
+			if later := first.later; errors.Is(row.err, publish.ErrOverdue) && (later == nil || later.Outcome != publish.Confirmed) {
+				t.Errorf("%s: the answer after that is %+v", name, later)
 			}
 			for _, a := range notSent {
 				if a.Outcome != publish.NotSent || !errors.Is(a.Err, publish.ErrNotSent) {
@@ -154,13 +173,13 @@ func TestAFunctionHasSoManyCallsAtATime(t *testing.T) {
 	}{{1, 1000, 20 * time.Millisecond, 20 * time.Second}, {3, 120, 2 * time.Second, 80 * time.Second}, {500, 100, time.Second, time.Second}} {
 		synctest.Test(t, func(t *testing.T) {
 			var running atomic.Int64
-			to := publish.Func(row.calls, func(ctx context.Context, m publish.Message) error {
+			to := publish.Func(func(ctx context.Context, m publish.Message) error {
 				if n := int(running.Add(1)); n > row.calls {
 					t.Errorf("%d calls at a time, want %d", n, row.calls)
 				}
 				defer running.Add(-1)
 				return takes(row.each)(ctx, m)
-			})
+			}, publish.FuncConfig{Calls: row.calls, CallsPerTopic: row.calls})
 			var answers [4][]answer
 			for i := range answers {
 				answers[i] = begin(t.Context(), publisherOf(t, to), row.messages/len(answers))
@@ -175,43 +194,104 @@ func TestAFunctionHasSoManyCallsAtATime(t *testing.T) {
 	}
 }
 
-// TestAnUnreachableDestinationEndsTheSession of a function. Nothing else is begun, and another
-// session is opened after growing pauses.
-func TestAnUnreachableDestinationEndsTheSession(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		began, sessions, calls := time.Now(), 0, 0
-		down := fmt.Errorf("%w: connection refused", publish.ErrNotSent)
-		to := publish.Func(1, func(context.Context, publish.Message) error { calls++; return down })
-		err := to.KeepConnected(ctx, func(ctx context.Context, s publish.Session) error {
-			if sessions++; sessions == 10 {
-				cancel()
-			}
-			p, err := s.NewPublisher(10)
-			if err != nil {
-				return err
-			}
-			for i, a := range begin(t.Context(), p, 3) {
-				if a.Outcome != publish.NotSent || !errors.Is(a.Err, down) {
-					t.Errorf("message %d: %+v", i, a)
-				}
-			}
-			<-ctx.Done()
-			p.Close()
-			return nil
-		})
-		if took := time.Since(began); err != nil || calls != 10 || took < 5*time.Second || took > time.Minute {
-			t.Errorf("%d calls of 10 sessions took %s, error %v", calls, took, err)
-		}
-	})
+// message is one of each topic.
+func messages(topics ...string) (all []publish.Message) {
+	for _, topic := range topics {
+		all = append(all, publish.Message{Topic: topic})
+	}
+	return all
 }
 
-func TestFuncNeedsAFunctionAndACall(t *testing.T) {
+// TestP4ATopicThatIsSilentHoldsUpNoOther: there are more of them than calls. Their functions wait for
+// the end of their contexts, or never return.
+func TestP4ATopicThatIsSilentHoldsUpNoOther(t *testing.T) {
 	t.Parallel()
-	for _, to := range []publish.Destination{publish.Func(1, nil), publish.Func(0, fails(nil)), publish.Func(-1, fails(nil))} {
-		if to.KeepConnected(t.Context(), nil) == nil {
-			t.Errorf("no error of %+v", to)
+	for name, hangs := range map[string]function{"waits": takes(time.Hour), "deaf": deaf} {
+		synctest.Test(t, func(t *testing.T) {
+			p := publisherOf(t, publish.Func(func(ctx context.Context, m publish.Message) error {
+				if m.Topic == "good" {
+					return nil
+				}
+				return hangs(ctx, m)
+			}, publish.FuncConfig{Calls: 16}))
+			var silent []string
+			for i := range 64 {
+				silent = append(silent, slices.Repeat([]string{fmt.Sprint("silent ", i)}, 30)...)
+			}
+			first := beginAll(t.Context(), p, messages(append(silent, "good")...))
+			sleep(5 * time.Second)
+			again := beginAll(t.Context(), p, messages(append(silent, "good")...))
+			sleep(3 * time.Hour)
+			if a := first[len(silent)]; a.Outcome != publish.Confirmed || a.after > 5*time.Second {
+				t.Errorf("%s: %+v beside topics that are silent", name, a)
+			}
+			if a := again[len(silent)]; a.Outcome != publish.Confirmed || a.after > 0 {
+				t.Errorf("%s: %+v beside topics that are known to be silent", name, a)
+			}
+			for i, a := range slices.Concat(first[:len(silent)], again[:len(silent)]) {
+				if !errors.Is(a.Err, publish.ErrBusy) && !errors.Is(a.Err, publish.ErrTimeout) {
+					t.Fatalf("%s: message %d: %+v", name, i, a)
+				}
+			}
+		})
+	}
+}
+
+// TestP4WhatATopicMayHave: so many calls, and so many of 100 messages that wait. The others come again.
+func TestP4WhatATopicMayHave(t *testing.T) {
+	t.Parallel()
+	down := fmt.Errorf("%w: connection refused", publish.ErrNotSent)
+	for name, row := range map[string]struct {
+		f           function
+		known       bool // one was sent before
+		calls, busy int
+		err         error
+	}{
+		"fast":            {takes(50 * time.Millisecond), true, 100, 0, nil},
+		"two seconds":     {takes(2 * time.Second), true, 4 + 2*4, 88, publish.ErrBusy},
+		"new":             {takes(900 * time.Millisecond), false, 4 + 1 + 5*4, 75, publish.ErrBusy},
+		"silent":          {takes(time.Hour), true, 4, 96, publish.ErrBusy},
+		"unreachable":     {fails(down), true, 4, 100, down},
+		"refuses at once": {fails(errors.New("500")), true, 100, 0, nil},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var calls, running, most atomic.Int64
+			p := publisherOf(t, publish.Func(func(ctx context.Context, m publish.Message) error {
+				calls.Add(1)
+				most.Store(max(most.Load(), running.Add(1)))
+				defer running.Add(-1)
+				return row.f(ctx, m)
+			}, publish.FuncConfig{}))
+			if row.known {
+				begin(t.Context(), p, 1)
+				sleep(time.Minute)
+				calls.Store(0)
+			}
+			answers, busy := begin(t.Context(), p, 100), 0
+			sleep(time.Minute)
+			for _, a := range answers {
+				if !errors.Is(a.Err, publish.ErrBusy) {
+					continue
+				}
+				if busy++; !errors.Is(a.Err, row.err) || a.after > time.Second {
+					t.Errorf("%s: %+v", name, a)
+				}
+			}
+			if int(calls.Load()) != row.calls || busy != row.busy || most.Load() > 4 {
+				t.Errorf("%s: %d calls, %d at a time; %d messages come again", name, calls.Load(), most.Load(), busy)
+			}
+		})
+	}
+}
+
+func TestFuncNeedsSettingsThatCanWork(t *testing.T) {
+	t.Parallel()
+	for _, c := range []publish.FuncConfig{{Calls: -1}, {CallsPerTopic: -1}, {Calls: 3, CallsPerTopic: 4}, {Timeout: -1}, {Timeout: time.Hour}} {
+		if publish.Func(fails(nil), c).KeepConnected(t.Context(), nil) == nil {
+			t.Errorf("no error of %+v", c)
 		}
+	}
+	if publish.Func(nil, publish.FuncConfig{}).KeepConnected(t.Context(), nil) == nil {
+		t.Error("no error without a function")
 	}
 }

@@ -2,9 +2,9 @@
 // hands over a [Message], and the publisher answers with an [Outcome]. Package rabbitmq has a
 // publisher for RabbitMQ. [Func] makes one of a function:
 //
-//	to := publish.Func(10, func(ctx context.Context, m publish.Message) error {
+//	to := publish.Func(func(ctx context.Context, m publish.Message) error {
 //		return webhook.Post(ctx, m.Topic, m.ID, m.Body)
-//	})
+//	}, publish.FuncConfig{})
 //	relay, err := outbox.NewRelay(pool, to, outbox.RelayConfig{})
 //
 // A [Destination] of your own must pass the tests of package publishtest.
@@ -56,7 +56,8 @@ type Publisher interface {
 	// Publish sends messages, in their order. It need not wait for their answers. When the outcome
 	// of messages[i] is known, it calls answer(i, result), exactly once for each message: from any
 	// goroutine, before or after Publish returns, and perhaps for several messages at the same time.
-	// The answer does not block. The answer to one message does not wait for that to another one.
+	// The answer does not block. The answer to one message does not wait for that to another one. An
+	// Unknown with [ErrOverdue] is followed by one more answer, when the sending has ended.
 	//
 	// A message that is not sent when ctx ends is NotSent. Publish returns soon after that, or, if it
 	// waits for answers itself, after Close. A message that was sent waits for its answer as long as
@@ -171,6 +172,8 @@ var (
 	ErrBusy = fmt.Errorf("%w: too many of its topic wait for an answer", ErrNotSent)
 	// ErrTimeout says that no answer came in time.
 	ErrTimeout = errors.New("no answer in time")
+	// ErrOverdue is the error of an Unknown: the message is still being sent.
+	ErrOverdue = fmt.Errorf("%w, and the call has not returned", ErrTimeout)
 
 	// ErrReturned is the error of a Returned.
 	ErrReturned = errors.New("no consumer can get it")

@@ -42,8 +42,9 @@ type Consumer struct {
 	letters atomic.Int64 // see DeadLetters
 
 	waiting atomic.Pointer[string] // for what; see Health
-	moving  sync.WaitGroup         // the messages whose copies are being made
-	places  chan struct{}          // one for each of these messages
+	overdue atomic.Pointer[overdue]
+	moving  sync.WaitGroup // the messages whose copies are being made
+	places  chan struct{}  // one for each of these messages
 	// proven is set when a message was acknowledged that had not been delivered before. Until then
 	// messages are taken one by one. The broker counts the death of a process against each
 	// unacknowledged message, so a message that kills the process must be alone.
@@ -77,8 +78,9 @@ func NewConsumer(url string, q Queue, h Handler) (*Consumer, error) {
 }
 
 // Run takes messages until ctx ends. Then it finishes what is in flight, for
-// [Queue.ShutdownTimeout] at most, and returns nil. An outage does not end it; an error of the
-// handler's Run does, and is returned. Call it once.
+// [Queue.ShutdownTimeout] at most, and returns nil. It returns a second later if a handler does not
+// return; then the transaction of that handler is still open, and its messages come again. An outage
+// does not end Run; an error of the handler's Run does, and is returned. Call it once.
 //
 // It uses two connections. A memory alarm blocks the one that publishes copies, and consuming goes
 // on. Publishing ends after consuming, because the last message may need a copy.

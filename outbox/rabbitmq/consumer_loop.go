@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"runtime/debug"
 	"sync/atomic"
 	"time"
 
@@ -13,7 +11,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"example.com/transactional-outbox/outbox/internal/crashpoint"
-	"example.com/transactional-outbox/outbox/internal/handling"
 )
 
 // errNotReady says that the handler failed, and that it could not have handled another message.
@@ -184,23 +181,6 @@ func (c *Consumer) check(ctx context.Context, ch *channel, batch []Delivery) (al
 	return alone, together
 }
 
-// handle calls the handler. A call goes on after the end of the session, until c.finish.
-func (c *Consumer) handle(messages []*message) error {
-	ctx, cancel := context.WithTimeout(c.finish, c.queue.HandleTimeout)
-	defer cancel()
-	if !c.isWhole() { // the handler is a function: notice the inbox that it calls
-		ctx = handling.With(ctx, c.noteInbox)
-	}
-	batch := make([]Message, len(messages))
-	for i, m := range messages {
-		batch[i] = m.Message
-	}
-	if len(messages) == 1 {
-		ctx = trace.ContextWithSpan(ctx, messages[0].span)
-	}
-	return withoutPanic(ctx, c.queue.Logger, func() error { return c.handler.Handle(ctx, batch) })
-}
-
 // handleEach handles messages one by one. It returns what it does not come to.
 func (c *Consumer) handleEach(ctx context.Context, ch *channel, messages []*message) (unhandled []*message, _ error) {
 	for i, m := range messages {
@@ -277,21 +257,4 @@ func (c *Consumer) done(m *message, outcome string, count *atomic.Uint64, err er
 	if !m.Redelivered {
 		c.proven.Store(true)
 	}
-}
-
-// errPanic is the error of what panicked.
-var errPanic = errors.New("panic")
-
-func withoutPanic(ctx context.Context, log *slog.Logger, do func() error) (err error) {
-	defer func() {
-		if reason := recover(); reason != nil {
-			log.ErrorContext(ctx, "panic while handling a message", "error", reason, "stack", string(debug.Stack()))
-			err = fmt.Errorf("%w: %v", errPanic, reason)
-		}
-	}()
-	if err = do(); err != nil {
-		_ = err.Error() // a nil pointer in an error may panic here, and must not do so later
-		_, _ = permanent(err)
-	}
-	return err
 }

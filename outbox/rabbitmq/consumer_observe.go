@@ -3,6 +3,7 @@ package rabbitmq
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -66,9 +67,21 @@ const aSession = "a session with the broker"
 
 func (c *Consumer) waitFor(what string) { c.waiting.Store(&what) }
 
+// Overdue returns how long ago the handler should have returned, if it has not: [Queue.HandleTimeout]
+// is over, and a second more. Otherwise it is 0.
+func (c *Consumer) Overdue() time.Duration {
+	if late := c.overdue.Load(); late != nil {
+		return time.Since(late.since)
+	}
+	return 0
+}
+
 // Health returns nil while messages are taken. Otherwise its error says what the consumer waits
 // for.
 func (c *Consumer) Health() error {
+	if late := c.overdue.Load(); late != nil {
+		return fmt.Errorf("waiting for its handler, which should have returned %.0f s ago: message %s", time.Since(late.since).Seconds(), late.id)
+	}
 	if what := *c.waiting.Load(); what != "" {
 		return errors.New("waiting for " + what)
 	}

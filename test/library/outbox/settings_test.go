@@ -143,10 +143,10 @@ func wantWork(t *testing.T, d database, pool *pgxpool.Pool, says string) {
 		return string(text)
 	}
 	published := make(chan publish.Message, 10)
-	relay, err := outbox.NewRelay(pool, publish.Func(1, func(_ context.Context, m publish.Message) error {
+	relay, err := outbox.NewRelay(pool, publish.Func(func(_ context.Context, m publish.Message) error {
 		published <- m
 		return nil
-	}), outbox.RelayConfig{Logger: slog.New(slog.NewTextHandler(log, nil)), PollInterval: 50 * time.Millisecond})
+	}, publish.FuncConfig{Calls: 1}), outbox.RelayConfig{Logger: slog.New(slog.NewTextHandler(log, nil)), PollInterval: 50 * time.Millisecond})
 	check.Must(t, err)
 	runs, stop := context.WithCancel(ctx)
 	defer stop()

@@ -1,0 +1,152 @@
+package outbox
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"example.com/transactional-outbox/outbox/internal/store"
+	"example.com/transactional-outbox/outbox/publish"
+)
+
+// functions are what the function does for each topic.
+type functions map[string]func(context.Context) error
+
+// callEach makes a function the destination. It counts the calls for each topic.
+func (v *virtual) callEach(of functions) (calls func(topic string) int, log *bytes.Buffer) {
+	var mu sync.Mutex
+	counts, log := map[string]int{}, &bytes.Buffer{}
+	v.config.Window, v.config.Logger = 100, slog.New(slog.NewTextHandler(log, nil))
+	v.to = publish.Func(func(ctx context.Context, m publish.Message) error {
+		mu.Lock()
+		counts[m.Topic]++
+		mu.Unlock()
+		return of[m.Topic](ctx)
+	}, publish.FuncConfig{})
+	v.newRelay().state.running.Store(true)
+	return func(topic string) int { mu.Lock(); defer mu.Unlock(); return counts[topic] }, log
+}
+
+// wantHealth checks what Health says, and since how many seconds there is no answer.
+func (v *virtual) wantHealth(want string, seconds float64) {
+	v.Helper()
+	if err := v.relay.Health(); fmt.Sprint(err) != want || v.relay.Stats().NoAnswer != seconds {
+		v.Errorf("%v, %v s", err, v.relay.Stats().NoAnswer)
+	}
+}
+
+func fast(context.Context) error { return nil }
+
+// deaf is a call that does not look at its context.
+func deaf(takes time.Duration) func(context.Context) error {
+	return func(context.Context) error { time.Sleep(takes); return nil }
+}
+
+// TestP4WhatIsUnreachableIsTheMatterOfItsTopic: it ends no other call, and nothing is counted.
+func TestP4WhatIsUnreachableIsTheMatterOfItsTopic(t *testing.T) {
+	t.Parallel()
+	inVirtualTime(t, func(v *virtual) {
+		refused := fmt.Errorf("%w: connection refused", publish.ErrNotSent)
+		calls, _ := v.callEach(functions{
+			"down": func(context.Context) error { return refused }, "slow": deaf(29 * time.Second), "good": fast,
+		})
+		v.outbox.append("down", 9)
+		v.outbox.append("slow", 1)
+		v.run()
+		v.outbox.append("good", 20)
+		v.sleep(2 * time.Second)
+		v.want(20, "published")
+		v.sleep(time.Minute)
+		if v.want(21, "published"); calls("slow") != 1 || calls("down") > 10 || v.relay.Health() != nil {
+			t.Errorf("%d slow calls, %d to what is down, health %v", calls("slow"), calls("down"), v.relay.Health())
+		}
+		v.stop()
+		for _, f := range v.outbox.failures {
+			if f.Reason != refused.Error() || f.Counts || f.Tried || !f.Halt {
+				t.Errorf("%+v", f)
+			}
+		}
+		if v.outbox.paused["down"].IsZero() {
+			t.Error("the topic is not paused")
+		}
+	})
+}
+
+// TestP4ACallThatDoesNotReturn holds its own event and nothing else, and is named. Another replica may
+// send the event; this relay does not.
+func TestP4ACallThatDoesNotReturn(t *testing.T) {
+	t.Parallel()
+	inVirtualTime(t, func(v *virtual) {
+		calls, log := v.callEach(functions{"hangs": deaf(100 * time.Second), "good": fast})
+		id := v.outbox.append("hangs", 1)[0]
+		v.run()
+		v.sleep(40 * time.Second)            // no answer after 31
+		v.outbox.appendAgain("hangs", id, 0) // its pause is over
+		v.outbox.append("good", 1)
+		v.sleep(2 * time.Second)
+		v.want(1, "published")
+		v.wantHealth(fmt.Sprintf("no answer from function for 42 s: 1 calls have not returned, such as that for message %s of topic hangs", id), 42)
+		v.sleep(time.Minute) // the call returns
+		v.want(2, "published")
+		v.wantHealth("<nil>", 0)
+		v.stop()
+		f := v.outbox.failures
+		if len(f) != 2 || f[0].Code != store.CodeNoAnswer || f[0].Delay <= 0 || f[0].Counts || f[1].Delay <= 0 || calls("hangs") != 1 {
+			t.Errorf("%d calls, failures %+v", calls("hangs"), f)
+		}
+		if n := strings.Count(log.String(), "level=ERROR"); n != 1 {
+			t.Errorf("%d errors:\n%s", n, log)
+		}
+	})
+}
+
+// TestTheMemoryOfACallThatDoesNotReturnIsInUse: nothing is claimed beside so much.
+func TestTheMemoryOfACallThatDoesNotReturnIsInUse(t *testing.T) {
+	t.Parallel()
+	for size, published := range map[int]int{maxBytes / 2: 1, maxBytes/2 + 1: 0} {
+		inVirtualTime(t, func(v *virtual) {
+			v.callEach(functions{"hangs": deaf(100 * time.Second), "good": fast})
+			v.outbox.appendAgain("hangs", uuid.New(), size)
+			v.run()
+			v.sleep(40 * time.Second)
+			v.outbox.append("good", 1)
+			v.sleep(10 * time.Second)
+			v.want(published, "published")
+			v.sleep(time.Minute)
+			v.want(2, "published")
+		})
+	}
+}
+
+// TestASilentDestinationIsNamed while something waits for it, as a mail server that accepts
+// connections and says nothing. That a message is put aside is no answer.
+func TestASilentDestinationIsNamed(t *testing.T) {
+	t.Parallel()
+	inVirtualTime(t, func(v *virtual) {
+		_, log := v.callEach(functions{"a": deaf(12 * time.Second), "b": deaf(time.Second)})
+		v.outbox.append("a", 1)
+		v.run()
+		for s := range 7 {
+			if err := v.relay.Health(); (err != nil) != (s >= 5) {
+				t.Errorf("%d s: %v", s, err)
+			}
+			v.outbox.append("a", 1)
+			v.sleep(time.Second)
+		}
+		v.wantHealth("no answer from function for 7 s, and 1 messages wait for one", 7)
+		v.outbox.append("b", 1)
+		v.sleep(2 * time.Second)
+		v.wantHealth("<nil>", 0)
+		v.stop()
+		if n := strings.Count(log.String(), "level=ERROR"); n != 1 {
+			t.Errorf("%d errors:\n%s", n, log)
+		}
+	})
+}
