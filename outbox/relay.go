@@ -95,6 +95,7 @@ type Relay struct {
 	unrecorded      atomic.Int64 // workers that could not record what they have sent
 	bytes           atomic.Int64 // of the payloads in flight
 	unanswered      unanswered
+	silent          atomic.Bool // and the log says so
 }
 
 // NewRelay returns a relay that does nothing until Run. It returns an error that names the field if

@@ -81,7 +81,7 @@ func (r *Relay) Stats() Stats {
 	r.counters.mu.Lock()
 	defer r.counters.mu.Unlock()
 	s := r.counters.stats
-	s.NoAnswer = r.silence().seconds
+	s.NoAnswer, _ = r.noAnswer()
 	s.Up, s.Listening = r.state.sessions.Load() > 0, r.state.listening.Load()
 	s.Latency.Counts = slices.Clone(s.Latency.Counts)
 	s.Latency.Exemplars = slices.DeleteFunc(slices.Clone(s.Latency.Exemplars), func(e Exemplar) bool { return e.TraceID == "" })
@@ -158,12 +158,12 @@ var errAwaited = errors.New("it has not answered yet")
 // serves requests: these work without the destination. Without a session, it says since when, and
 // the error that the destination's method LastError returns, if there is one.
 func (r *Relay) Health() error {
-	err := r.state.database.Load()
+	database := r.state.database.Load()
 	switch {
 	case !r.state.running.Load():
 		return errors.New("the relay does not run")
-	case err != nil:
-		return fmt.Errorf("the relay waits for the database: %w", *err)
+	case database != nil:
+		return fmt.Errorf("the relay waits for the database: %w", *database)
 	case r.state.sessions.Load() == 0:
 		since := time.Unix(r.state.lost.Load(), 0).UTC().Format(time.RFC3339)
 		if to, ok := r.to.(interface{ LastError() error }); ok && to.LastError() != nil {
@@ -173,8 +173,6 @@ func (r *Relay) Health() error {
 	case r.state.blocked.Load():
 		return fmt.Errorf("the relay waits for %s to take messages", r.destination)
 	}
-	if s := r.silence(); s.seconds > 0 {
-		return s.err(r.destination)
-	}
-	return nil
+	_, err := r.noAnswer()
+	return err
 }

@@ -1,7 +1,6 @@
 package outbox
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -18,21 +17,18 @@ type unanswered struct {
 	since   time.Time // when the last answer came, or the first of these messages was sent
 	overdue map[string]overdue
 	bytes   int64 // of what is overdue
-	named   bool  // in the log
 }
 
-// overdue is a message of which the outbox says that it has had no answer, although it is still being
-// sent.
+// overdue is a message that the outbox calls unanswered, although it is still being sent.
 type overdue struct {
-	topic string
-	since time.Time // when it was sent
-	bytes int64
+	publish.Message
+	sent time.Time
 }
 
 const (
 	// silentAfter is when a destination that has answered nothing is silent, unless SlowAfter is longer.
 	silentAfter = 5 * time.Second
-	// maxOverdue bounds how much is overdue. Then nothing is claimed.
+	// maxOverdue bounds how many are overdue. Then nothing is claimed.
 	maxOverdue = 1000
 )
 
@@ -49,21 +45,18 @@ func (u *unanswered) sent(messages int) {
 func (u *unanswered) answered(m publish.Message, r publish.Result, sent time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	switch r.Outcome {
-	case publish.Confirmed, publish.Returned, publish.Refused:
+	if r.Outcome != publish.NotSent && r.Outcome != publish.Unknown { // otherwise the destination has said nothing
 		u.since = time.Now()
-	default: // the destination has said nothing
 	}
-	if o, ok := u.overdue[m.ID]; ok {
-		u.bytes -= o.bytes
+	if _, ok := u.overdue[m.ID]; ok {
+		u.bytes -= int64(len(m.Body))
 		delete(u.overdue, m.ID)
 		return
 	}
 	u.waiting--
 	if errors.Is(r.Err, publish.ErrOverdue) {
-		o := overdue{m.Topic, sent, int64(len(m.Body))}
-		u.overdue[m.ID] = o
-		u.bytes += o.bytes
+		u.bytes += int64(len(m.Body))
+		u.overdue[m.ID] = overdue{m, sent}
 	}
 }
 
@@ -75,57 +68,31 @@ func (u *unanswered) has(id string) bool {
 	return ok
 }
 
-// isTooMuch reports whether nothing may be claimed, because of what is overdue and of payloads in
-// flight.
+// isTooMuch reports whether nothing may be claimed beside what is overdue and the payloads in flight.
 func (u *unanswered) isTooMuch(inFlight int64) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return len(u.overdue) >= maxOverdue || inFlight+u.bytes > maxBytes/2
 }
 
-// silence is since when there has been no answer, and what to say about it.
-type silence struct {
-	seconds          float64 // 0: there are answers
-	waiting, overdue int
-	id, topic        string // of the oldest one that is overdue
-}
-
-func (r *Relay) silence() (s silence) {
+// noAnswer returns nil if there are answers. Otherwise it says for how long there have been none.
+func (r *Relay) noAnswer() (seconds float64, err error) {
 	u := &r.unanswered
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	oldest := never
+	since, calls := never, ""
 	for id, o := range u.overdue {
-		if o.since.Before(oldest) {
-			oldest, s.id, s.topic = o.since, id, o.topic
+		if o.sent.Before(since) {
+			since = o.sent
+			calls = fmt.Sprintf(", calls that have not returned: %d, such as that for message %s of topic %s", len(u.overdue), id, o.Topic)
 		}
 	}
 	if u.waiting > 0 && time.Since(u.since) >= max(silentAfter, r.config.SlowAfter) {
-		oldest = earlier(oldest, u.since)
+		since = earlier(since, u.since)
 	}
-	if s.waiting, s.overdue = u.waiting, len(u.overdue); oldest != never {
-		s.seconds = time.Since(oldest).Seconds()
+	if since == never {
+		return 0, nil
 	}
-	return s
-}
-
-func (s silence) err(destination string) error {
-	if s.overdue > 0 {
-		return fmt.Errorf("no answer from %s for %.0f s: %d calls have not returned, such as that for message %s of topic %s",
-			destination, s.seconds, s.overdue, s.id, s.topic)
-	}
-	return fmt.Errorf("no answer from %s for %.0f s, and %d messages wait for one", destination, s.seconds, s.waiting)
-}
-
-// nameSilence logs a silence when it begins.
-func (w *worker) nameSilence(ctx context.Context) {
-	s := w.silence()
-	w.unanswered.mu.Lock()
-	begins := s.seconds > 0 && !w.unanswered.named
-	w.unanswered.named = s.seconds > 0
-	w.unanswered.mu.Unlock()
-	if begins {
-		w.log.ErrorContext(ctx, "no answer", "destination", w.destination, "seconds", s.seconds,
-			"waiting", s.waiting, "overdue", s.overdue, "message_id", s.id, "topic", s.topic)
-	}
+	seconds = time.Since(since).Seconds()
+	return seconds, fmt.Errorf("no answer from %s for %.0f s; messages that wait: %d%s", r.destination, seconds, u.waiting, calls)
 }

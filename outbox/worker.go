@@ -89,7 +89,9 @@ func (w *worker) run(ctx context.Context) error {
 	for {
 		w.receive()
 		silent := w.expire(time.Now())
-		w.nameSilence(ctx)
+		if _, err := w.noAnswer(); w.silent.Swap(err != nil) != (err != nil) && err != nil {
+			w.log.ErrorContext(ctx, "the destination does not answer", "error", err)
+		}
 		w.renew(ctx) // before a record that has to wait for a lock
 		w.record(ctx)
 		if silent { // only now: before the pauses are written, the other worker would claim these topics

@@ -11,12 +11,12 @@ import (
 // FuncConfig has the settings of [Func]. The zero value of each field is its default. The defaults
 // are for destinations of which each has a topic, such as the webhooks of fifty customers.
 type FuncConfig struct {
-	// Calls is how many calls run at the same time, in all workers of all relays that use the
-	// destination. The default is 100.
+	// Calls is how many calls run at the same time, in all relays that use the destination. The default
+	// is 100.
 	Calls int
 	// CallsPerTopic is how many of them may be for one topic. The default is 4. If it is less than
-	// Calls, a call that has lasted for a second has no place among Calls any more, so slow topics hold
-	// up no other. If it equals Calls, all topics are one destination, such as a broker: then messages
+	// Calls, a call counts among Calls for its first quarter of a second only, so that slow topics hold
+	// up no other. If it equals Calls, all topics are one destination, such as a broker. Then messages
 	// wait as long as it takes, and no other replica can send them meanwhile.
 	CallsPerTopic int
 	// Timeout is when the context of a call ends. The default is 30 s.
@@ -39,8 +39,8 @@ type FuncConfig struct {
 //
 // With HTTP, a refused connection is ErrNotSent, and an error after that is ErrTimeout.
 //
-// A message waits for a free call. If its topic has none, and takes nothing for a second (or for twice
-// as long as it usually needs), or could not take all that waits in that time, the topic pauses.
+// A message waits for a free call. If its topic has none within three seconds, or ten times as many of
+// its messages wait already as it has calls, the topic pauses.
 //
 // When the relay must end, no new call begins, and ctx ends after its ShutdownTimeout. Then f must
 // return. If it does not return a second after the end of ctx, the outcome is Unknown. This relay
@@ -56,21 +56,29 @@ func Func(f func(ctx context.Context, m Message) error, c FuncConfig) Destinatio
 	if c.Timeout == 0 {
 		c.Timeout = 30 * time.Second
 	}
-	return &function{FuncConfig: c, f: f, topics: map[string]*funcTopic{}}
+	return &function{FuncConfig: c, f: f, calls: make(chan struct{}, max(c.Calls, 0)), topics: map[string]*funcTopic{}}
 }
-
-// patience is for a function whose context has ended.
-const patience = time.Second
 
 type function struct {
 	FuncConfig
-	f func(context.Context, Message) error
-
-	mu      sync.Mutex
-	topics  map[string]*funcTopic
-	ready   []*funcTopic // have a message that waits, and a call for it; in turn
-	counted int          // calls that count among Calls
+	f      func(context.Context, Message) error
+	calls  chan struct{} // one for each that runs
+	mu     sync.Mutex
+	topics map[string]*funcTopic // that have messages
 }
+
+type funcTopic struct {
+	calls    chan struct{}
+	messages int
+}
+
+const (
+	maxTimeout = 30 * time.Minute       // less than a relay waits
+	patience   = time.Second            // with a function whose context has ended
+	countsFor  = 250 * time.Millisecond // a call among Calls, if each topic has a destination of its own
+	maxWait    = 3 * time.Second        // of a message, for a call of its topic
+	maxWaiting = 10                     // messages of a topic, for each of its calls
+)
 
 func (*function) System() string { return "function" }
 func (*function) Name() string   { return "function" }
@@ -90,9 +98,6 @@ func (f *function) KeepConnected(ctx context.Context, use func(context.Context, 
 	return nil
 }
 
-// maxTimeout is half of the time that a relay waits.
-const maxTimeout = 30 * time.Minute
-
 type functionSession struct{ *function }
 
 func (functionSession) OneByOne()     {}
@@ -108,86 +113,125 @@ type functionPublisher struct {
 	*function
 	closed     context.Context //nolint:containedctx // it ends with Close
 	end        context.CancelFunc
+	publishing sync.Mutex // not after Close
 	unanswered sync.WaitGroup
 }
 
-// funcCall is a message that waits for its call, or has it.
-type funcCall struct {
-	*functionPublisher
-	ctx      context.Context //nolint:containedctx // of Publish
-	message  Message
-	answer   func(Result)
-	topic    *funcTopic
-	waits    bool
-	counts   bool // among Calls
-	answered bool
-}
-
-var errNotBegun = fmt.Errorf("%w: %w", ErrNotSent, context.Canceled)
-
-// Publish returns when each message waits or has a call. A relay has one event of an aggregate in
-// flight, so messages of the same group are never sent at the same time.
+// Publish returns at once. A relay has one event of an aggregate in flight, so messages of the same
+// group are never sent at the same time.
 func (p *functionPublisher) Publish(ctx context.Context, messages []Message, answer func(int, Result)) {
-	calls := make([]*funcCall, len(messages))
+	p.publishing.Lock()
+	defer p.publishing.Unlock()
+	p.unanswered.Add(len(messages))
 	for i, m := range messages {
-		calls[i] = &funcCall{functionPublisher: p, ctx: ctx, message: m, answer: func(r Result) { answer(i, r) }}
+		go p.send(ctx, m, func(r Result) { answer(i, r) })
 	}
-	p.enqueue(calls)
-	giveUp := func() { p.giveUp(calls) }
-	stop := context.AfterFunc(p.closed, giveUp) //nolint:contextcheck // Close ends the wait too
-	context.AfterFunc(ctx, func() { stop(); giveUp() })
 }
 
-// finish answers. The first answer is the only one, unless it is ErrOverdue.
-func (c *funcCall) finish(r Result) {
-	if !c.answered {
-		c.answered = true
-		defer c.unanswered.Done()
+// send waits for a call, first one of the topic and then one of all.
+func (p *functionPublisher) send(ctx context.Context, m Message, answer func(Result)) {
+	isDone := sync.OnceFunc(p.unanswered.Done)
+	finish := func(r Result) { answer(r); isDone() }
+	isMany := p.CallsPerTopic < p.Calls // each topic has a destination of its own
+	var late <-chan time.Time
+	if isMany {
+		late = time.After(maxWait)
 	}
-	c.answer(r)
-}
-
-// run calls the function, and answers also if it does not return.
-func (c *funcCall) run() {
-	if c.ctx.Err() != nil || c.closed.Err() != nil { // the lease may have ended without Done: Err looks at the clock
-		c.end(Result{Outcome: NotSent, Err: errNotBegun}, 0)
+	topic, messages := p.join(m.Topic)
+	defer p.leave(m.Topic, topic)
+	if isMany && messages > (1+maxWaiting)*p.CallsPerTopic {
+		finish(Result{Outcome: NotSent, Err: ErrBusy})
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), c.Timeout) // what has begun is finished
+	if err := p.wait(ctx, topic.calls, late); err != nil {
+		finish(Result{Outcome: NotSent, Err: err})
+		return
+	}
+	if err := p.wait(ctx, p.calls, nil); err != nil {
+		<-topic.calls
+		finish(Result{Outcome: NotSent, Err: err})
+		return
+	}
+	p.run(ctx, m, sync.OnceFunc(func() { <-p.calls }), isMany, func(r Result) {
+		if !errors.Is(r.Err, ErrOverdue) {
+			<-topic.calls // before the answer, after which the next message may follow
+		}
+		finish(r)
+	})
+}
+
+func (f *function) join(name string) (t *funcTopic, messages int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if t = f.topics[name]; t == nil {
+		t = &funcTopic{calls: make(chan struct{}, f.CallsPerTopic)}
+		f.topics[name] = t
+	}
+	t.messages++
+	return t, t.messages
+}
+
+func (f *function) leave(name string, t *funcTopic) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if t.messages--; t.messages == 0 {
+		delete(f.topics, name)
+	}
+}
+
+// wait takes a free call. It returns why there is none. Err of ctx looks at the clock: the lease may
+// have ended without Done.
+func (p *functionPublisher) wait(ctx context.Context, calls chan struct{}, late <-chan time.Time) error {
+	select {
+	case calls <- struct{}{}:
+		if ctx.Err() == nil && p.closed.Err() == nil {
+			return nil
+		}
+		<-calls
+	case <-late:
+		return ErrBusy
+	case <-ctx.Done():
+	case <-p.closed.Done():
+	}
+	return fmt.Errorf("%w: %w", ErrNotSent, context.Canceled)
+}
+
+// run calls the function, and answers also if it does not return: then once more, when it does.
+func (p *functionPublisher) run(ctx context.Context, m Message, uncount func(), isMany bool, answer func(Result)) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.Timeout) // what has begun is finished
 	defer cancel()
-	defer context.AfterFunc(c.closed, cancel)() //nolint:contextcheck // Close ends the call too
-	began, returned := time.Now(), make(chan Result, 1)
-	go func() {
-		r := Result{Outcome: Refused, Err: errors.New("the function has ended its goroutine")}
-		defer func() { returned <- r }()
-		r = c.result(ctx)
-	}()
-	second, ended, late := time.NewTicker(time.Second), ctx.Done(), (<-chan time.Time)(nil)
-	defer second.Stop()
+	defer context.AfterFunc(p.closed, cancel)() //nolint:contextcheck // Close ends the call too
+	returned := make(chan Result, 1)
+	go func() { returned <- p.result(ctx, m) }()
+	ended, isSlow, overdue := ctx.Done(), (<-chan time.Time)(nil), (<-chan time.Time)(nil)
+	if isMany {
+		isSlow = time.After(countsFor)
+	}
 	for {
 		select {
 		case r := <-returned:
-			c.end(r, time.Since(began))
+			uncount()
+			answer(r)
 			return
-		case <-second.C:
-			c.slow()
+		case <-isSlow:
+			uncount()
 		case <-ended:
-			ended, late = nil, time.After(patience)
-		case <-late:
-			second.Stop()
-			c.overdue()
+			ended, overdue = nil, time.After(patience)
+		case <-overdue:
+			uncount()
+			answer(Result{Outcome: Unknown, Err: ErrOverdue})
 		}
 	}
 }
 
 // result calls the function. The function's error becomes the outcome.
-func (c *funcCall) result(ctx context.Context) (r Result) {
+func (p *functionPublisher) result(ctx context.Context, m Message) (r Result) {
 	defer func() {
 		if reason := recover(); reason != nil {
 			r = Result{Outcome: Refused, Err: fmt.Errorf("the function panicked: %v", reason)}
 		}
 	}()
-	err := c.f(ctx, c.message)
+	err := p.f(ctx, m)
 	if err == nil {
 		return Result{Outcome: Confirmed}
 	}
@@ -215,8 +259,8 @@ func (u unreachable) Unwrap() error      { return u.error }
 
 // Close ends the contexts of the calls, and waits for all answers.
 func (p *functionPublisher) Close() {
-	p.mu.Lock() // nothing waits for a call after this
+	p.publishing.Lock()
 	p.end()
-	p.mu.Unlock()
+	p.publishing.Unlock()
 	p.unanswered.Wait()
 }

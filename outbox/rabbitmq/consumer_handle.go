@@ -30,11 +30,7 @@ func (c *Consumer) handle(messages []*message) error {
 	ctx, cancel := context.WithTimeout(c.finish, c.queue.HandleTimeout)
 	defer cancel()
 	returned := make(chan error, 1)
-	go func() {
-		err := errNotReturned // if it ends its goroutine
-		defer func() { returned <- err }()
-		err = c.call(ctx, messages)
-	}()
+	go func() { returned <- c.call(ctx, messages) }()
 	select {
 	case err := <-returned:
 		return err
