@@ -90,7 +90,7 @@ func (r *Relay) noAnswer() (seconds float64, err error) {
 	if u.waiting > 0 && time.Since(u.since) >= max(silentAfter, r.config.SlowAfter) {
 		since = earlier(since, u.since)
 	}
-	if since == never {
+	if since.Equal(never) {
 		return 0, nil
 	}
 	seconds = time.Since(since).Seconds()
