@@ -175,7 +175,7 @@ func (s *sender) send(b *batch, items []*item, limit time.Duration) {
 		context.AfterFunc(b.lease.over, cancel) // not when Publish returns: it may send later
 		s.publisher.Publish(leased{ctx, b.lease}, messages, func(i int, r publish.Result) {
 			if s.unanswered != nil {
-				s.unanswered.answered(messages[i], r, began)
+				s.unanswered.answered(items[i], messages[i], r, began)
 			}
 			s.answers.add(answer{item: items[i], result: r})
 		})

@@ -15,7 +15,7 @@ type unanswered struct {
 	mu      sync.Mutex
 	waiting int       // messages
 	since   time.Time // when the last answer came, or the first of these messages was sent
-	overdue map[string]overdue
+	overdue map[*item]overdue
 	bytes   int64 // of what is overdue
 }
 
@@ -42,21 +42,21 @@ func (u *unanswered) sent(messages int) {
 }
 
 // answered notes the answer to a message that was sent at a time.
-func (u *unanswered) answered(m publish.Message, r publish.Result, sent time.Time) {
+func (u *unanswered) answered(it *item, m publish.Message, r publish.Result, sent time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if r.Outcome != publish.NotSent && r.Outcome != publish.Unknown { // otherwise the destination has said nothing
 		u.since = time.Now()
 	}
-	if _, ok := u.overdue[m.ID]; ok {
+	if _, ok := u.overdue[it]; ok {
 		u.bytes -= int64(len(m.Body))
-		delete(u.overdue, m.ID)
+		delete(u.overdue, it)
 		return
 	}
 	u.waiting--
 	if errors.Is(r.Err, publish.ErrOverdue) {
 		u.bytes += int64(len(m.Body))
-		u.overdue[m.ID] = overdue{m, sent}
+		u.overdue[it] = overdue{m, sent}
 	}
 }
 
@@ -64,8 +64,12 @@ func (u *unanswered) answered(m publish.Message, r publish.Result, sent time.Tim
 func (u *unanswered) has(id string) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	_, ok := u.overdue[id]
-	return ok
+	for _, o := range u.overdue {
+		if o.ID == id {
+			return true
+		}
+	}
+	return false
 }
 
 // isTooMuch reports whether nothing may be claimed beside what is overdue and the payloads in flight.
@@ -81,10 +85,10 @@ func (r *Relay) noAnswer() (seconds float64, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	since, calls := never, ""
-	for id, o := range u.overdue {
+	for _, o := range u.overdue {
 		if o.sent.Before(since) {
 			since = o.sent
-			calls = fmt.Sprintf(", calls that have not returned: %d, such as that for message %s of topic %s", len(u.overdue), id, o.Topic)
+			calls = fmt.Sprintf(", calls that have not returned: %d, such as that for message %s of topic %s", len(u.overdue), o.ID, o.Topic)
 		}
 	}
 	if u.waiting > 0 && time.Since(u.since) >= max(silentAfter, r.config.SlowAfter) {

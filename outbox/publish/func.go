@@ -15,8 +15,7 @@ type FuncConfig struct {
 	// is 100.
 	Calls int
 	// CallsPerTopic is how many of them may be for one topic. The default is 4. If it is less than
-	// Calls, a call counts among Calls for its first quarter of a second only, so that slow topics hold
-	// up no other. If it equals Calls, all topics are one destination, such as a broker. Then messages
+	// Calls, a call counts among Calls for its first second only, so that slow topics hold up no other. If it equals Calls, all topics are one destination, such as a broker. Then messages
 	// wait as long as it takes, and no other replica can send them meanwhile.
 	CallsPerTopic int
 	// Timeout is when the context of a call ends. The default is 30 s.
@@ -56,28 +55,46 @@ func Func(f func(ctx context.Context, m Message) error, c FuncConfig) Destinatio
 	if c.Timeout == 0 {
 		c.Timeout = 30 * time.Second
 	}
-	return &function{FuncConfig: c, f: f, calls: make(chan struct{}, max(c.Calls, 0)), topics: map[string]*funcTopic{}}
+	return &function{FuncConfig: c, f: f, calls: filled(c.Calls), topics: map[string]*funcTopic{}}
 }
 
 type function struct {
 	FuncConfig
 	f      func(context.Context, Message) error
-	calls  chan struct{} // one for each that runs
+	calls  chan struct{} // that are free
 	mu     sync.Mutex
 	topics map[string]*funcTopic // that have messages
 }
 
 type funcTopic struct {
-	calls    chan struct{}
+	calls    chan struct{} // that are free
+	last     chan struct{} // closed when the last message has its call, or has given up
 	messages int
 }
 
+// funcTurn is a message that comes after another one of its topic.
+type funcTurn struct {
+	*funcTopic
+	before, after chan struct{}
+	isTooMuch     bool
+}
+
+func filled(n int) chan struct{} {
+	c := make(chan struct{}, max(n, 0))
+	for range n {
+		c <- struct{}{}
+	}
+	return c
+}
+
+var errNotBegun = fmt.Errorf("%w: %w", ErrNotSent, context.Canceled)
+
 const (
-	maxTimeout = 30 * time.Minute       // less than a relay waits
-	patience   = time.Second            // with a function whose context has ended
-	countsFor  = 250 * time.Millisecond // a call among Calls, if each topic has a destination of its own
-	maxWait    = 3 * time.Second        // of a message, for a call of its topic
-	maxWaiting = 10                     // messages of a topic, for each of its calls
+	maxTimeout = 30 * time.Minute // less than a relay waits
+	patience   = time.Second      // with a function whose context has ended
+	countsFor  = time.Second      // a call among Calls, if each topic has a destination of its own
+	maxWait    = 3 * time.Second  // of a message, for a call of its topic
+	maxWaiting = 10               // messages of a topic, for each of its calls
 )
 
 func (*function) System() string { return "function" }
@@ -117,109 +134,116 @@ type functionPublisher struct {
 	unanswered sync.WaitGroup
 }
 
-// Publish returns at once. A relay has one event of an aggregate in flight, so messages of the same
+// Publish returns at once. Messages of a topic get their calls in their order. A relay has one event of an aggregate in flight, so messages of the same
 // group are never sent at the same time.
 func (p *functionPublisher) Publish(ctx context.Context, messages []Message, answer func(int, Result)) {
 	p.publishing.Lock()
 	defer p.publishing.Unlock()
 	p.unanswered.Add(len(messages))
 	for i, m := range messages {
-		go p.send(ctx, m, func(r Result) { answer(i, r) })
+		go p.send(ctx, m, p.join(m.Topic), func(r Result) { answer(i, r) })
 	}
 }
 
-// send waits for a call, first one of the topic and then one of all.
-func (p *functionPublisher) send(ctx context.Context, m Message, answer func(Result)) {
-	isDone := sync.OnceFunc(p.unanswered.Done)
-	finish := func(r Result) { answer(r); isDone() }
-	isMany := p.CallsPerTopic < p.Calls // each topic has a destination of its own
-	var late <-chan time.Time
-	if isMany {
-		late = time.After(maxWait)
-	}
-	topic, messages := p.join(m.Topic)
-	defer p.leave(m.Topic, topic)
-	if isMany && messages > (1+maxWaiting)*p.CallsPerTopic {
-		finish(Result{Outcome: NotSent, Err: ErrBusy})
+// send waits for a call, and calls the function.
+func (p *functionPublisher) send(ctx context.Context, m Message, turn funcTurn, answer func(Result)) {
+	defer p.leave(m.Topic, turn)
+	if err := p.wait(ctx, turn); err != nil {
+		answer(Result{Outcome: NotSent, Err: err})
+		p.unanswered.Done()
 		return
 	}
-	if err := p.wait(ctx, topic.calls, late); err != nil {
-		finish(Result{Outcome: NotSent, Err: err})
-		return
-	}
-	if err := p.wait(ctx, p.calls, nil); err != nil {
-		<-topic.calls
-		finish(Result{Outcome: NotSent, Err: err})
-		return
-	}
-	p.run(ctx, m, sync.OnceFunc(func() { <-p.calls }), isMany, func(r Result) {
-		if !errors.Is(r.Err, ErrOverdue) {
-			<-topic.calls // before the answer, after which the next message may follow
-		}
-		finish(r)
-	})
+	p.run(ctx, m, turn, answer)
 }
 
-func (f *function) join(name string) (t *funcTopic, messages int) {
+// isMany reports that each topic has a destination of its own.
+func (f *function) isMany() bool { return f.CallsPerTopic < f.Calls }
+
+func (f *function) join(name string) funcTurn {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if t = f.topics[name]; t == nil {
-		t = &funcTopic{calls: make(chan struct{}, f.CallsPerTopic)}
+	t := f.topics[name]
+	if t == nil {
+		t = &funcTopic{calls: filled(f.CallsPerTopic), last: make(chan struct{})}
+		close(t.last)
 		f.topics[name] = t
 	}
 	t.messages++
-	return t, t.messages
+	turn := funcTurn{t, t.last, make(chan struct{}), f.isMany() && t.messages > (1+maxWaiting)*f.CallsPerTopic}
+	t.last = turn.after
+	return turn
 }
 
-func (f *function) leave(name string, t *funcTopic) {
+func (f *function) leave(name string, turn funcTurn) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if t.messages--; t.messages == 0 {
+	if turn.messages--; turn.messages == 0 {
 		delete(f.topics, name)
 	}
 }
 
-// wait takes a free call. It returns why there is none. Err of ctx looks at the clock: the lease may
-// have ended without Done.
-func (p *functionPublisher) wait(ctx context.Context, calls chan struct{}, late <-chan time.Time) error {
+// wait takes a call of the topic, and one of all. It returns why there is none.
+func (p *functionPublisher) wait(ctx context.Context, turn funcTurn) error {
+	defer close(turn.after)
+	if turn.isTooMuch {
+		return ErrBusy
+	}
+	var late <-chan time.Time
+	if p.isMany() {
+		late = time.After(maxWait)
+	}
+	for _, free := range []chan struct{}{turn.before, turn.calls} {
+		select {
+		case <-free:
+		case <-late:
+			return ErrBusy
+		case <-ctx.Done():
+			return errNotBegun
+		case <-p.closed.Done():
+			return errNotBegun
+		}
+	}
 	select {
-	case calls <- struct{}{}:
-		if ctx.Err() == nil && p.closed.Err() == nil {
+	case <-p.calls:
+		if ctx.Err() == nil && p.closed.Err() == nil { // Err looks at the clock: the lease may have ended without Done
 			return nil
 		}
-		<-calls
-	case <-late:
-		return ErrBusy
+		p.calls <- struct{}{}
 	case <-ctx.Done():
 	case <-p.closed.Done():
 	}
-	return fmt.Errorf("%w: %w", ErrNotSent, context.Canceled)
+	turn.calls <- struct{}{}
+	return errNotBegun
 }
 
 // run calls the function, and answers also if it does not return: then once more, when it does.
-func (p *functionPublisher) run(ctx context.Context, m Message, uncount func(), isMany bool, answer func(Result)) {
+func (p *functionPublisher) run(ctx context.Context, m Message, turn funcTurn, answer func(Result)) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.Timeout) // what has begun is finished
 	defer cancel()
 	defer context.AfterFunc(p.closed, cancel)() //nolint:contextcheck // Close ends the call too
 	returned := make(chan Result, 1)
 	go func() { returned <- p.result(ctx, m) }()
-	ended, isSlow, overdue := ctx.Done(), (<-chan time.Time)(nil), (<-chan time.Time)(nil)
-	if isMany {
-		isSlow = time.After(countsFor)
+	uncount, isAnswered := sync.OnceFunc(func() { p.calls <- struct{}{} }), sync.OnceFunc(p.unanswered.Done)
+	var slow, overdue <-chan time.Time
+	if p.isMany() {
+		slow = time.After(countsFor)
 	}
-	for {
+	for ended := ctx.Done(); ; {
 		select {
 		case r := <-returned:
 			uncount()
+			turn.calls <- struct{}{} // before the answer, after which the next message may follow
 			answer(r)
+			isAnswered()
 			return
-		case <-isSlow:
+		case <-slow:
 			uncount()
 		case <-ended:
 			ended, overdue = nil, time.After(patience)
 		case <-overdue:
 			uncount()
 			answer(Result{Outcome: Unknown, Err: ErrOverdue})
+			isAnswered()
 		}
 	}
 }
@@ -235,8 +259,10 @@ func (p *functionPublisher) result(ctx context.Context, m Message) (r Result) {
 	if err == nil {
 		return Result{Outcome: Confirmed}
 	}
-	_ = err.Error() // a nil pointer in an error may panic here, and must not do so later
+	text := err.Error() // a nil pointer in an error may panic here, and must not do so later
 	switch {
+	case errors.Is(err, ErrOverdue): // that is for a call that has not returned
+		return Result{Outcome: Unknown, Err: fmt.Errorf("%w: %s", ErrTimeout, text)}
 	case errors.Is(err, ErrInvalid):
 		return Result{Outcome: Invalid, Err: err}
 	case errors.Is(err, ErrReturned):
