@@ -15,7 +15,8 @@ type FuncConfig struct {
 	// is 100.
 	Calls int
 	// CallsPerTopic is how many of them may be for one topic. The default is 4. If it is less than
-	// Calls, a call counts among Calls for its first second only, so that slow topics hold up no other. If it equals Calls, all topics are one destination, such as a broker. Then messages
+	// Calls, a call counts among Calls for its first quarter of a second only, so that slow topics hold
+	// up no other. If it equals Calls, all topics are one destination, such as a broker. Then messages
 	// wait as long as it takes, and no other replica can send them meanwhile.
 	CallsPerTopic int
 	// Timeout is when the context of a call ends. The default is 30 s.
@@ -67,6 +68,7 @@ type function struct {
 }
 
 type funcTopic struct {
+	name     string
 	calls    chan struct{} // that are free
 	last     chan struct{} // closed when the last message has its call, or has given up
 	messages int
@@ -90,11 +92,11 @@ func filled(n int) chan struct{} {
 var errNotBegun = fmt.Errorf("%w: %w", ErrNotSent, context.Canceled)
 
 const (
-	maxTimeout = 30 * time.Minute // less than a relay waits
-	patience   = time.Second      // with a function whose context has ended
-	countsFor  = time.Second      // a call among Calls, if each topic has a destination of its own
-	maxWait    = 3 * time.Second  // of a message, for a call of its topic
-	maxWaiting = 10               // messages of a topic, for each of its calls
+	maxTimeout = 30 * time.Minute       // less than a relay waits
+	patience   = time.Second            // with a function whose context has ended
+	countsFor  = 250 * time.Millisecond // a call among Calls, if each topic has a destination of its own
+	maxWait    = 3 * time.Second        // of a message, for a call of its topic
+	maxWaiting = 10                     // messages of a topic, for each of its calls
 )
 
 func (*function) System() string { return "function" }
@@ -114,6 +116,9 @@ func (f *function) KeepConnected(ctx context.Context, use func(context.Context, 
 	}
 	return nil
 }
+
+// isMany reports that each topic has a destination of its own.
+func (f *function) isMany() bool { return f.CallsPerTopic < f.Calls }
 
 type functionSession struct{ *function }
 
@@ -147,7 +152,7 @@ func (p *functionPublisher) Publish(ctx context.Context, messages []Message, ans
 
 // send waits for a call, and calls the function.
 func (p *functionPublisher) send(ctx context.Context, m Message, turn funcTurn, answer func(Result)) {
-	defer p.leave(m.Topic, turn)
+	defer p.leave(turn)
 	if err := p.wait(ctx, turn); err != nil {
 		answer(Result{Outcome: NotSent, Err: err})
 		p.unanswered.Done()
@@ -156,15 +161,15 @@ func (p *functionPublisher) send(ctx context.Context, m Message, turn funcTurn, 
 	p.run(ctx, m, turn, answer)
 }
 
-// isMany reports that each topic has a destination of its own.
-func (f *function) isMany() bool { return f.CallsPerTopic < f.Calls }
-
 func (f *function) join(name string) funcTurn {
+	if !f.isMany() {
+		name = "" // one order for all
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	t := f.topics[name]
 	if t == nil {
-		t = &funcTopic{calls: filled(f.CallsPerTopic), last: make(chan struct{})}
+		t = &funcTopic{name: name, calls: filled(f.CallsPerTopic), last: make(chan struct{})}
 		close(t.last)
 		f.topics[name] = t
 	}
@@ -174,11 +179,11 @@ func (f *function) join(name string) funcTurn {
 	return turn
 }
 
-func (f *function) leave(name string, turn funcTurn) {
+func (f *function) leave(turn funcTurn) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if turn.messages--; turn.messages == 0 {
-		delete(f.topics, name)
+		delete(f.topics, turn.name)
 	}
 }
 
@@ -188,16 +193,18 @@ func (p *functionPublisher) wait(ctx context.Context, turn funcTurn) error {
 	if turn.isTooMuch {
 		return ErrBusy
 	}
-	var late <-chan time.Time
+	soon, cancel := ctx, func() {}
 	if p.isMany() {
-		late = time.After(maxWait)
+		soon, cancel = context.WithTimeoutCause(ctx, maxWait, ErrBusy)
 	}
+	defer cancel()
 	for _, free := range []chan struct{}{turn.before, turn.calls} {
 		select {
 		case <-free:
-		case <-late:
-			return ErrBusy
-		case <-ctx.Done():
+		case <-soon.Done():
+			if errors.Is(context.Cause(soon), ErrBusy) {
+				return ErrBusy
+			}
 			return errNotBegun
 		case <-p.closed.Done():
 			return errNotBegun

@@ -217,7 +217,7 @@ func TestP4ATopicThatIsSilentHoldsUpNoOther(t *testing.T) {
 			}, publish.FuncConfig{Calls: 16}))
 			var silent []string
 			for i := range 64 {
-				silent = append(silent, slices.Repeat([]string{fmt.Sprint("silent ", i)}, 30)...)
+				silent = append(silent, slices.Repeat([]string{fmt.Sprint("silent ", i)}, 6)...)
 			}
 			first := beginAll(t.Context(), p, messages(append(silent, "good")...))
 			sleep(5 * time.Second)
