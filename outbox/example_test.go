@@ -82,7 +82,7 @@ func ExampleRelay() {
 			fmt.Printf("%s %s\n", m.Topic, m.Body)
 			stop() // the relay records that this message is published, and ends
 			return nil
-		}, publish.FuncConfig{Calls: 1})
+		}, publish.FuncConfig{OneDestination: true, Calls: 1})
 		relay, err := outbox.NewRelay(pool, to, outbox.RelayConfig{AppID: "orders"})
 		if err != nil {
 			fmt.Println(err)

@@ -27,7 +27,7 @@ func (v *virtual) mail(takes time.Duration) (calls *int) {
 		*calls++
 		wait(ctx, takes)
 		return ctx.Err()
-	}, publish.FuncConfig{Calls: 1})
+	}, publish.FuncConfig{OneDestination: true, Calls: 1})
 	return calls
 }
 

@@ -95,7 +95,7 @@ type Relay struct {
 	unrecorded      atomic.Int64 // workers that could not record what they have sent
 	bytes           atomic.Int64 // of the payloads in flight
 	unanswered      unanswered
-	silent          atomic.Bool // and the log says so
+	saysNoAnswer    atomic.Bool // the log
 }
 
 // NewRelay returns a relay that does nothing until Run. It returns an error that names the field if
@@ -267,8 +267,7 @@ func (r *Relay) work(ctx context.Context) error {
 	return all.Wait()
 }
 
-// usefulAfter is how long a session must last to count, if nothing was taken. A destination that is a
-// function has nothing to connect to: its sessions end when a message cannot be sent.
+// usefulAfter is how long a session must last to count, if nothing was taken.
 const usefulAfter = 15 * time.Second
 
 // maxReplaced bounds the connections that are kept for late answers, by one relay. Each worker

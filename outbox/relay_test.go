@@ -50,7 +50,7 @@ func newSink() *sink {
 			s.onMessage()
 		}
 		return nil
-	}, publish.FuncConfig{Calls: 1})
+	}, publish.FuncConfig{OneDestination: true, Calls: 1})
 	return s
 }
 
@@ -224,7 +224,7 @@ func TestNewRelayNamesTheFieldThatCannotWork(t *testing.T) {
 	pool, err := pgxpool.New(t.Context(), "postgres://127.0.0.1:1/nowhere")
 	must(t, err)
 	defer pool.Close()
-	to := publish.Func(func(context.Context, publish.Message) error { return nil }, publish.FuncConfig{Calls: 1})
+	to := publish.Func(func(context.Context, publish.Message) error { return nil }, publish.FuncConfig{OneDestination: true, Calls: 1})
 	for field, c := range map[string]RelayConfig{
 		"Workers":         {Workers: -1},
 		"Window":          {Window: 5001},

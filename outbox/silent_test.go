@@ -46,7 +46,7 @@ func TestP4ASlowRefusalMakesThePauseLonger(t *testing.T) {
 			calls.Add(1)
 			wait(ctx, 2*v.relay.config.SlowAfter)
 			return errors.New("refused")
-		}, publish.FuncConfig{Calls: 1})
+		}, publish.FuncConfig{OneDestination: true, Calls: 1})
 		v.outbox.append("a", 20)
 		v.run()
 		v.sleep(8 * time.Second) // the window is refused

@@ -23,9 +23,9 @@ type Stats struct {
 	PublishErrors                 uint64 // publishes with an unknown outcome
 	LeaseLost                     uint64 // events that this relay no longer held when it settled them
 
-	// NoAnswer is for how many seconds a destination that answers one by one has not answered, although
-	// messages wait, or how long ago the oldest call began that is overdue. 0: it answers.
-	NoAnswer float64
+	// NoAnswer is how long ago a destination that answers one by one has answered, although messages
+	// wait, or how long ago the publisher got the oldest message whose call is overdue. 0: it answers.
+	NoAnswer time.Duration
 
 	Up        bool // the relay has a session with the destination
 	Listening bool // it is notified of events that other processes commit
@@ -152,11 +152,12 @@ var errAwaited = errors.New("it has not answered yet")
 
 // Health returns nil if the relay can publish, and otherwise an error that says what it waits for.
 // A paused topic is no error, because the others go on. But a destination that answers one by one
-// ([publish.OneByOne]) is named when it has answered nothing for 5 s (or SlowAfter, if that is
-// longer), and so is a call of [publish.Func] that is overdue. It reads only memory, so you can call it
-// often. Use it as the readiness of a process that only relays. Do not use it if the process also
-// serves requests: these work without the destination. Without a session, it says since when, and
-// the error that the destination's method LastError returns, if there is one.
+// ([publish.OneByOne]) is named when messages wait and it has answered nothing for 5 s, or for as
+// long as its method AnswersWithin says. So is a call of [publish.Func] that is overdue. Health reads
+// only memory, so you can call it often. Use it as the readiness of a process that only relays. Do
+// not use it if the process also serves requests: these work without the destination. Without a
+// session, it says since when, and the error that the destination's method LastError returns, if
+// there is one.
 func (r *Relay) Health() error {
 	database := r.state.database.Load()
 	switch {

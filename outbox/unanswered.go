@@ -26,7 +26,8 @@ type overdue struct {
 }
 
 const (
-	// silentAfter is when a destination that has answered nothing is silent, unless SlowAfter is longer.
+	// silentAfter is when a destination that has answered nothing is silent, unless it says that it needs
+	// longer.
 	silentAfter = 5 * time.Second
 	// maxOverdue bounds how many are overdue. Then nothing is claimed.
 	maxOverdue = 1000
@@ -41,7 +42,7 @@ func (u *unanswered) sent(messages int) {
 	u.waiting += messages
 }
 
-// answered notes the answer to a message that was sent at a time.
+// answered notes an answer to a message. sent is when the publisher got it.
 func (u *unanswered) answered(it *item, m publish.Message, r publish.Result, sent time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -80,8 +81,11 @@ func (u *unanswered) isTooMuch(inFlight int64) bool {
 }
 
 // noAnswer returns nil if there are answers. Otherwise it says for how long there have been none.
-func (r *Relay) noAnswer() (seconds float64, err error) {
-	u := &r.unanswered
+func (r *Relay) noAnswer() (d time.Duration, err error) {
+	u, limit := &r.unanswered, silentAfter
+	if to, ok := r.to.(interface{ AnswersWithin() time.Duration }); ok {
+		limit = to.AnswersWithin()
+	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	since, calls := never, ""
@@ -91,12 +95,12 @@ func (r *Relay) noAnswer() (seconds float64, err error) {
 			calls = fmt.Sprintf(", calls that have not returned: %d, such as that for message %s of topic %s", len(u.overdue), o.ID, o.Topic)
 		}
 	}
-	if u.waiting > 0 && time.Since(u.since) >= max(silentAfter, r.config.SlowAfter) {
+	if u.waiting > 0 && time.Since(u.since) >= limit {
 		since = earlier(since, u.since)
 	}
 	if since.Equal(never) {
 		return 0, nil
 	}
-	seconds = time.Since(since).Seconds()
-	return seconds, fmt.Errorf("no answer from %s for %.0f s; messages that wait: %d%s", r.destination, seconds, u.waiting, calls)
+	d = time.Since(since)
+	return d, fmt.Errorf("no answer from %s for %.0f s; messages that wait: %d%s", r.destination, d.Seconds(), u.waiting, calls)
 }

@@ -35,10 +35,10 @@ func (v *virtual) callEach(of functions) (calls func(topic string) int, log *byt
 }
 
 // wantHealth checks how what Health says begins, and since how many seconds there is no answer.
-func (v *virtual) wantHealth(want string, seconds float64) {
+func (v *virtual) wantHealth(want string, noAnswer time.Duration) {
 	v.Helper()
-	if err := v.relay.Health(); !strings.HasPrefix(fmt.Sprint(err), want) || v.relay.Stats().NoAnswer != seconds {
-		v.Errorf("%v, %v s", err, v.relay.Stats().NoAnswer)
+	if err := v.relay.Health(); !strings.HasPrefix(fmt.Sprint(err), want) || v.relay.Stats().NoAnswer != noAnswer {
+		v.Errorf("%v, %s", err, v.relay.Stats().NoAnswer)
 	}
 }
 
@@ -92,7 +92,7 @@ func TestP4ACallThatDoesNotReturn(t *testing.T) {
 		v.outbox.append("good", 1)
 		v.sleep(2 * time.Second)
 		v.want(1, "published")
-		v.wantHealth(fmt.Sprintf("no answer from function for 42 s; messages that wait: 0, calls that have not returned: 1, such as that for message %s of topic hangs", id), 42)
+		v.wantHealth(fmt.Sprintf("no answer from function for 42 s; messages that wait: 0, calls that have not returned: 1, such as that for message %s of topic hangs", id), 42*time.Second)
 		v.sleep(time.Minute) // the call returns
 		v.want(2, "published")
 		v.wantHealth("<nil>", 0)
@@ -131,6 +131,8 @@ func TestASilentDestinationIsNamed(t *testing.T) {
 	t.Parallel()
 	inVirtualTime(t, func(v *virtual) {
 		_, log := v.callEach(functions{"a": deaf(12 * time.Second), "b": deaf(time.Second)})
+		v.to = struct{ publish.Destination }{v.to} // without AnswersWithin
+		v.newRelay().state.running.Store(true)
 		v.outbox.append("a", 1)
 		v.run()
 		for s := range 7 {
@@ -140,7 +142,7 @@ func TestASilentDestinationIsNamed(t *testing.T) {
 			v.outbox.append("a", 1)
 			v.sleep(time.Second)
 		}
-		v.wantHealth("no answer from function for 7 s; messages that wait: ", 7)
+		v.wantHealth("no answer from function for 7 s; messages that wait: ", 7*time.Second)
 		v.outbox.append("b", 1)
 		v.sleep(2 * time.Second)
 		v.wantHealth("<nil>", 0)

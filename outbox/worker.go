@@ -84,12 +84,12 @@ func (w *worker) run(ctx context.Context) error {
 	defer w.end()
 	over, cancel := context.WithCancel(w.over)
 	defer cancel()
-	defer context.AfterFunc(ctx, func() { time.AfterFunc(sessionTimeout, cancel) })()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(max(sessionTimeout, w.config.ShutdownTimeout), cancel) })()
 	w.over, w.due = over, true
 	for {
 		w.receive()
 		silent := w.expire(time.Now())
-		if _, err := w.noAnswer(); w.silent.Swap(err != nil) != (err != nil) && err != nil {
+		if _, err := w.noAnswer(); !w.saysNoAnswer.Swap(err != nil) && err != nil {
 			w.log.ErrorContext(ctx, "the destination does not answer", "error", err)
 		}
 		w.renew(ctx) // before a record that has to wait for a lock

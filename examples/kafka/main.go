@@ -61,7 +61,7 @@ func run(ctx context.Context) error {
 		return err
 	}
 	defer p.close()
-	relay, err := outbox.NewRelay(pool, publish.Func(p.publish, publish.FuncConfig{Calls: calls, CallsPerTopic: calls}), outbox.RelayConfig{})
+	relay, err := outbox.NewRelay(pool, publish.Func(p.publish, publish.FuncConfig{OneDestination: true, Calls: calls}), outbox.RelayConfig{})
 	_, err2 := pool.Exec(ctx, "CREATE TABLE IF NOT EXISTS orders (id text PRIMARY KEY, version int NOT NULL)")
 	if err := errors.Join(err, err2, outbox.Migrate(ctx, pool)); err != nil {
 		return err

@@ -51,7 +51,7 @@ func run(ctx context.Context) error {
 	_, err = js.CreateStream(ctx, stream) // an existing one must have the same settings
 	onlyNew := jetstream.ConsumerConfig{DeliverPolicy: jetstream.DeliverNewPolicy}
 	subscriber, err2 := js.CreateConsumer(ctx, stream.Name, onlyNew)
-	relay, err3 := outbox.NewRelay(pool, publish.Func(publisher{js}.publish, publish.FuncConfig{Calls: 100, CallsPerTopic: 100}), outbox.RelayConfig{AppID: "orders"})
+	relay, err3 := outbox.NewRelay(pool, publish.Func(publisher{js}.publish, publish.FuncConfig{OneDestination: true}), outbox.RelayConfig{AppID: "orders"})
 	_, err4 := pool.Exec(ctx, "CREATE TABLE IF NOT EXISTS orders (id text PRIMARY KEY, version int NOT NULL)")
 	if err := errors.Join(err, err2, err3, err4, outbox.Migrate(ctx, pool)); err != nil {
 		return err

@@ -63,7 +63,7 @@ func run(ctx context.Context) error {
 	defer subscriber.Close()
 	err = createTopic(ctx, topics, subscriber)
 	topics.CallOptions = &pubsub.TopicAdminCallOptions{} // without retries: the relay retries
-	relay, err2 := outbox.NewRelay(pool, publish.Func(publisher{topics}.publish, publish.FuncConfig{Calls: 100, CallsPerTopic: 100}),
+	relay, err2 := outbox.NewRelay(pool, publish.Func(publisher{topics}.publish, publish.FuncConfig{OneDestination: true}),
 		outbox.RelayConfig{AppID: "orders"})
 	_, err3 := pool.Exec(ctx, "CREATE TABLE IF NOT EXISTS orders (id text PRIMARY KEY, version int NOT NULL)")
 	if err := errors.Join(err, err2, err3, outbox.Migrate(ctx, pool)); err != nil {

@@ -29,7 +29,7 @@ func newRepublish(t *testing.T) (fixture, *fakeBroker) {
 			}
 			b.sent = append(b.sent, m.ID)
 			return nil
-		}, publish.FuncConfig{Calls: 1}), nil
+		}, publish.FuncConfig{OneDestination: true, Calls: 1}), nil
 	}
 	return f, b
 }

@@ -258,7 +258,7 @@ func TestAStatementBeforeACommitIsCancelled(t *testing.T) {
 
 // relay publishes what is due, as notification-service does, until ctx ends.
 func relay(ctx context.Context, db *postgres.DB) error {
-	takes := publish.Func(func(context.Context, publish.Message) error { return nil }, publish.FuncConfig{Calls: 1})
+	takes := publish.Func(func(context.Context, publish.Message) error { return nil }, publish.FuncConfig{OneDestination: true, Calls: 1})
 	relay, err := outbox.NewRelay(db.Pool(), takes, outbox.RelayConfig{
 		Workers: 1, DurableMarks: true, NoListen: true, ShutdownTimeout: time.Millisecond, Logger: slog.New(slog.DiscardHandler),
 	})

@@ -39,7 +39,7 @@ func TestTheRoleOfTheServiceMayDoItsWorkAndNothingElse(t *testing.T) { //nolint:
 	t.Cleanup(func() { slog.SetDefault(before) })
 
 	answers := map[string]error{"refused.test": errors.New("451 later"), "invalid.test": fmt.Errorf("%w: no such user", publish.ErrInvalid)}
-	server := publish.Func(func(_ context.Context, m publish.Message) error { return answers[m.Topic] }, publish.FuncConfig{Calls: 1})
+	server := publish.Func(func(_ context.Context, m publish.Message) error { return answers[m.Topic] }, publish.FuncConfig{OneDestination: true, Calls: 1})
 	relay, err := outbox.NewRelay(application, server, outbox.RelayConfig{
 		DurableMarks: true, SettleAfter: time.Microsecond, PollInterval: 20 * time.Millisecond,
 		RetryCap: time.Second, NoAnswerPauses: []time.Duration{time.Minute},

@@ -18,7 +18,7 @@ type Consumer interface {
 	Failed() uint64
 	CopyFailures() uint64
 	CopiesWaiting() int
-	// Overdue is since when the handler should have returned; 0: it need not have.
+	// Overdue is how long ago the handler should have returned, if it has not. Otherwise it is 0.
 	Overdue() time.Duration
 }
 
@@ -45,7 +45,7 @@ var (
 	consumerFailed   = prometheus.NewDesc("consumer_processing_failed_total", "How often handling a message has failed.", nil, nil)
 	copyFailures     = prometheus.NewDesc("consumer_copy_failures_total", "Failed attempts to copy a message to a retry queue or to the dead letters. It is tried again.", nil, nil)
 	copiesWaiting    = prometheus.NewDesc("consumer_copies_waiting", "Messages that wait for their copy.", nil, nil)
-	handlerOverdue   = prometheus.NewDesc("consumer_handler_overdue_seconds", "Seconds since the handler should have returned. 0: it need not have.", nil, nil)
+	handlerOverdue   = prometheus.NewDesc("consumer_handler_overdue_seconds", "Seconds since the handler should have returned, if it has not. Otherwise 0.", nil, nil)
 	consumerUp       = prometheus.NewDesc("consumer_up", "1 while this consumer takes messages.", nil, nil)
 )
 

@@ -32,7 +32,7 @@ func TestTheCollectorReportsTheRelayTheBacklogAndTheConsumer(t *testing.T) {
 	r, err := outbox.NewRelay(pool, publish.Func(func(context.Context, publish.Message) error {
 		published <- struct{}{}
 		return nil
-	}, publish.FuncConfig{Calls: 1}), outbox.RelayConfig{PollInterval: 20 * time.Millisecond})
+	}, publish.FuncConfig{OneDestination: true, Calls: 1}), outbox.RelayConfig{PollInterval: 20 * time.Millisecond})
 	dbtest.Must(t, err)
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(prom.Collector(r, consumer{}))

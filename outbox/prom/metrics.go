@@ -24,8 +24,8 @@ func relayMetrics(s outbox.Stats) []prometheus.Metric {
 		timing("outbox_claim_seconds", "Seconds that the claims took: they find the due events and read them. Only those that succeeded count.", s.Claims),
 		timing("outbox_mark_seconds", "Seconds that it took to record what is published. Only what succeeded counts.", s.Marks),
 		gauge("outbox_relay_up", "1 while this relay has a session with the broker.", number(s.Up)),
-		gauge("outbox_no_answer_seconds", "Seconds since the mail server, or a function, has answered nothing although messages wait, or since a call began "+
-			"that is overdue. 0: it answers.", s.NoAnswer),
+		gauge("outbox_no_answer_seconds", "Seconds without an answer from a destination that answers one by one, while messages wait; "+
+			"or since it got a message whose call is overdue. 0: it answers.", s.NoAnswer.Seconds()),
 		gauge("outbox_relay_listening", "1 while this relay is notified of what other processes commit. Otherwise its poll finds it.", number(s.Listening)),
 	}
 }

@@ -1,6 +1,7 @@
 package publish
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,15 +10,16 @@ import (
 )
 
 // FuncConfig has the settings of [Func]. The zero value of each field is its default. The defaults
-// are for destinations of which each has a topic, such as the webhooks of fifty customers.
+// are for the webhooks of fifty customers: each topic has a destination of its own.
 type FuncConfig struct {
+	// OneDestination says that all topics have the same destination, such as a broker. Then there is no
+	// limit for a topic, and a message waits for a call as long as it takes.
+	OneDestination bool
 	// Calls is how many calls run at the same time, in all relays that use the destination. The default
-	// is 100.
+	// is 100. Unless there is OneDestination, a call counts for its first quarter of a second only, so
+	// that slow topics hold up no other. The slow ones have the limit CallsPerTopic.
 	Calls int
-	// CallsPerTopic is how many of them may be for one topic. The default is 4. If it is less than
-	// Calls, a call counts among Calls for its first quarter of a second only, so that slow topics hold
-	// up no other. If it equals Calls, all topics are one destination, such as a broker. Then messages
-	// wait as long as it takes, and no other replica can send them meanwhile.
+	// CallsPerTopic is how many calls for one topic run at the same time. The default is 4.
 	CallsPerTopic int
 	// Timeout is when the context of a call ends. The default is 30 s.
 	Timeout time.Duration
@@ -37,24 +39,21 @@ type FuncConfig struct {
 //	                           unless [outbox.RelayConfig.NoAnswerPauses] is set
 //	ctx has ended              the same
 //
-// With HTTP, a refused connection is ErrNotSent, and an error after that is ErrTimeout.
+// With HTTP, a refused connection and a failed TLS handshake are ErrNotSent, and an error after that is
+// ErrTimeout. The relay's Health does not show what is unreachable: its topics are paused.
 //
-// A message waits for a free call. If its topic has none within three seconds, or ten times as many of
-// its messages wait already as it has calls, the topic pauses.
+// Unless there is OneDestination, at most ten times as many messages of a topic wait as it has calls,
+// each for three seconds. The others come again after a pause of the topic.
 //
 // When the relay must end, no new call begins, and ctx ends after its ShutdownTimeout. Then f must
-// return. If it does not return a second after the end of ctx, the outcome is Unknown. This relay
-// does not send the message again until f has returned, and its Health names it. If f then returns
-// nil, the message is delivered.
+// return. A second later the call is overdue, and the outcome is Unknown. The relay's Health names it.
+// Until f returns, the call takes one of its topic's, and this relay does not send the message again;
+// another one may. If f then returns nil, the event is marked as published.
 func Func(f func(ctx context.Context, m Message) error, c FuncConfig) Destination {
-	if c.Calls == 0 {
-		c.Calls = 100
-	}
-	if c.CallsPerTopic == 0 {
-		c.CallsPerTopic = min(4, c.Calls)
-	}
-	if c.Timeout == 0 {
-		c.Timeout = 30 * time.Second
+	c.Calls, c.Timeout = cmp.Or(c.Calls, 100), cmp.Or(c.Timeout, 30*time.Second)
+	c.CallsPerTopic = cmp.Or(c.CallsPerTopic, min(4, c.Calls))
+	if c.OneDestination {
+		c.CallsPerTopic = c.Calls
 	}
 	return &function{FuncConfig: c, f: f, calls: filled(c.Calls), topics: map[string]*funcTopic{}}
 }
@@ -102,6 +101,9 @@ const (
 func (*function) System() string { return "function" }
 func (*function) Name() string   { return "function" }
 
+// AnswersWithin is how long a relay waits before it says that there are no answers.
+func (f *function) AnswersWithin() time.Duration { return f.Timeout }
+
 // KeepConnected has nothing to connect to.
 func (f *function) KeepConnected(ctx context.Context, use func(context.Context, Session) error) error {
 	if f.f == nil || f.CallsPerTopic < 1 || f.Calls < f.CallsPerTopic || f.Timeout < 0 || f.Timeout > maxTimeout {
@@ -116,9 +118,6 @@ func (f *function) KeepConnected(ctx context.Context, use func(context.Context, 
 	}
 	return nil
 }
-
-// isMany reports that each topic has a destination of its own.
-func (f *function) isMany() bool { return f.CallsPerTopic < f.Calls }
 
 type functionSession struct{ *function }
 
@@ -139,8 +138,8 @@ type functionPublisher struct {
 	unanswered sync.WaitGroup
 }
 
-// Publish returns at once. Messages of a topic get their calls in their order. A relay has one event of an aggregate in flight, so messages of the same
-// group are never sent at the same time.
+// Publish returns at once. Messages of a topic get their calls in their order. A relay has one event of
+// an aggregate in flight, so messages of the same group are never sent at the same time.
 func (p *functionPublisher) Publish(ctx context.Context, messages []Message, answer func(int, Result)) {
 	p.publishing.Lock()
 	defer p.publishing.Unlock()
@@ -162,7 +161,7 @@ func (p *functionPublisher) send(ctx context.Context, m Message, turn funcTurn, 
 }
 
 func (f *function) join(name string) funcTurn {
-	if !f.isMany() {
+	if f.OneDestination {
 		name = "" // one order for all
 	}
 	f.mu.Lock()
@@ -174,8 +173,10 @@ func (f *function) join(name string) funcTurn {
 		f.topics[name] = t
 	}
 	t.messages++
-	turn := funcTurn{t, t.last, make(chan struct{}), f.isMany() && t.messages > (1+maxWaiting)*f.CallsPerTopic}
-	t.last = turn.after
+	turn := funcTurn{t, t.last, make(chan struct{}), !f.OneDestination && t.messages > (1+maxWaiting)*f.CallsPerTopic}
+	if !turn.isTooMuch {
+		t.last = turn.after
+	}
 	return turn
 }
 
@@ -194,7 +195,7 @@ func (p *functionPublisher) wait(ctx context.Context, turn funcTurn) error {
 		return ErrBusy
 	}
 	soon, cancel := ctx, func() {}
-	if p.isMany() {
+	if !p.OneDestination {
 		soon, cancel = context.WithTimeoutCause(ctx, maxWait, ErrBusy)
 	}
 	defer cancel()
@@ -230,9 +231,9 @@ func (p *functionPublisher) run(ctx context.Context, m Message, turn funcTurn, a
 	defer context.AfterFunc(p.closed, cancel)() //nolint:contextcheck // Close ends the call too
 	returned := make(chan Result, 1)
 	go func() { returned <- p.result(ctx, m) }()
-	uncount, isAnswered := sync.OnceFunc(func() { p.calls <- struct{}{} }), sync.OnceFunc(p.unanswered.Done)
+	uncount, markAnswered := sync.OnceFunc(func() { p.calls <- struct{}{} }), sync.OnceFunc(p.unanswered.Done)
 	var slow, overdue <-chan time.Time
-	if p.isMany() {
+	if !p.OneDestination {
 		slow = time.After(countsFor)
 	}
 	for ended := ctx.Done(); ; {
@@ -241,7 +242,7 @@ func (p *functionPublisher) run(ctx context.Context, m Message, turn funcTurn, a
 			uncount()
 			turn.calls <- struct{}{} // before the answer, after which the next message may follow
 			answer(r)
-			isAnswered()
+			markAnswered()
 			return
 		case <-slow:
 			uncount()
@@ -250,7 +251,7 @@ func (p *functionPublisher) run(ctx context.Context, m Message, turn funcTurn, a
 		case <-overdue:
 			uncount()
 			answer(Result{Outcome: Unknown, Err: ErrOverdue})
-			isAnswered()
+			markAnswered()
 		}
 	}
 }
@@ -290,7 +291,7 @@ type unreachable struct{ error }
 func (unreachable) Is(target error) bool { return target == ErrBusy }
 func (u unreachable) Unwrap() error      { return u.error }
 
-// Close ends the contexts of the calls, and waits for all answers.
+// Close ends the contexts of the calls, and waits for the first answer to each message.
 func (p *functionPublisher) Close() {
 	p.publishing.Lock()
 	p.end()

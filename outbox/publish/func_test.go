@@ -133,7 +133,7 @@ func TestWhatAFunctionDoesIsTheOutcome(t *testing.T) {
 					return ctx.Err() // it has a deadline of its own
 				}
 				return row.f(ctx, m)
-			}, publish.FuncConfig{Calls: 1}))
+			}, publish.FuncConfig{OneDestination: true, Calls: 1}))
 			nextOne, notSent := publish.Confirmed, begin(leased{ctx}, p, 1)
 			firsts := begin(ctx, p, 1)
 			nexts := begin(ctx, p, 1) // waits for the same call
@@ -180,7 +180,7 @@ func TestAFunctionHasSoManyCallsAtATime(t *testing.T) {
 				}
 				defer running.Add(-1)
 				return takes(row.each)(ctx, m)
-			}, publish.FuncConfig{Calls: row.calls, CallsPerTopic: row.calls})
+			}, publish.FuncConfig{OneDestination: true, Calls: row.calls})
 			var answers [4][]answer
 			for i := range answers {
 				answers[i] = begin(t.Context(), publisherOf(t, to), row.messages/len(answers))
@@ -275,7 +275,7 @@ func TestP4WhatATopicMayHave(t *testing.T) {
 
 func TestFuncNeedsSettingsThatCanWork(t *testing.T) {
 	t.Parallel()
-	for _, c := range []publish.FuncConfig{{Calls: -1}, {CallsPerTopic: -1}, {Calls: 3, CallsPerTopic: 4}, {Timeout: -1}, {Timeout: time.Hour}} {
+	for _, c := range []publish.FuncConfig{{Calls: -1}, {CallsPerTopic: -1}, {Calls: 3, CallsPerTopic: 4}, {OneDestination: true, Calls: -1}, {Timeout: -1}, {Timeout: time.Hour}} {
 		if publish.Func(fails(nil), c).KeepConnected(t.Context(), nil) == nil {
 			t.Errorf("no error of %+v", c)
 		}

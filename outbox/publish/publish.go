@@ -28,6 +28,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -54,10 +55,10 @@ type OneByOne interface {
 // Publisher sends messages and hands each answer back as it comes.
 type Publisher interface {
 	// Publish sends messages, in their order. It need not wait for their answers. When the outcome
-	// of messages[i] is known, it calls answer(i, result), exactly once for each message: from any
+	// of messages[i] is known, it calls answer(i, result), once for each message: from any
 	// goroutine, before or after Publish returns, and perhaps for several messages at the same time.
 	// The answer does not block. The answer to one message does not wait for that to another one. An
-	// Unknown with [ErrOverdue] is followed by one more answer, when the sending has ended.
+	// Unknown with [ErrOverdue] is not the last one: the next one comes when the sending has ended.
 	//
 	// A message that is not sent when ctx ends is NotSent. Publish returns soon after that, or, if it
 	// waits for answers itself, after Close. A message that was sent waits for its answer as long as
@@ -93,7 +94,12 @@ func All[M any](p interface {
 		results[i] = Result{Outcome: Unknown, Err: ErrTimeout}
 	}
 	answers := make(chan answer, len(messages)) // with room for all, so that a late answer blocks nobody
-	go p.Publish(ctx, messages, func(i int, r Result) { answers <- answer{i, r} })
+	isAnswered := make([]atomic.Bool, len(messages))
+	go p.Publish(ctx, messages, func(i int, r Result) {
+		if !isAnswered[i].Swap(true) { // otherwise the one before was ErrOverdue
+			answers <- answer{i, r}
+		}
+	})
 	for range messages {
 		select {
 		case a := <-answers:
@@ -152,7 +158,7 @@ const (
 	// others are sent.
 	Invalid
 	// NotSent means: the message was not sent. It may be sent again at once, with another publisher.
-	// With [ErrBusy] it waits, because too many messages of its topic wait for their answers.
+	// With [ErrBusy] its topic pauses: too many of its messages wait, or it is unreachable.
 	NotSent
 )
 

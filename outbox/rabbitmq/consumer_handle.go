@@ -25,7 +25,8 @@ const patience = time.Second
 var errNotReturned = errors.New("the handler has not returned")
 
 // handle calls the handler. A call goes on after the end of the session, until c.finish, and so does
-// the wait for a handler that does not look at its context. Its messages are not acknowledged.
+// the wait for a handler that does not look at its context. If c.finish ends first, its messages are
+// not acknowledged.
 func (c *Consumer) handle(messages []*message) error {
 	ctx, cancel := context.WithTimeout(c.finish, c.queue.HandleTimeout)
 	defer cancel()

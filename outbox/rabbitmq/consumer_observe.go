@@ -67,8 +67,8 @@ const aSession = "a session with the broker"
 
 func (c *Consumer) waitFor(what string) { c.waiting.Store(&what) }
 
-// Overdue returns how long ago the handler should have returned, if it has not: [Queue.HandleTimeout]
-// is over, and a second more. Otherwise it is 0.
+// Overdue returns how long ago the handler's context has ended, if the handler has not returned a
+// second later. Otherwise it is 0.
 func (c *Consumer) Overdue() time.Duration {
 	if late := c.overdue.Load(); late != nil {
 		return time.Since(late.since)

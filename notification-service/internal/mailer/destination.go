@@ -115,7 +115,7 @@ func (d *Destination) Name() string { return d.address }
 // connection works any more and no other can be opened.
 func (d *Destination) KeepConnected(ctx context.Context, use func(context.Context, publish.Session) error) error {
 	if d.pool == nil {
-		return publish.Func(d.log, publish.FuncConfig{Calls: 1}).KeepConnected(ctx, use)
+		return publish.Func(d.log, publish.FuncConfig{OneDestination: true, Calls: 1}).KeepConnected(ctx, use)
 	}
 	pause := backoff.NewExponentialBackOff()
 	pause.InitialInterval, pause.MaxInterval = 250*time.Millisecond, maxPause

@@ -109,7 +109,7 @@ func TestP4BadWebhooksHoldUpNoOther(t *testing.T) {
 		if i < fifty/2 && i%5 == 4 {
 			server = some
 		}
-		urls = append(urls, fmt.Sprintf("%s/%d", server.URL, i))
+		urls = append(urls, fmt.Sprintf("%d=%s/%[1]d", i, server.URL))
 	}
 	url, address, binary := servers.Database(t), servers.FreeAddress(t), filepath.Join(t.TempDir(), "webhook")
 	check.Run(t, exec.CommandContext(t.Context(), "go", "build", "-C", "../../..", "-o", binary, "./examples/webhook"))

@@ -56,7 +56,7 @@ func TestP1P2P3P4P5P7WithWebhooks(t *testing.T) {
 	}))
 	t.Cleanup(endpoint.Close)
 	allowed := checker.Allowance{Refusals: true, Duplicates: kills * 100}
-	settings := []string{"WEBHOOKS_A=" + endpoint.URL + "/a", "WEBHOOKS_B=" + endpoint.URL + "/b"}
+	settings := []string{"WEBHOOKS_A=all=" + endpoint.URL + "/a", "WEBHOOKS_B=all=" + endpoint.URL + "/b"}
 	run(t, "webhook", settings, "true", allowed, func(shop string) []broker.Message {
 		mu.Lock()
 		defer mu.Unlock()

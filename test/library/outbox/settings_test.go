@@ -146,7 +146,7 @@ func wantWork(t *testing.T, d database, pool *pgxpool.Pool, says string) {
 	relay, err := outbox.NewRelay(pool, publish.Func(func(_ context.Context, m publish.Message) error {
 		published <- m
 		return nil
-	}, publish.FuncConfig{Calls: 1}), outbox.RelayConfig{Logger: slog.New(slog.NewTextHandler(log, nil)), PollInterval: 50 * time.Millisecond})
+	}, publish.FuncConfig{OneDestination: true, Calls: 1}), outbox.RelayConfig{Logger: slog.New(slog.NewTextHandler(log, nil)), PollInterval: 50 * time.Millisecond})
 	check.Must(t, err)
 	runs, stop := context.WithCancel(ctx)
 	defer stop()
