@@ -22,6 +22,7 @@ func (w *worker) record(ctx context.Context) {
 			break
 		}
 	}
+	w.late = append(w.late, w.unanswered.takeLate()...)
 	if len(w.late) > 0 && w.write(ctx, store.Settlement{Published: w.late}) != nil {
 		w.late = nil
 	}
@@ -197,7 +198,7 @@ const recoveryPause = 2 * time.Second
 // statement has lastStatementTimeout.
 const (
 	statementTimeout     = 5 * time.Second
-	lastStatementTimeout = time.Second
+	lastStatementTimeout = 2 * time.Second // it begins with the end of the publisher, which may take one of them
 )
 
 // The pauses after a failure of the database. After its restart, each connection of the pool fails

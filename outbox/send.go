@@ -34,8 +34,11 @@ func (w *worker) send(ctx context.Context, claim store.Claim) {
 	for _, it := range b.items {
 		switch {
 		case it.state != unsent: // it is not to be sent
-		case w.oneByOne && w.unanswered.has(it.message.ID):
-			w.accept(it, publish.Result{Outcome: publish.Unknown, Err: publish.ErrOverdue})
+		case w.oneByOne && w.unanswered.has(it.event.ID):
+			v := w.decide(it.event, publish.Result{Outcome: publish.Unknown, Err: publish.ErrOverdue}, w.trials)
+			v.failure.Counts = false // the call that runs has counted
+			it.decide(v)
+			trace.SpanFromContext(it.trace).End()
 		case w.losses.has(it.event.ID):
 			w.apart = append(w.apart, it)
 		default:
@@ -159,26 +162,21 @@ func (s *sender) send(b *batch, items []*item, limit time.Duration) {
 	for i, it := range items {
 		messages[i] = it.message
 	}
+	answered := func(i int, r publish.Result) { s.answers.add(answer{item: items[i], result: r}) }
+	if s.unanswered != nil {
+		answered = s.unanswered.sent(items, s.answers)
+	}
 	s.queue <- func(instead error) {
 		if instead != nil {
-			for _, it := range items {
-				s.answers.add(answer{item: it, result: publish.Result{Outcome: publish.NotSent, Err: instead}})
+			for i := range items {
+				answered(i, publish.Result{Outcome: publish.NotSent, Err: instead})
 			}
 			return
 		}
-		began := time.Now()
-		s.answers.add(answer{begun: b, at: began})
-		if s.unanswered != nil {
-			s.unanswered.sent(len(items))
-		}
+		s.answers.add(answer{begun: b, at: time.Now()})
 		ctx, cancel := context.WithTimeout(s.ctx, limit)
 		context.AfterFunc(b.lease.over, cancel) // not when Publish returns: it may send later
-		s.publisher.Publish(leased{ctx, b.lease}, messages, func(i int, r publish.Result) {
-			if s.unanswered != nil {
-				s.unanswered.answered(items[i], messages[i], r, began)
-			}
-			s.answers.add(answer{item: items[i], result: r})
-		})
+		s.publisher.Publish(leased{ctx, b.lease}, messages, answered)
 	}
 }
 

@@ -3,9 +3,13 @@ package outbox
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
+
+	"example.com/transactional-outbox/outbox/internal/store"
 	"example.com/transactional-outbox/outbox/publish"
 )
 
@@ -15,14 +19,16 @@ type unanswered struct {
 	mu      sync.Mutex
 	waiting int       // messages
 	since   time.Time // when the last answer came, or the first of these messages was sent
-	overdue map[*item]overdue
-	bytes   int64 // of what is overdue
+	overdue map[*sending]bool
+	bytes   int64         // of what is overdue
+	late    []store.Event // confirmed after they were overdue
 }
 
-// overdue is a message that the outbox calls unanswered, although it is still being sent.
-type overdue struct {
-	publish.Message
-	sent time.Time
+// sending is an event that the publisher has. When it is overdue, its worker and its claim are over.
+type sending struct {
+	event store.Event // without the payload
+	bytes int64       // of the payload, which the publisher still has
+	since time.Time
 }
 
 const (
@@ -33,40 +39,69 @@ const (
 	maxOverdue = 1000
 )
 
-func (u *unanswered) sent(messages int) {
+// sent notes what is given to a publisher, which calls what sent returns with its answers. The first
+// answer to each event goes to its worker. What is kept until the second one is small.
+func (u *unanswered) sent(items []*item, to *answers) func(i int, r publish.Result) {
+	waiting, all := slices.Clone(items), make([]*sending, len(items))
+	for i, it := range items {
+		all[i] = &sending{it.event, int64(len(it.event.Payload)), time.Now()}
+		all[i].event.Payload = nil
+	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.waiting == 0 {
 		u.since = time.Now()
 	}
-	u.waiting += messages
+	u.waiting += len(items)
+	return func(i int, r publish.Result) {
+		it, s := waiting[i], all[i]
+		if waiting[i] = nil; !errors.Is(r.Err, publish.ErrOverdue) {
+			all[i] = nil
+		}
+		if u.answered(s, r, it != nil); it != nil {
+			to.add(answer{item: it, result: r})
+			return
+		}
+		signal(to.some)
+	}
 }
 
-// answered notes an answer to a message. sent is when the publisher got it.
-func (u *unanswered) answered(it *item, m publish.Message, r publish.Result, sent time.Time) {
+func (u *unanswered) answered(s *sending, r publish.Result, isFirst bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if r.Outcome != publish.NotSent && r.Outcome != publish.Unknown { // otherwise the destination has said nothing
 		u.since = time.Now()
 	}
-	if _, ok := u.overdue[it]; ok {
-		u.bytes -= int64(len(m.Body))
-		delete(u.overdue, it)
-		return
-	}
-	u.waiting--
-	if errors.Is(r.Err, publish.ErrOverdue) {
-		u.bytes += int64(len(m.Body))
-		u.overdue[it] = overdue{m, sent}
+	switch {
+	case !isFirst:
+		u.bytes -= s.bytes
+		delete(u.overdue, s)
+		if r.Outcome == publish.Confirmed {
+			u.late = append(u.late, s.event)
+		}
+	case errors.Is(r.Err, publish.ErrOverdue):
+		u.bytes += s.bytes
+		u.overdue[s] = true
+		fallthrough
+	default:
+		u.waiting--
 	}
 }
 
-// has reports whether the message is still being sent.
-func (u *unanswered) has(id string) bool {
+// takeLate returns what was confirmed after it was overdue. Any worker may record it.
+func (u *unanswered) takeLate() (late []store.Event) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	for _, o := range u.overdue {
-		if o.ID == id {
+	late, u.late = u.late, nil
+	return late
+}
+
+// has reports whether the event is still being sent.
+func (u *unanswered) has(id uuid.UUID) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for s := range u.overdue {
+		if s.event.ID == id {
 			return true
 		}
 	}
@@ -89,10 +124,10 @@ func (r *Relay) noAnswer() (d time.Duration, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	since, calls := never, ""
-	for _, o := range u.overdue {
-		if o.sent.Before(since) {
-			since = o.sent
-			calls = fmt.Sprintf(", calls that have not returned: %d, such as that for message %s of topic %s", len(u.overdue), o.ID, o.Topic)
+	for s := range u.overdue {
+		if s.since.Before(since) {
+			since = s.since
+			calls = fmt.Sprintf(", calls that have not returned: %d, such as that for message %s of topic %s", len(u.overdue), s.event.ID, s.event.Topic)
 		}
 	}
 	if u.waiting > 0 && time.Since(u.since) >= limit {

@@ -5,10 +5,12 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+	"weak"
 
 	"github.com/google/uuid"
 
@@ -150,5 +152,79 @@ func TestASilentDestinationIsNamed(t *testing.T) {
 		if n := strings.Count(log.String(), "level=ERROR"); n != 1 {
 			t.Errorf("%d errors:\n%s", n, log)
 		}
+	})
+}
+
+// TestP12AtTheEndACallThatDoesNotReturnIsRecorded, and what returns while it is waited for.
+func TestP12AtTheEndACallThatDoesNotReturnIsRecorded(t *testing.T) {
+	t.Parallel()
+	inVirtualTime(t, func(v *virtual) {
+		v.callEach(functions{"hangs": deaf(100 * time.Second), "slow": deaf(12500 * time.Millisecond)})
+		v.outbox.append("hangs", 1)
+		v.outbox.append("slow", 1)
+		v.run()
+		v.sleep(2 * time.Second)
+		began := time.Now()
+		v.stop()
+		if took := time.Since(began); len(v.outbox.failures) != 1 || v.outbox.count("published") != 1 || took > 12*time.Second {
+			t.Errorf("after %s: failures %+v, %v", took, v.outbox.failures, v.outbox.became)
+		}
+		time.Sleep(100 * time.Second) // the call returns
+	})
+}
+
+// TestACallThatReturnsAfterItsWorkerHasEnded: its event is published, by the next Run.
+func TestACallThatReturnsAfterItsWorkerHasEnded(t *testing.T) {
+	t.Parallel()
+	inVirtualTime(t, func(v *virtual) {
+		v.callEach(functions{"hangs": deaf(100 * time.Second)})
+		v.outbox.append("hangs", 1)
+		v.run()
+		v.sleep(40 * time.Second)
+		v.stop()
+		v.run()
+		v.sleep(2 * time.Minute)
+		v.want(1, "published")
+		v.wantHealth("<nil>", 0)
+	})
+}
+
+// TestACallThatRunsCountsOnce, also if no answer counts as a refusal.
+func TestACallThatRunsCountsOnce(t *testing.T) {
+	t.Parallel()
+	inVirtualTime(t, func(v *virtual) {
+		v.callEach(functions{"hangs": deaf(100 * time.Second)})
+		v.relay.config.NoAnswerPauses = []time.Duration{time.Minute}
+		id := v.outbox.append("hangs", 1)[0]
+		v.run()
+		v.sleep(40 * time.Second)
+		v.outbox.appendAgain("hangs", id, 0)
+		v.sleep(2 * time.Second)
+		v.stop()
+		if f := v.outbox.failures; len(f) != 2 || !f[0].Counts || f[1].Counts || f[1].Delay != time.Minute {
+			t.Errorf("%+v", f)
+		}
+		time.Sleep(time.Minute) // the call returns
+	})
+}
+
+// TestACallThatDoesNotReturnKeepsNoOtherPayload of its claim.
+func TestACallThatDoesNotReturnKeepsNoOtherPayload(t *testing.T) {
+	t.Parallel()
+	inVirtualTime(t, func(v *virtual) {
+		v.callEach(functions{"hangs": deaf(100 * time.Second), "good": fast})
+		v.outbox.append("hangs", 1)
+		v.outbox.appendAgain("good", uuid.New(), 1<<20)
+		payload := weak.Make(&v.outbox.pending[1].Payload[0])
+		v.run()
+		v.sleep(40 * time.Second)
+		v.outbox.mu.Lock()
+		clear(v.outbox.claimed)
+		v.outbox.pending = nil
+		v.outbox.mu.Unlock()
+		if runtime.GC(); payload.Value() != nil {
+			t.Error("the payload is still in memory")
+		}
+		v.sleep(time.Minute) // the call returns
 	})
 }

@@ -217,6 +217,7 @@ func (w *worker) finished(ctx context.Context) bool {
 func (w *worker) end() {
 	w.closePublisher()
 	w.bytes.Add(-w.inFlight.bytes())
+	w.inFlight = inFlight{} // a call that does not return keeps the worker in memory
 	if w.isUnrecorded {
 		w.unrecorded.Add(-1)
 	}

@@ -13,7 +13,7 @@ import (
 // are for the webhooks of fifty customers: each topic has a destination of its own.
 type FuncConfig struct {
 	// OneDestination says that all topics have the same destination, such as a broker. Then there is no
-	// limit for a topic, and a message waits for a call as long as it takes.
+	// limit for a topic, and a message waits for a call as long as it takes: what hangs stops all.
 	OneDestination bool
 	// Calls is how many calls run at the same time, in all relays that use the destination. The default
 	// is 100. Unless there is OneDestination, a call counts for its first quarter of a second only, so
@@ -42,13 +42,16 @@ type FuncConfig struct {
 // With HTTP, a refused connection and a failed TLS handshake are ErrNotSent, and an error after that is
 // ErrTimeout. The relay's Health does not show what is unreachable: its topics are paused.
 //
-// Unless there is OneDestination, at most ten times as many messages of a topic wait as it has calls,
-// each for three seconds. The others come again after a pause of the topic.
+// Unless there is OneDestination, a message waits for a call for three seconds at most, and not at all
+// if the earlier ones of its topic need longer, by the time of the calls that were confirmed. The
+// others come again after a pause of the topic. That is also the answer to a Republication that sends
+// more of a topic than three seconds are enough for.
 //
 // When the relay must end, no new call begins, and ctx ends after its ShutdownTimeout. Then f must
 // return. A second later the call is overdue, and the outcome is Unknown. The relay's Health names it.
 // Until f returns, the call takes one of its topic's, and this relay does not send the message again;
-// another one may. If f then returns nil, the event is marked as published.
+// another one may. If f then returns nil, the event is marked as published. While a thousand calls of
+// a relay are overdue, those of 250 topics, it sends nothing.
 func Func(f func(ctx context.Context, m Message) error, c FuncConfig) Destination {
 	c.Calls, c.Timeout = cmp.Or(c.Calls, 100), cmp.Or(c.Timeout, 30*time.Second)
 	c.CallsPerTopic = cmp.Or(c.CallsPerTopic, min(4, c.Calls))
@@ -63,14 +66,15 @@ type function struct {
 	f      func(context.Context, Message) error
 	calls  chan struct{} // that are free
 	mu     sync.Mutex
-	topics map[string]*funcTopic // that have messages
+	topics map[string]*funcTopic // that have messages, or had some
 }
 
 type funcTopic struct {
 	name     string
 	calls    chan struct{} // that are free
 	last     chan struct{} // closed when the last message has its call, or has given up
-	messages int
+	messages int           // that have no answer, or whose call has not returned
+	usually  time.Duration // of a confirmed call; zero: nobody knows
 }
 
 // funcTurn is a message that comes after another one of its topic.
@@ -88,14 +92,17 @@ func filled(n int) chan struct{} {
 	return c
 }
 
-var errNotBegun = fmt.Errorf("%w: %w", ErrNotSent, context.Canceled)
+var (
+	errNotBegun = fmt.Errorf("%w: %w", ErrNotSent, context.Canceled)
+	errNoReturn = errors.New("the function has ended its goroutine")
+)
 
 const (
 	maxTimeout = 30 * time.Minute       // less than a relay waits
 	patience   = time.Second            // with a function whose context has ended
 	countsFor  = 250 * time.Millisecond // a call among Calls, if each topic has a destination of its own
 	maxWait    = 3 * time.Second        // of a message, for a call of its topic
-	maxWaiting = 10                     // messages of a topic, for each of its calls
+	maxTopics  = 10_000                 // above it, the ones without messages are forgotten
 )
 
 func (*function) System() string { return "function" }
@@ -143,6 +150,12 @@ type functionPublisher struct {
 func (p *functionPublisher) Publish(ctx context.Context, messages []Message, answer func(int, Result)) {
 	p.publishing.Lock()
 	defer p.publishing.Unlock()
+	if p.closed.Err() != nil {
+		for i := range messages {
+			answer(i, Result{Outcome: NotSent, Err: errNotBegun})
+		}
+		return
+	}
 	p.unanswered.Add(len(messages))
 	for i, m := range messages {
 		go p.send(ctx, m, p.join(m.Topic), func(r Result) { answer(i, r) })
@@ -173,7 +186,8 @@ func (f *function) join(name string) funcTurn {
 		f.topics[name] = t
 	}
 	t.messages++
-	turn := funcTurn{t, t.last, make(chan struct{}), !f.OneDestination && t.messages > (1+maxWaiting)*f.CallsPerTopic}
+	isTooMuch := !f.OneDestination && t.usually > 0 && t.messages > f.CallsPerTopic*(1+int(maxWait/t.usually))
+	turn := funcTurn{t, t.last, make(chan struct{}), isTooMuch}
 	if !turn.isTooMuch {
 		t.last = turn.after
 	}
@@ -183,9 +197,16 @@ func (f *function) join(name string) funcTurn {
 func (f *function) leave(turn funcTurn) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if turn.messages--; turn.messages == 0 {
+	if turn.messages--; turn.messages == 0 && len(f.topics) > maxTopics {
 		delete(f.topics, turn.name)
 	}
+}
+
+// confirmed notes how long a call took that was confirmed.
+func (f *function) confirmed(t *funcTopic, took time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	t.usually = (3*cmp.Or(t.usually, took) + took) / 4
 }
 
 // wait takes a call of the topic, and one of all. It returns why there is none.
@@ -226,11 +247,16 @@ func (p *functionPublisher) wait(ctx context.Context, turn funcTurn) error {
 
 // run calls the function, and answers also if it does not return: then once more, when it does.
 func (p *functionPublisher) run(ctx context.Context, m Message, turn funcTurn, answer func(Result)) {
+	began := time.Now()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.Timeout) // what has begun is finished
 	defer cancel()
 	defer context.AfterFunc(p.closed, cancel)() //nolint:contextcheck // Close ends the call too
 	returned := make(chan Result, 1)
-	go func() { returned <- p.result(ctx, m) }()
+	go func() {
+		r := Result{Outcome: Refused, Err: errNoReturn}
+		defer func() { returned <- r }() // also after runtime.Goexit
+		r = p.result(ctx, m)
+	}()
 	uncount, markAnswered := sync.OnceFunc(func() { p.calls <- struct{}{} }), sync.OnceFunc(p.unanswered.Done)
 	var slow, overdue <-chan time.Time
 	if !p.OneDestination {
@@ -239,7 +265,9 @@ func (p *functionPublisher) run(ctx context.Context, m Message, turn funcTurn, a
 	for ended := ctx.Done(); ; {
 		select {
 		case r := <-returned:
-			uncount()
+			if uncount(); r.Outcome == Confirmed {
+				p.confirmed(turn.funcTopic, time.Since(began))
+			}
 			turn.calls <- struct{}{} // before the answer, after which the next message may follow
 			answer(r)
 			markAnswered()

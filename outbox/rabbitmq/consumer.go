@@ -95,6 +95,7 @@ func (c *Consumer) Run(ctx context.Context) error {
 	}
 	running.Go(func() error {
 		defer stop()
+		defer c.runNoMore() // nobody waits for one that begins now
 		defer c.moving.Wait()
 		return keepDeclaring(ctx, c.config("consumer"), c.waitFor, func(session context.Context, s *Session) error {
 			err := c.serve(session, s)

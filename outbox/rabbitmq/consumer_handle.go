@@ -22,7 +22,10 @@ type overdue struct {
 // patience is for a handler whose context has ended.
 const patience = time.Second
 
-var errNotReturned = errors.New("the handler has not returned")
+var (
+	errNotReturned = errors.New("the handler has not returned")
+	errNoReturn    = errors.New("the handler has ended its goroutine")
+)
 
 // handle calls the handler. A call goes on after the end of the session, until c.finish, and so does
 // the wait for a handler that does not look at its context. If c.finish ends first, its messages are
@@ -31,7 +34,11 @@ func (c *Consumer) handle(messages []*message) error {
 	ctx, cancel := context.WithTimeout(c.finish, c.queue.HandleTimeout)
 	defer cancel()
 	returned := make(chan error, 1)
-	go func() { returned <- c.call(ctx, messages) }()
+	go func() {
+		err := errNoReturn
+		defer func() { returned <- err }() // also after runtime.Goexit
+		err = c.call(ctx, messages)
+	}()
 	select {
 	case err := <-returned:
 		return err

@@ -39,6 +39,13 @@ func (c *Consumer) noteInbox(inbox any) {
 	}
 }
 
+// runNoMore lets no other inbox begin to run: a handler that does not return may reach it at any time.
+func (c *Consumer) runNoMore() {
+	c.noting.Lock()
+	defer c.noting.Unlock()
+	c.runBeside = func(runner) {}
+}
+
 // readyTimeout limits one call of the handler's Ready.
 const readyTimeout = 15 * time.Second
 

@@ -1,11 +1,9 @@
 package rabbitmq_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -290,33 +288,6 @@ func TestP12WhatIsInFlightIsFinishedAtTheEnd(t *testing.T) {
 type runner struct{ rabbitmq.HandlerFunc }
 
 func (runner) Run(context.Context) error { return errFake }
-
-// TestP12AHandlerThatDoesNotReturn is named, and does not keep Run from its end. Its message stays in
-// the queue.
-func TestP12AHandlerThatDoesNotReturn(t *testing.T) {
-	t.Parallel()
-	end, log := make(chan struct{}), &bytes.Buffer{}
-	t.Cleanup(func() { close(end) })
-	c := newConsumerTest(t, func(q *rabbitmq.Queue) {
-		q.HandleTimeout, q.ShutdownTimeout, q.Logger = 50*time.Millisecond, 50*time.Millisecond, slog.New(slog.NewTextHandler(log, nil))
-	}, func([]rabbitmq.Message) error { <-end; return nil })
-	c.start()
-	if c.publish("stuck"); c.consumer.Overdue() != 0 {
-		t.Error("it is overdue before it has begun")
-	}
-	eventually(t, "it is overdue", func() bool { return c.consumer.Overdue() > time.Second })
-	err := c.consumer.Health()
-	if err == nil || !strings.Contains(err.Error(), " s ago: message stuck") {
-		t.Errorf("health: %v", err)
-	}
-	must(t, c.stop())
-	if n := strings.Count(log.String(), "level=ERROR"); n != 1 || !strings.Contains(log.String(), "message_id=stuck") {
-		t.Errorf("%d errors: %s", n, log)
-	}
-	if left := brokertest.Take(t, c.queue.Name); len(left) != 1 {
-		t.Errorf("%d messages are left", len(left))
-	}
-}
 
 func TestTheHandlersOwnWorkEndsRun(t *testing.T) {
 	t.Parallel()
