@@ -38,7 +38,7 @@ func (w *worker) send(ctx context.Context, claim store.Claim) {
 			v := w.decide(it.event, publish.Result{Outcome: publish.Unknown, Err: publish.ErrOverdue}, w.trials)
 			v.failure.Counts = false // the call that runs has counted
 			it.decide(v)
-			trace.SpanFromContext(it.trace).End()
+			trace.SpanFromContext(it.trace).End() //nolint:contextcheck // the message's own
 		case w.losses.has(it.event.ID):
 			w.apart = append(w.apart, it)
 		default:
