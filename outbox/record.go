@@ -22,7 +22,7 @@ func (w *worker) record(ctx context.Context) {
 			break
 		}
 	}
-	w.late = append(w.late, w.unanswered.takeLate()...)
+	w.unanswered.recordLate(func(late []store.Event) bool { return w.write(ctx, store.Settlement{Published: late}) != nil })
 	if len(w.late) > 0 && w.write(ctx, store.Settlement{Published: w.late}) != nil {
 		w.late = nil
 	}
@@ -198,7 +198,7 @@ const recoveryPause = 2 * time.Second
 // statement has lastStatementTimeout.
 const (
 	statementTimeout     = 5 * time.Second
-	lastStatementTimeout = 2 * time.Second // it begins with the end of the publisher, which may take one of them
+	lastStatementTimeout = 2 * time.Second // from when the publisher closes, which may take one of them
 )
 
 // The pauses after a failure of the database. After its restart, each connection of the pool fails

@@ -131,7 +131,7 @@ func newRelay(from events, to publish.Destination, c RelayConfig) *Relay {
 	return &Relay{
 		config: c, events: from, to: to, destination: to.Name(), topics: newTopics(), losses: newLosses(),
 		wake: make(chan struct{}, 1), tryTopics: make(chan struct{}, 1), log: newLines(c.Logger), counters: newCounters(),
-		unanswered: unanswered{overdue: map[*sending]bool{}},
+		unanswered: unanswered{events: map[uuid.UUID]bool{}, overdue: map[*sending]bool{}},
 	}
 }
 

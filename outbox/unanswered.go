@@ -14,55 +14,69 @@ import (
 )
 
 // unanswered is what a destination that answers one by one has not answered: it may be silent, or a
-// function may never return. For any other one, the topics pause ("no answer for 1s").
+// function may never return. If a destination does not answer one by one, the topics pause instead
+// ("no answer for 1s").
 type unanswered struct {
 	mu      sync.Mutex
-	waiting int       // messages
-	since   time.Time // when the last answer came, or the first of these messages was sent
+	waiting int                // messages
+	since   time.Time          // when the destination has last said something, or got the first of these messages
+	events  map[uuid.UUID]bool // that are still being sent, or are late
 	overdue map[*sending]bool
 	bytes   int64         // of what is overdue
-	late    []store.Event // confirmed after they were overdue
+	late    []store.Event // confirmed after they were overdue, and not recorded
+
+	recording sync.Mutex // held by the worker that records the late ones
 }
 
-// sending is an event that the publisher has. When it is overdue, its worker and its claim are over.
+// sending is an event that the publisher has. It may outlive its worker and its claim.
 type sending struct {
+	item  *item       // nil after the first answer
 	event store.Event // without the payload
 	bytes int64       // of the payload, which the publisher still has
 	since time.Time
 }
 
 const (
-	// silentAfter is when a destination that has answered nothing is silent, unless it says that it needs
-	// longer.
+	// silentAfter is when a destination that has answered nothing is silent, unless it has a time of its
+	// own.
 	silentAfter = 5 * time.Second
-	// maxOverdue bounds how many are overdue. Then nothing is claimed.
+	// maxOverdue is how many may be overdue. From then on nothing is claimed.
 	maxOverdue = 1000
 )
 
-// sent notes what is given to a publisher, which calls what sent returns with its answers. The first
-// answer to each event goes to its worker. What is kept until the second one is small.
+// sent notes events that go to a publisher. It returns the function that the publisher calls with each
+// answer. The first answer to an event goes to its worker. Until the second one, no payload is kept here.
 func (u *unanswered) sent(items []*item, to *answers) func(i int, r publish.Result) {
-	waiting, all := slices.Clone(items), make([]*sending, len(items))
+	all := make([]*sending, len(items))
 	for i, it := range items {
-		all[i] = &sending{it.event, int64(len(it.event.Payload)), time.Now()}
+		all[i] = &sending{it, it.event, int64(len(it.event.Payload)), time.Now()}
 		all[i].event.Payload = nil
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	for _, it := range items {
+		u.events[it.event.ID] = true
+	}
 	if u.waiting == 0 {
 		u.since = time.Now()
 	}
 	u.waiting += len(items)
 	return func(i int, r publish.Result) {
-		it, s := waiting[i], all[i]
-		if waiting[i] = nil; !errors.Is(r.Err, publish.ErrOverdue) {
-			all[i] = nil
+		s := all[i]
+		if s == nil {
+			return // the publisher answers more often than it should
 		}
-		if u.answered(s, r, it != nil); it != nil {
-			to.add(answer{item: it, result: r})
+		it := s.item
+		s.item = nil
+		if it == nil || !errors.Is(r.Err, publish.ErrOverdue) {
+			all[i] = nil // others of the same Publish may be overdue for ever
+		}
+		u.answered(s, r, it != nil)
+		if it == nil {
+			signal(to.some) // the late list has it
 			return
 		}
-		signal(to.some)
+		to.add(answer{item: it, result: r})
 	}
 }
 
@@ -72,50 +86,58 @@ func (u *unanswered) answered(s *sending, r publish.Result, isFirst bool) {
 	if r.Outcome != publish.NotSent && r.Outcome != publish.Unknown { // otherwise the destination has said nothing
 		u.since = time.Now()
 	}
-	switch {
-	case !isFirst:
+	if isFirst {
+		u.waiting--
+	} else {
 		u.bytes -= s.bytes
 		delete(u.overdue, s)
-		if r.Outcome == publish.Confirmed {
-			u.late = append(u.late, s.event)
-		}
-	case errors.Is(r.Err, publish.ErrOverdue):
+	}
+	switch {
+	case isFirst && errors.Is(r.Err, publish.ErrOverdue):
 		u.bytes += s.bytes
 		u.overdue[s] = true
-		fallthrough
+	case !isFirst && r.Outcome == publish.Confirmed:
+		u.late = append(u.late, s.event)
 	default:
-		u.waiting--
+		delete(u.events, s.event.ID)
 	}
 }
 
-// takeLate returns what was confirmed after it was overdue. Any worker may record it.
-func (u *unanswered) takeLate() (late []store.Event) {
+// recordLate gives the late events to write. Any worker may record them.
+func (u *unanswered) recordLate(write func([]store.Event) bool) {
+	if !u.recording.TryLock() {
+		return
+	}
+	defer u.recording.Unlock()
+	u.mu.Lock()
+	late := slices.Clone(u.late)
+	u.mu.Unlock()
+	if len(late) == 0 || !write(late) {
+		return
+	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	late, u.late = u.late, nil
-	return late
+	u.late = slices.Delete(u.late, 0, len(late))
+	for _, e := range late {
+		delete(u.events, e.ID)
+	}
 }
 
-// has reports whether the event is still being sent.
+// has reports whether the event must not be sent: it is being sent, or is late.
 func (u *unanswered) has(id uuid.UUID) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	for s := range u.overdue {
-		if s.event.ID == id {
-			return true
-		}
-	}
-	return false
+	return u.events[id]
 }
 
-// isTooMuch reports whether nothing may be claimed beside what is overdue and the payloads in flight.
+// isTooMuch reports whether too much is overdue, or in memory with the payloads in flight, to claim more.
 func (u *unanswered) isTooMuch(inFlight int64) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return len(u.overdue) >= maxOverdue || inFlight+u.bytes > maxBytes/2
 }
 
-// noAnswer returns nil if there are answers. Otherwise it says for how long there have been none.
+// noAnswer returns an error if the destination is silent or a call is overdue, and for how long.
 func (r *Relay) noAnswer() (d time.Duration, err error) {
 	u, limit := &r.unanswered, silentAfter
 	if to, ok := r.to.(interface{ AnswersWithin() time.Duration }); ok {
@@ -123,12 +145,15 @@ func (r *Relay) noAnswer() (d time.Duration, err error) {
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	since, calls := never, ""
+	oldest, calls := &sending{since: never}, ""
 	for s := range u.overdue {
-		if s.since.Before(since) {
-			since = s.since
-			calls = fmt.Sprintf(", calls that have not returned: %d, such as that for message %s of topic %s", len(u.overdue), s.event.ID, s.event.Topic)
+		if s.since.Before(oldest.since) {
+			oldest = s
 		}
+	}
+	since := oldest.since
+	if len(u.overdue) > 0 {
+		calls = fmt.Sprintf(", calls that have not returned: %d, such as that for message %s of topic %s", len(u.overdue), oldest.event.ID, oldest.event.Topic)
 	}
 	if u.waiting > 0 && time.Since(u.since) >= limit {
 		since = earlier(since, u.since)

@@ -15,11 +15,12 @@ type FuncConfig struct {
 	// OneDestination says that all topics have the same destination, such as a broker. Then there is no
 	// limit for a topic, and a message waits for a call as long as it takes: what hangs stops all.
 	OneDestination bool
-	// Calls is how many calls run at the same time, in all relays that use the destination. The default
-	// is 100. Unless there is OneDestination, a call counts for its first quarter of a second only, so
-	// that slow topics hold up no other. The slow ones have the limit CallsPerTopic.
+	// Calls limits the calls that run at the same time, in all relays that use the destination. The
+	// default is 100. Unless there is OneDestination, a call counts for its first quarter of a second
+	// only, so that slow topics hold up no other. The slow ones have the limit CallsPerTopic.
 	Calls int
-	// CallsPerTopic is how many calls for one topic run at the same time. The default is 4.
+	// CallsPerTopic is how many calls for one topic run at the same time. The default is 4, or Calls if
+	// that is less. OneDestination ignores it.
 	CallsPerTopic int
 	// Timeout is when the context of a call ends. The default is 30 s.
 	Timeout time.Duration
@@ -39,19 +40,19 @@ type FuncConfig struct {
 //	                           unless [outbox.RelayConfig.NoAnswerPauses] is set
 //	ctx has ended              the same
 //
-// With HTTP, a refused connection and a failed TLS handshake are ErrNotSent, and an error after that is
-// ErrTimeout. The relay's Health does not show what is unreachable: its topics are paused.
+// If f sends by HTTP, it wraps ErrNotSent for a refused connection and a failed TLS handshake, and
+// ErrTimeout for an error after that. The relay's Health does not show what is unreachable: its topics
+// are paused.
 //
-// Unless there is OneDestination, a message waits for a call for three seconds at most, and not at all
-// if the earlier ones of its topic need longer, by the time of the calls that were confirmed. The
-// others come again after a pause of the topic. That is also the answer to a Republication that sends
-// more of a topic than three seconds are enough for.
+// A message waits for one of Calls as long as it takes. Unless there is OneDestination, it waits three
+// seconds at most for the calls of its topic. If the confirmed calls show that the earlier messages need longer, it does not wait at all. Then it is
+// NotSent with ErrBusy, and comes again after a pause of the topic. A Republication has the same limit.
 //
-// When the relay must end, no new call begins, and ctx ends after its ShutdownTimeout. Then f must
-// return. A second later the call is overdue, and the outcome is Unknown. The relay's Health names it.
-// Until f returns, the call takes one of its topic's, and this relay does not send the message again;
-// another one may. If f then returns nil, the event is marked as published. While a thousand calls of
-// a relay are overdue, those of 250 topics, it sends nothing.
+// The ctx of a call ends after Timeout, or when the relay's ShutdownTimeout is over. Then f must
+// return. A second later the call is overdue: the outcome is Unknown, and the relay's Health names the
+// message. Until f returns, the call is one of CallsPerTopic, and this relay does not send the message
+// again; another one may. If f then returns nil, the event is marked as published. From a thousand
+// overdue calls on (250 topics that hang), or if their messages are too large, the relay claims nothing.
 func Func(f func(ctx context.Context, m Message) error, c FuncConfig) Destination {
 	c.Calls, c.Timeout = cmp.Or(c.Calls, 100), cmp.Or(c.Timeout, 30*time.Second)
 	c.CallsPerTopic = cmp.Or(c.CallsPerTopic, min(4, c.Calls))
@@ -94,7 +95,7 @@ func filled(n int) chan struct{} {
 
 var (
 	errNotBegun = fmt.Errorf("%w: %w", ErrNotSent, context.Canceled)
-	errNoReturn = errors.New("the function has ended its goroutine")
+	errGoexit   = errors.New("the function has ended its goroutine")
 )
 
 const (
@@ -102,7 +103,7 @@ const (
 	patience   = time.Second            // with a function whose context has ended
 	countsFor  = 250 * time.Millisecond // a call among Calls, if each topic has a destination of its own
 	maxWait    = 3 * time.Second        // of a message, for a call of its topic
-	maxTopics  = 10_000                 // above it, the ones without messages are forgotten
+	maxTopics  = 10_000                 // above it, a topic is forgotten when its last message leaves
 )
 
 func (*function) System() string { return "function" }
@@ -206,15 +207,23 @@ func (f *function) leave(turn funcTurn) {
 func (f *function) confirmed(t *funcTopic, took time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	took = min(took, maxWait) // one that was overdue says little about the next
 	t.usually = (3*cmp.Or(t.usually, took) + took) / 4
 }
 
-// wait takes a call of the topic, and one of all. It returns why there is none.
+// wait takes a call of the topic, and one of Calls. Its error says why there is none.
 func (p *functionPublisher) wait(ctx context.Context, turn funcTurn) error {
-	defer close(turn.after)
 	if turn.isTooMuch {
 		return ErrBusy
 	}
+	defer func() {
+		select {
+		case <-turn.before:
+			close(turn.after)
+		default: // it gives up. The next one comes after those before
+			go func() { <-turn.before; close(turn.after) }()
+		}
+	}()
 	soon, cancel := ctx, func() {}
 	if !p.OneDestination {
 		soon, cancel = context.WithTimeoutCause(ctx, maxWait, ErrBusy)
@@ -253,7 +262,7 @@ func (p *functionPublisher) run(ctx context.Context, m Message, turn funcTurn, a
 	defer context.AfterFunc(p.closed, cancel)() //nolint:contextcheck // Close ends the call too
 	returned := make(chan Result, 1)
 	go func() {
-		r := Result{Outcome: Refused, Err: errNoReturn}
+		r := Result{Outcome: Refused, Err: errGoexit}
 		defer func() { returned <- r }() // also after runtime.Goexit
 		r = p.result(ctx, m)
 	}()

@@ -7,6 +7,8 @@ import (
 	"net"
 	"runtime"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -279,6 +281,60 @@ func TestP4WhatATopicMayHave(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAMessageThatGivesUpKeepsTheOrder of the others of its topic.
+func TestAMessageThatGivesUpKeepsTheOrder(t *testing.T) {
+	t.Parallel()
+	for _, one := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			var order []string
+			to := publish.Func(func(_ context.Context, m publish.Message) error {
+				order = append(order, m.ID)
+				time.Sleep(500 * time.Millisecond)
+				return nil
+			}, publish.FuncConfig{OneDestination: one, Calls: 1})
+			stays, ends := publisherOf(t, to), publisherOf(t, to)
+			for i, p := range []publish.Publisher{stays, stays, stays, ends, stays} {
+				p.Publish(t.Context(), []publish.Message{{ID: strconv.Itoa(i)}}, func(int, publish.Result) {})
+				synctest.Wait()
+			}
+			ends.Close()
+			if sleep(10 * time.Second); strings.Join(order, " ") != "0 1 2 4" {
+				t.Errorf("%s", order)
+			}
+		})
+	}
+}
+
+// TestOneSlowCallMakesNoTopicSlow for long.
+func TestOneSlowCallMakesNoTopicSlow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var isFast atomic.Bool
+		p := publisherOf(t, publish.Func(func(context.Context, publish.Message) error {
+			if !isFast.Swap(true) {
+				time.Sleep(time.Hour)
+			}
+			time.Sleep(5 * time.Millisecond)
+			return nil
+		}, publish.FuncConfig{}))
+		begin(t.Context(), p, 1)
+		sleep(2 * time.Hour)
+		for _, want := range []int{92, 60, 0} { // each tells more of how long calls take
+			answers := begin(t.Context(), p, 100)
+			sleep(time.Minute)
+			busy := 0
+			for _, a := range answers {
+				if errors.Is(a.Err, publish.ErrBusy) {
+					busy++
+				}
+			}
+			if busy > want {
+				t.Errorf("%d come again, want at most %d", busy, want)
+			}
+		}
+	})
 }
 
 // TestPublishBesideClose: each message has its answer.

@@ -24,7 +24,7 @@ const patience = time.Second
 
 var (
 	errNotReturned = errors.New("the handler has not returned")
-	errNoReturn    = errors.New("the handler has ended its goroutine")
+	errGoexit      = errors.New("the handler has ended its goroutine")
 )
 
 // handle calls the handler. A call goes on after the end of the session, until c.finish, and so does
@@ -35,7 +35,7 @@ func (c *Consumer) handle(messages []*message) error {
 	defer cancel()
 	returned := make(chan error, 1)
 	go func() {
-		err := errNoReturn
+		err := errGoexit
 		defer func() { returned <- err }() // also after runtime.Goexit
 		err = c.call(ctx, messages)
 	}()
