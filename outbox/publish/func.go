@@ -45,8 +45,9 @@ type FuncConfig struct {
 // are paused.
 //
 // A message waits for one of Calls as long as it takes. Unless there is OneDestination, it waits three
-// seconds at most for the calls of its topic. If the confirmed calls show that the earlier messages need longer, it does not wait at all. Then it is
-// NotSent with ErrBusy, and comes again after a pause of the topic. A Republication has the same limit.
+// seconds at most for the calls of its topic. If the confirmed calls show that the earlier messages
+// need longer, it does not wait at all. Then it is NotSent with ErrBusy, and comes again after a pause
+// of the topic. A Republication has the same limit.
 //
 // The ctx of a call ends after Timeout, or when the relay's ShutdownTimeout is over. Then f must
 // return. A second later the call is overdue: the outcome is Unknown, and the relay's Health names the
