@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/sync/errgroup"
 
+	"example.com/transactional-outbox/outbox/internal/migrate"
 	"example.com/transactional-outbox/outbox/internal/store"
 	"example.com/transactional-outbox/outbox/publish"
 )
@@ -165,8 +166,8 @@ func (r *Relay) busy() bool { return len(r.wake) > 0 }
 // is in flight and returns nil.
 //
 // It returns an error only if waiting cannot help: [ErrNoSchema] if there are no tables when it
-// starts, row security that is active for its role, an error of the destination such as a wrong URL,
-// or a second Run at the same time. While the database or the destination is not reachable, it waits.
+// starts, an encoding other than UTF8, row security that is active for its role, an error of the
+// destination such as a wrong URL, or a second Run at the same time. While the database or the destination is not reachable, it waits.
 func (r *Relay) Run(ctx context.Context) error {
 	if !r.state.running.CompareAndSwap(false, true) {
 		return errors.New("outbox: this relay runs already")
@@ -188,9 +189,10 @@ func (r *Relay) Run(ctx context.Context) error {
 
 const (
 	// readySQL asks whether the tables are where the search_path leads, whether the server takes writes,
-	// and on which tables row security is active for this role.
+	// for the two encodings, and on which tables row security is active for this role.
 	readySQL = `
 SELECT to_regclass('outbox_ring') IS NOT NULL AND to_regclass('outbox_queue') IS NOT NULL, pg_is_in_recovery(),
+       getdatabaseencoding(), current_setting('client_encoding'),
        (SELECT coalesce(string_agg(relname, ', '), '') FROM pg_class WHERE relkind IN ('r', 'p') AND pg_table_is_visible(oid)
           AND relname ~ '^outbox_(events|queue|claims|topics|published|discarded|ring)' AND row_security_active(oid))`
 
@@ -202,17 +204,13 @@ SELECT to_regclass('outbox_ring') IS NOT NULL AND to_regclass('outbox_queue') IS
 func (r *Relay) awaitDatabase(ctx context.Context) error {
 	r.state.database.Store(&errAwaited)
 	for {
-		there, hidden, err := r.askDatabase(ctx)
-		switch {
-		case ctx.Err() != nil:
+		never, err := r.askDatabase(ctx)
+		if ctx.Err() != nil {
 			return nil
-		case err == nil && !there:
-			return ErrNoSchema
-		case err == nil && hidden != "":
-			return fmt.Errorf("outbox: row security is active on %s, and may hide rows: give the role BYPASSRLS, or disable it there", hidden)
-		case err == nil:
+		}
+		if err == nil {
 			r.state.database.Store(nil)
-			return nil
+			return never
 		}
 		r.state.database.Store(&err)
 		r.log.trouble(ctx, "the relay waits for the database", "error", err)
@@ -220,15 +218,28 @@ func (r *Relay) awaitDatabase(ctx context.Context) error {
 	}
 }
 
-func (r *Relay) askDatabase(ctx context.Context) (there bool, hidden string, err error) {
+// askDatabase returns why this relay can never work with the database, or an error that may pass.
+func (r *Relay) askDatabase(ctx context.Context) (never, err error) {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
-	var standby bool
-	err = r.pool.QueryRow(ctx, readySQL).Scan(&there, &standby, &hidden)
-	if err == nil && standby {
-		err = errors.New("the server is a standby, which takes no writes: name the primary, or all servers and target_session_attrs=read-write")
+	var there, standby bool
+	var encoding, client, hidden string
+	err = r.pool.QueryRow(ctx, readySQL).Scan(&there, &standby, &encoding, &client, &hidden)
+	switch {
+	case err != nil:
+		return nil, err
+	case standby:
+		return nil, errors.New("the server is a standby, which takes no writes: name the primary, or all servers and target_session_attrs=read-write")
+	case encoding != migrate.Encoding:
+		return migrate.EncodingError(encoding), nil
+	case client != migrate.Encoding:
+		return fmt.Errorf("outbox: client_encoding is %s, and some texts could not be stored: let the role and the URL leave it at UTF8", client), nil
+	case !there:
+		return ErrNoSchema, nil
+	case hidden != "":
+		return fmt.Errorf("outbox: row security is active on %s, and may hide rows: give the role BYPASSRLS, or disable it there", hidden), nil
 	}
-	return there, hidden, err
+	return nil, nil
 }
 
 // work runs the workers until ctx ends.

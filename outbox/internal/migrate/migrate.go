@@ -27,6 +27,13 @@ func Up(ctx context.Context, pool *pgxpool.Pool, part string, migrations fs.FS) 
 		return err
 	}
 	defer pool.Close()
+	var encoding string
+	if err := pool.QueryRow(ctx, "SELECT getdatabaseencoding()").Scan(&encoding); err != nil {
+		return err
+	}
+	if encoding != Encoding {
+		return EncodingError(encoding)
+	}
 	db := stdlib.OpenDBFromPool(pool)
 	defer func() { _ = db.Close() }() // leaves the pool open
 	id, err := lockID(ctx, pool, db, part)
@@ -44,6 +51,14 @@ func Up(ctx context.Context, pool *pgxpool.Pool, part string, migrations fs.FS) 
 	}
 	_, err = provider.Up(ctx)
 	return err
+}
+
+// Encoding is the one in which every text can be stored: topics, headers, why an event was refused.
+const Encoding = "UTF8"
+
+// EncodingError says that a database has another one.
+func EncodingError(encoding string) error {
+	return fmt.Errorf("the encoding of the database is %s, and some texts could not be stored: CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0", encoding)
 }
 
 // sessionSQL replaces the defaults of the role that could stop a migration or change its meaning.

@@ -2,6 +2,7 @@
 package outbox_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -28,11 +29,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // settings are those of one role, which owns a database, and of its pool.
 type settings struct {
-	role   []string
-	conns  int32
-	then   string                                       // a statement of the role, after Migrate
-	places func(*testing.T, *server, database) []string // URLs; nil: the database's own
-	says   string                                       // what to change; empty: everything works
+	role     []string
+	encoding string // of the database; empty: UTF8
+	conns    int32
+	then     string                                       // a statement of the role, after Migrate
+	places   func(*testing.T, *server, database) []string // URLs; nil: the database's own
+	says     string                                       // what to change; empty: everything works
 }
 
 // TestWhateverTheRoleAndThePoolAreSetTo: Migrate, Append, a relay and an inbox work; or an error,
@@ -58,13 +60,21 @@ func TestWhateverTheRoleAndThePoolAreSetTo(t *testing.T) {
 		"no right":  {then: "REVOKE ALL ON outbox_claims FROM CURRENT_USER", says: "permission denied for table outbox_claims"},
 		"standby":   {places: standby, says: "target_session_attrs=read-write"},
 		"PgBouncer": {places: pgBouncer},
+		"LATIN1":    {encoding: "LATIN1", says: "the encoding of the database is LATIN1"},
+		"SQL_ASCII": {encoding: "SQL_ASCII", says: "the encoding of the database is SQL_ASCII"},
+		"client":    {role: []string{"client_encoding = WIN1252"}, says: "client_encoding is WIN1252"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := s.create(t, test.role)
+			d := s.create(t, test.role, test.encoding)
 			pool := open(t, d.URL, test.conns)
-			check.Must(t, outbox.Migrate(t.Context(), pool))
-			check.Must(t, inbox.Migrate(t.Context(), pool))
+			for _, migrate := range []func(context.Context, *pgxpool.Pool) error{outbox.Migrate, inbox.Migrate} {
+				if err := migrate(t.Context(), pool); test.encoding == "" {
+					check.Must(t, err)
+				} else if err == nil || !strings.Contains(err.Error(), test.says) {
+					t.Errorf("Migrate returned %v", err)
+				}
+			}
 			if test.then != "" {
 				check.Exec(t, pool, test.then)
 			}
@@ -91,7 +101,7 @@ type database struct {
 	admin     *pgxpool.Pool
 }
 
-func (s *server) create(t *testing.T, settings []string) (d database) {
+func (s *server) create(t *testing.T, settings []string, encoding string) (d database) {
 	t.Helper()
 	s.access.Lock()
 	defer s.access.Unlock()
@@ -99,7 +109,7 @@ func (s *server) create(t *testing.T, settings []string) (d database) {
 	d.role = fmt.Sprint("role", s.n)
 	all := open(t, s.URL("postgres"), 1)
 	check.Exec(t, all, "CREATE ROLE "+d.role+" LOGIN PASSWORD 'secret'")
-	check.Exec(t, all, "CREATE DATABASE "+d.role+" OWNER "+d.role)
+	check.Exec(t, all, "CREATE DATABASE "+d.role+" OWNER "+d.role+" TEMPLATE template0 ENCODING '"+cmp.Or(encoding, "UTF8")+"'")
 	d.admin = open(t, s.URL(d.role), 1)
 	check.Exec(t, d.admin, "ALTER SCHEMA public OWNER TO "+d.role)
 	for _, setting := range settings {
