@@ -1,12 +1,12 @@
 package outbox
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/google/uuid"
@@ -74,7 +74,7 @@ type row struct {
 // Append stores events in tx, in one statement for up to 1,000 of them. Without events it does
 // nothing. When tx commits, they are in the outbox, and a relay sends them. If tx is rolled back,
 // they are gone. The trace of ctx is stored with each event that has no Traceparent, even if it is
-// not sampled.
+// not sampled: its traceparent, and its tracestate of up to 512 bytes as a header. Baggage is not.
 //
 // The order of an aggregate's events is the order of their versions, and the caller is responsible
 // for them: lock the aggregate's row first (UPDATE it, or SELECT … FOR UPDATE), take the next
@@ -90,7 +90,7 @@ func Append(ctx context.Context, tx Tx, events ...Event) error {
 	if err := checkAll(events); err != nil || len(events) == 0 {
 		return err
 	}
-	text, err := rowsOf(events, traceparent(ctx))
+	text, err := rowsOf(events, traceOf(ctx))
 	if err == nil {
 		_, err = tx.Exec(ctx, appendSQL, text)
 	}
@@ -98,7 +98,7 @@ func Append(ctx context.Context, tx Tx, events ...Event) error {
 }
 
 // rowsOf returns the one parameter of appendSQL.
-func rowsOf(events []Event, traceparent string) (string, error) {
+func rowsOf(events []Event, of propagation.MapCarrier) (string, error) {
 	rows := make([]row, len(events))
 	for i, e := range events {
 		if e.ID == uuid.Nil {
@@ -111,20 +111,38 @@ func rowsOf(events []Event, traceparent string) (string, error) {
 		if e.ContentType == "" {
 			e.ContentType = defaultContentType
 		}
+		if e.Traceparent == "" {
+			e.Traceparent = of[store.TraceHeader]
+			e.Headers = withState(e.Headers, of[store.StateHeader])
+		}
 		rows[i] = row{
 			e.ID, e.Topic, e.Aggregate, e.AggregateID, e.Version, e.Payload, e.ContentType, e.Headers, e.Supersedes,
-			e.Delay.Seconds(), cmp.Or(e.Traceparent, traceparent),
+			e.Delay.Seconds(), e.Traceparent,
 		}
 	}
 	text, err := json.Marshal(rows)
 	return string(text), err
 }
 
-// traceparent returns the W3C trace context of ctx, or "" outside a trace.
-func traceparent(ctx context.Context) string {
+// traceOf returns the W3C trace context of ctx: nothing outside a trace.
+func traceOf(ctx context.Context) propagation.MapCarrier {
 	carrier := propagation.MapCarrier{}
 	propagation.TraceContext{}.Inject(ctx, carrier)
-	return carrier[store.TraceHeader]
+	return carrier
+}
+
+// maxState is the length of a tracestate that W3C wants carried, in bytes. A longer one could be too
+// much beside the other headers.
+const maxState = 512
+
+// withState returns the headers with a tracestate, unless they have one.
+func withState(headers map[string]string, state string) map[string]string {
+	if _, own := headers[store.StateHeader]; own || state == "" || len(state) > maxState {
+		return headers
+	}
+	all := map[string]string{store.StateHeader: state}
+	maps.Copy(all, headers)
+	return all
 }
 
 // explain says what an error means for the caller of Append.
@@ -136,6 +154,8 @@ func explain(err error) error {
 		return fmt.Errorf("%w: %w", ErrNoSchema, err)
 	case store.SQLState(err) == "23505": // unique_violation
 		return duplicateError{err}
+	case store.SQLState(err) == "42P02": // undefined_parameter
+		return fmt.Errorf("appending to the outbox: this transaction does not send the parameter $1: use the *sql.Tx inside it: %w", err)
 	default:
 		return fmt.Errorf("appending to the outbox: %w", err)
 	}
@@ -164,7 +184,9 @@ type SQLTx interface {
 }
 
 // FromSQL returns a [Tx] for a transaction of database/sql. The driver must be for PostgreSQL, with
-// parameters such as $1: use pgx's stdlib or pq.
+// parameters such as $1: use pgx's stdlib or pq. A transaction that writes parameters into the text
+// of a statement itself does not work, for example bun.Tx: use the *sql.Tx inside it, bunTx.Tx. The
+// Tx of sqlx works.
 func FromSQL(tx SQLTx) Tx {
 	return sqlTx{tx}
 }

@@ -61,7 +61,8 @@ type Event struct {
 	ID uuid.UUID
 
 	// Delay is how long the relay waits before it sends the event, by the database's clock. The later
-	// events of its aggregate wait for it.
+	// events of its aggregate wait for it. It is at most 14 days: a message has the time of its Append,
+	// and by default an inbox takes none of more than 30 days.
 	Delay time.Duration
 }
 
@@ -95,6 +96,7 @@ const (
 	maxPayload = 256 << 10
 	maxHeaders = 60 << 10
 	maxTrace   = 64
+	maxDelay   = 14 * 24 * time.Hour
 
 	defaultContentType = "application/json"
 )
@@ -137,6 +139,8 @@ func (e Event) check() error {
 		return fmt.Errorf("Traceparent has %d bytes, more than %d", len(e.Traceparent), maxTrace)
 	case e.Delay < 0:
 		return fmt.Errorf("Delay is negative: %s", e.Delay)
+	case e.Delay > maxDelay:
+		return fmt.Errorf("Delay is %s, more than %s", e.Delay, maxDelay)
 	}
 	return e.checkHeaders()
 }

@@ -54,6 +54,7 @@ func TestP1AnInvalidEventLeavesTheTransactionAsItWas(t *testing.T) {
 		{"Traceparent", "too long", func(e *outbox.Event) { e.Traceparent = strings.Repeat("0", 65) }},
 		{"Traceparent", "NUL", func(e *outbox.Event) { e.Traceparent = "\x00" }},
 		{"Delay", "negative", func(e *outbox.Event) { e.Delay = -time.Nanosecond }},
+		{"Delay", "336h0m0.000000001s, more than 336h0m0s", func(e *outbox.Event) { e.Delay = 14*24*time.Hour + 1 }},
 	}
 	for _, test := range tests {
 		t.Run(test.field+" "+test.name, func(t *testing.T) {
@@ -84,7 +85,7 @@ func TestTheLimitsAreInclusive(t *testing.T) {
 			Topic: long, Aggregate: long, AggregateID: long, Version: math.MaxInt32, Payload: make([]byte, 256<<10),
 			// As JSON: {"x…x":"<<…"}, where each < is \u003c, and " is \".
 			ContentType: long, Headers: map[string]string{long: strings.Repeat("<", (60<<10-255-7)/6)},
-			Traceparent: strings.Repeat("0", 64), Delay: math.MaxInt64,
+			Traceparent: strings.Repeat("0", 64), Delay: 14 * 24 * time.Hour,
 		})
 	})
 }

@@ -54,14 +54,16 @@ func (w *worker) newBatch(ctx context.Context, claim store.Claim) *batch {
 	b := &batch{token: claim.Token, read: time.Now(), lease: newLease(w.claimed, w.config.Lease)}
 	tracer, name := w.config.TracerProvider.Tracer("example.com/transactional-outbox/outbox"), "publish "+w.destination
 	for _, e := range claim.Events {
-		parent := propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{store.TraceHeader: e.Traceparent})
+		parent := propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{
+			store.TraceHeader: e.Traceparent, store.StateHeader: e.Headers[store.StateHeader],
+		})
 		ctx, span := tracer.Start(parent, name, trace.WithSpanKind(trace.SpanKindProducer))
 		if span.IsRecording() {
 			span.SetAttributes(w.attributes(e)...)
 		}
 		m := e.Message(w.config.AppID)
-		if own := traceparent(ctx); own != "" {
-			m.Headers[store.TraceHeader] = own
+		for name, own := range traceOf(ctx) {
+			m.Headers[name] = own
 		}
 		b.add(item{event: e, message: m, trace: ctx})
 	}

@@ -17,7 +17,7 @@ import (
 )
 
 // Message is a message of any broker: its id is the same at each delivery. It may have the method
-// PublishedAt() time.Time, see [Retention].
+// PublishedAt() time.Time, see [Retention]: zero, or before 1970, stands for no time.
 type Message interface{ MessageID() string }
 
 // Inbox handles the messages of one consumer. Its methods may be called at the same time.
@@ -37,7 +37,9 @@ type options struct {
 }
 
 // Retention sets how long an id is kept. The default is 30 days. A message that was published before
-// that is too old: nobody knows whether it had its effect.
+// that is too old: nobody knows whether it had its effect. The time of an event of package outbox is
+// that of its Append, so the retention must be longer than the Delay, and than what follows it. A
+// message without a time has no age. A time of more than a day ahead is an error.
 func Retention(d time.Duration) Option { return func(o *options) { o.retention = d } }
 
 // LockTimeout sets how long a statement waits for a lock. The default is 1 s. If the transaction of
@@ -95,7 +97,7 @@ func OnceBatch[M Message](
 // occurs twice, the first message is handled. If Handle returns nil, all is committed, and a crash of
 // PostgreSQL does not lose it: acknowledge the messages. After an error they must come again: you cannot know whether the commit succeeded.
 // If the error has the method DeadLetterCode() string, a message can never be handled: its id
-// cannot work, or it is too old.
+// cannot work, it is too old, or its time is in the future.
 //
 // A message that is alone is handled again if other transactions were in its way, see [LockTimeout].
 func (i *Inbox[M]) Handle(ctx context.Context, batch []M) error {
@@ -156,14 +158,25 @@ func (i *Inbox[M]) handleOnce(ctx context.Context, batch []M) error {
 	})
 }
 
+// maxAhead is more than the clocks of machines differ. A time further ahead may be in another unit.
+const maxAhead = 24 * time.Hour
+
 // checkAge refuses a message that may have had its effect so long ago that its id is deleted.
 func (i *Inbox[M]) checkAge(m M, now time.Time) error {
 	dated, ok := any(m).(interface{ PublishedAt() time.Time })
-	if !ok || dated.PublishedAt().IsZero() || now.Sub(dated.PublishedAt()) < i.retention {
+	if !ok || dated.PublishedAt().Unix() <= 0 {
 		return nil
 	}
-	return permanentError{fmt.Errorf("message %q was published at %s, and its id is kept for %s: nobody knows whether it had its effect",
-		m.MessageID(), dated.PublishedAt().UTC().Format(time.RFC3339), i.retention), "too-old"}
+	at := dated.PublishedAt().UTC()
+	switch {
+	case at.Sub(now) > maxAhead:
+		return permanentError{fmt.Errorf("message %q was published at %s, and it is %s now: its age is not known",
+			m.MessageID(), at.Format(time.RFC3339), now.UTC().Format(time.RFC3339)), "malformed"}
+	case now.Sub(at) >= i.retention:
+		return permanentError{fmt.Errorf("message %q was published at %s, and its id is kept for %s: nobody knows whether it had its effect",
+			m.MessageID(), at.Format(time.RFC3339), i.retention), "too-old"}
+	}
+	return nil
 }
 
 var errRollBack = errors.New("the row of Ready is rolled back")

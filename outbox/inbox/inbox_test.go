@@ -266,6 +266,8 @@ func TestP5AMessageOlderThanTheRetentionIsADeadLetter(t *testing.T) {
 		want string
 	}{
 		"unknown": {time.Time{}, ""}, "young": {time.Now().Add(-50 * time.Minute), ""}, "old": {time.Now().Add(-time.Hour), "too-old"},
+		"1970": {time.Unix(0, 0), ""}, "before 1970": {time.Unix(-1, 0), ""},
+		"a clock that is ahead": {time.Now().Add(23 * time.Hour), ""}, "milliseconds as seconds": {time.Unix(time.Now().UnixMilli(), 0), "malformed"},
 	} {
 		err := in.Handle(t.Context(), []dated{{id, test.at}})
 		if code := deadLetterCode(err); code != test.want || (err == nil) != (test.want == "") {
@@ -275,7 +277,7 @@ func TestP5AMessageOlderThanTheRetentionIsADeadLetter(t *testing.T) {
 	if err := in.Handle(t.Context(), []dated{{"young", time.Now().Add(-2 * time.Hour)}}); err != nil {
 		t.Errorf("a known message: %v", err)
 	}
-	if got := f.effects(); len(got) != 2 {
+	if got := f.effects(); len(got) != 5 {
 		t.Errorf("effects %q", got)
 	}
 }

@@ -131,6 +131,9 @@ func Reserved(header string) (why string) {
 	switch header {
 	case "CC", "BCC":
 		return "RabbitMQ would send it to more routing keys"
+	case "x-death", "x-first-death-exchange", "x-first-death-queue", "x-first-death-reason",
+		"x-last-death-exchange", "x-last-death-queue", "x-last-death-reason", "x-delivery-count", "x-acquired-count":
+		return "RabbitMQ adds it to what it delivers, and a retry removes it"
 	case "retry-count", "first-failed-at", "failure-code", "failure-reason", "failed-at", "original-exchange", "original-cc", "original-bcc", "x-unreadable":
 		return "the consumer of package rabbitmq adds it to its copies"
 	}

@@ -49,13 +49,17 @@ func (c *Consumer) retry(ctx context.Context, ch *channel, m *message, err error
 	}
 	retries := retryCount(m.Message)
 	delay := c.queue.Retry[min(retries, int64(len(c.queue.Retry)-1))]
-	c.queue.Logger.WarnContext(ctx, "message waits for a retry",
-		"message_id", m.ID, "queue", c.queue.Name, "in", delay.String(), "retry_count", retries+1, "error", err)
 	moved := m.copyTo(c.queue.retryExchange(delay), map[string]any{
 		RetryCountHeader:    retries + 1,
 		FirstFailedAtHeader: first.UTC().Format(time.RFC3339Nano),
 		FailureReasonHeader: truncate(err.Error()),
 	})
+	if why := moved.check(); why != nil {
+		c.deadLetter(ctx, ch, m, CodeRejected, fmt.Errorf("there can be no copy for a retry: %w; the failure: %w", why, err))
+		return
+	}
+	c.queue.Logger.WarnContext(ctx, "message waits for a retry",
+		"message_id", m.ID, "queue", c.queue.Name, "in", delay.String(), "retry_count", retries+1, "error", err)
 	c.move(ctx, ch, m, moved, "retried", &c.stats.retried)
 }
 

@@ -158,7 +158,7 @@ func (c *Consumer) check(ctx context.Context, ch *channel, batch []Delivery) (al
 			continue
 		}
 		err := withoutPanic(ctx, c.queue.Logger, func() error {
-			if m.ID == "" && c.queue.ID != nil {
+			if _, copied := m.Headers[OriginalExchangeHeader]; !copied && c.queue.ID != nil {
 				m.ID = c.queue.ID(m.Message)
 			}
 			return c.queue.Check(m.Message)

@@ -52,15 +52,14 @@ func KeepConnected(ctx context.Context, c Config, use func(ctx context.Context, 
 	pause := backoff.NewExponentialBackOff()
 	pause.InitialInterval, pause.MaxInterval, pause.RandomizationFactor = firstPause, maxPause, jitter
 	for {
-		began := time.Now()
-		err := connectAndUse(ctx, c, use)
+		open, err := connectAndUse(ctx, c, use)
 		if ctx.Err() != nil {
 			return nil
 		}
 		if _, mismatch := errors.AsType[*MismatchError](err); mismatch {
 			return err
 		}
-		if time.Since(began) > stableAfter {
+		if open > stableAfter {
 			pause.Reset()
 		}
 		if c.failed != nil {
@@ -77,12 +76,14 @@ func KeepConnected(ctx context.Context, c Config, use func(ctx context.Context, 
 	}
 }
 
-func connectAndUse(ctx context.Context, c Config, use func(context.Context, *Session) error) error {
+// connectAndUse returns how long the session was open.
+func connectAndUse(ctx context.Context, c Config, use func(context.Context, *Session) error) (open time.Duration, err error) {
 	s, err := connect(ctx, c)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer s.close()
+	opened := time.Now()
 	c.logger().InfoContext(ctx, "connected to the broker", "connection", c.Name, "host", s.host)
 
 	ctx, end := context.WithCancelCause(ctx)
@@ -90,9 +91,9 @@ func connectAndUse(ctx context.Context, c Config, use func(context.Context, *Ses
 	s.onClose(end)
 	err = use(ctx, s)
 	if err == nil {
-		return context.Cause(ctx)
+		err = context.Cause(ctx)
 	}
-	return err
+	return time.Since(opened), err
 }
 
 // mismatchPause is how long keepDeclaring waits after the broker has refused what was declared.

@@ -60,10 +60,10 @@ func (m Message) Copy() Message {
 // ofBroker is true for a header that brokers add. RabbitMQ 3.10 silently drops a message if x-death
 // says that it was in the queue before.
 func ofBroker(name string) bool {
-	for _, prefix := range []string{"x-death", "x-first-death-", "x-last-death-", "x-delivery-count", "x-acquired-count"} {
-		if strings.HasPrefix(name, prefix) {
-			return true
-		}
+	switch name {
+	case "x-death", "x-first-death-exchange", "x-first-death-queue", "x-first-death-reason",
+		"x-last-death-exchange", "x-last-death-queue", "x-last-death-reason", "x-delivery-count", "x-acquired-count":
+		return true
 	}
 	return false
 }
@@ -177,10 +177,28 @@ func (m Message) publishing() amqp.Publishing {
 	}
 }
 
+// inSeconds returns the time of a property timestamp. AMQP has seconds there; some publishers write
+// milliseconds, microseconds or nanoseconds, which as seconds are after the year 5138. Zero, and what
+// is negative, is no time.
+func inSeconds(at time.Time) time.Time {
+	switch n := at.Unix(); {
+	case n <= 0:
+		return time.Time{}
+	case n < 1e11:
+		return at
+	case n < 1e14:
+		return time.UnixMilli(n)
+	case n < 1e17:
+		return time.UnixMicro(n)
+	default:
+		return time.Unix(0, n)
+	}
+}
+
 func messageOf(d amqp.Delivery) Message {
 	return Message{
 		ID: d.MessageId, Type: d.Type, Exchange: d.Exchange, RoutingKey: d.RoutingKey,
-		ContentType: d.ContentType, AppID: d.AppId, Timestamp: d.Timestamp, Headers: d.Headers, Body: d.Body,
+		ContentType: d.ContentType, AppID: d.AppId, Timestamp: inSeconds(d.Timestamp), Headers: d.Headers, Body: d.Body,
 		ContentEncoding: d.ContentEncoding, CorrelationID: d.CorrelationId, ReplyTo: d.ReplyTo, Priority: d.Priority,
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -75,7 +76,8 @@ func texts(n int) map[string]any {
 	return texts
 }
 
-// TestTheHeadersOfCopiesAreReserved: a sender's would be overwritten, or taken for the consumer's.
+// TestTheHeadersOfCopiesAreReserved: a sender's would be overwritten, or taken for the consumer's. Those
+// of the broker are not in a copy. Others that begin as these do are.
 func TestTheHeadersOfCopiesAreReserved(t *testing.T) {
 	t.Parallel()
 	for _, header := range []string{
@@ -85,6 +87,32 @@ func TestTheHeadersOfCopiesAreReserved(t *testing.T) {
 		if publish.Reserved(header) == "" {
 			t.Errorf("%s is not", header)
 		}
+	}
+	for header, dropped := range map[string]bool{
+		"x-death": true, "x-first-death-queue": true, "x-last-death-reason": true, "x-delivery-count": true, "x-acquired-count": true,
+		"x-death-note": false, "x-delivery-counter": false, "X-Death": false, "x-first-death-": false,
+	} {
+		_, kept := rabbitmq.Message{Headers: map[string]any{header: "v"}}.Copy().Headers[header]
+		if reserved := publish.Reserved(header) != ""; kept == dropped || reserved != dropped {
+			t.Errorf("%s: in a copy %t, reserved %t", header, kept, reserved)
+		}
+	}
+}
+
+// TestATimestampIsInSeconds, and what was written in another unit is the time that was meant.
+func TestATimestampIsInSeconds(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
+	for written, want := range map[int64]time.Time{
+		at.Unix(): at, at.UnixMilli(): at, at.UnixMicro(): at, at.UnixNano(): at, math.MaxInt64: time.Unix(0, math.MaxInt64),
+		0: {}, -1: {}, math.MinInt64: {}, 1: time.Unix(1, 0),
+	} {
+		if got := rabbitmq.MessageOf(amqp.Delivery{Timestamp: time.Unix(written, 0)}).Timestamp; !got.Equal(want) {
+			t.Errorf("%d: %v, want %v", written, got, want)
+		}
+	}
+	if got := rabbitmq.MessageOf(amqp.Delivery{}).Timestamp; !got.IsZero() {
+		t.Errorf("none: %v", got)
 	}
 }
 

@@ -40,7 +40,10 @@ type Queue struct {
 	// Check is called for each message, before the handler. Its error is permanent: the message
 	// becomes a dead letter. So leave it to the handler to refuse types that it does not know yet.
 	Check func(Message) error
-	// ID makes the id of a message that has none. Without it, an inbox makes that a dead letter.
+	// ID returns the id of a message, for an inbox and for all its copies. Without it, that is the
+	// message's own, and an inbox makes a message without one a dead letter. Two producers that send
+	// the same id to one queue need it: only the first of these messages has an effect. Then join what
+	// differs, for example m.AppID and m.ID.
 	ID func(Message) string
 	// Retry has the delay before each retry of a message that failed. After the last delay, all
 	// further retries have the same one. The default is 30 s, 1 min, 5 min.

@@ -46,7 +46,8 @@ type Failure struct {
 	// Counts: it counts as refused. It fails at the LeastTries-th try or later, if the first of these
 	// refusals is more than GiveUp ago.
 	Counts bool
-	// Tried: it was returned, or had no answer. So the next trial of its topic is another event.
+	// Tried: it was returned, or had no answer. So the next trial of its topic is another event. What
+	// it was refused before counts no more.
 	Tried  bool
 	Final  bool   // it fails at once
 	Halt   bool   // it waits for the end of its topic's pause, and not for Delay
@@ -133,7 +134,8 @@ WITH failures AS MATERIALIZED (
 ), written AS (
   UPDATE outbox_queue q
   SET retry_count = retry_count + ((` + failureSQL + ` ->> 'counts')::boolean OR (` + failureSQL + ` ->> 'tried')::boolean)::int,
-      refused_since = CASE WHEN (` + failureSQL + ` ->> 'counts')::boolean THEN coalesce(refused_since, now()) ELSE refused_since END,
+      refused_since = CASE WHEN (` + failureSQL + ` ->> 'counts')::boolean THEN coalesce(refused_since, now())
+                           WHEN NOT (` + failureSQL + ` ->> 'tried')::boolean THEN refused_since END,
       failure_code = ` + failureSQL + ` ->> 'code', failure_reason = ` + failureSQL + ` ->> 'reason',
       halted = (` + failureSQL + ` ->> 'halt')::boolean AND NOT (` + failureSQL + ` ->> 'fails')::boolean,
       failed_at = CASE WHEN (` + failureSQL + ` ->> 'fails')::boolean THEN now() END,

@@ -125,8 +125,8 @@ func ParseHeaders(stored []byte) map[string]string {
 	return headers
 }
 
-// TraceHeader is the header of the W3C trace context.
-const TraceHeader = "traceparent"
+// The headers of the W3C trace context.
+const TraceHeader, StateHeader = "traceparent", "tracestate"
 
 // Message returns the event as the service appID publishes it.
 func (e Event) Message(appID string) publish.Message {
