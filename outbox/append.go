@@ -154,8 +154,6 @@ func explain(err error) error {
 		return fmt.Errorf("%w: %w", ErrNoSchema, err)
 	case store.SQLState(err) == "23505": // unique_violation
 		return duplicateError{err}
-	case store.SQLState(err) == "42P02": // undefined_parameter
-		return fmt.Errorf("appending to the outbox: this transaction does not send the parameter $1: use the *sql.Tx inside it: %w", err)
 	default:
 		return fmt.Errorf("appending to the outbox: %w", err)
 	}
@@ -214,6 +212,9 @@ type sqlTx struct{ SQLTx }
 
 func (t sqlTx) Exec(ctx context.Context, query string, args ...any) (pgconn.CommandTag, error) {
 	result, err := t.ExecContext(ctx, query, args...)
+	if store.SQLState(err) == "42P02" { // undefined_parameter
+		return pgconn.CommandTag{}, fmt.Errorf("a %T does not send the parameters of a statement, use the *sql.Tx inside it: %w", t.SQLTx, err)
+	}
 	if err != nil {
 		return pgconn.CommandTag{}, err
 	}

@@ -2,6 +2,7 @@ package outbox_test
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -58,27 +59,42 @@ func synchronousCommit(t *testing.T, db interface {
 }
 
 // TestTheTraceIsStored also if it is not sampled: the consumer's logs have its id. An event's own
-// traceparent is of that event alone.
+// traceparent is of that event alone. A tracestate belongs to the trace of the context, and is stored
+// as a header, unless the event has one or it is too long.
 func TestTheTraceIsStored(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.Migrated(t)
 	const notSampled, sampled = "00-01000000000000000000000000000000-0200000000000000-00", "00-01000000000000000000000000000000-0200000000000000-01"
 	c := trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}}
 	without, with := trace.NewSpanContext(c), trace.NewSpanContext(c).WithTraceFlags(trace.FlagsSampled)
+	state := func(value string) trace.SpanContext {
+		s, err := trace.ParseTraceState(value)
+		must(t, err)
+		return with.WithTraceState(s)
+	}
+	long := "a=" + strings.Repeat("x", 200) + ",b=" + strings.Repeat("x", 200) + ",c=" + strings.Repeat("x", 200)
 	for _, test := range []struct {
 		span      trace.SpanContext
 		own, want string // of two events
+		states    string // of the two
 	}{
+		{span: state("a=1,b=2"), own: notSampled, want: notSampled + " " + sampled, states: "none a=1,b=2"},
+		{span: state("a=1,b=2"), want: sampled + " " + sampled, states: "mine=3 a=1,b=2"},
+		{span: state(long), want: sampled + " " + sampled},
 		{want: " "}, {span: without, want: notSampled + " " + notSampled}, {span: with, want: sampled + " " + sampled}, {own: sampled, want: sampled + " "},
 	} {
 		tx := begin(t, pool)
 		own, other := created("17", 1), created("18", 1)
 		own.Traceparent = test.own
+		if strings.HasPrefix(test.states, "mine") {
+			own.Headers = map[string]string{"tracestate": "mine=3"}
+		}
 		must(t, outbox.Append(trace.ContextWithSpanContext(t.Context(), test.span), tx, own, other))
-		var got string
-		must(t, tx.QueryRow(t.Context(), "SELECT string_agg(traceparent, ' ' ORDER BY seq) FROM outbox_events").Scan(&got))
-		if got != test.want {
-			t.Errorf("stored %q, want %q", got, test.want)
+		var got, states string
+		must(t, tx.QueryRow(t.Context(), `SELECT string_agg(traceparent, ' ' ORDER BY seq),
+			string_agg(coalesce(headers ->> 'tracestate', 'none'), ' ' ORDER BY seq) FROM outbox_events`).Scan(&got, &states))
+		if got != test.want || states != cmp.Or(test.states, "none none") {
+			t.Errorf("stored %q and %q, want %q and %q", got, states, test.want, test.states)
 		}
 		must(t, tx.Rollback(t.Context()))
 	}

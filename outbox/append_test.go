@@ -3,6 +3,7 @@ package outbox_test
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"reflect"
@@ -226,6 +227,25 @@ func TestP1GormAppendsOnlyInATransaction(t *testing.T) {
 	if n := count(t, pool, "outbox_events WHERE aggregate_id = '18'"); n != 1 || count(t, pool, "outbox_events") != n {
 		t.Errorf("%d events of the transaction", n)
 	}
+}
+
+// bunTx is as bun.Tx: it writes parameters only for its own placeholders into the text.
+type bunTx struct{ *sql.Tx }
+
+func (t bunTx) ExecContext(ctx context.Context, query string, _ ...any) (sql.Result, error) {
+	return t.Tx.ExecContext(ctx, query)
+}
+
+// TestATransactionWithoutParametersIsNamed, and what to use instead.
+func TestATransactionWithoutParametersIsNamed(t *testing.T) {
+	t.Parallel()
+	tx, err := openSQL(t, migratedURL(t)).BeginTx(t.Context(), nil)
+	must(t, err)
+	err = outbox.Append(t.Context(), outbox.FromSQL(bunTx{tx}), created("17", 1))
+	if err == nil || !strings.Contains(err.Error(), "outbox_test.bunTx does not send the parameters of a statement, use the *sql.Tx inside it") {
+		t.Errorf("error %v", err)
+	}
+	must(t, tx.Rollback())
 }
 
 // failingTx fails each statement.

@@ -47,7 +47,8 @@ func ExampleAppend() {
 	// [17 pending {"quantity":1}] <nil>
 }
 
-// With database/sql, FromSQL adapts the transaction.
+// With database/sql, FromSQL adapts the transaction. With sqlx, give it the *sqlx.Tx; with bun, the
+// *sql.Tx inside: outbox.FromSQL(bunTx.Tx).
 func ExampleFromSQL() {
 	withDatabase(func(ctx context.Context, pool *pgxpool.Pool, db *sql.DB) {
 		tx, err := db.BeginTx(ctx, nil)

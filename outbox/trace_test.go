@@ -138,8 +138,8 @@ func TestTheSpanHasTheOutcomeOfTheEvent(t *testing.T) {
 func TestWithoutATracerTheEventKeepsItsOwnTrace(t *testing.T) {
 	t.Parallel()
 	w := &worker{Relay: relayWith(testConfig)}
-	b := w.newBatch(t.Context(), store.Claim{Events: []store.Event{{Traceparent: orderParent, Headers: map[string]string{"a": "b"}}}})
-	if got := b.items[0].message.Headers; got["traceparent"] != orderParent || got["a"] != "b" {
+	b := w.newBatch(t.Context(), store.Claim{Events: []store.Event{{Traceparent: orderParent, Headers: map[string]string{"a": "b", "tracestate": "c=d"}}}})
+	if got := b.items[0].message.Headers; got["traceparent"] != orderParent || got["a"] != "b" || got["tracestate"] != "c=d" {
 		t.Errorf("headers %v", got)
 	}
 }
