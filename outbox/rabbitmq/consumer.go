@@ -129,7 +129,7 @@ func (c *Consumer) serve(ctx context.Context, s *Session) error {
 	both, ctx := errgroup.WithContext(ctx)
 	if !c.queue.NoDeclare {
 		declared := c.queue.Topology()
-		if err := errors.Join(s.Declare(declared), s.unbind(c.queue)); err != nil {
+		if err := s.Declare(declared); err != nil {
 			return err
 		}
 		both.Go(func() error { return s.KeepDeclared(ctx, declared) })

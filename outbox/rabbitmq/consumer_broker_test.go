@@ -1,7 +1,10 @@
 package rabbitmq_test
 
 import (
+	"bytes"
+	"log/slog"
 	"maps"
+	"strings"
 	"testing"
 	"time"
 
@@ -34,7 +37,8 @@ func TestAConsumerThatDeclaresNothing(t *testing.T) {
 	c.await(1, 1, 0)
 }
 
-// TestABindingThatNobodyWantsIsRemoved at the start. Without FormerTopics it stays.
+// TestABindingThatNobodyWantsIsRemoved each time that the consumer declares. Without FormerTopics it
+// stays. A message that comes all the same is handled, and named.
 func TestABindingThatNobodyWantsIsRemoved(t *testing.T) {
 	t.Parallel()
 	c := newConsumerTest(t, func(q *rabbitmq.Queue) { q.Topics = []string{"order.created", "order.cancelled"} }, nil)
@@ -51,6 +55,23 @@ func TestABindingThatNobodyWantsIsRemoved(t *testing.T) {
 			c.await(2, 0, 0)
 		}
 		c.wantEmpty()
+	}
+	s, old, log := openSession(t), c.queue, &bytes.Buffer{}
+	old.Topics, old.FormerTopics, c.queue.Logger = []string{"order.cancelled"}, nil, slog.New(slog.NewTextHandler(log, nil))
+	must(t, s.Declare(old.Topology()))
+	for _, id := range []string{"4", "5"} {
+		brokertest.Publish(t, c.queue.Exchange, "order.cancelled", amqp.Publishing{MessageId: id})
+	}
+	c.start()
+	c.await(2, 0, 0)
+	must(t, s.Declare(old.Topology()))
+	must(t, s.Declare(c.queue.Topology()))
+	brokertest.Publish(t, c.queue.Exchange, "order.cancelled", amqp.Publishing{MessageId: "6"})
+	c.publish("7")
+	c.await(3, 0, 0)
+	c.wantEmpty()
+	if n := strings.Count(log.String(), "a message of a former topic has come"); n != 1 {
+		t.Errorf("%d lines: %s", n, log)
 	}
 }
 
@@ -88,22 +109,41 @@ func TestWhatWaitsForLongIsGivenBack(t *testing.T) {
 	c.wantEmpty()
 }
 
-// TestAMessageWithoutIDGetsOne from the queue's function, and keeps it.
-func TestAMessageWithoutIDGetsOne(t *testing.T) {
+// TestTheQueueMakesTheIDOfAMessage whether it has one or not. Its copies keep that.
+func TestTheQueueMakesTheIDOfAMessage(t *testing.T) {
 	t.Parallel()
-	made := func(m rabbitmq.Message) string { return "of " + string(m.Body) }
-	c := newConsumerTest(t, func(q *rabbitmq.Queue) { q.ID = made }, failing("of me", errFake))
-	brokertest.Publish(t, c.queue.Exchange, "order.created", amqp.Publishing{Body: []byte("me")})
-	c.start()
-	c.await(0, 2, 0)
-	c.handler.set(func(h *fakeHandler) { h.result = nil })
-	c.await(1, 2, 0)
-	for len(c.handler.calls) > 0 {
-		if m := (<-c.handler.calls)[0]; m.ID != "of me" {
-			t.Errorf("the id is %q", m.ID)
+	for _, own := range []string{"", "7"} {
+		made := func(m rabbitmq.Message) string { return m.ID + " of " + string(m.Body) }
+		c := newConsumerTest(t, func(q *rabbitmq.Queue) { q.ID = made }, failing(own+" of me", errFake))
+		brokertest.Publish(t, c.queue.Exchange, "order.created", amqp.Publishing{MessageId: own, Body: []byte("me")})
+		c.start()
+		c.await(0, 2, 0)
+		c.handler.set(func(h *fakeHandler) { h.result = nil })
+		c.await(1, 2, 0)
+		for len(c.handler.calls) > 0 {
+			if m := (<-c.handler.calls)[0]; m.ID != own+" of me" {
+				t.Errorf("the id is %q", m.ID)
+			}
 		}
+		c.wantEmpty()
 	}
+}
+
+// TestAMessageThatCannotBeCopiedIsOneLineOfTheLog, which says what happened: the broker makes it a
+// dead letter.
+func TestAMessageThatCannotBeCopiedIsOneLineOfTheLog(t *testing.T) {
+	t.Parallel()
+	log := &bytes.Buffer{}
+	c := newConsumerTest(t, func(q *rabbitmq.Queue) { q.Logger = slog.New(slog.NewTextHandler(log, nil)) }, failing("heavy", errFake))
+	brokertest.Publish(t, c.queue.Exchange, "order.created",
+		amqp.Publishing{MessageId: "heavy", Headers: amqp.Table{"h": strings.Repeat("v", 93_000)}})
+	c.start()
+	c.await(0, 0, 1)
 	c.wantEmpty()
+	if text := log.String(); strings.Count(text, "message_id=heavy") != 1 || strings.Contains(text, "waits for a retry") ||
+		!strings.Contains(text, "failure_code=rejected") || !strings.Contains(text, "at most 65536; the failure: the handler has failed") {
+		t.Error(text)
+	}
 }
 
 // TestP9AnUnreadableMessageIsADeadLetterAtOnce, and so is one that is too large: the broker moves

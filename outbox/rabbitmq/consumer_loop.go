@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -72,7 +73,8 @@ type channel struct {
 	copying atomic.Int64 // messages that wait for the confirm of their copy, and are not acknowledged
 	full    bool         // the only place of the prefetch has a message whose copy takes long
 	closed  bool
-	most    int // so many messages come at a time; fewer, if some had to be given back
+	former  bool // a message of a former topic has come
+	most    int  // so many messages come at a time; fewer, if some had to be given back
 }
 
 // take receives messages: one by one until c.proven is set, and batches when it is. If the copy of
@@ -153,6 +155,11 @@ func (c *Consumer) check(ctx context.Context, ch *channel, batch []Delivery) (al
 	for _, d := range batch {
 		crashpoint.At("consumer.arrived", d.ID)
 		m := c.startSpan(ctx, d)
+		if slices.Contains(c.queue.FormerTopics, d.RoutingKey) && !ch.former {
+			ch.former = true
+			c.queue.Logger.WarnContext(ctx, "a message of a former topic has come: it waited in the queue, or an older program binds the topic again",
+				"message_id", d.ID, "queue", c.queue.Name, "routing_key", d.RoutingKey)
+		}
 		if code, err := d.cannotCopy(); err != nil { // it is too large, or its headers cannot be read
 			c.deadLetter(ctx, ch, m, code, err)
 			continue

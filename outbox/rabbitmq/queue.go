@@ -29,7 +29,8 @@ type Queue struct {
 	// Topics are the routing keys of the queue's bindings. With a wildcard, the handler may get
 	// messages that it does not know. A topic that you remove stays bound: move it to FormerTopics.
 	Topics []string
-	// FormerTopics are routing keys that are unbound at each start.
+	// FormerTopics are routing keys that are unbound at each start, and every ten seconds: an old
+	// replica may bind them again.
 	FormerTopics []string
 	// NoDeclare is for a user without the right to configure: somebody else has declared [Queue.Topology].
 	NoDeclare bool
@@ -217,6 +218,9 @@ func (q Queue) mainQueue() DeclaredQueue {
 	main.Arguments["x-delivery-limit"] = q.DeliveryLimit
 	for _, topic := range q.Topics {
 		main.Bindings = append(main.Bindings, Binding{Exchange: q.Exchange, Key: topic})
+	}
+	for _, topic := range q.FormerTopics {
+		main.Former = append(main.Former, Binding{Exchange: q.Exchange, Key: topic})
 	}
 	return main
 }

@@ -25,6 +25,7 @@ type DeclaredQueue struct {
 	Name      string
 	Arguments map[string]any
 	Bindings  []Binding
+	Former    []Binding // are removed
 }
 
 // NoDeliveryLimit is the delivery limit of a queue whose messages people read. Without the
@@ -46,7 +47,7 @@ func (e *MismatchError) Error() string {
 	return fmt.Sprintf("the broker already has %s with other properties (%s): delete it, or let its owner change it", e.Object, e.Reason)
 }
 
-// Declare creates the missing objects of t.
+// Declare creates the missing objects of t, and removes its former bindings.
 func (s *Session) Declare(t Topology) error {
 	return s.ask(func(channel *amqp.Channel) error {
 		for _, e := range t.Exchanges {
@@ -94,19 +95,12 @@ func declareQueue(channel *amqp.Channel, q DeclaredQueue) error {
 			return declareError(fmt.Sprintf("binding of %s to %s by %q", q.Name, b.Exchange, b.Key), err)
 		}
 	}
-	return nil
-}
-
-// unbind removes the bindings of q that nobody wants any more.
-func (s *Session) unbind(q Queue) error {
-	return s.ask(func(channel *amqp.Channel) error {
-		for _, topic := range q.FormerTopics {
-			if err := channel.QueueUnbind(q.Name, topic, q.Exchange, nil); err != nil {
-				return declareError(fmt.Sprintf("that %s is not bound by %q", q.Name, topic), err)
-			}
+	for _, b := range q.Former {
+		if err := channel.QueueUnbind(q.Name, b.Key, b.Exchange, nil); err != nil {
+			return declareError(fmt.Sprintf("that %s is not bound to %s by %q", q.Name, b.Exchange, b.Key), err)
 		}
-		return nil
-	})
+	}
+	return nil
 }
 
 func declareError(object string, err error) error {
