@@ -116,16 +116,20 @@ func (p parts) page() page.Config {
 	return page.Config{
 		Name: service, Event: "e-mail", Topic: "domain", Destination: "the mail server", Aggregate: "order", Health: p.relay.Health,
 		Runbook: page.Runbook{
-			Relay: "RelayNotUp", Paused: "EmailDomainPaused", Failed: "EmailsFailed", Late: "OutboxOldestEventTooOld",
+			Relay: "RelayNotUp", Database: "DatabaseAway", Paused: "EmailDomainPaused", Failed: "EmailsFailed", Late: "OutboxOldestEventTooOld",
 		},
 		Problems: p.problems,
 	}
 }
 
-func (p parts) problems(context.Context) (problems []page.Problem) {
+func (p parts) problems(ctx context.Context) (problems []page.Problem) {
 	if err := p.consumer.Health(); err != nil {
+		chapter := "ConsumerNotUp"
+		if p.db.Ping(ctx) != nil {
+			chapter = "DatabaseAway"
+		}
 		problems = append(problems, page.Problem{
-			Text: "No order events are consumed: " + err.Error() + ".", Runbook: operatorpage.Runbook(p.config.Page, "ConsumerNotUp"),
+			Text: "No order events are consumed: " + err.Error() + ".", Runbook: operatorpage.Runbook(p.config.Page, chapter),
 		})
 	}
 	if n := p.consumer.DeadLetters(); n > 0 {

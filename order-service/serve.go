@@ -82,7 +82,7 @@ func (p parts) page() page.Config {
 	c := page.Config{
 		Name: service, Destination: "the broker", Aggregate: "order",
 		Runbook: page.Runbook{
-			Relay: "RelayNotUp", Paused: "OutboxTopicPaused", Failed: "OutboxEventsFailed", Late: "OutboxOldestEventTooOld",
+			Relay: "RelayNotUp", Database: "DatabaseAway", Paused: "OutboxTopicPaused", Failed: "OutboxEventsFailed", Late: "OutboxOldestEventTooOld",
 		},
 	}
 	if p.relay != nil {

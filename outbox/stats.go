@@ -148,6 +148,9 @@ func (s *healthState) endSession(wasUseful bool) {
 	}
 }
 
+// ErrNoDatabase is wrapped by the error of [Relay.Health] while the database does not answer.
+var ErrNoDatabase = errors.New("the relay waits for the database")
+
 var errAwaited = errors.New("it has not answered yet")
 
 // Health returns nil if the relay can publish, and otherwise an error that says what it waits for.
@@ -164,7 +167,7 @@ func (r *Relay) Health() error {
 	case !r.state.running.Load():
 		return errors.New("the relay does not run")
 	case database != nil:
-		return fmt.Errorf("the relay waits for the database: %w", *database)
+		return fmt.Errorf("%w: %w", ErrNoDatabase, *database)
 	case r.state.sessions.Load() == 0:
 		since := time.Unix(r.state.lost.Load(), 0).UTC().Format(time.RFC3339)
 		if to, ok := r.to.(interface{ LastError() error }); ok && to.LastError() != nil {

@@ -40,7 +40,7 @@ func Open(
 	if s.JaegerURL != "" {
 		c.Traces = strings.TrimSuffix(s.JaegerURL, "/") + "/trace/"
 	}
-	for _, chapter := range []*string{&c.Runbook.Relay, &c.Runbook.Paused, &c.Runbook.Failed, &c.Runbook.Late} {
+	for _, chapter := range []*string{&c.Runbook.Relay, &c.Runbook.Database, &c.Runbook.Paused, &c.Runbook.Failed, &c.Runbook.Late} {
 		*chapter = Runbook(s, *chapter)
 	}
 	db, err := postgres.Open(ctx, shared.DatabaseURL.Reveal(), connections, postgres.Fresh(settings.Fresh("DATABASE_URL")))

@@ -1,7 +1,7 @@
 package page_test
 
 import (
-	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -46,9 +46,12 @@ func TestHostileValuesAreText(t *testing.T) {
 // other problems.
 func TestWithoutADatabaseThePageSaysSo(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, page.Config{Health: func() error { return errors.New("the relay waits for the database") }})
+	s := newSite(t, page.Config{
+		Health:  func() error { return fmt.Errorf("%w: closed", outbox.ErrNoDatabase) },
+		Runbook: page.Runbook{Relay: "book#relay", Database: "book#database"},
+	})
 	s.exec("DROP TABLE outbox_queue CASCADE")
-	s.get("", "").want(http.StatusOK, "2 problems", "The relay waits for the database.", "The database does not answer this page").wantNot("outbox_queue")
+	s.get("", "").want(http.StatusOK, "2 problems", "The relay waits for the database: closed.", "The database does not answer this page", "What to do: book#database").wantNot("outbox_queue", "book#relay")
 	s.get("", "list").want(http.StatusServiceUnavailable, "The log says why").wantNot("outbox_queue")
 	if !strings.Contains(s.logged.String(), "outbox_queue") {
 		t.Error("the log does not say why")

@@ -2,9 +2,11 @@ package page
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
+	"example.com/transactional-outbox/outbox"
 	"example.com/transactional-outbox/outbox/operate"
 )
 
@@ -21,15 +23,19 @@ func (p *Page) overview(ctx context.Context, r request) (view, error) {
 	var problems []Problem
 	if p.Health != nil {
 		if err := p.Health(); err != nil {
+			chapter := p.Runbook.Relay
+			if errors.Is(err, outbox.ErrNoDatabase) {
+				chapter = p.Runbook.Database
+			}
 			problems = append(problems, Problem{
-				Text: sentence(err.Error()), Runbook: p.Runbook.Relay, Links: []Link{{"the " + p.Event + "s that wait", listOf(operate.Pending, "")}},
+				Text: sentence(err.Error()), Runbook: chapter, Links: []Link{{"the " + p.Event + "s that wait", listOf(operate.Pending, "")}},
 			})
 		}
 	}
 	of, numbers, err := p.ofDatabase(ctx, r)
 	if problems = append(problems, of...); err != nil {
 		p.Logger.ErrorContext(ctx, "the operators' page cannot read the outbox", "error", err)
-		problems = append(problems, Problem{Text: "The database does not answer this page. The log says why."})
+		problems = append(problems, Problem{Text: "The database does not answer this page. The log says why.", Runbook: p.Runbook.Database})
 	}
 	if p.Problems != nil {
 		problems = append(problems, p.Problems(ctx)...)

@@ -51,7 +51,7 @@ type Config struct {
 const Anonymous = "anonymous"
 
 // Runbook has what to read about each kind of problem: URLs, or names of chapters. They may be "".
-type Runbook struct{ Relay, Paused, Failed, Late string }
+type Runbook struct{ Relay, Database, Paused, Failed, Late string }
 
 // Problem is something that is wrong now.
 type Problem struct {

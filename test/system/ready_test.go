@@ -25,7 +25,7 @@ func TestReadyzNamesTheCheckThatFails(t *testing.T) {
 	refuseConnections(broker)
 	service := s.runNotifications(throughBroker, throughDatabase, "SMTP_URL=smtp://127.0.0.1:1")
 	service.awaitReadyz(theConsumer)
-	service.wantPage("/", "waiting for a session with the broker")
+	service.wantPage("/", "waiting for a session with the broker", "runbook.md#consumernotup")
 	broker.Refuse(false)
 	service.wantPage("/", "waiting for the exchange outbox.events")
 	service.wantHealth("not ready: " + theConsumer)
@@ -35,6 +35,7 @@ func TestReadyzNamesTheCheckThatFails(t *testing.T) {
 
 	refuseConnections(database)
 	service.awaitReadyz(theDatabase)
+	service.wantPage("/", "The database does not answer this page", "runbook.md#databaseaway")
 	database.Refuse(false)
 	service.awaitReadyz()
 	if !slices.ContainsFunc(service.logLines("not ready"), func(l services.Line) bool {
