@@ -7,7 +7,9 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr/funcr"
@@ -22,13 +24,14 @@ import (
 
 // Setup installs the logger and the tracer of a service as the process's defaults. It exports
 // traces if OTEL_EXPORTER_OTLP_ENDPOINT (or its variant for traces) names a collector. Without a
-// collector, spans record nothing, whatever OTEL_TRACES_SAMPLER says. Trace ids are still made,
-// logged and passed on, as not sampled. The returned function sends the remaining spans. It must
-// be called last.
+// collector, with OTEL_SDK_DISABLED=true and with OTEL_TRACES_EXPORTER=none, spans record nothing,
+// whatever OTEL_TRACES_SAMPLER says. Trace ids are still made, logged and passed on, as not
+// sampled. The returned function sends the remaining spans. It must be called last.
 //
 // The standard variables apply: OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES, OTEL_TRACES_SAMPLER
-// and those of the exporter. A wrong value never stops the service. Most are a warning in the log; for
-// some limits the SDK takes its default, and says nothing.
+// and those of the exporter, which speaks HTTP and not gRPC. A value that is wrong or not supported
+// never stops the service. Most are a warning in the log; for some limits the SDK takes its
+// default, and says nothing.
 func Setup(ctx context.Context, log io.Writer, service string, level slog.Level) (flush func()) {
 	LogTo(log, service, level)
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
@@ -69,7 +72,7 @@ func dropWrongSizes() {
 	for _, name := range []string{"OTEL_BSP_MAX_QUEUE_SIZE", "OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "OTEL_BSP_SCHEDULE_DELAY"} {
 		value := os.Getenv(name)
 		if n, err := strconv.Atoi(value); value != "" && (err != nil || n < 1 || n > most) {
-			otel.Handle(fmt.Errorf("%s must be a number from 1 to %d, and %q is not", name, most, value))
+			otel.Handle(fmt.Errorf("%s must be a number from 1 to %d, and %q is not: its default is used", name, most, value))
 			_ = os.Unsetenv(name)
 		}
 	}
@@ -81,11 +84,51 @@ func LogTo(w io.Writer, service string, level slog.Level) {
 		With("service", service))
 }
 
+// exporting reports whether spans go to a collector. It warns of values that the SDK and the
+// exporter ignore and do not mention in the log.
 func exporting() bool {
-	if os.Getenv("OTEL_TRACES_EXPORTER") == "none" {
+	warnUnless("tracecontext", "only tracecontext is used", "OTEL_PROPAGATORS")
+	warnUnless("true false", "false is used", "OTEL_SDK_DISABLED")
+	if valueOf("OTEL_SDK_DISABLED") == "true" {
 		return false
 	}
-	return os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != "" || os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != ""
+	warnUnless("prometheus none", "metrics are only at /metrics, for Prometheus", "OTEL_METRICS_EXPORTER")
+	warnUnless("console none", "the log is only written as lines of JSON", "OTEL_LOGS_EXPORTER")
+	if os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") == "" && os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") == "" {
+		warnUnless("none", "OTEL_EXPORTER_OTLP_ENDPOINT is not set, so no traces are sent", "OTEL_TRACES_EXPORTER")
+		return false
+	}
+	warnUnless("otlp none", "otlp is used", "OTEL_TRACES_EXPORTER")
+	if valueOf("OTEL_TRACES_EXPORTER") == "none" {
+		return false
+	}
+	warnUnless("http/protobuf http/json", "http/protobuf is used, so the endpoint must be the collector's HTTP port, usually 4318",
+		"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+	warnUnless("gzip none", "none is used", "OTEL_EXPORTER_OTLP_TRACES_COMPRESSION", "OTEL_EXPORTER_OTLP_COMPRESSION")
+	return true
+}
+
+// warnUnless warns if the first of the variables that is set has none of the values.
+func warnUnless(values, used string, variables ...string) {
+	for _, name := range variables {
+		value := valueOf(name)
+		if value == "" {
+			continue // like a variable that is not set
+		}
+		if !slices.Contains(strings.Fields(values), value) {
+			otel.Handle(fmt.Errorf("%s=%q has no effect: %s", name, os.Getenv(name), used))
+		}
+		return
+	}
+}
+
+// valueOf returns the value of a variable. The case matters only to the exporter.
+func valueOf(variable string) string {
+	value := strings.TrimSpace(os.Getenv(variable))
+	if strings.HasPrefix(variable, "OTEL_EXPORTER_") {
+		return value
+	}
+	return strings.ToLower(value)
 }
 
 // shutdown makes a new context, because the service's context has ended.

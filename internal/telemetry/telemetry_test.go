@@ -4,10 +4,12 @@ package telemetry
 import (
 	"bytes"
 	"cmp"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
 	"flag"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -163,30 +165,82 @@ func TestTheStandardVariableSamples(t *testing.T) {
 	}
 }
 
+// TestFlushSendsTheRemainingSpans to the collector, if the variables say so. What they say is done, or
+// is one warning that names the variable, its value and what is done instead.
 func TestFlushSendsTheRemainingSpans(t *testing.T) {
-	tests := map[string]struct {
-		exporter string
-		want     bool
+	const endpoint, http4318 = "EXPORTER_OTLP_ENDPOINT", "http/protobuf is used, so the endpoint must be the collector's HTTP port"
+	for variables, test := range map[string]struct {
+		sent    bool
+		warning string
 	}{
-		"a collector is named":          {"", true},
-		"a collector is named, but off": {"none", false},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
+		"":                                         {true, ""},
+		"TRACES_EXPORTER=otlp":                     {true, ""},
+		"TRACES_EXPORTER=none":                     {false, ""},
+		"TRACES_EXPORTER=None":                     {false, ""},
+		"TRACES_EXPORTER=console":                  {true, "otlp is used"},
+		"TRACES_EXPORTER=otlp,console":             {true, "otlp is used"},
+		"TRACES_EXPORTER=otlp " + endpoint:         {false, "OTEL_EXPORTER_OTLP_ENDPOINT is not set"},
+		"TRACES_EXPORTER=zipkin " + endpoint:       {false, "OTEL_EXPORTER_OTLP_ENDPOINT is not set"},
+		"EXPORTER_OTLP_PROTOCOL=grpc " + endpoint:  {false, ""},
+		"SDK_DISABLED=true":                        {false, ""},
+		"SDK_DISABLED=TRUE":                        {false, ""},
+		"SDK_DISABLED=true TRACES_EXPORTER=zipkin": {false, ""},
+		"SDK_DISABLED=false":                       {true, ""},
+		"SDK_DISABLED=Yes":                         {true, "false is used"},
+		"EXPORTER_OTLP_PROTOCOL=http/protobuf":     {true, ""},
+		"EXPORTER_OTLP_PROTOCOL=http/json":         {true, ""},
+		"EXPORTER_OTLP_PROTOCOL=grpc":              {true, http4318},
+		"EXPORTER_OTLP_PROTOCOL=HTTP/JSON":         {true, http4318},
+		"EXPORTER_OTLP_TRACES_PROTOCOL=tcp EXPORTER_OTLP_PROTOCOL=http/json":      {true, http4318},
+		"EXPORTER_OTLP_TRACES_PROTOCOL=http/protobuf EXPORTER_OTLP_PROTOCOL=grpc": {true, ""},
+		"EXPORTER_OTLP_COMPRESSION=gzip":                                          {true, ""},
+		"EXPORTER_OTLP_COMPRESSION=zstd":                                          {true, "none is used"},
+		"METRICS_EXPORTER=otlp":                                                   {true, "/metrics"},
+		"LOGS_EXPORTER=otlp":                                                      {true, "JSON"},
+		"METRICS_EXPORTER=none LOGS_EXPORTER=none":                                {true, ""},
+		"METRICS_EXPORTER=otlp SDK_DISABLED=true":                                 {false, ""},
+		"PROPAGATORS=tracecontext":                                                {true, ""},
+		"PROPAGATORS=tracecontext,baggage":                                        {true, "tracecontext is used"},
+		"PROPAGATORS=b3 SDK_DISABLED=true":                                        {false, "tracecontext is used"},
+	} {
+		t.Run(variables, func(t *testing.T) {
 			var sent atomic.Bool
 			collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-				body, _ := io.ReadAll(r.Body)
-				sent.Store(r.URL.Path == "/v1/traces" && bytes.Contains(body, []byte("a span")) && bytes.Contains(body, []byte("shop")))
+				reader := io.Reader(r.Body)
+				if r.Header.Get("Content-Encoding") == "gzip" {
+					reader, _ = gzip.NewReader(r.Body)
+				}
+				body, _ := io.ReadAll(reader)
+				sent.Store(r.URL.Path == "/v1/traces" && bytes.Contains(body, []byte("a span")) && bytes.Contains(body, []byte("shop")) &&
+					(r.Header.Get("Content-Type") == "application/json") == (variables == "EXPORTER_OTLP_PROTOCOL=http/json"))
 			}))
 			t.Cleanup(collector.Close)
-			_, flush := setup(t, map[string]string{
-				"OTEL_EXPORTER_OTLP_ENDPOINT": collector.URL, "OTEL_TRACES_EXPORTER": test.exporter,
-			})
+			set, first := map[string]string{"OTEL_" + endpoint: collector.URL}, ""
+			for variable := range strings.FieldsSeq(variables) {
+				name, value, _ := strings.Cut(variable, "=")
+				set["OTEL_"+name] = value
+				first = cmp.Or(first, fmt.Sprintf("OTEL_%s=%q", name, value))
+			}
+			logged, flush := setup(t, set)
 			_, span := otel.Tracer("test").Start(t.Context(), "a span")
+			if span.IsRecording() != test.sent || !span.SpanContext().IsValid() {
+				t.Errorf("the span records: %t, its ids: %v", span.IsRecording(), span.SpanContext())
+			}
 			span.End()
 			flush()
-			if sent.Load() != test.want {
-				t.Errorf("sent: %t, want %t", sent.Load(), test.want)
+			if sent.Load() != test.sent {
+				t.Errorf("sent: %t, want %t", sent.Load(), test.sent)
+			}
+			if test.warning == "" {
+				if logged.String() != "" {
+					t.Error(logged)
+				}
+				return
+			}
+			line := decode(t, strings.NewReader(logged.String()))
+			text := fmt.Sprint(line["error"])
+			if strings.Count(logged.String(), "\n") != 1 || line["level"] != "WARN" || !strings.Contains(text, first) || !strings.Contains(text, test.warning) {
+				t.Errorf("the log is %s, want one warning with %s and %q", logged, first, test.warning)
 			}
 		})
 	}

@@ -1,16 +1,19 @@
 package mailer
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"net"
-	"slices"
+	"net/url"
+	"regexp"
+	"strings"
 	"time"
 
-	"github.com/wneessen/go-mail"
 	"github.com/wneessen/go-mail/smtp"
 
 	"example.com/transactional-outbox/outbox/publish"
@@ -60,26 +63,96 @@ func (d *Destination) dial(ctx context.Context) (*connection, error) {
 	c := &connection{conn: conn, limits: &d.limits, opened: time.Now()}
 	c.within(d.limits.greeting)
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
-	encrypt := func(context.Context, string, string) (net.Conn, error) {
-		limited := limitedConn{conn, io.LimitReader(conn, maxReplies)}
-		if !d.tlsFirst {
-			return limited, nil
-		}
-		return tls.Client(limited, d.tls), nil
-	}
-	options := append(slices.Clip(d.options), mail.WithDialContextFunc(encrypt), mail.WithHELO(d.helo(conn)))
-	if as != nil {
-		options = append(options, mail.WithSMTPAuthCustom(&login{host: d.host, as: as}))
-	}
-	client, err := mail.NewClient(d.host, options...)
-	if err == nil {
-		c.Client, err = client.DialToSMTPClientWithContext(ctx)
-	}
-	if err != nil {
+	if err := c.open(ctx, d, as); err != nil {
 		c.close()
 		return nil, readable(err)
 	}
 	return c, nil
+}
+
+// open reads the greeting, starts TLS and logs in.
+func (c *connection) open(ctx context.Context, d *Destination, as *url.Userinfo) error {
+	var first net.Conn = replyConn{c.conn, io.LimitReader(c.conn, maxReplies)}
+	encrypted, name := tls.Client(first, d.tls), d.helo(c.conn)
+	if d.tlsFirst {
+		first = encrypted
+	}
+	logins, err := c.hello(first, d.host, name)
+	if err != nil {
+		return err
+	}
+	offered, _ := c.Extension("STARTTLS")
+	switch {
+	case d.tlsFirst:
+	case offered:
+		if err := c.startTLS(ctx, encrypted); err != nil {
+			return err
+		}
+		// The server gives no second greeting, but go-mail waits for one.
+		greeted := replyConn{encrypted, io.MultiReader(strings.NewReader("220 TLS\r\n"), encrypted)}
+		if logins, err = c.hello(greeted, d.host, name); err != nil {
+			return err
+		}
+	case as != nil:
+		return errors.New("the server does not offer STARTTLS, and the password is sent over TLS only")
+	}
+	if as == nil {
+		return nil
+	}
+	if err := c.Auth(&login{host: d.host, as: as, offered: logins}); err != nil {
+		return fmt.Errorf("SMTP AUTH failed: %w", err)
+	}
+	return nil
+}
+
+// hello reads the greeting and sends EHLO. It returns the mechanisms for the login.
+func (c *connection) hello(over net.Conn, host, name string) (logins []string, err error) {
+	if c.Client, err = smtp.NewClient(over, host); err != nil {
+		return nil, err
+	}
+	replies := c.Text.R
+	defer func() { c.Text.R = replies }()
+	reply := &ehloReply{Reader: replies}
+	c.Text.R = bufio.NewReader(reply)
+	err = c.Hello(name)
+	return reply.logins, err
+}
+
+// startTLS is used instead of go-mail's, which sends EHLO itself and then knows upper case only.
+func (c *connection) startTLS(ctx context.Context, encrypted *tls.Conn) error {
+	if err := c.Text.PrintfLine("STARTTLS"); err != nil {
+		return err
+	}
+	if _, _, err := c.Text.ReadResponse(220); err != nil {
+		return err
+	}
+	return encrypted.HandshakeContext(ctx)
+}
+
+// ehloReply reads the reply to EHLO, with keywords and mechanisms in upper case: go-mail knows no
+// other, but a server may send any (RFC 5321, section 2.4). Old servers write AUTH= for AUTH.
+type ehloReply struct {
+	*bufio.Reader
+	line   []byte // what is left of it
+	logins []string
+}
+
+var authLine = regexp.MustCompile(`^250[- ]AUTH[ =](.*)`)
+
+// Read reads at most one line, so that nothing after the reply is lost.
+func (r *ehloReply) Read(p []byte) (n int, err error) {
+	if len(r.line) == 0 {
+		r.line, err = r.ReadBytes('\n')
+		if bytes.HasPrefix(r.line, []byte("250")) { // any other reply is an error, whose text is logged
+			r.line = bytes.ToUpper(r.line)
+		}
+		if auth := authLine.FindSubmatch(r.line); auth != nil {
+			r.logins = append(r.logins, strings.Fields(string(auth[1]))...)
+		}
+	}
+	n = copy(p, r.line)
+	r.line = r.line[n:]
+	return n, err
 }
 
 // The steps that decide about the outcome.
@@ -151,16 +224,14 @@ func (c *connection) close() {
 	_ = c.conn.Close()
 }
 
-// limitedConn is the connection that go-mail gets.
-type limitedConn struct {
+// replyConn is a connection whose replies are read from elsewhere.
+type replyConn struct {
 	net.Conn
-	replies io.Reader // it bounds the memory that a reply takes: net/textproto does not
+	replies io.Reader
 }
 
+// maxReplies bounds the memory that a reply takes: net/textproto does not.
 const maxReplies = 1 << 20 // far more than the replies to 100 e-mails
 
 // Read reads replies.
-func (l limitedConn) Read(p []byte) (int, error) { return l.replies.Read(p) }
-
-// SetDeadline does nothing: go-mail's would replace the deadline of dial.
-func (limitedConn) SetDeadline(time.Time) error { return nil }
+func (c replyConn) Read(p []byte) (int, error) { return c.replies.Read(p) }

@@ -20,11 +20,11 @@ import (
 	"net"
 	"net/url"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
-	"github.com/wneessen/go-mail"
 
 	"example.com/transactional-outbox/outbox/publish"
 )
@@ -54,7 +54,6 @@ type Destination struct {
 	tls           *tls.Config
 	tlsFirst      bool          // before the greeting
 	login         *url.Userinfo // nil: none
-	options       []mail.Option
 	limits        limits
 	pool          *pool        // nil: e-mails are only logged
 	logged        atomic.Int64 // when an outage was last logged
@@ -69,7 +68,7 @@ func New(c Config) (*Destination, error) {
 	}
 	c.From, c.Connections, c.Logger = from, max(c.Connections, 1), cmp.Or(c.Logger, slog.Default())
 	d := &Destination{Config: c, limits: standardLimits, address: "log"}
-	if c.URL == "log:" {
+	if strings.EqualFold(c.URL, "log:") {
 		return d, nil
 	}
 	d.pool = newPool(d)
@@ -91,17 +90,13 @@ func (d *Destination) parseURL() error {
 	}
 	d.host, d.address = u.Hostname(), net.JoinHostPort(u.Hostname(), port)
 	d.tls = &tls.Config{ServerName: d.host, MinVersion: tls.VersionTLS12}
-	d.options = []mail.Option{mail.WithTLSPolicy(mail.TLSOpportunistic), mail.WithTLSConfig(d.tls)}
 	password, _ := u.User.Password()
 	switch {
 	case (u.User.Username() == "") != (password == ""):
 		return errors.New("has a user name or a password without the other")
-	case password == "":
-		return nil
-	case !d.tlsFirst:
-		d.options = append(d.options, mail.WithTLSPolicy(mail.TLSMandatory))
+	case password != "":
+		d.login = u.User
 	}
-	d.login = u.User
 	return nil
 }
 

@@ -41,6 +41,7 @@ func TestSMTPUTF8IsAskedForOnlyWhereItIsNeeded(t *testing.T) {
 	}{
 		{"ada@example.com", "ada@example.com", "SMTPUTF8", false, publish.Confirmed},
 		{"grüße@example.com", "grüße@example.com", "SMTPUTF8", true, publish.Confirmed},
+		{"grüße@example.com", "grüße@example.com", "smtpUTF8", true, publish.Confirmed},
 		{"grüße@example.com", "", "8BITMIME", false, publish.Invalid},
 		{"ada@Grün.example", "ada@xn--grn-ioa.example", "8BITMIME", false, publish.Confirmed},
 		{"ada@Grün.example", "ada@xn--grn-ioa.example", "SMTPUTF8", false, publish.Confirmed},
@@ -135,6 +136,7 @@ func TestNewWantsSettingsThatWork(t *testing.T) {
 	}
 	for url, want := range map[string]string{
 		"smtp://h": "h:587", "smtps://h": "h:465", "smtp://h:25": "h:25", "smtp://[::1]:25": "[::1]:25", "smtp://shop:secret@h": "h:587",
+		"SMTPS://h": "h:465", "LOG:": "log",
 	} {
 		if got := newDestination(t, url, 0).Name(); got != want {
 			t.Errorf("%s is at %s, want %s", url, got, want)
