@@ -51,7 +51,8 @@ import (
 //	publisher closed             what has no answer is sent again in small groups, to find the cause
 //	Invalid                      it fails at once: no destination of this kind could take it
 //
-// A refused event fails after at least ten tries, if the first refusal is more than GiveUp ago.
+// A refused event fails after at least ten tries, if the first refusal since another
+// outcome is more than GiveUp ago.
 //
 // A paused topic is a row of the table outbox_topics. A pause is short at first, and doubles up to
 // LongestTopicPause. After each pause one event of the topic is tried, on a connection of its own.

@@ -44,10 +44,9 @@ type Failure struct {
 	ID    uuid.UUID
 	Delay time.Duration // until the next attempt
 	// Counts: it counts as refused. It fails at the LeastTries-th try or later, if the first of these
-	// refusals is more than GiveUp ago.
+	// refusals since it was last Tried is more than GiveUp ago.
 	Counts bool
-	// Tried: it was returned, or had no answer. So the next trial of its topic is another event. What
-	// it was refused before counts no more.
+	// Tried: it was returned, or had no answer. So the next trial of its topic is another event.
 	Tried  bool
 	Final  bool   // it fails at once
 	Halt   bool   // it waits for the end of its topic's pause, and not for Delay
