@@ -51,8 +51,8 @@ import (
 //	publisher closed             what has no answer is sent again in small groups, to find the cause
 //	Invalid                      it fails at once: no destination of this kind could take it
 //
-// A refused event fails after at least ten tries, if the first refusal since another
-// outcome is more than GiveUp ago.
+// A refused event fails after at least ten tries, if the first refusal since a return or no answer is
+// more than GiveUp ago.
 //
 // A paused topic is a row of the table outbox_topics. A pause is short at first, and doubles up to
 // LongestTopicPause. After each pause one event of the topic is tried, on a connection of its own.
@@ -168,7 +168,8 @@ func (r *Relay) busy() bool { return len(r.wake) > 0 }
 //
 // It returns an error only if waiting cannot help: [ErrNoSchema] if there are no tables when it
 // starts, an encoding other than UTF8, row security that is active for its role, an error of the
-// destination such as a wrong URL, or a second Run at the same time. While the database or the destination is not reachable, it waits.
+// destination such as a wrong URL, or a second Run at the same time. While the database or the
+// destination is not reachable, it waits.
 func (r *Relay) Run(ctx context.Context) error {
 	if !r.state.running.CompareAndSwap(false, true) {
 		return errors.New("outbox: this relay runs already")
