@@ -14,7 +14,7 @@ down: ## stop what demo has started, and keep the data
 	@scripts/down
 
 order: ## place one order
-	@curl -sS --fail-with-body -X POST -H "Content-Type: application/json" \
+	@curl -sS --noproxy '*' --fail-with-body -X POST -H "Content-Type: application/json" \
 	  -d '{"product_id":"sku123","quantity":1}' http://localhost:4000/orders
 	@echo
 

@@ -34,7 +34,8 @@ type config struct {
 }
 
 // maxConnections is how many clients may be connected to the API. Further ones wait until
-// one disconnects. A client that sends or reads slowly holds a connection and nothing else.
+// one disconnects. A client that sends or reads slowly holds a connection and nothing else. With
+// three quarters of them open, idle ones are closed.
 const maxConnections = 1024
 
 // check returns everything that is wrong.

@@ -5,7 +5,6 @@ import (
 	"log/slog"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/net/netutil"
 	"golang.org/x/sync/errgroup"
 
 	"example.com/transactional-outbox/internal/httpserver"
@@ -96,7 +95,7 @@ func (p parts) serveOrders(ctx context.Context) error {
 	both.Go(func() error { return p.orders.KeepPruned(ctx, p.config.IdempotencyRetention) })
 	both.Go(func() error {
 		api := httpapi.New(p.orders, p.config.limits(), p.apiMetrics)
-		return httpserver.Serve(ctx, netutil.LimitListener(listener, maxConnections), api)
+		return httpserver.Serve(ctx, listener, maxConnections, api)
 	})
 	return both.Wait()
 }

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -33,15 +34,70 @@ func Listen(ctx context.Context, name, address string) (net.Listener, error) {
 }
 
 // Serve answers on listener until ctx ends. Then it accepts no more connections. It returns when
-// the requests in flight are answered, or after ten seconds.
+// the requests in flight are answered, or after ten seconds. At most so many connections are open;
+// further ones wait.
 //
 // The limits stop a slow or endless client from using up what other clients need.
-func Serve(ctx context.Context, listener net.Listener, handler http.Handler) error {
-	return serve(ctx, listener, handler, drainTimeout)
+func Serve(ctx context.Context, listener net.Listener, connections int, handler http.Handler) error {
+	server := newServer(handler)
+	places := &limited{Listener: listener, taken: make(chan struct{}, connections), closed: make(chan struct{})}
+	server.ConnState = places.watch(server)
+	return serve(ctx, places, server, drainTimeout)
 }
 
-func serve(ctx context.Context, listener net.Listener, handler http.Handler, timeout time.Duration) error {
-	server := &http.Server{
+// limited is a listener that stops accepting while all places are taken. netutil.LimitListener
+// hides CloseWrite of its connections, which net/http uses: without it, who sends too long a header
+// gets a reset instead of the end of the answer.
+type limited struct {
+	net.Listener
+	taken, closed chan struct{}
+}
+
+func (l *limited) Accept() (net.Conn, error) {
+	select {
+	case l.taken <- struct{}{}:
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		<-l.taken
+	}
+	return conn, err
+}
+
+// Close is called once, by http.Server.
+func (l *limited) Close() error {
+	close(l.closed)
+	return l.Listener.Close()
+}
+
+// watch returns a hook for the server. It gives places back, and has idle connections closed while
+// few places are left. Otherwise one client could keep all places with idle connections. Not
+// earlier: who sends a POST on a connection that is being closed gets an error.
+func (l *limited) watch(server *http.Server) func(net.Conn, http.ConnState) {
+	var mu sync.Mutex // also held over the switch, so that the last one is for the newest number
+	open, places := 0, cap(l.taken)
+	return func(_ net.Conn, state http.ConnState) {
+		mu.Lock()
+		defer mu.Unlock()
+		switch state {
+		case http.StateNew:
+			if open++; open == places-places/4 {
+				server.SetKeepAlivesEnabled(false) // this also closes those that are idle now
+			}
+		case http.StateClosed, http.StateHijacked:
+			<-l.taken
+			if open--; open == places/2 {
+				server.SetKeepAlivesEnabled(true)
+			}
+		default:
+		}
+	}
+}
+
+func newServer(handler http.Handler) *http.Server {
+	return &http.Server{
 		Handler:           handler,
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
@@ -49,6 +105,9 @@ func serve(ctx context.Context, listener net.Listener, handler http.Handler, tim
 		IdleTimeout:       60 * time.Second,
 		MaxHeaderBytes:    16 << 10,
 	}
+}
+
+func serve(ctx context.Context, listener net.Listener, server *http.Server, timeout time.Duration) error {
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 
@@ -80,7 +139,7 @@ func ServeDuring(ctx context.Context, setting, address string, handler http.Hand
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	parts, ctx := errgroup.WithContext(ctx)
-	parts.Go(func() error { return serve(serving, listener, handler, opsDrainTimeout) })
+	parts.Go(func() error { return serve(serving, listener, newServer(handler), opsDrainTimeout) })
 	parts.Go(func() error {
 		defer stop()
 		return work(ctx)

@@ -1,6 +1,7 @@
 package httpserver_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"io"
@@ -47,6 +48,9 @@ func get(t *testing.T, url string, header ...string) (status int, body string, e
 	return response.StatusCode, string(text), err
 }
 
+// places is how many connections the servers of the tests accept.
+const places = 8
+
 var hello = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") })
 
 func TestServeAnswersRequestsInFlightBeforeItReturns(t *testing.T) {
@@ -64,7 +68,7 @@ func TestServeAnswersRequestsInFlightBeforeItReturns(t *testing.T) {
 	ctx, end := context.WithCancel(t.Context())
 	defer end()
 	served, answered := make(chan error, 1), make(chan struct{})
-	go func() { served <- httpserver.Serve(ctx, listener, slow) }()
+	go func() { served <- httpserver.Serve(ctx, listener, places, slow) }()
 	go func() {
 		defer close(answered)
 		status, body, err := get(t, "http://"+listener.Addr().String())
@@ -105,7 +109,7 @@ func TestServeReportsAListenerThatFails(t *testing.T) {
 	t.Parallel()
 	listener := listen(t)
 	check.Must(t, listener.Close())
-	err := httpserver.Serve(t.Context(), listener, hello)
+	err := httpserver.Serve(t.Context(), listener, places, hello)
 	if !errors.Is(err, net.ErrClosed) || !strings.Contains(err.Error(), listener.Addr().String()) {
 		t.Errorf("error %v, want %v and the address", err, net.ErrClosed)
 	}
@@ -116,7 +120,7 @@ func TestAnEndlessHeaderIsRefused(t *testing.T) {
 	listener := listen(t)
 	ctx, end := context.WithCancel(t.Context())
 	served := make(chan error, 1)
-	go func() { served <- httpserver.Serve(ctx, listener, hello) }()
+	go func() { served <- httpserver.Serve(ctx, listener, places, hello) }()
 	for size, want := range map[int]int{8 << 10: http.StatusOK, 32 << 10: http.StatusRequestHeaderFieldsTooLarge} {
 		status, _, err := get(t, "http://"+listener.Addr().String(), "X-Long", strings.Repeat("x", size))
 		if err != nil || status != want {
@@ -127,6 +131,59 @@ func TestAnEndlessHeaderIsRefused(t *testing.T) {
 	if err := <-served; err != nil {
 		t.Error(err)
 	}
+}
+
+// TestIdleClientsLeavePlacesForOthers has one client that opens more connections than there are
+// places, and keeps each open after its answer. It is done when all of them are answered.
+func TestIdleClientsLeavePlacesForOthers(t *testing.T) {
+	t.Parallel()
+	listener := listen(t)
+	ctx, end := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() { served <- httpserver.Serve(ctx, listener, places, hello) }()
+	connect := func() net.Conn {
+		conn, err := net.Dial("tcp", listener.Addr().String())
+		check.Must(t, err)
+		t.Cleanup(func() { _ = conn.Close() })
+		// Before the server closes an idle one in any case.
+		check.Must(t, conn.SetDeadline(time.Now().Add(20*time.Second)))
+		return conn
+	}
+
+	var idle []net.Conn
+	for range places / 2 {
+		idle = append(idle, connect())
+		check.Must(t, ask(idle[len(idle)-1]))
+	}
+	for _, conn := range idle {
+		if err := ask(conn); err != nil {
+			t.Errorf("with half of the places taken, an idle connection was closed: %v", err)
+		}
+	}
+	for n := range 2 * places {
+		if err := ask(connect()); err != nil {
+			t.Fatalf("with %d idle connections, another client got no answer: %v", len(idle)+n, err)
+		}
+	}
+	// The idle ones are closed, so that connections are kept again, once the server has noticed it.
+	for conn := connect(); errors.Join(ask(conn), ask(conn)) != nil; {
+		conn = connect()
+	}
+	end()
+	check.Must(t, <-served)
+}
+
+// ask sends a request on an open connection, and reads the answer.
+func ask(conn net.Conn) error {
+	if _, err := io.WriteString(conn, getRequest); err != nil {
+		return err
+	}
+	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, response.Body)
+	return errors.Join(err, response.Body.Close())
 }
 
 func TestTheErrorOfAPortInUseNamesItsSetting(t *testing.T) {

@@ -93,7 +93,7 @@ func serveOn(t *testing.T, conn net.Conn, handler http.HandlerFunc) (end func())
 	listener := &pipeListener{conns: make(chan net.Conn, 1), closed: make(chan struct{})}
 	listener.conns <- conn
 	served := make(chan error)
-	go func() { served <- httpserver.Serve(ctx, listener, handler) }()
+	go func() { served <- httpserver.Serve(ctx, listener, places, handler) }()
 	return func() {
 		stop()
 		if err := <-served; err != nil {

@@ -19,7 +19,7 @@ done
 
 step() { printf '%s\n' "* $*"; }
 shown() { printf '    %s\n' "$*"; }
-get() { curl -fsS --max-time 20 "$@"; }
+get() { curl -fsS --noproxy '*' --max-time 20 "$@"; }
 get -o /dev/null "$api/products" || die "order-service does not answer at $api."
 
 readonly psql=(psql -XqAt -v ON_ERROR_STOP=1)
