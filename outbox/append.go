@@ -74,7 +74,8 @@ type row struct {
 // Append stores events in tx, in one statement for up to 1,000 of them. Without events it does
 // nothing. When tx commits, they are in the outbox, and a relay sends them. If tx is rolled back,
 // they are gone. The trace of ctx is stored with each event that has no Traceparent, even if it is
-// not sampled: its traceparent, and its tracestate of up to 512 bytes as a header. Baggage is not.
+// not sampled: its traceparent, and its tracestate of up to 512 bytes as a header, unless the event
+// has that header. Baggage is not stored.
 //
 // The order of an aggregate's events is the order of their versions, and the caller is responsible
 // for them: lock the aggregate's row first (UPDATE it, or SELECT … FOR UPDATE), take the next
@@ -98,7 +99,7 @@ func Append(ctx context.Context, tx Tx, events ...Event) error {
 }
 
 // rowsOf returns the one parameter of appendSQL.
-func rowsOf(events []Event, of propagation.MapCarrier) (string, error) {
+func rowsOf(events []Event, current propagation.MapCarrier) (string, error) {
 	rows := make([]row, len(events))
 	for i, e := range events {
 		if e.ID == uuid.Nil {
@@ -112,8 +113,8 @@ func rowsOf(events []Event, of propagation.MapCarrier) (string, error) {
 			e.ContentType = defaultContentType
 		}
 		if e.Traceparent == "" {
-			e.Traceparent = of[store.TraceHeader]
-			e.Headers = withState(e.Headers, of[store.StateHeader])
+			e.Traceparent = current[store.TraceHeader]
+			e.Headers = withState(e.Headers, current[store.StateHeader])
 		}
 		rows[i] = row{
 			e.ID, e.Topic, e.Aggregate, e.AggregateID, e.Version, e.Payload, e.ContentType, e.Headers, e.Supersedes,
@@ -131,14 +132,19 @@ func traceOf(ctx context.Context) propagation.MapCarrier {
 	return carrier
 }
 
-// maxState is the length of a tracestate that W3C wants carried, in bytes. A longer one could be too
-// much beside the other headers.
+// maxState is how many bytes of a tracestate W3C wants carried. A longer one is dropped: with the
+// other headers it could be too much.
 const maxState = 512
 
 // withState returns the headers with a tracestate, unless they have one.
 func withState(headers map[string]string, state string) map[string]string {
-	if _, own := headers[store.StateHeader]; own || state == "" || len(state) > maxState {
+	if state == "" || len(state) > maxState {
 		return headers
+	}
+	for name := range headers {
+		if strings.EqualFold(name, store.StateHeader) { // HTTP ignores the case
+			return headers
+		}
 	}
 	all := map[string]string{store.StateHeader: state}
 	maps.Copy(all, headers)
@@ -183,8 +189,7 @@ type SQLTx interface {
 
 // FromSQL returns a [Tx] for a transaction of database/sql. The driver must be for PostgreSQL, with
 // parameters such as $1: use pgx's stdlib or pq. A transaction that writes parameters into the text
-// of a statement itself does not work, for example bun.Tx: use the *sql.Tx inside it, bunTx.Tx. The
-// Tx of sqlx works.
+// itself, such as bun.Tx, does not work: use its *sql.Tx, which is bunTx.Tx. The Tx of sqlx works.
 func FromSQL(tx SQLTx) Tx {
 	return sqlTx{tx}
 }

@@ -81,7 +81,10 @@ func TestTheTraceIsStored(t *testing.T) {
 		{span: state("a=1,b=2"), own: notSampled, want: notSampled + " " + sampled, states: "none a=1,b=2"},
 		{span: state("a=1,b=2"), want: sampled + " " + sampled, states: "mine=3 a=1,b=2"},
 		{span: state(long), want: sampled + " " + sampled},
-		{want: " "}, {span: without, want: notSampled + " " + notSampled}, {span: with, want: sampled + " " + sampled}, {own: sampled, want: sampled + " "},
+		{want: " "},
+		{span: without, want: notSampled + " " + notSampled},
+		{span: with, want: sampled + " " + sampled},
+		{own: sampled, want: sampled + " "},
 	} {
 		tx := begin(t, pool)
 		own, other := created("17", 1), created("18", 1)

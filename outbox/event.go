@@ -46,7 +46,8 @@ type Event struct {
 	Headers map[string]string
 
 	// Traceparent is the W3C trace context that the message continues, in up to 64 bytes. "" is that
-	// of Append's context. The message carries it, or that of the relay's span, as a header.
+	// of Append's context, with its tracestate. The message carries it, or that of the relay's span, as
+	// a header.
 	Traceparent string
 
 	// Supersedes says that nobody needs the older events of the aggregate any more, when this one is
@@ -61,8 +62,8 @@ type Event struct {
 	ID uuid.UUID
 
 	// Delay is how long the relay waits before it sends the event, by the database's clock. The later
-	// events of its aggregate wait for it. It is at most 14 days: a message has the time of its Append,
-	// and by default an inbox takes none of more than 30 days.
+	// events of its aggregate wait for it. It is at most 14 days: an inbox refuses messages whose
+	// Append was more than 30 days ago, by default.
 	Delay time.Duration
 }
 

@@ -233,9 +233,9 @@ func (r *Relay) askDatabase(ctx context.Context) (never, err error) {
 	case standby:
 		return nil, errors.New("the server is a standby, which takes no writes: name the primary, or all servers and target_session_attrs=read-write")
 	case encoding != migrate.Encoding:
-		return migrate.EncodingError(encoding), nil
+		return fmt.Errorf("outbox: %w", migrate.EncodingError(encoding)), nil
 	case client != migrate.Encoding:
-		return fmt.Errorf("outbox: client_encoding is %s, and some texts could not be stored: let the role and the URL leave it at UTF8", client), nil
+		return fmt.Errorf("outbox: client_encoding is %s, which cannot carry every text: let the role and the URL leave it at UTF8", client), nil
 	case !there:
 		return ErrNoSchema, nil
 	case hidden != "":

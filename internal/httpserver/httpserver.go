@@ -34,20 +34,20 @@ func Listen(ctx context.Context, name, address string) (net.Listener, error) {
 }
 
 // Serve answers on listener until ctx ends. Then it accepts no more connections. It returns when
-// the requests in flight are answered, or after ten seconds. At most so many connections are open;
+// the requests in flight are answered, or after ten seconds. At most limit connections are open;
 // further ones wait.
 //
 // The limits stop a slow or endless client from using up what other clients need.
-func Serve(ctx context.Context, listener net.Listener, connections int, handler http.Handler) error {
+func Serve(ctx context.Context, listener net.Listener, limit int, handler http.Handler) error {
 	server := newServer(handler)
-	places := &limited{Listener: listener, taken: make(chan struct{}, connections), closed: make(chan struct{})}
+	places := &limited{Listener: listener, taken: make(chan struct{}, limit), closed: make(chan struct{})}
 	server.ConnState = places.watch(server)
 	return serve(ctx, places, server, drainTimeout)
 }
 
 // limited is a listener that stops accepting while all places are taken. netutil.LimitListener
-// hides CloseWrite of its connections, which net/http uses: without it, who sends too long a header
-// gets a reset instead of the end of the answer.
+// hides CloseWrite of its connections, which net/http uses: without it, a client whose header is too
+// long gets a reset instead of the whole answer.
 type limited struct {
 	net.Listener
 	taken, closed chan struct{}
@@ -72,23 +72,21 @@ func (l *limited) Close() error {
 	return l.Listener.Close()
 }
 
-// watch returns a hook for the server. It gives places back, and has idle connections closed while
-// few places are left. Otherwise one client could keep all places with idle connections. Not
-// earlier: who sends a POST on a connection that is being closed gets an error.
+// watch returns a hook for the server. It gives places back, and closes idle connections while few
+// places are left. Otherwise one client could keep all places with idle connections. It does not
+// always do so: a request on a connection that is just being closed fails.
 func (l *limited) watch(server *http.Server) func(net.Conn, http.ConnState) {
-	var mu sync.Mutex // also held over the switch, so that the last one is for the newest number
-	open, places := 0, cap(l.taken)
+	var mu sync.Mutex // otherwise an older decision could come last
 	return func(_ net.Conn, state http.ConnState) {
 		mu.Lock()
 		defer mu.Unlock()
 		switch state {
 		case http.StateNew:
-			if open++; open == places-places/4 {
+			if len(l.taken) > cap(l.taken)*3/4 {
 				server.SetKeepAlivesEnabled(false) // this also closes those that are idle now
 			}
 		case http.StateClosed, http.StateHijacked:
-			<-l.taken
-			if open--; open == places/2 {
+			if <-l.taken; len(l.taken) <= cap(l.taken)/2 {
 				server.SetKeepAlivesEnabled(true)
 			}
 		default:

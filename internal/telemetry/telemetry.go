@@ -24,7 +24,7 @@ import (
 
 // Setup installs the logger and the tracer of a service as the process's defaults. It exports
 // traces if OTEL_EXPORTER_OTLP_ENDPOINT (or its variant for traces) names a collector. Without a
-// collector, with OTEL_SDK_DISABLED=true and with OTEL_TRACES_EXPORTER=none, spans record nothing,
+// collector, and if OTEL_SDK_DISABLED is true or OTEL_TRACES_EXPORTER is none, spans record nothing,
 // whatever OTEL_TRACES_SAMPLER says. Trace ids are still made, logged and passed on, as not
 // sampled. The returned function sends the remaining spans. It must be called last.
 //
@@ -108,7 +108,8 @@ func exporting() bool {
 	return true
 }
 
-// warnUnless warns if the first of the variables that is set has none of the values.
+// warnUnless warns if the first of the variables that is set has none of the values, which have
+// spaces between them.
 func warnUnless(values, used string, variables ...string) {
 	for _, name := range variables {
 		value := valueOf(name)
@@ -122,7 +123,8 @@ func warnUnless(values, used string, variables ...string) {
 	}
 }
 
-// valueOf returns the value of a variable. The case matters only to the exporter.
+// valueOf returns the value of a variable, in lower case, unless the exporter reads it: that
+// distinguishes upper and lower case.
 func valueOf(variable string) string {
 	value := strings.TrimSpace(os.Getenv(variable))
 	if strings.HasPrefix(variable, "OTEL_EXPORTER_") {

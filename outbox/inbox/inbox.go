@@ -17,7 +17,7 @@ import (
 )
 
 // Message is a message of any broker: its id is the same at each delivery. It may have the method
-// PublishedAt() time.Time, see [Retention]: zero, or before 1970, stands for no time.
+// PublishedAt() time.Time, see [Retention]. A time that is not after 1970 began is unknown.
 type Message interface{ MessageID() string }
 
 // Inbox handles the messages of one consumer. Its methods may be called at the same time.
@@ -37,9 +37,10 @@ type options struct {
 }
 
 // Retention sets how long an id is kept. The default is 30 days. A message that was published before
-// that is too old: nobody knows whether it had its effect. The time of an event of package outbox is
-// that of its Append, so the retention must be longer than the Delay, and than what follows it. A
-// message without a time has no age. A time of more than a day ahead is an error.
+// that is too old: nobody knows whether it had its effect. An event of package outbox has the time of
+// its Append. So the retention must be longer than its Delay, and all that relay, retries and replays
+// may take. A message without a time is never too old. One whose time is more than a day ahead is
+// malformed.
 func Retention(d time.Duration) Option { return func(o *options) { o.retention = d } }
 
 // LockTimeout sets how long a statement waits for a lock. The default is 1 s. If the transaction of
@@ -95,9 +96,9 @@ func OnceBatch[M Message](
 
 // Handle records a batch and calls the handler for its new messages, in one transaction. If an id
 // occurs twice, the first message is handled. If Handle returns nil, all is committed, and a crash of
-// PostgreSQL does not lose it: acknowledge the messages. After an error they must come again: you cannot know whether the commit succeeded.
-// If the error has the method DeadLetterCode() string, a message can never be handled: its id
-// cannot work, it is too old, or its time is in the future.
+// PostgreSQL does not lose it: acknowledge the messages. After an error they must come again: you
+// cannot know whether the commit succeeded. If the error has the method DeadLetterCode() string, a
+// message can never be handled: its id cannot work, it is too old, or its time is in the future.
 //
 // A message that is alone is handled again if other transactions were in its way, see [LockTimeout].
 func (i *Inbox[M]) Handle(ctx context.Context, batch []M) error {

@@ -257,6 +257,7 @@ type dated struct {
 func (d dated) PublishedAt() time.Time { return d.at }
 
 // TestP5AMessageOlderThanTheRetentionIsADeadLetter: its id may be deleted. A known one is known.
+// So is one whose time is far ahead. One without a time is handled.
 func TestP5AMessageOlderThanTheRetentionIsADeadLetter(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

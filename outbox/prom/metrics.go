@@ -41,7 +41,7 @@ func tableMetrics(b outbox.Backlog) []prometheus.Metric {
 		gauge("outbox_events_paused", "Pending events whose topic is paused."+everywhere, float64(b.Paused)),
 		gauge("outbox_topics_paused", "Topics that a relay or an operator has paused."+everywhere, float64(b.PausedTopics)),
 		gauge("outbox_oldest_due_age_seconds", "Seconds since the oldest due event became due."+everywhere, b.OldestDue),
-		gauge("outbox_oldest_refused_age_seconds", "Seconds since the first refusal of a pending event."+everywhere, b.OldestRefused),
+		gauge("outbox_oldest_refused_age_seconds", "Seconds for which a pending event has been refused."+everywhere, b.OldestRefused),
 		gauge("outbox_slot_age_seconds", "Seconds since new events go to the current slot of the log. Longer than a third of the "+
 			"retention: something keeps the janitor from emptying the next slot."+everywhere, b.SlotAge),
 	}

@@ -73,7 +73,7 @@ type channel struct {
 	copying atomic.Int64 // messages that wait for the confirm of their copy, and are not acknowledged
 	full    bool         // the only place of the prefetch has a message whose copy takes long
 	closed  bool
-	former  bool // a message of a former topic has come
+	former  bool // a message of a former topic has come, and is in the log
 	most    int  // so many messages come at a time; fewer, if some had to be given back
 }
 
@@ -155,7 +155,7 @@ func (c *Consumer) check(ctx context.Context, ch *channel, batch []Delivery) (al
 	for _, d := range batch {
 		crashpoint.At("consumer.arrived", d.ID)
 		m := c.startSpan(ctx, d)
-		if slices.Contains(c.queue.FormerTopics, d.RoutingKey) && !ch.former {
+		if !ch.former && slices.Contains(c.queue.FormerTopics, d.RoutingKey) {
 			ch.former = true
 			c.queue.Logger.WarnContext(ctx, "a message of a former topic has come: it waited in the queue, or an older program binds the topic again",
 				"message_id", d.ID, "queue", c.queue.Name, "routing_key", d.RoutingKey)

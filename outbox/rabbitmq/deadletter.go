@@ -9,7 +9,8 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// DeadLetter is a message that its consumer, or the broker, has given up.
+// DeadLetter is a message that its consumer, or the broker, has given up. After a shovel has moved it
+// to another queue, the RoutingKey is that queue's name.
 type DeadLetter struct {
 	Message
 	Code     string    // why, from a small set: a code of the consumer, or one of those below

@@ -20,7 +20,7 @@ type Message struct {
 	RoutingKey  string
 	ContentType string
 	AppID       string
-	Timestamp   time.Time
+	Timestamp   time.Time // zero: none. Milli-, micro- and nanoseconds of other publishers are understood
 	Headers     map[string]any
 	Body        []byte
 
@@ -177,15 +177,14 @@ func (m Message) publishing() amqp.Publishing {
 	}
 }
 
-// inSeconds returns the time of a property timestamp. AMQP has seconds there; some publishers write
-// milliseconds, microseconds or nanoseconds, which as seconds are after the year 5138. Zero, and what
-// is negative, is no time.
-func inSeconds(at time.Time) time.Time {
-	switch n := at.Unix(); {
+// timestampOf reads the property timestamp. It is in seconds, but some publishers write milliseconds,
+// microseconds or nanoseconds. As seconds, these would be after the year 5138.
+func timestampOf(d amqp.Delivery) time.Time {
+	switch n := d.Timestamp.Unix(); {
 	case n <= 0:
-		return time.Time{}
+		return time.Time{} // there is none
 	case n < 1e11:
-		return at
+		return d.Timestamp
 	case n < 1e14:
 		return time.UnixMilli(n)
 	case n < 1e17:
@@ -198,7 +197,7 @@ func inSeconds(at time.Time) time.Time {
 func messageOf(d amqp.Delivery) Message {
 	return Message{
 		ID: d.MessageId, Type: d.Type, Exchange: d.Exchange, RoutingKey: d.RoutingKey,
-		ContentType: d.ContentType, AppID: d.AppId, Timestamp: inSeconds(d.Timestamp), Headers: d.Headers, Body: d.Body,
+		ContentType: d.ContentType, AppID: d.AppId, Timestamp: timestampOf(d), Headers: d.Headers, Body: d.Body,
 		ContentEncoding: d.ContentEncoding, CorrelationID: d.CorrelationId, ReplyTo: d.ReplyTo, Priority: d.Priority,
 	}
 }

@@ -29,8 +29,9 @@ type Queue struct {
 	// Topics are the routing keys of the queue's bindings. With a wildcard, the handler may get
 	// messages that it does not know. A topic that you remove stays bound: move it to FormerTopics.
 	Topics []string
-	// FormerTopics are routing keys that are unbound at each start, and every ten seconds: an old
-	// replica may bind them again.
+	// FormerTopics are routing keys that are unbound at each start, and every ten seconds, because an
+	// old replica may bind them again. The first message of a session that still comes with one of them
+	// is a warning in the log. It is handled.
 	FormerTopics []string
 	// NoDeclare is for a user without the right to configure: somebody else has declared [Queue.Topology].
 	NoDeclare bool
@@ -41,10 +42,10 @@ type Queue struct {
 	// Check is called for each message, before the handler. Its error is permanent: the message
 	// becomes a dead letter. So leave it to the handler to refuse types that it does not know yet.
 	Check func(Message) error
-	// ID returns the id of a message, for an inbox and for all its copies. Without it, that is the
-	// message's own, and an inbox makes a message without one a dead letter. Two producers that send
-	// the same id to one queue need it: only the first of these messages has an effect. Then join what
-	// differs, for example m.AppID and m.ID.
+	// ID returns the id under which an inbox records a message. Its copies keep that id. Without ID, it
+	// is the message's own, and an inbox makes a message without one a dead letter. Set ID if two
+	// producers may use the same id, for example to m.AppID + "/" + m.ID: otherwise only the first of
+	// the two messages has an effect.
 	ID func(Message) string
 	// Retry has the delay before each retry of a message that failed. After the last delay, all
 	// further retries have the same one. The default is 30 s, 1 min, 5 min.

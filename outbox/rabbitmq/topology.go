@@ -25,7 +25,7 @@ type DeclaredQueue struct {
 	Name      string
 	Arguments map[string]any
 	Bindings  []Binding
-	Former    []Binding // are removed
+	Former    []Binding // Declare removes them
 }
 
 // NoDeliveryLimit is the delivery limit of a queue whose messages people read. Without the
@@ -97,7 +97,7 @@ func declareQueue(channel *amqp.Channel, q DeclaredQueue) error {
 	}
 	for _, b := range q.Former {
 		if err := channel.QueueUnbind(q.Name, b.Key, b.Exchange, nil); err != nil {
-			return declareError(fmt.Sprintf("that %s is not bound to %s by %q", q.Name, b.Exchange, b.Key), err)
+			return declareError(fmt.Sprintf("the end of the binding of %s to %s by %q", q.Name, b.Exchange, b.Key), err)
 		}
 	}
 	return nil

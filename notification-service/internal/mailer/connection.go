@@ -10,7 +10,6 @@ import (
 	"io"
 	"net"
 	"net/url"
-	"regexp"
 	"strings"
 	"time"
 
@@ -77,8 +76,7 @@ func (c *connection) open(ctx context.Context, d *Destination, as *url.Userinfo)
 	if d.tlsFirst {
 		first = encrypted
 	}
-	logins, err := c.hello(first, d.host, name)
-	if err != nil {
+	if err := c.hello(first, d.host, name); err != nil {
 		return err
 	}
 	offered, _ := c.Extension("STARTTLS")
@@ -90,32 +88,30 @@ func (c *connection) open(ctx context.Context, d *Destination, as *url.Userinfo)
 		}
 		// The server gives no second greeting, but go-mail waits for one.
 		greeted := replyConn{encrypted, io.MultiReader(strings.NewReader("220 TLS\r\n"), encrypted)}
-		if logins, err = c.hello(greeted, d.host, name); err != nil {
+		if err := c.hello(greeted, d.host, name); err != nil {
 			return err
 		}
 	case as != nil:
-		return errors.New("the server does not offer STARTTLS, and the password is sent over TLS only")
+		return errors.New("the server does not offer STARTTLS, and the password is sent over TLS only: use smtps://")
 	}
 	if as == nil {
 		return nil
 	}
-	if err := c.Auth(&login{host: d.host, as: as, offered: logins}); err != nil {
+	if err := c.Auth(&login{host: d.host, as: as}); err != nil {
 		return fmt.Errorf("SMTP AUTH failed: %w", err)
 	}
 	return nil
 }
 
-// hello reads the greeting and sends EHLO. It returns the mechanisms for the login.
-func (c *connection) hello(over net.Conn, host, name string) (logins []string, err error) {
+// hello reads the greeting and sends EHLO.
+func (c *connection) hello(over net.Conn, host, name string) (err error) {
 	if c.Client, err = smtp.NewClient(over, host); err != nil {
-		return nil, err
+		return err
 	}
 	replies := c.Text.R
-	defer func() { c.Text.R = replies }()
-	reply := &ehloReply{Reader: replies}
-	c.Text.R = bufio.NewReader(reply)
-	err = c.Hello(name)
-	return reply.logins, err
+	defer func() { c.Text.R = replies }() // transaction looks there for a reply too many
+	c.Text.R = bufio.NewReader(&ehloReply{replies: replies})
+	return c.Hello(name)
 }
 
 // startTLS is used instead of go-mail's, which sends EHLO itself and then knows upper case only.
@@ -132,22 +128,16 @@ func (c *connection) startTLS(ctx context.Context, encrypted *tls.Conn) error {
 // ehloReply reads the reply to EHLO, with keywords and mechanisms in upper case: go-mail knows no
 // other, but a server may send any (RFC 5321, section 2.4). Old servers write AUTH= for AUTH.
 type ehloReply struct {
-	*bufio.Reader
-	line   []byte // what is left of it
-	logins []string
+	replies *bufio.Reader
+	line    []byte // what is left of it
 }
-
-var authLine = regexp.MustCompile(`^250[- ]AUTH[ =](.*)`)
 
 // Read reads at most one line, so that nothing after the reply is lost.
 func (r *ehloReply) Read(p []byte) (n int, err error) {
 	if len(r.line) == 0 {
-		r.line, err = r.ReadBytes('\n')
+		r.line, err = r.replies.ReadBytes('\n')
 		if bytes.HasPrefix(r.line, []byte("250")) { // any other reply is an error, whose text is logged
-			r.line = bytes.ToUpper(r.line)
-		}
-		if auth := authLine.FindSubmatch(r.line); auth != nil {
-			r.logins = append(r.logins, strings.Fields(string(auth[1]))...)
+			r.line = bytes.Replace(bytes.ToUpper(r.line), []byte("AUTH="), []byte("AUTH "), 1)
 		}
 	}
 	n = copy(p, r.line)

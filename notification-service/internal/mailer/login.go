@@ -46,9 +46,8 @@ func (d *Destination) freshLogin() (*url.Userinfo, error) {
 // servers offer CRAM-MD5 and cannot do it.
 type login struct {
 	smtp.Auth
-	host    string
-	as      *url.Userinfo
-	offered []string // mechanisms, in upper case
+	host string
+	as   *url.Userinfo
 }
 
 // Start begins the login.
@@ -63,7 +62,7 @@ func (l *login) Start(server *smtp.ServerInfo) (mechanism string, first []byte, 
 		{"LOGIN", smtp.LoginAuth(user, password, l.host, false)},
 		{"CRAM-MD5", smtp.CRAMMD5Auth(user, password)},
 	} {
-		if slices.Contains(l.offered, one.name) {
+		if slices.Contains(server.Auth, one.name) {
 			server.TLS = true // there is no login without TLS, but go-mail does not see that of STARTTLS
 			l.Auth = one.auth
 			return l.Auth.Start(server)

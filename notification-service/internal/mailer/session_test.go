@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -73,7 +72,7 @@ func TestWhatAConnectionNeeds(t *testing.T) {
 		"starttls":               {plain, secure, script{"EHLO": "250-localhost\r\n250 starttls"}, true, "STARTTLS"},
 		"StartTLS and auth":      {starttls, secure, script{"EHLO 1": "250-localhost\r\n250 StartTLS", "EHLO 2": "250-localhost\r\n250 auth Plain"}, true, "AUTH PLAIN"},
 		"AUTH= of old servers":   {over, secure, script{"EHLO": "250-localhost\r\n250 Auth=ntlm login"}, true, "AUTH LOGIN"},
-		"AUTH= and AUTH":         {over, secure, script{"EHLO": "250-localhost\r\n250-AUTH PLAIN\r\n250 AUTH=NTLM LOGIN"}, true, "AUTH PLAIN"},
+		"AUTH= and AUTH":         {over, secure, script{"EHLO": "250-localhost\r\n250-AUTH PLAIN LOGIN\r\n250 AUTH=PLAIN LOGIN"}, true, "AUTH PLAIN"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -111,13 +110,10 @@ func TestOnlyTheReplyToEHLOIsReadWithoutItsCase(t *testing.T) {
 	t.Parallel()
 	const text = "250-Grüße\r\n250-Auth=Plain\r\n250 auth Login\r\n" + "550 No, \xff\r\n"
 	for name, raw := range map[string]io.Reader{"whole": strings.NewReader(text), "pieces": iotest.OneByteReader(strings.NewReader(text))} {
-		reply := &ehloReply{Reader: bufio.NewReader(raw)}
+		reply := &ehloReply{replies: bufio.NewReader(raw)}
 		got, err := io.ReadAll(iotest.OneByteReader(reply))
-		if want := "250-GRÜßE\r\n250-AUTH=PLAIN\r\n250 AUTH LOGIN\r\n550 No, \xff\r\n"; string(got) != want || err != nil {
+		if want := "250-GRÜßE\r\n250-AUTH PLAIN\r\n250 AUTH LOGIN\r\n550 No, \xff\r\n"; string(got) != want || err != nil {
 			t.Errorf("%s: %q (%v), want %q", name, got, err, want)
-		}
-		if !slices.Equal(reply.logins, []string{"PLAIN", "LOGIN"}) {
-			t.Errorf("%s: logins %q", name, reply.logins)
 		}
 	}
 }

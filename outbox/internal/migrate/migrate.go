@@ -53,12 +53,12 @@ func Up(ctx context.Context, pool *pgxpool.Pool, part string, migrations fs.FS) 
 	return err
 }
 
-// Encoding is the one in which every text can be stored: topics, headers, why an event was refused.
+// Encoding is the only one that stores every topic, header and reason.
 const Encoding = "UTF8"
 
-// EncodingError says that a database has another one.
+// EncodingError says that a database has another encoding.
 func EncodingError(encoding string) error {
-	return fmt.Errorf("the encoding of the database is %s, and some texts could not be stored: CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0", encoding)
+	return fmt.Errorf("the encoding of the database is %s, which cannot store every text: create one with ENCODING 'UTF8' TEMPLATE template0", encoding)
 }
 
 // sessionSQL replaces the defaults of the role that could stop a migration or change its meaning.

@@ -11,7 +11,7 @@ type Backlog struct {
 	Paused                      int     // those of the pending events that wait until their topic's pause ends
 	PausedTopics                int     // also those that an operator has paused
 	OldestDue                   float64 // seconds since the oldest due event became due; 0 if none is due
-	OldestRefused               float64 // seconds since the first refusal of a pending event; 0 if none was refused
+	OldestRefused               float64 // seconds for which a pending event has been refused; 0 if none is
 	SlotAge                     float64 // seconds since new events go to the current slot of the ring
 }
 

@@ -126,7 +126,10 @@ func ParseHeaders(stored []byte) map[string]string {
 }
 
 // The headers of the W3C trace context.
-const TraceHeader, StateHeader = "traceparent", "tracestate"
+const (
+	TraceHeader = "traceparent"
+	StateHeader = "tracestate"
+)
 
 // Message returns the event as the service appID publishes it.
 func (e Event) Message(appID string) publish.Message {
