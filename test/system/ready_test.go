@@ -35,7 +35,10 @@ func TestReadyzNamesTheCheckThatFails(t *testing.T) {
 
 	refuseConnections(database)
 	service.awaitReadyz(theDatabase)
-	service.wantPage("/", "The database does not answer this page", "runbook.md#databaseaway")
+	s.publish(newEvents(1)[0].publishing())
+	if body := service.wantPage("/", "The database does not answer this page", "waiting for its handler"); strings.Contains(body, "#consumernotup") {
+		t.Errorf("the page names another chapter than #databaseaway: %s", body)
+	}
 	database.Refuse(false)
 	service.awaitReadyz()
 	if !slices.ContainsFunc(service.logLines("not ready"), func(l services.Line) bool {
