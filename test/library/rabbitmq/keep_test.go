@@ -61,7 +61,7 @@ func limitsAttempts(t *testing.T, takes time.Duration) {
 		ended := make(chan error)
 		slowly := func() (string, error) {
 			time.Sleep(takes)
-			return "amqp://guest:guest@" + proxy.Addr(), nil
+			return "amqp://guest:guest@" + proxy.Addr(), ctx.Err()
 		}
 		go func() {
 			ended <- rabbitmq.KeepConnected(ctx, rabbitmq.Config{FreshURL: slowly, Name: t.Name()}, nil)
