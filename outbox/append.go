@@ -217,7 +217,7 @@ type sqlTx struct{ SQLTx }
 
 func (t sqlTx) Exec(ctx context.Context, query string, args ...any) (pgconn.CommandTag, error) {
 	result, err := t.ExecContext(ctx, query, args...)
-	if store.SQLState(err) == "42P02" { // undefined_parameter
+	if _, plain := t.SQLTx.(*sql.Tx); !plain && store.SQLState(err) == "42P02" { // undefined_parameter
 		return pgconn.CommandTag{}, fmt.Errorf("a %T does not send the parameters of a statement, use the *sql.Tx inside it: %w", t.SQLTx, err)
 	}
 	if err != nil {

@@ -21,9 +21,8 @@ type verdict struct {
 
 // The values of failure_code.
 const (
-	codeUnroutable = "unroutable"
-	codeRefused    = "refused"
-	codeNoPayload  = "no_payload"
+	codeRefused   = "refused"
+	codeNoPayload = "no_payload"
 )
 
 // firstTopicPause is the first pause of a topic. It doubles after each trial event that is not taken,
@@ -92,7 +91,7 @@ func failureCode(r publish.Result) string {
 	case errors.Is(r.Err, publish.ErrTimeout):
 		return store.CodeNoAnswer
 	case r.Outcome == publish.Returned:
-		return codeUnroutable
+		return store.CodeUnroutable
 	case r.Outcome == publish.Invalid:
 		return "invalid"
 	default:

@@ -51,8 +51,8 @@ import (
 //	publisher closed             what has no answer is sent again in small groups, to find the cause
 //	Invalid                      it fails at once: no destination of this kind could take it
 //
-// A refused event fails after at least ten tries, if the first refusal since a return or no answer is
-// more than GiveUp ago.
+// A refused event fails after at least ten tries, if the first refusal since a return is more than
+// GiveUp ago.
 //
 // A paused topic is a row of the table outbox_topics. A pause is short at first, and doubles up to
 // LongestTopicPause. After each pause one event of the topic is tried, on a connection of its own.
@@ -194,7 +194,7 @@ const (
 	// for the two encodings, and on which tables row security is active for this role.
 	readySQL = `
 SELECT to_regclass('outbox_ring') IS NOT NULL AND to_regclass('outbox_queue') IS NOT NULL, pg_is_in_recovery(),
-       getdatabaseencoding(), current_setting('client_encoding'),
+       getdatabaseencoding(), pg_client_encoding(),
        (SELECT coalesce(string_agg(relname, ', '), '') FROM pg_class WHERE relkind IN ('r', 'p') AND pg_table_is_visible(oid)
           AND relname ~ '^outbox_(events|queue|claims|topics|published|discarded|ring)' AND row_security_active(oid))`
 

@@ -102,7 +102,7 @@ CREATE TABLE outbox_queue (
   supersedes     boolean NOT NULL DEFAULT false,
   halted         boolean NOT NULL DEFAULT false, -- it waits until its topic's pause ends
   retry_count    int NOT NULL DEFAULT 0 CHECK (retry_count >= 0), -- how often it was refused or returned, or had no answer
-  refused_since  timestamptz, -- the first refusal since a return or no answer
+  refused_since  timestamptz, -- the first refusal since a return
   failure_code   text CHECK (octet_length(failure_code) <= 64),
   failure_reason text CHECK (octet_length(failure_reason) <= 1024),
   failed_at      timestamptz, -- until an operator replays or discards the event

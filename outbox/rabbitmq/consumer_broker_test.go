@@ -109,24 +109,22 @@ func TestWhatWaitsForLongIsGivenBack(t *testing.T) {
 	c.wantEmpty()
 }
 
-// TestTheQueueMakesTheIDOfAMessage whether it has one or not. Its copies keep that.
-func TestTheQueueMakesTheIDOfAMessage(t *testing.T) {
+// TestAMessageWithoutIDGetsOne from the queue's function, and keeps it.
+func TestAMessageWithoutIDGetsOne(t *testing.T) {
 	t.Parallel()
-	for _, own := range []string{"", "7"} {
-		made := func(m rabbitmq.Message) string { return m.ID + " of " + string(m.Body) }
-		c := newConsumerTest(t, func(q *rabbitmq.Queue) { q.ID = made }, failing(own+" of me", errFake))
-		brokertest.Publish(t, c.queue.Exchange, "order.created", amqp.Publishing{MessageId: own, Body: []byte("me")})
-		c.start()
-		c.await(0, 2, 0)
-		c.handler.set(func(h *fakeHandler) { h.result = nil })
-		c.await(1, 2, 0)
-		for len(c.handler.calls) > 0 {
-			if m := (<-c.handler.calls)[0]; m.ID != own+" of me" {
-				t.Errorf("the id is %q", m.ID)
-			}
+	made := func(m rabbitmq.Message) string { return "of " + string(m.Body) }
+	c := newConsumerTest(t, func(q *rabbitmq.Queue) { q.ID = made }, failing("of me", errFake))
+	brokertest.Publish(t, c.queue.Exchange, "order.created", amqp.Publishing{Body: []byte("me")})
+	c.start()
+	c.await(0, 2, 0)
+	c.handler.set(func(h *fakeHandler) { h.result = nil })
+	c.await(1, 2, 0)
+	for len(c.handler.calls) > 0 {
+		if m := (<-c.handler.calls)[0]; m.ID != "of me" {
+			t.Errorf("the id is %q", m.ID)
 		}
-		c.wantEmpty()
 	}
+	c.wantEmpty()
 }
 
 // TestAMessageThatCannotBeCopiedIsOneLineOfTheLog, which says what happened: the broker makes it a

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -155,7 +154,7 @@ func (c *Consumer) check(ctx context.Context, ch *channel, batch []Delivery) (al
 	for _, d := range batch {
 		crashpoint.At("consumer.arrived", d.ID)
 		m := c.startSpan(ctx, d)
-		if !ch.former && slices.Contains(c.queue.FormerTopics, d.RoutingKey) {
+		if !ch.former && c.queue.isFormer(d.RoutingKey) {
 			ch.former = true
 			c.queue.Logger.WarnContext(ctx, "a message of a former topic has come: it waited in the queue, or an older program binds the topic again",
 				"message_id", d.ID, "queue", c.queue.Name, "routing_key", d.RoutingKey)
@@ -165,7 +164,7 @@ func (c *Consumer) check(ctx context.Context, ch *channel, batch []Delivery) (al
 			continue
 		}
 		err := withoutPanic(ctx, c.queue.Logger, func() error {
-			if _, copied := m.Headers[OriginalExchangeHeader]; !copied && c.queue.ID != nil {
+			if m.ID == "" && c.queue.ID != nil {
 				m.ID = c.queue.ID(m.Message)
 			}
 			return c.queue.Check(m.Message)

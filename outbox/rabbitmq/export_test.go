@@ -3,9 +3,6 @@ package rabbitmq
 // Check is check, for the tests.
 func (m Message) Check() error { return m.check() }
 
-// MessageOf is messageOf.
-var MessageOf = messageOf
-
 // AfterConfirm calls do when the broker has confirmed the copy of a dead letter.
 func AfterConfirm(d *DeadLetters, do func(*Session)) { d.confirmed = func() { do(d.session) } }
 

@@ -20,7 +20,7 @@ type Message struct {
 	RoutingKey  string
 	ContentType string
 	AppID       string
-	Timestamp   time.Time // zero: none. Milli-, micro- and nanoseconds of other publishers are understood
+	Timestamp   time.Time // as it is on the wire, in seconds; see PublishedAt
 	Headers     map[string]any
 	Body        []byte
 
@@ -36,8 +36,23 @@ type Message struct {
 // MessageID is the ID, for package inbox.
 func (m Message) MessageID() string { return m.ID }
 
-// PublishedAt is the Timestamp, for package inbox.
-func (m Message) PublishedAt() time.Time { return m.Timestamp }
+// PublishedAt is the time of the Timestamp, for package inbox. It is in seconds, but some publishers
+// write milliseconds, microseconds or nanoseconds. As seconds, these would be after the year 5138.
+// Zero means that there is none.
+func (m Message) PublishedAt() time.Time {
+	switch n := m.Timestamp.Unix(); {
+	case n <= 0:
+		return time.Time{}
+	case n < 1e11:
+		return m.Timestamp
+	case n < 1e14:
+		return time.UnixMilli(n)
+	case n < 1e17:
+		return time.UnixMicro(n)
+	default:
+		return time.Unix(0, n)
+	}
+}
 
 // Copy returns a copy of m that may be published again. It has its own headers: those of the sender,
 // without what brokers have added. CC and BCC would route to more queues again, so they have other
@@ -177,27 +192,10 @@ func (m Message) publishing() amqp.Publishing {
 	}
 }
 
-// timestampOf reads the property timestamp. It is in seconds, but some publishers write milliseconds,
-// microseconds or nanoseconds. As seconds, these would be after the year 5138.
-func timestampOf(d amqp.Delivery) time.Time {
-	switch n := d.Timestamp.Unix(); {
-	case n <= 0:
-		return time.Time{} // there is none
-	case n < 1e11:
-		return d.Timestamp
-	case n < 1e14:
-		return time.UnixMilli(n)
-	case n < 1e17:
-		return time.UnixMicro(n)
-	default:
-		return time.Unix(0, n)
-	}
-}
-
 func messageOf(d amqp.Delivery) Message {
 	return Message{
 		ID: d.MessageId, Type: d.Type, Exchange: d.Exchange, RoutingKey: d.RoutingKey,
-		ContentType: d.ContentType, AppID: d.AppId, Timestamp: timestampOf(d), Headers: d.Headers, Body: d.Body,
+		ContentType: d.ContentType, AppID: d.AppId, Timestamp: d.Timestamp, Headers: d.Headers, Body: d.Body,
 		ContentEncoding: d.ContentEncoding, CorrelationID: d.CorrelationId, ReplyTo: d.ReplyTo, Priority: d.Priority,
 	}
 }

@@ -99,19 +99,19 @@ func TestTheHeadersOfCopiesAreReserved(t *testing.T) {
 	}
 }
 
-// TestATimestampIsInSeconds, and what was written in another unit is the time that was meant.
-func TestATimestampIsInSeconds(t *testing.T) {
+// TestATimestampMayBeInAnyUnit, and none is zero.
+func TestATimestampMayBeInAnyUnit(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
 	for written, want := range map[int64]time.Time{
 		at.Unix(): at, at.UnixMilli(): at, at.UnixMicro(): at, at.UnixNano(): at, math.MaxInt64: time.Unix(0, math.MaxInt64),
 		0: {}, -1: {}, math.MinInt64: {}, 1: time.Unix(1, 0),
 	} {
-		if got := rabbitmq.MessageOf(amqp.Delivery{Timestamp: time.Unix(written, 0)}).Timestamp; !got.Equal(want) {
+		if got := (rabbitmq.Message{Timestamp: time.Unix(written, 0)}).PublishedAt(); !got.Equal(want) {
 			t.Errorf("%d: %v, want %v", written, got, want)
 		}
 	}
-	if got := rabbitmq.MessageOf(amqp.Delivery{}).Timestamp; !got.IsZero() {
+	if got := (rabbitmq.Message{}).PublishedAt(); !got.IsZero() {
 		t.Errorf("none: %v", got)
 	}
 }

@@ -42,10 +42,9 @@ type Queue struct {
 	// Check is called for each message, before the handler. Its error is permanent: the message
 	// becomes a dead letter. So leave it to the handler to refuse types that it does not know yet.
 	Check func(Message) error
-	// ID returns the id under which an inbox records a message. Its copies keep that id. Without ID, it
-	// is the message's own, and an inbox makes a message without one a dead letter. Set ID if two
-	// producers may use the same id, for example to m.AppID + "/" + m.ID: otherwise only the first of
-	// the two messages has an effect.
+	// ID makes the id of a message that has none. Without it, an inbox makes that a dead letter. If two
+	// producers may send the same id to this queue, only the first of the two messages has an effect:
+	// let the handler pass them to the inbox as a type whose method MessageID has the producer, too.
 	ID func(Message) string
 	// Retry has the delay before each retry of a message that failed. After the last delay, all
 	// further retries have the same one. The default is 30 s, 1 min, 5 min.
@@ -134,6 +133,12 @@ func (q Queue) withDefaults() Queue {
 		q.TracerProvider = otel.GetTracerProvider()
 	}
 	return q
+}
+
+// isFormer is true for the key of a message that should not come any more. With a pattern it might.
+func (q Queue) isFormer(key string) bool {
+	isPattern := func(topic string) bool { return strings.ContainsAny(topic, "*#") }
+	return slices.Contains(q.FormerTopics, key) && !slices.ContainsFunc(q.Topics, isPattern)
 }
 
 // maxName leaves room for what is added to it: AMQP's names have at most 255 bytes.

@@ -136,8 +136,9 @@ type ehloReply struct {
 func (r *ehloReply) Read(p []byte) (n int, err error) {
 	if len(r.line) == 0 {
 		r.line, err = r.replies.ReadBytes('\n')
-		if bytes.HasPrefix(r.line, []byte("250")) { // any other reply is an error, whose text is logged
-			r.line = bytes.Replace(bytes.ToUpper(r.line), []byte("AUTH="), []byte("AUTH "), 1)
+		if err == nil && bytes.HasPrefix(r.line, []byte("250")) { // any other reply is an error, whose text is logged
+			upper := bytes.Replace(bytes.ToUpper(r.line), []byte("AUTH="), []byte("AUTH "), 1)
+			r.line = append(bytes.TrimSpace(upper), "\r\n"...)
 		}
 	}
 	n = copy(p, r.line)

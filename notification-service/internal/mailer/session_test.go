@@ -108,7 +108,7 @@ func TestWhatAConnectionNeeds(t *testing.T) {
 // TestOnlyTheReplyToEHLOIsReadWithoutItsCase, also if it arrives in pieces.
 func TestOnlyTheReplyToEHLOIsReadWithoutItsCase(t *testing.T) {
 	t.Parallel()
-	const text = "250-Grüße\r\n250-Auth=Plain\r\n250 auth Login\r\n" + "550 No, \xff\r\n"
+	const text = "250-Grüße\r\n250-Auth=Plain\r\n250 auth Login\t\r\r\n" + "550 No, \xff\r\n"
 	for name, raw := range map[string]io.Reader{"whole": strings.NewReader(text), "pieces": iotest.OneByteReader(strings.NewReader(text))} {
 		reply := &ehloReply{replies: bufio.NewReader(raw)}
 		got, err := io.ReadAll(iotest.OneByteReader(reply))

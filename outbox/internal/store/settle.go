@@ -44,7 +44,7 @@ type Failure struct {
 	ID    uuid.UUID
 	Delay time.Duration // until the next attempt
 	// Counts: it counts as refused. It fails at the LeastTries-th try or later, if the first of these
-	// refusals since it was last Tried is more than GiveUp ago.
+	// refusals since it was last unroutable is more than GiveUp ago.
 	Counts bool
 	// Tried: it was returned, or had no answer. So the next trial of its topic is another event.
 	Tried  bool
@@ -134,7 +134,7 @@ WITH failures AS MATERIALIZED (
   UPDATE outbox_queue q
   SET retry_count = retry_count + ((` + failureSQL + ` ->> 'counts')::boolean OR (` + failureSQL + ` ->> 'tried')::boolean)::int,
       refused_since = CASE WHEN (` + failureSQL + ` ->> 'counts')::boolean THEN coalesce(refused_since, now())
-                           WHEN NOT (` + failureSQL + ` ->> 'tried')::boolean THEN refused_since END,
+                           WHEN ` + failureSQL + ` ->> 'code' <> '` + CodeUnroutable + `' THEN refused_since END,
       failure_code = ` + failureSQL + ` ->> 'code', failure_reason = ` + failureSQL + ` ->> 'reason',
       halted = (` + failureSQL + ` ->> 'halt')::boolean AND NOT (` + failureSQL + ` ->> 'fails')::boolean,
       failed_at = CASE WHEN (` + failureSQL + ` ->> 'fails')::boolean THEN now() END,

@@ -173,7 +173,8 @@ func TestAMarkWaitsForTheDiskIfTheRelaySaysSo(t *testing.T) {
 }
 
 // TestP4AnEventFailsByAgeAndNumber: it was refused ten times, and first longer ago than GiveUp, by
-// the clock of the database. Otherwise it waits for its delay.
+// the clock of the database. Otherwise it waits for its delay. A return begins that time again: two
+// refusals with a day of returns between them are no day of refusals.
 func TestP4AnEventFailsByAgeAndNumber(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -182,14 +183,16 @@ func TestP4AnEventFailsByAgeAndNumber(t *testing.T) {
 		counts bool
 		fails  bool
 		tried  bool
+		code   string
 	}{
-		"old enough and often enough": {9, "now() - interval '61 minutes'", true, true, false},
-		"not old enough":              {50, "now() - interval '59 minutes'", true, false, false},
-		"not often enough":            {8, "now() - interval '1 year'", true, false, false},
-		"the first time":              {0, "NULL", true, false, false},
-		"not counted":                 {50, "now() - interval '1 year'", false, false, false},
-		"no queue is bound":           {50, "now() - interval '1 year'", false, false, true},
-		"and never was":               {0, "NULL", false, false, true},
+		"old enough and often enough": {9, "now() - interval '61 minutes'", true, true, false, "refused"},
+		"not old enough":              {50, "now() - interval '59 minutes'", true, false, false, "refused"},
+		"not often enough":            {8, "now() - interval '1 year'", true, false, false, "refused"},
+		"the first time":              {0, "NULL", true, false, false, "refused"},
+		"not counted":                 {50, "now() - interval '1 year'", false, false, false, "refused"},
+		"no answer":                   {50, "now() - interval '1 year'", false, false, true, CodeNoAnswer},
+		"no queue is bound":           {50, "now() - interval '1 year'", false, false, true, CodeUnroutable},
+		"and never was":               {0, "NULL", false, false, true, CodeUnroutable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -198,7 +201,7 @@ func TestP4AnEventFailsByAgeAndNumber(t *testing.T) {
 			f.exec("UPDATE outbox_queue SET retry_count = $1, refused_since = "+test.since, test.before)
 			done := f.settle(Settlement{
 				Token: f.claim(1).Token, End: true, GiveUp: time.Hour,
-				Failures: []Failure{{ID: ids[0], Counts: test.counts, Tried: test.tried, Delay: time.Hour, Code: "refused"}},
+				Failures: []Failure{{ID: ids[0], Counts: test.counts, Tried: test.tried, Delay: time.Hour, Code: test.code}},
 			})
 			if at, failed := done.Failed[ids[0]]; failed != test.fails || failed == at.IsZero() {
 				t.Errorf("failed: %t at %v", failed, at)
@@ -210,12 +213,12 @@ func TestP4AnEventFailsByAgeAndNumber(t *testing.T) {
 			switch {
 			case test.counts:
 				f.wantNone("SELECT count(*) FROM outbox_queue WHERE refused_since IS NULL OR refused_since > now()")
-			case test.tried: // the time without refusals does not count
+			case test.code == CodeUnroutable:
 				f.wantNone("SELECT count(*) FROM outbox_queue WHERE refused_since IS NOT NULL")
 			default:
-				f.wantNone("SELECT count(*) FROM outbox_queue WHERE refused_since > now() - interval '1 hour'")
+				f.wantNone("SELECT count(*) FROM outbox_queue WHERE refused_since IS NULL OR refused_since > now() - interval '1 hour'")
 			}
-			if got := f.row(ids[0]); got.RetryCount != want || (got.Status == "failed") != test.fails || got.FailureCode != "refused" {
+			if got := f.row(ids[0]); got.RetryCount != want || (got.Status == "failed") != test.fails || got.FailureCode != test.code {
 				t.Errorf("%+v", got)
 			}
 			f.wantDue(map[bool]float64{true: parked, false: 3600}[test.fails], ids[0])

@@ -133,8 +133,11 @@ UPDATE outbox_topics SET resumed = true
 WHERE topic = ANY (ARRAY(SELECT json_array_elements_text(cast(cast(@topics AS text) AS json))))
   AND operator IS NULL AND NOT resumed`
 
-// CodeNoAnswer is the failure_code of an event that has had no answer.
-const CodeNoAnswer = "no_answer"
+// The failure_code of an event that has had no answer, and of one that was returned.
+const (
+	CodeNoAnswer   = "no_answer"
+	CodeUnroutable = "unroutable"
+)
 
 func jsonText(value any) string {
 	text, err := json.Marshal(value)

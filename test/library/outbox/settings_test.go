@@ -62,6 +62,7 @@ func TestWhateverTheRoleAndThePoolAreSetTo(t *testing.T) {
 		"PgBouncer": {places: pgBouncer},
 		"LATIN1":    {encoding: "LATIN1", says: "the encoding of the database is LATIN1"},
 		"SQL_ASCII": {encoding: "SQL_ASCII", says: "the encoding of the database is SQL_ASCII"},
+		"unicode":   {role: []string{"client_encoding = UNICODE"}},
 		"client":    {role: []string{"client_encoding = WIN1252"}, says: "client_encoding is WIN1252"},
 	} {
 		t.Run(name, func(t *testing.T) {
