@@ -50,8 +50,8 @@ type RelayConfig struct {
 	DurableMarks bool
 	// GiveUp is when a refused event fails: after at least ten tries, if the first refusal is more
 	// than GiveUp ago. A return begins that time again. A destination that is not reachable refuses
-	// nothing; about no answer, see NoAnswerPauses. It may be a year: a failed event waits for an operator, and so do the later ones of
-	// its aggregate. The default is 24 h.
+	// nothing; about no answer, see NoAnswerPauses. It may be a year: a failed event waits for an
+	// operator, and so do the later ones of its aggregate. The default is 24 h.
 	GiveUp time.Duration
 	// RetryBase is the first pause of a refused event. It doubles each time. The default is 1 s.
 	RetryBase time.Duration

@@ -82,7 +82,7 @@ func publishBatch(t *testing.T, results ...publish.Result) (*worker, *batch, []*
 	config.TracerProvider = tracer
 	w := &worker{Relay: relayWith(config)}
 	b := w.newBatch(t.Context(), store.Claim{Events: []store.Event{
-		{ID: uuid.New(), Topic: "order.created", Traceparent: orderParent, Payload: []byte("{}"), RetryCount: 1, Age: 1},
+		{ID: uuid.New(), Topic: "order.created", Traceparent: orderParent, Headers: map[string]string{"tracestate": "a=b"}, Payload: []byte("{}"), RetryCount: 1, Age: 1},
 		{ID: uuid.New(), Topic: "order.created"},
 		{ID: uuid.New(), Topic: "order.created", Traceparent: "garbage", Age: 100},
 	}})
@@ -111,7 +111,7 @@ func TestEachMessageContinuesTheTraceOfItsEvent(t *testing.T) {
 		if !strings.Contains(carried, span.context.SpanID().String()) || !strings.Contains(carried, id.String()) {
 			t.Errorf("message %d carries %q, its span is %s", i, carried, span.context.SpanID())
 		}
-		if isOrder := id.String() == orderTrace; seen[id] || isOrder != (i == 0) || span.parent.IsValid() != (i == 0) {
+		if isOrder := id.String() == orderTrace; seen[id] || isOrder != (i == 0) || span.parent.IsValid() != (i == 0) || (span.parent.TraceState().String() == "a=b") != (i == 0) {
 			t.Errorf("message %d is in trace %s below %s", i, id, span.parent.SpanID())
 		}
 		if span.kind != trace.SpanKindProducer || span.name != "publish events" || !span.ended {

@@ -17,7 +17,7 @@ import (
 )
 
 // Message is a message of any broker: its id is the same at each delivery. It may have the method
-// PublishedAt() time.Time, see [Retention]. A time that is not after 1970 began is unknown.
+// PublishedAt() time.Time, see [Retention]. 1970-01-01 00:00 UTC, and what is before, is no time.
 type Message interface{ MessageID() string }
 
 // Inbox handles the messages of one consumer. Its methods may be called at the same time.
@@ -40,7 +40,7 @@ type options struct {
 // that is too old: nobody knows whether it had its effect. An event of package outbox has the time of
 // its Append. So the retention must be longer than its Delay, and all that relay, retries and replays
 // may take. A message without a time is never too old. One whose time is more than a day ahead is
-// malformed.
+// malformed: its age is not known.
 func Retention(d time.Duration) Option { return func(o *options) { o.retention = d } }
 
 // LockTimeout sets how long a statement waits for a lock. The default is 1 s. If the transaction of
@@ -165,11 +165,12 @@ const maxAhead = 24 * time.Hour
 // checkAge refuses a message that may have had its effect so long ago that its id is deleted.
 func (i *Inbox[M]) checkAge(m M, now time.Time) error {
 	dated, ok := any(m).(interface{ PublishedAt() time.Time })
-	if !ok || dated.PublishedAt().Unix() <= 0 {
+	if !ok {
 		return nil
 	}
 	at := dated.PublishedAt().UTC()
 	switch {
+	case at.Unix() <= 0: // unknown
 	case at.Sub(now) > maxAhead:
 		return permanentError{fmt.Errorf("message %q was published at %s, and it is %s now: its age is not known",
 			m.MessageID(), at.Format(time.RFC3339), now.UTC().Format(time.RFC3339)), "malformed"}

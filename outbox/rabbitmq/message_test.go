@@ -89,7 +89,9 @@ func TestTheHeadersOfCopiesAreReserved(t *testing.T) {
 		}
 	}
 	for header, dropped := range map[string]bool{
-		"x-death": true, "x-first-death-queue": true, "x-last-death-reason": true, "x-delivery-count": true, "x-acquired-count": true,
+		"x-death": true, "x-delivery-count": true, "x-acquired-count": true,
+		"x-first-death-exchange": true, "x-first-death-queue": true, "x-first-death-reason": true,
+		"x-last-death-exchange": true, "x-last-death-queue": true, "x-last-death-reason": true,
 		"x-death-note": false, "x-delivery-counter": false, "X-Death": false, "x-first-death-": false,
 	} {
 		_, kept := rabbitmq.Message{Headers: map[string]any{header: "v"}}.Copy().Headers[header]
