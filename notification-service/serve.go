@@ -125,6 +125,8 @@ func (p parts) page() page.Config {
 func (p parts) problems(ctx context.Context) (problems []page.Problem) {
 	if err := p.consumer.Health(); err != nil {
 		chapter := "ConsumerNotUp"
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second) // the page's may have ended
+		defer cancel()
 		if p.db.Ping(ctx) != nil {
 			chapter = "DatabaseAway"
 		}

@@ -165,8 +165,8 @@ func TestTheStandardVariableSamples(t *testing.T) {
 	}
 }
 
-// TestWhatAVariableSaysIsDoneOrIsOneWarning that names the variable, its value and what is done instead.
-// A name without = is set to the empty text. Flush sends the spans that remain.
+// TestWhatAVariableSaysIsDoneOrIsOneWarning that names the variable, its value and what is done
+// instead. A name without = is set to the empty text. Flush sends the spans that remain.
 func TestWhatAVariableSaysIsDoneOrIsOneWarning(t *testing.T) {
 	const endpoint, http4318 = "EXPORTER_OTLP_ENDPOINT", "http/protobuf is used, so the endpoint must be the collector's HTTP port"
 	for variables, test := range map[string]struct {

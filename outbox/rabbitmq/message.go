@@ -36,9 +36,9 @@ type Message struct {
 // MessageID is the ID, for package inbox.
 func (m Message) MessageID() string { return m.ID }
 
-// PublishedAt is the time that the publisher meant by the Timestamp, for package inbox. AMQP has seconds,
-// but some publishers write milliseconds, microseconds or nanoseconds. Read as seconds, these are after
-// the year 5138. Zero means that there is no time.
+// PublishedAt is the time that the publisher meant by the Timestamp, for package inbox. AMQP has
+// seconds, but some publishers write milliseconds, microseconds or nanoseconds. Read as seconds,
+// these are after the year 5138. Zero means that there is no time.
 func (m Message) PublishedAt() time.Time {
 	switch n := m.Timestamp.Unix(); {
 	case n <= 0:

@@ -76,8 +76,8 @@ func texts(n int) map[string]any {
 	return texts
 }
 
-// TestTheHeadersOfCopiesAreReserved: a sender's would be overwritten, or taken for the consumer's. Those
-// of the broker are not in a copy. Others that begin as these do are.
+// TestTheHeadersOfCopiesAreReserved: a sender's would be overwritten, or taken for the consumer's.
+// Those of the broker are not in a copy. Others that begin as these do are.
 func TestTheHeadersOfCopiesAreReserved(t *testing.T) {
 	t.Parallel()
 	for _, header := range []string{

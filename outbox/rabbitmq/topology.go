@@ -49,7 +49,7 @@ func (e *MismatchError) Error() string {
 
 // Declare creates the missing objects of t, and removes its former bindings.
 func (s *Session) Declare(t Topology) error {
-	return s.ask(func(channel *amqp.Channel) error {
+	err := s.ask(func(channel *amqp.Channel) error {
 		for _, e := range t.Exchanges {
 			if err := channel.ExchangeDeclare(e.Name, e.Kind, true, false, false, false, nil); err != nil {
 				return declareError("exchange "+e.Name, err)
@@ -62,6 +62,25 @@ func (s *Session) Declare(t Topology) error {
 		}
 		return nil
 	})
+	for _, q := range t.Queues {
+		for _, b := range q.Former {
+			if err == nil {
+				err = s.unbind(q.Name, b)
+			}
+		}
+	}
+	return err
+}
+
+// unbind removes a binding. If this user may not, it stops no message: it is a warning.
+func (s *Session) unbind(queue string, b Binding) error {
+	err := s.ask(func(channel *amqp.Channel) error { return channel.QueueUnbind(queue, b.Key, b.Exchange, nil) })
+	if isCode(err, amqp.AccessRefused) {
+		s.logger.Warn("a former topic may still be bound: let this user read it from the exchange, or remove it from FormerTopics",
+			"queue", queue, "exchange", b.Exchange, "routing_key", b.Key, "error", err)
+		return nil
+	}
+	return err
 }
 
 // redeclareInterval is how often KeepDeclared declares the topology.
@@ -93,11 +112,6 @@ func declareQueue(channel *amqp.Channel, q DeclaredQueue) error {
 	for _, b := range q.Bindings {
 		if err := channel.QueueBind(q.Name, b.Key, b.Exchange, false, nil); err != nil {
 			return declareError(fmt.Sprintf("binding of %s to %s by %q", q.Name, b.Exchange, b.Key), err)
-		}
-	}
-	for _, b := range q.Former {
-		if err := channel.QueueUnbind(q.Name, b.Key, b.Exchange, nil); err != nil {
-			return declareError(fmt.Sprintf("the end of the binding of %s to %s by %q", q.Name, b.Exchange, b.Key), err)
 		}
 	}
 	return nil
@@ -155,9 +169,11 @@ func (s *Session) CountReady(queue string) (n int, exists bool, err error) {
 	return n, true, nil
 }
 
-func isNotFound(err error) bool {
+func isNotFound(err error) bool { return isCode(err, amqp.NotFound) }
+
+func isCode(err error, code int) bool {
 	var reason *amqp.Error
-	return errors.As(err, &reason) && reason.Code == amqp.NotFound
+	return errors.As(err, &reason) && reason.Code == code
 }
 
 // ask asks the broker something on a channel of its own: the broker closes the channel if the

@@ -138,7 +138,10 @@ func (r *ehloReply) Read(p []byte) (n int, err error) {
 		r.line, err = r.replies.ReadBytes('\n')
 		if err == nil && bytes.HasPrefix(r.line, []byte("250")) { // any other reply is an error, whose text is logged
 			upper := bytes.Replace(bytes.ToUpper(r.line), []byte("AUTH="), []byte("AUTH "), 1)
-			r.line = append(bytes.TrimSpace(upper), "\r\n"...)
+			if r.line = bytes.TrimSpace(upper); len(r.line) == len("250") {
+				r.line = append(r.line, ' ') // net/textproto wants it, but a server may leave it out
+			}
+			r.line = append(r.line, "\r\n"...)
 		}
 	}
 	n = copy(p, r.line)

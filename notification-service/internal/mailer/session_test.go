@@ -72,6 +72,8 @@ func TestWhatAConnectionNeeds(t *testing.T) {
 		"starttls":               {plain, secure, script{"EHLO": "250-localhost\r\n250 starttls"}, true, "STARTTLS"},
 		"StartTLS and auth":      {starttls, secure, script{"EHLO 1": "250-localhost\r\n250 StartTLS", "EHLO 2": "250-localhost\r\n250 auth Plain"}, true, "AUTH PLAIN"},
 		"AUTH= of old servers":   {over, secure, script{"EHLO": "250-localhost\r\n250 Auth=ntlm login"}, true, "AUTH LOGIN"},
+		"a line without a text":  {plain, nil, script{"EHLO": "250-localhost\r\n250-SIZE 1000\r\n250 "}, true, ""},
+		"only the code":          {plain, nil, script{"EHLO": "250-localhost\r\n250"}, true, ""},
 		"AUTH= and AUTH":         {over, secure, script{"EHLO": "250-localhost\r\n250-AUTH PLAIN LOGIN\r\n250 AUTH=PLAIN LOGIN"}, true, "AUTH PLAIN"},
 	} {
 		t.Run(name, func(t *testing.T) {

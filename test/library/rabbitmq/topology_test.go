@@ -13,7 +13,8 @@ import (
 	"example.com/transactional-outbox/test/env/check"
 )
 
-// TestDeclareReturnsAMismatch, and so does KeepConnected: to try again would not help.
+// TestDeclareReturnsAMismatch, and so does KeepConnected: to try again would not help. What may not
+// be unbound is no error: it stops no message.
 func TestDeclareReturnsAMismatch(t *testing.T) {
 	t.Parallel()
 	b := newBrokerTest(t)
@@ -54,6 +55,9 @@ func TestDeclareReturnsAMismatch(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
+	// Nobody may unbind from the default exchange: 403, as for a user without the right.
+	mayNot := rabbitmq.DeclaredQueue{Name: queue, Former: []rabbitmq.Binding{{Key: queue}}}
+	check.Must(t, s.Declare(rabbitmq.Topology{Queues: []rabbitmq.DeclaredQueue{mayNot}}))
 }
 
 func TestWaitForExchange(t *testing.T) {
