@@ -54,6 +54,9 @@ func NewPostgres(path string, lifetime process.Lifetime, settings ...string) (*P
 // Port returns the port. It stays the same.
 func (s *PostgresServer) Port() int { return s.record.Port }
 
+// PID returns the number of the server's process, which has started all the others.
+func (s *PostgresServer) PID() int { return s.server.PID }
+
 // Running reports whether the server's process lives.
 func (s *PostgresServer) Running() bool { return s.server.Alive() }
 

@@ -3,6 +3,7 @@ package servers
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -115,6 +116,20 @@ func OpenForPackage(ctx context.Context, name string, broker process.Lifetime, s
 		return p, err
 	}
 	return p, p.Start(ctx)
+}
+
+// Attach returns the servers that another process has opened in this folder. They belong to
+// it: do not close them.
+func Attach(folder string) (p OfPackage, err error) {
+	p.Folder = folder
+	if p.Database, err = NewPostgres(filepath.Join(folder, "postgres"), process.WithParent); err != nil {
+		return p, err
+	}
+	p.Broker, err = NewRabbitMQ(filepath.Join(folder, "rabbitmq"), process.Detached)
+	if err == nil && (!p.Database.Running() || !p.Broker.Running()) {
+		err = fmt.Errorf("no servers run in %s", folder)
+	}
+	return p, err
 }
 
 // Start starts the servers that do not run.

@@ -83,6 +83,9 @@ func newRabbitMQNode(path string, lifetime process.Lifetime, node string, first 
 // MetricsAddress returns the address of the metrics, if the broker has [MetricsPlugin].
 func (s *RabbitMQServer) MetricsAddress() string { return addressOf(s.record.MetricsPort) }
 
+// PID returns the number of the broker's process, which has started all its others.
+func (s *RabbitMQServer) PID() int { return s.broker.PID }
+
 // Running reports whether the broker's process lives.
 func (s *RabbitMQServer) Running() bool { return s.broker.Alive() }
 
