@@ -37,7 +37,7 @@ exercise: ## find a mistake in a copy of the code: N=5 for chapter 5; without N,
 chaos: ## break the servers, the network and the processes, and check every promise
 	@scripts/chaos $(ARGS)
 
-bench: ## measure the speed, compared with what the machine can do
+bench: ## measure speed and CPU time, with and without the services; BASE=main compares two trees
 	@go build -C test -o ../build/bench ./bench && exec build/bench $(ARGS)
 
 compare: ## break other designs with the same faults, and show what each of them loses

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"time"
 
 	"example.com/transactional-outbox/outbox/rabbitmq"
 	"example.com/transactional-outbox/test/env/process"
@@ -24,35 +27,53 @@ type bench struct {
 // broker is detached: one that ends with its parent runs with one scheduler thread only.
 func open(ctx context.Context, o options) (*bench, error) {
 	suite.Progress("starting PostgreSQL and RabbitMQ, building the services")
-	private, err := servers.OpenForPackage(ctx, "bench", process.Detached, "track_commit_timestamp=on")
+	b := &bench{options: o, samples: samples{}}
+	var err error
+	if o.ServersFolder == "" {
+		b.OfPackage, err = servers.OpenForPackage(ctx, "bench", process.Detached, "track_commit_timestamp=on")
+	} else {
+		b.OfPackage, err = servers.Attach(o.ServersFolder)
+	}
 	if err != nil {
 		return nil, err
 	}
-	b := &bench{options: o, OfPackage: private, samples: samples{}}
-	if err := services.Build(ctx, ".", b.Folder); err != nil {
+	if err := services.Build(ctx, ".", programs); err != nil {
 		return nil, errors.Join(err, b.Close()) //nolint:contextcheck // cleanup must also run after ctx has ended
 	}
 	return b, nil
 }
 
-// newName returns a new name for a database or virtual host.
+// programs is the folder of the services, which is kept: go links only what has changed.
+const programs = "build/services"
+
+// Close ends the servers that open has started.
+func (b *bench) Close() error {
+	if b.ServersFolder != "" {
+		return nil
+	}
+	return b.OfPackage.Close()
+}
+
+// newName returns a new name for a database or a log. Two benches may use the same servers.
 func (b *bench) newName() string {
 	b.names++
-	return fmt.Sprintf("bench%d", b.names)
+	return fmt.Sprintf("bench%d_%d", os.Getpid(), b.names)
+}
+
+// forCleanup bounds what must also run after ctx has ended.
+func forCleanup(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 }
 
 // newVirtualHost returns the URL of a new virtual host. drop deletes it with its queues.
 func (b *bench) newVirtualHost(ctx context.Context) (url string, drop func(), err error) {
-	name := b.newName()
-	drop = func() { _, _ = b.Broker.Ctl(context.WithoutCancel(ctx), "delete_vhost", name) } // in the end the broker is deleted as well
-	if _, err := b.Broker.Ctl(ctx, "add_vhost", name); err != nil {
-		return "", nil, err
+	name, err := b.Broker.NewVhost(ctx, ".")
+	drop = func() {
+		ctx, end := forCleanup(ctx)
+		defer end()
+		_, _ = b.Broker.Ctl(ctx, "delete_vhost", name) // in the end the broker is deleted as well
 	}
-	if _, err := b.Broker.Ctl(ctx, "set_permissions", "-p", name, "guest", ".*", ".*", ".*"); err != nil {
-		drop()
-		return "", nil, err
-	}
-	return b.Broker.URL(name), drop, nil
+	return b.Broker.URL(name), drop, err
 }
 
 // exchange is the relay's exchange.
@@ -78,4 +99,26 @@ func inSession(ctx context.Context, url string, use func(*rabbitmq.Session) erro
 		return used
 	})
 	return errors.Join(kept, used)
+}
+
+// serve starts a command of a service with additional settings, and returns when it has logged a
+// message.
+func (b *bench) serve(ctx context.Context, name, command, message string, d database, settings ...string) (*services.Process, error) {
+	settings = append([]string{"DATABASE_URL=" + d.url, "AMQP_URL=" + d.broker}, settings...)
+	s, err := services.Start(filepath.Join(programs, name), command, filepath.Join(b.Folder, b.newName()+".log"), settings...)
+	if err != nil {
+		return s, err
+	}
+	if _, err := s.Await(ctx, message); err != nil {
+		end(s) //nolint:contextcheck // cleanup must also run after ctx has ended
+		return s, err
+	}
+	return s, nil
+}
+
+// end sends SIGTERM and waits for the end of the process.
+func end(s *services.Process) {
+	if _, err := s.Stop(context.Background()); err != nil {
+		suite.Progress("%v", err)
+	}
 }

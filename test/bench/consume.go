@@ -2,37 +2,24 @@ package main
 
 import (
 	"context"
-	"time"
+	"errors"
 
 	"example.com/transactional-outbox/notification-service/migrations"
 	"example.com/transactional-outbox/outbox/rabbitmq"
 	"example.com/transactional-outbox/test/env/mailserver"
 	"example.com/transactional-outbox/test/env/services"
-	"example.com/transactional-outbox/test/suite"
 )
 
 // measureConsume times notification-service on a backlog: first until the e-mails are in its
-// outbox, then until a mail server has them. For comparison, the same is done without the service,
-// message by message and in batches, and a bare client sends e-mails over as many connections.
+// outbox, then until a mail server has them. For comparison, the same batches are recorded without
+// the service, and a bare client sends e-mails over as many connections.
 func (b *bench) measureConsume(ctx context.Context) error {
-	for run := range b.Runs {
-		suite.Progress("consume, run %d of %d: %d messages", run+1, b.Runs, b.Messages)
-		if err := b.consumeRun(ctx); err != nil {
-			return err
-		}
-		if err := b.bareRun(ctx, "bare_consume_per_s", bareConnections, 1); err != nil {
-			return err
-		}
-		if err := b.bareRun(ctx, "bare_batch_per_s", 1, min(batchSize, b.Messages)); err != nil {
-			return err
-		}
-		if err := b.bareMailRun(); err != nil {
-			return err
-		}
+	if err := b.consumeRun(ctx); err != nil {
+		return err
 	}
-	b.addRatio("consume_ratio", "consume_per_s", "bare_consume_per_s")
-	b.addRatio("consume_batch_ratio", "consume_per_s", "bare_batch_per_s")
-	b.addRatio("mail_ratio", "mail_per_s", "bare_mail_per_s")
+	if b.Bare {
+		return errors.Join(b.bareBatchRun(ctx), b.bareMailRun())
+	}
 	return nil
 }
 
@@ -57,19 +44,14 @@ func (b *bench) prepareBacklog(ctx context.Context, d database) (last string, er
 	if err != nil {
 		return "", err
 	}
-	s, err := b.serve(ctx, services.Notifications, "serve", d)
+	s, err := b.serve(ctx, services.Notifications, "serve", services.TakingMessages, d)
 	if err != nil {
 		return "", err
 	}
-	_, err = s.Await(ctx, services.TakingMessages)
 	end(s) //nolint:contextcheck // the service must also end after ctx has ended
-	if err != nil {
-		return "", err
-	}
 	messages := messagesOf(orderEvents(b.Messages))
 	return messages[len(messages)-1].ID, inSession(ctx, d.broker, func(s *rabbitmq.Session) error {
-		_, err := publishing{channels: 1, window: 500}.publish(s, messages)
-		return err
+		return publishAll(s, messages)
 	})
 }
 
@@ -91,18 +73,19 @@ func (b *bench) consumeBacklog(ctx context.Context, d database, last string) err
 	if _, err := d.pool.Exec(ctx, pauseAllSQL); err != nil {
 		return err
 	}
-	s, err := b.serve(ctx, services.Notifications, "serve", d)
+	s, err := b.serve(ctx, services.Notifications, "serve", services.TakingMessages, d)
 	if err != nil {
 		return err
 	}
 	defer end(s) //nolint:contextcheck // cleanup must also run after ctx has ended
+	done := b.measure("consume", s)
 	if err := d.await(ctx, lastRecordedSQL, services.Notifications, last); err != nil {
 		return err
 	}
 	if err := d.await(ctx, allRecordedSQL, b.Messages); err != nil {
 		return err
 	}
-	return b.addRun(ctx, s, services.TakingMessages, b.Messages, "consume_per_s", "consumer_rss_mib")
+	return done(b.Messages)
 }
 
 // mailBacklog measures from the moment at which the e-mails may go, until the mail server has them.
@@ -113,30 +96,21 @@ func (b *bench) mailBacklog(ctx context.Context, d database) error {
 	}
 	defer server.Close()
 	server.SetFault(mailserver.Fault{RcptDelay: mailDelay})
-	s, err := b.serve(ctx, services.Notifications, "serve", d, "SMTP_URL=smtp://"+server.Address())
+	s, err := b.serve(ctx, services.Notifications, "serve", services.TakingMessages, d, "SMTP_URL=smtp://"+server.Address())
 	if err != nil {
 		return err
 	}
 	defer end(s) //nolint:contextcheck // cleanup must also run after ctx has ended
-	emails, err := queryValue[int](ctx, d, unpublished)
-	if err != nil {
-		return err
-	}
-	began := time.Now()
+	done := b.measure("mail", s)
 	if _, err := d.pool.Exec(ctx, resumeAllSQL); err != nil {
 		return err
 	}
 	if err := d.awaitPublished(ctx); err != nil {
 		return err
 	}
-	took := time.Since(began)
 	sent, err := queryValue[int](ctx, d, "SELECT count(*) FROM outbox_published")
 	if err != nil {
 		return err
 	}
-	b.samples.add("mail_per_s", float64(sent)/took.Seconds())
-	b.samples.add("mail_superseded", float64(emails-sent))
-	rss, err := residentMiB(s)
-	b.samples.add("mail_rss_mib", rss)
-	return err
+	return done(sent)
 }

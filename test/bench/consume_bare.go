@@ -2,10 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/smtp"
+	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -20,7 +21,6 @@ import (
 )
 
 const (
-	bareConnections = 8  // of the run that handles one message at a time
 	batchSize       = 64 // the default of CONSUMER_BATCH_SIZE; the consumer has one connection
 	mailConnections = 8  // the default of MAIL_CONNECTIONS
 
@@ -32,25 +32,26 @@ type bareMessage string
 
 func (m bareMessage) MessageID() string { return string(m) }
 
-// bareRun records as many messages as the service gets, without a broker. Each batch is a
+// bareBatchRun records as many messages as the service gets, without a broker. Each batch is a
 // transaction.
-func (b *bench) bareRun(ctx context.Context, key string, connections, batch int) error {
+func (b *bench) bareBatchRun(ctx context.Context) error {
 	d, err := b.newDatabase(ctx, migrations.Schema)
 	if err != nil {
 		return err
 	}
 	defer d.drop()
+	messages := make([]bareMessage, b.Messages)
+	for i := range messages {
+		messages[i] = bareMessage(uuid.NewString())
+	}
 	handling := inbox.OnceBatch(d.pool, services.Notifications, recordBare)
-	began := time.Now()
-	err = inParallel(connections, b.Messages/batch, func(int64) error {
-		messages := make([]bareMessage, batch)
-		for i := range messages {
-			messages[i] = bareMessage(uuid.NewString())
+	done := b.measure("bare_batch")
+	for batch := range slices.Chunk(messages, batchSize) {
+		if err := handling.Handle(ctx, batch); err != nil {
+			return err
 		}
-		return handling.Handle(ctx, messages)
-	})
-	b.samples.add(key, float64(b.Messages/batch*batch)/time.Since(began).Seconds())
-	return err
+	}
+	return done(b.Messages)
 }
 
 const progressSQL = `
@@ -75,23 +76,6 @@ func recordBare(ctx context.Context, tx pgx.Tx, messages []bareMessage) error {
 	return outbox.Append(ctx, tx, emails...)
 }
 
-// inParallel calls do for the numbers from 1 to n.
-func inParallel(workers, n int, do func(i int64) error) error {
-	var all errgroup.Group
-	var taken atomic.Int64
-	for range workers {
-		all.Go(func() error {
-			for i := taken.Add(1); i <= int64(n); i = taken.Add(1) {
-				if err := do(i); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-	}
-	return all.Wait()
-}
-
 // bareMailRun sends e-mails over as many connections as the service has, and does nothing else.
 func (b *bench) bareMailRun() error {
 	server, err := mailserver.Open()
@@ -100,30 +84,31 @@ func (b *bench) bareMailRun() error {
 	}
 	defer server.Close()
 	server.SetFault(mailserver.Fault{RcptDelay: mailDelay})
-	free := make(chan *smtp.Client, mailConnections)
-	began := time.Now()
-	for range mailConnections {
+	done := b.measure("bare_mail")
+	var all errgroup.Group
+	for first := range mailConnections {
 		client, err := smtp.Dial(server.Address())
 		if err != nil {
 			return err
 		}
 		defer client.Close()
-		free <- client
+		all.Go(func() error {
+			for i := first; i < b.Messages; i += mailConnections {
+				if err := sendBare(client, i); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
 	}
-	err = inParallel(mailConnections, b.Messages, func(i int64) error {
-		client := <-free
-		defer func() { free <- client }()
-		return sendBare(client, i)
-	})
-	b.samples.add("bare_mail_per_s", float64(b.Messages)/time.Since(began).Seconds())
-	return err
+	return errors.Join(all.Wait(), done(b.Messages))
 }
 
 // bareMail is about as long as an e-mail of the service.
 var bareMail = "From: shop@example.com\r\nTo: ada@example.com\r\nMessage-ID: <%d@example.com>\r\nSubject: x\r\n\r\n" +
 	strings.Repeat(strings.Repeat("x", 70)+"\r\n", 40)
 
-func sendBare(client *smtp.Client, i int64) error {
+func sendBare(client *smtp.Client, i int) error {
 	if err := client.Mail("shop@example.com"); err != nil {
 		return err
 	}

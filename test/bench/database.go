@@ -46,17 +46,14 @@ func (b *bench) newDatabase(ctx context.Context, schema postgres.Migrations) (d 
 		return d, err
 	}
 	d.url = b.Database.URL(name)
-	config, err := pgxpool.ParseConfig(d.url)
-	if err != nil {
-		return d, err
-	}
-	config.MaxConns = connections
-	if d.pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
+	if d.pool, err = pgxpool.New(ctx, fmt.Sprintf("%s&pool_max_conns=%d", d.url, connections)); err != nil {
 		return d, err
 	}
 	d.drop = func() {
+		ctx, end := forCleanup(ctx)
+		defer end()
+		_ = b.Database.Execute(ctx, "postgres", "DROP DATABASE "+name+" WITH (FORCE)") // in the end the server is deleted as well
 		d.pool.Close()
-		_ = b.Database.Execute(context.WithoutCancel(ctx), "postgres", "DROP DATABASE "+name+" WITH (FORCE)") // in the end the server is deleted as well
 	}
 	if err := schema.Migrate(ctx, d.url); err != nil {
 		d.drop()
@@ -107,10 +104,6 @@ func (d database) fill(ctx context.Context, events []outbox.Event) error {
 			return err
 		}
 	}
-	return d.settle(ctx)
-}
-
-func (d database) settle(ctx context.Context) error {
 	_, vacuumed := d.pool.Exec(ctx, "VACUUM ANALYZE")
 	_, written := d.pool.Exec(ctx, "CHECKPOINT")
 	return errors.Join(vacuumed, written)
@@ -122,14 +115,12 @@ func queryValue[V any](ctx context.Context, d database, query string, args ...an
 	return pgx.CollectExactlyOneRow(rows, pgx.RowTo[V])
 }
 
-const unpublished = "SELECT count(*) FROM outbox_queue"
-
-// lastSQL looks up one row: the newest event. leftSQL looks at all, also at the rows that are
-// deleted but not yet vacuumed.
+// newestPublishedSQL looks up one row. queueEmptySQL may read many rows that are deleted but not yet
+// vacuumed.
 const (
-	newestSQL = `SELECT id::text FROM outbox_queue ORDER BY seq DESC LIMIT 1`
-	lastSQL   = `SELECT NOT EXISTS (SELECT FROM outbox_queue WHERE id = $1)`
-	leftSQL   = `SELECT NOT EXISTS (SELECT FROM outbox_queue)`
+	newestSQL          = `SELECT id::text FROM outbox_queue ORDER BY seq DESC LIMIT 1`
+	newestPublishedSQL = `SELECT NOT EXISTS (SELECT FROM outbox_queue WHERE id = $1)`
+	queueEmptySQL      = `SELECT NOT EXISTS (SELECT FROM outbox_queue)`
 )
 
 // awaitPublished returns when nothing is left to publish. It waits for the newest event first,
@@ -137,16 +128,21 @@ const (
 func (d database) awaitPublished(ctx context.Context) error {
 	newest, err := queryValue[string](ctx, d, newestSQL)
 	if err == nil {
-		err = d.await(ctx, lastSQL, newest)
+		err = d.await(ctx, newestPublishedSQL, newest)
 	}
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return err
 	}
-	return d.await(ctx, leftSQL)
+	return d.await(ctx, queueEmptySQL)
 }
+
+// awaitTimeout is much longer than any wait here takes.
+const awaitTimeout = 5 * time.Minute
 
 // await returns when the query returns true.
 func (d database) await(ctx context.Context, query string, args ...any) error {
+	ctx, end := context.WithTimeoutCause(ctx, awaitTimeout, fmt.Errorf("not within %s: %s", awaitTimeout, query))
+	defer end()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -156,7 +152,7 @@ func (d database) await(ctx context.Context, query string, args ...any) error {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return ctx.Err()
+			return context.Cause(ctx)
 		}
 	}
 }

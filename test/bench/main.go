@@ -19,19 +19,34 @@ import (
 
 // options are set by environment variables.
 type options struct {
-	Runs           int      `env:"BENCH_RUNS" envDefault:"3" does:"runs of each measurement; a figure is their median"`
-	Events         int      `env:"BENCH_EVENTS" envDefault:"50000" does:"events to publish, with and without a relay"`
-	Seconds        int      `env:"BENCH_SECONDS" envDefault:"30" does:"length of one run of POST, and of one with bare pgx"`
-	LatencySeconds int      `env:"BENCH_LATENCY_SECONDS" envDefault:"15" does:"length of one run at 200 orders per second"`
-	Messages       int      `env:"BENCH_MESSAGES" envDefault:"20000" does:"messages to consume, and to handle with bare pgx"`
-	EndToEnd       int      `env:"BENCH_END_TO_END_SECONDS" envDefault:"60" does:"length of one run of POST at full speed through both services"`
-	Only           []string `env:"BENCH_ONLY" does:"some of drain,post,latency,consume,endtoend; empty: all"`
+	Runs          int      `env:"BENCH_RUNS" envDefault:"3" does:"runs of each measurement; a figure is their median"`
+	Events        int      `env:"BENCH_EVENTS" envDefault:"50000" does:"events to publish, with and without the relay"`
+	Seconds       int      `env:"BENCH_SECONDS" envDefault:"30" does:"length of one run of POST at full speed, and of one with bare pgx"`
+	PacedSeconds  int      `env:"BENCH_PACED_SECONDS" envDefault:"15" does:"length of one run at 200 orders per second"`
+	Messages      int      `env:"BENCH_MESSAGES" envDefault:"20000" does:"messages to consume, and to record and mail by the bare programs"`
+	Bare          bool     `env:"BENCH_BARE" envDefault:"true" does:"also measure the bare programs"`
+	Only          []string `env:"BENCH_ONLY" does:"some of drain,post,paced,consume; empty: all"`
+	Base          string   `env:"BASE" does:"a commit: compare the CPU time of this tree with it, by seven shorter runs"`
+	ServersFolder string   `env:"BENCH_SERVERS" does:"BASE sets it for the other bench: the folder of the servers"`
 }
 
 func readOptions() (options, error) {
-	o, err := env.ParseAs[options]()
-	if err == nil && min(o.Runs, o.Events, o.Seconds, o.LatencySeconds, o.Messages, o.EndToEnd) < 1 {
-		err = errors.New("every load must be at least 1")
+	environment := os.Environ()
+	if os.Getenv("BASE") != "" {
+		environment = slices.Concat(shortForm, environment)
+	}
+	o, err := env.ParseAsWithOptions[options](env.Options{Environment: env.ToMap(environment)})
+	if err == nil && min(o.Runs, o.Events, o.Seconds, o.PacedSeconds, o.Messages) < 1 {
+		err = errors.New("BENCH_RUNS, _EVENTS, _MESSAGES, _SECONDS and _PACED_SECONDS must be at least 1")
+	}
+	var names []string
+	for _, m := range measurements {
+		names = append(names, m.name)
+	}
+	for _, name := range o.Only {
+		if err == nil && !slices.Contains(names, name) {
+			err = fmt.Errorf("BENCH_ONLY has %q, and it may have %s", name, strings.Join(names, ", "))
+		}
 	}
 	return o, err
 }
@@ -40,10 +55,10 @@ func seconds(n int) time.Duration { return time.Duration(n) * time.Second }
 
 func printHelp(w io.Writer) {
 	fmt.Fprint(w, `Measures both services on private servers; prints a table and writes
-build/bench.json. This takes about ten minutes. A short run takes about a minute:
+build/bench.json. This takes 10 minutes, a short run two, and a comparison with a commit nine:
 
-  BENCH_RUNS=1 BENCH_EVENTS=5000 BENCH_SECONDS=4 BENCH_LATENCY_SECONDS=4 BENCH_END_TO_END_SECONDS=4 \
-  BENCH_MESSAGES=3000 make bench
+  BENCH_RUNS=1 BENCH_EVENTS=20000 BENCH_MESSAGES=6000 BENCH_SECONDS=4 BENCH_PACED_SECONDS=4 make bench
+  BASE=main make bench
 
 `)
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -64,9 +79,8 @@ var measurements = []struct {
 }{
 	{"drain", (*bench).measureDrain},
 	{"post", (*bench).measurePost},
-	{"latency", (*bench).measureLatency},
+	{"paced", (*bench).measurePaced},
 	{"consume", (*bench).measureConsume},
-	{"endtoend", (*bench).measureEndToEnd},
 }
 
 func run(ctx context.Context) (err error) {
@@ -74,31 +88,42 @@ func run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	var names []string
-	for _, m := range measurements {
-		names = append(names, m.name)
-	}
-	for _, name := range o.Only {
-		if !slices.Contains(names, name) {
-			return fmt.Errorf("BENCH_ONLY has %q, and it may have %s", name, strings.Join(names, ", "))
-		}
-	}
 	b, err := open(ctx, o)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.Close()) }() //nolint:contextcheck // cleanup must also run after ctx has ended
+	var other *otherBench
+	turn := func(_ int, measure func() error) error { return measure() }
+	switch {
+	case o.ServersFolder != "":
+		turn = b.inTurn
+	case o.Base != "":
+		if other, err = startOther(ctx, o.Base, b.Folder); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, other.Close()) }()
+		turn = other.beside
+	}
 	for _, m := range measurements {
 		if len(o.Only) > 0 && !slices.Contains(o.Only, m.name) {
 			continue
 		}
-		if err := m.measure(b, ctx); err != nil {
-			return fmt.Errorf("%s: %w", m.name, err)
+		for run := range o.Runs {
+			err := turn(run, func() error {
+				suite.Progress("%s, run %d of %d", m.name, run+1, o.Runs)
+				if err := b.addSyncs(); err != nil {
+					return err
+				}
+				return m.measure(b, ctx)
+			})
+			if err != nil {
+				return fmt.Errorf("%s: %w", m.name, err)
+			}
 		}
 	}
-	figures := b.samples.figures()
-	if err := printTable(os.Stdout, figures); err != nil {
-		return err
+	if o.ServersFolder != "" {
+		return nil
 	}
-	return suite.WriteJSON("build/bench.json", figures)
+	return b.report(ctx, other)
 }

@@ -2,45 +2,54 @@ package main
 
 import (
 	"context"
+	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 
+	notifying "example.com/transactional-outbox/notification-service/migrations"
 	"example.com/transactional-outbox/order-service/migrations"
 	"example.com/transactional-outbox/outbox"
 	"example.com/transactional-outbox/test/env/services"
-	"example.com/transactional-outbox/test/suite"
 )
 
 // connections is the number of clients of the API, and of connections of bare pgx.
 const connections = 16
 
-// measurePost places orders at full speed, with the relay in the same process. For comparison, bare
-// pgx executes the statements of an order.
+// measurePost places orders at full speed, with the relay in the same process, and then through group
+// services. For comparison, bare pgx executes the statements of an order.
 func (b *bench) measurePost(ctx context.Context) error {
-	for run := range b.Runs {
-		suite.Progress("post, run %d of %d: %d s over HTTP, %d s by bare pgx", run+1, b.Runs, b.Seconds, b.Seconds)
-		if err := b.withService(ctx, b.postRun); err != nil {
-			return err
-		}
-		if err := b.barePostRun(ctx); err != nil {
-			return err
-		}
+	if err := b.withService(ctx, b.postRun); err != nil {
+		return err
 	}
-	b.addRatio("post_ratio", "post_per_s", "bare_pgx_per_s")
+	if err := b.withService(ctx, b.wholeWayRun); err != nil {
+		return err
+	}
+	if b.Bare {
+		return b.barePostRun(ctx)
+	}
 	return nil
+}
+
+// orderService is a running order-service with its relay.
+type orderService struct {
+	*services.Process
+	database
+
+	clients []client // of the API
 }
 
 // withService runs API and relay in one process, with a new database and a new virtual host with
 // one queue for all events.
-func (b *bench) withService(ctx context.Context, use func(ctx context.Context, d database, address string) error) error {
+func (b *bench) withService(ctx context.Context, use func(ctx context.Context, o orderService) error) error {
 	return b.withDatabase(ctx, migrations.Schema, func(ctx context.Context, d database) error {
 		if err := declareQueue(ctx, d.broker); err != nil {
 			return err
 		}
-		s, err := b.serve(ctx, services.Orders, "serve", d)
+		s, err := b.serve(ctx, services.Orders, "serve", services.ConnectedToBroker, d)
 		if err != nil {
 			return err
 		}
@@ -49,61 +58,61 @@ func (b *bench) withService(ctx context.Context, use func(ctx context.Context, d
 		if err != nil {
 			return err
 		}
-		return use(ctx, d, listening.Text("address"))
+		clients, closeAll, err := dialAll(ctx, listening.Text("address"))
+		if err != nil {
+			return err
+		}
+		defer closeAll()
+		return use(ctx, orderService{s, d, clients})
 	})
 }
 
-func (b *bench) postRun(ctx context.Context, d database, address string) error {
-	clients, closeAll, err := dialAll(ctx, address)
+// postRun measures until all events are published.
+func (b *bench) postRun(ctx context.Context, o orderService) error {
+	done := b.measure("post", o.Process)
+	placed, err := o.place(ctx, seconds(b.Seconds), nil)
 	if err != nil {
 		return err
 	}
-	defer closeAll()
-	perSecond, err := placeFor(ctx, clients, seconds(b.Seconds))
-	if err != nil {
+	if err := o.awaitPublished(ctx); err != nil {
 		return err
 	}
-	backlog, err := queryValue[int](ctx, d, unpublished)
-	if err != nil {
-		return err
-	}
-	b.samples.add("post_per_s", perSecond)
-	b.samples.add("sustained_backlog_events", float64(backlog))
-	b.samples.add("sustained_backlog_s", float64(backlog)/perSecond)
-	return nil
+	return done(placed)
 }
 
-// placeFor places orders over all connections at full speed, and returns the orders per second.
-func placeFor(ctx context.Context, clients []client, length time.Duration) (float64, error) {
-	work := make([]func(context.Context) error, 0, len(clients))
-	for _, c := range clients {
-		work = append(work, c.place)
+// place places orders over all connections, at full speed or one for each tick, and returns their
+// number. If the service is too slow for the ticks, some of them are lost.
+func (o orderService) place(ctx context.Context, length time.Duration, ticks <-chan time.Time) (int, error) {
+	var work []func(context.Context) error
+	for _, c := range o.clients {
+		work = append(work, func(ctx context.Context) error {
+			if ticks != nil {
+				<-ticks
+			}
+			return c.place(ctx)
+		})
 	}
 	return repeat(ctx, length, work)
 }
 
-// repeat runs each function in a loop, all concurrently, and returns the calls per second.
-func repeat(ctx context.Context, length time.Duration, work []func(context.Context) error) (float64, error) {
-	all, ctx := errgroup.WithContext(ctx)
-	done := make([]int, len(work))
+// repeat runs each function in a loop, all concurrently, and returns the number of calls.
+func repeat(ctx context.Context, length time.Duration, work []func(context.Context) error) (int, error) {
+	all, group := errgroup.WithContext(ctx)
+	var done atomic.Int64
 	began := time.Now()
-	for i, do := range work {
+	for _, do := range work {
 		all.Go(func() error {
-			for time.Since(began) < length {
-				if err := do(ctx); err != nil {
+			for time.Since(began) < length && group.Err() == nil {
+				if err := do(group); err != nil {
 					return err
 				}
-				done[i]++
+				done.Add(1)
 			}
 			return nil
 		})
 	}
 	err := all.Wait()
-	sum := 0
-	for _, n := range done {
-		sum += n
-	}
-	return float64(sum) / time.Since(began).Seconds(), err
+	return int(done.Load()), errors.Join(context.Cause(ctx), err)
 }
 
 // barePostRun executes only the statements of an order. It waits for each of them, also for BEGIN
@@ -125,9 +134,12 @@ func (b *bench) barePostRun(ctx context.Context) error {
 			return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error { return placeBare(ctx, tx) })
 		})
 	}
-	perSecond, err := repeat(ctx, seconds(b.Seconds), work)
-	b.samples.add("bare_pgx_per_s", perSecond)
-	return err
+	done := b.measure("bare_pgx")
+	placed, err := repeat(ctx, seconds(b.Seconds), work)
+	if err != nil {
+		return err
+	}
+	return done(placed)
 }
 
 // The statements that order-service executes for an order, before it appends the event.
@@ -157,4 +169,69 @@ func placeBare(ctx context.Context, tx pgx.Tx) error {
 		Payload:     orderPayload(order.String(), 1, "pending", ""),
 		Traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
 	})
+}
+
+// wholeWayRun places orders at full speed through group services, each with its own database. It
+// measures until all e-mails are in the log.
+func (b *bench) wholeWayRun(ctx context.Context, o orderService) error {
+	notifications, err := b.newDatabase(ctx, notifying.Schema)
+	if err != nil {
+		return err
+	}
+	defer notifications.drop()
+	notifications.broker = o.broker
+	s, err := b.serve(ctx, services.Notifications, "serve", services.TakingMessages, notifications)
+	if err != nil {
+		return err
+	}
+	defer end(s) //nolint:contextcheck // cleanup must also run after ctx has ended
+	done := b.measure("whole_way", o.Process, s)
+	placed, err := o.place(ctx, seconds(b.Seconds), nil)
+	if err != nil {
+		return err
+	}
+	if err := o.awaitPublished(ctx); err != nil { // first, because counting reads the table
+		return err
+	}
+	if err := notifications.await(ctx, `SELECT count(*) >= $1 FROM outbox_published`, placed); err != nil {
+		return err
+	}
+	return done(placed)
+}
+
+const ordersPerSecond = 200
+
+// latencySQL measures from the commit of the order. xmin is that commit's transaction, because no
+// later one has updated the row.
+const latencySQL = `
+SELECT percentile_cont(0.5) WITHIN GROUP (
+  ORDER BY extract(epoch FROM p.published_at - pg_xact_commit_timestamp(o.xmin))::float8 * 1000)
+FROM orders o JOIN outbox_events e ON e.aggregate = 'order' AND e.aggregate_id = o.id::text JOIN outbox_published p ON p.id = e.id
+WHERE o.created_at >= $1`
+
+// measurePaced places orders at a steady rate.
+func (b *bench) measurePaced(ctx context.Context) error { return b.withService(ctx, b.pacedRun) }
+
+func (b *bench) pacedRun(ctx context.Context, o orderService) error {
+	const warmUp = 2 * time.Second
+	ticker := time.NewTicker(time.Second / ordersPerSecond)
+	defer ticker.Stop()
+	if _, err := o.place(ctx, warmUp, ticker.C); err != nil {
+		return err
+	}
+	warmedUpAt, err := queryValue[time.Time](ctx, o.database, "SELECT now()")
+	if err != nil {
+		return err
+	}
+	done := b.measure("paced", o.Process)
+	placed, err := o.place(ctx, seconds(b.PacedSeconds), ticker.C)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(o.awaitPublished(ctx), done(placed)); err != nil {
+		return err
+	}
+	median, err := queryValue[float64](ctx, o.database, latencySQL, warmedUpAt)
+	b.samples.add("commit_to_publish_ms_p50", median)
+	return err
 }
