@@ -30,10 +30,8 @@ type Tx interface {
 //   - "new" has a row for each event. All of them come as one text, because a pool in the mode exec
 //     or simple_protocol cannot send arrays, and because the statement is then the same for any
 //     number of events. A payload is base64 there, which PostgreSQL decodes to the same bytes;
-//   - "log" writes to the current slot. The subquery in parentheses is NULL if the ring has no row.
-//     So that is an error; with a join, the events would be lost in silence;
-//   - "queue" takes the sequence number and the slot that the log has given to each event. A Delay
-//     is added to the database's clock;
+//   - "queue" takes the sequence number that the log has given to each event. A Delay is added to the
+//     database's clock;
 //   - the last part makes this transaction's commit wait for the disk, if it would not (off). Until
 //     it is there, a crash of PostgreSQL forgets the transaction, but a relay could have sent the
 //     event. Every other setting stays. This is the main query, because PostgreSQL runs a SELECT in
@@ -44,15 +42,14 @@ WITH new AS MATERIALIZED (
     id uuid, topic text, aggregate text, aggregate_id text, version int, payload text, content_type text,
     headers json, supersedes boolean, delay float8, traceparent text)
 ), log AS (
-  INSERT INTO outbox_events (id, slot, version, aggregate, aggregate_id, topic, payload, content_type, headers, traceparent)
-  SELECT id, (SELECT current FROM outbox_ring), version, aggregate, aggregate_id, topic, decode(payload, 'base64'),
-         content_type, headers, traceparent
+  INSERT INTO outbox_events (id, version, aggregate, aggregate_id, topic, payload, content_type, headers, traceparent)
+  SELECT id, version, aggregate, aggregate_id, topic, decode(payload, 'base64'), content_type, headers, traceparent
   FROM new
-  RETURNING id, seq, slot, octet_length(payload) AS bytes
+  RETURNING id, seq, octet_length(payload) AS bytes
 ), queue AS (
-  INSERT INTO outbox_queue (id, seq, slot, version, aggregate, aggregate_id, topic, bytes, available_at, supersedes)
-  SELECT id, seq, slot, version, aggregate, aggregate_id, topic, bytes, now() + delay * interval '1 second', supersedes
-  FROM log JOIN new USING (id)
+  INSERT INTO outbox_queue (id, seq, version, aggregate, aggregate_id, topic, bytes, supersedes, available_at, due_since)
+  SELECT id, seq, version, aggregate, aggregate_id, topic, bytes, supersedes, due, due
+  FROM log JOIN new USING (id), LATERAL (SELECT now() + delay * interval '1 second' AS due) d
 )
 SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'`
 

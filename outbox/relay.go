@@ -193,10 +193,10 @@ const (
 	// readySQL asks whether the tables are where the search_path leads, whether the server takes writes,
 	// for the two encodings, and on which tables row security is active for this role.
 	readySQL = `
-SELECT to_regclass('outbox_ring') IS NOT NULL AND to_regclass('outbox_queue') IS NOT NULL, pg_is_in_recovery(),
+SELECT to_regclass('outbox_done') IS NOT NULL AND to_regclass('outbox_queue') IS NOT NULL, pg_is_in_recovery(),
        getdatabaseencoding(), pg_client_encoding(),
        (SELECT coalesce(string_agg(relname, ', '), '') FROM pg_class WHERE relkind IN ('r', 'p') AND pg_table_is_visible(oid)
-          AND relname ~ '^outbox_(events|queue|claims|topics|published|discarded|ring)' AND row_security_active(oid))`
+          AND relname ~ '^outbox_(events|queue|claims|topics|done)' AND row_security_active(oid))`
 
 	readyTimeout = 5 * time.Second
 	readyPause   = 500 * time.Millisecond

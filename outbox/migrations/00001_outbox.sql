@@ -1,4 +1,5 @@
--- The same tables as in schema.sql, which says why each is as it is. A test compares the two.
+-- The tables of 0.1.0. schema.sql has those of today, and says why each is as it is: a test compares
+-- it with what all migrations make.
 
 -- +goose Up
 CREATE TABLE outbox_ring (
@@ -165,4 +166,4 @@ CREATE INDEX operator_decisions_items ON operator_decisions USING gin (items) WI
 DROP TABLE operator_decisions;
 DROP VIEW outbox_status;
 DROP FUNCTION outbox_text(bytea);
-DROP TABLE outbox_discarded, outbox_topics, outbox_claims, outbox_queue, outbox_published, outbox_events, outbox_ring;
+DROP TABLE outbox_done, outbox_topics, outbox_claims, outbox_queue, outbox_events;

@@ -39,8 +39,7 @@ const (
 // lockSQL locks the events that an operator decides about. If two operators choose the same events,
 // the second waits for the first, and then finds no failed events. Everybody locks events in the
 // order of their ids, so no two decisions deadlock. A decision and a late confirm can, because the
-// confirm makes the next event due: then the decision is an error, and has changed nothing. While a
-// row of the queue is locked, the janitor does not move its event.
+// confirm makes the next event due: then the decision is an error, and has changed nothing.
 const lockSQL = `SELECT id FROM outbox_queue WHERE ` + chosenSQL + ` AND ` + decidableSQL + ` ORDER BY id FOR UPDATE`
 
 // boundSQL bounds each wait for a lock, also after the operator's process has died: until its
@@ -51,7 +50,7 @@ const boundSQL = `SET LOCAL lock_timeout = '5s'`
 // logs, and in the record of the decision.
 const replaySQL = `
 UPDATE outbox_queue
-SET retry_count = 0, refused_since = NULL, available_at = now(), halted = false,
+SET retry_count = 0, refused_since = NULL, available_at = now(), due_since = now(), halted = false,
     failure_code = NULL, failure_reason = NULL, failed_at = NULL
 WHERE ` + chosenSQL + ` AND ` + decidableSQL + `
 RETURNING id`
@@ -70,7 +69,7 @@ func (o *Operator) Replay(ctx context.Context, by By, ids []uuid.UUID) (Result, 
 const discardSQL = `
 WITH done AS (
   DELETE FROM outbox_queue WHERE ` + chosenSQL + ` AND ` + decidableSQL + `
-  RETURNING *, false AS superseded
+  RETURNING *, 'discarded' AS status
 )` + store.RecordSQL + `
 RETURNING id`
 
@@ -186,8 +185,6 @@ func (o *Operator) decide(
 		if err != nil {
 			return err
 		}
-		// This statement begins after the locks. An older snapshot could look for an event in the
-		// slot that the janitor has moved it from.
 		found, err := get(ctx, tx, ids)
 		if err != nil {
 			return err

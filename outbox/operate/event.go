@@ -63,16 +63,12 @@ func Statuses() []string {
 
 // stateSQL finds, for each id of a table i, what the other tables know about the event. It looks up
 // one row at a time. So it does not matter what the planner believes about the sizes of the tables.
-// If the event is both published and discarded, it is published: a confirm is a fact.
 const stateSQL = `
 LEFT JOIN LATERAL (SELECT * FROM outbox_queue WHERE id = i.id LIMIT 1) q ON true
--- An event of the queue is not done, so these need no look into the tables.
-LEFT JOIN LATERAL (SELECT * FROM outbox_published WHERE id = i.id AND q.id IS NULL LIMIT 1) p ON true
-LEFT JOIN LATERAL (SELECT * FROM outbox_discarded WHERE id = i.id AND q.id IS NULL AND p.id IS NULL LIMIT 1) d ON true
+LEFT JOIN LATERAL (SELECT * FROM outbox_done WHERE id = i.id AND q.id IS NULL LIMIT 1) d ON true
 LEFT JOIN LATERAL (SELECT * FROM outbox_events WHERE id = i.id LIMIT 1) e ON true
 LEFT JOIN LATERAL (SELECT worker, until FROM outbox_claims WHERE until > now() AND q.id = ANY (events) LIMIT 1) c ON true
--- A row of the log alone is an event that was discarded and is forgotten, or that is being moved.
-WHERE coalesce(q.id, p.id, d.id) IS NOT NULL`
+WHERE coalesce(q.id, d.id) IS NOT NULL`
 
 const (
 	// stateColumns are the fields of an Event without its payload and headers. An event without its
@@ -82,18 +78,17 @@ const (
        coalesce(q.aggregate, e.aggregate, '') AS aggregate, coalesce(q.aggregate_id, e.aggregate_id, '') AS aggregate_id,
        coalesce(q.version, e.version, 0) AS version,
        coalesce(e.content_type, '') AS content_type, coalesce(e.traceparent, '') AS traceparent,
-       CASE WHEN p.id IS NOT NULL THEN 'published'
-            WHEN d.superseded THEN 'superseded'
-            WHEN d.id IS NOT NULL THEN 'discarded'
+       CASE WHEN d.id IS NOT NULL THEN d.status
             WHEN q.failed_at IS NOT NULL THEN 'failed'
             WHEN c.worker IS NOT NULL AND NOT q.halted THEN 'in_progress'
             ELSE 'pending' END AS status,
-       coalesce(p.retry_count, d.retry_count, q.retry_count) AS retry_count,
+       coalesce(d.retry_count, q.retry_count) AS retry_count,
        coalesce(d.failure_code, q.failure_code, '') AS failure_code,
        coalesce(d.failure_reason, q.failure_reason, '') AS failure_reason,
        q.id IS NOT NULL AND (q.halted OR q.failed_at IS NULL AND c.worker IS NULL AND ` + store.AllPausedSQL + `) AS paused,
-       coalesce(e.created_at, timestamptz '0001-01-01 00:00Z') AS created_at, p.published_at,
-       coalesce(d.failed_at, q.failed_at) AS failed_at, d.discarded_at,
+       coalesce(e.created_at, timestamptz '0001-01-01 00:00Z') AS created_at,
+       CASE d.status WHEN 'published' THEN d.done_at END AS published_at,
+       coalesce(d.failed_at, q.failed_at) AS failed_at, CASE WHEN d.status <> 'published' THEN d.done_at END AS discarded_at,
        nullif(q.available_at, 'infinity') AS due_at, coalesce(c.worker, '') AS worker, c.until AS claimed_until,
        extract(epoch FROM now() - coalesce(d.failed_at, q.failed_at, e.created_at, now()))::float8 AS age`
 

@@ -61,7 +61,7 @@ SELECT id, topic, coalesce(failure_code, '') AS code, failed_at AS at FROM outbo
 
 	Pending: `
 SELECT q.id, q.topic, coalesce(q.failure_code, '') AS code, coalesce(e.created_at, '0001-01-01 00:00Z') AS at FROM outbox_queue q
-LEFT JOIN LATERAL (SELECT created_at FROM outbox_events WHERE id = q.id AND slot = q.slot LIMIT 1) e ON true
+LEFT JOIN LATERAL (SELECT created_at FROM outbox_events WHERE id = q.id LIMIT 1) e ON true
 WHERE q.failed_at IS NULL
   AND NOT (q.available_at <= now() AND q.id IN ` + store.LeasedIDsSQL + `)`,
 
@@ -69,24 +69,19 @@ WHERE q.failed_at IS NULL
 SELECT q.id, q.topic, coalesce(q.failure_code, '') AS code, coalesce(e.created_at, '0001-01-01 00:00Z') AS at
 FROM (SELECT unnest(events) AS id FROM outbox_claims WHERE until > now()) c
 CROSS JOIN LATERAL (SELECT * FROM outbox_queue WHERE id = c.id AND available_at <= now() LIMIT 1) q
-LEFT JOIN LATERAL (SELECT created_at FROM outbox_events WHERE id = q.id AND slot = q.slot LIMIT 1) e ON true`,
+LEFT JOIN LATERAL (SELECT created_at FROM outbox_events WHERE id = q.id LIMIT 1) e ON true`,
 
-	// An event that moved to another slot while it was marked is recorded with both slots.
-	Published: `
-SELECT p.id, e.topic, '' AS code, e.created_at AS at FROM outbox_published p
-CROSS JOIN LATERAL (SELECT topic, created_at FROM outbox_events WHERE id = p.id AND slot = p.slot LIMIT 1) e`,
-
-	Discarded:  settledSQL + ` AND NOT superseded`,
-	Superseded: settledSQL + ` AND superseded`,
+	Published:  doneSQL + ` AND d.status = 'published'`,
+	Discarded:  doneSQL + ` AND d.status = 'discarded'`,
+	Superseded: doneSQL + ` AND d.status = 'superseded'`,
 }
 
-const settledSQL = `
+const doneSQL = `
 SELECT d.id, coalesce(e.topic, '') AS topic, coalesce(d.failure_code, '') AS code,
        coalesce(d.failed_at, e.created_at, '0001-01-01 00:00Z') AS at
-FROM outbox_discarded d
-LEFT JOIN LATERAL (SELECT topic, created_at FROM outbox_events WHERE id = d.id AND slot = d.slot LIMIT 1) e ON true
-LEFT JOIN LATERAL (SELECT id FROM outbox_published WHERE id = d.id LIMIT 1) p ON true
-WHERE p.id IS NULL`
+FROM outbox_done d
+LEFT JOIN LATERAL (SELECT topic, created_at FROM outbox_events WHERE id = d.id LIMIT 1) e ON true
+WHERE true`
 
 // matching is the ids that a filter selects.
 func (f Filter) matching() (query string, a args, err error) {

@@ -13,10 +13,11 @@ import (
 	"example.com/transactional-outbox/outbox/internal/store"
 )
 
-// Via is how an operator decides.
+// Via is by which means somebody decides: a word of 1 to 20 bytes. A program that decides has a word
+// of its own.
 type Via string
 
-// The ways to decide.
+// The means of this library.
 const (
 	CLI  Via = "cli"
 	Page Via = "page"
@@ -48,7 +49,7 @@ const (
 type By struct {
 	Decision uuid.UUID // all batches of one decision have the same
 	Operator string    // the name of the person; required
-	Via      Via       // CLI or Page, no other; required
+	Via      Via       // required
 	Filter   string    // required; as the command's flags say it, such as "--topic order.created"
 	// Once is the id of a form, or [uuid.Nil]. A second decision with the same id is refused. So a form
 	// that is sent twice decides once.
@@ -70,8 +71,8 @@ func (by By) check() error {
 	switch {
 	case by.Operator == "":
 		return errors.New("By.Operator is empty")
-	case by.Via != CLI && by.Via != Page:
-		return fmt.Errorf("By.Via is %q, but must be %q or %q", by.Via, CLI, Page)
+	case len(by.Via) == 0 || len(by.Via) > maxVia:
+		return fmt.Errorf("By.Via is %q, but must have 1 to %d bytes", by.Via, maxVia)
 	case by.Filter == "":
 		return errors.New("By.Filter is empty: use ByIDs if the items were chosen one by one")
 	}
@@ -105,7 +106,7 @@ func record(ctx context.Context, tx pgx.Tx, by By, action Action, items []string
 	}
 	if err == nil {
 		_, err = tx.Exec(ctx, recordSQL, args{
-			"id": id.String(), "decision": by.Decision.String(), "operator": fit(by.Operator, maxOperator), "via": string(by.Via),
+			"id": id.String(), "decision": by.Decision.String(), "operator": fit(by.Operator, maxOperator), "via": clean(string(by.Via)),
 			"action": string(action), "filter": fit(by.Filter, maxFilter), "items": itemsText(items), "finished": finished,
 		})
 	}
@@ -121,6 +122,7 @@ func record(ctx context.Context, tx pgx.Tx, by By, action Action, items []string
 // The tables' limits, in bytes.
 const (
 	maxOperator = 200
+	maxVia      = 20
 	maxFilter   = 4096
 	maxReason   = 1024
 )

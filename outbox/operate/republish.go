@@ -21,7 +21,7 @@ type Window struct {
 
 func (w Window) args() args { return args{"since": w.Since, "until": w.Until} }
 
-const inWindowSQL = `published_at >= cast(@since AS timestamptz) AND published_at < cast(@until AS timestamptz)`
+const inWindowSQL = `status = 'published' AND done_at >= cast(@since AS timestamptz) AND done_at < cast(@until AS timestamptz)`
 
 // Republication sends published events again, each with its old id, for a destination that has lost
 // its messages. It changes nothing in the outbox. It is safe to repeat, because consumers know the
@@ -49,16 +49,13 @@ type idRange struct {
 	First, Last uuid.UUID // the smallest and the greatest id, also of other topics
 }
 
-// rangeSQL reads the BRIN index of published_at, and not the whole log: it looks at the ids only
-// when found is complete. PostgreSQL before 18 has no min(uuid).
+// rangeSQL reads the index of done_at, and not the whole log. PostgreSQL before 18 has no min(uuid).
 const rangeSQL = `
-WITH found AS MATERIALIZED (
-  SELECT id, slot FROM outbox_published WHERE ` + inWindowSQL + `
-), wanted AS MATERIALIZED (
-  SELECT id, slot FROM found WHERE id > cast(@after AS uuid)
+WITH wanted AS MATERIALIZED (
+  SELECT id FROM outbox_done WHERE ` + inWindowSQL + ` AND id > cast(@after AS uuid)
 )
 SELECT (SELECT count(*)::int FROM wanted w WHERE cast(@topic AS text) IN ('', (
-          SELECT topic FROM outbox_events WHERE id = w.id AND slot = w.slot LIMIT 1))) AS events,
+          SELECT topic FROM outbox_events WHERE id = w.id LIMIT 1))) AS events,
        coalesce(min(id::text)::uuid, cast(@after AS uuid)) AS first, coalesce(max(id::text)::uuid, cast(@after AS uuid)) AS last
 FROM wanted`
 
@@ -73,23 +70,23 @@ func (o *Operator) Republish(ctx context.Context, w Window, after uuid.UUID) (*R
 	}
 	a := w.args()
 	a["after"], a["topic"] = after.String(), w.Topic
-	in, err := readByBitmap(ctx, o.store, "counting published events", rangeSQL, a, pgx.RowToStructByName[idRange])
+	in, err := readOne(ctx, o.store, "counting published events", rangeSQL, a, pgx.RowToStructByName[idRange])
 	if err != nil {
 		return nil, err
 	}
-	return &Republication{Window: w, After: after, Total: in[0].Events, operator: o, in: in[0], pageSize: republishPage}, nil
+	return &Republication{Window: w, After: after, Total: in.Events, operator: o, in: in, pageSize: republishPage}, nil
 }
 
-// pageSQL is a page of the published events, in the order of their ids, merged from all slots. The
-// limit is inside, so that a page costs the same wherever the window is.
+// pageSQL is a page of what is done, in the order of the ids, and what is wanted of it. The limit is
+// inside, so that a page costs the same wherever the window is.
 const pageSQL = `
 WITH page AS MATERIALIZED (
-  SELECT id, published_at FROM outbox_published
+  SELECT id, status, done_at FROM outbox_done
   WHERE id > cast(@after AS uuid) AND id >= cast(@first AS uuid) AND id <= cast(@last AS uuid)
   ORDER BY id LIMIT @limit
 )
 SELECT (SELECT id FROM page ORDER BY id DESC LIMIT 1) AS last,
-       ARRAY(SELECT DISTINCT id FROM page WHERE ` + inWindowSQL + `) AS wanted`
+       ARRAY(SELECT id FROM page WHERE ` + inWindowSQL + `) AS wanted`
 
 // publishedSQL returns the events of a page, grouped by their aggregates. An aggregate belongs to
 // the page that has the smallest id of its events. That page returns all events of the aggregate,
@@ -105,7 +102,7 @@ WITH page AS MATERIALIZED (
   FROM (SELECT DISTINCT aggregate, aggregate_id FROM page WHERE aggregate IS NOT NULL) a
   CROSS JOIN LATERAL (SELECT id, version FROM outbox_events
                       WHERE (aggregate, aggregate_id) = (a.aggregate, a.aggregate_id) OFFSET 0) e
-  CROSS JOIN LATERAL (SELECT id FROM outbox_published WHERE id = e.id AND ` + inWindowSQL + ` LIMIT 1) p
+  CROSS JOIN LATERAL (SELECT id FROM outbox_done WHERE id = e.id AND ` + inWindowSQL + ` LIMIT 1) p
   UNION ALL
   SELECT id, NULL, id FROM page WHERE aggregate IS NULL
 )

@@ -35,7 +35,7 @@ SELECT cast(coalesce(json_agg(json_build_object(
   'Headers', e.headers, 'Traceparent', e.traceparent, 'Supersedes', q.supersedes,
   'Delay', CASE WHEN isfinite(q.available_at) THEN -- it waits
     cast(extract(epoch FROM q.available_at - e.created_at) * 1000000000 AS bigint) END) ORDER BY e.seq), '[]') AS text)
-FROM outbox_events e LEFT JOIN outbox_queue q USING (id, slot)
+FROM outbox_events e LEFT JOIN outbox_queue q USING (id)
 `
 
 // appendedSQL finds the events of its own transaction. now() is when the transaction began. It has

@@ -42,8 +42,8 @@ func tableMetrics(b outbox.Backlog) []prometheus.Metric {
 		gauge("outbox_topics_paused", "Topics that a relay or an operator has paused."+everywhere, float64(b.PausedTopics)),
 		gauge("outbox_oldest_due_age_seconds", "Seconds since the oldest due event became due."+everywhere, b.OldestDue),
 		gauge("outbox_oldest_refused_age_seconds", "Seconds for which a pending event has been refused."+everywhere, b.OldestRefused),
-		gauge("outbox_slot_age_seconds", "Seconds since new events go to the current slot of the log. Longer than a third of the "+
-			"retention: something keeps the janitor from emptying the next slot."+everywhere, b.SlotAge),
+		gauge("outbox_oldest_unfinished_age_seconds", "Seconds since the oldest event was due, or replayed, that is not done and has "+
+			"not failed: it may be in flight, put off, paused, or wait for an older one."+everywhere, b.OldestUnfinished),
 	}
 }
 

@@ -12,7 +12,9 @@ type Backlog struct {
 	PausedTopics                int     // also those that an operator has paused
 	OldestDue                   float64 // seconds since the oldest due event became due; 0 if none is due
 	OldestRefused               float64 // seconds for which a pending event has been refused; 0 if none is
-	SlotAge                     float64 // seconds since new events go to the current slot of the ring
+	// OldestUnfinished is in seconds since the oldest event was due, or replayed, that is not done and has
+	// not failed, whatever it waits for; 0 if there is none.
+	OldestUnfinished float64
 }
 
 // CountLimit bounds the counting of metrics. To count a million events takes half a second, and a
@@ -27,7 +29,7 @@ const CountLimit = 200_000
 //     the queue, or due later, and are not counted as in progress;
 //   - a claim whose lease has ended does not count. The next claim deletes it, and perhaps no
 //     relay is left to make one;
-//   - OldestDue is the first entry of an index, so it is always exact.
+//   - OldestDue and OldestUnfinished are the first entry of an index, so they are always exact.
 var backlogSQL = `
 WITH counted AS (
   SELECT (SELECT count(*) FROM (SELECT FROM outbox_queue LIMIT @limit) q) AS unfinished,
@@ -52,7 +54,9 @@ SELECT greatest(unfinished - failed - in_progress, 0) AS pending, in_progress, f
        coalesce(extract(epoch FROM now() - (SELECT min(refused_since) FROM (
          SELECT refused_since FROM outbox_queue WHERE refused_since IS NOT NULL AND failed_at IS NULL LIMIT @limit) r)), 0)::float8
          AS oldest_refused,
-       (SELECT extract(epoch FROM now() - since) FROM outbox_ring)::float8 AS slot_age
+       coalesce(extract(epoch FROM now() - (
+         SELECT due_since FROM outbox_queue WHERE due_since <= now() AND failed_at IS NULL ORDER BY due_since LIMIT 1)), 0)::float8
+         AS oldest_unfinished
 FROM numbers`
 
 // countOrEstimateSQL is the count, or above the bound an estimate: the pages of the index, times
@@ -68,7 +72,7 @@ func (s *Store) Backlog(ctx context.Context, limit int) (b Backlog, err error) {
 	err = s.together(ctx, statement{
 		"counting", backlogSQL,
 		args{"limit": limit},
-		rowInto(&b.Pending, &b.InProgress, &b.Failed, &b.Paused, &b.PausedTopics, &b.OldestDue, &b.OldestRefused, &b.SlotAge),
+		rowInto(&b.Pending, &b.InProgress, &b.Failed, &b.Paused, &b.PausedTopics, &b.OldestDue, &b.OldestRefused, &b.OldestUnfinished),
 	})
 	if err != nil {
 		return Backlog{}, fmt.Errorf("counting the backlog: %w", err)

@@ -32,9 +32,9 @@ type Claim struct {
 // ClaimLockSQL is the claim lock: claims run one after the other. A claim changes no event that it
 // takes, so no row lock keeps two claims apart. It is a statement of its own: the next statement's
 // snapshot then includes what the previous claim committed. The lock ends with the transaction,
-// within milliseconds. Its number is the table's, so the outboxes of two schemas do not wait for
-// each other.
-const ClaimLockSQL = `SELECT pg_advisory_xact_lock(cast('outbox_claims'::regclass::oid AS bigint))`
+// within milliseconds. Its number is hashed from the table's, so the outboxes of two schemas do not
+// wait for each other, nor for an application that locks the numbers of its customers.
+const ClaimLockSQL = `SELECT pg_advisory_xact_lock(hashtextextended('claims ' || 'outbox_claims'::regclass::oid, 0))`
 
 // expireSQL deletes the claims whose lease has ended. Their events can be claimed again. It skips
 // a claim whose holder has locked it to settle an event.
@@ -106,16 +106,14 @@ SELECT EXISTS (SELECT FROM claimed) AS claimed, (SELECT count(*) FROM done) AS s
 
 // claimedEventsSQL reads the events of a claim. It runs after the claim's transaction: a relay
 // that vanishes while it receives a long answer must not block other claims. It leaves out events
-// that somebody else has finished meanwhile. It finds each event in the slot that its row of the
-// queue has now, so it must not have an older snapshot: the janitor may have moved the event, and
-// then emptied its old slot.
+// that somebody else has finished meanwhile.
 const claimedEventsSQL = `
 SELECT q.id, e.id IS NULL AS no_payload, q.seq, q.topic, coalesce(q.aggregate, ''), coalesce(q.aggregate_id, ''),
        coalesce(q.version, 0), q.supersedes, e.payload, coalesce(e.content_type, ''), e.headers, coalesce(e.traceparent, ''),
        q.retry_count, coalesce(e.created_at, now()), coalesce(extract(epoch FROM now() - e.created_at), 0)::float8
 FROM (SELECT unnest(events) AS id FROM outbox_claims WHERE token = cast(@token AS uuid)) claimed
 CROSS JOIN LATERAL (SELECT * FROM outbox_queue WHERE id = claimed.id LIMIT 1) q
-LEFT JOIN LATERAL (SELECT * FROM outbox_events WHERE slot = q.slot AND id = q.id LIMIT 1) e ON true
+LEFT JOIN LATERAL (SELECT * FROM outbox_events WHERE id = q.id LIMIT 1) e ON true
 ORDER BY q.seq`
 
 // MaxClaimBytes bounds all payloads of one claim together; the last one may exceed it. A network

@@ -10,14 +10,17 @@ import (
 // repairPage is how many events the janitor looks at each time. Most of them need no repair.
 const repairPage = 5000
 
-// RunJanitor maintains the tables until ctx ends: it empties old slots of the ring, and repairs
-// events that nothing else would make due. It does so once a minute, and more often if the
-// retention is short. It logs an error and tries again the next time. Any number may run.
+// RunJanitor maintains the tables until ctx ends: it deletes what was done longer ago than the
+// retention, and repairs events that nothing else would make due. It does so once a minute, and more
+// often if the retention is short. It logs an error and tries again the next time. Any number may run.
 func (s *Store) RunJanitor(ctx context.Context, retention time.Duration) error {
-	tick := time.NewTicker(min(time.Minute, max(retention/(4*slots), time.Millisecond)))
+	tick := time.NewTicker(min(time.Minute, max(retention/4, time.Millisecond)))
 	defer tick.Stop()
+	var from place
 	for after := uuid.Nil; ; {
-		s.report(ctx, "cannot make room in the outbox", s.Rotate(ctx, retention))
+		var err error
+		from, err = s.deleteOld(ctx, retention, from)
+		s.report(ctx, "cannot delete old events", err)
 		for repaired := 1; repaired > 0; {
 			after, repaired = s.repair(ctx, after)
 		}

@@ -59,7 +59,7 @@ const takeSQL = `older AS MATERIALIZED (
   SELECT newer FROM older GROUP BY newer HAVING count(*) = count(id) AND max(nth) < @most
 ), done AS (
   DELETE FROM outbox_queue WHERE id = ANY (ARRAY(SELECT id FROM older))
-  RETURNING *, true AS superseded
+  RETURNING *, 'superseded' AS status
 ), recorded AS (` + RecordSQL + `
 ), claimed AS (
   INSERT INTO outbox_claims (token, worker, until, events)
@@ -70,10 +70,8 @@ const takeSQL = `older AS MATERIALIZED (
 )`
 
 // RecordSQL records that events are done without being sent, with the failures that they had. They
-// come from "done", the DELETE that has removed them from the queue. An event may have a row here
-// already: Append takes an id a second time when the ring has turned. Then the newer row counts.
+// come from "done", the DELETE that has removed them from the queue.
 const RecordSQL = `
-  INSERT INTO outbox_discarded (id, slot, superseded, failed_at, retry_count, failure_code, failure_reason)
-  SELECT id, slot, superseded, failed_at, retry_count, failure_code, failure_reason FROM done
-  ON CONFLICT (id) DO UPDATE SET (slot, discarded_at, superseded, failed_at, retry_count, failure_code, failure_reason) =
-    (excluded.slot, now(), excluded.superseded, excluded.failed_at, excluded.retry_count, excluded.failure_code, excluded.failure_reason)`
+  INSERT INTO outbox_done (id, status, retry_count, failed_at, failure_code, failure_reason)
+  SELECT id, status, retry_count, failed_at, failure_code, failure_reason FROM done
+  ON CONFLICT DO NOTHING`

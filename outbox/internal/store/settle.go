@@ -65,23 +65,25 @@ type Settled struct {
 
 // markPublishedSQL deletes the events from the queue, and records that they are published. It
 // records all of them that are in the log, also those that are no longer in the queue: a confirm is
-// a fact, even if an operator has discarded the event meanwhile. The slot is that of the deleted
-// row: the janitor may have moved the event since the claim. The index returns the rows in the
+// a fact, even if an operator has discarded the event meanwhile. The index returns the rows in the
 // order of their ids, so two relays that mark the same events do not deadlock here. They can when
 // they also supersede: then one of them is tried again.
 const markPublishedSQL = `
 WITH done AS (
-  DELETE FROM outbox_queue WHERE id = ANY (` + idsSQL + `) RETURNING id, slot, retry_count
+  DELETE FROM outbox_queue WHERE id = ANY (` + idsSQL + `) RETURNING id, retry_count
 ), confirmed AS (
-  SELECT id, slot, retry_count FROM done
+  SELECT id, retry_count FROM done
   UNION ALL
-  SELECT e.id, e.slot, 0 FROM unnest(` + idsSQL + `) AS other (id),
-  LATERAL (SELECT id, slot FROM outbox_events WHERE id = other.id LIMIT 1) e
+  SELECT e.id, 0 FROM unnest(` + idsSQL + `) AS other (id),
+  LATERAL (SELECT id FROM outbox_events WHERE id = other.id LIMIT 1) e
   WHERE other.id NOT IN (SELECT id FROM done)
 )
-INSERT INTO outbox_published (id, slot, retry_count)
-SELECT id, slot, retry_count FROM confirmed ORDER BY id
-ON CONFLICT DO NOTHING`
+INSERT INTO outbox_done AS d (id, status, retry_count)
+SELECT id, 'published', retry_count FROM confirmed ORDER BY id
+ON CONFLICT (id) DO UPDATE SET
+  (status, done_at, retry_count, failed_at, failure_code, failure_reason) =
+  (excluded.status, now(), excluded.retry_count, NULL, NULL, NULL)
+WHERE d.status <> 'published'`
 
 // supersedeSQL supersedes what is older than the given events, as their claim has done. A crash or a
 // failover of the server may have forgotten that claim, and not the older events. When their newer
@@ -95,7 +97,7 @@ WITH done AS (
       SELECT id FROM outbox_queue
       WHERE (aggregate, aggregate_id) = (newer.aggregate, newer.aggregate_id) AND version < newer.version
       ORDER BY version OFFSET 0) older))
-  RETURNING *, true AS superseded
+  RETURNING *, 'superseded' AS status
 )` + RecordSQL
 
 // fenceSQL selects those of the given events that the claim still holds, and locks the claim until

@@ -105,7 +105,7 @@ func (s *Store) ClaimTrials(ctx context.Context, worker string, limit int, lease
 
 // lockTopicsSQL makes settlements that change topics run one after the other. One may pause a and
 // resume b while another one does the reverse: without this lock they could deadlock.
-const lockTopicsSQL = `SELECT pg_advisory_xact_lock(cast('outbox_topics'::regclass::oid AS bigint))`
+const lockTopicsSQL = `SELECT pg_advisory_xact_lock(hashtextextended('topics ' || 'outbox_topics'::regclass::oid, 0))`
 
 // pauseSQL pauses topics. A pause gets longer only if a trial has failed: many events fail
 // together, and then one pause must not become ten. A topic that an operator has paused stays as it

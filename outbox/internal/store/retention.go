@@ -1,0 +1,79 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// lockTimeoutSQL bounds each wait for a lock of a deletion. It skips the rows of outbox_done that
+// somebody has locked, and no statement of this package locks those of the log.
+const lockTimeoutSQL = `SELECT set_config('lock_timeout', '100ms', true)`
+
+// deleteSQL deletes a page of events that were done longer ago than the retention. It begins after
+// a place in the index of outbox_done. What is in the queue stays: somebody has put it there again.
+const deleteSQL = `
+WITH page AS MATERIALIZED (
+  SELECT id, done_at FROM outbox_done
+  WHERE (done_at, id) > (cast(@done_at AS timestamptz), cast(@id AS uuid))
+    AND done_at < now() - cast(@retention AS float8) * interval '1 second'
+  ORDER BY done_at, id LIMIT @limit FOR UPDATE SKIP LOCKED
+), old AS MATERIALIZED (
+  SELECT id FROM page p WHERE (SELECT id FROM outbox_queue WHERE id = p.id) IS NULL
+), events AS (
+  DELETE FROM outbox_events WHERE id = ANY (ARRAY(SELECT id FROM old))
+), done AS (
+  DELETE FROM outbox_done WHERE id = ANY (ARRAY(SELECT id FROM old))
+), last AS (
+  SELECT done_at, id FROM page ORDER BY done_at DESC, id DESC LIMIT 1
+)
+SELECT (SELECT count(*) FROM page) AS found,
+       coalesce((SELECT done_at FROM last), cast(@done_at AS timestamptz)) AS done_at, coalesce((SELECT id FROM last), cast(@id AS uuid)) AS id`
+
+// deletePage is how many events one transaction deletes. It takes about 20 ms.
+const deletePage = 1000
+
+// place is where a deletion goes on in the index of outbox_done. What it has deleted is before that
+// place. As long as somebody holds an old snapshot, such as a dump, the index has an entry for each of
+// these, and a deletion from the front would read all of them.
+type place struct {
+	doneAt time.Time
+	id     uuid.UUID
+	begun  time.Time // when a deletion began at the front, by the clock of this process
+}
+
+// placeAge is when a deletion begins at the front again, for the events that were locked, or in the
+// queue.
+const placeAge = time.Hour
+
+// deleteOld deletes all events that were done longer ago than the retention, page by page. After each
+// page it waits for as long as the page took, so that the claims have half of the time for themselves.
+// It returns where the next deletion goes on.
+func (s *Store) deleteOld(ctx context.Context, retention time.Duration, p place) (place, error) {
+	if time.Since(p.begun) > placeAge {
+		p = place{begun: time.Now()}
+	}
+	for {
+		begin, found, next := time.Now(), 0, p
+		err := s.together(ctx,
+			statement{doing: "bounding the waits for locks", sql: lockTimeoutSQL},
+			statement{
+				"deleting a page", deleteSQL,
+				args{"done_at": p.doneAt, "id": p.id, "retention": retention.Seconds(), "limit": deletePage},
+				rowInto(&found, &next.doneAt, (*[16]byte)(&next.id)),
+			})
+		if err != nil {
+			return p, fmt.Errorf("deleting old events: %w", err)
+		}
+		if p = next; found < deletePage {
+			return p, nil
+		}
+		select {
+		case <-ctx.Done():
+			return p, nil
+		case <-time.After(time.Since(begin)):
+		}
+	}
+}
