@@ -60,7 +60,7 @@
 //   - That an event arrives only once. The consumer has to ignore an id that it knows: package
 //     inbox does that.
 //   - An order between two aggregates, or among events without one.
-//   - That every ID is unique. [ErrDuplicate] says which duplicates Append finds.
+//   - That an ID is unique for longer than the retention: see [ErrDuplicate].
 //   - That a superseded event is never sent: a relay may be sending it already.
 //   - That a synchronous standby has each event that others see. If a context ends during COMMIT,
 //     pgx cancels the wait for the standby, unless you call [NeverCancelCommits].

@@ -85,8 +85,7 @@ var (
 	// program did not lock the aggregate's row before it read the version: repeat the whole
 	// transaction, with the lock.
 	//
-	// Append does not find every duplicate. It looks for an ID in the newest part of the log and
-	// among the events that wait, and for a Version only among the events that wait.
+	// Append finds every duplicate of an event that is not done, or was done within the relay's Retention.
 	ErrDuplicate = errors.New("outbox: the event exists already")
 )
 

@@ -8,6 +8,13 @@ DROP VIEW outbox_status;
 ALTER TABLE outbox_events RENAME TO outbox_old_events;
 ALTER INDEX outbox_events_history RENAME TO outbox_old_history;
 ALTER SEQUENCE outbox_events_seq_seq RENAME TO outbox_old_seq;
+-- +goose StatementBegin
+DO $$ DECLARE name text; BEGIN
+  FOR name IN SELECT conname FROM pg_constraint WHERE conrelid = 'outbox_old_events'::regclass LOOP
+    EXECUTE format('ALTER TABLE outbox_old_events RENAME CONSTRAINT %I TO %I', name, 'old_' || name);
+  END LOOP;
+END $$;
+-- +goose StatementEnd
 CREATE TABLE outbox_old_queue AS TABLE outbox_queue;
 CREATE INDEX ON outbox_old_queue (id);
 DROP TABLE outbox_queue;
@@ -52,7 +59,7 @@ CREATE INDEX outbox_queue_parked ON outbox_queue (aggregate, aggregate_id, versi
   WHERE available_at = 'infinity' AND failed_at IS NULL AND NOT halted;
 CREATE INDEX outbox_queue_supersedes ON outbox_queue (aggregate, aggregate_id, version) WHERE supersedes;
 CREATE INDEX outbox_queue_halted ON outbox_queue (topic, retry_count, seq) WHERE halted;
-CREATE INDEX outbox_queue_since ON outbox_queue (due_since) WHERE failed_at IS NULL;
+CREATE INDEX outbox_queue_since ON outbox_queue (due_since) WHERE CASE WHEN failed_at IS NULL THEN true END;
 CREATE INDEX outbox_queue_refused ON outbox_queue (topic, id) WHERE refused_since IS NOT NULL AND failed_at IS NULL;
 CREATE INDEX outbox_queue_failed ON outbox_queue (id) WHERE failed_at IS NOT NULL;
 CREATE INDEX outbox_queue_failures ON outbox_queue (coalesce(failure_code, ''), topic, failed_at, id)
@@ -67,6 +74,8 @@ CREATE TABLE outbox_done (
   failure_reason text
 );
 CREATE INDEX outbox_done_age ON outbox_done (done_at, id);
+ALTER TABLE outbox_events SET (autovacuum_vacuum_scale_factor = 0.05);
+ALTER TABLE outbox_done SET (autovacuum_vacuum_scale_factor = 0.05);
 ALTER TABLE outbox_queue SET (
   autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0
 );

@@ -55,7 +55,7 @@ SELECT greatest(unfinished - failed - in_progress, 0) AS pending, in_progress, f
          SELECT refused_since FROM outbox_queue WHERE refused_since IS NOT NULL AND failed_at IS NULL LIMIT @limit) r)), 0)::float8
          AS oldest_refused,
        coalesce(extract(epoch FROM now() - (
-         SELECT due_since FROM outbox_queue WHERE due_since <= now() AND failed_at IS NULL ORDER BY due_since LIMIT 1)), 0)::float8
+         SELECT due_since FROM outbox_queue WHERE due_since <= now() AND CASE WHEN failed_at IS NULL THEN true END ORDER BY due_since LIMIT 1)), 0)::float8
          AS oldest_unfinished
 FROM numbers`
 

@@ -19,9 +19,8 @@ func (f fixture) repeatableRead() fixture {
 	})
 }
 
-// TestP1ATransactionOfTheJanitorStatesItsSettings, and so does one of an operator. With an older
-// snapshot the janitor would empty a slot whose new events it cannot see.
-func TestP1ATransactionOfTheJanitorStatesItsSettings(t *testing.T) {
+// TestATransactionOfAnOperatorStatesItsSettings, whatever the defaults are.
+func TestATransactionOfAnOperatorStatesItsSettings(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t).repeatableRead().with(func(c *pgxpool.Config) {
 		c.ConnConfig.RuntimeParams["default_transaction_read_only"] = "on"
@@ -61,6 +60,18 @@ func TestTheClaimLockSerializesClaims(t *testing.T) {
 	if all := slices.Concat(got[:]...); !slices.Equal(all, ids) {
 		t.Errorf("two claims took %v, want %v once", all, ids)
 	}
+}
+
+// TestAnApplicationsLocksStopNoRelay: it locks the numbers of its customers, and some are those of the
+// tables.
+func TestAnApplicationsLocksStopNoRelay(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ids := f.appendMany(1)
+	f.inTx("SELECT pg_advisory_xact_lock(cast(oid AS bigint)) FROM pg_class WHERE relname IN ('outbox_claims', 'outbox_topics')", func() {
+		c := f.wantClaimed(ids...)
+		f.settle(Settlement{Token: c.Token, End: true, Paused: map[string]string{"x": "a test"}})
+	})
 }
 
 // TestALeaseBeginsAfterTheWaitForOtherClaims: a claim that waited two seconds for the claim

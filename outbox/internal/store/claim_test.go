@@ -107,7 +107,7 @@ func TestEveryModeOfPgx(t *testing.T) {
 			f.wantStatus("discarded", ids[0])
 			f.wantStatus("superseded", others[2])
 			f.wantStatus("published", ids[1], ids[2], others[0], others[1])
-			f.rotateTo(2, time.Hour)
+			f.deleteFrom(place{})
 		})
 	}
 }

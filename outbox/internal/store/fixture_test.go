@@ -50,11 +50,11 @@ func (f fixture) with(change func(*pgxpool.Config)) fixture {
 func insertSQL(events, due string) string {
 	return `
 WITH given (id, version, aggregate, aggregate_id, topic, payload) AS (` + events + `), event AS (
-  INSERT INTO outbox_events (id, version, aggregate, aggregate_id, topic, payload, slot, content_type)
-  SELECT *, (SELECT current FROM outbox_ring), 'application/json' FROM given
-  RETURNING id, seq, slot, version, aggregate, aggregate_id, topic, octet_length(payload)
+  INSERT INTO outbox_events (id, version, aggregate, aggregate_id, topic, payload, content_type)
+  SELECT *, 'application/json' FROM given
+  RETURNING id, seq, version, aggregate, aggregate_id, topic, octet_length(payload)
 )
-INSERT INTO outbox_queue (id, seq, slot, version, aggregate, aggregate_id, topic, bytes, available_at)
+INSERT INTO outbox_queue (id, seq, version, aggregate, aggregate_id, topic, bytes, available_at)
 SELECT *, ` + due + ` FROM event`
 }
 
@@ -220,7 +220,7 @@ const (
 		WHERE id = ANY (ARRAY(SELECT id FROM outbox_queue WHERE id = ANY (cast(@ids AS uuid[])) AND failed_at IS NOT NULL ORDER BY id FOR UPDATE))`
 	discardSQL = `WITH done AS (
 		DELETE FROM outbox_queue WHERE id = ANY (ARRAY(SELECT id FROM outbox_queue WHERE id = ANY (cast(@ids AS uuid[])) AND failed_at IS NOT NULL ORDER BY id FOR UPDATE))
-		RETURNING *, false AS superseded)` + RecordSQL
+		RETURNING *, 'discarded' AS status)` + RecordSQL
 )
 
 // decide replays or discards failed events.

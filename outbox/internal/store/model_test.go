@@ -13,7 +13,7 @@ import (
 
 // TestP7ModelOfManyRelays takes random steps with two relays: they claim, publish with any outcome,
 // settle late, twice or never, and lose their leases; topics pause; operators lock, replay and
-// discard events; newer events supersede older ones; the ring turns. Each claim must take what the
+// discard events; newer events supersede older ones; old events are deleted. Each claim must take what the
 // rule of next.go says. After each step the destination must have received the versions of every
 // aggregate in order. At the end, all events must be published, discarded or superseded, and none
 // may be lost. All runs together must take each transition between the states.
@@ -23,7 +23,7 @@ func TestP7ModelOfManyRelays(t *testing.T) {
 	taken := transitions{}
 	rapid.Check(t, func(r *rapid.T) {
 		f.exec(`DELETE FROM outbox_events; DELETE FROM outbox_queue; DELETE FROM outbox_claims; DELETE FROM outbox_topics;
-			DELETE FROM outbox_published; DELETE FROM outbox_discarded`)
+			DELETE FROM outbox_done`)
 		m := &model{fixture: f, broker: newBroker(), stores: [2]*Store{New(f.pool), New(f.pool)}, events: map[uuid.UUID]Event{}, taken: taken}
 		r.Repeat(map[string]func(*rapid.T){
 			"":          m.check,
@@ -42,19 +42,19 @@ func TestP7ModelOfManyRelays(t *testing.T) {
 			"publish": func(r *rapid.T) {
 				m.publish(r, m.pick(r, func(w relay) bool { return len(w.Events) > 0 && !w.published }))
 			},
-			"settle":         func(r *rapid.T) { m.settle(r, m.pick(r, func(w relay) bool { return w.published })) },
-			"crash":          func(r *rapid.T) { *m.pick(r, func(w relay) bool { return len(w.Events) > 0 }) = relay{} },
-			"whole pass":     m.pass,
-			"another pass":   m.pass,
-			"leases end":     func(*rapid.T) { m.endLeases() },
-			"back-offs end":  func(*rapid.T) { m.exec(endBackOffs) },
-			"replay":         func(r *rapid.T) { must(r, m.decide(replaySQL, m.failed(r)...)) },
-			"discard":        func(r *rapid.T) { must(r, m.decide(discardSQL, m.failed(r)...)) },
-			"late confirm":   m.lateConfirm,
-			"the ring turns": m.turn,
-			"pauses end":     func(*rapid.T) { m.endPauses() },
-			"trial":          m.tryTopic,
-			"resume":         func(*rapid.T) { m.exec("UPDATE outbox_topics SET resumed = true") },
+			"settle":        func(r *rapid.T) { m.settle(r, m.pick(r, func(w relay) bool { return w.published })) },
+			"crash":         func(r *rapid.T) { *m.pick(r, func(w relay) bool { return len(w.Events) > 0 }) = relay{} },
+			"whole pass":    m.pass,
+			"another pass":  m.pass,
+			"leases end":    func(*rapid.T) { m.endLeases() },
+			"back-offs end": func(*rapid.T) { m.exec(endBackOffs) },
+			"replay":        func(r *rapid.T) { must(r, m.decide(replaySQL, m.failed(r)...)) },
+			"discard":       func(r *rapid.T) { must(r, m.decide(discardSQL, m.failed(r)...)) },
+			"late confirm":  m.lateConfirm,
+			"years pass":    func(*rapid.T) { m.finishLongAgo(); m.deleteFrom(place{}) },
+			"pauses end":    func(*rapid.T) { m.endPauses() },
+			"trial":         m.tryTopic,
+			"resume":        func(*rapid.T) { m.exec("UPDATE outbox_topics SET resumed = true") },
 		})
 		m.drain(r)
 	})
@@ -283,18 +283,6 @@ func (m *model) lateConfirm(r *rapid.T) {
 		r.Skip("no event was stored and is not marked")
 	}
 	m.fixture.settle(Settlement{Published: late})
-}
-
-// turn lets everything become old, and rotates until the ring has turned. It goes back some slots
-// first, as if the ring had turned many times: the next slot is one that has events.
-func (m *model) turn(r *rapid.T) {
-	m.finishLongAgo()
-	m.exec("UPDATE outbox_ring SET current = (current + 8 - $1) % 8", rapid.IntRange(1, 2).Draw(r, "slots"))
-	before := m.current()
-	for m.current() == before {
-		m.exec(age)
-		must(r, m.store.Rotate(m.Context(), time.Hour))
-	}
 }
 
 // drain replays all failed events, and lets one relay publish until nothing is left.

@@ -150,9 +150,10 @@ func TestRepairMakesParkedEventsDue(t *testing.T) {
 	f.wantDue(0, stranded[0])
 }
 
-// TestBacklogReportsTheOldestDueEvent, and what is paused, and since when an event is refused. The
-// row of a dead relay's claim stays while no other relay runs, although its lease has ended.
-func TestBacklogReportsTheOldestDueEvent(t *testing.T) {
+// TestBacklogReportsTheOldestEvents: the one that is due, the one that is not done, whatever it waits
+// for, and the one that is refused. It also reports what is paused. The row of a dead relay's claim
+// stays while no other relay runs, although its lease has ended.
+func TestBacklogReportsTheOldestEvents(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.exec(manySQL, "away", 3)
@@ -160,19 +161,21 @@ func TestBacklogReportsTheOldestDueEvent(t *testing.T) {
 	f.pause("away")
 	f.hold("empty")
 	f.exec("UPDATE outbox_queue SET refused_since = now() - interval '1 hour' WHERE id = $1", ids[0])
-	f.exec("UPDATE outbox_queue SET refused_since = now() - interval '1 day', failed_at = now(), available_at = 'infinity' WHERE id = $1", ids[1])
+	f.exec("UPDATE outbox_queue SET due_since = now() - CASE topic WHEN 'away' THEN interval '2 hours' ELSE '90 minutes' END")
+	f.exec("UPDATE outbox_queue SET due_since = now() - interval '1 day', refused_since = now() - interval '1 day', failed_at = now(), available_at = 'infinity' WHERE id = $1", ids[1])
+	f.reschedule(f.claim(10), Failure{ID: ids[0], Counts: true})
 	f.claim(10)
 	b, err := f.store.Backlog(t.Context(), CountLimit)
 	if must(t, err); b.Pending != 3 || b.InProgress != 1 || b.Failed != 1 || b.Paused != 3 || b.PausedTopics != 2 ||
-		b.OldestRefused < 3600 || b.OldestRefused > 3700 {
+		b.OldestRefused < 3600 || b.OldestRefused > 3700 || b.OldestUnfinished < 7200 || b.OldestUnfinished > 7300 {
 		t.Errorf("%+v", b)
 	}
 	f.exec("UPDATE outbox_queue SET available_at = now() - interval '1 hour' WHERE id = $1", ids[0])
-	f.exec("UPDATE outbox_ring SET since = now() - interval '2 hours'")
+	f.exec("UPDATE outbox_queue SET due_since = now() + interval '1 hour' WHERE topic = 'away'")
 	f.endLeases()
 	b, err = f.store.Backlog(t.Context(), CountLimit)
-	if must(t, err); b.Pending != 4 || b.InProgress != 0 || b.OldestDue < 3600 || b.OldestDue > 3700 || b.SlotAge < 7200 {
-		t.Errorf("%+v, want 4 pending events, and an hour", b)
+	if must(t, err); b.Pending != 4 || b.InProgress != 0 || b.OldestDue < 3600 || b.OldestDue > 3700 || b.OldestUnfinished < 5400 || b.OldestUnfinished > 5500 {
+		t.Errorf("%+v, want 4 pending events, an hour, and 90 minutes", b)
 	}
 }
 

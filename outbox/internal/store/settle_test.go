@@ -71,7 +71,7 @@ func TestAMarkNeedsNoLease(t *testing.T) {
 	f.finish(c)
 	f.wantStatus("published", ids...)
 	f.mark(uuid.New()) // of an event that is nowhere
-	if n := f.int("SELECT count(*) FROM outbox_published"); n != 2 {
+	if n := f.int("SELECT count(*) FROM outbox_done WHERE status = 'published'"); n != 2 {
 		t.Errorf("%d events are published, want 2", n)
 	}
 }
