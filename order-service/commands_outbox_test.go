@@ -14,7 +14,7 @@ import (
 // TestACommandSaysWhichServerItLacks. Only republish needs the broker.
 func TestACommandSaysWhichServerItLacks(t *testing.T) {
 	db, migrated := postgrestest.Migrated(t, schema)
-	_, err := db.Pool().Exec(t.Context(), "INSERT INTO outbox_published (id, slot, published_at) VALUES (gen_random_uuid(), 0, now())")
+	_, err := db.Pool().Exec(t.Context(), "INSERT INTO outbox_done (id, status, retry_count) VALUES (gen_random_uuid(), 'published', 0)")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -105,7 +105,7 @@ func count(t *testing.T, pool *pgxpool.Pool, rows string) (n int) {
 
 func awaitPublished(t *testing.T, pool *pgxpool.Pool, n int) {
 	t.Helper()
-	await(t, fmt.Sprint(n, " published"), func() bool { return count(t, pool, "outbox_published") == n })
+	await(t, fmt.Sprint(n, " published"), func() bool { return count(t, pool, "outbox_done WHERE status = 'published'") == n })
 }
 
 func TestARelayPublishesAndRecordsIt(t *testing.T) {
@@ -116,7 +116,7 @@ func TestARelayPublishesAndRecordsIt(t *testing.T) {
 	r, stop := run(t, pool, to, RelayConfig{OnPublished: func(ctx context.Context, events []Event) {
 		called.Add(int64(len(events)))
 		var marked bool
-		err := pool.QueryRow(ctx, "SELECT EXISTS (SELECT FROM outbox_published WHERE id = $1)", events[0].ID).Scan(&marked)
+		err := pool.QueryRow(ctx, "SELECT EXISTS (SELECT FROM outbox_done WHERE id = $1 AND status = 'published')", events[0].ID).Scan(&marked)
 		if err != nil || !marked || events[0].Aggregate != "order" {
 			t.Errorf("OnPublished is called with %+v, which is marked: %v, %v", events[0], marked, err)
 		}
@@ -163,7 +163,7 @@ func TestTwoOutboxesInOneDatabaseDoNotWaitForEachOther(t *testing.T) {
 	}
 	holder, err := admin.Begin(t.Context())
 	must(t, err)
-	_, err = holder.Exec(t.Context(), "SELECT pg_advisory_xact_lock('a.outbox_claims'::regclass::oid::bigint)")
+	_, err = holder.Exec(t.Context(), "SELECT pg_advisory_xact_lock(hashtextextended('claims ' || 'a.outbox_claims'::regclass::oid, 0))")
 	must(t, err)
 	var sinks [2]*sink
 	for i, pool := range pools {

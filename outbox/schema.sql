@@ -126,6 +126,8 @@ CREATE TABLE outbox_done (
 
 -- For the janitor, the oldest first, and for publishing again what was published in a range of time.
 CREATE INDEX outbox_done_age ON outbox_done (done_at, id);
+-- For the operators: what was not published. Usually it is small.
+CREATE INDEX outbox_done_unsent ON outbox_done (id) WHERE status <> 'published';
 
 -- The janitor deletes old rows of these two each minute. Autovacuum starts when a twentieth of the rows is dead,
 -- and not a fifth: with a hundred million rows that would be a day's work at once.

@@ -68,9 +68,9 @@ func TestADecisionPrintsWhatItHasChanged(t *testing.T) {
 	f.publish(0, ids[3])
 	failAgain := func() {
 		f.exec("DELETE FROM operator_decisions")
-		f.exec(`WITH back AS (DELETE FROM outbox_discarded RETURNING id)
-			INSERT INTO outbox_queue (id, seq, slot, version, aggregate, aggregate_id, topic, bytes)
-			SELECT id, seq, slot, version, aggregate, aggregate_id, topic, 9 FROM outbox_events NATURAL JOIN back`)
+		f.exec(`WITH back AS (DELETE FROM outbox_done WHERE status = 'discarded' RETURNING id)
+			INSERT INTO outbox_queue (id, seq, version, aggregate, aggregate_id, topic, bytes)
+			SELECT id, seq, version, aggregate, aggregate_id, topic, 9 FROM outbox_events NATURAL JOIN back`)
 		f.fail(2, ids[0], ids[2])
 		f.fail(0, ids[1])
 	}
@@ -124,7 +124,7 @@ func TestManyEventsAreChangedInBatches(t *testing.T) {
 	f := newFixture(t)
 	ids := append(f.append(slices.Repeat([]string{"order.created"}, 1000)...), f.append("order.created")...)
 	f.fail(0, ids...)
-	f.exec(fmt.Sprintf("ALTER TABLE outbox_discarded ADD CHECK (id <> '%s')", ids[1000]))
+	f.exec(fmt.Sprintf("ALTER TABLE outbox_done ADD CHECK (id <> '%s')", ids[1000]))
 	_, progress, err := f.run(t.Context(), "outbox", "discard", "--all")
 	if status(err) != 1 || progress != "500 of 1001 (49%)\n1000 of 1001 (99%)\n" {
 		t.Errorf("error %v, progress %q", err, progress)

@@ -120,7 +120,7 @@ func (f fixture) fail(hours int, ids ...string) {
 func (f fixture) publish(hours int, ids ...string) {
 	f.Helper()
 	f.exec(`WITH done AS (DELETE FROM outbox_queue WHERE id = ANY ($2::uuid[]) RETURNING *)
-		INSERT INTO outbox_published (id, slot, published_at) SELECT id, slot, now() - $1 * interval '1 hour' FROM done`, hours, ids)
+		INSERT INTO outbox_done (id, status, retry_count, done_at) SELECT id, 'published', retry_count, now() - $1 * interval '1 hour' FROM done`, hours, ids)
 }
 
 func (f fixture) exec(statement string, args ...any) {

@@ -197,7 +197,7 @@ func TestP1P6AContextThatEndsInTheCommit(t *testing.T) {
 			table: "notes", err: context.Canceled,
 			write: func(ctx context.Context, db *postgres.DB) error { return writing(ctx, db, 1) },
 		},
-		"of a relay that marks its e-mails": {table: "outbox_published", write: relay},
+		"of a relay that marks its e-mails": {table: "outbox_done", write: relay},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

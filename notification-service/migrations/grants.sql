@@ -12,7 +12,7 @@ DO $$ BEGIN
   REVOKE ALL ON ALL FUNCTIONS IN SCHEMA public FROM notification_service;
 
   GRANT SELECT ON goose_db_version, inbox_version, outbox_version, processed_messages, order_progress,
-                  outbox_events, outbox_queue, outbox_claims, outbox_topics, outbox_published, outbox_discarded, outbox_ring,
+                  outbox_events, outbox_queue, outbox_claims, outbox_topics, outbox_done,
                   outbox_status, operator_decisions
     TO notification_service;
 
@@ -23,24 +23,21 @@ DO $$ BEGIN
   GRANT INSERT (consumer, message_id), UPDATE (processed_at), DELETE ON processed_messages TO notification_service;
   GRANT INSERT (order_id, last_version), UPDATE (last_version) ON order_progress TO notification_service;
 
-  -- The janitor moves e-mails to another slot, and empties a slot by TRUNCATE. That needs a right
-  -- on each of the tables of the ring.
-  GRANT INSERT (id, slot, version, aggregate, aggregate_id, topic, payload, content_type, headers, traceparent), UPDATE (slot)
+  -- There is no UPDATE: an e-mail of the log never changes. The janitor deletes old ones, here and
+  -- in outbox_done.
+  GRANT INSERT (id, version, aggregate, aggregate_id, topic, payload, content_type, headers, traceparent), DELETE
     ON outbox_events TO notification_service;
-  GRANT INSERT (id, slot, retry_count), UPDATE (slot) ON outbox_published TO notification_service;
-  FOR slot IN 0..7 LOOP
-    EXECUTE format('GRANT SELECT, TRUNCATE ON outbox_events_%1$s, outbox_published_%1$s TO notification_service', slot);
-  END LOOP;
-  GRANT UPDATE (current, since, moved) ON outbox_ring TO notification_service;
 
-  GRANT INSERT (id, seq, slot, version, aggregate, aggregate_id, topic, bytes, available_at, supersedes),
-        UPDATE (slot, available_at, halted, retry_count, refused_since,
+  GRANT INSERT (id, seq, version, aggregate, aggregate_id, topic, bytes, available_at, supersedes, due_since),
+        UPDATE (available_at, due_since, halted, retry_count, refused_since,
                 failure_code, failure_reason, failed_at), DELETE
     ON outbox_queue TO notification_service;
 
-  GRANT INSERT (id, slot, superseded, failed_at, retry_count, failure_code, failure_reason),
-        UPDATE (slot, discarded_at, superseded, failed_at, retry_count, failure_code, failure_reason), DELETE
-    ON outbox_discarded TO notification_service;
+  -- A late confirm changes what was discarded or superseded to published. The janitor locks the
+  -- rows that it deletes, which also requires the right to UPDATE a column.
+  GRANT INSERT (id, status, retry_count, failed_at, failure_code, failure_reason),
+        UPDATE (status, done_at, retry_count, failed_at, failure_code, failure_reason), DELETE
+    ON outbox_done TO notification_service;
 
   -- Settle removes an e-mail from its claim, and Renew moves the end of the lease.
   GRANT INSERT, UPDATE (until, events), DELETE ON outbox_claims TO notification_service;

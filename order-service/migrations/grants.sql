@@ -12,7 +12,7 @@ DO $$ BEGIN
   REVOKE ALL ON ALL FUNCTIONS IN SCHEMA public FROM order_service;
 
   GRANT SELECT ON goose_db_version, outbox_version, products, orders, idempotency_keys,
-                  outbox_events, outbox_queue, outbox_claims, outbox_topics, outbox_published, outbox_discarded, outbox_ring,
+                  outbox_events, outbox_queue, outbox_claims, outbox_topics, outbox_done,
                   outbox_status, operator_decisions
     TO order_service;
 
@@ -23,24 +23,21 @@ DO $$ BEGIN
         UPDATE (version, status)
     ON orders TO order_service;
 
-  -- The janitor moves events to another slot, and empties a slot by TRUNCATE. That needs a right on
-  -- each of the tables of the ring.
-  GRANT INSERT (id, slot, version, aggregate, aggregate_id, topic, payload, content_type, headers, traceparent), UPDATE (slot)
+  -- There is no UPDATE: an event of the log never changes. The janitor deletes old ones, here and
+  -- in outbox_done.
+  GRANT INSERT (id, version, aggregate, aggregate_id, topic, payload, content_type, headers, traceparent), DELETE
     ON outbox_events TO order_service;
-  GRANT INSERT (id, slot, retry_count), UPDATE (slot) ON outbox_published TO order_service;
-  FOR slot IN 0..7 LOOP
-    EXECUTE format('GRANT SELECT, TRUNCATE ON outbox_events_%1$s, outbox_published_%1$s TO order_service', slot);
-  END LOOP;
-  GRANT UPDATE (current, since, moved) ON outbox_ring TO order_service;
 
-  GRANT INSERT (id, seq, slot, version, aggregate, aggregate_id, topic, bytes, available_at, supersedes),
-        UPDATE (slot, available_at, halted, retry_count, refused_since,
+  GRANT INSERT (id, seq, version, aggregate, aggregate_id, topic, bytes, available_at, supersedes, due_since),
+        UPDATE (available_at, due_since, halted, retry_count, refused_since,
                 failure_code, failure_reason, failed_at), DELETE
     ON outbox_queue TO order_service;
 
-  GRANT INSERT (id, slot, superseded, failed_at, retry_count, failure_code, failure_reason),
-        UPDATE (slot, discarded_at, superseded, failed_at, retry_count, failure_code, failure_reason), DELETE
-    ON outbox_discarded TO order_service;
+  -- A late confirm changes what was discarded or superseded to published. The janitor locks the
+  -- rows that it deletes, which also requires the right to UPDATE a column.
+  GRANT INSERT (id, status, retry_count, failed_at, failure_code, failure_reason),
+        UPDATE (status, done_at, retry_count, failed_at, failure_code, failure_reason), DELETE
+    ON outbox_done TO order_service;
 
   -- Settle removes an event from its claim, and Renew moves the end of the lease.
   GRANT INSERT, UPDATE (until, events), DELETE ON outbox_claims TO order_service;

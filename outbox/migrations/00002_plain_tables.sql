@@ -1,9 +1,10 @@
 -- Plain tables take the place of the ring of eight tables, and one table that of outbox_published and
 -- outbox_discarded. All events are taken over that are not done, or that the ring still had with what
--- became of them. Stop all writers and relays first: docs say how. Those of 0.1.0 get errors from now
--- on: a writer's transaction is rolled back, and a relay marks nothing.
+-- became of them. Stop all writers and relays of 0.1.0 first. One that still runs gets errors: a writer
+-- appends nothing, and a relay claims and marks nothing.
 
 -- +goose Up
+LOCK TABLE outbox_ring, outbox_events, outbox_published, outbox_discarded, outbox_queue, outbox_claims IN ACCESS EXCLUSIVE MODE;
 DROP VIEW outbox_status;
 ALTER TABLE outbox_events RENAME TO outbox_old_events;
 ALTER INDEX outbox_events_history RENAME TO outbox_old_history;
@@ -74,6 +75,7 @@ CREATE TABLE outbox_done (
   failure_reason text
 );
 CREATE INDEX outbox_done_age ON outbox_done (done_at, id);
+CREATE INDEX outbox_done_unsent ON outbox_done (id) WHERE status <> 'published';
 ALTER TABLE outbox_events SET (autovacuum_vacuum_scale_factor = 0.05);
 ALTER TABLE outbox_done SET (autovacuum_vacuum_scale_factor = 0.05);
 ALTER TABLE outbox_queue SET (

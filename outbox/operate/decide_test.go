@@ -9,7 +9,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"example.com/transactional-outbox/outbox/internal/dbtest"
 	"example.com/transactional-outbox/outbox/internal/store"
 	"example.com/transactional-outbox/outbox/operate"
 )
@@ -121,8 +120,8 @@ func TestWhatCannotBeSentIsNotReplayed(t *testing.T) {
 	f := newFixture(t)
 	ids := f.appendMany(3)
 	f.fail(ids...)
-	const supersedeSQL = `INSERT INTO outbox_queue (id, seq, slot, version, aggregate, aggregate_id, topic, bytes, supersedes, available_at)
-		SELECT gen_random_uuid(), 0, slot, version + 1, aggregate, aggregate_id, topic, 0, true, now() + $2 * interval '1s' FROM outbox_queue WHERE id = $1`
+	const supersedeSQL = `INSERT INTO outbox_queue (id, seq, version, aggregate, aggregate_id, topic, bytes, supersedes, available_at)
+		SELECT gen_random_uuid(), 0, version + 1, aggregate, aggregate_id, topic, 0, true, now() + $2 * interval '1s' FROM outbox_queue WHERE id = $1`
 	f.exec(supersedeSQL, ids[0], 0)
 	f.exec(supersedeSQL, ids[2], 3600)
 	f.due()
@@ -142,54 +141,6 @@ func TestWhatCannotBeSentIsNotReplayed(t *testing.T) {
 	r, err := f.operator.Discard(t.Context(), ann(), ids[:2])
 	if err != nil || !slices.Equal(operate.IDsOf(r.Changed), ids[1:2]) || f.count("outbox_queue WHERE failed_at IS NOT NULL") != 0 {
 		t.Errorf("discarded %+v, error %v", r, err)
-	}
-}
-
-// TestAnIDThatIsDiscardedTwice: Append takes an id again when the ring has turned. Its event can be
-// discarded as well, and the other events of the decision with it.
-func TestAnIDThatIsDiscardedTwice(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	id := f.appendAlone()
-	f.fail(id)
-	by := operate.NewDecision("ann", operate.CLI, operate.ByIDs)
-	for _, slot := range []int{1, 2} {
-		r, err := f.operator.Discard(t.Context(), by, []uuid.UUID{id})
-		if err != nil || len(r.Changed) != 1 {
-			t.Fatalf("%+v, error %v", r, err)
-		}
-		f.exec("UPDATE outbox_ring SET current = $1", slot)
-		f.exec(insertSQL("SELECT cast($1 AS uuid), NULL::int, NULL::text, 'report'"), id)
-		f.fail(id)
-	}
-}
-
-// TestAReplayFindsAnEventThatTheJanitorMoves: the decision waits for the janitor's lock, and then
-// looks for the payload where it is now.
-func TestAReplayFindsAnEventThatTheJanitorMoves(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	id := f.appendFailed(1)[0]
-	janitor, err := f.pool.Begin(t.Context())
-	must(t, err)
-	for _, table := range []string{"outbox_queue", "outbox_events"} {
-		_, err := janitor.Exec(t.Context(), "UPDATE "+table+" SET slot = 3")
-		must(t, err)
-	}
-	var replayed operate.Result
-	var replay sync.WaitGroup
-	replay.Go(func() {
-		var err error
-		if replayed, err = f.operator.Replay(t.Context(), ann(), []uuid.UUID{id}); err != nil {
-			t.Error(err)
-		}
-	})
-	dbtest.Await(t, "somebody waits", func() bool {
-		return f.count("pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") > 0
-	})
-	must(t, janitor.Commit(t.Context()))
-	if replay.Wait(); len(replayed.Changed) != 1 {
-		t.Errorf("%+v", replayed)
 	}
 }
 

@@ -46,14 +46,14 @@ func fixtureOf(t *testing.T, pool *pgxpool.Pool) fixture {
 func insertSQL(events string) string {
 	return `
 WITH event AS (
-  INSERT INTO outbox_events (id, version, aggregate_id, topic, aggregate, slot, payload, content_type, headers)
+  INSERT INTO outbox_events (id, version, aggregate_id, topic, aggregate, payload, content_type, headers)
   SELECT id, version, aggregate_id, topic, CASE WHEN aggregate_id IS NOT NULL THEN 'order' END,
-         (SELECT current FROM outbox_ring), '{"a": 1}', 'application/json', '{"h": "text"}'
+         '{"a": 1}', 'application/json', '{"h": "text"}'
   FROM (` + events + `) new (id, version, aggregate_id, topic)
   RETURNING *
 )
-INSERT INTO outbox_queue (id, seq, slot, version, aggregate, aggregate_id, topic, bytes)
-SELECT id, seq, slot, version, aggregate, aggregate_id, topic, octet_length(payload) FROM event`
+INSERT INTO outbox_queue (id, seq, version, aggregate, aggregate_id, topic, bytes)
+SELECT id, seq, version, aggregate, aggregate_id, topic, octet_length(payload) FROM event`
 }
 
 // append commits an event for each version of an order, and returns their ids.
@@ -111,15 +111,15 @@ func (f fixture) appendFailed(versions ...int) []uuid.UUID {
 func (f fixture) publish(at string, ids ...uuid.UUID) {
 	f.Helper()
 	f.exec(`WITH done AS (DELETE FROM outbox_queue WHERE id = ANY ($1) RETURNING *)
-		INSERT INTO outbox_published (id, slot, retry_count, published_at) SELECT id, slot, retry_count, `+at+` FROM done`, ids)
+		INSERT INTO outbox_done (id, status, retry_count, done_at) SELECT id, 'published', retry_count, `+at+` FROM done`, ids)
 }
 
-// finish moves events to outbox_discarded.
+// finish ends events without sending them.
 func (f fixture) finish(superseded bool, ids ...uuid.UUID) {
 	f.Helper()
 	f.exec(`WITH done AS (DELETE FROM outbox_queue WHERE id = ANY ($1) RETURNING *)
-		INSERT INTO outbox_discarded (id, slot, superseded, failed_at, retry_count, failure_code, failure_reason)
-		SELECT id, slot, $2, failed_at, retry_count, failure_code, failure_reason FROM done`, ids, superseded)
+		INSERT INTO outbox_done (id, status, failed_at, retry_count, failure_code, failure_reason)
+		SELECT id, CASE WHEN $2 THEN 'superseded' ELSE 'discarded' END, failed_at, retry_count, failure_code, failure_reason FROM done`, ids, superseded)
 }
 
 // claim makes a relay work on events.

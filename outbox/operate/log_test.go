@@ -69,14 +69,19 @@ func TestADecisionHasAllItsBatches(t *testing.T) {
 func TestADecisionWithoutItsFactsIsRefused(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	for field, by := range map[string]operate.By{
-		"By.Operator": operate.NewDecision("", operate.CLI, operate.ByIDs),
-		"By.Filter":   operate.NewDecision("ann", operate.CLI, ""),
-		"By.Via":      operate.NewDecision("ann", "letter", operate.ByIDs),
+	for field, wrong := range map[string][]operate.By{
+		"By.Operator": {operate.NewDecision("", operate.CLI, operate.ByIDs)},
+		"By.Filter":   {operate.NewDecision("ann", operate.CLI, "")},
+		"By.Via": {
+			operate.NewDecision("ann", "", operate.ByIDs),
+			operate.NewDecision("ann", operate.Via(strings.Repeat("x", 21)), operate.ByIDs),
+		},
 	} {
-		_, err := f.log.Begin(t.Context(), by, operate.Discard, []string{"a"})
-		if err == nil || !strings.Contains(err.Error(), field) || f.count("operator_decisions") != 0 {
-			t.Errorf("%s: error %v", field, err)
+		for _, by := range wrong {
+			_, err := f.log.Begin(t.Context(), by, operate.Discard, []string{"a"})
+			if err == nil || !strings.Contains(err.Error(), field) || f.count("operator_decisions") != 0 {
+				t.Errorf("%+v: error %v", by, err)
+			}
 		}
 	}
 }
@@ -86,10 +91,10 @@ func TestAnyTextIsStorable(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	hostile := []string{"\xff\x00", "<script>", "' OR 1=1", "", strings.Repeat("x", 255), "\u202egnp", `\u0000"`, "\u2028"}
-	by := operate.NewDecision(strings.Repeat("é", 150)+"\x00", operate.CLI, strings.Repeat("ü", 5000))
+	by := operate.NewDecision(strings.Repeat("é", 150)+"\x00", "a-word-of-20-letters", strings.Repeat("ü", 5000))
 	f.decide(by, hostile)
 	d, err := f.log.Get(t.Context(), by.Decision)
-	if err != nil || d.Operator != strings.Repeat("é", 100) || d.Filter != strings.Repeat("ü", 2048) {
+	if err != nil || d.Via != by.Via || d.Operator != strings.Repeat("é", 100) || d.Filter != strings.Repeat("ü", 2048) {
 		t.Fatalf("%+v, error %v", d, err)
 	}
 	for _, item := range hostile {

@@ -71,7 +71,7 @@ func (by By) check() error {
 	switch {
 	case by.Operator == "":
 		return errors.New("By.Operator is empty")
-	case len(by.Via) == 0 || len(by.Via) > maxVia:
+	case by.Via == "" || len(clean(string(by.Via))) > maxVia:
 		return fmt.Errorf("By.Via is %q, but must have 1 to %d bytes", by.Via, maxVia)
 	case by.Filter == "":
 		return errors.New("By.Filter is empty: use ByIDs if the items were chosen one by one")

@@ -205,8 +205,9 @@ func TestP4ADiscardStopsNoClaim(t *testing.T) {
 	}
 	must(t, locked.Commit(t.Context()))
 	must(t, <-ended)
-	if f.count("outbox_claims") != 0 || f.count("outbox_discarded") != 1 {
-		t.Errorf("%d claims are left, and %d events are discarded", f.count("outbox_claims"), f.count("outbox_discarded"))
+	const discarded = "outbox_done WHERE status = 'discarded'"
+	if f.count("outbox_claims") != 0 || f.count(discarded) != 1 {
+		t.Errorf("%d claims are left, and %d events are discarded", f.count("outbox_claims"), f.count(discarded))
 	}
 }
 

@@ -67,14 +67,19 @@ func (p *Page) ofDatabase(ctx context.Context, r request) (problems []Problem, n
 	if problems = append(problems, failures...); b.OldestDue > lateSeconds {
 		problems = append(problems, Problem{
 			Text:  "The oldest " + p.Event + " that is due has not been sent yet.",
-			Since: now.Add(-time.Duration(b.OldestDue * float64(time.Second))), Runbook: p.Runbook.Late,
+			Since: now.Add(-seconds(b.OldestDue)), Runbook: p.Runbook.Late,
 			Links: []Link{{"the oldest " + p.Event + "s that wait", listOf(operate.Pending, "") + "&order=" + oldest}},
 		})
+	}
+	since := "none"
+	if b.OldestUnfinished > 0 {
+		since = span(seconds(b.OldestUnfinished))
 	}
 	return problems, []figure{
 		{"pending", about(b.Pending), listOf(operate.Pending, "")},
 		{"of these, paused", about(b.Paused), "topics"},
 		{"being sent", about(b.InProgress), listOf(operate.InProgress, "")},
+		{"the oldest of these, due for", since, listOf(operate.Pending, "") + "&order=" + oldest},
 		{"failed", about(b.Failed), listOf(operate.Failed, "")},
 		{"done", "list", listOf(operate.Published, "")},
 	}, err
@@ -90,6 +95,8 @@ func about(n int) string {
 	}
 	return number(n)
 }
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
 // sentence begins with a capital letter and ends with a full stop.
 func sentence(text string) string { return masked(capital(text)) + "." }

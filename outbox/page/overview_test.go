@@ -24,18 +24,19 @@ func TestTheOverviewBeginsWithWhatIsWrong(t *testing.T) {
 		Name: "shop", Operators: []string{page.Anonymous}, Destination: "the broker", Health: func() error { return health },
 		Problems: func(context.Context) []page.Problem { return more }, Runbook: page.Runbook{Paused: "https://book/#paused", Failed: "book#failed"},
 	})
-	s.get("", "").want(http.StatusOK, "All is well", "Nothing is wrong").wantNot(`class="problem"`)
+	s.get("", "").want(http.StatusOK, "All is well", "Nothing is wrong", "due fornone").wantNot(`class="problem"`)
 
 	health, more = errors.New("the relay waits for a session"), []page.Problem{{Text: "2 dead letters.", Command: "shop dlq list"}}
 	s.append(outbox.Event{Topic: "late.created", Payload: []byte("1")}, outbox.Event{Topic: "paused.created", Payload: []byte("1")})
 	s.exec("UPDATE outbox_queue SET available_at = now() - interval '5 minutes' WHERE topic = 'late.created'")
-	s.exec("UPDATE outbox_queue SET available_at = 'infinity', halted = true WHERE topic = 'paused.created'")
+	s.exec("UPDATE outbox_queue SET available_at = 'infinity', halted = true, due_since = now() - interval '7 minutes' WHERE topic = 'paused.created'")
 	s.exec("INSERT INTO outbox_topics (topic, until, pause, reason, since) VALUES ('paused.created', now() + interval '1 minute', 9, 'no queue', now() - interval '3 hours')")
 	s.failed(3, "order.created", "refused")
 	home := s.get("", "").want(http.StatusOK,
 		"5 problems · shop", "The relay waits for a session.", "The topic paused.created is paused because the broker does not take its events.",
 		"1 event waits", "(3 h ago)", "no queue", "3 events of the topic order.created failed: refused.", "550 <a***@example.com> is not known",
 		"The oldest event that is due has not been sent yet. Since", "(5 min ago)", "2 dead letters.", "shop dlq list", "What to do: book#failed",
+		"the oldest of these, due for7 min",
 	).wantNot("ann@")
 	for link, want := range map[string]string{"its events": "paused.created has been paused since", "these events": "refused", "the oldest events that wait": "late.created", "resume it": "Resume?", "replay them": "Replay?"} {
 		home.follow("", link).want(http.StatusOK, want)
@@ -44,7 +45,7 @@ func TestTheOverviewBeginsWithWhatIsWrong(t *testing.T) {
 		t.Error("the runbook is not linked")
 	}
 	// Each number leads to its list.
-	for _, number := range []string{"2", "1", "0", "3", "list"} {
+	for _, number := range []string{"2", "1", "0", "7 min", "3", "list"} {
 		home.follow("", number).want(http.StatusOK)
 	}
 	s.exec("INSERT INTO outbox_topics (topic, until, pause, reason, operator) VALUES ('*', 'infinity', 0, 'a restore', 'ben')")

@@ -40,7 +40,7 @@ func TestTheCollectorReportsTheRelayTheBacklogAndTheConsumer(t *testing.T) {
 		return outbox.Append(t.Context(), tx, outbox.Event{Topic: "a", Payload: []byte("x")})
 	})
 	dbtest.Must(t, err)
-	if got := gather(t, registry); got["outbox_backlog"] != 1 || got["outbox_events_total"] != 0 || got["consumer_messages_total"] != 3 ||
+	if got := gather(t, registry); got["outbox_backlog"] != 1 || got["outbox_oldest_unfinished_age_seconds"] <= 0 || got["outbox_events_total"] != 0 || got["consumer_messages_total"] != 3 ||
 		got["consumer_processing_failed_total"] != 4 || got["consumer_copy_failures_total"] != 5 || got["consumer_copies_waiting"] != 6 || got["consumer_handler_overdue_seconds"] != 7 {
 		t.Errorf("before: %v", got)
 	}

@@ -113,11 +113,20 @@ release() {
 }
 
 # kill_before_the_mark places an order. It waits until the destination has taken the message, and the
-# mark waits for a lock. Then it kills the service.
-readonly waiting_mark="wait_event_type = 'Lock' AND query LIKE '%outbox_published%' AND datname = current_database()"
+# mark waits for a lock. Then it kills the service. A lock of the table outbox_done would also stop
+# the claims, so a trigger waits for another lock.
+readonly mark_lock="pg_advisory_xact_lock(4000)"
+readonly waiting_mark="wait_event_type = 'Lock' AND query LIKE '%outbox_done%' AND datname = current_database()"
+free_marks() { # free_marks orders|notifications
+  sql "$1" "SET client_min_messages = warning; DROP FUNCTION IF EXISTS wait_for_break CASCADE"
+}
 kill_before_the_mark() { # kill_before_the_mark orders|notifications SERVICE
-  step "hold the lock of the table of marks, outbox_published, and place an order"
-  hold "$1" "LOCK TABLE outbox_published IN SHARE ROW EXCLUSIVE MODE"
+  step "hold a lock that marks in outbox_done wait for, and place an order"
+  hold "$1" "SELECT $mark_lock"
+  mend free_marks "$1"
+  sql "$1" "CREATE FUNCTION wait_for_break() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM $mark_lock; RETURN NEW; END';
+    CREATE TRIGGER wait_for_break BEFORE INSERT ON outbox_done FOR EACH ROW WHEN (NEW.status = 'published')
+    EXECUTE FUNCTION wait_for_break()"
   place 1
   await "the customer has the e-mail" is 1 emails
   await "the mark waits for the lock" at_least 1 sql "$1" "SELECT count(*) FROM pg_stat_activity WHERE $waiting_mark"

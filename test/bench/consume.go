@@ -108,7 +108,7 @@ func (b *bench) mailBacklog(ctx context.Context, d database) error {
 	if err := d.awaitPublished(ctx); err != nil {
 		return err
 	}
-	sent, err := queryValue[int](ctx, d, "SELECT count(*) FROM outbox_published")
+	sent, err := queryValue[int](ctx, d, "SELECT count(*) FROM outbox_done WHERE status = 'published'")
 	if err != nil {
 		return err
 	}

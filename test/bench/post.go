@@ -193,7 +193,7 @@ func (b *bench) wholeWayRun(ctx context.Context, o orderService) error {
 	if err := o.awaitPublished(ctx); err != nil { // first, because counting reads the table
 		return err
 	}
-	if err := notifications.await(ctx, `SELECT count(*) >= $1 FROM outbox_published`, placed); err != nil {
+	if err := notifications.await(ctx, `SELECT count(*) >= $1 FROM outbox_done WHERE status = 'published'`, placed); err != nil {
 		return err
 	}
 	return done(placed)
@@ -205,9 +205,9 @@ const ordersPerSecond = 200
 // later one has updated the row.
 const latencySQL = `
 SELECT percentile_cont(0.5) WITHIN GROUP (
-  ORDER BY extract(epoch FROM p.published_at - pg_xact_commit_timestamp(o.xmin))::float8 * 1000)
-FROM orders o JOIN outbox_events e ON e.aggregate = 'order' AND e.aggregate_id = o.id::text JOIN outbox_published p ON p.id = e.id
-WHERE o.created_at >= $1`
+  ORDER BY extract(epoch FROM d.done_at - pg_xact_commit_timestamp(o.xmin))::float8 * 1000)
+FROM orders o JOIN outbox_events e ON e.aggregate = 'order' AND e.aggregate_id = o.id::text JOIN outbox_done d ON d.id = e.id
+WHERE o.created_at >= $1 AND d.status = 'published'`
 
 // measurePaced places orders at a steady rate.
 func (b *bench) measurePaced(ctx context.Context) error { return b.withService(ctx, b.pacedRun) }

@@ -21,18 +21,20 @@ const (
 var databaseOf = map[string]string{services.Orders: orderDatabase, services.Notifications: notificationDatabase}
 
 // recordingSQL adds triggers that record two things. unpublished: events that were published and
-// then deleted, changed or queued again. reclaims: events that were claimed a second time, with the
-// age of the first claim, unless its holder had ended that claim or had taken the event out of it.
+// then deleted, changed or queued again. No scenario is as long as a retention, so nothing may
+// delete them. reclaims: events that were claimed a second time, with the age of the first claim,
+// unless its holder had ended that claim or had taken the event out of it.
 const recordingSQL = `
-CREATE TABLE unpublished (event_id uuid, deleted boolean);
+CREATE TABLE unpublished (event_id uuid);
 CREATE FUNCTION note_unpublished() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN
   IF TG_TABLE_NAME <> 'outbox_queue'
-     OR EXISTS (SELECT FROM outbox_published WHERE id = NEW.id) THEN
-    INSERT INTO unpublished VALUES (coalesce(NEW.id, OLD.id), TG_OP = 'DELETE'); -- or moved to another slot
+     OR EXISTS (SELECT FROM outbox_done WHERE id = NEW.id AND status = 'published') THEN
+    INSERT INTO unpublished VALUES (coalesce(NEW.id, OLD.id));
   END IF;
   RETURN NULL;
 END $$;
-CREATE TRIGGER unpublished AFTER UPDATE OR DELETE ON outbox_published FOR EACH ROW EXECUTE FUNCTION note_unpublished();
+CREATE TRIGGER unpublished AFTER UPDATE OR DELETE ON outbox_done FOR EACH ROW
+  WHEN (OLD.status = 'published') EXECUTE FUNCTION note_unpublished();
 CREATE TRIGGER unpublished AFTER INSERT OR UPDATE ON outbox_queue FOR EACH ROW EXECUTE FUNCTION note_unpublished();
 
 CREATE TABLE claims (event_id uuid PRIMARY KEY, since timestamptz NOT NULL);

@@ -60,8 +60,6 @@ func (sys *system) restartWhileMailing(ctx context.Context) error {
 
 // refuseWritesSQL makes every write fail as on a full disk: a really full one would also stop the
 // other database. The sequence counts the failed writes, because a rollback does not undo nextval.
-// A write through a partitioned table fires none of its triggers, but each transaction writes to
-// another table as well.
 const refuseWritesSQL = `
 CREATE SEQUENCE refused_writes_seen;
 CREATE FUNCTION refuse_write() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN

@@ -195,7 +195,7 @@ func (sys *system) requireConnected(ctx context.Context) error {
 // lost.
 func (sys *system) requireNoneCounted(ctx context.Context) error {
 	counted := 0
-	err := sys.orderDB.QueryRow(ctx, `SELECT (SELECT count(*) FROM outbox_published WHERE retry_count > 0) +
+	err := sys.orderDB.QueryRow(ctx, `SELECT (SELECT count(*) FROM outbox_done WHERE retry_count > 0) +
 		(SELECT count(*) FROM outbox_queue WHERE retry_count > 0)`).Scan(&counted)
 	if counted > 0 {
 		sys.reportViolation("P4", "%d events were counted as refused", counted)

@@ -44,22 +44,13 @@ var forbiddenStatements = map[string][]string{
 		"UPDATE outbox_queue SET id = gen_random_uuid()",
 		"UPDATE outbox_queue SET supersedes = true",
 		"UPDATE outbox_claims SET token = gen_random_uuid()",
-		"UPDATE outbox_published SET published_at = now()",
-		"INSERT INTO outbox_published (id, slot, published_at) VALUES (gen_random_uuid(), 0, now())",
-		"UPDATE outbox_discarded SET id = gen_random_uuid()",
-		"UPDATE outbox_ring SET one = true",
-		"DELETE FROM outbox_ring",
-		"DELETE FROM outbox_events",
-		"DELETE FROM outbox_published",
-		"DELETE FROM outbox_events_0",
-		"UPDATE outbox_events_0 SET slot = 0",
-		"INSERT INTO outbox_published_0 (id, slot) VALUES (gen_random_uuid(), 0)",
+		"UPDATE outbox_done SET id = gen_random_uuid()",
+		"INSERT INTO outbox_done (id, status, retry_count, done_at) VALUES (gen_random_uuid(), 'published', 0, now())",
+		"TRUNCATE outbox_done",
 		"TRUNCATE outbox_events",
 		"TRUNCATE outbox_queue",
 		"ALTER TABLE outbox_events ADD more int",
-		"ALTER TABLE outbox_events DETACH PARTITION outbox_events_0",
-		"CREATE TABLE mine PARTITION OF outbox_events FOR VALUES IN (8)",
-		"DROP TABLE outbox_events_0",
+		"DROP TABLE outbox_events CASCADE",
 		"DELETE FROM outbox_version",
 		"CREATE TRIGGER mine BEFORE UPDATE ON outbox_events EXECUTE FUNCTION suppress_redundant_updates_trigger()",
 		"DROP TABLE idempotency_keys",
@@ -98,35 +89,33 @@ func TestTheDatabaseEnforcesThePrivileges(t *testing.T) {
 	}
 }
 
-// TestTheRoleOfTheServiceMayTurnTheRing makes the janitor of a relay empty a slot of the log and
-// make it the current one. The slot has an old published event, one that has failed, and one that
-// was discarded lately. The janitor moves the last two.
-func TestTheRoleOfTheServiceMayTurnTheRing(t *testing.T) {
+// TestTheRoleOfTheServiceMayDeleteOldEvents: the janitor of a relay deletes an old event that was
+// published, and one that was discarded. It keeps one that waits, and one that has failed, however
+// old they are.
+func TestTheRoleOfTheServiceMayDeleteOldEvents(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
 	s.declareBoundQueue("all", "#", nil)
-	old := s.appendEvent(s.ordersDB, createdKey)
+	s.appendEvent(s.ordersDB, createdKey)
 	relay := s.runOrdersCommand("relay")
 	s.awaitCount(s.ordersDB, 1, publishedCount)
 	relay.stop()
 	failed, discarded := s.appendFailed(s.ordersDB), s.appendFailed(s.ordersDB)
 	s.runCommand(services.Orders, "outbox", "discard", discarded)
+	waits := s.appendEvent(s.ordersDB, createdKey, "UPDATE outbox_queue SET available_at = now() + interval '1 hour' WHERE id = $1")
+	s.wantCount(s.ordersDB, 2, "SELECT count(*) FROM outbox_done")
 	s.exec(s.ordersDB, `
-		UPDATE outbox_published SET published_at = now() - interval '8 days';
-		UPDATE outbox_ring SET current = 7, since = now() - interval '2 days'`)
+		UPDATE outbox_done SET done_at = now() - interval '8 days';
+		UPDATE outbox_events SET created_at = now() - interval '8 days'`)
 
 	s.runOrdersCommand("relay") // its janitor begins at once
-	s.awaitCount(s.ordersDB, 2, "SELECT count(*) FROM outbox_events WHERE slot = 7")
-	for id, want := range map[string]string{failed: "failed", discarded: "discarded"} {
-		if got := queryValue[string](s, s.ordersDB, "SELECT status FROM outbox_status WHERE id = $1", id); got != want {
+	s.awaitCount(s.ordersDB, 0, "SELECT count(*) FROM outbox_done")
+	s.wantCount(s.ordersDB, 2, "SELECT count(*) FROM outbox_events")
+	for id, want := range map[string]string{failed: "failed", waits: "pending"} {
+		if got := queryValue[string](s, s.ordersDB, "SELECT status FROM outbox_status JOIN outbox_events USING (id) WHERE id = $1", id); got != want {
 			t.Errorf("event %s is %q, want %q", id, got, want)
 		}
 	}
-	// It empties the slot a minute after the move. Another relay need not wait.
-	s.exec(s.ordersDB, "UPDATE outbox_ring SET moved = '-infinity'")
-	s.runOrdersCommand("relay")
-	s.awaitCount(s.ordersDB, 0, "SELECT current FROM outbox_ring")
-	s.wantCount(s.ordersDB, 0, "SELECT count(*) FROM outbox_events WHERE id = '"+old+"'")
 }
 
 // TestOldDecisionsOfOperatorsArePruned by both services, with the rights of their roles. Younger

@@ -32,7 +32,7 @@ func TestThePageNeedsOnlyTheGrantedRights(t *testing.T) {
 
 func (s *system) openEveryPage(of *service, db *pgxpool.Pool, order string) {
 	s.Helper()
-	published := queryValue[string](s, db, "SELECT id::text FROM outbox_published")
+	published := queryValue[string](s, db, "SELECT id::text FROM outbox_done WHERE status = 'published'")
 	trace := queryValue[string](s, db, "SELECT split_part(traceparent, '-', 2) FROM outbox_events")
 	topic := queryValue[string](s, db, "SELECT topic FROM outbox_events")
 	failed, discarded := s.appendFailed(db), s.appendFailed(db)

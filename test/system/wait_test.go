@@ -44,7 +44,7 @@ const (
 
 	// These are for notification-service.
 	recordedCount = "SELECT count(*) FROM processed_messages"
-	sentCount     = "SELECT count(*) FROM outbox_published"
+	sentCount     = "SELECT count(*) FROM outbox_done WHERE status = 'published'"
 	waitingCount  = "SELECT count(*) FROM outbox_queue"
 )
 

@@ -54,8 +54,8 @@ func TestWhateverTheRoleAndThePoolAreSetTo(t *testing.T) {
 		"plans":          {role: []string{"enable_indexscan = off", "enable_nestloop = off", "plan_cache_mode = force_custom_plan", "jit_above_cost = 0"}},
 		"one connection": {conns: 1},
 		"row security": {
-			then: "ALTER TABLE outbox_events_1 ENABLE ROW LEVEL SECURITY; ALTER TABLE outbox_events_1 FORCE ROW LEVEL SECURITY",
-			says: "row security is active on outbox_events_1",
+			then: "ALTER TABLE outbox_events ENABLE ROW LEVEL SECURITY; ALTER TABLE outbox_events FORCE ROW LEVEL SECURITY",
+			says: "row security is active on outbox_events",
 		},
 		"no right":  {then: "REVOKE ALL ON outbox_claims FROM CURRENT_USER", says: "permission denied for table outbox_claims"},
 		"standby":   {places: standby, says: "target_session_attrs=read-write"},
