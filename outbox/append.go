@@ -39,16 +39,16 @@ type Tx interface {
 const appendSQL = `
 WITH new AS MATERIALIZED (
   SELECT * FROM json_to_recordset(cast(cast($1 AS text) AS json)) AS event (
-    id uuid, topic text, aggregate text, aggregate_id text, version int, payload text, content_type text,
+    id uuid, topic text, destination text, aggregate text, aggregate_id text, version int, payload text, content_type text,
     headers json, supersedes boolean, delay float8, traceparent text)
 ), log AS (
-  INSERT INTO outbox_events (id, version, aggregate, aggregate_id, topic, payload, content_type, headers, traceparent)
-  SELECT id, version, aggregate, aggregate_id, topic, decode(payload, 'base64'), content_type, headers, traceparent
+  INSERT INTO outbox_events (id, version, aggregate, aggregate_id, topic, destination, payload, content_type, headers, traceparent)
+  SELECT id, version, aggregate, aggregate_id, topic, destination, decode(payload, 'base64'), content_type, headers, traceparent
   FROM new
   RETURNING id, seq, octet_length(payload) AS bytes
 ), queue AS (
   INSERT INTO outbox_queue (id, seq, version, aggregate, aggregate_id, topic, bytes, supersedes, available_at, due_since)
-  SELECT id, seq, version, aggregate, aggregate_id, topic, bytes, supersedes, due, due
+  SELECT id, seq, version, aggregate, aggregate_id, concat_ws('/', destination, topic), bytes, supersedes, due, due
   FROM log JOIN new USING (id), LATERAL (SELECT now() + delay * interval '1 second' AS due) d
 )
 SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'`
@@ -57,6 +57,7 @@ SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synch
 type row struct {
 	ID          uuid.UUID         `json:"id"`
 	Topic       string            `json:"topic"`
+	Destination string            `json:"destination,omitempty"`
 	Aggregate   string            `json:"aggregate,omitempty"`
 	AggregateID string            `json:"aggregate_id,omitempty"`
 	Version     int               `json:"version,omitempty"`
@@ -114,7 +115,7 @@ func rowsOf(events []Event, current propagation.MapCarrier) (string, error) {
 			e.Headers = withState(e.Headers, current[store.StateHeader])
 		}
 		rows[i] = row{
-			e.ID, e.Topic, e.Aggregate, e.AggregateID, e.Version, e.Payload, e.ContentType, e.Headers, e.Supersedes,
+			e.ID, e.Topic, e.Destination, e.Aggregate, e.AggregateID, e.Version, e.Payload, e.ContentType, e.Headers, e.Supersedes,
 			e.Delay.Seconds(), e.Traceparent,
 		}
 	}

@@ -22,6 +22,11 @@ type Event struct {
 	// events of a topic, the topic pauses, and the others go on.
 	Topic string
 
+	// Destination replaces the publisher's own for this event, for example an exchange of RabbitMQ. It
+	// is UTF-8 text of up to 255 bytes; "" is the publisher's own. Topics with a destination pause apart
+	// from the others, under the name destination/topic.
+	Destination string
+
 	// Aggregate and AggregateID say what the event is about, for example "order" and the order's
 	// id. Both are UTF-8 text of up to 255 bytes. The events of one aggregate are delivered one
 	// after the other. If both are "", the event has no order. The message does not have them, nor
@@ -108,6 +113,7 @@ func (e Event) check() error {
 		least        int
 	}{
 		{"Topic", e.Topic, 1},
+		{"Destination", e.Destination, 0},
 		{"Aggregate", e.Aggregate, 0},
 		{"AggregateID", e.AggregateID, 0},
 		{"ContentType", e.ContentType, 0},

@@ -89,13 +89,13 @@ func (w *worker) settlement(b *batch) store.Settlement {
 		s.Paused[topic] = "no answer for " + w.config.SlowAfter.String()
 	}
 	for _, it := range b.items {
-		if it.state == sent && slices.Contains(b.pauses, it.event.Topic) {
+		if it.state == sent && slices.Contains(b.pauses, it.event.Line()) {
 			s.Halted = append(s.Halted, it.event.ID)
 		}
 		if it.state != decided {
 			continue
 		}
-		v, topic := it.verdict, it.event.Topic
+		v, topic := it.verdict, it.event.Line()
 		switch {
 		case v.published:
 			s.Published = append(s.Published, it.event)
@@ -184,7 +184,7 @@ func (w *worker) reportFailed(ctx context.Context, b *batch, failed map[uuid.UUI
 // eventOf returns the event without its payload, which may be forgotten already.
 func eventOf(e store.Event) Event {
 	return Event{
-		Topic: e.Topic, Aggregate: e.Aggregate, AggregateID: e.AggregateID, Version: e.Version, Supersedes: e.Supersedes,
+		Topic: e.Topic, Destination: e.Destination, Aggregate: e.Aggregate, AggregateID: e.AggregateID, Version: e.Version, Supersedes: e.Supersedes,
 		ContentType: e.ContentType, Headers: e.Headers, Traceparent: e.Traceparent, ID: e.ID,
 	}
 }

@@ -108,6 +108,33 @@ func awaitPublished(t *testing.T, pool *pgxpool.Pool, n int) {
 	await(t, fmt.Sprint(n, " published"), func() bool { return count(t, pool, "outbox_done WHERE status = 'published'") == n })
 }
 
+// TestADestinationOfAnEventsOwn gets its events, and when it refuses them, their topic pauses for it
+// alone.
+func TestADestinationOfAnEventsOwn(t *testing.T) {
+	t.Parallel()
+	pool := dbtest.Migrated(t)
+	to := publish.Func(func(_ context.Context, m publish.Message) error {
+		if m.Topic != "created" || m.Destination == "bad" {
+			return fmt.Errorf("%s of %q", m.Topic, m.Destination)
+		}
+		return nil
+	}, publish.FuncConfig{})
+	run(t, pool, to, RelayConfig{})
+	for _, destination := range []string{"bad", "bad", "bad", "", "good", ""} {
+		must(t, pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+			return Append(t.Context(), tx, Event{Topic: "created", Destination: destination, Payload: []byte("{}")})
+		}))
+	}
+	await(t, "a pause", func() bool { return count(t, pool, "outbox_topics WHERE topic = 'bad/created' AND reason LIKE '%of \"bad\"'") == 1 })
+	await(t, "what is sent", func() bool { return count(t, pool, "outbox_status WHERE status = 'published'") == 3 })
+	if n := count(t, pool, "outbox_topics"); n != 1 {
+		t.Errorf("%d topics are paused", n)
+	}
+	if n := count(t, pool, "outbox_status WHERE topic = 'good/created' AND status = 'published'"); n != 1 {
+		t.Error("the event of the good destination is not shown with it")
+	}
+}
+
 func TestARelayPublishesAndRecordsIt(t *testing.T) {
 	t.Parallel()
 	pool, to := dbtest.Migrated(t), newSink()

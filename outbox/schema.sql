@@ -27,6 +27,7 @@ CREATE TABLE outbox_events (
   aggregate    text COLLATE "C" CHECK (octet_length(aggregate) BETWEEN 1 AND 255),
   aggregate_id text COLLATE "C" CHECK (octet_length(aggregate_id) BETWEEN 1 AND 255),
   topic        text COLLATE "C" NOT NULL CHECK (octet_length(topic) BETWEEN 1 AND 255),
+  destination  text COLLATE "C" CHECK (octet_length(destination) BETWEEN 1 AND 255), -- NULL: the publisher's own
   payload      bytea NOT NULL CHECK (octet_length(payload) <= 262144),
   content_type text NOT NULL CHECK (octet_length(content_type) <= 255),
   headers      json CHECK (octet_length(headers::text) <= 65536), -- NULL: none
@@ -47,7 +48,7 @@ CREATE TABLE outbox_queue (
   version        int,
   aggregate      text COLLATE "C",
   aggregate_id   text COLLATE "C",
-  topic          text COLLATE "C" NOT NULL,
+  topic          text COLLATE "C" NOT NULL, -- for an event with a destination: destination/topic
   bytes          int NOT NULL, -- of the payload: a claim sums them without reading payloads
   -- When the event is due. 'infinity' means that it has failed, is halted, or is parked: a parked
   -- event waits for another one of its aggregate. The transaction that deletes that one makes the
@@ -103,7 +104,7 @@ CREATE TABLE outbox_claims (
 -- A topic that is paused. Its events are not claimed: the claim halts those that it finds. When
 -- "until" has passed, one of them is tried. If the destination takes it, the topic is resumed.
 CREATE TABLE outbox_topics (
-  topic    text COLLATE "C" PRIMARY KEY, -- '*' is every topic
+  topic    text COLLATE "C" PRIMARY KEY, -- as in outbox_queue; '*' is every topic
   since    timestamptz NOT NULL DEFAULT now(),
   until    timestamptz NOT NULL, -- 'infinity': until an operator resumes it
   pause    float8 NOT NULL, -- seconds; it doubles each time that the event that is tried is not taken
@@ -155,7 +156,7 @@ END $$;
 -- Everything about an event in one row, for people and for rare queries. It has a part for each
 -- kind of status, so a query for one status reads only the tables of that kind.
 CREATE VIEW outbox_status AS
-SELECT e.id, e.seq, e.aggregate, e.aggregate_id, e.version, e.topic, outbox_text(e.payload) AS payload,
+SELECT e.id, e.seq, e.aggregate, e.aggregate_id, e.version, concat_ws('/', e.destination, e.topic) AS topic, outbox_text(e.payload) AS payload,
        e.content_type, e.headers, e.traceparent, d.status, d.retry_count,
        NULL::timestamptz AS available_at, NULL::uuid AS lease_token, NULL::text AS locked_by,
        d.failure_code, d.failure_reason, e.created_at,

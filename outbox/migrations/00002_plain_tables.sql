@@ -26,6 +26,7 @@ CREATE TABLE outbox_events (
   aggregate    text COLLATE "C" CHECK (octet_length(aggregate) BETWEEN 1 AND 255),
   aggregate_id text COLLATE "C" CHECK (octet_length(aggregate_id) BETWEEN 1 AND 255),
   topic        text COLLATE "C" NOT NULL CHECK (octet_length(topic) BETWEEN 1 AND 255),
+  destination  text COLLATE "C" CHECK (octet_length(destination) BETWEEN 1 AND 255),
   payload      bytea NOT NULL CHECK (octet_length(payload) <= 262144),
   content_type text NOT NULL CHECK (octet_length(content_type) <= 255),
   headers      json CHECK (octet_length(headers::text) <= 65536),
@@ -112,7 +113,7 @@ DELETE FROM outbox_events e
 WHERE NOT EXISTS (SELECT FROM outbox_queue q WHERE q.id = e.id) AND NOT EXISTS (SELECT FROM outbox_done d WHERE d.id = e.id);
 DROP TABLE outbox_old_events, outbox_old_queue, outbox_published, outbox_discarded, outbox_ring;
 CREATE VIEW outbox_status AS
-SELECT e.id, e.seq, e.aggregate, e.aggregate_id, e.version, e.topic, outbox_text(e.payload) AS payload,
+SELECT e.id, e.seq, e.aggregate, e.aggregate_id, e.version, concat_ws('/', e.destination, e.topic) AS topic, outbox_text(e.payload) AS payload,
        e.content_type, e.headers, e.traceparent, d.status, d.retry_count,
        NULL::timestamptz AS available_at, NULL::uuid AS lease_token, NULL::text AS locked_by,
        d.failure_code, d.failure_reason, e.created_at,

@@ -16,8 +16,9 @@ import (
 // Event is an event of the outbox with all that is known about its delivery.
 type Event struct {
 	ID                     uuid.UUID
-	Seq                    int64 // the number of the event in this outbox
-	Topic                  string
+	Seq                    int64  // the number of the event in this outbox
+	Topic                  string // with a destination of its own: destination/topic
+	Destination            string // "": the publisher's own
 	Aggregate, AggregateID string // "": the event has no order
 	Version                int
 	Payload                []byte            // only from Show and Republication.Each
@@ -40,8 +41,12 @@ type Event struct {
 
 // message returns the event as the service appID publishes it.
 func (e Event) message(appID string) publish.Message {
+	topic := e.Topic
+	if e.Destination != "" {
+		topic = strings.TrimPrefix(topic, e.Destination+"/")
+	}
 	return store.Event{
-		ID: e.ID, Topic: e.Topic, AggregateID: e.AggregateID, ContentType: e.ContentType,
+		ID: e.ID, Topic: topic, Destination: e.Destination, AggregateID: e.AggregateID, ContentType: e.ContentType,
 		CreatedAt: e.CreatedAt, Headers: e.Headers, Traceparent: e.Traceparent, Payload: e.Payload,
 	}.Message(appID)
 }
@@ -74,7 +79,7 @@ const (
 	// stateColumns are the fields of an Event without its payload and headers. An event without its
 	// row of the log has the creation time that is zero in Go.
 	stateColumns = `
-       i.id, coalesce(q.seq, e.seq, 0) AS seq, coalesce(q.topic, e.topic, '') AS topic,
+       i.id, coalesce(q.seq, e.seq, 0) AS seq, coalesce(q.topic, concat_ws('/', e.destination, e.topic)) AS topic, coalesce(e.destination, '') AS destination,
        coalesce(q.aggregate, e.aggregate, '') AS aggregate, coalesce(q.aggregate_id, e.aggregate_id, '') AS aggregate_id,
        coalesce(q.version, e.version, 0) AS version,
        coalesce(e.content_type, '') AS content_type, coalesce(e.traceparent, '') AS traceparent,

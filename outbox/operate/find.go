@@ -77,10 +77,10 @@ LEFT JOIN LATERAL (SELECT created_at FROM outbox_events WHERE id = q.id LIMIT 1)
 }
 
 const doneSQL = `
-SELECT d.id, coalesce(e.topic, '') AS topic, coalesce(d.failure_code, '') AS code,
+SELECT d.id, concat_ws('/', e.destination, e.topic) AS topic, coalesce(d.failure_code, '') AS code,
        coalesce(d.failed_at, e.created_at, '0001-01-01 00:00Z') AS at
 FROM outbox_done d
-LEFT JOIN LATERAL (SELECT topic, created_at FROM outbox_events WHERE id = d.id LIMIT 1) e ON true
+LEFT JOIN LATERAL (SELECT destination, topic, created_at FROM outbox_events WHERE id = d.id LIMIT 1) e ON true
 WHERE true`
 
 // matching is the ids that a filter selects.

@@ -123,6 +123,7 @@ func record(ctx context.Context, tx pgx.Tx, by By, action Action, items []string
 const (
 	maxOperator = 200
 	maxVia      = 20
+	maxTopic    = 511 // destination/topic
 	maxFilter   = 4096
 	maxReason   = 1024
 )

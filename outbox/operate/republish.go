@@ -55,7 +55,7 @@ WITH wanted AS MATERIALIZED (
   SELECT id FROM outbox_done WHERE ` + inWindowSQL + ` AND id > cast(@after AS uuid)
 )
 SELECT (SELECT count(*)::int FROM wanted w WHERE cast(@topic AS text) IN ('', (
-          SELECT topic FROM outbox_events WHERE id = w.id LIMIT 1))) AS events,
+          SELECT concat_ws('/', destination, topic) FROM outbox_events WHERE id = w.id LIMIT 1))) AS events,
        coalesce(min(id::text)::uuid, cast(@after AS uuid)) AS first, coalesce(max(id::text)::uuid, cast(@after AS uuid)) AS last
 FROM wanted`
 
@@ -108,7 +108,7 @@ WITH page AS MATERIALIZED (
 )
 SELECT ` + contentColumns + `
 FROM (SELECT * FROM events WHERE first_id > cast(@after AS uuid)) i ` + stateSQL + `
-  AND cast(@topic AS text) IN ('', e.topic)
+  AND cast(@topic AS text) IN ('', concat_ws('/', e.destination, e.topic))
 ORDER BY i.first_id, i.version`
 
 // read returns a page of the events, with their payloads. Next is the id after which the next page

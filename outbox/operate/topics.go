@@ -29,8 +29,8 @@ RETURNING topic`
 // no relay needs to run: after a restore of the database, pause every topic before the first start.
 // In the same transaction Pause records who decided that.
 func (o *Operator) Pause(ctx context.Context, by By, topic, reason string) error {
-	if topic == "" || len(topic) > 255 {
-		return fmt.Errorf("a topic has 1 to 255 bytes, not %d", len(topic))
+	if topic == "" || len(topic) > maxTopic {
+		return fmt.Errorf("a topic has 1 to %d bytes, not %d", maxTopic, len(topic))
 	}
 	a := args{"topic": topic, "reason": fit(reason, maxReason), "operator": fit(by.Operator, maxOperator)}
 	return o.changeTopic(ctx, by, Pause, topic, pauseSQL, a)

@@ -30,7 +30,7 @@ import (
 // eventsSQL returns events as one JSON text: every mode of every driver can read that.
 const eventsSQL = `
 SELECT cast(coalesce(json_agg(json_build_object(
-  'ID', e.id, 'Topic', e.topic, 'Aggregate', coalesce(e.aggregate, ''), 'AggregateID', coalesce(e.aggregate_id, ''),
+  'ID', e.id, 'Topic', e.topic, 'Destination', coalesce(e.destination, ''), 'Aggregate', coalesce(e.aggregate, ''), 'AggregateID', coalesce(e.aggregate_id, ''),
   'Version', coalesce(e.version, 0), 'Payload', encode(e.payload, 'base64'), 'ContentType', e.content_type,
   'Headers', e.headers, 'Traceparent', e.traceparent, 'Supersedes', q.supersedes,
   'Delay', CASE WHEN isfinite(q.available_at) THEN -- it waits

@@ -54,7 +54,7 @@ func Drain(ctx context.Context, pool *pgxpool.Pool, send func(context.Context, o
 
 func eventOf(e store.Event) outbox.Event {
 	return outbox.Event{
-		Topic: e.Topic, Aggregate: e.Aggregate, AggregateID: e.AggregateID, Version: e.Version, Supersedes: e.Supersedes,
+		Topic: e.Topic, Destination: e.Destination, Aggregate: e.Aggregate, AggregateID: e.AggregateID, Version: e.Version, Supersedes: e.Supersedes,
 		Payload: e.Payload, ContentType: e.ContentType, Headers: e.Headers, Traceparent: e.Traceparent, ID: e.ID,
 	}
 }

@@ -108,7 +108,7 @@ SELECT EXISTS (SELECT FROM claimed) AS claimed, (SELECT count(*) FROM done) AS s
 // that vanishes while it receives a long answer must not block other claims. It leaves out events
 // that somebody else has finished meanwhile.
 const claimedEventsSQL = `
-SELECT q.id, e.id IS NULL AS no_payload, q.seq, q.topic, coalesce(q.aggregate, ''), coalesce(q.aggregate_id, ''),
+SELECT q.id, e.id IS NULL AS no_payload, q.seq, coalesce(e.topic, q.topic), coalesce(e.destination, ''), coalesce(q.aggregate, ''), coalesce(q.aggregate_id, ''),
        coalesce(q.version, 0), q.supersedes, e.payload, coalesce(e.content_type, ''), e.headers, coalesce(e.traceparent, ''),
        q.retry_count, coalesce(e.created_at, now()), coalesce(extract(epoch FROM now() - e.created_at), 0)::float8
 FROM (SELECT unnest(events) AS id FROM outbox_claims WHERE token = cast(@token AS uuid)) claimed
@@ -238,7 +238,7 @@ func (s *Store) readClaimed(ctx context.Context, c *Claim) error {
 // scanClaimed reads the id as bytes: pgx reads a uuid.UUID as text.
 func scanClaimed(rows pgx.Rows) (e Event, noPayload bool, err error) {
 	var headers []byte
-	err = rows.Scan((*[16]byte)(&e.ID), &noPayload, &e.Seq, &e.Topic, &e.Aggregate, &e.AggregateID,
+	err = rows.Scan((*[16]byte)(&e.ID), &noPayload, &e.Seq, &e.Topic, &e.Destination, &e.Aggregate, &e.AggregateID,
 		&e.Version, &e.Supersedes, &e.Payload, &e.ContentType, &headers, &e.Traceparent,
 		&e.RetryCount, &e.CreatedAt, &e.Age)
 	e.Headers = ParseHeaders(headers)

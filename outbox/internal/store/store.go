@@ -90,7 +90,7 @@ func IsNoSchema(err error) bool {
 type Event struct {
 	ID                     uuid.UUID
 	Seq                    int64
-	Topic                  string
+	Topic, Destination     string // Destination is empty: the publisher's own
 	Aggregate, AggregateID string // empty: the event has no order
 	Version                int
 	Supersedes             bool
@@ -102,6 +102,15 @@ type Event struct {
 	RetryCount int
 	CreatedAt  time.Time
 	Age        float64 // seconds since CreatedAt, by the database, when it was read
+}
+
+// Line is what pauses together, as outbox_queue and outbox_topics have it: the topic, or the
+// destination with the topic.
+func (e Event) Line() string {
+	if e.Destination == "" {
+		return e.Topic
+	}
+	return e.Destination + "/" + e.Topic
 }
 
 // ParseHeaders returns the headers of an event, as outbox_events stores them. Append stores text
@@ -141,7 +150,7 @@ func (e Event) Message(appID string) publish.Message {
 		headers[TraceHeader] = e.Traceparent
 	}
 	return publish.Message{
-		ID: e.ID.String(), Topic: e.Topic, Group: e.AggregateID, ContentType: e.ContentType,
+		ID: e.ID.String(), Topic: e.Topic, Destination: e.Destination, Group: e.AggregateID, ContentType: e.ContentType,
 		AppID: appID, Timestamp: e.CreatedAt, Headers: headers, Body: e.Payload,
 	}
 }
