@@ -29,7 +29,7 @@ func all(id string) []outbox.Event {
 			ContentType: "application/protobuf", Headers: map[string]string{"tenant": `a "b" <ü>`, "empty": ""},
 			Supersedes: true, ID: uuid.MustParse("00000000-0000-4000-8000-000000000001"), Delay: 1500 * time.Millisecond,
 		},
-		{Topic: "tick", Payload: []byte{}},
+		{Topic: "tick", Destination: "clock ü", Payload: []byte{}},
 	}
 }
 

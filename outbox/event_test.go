@@ -26,6 +26,7 @@ func TestP1AnInvalidEventLeavesTheTransactionAsItWas(t *testing.T) {
 		{"Topic", "none", func(e *outbox.Event) { e.Topic = "" }},
 		{"Topic", "too long", func(e *outbox.Event) { e.Topic = strings.Repeat("é", 128) }},
 		{"Topic", "NUL", func(e *outbox.Event) { e.Topic = "order\x00created" }},
+		{"Destination", "too long", func(e *outbox.Event) { e.Destination = strings.Repeat("é", 128) }},
 		{"Topic", "not UTF-8", func(e *outbox.Event) { e.Topic = "order\xff" }},
 		{"Aggregate", "none with an id", func(e *outbox.Event) { e.Aggregate = "" }},
 		{"Aggregate", "too long", func(e *outbox.Event) { e.Aggregate = strings.Repeat("x", 256) }},
@@ -82,7 +83,7 @@ func TestTheLimitsAreInclusive(t *testing.T) {
 	long := strings.Repeat("x", 255)
 	inTx(t, pool, func(tx pgx.Tx) error {
 		return outbox.Append(t.Context(), tx, outbox.Event{
-			Topic: long, Aggregate: long, AggregateID: long, Version: math.MaxInt32, Payload: make([]byte, 256<<10),
+			Topic: long, Destination: long, Aggregate: long, AggregateID: long, Version: math.MaxInt32, Payload: make([]byte, 256<<10),
 			// As JSON: {"x…x":"<<…"}, where each < is \u003c, and " is \".
 			ContentType: long, Headers: map[string]string{long: strings.Repeat("<", (60<<10-255-7)/6)},
 			Traceparent: strings.Repeat("0", 64), Delay: 14 * 24 * time.Hour,

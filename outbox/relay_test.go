@@ -125,7 +125,9 @@ func TestADestinationOfAnEventsOwn(t *testing.T) {
 			return Append(t.Context(), tx, Event{Topic: "created", Destination: destination, Payload: []byte("{}")})
 		}))
 	}
-	await(t, "a pause", func() bool { return count(t, pool, "outbox_topics WHERE topic = 'bad/created' AND reason LIKE '%of \"bad\"'") == 1 })
+	await(t, "a pause", func() bool {
+		return count(t, pool, "outbox_topics WHERE topic = 'bad/created' AND reason LIKE '%of \"bad\"'") == 1
+	})
 	await(t, "what is sent", func() bool { return count(t, pool, "outbox_status WHERE status = 'published'") == 3 })
 	if n := count(t, pool, "outbox_topics"); n != 1 {
 		t.Errorf("%d topics are paused", n)

@@ -25,7 +25,7 @@ DO $$ BEGIN
 
   -- There is no UPDATE: an event of the log never changes. The janitor deletes old ones, here and
   -- in outbox_done.
-  GRANT INSERT (id, version, aggregate, aggregate_id, topic, payload, content_type, headers, traceparent), DELETE
+  GRANT INSERT (id, version, aggregate, aggregate_id, topic, destination, payload, content_type, headers, traceparent), DELETE
     ON outbox_events TO order_service;
 
   GRANT INSERT (id, seq, version, aggregate, aggregate_id, topic, bytes, available_at, supersedes, due_since),

@@ -73,6 +73,7 @@ func TestP7RepublishSendsAVersionAfterTheOneBeforeItWasTaken(t *testing.T) {
 	f := newFixture(t)
 	all := f.publishedOrders()
 	f.appendMany(1)
+	f.exec("UPDATE outbox_events SET destination = 'reports' WHERE topic = 'report'")
 	found, err := f.operator.Get(t.Context(), all...)
 	must(t, err)
 	events := map[string]operate.Event{}
@@ -91,7 +92,10 @@ func TestP7RepublishSendsAVersionAfterTheOneBeforeItWasTaken(t *testing.T) {
 				continue
 			}
 			e := events[m.ID]
-			if m.Topic != e.Topic || m.AppID != "orders" || string(m.Body) != `{"a": 1}` || m.Headers["h"] != "text" {
+			if isReport := m.Destination == "reports"; isReport != (m.Topic == "report") || isReport != (e.Topic == "reports/report") {
+				t.Errorf("%s was sent to %q, and is shown as %s", m.Topic, m.Destination, e.Topic)
+			}
+			if m.Destination != e.Destination || m.AppID != "orders" || string(m.Body) != `{"a": 1}` || m.Headers["h"] != "text" {
 				t.Errorf("sent %+v", m)
 			}
 			if e.Aggregate != "" && e.Version > taken[e.AggregateID]+1 {

@@ -27,7 +27,9 @@ type random struct {
 
 func init() { _ = flag.Set("rapid.seed", seed()) }
 
-func seed() string { return cmp.Or(os.Getenv("SEED"), "1") }
+const firstSeed = "1"
+
+func seed() string { return cmp.Or(os.Getenv("SEED"), firstSeed) }
 
 func newRandom(test string) *random {
 	number, err := strconv.ParseUint(seed(), 10, 64)
