@@ -40,7 +40,7 @@ func (r *Relay) decide(e store.Event, result publish.Result, trial bool) verdict
 	switch {
 	case result.Outcome == publish.Confirmed:
 		v.published = true
-		v.resume = r.topics.take(e.Line(), trial)
+		v.resume = r.topics.take(e.PauseName(), trial)
 	case result.Outcome == publish.Returned, errors.Is(result.Err, publish.ErrBusy):
 		v.failure.Halt, v.pause = true, true
 		v.failure.Tried = result.Outcome == publish.Returned
@@ -57,12 +57,12 @@ func (r *Relay) decide(e store.Event, result publish.Result, trial bool) verdict
 		v.failure.Counts = true
 		v.failure.Delay = r.config.NoAnswerPauses[min(e.RetryCount, len(r.config.NoAnswerPauses)-1)]
 	case errors.Is(result.Err, publish.ErrTimeout):
-		v.failure.Tried, v.failure.Halt = true, r.topics.isPaused(e.Line())
+		v.failure.Tried, v.failure.Halt = true, r.topics.isPaused(e.PauseName())
 	default: // lost
 		v.released = true
 	}
 	if v.pause {
-		r.topics.pause(e.Line())
+		r.topics.pause(e.PauseName())
 	}
 	return v
 }

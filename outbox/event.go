@@ -18,13 +18,14 @@ import (
 // Event is what happened, and where to send it.
 type Event struct {
 	// Topic says where the event goes: RabbitMQ's routing key, Kafka's topic, a recipient's domain.
-	// It is required: UTF-8 text of 1 to 255 bytes, and not "*". If the destination does not take the
-	// events of a topic, the topic pauses, and the others go on.
+	// It is required: UTF-8 text of 1 to 255 bytes, and not "*". If the destination does not take
+	// the events of a topic, the topic pauses, and the others go on.
 	Topic string
 
-	// Destination replaces the publisher's own for this event, for example an exchange of RabbitMQ. It
-	// is UTF-8 text of up to 255 bytes; "" is the publisher's own. Topics with a destination pause apart
-	// from the others, under the name destination/topic.
+	// Destination replaces the publisher's own for this event, for example an exchange of RabbitMQ.
+	// It is UTF-8 text of up to 255 bytes; "" is the publisher's own. Its topics pause apart from
+	// others, under the name destination/topic; what has the same name pauses together. An event
+	// whose exchange does not exist is refused, and tried again.
 	Destination string
 
 	// Aggregate and AggregateID say what the event is about, for example "order" and the order's
@@ -50,25 +51,25 @@ type Event struct {
 	// see the next field.
 	Headers map[string]string
 
-	// Traceparent is the W3C trace context that the message continues, in up to 64 bytes. "" is that
-	// of Append's context, with its tracestate. The message carries it, or that of the relay's span, as
-	// a header.
+	// Traceparent is the W3C trace context that the message continues, in up to 64 bytes. "" is
+	// that of Append's context, with its tracestate. The message carries it, or that of the relay's
+	// span, as a header.
 	Traceparent string
 
-	// Supersedes says that nobody needs the older events of the aggregate any more, when this one is
-	// due. It waits only for one that a relay is sending already, and not for those that are delayed,
-	// refused, paused or failed. These are not sent: they are superseded. One of them that was sent,
-	// and had no answer, may still arrive later, if the destination was slow to read it. It requires an
-	// aggregate.
+	// Supersedes says that nobody needs the older events of the aggregate any more, when this one
+	// is due. It waits only for one that a relay is sending already, and not for those that are
+	// delayed, refused, paused or failed. These are not sent: they are superseded. One of them that
+	// was sent, and had no answer, may still arrive later, if the destination was slow to read it.
+	// It requires an aggregate.
 	Supersedes bool
 
 	// ID is the message's id: each delivery has the same. It may be any UUID. If it is zero,
 	// Append makes one of version 7.
 	ID uuid.UUID
 
-	// Delay is how long the relay waits before it sends the event, by the database's clock. The later
-	// events of its aggregate wait for it. It is at most 14 days: an inbox refuses messages whose
-	// Append was more than 30 days ago, by default.
+	// Delay is how long the relay waits before it sends the event, by the database's clock. The
+	// later events of its aggregate wait for it. It is at most 14 days: an inbox refuses messages
+	// whose Append was more than 30 days ago, by default.
 	Delay time.Duration
 }
 
@@ -90,7 +91,8 @@ var (
 	// program did not lock the aggregate's row before it read the version: repeat the whole
 	// transaction, with the lock.
 	//
-	// Append finds every duplicate of an event that is not done, or was done within the relay's Retention.
+	// Append finds every duplicate of an event that is not done, or was done within the relay's
+	// Retention.
 	ErrDuplicate = errors.New("outbox: the event exists already")
 )
 

@@ -85,7 +85,7 @@ func (w *worker) mayBecomeSlow(b *batch) bool {
 // pauseSlow pauses the topics of a batch of which nothing was taken since the batch was sent.
 func (w *worker) pauseSlow(b *batch) {
 	for _, it := range b.items {
-		if topic := it.event.Line(); it.state == sent && w.topics.lastTaken(topic).Before(b.sentAt) {
+		if topic := it.event.PauseName(); it.state == sent && w.topics.lastTaken(topic).Before(b.sentAt) {
 			w.topics.pause(topic)
 			b.pauses = append(b.pauses, topic)
 		}
@@ -98,7 +98,7 @@ func (w *worker) pauseSlow(b *batch) {
 // ends.
 func (w *worker) releaseTaken(b *batch) {
 	for _, it := range b.items {
-		if it.state == sent && w.topics.lastTaken(it.event.Line()).After(b.sentAt) {
+		if it.state == sent && w.topics.lastTaken(it.event.PauseName()).After(b.sentAt) {
 			w.accept(it, publish.Result{Outcome: publish.Unknown, Err: errNotRead})
 			b.lease.end()
 		}

@@ -89,13 +89,13 @@ func (w *worker) settlement(b *batch) store.Settlement {
 		s.Paused[topic] = "no answer for " + w.config.SlowAfter.String()
 	}
 	for _, it := range b.items {
-		if it.state == sent && slices.Contains(b.pauses, it.event.Line()) {
+		if it.state == sent && slices.Contains(b.pauses, it.event.PauseName()) {
 			s.Halted = append(s.Halted, it.event.ID)
 		}
 		if it.state != decided {
 			continue
 		}
-		v, topic := it.verdict, it.event.Line()
+		v, topic := it.verdict, it.event.PauseName()
 		switch {
 		case v.published:
 			s.Published = append(s.Published, it.event)

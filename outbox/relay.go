@@ -195,7 +195,7 @@ const (
 	readySQL = `
 SELECT to_regclass('outbox_done') IS NOT NULL AND to_regclass('outbox_queue') IS NOT NULL, pg_is_in_recovery(),
        getdatabaseencoding(), pg_client_encoding(),
-       (SELECT coalesce(string_agg(relname, ', '), '') FROM pg_class WHERE relkind IN ('r', 'p') AND pg_table_is_visible(oid)
+       (SELECT coalesce(string_agg(relname, ', '), '') FROM pg_class WHERE relkind = 'r' AND pg_table_is_visible(oid)
           AND relname ~ '^outbox_(events|queue|claims|topics|done)' AND row_security_active(oid))`
 
 	readyTimeout = 5 * time.Second

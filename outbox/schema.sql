@@ -1,6 +1,6 @@
 -- The tables of the outbox, as Migrate makes them. Read them from top to bottom.
 --
---   outbox_events      the log: every event, inserted with the business data. It never changes
+--   outbox_events      the log: every event, inserted with the business data, and never updated
 --   outbox_queue       what is not done: one narrow row for each event, deleted when it is done
 --   outbox_claims      the events that a relay works on, and until when
 --   outbox_topics      the topics that are paused, and why
@@ -9,7 +9,7 @@
 --   outbox_status      a view: one row for each event, with its status
 --   operator_decisions who has decided what about which events
 --
--- An event waits if and only if it has a row in outbox_queue.
+-- An event is done if and only if it has no row in outbox_queue.
 --
 -- Names and ids are compared byte by byte (COLLATE "C"). It is faster, and an upgrade of the operating
 -- system, which may change the order of other collations, breaks no index.
@@ -48,7 +48,7 @@ CREATE TABLE outbox_queue (
   version        int,
   aggregate      text COLLATE "C",
   aggregate_id   text COLLATE "C",
-  topic          text COLLATE "C" NOT NULL, -- for an event with a destination: destination/topic
+  topic          text COLLATE "C" NOT NULL, -- the name under which it pauses: destination/topic, or the topic
   bytes          int NOT NULL, -- of the payload: a claim sums them without reading payloads
   -- When the event is due. 'infinity' means that it has failed, is halted, or is parked: a parked
   -- event waits for another one of its aggregate. The transaction that deletes that one makes the
@@ -57,7 +57,8 @@ CREATE TABLE outbox_queue (
   -- The claim that takes the event supersedes the older ones of the aggregate: they are not sent.
   -- Append locks none of them.
   supersedes     boolean NOT NULL DEFAULT false,
-  -- When the event was due first, or was replayed. Retries and pauses do not change it.
+  -- The time that Append asked for, or that of the last replay. Retries, pauses and claims do not
+  -- change it.
   due_since      timestamptz NOT NULL DEFAULT now(),
   halted         boolean NOT NULL DEFAULT false, -- it waits until its topic's pause ends
   retry_count    int NOT NULL DEFAULT 0 CHECK (retry_count >= 0), -- how often it was refused or returned, or had no answer
@@ -120,7 +121,8 @@ CREATE TABLE outbox_done (
   retry_count    int NOT NULL,
   -- A confirm is a fact: what was discarded or superseded, and is confirmed later, was published.
   status         text COLLATE "C" NOT NULL CHECK (status IN ('published', 'discarded', 'superseded')),
-  failed_at      timestamptz, -- with the other two: the last failure of what was not published
+  -- The last failure of an event that was not published.
+  failed_at      timestamptz,
   failure_code   text,
   failure_reason text
 );
@@ -130,8 +132,8 @@ CREATE INDEX outbox_done_age ON outbox_done (done_at, id);
 -- For the operators: what was not published. Usually it is small.
 CREATE INDEX outbox_done_unsent ON outbox_done (id) WHERE status <> 'published';
 
--- The janitor deletes old rows of these two each minute. Autovacuum starts when a twentieth of the rows is dead,
--- and not a fifth: with a hundred million rows that would be a day's work at once.
+-- The janitor deletes old rows of these two each minute. Autovacuum starts when a twentieth of the
+-- rows is dead, and not a fifth: a fifth of a hundred million rows would be a long vacuum.
 ALTER TABLE outbox_events SET (autovacuum_vacuum_scale_factor = 0.05);
 ALTER TABLE outbox_done SET (autovacuum_vacuum_scale_factor = 0.05);
 

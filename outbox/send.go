@@ -85,7 +85,7 @@ func (w *worker) sendApart() {
 		for len(w.apart) > 0 && w.apart[0].batch == b && len(group) < w.group {
 			it := w.apart[0]
 			w.apart = w.apart[1:]
-			if w.phase == ending || !w.trials && w.topics.isPaused(it.event.Line()) {
+			if w.phase == ending || !w.trials && w.topics.isPaused(it.event.PauseName()) {
 				it.release()
 				continue
 			}

@@ -22,9 +22,11 @@ type Stats struct {
 	Unroutable                    uint64 // publishes that the destination returned
 	PublishErrors                 uint64 // publishes with an unknown outcome
 	LeaseLost                     uint64 // events that this relay no longer held when it settled them
+	DeletionErrors                uint64 // how often it could not delete what is older than Retention; it tries each minute
 
-	// NoAnswer is how long ago a destination that answers one by one has answered, although messages
-	// wait, or how long ago the publisher got the oldest message whose call is overdue. 0: it answers.
+	// NoAnswer is how long ago a destination that answers one by one has answered, although
+	// messages wait, or how long ago the publisher got the oldest message whose call is overdue. 0:
+	// it answers.
 	NoAnswer time.Duration
 
 	Up        bool // the relay has a session with the destination
@@ -82,6 +84,7 @@ func (r *Relay) Stats() Stats {
 	defer r.counters.mu.Unlock()
 	s := r.counters.stats
 	s.NoAnswer, _ = r.noAnswer()
+	s.DeletionErrors = r.store.DeletionErrors.Load()
 	s.Up, s.Listening = r.state.sessions.Load() > 0, r.state.listening.Load()
 	s.Latency.Counts = slices.Clone(s.Latency.Counts)
 	s.Latency.Exemplars = slices.DeleteFunc(slices.Clone(s.Latency.Exemplars), func(e Exemplar) bool { return e.TraceID == "" })
@@ -126,8 +129,8 @@ type Backlog struct {
 	PausedTopics                int     // also those that an operator has paused
 	OldestDue                   float64 // seconds since the oldest due event became due; 0 if none is due
 	OldestRefused               float64 // seconds for which a pending event has been refused; 0 if none is
-	// OldestUnfinished is in seconds since the oldest event was due, or replayed, that is not done and has
-	// not failed, whatever it waits for; 0 if there is none.
+	// OldestUnfinished is in seconds since the oldest event was due, or replayed, that is not done
+	// and has not failed, whatever it waits for; 0 if there is none.
 	OldestUnfinished float64
 }
 
@@ -142,16 +145,16 @@ type healthState struct {
 	listening atomic.Bool
 }
 
-// endSession notes since when there is no session. One that was of no use does not count: the next one
-// fails as well.
+// endSession notes since when there is no session. One that was of no use does not count: the next
+// one fails as well.
 func (s *healthState) endSession(wasUseful bool) {
 	if s.sessions.Add(-1) == 0 && wasUseful {
 		s.lost.Store(time.Now().Unix())
 	}
 }
 
-// ErrNoDatabase is wrapped by the error of [Relay.Health] while the relay cannot use the database: it
-// does not answer, takes no writes, or refuses a statement. The error says which.
+// ErrNoDatabase is wrapped by the error of [Relay.Health] while the relay cannot use the database:
+// it does not answer, takes no writes, or refuses a statement. The error says which.
 var ErrNoDatabase = errors.New("the relay waits for the database")
 
 var errAwaited = errors.New("it has not answered yet")
@@ -159,11 +162,11 @@ var errAwaited = errors.New("it has not answered yet")
 // Health returns nil if the relay can publish, and otherwise an error that says what it waits for.
 // A paused topic is no error, because the others go on. But a destination that answers one by one
 // ([publish.OneByOne]) is named when messages wait and it has answered nothing for 5 s, or for as
-// long as its method AnswersWithin says. So is a call of [publish.Func] that is overdue. Health reads
-// only memory, so you can call it often. Use it as the readiness of a process that only relays. Do
-// not use it if the process also serves requests: these work without the destination. Without a
-// session, it says since when, and the error that the destination's method LastError returns, if
-// there is one.
+// long as its method AnswersWithin says. So is a call of [publish.Func] that is overdue. Health
+// reads only memory, so you can call it often. Use it as the readiness of a process that only
+// relays. Do not use it if the process also serves requests: these work without the destination.
+// Without a session, it says since when, and the error that the destination's method LastError
+// returns, if there is one.
 func (r *Relay) Health() error {
 	database := r.state.database.Load()
 	switch {

@@ -63,7 +63,7 @@ func (t *topics) take(name string, trial bool) (resume bool) {
 func (t *topics) refuse(e store.Event, closed bool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	topic, limit := t.get(e.Line()), refusedBeforePause
+	topic, limit := t.get(e.PauseName()), refusedBeforePause
 	if closed {
 		limit = closedBeforePause
 	}
@@ -84,7 +84,7 @@ func (t *topics) claimed(events []store.Event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, e := range events {
-		if topic := t.all[e.Line()]; topic != nil {
+		if topic := t.all[e.PauseName()]; topic != nil {
 			topic.paused = false
 		}
 	}

@@ -1,7 +1,6 @@
--- Plain tables take the place of the ring of eight tables, and one table that of outbox_published and
--- outbox_discarded. All events are taken over that are not done, or that the ring still had with what
--- became of them. Stop all writers and relays of 0.1.0 first. One that still runs gets errors: a writer
--- appends nothing, and a relay claims and marks nothing.
+-- Plain tables replace the ring of eight tables, and outbox_done replaces outbox_published and
+-- outbox_discarded. This copies the events that are not done, and those that are done and still in the
+-- log. Stop all writers and relays of 0.1.0 first. One that still runs gets errors.
 
 -- +goose Up
 LOCK TABLE outbox_ring, outbox_events, outbox_published, outbox_discarded, outbox_queue, outbox_claims IN ACCESS EXCLUSIVE MODE;
@@ -91,13 +90,15 @@ FROM outbox_old_events e LEFT JOIN outbox_old_queue q USING (id, slot)
 ORDER BY q.id IS NULL, e.seq DESC
 ON CONFLICT DO NOTHING;
 SELECT setval('outbox_events_seq_seq', last_value, is_called) FROM outbox_old_seq;
+-- 0.1.0 did not store when an event was due first. For one that was tried or put aside, it is taken to
+-- be when it was appended.
 INSERT INTO outbox_queue (id, seq, version, aggregate, aggregate_id, topic, bytes, available_at, supersedes, due_since, halted,
                           retry_count, refused_since, failure_code, failure_reason, failed_at)
 SELECT q.id, q.seq, q.version, q.aggregate, q.aggregate_id, q.topic, q.bytes, q.available_at, q.supersedes,
        CASE WHEN q.retry_count = 0 AND q.available_at < 'infinity' THEN q.available_at ELSE coalesce(e.created_at, now()) END,
        q.halted, q.retry_count, q.refused_since, q.failure_code, q.failure_reason, q.failed_at
 FROM outbox_old_queue q LEFT JOIN outbox_events e USING (id);
--- The event that was published is the one of the same slot.
+-- The event that is done is the one of the same slot.
 INSERT INTO outbox_done (id, done_at, retry_count, status)
 SELECT p.id, p.published_at, p.retry_count, 'published'
 FROM outbox_published p JOIN outbox_old_events o USING (id, slot) JOIN outbox_events e USING (id, seq)
@@ -105,10 +106,10 @@ WHERE NOT EXISTS (SELECT FROM outbox_queue q WHERE q.id = p.id);
 INSERT INTO outbox_done (id, done_at, retry_count, status, failed_at, failure_code, failure_reason)
 SELECT d.id, d.discarded_at, d.retry_count, CASE WHEN d.superseded THEN 'superseded' ELSE 'discarded' END,
        d.failed_at, d.failure_code, d.failure_reason
-FROM outbox_discarded d JOIN outbox_events e USING (id)
+FROM outbox_discarded d JOIN outbox_old_events o USING (id, slot) JOIN outbox_events e USING (id, seq)
 WHERE NOT EXISTS (SELECT FROM outbox_queue q WHERE q.id = d.id)
 ON CONFLICT DO NOTHING;
--- Nothing would ever delete the others: the ring has forgotten what became of them.
+-- The others have no row that says what became of them. The janitor would never find them.
 DELETE FROM outbox_events e
 WHERE NOT EXISTS (SELECT FROM outbox_queue q WHERE q.id = e.id) AND NOT EXISTS (SELECT FROM outbox_done d WHERE d.id = e.id);
 DROP TABLE outbox_old_events, outbox_old_queue, outbox_published, outbox_discarded, outbox_ring;
@@ -136,4 +137,4 @@ ALTER TABLE operator_decisions DROP CONSTRAINT operator_decisions_via_check,
   ADD CONSTRAINT operator_decisions_via_check CHECK (octet_length(via) BETWEEN 1 AND 20);
 
 -- +goose Down
--- There is no way back to the ring. The Down of 00001 drops all tables.
+-- There is no way back to the ring. The Down of 00001, after this one, drops all tables.

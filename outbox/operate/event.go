@@ -17,7 +17,7 @@ import (
 type Event struct {
 	ID                     uuid.UUID
 	Seq                    int64  // the number of the event in this outbox
-	Topic                  string // with a destination of its own: destination/topic
+	Topic                  string // the name under which it pauses: destination/topic, or the topic
 	Destination            string // "": the publisher's own
 	Aggregate, AggregateID string // "": the event has no order
 	Version                int

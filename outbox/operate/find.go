@@ -15,7 +15,7 @@ import (
 // Filter selects events. A zero field selects any.
 type Filter struct {
 	Status      string
-	Topic       string
+	Topic       string // as in Event
 	FailureCode string
 	Before      time.Time // failed before this time; an event that has not failed: created
 	Newest      bool      // lists begin with the newest events
@@ -78,9 +78,9 @@ LEFT JOIN LATERAL (SELECT created_at FROM outbox_events WHERE id = q.id LIMIT 1)
 
 const doneSQL = `
 SELECT d.id, concat_ws('/', e.destination, e.topic) AS topic, coalesce(d.failure_code, '') AS code,
-       coalesce(d.failed_at, e.created_at, '0001-01-01 00:00Z') AS at
+       coalesce(d.failed_at, e.created_at) AS at
 FROM outbox_done d
-LEFT JOIN LATERAL (SELECT destination, topic, created_at FROM outbox_events WHERE id = d.id LIMIT 1) e ON true
+CROSS JOIN LATERAL (SELECT destination, topic, created_at FROM outbox_events WHERE id = d.id LIMIT 1) e
 WHERE true`
 
 // matching is the ids that a filter selects.

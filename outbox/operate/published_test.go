@@ -65,9 +65,9 @@ func (s fakeSession) Publish(_ context.Context, batch []publish.Message, answer 
 	}
 }
 
-// TestP7RepublishSendsAVersionAfterTheOneBeforeItWasTaken, whatever the times and ids of the events are,
-// and also when an order spans two pages. It sends nothing without its record, and goes on after an
-// error.
+// TestP7RepublishSendsAVersionAfterTheOneBeforeItWasTaken, whatever the times and ids of the events
+// are, and also when an order spans two pages. It sends nothing without its record, and goes on
+// after an error.
 func TestP7RepublishSendsAVersionAfterTheOneBeforeItWasTaken(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

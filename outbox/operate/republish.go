@@ -16,7 +16,7 @@ import (
 // Window selects published events by the time of their publishing.
 type Window struct {
 	Since, Until time.Time // exclusive
-	Topic        string    // "" is any
+	Topic        string    // as in Event; "" is any
 }
 
 func (w Window) args() args { return args{"since": w.Since, "until": w.Until} }

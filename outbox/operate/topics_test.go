@@ -84,7 +84,7 @@ func TestAPauseIsRecordedAndATopicThatIsNotPausedIsAnError(t *testing.T) {
 			t.Errorf("resume of %s: error %v", topic, err)
 		}
 	}
-	for _, topic := range []string{"", strings.Repeat("x", 256)} {
+	for _, topic := range []string{"", strings.Repeat("x", 512)} {
 		if err := f.operator.Pause(t.Context(), ann(), topic, "why"); err == nil {
 			t.Errorf("a topic of %d bytes is paused", len(topic))
 		}

@@ -79,7 +79,7 @@ func (p *Page) ofDatabase(ctx context.Context, r request) (problems []Problem, n
 		{"pending", about(b.Pending), listOf(operate.Pending, "")},
 		{"of these, paused", about(b.Paused), "topics"},
 		{"being sent", about(b.InProgress), listOf(operate.InProgress, "")},
-		{"the oldest of these, due for", since, listOf(operate.Pending, "") + "&order=" + oldest},
+		{"the oldest that is not done, due for", since, listOf(operate.Pending, "") + "&order=" + oldest},
 		{"failed", about(b.Failed), listOf(operate.Failed, "")},
 		{"done", "list", listOf(operate.Published, "")},
 	}, err

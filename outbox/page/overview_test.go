@@ -36,7 +36,7 @@ func TestTheOverviewBeginsWithWhatIsWrong(t *testing.T) {
 		"5 problems · shop", "The relay waits for a session.", "The topic paused.created is paused because the broker does not take its events.",
 		"1 event waits", "(3 h ago)", "no queue", "3 events of the topic order.created failed: refused.", "550 <a***@example.com> is not known",
 		"The oldest event that is due has not been sent yet. Since", "(5 min ago)", "2 dead letters.", "shop dlq list", "What to do: book#failed",
-		"the oldest of these, due for7 min",
+		"the oldest that is not done, due for7 min",
 	).wantNot("ann@")
 	for link, want := range map[string]string{"its events": "paused.created has been paused since", "these events": "refused", "the oldest events that wait": "late.created", "resume it": "Resume?", "replay them": "Replay?"} {
 		home.follow("", link).want(http.StatusOK, want)

@@ -20,6 +20,7 @@ func relayMetrics(s outbox.Stats) []prometheus.Metric {
 		counter("outbox_unroutable_total", "Publishes that the broker returned because no queue is bound.", s.Unroutable),
 		counter("outbox_lease_lost_total", "Events that another relay had claimed before their outcome was written.", s.LeaseLost),
 		counter("outbox_publish_errors_total", "Publishes with an unknown outcome. The events are published again.", s.PublishErrors),
+		counter("outbox_deletion_errors_total", "How often this relay could not delete old events. It tries each minute.", s.DeletionErrors),
 		histogram("outbox_publish_latency_seconds", "Seconds from the begin of the transaction that appended the event to its confirm.", s.Latency),
 		timing("outbox_claim_seconds", "Seconds that the claims took: they find the due events and read them. Only those that succeeded count.", s.Claims),
 		timing("outbox_mark_seconds", "Seconds that it took to record what is published. Only what succeeded counts.", s.Marks),

@@ -12,8 +12,8 @@ type Backlog struct {
 	PausedTopics                int     // also those that an operator has paused
 	OldestDue                   float64 // seconds since the oldest due event became due; 0 if none is due
 	OldestRefused               float64 // seconds for which a pending event has been refused; 0 if none is
-	// OldestUnfinished is in seconds since the oldest event was due, or replayed, that is not done and has
-	// not failed, whatever it waits for; 0 if there is none.
+	// OldestUnfinished is in seconds since the oldest event was due, or replayed, that is not done
+	// and has not failed, whatever it waits for; 0 if there is none.
 	OldestUnfinished float64
 }
 

@@ -32,8 +32,8 @@ type Claim struct {
 // ClaimLockSQL is the claim lock: claims run one after the other. A claim changes no event that it
 // takes, so no row lock keeps two claims apart. It is a statement of its own: the next statement's
 // snapshot then includes what the previous claim committed. The lock ends with the transaction,
-// within milliseconds. Its number is hashed from the table's, so the outboxes of two schemas do not
-// wait for each other, nor for an application that locks the numbers of its customers.
+// within milliseconds. Its number is hashed from the table's. So the outboxes of two schemas do not
+// wait for each other, nor for an application that locks small numbers, such as its customers' ids.
 const ClaimLockSQL = `SELECT pg_advisory_xact_lock(hashtextextended('claims ' || 'outbox_claims'::regclass::oid, 0))`
 
 // expireSQL deletes the claims whose lease has ended. Their events can be claimed again. It skips

@@ -62,8 +62,7 @@ func TestTheClaimLockSerializesClaims(t *testing.T) {
 	}
 }
 
-// TestAnApplicationsLocksStopNoRelay: it locks the numbers of its customers, and some are those of the
-// tables.
+// TestAnApplicationsLocksStopNoRelay, although some have the numbers of the tables.
 func TestAnApplicationsLocksStopNoRelay(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -13,10 +13,10 @@ import (
 
 // TestP7ModelOfManyRelays takes random steps with two relays: they claim, publish with any outcome,
 // settle late, twice or never, and lose their leases; topics pause; operators lock, replay and
-// discard events; newer events supersede older ones; old events are deleted. Each claim must take what the
-// rule of next.go says. After each step the destination must have received the versions of every
-// aggregate in order. At the end, all events must be published, discarded or superseded, and none
-// may be lost. All runs together must take each transition between the states.
+// discard events; newer events supersede older ones; old events are deleted. Each claim must take
+// what the rule of next.go says. After each step the destination must have received the versions of
+// every aggregate in order. At the end, all events must be published, discarded or superseded, and
+// none may be lost. All runs together must take each transition between the states.
 func TestP7ModelOfManyRelays(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -104,7 +104,8 @@ func (l *ledger) finish(ids ...uuid.UUID) {
 	}
 }
 
-// wantOlderFinished checks that version 1 of an aggregate was finished before version 2 was claimed.
+// wantOlderFinished checks that version 1 of an aggregate was finished before version 2 was
+// claimed.
 func (l *ledger) wantOlderFinished(f fixture, c Claim) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -139,12 +140,12 @@ func (l *ledger) check(f fixture, retention time.Duration) (gone int) {
 
 const shortRetention = 1500 * time.Millisecond
 
-// TestP1P7NothingIsLostWhileOldEventsAreDeleted runs all of these at the same time: transactions that
-// stay open for up to 600 ms after they appended, in all isolation levels, and roll back now and then;
-// relays that fail, halt and postpone events, mark late or never; operators; and janitors whose
-// sessions the server ends. The events of an aggregate are claimed in order, no event is stranded, and
-// none is halted without a row in outbox_topics. It ends when janitors have succeeded many times, and
-// old events are gone.
+// TestP1P7NothingIsLostWhileOldEventsAreDeleted runs all of these at the same time: transactions
+// that stay open for up to 600 ms after they appended, in all isolation levels, and roll back now
+// and then; relays that fail, halt and postpone events, mark late or never; operators; and janitors
+// whose sessions the server ends. The events of an aggregate are claimed in order, no event is
+// stranded, and none is halted without a row in outbox_topics. It ends when janitors have succeeded
+// many times, and old events are gone.
 func TestP1P7NothingIsLostWhileOldEventsAreDeleted(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -190,8 +191,8 @@ func TestP1P7NothingIsLostWhileOldEventsAreDeleted(t *testing.T) {
 	f.settleAll()
 }
 
-// maxKills is how often the janitors are ended before one of them succeeds. Without a limit none does
-// on a slow machine.
+// maxKills is how often the janitors are ended before one of them succeeds. Without a limit none
+// does on a slow machine.
 const maxKills = 4
 
 // forgotten is true if the outbox has fewer events than were appended.

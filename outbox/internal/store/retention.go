@@ -8,12 +8,14 @@ import (
 	"github.com/google/uuid"
 )
 
-// lockTimeoutSQL bounds each wait for a lock of a deletion. It skips the rows of outbox_done that
-// somebody has locked, and no statement of this package locks those of the log.
+// lockTimeoutSQL bounds each wait of a deletion for a lock: a person, or another tool, may lock the
+// log or a row of it. While a deletion waits, it holds rows of outbox_done, and late confirms wait
+// for these.
 const lockTimeoutSQL = `SELECT set_config('lock_timeout', '100ms', true)`
 
 // deleteSQL deletes a page of events that were done longer ago than the retention. It begins after
-// a place in the index of outbox_done. What is in the queue stays: somebody has put it there again.
+// a place in the index of outbox_done, and skips locked rows. What is in the queue stays: a person
+// has put it there again.
 const deleteSQL = `
 WITH page AS MATERIALIZED (
   SELECT id, done_at FROM outbox_done
@@ -32,12 +34,12 @@ WITH page AS MATERIALIZED (
 SELECT (SELECT count(*) FROM page) AS found,
        coalesce((SELECT done_at FROM last), cast(@done_at AS timestamptz)) AS done_at, coalesce((SELECT id FROM last), cast(@id AS uuid)) AS id`
 
-// deletePage is how many events one transaction deletes. It takes about 20 ms.
+// deletePage is how many events one transaction deletes. If they are small, it takes about 20 ms.
 const deletePage = 1000
 
 // place is where a deletion goes on in the index of outbox_done. What it has deleted is before that
-// place. As long as somebody holds an old snapshot, such as a dump, the index has an entry for each of
-// these, and a deletion from the front would read all of them.
+// place. As long as somebody holds an old snapshot, such as a dump, the index has an entry for each
+// of these, and a deletion from the front would read all of them.
 type place struct {
 	doneAt time.Time
 	id     uuid.UUID
@@ -48,26 +50,29 @@ type place struct {
 // queue.
 const placeAge = time.Hour
 
-// deleteOld deletes all events that were done longer ago than the retention, page by page. After each
-// page it waits for as long as the page took, so that the claims have half of the time for themselves.
-// It returns where the next deletion goes on.
+// deleteOld deletes all events that were done longer ago than the retention, page by page. After
+// each page it waits for as long as the page took, so it uses at most half of the time of one
+// connection. It ends after a minute, so that the janitor does its other work, and returns where
+// the next one goes on. If it fails at the front, the next one goes on where this one would have
+// without placeAge: perhaps the front has too many dead entries.
 func (s *Store) deleteOld(ctx context.Context, retention time.Duration, p place) (place, error) {
+	from := p
 	if time.Since(p.begun) > placeAge {
-		p = place{begun: time.Now()}
+		from, p.begun = place{}, time.Now()
 	}
-	for {
+	for end := time.Now().Add(time.Minute); ; from = p {
 		begin, found, next := time.Now(), 0, p
 		err := s.together(ctx,
 			statement{doing: "bounding the waits for locks", sql: lockTimeoutSQL},
 			statement{
 				"deleting a page", deleteSQL,
-				args{"done_at": p.doneAt, "id": p.id, "retention": retention.Seconds(), "limit": deletePage},
+				args{"done_at": from.doneAt, "id": from.id, "retention": retention.Seconds(), "limit": deletePage},
 				rowInto(&found, &next.doneAt, (*[16]byte)(&next.id)),
 			})
 		if err != nil {
 			return p, fmt.Errorf("deleting old events: %w", err)
 		}
-		if p = next; found < deletePage {
+		if p = next; found < deletePage || begin.After(end) {
 			return p, nil
 		}
 		select {

@@ -16,7 +16,8 @@ func (f fixture) finishLongAgo() {
 	f.exec("UPDATE outbox_done SET done_at = done_at - interval '2 years'")
 }
 
-// deleteFrom deletes what was done more than an hour ago, and returns where the next deletion goes on.
+// deleteFrom deletes what was done more than an hour ago, and returns where the next deletion goes
+// on.
 func (f fixture) deleteFrom(p place) place {
 	f.Helper()
 	p, err := f.store.deleteOld(f.Context(), time.Hour, p)
@@ -35,8 +36,8 @@ func (f fixture) wantThere(want int, ids ...uuid.UUID) {
 	}
 }
 
-// TestP1TheRetentionKeepsWhatIsUnfinishedOrYoung, and what somebody has put into the queue again. It
-// deletes the rest.
+// TestP1TheRetentionKeepsWhatIsUnfinishedOrYoung, and what somebody has put into the queue again.
+// It deletes the rest.
 func TestP1TheRetentionKeepsWhatIsUnfinishedOrYoung(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -82,7 +82,7 @@ INSERT INTO outbox_done AS d (id, status, retry_count)
 SELECT id, 'published', retry_count FROM confirmed ORDER BY id
 ON CONFLICT (id) DO UPDATE SET
   (status, done_at, retry_count, failed_at, failure_code, failure_reason) =
-  (excluded.status, now(), excluded.retry_count, NULL, NULL, NULL)
+  (excluded.status, now(), greatest(d.retry_count, excluded.retry_count), NULL, NULL, NULL)
 WHERE d.status <> 'published'`
 
 // supersedeSQL supersedes what is older than the given events, as their claim has done. A crash or a

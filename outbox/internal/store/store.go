@@ -1,7 +1,7 @@
 // Package store is everything that touches the outbox's tables: the statements of the relay, of the
 // janitor, and what operators need to run theirs. The tables are described in outbox/schema.sql.
 //
-// An event waits if and only if it has a row in outbox_queue. The tables determine its status:
+// An event is done if and only if it has no row in outbox_queue. The tables determine its status:
 //
 //	pending ──Claim──► in_progress ──Settle──► published
 //	   ▲                    │
@@ -54,7 +54,8 @@ import (
 
 // Store is one outbox: the tables in the schema that the pool's search_path names.
 type Store struct {
-	Logger *slog.Logger // of the janitor
+	Logger         *slog.Logger  // of the janitor
+	DeletionErrors atomic.Uint64 // how often the janitor could not delete old events
 
 	pool  *pgxpool.Pool
 	floor floor
@@ -104,9 +105,9 @@ type Event struct {
 	Age        float64 // seconds since CreatedAt, by the database, when it was read
 }
 
-// Line is what pauses together, as outbox_queue and outbox_topics have it: the topic, or the
-// destination with the topic.
-func (e Event) Line() string {
+// PauseName is the name under which the event's topic pauses, as outbox_queue and outbox_topics have
+// it.
+func (e Event) PauseName() string {
 	if e.Destination == "" {
 		return e.Topic
 	}
