@@ -177,6 +177,11 @@ func TestBacklogReportsTheOldestEvents(t *testing.T) {
 	if must(t, err); b.Pending != 4 || b.InProgress != 0 || b.OldestDue < 3600 || b.OldestDue > 3700 || b.OldestUnfinished < 5400 || b.OldestUnfinished > 5500 {
 		t.Errorf("%+v, want 4 pending events, an hour, and 90 minutes", b)
 	}
+	f.exec("UPDATE outbox_queue SET due_since = now() + interval '1 hour'")
+	b, err = f.store.Backlog(t.Context(), CountLimit)
+	if must(t, err); b.OldestUnfinished != 0 {
+		t.Errorf("all are delayed, and the oldest has been due for %f s", b.OldestUnfinished)
+	}
 }
 
 func TestABacklogAboveTheLimitIsEstimated(t *testing.T) {
