@@ -180,7 +180,7 @@ func (r *Relay) Run(ctx context.Context) error {
 		return err
 	}
 	all, ctx := errgroup.WithContext(ctx)
-	all.Go(func() error { return r.store.RunJanitor(ctx, r.config.Retention) })
+	all.Go(func() error { return r.store.RunJanitor(ctx, r.config.Retention, r.counters.deletionFailed) })
 	if !r.config.NoListen {
 		all.Go(func() error { return r.listen(ctx) })
 		all.Go(func() error { return r.others.run(ctx, r.busy) })

@@ -78,13 +78,14 @@ func (c *counters) count(change func(s *Stats)) {
 	change(&c.stats)
 }
 
+func (c *counters) deletionFailed() { c.count(func(s *Stats) { s.DeletionErrors++ }) }
+
 // Stats returns what the relay has done so far.
 func (r *Relay) Stats() Stats {
 	r.counters.mu.Lock()
 	defer r.counters.mu.Unlock()
 	s := r.counters.stats
 	s.NoAnswer, _ = r.noAnswer()
-	s.DeletionErrors = r.store.DeletionErrors.Load()
 	s.Up, s.Listening = r.state.sessions.Load() > 0, r.state.listening.Load()
 	s.Latency.Counts = slices.Clone(s.Latency.Counts)
 	s.Latency.Exemplars = slices.DeleteFunc(slices.Clone(s.Latency.Exemplars), func(e Exemplar) bool { return e.TraceID == "" })

@@ -12,16 +12,16 @@ const repairPage = 5000
 
 // RunJanitor maintains the tables until ctx ends: it deletes what was done longer ago than the
 // retention, and repairs events that nothing else would make due. It does so once a minute, and
-// more often if the retention is short. It logs an error and tries again the next time. Any number
-// may run.
-func (s *Store) RunJanitor(ctx context.Context, retention time.Duration) error {
+// more often if the retention is short. It logs an error and tries again the next time, and calls
+// failed if it could not delete. Any number may run.
+func (s *Store) RunJanitor(ctx context.Context, retention time.Duration, failed func()) error {
 	tick := time.NewTicker(min(time.Minute, max(retention/4, time.Millisecond)))
 	defer tick.Stop()
 	var from place
 	for after := uuid.Nil; ; {
 		var err error
 		if from, err = s.deleteOld(ctx, retention, from); err != nil && ctx.Err() == nil {
-			s.DeletionErrors.Add(1)
+			failed()
 		}
 		s.report(ctx, "cannot delete old events", err)
 		for repaired := 1; repaired > 0; {

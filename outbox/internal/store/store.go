@@ -54,8 +54,7 @@ import (
 
 // Store is one outbox: the tables in the schema that the pool's search_path names.
 type Store struct {
-	Logger         *slog.Logger  // of the janitor
-	DeletionErrors atomic.Uint64 // how often the janitor could not delete old events
+	Logger *slog.Logger // of the janitor
 
 	pool  *pgxpool.Pool
 	floor floor
