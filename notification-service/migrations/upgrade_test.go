@@ -49,7 +49,7 @@ UPDATE outbox_queue SET available_at = 'infinity' WHERE aggregate_id = 'failed' 
 UPDATE outbox_queue SET retry_count = 4, refused_since = now() - interval '1 hour', failure_reason = '451' WHERE aggregate_id = 'refused';
 UPDATE outbox_queue SET available_at = 'infinity', halted = true WHERE aggregate_id = 'halted';
 INSERT INTO outbox_topics (topic, until, pause, reason, operator) VALUES ('away.test', 'infinity', 0, 'maintenance', 'ann');
-INSERT INTO outbox_claims VALUES (gen_random_uuid(), 'gone', now() - interval '1 s', ARRAY[pg_temp.id(14)]);
+INSERT INTO outbox_claims VALUES (gen_random_uuid(), 'still renewed', now() + interval '1 day', ARRAY[pg_temp.id(14)]);
 
 -- Twice in the ring: an id, and a version.
 SELECT pg_temp.put(20, 0, 'pending', 7, 'sent.test');

@@ -1,9 +1,11 @@
 -- Plain tables replace the ring of eight tables, and outbox_done replaces outbox_published and
 -- outbox_discarded. This copies the events that are not done, and those that are done and still in the
--- log. Stop all writers and relays of 0.1.0 first. One that still runs gets errors.
+-- log. Stop all writers and relays of 0.1.0 first. One that still runs gets errors, and loses its
+-- claims.
 
 -- +goose Up
 LOCK TABLE outbox_ring, outbox_events, outbox_published, outbox_discarded, outbox_queue, outbox_claims IN ACCESS EXCLUSIVE MODE;
+DELETE FROM outbox_claims;
 DROP VIEW outbox_status;
 ALTER TABLE outbox_events RENAME TO outbox_old_events;
 ALTER INDEX outbox_events_history RENAME TO outbox_old_history;

@@ -200,7 +200,7 @@ func (r *Republication) publish(publisher publish.Publisher, part []Event) error
 	}
 	for i, result := range publish.All(publisher, messages, cmp.Or(r.ConfirmTimeout, 10*time.Second)) {
 		if result.Outcome != publish.Confirmed {
-			return &NotTakenError{messages[i].ID, messages[i].Topic, result}
+			return &NotTakenError{messages[i].ID, part[i].Topic, result}
 		}
 	}
 	return nil

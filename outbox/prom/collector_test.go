@@ -62,8 +62,8 @@ func TestTheCollectorReportsTheRelayTheBacklogAndTheConsumer(t *testing.T) {
 	if got["outbox_backlog"] != 0 || got["outbox_events_total"] != 1 || got["outbox_publish_latency_seconds"] != 1 || got["outbox_mark_seconds"] != 1 || got["outbox_claim_seconds"] < 1 {
 		t.Errorf("afterwards: %v", got)
 	}
-	if n := len(got); n != 26 {
-		t.Errorf("%d metrics, want 26: %v", n, slices.Sorted(maps.Keys(got)))
+	if n := len(got); n != 27 {
+		t.Errorf("%d metrics, want 27: %v", n, slices.Sorted(maps.Keys(got)))
 	}
 	if problems, err := testutil.GatherAndLint(registry); err != nil || len(problems) > 0 {
 		t.Error(problems, err)

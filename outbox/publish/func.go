@@ -160,7 +160,7 @@ func (p *functionPublisher) Publish(ctx context.Context, messages []Message, ans
 	}
 	p.unanswered.Add(len(messages))
 	for i, m := range messages {
-		go p.send(ctx, m, p.join(m.Topic), func(r Result) { answer(i, r) })
+		go p.send(ctx, m, p.join(m.Destination+"/"+m.Topic), func(r Result) { answer(i, r) })
 	}
 }
 

@@ -3,9 +3,13 @@ package rabbitmq
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync/atomic"
+
+	amqp "github.com/rabbitmq/amqp091-go"
 
 	"example.com/transactional-outbox/outbox/publish"
 	"example.com/transactional-outbox/outbox/rabbitmq/amqpurl"
@@ -121,5 +125,18 @@ func (p eventPublisher) Publish(ctx context.Context, messages []publish.Message,
 			ContentType: m.ContentType, AppID: m.AppID, Timestamp: m.Timestamp, Headers: m.Headers, Body: m.Body,
 		}
 	}
-	p.Publisher.Publish(ctx, converted, answer)
+	p.Publisher.Publish(ctx, converted, func(i int, r publish.Result) {
+		if (r.Outcome == publish.Unknown || r.Outcome == publish.NotSent) && isMissing(r.Err, messages[i].Destination) {
+			r = publish.Result{Outcome: publish.Returned, Err: fmt.Errorf("%w: %w", publish.ErrReturned, r.Err)}
+		}
+		answer(i, r)
+	})
+}
+
+// isMissing reports whether a channel was closed because an exchange that a message names itself does
+// not exist: nothing is bound to it, so the message is returned. AMQP names the exchange in the text
+// only. The publisher's own exchange is missing for all messages alike, as if the broker were away.
+func isMissing(err error, exchange string) bool {
+	reason, closed := errors.AsType[*amqp.Error](err)
+	return exchange != "" && closed && reason.Code == amqp.NotFound && strings.Contains(reason.Reason, "'"+exchange+"'")
 }

@@ -61,6 +61,22 @@ func TestABrokerPublishesToItsExchangeOrToTheDestination(t *testing.T) {
 	}
 }
 
+// TestAMissingExchangeOfAMessage is like one that nothing is bound to. It is no refusal, and no fault
+// of the messages that were sent with it.
+func TestAMissingExchangeOfAMessage(t *testing.T) {
+	t.Parallel()
+	own := brokertest.Exchange(t)
+	brokertest.Queue(t, own, "#")
+	results := publishOnce(t, rabbitmq.NewBroker(brokertest.URL(), own),
+		publish.Message{ID: "1", Topic: "a", Destination: "it's missing"}, publish.Message{ID: "2", Topic: "a"},
+		publish.Message{ID: "3", Topic: "a", Destination: "it's missing"})
+	for i, missing := range []bool{true, false, true} {
+		if r := results[i]; missing != (r.Outcome == publish.Returned) || r.Outcome == publish.Refused {
+			t.Errorf("message %d: %+v", i, r)
+		}
+	}
+}
+
 // TestABrokerWaitsForItsTopology: the exchange is of another kind, until somebody deletes it.
 func TestABrokerWaitsForItsTopology(t *testing.T) {
 	t.Parallel()

@@ -14,8 +14,8 @@ import (
 const lockTimeoutSQL = `SELECT set_config('lock_timeout', '100ms', true)`
 
 // deleteSQL deletes a page of events that were done longer ago than the retention. It begins after
-// a place in the index of outbox_done, and skips locked rows. What is in the queue stays: a person
-// has put it there again.
+// a place in the index of outbox_done, and skips locked rows. What is in the queue when it begins
+// stays: a person has put it there again.
 const deleteSQL = `
 WITH page AS MATERIALIZED (
   SELECT id, done_at FROM outbox_done
@@ -35,7 +35,10 @@ SELECT (SELECT count(*) FROM page) AS found,
        coalesce((SELECT done_at FROM last), cast(@done_at AS timestamptz)) AS done_at, coalesce((SELECT id FROM last), cast(@id AS uuid)) AS id`
 
 // deletePage is how many events one transaction deletes. If they are small, it takes about 20 ms.
-const deletePage = 1000
+const (
+	deletePage = 1000
+	mostHalved = 9 // then a page is one event
+)
 
 // place is where a deletion goes on in the index of outbox_done. What it has deleted is before that
 // place. As long as somebody holds an old snapshot, such as a dump, the index has an entry for each
@@ -44,6 +47,7 @@ type place struct {
 	doneAt time.Time
 	id     uuid.UUID
 	begun  time.Time // when a deletion began at the front, by the clock of this process
+	halved int       // how often its pages were halved: after each error, so that one takes less time
 }
 
 // placeAge is when a deletion begins at the front again, for the events that were locked, or in the
@@ -61,18 +65,20 @@ func (s *Store) deleteOld(ctx context.Context, retention time.Duration, p place)
 		from, p.begun = place{}, time.Now()
 	}
 	for end := time.Now().Add(time.Minute); ; from = p {
-		begin, found, next := time.Now(), 0, p
+		begin, limit, found, next := time.Now(), deletePage>>p.halved, 0, p
 		err := s.together(ctx,
 			statement{doing: "bounding the waits for locks", sql: lockTimeoutSQL},
 			statement{
 				"deleting a page", deleteSQL,
-				args{"done_at": from.doneAt, "id": from.id, "retention": retention.Seconds(), "limit": deletePage},
+				args{"done_at": from.doneAt, "id": from.id, "retention": retention.Seconds(), "limit": limit},
 				rowInto(&found, &next.doneAt, (*[16]byte)(&next.id)),
 			})
 		if err != nil {
+			p.halved = min(p.halved+1, mostHalved)
 			return p, fmt.Errorf("deleting old events: %w", err)
 		}
-		if p = next; found < deletePage || begin.After(end) {
+		next.halved = max(p.halved-1, 0)
+		if p = next; found < limit || begin.After(end) {
 			return p, nil
 		}
 		select {
