@@ -20,7 +20,7 @@ import (
 )
 
 // catalogSQL describes all tables, columns, constraints, indexes and functions of the first schema
-// of the search_path.
+// of the search_path. PostgreSQL 18 has a name for each NOT NULL, which does not matter.
 const catalogSQL = `
 WITH mine AS (SELECT * FROM pg_class WHERE relnamespace = quote_ident(current_schema())::regnamespace AND relname !~ '^outbox_version')
 SELECT concat_ws(' ', relname, relkind, reloptions::text, pg_get_expr(relpartbound, oid), pg_get_partkeydef(oid)) FROM mine
@@ -28,7 +28,7 @@ UNION ALL
 SELECT concat_ws(' ', relname, attnum, attname, format_type(atttypid, atttypmod), attnotnull, attidentity,
                  (SELECT collname FROM pg_collation WHERE oid = attcollation), pg_get_expr(adbin, adrelid))
 FROM mine JOIN pg_attribute ON attrelid = mine.oid LEFT JOIN pg_attrdef ON adrelid = attrelid AND adnum = attnum WHERE attnum > 0
-UNION ALL SELECT concat_ws(' ', relname, conname, pg_get_constraintdef(c.oid)) FROM pg_constraint c JOIN mine ON conrelid = mine.oid
+UNION ALL SELECT concat_ws(' ', relname, conname, pg_get_constraintdef(c.oid)) FROM pg_constraint c JOIN mine ON conrelid = mine.oid WHERE contype <> 'n'
 UNION ALL SELECT replace(pg_get_indexdef(mine.oid), quote_ident(current_schema()) || '.', '') FROM mine WHERE relkind IN ('i', 'I')
 UNION ALL SELECT replace(pg_get_viewdef(mine.oid), quote_ident(current_schema()) || '.', '') FROM mine WHERE relkind = 'v'
 UNION ALL SELECT concat_ws(' ', proname, proparallel, provolatile, proisstrict, prosrc) FROM pg_proc WHERE pronamespace = quote_ident(current_schema())::regnamespace

@@ -10,9 +10,11 @@ DROP VIEW outbox_status;
 ALTER TABLE outbox_events RENAME TO outbox_old_events;
 ALTER INDEX outbox_events_history RENAME TO outbox_old_history;
 ALTER SEQUENCE outbox_events_seq_seq RENAME TO outbox_old_seq;
+-- The checks of the new table get the names of the old ones. PostgreSQL 18 also names NOT NULL, and
+-- cannot rename that of a partition which has a name of its own.
 -- +goose StatementBegin
 DO $$ DECLARE name text; BEGIN
-  FOR name IN SELECT conname FROM pg_constraint WHERE conrelid = 'outbox_old_events'::regclass LOOP
+  FOR name IN SELECT conname FROM pg_constraint WHERE conrelid = 'outbox_old_events'::regclass AND contype = 'c' LOOP
     EXECUTE format('ALTER TABLE outbox_old_events RENAME CONSTRAINT %I TO %I', name, 'old_' || name);
   END LOOP;
 END $$;
