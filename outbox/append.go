@@ -30,8 +30,8 @@ type Tx interface {
 //   - "new" has a row for each event. All of them come as one text, because a pool in the mode exec
 //     or simple_protocol cannot send arrays, and because the statement is then the same for any
 //     number of events. A payload is base64 there, which PostgreSQL decodes to the same bytes;
-//   - "queue" takes the sequence number that the log has given to each event. A Delay is added to the
-//     database's clock;
+//   - "queue" takes the sequence number that the log has given to each event. A Delay is added to
+//     the database's clock;
 //   - the last part makes this transaction's commit wait for the disk, if it would not (off). Until
 //     it is there, a crash of PostgreSQL forgets the transaction, but a relay could have sent the
 //     event. Every other setting stays. This is the main query, because PostgreSQL runs a SELECT in

@@ -25,7 +25,8 @@ type Event struct {
 	// Destination replaces the publisher's own for this event, for example an exchange of RabbitMQ.
 	// It is UTF-8 text of up to 255 bytes; "" is the publisher's own. Its topics pause apart from
 	// others, under the name destination/topic; what has the same name pauses together. If its
-	// exchange does not exist, they pause until it does.
+	// exchange does not exist, they pause until it does. A publisher of your own gets it as
+	// [publish.Message.Destination], and has to use it.
 	Destination string
 
 	// Aggregate and AggregateID say what the event is about, for example "order" and the order's

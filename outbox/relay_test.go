@@ -108,8 +108,8 @@ func awaitPublished(t *testing.T, pool *pgxpool.Pool, n int) {
 	await(t, fmt.Sprint(n, " published"), func() bool { return count(t, pool, "outbox_done WHERE status = 'published'") == n })
 }
 
-// TestADestinationOfAnEventsOwn gets its events, and when it refuses them, their topic pauses for it
-// alone.
+// TestADestinationOfAnEventsOwn gets its events, and when it refuses them, their topic pauses for
+// it alone.
 func TestADestinationOfAnEventsOwn(t *testing.T) {
 	t.Parallel()
 	pool := dbtest.Migrated(t)

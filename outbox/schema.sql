@@ -14,8 +14,9 @@
 -- Names and ids are compared byte by byte (COLLATE "C"). It is faster, and an upgrade of the operating
 -- system, which may change the order of other collations, breaks no index.
 
--- The row of an event stays until it was done longer ago than the retention. Then the janitor deletes
--- it here and in outbox_done. So for that time an id is unique, and so is a version of an aggregate.
+-- The row of an event stays until it was done longer ago than the retention. Then the janitor
+-- deletes it here and in outbox_done. So for that time an id is unique, and so is a version of an
+-- aggregate.
 CREATE TABLE outbox_events (
   id           uuid PRIMARY KEY, -- the message's id, at each delivery the same
   -- Breaks ties in the order of claims. It is no cursor: transactions do not commit in the order of
@@ -36,8 +37,8 @@ CREATE TABLE outbox_events (
   CHECK (num_nulls(aggregate, aggregate_id, version) IN (0, 3))
 );
 
--- For the events of an aggregate, in their order. An event without an aggregate has NULL, which equals
--- nothing.
+-- For the events of an aggregate, in their order. An event without an aggregate has NULL, which
+-- equals nothing.
 CREATE UNIQUE INDEX outbox_events_history ON outbox_events (aggregate, aggregate_id, version);
 
 -- One row for each event that is not done. While the row exists, the later events of its aggregate
@@ -48,7 +49,7 @@ CREATE TABLE outbox_queue (
   version        int,
   aggregate      text COLLATE "C",
   aggregate_id   text COLLATE "C",
-  topic          text COLLATE "C" NOT NULL, -- the name under which it pauses: destination/topic, or the topic
+  topic          text COLLATE "C" NOT NULL, -- under which it pauses: destination/topic, or the topic
   bytes          int NOT NULL, -- of the payload: a claim sums them without reading payloads
   -- When the event is due. 'infinity' means that it has failed, is halted, or is parked: a parked
   -- event waits for another one of its aggregate. The transaction that deletes that one makes the
@@ -82,8 +83,8 @@ CREATE INDEX outbox_queue_supersedes ON outbox_queue (aggregate, aggregate_id, v
 -- For the events of a paused topic: the one tried least comes first, and of these the oldest. Usually
 -- it is empty.
 CREATE INDEX outbox_queue_halted ON outbox_queue (topic, retry_count, seq) WHERE halted;
--- For the backlog's numbers: the oldest event that is due and not done, whatever it waits for. It is a
--- CASE, so that no other statement about events that have not failed reads this whole index.
+-- For the backlog's numbers: the oldest event that is due and not done, whatever it waits for. It
+-- is a CASE, so that no other statement about events that have not failed reads this whole index.
 CREATE INDEX outbox_queue_since ON outbox_queue (due_since) WHERE CASE WHEN failed_at IS NULL THEN true END;
 -- For the same: since when events have been refused. Usually it is empty.
 CREATE INDEX outbox_queue_refused ON outbox_queue (topic, id) WHERE refused_since IS NOT NULL AND failed_at IS NULL;
@@ -127,7 +128,8 @@ CREATE TABLE outbox_done (
   failure_reason text
 );
 
--- For the janitor, the oldest first, and for publishing again what was published in a range of time.
+-- For the janitor, the oldest first, and for publishing again what was published in a range of
+-- time.
 CREATE INDEX outbox_done_age ON outbox_done (done_at, id);
 -- For the operators: what was not published. Usually it is small.
 CREATE INDEX outbox_done_unsent ON outbox_done (id) WHERE status <> 'published';

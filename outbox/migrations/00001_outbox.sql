@@ -1,5 +1,5 @@
--- The tables of 0.1.0. schema.sql has those of today, and says why each is as it is: a test compares
--- it with what all migrations make.
+-- The tables of 0.1.0. schema.sql has those of today, and says why each is as it is: a test
+-- compares it with what all migrations make.
 
 -- +goose Up
 CREATE TABLE outbox_ring (

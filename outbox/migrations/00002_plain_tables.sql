@@ -1,7 +1,7 @@
 -- Plain tables replace the ring of eight tables, and outbox_done replaces outbox_published and
--- outbox_discarded. This copies the events that are not done, and those that are done and still in the
--- log. Stop all writers and relays of 0.1.0 first. One that still runs gets errors, and loses its
--- claims.
+-- outbox_discarded. This copies the events that are not done, and those that are done and still in
+-- the log. Stop all writers and relays of 0.1.0 first. One that still runs gets errors, and loses
+-- its claims.
 
 -- +goose Up
 LOCK TABLE outbox_ring, outbox_events, outbox_published, outbox_discarded, outbox_queue, outbox_claims IN ACCESS EXCLUSIVE MODE;
@@ -85,8 +85,8 @@ ALTER TABLE outbox_done SET (autovacuum_vacuum_scale_factor = 0.05);
 ALTER TABLE outbox_queue SET (
   autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0
 );
--- 0.1.0 allowed an id, and a version of an aggregate, twice in different slots. The event that is not
--- done wins, and then the newer one.
+-- 0.1.0 allowed an id, and a version of an aggregate, twice in different slots. The event that is
+-- not done wins, and then the newer one.
 INSERT INTO outbox_events (id, seq, version, aggregate, aggregate_id, topic, payload, content_type, headers, traceparent, created_at)
 OVERRIDING SYSTEM VALUE
 SELECT e.id, e.seq, e.version, e.aggregate, e.aggregate_id, e.topic, e.payload, e.content_type, e.headers, e.traceparent, e.created_at
@@ -94,8 +94,8 @@ FROM outbox_old_events e LEFT JOIN outbox_old_queue q USING (id, slot)
 ORDER BY q.id IS NULL, e.seq DESC
 ON CONFLICT DO NOTHING;
 SELECT setval('outbox_events_seq_seq', last_value, is_called) FROM outbox_old_seq;
--- 0.1.0 did not store when an event was due first. For one that was tried or put aside, it is taken to
--- be when it was appended.
+-- 0.1.0 did not store when an event was due first. For one that was tried or put aside, it is taken
+-- to be when it was appended.
 INSERT INTO outbox_queue (id, seq, version, aggregate, aggregate_id, topic, bytes, available_at, supersedes, due_since, halted,
                           retry_count, refused_since, failure_code, failure_reason, failed_at)
 SELECT q.id, q.seq, q.version, q.aggregate, q.aggregate_id, q.topic, q.bytes, q.available_at, q.supersedes,

@@ -13,8 +13,8 @@ import (
 	"example.com/transactional-outbox/outbox/internal/store"
 )
 
-// Via is by which means somebody decides: a word of 1 to 20 bytes. A program that decides has a word
-// of its own.
+// Via is by which means somebody decides: a word of 1 to 20 bytes. A program that decides has a
+// word of its own.
 type Via string
 
 // The means of this library.

@@ -49,7 +49,8 @@ type idRange struct {
 	First, Last uuid.UUID // the smallest and the greatest id, also of other topics
 }
 
-// rangeSQL reads the index of done_at, and not the whole log. PostgreSQL before 18 has no min(uuid).
+// rangeSQL reads the index of done_at, and not the whole log. PostgreSQL before 18 has no
+// min(uuid).
 const rangeSQL = `
 WITH wanted AS MATERIALIZED (
   SELECT id FROM outbox_done WHERE ` + inWindowSQL + ` AND id > cast(@after AS uuid)
@@ -77,8 +78,8 @@ func (o *Operator) Republish(ctx context.Context, w Window, after uuid.UUID) (*R
 	return &Republication{Window: w, After: after, Total: in.Events, operator: o, in: in, pageSize: republishPage}, nil
 }
 
-// pageSQL is a page of what is done, in the order of the ids, and what is wanted of it. The limit is
-// inside, so that a page costs the same wherever the window is.
+// pageSQL is a page of what is done, in the order of the ids, and what is wanted of it. The limit
+// is inside, so that a page costs the same wherever the window is.
 const pageSQL = `
 WITH page AS MATERIALIZED (
   SELECT id, status, done_at FROM outbox_done

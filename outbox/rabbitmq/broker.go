@@ -133,9 +133,10 @@ func (p eventPublisher) Publish(ctx context.Context, messages []publish.Message,
 	})
 }
 
-// isMissing reports whether a channel was closed because an exchange that a message names itself does
-// not exist: nothing is bound to it, so the message is returned. AMQP names the exchange in the text
-// only. The publisher's own exchange is missing for all messages alike, as if the broker were away.
+// isMissing reports whether a channel was closed because an exchange that a message names itself
+// does not exist: nothing is bound to it, so the message is returned. AMQP names the exchange in
+// the text only. The publisher's own exchange is missing for all messages alike, as if the broker
+// were away.
 func isMissing(err error, exchange string) bool {
 	reason, closed := errors.AsType[*amqp.Error](err)
 	return exchange != "" && closed && reason.Code == amqp.NotFound && strings.Contains(reason.Reason, "'"+exchange+"'")

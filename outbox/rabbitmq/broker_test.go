@@ -61,8 +61,8 @@ func TestABrokerPublishesToItsExchangeOrToTheDestination(t *testing.T) {
 	}
 }
 
-// TestAMissingExchangeOfAMessage is like one that nothing is bound to. It is no refusal, and no fault
-// of the messages that were sent with it.
+// TestAMissingExchangeOfAMessage is like one that nothing is bound to. It is no refusal, and no
+// fault of the messages that were sent with it.
 func TestAMissingExchangeOfAMessage(t *testing.T) {
 	t.Parallel()
 	own := brokertest.Exchange(t)

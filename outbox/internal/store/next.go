@@ -70,8 +70,8 @@ const takeSQL = `older AS MATERIALIZED (
 )`
 
 // RecordSQL records that events are done without being sent, with the failures that they had. They
-// come from "done", the DELETE that has removed them from the queue. An event may have a row already,
-// if a person has put it into the queue again. That row stays.
+// come from "done", the DELETE that has removed them from the queue. An event may have a row
+// already, if a person has put it into the queue again. That row stays.
 const RecordSQL = `
   INSERT INTO outbox_done (id, status, retry_count, failed_at, failure_code, failure_reason)
   SELECT id, status, retry_count, failed_at, failure_code, failure_reason FROM done

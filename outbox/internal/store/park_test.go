@@ -150,9 +150,9 @@ func TestRepairMakesParkedEventsDue(t *testing.T) {
 	f.wantDue(0, stranded[0])
 }
 
-// TestBacklogReportsTheOldestEvents: the one that is due, the one that is not done, whatever it waits
-// for, and the one that is refused. It also reports what is paused. The row of a dead relay's claim
-// stays while no other relay runs, although its lease has ended.
+// TestBacklogReportsTheOldestEvents: the one that is due, the one that is not done, whatever it
+// waits for, and the one that is refused. It also reports what is paused. The row of a dead relay's
+// claim stays while no other relay runs, although its lease has ended.
 func TestBacklogReportsTheOldestEvents(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

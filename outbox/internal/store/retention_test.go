@@ -65,8 +65,8 @@ func TestP1TheRetentionKeepsWhatIsUnfinishedOrYoung(t *testing.T) {
 	f.wantNone("SELECT count(*) FROM outbox_done d WHERE NOT EXISTS (SELECT FROM outbox_events e WHERE e.id = d.id)")
 }
 
-// TestAJanitorDeletesInPages, soon after the retention of a second. While it cannot, it counts that,
-// and tries smaller pages.
+// TestAJanitorDeletesInPages, soon after the retention of a second. While it cannot, it counts
+// that, and tries smaller pages.
 func TestAJanitorDeletesInPages(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

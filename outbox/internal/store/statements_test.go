@@ -67,8 +67,8 @@ func TestNoPlanDependsOnStatistics(t *testing.T) {
 
 const manyEvents = 20_000
 
-// limitOf is how many blocks a statement may touch. Those that park or postpone ten events change the
-// most rows and indexes.
+// limitOf is how many blocks a statement may touch. Those that park or postpone ten events change
+// the most rows and indexes.
 func limitOf(statement string) int {
 	if statement == "failuresSQL" {
 		return 700

@@ -104,8 +104,8 @@ type Event struct {
 	Age        float64 // seconds since CreatedAt, by the database, when it was read
 }
 
-// PauseName is the name under which the event's topic pauses, as outbox_queue and outbox_topics have
-// it.
+// PauseName is the name under which the event's topic pauses, as outbox_queue and outbox_topics
+// have it.
 func (e Event) PauseName() string {
 	if e.Destination == "" {
 		return e.Topic
