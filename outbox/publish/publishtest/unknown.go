@@ -20,9 +20,8 @@ func (c contract) killed() { c.interrupt(func() { c.Restart(c.T) }) }
 func (c contract) interrupt(interrupt func()) {
 	session, began, ended := c.Connect(c.T), make(chan struct{}), make(chan sent, 2)
 	small, large := c.publisherOf(session), c.publisherOf(session)
-	_, mayHangUp := session.(publish.OneByOne) // on one message: if that was not sent completely, it is refused
-	go func() { ended <- c.publishUntilLost(small, 20, mayHangUp, sync.OnceFunc(func() { close(began) })) }()
-	go func() { ended <- c.publishUntilLost(large, window, mayHangUp, func() {}) }()
+	go func() { ended <- c.publishUntilLost(small, 20, sync.OnceFunc(func() { close(began) })) }()
+	go func() { ended <- c.publishUntilLost(large, window, func() {}) }()
 	receive(c, began, "the end of the first batch")
 	interrupt()
 	var unsent []publish.Message
@@ -46,16 +45,16 @@ type sent struct {
 }
 
 // publishUntilLost publishes batch after batch. After each batch it calls the function after.
-func (c contract) publishUntilLost(p publish.Publisher, size int, mayHangUp bool, after func()) sent {
+func (c contract) publishUntilLost(p publish.Publisher, size int, after func()) sent {
 	s := sent{publisher: p}
 	for c.Context().Err() == nil && len(s.all) == len(s.confirmed) {
 		batch := c.batch(size)
 		s.all = append(s.all, batch...)
 		for i, r := range c.publish(p, batch...) {
-			switch {
-			case r.Outcome == publish.Confirmed:
+			switch r.Outcome {
+			case publish.Confirmed:
 				s.confirmed = append(s.confirmed, batch[i])
-			case r.Outcome == publish.Unknown, r.Outcome == publish.NotSent, r.Outcome == publish.Refused && mayHangUp:
+			case publish.Unknown, publish.NotSent:
 			default:
 				c.Errorf("message %d is %s (%v)", i, names[r.Outcome], r.Err)
 			}
