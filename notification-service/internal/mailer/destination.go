@@ -6,8 +6,8 @@
 //	transaction: MAIL ─► RCPT ─► DATA ─► the text ─► the dot ─► accepted
 //	             └─ the server does not have it ─┘   └─ it may have it
 //
-// It does not guess whose fault a failure is, and the relay decides when to try again. Only if a
-// connection was kept and breaks before the dot, the e-mail is sent again at once over another one.
+// It does not guess whose fault a failure is, and the relay decides when to try again. Only if the
+// first connection breaks before the dot, the e-mail is sent again at once over another one.
 package mailer
 
 import (

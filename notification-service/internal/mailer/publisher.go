@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/textproto"
+	"os"
 	"regexp"
 	"strings"
 	"sync"
@@ -48,9 +49,9 @@ func (p *publisher) Close() {
 	p.sending.Wait()
 }
 
-// send sends m, and sends it again over another connection if the one that it got was stale.
+// send sends m, and sends it again over another connection if the one that it got is to blame.
 func (p *publisher) send(ctx context.Context, m publish.Message, answer func(publish.Result)) {
-	for tries := 1; ; tries++ {
+	for tries, fresh := 1, 0; ; tries++ {
 		c, err := p.pool.take(ctx, p.open, m.Topic)
 		if err != nil {
 			answer(notSent(err))
@@ -62,8 +63,11 @@ func (p *publisher) send(ctx context.Context, m publish.Message, answer func(pub
 			return
 		}
 		kept := c.kept
-		r, last, broke := p.sendOver(ctx, c, m)
-		if kept && p.isStale(r, last, broke, tries) {
+		if !kept {
+			fresh++
+		}
+		r, end := p.sendOver(ctx, c, m)
+		if r.Outcome == publish.Refused && p.isToBlame(end, kept, tries, fresh) {
 			c.close()
 			p.pool.put(c, publish.NotSent)
 			continue
@@ -74,31 +78,40 @@ func (p *publisher) send(ctx context.Context, m publish.Message, answer func(pub
 	}
 }
 
-// isStale reports whether it is the kept connection that failed, and not the e-mail. At MAIL it
-// always is, and the next kept one may be as old. Later it may be the e-mail on which the server
-// hangs up: that is tried once more.
-func (p *publisher) isStale(r publish.Result, last string, broke bool, tries int) bool {
+// isToBlame reports whether it may be the connection that failed, and not the e-mail. A kept one that
+// fails at MAIL always is, and the next kept one may be as old. A fresh one that ends there without a
+// reply may have been opened just before the server died: then there is no next one, and the e-mail
+// was not sent. After MAIL it may be the e-mail on which the server hangs up: that is tried once more.
+func (p *publisher) isToBlame(e end, kept bool, tries, fresh int) bool {
 	switch {
-	case r.Outcome != publish.Refused || last == stepDot:
+	case e.step == stepDot:
 		return false
-	case last == stepMail:
+	case e.step == stepMail && kept:
 		return tries <= p.Connections
+	case e.step == stepMail:
+		return e.cut && fresh == 1
 	default:
-		return broke && tries == 1
+		return tries == 1 && (e.cut || kept && e.broke)
 	}
 }
 
-// sendOver composes the e-mail of m and sends it over c. It returns also the last step, and whether c
-// broke there.
-func (p *publisher) sendOver(ctx context.Context, c *connection, m publish.Message) (r publish.Result, last string, broke bool) {
+// end is how the sending of an e-mail over a connection has ended.
+type end struct {
+	step  string // the last one
+	broke bool   // the connection is of no more use
+	cut   bool   // it ended without a reply, and not by a timeout
+}
+
+// sendOver composes the e-mail of m and sends it over c.
+func (p *publisher) sendOver(ctx context.Context, c *connection, m publish.Message) (publish.Result, end) {
 	e, err := p.compose(m)
 	if err != nil {
-		r, _ = outcome("the e-mail", err)
-		return r, "", false
+		r, _ := outcome("the e-mail", err)
+		return r, end{}
 	}
 	stop := context.AfterFunc(p.open, func() { _ = c.conn.Close() }) //nolint:contextcheck // what is begun goes on when ctx ends
-	last, err = c.transaction(ctx, e)
-	r, broke = outcome(last, err)
+	last, err := c.transaction(ctx, e)
+	r, broke := outcome(last, err)
 	c.emails++
 	if !broke && r.Outcome != publish.Confirmed { // the transaction may be open
 		if c.within(c.limits.quit); c.Reset() != nil {
@@ -114,7 +127,8 @@ func (p *publisher) sendOver(ctx context.Context, c *connection, m publish.Messa
 	if broke {
 		c.close()
 	}
-	return r, last, broke
+	_, replied := errors.AsType[*textproto.Error](err)
+	return r, end{last, broke, broke && !replied && !errors.Is(err, os.ErrDeadlineExceeded)}
 }
 
 // unknownRecipient finds the status codes (RFC 3463) of addresses to which nothing can ever be

@@ -31,6 +31,8 @@ func TestP6WhatBecomesOfAnEmail(t *testing.T) {
 		"EHLO: later, but HELO":          {script{"EHLO": "502 what?", "HELO": "250 localhost"}, "Confirmed", 1},
 		"MAIL: later":                    {twice("MAIL", "451 later"), "Refused Confirmed", 2},
 		"MAIL: closing":                  {twice("MAIL", "421 bye"), "Refused Confirmed", 3},
+		"MAIL: closed":                   {twice("MAIL", hangUp), "Confirmed", 3},
+		"MAIL: always closed":            {script{"MAIL": hangUp}, "Refused", 3},
 		"RCPT: grey list":                {script{"RCPT 1": "451 grey list"}, "Refused Confirmed", 1},
 		"RCPT: no such user":             {script{"RCPT 1": noSuchUser}, "Invalid Confirmed", 1},
 		"RCPT: no such user, by address": {script{"RCPT 1": "550 5.1.1 <ADA@example.com> unbekannter Empf\xe4nger ada@xn--grn-0ra.example"}, "Invalid", 1},

@@ -160,12 +160,12 @@ func TestP1P7NothingIsLostWhileOldEventsAreDeleted(t *testing.T) {
 				kills.Store(0)
 				deletions.Add(1)
 			}
-			time.Sleep(10 * time.Millisecond)
+			time.Sleep(10 * time.Millisecond) // a janitor's tick; nothing is awaited
 		}
 	}
 	var enough atomic.Bool
 	faults := func() { // one goroutine
-		time.Sleep(time.Duration(f.random.below(60)) * time.Millisecond)
+		time.Sleep(time.Duration(f.random.below(60)) * time.Millisecond) // faults come at any time
 		if kills.Add(1) <= maxKills {
 			f.exec(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 				WHERE datname = current_database() AND application_name = 'janitor'`)
