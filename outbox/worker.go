@@ -199,18 +199,25 @@ func later(a, b time.Time) time.Time {
 
 // finished reports whether the worker has nothing more to do.
 func (w *worker) finished(ctx context.Context) bool {
-	if w.phase == ending && (w.over.Err() != nil || w.session.Blocked()) {
+	isOver := w.phase == ending && w.over.Err() != nil
+	switch {
+	case isOver || w.phase == ending && w.session.Blocked(): // no answer is waited for
 		w.closePublisher()
 		for _, it := range w.apart {
 			it.release()
 		}
+		w.apart = nil
 		w.receive()
 		w.findCause()
 		w.retryAt = time.Time{}
 		w.record(ctx) // what has no answer yet is released
-		return true
+	case w.phase == working || !w.inFlight.empty():
+		return false
+	default:
+		w.closePublisher()
+		w.receive() // a late confirm may have come while the last decisions were recorded
 	}
-	return w.phase != working && w.inFlight.empty() && len(w.late) == 0
+	return isOver || w.inFlight.empty() && len(w.late) == 0
 }
 
 // end frees what the worker holds.

@@ -1,313 +1,401 @@
-package store
+package store_test
 
 import (
-	"fmt"
+	"cmp"
+	"errors"
+	"log/slog"
+	"maps"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"pgregory.net/rapid"
+
+	"example.com/transactional-outbox/outbox"
+	"example.com/transactional-outbox/outbox/internal/dbtest"
+	"example.com/transactional-outbox/outbox/internal/store"
+	"example.com/transactional-outbox/outbox/internal/storetest"
+	"example.com/transactional-outbox/outbox/operate"
 )
 
-// TestP7ModelOfManyRelays takes random steps with two relays: they claim, publish with any outcome,
-// settle late, twice or never, and lose their leases; topics pause; operators lock, replay and
-// discard events; newer events supersede older ones; old events are deleted. Each claim must take
-// what the rule of next.go says. After each step the destination must have received the versions of
-// every aggregate in order. At the end, all events must be published, discarded or superseded, and
-// none may be lost. All runs together must take each transition between the states.
-func TestP7ModelOfManyRelays(t *testing.T) {
+// TestP7TheStoreDoesWhatTheModelSays makes the same random calls to the store and to its model:
+// those of relays and of operators. After each one, both must have answered the same, and must have
+// the same events with the same status. At the end all events must be done, and none may be lost.
+// All runs together must take the transitions between the statuses.
+func TestP7TheStoreDoesWhatTheModelSays(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
-	taken := transitions{}
+	pool, taken := dbtest.Migrated(t), map[string]int{}
+	operator := operate.New(pool)
+	operator.Logger = slog.New(slog.DiscardHandler)
 	rapid.Check(t, func(r *rapid.T) {
-		f.exec(`DELETE FROM outbox_events; DELETE FROM outbox_queue; DELETE FROM outbox_claims; DELETE FROM outbox_topics;
-			DELETE FROM outbox_done`)
-		m := &model{fixture: f, broker: newBroker(), stores: [2]*Store{New(f.pool), New(f.pool)}, events: map[uuid.UUID]Event{}, taken: taken}
+		p := &pair{T: r, pool: pool, stores: []*store.Store{store.New(pool), store.New(pool)}, operator: operator, versions: map[string]int{}, taken: taken}
+		p.model = storetest.New(func() time.Time { return time.Now().Add(p.passed) })
+		p.exec(`DELETE FROM outbox_events; DELETE FROM outbox_queue; DELETE FROM outbox_claims; DELETE FROM outbox_topics; DELETE FROM outbox_done`)
 		r.Repeat(map[string]func(*rapid.T){
-			"":          m.check,
-			"append":    m.append,
-			"supersede": m.append,
-			"claim":     m.claim,
-			"an operator has locked an event": func(r *rapid.T) {
-				ids := read[uuid.UUID](m.fixture, "SELECT id FROM outbox_queue ORDER BY seq")
-				if len(ids) == 0 {
-					r.Skip("the queue is empty")
-				}
-				m.locked = rapid.SampledFrom(ids).Draw(r, "locked")
-				defer func() { m.locked = uuid.Nil }()
-				m.withRowLocked(m.locked, func() { m.claim(r) })
+			"":               func(*rapid.T) { p.check() },
+			"append":         func(*rapid.T) { p.append(draw(p, "a", "b", "c", "")) },
+			"append another": func(*rapid.T) { p.append(draw(p, "a", "b")) },
+			"claim all":      func(*rapid.T) { p.claim(all) },
+			"claim few":      func(*rapid.T) { p.claim(draw(p, 1, 1, 2)) },
+			"try topics":     func(*rapid.T) { p.try() },
+			"settle":         func(*rapid.T) { p.settle() },
+			"settle another": func(*rapid.T) { p.settle() },
+			"claim, settle":  func(*rapid.T) { p.claim(all); p.settle() },
+			"settle all":     func(*rapid.T) { p.claim(all); p.settle() },
+			"publish late": func(*rapid.T) {
+				p.write(store.Settlement{Published: []store.Event{draw(p, p.events...)}})
 			},
-			"publish": func(r *rapid.T) {
-				m.publish(r, m.pick(r, func(w relay) bool { return len(w.Events) > 0 && !w.published }))
+			"renew": func(*rapid.T) { p.renew() },
+			"crash": func(*rapid.T) {
+				crashed := draw(p, p.claims...).Token
+				p.claims = slices.DeleteFunc(p.claims, func(c store.Claim) bool { return c.Token == crashed })
 			},
-			"settle":        func(r *rapid.T) { m.settle(r, m.pick(r, func(w relay) bool { return w.published })) },
-			"crash":         func(r *rapid.T) { *m.pick(r, func(w relay) bool { return len(w.Events) > 0 }) = relay{} },
-			"whole pass":    m.pass,
-			"another pass":  m.pass,
-			"leases end":    func(*rapid.T) { m.endLeases() },
-			"back-offs end": func(*rapid.T) { m.exec(endBackOffs) },
-			"replay":        func(r *rapid.T) { must(r, m.decide(replaySQL, m.failed(r)...)) },
-			"discard":       func(r *rapid.T) { must(r, m.decide(discardSQL, m.failed(r)...)) },
-			"late confirm":  m.lateConfirm,
-			"years pass":    func(*rapid.T) { m.finishLongAgo(); m.deleteFrom(place{}) },
-			"pauses end":    func(*rapid.T) { m.endPauses() },
-			"trial":         m.tryTopic,
-			"resume":        func(*rapid.T) { m.exec("UPDATE outbox_topics SET resumed = true") },
+			"discard":        func(*rapid.T) { p.discard(draw(p, p.queue("")...)) },
+			"discard failed": func(*rapid.T) { p.discard(draw(p, p.queue("failed")...)) },
+			"replay":         func(*rapid.T) { p.replay(draw(p, p.queue("failed")...)) },
+			"pause":          func(*rapid.T) { p.pause(draw(p, "x", "x", "y", "y", store.AllTopics)) },
+			"resume":         func(*rapid.T) { p.resume(draw(p, "x", "y", store.AllTopics, store.AllTopics)) },
+			"hour passes":    func(*rapid.T) { p.hourPasses() },
 		})
-		m.drain(r)
+		p.drain()
 	})
-	taken.check(t)
-}
-
-// model is two relays, what the destination has received, and all events.
-type model struct {
-	fixture
-	broker      *broker
-	stores      [2]*Store // each remembers other things
-	newest      [2]int    // version of each aggregate
-	superseding [2]int    // the newest version that supersedes the older ones
-	relays      [2]relay
-	locked      uuid.UUID // by an operator
-	events      map[uuid.UUID]Event
-	last        map[uuid.UUID]string // the status of each event after the last step
-	taken       transitions
-}
-
-// relay is the claim of one relay, and its outcomes.
-type relay struct {
-	Claim
-	Settlement // what is to be written
-	published  bool
-}
-
-var names = [2]string{"a", "b"}
-
-func (m *model) check(r *rapid.T) {
-	if bad := m.broker.outOfOrder(); bad != "" {
-		r.Fatalf("the events of %s came out of order: %v", bad, m.broker.first[bad])
-	}
-	if n := m.int(strandedSQL); n != 0 {
-		r.Fatalf("%d events are stranded", n)
-	}
-	if n := m.int(haltedForEverSQL); n != 0 {
-		r.Fatalf("%d events are halted, and their topic is not paused", n)
-	}
-	if n := m.int(`SELECT count(*) FROM (
-		SELECT FROM outbox_claims c, unnest(events) flying JOIN outbox_queue q ON q.id = flying
-		WHERE until > now() GROUP BY aggregate_id HAVING count(*) > 1) two`); n != 0 {
-		r.Fatalf("%d aggregates have several events in flight", n)
-	}
-	m.record()
-}
-
-// append commits an event of one of two topics, due at once or later. It may supersede older ones.
-func (m *model) append(r *rapid.T) {
-	i, topic := rapid.IntRange(0, 1).Draw(r, "aggregate"), rapid.SampledFrom([]string{"order.created", "other"}).Draw(r, "topic")
-	m.newest[i]++
-	e := Event{ID: uuid.New(), Topic: topic, Aggregate: "order", AggregateID: names[i], Version: m.newest[i]}
-	m.events[e.ID] = e
-	delay := rapid.SampledFrom([]int{0, 0, 3600}).Draw(r, "delay")
-	m.exec(insertSQL("SELECT $1::uuid, $2::int, 'order', $3::text, $4::text, '{}'::bytea", fmt.Sprintf("now() + interval '%d s'", delay)),
-		e.ID, e.Version, e.AggregateID, e.Topic)
-	if rapid.Bool().Draw(r, "supersedes") {
-		m.exec("UPDATE outbox_queue SET supersedes = true WHERE id = $1", e.ID)
-		m.superseding[i] = e.Version
-	}
-}
-
-// pick draws a relay for which the condition holds.
-func (m *model) pick(r *rapid.T, condition func(relay) bool) *relay {
-	var able []int
-	for i, relay := range m.relays {
-		if condition(relay) {
-			able = append(able, i)
+	t.Logf("transitions: %v", taken)
+	for _, must := range []string{
+		"pending → in_progress", "in_progress → published", "in_progress → pending", "in_progress → failed", "pending → superseded",
+		"failed → superseded", "failed → pending", "failed → discarded", "pending → discarded", "pending → published", "superseded → published",
+	} {
+		if taken[must] == 0 && store.IsFirstSeed() {
+			t.Errorf("no event went %s", must)
 		}
 	}
-	if len(able) == 0 {
-		r.Skip("no relay is in that state")
-	}
-	return &m.relays[rapid.SampledFrom(able).Draw(r, "relay")]
 }
 
-// free returns what a claim must take now, by the rule of next.go. It is unknown while events of
-// resumed topics come back.
-func (m *model) free() (ids []uuid.UUID, known bool) {
-	m.Helper()
-	type row struct {
-		ID                                             uuid.UUID
-		Aggregate                                      string
-		Supersedes, Due, Halted, Paused, Flies, Resume bool
+const (
+	all   = 100 // more events than there are
+	lease = time.Minute
+)
+
+var topics = []string{"x", "y"}
+
+// pair is the store and its model.
+type pair struct {
+	*rapid.T
+	pool     *pgxpool.Pool
+	stores   []*store.Store // each remembers other things
+	operator *operate.Operator
+	model    *storetest.Model
+	passed   time.Duration // hours that the clock of the model is ahead
+	versions map[string]int
+	events   []store.Event
+	claims   []store.Claim // of relays that have not settled all, or settle twice
+	last     map[uuid.UUID]state
+	taken    map[string]int // how often events went from one status to another
+}
+
+// state is what is compared of an event.
+type state struct {
+	ID              uuid.UUID
+	Status          string
+	Tries           int
+	Code            string
+	Halted, Refused bool
+	Wrong           int // all events that nothing makes due, and aggregates with several in flight
+}
+
+// draw chooses a value. If there is none, another step is taken.
+func draw[T any](p *pair, from ...T) T {
+	if len(from) == 0 {
+		p.Skip("there is none")
 	}
-	found, err := m.pool.Query(m.Context(), `SELECT id, aggregate_id, supersedes, available_at <= now(), halted,
-		EXISTS (SELECT FROM outbox_topics t WHERE t.topic = q.topic AND NOT resumed),
-		EXISTS (SELECT FROM outbox_claims WHERE until > now() AND q.id = ANY (events)),
-		halted AND EXISTS (SELECT FROM outbox_topics t WHERE t.topic = q.topic AND resumed)
-		FROM outbox_queue q ORDER BY version`)
-	must(m, err)
-	rows, err := pgx.CollectRows(found, pgx.RowToStructByPos[row])
-	must(m, err)
-	known = true
-	for _, name := range names {
-		var next row
-		isFree := true
-		for _, q := range rows {
-			if q.Aggregate != name {
-				continue
-			}
-			known = known && !q.Resume
-			isFree = isFree && !q.Flies
-			if next.ID == uuid.Nil || q.Supersedes && (q.Due || q.Halted) {
-				next = q
-			}
+	return rapid.SampledFrom(from).Draw(p.T, "chosen")
+}
+
+func (p *pair) must(err error) {
+	if err != nil {
+		p.Fatal(err)
+	}
+}
+
+func (p *pair) exec(sql string) {
+	_, err := p.pool.Exec(p.Context(), sql)
+	p.must(err)
+}
+
+func read[T any](p *pair, row pgx.RowToFunc[T], sql string) []T {
+	found, err := p.pool.Query(p.Context(), sql)
+	p.must(err)
+	values, err := pgx.CollectRows(found, row)
+	p.must(err)
+	return values
+}
+
+var statesSQL = `
+	SELECT s.id, status, coalesce(q.retry_count, 0), coalesce(q.failure_code, ''), coalesce(halted, false), refused_since IS NOT NULL,
+		(` + store.StrandedSQL + `) + (` + store.HaltedForEverSQL + `) + (SELECT count(*) FROM (
+			SELECT FROM outbox_claims c, unnest(events) flying JOIN outbox_queue q ON q.id = flying
+			WHERE until > now() AND aggregate <> '' GROUP BY aggregate_id HAVING count(*) > 1) two)
+	FROM outbox_status s LEFT JOIN outbox_queue q USING (id)`
+
+// check compares all events.
+func (p *pair) check() {
+	now := map[uuid.UUID]state{}
+	for _, s := range read(p, pgx.RowToStructByPos[state], statesSQL) {
+		now[s.ID] = s
+		if was := p.last[s.ID].Status; was != s.Status && was != "" {
+			p.taken[was+" → "+s.Status]++
 		}
-		for _, q := range rows { // an older one that somebody has locked
-			if q.ID == m.locked && q.Aggregate == name && m.events[q.ID].Version < m.events[next.ID].Version {
-				isFree = false
-			}
-		}
-		if isFree && next.Due && !next.Paused {
-			ids = append(ids, next.ID)
+	}
+	for _, e := range p.events {
+		row := p.model.Rows[e.ID]
+		if want := (state{e.ID, p.model.Status(e.ID), row.RetryCount, row.Code, row.Halted, !row.RefusedSince.IsZero(), 0}); now[e.ID] != want {
+			p.Fatalf("an event is %+v, want %+v", now[e.ID], want)
 		}
 	}
-	return ids, known
+	p.last = now
 }
 
-// claimFree claims all that is free.
-func (m *model) claimFree(r *rapid.T) Claim {
-	want, known := m.free()
-	relay := rapid.SampledFrom(m.stores[:]).Draw(r, "store")
-	relay.floor.set(found{}, time.Now(), time.Time{})
-	c, err := relay.Claim(m.Context(), "test", 100, lease)
-	must(r, err)
-	got := idsOf(c)
-	slices.SortFunc(want, compareIDs)
-	slices.SortFunc(got, compareIDs)
-	if len(c.NoPayload) > 0 || known && !slices.Equal(got, want) {
-		r.Fatalf("claimed %v, want %v; without payload %v", got, want, c.NoPayload)
+// append commits an event of the aggregate, or of none. It may have been tried before.
+func (p *pair) append(aggregate string) {
+	e := outbox.Event{ID: uuid.New(), Topic: draw(p, topics...), AggregateID: aggregate, Payload: []byte("{}"), Delay: draw(p, 0, 0, 0, 0, 0, 2*time.Hour)}
+	if aggregate != "" {
+		p.versions[aggregate]++
+		e.Aggregate, e.Version, e.Supersedes = "order", p.versions[aggregate], draw(p, false, false, true)
 	}
-	m.record()
-	return c
+	tries, seq := draw(p, 0, 0, store.LeastTries-3, store.LeastTries-1), int64(0)
+	p.must(pgx.BeginFunc(p.Context(), p.pool, func(tx pgx.Tx) error {
+		return cmp.Or(outbox.Append(p.Context(), tx, e), tx.QueryRow(p.Context(),
+			"UPDATE outbox_queue SET retry_count = $2 WHERE id = $1 RETURNING seq", e.ID, tries).Scan(&seq))
+	}))
+	p.events = append(p.events, store.Event{
+		ID: e.ID, Seq: seq, Topic: e.Topic, Aggregate: e.Aggregate, AggregateID: e.AggregateID,
+		Version: e.Version, Supersedes: e.Supersedes, Payload: e.Payload, RetryCount: tries,
+	})
+	p.model.Append(p.events[len(p.events)-1], e.Delay)
 }
 
-func (m *model) claim(r *rapid.T) {
-	*m.pick(r, func(w relay) bool { return len(w.Events) == 0 }) = relay{Claim: m.claimFree(r)}
-}
-
-// publish sends a batch, if the lease is held. Each event is confirmed, refused or returned, or its
-// outcome is unknown: then the destination may have stored it or not, and it may count as refused.
-func (m *model) publish(r *rapid.T, w *relay) {
-	w.published, w.Paused = true, map[string]string{}
-	if m.int("SELECT count(*) FROM outbox_claims WHERE token = $1 AND until > now()", w.Claim.Token) == 0 {
-		return
+// claim claims until there are events, or until no more are due. A claim of 0 only puts events
+// aside.
+func (p *pair) claim(limit int) store.Claim {
+	s, got := p.stores[draw(p, 0, 1)], store.Claim{More: true}
+	for times := 0; got.More && len(got.Events) == 0; times++ {
+		if times == all {
+			p.Fatalf("no claim of %d takes events, and there are more", limit)
+		}
+		if s.ReadAll(); limit == all || limit == 0 {
+			s.Forget()
+		}
+		var err error
+		got, err = s.Claim(p.Context(), "test", limit, lease)
+		p.must(err)
+		got.More = got.More && limit > 0
 	}
-	for _, e := range w.Events {
-		outcome := rapid.SampledFrom([]string{"confirmed", "confirmed", "refused", "failed", "failed", "returned", "stored, refused", "unknown, stored", "unknown, lost"}).Draw(r, "outcome")
+	want := p.model.Claim(got.Token, len(got.Events), lease, func(free []storetest.Row) {
+		if limit == all && len(free) != len(got.Events) || min(limit, len(free)) > 0 && len(got.Events) == 0 {
+			p.Fatalf("claimed %v of %v", got.Events, free)
+		}
+		sortLike(free, got)
+	})
+	p.same(got, want)
+	if limit < all { // the store brings back some of the halted events, and the model all
+		halted := read(p, pgx.RowTo[uuid.UUID], "SELECT id FROM outbox_queue WHERE halted")
+		for id, row := range p.model.Rows {
+			row.Halted = slices.Contains(halted, id)
+			p.model.Rows[id] = row
+		}
+	}
+	return got
+}
+
+// sortLike puts the events first that the store has claimed, in its order.
+func sortLike(rows []storetest.Row, c store.Claim) {
+	place := func(r storetest.Row) int {
+		i := slices.IndexFunc(c.Events, func(e store.Event) bool { return e.ID == r.ID })
+		return (i + all + 1) % (all + 1)
+	}
+	slices.SortStableFunc(rows, func(a, b storetest.Row) int { return place(a) - place(b) })
+}
+
+// same compares a claim of the store with that of the model.
+func (p *pair) same(got, want store.Claim) {
+	slices.SortFunc(want.Events, func(a, b store.Event) int { return cmp.Compare(a.Seq, b.Seq) })
+	isSame := slices.EqualFunc(got.Events, want.Events, func(a, b store.Event) bool {
+		return a.ID == b.ID && a.Seq == b.Seq && a.Version == b.Version && a.Supersedes == b.Supersedes && a.RetryCount == b.RetryCount
+	})
+	isSoon := func(a, b *float64) bool { return a == b || a != nil && b != nil && max(*a-*b, *b-*a) < 5 }
+	if !isSame || len(got.NoPayload) > 0 || got.Superseded != want.Superseded || !isSoon(got.NextDue, want.NextDue) || !isSoon(got.NextTrial, want.NextTrial) {
+		p.Fatalf("claimed %+v\nwant %+v", got, want)
+	}
+	if len(got.Events) > 0 {
+		p.claims = append(p.claims, got)
+	}
+}
+
+// try claims trial events. Before that, a claim puts aside all that is due and waits.
+func (p *pair) try() {
+	if p.model.Copy().ClaimTrials(uuid.Nil, 0, 0, func([]storetest.Row) {}).NextTrial == nil {
+		p.Skip("no relay has paused a topic")
+	}
+	p.claim(0)
+	if draw(p, true, false) {
+		p.append("")
+	}
+	s := p.stores[draw(p, 0, 1)]
+	s.Forget()
+	got, err := s.ClaimTrials(p.Context(), "test", all, lease)
+	p.must(err)
+	p.same(got, p.model.ClaimTrials(got.Token, all, lease, func(free []storetest.Row) { sortLike(free, got) }))
+}
+
+// settle writes any outcome of any claim, once or twice. The claim may have ended long before.
+func (p *pair) settle() {
+	c := draw(p, p.claims...)
+	t := store.Settlement{
+		Token: c.Token, End: draw(p, true, true, false), Trial: draw(p, true, false), Paused: map[string]string{},
+		FirstPause: draw(p, 0, time.Minute), LongestPause: 90 * time.Second, GiveUp: draw(p, 0, time.Hour),
+	}
+	for _, e := range c.Events {
+		f := store.Failure{ID: e.ID, Delay: draw(p, 0, 0, 2*time.Hour), Code: "refused"}
+		outcome := draw(p, "published", "published", "refused", "refused", "refused", "final", "final", "final", "final",
+			"returned", "returned", "no answer", "no answer, paused", "released")
 		switch outcome {
-		case "confirmed":
-			m.broker.publish(e)
-			w.Published = append(w.Published, e)
-			w.Resumed = append(w.Resumed, e.Topic)
-		case "unknown, stored":
-			m.broker.publish(e)
-		case "stored, refused": // the answer was lost
-			m.broker.publish(e)
-			w.Failures = append(w.Failures, Failure{ID: e.ID, Delay: time.Hour, Code: "no_answer"})
-		case "refused", "failed":
-			w.Failures = append(w.Failures, Failure{ID: e.ID, Delay: time.Hour, Counts: true, Final: outcome == "failed", Code: "refused"})
+		case "published":
+			t.Published, t.Resumed = append(t.Published, e), append(t.Resumed, e.Topic)
+		case "refused", "final":
+			f.Counts, f.Final = true, outcome == "final"
+			t.Failures = append(t.Failures, f)
 		case "returned":
-			w.Failures = append(w.Failures, Failure{ID: e.ID, Halt: true, Code: "unroutable"})
-			w.Paused[e.Topic] = "no queue"
+			f.Halt, f.Tried, f.Code, t.Paused[e.Topic] = true, true, store.CodeUnroutable, "no queue"
+			t.Failures = append(t.Failures, f)
+		case "no answer":
+			f.Tried, f.Code = true, store.CodeNoAnswer
+			t.Failures = append(t.Failures, f)
+		case "no answer, paused":
+			t.Halted, t.Paused[e.Topic] = append(t.Halted, e.ID), "no answer"
 		}
 	}
-	w.Resumed = slices.DeleteFunc(w.Resumed, func(topic string) bool { return w.Paused[topic] != "" })
-}
-
-// settle writes the outcomes, and once more if the answer is lost. The lease may have ended long
-// before.
-func (m *model) settle(r *rapid.T, w *relay) {
-	w.Settlement.Token, w.End = w.Claim.Token, true
-	for range rapid.IntRange(1, 2).Draw(r, "times") {
-		m.fixture.settle(w.Settlement)
+	switch topic := draw(p, topics...); draw(p, "paused", "resumed", "tried again", "", "") {
+	case "paused":
+		t.Paused[topic] = "no connection"
+	case "resumed":
+		t.Resumed = append(t.Resumed, topic)
+	case "tried again":
+		t.TrialAgain = []string{topic}
 	}
-	*w = relay{}
-}
-
-// pass is a relay that claims, publishes and settles without a pause.
-func (m *model) pass(r *rapid.T) {
-	w := m.pick(r, func(w relay) bool { return len(w.Events) == 0 })
-	*w = relay{Claim: m.claimFree(r)}
-	if len(w.Events) == 0 {
-		r.Skip("nothing is due")
+	t.Resumed = slices.DeleteFunc(t.Resumed, func(topic string) bool { return t.Paused[topic] != "" })
+	for range draw(p, 1, 1, 2) {
+		p.write(t)
 	}
-	m.publish(r, w)
-	m.settle(r, w)
-}
-
-// tryTopic is a relay that tries a paused topic.
-func (m *model) tryTopic(r *rapid.T) {
-	w := m.pick(r, func(w relay) bool { return len(w.Events) == 0 })
-	*w = relay{Claim: m.trial(), Settlement: Settlement{Trial: true}}
-	m.record()
-	if len(w.Events) == 0 {
-		r.Skip("no topic is paused")
+	if t.End && draw(p, true, true, false) {
+		p.claims = slices.DeleteFunc(p.claims, func(o store.Claim) bool { return o.Token == c.Token })
 	}
-	m.publish(r, w)
 }
 
-// failed returns the failed events. Without any, the step is skipped, and another one is drawn.
-func (m *model) failed(r *rapid.T) (ids []uuid.UUID) {
-	for id, status := range m.last {
-		if status == "failed" {
-			ids = append(ids, id)
+func (p *pair) write(t store.Settlement) {
+	got, err := p.stores[0].Settle(p.Context(), t)
+	p.must(err)
+	want := p.model.Settle(t)
+	haveFailed := func(s store.Settled) []uuid.UUID { return sorted(slices.Collect(maps.Keys(s.Failed))) }
+	if got.Held != want.Held || !slices.Equal(haveFailed(got), haveFailed(want)) {
+		p.Fatalf("settled %v, want %v", got, want)
+	}
+}
+
+func (p *pair) renew() {
+	var tokens []uuid.UUID
+	for _, c := range p.claims {
+		tokens = append(tokens, c.Token)
+	}
+	got, err := p.stores[0].Renew(p.Context(), tokens, lease)
+	p.must(err)
+	if want := p.model.Renew(tokens, lease); !slices.Equal(sorted(got), sorted(want)) {
+		p.Fatalf("renewed %v, want %v", got, want)
+	}
+}
+
+func sorted(ids []uuid.UUID) []uuid.UUID {
+	return slices.SortedFunc(slices.Values(ids), func(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) })
+}
+
+// queue returns the events that are not done, or those of a status.
+func (p *pair) queue(status string) (ids []uuid.UUID) {
+	for _, e := range p.events {
+		if _, there := p.model.Rows[e.ID]; there && (status == "" || p.model.Status(e.ID) == status) {
+			ids = append(ids, e.ID)
 		}
 	}
-	if len(ids) == 0 {
-		r.Skip("no event has failed")
-	}
-	slices.SortFunc(ids, compareIDs) // rapid wants each run to be the same when it is repeated
 	return ids
 }
 
-// lateConfirm: the event was stored when an earlier relay sent it. Meanwhile it may have failed, or
-// a newer one has superseded it.
-func (m *model) lateConfirm(r *rapid.T) {
-	var late []Event
-	for id, e := range m.events {
-		if m.broker.seen[id] && slices.Contains([]string{"pending", "failed", "superseded"}, m.last[id]) {
-			late = append(late, e)
-		}
+var by = operate.NewDecision("test", operate.CLI, operate.ByIDs)
+
+func (p *pair) discard(ids ...uuid.UUID) {
+	got, err := p.operator.Discard(p.Context(), by, ids)
+	p.must(err)
+	token := uuid.New()
+	p.model.Hold(token, ids)
+	want := p.model.Discard(token, ids)
+	p.model.Settle(store.Settlement{Token: token, End: true})
+	if !slices.Equal(operate.IDsOf(got.Changed), sorted(want)) {
+		p.Fatalf("discarded %v, want %v", got.Changed, want)
 	}
-	if len(late) == 0 {
-		r.Skip("no event was stored and is not marked")
-	}
-	m.fixture.settle(Settlement{Published: late})
 }
 
-// drain replays all failed events, and lets one relay publish until nothing is left.
-func (m *model) drain(r *rapid.T) {
-	must(r, m.decide(replaySQL, read[uuid.UUID](m.fixture, "SELECT id FROM outbox_queue WHERE failed_at IS NOT NULL")...))
-	m.endLeases()
-	m.exec(endBackOffs)
-	m.record()
-	for m.unsettled() > 0 {
-		m.exec("UPDATE outbox_topics SET resumed = true")
-		c := m.claimFree(r)
-		if len(c.Events) == 0 && !c.More {
-			r.Fatalf("%d events are never published", m.unsettled())
-		}
-		for _, e := range c.Events {
-			m.broker.publish(e)
-		}
-		m.fixture.settle(Settlement{Token: c.Token, End: true, Published: c.Events})
-		m.check(r)
+func (p *pair) replay(failed ...uuid.UUID) {
+	got, err := p.operator.Replay(p.Context(), by, failed)
+	p.must(err)
+	p.model.Replay(failed)
+	if len(got.Changed) != len(failed) {
+		p.Fatalf("replayed %v, want %v", got.Changed, failed)
 	}
-	for id, e := range m.events {
-		status := m.last[id]
-		isSuperseded := status == "superseded" && e.Version < m.superseding[slices.Index(names[:], e.AggregateID)]
-		if !m.broker.seen[id] && !isSuperseded && status != "discarded" && status != "gone unsent" {
-			r.Fatalf("event %s is lost: %q", id, status)
+}
+
+func (p *pair) pause(topic string) {
+	p.must(p.operator.Pause(p.Context(), by, topic, "test"))
+	p.model.Pause(topic)
+}
+
+func (p *pair) resume(topic string) {
+	if err := p.operator.Resume(p.Context(), by, topic); !errors.Is(err, operate.ErrNotPaused) {
+		p.must(err)
+	}
+	p.model.Resume(topic)
+}
+
+// hourPasses changes the times in the tables. Only the database's clock counts.
+func (p *pair) hourPasses() {
+	p.passed += time.Hour
+	p.exec(`
+		UPDATE outbox_queue SET (available_at, due_since, refused_since) =
+			(available_at - interval '1 hour', due_since - interval '1 hour', refused_since - interval '1 hour');
+		UPDATE outbox_claims SET until = until - interval '1 hour';
+		UPDATE outbox_topics SET (since, until) = (since - interval '1 hour', until - interval '1 hour')`)
+}
+
+// drain publishes all that is left. What is superseded must have a newer event that supersedes it.
+func (p *pair) drain() {
+	p.replay(p.queue("failed")...)
+	for _, topic := range append(topics, store.AllTopics) {
+		p.resume(topic)
+	}
+	for range 3 {
+		p.hourPasses()
+	}
+	for left := len(p.events); left > 0 && len(p.model.Rows) > 0; left-- {
+		c := p.claim(all)
+		p.write(store.Settlement{Token: c.Token, End: true, Published: c.Events})
+		p.check()
+	}
+	for _, e := range p.events {
+		isNewer := func(o store.Event) bool {
+			return o.Supersedes && o.AggregateID == e.AggregateID && o.Version > e.Version
+		}
+		switch status := p.last[e.ID].Status; {
+		case status == "published", status == "discarded", status == "superseded" && slices.ContainsFunc(p.events, isNewer):
+		default:
+			p.Fatalf("an event is lost: %v", p.last[e.ID])
 		}
 	}
 }

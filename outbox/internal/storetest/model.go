@@ -1,0 +1,412 @@
+// Package storetest has a model of package store: the same queue, in memory and in the caller's time.
+// It has no floors, pages or locks, and it chooses freely where the store has an order of its own. A
+// test of package store makes the same calls to both and compares them. The simulation of the relay
+// runs on the model.
+package storetest
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"example.com/transactional-outbox/outbox/internal/store"
+)
+
+// Model is the tables. Its methods are the transactions of package store and of operators. The caller
+// lets one run at a time.
+type Model struct {
+	Now    func() time.Time
+	Rows   map[uuid.UUID]Row    // outbox_queue
+	Done   map[uuid.UUID]string // outbox_done: the status
+	claims map[uuid.UUID]claim
+	topics map[string]topic
+}
+
+// Row is a row of outbox_queue. An event that the store parks stays as it was.
+type Row struct {
+	store.Event
+
+	Due          time.Time
+	Halted       bool
+	FailedAt     time.Time // zero: it has not failed
+	RefusedSince time.Time // zero: it was not refused
+	Code, Reason string    // of the failure
+}
+
+type claim struct {
+	until  time.Time
+	events []uuid.UUID
+}
+
+type topic struct {
+	until    time.Time
+	pause    time.Duration
+	reason   string
+	operator bool // who has paused it
+	resumed  bool
+}
+
+// New returns a model without events.
+func New(now func() time.Time) *Model {
+	return &Model{now, map[uuid.UUID]Row{}, map[uuid.UUID]string{}, map[uuid.UUID]claim{}, map[string]topic{}}
+}
+
+// Copy returns a copy of the tables.
+func (m *Model) Copy() *Model {
+	return &Model{m.Now, maps.Clone(m.Rows), maps.Clone(m.Done), maps.Clone(m.claims), maps.Clone(m.topics)}
+}
+
+// Append adds an event, which is due that much later.
+func (m *Model) Append(e store.Event, delay time.Duration) {
+	m.Rows[e.ID] = Row{Event: e, Due: m.Now().Add(delay)}
+}
+
+// Status is that of the view outbox_status.
+func (m *Model) Status(id uuid.UUID) string {
+	q := m.look()
+	r, there := m.Rows[id]
+	switch {
+	case !there:
+		return m.Done[id]
+	case !r.FailedAt.IsZero():
+		return "failed"
+	case q.isDue(r) && q.leased[id]:
+		return "in_progress"
+	}
+	return "pending"
+}
+
+// Claimed returns the events of a claim.
+func (m *Model) Claimed(token uuid.UUID) []uuid.UUID { return m.claims[token].events }
+
+// Tokens returns the claims.
+func (m *Model) Tokens() []uuid.UUID { return slices.Collect(maps.Keys(m.claims)) }
+
+// queue is what a statement sees.
+type queue struct {
+	*Model
+	now             time.Time
+	rows            []Row               // by seq
+	claimed, leased map[uuid.UUID]bool  // in all claims, and in those whose lease has not ended
+	groups          map[[2]string][]Row // the aggregates, by version
+}
+
+func (m *Model) look() queue {
+	q := queue{m, m.Now(), slices.Collect(maps.Values(m.Rows)), map[uuid.UUID]bool{}, map[uuid.UUID]bool{}, map[[2]string][]Row{}}
+	slices.SortFunc(q.rows, func(a, b Row) int { return cmp.Compare(a.Seq, b.Seq) })
+	for _, c := range m.claims {
+		for _, id := range c.events {
+			q.claimed[id] = true
+			q.leased[id] = q.leased[id] || c.until.After(q.now)
+		}
+	}
+	for _, r := range q.rows {
+		key := [2]string{r.Aggregate, r.AggregateID}
+		q.groups[key] = append(q.groups[key], r)
+	}
+	for _, group := range q.groups {
+		slices.SortFunc(group, func(a, b Row) int { return cmp.Compare(a.Version, b.Version) })
+	}
+	return q
+}
+
+func (q queue) isDue(r Row) bool {
+	return r.FailedAt.IsZero() && !r.Halted && !r.Due.After(q.now)
+}
+
+// next returns the event of the aggregate that goes next, and the oldest one.
+func (q queue) next(r Row) (next, oldest Row) {
+	if r.Aggregate == "" {
+		return r, r
+	}
+	group := q.groups[[2]string{r.Aggregate, r.AggregateID}]
+	next = group[0]
+	for _, o := range group {
+		if o.Version >= r.Version && o.Supersedes && (q.isDue(o) || o.Halted) {
+			next = o
+		}
+	}
+	return next, group[0]
+}
+
+// is reports whether a topic is paused.
+func (m *Model) isPaused(name string) bool {
+	t, there := m.topics[name]
+	return there && !t.resumed
+}
+
+// Claim takes events that are free, in this order.
+func (m *Model) Claim(token uuid.UUID, limit int, lease time.Duration, order func([]Row)) store.Claim {
+	maps.DeleteFunc(m.claims, func(_ uuid.UUID, c claim) bool { return !c.until.After(m.Now()) })
+	moved := m.putAside()
+	q := m.look()
+	var free []Row
+	for _, r := range q.rows {
+		next, oldest := q.next(r)
+		if q.isDue(r) && !q.claimed[r.ID] && next.ID == r.ID && !q.claimed[oldest.ID] && !m.isPaused(r.PauseName()) && !m.isPaused(store.AllTopics) {
+			free = append(free, r)
+		}
+	}
+	order(free)
+	n, bytes := 0, 0
+	for n < min(limit, len(free)) && bytes < store.MaxClaimBytes {
+		bytes += len(free[n].Payload)
+		n++
+	}
+	c := m.take(token, free[:n], lease)
+	c.More = moved || n > 0 && n < len(free)
+	for _, r := range q.rows { // as they were before the claim
+		if r.FailedAt.IsZero() && !r.Halted && r.Due.After(q.now) {
+			c.NextDue = sooner(c.NextDue, r.Due.Sub(q.now))
+		}
+	}
+	return c
+}
+
+// putAside halts events of paused topics, and makes those due whose topic is not paused any more.
+func (m *Model) putAside() (moved bool) {
+	q, halted := m.look(), map[string]bool{}
+	for _, r := range q.rows {
+		next, _ := q.next(r)
+		switch isPaused := m.isPaused(r.PauseName()); {
+		case q.claimed[r.ID]:
+		case r.Halted && !isPaused:
+			r.Halted, r.Due, moved = false, q.now, true
+		case q.isDue(r) && isPaused && next.ID == r.ID:
+			r.Halted, moved = true, true
+		}
+		m.Rows[r.ID] = r
+		halted[r.PauseName()] = halted[r.PauseName()] || r.Halted
+	}
+	maps.DeleteFunc(m.topics, func(name string, t topic) bool { return t.resumed && !halted[name] })
+	return moved
+}
+
+// take claims events, and supersedes what is older.
+func (m *Model) take(token uuid.UUID, events []Row, lease time.Duration) store.Claim {
+	c := store.Claim{Token: token}
+	var taken claim
+	for _, r := range events {
+		if r.Supersedes {
+			c.Superseded += m.supersede(r)
+		}
+		taken.events, c.Events = append(taken.events, r.ID), append(c.Events, r.Event)
+	}
+	if taken.until = m.Now().Add(lease); len(events) > 0 {
+		m.claims[token] = taken
+	}
+	for _, t := range m.topics {
+		if !t.resumed && !t.operator && !m.isPaused(store.AllTopics) {
+			c.NextTrial = sooner(c.NextTrial, t.until.Sub(m.Now()))
+		}
+	}
+	return c
+}
+
+func sooner(a *float64, in time.Duration) *float64 {
+	if b := in.Seconds(); a == nil || b < *a {
+		return &b
+	}
+	return a
+}
+
+func (m *Model) supersede(newer Row) (n int) {
+	for id, o := range m.Rows {
+		if newer.Aggregate != "" && o.Aggregate == newer.Aggregate && o.AggregateID == newer.AggregateID && o.Version < newer.Version {
+			m.end(id, "superseded")
+			n++
+		}
+	}
+	return n
+}
+
+// end takes an event out of the queue. One that is done already keeps its status, unless it is published now.
+func (m *Model) end(id uuid.UUID, status string) {
+	delete(m.Rows, id)
+	if m.Done[id] == "" || status == "published" {
+		m.Done[id] = status
+	}
+}
+
+// ClaimTrials takes one event of each topic whose pause is over: the first in this order.
+func (m *Model) ClaimTrials(token uuid.UUID, limit int, lease time.Duration, order func([]Row)) store.Claim {
+	q := m.look()
+	var ready []string
+	for name, t := range m.topics {
+		if !t.resumed && !t.operator && !t.until.After(q.now) && !m.isPaused(store.AllTopics) {
+			ready = append(ready, name)
+		}
+	}
+	slices.SortFunc(ready, func(a, b string) int {
+		isSilent := func(name string) int { return strings.Count(m.topics[name].reason, "no answer") }
+		return cmp.Or(isSilent(a)-isSilent(b), m.topics[a].until.Compare(m.topics[b].until))
+	})
+	var trials []Row
+	for _, name := range ready[:min(limit, len(ready))] {
+		t := m.topics[name]
+		var free []Row
+		t.resumed, t.until = true, q.now.Add(time.Second)
+		for _, r := range q.rows {
+			next, oldest := q.next(r)
+			if r.PauseName() != name || !r.Halted && (!q.isDue(r) || q.claimed[r.ID] || next.ID != r.ID) {
+				continue // an event that is not the next one is parked
+			}
+			t.resumed = false
+			if r.Halted && !q.claimed[r.ID] && next.PauseName() == name && (next.Halted || q.isDue(next)) && !q.claimed[oldest.ID] {
+				free = append(free, next)
+			}
+		}
+		if order(free); len(free) > 0 {
+			trials, t.until = append(trials, free[0]), q.now.Add(t.pause+10*time.Second)
+		}
+		m.topics[name] = t
+	}
+	return m.take(token, trials, lease)
+}
+
+// Settle writes what became of events.
+func (m *Model) Settle(s store.Settlement) store.Settled {
+	done, now := store.Settled{Failed: map[uuid.UUID]time.Time{}}, m.Now()
+	for _, e := range s.Published {
+		if r, there := m.Rows[e.ID]; there && r.Supersedes && e.Supersedes {
+			m.supersede(r)
+		}
+		m.end(e.ID, "published")
+	}
+	c := m.claims[s.Token]
+	for _, f := range s.Failures {
+		r, there := m.Rows[f.ID]
+		isHeld := slices.Contains(c.events, f.ID)
+		c.events = slices.DeleteFunc(slices.Clone(c.events), func(id uuid.UUID) bool { return id == f.ID })
+		if there && isHeld {
+			done.Held++
+			r.fail(f, now, s.GiveUp)
+			m.Rows[f.ID] = r
+		}
+		if there && !r.FailedAt.IsZero() && r.Code == f.Code && r.Reason == f.Reason {
+			done.Failed[f.ID] = r.FailedAt
+		}
+	}
+	for _, id := range s.Halted {
+		if r, there := m.Rows[id]; there && r.FailedAt.IsZero() && slices.Contains(c.events, id) {
+			r.Halted = true
+			m.Rows[id] = r
+		}
+	}
+	if _, there := m.claims[s.Token]; there {
+		m.claims[s.Token] = c
+	}
+	if s.End {
+		delete(m.claims, s.Token)
+	}
+	m.settleTopics(s, now)
+	return done
+}
+
+func (r *Row) fail(f store.Failure, now time.Time, giveUp time.Duration) {
+	isOld := !r.RefusedSince.IsZero() && !r.RefusedSince.After(now.Add(-giveUp))
+	fails := f.Final || f.Counts && r.RetryCount+1 >= store.LeastTries && isOld
+	if f.Counts || f.Tried {
+		r.RetryCount++
+	}
+	switch {
+	case f.Counts && r.RefusedSince.IsZero():
+		r.RefusedSince = now
+	case !f.Counts && f.Code == store.CodeUnroutable:
+		r.RefusedSince = time.Time{}
+	}
+	r.Code, r.Reason, r.Halted, r.Due = f.Code, f.Reason, f.Halt && !fails, now.Add(f.Delay)
+	if fails {
+		r.FailedAt = now
+	}
+}
+
+func (m *Model) settleTopics(s store.Settlement, now time.Time) {
+	for name, reason := range s.Paused {
+		t, there := m.topics[name]
+		switch {
+		case !there || t.resumed:
+			t = topic{pause: s.FirstPause}
+		case t.operator || !s.Trial:
+			continue
+		default:
+			t.pause = min(2*t.pause, s.LongestPause)
+		}
+		t.reason, t.until = reason, now.Add(t.pause)
+		m.topics[name] = t
+	}
+	for _, name := range s.TrialAgain {
+		if t := m.topics[name]; m.isPaused(name) && !t.operator {
+			t.until = now
+			m.topics[name] = t
+		}
+	}
+	for _, name := range s.Resumed {
+		if !m.topics[name].operator {
+			m.Resume(name)
+		}
+	}
+}
+
+// Renew makes leases longer that have not ended.
+func (m *Model) Renew(tokens []uuid.UUID, lease time.Duration) (held []uuid.UUID) {
+	for _, token := range tokens {
+		if c := m.claims[token]; c.until.After(m.Now()) {
+			c.until = m.Now().Add(lease)
+			m.claims[token], held = c, append(held, token)
+		}
+	}
+	return held
+}
+
+// Hold claims, for an operator, events that wait because a topic is paused.
+func (m *Model) Hold(token uuid.UUID, ids []uuid.UUID) {
+	maps.DeleteFunc(m.claims, func(_ uuid.UUID, c claim) bool { return !c.until.After(m.Now()) })
+	q, held := m.look(), claim{until: m.Now().Add(30 * time.Second)}
+	for _, id := range ids {
+		r, there := m.Rows[id]
+		if there && r.FailedAt.IsZero() && !q.claimed[id] && (r.Halted || m.isPaused(store.AllTopics)) {
+			held.events = append(held.events, id)
+		}
+	}
+	if len(held.events) > 0 {
+		m.claims[token] = held
+	}
+}
+
+// Discard discards those of the events that have failed, or that the operator's claim holds.
+func (m *Model) Discard(token uuid.UUID, ids []uuid.UUID) (discarded []uuid.UUID) {
+	for _, id := range ids {
+		r, there := m.Rows[id]
+		if there && (!r.FailedAt.IsZero() || slices.Contains(m.claims[token].events, id)) {
+			m.end(id, "discarded")
+			discarded = append(discarded, id)
+		}
+	}
+	return discarded
+}
+
+// Replay makes events due that have failed.
+func (m *Model) Replay(ids []uuid.UUID) {
+	for _, id := range ids {
+		if r, there := m.Rows[id]; there && !r.FailedAt.IsZero() {
+			r.RetryCount = 0
+			m.Rows[id] = Row{Event: r.Event, Due: m.Now()}
+		}
+	}
+}
+
+// Pause pauses a topic until an operator resumes it.
+func (m *Model) Pause(name string) { m.topics[name] = topic{operator: true} }
+
+// Resume ends a pause.
+func (m *Model) Resume(name string) {
+	if t, there := m.topics[name]; there {
+		t.resumed, t.operator = true, false
+		m.topics[name] = t
+	}
+}

@@ -1,0 +1,257 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"example.com/transactional-outbox/outbox/publish"
+)
+
+// simBroker is the destination of one process: a broker with confirms. All processes have the same
+// broker, and each worker has a session of its own.
+type simBroker struct{ *process }
+
+func (*simBroker) System() string { return "rabbitmq" }
+func (*simBroker) Name() string   { return "events" }
+
+func (b *simBroker) KeepConnected(ctx context.Context, use func(context.Context, publish.Session) error) error {
+	for ctx.Err() == nil {
+		if b.isOpen() && b.step("connect") {
+			lasts, lose := context.WithCancel(ctx)
+			s := &simSession{process: b.process, lasts: lasts, lose: lose}
+			b.mu.Lock()
+			b.sessions = append(b.sessions, s)
+			b.mu.Unlock()
+			_ = use(lasts, s)
+			lose()
+		}
+		wait(ctx, 50*time.Millisecond+b.upTo("connect", 500*time.Millisecond))
+	}
+	return nil
+}
+
+// isOpen reports whether the broker takes connections.
+func (s *sim) isOpen() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !time.Now().Before(s.broker.until)
+}
+
+type simSession struct {
+	*process
+	lasts     context.Context
+	lose      func()
+	deafUntil time.Time // until then the broker does not read the connection
+}
+
+func (s *simSession) Blocked() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return time.Now().Before(s.sim.blocked)
+}
+
+func (s *simSession) NewPublisher(window int) (publish.Publisher, error) {
+	if s.lasts.Err() != nil || !s.step("open a channel") {
+		return nil, errLost
+	}
+	p := &simPublisher{simSession: s, window: window}
+	p.open, p.close = context.WithCancel(s.lasts)
+	context.AfterFunc(p.open, func() { p.giveUp(errLost) })
+	return p, nil
+}
+
+var errLost = errors.New("the connection is lost")
+
+// simPublisher is a channel.
+type simPublisher struct {
+	*simSession
+	window int
+	open   context.Context
+	close  func()
+	flying []*copied // under the lock of the simulation
+}
+
+// copied is a message on the wire.
+type copied struct {
+	*record
+	once   sync.Once
+	answer func(publish.Result)
+}
+
+func (p *simPublisher) Publish(ctx context.Context, messages []publish.Message, answer func(int, publish.Result)) {
+	for i, m := range messages {
+		c := &copied{record: p.of(uuid.MustParse(m.ID)), answer: func(r publish.Result) { answer(i, r) }}
+		for p.isUnread() && ctx.Err() == nil && p.open.Err() == nil {
+			wait(ctx, 50*time.Millisecond)
+		}
+		alive := p.step("send")
+		if err := ctx.Err(); err != nil || p.open.Err() != nil || !alive {
+			c.answer(publish.Result{Outcome: publish.NotSent, Err: publish.ErrNotSent})
+			continue
+		}
+		p.begin(c.record)
+		p.mu.Lock()
+		if p.flying = append(p.flying, c); len(p.flying) > p.window*(maxSlowWindows+1) {
+			p.complain(nil, "%d messages of one channel have no answer, and the window is %d", len(p.flying), p.window)
+		}
+		p.mu.Unlock()
+		p.take(c)
+	}
+}
+
+func (p *simPublisher) isUnread() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.calm && time.Now().Before(p.deafUntil)
+}
+
+// take is what becomes of a message.
+func (p *simPublisher) take(c *copied) {
+	place := c.title()
+	does := func(fault string, rate int) bool {
+		return p.happens(place+fault, rate) || p.isBad(c.record, fault)
+	}
+	soon, late := p.upTo(place, 40*time.Millisecond), p.upTo(place, latest)
+	switch {
+	case does("refused", p.refused):
+		c.mayCount()
+		p.reply(c, soon, publish.Result{Outcome: publish.Refused, Err: errors.New("the queue is full")})
+	case does("returned", p.returned):
+		p.reply(c, soon, publish.Result{Outcome: publish.Returned, Err: publish.ErrReturned})
+	case does("late", p.late):
+		p.store(c.record)
+		p.reply(c, late, taken)
+	case does("silent", p.silent):
+		if p.draw(place, 2) == 0 {
+			p.store(c.record)
+		}
+		p.excuse(c.record, "no answer")
+	case does("closed", p.closed):
+		c.mayCount()
+		p.note(c.record, "closes the channel")
+		p.giveUp(publish.ErrClosed)
+		p.close()
+	case does("lost", p.lost):
+		if p.draw(place, 2) == 0 {
+			p.store(c.record)
+		}
+		p.note(c.record, "its connection is lost")
+		p.lose()
+	case does("unread", p.unread):
+		p.mu.Lock()
+		p.deafUntil = time.Now().Add(late)
+		p.say(p.title(), c.record, "its connection is not read for "+late.String())
+		p.mayCrash(20 * p.failovers) // what waits behind it may be lost meanwhile
+		p.mu.Unlock()
+		p.mayStall("send", 20*p.stalls)
+		p.excuse(c.record, "no answer")
+	default:
+		p.store(c.record)
+		p.reply(c, soon, taken)
+	}
+}
+
+// latest is the latest answer, and the longest call.
+const latest = 15 * time.Second
+
+func (p *simPublisher) reply(c *copied, in time.Duration, r publish.Result) {
+	if r != taken || in >= p.relay.config.SlowAfter {
+		p.excuse(c.record, fmt.Sprintf("answer %d after %s", r.Outcome, in))
+	}
+	time.AfterFunc(in, func() { p.answerOne(c, r) })
+}
+
+func (p *simPublisher) answerOne(c *copied, r publish.Result) {
+	c.once.Do(func() {
+		p.mu.Lock()
+		p.flying = slices.DeleteFunc(p.flying, func(o *copied) bool { return o == c })
+		p.mu.Unlock()
+		p.got(c.record, r)
+		c.answer(r)
+	})
+}
+
+// giveUp answers what has no answer: nobody knows what became of it.
+func (p *simPublisher) giveUp(why error) {
+	p.mu.Lock()
+	flying := slices.Clone(p.flying)
+	p.mu.Unlock()
+	for _, c := range flying {
+		p.excuse(c.record, why.Error())
+		if errors.Is(why, errLost) && c.isLostOften() {
+			c.mayCount()
+		}
+		p.answerOne(c, publish.Result{Outcome: publish.Unknown, Err: why})
+	}
+}
+
+func (p *simPublisher) Close() { p.close(); p.giveUp(errLost) }
+
+// call is what a destination does that is a function. It answers one by one.
+func (p *process) call(ctx context.Context, m publish.Message) error {
+	e := p.of(uuid.MustParse(m.ID))
+	if p.isDead() {
+		return publish.ErrNotSent
+	}
+	p.begin(e)
+	err := p.behave(ctx, e)
+	if !p.step("returns") {
+		return errDead
+	}
+	if ctx.Err() != nil { // the process was stalled
+		e.mayCount()
+	}
+	switch {
+	case err == nil:
+		p.got(e, taken)
+	default:
+		p.excuse(e, err.Error())
+	}
+	return err
+}
+
+func (p *process) behave(ctx context.Context, e *record) error {
+	place := e.title()
+	does := func(fault string, rate int) bool { return p.happens(place+fault, rate) || p.isBad(e, fault) }
+	soon, late := p.upTo(place, 400*time.Millisecond), p.upTo(place, latest)
+	if p.badTopic != "" {
+		soon /= 10 // what is slow by itself is delayed by itself
+	}
+	switch {
+	case does("notSent", p.notSent):
+		return publish.ErrNotSent
+	case does("refused", p.refused), does("closed", p.closed):
+		wait(ctx, soon)
+		e.mayCount()
+		return errors.New("not now")
+	case does("returned", p.returned):
+		return publish.ErrReturned
+	case does("invalid", p.invalid):
+		return publish.ErrInvalid
+	case does("silent", p.silent), does("unread", p.unread):
+		if p.draw(place, 2) == 0 {
+			p.store(e)
+		}
+		e.mayCount()
+		p.note(e, "gets no answer")
+		<-ctx.Done()
+		return ctx.Err()
+	case does("late", p.late):
+		p.store(e)
+		e.mayCount()
+		p.excuse(e, "the call takes "+late.String())
+		time.Sleep(late)
+		return nil
+	}
+	p.store(e)
+	if !wait(ctx, soon) {
+		e.mayCount()
+	}
+	return ctx.Err()
+}

@@ -1,0 +1,270 @@
+package outbox
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"example.com/transactional-outbox/outbox/internal/store"
+	"example.com/transactional-outbox/outbox/internal/storetest"
+	"example.com/transactional-outbox/outbox/publish"
+)
+
+// history is what has happened to each event. It checks the promises. Methods that take no lock say
+// so: their caller has it.
+type history struct {
+	events    []*record
+	byID      map[uuid.UUID]*record
+	newest    map[string]int            // the newest version of an aggregate that was begun
+	forgotten map[uuid.UUID][]uuid.UUID // claims that the database has lost, until their relay knows
+	sessions  []*simSession
+	operated  []string // topics that an operator has paused
+	trail     []line
+	bad       string
+	about     *record
+}
+
+// record is the history of one event.
+type record struct {
+	store.Event
+
+	*sim
+	number    int
+	due       time.Time
+	ended     time.Time
+	by        *process // which has sent it last
+	at        time.Time
+	stored    bool   // by the destination
+	answered  bool   // with a confirm
+	excuse    string // why it may be sent once more
+	credit    int    // how many attempts may count
+	counted   int
+	discarded bool
+	lost      int // how often its connection was lost
+}
+
+// line is a step.
+type line struct {
+	at    time.Time
+	relay string
+	event *record
+	step  string
+}
+
+func newHistory() history {
+	return history{byID: map[uuid.UUID]*record{}, newest: map[string]int{}, forgotten: map[uuid.UUID][]uuid.UUID{}}
+}
+
+func (e *record) title() string { return fmt.Sprintf("%d", e.number) }
+
+func (s *sim) of(id uuid.UUID) *record {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.byID[id]
+}
+
+// say takes no lock.
+func (s *sim) say(relay string, e *record, step string) {
+	s.trail = append(s.trail, line{time.Now(), relay, e, step})
+}
+
+func (p *process) note(e *record, step string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.say(p.title(), e, step)
+}
+
+// complain takes no lock. The first complaint counts.
+func (s *sim) complain(about *record, format string, values ...any) {
+	if s.bad == "" {
+		s.bad, s.about = fmt.Sprintf(format, values...), about
+		s.say("", about, s.bad)
+	}
+}
+
+func (s *sim) fail(format string, values ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.complain(nil, format, values...)
+}
+
+func (s *sim) isGood() bool { s.mu.Lock(); defer s.mu.Unlock(); return s.bad == "" }
+
+// appended takes no lock.
+func (s *sim) appended(e *store.Event, delay time.Duration) {
+	for _, o := range s.events {
+		if e.Aggregate != "" && o.AggregateID == e.AggregateID {
+			e.Version = o.Version
+		}
+	}
+	if e.Version++; e.Aggregate == "" {
+		e.Version = 0
+	}
+	r := &record{Event: *e, sim: s, number: len(s.events), due: time.Now().Add(delay)}
+	s.events, s.byID[e.ID] = append(s.events, r), r
+	s.say("", r, fmt.Sprintf("is appended, supersedes %t, due in %s", e.Supersedes, delay))
+}
+
+// isBad reports whether the event's topic is the bad one, and does this.
+func (s *sim) isBad(e *record, fault string) bool {
+	return s.badTopic == fault && e.Topic == "t0" && !s.isCalm()
+}
+
+// begin is the moment at which a message is sent.
+func (p *process) begin(e *record) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.say(p.title(), e, "is sent")
+	isForgotten := false
+	for _, ids := range p.forgotten {
+		isForgotten = isForgotten || slices.Contains(ids, e.ID)
+	}
+	switch done := p.model.Done[e.ID]; {
+	case isForgotten:
+	case e.Aggregate != "" && e.Version < p.newest[e.AggregateID] && !e.stored:
+		p.complain(e, "P7: it is sent after version %d", p.newest[e.AggregateID])
+	case done == "superseded" || done == "discarded":
+		p.complain(e, "P7: it is sent after it was %s", done)
+	}
+	if e.by != nil && e.excuse == "" && e.by.trouble.Before(e.at) && !isForgotten {
+		p.complain(e, "it is sent once more without a reason")
+	}
+	e.by, e.at, e.excuse = p, time.Now(), ""
+	if e.Aggregate != "" {
+		p.newest[e.AggregateID] = max(p.newest[e.AggregateID], e.Version)
+	}
+}
+
+// store is the moment at which the destination has the message.
+func (p *process) store(e *record) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e.stored = true
+	p.say("", e, "is stored")
+}
+
+// got is the moment at which a process gets an answer.
+func (p *process) got(e *record, r publish.Result) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.say(p.title(), e, fmt.Sprintf("gets the answer %d, %v", r.Outcome, r.Err))
+	if r.Outcome == publish.Confirmed {
+		e.answered = true
+		p.confirms[e.ID] = true
+	}
+}
+
+// excuse is why the event may be sent once more.
+func (p *process) excuse(e *record, why string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e.excuse = why
+	p.say(p.title(), e, why)
+}
+
+// mayCount notes that the destination has given a reason to count an attempt.
+func (e *record) mayCount() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.credit++
+}
+
+// isLostOften reports whether it may be the event's fault that its connections are lost.
+func (e *record) isLostOften() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.lost++
+	return e.lost >= causeAfter
+}
+
+// checkMark takes no lock.
+func (s *sim) checkMark(e *record) {
+	if !e.answered {
+		s.complain(e, "P3: it is marked without a confirm")
+	}
+	if e.ended.IsZero() {
+		e.ended = time.Now()
+	}
+}
+
+// checkFailure takes no lock.
+func (p *process) checkFailure(e *record, f store.Failure, before storetest.Row, isHeld bool) {
+	now, there := p.model.Rows[e.ID]
+	if there && !isHeld && (now.RetryCount != before.RetryCount || now.FailedAt != before.FailedAt) {
+		p.complain(e, "P12: %s changes it, and its claim does not hold it", p.title())
+	}
+	if !f.Counts || now.RetryCount <= before.RetryCount {
+		return
+	}
+	if e.counted++; e.counted > e.credit {
+		p.complain(e, "P4: %d attempts count, and the destination has refused %d", e.counted, e.credit)
+	}
+}
+
+// checkBounds takes no lock.
+func (p *process) checkBounds() {
+	n := 0
+	for _, claim := range p.inHand {
+		for _, bytes := range claim {
+			n += bytes
+		}
+	}
+	if limit := maxBytes + (p.workers+p.topics)*maxPayload; n > limit {
+		p.complain(nil, "%s has %d bytes in flight, more than %d", p.title(), n, limit)
+	}
+}
+
+func (s *sim) isOver() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.model.Rows) == 0
+}
+
+// longestDelay is how long a topic that fails may delay an event of another one: the time without
+// an answer, and a little.
+const longestDelay = 12 * time.Second
+
+func (s *sim) checkEnd() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range s.events {
+		status := s.model.Status(e.ID)
+		hasNewer := slices.ContainsFunc(s.events, func(o *record) bool {
+			return o.AggregateID == e.AggregateID && o.Version > e.Version && o.Supersedes
+		})
+		switch took := e.ended.Sub(e.due); {
+		case status == "published" && !e.stored, status == "superseded" && !hasNewer, status == "discarded" && !e.discarded, status == "":
+			s.complain(e, "P4: it is lost, and %q", status)
+		case len(s.model.Rows) > 0 && s.model.Done[e.ID] == "":
+			s.complain(e, "P4: it does not end, and is %q", status)
+		case s.badTopic != "" && e.Topic != "t0" && status == "published" && took > longestDelay:
+			s.complain(e, "P4: another topic has delayed it by %s", took)
+		}
+	}
+	for _, p := range s.relays {
+		for id := range p.confirms {
+			if !p.stopping {
+				s.complain(s.byID[id], "P4: %s does not record the confirm that it has got", p.title())
+			}
+		}
+	}
+}
+
+// table is the trail of a complaint: the steps of the event's aggregate, and those of all.
+func (s *sim) table() string {
+	var table strings.Builder
+	for _, l := range s.trail {
+		event := ""
+		if e := l.event; e != nil {
+			if s.about != nil && e != s.about && (e.Aggregate == "" || e.AggregateID != s.about.AggregateID) {
+				continue
+			}
+			event = fmt.Sprintf("%d %s%d/%s", e.number, e.AggregateID, e.Version, e.Topic)
+		}
+		fmt.Fprintf(&table, "%10.4f  %-4s %-10s %s\n", l.at.Sub(s.start).Seconds(), l.relay, event, l.step)
+	}
+	return table.String()
+}

@@ -1,0 +1,277 @@
+package outbox
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+
+	"example.com/transactional-outbox/outbox/internal/store"
+	"example.com/transactional-outbox/outbox/internal/storetest"
+	"example.com/transactional-outbox/outbox/publish"
+)
+
+// simTime is how long the simulation runs. SIM_SEEDS is a number of seeds instead.
+const simTime = 25 * time.Second
+
+// TestP4P6P7P12Simulation runs two or three real relays, in virtual time, on a model of the store
+// and a destination with faults. Each seed has settings, events and faults of its own. Then all
+// faults end, and every event must. SEED is the first seed. See docs/guarantees.md.
+func TestP4P6P7P12Simulation(t *testing.T) {
+	t.Parallel()
+	first, _ := strconv.Atoi(cmp.Or(os.Getenv("SEED"), "1"))
+	seeds, _ := strconv.Atoi(os.Getenv("SIM_SEEDS"))
+	began, next, done, hasTrail := time.Now(), atomic.Int64{}, atomic.Int64{}, atomic.Bool{}
+	t.Run("seeds", func(t *testing.T) {
+		for i := range 2 {
+			t.Run(strconv.Itoa(i), func(t *testing.T) {
+				t.Parallel()
+				for n := int(next.Add(1)); n <= seeds || seeds == 0 && !t.Failed() && time.Since(began) < simTime; n = int(next.Add(1)) {
+					s := simulate(t, uint64(first+n-1)) //nolint:gosec // positive
+					done.Add(1)
+					if s.bad != "" {
+						t.Errorf("seed %d: %s", s.seed, s.bad)
+					}
+					if s.bad != "" && !hasTrail.Swap(true) { // with a fault in the code, many seeds fail
+						t.Logf("%+v\n%s", s.profile, s.table())
+					}
+				}
+			})
+		}
+	})
+	t.Logf("%d seeds from %d", done.Load(), first)
+}
+
+// sim is the world of one seed.
+type sim struct {
+	*testing.T
+	profile
+	seed  uint64
+	start time.Time
+
+	mu      sync.Mutex
+	randoms map[string]*rand.Rand
+	calm    bool // nothing fails any more
+	history
+
+	model    *storetest.Model
+	undo     []commit // what a crash of the database may forget
+	crashes  int
+	tokens   int
+	database weather
+	broker   weather
+	blocked  time.Time // the broker asks to wait, until then
+	relays   []*process
+}
+
+// weather is what a server does to everybody, until a time.
+type weather struct {
+	until  time.Time
+	silent bool // or it refuses
+}
+
+// profile is what may happen in a run. Most faults are left out of each run.
+type profile struct {
+	relays, workers, window, aggregates, topics int
+	oneByOne, oneDestination, large             bool
+	supersedes, delayed                         int    // percent of the events
+	badTopic                                    string // what topic 0 does; then nothing else fails
+	minutes                                     float64
+
+	// per thousand steps of a process
+	stalls, kills int
+	// per thousand statements
+	dbErrors, dbSlow, failovers int
+	// per thousand messages
+	refused, returned, late, silent, closed, lost, unread, invalid, notSent int
+	// relative to each other: what happens to everybody
+	terms, dbAway, away, blocks, operators int
+}
+
+func newProfile(seed uint64) profile {
+	r := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // a simulation
+	upTo := func(n int) int { return r.IntN(5) / 3 * (1 + r.IntN(n)) }
+	p := profile{
+		relays: 2 + r.IntN(2), workers: 1 + r.IntN(2), window: []int{2, 5, 20}[r.IntN(3)], aggregates: 1 + r.IntN(6), topics: 1 + r.IntN(3),
+		oneByOne: r.IntN(3) == 0, oneDestination: r.IntN(2) == 0, large: r.IntN(3) == 0,
+		supersedes: upTo(70), delayed: upTo(20), minutes: 0.2 + 0.3*r.Float64(),
+	}
+	if r.IntN(5) == 0 {
+		p.badTopic = []string{"silent", "refused", "returned", "closed", "unread", "late"}[r.IntN(6)]
+		// With one destination, what hangs stops all, and what hangs keeps its place in the window.
+		p.topics, p.aggregates, p.oneDestination, p.window = 3, 3, false, 20
+		return p
+	}
+	p.stalls, p.kills = upTo(6), upTo(3)
+	p.dbErrors, p.dbSlow, p.failovers = upTo(40), upTo(10), upTo(10)
+	p.refused, p.returned, p.late, p.silent, p.closed = upTo(100), upTo(40), upTo(60), upTo(40), upTo(30)
+	p.lost, p.unread, p.invalid, p.notSent = upTo(20), max(upTo(150), upTo(150)), upTo(10), upTo(30)
+	p.terms, p.dbAway, p.away, p.blocks, p.operators = upTo(3), upTo(3), upTo(3), upTo(3), upTo(20)
+	return p
+}
+
+// draw returns a number below n. Each place has random numbers of its own, so that the order in
+// which goroutines run changes as little as possible.
+func (s *sim) draw(place string, n int) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.random(place).IntN(n)
+}
+
+// random takes no lock.
+func (s *sim) random(place string) *rand.Rand {
+	r := s.randoms[place]
+	if r == nil {
+		hash := uint64(14695981039346656037)
+		for _, c := range []byte(place) {
+			hash = (hash ^ uint64(c)) * 1099511628211
+		}
+		r = rand.New(rand.NewPCG(s.seed, hash)) //nolint:gosec // a simulation
+		s.randoms[place] = r
+	}
+	return r
+}
+
+// happens reports whether a fault happens that does so so often in a thousand.
+func (s *sim) happens(place string, rate int) bool {
+	return s.draw(place, 1000) < rate && !s.isCalm()
+}
+
+func (s *sim) upTo(place string, d time.Duration) time.Duration {
+	return time.Duration(s.draw(place, int(d)))
+}
+
+func (s *sim) isCalm() bool { s.mu.Lock(); defer s.mu.Unlock(); return s.calm }
+
+// id makes ids that are the same in each run.
+func (s *sim) id(kind byte, n int) uuid.UUID {
+	return uuid.UUID{0: kind, 14: byte(n >> 8), 15: byte(n)} //nolint:gosec // there are few
+}
+
+// simulate runs one seed.
+func simulate(t *testing.T, seed uint64) (s *sim) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s = &sim{T: t, profile: newProfile(seed), seed: seed, start: time.Now(), randoms: map[string]*rand.Rand{}, model: storetest.New(time.Now), history: newHistory()}
+		for i := range s.profile.relays {
+			s.startRelay(string(rune('A'+i)), 1)
+		}
+		for s.isGood() && time.Since(s.start).Minutes() < s.minutes {
+			time.Sleep(s.upTo("pause", 600*time.Millisecond))
+			s.appendSome()
+			s.strike()
+		}
+		s.mu.Lock()
+		s.calm, s.database, s.broker, s.blocked = true, weather{}, weather{}, time.Time{}
+		s.mu.Unlock()
+		for i := 0; i < 600 && s.isGood() && !s.isOver(); i++ {
+			s.operateInCalm()
+			time.Sleep(time.Second)
+		}
+		time.Sleep(latest) // for late answers
+		s.checkEnd()
+		for _, p := range s.relays {
+			s.term(p, false)
+		}
+		for _, p := range s.relays {
+			<-p.ended
+		}
+	})
+	return s
+}
+
+// startRelay starts a process that runs a relay.
+func (s *sim) startRelay(name string, run int) {
+	p := &process{sim: s, name: name, run: run, ended: make(chan struct{}), inHand: map[uuid.UUID]map[uuid.UUID]int{}, confirms: map[uuid.UUID]bool{}}
+	c := RelayConfig{
+		Workers: s.workers, Window: s.window, Lease: 5 * time.Second, RetryBase: 100 * time.Millisecond, RetryCap: 2 * time.Second,
+		GiveUp: 8 * time.Second, LongestTopicPause: 3 * time.Second, Logger: slog.New(slog.DiscardHandler),
+	}
+	var to publish.Destination = &simBroker{p}
+	if s.oneByOne {
+		c.NoAnswerPauses, c.DurableMarks, c.SettleAfter = []time.Duration{time.Second, 3 * time.Second}, true, time.Microsecond
+		to = publish.Func(p.call, publish.FuncConfig{OneDestination: s.oneDestination, Calls: 1 + s.draw("calls", 3), Timeout: 2 * time.Second})
+	}
+	p.relay = newRelay(&simStore{p}, to, c.withDefaults())
+	ctx, cancel := context.WithCancel(s.Context())
+	p.cancel = cancel
+	s.mu.Lock()
+	s.relays = append(s.relays, p)
+	s.say(p.title(), nil, "starts")
+	s.mu.Unlock()
+	go func() {
+		defer close(p.ended)
+		if err := p.relay.work(ctx); err != nil {
+			s.fail("%s ended: %v", p.title(), err)
+		}
+		if n := p.relay.bytes.Load(); n != 0 {
+			s.fail("%s has ended and counts %d bytes in flight", p.title(), n)
+		}
+	}()
+}
+
+// term sends SIGTERM to a process, and starts another one.
+func (s *sim) term(p *process, another bool) {
+	s.mu.Lock()
+	if p.stopping {
+		s.mu.Unlock()
+		return
+	}
+	p.stopping = true
+	s.say(p.title(), nil, "SIGTERM")
+	s.mu.Unlock()
+	asked := time.Now()
+	p.cancel()
+	go func() {
+		<-p.ended
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		limit := p.relay.config.ShutdownTimeout + lastStatementTimeout + 100*time.Millisecond
+		if took := time.Since(asked); took > limit && !p.dead && p.stalled.Before(asked) {
+			s.complain(nil, "%s needed %s to end", p.title(), took)
+		}
+	}()
+	if another {
+		s.startRelay(p.name, p.run+1)
+	}
+}
+
+// appendSome commits up to three events.
+func (s *sim) appendSome() {
+	for range 1 + s.draw("append", 1+s.draw("append", 6)) {
+		topic, number := s.draw("topic", s.topics), s.draw("aggregate", s.aggregates)
+		if s.badTopic != "" {
+			number = topic // so that no good event waits for one of the bad topic
+		}
+		e := store.Event{Topic: fmt.Sprintf("t%d", topic), Aggregate: "order", AggregateID: string(rune('a' + number)), Supersedes: s.draw("supersedes", 100) < s.supersedes}
+		if s.draw("no aggregate", 10) == 0 {
+			e.Aggregate, e.AggregateID, e.Supersedes = "", "", false
+		}
+		if s.large && s.draw("large", 2) == 0 {
+			e.Payload = large
+		}
+		delay := time.Duration(0)
+		if s.draw("delayed", 100) < s.delayed {
+			delay = s.upTo("delay", 10*time.Second)
+		}
+		s.mu.Lock()
+		e.ID, e.Seq = s.id(1, len(s.events)), int64(len(s.events))
+		s.appended(&e, delay)
+		s.model.Append(e, delay)
+		s.undo = nil // the commit waits for the disk
+		s.mu.Unlock()
+	}
+	s.relays[s.draw("wake", len(s.relays))].relay.Wake()
+}
+
+var large = make([]byte, maxPayload)
