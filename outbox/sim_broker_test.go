@@ -113,44 +113,33 @@ func (p *simPublisher) isUnread() bool {
 
 // take is what becomes of a message.
 func (p *simPublisher) take(c *copied) {
-	place := c.title()
-	does := func(fault string, rate int) bool {
-		return p.happens(place+fault, rate) || p.isBad(c.record, fault)
-	}
-	soon, late := p.upTo(place, 40*time.Millisecond), p.upTo(place, latest)
-	switch {
-	case does("refused", p.refused):
+	soon, late := p.upTo(c.title(), 40*time.Millisecond), p.upTo(c.title(), latest)
+	switch p.fate(c.record) {
+	case "refused":
 		c.mayCount()
 		p.reply(c, soon, publish.Result{Outcome: publish.Refused, Err: errors.New("the queue is full")})
-	case does("returned", p.returned):
+	case "returned":
 		p.reply(c, soon, publish.Result{Outcome: publish.Returned, Err: publish.ErrReturned})
-	case does("late", p.late):
+	case "late":
 		p.store(c.record)
 		p.reply(c, late, taken)
-	case does("silent", p.silent):
-		if p.draw(place, 2) == 0 {
-			p.store(c.record)
-		}
-		p.excuse(c.record, "no answer")
-	case does("closed", p.closed):
+	case "silent":
+		p.mayStore(c.record)
+		p.excuse(c.record, "there is no answer")
+	case "closed":
 		c.mayCount()
-		p.note(c.record, "closes the channel")
 		p.giveUp(publish.ErrClosed)
 		p.close()
-	case does("lost", p.lost):
-		if p.draw(place, 2) == 0 {
-			p.store(c.record)
-		}
-		p.note(c.record, "its connection is lost")
+	case "lost":
+		p.mayStore(c.record)
 		p.lose()
-	case does("unread", p.unread):
+	case "unread":
 		p.mu.Lock()
 		p.deafUntil = time.Now().Add(late)
-		p.say(p.title(), c.record, "its connection is not read for "+late.String())
 		p.mayCrash(20 * p.failovers) // what waits behind it may be lost meanwhile
 		p.mu.Unlock()
 		p.mayStall("send", 20*p.stalls)
-		p.excuse(c.record, "no answer")
+		p.excuse(c.record, "its connection is not read for "+late.String())
 	default:
 		p.store(c.record)
 		p.reply(c, soon, taken)
@@ -201,48 +190,40 @@ func (p *process) call(ctx context.Context, m publish.Message) error {
 	}
 	p.begin(e)
 	err := p.behave(ctx, e)
+	if err != nil && !errors.Is(err, publish.ErrNotSent) {
+		e.mayCount()
+	}
 	if !p.step("returns") {
 		return errDead
 	}
-	if ctx.Err() != nil { // the process was stalled
-		e.mayCount()
-	}
-	switch {
-	case err == nil:
+	if err == nil {
 		p.got(e, taken)
-	default:
+	} else {
 		p.excuse(e, err.Error())
 	}
 	return err
 }
 
 func (p *process) behave(ctx context.Context, e *record) error {
-	place := e.title()
-	does := func(fault string, rate int) bool { return p.happens(place+fault, rate) || p.isBad(e, fault) }
-	soon, late := p.upTo(place, 400*time.Millisecond), p.upTo(place, latest)
+	soon, late := p.upTo(e.title(), 400*time.Millisecond), p.upTo(e.title(), latest)
 	if p.badTopic != "" {
 		soon /= 10 // what is slow by itself is delayed by itself
 	}
-	switch {
-	case does("notSent", p.notSent):
+	switch p.fate(e) {
+	case "not sent":
 		return publish.ErrNotSent
-	case does("refused", p.refused), does("closed", p.closed):
+	case "refused", "closed", "lost":
 		wait(ctx, soon)
-		e.mayCount()
 		return errors.New("not now")
-	case does("returned", p.returned):
+	case "returned":
 		return publish.ErrReturned
-	case does("invalid", p.invalid):
+	case "invalid":
 		return publish.ErrInvalid
-	case does("silent", p.silent), does("unread", p.unread):
-		if p.draw(place, 2) == 0 {
-			p.store(e)
-		}
-		e.mayCount()
-		p.note(e, "gets no answer")
+	case "silent", "unread":
+		p.mayStore(e)
 		<-ctx.Done()
 		return ctx.Err()
-	case does("late", p.late):
+	case "late": // also if nobody waits any more
 		p.store(e)
 		e.mayCount()
 		p.excuse(e, "the call takes "+late.String())
@@ -250,8 +231,6 @@ func (p *process) behave(ctx context.Context, e *record) error {
 		return nil
 	}
 	p.store(e)
-	if !wait(ctx, soon) {
-		e.mayCount()
-	}
+	wait(ctx, soon)
 	return ctx.Err()
 }

@@ -61,6 +61,16 @@ func (s *sim) block() {
 	s.say("", nil, "the broker asks to wait for "+d.String())
 }
 
+// fate chooses what becomes of a message.
+func (p *process) fate(e *record) string {
+	for _, f := range p.fates {
+		if p.happens(e.title()+f.name, f.rate) || f.name == p.badTopic && e.Topic == "t0" && !p.isCalm() {
+			return f.name
+		}
+	}
+	return ""
+}
+
 // mayCrash takes no lock. The database crashes soon, so often in a thousand.
 func (s *sim) mayCrash(rate int) {
 	if s.random("crash").IntN(1000) < rate {

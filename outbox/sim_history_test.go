@@ -108,11 +108,6 @@ func (s *sim) appended(e *store.Event, delay time.Duration) {
 	s.say("", r, fmt.Sprintf("is appended, supersedes %t, due in %s", e.Supersedes, delay))
 }
 
-// isBad reports whether the event's topic is the bad one, and does this.
-func (s *sim) isBad(e *record, fault string) bool {
-	return s.badTopic == fault && e.Topic == "t0" && !s.isCalm()
-}
-
 // begin is the moment at which a message is sent.
 func (p *process) begin(e *record) {
 	p.mu.Lock()
@@ -132,7 +127,9 @@ func (p *process) begin(e *record) {
 	if e.by != nil && e.excuse == "" && e.by.trouble.Before(e.at) && !isForgotten {
 		p.complain(e, "it is sent once more without a reason")
 	}
-	e.by, e.at, e.excuse = p, time.Now(), ""
+	if e.by, e.at, e.excuse = p, time.Now(), ""; isForgotten {
+		e.excuse = "the database has forgotten the claim"
+	}
 	if e.Aggregate != "" {
 		p.newest[e.AggregateID] = max(p.newest[e.AggregateID], e.Version)
 	}
@@ -144,6 +141,13 @@ func (p *process) store(e *record) {
 	defer p.mu.Unlock()
 	e.stored = true
 	p.say("", e, "is stored")
+}
+
+// mayStore stores one of two messages.
+func (p *process) mayStore(e *record) {
+	if p.draw(e.title(), 2) == 0 {
+		p.store(e)
+	}
 }
 
 // got is the moment at which a process gets an answer.
@@ -199,7 +203,7 @@ func (p *process) checkFailure(e *record, f store.Failure, before storetest.Row,
 	if !f.Counts || now.RetryCount <= before.RetryCount {
 		return
 	}
-	if e.counted++; e.counted > e.credit {
+	if e.counted++; e.counted > e.credit && p.trouble.Before(e.at) {
 		p.complain(e, "P4: %d attempts count, and the destination has refused %d", e.counted, e.credit)
 	}
 }
