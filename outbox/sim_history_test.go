@@ -260,6 +260,7 @@ func (s *sim) checkEnd() {
 // table is the trail of a complaint: the steps of the event's aggregate, and those of all.
 func (s *sim) table() string {
 	var table strings.Builder
+	fmt.Fprintf(&table, "%10s  %-5s %-10s %s\n", "seconds", "relay", "event", "step")
 	for _, l := range s.trail {
 		event := ""
 		if e := l.event; e != nil {
@@ -268,7 +269,7 @@ func (s *sim) table() string {
 			}
 			event = fmt.Sprintf("%d %s%d/%s", e.number, e.AggregateID, e.Version, e.Topic)
 		}
-		fmt.Fprintf(&table, "%10.4f  %-4s %-10s %s\n", l.at.Sub(s.start).Seconds(), l.relay, event, l.step)
+		fmt.Fprintf(&table, "%10.4f  %-5s %-10s %s\n", l.at.Sub(s.start).Seconds(), l.relay, event, l.step)
 	}
 	return table.String()
 }

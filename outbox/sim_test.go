@@ -92,10 +92,15 @@ type profile struct {
 	stalls, kills int
 	// per thousand statements
 	dbErrors, dbSlow, failovers int
-	// per thousand messages
-	refused, returned, late, silent, closed, lost, unread, invalid, notSent int
+	fates                       []fate
 	// relative to each other: what happens to everybody
 	terms, dbAway, away, blocks, operators int
+}
+
+// fate is a fault that happens to so many of a thousand messages.
+type fate struct {
+	name string
+	rate int
 }
 
 func newProfile(seed uint64) profile {
@@ -106,16 +111,23 @@ func newProfile(seed uint64) profile {
 		oneByOne: r.IntN(3) == 0, oneDestination: r.IntN(2) == 0, large: r.IntN(3) == 0,
 		supersedes: upTo(70), delayed: upTo(20), minutes: 0.2 + 0.3*r.Float64(),
 	}
-	if r.IntN(5) == 0 {
+	isBad := r.IntN(5) == 0
+	for _, f := range []fate{
+		{"refused", 100}, {"returned", 40}, {"late", 60}, {"silent", 40}, {"closed", 30}, {"unread", 150}, {"unread", 150}, {"lost", 20}, {"invalid", 10}, {"not sent", 30},
+	} {
+		if f.rate = upTo(f.rate); f.rate > 0 && !isBad {
+			p.fates = append(p.fates, f)
+		}
+	}
+	if isBad {
 		p.badTopic = []string{"silent", "refused", "returned", "closed", "unread", "late"}[r.IntN(6)]
+		p.fates = []fate{{p.badTopic, 0}}
 		// With one destination, what hangs stops all, and what hangs keeps its place in the window.
 		p.topics, p.aggregates, p.oneDestination, p.window = 3, 3, false, 20
 		return p
 	}
 	p.stalls, p.kills = upTo(6), upTo(3)
 	p.dbErrors, p.dbSlow, p.failovers = upTo(40), upTo(10), upTo(10)
-	p.refused, p.returned, p.late, p.silent, p.closed = upTo(100), upTo(40), upTo(60), upTo(40), upTo(30)
-	p.lost, p.unread, p.invalid, p.notSent = upTo(20), max(upTo(150), upTo(150)), upTo(10), upTo(30)
 	p.terms, p.dbAway, p.away, p.blocks, p.operators = upTo(3), upTo(3), upTo(3), upTo(3), upTo(20)
 	return p
 }
