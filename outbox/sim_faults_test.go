@@ -104,7 +104,7 @@ func (s *sim) failOver() {
 	s.database = weather{until: time.Now().Add(time.Duration(s.random("failover").IntN(int(2 * time.Second))))}
 	s.say("", nil, fmt.Sprintf("the database crashes, and forgets %d commits", n))
 	for _, p := range s.relays {
-		p.trouble = later(p.trouble, time.Now())
+		p.isInTrouble(0)
 	}
 }
 
@@ -160,8 +160,12 @@ func (s *sim) discard() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		for _, id := range s.model.Discard(token, ids) {
-			s.byID[id].discarded = true
-			s.say("", s.byID[id], "an operator discards it")
+			e := s.byID[id]
+			e.discarded = true
+			if s.isForgotten(e) { // it may be sent all the same, and its older ones are not superseded any more
+				delete(s.newest, e.AggregateID)
+			}
+			s.say("", e, "an operator discards it")
 		}
 		s.undo = nil
 		s.model.Settle(store.Settlement{Token: token, End: true})

@@ -108,15 +108,22 @@ func (s *sim) appended(e *store.Event, delay time.Duration) {
 	s.say("", r, fmt.Sprintf("is appended, supersedes %t, due in %s", e.Supersedes, delay))
 }
 
+// isForgotten reports whether the database has lost a claim of the event. It takes no lock.
+func (s *sim) isForgotten(e *record) bool {
+	for _, ids := range s.forgotten {
+		if slices.Contains(ids, e.ID) {
+			return true
+		}
+	}
+	return false
+}
+
 // begin is the moment at which a message is sent.
 func (p *process) begin(e *record) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.say(p.title(), e, "is sent")
-	isForgotten := false
-	for _, ids := range p.forgotten {
-		isForgotten = isForgotten || slices.Contains(ids, e.ID)
-	}
+	isForgotten := p.isForgotten(e)
 	switch done := p.model.Done[e.ID]; {
 	case isForgotten:
 	case e.Aggregate != "" && e.Version < p.newest[e.AggregateID] && !e.stored:

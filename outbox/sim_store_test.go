@@ -27,7 +27,7 @@ type process struct {
 	stopping, dead bool
 	replaced       bool                            // by another run
 	stalled        time.Time                       // until then
-	trouble        time.Time                       // until then it may have repeated what it has sent, or may cause a repeat
+	trouble        time.Time                       // what it has sent until then may be sent once more
 	inHand         map[uuid.UUID]map[uuid.UUID]int // by claim: the bytes of the events that it has got
 	confirms       map[uuid.UUID]bool              // that it has got, and not recorded
 }
@@ -43,7 +43,7 @@ func (p *process) step(what string) bool {
 		if !p.stopping {
 			p.dead, p.stopping = true, true
 			p.say(p.title(), nil, "is killed at "+what)
-			p.trouble = never
+			p.isInTrouble(time.Hour)
 		}
 		p.mu.Unlock()
 		p.cancel()
@@ -67,9 +67,15 @@ func (p *process) mayStall(what string, rate int) {
 		p.mu.Lock()
 		p.stalled = later(p.stalled, time.Now().Add(d))
 		p.say(p.title(), nil, "is stalled at "+what+" for "+d.String())
-		p.trouble = later(p.trouble, p.stalled.Add(renewEvery)) // its leases may be nearly over
+		p.isInTrouble(d)
 		p.mu.Unlock()
 	}
+}
+
+// isInTrouble takes no lock. What the process sends for so long may be sent once more, and until a
+// renewal, because its leases may be nearly over.
+func (p *process) isInTrouble(d time.Duration) {
+	p.trouble = later(p.trouble, time.Now().Add(d+renewEvery))
 }
 
 // draw and the following give each process random numbers of its own.
@@ -107,7 +113,7 @@ func statement[R any](ctx context.Context, p *simStore, what string, do func() R
 		delay = p.upTo(what, 8*time.Second)
 		p.mu.Lock()
 		p.say(p.title(), nil, what+" takes "+delay.String())
-		p.trouble = later(p.trouble, time.Now().Add(delay+renewEvery))
+		p.isInTrouble(delay)
 		p.mu.Unlock()
 	}
 	wait(ctx, delay)
@@ -115,7 +121,7 @@ func statement[R any](ctx context.Context, p *simStore, what string, do func() R
 		if p.mu.Lock(); !p.database.silent {
 			err = errDatabase
 		}
-		p.trouble = later(p.trouble, time.Now())
+		p.isInTrouble(0)
 		p.mu.Unlock()
 		if err != nil || !wait(ctx, 100*time.Millisecond) {
 			break
@@ -152,7 +158,7 @@ func statement[R any](ctx context.Context, p *simStore, what string, do func() R
 	if err != nil {
 		p.mu.Lock()
 		p.say(p.title(), nil, what+": "+err.Error())
-		p.trouble = later(p.trouble, time.Now())
+		p.isInTrouble(0)
 		p.mu.Unlock()
 	}
 	return result, err
