@@ -9,14 +9,18 @@ import (
 	"example.com/transactional-outbox/outbox/internal/store"
 )
 
-// strike lets something happen to everybody, or starts a process again.
-func (s *sim) strike() {
+// restart starts processes that were killed: each of them in one of so many calls.
+func (s *sim) restart(calls int) {
 	for _, p := range s.relays {
-		if p.isDead() && !p.replaced && s.draw("start", 3) == 0 {
+		if p.isDead() && !p.replaced && s.draw("start", calls) == 0 {
 			p.replaced = true
 			s.startRelay(p.name, p.run+1)
 		}
 	}
+}
+
+// strike lets something happen to everybody.
+func (s *sim) strike() {
 	n := s.draw("strike", 60)
 	for _, what := range []struct {
 		rate int
@@ -150,7 +154,7 @@ func (s *sim) replay() {
 // discard takes no lock. Between its two transactions, others run.
 func (s *sim) discard() {
 	s.tokens++
-	token, ids := s.id(2, s.tokens), []uuid.UUID(nil)
+	token, ids := simID(2, s.tokens), []uuid.UUID(nil)
 	for range 3 {
 		ids = append(ids, s.events[s.random("discard").IntN(len(s.events))].ID)
 	}
@@ -172,10 +176,11 @@ func (s *sim) discard() {
 	})
 }
 
-// operateInCalm lets operators mend what waits for them.
-func (s *sim) operateInCalm() {
+// operateInCalm lets operators mend what waits for them. It returns how many events are left.
+func (s *sim) operateInCalm() (left int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.resume()
 	s.replay()
+	return len(s.model.Rows)
 }

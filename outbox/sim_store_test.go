@@ -25,11 +25,10 @@ type process struct {
 
 	// These are under the lock of the simulation.
 	stopping, dead bool
-	replaced       bool                            // by another run
-	stalled        time.Time                       // until then
-	trouble        time.Time                       // what it has sent until then may be sent once more
-	inHand         map[uuid.UUID]map[uuid.UUID]int // by claim: the bytes of the events that it has got
-	confirms       map[uuid.UUID]bool              // that it has got, and not recorded
+	replaced       bool               // by another run
+	stalled        time.Time          // until then
+	trouble        time.Time          // what it has sent until then may be sent once more
+	confirms       map[uuid.UUID]bool // that it has got, and not recorded
 }
 
 func (p *process) title() string { return fmt.Sprintf("%s%d", p.name, p.run) }
@@ -102,7 +101,7 @@ type commit struct {
 // statement is a transaction. It takes time, and it may fail before its commit or after it. A
 // database that the caller does not wait for any more may commit later.
 func statement[R any](ctx context.Context, p *simStore, what string, do func() R) (result R, err error) {
-	if !p.step(what) {
+	if p.checkBytes(); !p.step(what) {
 		return result, errDead
 	}
 	p.mu.Lock()
@@ -191,7 +190,7 @@ func (p *simStore) ClaimTrials(ctx context.Context, _ string, limit int, lease t
 func (p *simStore) claim(ctx context.Context, what string, limit int, lease time.Duration, take func(*storetest.Model, uuid.UUID, int, time.Duration, func([]storetest.Row)) store.Claim) (store.Claim, error) {
 	p.mu.Lock()
 	p.tokens++
-	token := p.id(2, p.tokens)
+	token := simID(2, p.tokens)
 	p.mu.Unlock()
 	c, err := statement(ctx, p, what, func() store.Claim {
 		c := take(p.model, token, limit, lease, p.shuffle)
@@ -214,13 +213,6 @@ func (p *simStore) claim(ctx context.Context, what string, limit int, lease time
 	if err != nil {
 		return store.Claim{}, err
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.inHand[token] = map[uuid.UUID]int{}
-	for _, e := range c.Events {
-		p.inHand[token][e.ID] = len(e.Payload)
-	}
-	p.checkBounds()
 	return c, nil
 }
 
@@ -257,13 +249,6 @@ func (p *simStore) Settle(ctx context.Context, t store.Settlement) (store.Settle
 	defer p.mu.Unlock()
 	for _, e := range t.Published {
 		delete(p.confirms, e.ID)
-		delete(p.inHand[t.Token], e.ID)
-	}
-	for _, f := range t.Failures {
-		delete(p.inHand[t.Token], f.ID)
-	}
-	if t.End {
-		delete(p.inHand, t.Token)
 	}
 	return done, nil
 }

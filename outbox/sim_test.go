@@ -165,8 +165,8 @@ func (s *sim) upTo(place string, d time.Duration) time.Duration {
 
 func (s *sim) isCalm() bool { s.mu.Lock(); defer s.mu.Unlock(); return s.calm }
 
-// id makes ids that are the same in each run.
-func (s *sim) id(kind byte, n int) uuid.UUID {
+// simID makes ids that are the same in each run.
+func simID(kind byte, n int) uuid.UUID {
 	return uuid.UUID{0: kind, 14: byte(n >> 8), 15: byte(n)} //nolint:gosec // there are few
 }
 
@@ -181,13 +181,14 @@ func simulate(t *testing.T, seed uint64) (s *sim) {
 		for s.isGood() && time.Since(s.start).Minutes() < s.minutes {
 			time.Sleep(s.upTo("pause", 600*time.Millisecond))
 			s.appendSome()
+			s.restart(3)
 			s.strike()
 		}
 		s.mu.Lock()
 		s.calm, s.database, s.broker, s.blocked = true, weather{}, weather{}, time.Time{}
 		s.mu.Unlock()
-		for i := 0; i < 600 && s.isGood() && !s.isOver(); i++ {
-			s.operateInCalm()
+		s.restart(1)
+		for i := 0; i < 600 && s.isGood() && s.operateInCalm() > 0; i++ {
 			time.Sleep(time.Second)
 		}
 		time.Sleep(latest) // for late answers
@@ -204,7 +205,7 @@ func simulate(t *testing.T, seed uint64) (s *sim) {
 
 // startRelay starts a process that runs a relay.
 func (s *sim) startRelay(name string, run int) {
-	p := &process{sim: s, name: name, run: run, ended: make(chan struct{}), inHand: map[uuid.UUID]map[uuid.UUID]int{}, confirms: map[uuid.UUID]bool{}}
+	p := &process{sim: s, name: name, run: run, ended: make(chan struct{}), confirms: map[uuid.UUID]bool{}}
 	c := RelayConfig{
 		Workers: s.workers, Window: s.window, Lease: 5 * time.Second, RetryBase: 100 * time.Millisecond, RetryCap: 2 * time.Second,
 		GiveUp: 8 * time.Second, LongestTopicPause: 3 * time.Second, Logger: slog.New(slog.DiscardHandler),
@@ -276,12 +277,7 @@ func (s *sim) appendSome() {
 		if s.draw("delayed", 100) < s.delayed {
 			delay = s.upTo("delay", 10*time.Second)
 		}
-		s.mu.Lock()
-		e.ID, e.Seq = s.id(1, len(s.events)), int64(len(s.events))
-		s.appended(&e, delay)
-		s.model.Append(e, delay)
-		s.undo = nil // the commit waits for the disk
-		s.mu.Unlock()
+		s.append(e, delay)
 	}
 	s.relays[s.draw("wake", len(s.relays))].relay.Wake()
 }
