@@ -15,34 +15,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-func TestAClaimReturnsCompleteEventsInOrder(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	ids := f.appendMany(50)
-	f.exec(`UPDATE outbox_events SET traceparent = 't', headers = '{"a": "b", "n": 1}', payload = '\x00ff' WHERE id = $1`, ids[0])
-	// The update moves rows in the table, so a plan without a sort would return another order.
-	f.exec("UPDATE outbox_queue SET retry_count = 1 WHERE seq % 3 = 1")
-	e := f.wantClaimed(ids...).Events[0]
-	if e.Topic != "order.created" || e.Aggregate != "order" || e.AggregateID == "" || e.Version != 1 || e.Seq != 1 ||
-		!bytes.Equal(e.Payload, []byte{0, 255}) || e.ContentType != "application/json" || e.Traceparent != "t" ||
-		!maps.Equal(e.Headers, map[string]string{"a": "b", "n": "1"}) || e.RetryCount != 1 ||
-		e.CreatedAt.IsZero() || e.Age < 0 {
-		t.Errorf("claimed %+v", e)
-	}
-}
-
-// TestEventsWithoutAggregateDoNotWaitForEachOther.
-func TestEventsWithoutAggregateDoNotWaitForEachOther(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	f.exec(insertSQL("SELECT gen_random_uuid(), NULL::int, NULL, NULL, 'order.created', ''::bytea FROM generate_series(1, 3)", "now()"))
-	if c := f.claim(10); len(c.Events) != 3 || c.Events[0].AggregateID != "" || c.Events[0].Headers != nil {
-		t.Errorf("claimed %+v", c.Events)
-	}
-}
-
 // TestEveryModeOfPgx takes the steps of a relay, an operator and a janitor with each mode, and with
-// defaults of the role that do not suit them.
+// defaults of the role that do not suit them. An event is claimed with all that it has.
 func TestEveryModeOfPgx(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []pgx.QueryExecMode{
@@ -61,13 +35,18 @@ func TestEveryModeOfPgx(t *testing.T) {
 			}).store
 			ids := f.append("a", 1, 2, 3)
 			others := f.appendMany(3)
+			f.exec(`UPDATE outbox_events SET traceparent = 't', headers = '{"a": "b", "n": 1}', payload = '\x00ff' WHERE id = $1`, ids[0])
+			f.exec("UPDATE outbox_queue SET retry_count = 1 WHERE id = $1", ids[0])
 			c := f.wantClaimed(ids[0], others[0], others[1], others[2])
-			if payload := string(c.Events[0].Payload); payload != `{"a": 1}` {
-				t.Errorf("the payload is %q", payload)
+			if e := c.Events[0]; e.Topic != "order.created" || e.Aggregate != "order" || e.AggregateID != "a" || e.Version != 1 || e.Seq != 1 ||
+				!bytes.Equal(e.Payload, []byte{0, 255}) || e.ContentType != "application/json" || e.Traceparent != "t" ||
+				!maps.Equal(e.Headers, map[string]string{"a": "b", "n": "1"}) || e.RetryCount != 1 || e.CreatedAt.IsZero() || e.Age < 0 {
+				t.Errorf("claimed %+v", e)
 			}
-			if held, err := f.store.Renew(t.Context(), []uuid.UUID{c.Token, uuid.New()}, lease); err != nil || !slices.Equal(held, []uuid.UUID{c.Token}) {
+			if held, err := f.store.Renew(t.Context(), []uuid.UUID{c.Token, uuid.New()}, 3*lease); err != nil || !slices.Equal(held, []uuid.UUID{c.Token}) {
 				t.Errorf("the renewal holds %v, error %v", held, err)
 			}
+			f.wantNone("SELECT count(*) FROM outbox_claims WHERE until < now() + interval '2 minutes'")
 			done := f.settle(Settlement{
 				Token: c.Token, End: true, Paused: map[string]string{"order.created": `it's "gone" \ $1 @x`},
 				Failures: []Failure{
@@ -108,43 +87,6 @@ func TestEveryModeOfPgx(t *testing.T) {
 			f.wantStatus("superseded", others[2])
 			f.wantStatus("published", ids[1], ids[2], others[0], others[1])
 			f.deleteFrom(place{})
-		})
-	}
-}
-
-// TestP7AClaimPassesOverEventsBehindAnUnsettledOne puts the older event of an aggregate into each
-// state. The later one may be claimed only if the older one is settled. If the older one is not
-// due, the later ones are parked, so that the next claims do not read them.
-func TestP7AClaimPassesOverEventsBehindAnUnsettledOne(t *testing.T) {
-	t.Parallel()
-	for name, state := range map[string]struct {
-		set         func(fixture, uuid.UUID)
-		free, parks bool
-	}{
-		"delayed": {set: func(f fixture, id uuid.UUID) {
-			f.exec("UPDATE outbox_queue SET available_at = now() + interval '1 hour' WHERE id = $1", id)
-		}, parks: true},
-		"halted": {set: func(f fixture, id uuid.UUID) {
-			f.exec("UPDATE outbox_queue SET topic = 'away' WHERE id = $1", id)
-			f.pause("away")
-		}, parks: true},
-		"in progress": {set: func(f fixture, _ uuid.UUID) { f.claim(1) }},
-		"failed":      {set: func(f fixture, id uuid.UUID) { f.fail(id) }, parks: true},
-		"published":   {set: func(f fixture, id uuid.UUID) { f.mark(id) }, free: true},
-		"discarded":   {set: func(f fixture, id uuid.UUID) { f.fail(id); must(f, f.decide(discardSQL, id)) }, free: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f := newFixture(t)
-			ids := f.append("a", 1, 2, 3)
-			state.set(f, ids[0])
-			if state.free {
-				f.wantClaimed(ids[1])
-				return
-			}
-			f.wantClaimed()
-			f.wantDue(map[bool]float64{true: parked}[state.parks], ids[1:]...)
-			f.wantClaimed(f.appendMany(1)...)
 		})
 	}
 }
@@ -261,16 +203,6 @@ func TestAClaimReportsThatMoreEventsAreDue(t *testing.T) {
 	}
 }
 
-func TestAClaimSaysWhenTheNextEventBecomesDue(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	f.appendMany(1)
-	f.exec("UPDATE outbox_queue SET available_at = now() + interval '1 hour'")
-	if c := f.claim(1); c.NextDue == nil || *c.NextDue <= 0 || *c.NextDue > time.Hour.Seconds() {
-		t.Errorf("claimed %+v", c)
-	}
-}
-
 // TestAClaimIsBoundedInBytes has more large events than fit into one claim. PostgreSQL compresses
 // repetitive text, but on the wire it is as long as any other.
 func TestAClaimIsBoundedInBytes(t *testing.T) {
@@ -331,4 +263,40 @@ func TestAClaimWithManyTopics(t *testing.T) {
 		t.Errorf("claimed %d", len(c.Events))
 	}
 	f.wantNone("SELECT count(*) FROM outbox_queue WHERE topic = 'topic 2' AND NOT halted")
+}
+
+// TestAClaimThatTakesNothingIsNotRepeated: somebody has locked what the first free event ends. The
+// next claim ends it, and records its failure.
+func TestAClaimThatTakesNothingIsNotRepeated(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	older := f.append("a", 1)[0]
+	f.reschedule(f.claim(1), Failure{ID: older, Counts: true, Final: true, Code: "refused", Reason: "full"})
+	newer := f.supersede("a", 2)
+	others := f.appendMany(1)
+	f.withRowLocked(older, func() {
+		c, err := f.store.Claim(t.Context(), "test", 1, lease)
+		if must(t, err); len(c.Events) > 0 || c.More {
+			t.Errorf("claimed %d events, more: %t", len(c.Events), c.More)
+		}
+	})
+	f.wantClaimed(newer, others[0])
+	f.wantStatus("superseded", older)
+	f.wantNone("SELECT count(*) FROM outbox_done WHERE failed_at IS NULL OR (retry_count, failure_code, failure_reason) <> (1, 'refused', 'full')")
+}
+
+// TestAClaimSupersedesInParts what would keep the claim lock for long.
+func TestAClaimSupersedesInParts(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.append("a", 1)
+	f.appendLater("a", maxSupersede+10, "'infinity'")
+	newest := f.supersede("a", maxSupersede+100)
+	c, err := f.store.Claim(t.Context(), "test", 10, lease)
+	if must(t, err); len(c.Events) != 0 || c.Superseded != maxSupersede || !c.More {
+		t.Errorf("claimed %d, %d superseded", len(c.Events), c.Superseded)
+	}
+	c, err = f.store.Claim(t.Context(), "test", 10, lease)
+	must(t, err)
+	f.wantEvents(c, newest)
 }

@@ -30,7 +30,7 @@ type fixture struct {
 func newFixture(t *testing.T) fixture {
 	t.Helper()
 	pool := dbtest.Migrated(t)
-	return fixture{t, pool, New(pool), newRandom(t.Name())}
+	return fixture{t, pool, New(pool), newRandom()}
 }
 
 // with opens the same outbox with another configuration of the pool.
@@ -189,13 +189,11 @@ func (f fixture) reschedule(c Claim, failures ...Failure) int {
 }
 
 // drain publishes all that is due.
-func (f fixture) drain() (ids []uuid.UUID) {
+func (f fixture) drain() {
 	f.Helper()
 	for c := f.claim(1000); len(c.Events) > 0; c = f.claim(1000) {
 		f.finish(c, idsOf(c)...)
-		ids = append(ids, idsOf(c)...)
 	}
-	return ids
 }
 
 // trial claims one event of each topic whose pause is over.
@@ -235,12 +233,6 @@ func (f fixture) decide(statement string, ids ...uuid.UUID) error {
 	})
 }
 
-// unsettled counts the events that are neither published nor discarded.
-func (f fixture) unsettled() int {
-	f.Helper()
-	return f.int("SELECT count(*) FROM outbox_queue")
-}
-
 func (f fixture) exec(statement string, values ...any) {
 	f.Helper()
 	_, err := f.pool.Exec(f.Context(), statement, values...)
@@ -256,22 +248,4 @@ func read[T any](f fixture, query string, values ...any) []T {
 	all, err := pgx.CollectRows(found, pgx.RowTo[T])
 	must(f, err)
 	return all
-}
-
-// row is what most tests compare.
-type row struct {
-	Status       string
-	RetryCount   int
-	FailureCode  string
-	DueInSeconds float64
-}
-
-func (f fixture) row(id uuid.UUID) row {
-	f.Helper()
-	found, err := f.pool.Query(f.Context(), `SELECT status, retry_count, coalesce(failure_code, ''),
-		coalesce(extract(epoch FROM available_at)::float8 - extract(epoch FROM now())::float8, 0) FROM outbox_status WHERE id = $1`, id)
-	must(f, err)
-	r, err := pgx.CollectExactlyOneRow(found, pgx.RowToStructByPos[row])
-	must(f, err)
-	return r
 }

@@ -25,7 +25,7 @@ var parked = math.Inf(1)
 func (f fixture) wantDue(seconds float64, ids ...uuid.UUID) {
 	f.Helper()
 	for i, id := range ids {
-		got := f.row(id).DueInSeconds
+		got := read[float64](f, "SELECT extract(epoch FROM available_at)::float8 - extract(epoch FROM now())::float8 FROM outbox_queue WHERE id = $1", id)[0]
 		if early := seconds - got; math.IsInf(got, 1) != math.IsInf(seconds, 1) || early < 0 || early > 60 {
 			f.Errorf("event %d is due in %g s, want %g", i+1, got, seconds)
 		}
@@ -89,8 +89,8 @@ func (f fixture) withRowLocked(id uuid.UUID, fn func()) {
 	f.inTx("SELECT 1 FROM outbox_queue WHERE id = $1 FOR UPDATE", fn, id)
 }
 
-// withPausedWrites makes each write of one kind, such as "AFTER INSERT ON outbox_claims FOR EACH ROW",
-// wait inside its statement until fn returns.
+// withPausedWrites makes each write of one kind, such as "AFTER INSERT ON outbox_claims FOR EACH
+// ROW", wait inside its statement until fn returns.
 func (f fixture) withPausedWrites(what string, fn func()) {
 	f.Helper()
 	f.exec(`CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN

@@ -13,7 +13,7 @@ const strandedSQL = `SELECT count(*) FROM outbox_queue n WHERE ` + parkedSQL + `
 		AND supersedes AND (available_at <= now() OR halted))
 	AND (supersedes OR NOT EXISTS (SELECT FROM outbox_queue p WHERE p.aggregate_id = n.aggregate_id AND p.version < n.version))`
 
-// haltedForEverSQL counts the halted events whose topic has no row, so that nothing brings them back.
+// haltedForEverSQL counts the halted events whose topic has no row: nothing brings them back.
 const haltedForEverSQL = "SELECT count(*) FROM outbox_queue q WHERE halted AND NOT EXISTS (SELECT FROM outbox_topics t WHERE t.topic = q.topic)"
 
 // unparkSQL makes parked events due, as they were when they were appended.
@@ -72,25 +72,25 @@ func TestADeletePromotesAnEventBeingParked(t *testing.T) {
 	f.wantDue(0, ids[1])
 }
 
-// TestDeletingAnEventMakesTheNextOneDue, and only that one: it still blocks the later events.
-func TestDeletingAnEventMakesTheNextOneDue(t *testing.T) {
+// TestEventsBehindOneThatWaitsAreParked, so that the next claims do not read them. When that one is
+// out of the queue, the next one is due, and only that one: it still blocks the later ones.
+func TestEventsBehindOneThatWaitsAreParked(t *testing.T) {
 	t.Parallel()
-	for name, settle := range map[string]func(fixture, uuid.UUID){
-		"discarded": func(f fixture, id uuid.UUID) { must(f, f.decide(discardSQL, id)) },
-		"discarded, and not in the log": func(f fixture, id uuid.UUID) {
-			f.exec("DELETE FROM outbox_events WHERE id = $1", id)
-			must(f, f.decide(discardSQL, id))
+	for name, wait := range map[string]func(f fixture, firsts ...uuid.UUID){
+		"delayed": func(f fixture, _ ...uuid.UUID) {
+			f.exec("UPDATE outbox_queue SET available_at = now() + interval '1 hour' WHERE version = 1")
 		},
-		"a late confirm": func(f fixture, id uuid.UUID) { f.mark(id) },
+		"halted": func(f fixture, _ ...uuid.UUID) { f.pause("order.created") },
+		"failed": fixture.fail,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t)
 			ids, others := f.append("a", 1, 2, 3), f.append("b", 1, 2)
-			f.fail(ids[0], others[0])
-			f.claim(10)
+			wait(f, ids[0], others[0])
+			f.wantClaimed()
 			f.wantDue(parked, ids[1], ids[2], others[1])
-			settle(f, ids[0])
+			f.mark(ids[0])
 			f.wantDue(0, ids[1])
 			f.wantDue(parked, ids[2], others[1])
 		})
@@ -159,7 +159,7 @@ func TestBacklogReportsTheOldestEvents(t *testing.T) {
 	f.exec(manySQL, "away", 3)
 	ids := f.appendMany(2)
 	f.pause("away")
-	f.hold("empty")
+	f.exec("INSERT INTO outbox_topics (topic, until, pause, reason, operator) VALUES ('empty', 'infinity', 0, 'a test', 'somebody')")
 	f.exec("UPDATE outbox_queue SET refused_since = now() - interval '1 hour' WHERE id = $1", ids[0])
 	f.exec("UPDATE outbox_queue SET due_since = now() - CASE topic WHEN 'away' THEN interval '2 hours' ELSE '90 minutes' END")
 	f.exec("UPDATE outbox_queue SET due_since = now() - interval '1 day', refused_since = now() - interval '1 day', failed_at = now(), available_at = 'infinity' WHERE id = $1", ids[1])

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -9,72 +8,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
-
-// TestP12Fenced runs each step with the token of a claim that has ended, and then with that of the
-// current claim.
-func TestP12Fenced(t *testing.T) {
-	t.Parallel()
-	steps := map[string]struct {
-		Settlement
-		want string
-		held int
-	}{
-		"the end":   {Settlement{End: true}, "pending", 0},
-		"a delay":   {Settlement{Failures: []Failure{{Delay: time.Hour}}}, "pending", 1},
-		"a halt":    {Settlement{Failures: []Failure{{Halt: true}}}, "pending", 1},
-		"a failure": {Settlement{Failures: []Failure{{Final: true}}}, "failed", 1},
-	}
-	for name, s := range steps {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f := newFixture(t)
-			ids := f.appendMany(1)
-			stale := f.claim(10).Token
-			f.endLeases()
-			holder := f.claim(10).Token
-			for i := range s.Failures {
-				s.Failures[i].ID = ids[0]
-			}
-			s.Token = stale
-			if held := f.settle(s.Settlement).Held; held != 0 {
-				t.Errorf("with the token of a lost lease: changed %d", held)
-			}
-			f.wantStatus("in_progress", ids...)
-			s.Token = holder
-			if held := f.settle(s.Settlement).Held; held != s.held {
-				t.Errorf("with the token of the lease: changed %d", held)
-			}
-			if got := f.row(ids[0]); got.Status != s.want || got.RetryCount != 0 {
-				t.Errorf("got %+v", got)
-			}
-		})
-	}
-}
-
-// TestAMarkNeedsNoLease: a confirm is a fact. An event that another relay holds, or that was
-// discarded meanwhile, is published, and stays so, whatever a claim does.
-func TestAMarkNeedsNoLease(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	ids := f.appendMany(2)
-	f.fail(ids[0])
-	must(t, f.decide(discardSQL, ids[0]))
-	c := f.wantClaimed(ids[1])
-	f.mark(ids...)
-	f.mark(ids...)
-	f.wantStatus("published", ids...)
-	for _, final := range []bool{false, true} {
-		if held := f.reschedule(c, Failure{ID: ids[1], Final: final, Code: "refused"}); held != 0 {
-			t.Errorf("changed %d published events", held)
-		}
-	}
-	f.finish(c)
-	f.wantStatus("published", ids...)
-	f.mark(uuid.New()) // of an event that is nowhere
-	if n := f.int("SELECT count(*) FROM outbox_done WHERE status = 'published'"); n != 2 {
-		t.Errorf("%d events are published, want 2", n)
-	}
-}
 
 func TestAnyFailureReasonCanBeStored(t *testing.T) {
 	t.Parallel()
@@ -94,33 +27,6 @@ func TestAnyFailureReasonCanBeStored(t *testing.T) {
 			t.Errorf("stored %.10q… for %.10q…", got, reason)
 		}
 	}
-}
-
-// TestARepeatedSettlementCountsOneAttempt: a relay repeats one if its answer was lost, and is told
-// again which events have failed. A repeated failure does not undo a replay, if the operator was
-// faster.
-func TestARepeatedSettlementCountsOneAttempt(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	ids := f.appendMany(3)
-	c := f.claim(10)
-	for _, want := range []Settled{{Held: 3}, {Held: 0}} { // the first answer was lost
-		got := f.settle(Settlement{Token: c.Token, Failures: []Failure{
-			{ID: ids[0], Delay: time.Hour, Counts: true, Code: "refused"},
-			{ID: ids[1], Final: true, Counts: true, Code: "refused", Reason: "full"},
-			{ID: ids[2], Final: true, Counts: true, Code: "refused"},
-		}})
-		if _, failed := got.Failed[ids[1]]; !failed || got.Held != want.Held {
-			t.Errorf("settled %+v", got)
-		}
-		must(t, f.decide(replaySQL, ids[2]))
-	}
-	for _, id := range ids[:2] {
-		if got := f.row(id).RetryCount; got != 1 {
-			t.Errorf("one attempt was counted %d times", got)
-		}
-	}
-	f.wantStatus("pending", ids[2])
 }
 
 // TestOverlappingMarksDoNotDeadlock marks the same rows over two connections. One prefers to read
@@ -172,79 +78,40 @@ func TestAMarkWaitsForTheDiskIfTheRelaySaysSo(t *testing.T) {
 	}
 }
 
-// TestP4AnEventFailsByAgeAndNumber: it was refused ten times, and first longer ago than GiveUp, by
-// the clock of the database. Otherwise it waits for its delay. A return begins that time again: two
-// refusals with a day of returns between them are no day of refusals.
-func TestP4AnEventFailsByAgeAndNumber(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
-		before int
-		since  string
-		counts bool
-		fails  bool
-		tried  bool
-		code   string
-	}{
-		"old enough and often enough": {9, "now() - interval '61 minutes'", true, true, false, "refused"},
-		"not old enough":              {50, "now() - interval '59 minutes'", true, false, false, "refused"},
-		"not often enough":            {8, "now() - interval '1 year'", true, false, false, "refused"},
-		"the first time":              {0, "NULL", true, false, false, "refused"},
-		"not counted":                 {50, "now() - interval '1 year'", false, false, false, "refused"},
-		"no answer":                   {50, "now() - interval '1 year'", false, false, true, CodeNoAnswer},
-		"no queue is bound":           {50, "now() - interval '1 year'", false, false, true, CodeUnroutable},
-		"and never was":               {0, "NULL", false, false, true, CodeUnroutable},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f := newFixture(t)
-			ids := f.appendMany(1)
-			f.exec("UPDATE outbox_queue SET retry_count = $1, refused_since = "+test.since, test.before)
-			done := f.settle(Settlement{
-				Token: f.claim(1).Token, End: true, GiveUp: time.Hour,
-				Failures: []Failure{{ID: ids[0], Counts: test.counts, Tried: test.tried, Delay: time.Hour, Code: test.code}},
-			})
-			if at, failed := done.Failed[ids[0]]; failed != test.fails || failed == at.IsZero() {
-				t.Errorf("failed: %t at %v", failed, at)
-			}
-			want := test.before
-			if test.counts || test.tried {
-				want++
-			}
-			switch {
-			case test.counts:
-				f.wantNone("SELECT count(*) FROM outbox_queue WHERE refused_since IS NULL OR refused_since > now()")
-			case test.code == CodeUnroutable:
-				f.wantNone("SELECT count(*) FROM outbox_queue WHERE refused_since IS NOT NULL")
-			default:
-				f.wantNone("SELECT count(*) FROM outbox_queue WHERE refused_since IS NULL OR refused_since > now() - interval '1 hour'")
-			}
-			if got := f.row(ids[0]); got.RetryCount != want || (got.Status == "failed") != test.fails || got.FailureCode != test.code {
-				t.Errorf("%+v", got)
-			}
-			f.wantDue(map[bool]float64{true: parked, false: 3600}[test.fails], ids[0])
-		})
-	}
-}
-
-// TestP7RenewRevivesNoClaim that has ended: an operator may have discarded its events. It keeps
-// others.
-func TestP7RenewRevivesNoClaim(t *testing.T) {
+// TestP7AMarkSupersedesWhatItsClaimDid: a failover has forgotten the claim, and a relay writes the
+// mark again.
+func TestP7AMarkSupersedesWhatItsClaimDid(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	ids := f.appendMany(2)
-	kept, err := f.store.Claim(t.Context(), "kept", 1, time.Hour)
-	must(t, err)
-	lost, err := f.store.Claim(t.Context(), "lost", 1, time.Hour)
-	must(t, err)
-	_, err = f.store.Renew(t.Context(), []uuid.UUID{kept.Token}, 3*time.Hour)
-	must(t, err)
-	f.exec("UPDATE outbox_claims SET until = until - interval '2 hours'") // as if that time had passed
-	held, err := f.store.Renew(t.Context(), []uuid.UUID{kept.Token, lost.Token}, 3*time.Hour)
-	if err != nil || !slices.Equal(held, []uuid.UUID{kept.Token}) {
-		t.Errorf("renewed %v: %v", held, err)
-	}
-	f.wantClaimed(ids[1])
-	if f.int("SELECT count(*) FROM outbox_claims") != 2 || f.reschedule(kept, Failure{ID: ids[0]}) != 1 {
-		t.Error("a renewed claim was lost, or one that had ended is back")
+	older, others := f.append("a", 1, 2, 3, 5), f.append("b", 1, 2)
+	newer := f.supersede("a", 4)
+	f.mark(older[2], newer, others[1])
+	f.wantStatus("superseded", older[:2]...)
+	f.wantStatus("published", older[2], newer, others[1])
+	f.wantClaimed(older[3], others[0])
+}
+
+// TestP4AnEventFailsByAgeAndNumber: it is refused for the tenth time or later, and first longer ago
+// than GiveUp.
+func TestP4AnEventFailsByAgeAndNumber(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for name, test := range map[string]struct {
+		before  int
+		failure Failure
+		fails   bool
+	}{
+		"the tenth time": {LeastTries - 1, Failure{Counts: true}, true},
+		"the ninth time": {LeastTries - 2, Failure{Counts: true}, false},
+		"not counted":    {50, Failure{}, false},
+		"no answer":      {50, Failure{Tried: true, Code: CodeNoAnswer}, false},
+	} {
+		id := f.appendMany(1)[0]
+		f.exec("UPDATE outbox_queue SET retry_count = $1, refused_since = now() - interval '61 minutes' WHERE id = $2", test.before, id)
+		test.failure.ID, test.failure.Delay = id, time.Hour
+		done := f.settle(Settlement{Token: f.claim(1).Token, End: true, GiveUp: time.Hour, Failures: []Failure{test.failure}})
+		if _, failed := done.Failed[id]; failed != test.fails {
+			t.Errorf("%s: failed: %t", name, failed)
+		}
 	}
 }

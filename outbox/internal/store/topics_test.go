@@ -1,27 +1,16 @@
 package store
 
 import (
-	"slices"
 	"testing"
 	"time"
+
+	"github.com/google/uuid"
 )
 
 // pause pauses a topic for an hour, as a relay does.
 func (f fixture) pause(topic string) {
 	f.Helper()
 	f.settle(Settlement{Paused: map[string]string{topic: "a test"}, FirstPause: time.Hour})
-}
-
-// hold pauses a topic, as an operator does, and resume ends a pause.
-func (f fixture) hold(topic string) {
-	f.Helper()
-	f.exec(`INSERT INTO outbox_topics (topic, until, pause, reason, operator) VALUES ($1, 'infinity', 0, 'a test', 'somebody')
-		ON CONFLICT (topic) DO UPDATE SET until = 'infinity', operator = 'somebody', resumed = false`, topic)
-}
-
-func (f fixture) resume(topic string) {
-	f.Helper()
-	f.exec("UPDATE outbox_topics SET resumed = true WHERE topic = $1", topic)
 }
 
 // wantHalted checks how many events of all topics are halted.
@@ -74,7 +63,7 @@ func TestAClaimAfterAResumeBeginsAtTheFront(t *testing.T) {
 	_, err := f.store.Claim(t.Context(), "test", 10, lease)
 	must(t, err)
 	f.store.floor.until = time.Now().Add(time.Hour)
-	f.resume("away")
+	f.settle(Settlement{Resumed: []string{"away"}})
 	c, err := f.store.Claim(t.Context(), "test", 10, lease)
 	must(t, err)
 	if !c.More {
@@ -130,47 +119,20 @@ func TestAResumedTopicComesBackInParts(t *testing.T) {
 	f.wantNone("SELECT count(*) FROM outbox_queue")
 }
 
-// TestTheStarHoldsEverything, also trial events, and before there is any event.
-func TestTheStarHoldsEverything(t *testing.T) {
+// TestTheStarHoldsTrialEvents, too.
+func TestTheStarHoldsTrialEvents(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.hold(AllTopics)
-	ids := f.appendMany(3)
 	f.exec(manySQL, "away", 2)
 	f.pause("away")
 	f.wantClaimed()
-	f.wantHalted(2)
 	f.endPauses()
-	if c := f.trial(); len(c.Events) > 0 || c.NextTrial != nil {
-		t.Errorf("%d trial events, the next one in %v", len(c.Events), c.NextTrial)
-	}
-	f.settle(Settlement{Resumed: []string{AllTopics, "order.created"}})
-	f.wantClaimed()
-	f.resume(AllTopics)
-	f.wantClaimed(ids...)
+	f.pause(AllTopics)
+	f.wantEvents(f.trial())
+	f.settle(Settlement{Resumed: []string{AllTopics}})
 	if c := f.trial(); len(c.Events) != 1 {
 		t.Errorf("%d trial events", len(c.Events))
 	}
-	f.wantNone("SELECT count(*) FROM outbox_topics WHERE topic = '*'")
-}
-
-// TestAnOperatorsPauseStays whatever relays see of the topic, until the operator resumes it.
-func TestAnOperatorsPauseStays(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	ids := f.appendMany(2)
-	c := f.claim(1)
-	f.hold("order.created")
-	f.settle(Settlement{Token: c.Token, End: true, Published: f.events(ids[0]), Resumed: []string{"order.created"}})
-	f.settle(Settlement{Paused: map[string]string{"order.created": "no queue"}, Trial: true})
-	f.wantClaimed()
-	f.endPauses()
-	f.wantEvents(f.trial())
-	if held := f.int("SELECT count(*) FROM outbox_topics WHERE until = 'infinity' AND operator = 'somebody' AND reason = 'a test'"); held != 1 {
-		t.Error("a relay has changed an operator's pause")
-	}
-	f.resume("order.created")
-	f.wantClaimed(ids[1])
 }
 
 // TestP4ATopicThatPausesWhileItIsForgottenKeepsItsRow: it pauses and is resumed after the statement
@@ -199,52 +161,6 @@ func TestP4ATopicThatPausesWhileItIsForgottenKeepsItsRow(t *testing.T) {
 	if f.int("SELECT count(*) FROM outbox_topics") != 1 {
 		t.Error("an event is halted, and its topic has no row")
 	}
-}
-
-// TestATopicWithoutHaltedEventsIsResumed when its trial is due, and forgotten.
-func TestATopicWithoutHaltedEventsIsResumed(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	f.pause("away")
-	f.endPauses()
-	if c := f.trial(); len(c.Events) > 0 || c.NextTrial != nil {
-		t.Errorf("claimed %d, the next trial is in %v", len(c.Events), c.NextTrial)
-	}
-	f.wantClaimed()
-	f.wantNone("SELECT count(*) FROM outbox_topics")
-}
-
-// TestP9ATopicIsTriedBeforeItsDueEventsAreClaimed, also if they became due after the last claim.
-func TestP9ATopicIsTriedBeforeItsDueEventsAreClaimed(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	f.pause("order.created")
-	f.wantClaimed()
-	f.endPauses()
-	ids := f.appendMany(3)
-	f.wantEvents(f.trial())
-	f.reset() // a full read
-	f.wantClaimed()
-	f.wantHalted(3)
-	f.endPauses()
-	f.wantEvents(f.trial(), ids[0])
-}
-
-// TestP9OneAggregateDoesNotStandForItsTopic: a newer event that supersedes a refused one counts as
-// tried, too. It would be refused for the same reason.
-func TestP9OneAggregateDoesNotStandForItsTopic(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	bad := f.supersede("bad", 1)
-	f.reschedule(f.claim(1), Failure{ID: bad, Counts: true, Code: "refused"})
-	f.pause("order.created")
-	newer := f.supersede("bad", 2)
-	good := f.supersede("good", 1)
-	f.wantClaimed()
-	f.endPauses()
-	f.wantEvents(f.trial(), good)
-	f.endPauses()
-	f.wantEvents(f.trial(), newer)
 }
 
 // TestDeletingTheRowOfATopicResumesIt, with the next claims. A full read looks at maxTopics topics,
@@ -297,22 +213,128 @@ func TestAClaimLeavesOutWhatTheLastOneFoundNotNeeded(t *testing.T) {
 	}
 }
 
-// TestP7OnlyTheOldestOfAnAggregateIsHalted: the later ones are parked behind it, and come back in
-// their order.
-func TestP7OnlyTheOldestOfAnAggregateIsHalted(t *testing.T) {
+// TestP9ATopicIsTriedBeforeItsDueEventsAreClaimed, also if they became due after the last claim.
+func TestP9ATopicIsTriedBeforeItsDueEventsAreClaimed(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	ids := f.append("a", 1, 2, 3)
 	f.pause("order.created")
 	f.wantClaimed()
-	f.wantHalted(1)
-	f.wantDue(parked, ids...)
-	ids = append(ids, f.append("a", 4)...)
+	f.endPauses()
+	ids := f.appendMany(3)
+	f.wantEvents(f.trial())
+	f.reset() // a full read
 	f.wantClaimed()
-	f.wantHalted(1)
-	f.resume("order.created")
-	if got := f.drain(); !slices.Equal(got, ids) {
-		t.Errorf("published %v, want %v", got, ids)
+	f.wantHalted(3)
+	f.endPauses()
+	f.wantEvents(f.trial(), ids[0])
+}
+
+// TestAnEventWithoutAnswerIsNoTrial while its claim holds it: a relay looks again after a second.
+func TestAnEventWithoutAnswerIsNoTrial(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ids := f.appendMany(1)
+	f.settle(Settlement{Token: f.claim(1).Token, Halted: ids, Paused: map[string]string{"order.created": "no answer"}, FirstPause: time.Hour})
+	f.endPauses()
+	if c := f.trial(); len(c.Events) > 0 || c.NextTrial == nil || *c.NextTrial > 2 {
+		t.Errorf("%d trial events, the next one in %v", len(c.Events), c.NextTrial)
 	}
-	f.wantNone("SELECT count(*) FROM outbox_topics")
+}
+
+// TestP4TopicsThatAnswerAreTriedBeforeSilentOnes: a trial of a silent topic takes a second.
+func TestP4TopicsThatAnswerAreTriedBeforeSilentOnes(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for topic, reason := range map[string]string{"silent": "no answer for 1s", "refused": "a nack"} {
+		f.exec(manySQL, topic, 1)
+		f.settle(Settlement{Paused: map[string]string{topic: reason}, FirstPause: time.Hour})
+	}
+	f.wantClaimed()
+	f.exec("UPDATE outbox_topics SET until = now() - interval '1 minute' * CASE topic WHEN 'silent' THEN 2 ELSE 1 END")
+	c, err := f.store.ClaimTrials(t.Context(), "test", 1, lease)
+	if must(t, err); len(c.Events) != 1 || c.Events[0].Topic != "refused" {
+		t.Errorf("%+v", c.Events)
+	}
+}
+
+// TestATrialIsTheEventThatWasTriedLeast, and of these the oldest.
+func TestATrialIsTheEventThatWasTriedLeast(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ids := f.appendMany(3)
+	f.pause("order.created")
+	f.wantClaimed()
+	for i, want := range []uuid.UUID{ids[0], ids[1], ids[2], ids[0]} {
+		f.endPauses()
+		c := f.trial()
+		f.wantEvents(c, want)
+		isRefused := i%2 == 0 // or no queue is bound for it: it must not stand for its topic either
+		if f.reschedule(c, Failure{ID: want, Counts: isRefused, Halt: !isRefused, Tried: !isRefused, Delay: time.Hour}) != 1 {
+			t.Error("the trial is not held")
+		}
+		f.finish(c)
+		f.exec(endBackOffs)
+		f.wantClaimed() // halts it again
+		f.wantHalted(3)
+	}
+}
+
+// TestP9OneAggregateDoesNotStandForItsTopic: a newer event that supersedes a refused one counts as
+// tried, too. It would be refused for the same reason.
+func TestP9OneAggregateDoesNotStandForItsTopic(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	bad := f.supersede("bad", 1)
+	f.reschedule(f.claim(1), Failure{ID: bad, Counts: true, Code: "refused"})
+	f.pause("order.created")
+	newer := f.supersede("bad", 2)
+	good := f.supersede("good", 1)
+	f.wantClaimed()
+	f.endPauses()
+	f.wantEvents(f.trial(), good)
+	f.endPauses()
+	f.wantEvents(f.trial(), newer)
+}
+
+// TestTrialsOfReplicasAreOfOtherTopics: they run at the same time, and together try each topic
+// once.
+func TestTrialsOfReplicasAreOfOtherTopics(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for _, topic := range []string{"a", "b", "c", "d", "e", "f"} {
+		f.exec(manySQL, topic, 3)
+		f.pause(topic)
+	}
+	f.wantClaimed()
+	f.endPauses()
+	tried := make(chan []uuid.UUID, 4)
+	for range cap(tried) {
+		go func() {
+			c, err := f.store.ClaimTrials(t.Context(), "test", 3, lease)
+			if err != nil {
+				t.Error(err)
+			}
+			tried <- idsOf(c)
+		}()
+	}
+	n := 0
+	for range cap(tried) {
+		n += len(<-tried)
+	}
+	topics := f.int("SELECT count(DISTINCT topic) FROM outbox_queue WHERE id IN (SELECT unnest(events) FROM outbox_claims)")
+	if n != 6 || topics != 6 {
+		t.Errorf("%d trial events of %d topics, want 6 of 6", n, topics)
+	}
+}
+
+// TestANewPauseIsShort again, however long the one before it was.
+func TestANewPauseIsShort(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for range 3 {
+		f.settle(Settlement{Paused: map[string]string{"x": "a test"}, Trial: true})
+	}
+	f.settle(Settlement{Resumed: []string{"x"}})
+	f.settle(Settlement{Paused: map[string]string{"x": "a test"}, Trial: true})
+	f.wantNone("SELECT count(*) FROM outbox_topics WHERE pause <> 1")
 }
