@@ -90,8 +90,7 @@ type fakeOutbox struct {
 	mu       sync.Mutex
 	pending  []store.Event
 	claims   int
-	tried    []int // the limit of each claim of trial events
-	renewed  int
+	tried    []int                       // the limit of each claim of trial events
 	claimed  map[uuid.UUID][]store.Event // by token
 	became   map[uuid.UUID]string
 	failures []store.Failure
@@ -237,9 +236,6 @@ func (f *fakeOutbox) Settle(ctx context.Context, s store.Settlement) (store.Sett
 }
 
 func (f *fakeOutbox) Renew(_ context.Context, tokens []uuid.UUID, _ time.Duration) ([]uuid.UUID, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.renewed += len(tokens)
 	return tokens, f.renewErr
 }
 

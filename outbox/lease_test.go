@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"example.com/transactional-outbox/outbox/internal/store"
@@ -29,47 +28,6 @@ func (v *virtual) mail(takes time.Duration) (calls *int) {
 		return ctx.Err()
 	}, publish.FuncConfig{OneDestination: true, Calls: 1})
 	return calls
-}
-
-// TestLeasesAreRenewedWhileEventsAreInHand.
-func TestLeasesAreRenewedWhileEventsAreInHand(t *testing.T) {
-	t.Parallel()
-	inVirtualTime(t, func(v *virtual) {
-		v.outbox.append("a", 1)
-		v.run()
-		v.sleep(5*time.Second + 1)
-		v.broker.answer(taken)
-		v.sleep(5 * time.Second)
-		if n := v.outbox.renewed; n != 5 {
-			t.Errorf("renewed %d times, want 5", n)
-		}
-	})
-}
-
-// TestP6P7NothingIsBegunAfterTheLease: a suspended process, and one whose database is away, find
-// out by the clock. Another relay may have the events, and may send later ones of the same
-// aggregates.
-func TestP6P7NothingIsBegunAfterTheLease(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l := newLease(time.Now(), 3*time.Second)
-		ctx := leased{t.Context(), l}
-		time.Sleep(3*time.Second - 1)
-		if ctx.Err() != nil {
-			t.Error("it ended too early")
-		}
-		time.Sleep(time.Nanosecond)
-		if !errors.Is(ctx.Err(), errLeaseEnded) {
-			t.Error("it goes on")
-		}
-		l.extend(time.Now(), time.Second)
-		if ctx.Err() != nil {
-			t.Error("it was not extended")
-		}
-		if l.end(); ctx.Err() == nil {
-			t.Error("it was not ended")
-		}
-	})
 }
 
 // TestP6NothingIsBegunWhileNothingCanBeMarked: each e-mail more would be one more repeat.

@@ -8,7 +8,6 @@ import (
 	"runtime"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 	"weak"
@@ -50,36 +49,6 @@ func fast(context.Context) error { return nil }
 // deaf is a call that does not look at its context.
 func deaf(takes time.Duration) func(context.Context) error {
 	return func(context.Context) error { time.Sleep(takes); return nil }
-}
-
-// TestP4WhatIsUnreachableIsTheMatterOfItsTopic: it ends no other call, and nothing is counted.
-func TestP4WhatIsUnreachableIsTheMatterOfItsTopic(t *testing.T) {
-	t.Parallel()
-	inVirtualTime(t, func(v *virtual) {
-		refused := fmt.Errorf("%w: connection refused", publish.ErrNotSent)
-		calls, _ := v.callEach(functions{
-			"down": func(context.Context) error { return refused }, "slow": deaf(29 * time.Second), "good": fast,
-		})
-		v.outbox.append("down", 9)
-		v.outbox.append("slow", 1)
-		v.run()
-		v.outbox.append("good", 20)
-		v.sleep(2 * time.Second)
-		v.want(20, "published")
-		v.sleep(time.Minute)
-		if v.want(21, "published"); calls("slow") != 1 || calls("down") > 10 || v.relay.Health() != nil {
-			t.Errorf("%d slow calls, %d to what is down, health %v", calls("slow"), calls("down"), v.relay.Health())
-		}
-		v.stop()
-		for _, f := range v.outbox.failures {
-			if f.Reason != refused.Error() || f.Counts || f.Tried || !f.Halt {
-				t.Errorf("%+v", f)
-			}
-		}
-		if v.outbox.paused["down"].IsZero() {
-			t.Error("the topic is not paused")
-		}
-	})
 }
 
 // TestP4ACallThatDoesNotReturn holds its own event and nothing else, and is named. Another replica may
@@ -194,55 +163,6 @@ func TestACallThatReturnsAfterItsWorkerHasEnded(t *testing.T) {
 		v.sleep(2 * time.Minute)
 		v.want(1, "published")
 		v.wantHealth("<nil>", 0)
-	})
-}
-
-// TestALateConfirmWaitsForTheDatabase, also beyond the end of Run. So long its event is not sent again.
-func TestALateConfirmWaitsForTheDatabase(t *testing.T) {
-	t.Parallel()
-	inVirtualTime(t, func(v *virtual) {
-		v.callEach(functions{"hangs": deaf(100 * time.Second)})
-		var isAway atomic.Bool
-		v.outbox.onSettle = func(_ context.Context, s store.Settlement) error {
-			if isAway.Load() && len(s.Published) > 0 {
-				return context.Canceled
-			}
-			return nil
-		}
-		id := v.outbox.append("hangs", 1)[0]
-		v.run()
-		v.sleep(40 * time.Second)
-		isAway.Store(true)
-		v.sleep(time.Minute + time.Millisecond) // the call has returned
-		v.stop()
-		if !v.relay.unanswered.has(id) {
-			t.Error("the event would be sent again")
-		}
-		isAway.Store(false)
-		v.run()
-		v.sleep(time.Minute)
-		if v.want(1, "published"); v.relay.unanswered.has(id) {
-			t.Error("it is not forgotten")
-		}
-	})
-}
-
-// TestACallThatRunsCountsOnce, also if no answer counts as a refusal.
-func TestACallThatRunsCountsOnce(t *testing.T) {
-	t.Parallel()
-	inVirtualTime(t, func(v *virtual) {
-		v.callEach(functions{"hangs": deaf(100 * time.Second)})
-		v.relay.config.NoAnswerPauses = []time.Duration{time.Minute}
-		id := v.outbox.append("hangs", 1)[0]
-		v.run()
-		v.sleep(40 * time.Second)
-		v.outbox.appendAgain("hangs", id, 0)
-		v.sleep(2 * time.Second)
-		v.stop()
-		if f := v.outbox.failures; len(f) != 2 || !f[0].Counts || f[1].Counts || f[1].Delay != time.Minute {
-			t.Errorf("%+v", f)
-		}
-		time.Sleep(time.Minute) // the call returns
 	})
 }
 
