@@ -189,6 +189,8 @@ func (p *process) call(ctx context.Context, m publish.Message) error {
 		return publish.ErrNotSent
 	}
 	p.begin(e)
+	p.calling(e, true)
+	defer p.calling(e, false)
 	err := p.behave(ctx, e)
 	if err != nil && !errors.Is(err, publish.ErrNotSent) {
 		e.mayCount()

@@ -61,7 +61,7 @@ func (s *sim) block() {
 	d := s.upTo("block", 5*time.Second)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.blocked = time.Now().Add(d)
+	s.blockedAt, s.blocked = time.Now(), time.Now().Add(d)
 	s.say("", nil, "the broker asks to wait for "+d.String())
 }
 

@@ -37,10 +37,11 @@ type record struct {
 	ended     time.Time
 	by        *process // which has sent it last
 	at        time.Time
-	stored    bool   // by the destination
-	answered  bool   // with a confirm
-	excuse    string // why it may be sent once more
-	credit    int    // how many attempts may count
+	claimed   time.Time // when a process has got it last
+	stored    bool      // by the destination
+	answered  bool      // with a confirm
+	excuse    string    // why it may be sent once more
+	credit    int       // how many attempts may count
 	counted   int
 	discarded bool
 	lost      int // how often its connection was lost
@@ -136,6 +137,9 @@ func (p *process) begin(e *record) {
 	case done == "superseded" || done == "discarded":
 		p.complain(e, "P7: it is sent after it was %s", done)
 	}
+	if p.stopping && e.claimed.Before(p.asked) && time.Since(p.asked) > 100*time.Millisecond && p.stalled.Before(p.asked) {
+		p.complain(e, "P12: %s sends it after SIGTERM", p.title())
+	}
 	if e.by != nil && e.excuse == "" && e.by.trouble.Before(e.at) && !isForgotten {
 		p.complain(e, "it is sent once more without a reason")
 	}
@@ -145,6 +149,16 @@ func (p *process) begin(e *record) {
 	if e.Aggregate != "" {
 		p.newest[e.AggregateID] = max(p.newest[e.AggregateID], e.Version)
 	}
+}
+
+// calling notes that a call begins or returns.
+func (p *process) calling(e *record, begins bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if begins && p.calls[e] {
+		p.complain(e, "P6: %s sends it, and another call has not returned", p.title())
+	}
+	p.calls[e] = begins
 }
 
 // store is the moment at which the destination has the message.
@@ -223,14 +237,35 @@ func (p *process) checkFailure(e *record, f store.Failure, before storetest.Row,
 // checkBytes checks what is in flight. At the end of a relay it must be nothing, so the relay counts
 // as it should. Events of trials come on top of what the workers claim at the same time.
 func (p *process) checkBytes() {
-	if n, limit := p.relay.bytes.Load(), int64(maxBytes+(p.workers+p.topics)*maxPayload); n > limit {
+	if n, limit := p.relay.bytes.Load(), int64(maxBytes+(p.workers+p.topics)*len(large)); n > limit {
 		p.fail("%s has %d bytes in flight, more than %d", p.title(), n, limit)
 	}
 }
 
-// longestDelay is how long a topic that fails may delay an event of another one: the time without
-// an answer, and a little.
-const longestDelay = 12 * time.Second
+// checkTerm checks a process that has ended because of SIGTERM.
+func (s *sim) checkTerm(p *process) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	limit := p.relay.config.ShutdownTimeout + lastStatementTimeout + 100*time.Millisecond
+	if took := time.Since(p.asked); took > limit && p.stalled.Before(p.asked) {
+		s.complain(nil, "P12: %s needed %s to end", p.title(), took)
+	}
+	for id := range p.confirms {
+		if !p.trouble.Before(p.asked) {
+			break
+		}
+		s.complain(s.byID[id], "P12: %s has ended, and has not recorded a confirm", p.title())
+	}
+}
+
+// longestDelay is how long a topic that fails may delay an event of another one. A connection that
+// the broker does not read delays what was sent on it.
+func (s *sim) longestDelay() time.Duration {
+	if s.badTopic == "unread" && !s.oneByOne {
+		return 12 * time.Second // the confirm timeout, and a little
+	}
+	return 2 * time.Second
+}
 
 func (s *sim) checkEnd() {
 	s.mu.Lock()
@@ -245,7 +280,7 @@ func (s *sim) checkEnd() {
 			s.complain(e, "P4: it is lost, and %q", status)
 		case len(s.model.Rows) > 0 && s.model.Done[e.ID] == "":
 			s.complain(e, "P4: it does not end, and is %q", status)
-		case s.badTopic != "" && e.Topic != "t0" && status == "published" && took > longestDelay:
+		case s.badTopic != "" && e.Topic != "t0" && status == "published" && took > s.longestDelay():
 			s.complain(e, "P4: another topic has delayed it by %s", took)
 		}
 	}

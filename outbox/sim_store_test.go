@@ -28,6 +28,8 @@ type process struct {
 	replaced       bool               // by another run
 	stalled        time.Time          // until then
 	trouble        time.Time          // what it has sent until then may be sent once more
+	asked          time.Time          // to end
+	calls          map[*record]bool   // of a function, that have not returned
 	confirms       map[uuid.UUID]bool // that it has got, and not recorded
 }
 
@@ -142,6 +144,9 @@ func statement[R any](ctx context.Context, p *simStore, what string, do func() R
 	case err != nil:
 	case ctx.Err() != nil:
 		if err = ctx.Err(); p.draw("commits later", 2) == 0 {
+			p.mu.Lock()
+			p.isInTrouble(10 * time.Second)
+			p.mu.Unlock()
 			time.AfterFunc(p.upTo(what, 3*time.Second), func() { _, _ = run() })
 		}
 	case p.happens("refuse "+what, p.dbErrors):
@@ -191,6 +196,9 @@ func (p *simStore) claim(ctx context.Context, what string, limit int, lease time
 	p.mu.Lock()
 	p.tokens++
 	token := simID(2, p.tokens)
+	if !p.oneByOne && time.Now().Before(p.sim.blocked) && time.Since(p.sim.blockedAt) > blockedCheck {
+		p.complain(nil, "%s claims, and the broker asks to wait", p.title())
+	}
 	p.mu.Unlock()
 	c, err := statement(ctx, p, what, func() store.Claim {
 		c := take(p.model, token, limit, lease, p.shuffle)
@@ -205,13 +213,18 @@ func (p *simStore) claim(ctx context.Context, what string, limit int, lease time
 			return slices.DeleteFunc(c.Events, func(e store.Event) bool { _, there := p.model.Rows[e.ID]; return !there })
 		})
 	}
-	if err != nil || len(c.Events) == 0 {
+	if ctx.Err() != context.Canceled && (err != nil || len(c.Events) == 0) {
 		letGo, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
 		_, _ = p.Settle(letGo, store.Settlement{Token: token, End: true})
 	}
 	if err != nil {
 		return store.Claim{}, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, e := range c.Events {
+		p.byID[e.ID].claimed = time.Now()
 	}
 	return c, nil
 }
