@@ -23,12 +23,12 @@ func (*simBroker) Name() string   { return "events" }
 func (b *simBroker) KeepConnected(ctx context.Context, use func(context.Context, publish.Session) error) error {
 	for ctx.Err() == nil {
 		if b.isOpen() && b.step("connect") {
-			lasts, lose := context.WithCancel(ctx)
-			s := &simSession{process: b.process, lasts: lasts, lose: lose}
+			ctx, lose := context.WithCancel(ctx)
+			s := &simSession{process: b.process, ctx: ctx, lose: lose}
 			b.mu.Lock()
 			b.sessions = append(b.sessions, s)
 			b.mu.Unlock()
-			_ = use(lasts, s)
+			_ = use(ctx, s)
 			lose()
 		}
 		wait(ctx, 50*time.Millisecond+b.upTo("connect", 500*time.Millisecond))
@@ -45,23 +45,23 @@ func (s *sim) isOpen() bool {
 
 type simSession struct {
 	*process
-	lasts     context.Context
-	lose      func()
-	deafUntil time.Time // until then the broker does not read the connection
+	ctx         context.Context
+	lose        func()
+	unreadUntil time.Time // until then the broker does not read the connection
 }
 
 func (s *simSession) Blocked() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return time.Now().Before(s.sim.blocked)
+	return s.sim.blocked.isOn()
 }
 
 func (s *simSession) NewPublisher(window int) (publish.Publisher, error) {
-	if s.lasts.Err() != nil || !s.step("open a channel") {
+	if s.ctx.Err() != nil || !s.step("open a channel") {
 		return nil, errLost
 	}
 	p := &simPublisher{simSession: s, window: window}
-	p.open, p.close = context.WithCancel(s.lasts)
+	p.open, p.close = context.WithCancel(s.ctx)
 	context.AfterFunc(p.open, func() { p.giveUp(errLost) })
 	return p, nil
 }
@@ -71,14 +71,14 @@ var errLost = errors.New("the connection is lost")
 // simPublisher is a channel.
 type simPublisher struct {
 	*simSession
-	window int
-	open   context.Context
-	close  func()
-	flying []*copied // under the lock of the simulation
+	window     int
+	open       context.Context
+	close      func()
+	unanswered []*sentMessage // under the lock of the simulation
 }
 
-// copied is a message on the wire.
-type copied struct {
+// sentMessage is a message on the wire.
+type sentMessage struct {
 	*record
 	once   sync.Once
 	answer func(publish.Result)
@@ -86,7 +86,7 @@ type copied struct {
 
 func (p *simPublisher) Publish(ctx context.Context, messages []publish.Message, answer func(int, publish.Result)) {
 	for i, m := range messages {
-		c := &copied{record: p.of(uuid.MustParse(m.ID)), answer: func(r publish.Result) { answer(i, r) }}
+		c := &sentMessage{record: p.of(uuid.MustParse(m.ID)), answer: func(r publish.Result) { answer(i, r) }}
 		for p.isUnread() && ctx.Err() == nil && p.open.Err() == nil {
 			wait(ctx, 50*time.Millisecond)
 		}
@@ -97,8 +97,8 @@ func (p *simPublisher) Publish(ctx context.Context, messages []publish.Message, 
 		}
 		p.begin(c.record)
 		p.mu.Lock()
-		if p.flying = append(p.flying, c); len(p.flying) > p.window*(maxSlowWindows+1) {
-			p.complain(nil, "%d messages of one channel have no answer, and the window is %d", len(p.flying), p.window)
+		if p.unanswered = append(p.unanswered, c); len(p.unanswered) > p.window*(maxSlowWindows+1) {
+			p.violation(nil, "%d messages of one channel have no answer, and the window is %d", len(p.unanswered), p.window)
 		}
 		p.mu.Unlock()
 		p.take(c)
@@ -108,40 +108,40 @@ func (p *simPublisher) Publish(ctx context.Context, messages []publish.Message, 
 func (p *simPublisher) isUnread() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return !p.calm && time.Now().Before(p.deafUntil)
+	return !p.faultsOver && time.Now().Before(p.unreadUntil)
 }
 
 // take is what becomes of a message.
-func (p *simPublisher) take(c *copied) {
+func (p *simPublisher) take(c *sentMessage) {
 	soon, late := p.upTo(c.title(), 40*time.Millisecond), p.upTo(c.title(), latest)
-	switch p.fate(c.record) {
+	switch p.chooseFault(c.record) {
 	case "refused":
-		c.mayCount()
+		c.addRefusal()
 		p.reply(c, soon, publish.Result{Outcome: publish.Refused, Err: errors.New("the queue is full")})
 	case "returned":
 		p.reply(c, soon, publish.Result{Outcome: publish.Returned, Err: publish.ErrReturned})
 	case "late":
-		p.store(c.record)
+		p.deliver(c.record)
 		p.reply(c, late, taken)
 	case "silent":
-		p.mayStore(c.record)
-		p.excuse(c.record, "there is no answer")
+		p.mayDeliver(c.record)
+		p.mayRepeat(c.record, "there is no answer")
 	case "closed":
-		c.mayCount()
+		c.addRefusal()
 		p.giveUp(publish.ErrClosed)
 		p.close()
 	case "lost":
-		p.mayStore(c.record)
+		p.mayDeliver(c.record)
 		p.lose()
 	case "unread":
 		p.mu.Lock()
-		p.deafUntil = time.Now().Add(late)
-		p.mayCrash(20 * p.failovers) // what waits behind it may be lost meanwhile
+		p.unreadUntil = time.Now().Add(late)
+		p.mayCrash(20 * p.dbCrashes) // what waits behind it may be lost meanwhile
 		p.mu.Unlock()
 		p.mayStall("send", 20*p.stalls)
-		p.excuse(c.record, "its connection is not read for "+late.String())
-	default:
-		p.store(c.record)
+		p.mayRepeat(c.record, "its connection is not read for "+late.String())
+	case "":
+		p.deliver(c.record)
 		p.reply(c, soon, taken)
 	}
 }
@@ -149,17 +149,17 @@ func (p *simPublisher) take(c *copied) {
 // latest is the latest answer, and the longest call.
 const latest = 15 * time.Second
 
-func (p *simPublisher) reply(c *copied, in time.Duration, r publish.Result) {
+func (p *simPublisher) reply(c *sentMessage, in time.Duration, r publish.Result) {
 	if r != taken || in >= p.relay.config.SlowAfter {
-		p.excuse(c.record, fmt.Sprintf("answer %d after %s", r.Outcome, in))
+		p.mayRepeat(c.record, fmt.Sprintf("will be answered after %s: %s", in, outcomes[r.Outcome]))
 	}
 	time.AfterFunc(in, func() { p.answerOne(c, r) })
 }
 
-func (p *simPublisher) answerOne(c *copied, r publish.Result) {
+func (p *simPublisher) answerOne(c *sentMessage, r publish.Result) {
 	c.once.Do(func() {
 		p.mu.Lock()
-		p.flying = slices.DeleteFunc(p.flying, func(o *copied) bool { return o == c })
+		p.unanswered = slices.DeleteFunc(p.unanswered, func(o *sentMessage) bool { return o == c })
 		p.mu.Unlock()
 		p.got(c.record, r)
 		c.answer(r)
@@ -169,12 +169,12 @@ func (p *simPublisher) answerOne(c *copied, r publish.Result) {
 // giveUp answers what has no answer: nobody knows what became of it.
 func (p *simPublisher) giveUp(why error) {
 	p.mu.Lock()
-	flying := slices.Clone(p.flying)
+	unanswered := slices.Clone(p.unanswered)
 	p.mu.Unlock()
-	for _, c := range flying {
-		p.excuse(c.record, why.Error())
+	for _, c := range unanswered {
+		p.mayRepeat(c.record, why.Error())
 		if errors.Is(why, errLost) && c.isLostOften() {
-			c.mayCount()
+			c.addRefusal()
 		}
 		p.answerOne(c, publish.Result{Outcome: publish.Unknown, Err: why})
 	}
@@ -193,7 +193,7 @@ func (p *process) call(ctx context.Context, m publish.Message) error {
 	defer p.calling(e, false)
 	err := p.behave(ctx, e)
 	if err != nil && !errors.Is(err, publish.ErrNotSent) {
-		e.mayCount()
+		e.addRefusal()
 	}
 	if !p.step("returns") {
 		return errDead
@@ -201,7 +201,7 @@ func (p *process) call(ctx context.Context, m publish.Message) error {
 	if err == nil {
 		p.got(e, taken)
 	} else {
-		p.excuse(e, err.Error())
+		p.mayRepeat(e, err.Error())
 	}
 	return err
 }
@@ -211,28 +211,31 @@ func (p *process) behave(ctx context.Context, e *record) error {
 	if p.badTopic != "" {
 		soon /= 10 // what is slow by itself is delayed by itself
 	}
-	switch p.fate(e) {
+	switch p.chooseFault(e) {
 	case "not sent":
 		return publish.ErrNotSent
-	case "refused", "closed", "lost":
+	case "refused":
 		wait(ctx, soon)
 		return errors.New("not now")
 	case "returned":
 		return publish.ErrReturned
 	case "invalid":
+		p.mu.Lock()
+		e.invalid = true
+		p.mu.Unlock()
 		return publish.ErrInvalid
-	case "silent", "unread":
-		p.mayStore(e)
+	case "silent":
+		p.mayDeliver(e)
 		<-ctx.Done()
 		return ctx.Err()
 	case "late": // also if nobody waits any more
-		p.store(e)
-		e.mayCount()
-		p.excuse(e, "the call takes "+late.String())
+		p.deliver(e)
+		e.addRefusal()
+		p.mayRepeat(e, "the call takes "+late.String())
 		time.Sleep(late)
 		return nil
 	}
-	p.store(e)
+	p.deliver(e)
 	wait(ctx, soon)
 	return ctx.Err()
 }

@@ -9,7 +9,7 @@ import (
 	"example.com/transactional-outbox/outbox/internal/store"
 )
 
-// restart starts processes that were killed: each of them in one of so many calls.
+// restart starts processes that were killed: each with a chance of one in so many calls.
 func (s *sim) restart(calls int) {
 	for _, p := range s.relays {
 		if p.isDead() && !p.replaced && s.draw("start", calls) == 0 {
@@ -19,17 +19,17 @@ func (s *sim) restart(calls int) {
 	}
 }
 
-// strike lets something happen to everybody.
-func (s *sim) strike() {
-	n := s.draw("strike", 60)
+// injectFault lets something happen to everybody.
+func (s *sim) injectFault() {
+	n := s.draw("fault", 60)
 	for _, what := range []struct {
 		rate int
 		do   func()
 	}{
 		{s.terms, func() { s.term(s.relays[s.draw("term", len(s.relays))], true) }},
-		{s.dbAway, func() { s.weather(&s.database, "the database") }},
-		{s.away, func() { s.weather(&s.broker, "the broker"); s.loseSessions() }},
-		{s.blocks, s.block},
+		{s.dbAway, func() { s.startOutage(&s.database, 10*time.Second, "the database does not work") }},
+		{s.away, func() { s.startOutage(&s.broker, 10*time.Second, "the broker is away"); s.loseSessions() }},
+		{s.blocks, func() { s.startOutage(&s.blocked, 5*time.Second, "the broker asks to wait") }},
 		{s.operators, s.operate},
 	} {
 		if n -= what.rate; n < 0 {
@@ -39,12 +39,12 @@ func (s *sim) strike() {
 	}
 }
 
-func (s *sim) weather(of *weather, name string) {
-	d, silent := s.upTo("weather", 10*time.Second), s.draw("weather", 2) == 0
+func (s *sim) startOutage(of *outage, longest time.Duration, what string) {
+	d, silent := s.upTo("outage", longest), s.draw("outage", 2) == 0
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	*of = weather{time.Now().Add(d), silent}
-	s.say("", nil, fmt.Sprintf("%s is away for %s, silent %t", name, d, silent))
+	*of = outage{time.Now(), time.Now().Add(d), silent}
+	s.say("", nil, what+" for "+d.String())
 }
 
 func (s *sim) loseSessions() {
@@ -57,37 +57,29 @@ func (s *sim) loseSessions() {
 	}
 }
 
-func (s *sim) block() {
-	d := s.upTo("block", 5*time.Second)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.blockedAt, s.blocked = time.Now(), time.Now().Add(d)
-	s.say("", nil, "the broker asks to wait for "+d.String())
-}
-
-// fate chooses what becomes of a message.
-func (p *process) fate(e *record) string {
-	for _, f := range p.fates {
-		if p.happens(e.title()+f.name, f.rate) || f.name == p.badTopic && e.Topic == "t0" && !p.isCalm() {
+// chooseFault chooses what becomes of a message.
+func (p *process) chooseFault(e *record) string {
+	for _, f := range p.faults {
+		if p.happens(e.title()+f.name, f.rate) || f.name == p.badTopic && e.Topic == "t0" && !p.areFaultsOver() {
 			return f.name
 		}
 	}
 	return ""
 }
 
-// mayCrash takes no lock. The database crashes soon, so often in a thousand.
+// mayCrash lets the database crash soon, with a chance of rate in a thousand. The caller holds s.mu.
 func (s *sim) mayCrash(rate int) {
 	if s.random("crash").IntN(1000) < rate {
-		time.AfterFunc(time.Duration(s.random("crash").IntN(int(10*time.Millisecond))), s.failOver)
+		time.AfterFunc(time.Duration(s.random("crash").IntN(int(10*time.Millisecond))), s.crash)
 	}
 }
 
-// failOver is a crash of the database: it forgets the last commits that did not wait for the disk.
-func (s *sim) failOver() {
+// crash is a crash of the database: it forgets the last commits that did not wait for the disk.
+func (s *sim) crash() {
 	const writesWithin = 600 * time.Millisecond // three times wal_writer_delay
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.calm {
+	if s.faultsOver {
 		return
 	}
 	forget := s.random("forget").IntN(20)
@@ -101,14 +93,14 @@ func (s *sim) failOver() {
 	}
 	s.undo = nil
 	for _, token := range old.Tokens() {
-		if len(s.model.Claimed(token)) < len(old.Claimed(token)) {
+		if len(s.model.Claimed(token)) < len(old.Claimed(token)) && s.claims[token] != nil {
 			s.forgotten[token] = old.Claimed(token)
 		}
 	}
-	s.database = weather{until: time.Now().Add(time.Duration(s.random("failover").IntN(int(2 * time.Second))))}
+	s.database = outage{from: time.Now(), until: time.Now().Add(time.Duration(s.random("failover").IntN(int(2 * time.Second))))}
 	s.say("", nil, fmt.Sprintf("the database crashes, and forgets %d commits", n))
 	for _, p := range s.relays {
-		p.isInTrouble(0)
+		p.allowRepeats(0)
 	}
 }
 
@@ -132,7 +124,7 @@ func (s *sim) operate() {
 	}
 }
 
-// resume takes no lock. It ends the pauses of operators.
+// resume: the caller holds s.mu. It ends the pauses of operators.
 func (s *sim) resume() {
 	for _, name := range s.operated {
 		s.model.Resume(name)
@@ -141,7 +133,7 @@ func (s *sim) resume() {
 	s.operated = nil
 }
 
-// replay takes no lock.
+// replay: the caller holds s.mu.
 func (s *sim) replay() {
 	for id, r := range s.model.Rows {
 		if !r.FailedAt.IsZero() {
@@ -151,7 +143,7 @@ func (s *sim) replay() {
 	}
 }
 
-// discard takes no lock. Between its two transactions, others run.
+// discard: the caller holds s.mu. Between its two transactions, others run.
 func (s *sim) discard() {
 	s.tokens++
 	token, ids := simID(2, s.tokens), []uuid.UUID(nil)
@@ -176,8 +168,8 @@ func (s *sim) discard() {
 	})
 }
 
-// operateInCalm lets operators mend what waits for them. It returns how many events are left.
-func (s *sim) operateInCalm() (left int) {
+// resolve lets operators mend what waits for them. It returns how many events are left.
+func (s *sim) resolve() (left int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.resume()

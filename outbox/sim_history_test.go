@@ -3,7 +3,6 @@ package outbox
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -13,18 +12,18 @@ import (
 	"example.com/transactional-outbox/outbox/publish"
 )
 
-// history is what has happened to each event. It checks the promises. Methods that take no lock say
-// so: their caller has it.
+// history is what has happened to each event. It checks the promises.
 type history struct {
 	events    []*record
 	byID      map[uuid.UUID]*record
 	newest    map[string]int            // the newest version of an aggregate that was begun
-	forgotten map[uuid.UUID][]uuid.UUID // claims that the database has lost, until their relay knows
+	claims    map[uuid.UUID]*process    // who has them
+	forgotten map[uuid.UUID][]uuid.UUID // the events of claims that a crash has lost, until their relay knows
 	sessions  []*simSession
 	operated  []string // topics that an operator has paused
 	trail     []line
-	bad       string
-	about     *record
+	failure   string
+	failed    *record
 }
 
 // record is the history of one event.
@@ -40,8 +39,9 @@ type record struct {
 	claimed   time.Time // when a process has got it last
 	stored    bool      // by the destination
 	answered  bool      // with a confirm
-	excuse    string    // why it may be sent once more
-	credit    int       // how many attempts may count
+	invalid   bool      // the destination has said so
+	reason    string    // why it may be sent once more
+	refusals  int       // how many attempts may count
 	counted   int
 	discarded bool
 	lost      int // how often its connection was lost
@@ -56,7 +56,7 @@ type line struct {
 }
 
 func newHistory() history {
-	return history{byID: map[uuid.UUID]*record{}, newest: map[string]int{}, forgotten: map[uuid.UUID][]uuid.UUID{}}
+	return history{byID: map[uuid.UUID]*record{}, newest: map[string]int{}, claims: map[uuid.UUID]*process{}, forgotten: map[uuid.UUID][]uuid.UUID{}}
 }
 
 func (e *record) title() string { return fmt.Sprintf("%d", e.number) }
@@ -67,32 +67,27 @@ func (s *sim) of(id uuid.UUID) *record {
 	return s.byID[id]
 }
 
-// say takes no lock.
+// say adds a step to the trail. The caller holds s.mu.
 func (s *sim) say(relay string, e *record, step string) {
 	s.trail = append(s.trail, line{time.Now(), relay, e, step})
 }
 
-func (p *process) note(e *record, step string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.say(p.title(), e, step)
-}
-
-// complain takes no lock. The first complaint counts.
-func (s *sim) complain(about *record, format string, values ...any) {
-	if s.bad == "" {
-		s.bad, s.about = fmt.Sprintf(format, values...), about
-		s.say("", about, s.bad)
+// violation notes that a promise is broken. The first one counts. The caller holds s.mu.
+func (s *sim) violation(of *record, format string, values ...any) {
+	if s.failure == "" {
+		s.failed = of
+		s.say("", of, fmt.Sprintf(format, values...))
+		s.failure = s.trail[len(s.trail)-1].in(s)
 	}
 }
 
-func (s *sim) fail(format string, values ...any) {
+func (s *sim) reportViolation(format string, values ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.complain(nil, format, values...)
+	s.violation(nil, format, values...)
 }
 
-func (s *sim) isGood() bool { s.mu.Lock(); defer s.mu.Unlock(); return s.bad == "" }
+func (s *sim) isGood() bool { s.mu.Lock(); defer s.mu.Unlock(); return s.failure == "" }
 
 // append commits an event.
 func (s *sim) append(e store.Event, delay time.Duration) {
@@ -114,10 +109,11 @@ func (s *sim) append(e store.Event, delay time.Duration) {
 	s.undo = nil // the commit waits for the disk
 }
 
-// isForgotten reports whether the database has lost a claim of the event. It takes no lock.
+// isForgotten reports whether the database has lost a claim of the event, and a process that does not
+// know it may send the event. The caller holds s.mu.
 func (s *sim) isForgotten(e *record) bool {
-	for _, ids := range s.forgotten {
-		if slices.Contains(ids, e.ID) {
+	for token, ids := range s.forgotten {
+		if slices.Contains(ids, e.ID) && !s.claims[token].dead {
 			return true
 		}
 	}
@@ -133,18 +129,19 @@ func (p *process) begin(e *record) {
 	switch done := p.model.Done[e.ID]; {
 	case isForgotten:
 	case e.Aggregate != "" && e.Version < p.newest[e.AggregateID] && !e.stored:
-		p.complain(e, "P7: it is sent after version %d", p.newest[e.AggregateID])
+		p.violation(e, "P7: it is sent after version %d", p.newest[e.AggregateID])
 	case done == "superseded" || done == "discarded":
-		p.complain(e, "P7: it is sent after it was %s", done)
+		p.violation(e, "P7: it is sent after it was %s", done)
 	}
-	if p.stopping && e.claimed.Before(p.asked) && time.Since(p.asked) > 100*time.Millisecond && p.stalled.Before(p.asked) {
-		p.complain(e, "P12: %s sends it after SIGTERM", p.title())
+	// A claim that was asked for before SIGTERM may still be sent.
+	if p.stopping && e.claimed.Before(p.sigtermAt) && time.Since(p.sigtermAt) > 100*time.Millisecond && p.stalled.Before(p.sigtermAt) {
+		p.violation(e, "P12: %s sends it after SIGTERM", p.title())
 	}
-	if e.by != nil && e.excuse == "" && e.by.trouble.Before(e.at) && !isForgotten {
-		p.complain(e, "it is sent once more without a reason")
+	if e.by != nil && e.reason == "" && e.by.mayRepeatUntil.Before(e.at) && !isForgotten {
+		p.violation(e, "it is sent once more without a reason")
 	}
-	if e.by, e.at, e.excuse = p, time.Now(), ""; isForgotten {
-		e.excuse = "the database has forgotten the claim"
+	if e.by, e.at, e.reason = p, time.Now(), ""; isForgotten {
+		e.reason = "the database has forgotten the claim"
 	}
 	if e.Aggregate != "" {
 		p.newest[e.AggregateID] = max(p.newest[e.AggregateID], e.Version)
@@ -156,50 +153,52 @@ func (p *process) calling(e *record, begins bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if begins && p.calls[e] {
-		p.complain(e, "P6: %s sends it, and another call has not returned", p.title())
+		p.violation(e, "P6: %s sends it, and another call has not returned", p.title())
 	}
 	p.calls[e] = begins
 }
 
-// store is the moment at which the destination has the message.
-func (p *process) store(e *record) {
+// deliver is the moment at which the destination has the message.
+func (p *process) deliver(e *record) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	e.stored = true
 	p.say("", e, "is stored")
 }
 
-// mayStore stores one of two messages.
-func (p *process) mayStore(e *record) {
+// mayDeliver stores one of two messages.
+func (p *process) mayDeliver(e *record) {
 	if p.draw(e.title(), 2) == 0 {
-		p.store(e)
+		p.deliver(e)
 	}
 }
+
+var outcomes = [...]string{"unknown", "confirmed", "returned", "refused", "invalid", "not sent"}
 
 // got is the moment at which a process gets an answer.
 func (p *process) got(e *record, r publish.Result) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.say(p.title(), e, fmt.Sprintf("gets the answer %d, %v", r.Outcome, r.Err))
+	p.say(p.title(), e, fmt.Sprintf("gets the answer %s, %v", outcomes[r.Outcome], r.Err))
 	if r.Outcome == publish.Confirmed {
 		e.answered = true
 		p.confirms[e.ID] = true
 	}
 }
 
-// excuse is why the event may be sent once more.
-func (p *process) excuse(e *record, why string) {
+// mayRepeat notes why the event may be sent once more.
+func (p *process) mayRepeat(e *record, why string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	e.excuse = why
+	e.reason = why
 	p.say(p.title(), e, why)
 }
 
-// mayCount notes that the destination has given a reason to count an attempt.
-func (e *record) mayCount() {
+// addRefusal notes that the destination has given a reason to count an attempt.
+func (e *record) addRefusal() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.credit++
+	e.refusals++
 }
 
 // isLostOften reports whether it may be the event's fault that its connections are lost.
@@ -210,35 +209,50 @@ func (e *record) isLostOften() bool {
 	return e.lost >= causeAfter
 }
 
-// checkMark takes no lock.
+// checkMark checks a mark. The caller holds s.mu.
 func (s *sim) checkMark(e *record) {
 	if !e.answered {
-		s.complain(e, "P3: it is marked without a confirm")
+		s.violation(e, "P3: it is marked without a confirm")
 	}
 	if e.ended.IsZero() {
 		e.ended = time.Now()
 	}
 }
 
-// checkFailure takes no lock.
+// checkFailure checks a failure that is written. The caller holds s.mu.
 func (p *process) checkFailure(e *record, f store.Failure, before storetest.Row, isHeld bool) {
 	now, there := p.model.Rows[e.ID]
-	if there && !isHeld && (now.RetryCount != before.RetryCount || now.FailedAt != before.FailedAt) {
-		p.complain(e, "P12: %s changes it, and its claim does not hold it", p.title())
+	hasFailed := there && now.FailedAt != before.FailedAt
+	if there && !isHeld && (now.RetryCount != before.RetryCount || hasFailed) {
+		p.violation(e, "P12: %s changes it, and its claim does not hold it", p.title())
+	}
+	if hasFailed && f.Final && !e.invalid {
+		p.violation(e, "P4: it has failed, and a destination could take it")
 	}
 	if !f.Counts || now.RetryCount <= before.RetryCount {
 		return
 	}
-	if e.counted++; e.counted > e.credit && p.trouble.Before(e.at) {
-		p.complain(e, "P4: %d attempts count, and the destination has refused %d", e.counted, e.credit)
+	if e.counted++; e.counted > e.refusals && p.mayRepeatUntil.Before(e.at) {
+		p.violation(e, "P4: %d attempts count, and the destination has refused %d", e.counted, e.refusals)
 	}
 }
 
-// checkBytes checks what is in flight. At the end of a relay it must be nothing, so the relay counts
-// as it should. Events of trials come on top of what the workers claim at the same time.
+// checkClaim checks when a relay claims. The caller holds s.mu.
+func (p *process) checkClaim() {
+	switch isStalled := !p.stalled.Before(time.Now().Add(-time.Second)); {
+	case isStalled || p.dead:
+	case p.stopping && time.Since(p.sigtermAt) > 100*time.Millisecond:
+		p.violation(nil, "P12: %s claims after SIGTERM", p.title())
+	case p.blocked.isOn() && time.Since(p.blocked.from) > blockedCheck:
+		p.violation(nil, "P4: %s claims, and the broker asks to wait", p.title())
+	}
+}
+
+// checkBytes checks the relay's own count of what is in flight: startRelay checks that it ends at 0.
+// The last payload of each claim may be above the bound, and events of trials are.
 func (p *process) checkBytes() {
 	if n, limit := p.relay.bytes.Load(), int64(maxBytes+(p.workers+p.topics)*len(large)); n > limit {
-		p.fail("%s has %d bytes in flight, more than %d", p.title(), n, limit)
+		p.reportViolation("%s has %d bytes in flight, more than %d", p.title(), n, limit)
 	}
 }
 
@@ -247,22 +261,22 @@ func (s *sim) checkTerm(p *process) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	limit := p.relay.config.ShutdownTimeout + lastStatementTimeout + 100*time.Millisecond
-	if took := time.Since(p.asked); took > limit && p.stalled.Before(p.asked) {
-		s.complain(nil, "P12: %s needed %s to end", p.title(), took)
+	if took := time.Since(p.sigtermAt); took > limit && p.stalled.Before(p.sigtermAt) {
+		s.violation(nil, "P12: %s needed %s to end", p.title(), took)
+	}
+	if !p.mayRepeatUntil.Before(p.sigtermAt) {
+		return
 	}
 	for id := range p.confirms {
-		if !p.trouble.Before(p.asked) {
-			break
-		}
-		s.complain(s.byID[id], "P12: %s has ended, and has not recorded a confirm", p.title())
+		s.violation(s.byID[id], "P12: %s has ended, and has not recorded a confirm", p.title())
 	}
 }
 
-// longestDelay is how long a topic that fails may delay an event of another one. A connection that
-// the broker does not read delays what was sent on it.
+// longestDelay is how long a topic that fails may delay an event of another one. The confirm timeout,
+// and a little, if the connection is lost, or the broker does not read it.
 func (s *sim) longestDelay() time.Duration {
-	if s.badTopic == "unread" && !s.oneByOne {
-		return 12 * time.Second // the confirm timeout, and a little
+	if s.badTopic == "unread" || s.badTopic == "lost" {
+		return 12 * time.Second
 	}
 	return 2 * time.Second
 }
@@ -277,35 +291,38 @@ func (s *sim) checkEnd() {
 		})
 		switch took := e.ended.Sub(e.due); {
 		case status == "published" && !e.stored, status == "superseded" && !hasNewer, status == "discarded" && !e.discarded, status == "":
-			s.complain(e, "P4: it is lost, and %q", status)
-		case len(s.model.Rows) > 0 && s.model.Done[e.ID] == "":
-			s.complain(e, "P4: it does not end, and is %q", status)
+			s.violation(e, "P4: it is lost: status %q", status)
+		case s.model.Done[e.ID] == "":
+			s.violation(e, "P4: it does not end: status %q", status)
 		case s.badTopic != "" && e.Topic != "t0" && status == "published" && took > s.longestDelay():
-			s.complain(e, "P4: another topic has delayed it by %s", took)
+			s.violation(e, "P4: another topic has delayed it by %s", took)
 		}
 	}
 	for _, p := range s.relays {
 		for id := range p.confirms {
 			if !p.stopping {
-				s.complain(s.byID[id], "P4: %s does not record the confirm that it has got", p.title())
+				s.violation(s.byID[id], "P4: %s does not record the confirm that it has got", p.title())
 			}
 		}
 	}
 }
 
-// table is the trail of a complaint: the steps of the event's aggregate, and those of all.
+// table is the trail of a violation: the steps of the event's aggregate, and those of all.
 func (s *sim) table() string {
-	var table strings.Builder
-	fmt.Fprintf(&table, "%10s  %-5s %-10s %s\n", "seconds", "relay", "event", "step")
+	table := fmt.Sprintf("%10s  %-5s %-10s %s\n", "seconds", "relay", "event", "step")
 	for _, l := range s.trail {
-		event := ""
-		if e := l.event; e != nil {
-			if s.about != nil && e != s.about && (e.Aggregate == "" || e.AggregateID != s.about.AggregateID) {
-				continue
-			}
-			event = fmt.Sprintf("%d %s%d/%s", e.number, e.AggregateID, e.Version, e.Topic)
+		isOther := s.failed != nil && l.event != nil && l.event != s.failed && (l.event.Aggregate == "" || l.event.AggregateID != s.failed.AggregateID)
+		if !isOther {
+			table += l.in(s) + "\n"
 		}
-		fmt.Fprintf(&table, "%10.4f  %-5s %-10s %s\n", l.at.Sub(s.start).Seconds(), l.relay, event, l.step)
 	}
-	return table.String()
+	return table
+}
+
+func (l line) in(s *sim) string {
+	event := ""
+	if e := l.event; e != nil {
+		event = fmt.Sprintf("%d %s%d/%s", e.number, e.AggregateID, e.Version, e.Topic)
+	}
+	return fmt.Sprintf("%10.4f  %-5s %-10s %s", l.at.Sub(s.start).Seconds(), l.relay, event, l.step)
 }

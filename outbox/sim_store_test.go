@@ -23,12 +23,12 @@ type process struct {
 	cancel func()
 	ended  chan struct{}
 
-	// These are under the lock of the simulation.
+	// Who uses these holds s.mu.
 	stopping, dead bool
 	replaced       bool               // by another run
 	stalled        time.Time          // until then
-	trouble        time.Time          // what it has sent until then may be sent once more
-	asked          time.Time          // to end
+	mayRepeatUntil time.Time          // what it has sent until then may be sent once more
+	sigtermAt      time.Time          // to end
 	calls          map[*record]bool   // of a function, that have not returned
 	confirms       map[uuid.UUID]bool // that it has got, and not recorded
 }
@@ -40,14 +40,7 @@ func (p *process) isDead() bool { p.mu.Lock(); defer p.mu.Unlock(); return p.dea
 // step is where the process may be stalled or killed. It reports whether it lives.
 func (p *process) step(what string) bool {
 	if p.happens("kill", p.kills) {
-		p.mu.Lock()
-		if !p.stopping {
-			p.dead, p.stopping = true, true
-			p.say(p.title(), nil, "is killed at "+what)
-			p.isInTrouble(time.Hour)
-		}
-		p.mu.Unlock()
-		p.cancel()
+		p.kill(what)
 	}
 	p.mayStall(what, p.stalls)
 	for {
@@ -61,29 +54,43 @@ func (p *process) step(what string) bool {
 	}
 }
 
-// mayStall stops the process for a while, so often in a thousand.
+func (p *process) kill(what string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stopping {
+		return
+	}
+	p.dead, p.stopping = true, true
+	p.say(p.title(), nil, "is killed at "+what)
+	p.allowRepeats(time.Hour)
+	p.cancel()
+}
+
+// mayStall stops the process at its next steps for a while, with a chance of rate in a thousand.
 func (p *process) mayStall(what string, rate int) {
 	if p.happens("stall", rate) {
 		d := p.upTo("stall", 12*time.Second)
 		p.mu.Lock()
 		p.stalled = later(p.stalled, time.Now().Add(d))
 		p.say(p.title(), nil, "is stalled at "+what+" for "+d.String())
-		p.isInTrouble(d)
+		p.allowRepeats(d)
 		p.mu.Unlock()
 	}
 }
 
-// isInTrouble takes no lock. What the process sends for so long may be sent once more, and until a
-// renewal, because its leases may be nearly over.
-func (p *process) isInTrouble(d time.Duration) {
-	p.trouble = later(p.trouble, time.Now().Add(d+renewEvery))
+// allowRepeats notes that what the process sends in this time may be sent once more: also until the
+// next renewal, because its leases may be nearly over. The caller holds s.mu.
+func (p *process) allowRepeats(d time.Duration) {
+	p.mayRepeatUntil = later(p.mayRepeatUntil, time.Now().Add(d+renewEvery))
 }
 
-// draw and the following give each process random numbers of its own.
-func (p *process) draw(place string, n int) int        { return p.sim.draw(p.title()+place, n) }
-func (p *process) happens(place string, rate int) bool { return p.sim.happens(p.title()+place, rate) }
-func (p *process) upTo(place string, d time.Duration) time.Duration {
-	return p.sim.upTo(p.title()+place, d)
+// draw and the others of this name are for streams of one process.
+func (p *process) draw(stream string, n int) int { return p.sim.draw(p.title()+" "+stream, n) }
+func (p *process) happens(stream string, rate int) bool {
+	return p.sim.happens(p.title()+" "+stream, rate)
+}
+func (p *process) upTo(stream string, d time.Duration) time.Duration {
+	return p.sim.upTo(p.title()+" "+stream, d)
 }
 
 // simStore is the store of one process.
@@ -101,60 +108,26 @@ type commit struct {
 }
 
 // statement is a transaction. It takes time, and it may fail before its commit or after it. A
-// database that the caller does not wait for any more may commit later.
+// database may commit after its client has given up.
 func statement[R any](ctx context.Context, p *simStore, what string, do func() R) (result R, err error) {
-	if p.checkBytes(); !p.step(what) {
+	p.checkBytes()
+	if !p.step(what) {
 		return result, errDead
 	}
-	p.mu.Lock()
-	crashes := p.crashes
-	p.mu.Unlock()
-	delay := time.Millisecond/5 + p.upTo(what, 3*time.Millisecond)
-	if p.happens("slow "+what, p.dbSlow) {
-		delay = p.upTo(what, 8*time.Second)
-		p.mu.Lock()
-		p.say(p.title(), nil, what+" takes "+delay.String())
-		p.isInTrouble(delay)
-		p.mu.Unlock()
-	}
-	wait(ctx, delay)
-	for !p.isUp() {
-		if p.mu.Lock(); !p.database.silent {
-			err = errDatabase
-		}
-		p.isInTrouble(0)
-		p.mu.Unlock()
-		if err != nil || !wait(ctx, 100*time.Millisecond) {
-			break
-		}
-	}
-	run := func() (r R, err error) {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		if p.crashes != crashes {
-			return r, errDatabase
-		}
-		if p.failovers > 0 {
-			p.undo = append(p.undo, commit{time.Now(), p.model.Copy()})
-		}
-		p.mayCrash(p.failovers)
-		return do(), nil
-	}
+	commit := commitOf(p, do)
+	err = p.reach(ctx, what)
 	switch {
-	case err != nil:
-	case ctx.Err() != nil:
-		if err = ctx.Err(); p.draw("commits later", 2) == 0 {
-			p.mu.Lock()
-			p.isInTrouble(10 * time.Second)
-			p.mu.Unlock()
-			time.AfterFunc(p.upTo(what, 3*time.Second), func() { _, _ = run() })
-		}
-	case p.happens("refuse "+what, p.dbErrors):
+	case err == nil && p.happens("refuse "+what, p.dbErrors):
 		err = errDatabase
-	default:
-		if result, err = run(); err == nil && p.happens("answer to "+what, p.dbErrors) {
+	case err == nil:
+		if result, err = commit(); p.happens("answer to "+what, p.dbErrors) {
 			err = errDatabase
 		}
+	case ctx.Err() != nil && p.draw("commits later", 2) == 0:
+		p.mu.Lock()
+		p.allowRepeats(10 * time.Second)
+		p.mu.Unlock()
+		time.AfterFunc(p.upTo(what, 3*time.Second), func() { _, _ = commit() })
 	}
 	if !p.step(what + ", answered") {
 		return *new(R), errDead
@@ -162,23 +135,63 @@ func statement[R any](ctx context.Context, p *simStore, what string, do func() R
 	if err != nil {
 		p.mu.Lock()
 		p.say(p.title(), nil, what+": "+err.Error())
-		p.isInTrouble(0)
+		p.allowRepeats(0)
 		p.mu.Unlock()
 	}
 	return result, err
 }
 
-// isUp reports whether the database works.
-func (s *sim) isUp() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return !time.Now().Before(s.database.until)
+// reach returns when the statement has reached a database that works, or fails.
+func (p *simStore) reach(ctx context.Context, what string) error {
+	delay := time.Millisecond/5 + p.upTo(what, 3*time.Millisecond)
+	if p.happens("slow "+what, p.dbSlow) {
+		delay = p.upTo(what, 8*time.Second)
+		p.mu.Lock()
+		p.say(p.title(), nil, what+" takes "+delay.String())
+		p.allowRepeats(delay)
+		p.mu.Unlock()
+	}
+	for wait(ctx, delay) {
+		p.mu.Lock()
+		outage := p.database
+		if outage.isOn() {
+			p.allowRepeats(0)
+		}
+		p.mu.Unlock()
+		switch {
+		case !outage.isOn():
+			return nil
+		case !outage.silent:
+			return errDatabase
+		}
+		delay = 100 * time.Millisecond
+	}
+	return ctx.Err()
+}
+
+// commitOf returns a function that commits, unless the database crashes before.
+func commitOf[R any](p *simStore, do func() R) func() (R, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	crashes := p.crashes
+	return func() (result R, err error) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.crashes != crashes {
+			return result, errDatabase
+		}
+		if p.dbCrashes > 0 {
+			p.undo = append(p.undo, commit{time.Now(), p.model.Copy()})
+		}
+		p.mayCrash(p.dbCrashes)
+		return do(), nil
+	}
 }
 
 // shuffle lets the model choose any of the events that are free.
 func (p *simStore) shuffle(rows []storetest.Row) {
 	for i := range rows {
-		j := p.random("claim").IntN(i + 1)
+		j := p.random(p.title() + " shuffle").IntN(i + 1)
 		rows[i], rows[j] = rows[j], rows[i]
 	}
 }
@@ -191,18 +204,17 @@ func (p *simStore) ClaimTrials(ctx context.Context, _ string, limit int, lease t
 	return p.claim(ctx, "claim of trials", limit, lease, (*storetest.Model).ClaimTrials)
 }
 
-// claim is a transaction, and then the events are read.
+// claim is a transaction. Then it reads the events, and does as Store.finishClaim.
 func (p *simStore) claim(ctx context.Context, what string, limit int, lease time.Duration, take func(*storetest.Model, uuid.UUID, int, time.Duration, func([]storetest.Row)) store.Claim) (store.Claim, error) {
 	p.mu.Lock()
 	p.tokens++
 	token := simID(2, p.tokens)
-	if !p.oneByOne && time.Now().Before(p.sim.blocked) && time.Since(p.sim.blockedAt) > blockedCheck {
-		p.complain(nil, "%s claims, and the broker asks to wait", p.title())
-	}
+	p.claims[token] = p.process
+	p.checkClaim()
 	p.mu.Unlock()
 	c, err := statement(ctx, p, what, func() store.Claim {
 		c := take(p.model, token, limit, lease, p.shuffle)
-		p.mayCrash(p.failovers * (len(c.Events) + 20*c.Superseded))
+		p.mayCrash(p.dbCrashes * (len(c.Events) + 20*c.Superseded))
 		for _, e := range c.Events {
 			p.say(p.title(), p.byID[e.ID], what+fmt.Sprintf(" %x", token[14:]))
 		}
@@ -213,7 +225,8 @@ func (p *simStore) claim(ctx context.Context, what string, limit int, lease time
 			return slices.DeleteFunc(c.Events, func(e store.Event) bool { _, there := p.model.Rows[e.ID]; return !there })
 		})
 	}
-	if ctx.Err() != context.Canceled && (err != nil || len(c.Events) == 0) {
+	isOver := errors.Is(ctx.Err(), context.Canceled)
+	if !isOver && (err != nil || len(c.Events) == 0) {
 		letGo, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
 		_, _ = p.Settle(letGo, store.Settlement{Token: token, End: true})
