@@ -9,7 +9,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"example.com/transactional-outbox/outbox/internal/store"
 	"example.com/transactional-outbox/outbox/operate"
 )
 
@@ -24,56 +23,6 @@ func inEachDecision(t *testing.T, test func(fixture, operate.Action, decide)) {
 			t.Parallel()
 			test(newFixture(t), action, decide)
 		})
-	}
-}
-
-func TestP7AReplayedEventIsPublishedBeforeTheOnesItHeldBack(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	ids := f.appendFailed(1, 2)
-	if held := f.due(); len(held) != 0 {
-		t.Fatalf("claimed %v behind a failed event", held)
-	}
-	f.exec("UPDATE outbox_queue SET refused_since = now() - interval '2 days', due_since = now() - interval '2 days' WHERE id = $1", ids[0])
-	r, err := f.operator.Replay(t.Context(), ann(), ids[:1])
-	if err != nil || len(r.Changed) != 1 || len(r.Refused) != 0 {
-		t.Fatalf("%+v, error %v", r, err)
-	}
-	read, err := f.operator.Get(t.Context(), ids[0])
-	must(t, err)
-	for _, e := range []operate.Event{r.Changed[0], read[0]} {
-		if e.ID != ids[0] || e.Status != operate.Pending || e.RetryCount != 0 || e.FailureCode+e.FailureReason != "" || e.FailedAt != nil || e.Age > 60 {
-			t.Errorf("replayed %+v", e)
-		}
-	}
-	if f.count("outbox_queue WHERE refused_since IS NOT NULL OR due_since < now() - interval '1 day'") != 0 {
-		t.Error("it would fail at its next refusal, or it counts as unfinished since before the replay")
-	}
-	if first := f.due(); !slices.Equal(first, ids[:1]) {
-		t.Fatalf("claimed %v, want %v", first, ids[:1])
-	}
-	f.settle(store.Settlement{Published: []store.Event{{ID: ids[0], Aggregate: read[0].Aggregate, AggregateID: read[0].AggregateID}}})
-	if then := f.due(); !slices.Equal(then, ids[1:]) {
-		t.Errorf("then claimed %v, want %v", then, ids[1:])
-	}
-}
-
-func TestP7ADiscardedEventHoldsNothingBack(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	ids := f.appendFailed(1, 2, 3)
-	f.exec("UPDATE outbox_queue SET available_at = 'infinity' WHERE id = $1", ids[1]) // parked
-	r, err := f.operator.Discard(t.Context(), ann(), ids[:1])
-	must(t, err)
-	read, err := f.operator.Get(t.Context(), ids[0])
-	must(t, err)
-	for _, e := range []operate.Event{r.Changed[0], read[0]} {
-		if e.ID != ids[0] || e.Status != operate.Discarded || e.FailedAt == nil || e.FailureReason != "a queue is full" {
-			t.Errorf("discarded %+v: the reason or the time of the failure is lost", e)
-		}
-	}
-	if freed := f.due(); !slices.Equal(freed, ids[1:2]) {
-		t.Errorf("claimed %v, want %v", freed, ids[1:2])
 	}
 }
 

@@ -22,40 +22,30 @@ func (f fixture) topics() []operate.PausedTopic {
 	return topics
 }
 
-// TestAPausedTopicIsNotClaimedUntilItIsResumed, whoever has paused it; other topics go on. The pause
-// of an operator takes the place of the relay's.
-func TestAPausedTopicIsNotClaimedUntilItIsResumed(t *testing.T) {
+// TestTopicsHasThoseThatArePaused. The pause of an operator takes the place of the relay's.
+func TestTopicsHasThoseThatArePaused(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
+	f.append("1", 1, 2)
+	f.appendAlone()
+	// A relay pauses a topic that refuses its events.
+	f.settle(store.Settlement{Paused: map[string]string{"order.created": "no queue is bound"}, FirstPause: time.Hour})
+	f.due() // halts the first event
 	for _, operator := range []string{"", "ann"} {
-		ids, alone := f.append(uuid.NewString(), 1, 2), f.appendAlone()
-		// A relay pauses a topic that refuses its events.
-		f.settle(store.Settlement{Paused: map[string]string{"order.created": "no queue is bound"}, FirstPause: time.Hour, LongestPause: time.Hour})
-		want := "no queue is bound"
+		reason := "no queue is bound"
 		if operator != "" {
-			want = "the broker moves"
-			must(t, f.operator.Pause(t.Context(), ann(), "order.created", want))
-		}
-		if got := f.due(); !slices.Equal(got, []uuid.UUID{alone}) {
-			t.Errorf("claimed %v, want %v", got, alone)
-		}
-		f.publish("now()", alone)
-		if got := f.due(); len(got) > 0 {
-			t.Errorf("claimed %v of a paused topic", got)
+			reason = "the broker moves"
+			must(t, f.operator.Pause(t.Context(), ann(), "order.created", reason))
 		}
 		topics := f.topics()
 		if len(topics) != 1 || topics[0].Topic != "order.created" || topics[0].Waiting != 1 || topics[0].More || topics[0].Since.IsZero() ||
-			topics[0].Operator != operator || topics[0].Reason != want || (topics[0].Until == nil) != (operator != "") {
+			topics[0].Operator != operator || topics[0].Reason != reason || (topics[0].Until == nil) != (operator != "") {
 			t.Fatalf("paused by %q: %+v", operator, topics)
 		}
-		must(t, f.operator.Resume(t.Context(), ann(), "order.created"))
-		if left := f.topics(); len(left) != 0 {
-			t.Errorf("still paused: %+v", left)
-		}
-		if got := f.due(); !slices.Equal(got, ids[:1]) {
-			t.Errorf("claimed %v, want %v", got, ids[:1])
-		}
-		f.publish("now()", ids...)
+	}
+	must(t, f.operator.Resume(t.Context(), ann(), "order.created"))
+	if left := f.topics(); len(left) != 0 {
+		t.Errorf("still paused: %+v", left)
 	}
 }
 
@@ -94,42 +84,6 @@ func TestAPauseIsRecordedAndATopicThatIsNotPausedIsAnError(t *testing.T) {
 	}
 	if f.count("operator_decisions") != before {
 		t.Error("an error is recorded")
-	}
-}
-
-// TestAHaltedEventIsDiscardedButNotReplayed: it waits for its topic, and not for an operator. A
-// claim that has ended holds nothing, even if there is no relay to delete it.
-func TestAHaltedEventIsDiscardedButNotReplayed(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	for order, topic := range map[string]string{"1": "order.created", "2": operate.EveryTopic} {
-		ids, failed, claimed := f.append(order, 1, 2), f.appendFailed(1)[0], f.appendAlone()
-		f.claim(claimed)
-		must(t, f.operator.Pause(t.Context(), ann(), topic, "why"))
-		f.due()
-		d, err := f.operator.Show(t.Context(), ids[0])
-		if err != nil || !d.Paused || d.Status != operate.Pending {
-			t.Errorf("%s: %+v, error %v", topic, d.Event, err)
-		}
-		others, err := f.operator.Get(t.Context(), failed, claimed)
-		if err != nil || len(others) != 2 || others[0].Paused || others[1].Paused {
-			t.Errorf("%s: %+v, error %v", topic, others, err)
-		}
-		r, err := f.operator.Replay(t.Context(), ann(), ids[:1])
-		if err != nil || len(r.Changed) != 0 || !slices.Equal(r.Refused, []operate.Refusal{{ids[0], "is pending, not failed", false}}) {
-			t.Errorf("%s: replayed %+v, error %v", topic, r, err)
-		}
-		f.claim(ids[0])
-		f.exec("UPDATE outbox_claims SET until = now() WHERE $1 = ANY (events)", ids[0])
-		r, err = f.operator.Discard(t.Context(), ann(), append(ids[:1:1], claimed))
-		if err != nil || len(r.Changed) != 1 || r.Changed[0].Status != operate.Discarded || len(r.Refused) != 1 {
-			t.Errorf("%s: discarded %+v, error %v", topic, r, err)
-		}
-		must(t, f.operator.Resume(t.Context(), ann(), topic))
-		if got := f.due(); !slices.Equal(got, ids[1:]) {
-			t.Errorf("%s: claimed %v, want %v", topic, got, ids[1:])
-		}
-		f.publish("now()", append(ids[1:], claimed)...)
 	}
 }
 

@@ -1,10 +1,8 @@
 package store
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -12,84 +10,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 )
-
-// TestEveryModeOfPgx takes the steps of a relay, an operator and a janitor with each mode, and with
-// defaults of the role that do not suit them. An event is claimed with all that it has.
-func TestEveryModeOfPgx(t *testing.T) {
-	t.Parallel()
-	for _, mode := range []pgx.QueryExecMode{
-		pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeDescribeExec,
-		pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol,
-	} {
-		t.Run(mode.String(), func(t *testing.T) {
-			t.Parallel()
-			f := newFixture(t)
-			f.store = f.with(func(c *pgxpool.Config) {
-				c.ConnConfig.DefaultQueryExecMode = mode
-				maps.Copy(c.ConnConfig.RuntimeParams, map[string]string{
-					"bytea_output": "escape", "DateStyle": "German", "default_transaction_read_only": "on", "IntervalStyle": "sql_standard",
-					"default_transaction_isolation": "serializable", "TimeZone": "Asia/Kathmandu",
-				})
-			}).store
-			ids := f.append("a", 1, 2, 3)
-			others := f.appendMany(3)
-			f.exec(`UPDATE outbox_events SET traceparent = 't', headers = '{"a": "b", "n": 1}', payload = '\x00ff' WHERE id = $1`, ids[0])
-			f.exec("UPDATE outbox_queue SET retry_count = 1 WHERE id = $1", ids[0])
-			c := f.wantClaimed(ids[0], others[0], others[1], others[2])
-			if e := c.Events[0]; e.Topic != "order.created" || e.Aggregate != "order" || e.AggregateID != "a" || e.Version != 1 || e.Seq != 1 ||
-				!bytes.Equal(e.Payload, []byte{0, 255}) || e.ContentType != "application/json" || e.Traceparent != "t" ||
-				!maps.Equal(e.Headers, map[string]string{"a": "b", "n": "1"}) || e.RetryCount != 1 || e.CreatedAt.IsZero() || e.Age < 0 {
-				t.Errorf("claimed %+v", e)
-			}
-			if held, err := f.store.Renew(t.Context(), []uuid.UUID{c.Token, uuid.New()}, 3*lease); err != nil || !slices.Equal(held, []uuid.UUID{c.Token}) {
-				t.Errorf("the renewal holds %v, error %v", held, err)
-			}
-			f.wantNone("SELECT count(*) FROM outbox_claims WHERE until < now() + interval '2 minutes'")
-			done := f.settle(Settlement{
-				Token: c.Token, End: true, Paused: map[string]string{"order.created": `it's "gone" \ $1 @x`},
-				Failures: []Failure{
-					{ID: others[0], Halt: true, Code: "unroutable", Reason: `it's "gone" \ $1 @x`},
-					{ID: others[1], Delay: 1500 * time.Millisecond, Counts: true, Code: "refused"},
-					{ID: ids[0], Final: true, Code: "refused"},
-					{ID: others[2], Final: true, Code: "refused"},
-				},
-			})
-			if done.Held != 4 || len(done.Failed) != 2 || done.Failed[ids[0]].IsZero() {
-				t.Errorf("settled %+v", done)
-			}
-			must(t, f.decide(discardSQL, ids[0]))
-			f.supersede(f.events(others[2])[0].AggregateID, 2)
-			for range 2 { // the second one reads from the floor
-				_, err := f.store.Claim(t.Context(), "halts and parks", 10, lease)
-				must(t, err)
-			}
-			_, _, err := f.store.Repair(t.Context(), uuid.Nil, 10)
-			must(t, err)
-			if b, err := f.store.Backlog(t.Context(), CountLimit); b.Pending != 5 || b.Failed != 1 || b.Paused != 3 || b.PausedTopics != 1 || b.OldestRefused == 0 || err != nil {
-				t.Errorf("%+v, error %v", b, err)
-			}
-			f.endPauses()
-			trial := f.trial()
-			if len(trial.Events) != 1 || trial.NextTrial == nil {
-				t.Errorf("claimed %+v", trial)
-			}
-			f.settle(Settlement{
-				Token: trial.Token, End: true, Published: trial.Events, Trial: true, Resumed: []string{"order.created"},
-			})
-			f.endLeases()
-			f.drain()
-			f.exec(endBackOffs)
-			f.drain()
-			f.wantNone("SELECT count(*) FROM outbox_queue")
-			f.wantStatus("discarded", ids[0])
-			f.wantStatus("superseded", others[2])
-			f.wantStatus("published", ids[1], ids[2], others[0], others[1])
-			f.deleteFrom(place{})
-		})
-	}
-}
 
 // TestAnEventWithoutItsRowOfTheLogIsLost: the claim says so, and has the other events.
 func TestAnEventWithoutItsRowOfTheLogIsLost(t *testing.T) {

@@ -150,37 +150,23 @@ func TestRepairMakesParkedEventsDue(t *testing.T) {
 	f.wantDue(0, stranded[0])
 }
 
-// TestBacklogReportsTheOldestEvents: the one that is due, the one that is not done, whatever it
-// waits for, and the one that is refused. It also reports what is paused. The row of a dead relay's
-// claim stays while no other relay runs, although its lease has ended.
-func TestBacklogReportsTheOldestEvents(t *testing.T) {
+// TestBacklogReportsTheOldestDueEvent, and what is paused. The row of a dead relay's claim stays
+// while no other relay runs, although its lease has ended.
+func TestBacklogReportsTheOldestDueEvent(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.exec(manySQL, "away", 3)
-	ids := f.appendMany(2)
+	f.appendMany(1)
+	f.claim(10)
+	f.exec("UPDATE outbox_queue SET available_at = now() - interval '1 hour'")
+	f.appendMany(1)
 	f.pause("away")
 	f.exec("INSERT INTO outbox_topics (topic, until, pause, reason, operator) VALUES ('empty', 'infinity', 0, 'a test', 'somebody')")
-	f.exec("UPDATE outbox_queue SET refused_since = now() - interval '1 hour' WHERE id = $1", ids[0])
-	f.exec("UPDATE outbox_queue SET due_since = now() - CASE topic WHEN 'away' THEN interval '2 hours' ELSE '90 minutes' END")
-	f.exec("UPDATE outbox_queue SET due_since = now() - interval '1 day', refused_since = now() - interval '1 day', failed_at = now(), available_at = 'infinity' WHERE id = $1", ids[1])
-	f.reschedule(f.claim(10), Failure{ID: ids[0], Counts: true})
-	f.claim(10)
-	b, err := f.store.Backlog(t.Context(), CountLimit)
-	if must(t, err); b.Pending != 3 || b.InProgress != 1 || b.Failed != 1 || b.Paused != 3 || b.PausedTopics != 2 ||
-		b.OldestRefused < 3600 || b.OldestRefused > 3700 || b.OldestUnfinished < 7200 || b.OldestUnfinished > 7300 {
-		t.Errorf("%+v", b)
-	}
-	f.exec("UPDATE outbox_queue SET available_at = now() - interval '1 hour' WHERE id = $1", ids[0])
-	f.exec("UPDATE outbox_queue SET due_since = now() + interval '1 hour' WHERE topic = 'away'")
-	f.endLeases()
-	b, err = f.store.Backlog(t.Context(), CountLimit)
-	if must(t, err); b.Pending != 4 || b.InProgress != 0 || b.OldestDue < 3600 || b.OldestDue > 3700 || b.OldestUnfinished < 5400 || b.OldestUnfinished > 5500 {
-		t.Errorf("%+v, want 4 pending events, an hour, and 90 minutes", b)
-	}
-	f.exec("UPDATE outbox_queue SET due_since = now() + interval '1 hour'")
-	b, err = f.store.Backlog(t.Context(), CountLimit)
-	if must(t, err); b.OldestUnfinished != 0 {
-		t.Errorf("all are delayed, and the oldest has been due for %f s", b.OldestUnfinished)
+	for _, oldest := range []float64{0, 3600} {
+		b, err := f.store.Backlog(t.Context(), CountLimit)
+		if must(t, err); b.PausedTopics != 2 || b.OldestDue < oldest || b.OldestDue > oldest+100 {
+			t.Errorf("%+v, want %g s", b, oldest)
+		}
+		f.endLeases()
 	}
 }
 

@@ -3,7 +3,6 @@ package store
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -75,43 +74,5 @@ func TestAMarkWaitsForTheDiskIfTheRelaySaysSo(t *testing.T) {
 			t.Errorf("default %s: durable and not: %s", setting, got[0])
 		}
 		f.exec("TRUNCATE seen")
-	}
-}
-
-// TestP7AMarkSupersedesWhatItsClaimDid: a failover has forgotten the claim, and a relay writes the
-// mark again.
-func TestP7AMarkSupersedesWhatItsClaimDid(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	older, others := f.append("a", 1, 2, 3, 5), f.append("b", 1, 2)
-	newer := f.supersede("a", 4)
-	f.mark(older[2], newer, others[1])
-	f.wantStatus("superseded", older[:2]...)
-	f.wantStatus("published", older[2], newer, others[1])
-	f.wantClaimed(older[3], others[0])
-}
-
-// TestP4AnEventFailsByAgeAndNumber: it is refused for the tenth time or later, and first longer ago
-// than GiveUp.
-func TestP4AnEventFailsByAgeAndNumber(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	for name, test := range map[string]struct {
-		before  int
-		failure Failure
-		fails   bool
-	}{
-		"the tenth time": {LeastTries - 1, Failure{Counts: true}, true},
-		"the ninth time": {LeastTries - 2, Failure{Counts: true}, false},
-		"not counted":    {50, Failure{}, false},
-		"no answer":      {50, Failure{Tried: true, Code: CodeNoAnswer}, false},
-	} {
-		id := f.appendMany(1)[0]
-		f.exec("UPDATE outbox_queue SET retry_count = $1, refused_since = now() - interval '61 minutes' WHERE id = $2", test.before, id)
-		test.failure.ID, test.failure.Delay = id, time.Hour
-		done := f.settle(Settlement{Token: f.claim(1).Token, End: true, GiveUp: time.Hour, Failures: []Failure{test.failure}})
-		if _, failed := done.Failed[id]; failed != test.fails {
-			t.Errorf("%s: failed: %t", name, failed)
-		}
 	}
 }

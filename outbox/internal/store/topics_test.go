@@ -119,22 +119,6 @@ func TestAResumedTopicComesBackInParts(t *testing.T) {
 	f.wantNone("SELECT count(*) FROM outbox_queue")
 }
 
-// TestTheStarHoldsTrialEvents, too.
-func TestTheStarHoldsTrialEvents(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	f.exec(manySQL, "away", 2)
-	f.pause("away")
-	f.wantClaimed()
-	f.endPauses()
-	f.pause(AllTopics)
-	f.wantEvents(f.trial())
-	f.settle(Settlement{Resumed: []string{AllTopics}})
-	if c := f.trial(); len(c.Events) != 1 {
-		t.Errorf("%d trial events", len(c.Events))
-	}
-}
-
 // TestP4ATopicThatPausesWhileItIsForgottenKeepsItsRow: it pauses and is resumed after the statement
 // that forgets it has begun, and before that locks its row.
 func TestP4ATopicThatPausesWhileItIsForgottenKeepsItsRow(t *testing.T) {
@@ -325,16 +309,4 @@ func TestTrialsOfReplicasAreOfOtherTopics(t *testing.T) {
 	if n != 6 || topics != 6 {
 		t.Errorf("%d trial events of %d topics, want 6 of 6", n, topics)
 	}
-}
-
-// TestANewPauseIsShort again, however long the one before it was.
-func TestANewPauseIsShort(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	for range 3 {
-		f.settle(Settlement{Paused: map[string]string{"x": "a test"}, Trial: true})
-	}
-	f.settle(Settlement{Resumed: []string{"x"}})
-	f.settle(Settlement{Paused: map[string]string{"x": "a test"}, Trial: true})
-	f.wantNone("SELECT count(*) FROM outbox_topics WHERE pause <> 1")
 }
