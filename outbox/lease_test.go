@@ -108,22 +108,6 @@ func TestP6NobodyClaimsWhileAWorkerCannotMark(t *testing.T) {
 	}
 }
 
-// TestP12NothingIsBegunAfterTheEnd: a publisher that sends one after the other finishes what it has
-// begun, and leaves the rest.
-func TestP12NothingIsBegunAfterTheEnd(t *testing.T) {
-	t.Parallel()
-	inVirtualTime(t, func(v *virtual) {
-		calls := v.mail(12 * time.Second)
-		v.outbox.append("a", 3)
-		v.run()
-		v.stop()
-		v.want(1, "published")
-		if v.want(2, "released"); *calls != 1 {
-			t.Errorf("%d calls", *calls)
-		}
-	})
-}
-
 // TestP4ASlowFunctionIsCalledOnceForEachEvent: nothing is released or paused while it works.
 func TestP4ASlowFunctionIsCalledOnceForEachEvent(t *testing.T) {
 	t.Parallel()

@@ -25,7 +25,7 @@ func (w *worker) send(ctx context.Context, claim store.Claim) {
 		w.topics.claimed(claim.Events)
 	}
 	if w.inFlight.empty() {
-		w.renewed = w.claimed // a claim may have taken long
+		w.renewed = w.claimed // the lease begins when it was asked for
 	}
 	b := w.newBatch(ctx, claim)
 	w.bytes.Add(b.bytes)

@@ -53,7 +53,7 @@ type simSession struct {
 func (s *simSession) Blocked() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.sim.blocked.isOn()
+	return s.blocked.isOn()
 }
 
 func (s *simSession) NewPublisher(window int) (publish.Publisher, error) {

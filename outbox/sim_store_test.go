@@ -85,10 +85,14 @@ func (p *process) allowRepeats(d time.Duration) {
 }
 
 // draw and the others of this name are for streams of one process.
-func (p *process) draw(stream string, n int) int { return p.sim.draw(p.title()+" "+stream, n) }
+func (p *process) draw(stream string, n int) int {
+	return p.sim.draw(p.title()+" "+stream, n)
+}
+
 func (p *process) happens(stream string, rate int) bool {
 	return p.sim.happens(p.title()+" "+stream, rate)
 }
+
 func (p *process) upTo(stream string, d time.Duration) time.Duration {
 	return p.sim.upTo(p.title()+" "+stream, d)
 }

@@ -197,11 +197,12 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// finished reports whether the worker has nothing more to do.
+// finished reports whether the worker has nothing more to do. If no answer is waited for, it closes the
+// publisher, and records what there is.
 func (w *worker) finished(ctx context.Context) bool {
 	isOver := w.phase == ending && w.over.Err() != nil
 	switch {
-	case isOver || w.phase == ending && w.session.Blocked(): // no answer is waited for
+	case isOver || w.phase == ending && w.session.Blocked():
 		w.closePublisher()
 		for _, it := range w.apart {
 			it.release()

@@ -26,7 +26,7 @@ type Model struct {
 	topics map[string]topic
 }
 
-// Row is a row of outbox_queue. An event that the store parks stays as it was.
+// Row is a row of outbox_queue. Parking is not modelled.
 type Row struct {
 	store.Event
 
@@ -55,7 +55,7 @@ func New(now func() time.Time) *Model {
 	return &Model{now, map[uuid.UUID]Row{}, map[uuid.UUID]string{}, map[uuid.UUID]claim{}, map[string]topic{}}
 }
 
-// Copy returns a copy of the tables.
+// Copy returns a copy of the tables. No method changes a claim's list of events in place.
 func (m *Model) Copy() *Model {
 	return &Model{m.Now, maps.Clone(m.Rows), maps.Clone(m.Done), maps.Clone(m.claims), maps.Clone(m.topics)}
 }
@@ -133,13 +133,13 @@ func (q queue) next(r Row) (next, oldest Row) {
 	return next, group[0]
 }
 
-// is reports whether a topic is paused.
+// isPaused reports whether a topic is paused.
 func (m *Model) isPaused(name string) bool {
 	t, there := m.topics[name]
 	return there && !t.resumed
 }
 
-// Claim takes events that are free, in this order.
+// Claim takes events that are free: the first ones, after order has arranged them.
 func (m *Model) Claim(token uuid.UUID, limit int, lease time.Duration, order func([]Row)) store.Claim {
 	maps.DeleteFunc(m.claims, func(_ uuid.UUID, c claim) bool { return !c.until.After(m.Now()) })
 	moved := m.putAside()
