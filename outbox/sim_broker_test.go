@@ -134,6 +134,7 @@ func (p *simPublisher) take(c *sentMessage) {
 		p.mayDeliver(c.record)
 		p.lose()
 	case "unread":
+		late = p.upTo(c.title(), late+1) // mostly less than a lease
 		p.mu.Lock()
 		p.unreadUntil = time.Now().Add(late)
 		p.mayCrash(20 * p.dbCrashes) // what waits behind it may be lost meanwhile
