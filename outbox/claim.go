@@ -56,11 +56,12 @@ func (w *worker) mayClaim(ctx context.Context) bool {
 	return !blocked
 }
 
-// claim has its own deadline. If it commits after that, the events wait for the lease to end.
+// claim has its own deadline, and ends with ShutdownTimeout: after an error, the store lets the claim
+// go, which may take a second. If it commits after that, the events wait for the lease to end.
 func (w *worker) claim(ctx context.Context) (claim store.Claim) {
 	began := time.Now()
 	w.claimed = began
-	ok := w.execute(ctx, "cannot claim from the outbox", func(ctx context.Context) (err error) {
+	ok := w.execute(ctx, w.over, "cannot claim from the outbox", func(ctx context.Context) (err error) {
 		if w.trials {
 			claim, err = w.events.ClaimTrials(ctx, w.name, w.tries, w.config.Lease)
 		} else {

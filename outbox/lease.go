@@ -63,7 +63,7 @@ func (w *worker) renew(ctx context.Context) {
 	w.renewed = time.Now()
 	var held []uuid.UUID
 	failures := w.failures
-	ok := w.execute(ctx, "cannot renew leases", func(ctx context.Context) (err error) {
+	ok := w.execute(ctx, w.lastCall, "cannot renew leases", func(ctx context.Context) (err error) {
 		held, err = w.events.Renew(ctx, w.inFlight.tokens(), w.config.Lease)
 		return err
 	})

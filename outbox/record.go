@@ -124,7 +124,7 @@ func (w *worker) write(ctx context.Context, s store.Settlement) *store.Settled {
 	var done store.Settled
 	s.Durable = w.config.DurableMarks
 	began := time.Now()
-	ok := w.execute(ctx, "cannot record what was decided, trying again", func(ctx context.Context) (err error) {
+	ok := w.execute(ctx, w.lastCall, "cannot record what was decided, trying again", func(ctx context.Context) (err error) {
 		done, err = w.events.Settle(ctx, s)
 		return err
 	})
@@ -210,11 +210,11 @@ const (
 
 // execute executes a statement, also if ctx has ended: otherwise a claim that is committed would
 // wait for the end of its lease. It reports whether the statement has succeeded.
-func (w *worker) execute(ctx context.Context, trouble string, statement func(context.Context) error) bool {
+func (w *worker) execute(ctx, until context.Context, trouble string, statement func(context.Context) error) bool {
 	w.failures++ // set back below if it succeeds
-	limited, cancel := context.WithTimeout(w.lastCall, time.Duration(min(w.failures, 3))*statementTimeout)
+	limited, cancel := context.WithTimeout(until, time.Duration(min(w.failures, 3))*statementTimeout)
 	defer cancel()
-	if err := statement(limited); err != nil { //nolint:contextcheck // a claim that is committed must not be lost
+	if err := statement(limited); err != nil {
 		w.retryAt = time.Now().Add(min(firstRetryPause<<min(w.failures-1, 10), lastRetryPause))
 		w.state.database.Store(&err)
 		w.log.trouble(ctx, trouble, "error", err)

@@ -45,7 +45,7 @@ func (w *worker) send(ctx context.Context, claim store.Claim) {
 			together = append(together, it)
 		}
 	}
-	w.hand(b, together) //nolint:contextcheck // what is claimed is sent, also when ctx has ended
+	w.hand(b, together) //nolint:contextcheck // the sender looks at running
 }
 
 // newBatch makes the messages of a claim and starts a span for each. Each span starts from the
@@ -111,7 +111,7 @@ func (w *worker) hand(b *batch, items []*item) {
 	}
 	b.sentAt, b.slow = time.Time{}, false
 	if w.sender == nil {
-		w.sender = newSender(&w.answers, func() (publish.Publisher, error) { return w.session.NewPublisher(w.config.Window) })
+		w.sender = newSender(w.running, &w.answers, func() (publish.Publisher, error) { return w.session.NewPublisher(w.config.Window) })
 		if w.oneByOne {
 			w.sender.unanswered = &w.unanswered
 		}
@@ -142,9 +142,10 @@ type sender struct {
 // maxQueue is how many batches may wait until an earlier one is written.
 const maxQueue = 100
 
-func newSender(to *answers, open func() (publish.Publisher, error)) *sender {
+// newSender opens a publisher that begins nothing more when ctx ends.
+func newSender(ctx context.Context, to *answers, open func() (publish.Publisher, error)) *sender {
 	s := &sender{answers: to, queue: make(chan func(error), maxQueue), opened: make(chan struct{}), done: make(chan struct{})}
-	s.ctx, s.finish = context.WithCancel(context.Background())
+	s.ctx, s.finish = context.WithCancel(ctx)
 	go func() {
 		defer close(s.done)
 		s.publisher, s.failed = open()

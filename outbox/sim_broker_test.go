@@ -137,9 +137,9 @@ func (p *simPublisher) take(c *sentMessage) {
 		late = p.upTo(c.title(), late+1) // mostly less than a lease
 		p.mu.Lock()
 		p.unreadUntil = time.Now().Add(late)
-		p.mayCrash(20 * p.dbCrashes) // what waits behind it may be lost meanwhile
+		p.mayCrash(60 * p.dbCrashes) // what waits behind it may be lost meanwhile
 		p.mu.Unlock()
-		p.mayStall("send", 20*p.stalls)
+		p.mayStall("send", 60*p.stalls)
 		p.mayRepeat(c.record, "its connection is not read for "+late.String())
 	case "":
 		p.deliver(c.record)

@@ -36,12 +36,11 @@ type record struct {
 	ended     time.Time
 	by        *process // which has sent it last
 	at        time.Time
-	claimed   time.Time // when a process has got it last
-	stored    bool      // by the destination
-	answered  bool      // with a confirm
-	invalid   bool      // the destination has said so
-	reason    string    // why it may be sent once more
-	refusals  int       // how many attempts may count
+	stored    bool   // by the destination
+	answered  bool   // with a confirm
+	invalid   bool   // the destination has said so
+	reason    string // why it may be sent once more
+	refusals  int    // how many attempts may count
 	counted   int
 	discarded bool
 	lost      int // how often its connection was lost
@@ -133,9 +132,7 @@ func (p *process) begin(e *record) {
 	case done == "superseded" || done == "discarded":
 		p.violation(e, "P7: it is sent after it was %s", done)
 	}
-	// A claim that was asked for before SIGTERM may still be sent.
-	isSoon := time.Since(p.sigtermAt) < 100*time.Millisecond || !p.mayRepeatUntil.Before(p.sigtermAt) // or in a slow statement
-	if p.stopping && e.claimed.Before(p.sigtermAt) && !isSoon {
+	if p.stopping && time.Since(p.sigtermAt) > 0 && p.stalled.Before(p.sigtermAt) {
 		p.violation(e, "P12: %s sends it after SIGTERM", p.title())
 	}
 	if e.by != nil && e.reason == "" && e.by.mayRepeatUntil.Before(e.at) && !isForgotten {

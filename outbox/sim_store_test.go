@@ -229,19 +229,13 @@ func (p *simStore) claim(ctx context.Context, what string, limit int, lease time
 			return slices.DeleteFunc(c.Events, func(e store.Event) bool { _, there := p.model.Rows[e.ID]; return !there })
 		})
 	}
-	isOver := errors.Is(ctx.Err(), context.Canceled)
-	if !isOver && (err != nil || len(c.Events) == 0) {
+	if err != nil || len(c.Events) == 0 {
 		letGo, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
 		_, _ = p.Settle(letGo, store.Settlement{Token: token, End: true})
 	}
 	if err != nil {
 		return store.Claim{}, err
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, e := range c.Events {
-		p.byID[e.ID].claimed = time.Now()
 	}
 	return c, nil
 }

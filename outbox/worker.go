@@ -28,6 +28,7 @@ type worker struct {
 	sender   *sender // nil until the first claim, and after the publisher was lost
 
 	phase    phase
+	running  context.Context // ends with the session, or with the relay: then nothing more is begun
 	over     context.Context // ends ShutdownTimeout after the relay's context, or sessionTimeout after the session's
 	inFlight inFlight
 	answers  answers
@@ -85,7 +86,7 @@ func (w *worker) run(ctx context.Context) error {
 	over, cancel := context.WithCancel(w.over)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(max(sessionTimeout, w.config.ShutdownTimeout), cancel) })()
-	w.over, w.due = over, true
+	w.running, w.over, w.due = ctx, over, true
 	for {
 		w.receive()
 		silent := w.expire(time.Now())
@@ -103,7 +104,7 @@ func (w *worker) run(ctx context.Context) error {
 		if w.mayClaim(ctx) {
 			w.send(ctx, w.claim(ctx))
 		}
-		w.sendApart() //nolint:contextcheck // what is claimed is sent, also when ctx has ended
+		w.sendApart() //nolint:contextcheck // the sender looks at running
 		w.wait(ctx, poll.C)
 	}
 }
@@ -142,9 +143,6 @@ func (w *worker) wait(ctx context.Context, poll <-chan time.Time) {
 	case <-end:
 		w.leaveForGood()
 		w.phase = ending
-		if w.sender != nil {
-			w.sender.finish()
-		}
 	}
 }
 

@@ -202,15 +202,12 @@ func (s *Store) tryClaim(ctx context.Context, limit, look int, values args) (f f
 
 // finishClaim reads the claimed events. It ends the claim if it cannot, because the events would
 // wait for the end of the lease; and also if somebody else has finished all of them meanwhile.
-// After an error the claim may be committed. A relay that must end cancels ctx before its deadline:
-// then there is no time for that.
+// After an error the claim may be committed.
 func (s *Store) finishClaim(ctx context.Context, claim Claim, claimed bool, err error) (Claim, error) {
 	if err == nil && claimed {
 		err = s.readClaimed(ctx, &claim)
 	}
-	deadline, bounded := ctx.Deadline()
-	isOver := bounded && ctx.Err() != nil && time.Now().Before(deadline)
-	if !isOver && (err != nil || claimed && len(claim.Events)+len(claim.NoPayload) == 0) {
+	if err != nil || claimed && len(claim.Events)+len(claim.NoPayload) == 0 {
 		s.LetGo(ctx, claim.Token)
 	}
 	if err != nil {
