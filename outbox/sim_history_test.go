@@ -127,6 +127,8 @@ func (p *process) begin(e *record) {
 	isForgotten := p.isForgotten(e)
 	switch done := p.model.Done[e.ID]; {
 	case isForgotten:
+	case p.claims[p.model.Holder(e.ID)] != p:
+		p.violation(e, "P6: %s sends it, and has no claim of it", p.title())
 	case e.Aggregate != "" && e.Version < p.newest[e.AggregateID] && !e.stored:
 		p.violation(e, "P7: it is sent after version %d", p.newest[e.AggregateID])
 	case done == "superseded" || done == "discarded":

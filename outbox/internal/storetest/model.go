@@ -83,6 +83,16 @@ func (m *Model) Status(id uuid.UUID) string {
 // Claimed returns the events of a claim.
 func (m *Model) Claimed(token uuid.UUID) []uuid.UUID { return m.claims[token].events }
 
+// Holder returns the claim that holds an event, if its lease has not ended.
+func (m *Model) Holder(id uuid.UUID) (token uuid.UUID) {
+	for one, c := range m.claims {
+		if c.until.After(m.Now()) && slices.Contains(c.events, id) {
+			return one
+		}
+	}
+	return token
+}
+
 // Tokens returns the claims.
 func (m *Model) Tokens() []uuid.UUID { return slices.Collect(maps.Keys(m.claims)) }
 
