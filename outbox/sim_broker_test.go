@@ -193,11 +193,14 @@ func (p *process) call(ctx context.Context, m publish.Message) error {
 	p.calling(e, true)
 	defer p.calling(e, false)
 	err := p.behave(ctx, e)
-	if err != nil && !errors.Is(err, publish.ErrNotSent) {
+	if err != nil && ctx.Err() == nil && !errors.Is(err, publish.ErrNotSent) {
 		e.addRefusal()
 	}
 	if !p.step("returns") {
 		return errDead
+	}
+	if ctx.Err() != nil { // also if the process was stalled: there was no answer in time
+		e.addRefusal()
 	}
 	if err == nil {
 		p.got(e, taken)

@@ -92,9 +92,9 @@ func (s *sim) crash() {
 		*s.model = *s.undo[len(s.undo)-n].before
 	}
 	s.undo = nil
-	for _, token := range old.Tokens() {
-		if len(s.model.Claimed(token)) < len(old.Claimed(token)) && s.claims[token] != nil {
-			s.forgotten[token] = old.Claimed(token)
+	for token, events := range s.model.Forgotten(old) {
+		if s.claims[token] != nil { // it is no operator's
+			s.forgotten[token] = events
 		}
 	}
 	s.database = outage{from: time.Now(), until: time.Now().Add(time.Duration(s.random("failover").IntN(int(2 * time.Second))))}

@@ -278,7 +278,7 @@ func (s *sim) longestDelay() time.Duration {
 	if s.badTopic == "unread" || s.badTopic == "lost" {
 		return 12 * time.Second
 	}
-	return 2 * time.Second
+	return 3 * time.Second
 }
 
 func (s *sim) checkEnd() {

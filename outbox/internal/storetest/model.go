@@ -93,8 +93,16 @@ func (m *Model) Holder(id uuid.UUID) (token uuid.UUID) {
 	return token
 }
 
-// Tokens returns the claims.
-func (m *Model) Tokens() []uuid.UUID { return slices.Collect(maps.Keys(m.claims)) }
+// Forgotten returns the claims of an older copy that have lost events or time, with their events.
+func (m *Model) Forgotten(old *Model) map[uuid.UUID][]uuid.UUID {
+	lost := map[uuid.UUID][]uuid.UUID{}
+	for token, was := range old.claims {
+		if is := m.claims[token]; len(is.events) < len(was.events) || is.until.Before(was.until) {
+			lost[token] = was.events
+		}
+	}
+	return lost
+}
 
 // queue is what a statement sees.
 type queue struct {
