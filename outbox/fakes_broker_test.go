@@ -15,6 +15,7 @@ import (
 type fakeBroker struct {
 	answers func(messages []publish.Message) []publish.Result // nil: silent, as is this outcome
 	after   func(n int) time.Duration                         // the answer to the nth message comes later
+	stalls  bool                                              // behind a message without an answer, nothing is read from a connection, and who writes to it waits
 
 	mu       sync.Mutex
 	opened   int // publishers
@@ -44,7 +45,7 @@ func (b *fakeBroker) NewPublisher(int) (publish.Publisher, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.opened++
-	return &fakePublisher{b: b}, nil
+	return &fakePublisher{b: b, closed: make(chan struct{})}, nil
 }
 
 func (b *fakeBroker) Blocked() bool {
@@ -88,9 +89,20 @@ type fakePublisher struct {
 	b        *fakeBroker
 	mine     []func(publish.Result)
 	isClosed bool
+	closed   chan struct{}
 }
 
 func (p *fakePublisher) Publish(ctx context.Context, messages []publish.Message, answer func(int, publish.Result)) {
+	if p.write(ctx, messages, answer) {
+		select {
+		case <-ctx.Done():
+		case <-p.closed:
+		}
+	}
+}
+
+// write reports whether the connection stalls.
+func (p *fakePublisher) write(ctx context.Context, messages []publish.Message, answer func(int, publish.Result)) bool {
 	b := p.b
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -107,7 +119,7 @@ func (p *fakePublisher) Publish(ctx context.Context, messages []publish.Message,
 		switch {
 		case p.isClosed:
 			one(publish.Result{Outcome: publish.NotSent, Err: publish.ErrNotSent})
-		case results[i].Outcome == silent:
+		case results[i].Outcome == silent || b.stalls && len(p.mine) > 0:
 			p.mine, b.waiting = append(p.mine, one), append(b.waiting, one)
 		case b.after != nil:
 			time.AfterFunc(b.after(n), func() { one(results[i]) })
@@ -115,11 +127,15 @@ func (p *fakePublisher) Publish(ctx context.Context, messages []publish.Message,
 			one(results[i])
 		}
 	}
+	return b.stalls && len(p.mine) > 0
 }
 
 func (p *fakePublisher) Close() {
 	p.b.mu.Lock()
 	defer p.b.mu.Unlock()
+	if !p.isClosed {
+		close(p.closed)
+	}
 	p.isClosed = true
 	for _, give := range p.mine {
 		give(unknown)

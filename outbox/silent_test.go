@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"example.com/transactional-outbox/outbox/internal/store"
 	"example.com/transactional-outbox/outbox/publish"
 )
@@ -87,6 +89,41 @@ func TestP4P7EventsOfAConnectionThatIsNotReadAreSentElsewhere(t *testing.T) {
 		}
 		if n := len(v.outbox.failures); n != 2 || v.broker.contexts[0].Err() == nil {
 			t.Errorf("%d events are due again, want 2; the first connection goes on: %t", n, v.broker.contexts[0].Err() == nil)
+		}
+	})
+}
+
+// TestP4OneSilentTopicDelaysTheOthersOnce: some have been sent with it, on the same connection, and
+// some wait until it takes more.
+func TestP4OneSilentTopicDelaysTheOthersOnce(t *testing.T) {
+	t.Parallel()
+	inVirtualTime(t, func(v *virtual) {
+		good := []string{"a", "b", "c", "d", "e", "f", "g", "h", "i"}
+		v.config.Window = 100
+		v.broker.stalls = true
+		v.broker.answers = func(messages []publish.Message) []publish.Result {
+			results := answerAll(publish.Confirmed)(messages)
+			if i := slices.IndexFunc(messages, func(m publish.Message) bool { return m.Topic == "silent" }); i >= 0 {
+				results[i].Outcome = silent
+			}
+			return results
+		}
+		v.run()
+		const steps, delay = 1200, 5 // of half a second
+		appended := make([][]uuid.UUID, steps)
+		for step := range steps {
+			v.outbox.append("silent", 1)
+			for _, topic := range good {
+				appended[step] = append(appended[step], v.outbox.append(topic, 1)...)
+			}
+			v.relay.Wake()
+			v.sleep(time.Second / 2)
+			for _, id := range appended[max(0, step-delay)] {
+				if b := v.outbox.became[id]; step >= delay && (b == "" || b == "halted") {
+					t.Errorf("step %d: an event has waited for 3 s, and is not free for another connection", step)
+					return
+				}
+			}
 		}
 	})
 }

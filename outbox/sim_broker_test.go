@@ -40,7 +40,7 @@ func (b *simBroker) KeepConnected(ctx context.Context, use func(context.Context,
 func (s *sim) isOpen() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return !time.Now().Before(s.broker.until)
+	return !s.broker.isOn()
 }
 
 type simSession struct {

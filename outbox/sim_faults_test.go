@@ -124,7 +124,7 @@ func (s *sim) operate() {
 	}
 }
 
-// resume: the caller holds s.mu. It ends the pauses of operators.
+// resume ends the pauses of operators. The caller holds s.mu.
 func (s *sim) resume() {
 	for _, name := range s.operated {
 		s.model.Resume(name)
@@ -133,7 +133,7 @@ func (s *sim) resume() {
 	s.operated = nil
 }
 
-// replay: the caller holds s.mu.
+// replay replays all that has failed. The caller holds s.mu.
 func (s *sim) replay() {
 	for id, r := range s.model.Rows {
 		if !r.FailedAt.IsZero() {
@@ -143,7 +143,7 @@ func (s *sim) replay() {
 	}
 }
 
-// discard: the caller holds s.mu. Between its two transactions, others run.
+// discard discards events in two transactions, between which others run. The caller holds s.mu.
 func (s *sim) discard() {
 	s.tokens++
 	token, ids := simID(2, s.tokens), []uuid.UUID(nil)

@@ -272,8 +272,8 @@ func (s *sim) checkTerm(p *process) {
 	}
 }
 
-// longestDelay is how long a topic that fails may delay an event of another one. The confirm timeout,
-// and a little, if the connection is lost, or the broker does not read it.
+// longestDelay is how long a topic that fails may delay an event of another one. If the connection is
+// lost, or the broker does not read it, that is the confirm timeout and a little.
 func (s *sim) longestDelay() time.Duration {
 	if s.badTopic == "unread" || s.badTopic == "lost" {
 		return 12 * time.Second

@@ -23,9 +23,10 @@ type process struct {
 	cancel func()
 	ended  chan struct{}
 
+	replaced bool // by another run
+
 	// Who uses these holds s.mu.
 	stopping, dead bool
-	replaced       bool               // by another run
 	stalled        time.Time          // until then
 	mayRepeatUntil time.Time          // what it has sent until then may be sent once more
 	sigtermAt      time.Time          // to end
@@ -84,7 +85,7 @@ func (p *process) allowRepeats(d time.Duration) {
 	p.mayRepeatUntil = later(p.mayRepeatUntil, time.Now().Add(d+renewEvery))
 }
 
-// draw and the others of this name are for streams of one process.
+// draw, happens and upTo are those of sim, with streams of this process alone.
 func (p *process) draw(stream string, n int) int {
 	return p.sim.draw(p.title()+" "+stream, n)
 }

@@ -1,0 +1,100 @@
+package storetest
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"example.com/transactional-outbox/outbox/internal/store"
+)
+
+type topic struct {
+	until    time.Time
+	pause    time.Duration
+	reason   string
+	operator bool // who has paused it
+	resumed  bool
+}
+
+// isPaused reports whether a topic is paused.
+func (m *Model) isPaused(name string) bool {
+	t, there := m.topics[name]
+	return there && !t.resumed
+}
+
+// ClaimTrials takes one event of each topic whose pause is over: the first in this order.
+func (m *Model) ClaimTrials(token uuid.UUID, limit int, lease time.Duration, order func([]Row)) store.Claim {
+	q := m.look()
+	var ready []string
+	for name, t := range m.topics {
+		if !t.resumed && !t.operator && !t.until.After(q.now) && !m.isPaused(store.AllTopics) {
+			ready = append(ready, name)
+		}
+	}
+	slices.SortFunc(ready, func(a, b string) int {
+		isSilent := func(name string) int { return strings.Count(m.topics[name].reason, "no answer") }
+		return cmp.Or(isSilent(a)-isSilent(b), m.topics[a].until.Compare(m.topics[b].until))
+	})
+	var trials []Row
+	for _, name := range ready[:min(limit, len(ready))] {
+		t := m.topics[name]
+		var free []Row
+		t.resumed, t.until = true, q.now.Add(time.Second)
+		for _, r := range q.rows {
+			next, oldest := q.next(r)
+			if r.PauseName() != name || !r.Halted && (!q.isDue(r) || q.claimed[r.ID] || next.ID != r.ID) {
+				continue // an event that is not the next one is parked
+			}
+			t.resumed = false
+			if r.Halted && !q.claimed[r.ID] && next.PauseName() == name && (next.Halted || q.isDue(next)) && !q.claimed[oldest.ID] {
+				free = append(free, next)
+			}
+		}
+		if order(free); len(free) > 0 {
+			trials, t.until = append(trials, free[0]), q.now.Add(t.pause+10*time.Second)
+		}
+		m.topics[name] = t
+	}
+	return m.take(token, trials, lease)
+}
+
+func (m *Model) settleTopics(s store.Settlement, now time.Time) {
+	for name, reason := range s.Paused {
+		t, there := m.topics[name]
+		switch {
+		case !there || t.resumed:
+			t = topic{pause: s.FirstPause}
+		case t.operator || !s.Trial:
+			continue
+		default:
+			t.pause = min(2*t.pause, s.LongestPause)
+		}
+		t.reason, t.until = reason, now.Add(t.pause)
+		m.topics[name] = t
+	}
+	for _, name := range s.TrialAgain {
+		if t := m.topics[name]; m.isPaused(name) && !t.operator {
+			t.until = now
+			m.topics[name] = t
+		}
+	}
+	for _, name := range s.Resumed {
+		if !m.topics[name].operator {
+			m.Resume(name)
+		}
+	}
+}
+
+// Pause pauses a topic until an operator resumes it.
+func (m *Model) Pause(name string) { m.topics[name] = topic{operator: true} }
+
+// Resume ends a pause.
+func (m *Model) Resume(name string) {
+	if t, there := m.topics[name]; there {
+		t.resumed, t.operator = true, false
+		m.topics[name] = t
+	}
+}
