@@ -89,7 +89,7 @@ func Append(ctx context.Context, tx Tx, events ...Event) error {
 	if err := checkAll(events); err != nil || len(events) == 0 {
 		return err
 	}
-	text, err := rowsOf(events, traceOf(ctx))
+	text, err := rowsOf(events, store.TraceOf(ctx))
 	if err == nil {
 		_, err = tx.Exec(ctx, appendSQL, text)
 	}
@@ -121,13 +121,6 @@ func rowsOf(events []Event, current propagation.MapCarrier) (string, error) {
 	}
 	text, err := json.Marshal(rows)
 	return string(text), err
-}
-
-// traceOf returns the W3C trace context of ctx: nothing outside a trace.
-func traceOf(ctx context.Context) propagation.MapCarrier {
-	carrier := propagation.MapCarrier{}
-	propagation.TraceContext{}.Inject(ctx, carrier)
-	return carrier
 }
 
 // maxState is how many bytes of a tracestate W3C wants carried. A longer one is dropped: with the

@@ -1,15 +1,14 @@
 package outbox
 
 import (
-	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
-	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/trace"
+
+	"example.com/transactional-outbox/outbox/internal/relay"
+	"example.com/transactional-outbox/outbox/internal/store"
 )
 
 // RelayConfig has the settings of a [Relay]. The zero value of each field is its default.
@@ -88,71 +87,34 @@ type RelayConfig struct {
 	TracerProvider trace.TracerProvider
 }
 
-const (
-	// maxWorkers is more than anybody needs.
-	maxWorkers = 1000
-	// maxWindow keeps a claim, and the statement that marks it, well within their deadlines.
-	maxWindow = 5000
-	// maxLease is also how long the events of a relay that died may wait.
-	maxLease = time.Hour
-)
-
-// withDefaults returns the settings with a value in each field.
-func (c RelayConfig) withDefaults() RelayConfig {
-	c.Workers = cmp.Or(c.Workers, 2)
-	c.Window = cmp.Or(c.Window, 2000)
-	c.PollInterval = cmp.Or(c.PollInterval, time.Second)
-	c.Lease = cmp.Or(c.Lease, 20*time.Second)
-	c.SettleAfter = cmp.Or(c.SettleAfter, 100*time.Millisecond)
-	c.SlowAfter = cmp.Or(c.SlowAfter, time.Second)
-	c.ConfirmTimeout = cmp.Or(c.ConfirmTimeout, 10*time.Second)
-	c.GiveUp = cmp.Or(c.GiveUp, 24*time.Hour)
-	c.RetryBase = cmp.Or(c.RetryBase, time.Second)
-	c.RetryCap = cmp.Or(c.RetryCap, 5*time.Minute)
-	c.LongestTopicPause = cmp.Or(c.LongestTopicPause, 10*time.Second)
-	c.Retention = cmp.Or(c.Retention, 7*24*time.Hour)
-	c.ShutdownTimeout = cmp.Or(c.ShutdownTimeout, 10*time.Second)
-	if c.Logger == nil {
-		c.Logger = slog.Default()
+// settings are those of the relay below.
+func (c RelayConfig) settings() relay.Config {
+	s := relay.Config{
+		AppID: c.AppID, Workers: c.Workers, Window: c.Window, PollInterval: c.PollInterval, Lease: c.Lease,
+		SettleAfter: c.SettleAfter, SlowAfter: c.SlowAfter, ConfirmTimeout: c.ConfirmTimeout,
+		NoAnswerPauses: c.NoAnswerPauses, DurableMarks: c.DurableMarks, GiveUp: c.GiveUp,
+		RetryBase: c.RetryBase, RetryCap: c.RetryCap, LongestTopicPause: c.LongestTopicPause,
+		Retention: c.Retention, ShutdownTimeout: c.ShutdownTimeout, Logger: c.Logger, TracerProvider: c.TracerProvider,
 	}
-	if c.TracerProvider == nil {
-		c.TracerProvider = otel.GetTracerProvider()
+	if c.OnPublished != nil {
+		s.OnPublished = func(ctx context.Context, stored []store.Event) {
+			events := make([]Event, len(stored))
+			for i, e := range stored {
+				events[i] = eventOf(e)
+			}
+			c.OnPublished(ctx, events)
+		}
 	}
-	return c
+	if c.OnFailed != nil {
+		s.OnFailed = func(ctx context.Context, e store.Event, reason string) { c.OnFailed(ctx, eventOf(e), reason) }
+	}
+	return s
 }
 
-// check returns everything that is wrong.
-func (c RelayConfig) check() error {
-	errs := []error{
-		between("Workers", c.Workers, 1, maxWorkers),
-		between("Window", c.Window, 1, maxWindow),
-		between("PollInterval", c.PollInterval, 10*time.Millisecond, time.Hour),
-		between("Lease", c.Lease, max(3*renewEvery, statementTimeout), maxLease),
-		between("SettleAfter", c.SettleAfter, time.Microsecond, time.Minute),
-		between("SlowAfter", c.SlowAfter, 10*time.Millisecond, time.Hour),
-		between("ConfirmTimeout", c.ConfirmTimeout, 100*time.Millisecond, maxLease),
-		between("GiveUp", c.GiveUp, time.Second, 365*24*time.Hour),
-		between("RetryBase", c.RetryBase, time.Millisecond, 24*time.Hour),
-		between("RetryCap", c.RetryCap, time.Millisecond, 365*24*time.Hour),
-		between("LongestTopicPause", c.LongestTopicPause, time.Second, 24*time.Hour),
-		between("Retention", c.Retention, time.Second, 100*365*24*time.Hour),
-		between("ShutdownTimeout", c.ShutdownTimeout, time.Millisecond, time.Hour),
+// eventOf returns the event without its payload, which may be forgotten already.
+func eventOf(e store.Event) Event {
+	return Event{
+		Topic: e.Topic, Destination: e.Destination, Aggregate: e.Aggregate, AggregateID: e.AggregateID, Version: e.Version, Supersedes: e.Supersedes,
+		ContentType: e.ContentType, Headers: e.Headers, Traceparent: e.Traceparent, ID: e.ID,
 	}
-	if err := checkText("AppID", c.AppID, 0); err != nil { // otherwise each event would be failed
-		errs = append(errs, fmt.Errorf("outbox: RelayConfig.%w", err))
-	}
-	for _, pause := range c.NoAnswerPauses {
-		errs = append(errs, between("NoAnswerPauses", pause, time.Millisecond, 365*24*time.Hour))
-	}
-	if c.RetryCap < c.RetryBase {
-		errs = append(errs, fmt.Errorf("outbox: RelayConfig.RetryCap must be at least RetryBase (%s), and is %s", c.RetryBase, c.RetryCap))
-	}
-	return errors.Join(errs...)
-}
-
-func between[T cmp.Ordered](field string, value, least, most T) error {
-	if value < least || value > most {
-		return fmt.Errorf("outbox: RelayConfig.%s must be between %v and %v, and is %v", field, least, most, value)
-	}
-	return nil
 }

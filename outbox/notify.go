@@ -6,10 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"example.com/transactional-outbox/outbox/internal/quietlog"
 )
 
 const (
@@ -62,7 +65,12 @@ const notifySQL = `SELECT set_config('synchronous_commit', 'off', true), pg_noti
 const channelSQL = `'outbox_' || 'outbox_queue'::regclass::oid::text`
 
 // Wake is as [Relay.Wake], for the relays of other processes only.
-func (w *Waker) Wake() { signal(w.committed) }
+func (w *Waker) Wake() {
+	select {
+	case w.committed <- struct{}{}:
+	default: // one is pending already, and one is enough
+	}
+}
 
 // Run sends notifications until ctx ends, and then one for the last commit. It returns nil.
 func (w *Waker) Run(ctx context.Context) error { return w.run(ctx, nil) }
@@ -70,7 +78,7 @@ func (w *Waker) Run(ctx context.Context) error { return w.run(ctx, nil) }
 // run notifies the others only if the relay of this process, if it has one, is busy. If it always
 // did, most relays would find nothing, and an empty claim costs the database as much as a batch.
 func (w *Waker) run(ctx context.Context, busy func() bool) error {
-	log := newLines(cmp.Or(w.Logger, slog.Default()))
+	log := quietlog.New(cmp.Or(w.Logger, slog.Default()))
 	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
@@ -88,11 +96,11 @@ func (w *Waker) run(ctx context.Context, busy func() bool) error {
 }
 
 // send notifies, also if ctx has ended, because of the last commit. Then it pauses.
-func (w *Waker) send(ctx context.Context, log *lines) {
+func (w *Waker) send(ctx context.Context, log *quietlog.Log) {
 	try, cancel := context.WithTimeout(context.WithoutCancel(ctx), notifyPause)
 	defer cancel()
 	if err := w.notify(try); err != nil {
-		log.trouble(ctx, "cannot notify the relays of other processes: they find events by their poll", "error", err)
+		log.Trouble(ctx, "cannot notify the relays of other processes: they find events by their poll", "error", err)
 		w.Wake() // try again
 		wait(ctx, notifyPause)
 		return
@@ -100,18 +108,26 @@ func (w *Waker) send(ctx context.Context, log *lines) {
 	wait(ctx, minInterval)
 }
 
-// listen wakes the workers at each notification of another process, until ctx ends. It logs each
-// time that it begins to listen. When it cannot listen, it logs that only once until it listens
-// again: the last line tells whether it listens now. It does not try again behind a pooler.
-func (r *Relay) listen(ctx context.Context) error {
+// listener calls heard at each notification of another process.
+type listener struct {
+	pool        *pgxpool.Pool
+	log         *quietlog.Log
+	heard       func()
+	isListening atomic.Bool
+}
+
+// run listens until ctx ends. It logs each time that it begins to listen. When it cannot listen, it
+// logs that only once until it listens again: the last line tells whether it listens now. It does not
+// try again behind a pooler.
+func (l *listener) run(ctx context.Context) error {
 	for first := true; ; first = false {
-		err := r.listenOnce(ctx)
-		listened := r.state.listening.Swap(false)
+		err := l.listenOnce(ctx)
+		listened := l.isListening.Swap(false)
 		if ctx.Err() != nil {
 			return nil
 		}
 		if listened || first {
-			r.log.WarnContext(ctx, "not listening: the relay finds events of other processes by its poll", "error", err)
+			l.log.WarnContext(ctx, "not listening: the relay finds events of other processes by its poll", "error", err)
 		}
 		if errors.Is(err, errPooler) {
 			return nil
@@ -122,10 +138,10 @@ func (r *Relay) listen(ctx context.Context) error {
 
 // listenOnce listens on a connection that it takes out of the pool: a pool closes its connections
 // at any time. It returns an error when ctx ends, or when the connection is lost or hears nothing.
-func (r *Relay) listenOnce(ctx context.Context) error {
+func (l *listener) listenOnce(ctx context.Context) error {
 	acquire, cancel := context.WithTimeout(ctx, listenTimeout)
 	defer cancel()
-	pooled, err := r.pool.Acquire(acquire)
+	pooled, err := l.pool.Acquire(acquire)
 	if err != nil {
 		return fmt.Errorf("taking a connection to listen on: %w", err)
 	}
@@ -136,18 +152,18 @@ func (r *Relay) listenOnce(ctx context.Context) error {
 		if err := beginListening(ctx, conn); err != nil {
 			return err
 		}
-		if !r.state.listening.Swap(true) {
-			r.log.InfoContext(ctx, "listening for events of other processes")
-			r.wakeWorker() // events may have been committed before
+		if !l.isListening.Swap(true) {
+			l.log.InfoContext(ctx, "listening for events of other processes")
+			l.heard() // events may have been committed before
 		}
-		if err := r.receive(ctx, conn); err != nil {
+		if err := l.receive(ctx, conn); err != nil {
 			return err
 		}
 	}
 }
 
-// receive wakes the workers at each notification until it is time for a check.
-func (r *Relay) receive(ctx context.Context, conn *pgx.Conn) error {
+// receive reports each notification until it is time for a check.
+func (l *listener) receive(ctx context.Context, conn *pgx.Conn) error {
 	untilCheck, cancel := context.WithTimeout(ctx, listenCheck)
 	defer cancel()
 	for {
@@ -157,7 +173,7 @@ func (r *Relay) receive(ctx context.Context, conn *pgx.Conn) error {
 			}
 			return err
 		}
-		r.wakeWorker()
+		l.heard()
 	}
 }
 

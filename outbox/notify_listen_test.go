@@ -12,21 +12,21 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"example.com/transactional-outbox/outbox/internal/dbtest"
+	"example.com/transactional-outbox/outbox/internal/quietlog"
 )
 
-// listenerFixture is a relay that only listens.
+// listenerFixture has a channel with the wake-ups.
 type listenerFixture struct {
 	*testing.T
-	relay *Relay
-	log   bytes.Buffer // read it after a wake-up only
+	*listener
+	wake chan struct{}
+	text bytes.Buffer // of the log; read it after a wake-up only
 }
 
 func newListener(t *testing.T, pool *pgxpool.Pool) *listenerFixture {
 	t.Helper()
-	f := &listenerFixture{T: t}
-	var err error
-	f.relay, err = NewRelay(pool, newSink(), RelayConfig{Logger: slog.New(slog.NewTextHandler(&f.log, nil))})
-	must(t, err)
+	f := &listenerFixture{T: t, wake: make(chan struct{}, 10)}
+	f.listener = &listener{pool: pool, log: quietlog.New(slog.New(slog.NewTextHandler(&f.text, nil))), heard: func() { f.wake <- struct{}{} }}
 	return f
 }
 
@@ -35,7 +35,7 @@ func startListener(t *testing.T, pool *pgxpool.Pool) *listenerFixture {
 	f := newListener(t, pool)
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan error, 1)
-	go func() { done <- f.relay.listen(ctx) }()
+	go func() { done <- f.run(ctx) }()
 	t.Cleanup(func() {
 		stop()
 		if err := <-done; err != nil {
@@ -49,7 +49,7 @@ func startListener(t *testing.T, pool *pgxpool.Pool) *listenerFixture {
 func (f *listenerFixture) awaitWakeUp(when string) {
 	f.Helper()
 	select {
-	case <-f.relay.wake:
+	case <-f.wake:
 	case <-time.After(testTimeout):
 		f.Fatalf("no wake-up when %s", when)
 	}
@@ -78,7 +78,7 @@ func TestATerminatedListenerListensAgain(t *testing.T) {
 		notifyOnce(t, pool)
 		f.awaitWakeUp("another process commits")
 	}
-	log := f.log.String()
+	log := f.text.String()
 	if lost, listens := strings.Count(log, "not listening"), strings.Count(log, "listening for events"); lost != 2 || listens != 3 {
 		t.Errorf("logged %d times as lost, want 2, and %d times as listening, want 3:\n%s", lost, listens, log)
 	}
@@ -98,7 +98,7 @@ func TestAListenerHearsOnlyItsOwnSchema(t *testing.T) {
 	inA.awaitWakeUp("its outbox has an event")
 	notifyOnce(t, b)
 	inB.awaitWakeUp("its outbox has an event")
-	if len(inA.relay.wake) > 0 {
+	if len(inA.wake) > 0 {
 		t.Error("woken by the other outbox")
 	}
 }
@@ -142,11 +142,11 @@ func TestADeafListenerSaysSo(t *testing.T) {
 	must(t, err)
 	t.Cleanup(pooled.Close)
 	f := newListener(t, pooled)
-	must(t, f.relay.listen(t.Context()))
-	if len(f.relay.wake) > 0 {
+	must(t, f.run(t.Context()))
+	if len(f.wake) > 0 {
 		t.Error("it listens")
 	}
-	if got := f.log.String(); strings.Count(got, "listening") != 1 || !strings.Contains(got, errPooler.Error()) {
+	if got := f.text.String(); strings.Count(got, "listening") != 1 || !strings.Contains(got, errPooler.Error()) {
 		t.Errorf("the log is\n%s", got)
 	}
 }

@@ -24,7 +24,7 @@ type wakerFixture struct {
 
 func testWaker(notify func(context.Context) error) *Waker {
 	w := NewWaker(nil)
-	w.Logger, w.notify = testConfig.Logger, notify
+	w.Logger, w.notify = quiet, notify
 	return w
 }
 

@@ -4,17 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/sync/errgroup"
 
 	"example.com/transactional-outbox/outbox/internal/migrate"
+	"example.com/transactional-outbox/outbox/internal/quietlog"
+	"example.com/transactional-outbox/outbox/internal/relay"
 	"example.com/transactional-outbox/outbox/internal/store"
 	"example.com/transactional-outbox/outbox/publish"
 )
@@ -78,63 +76,36 @@ import (
 // It does not promise that an event is published only once, nor any order between different
 // aggregates.
 type Relay struct {
-	config      RelayConfig
-	destination string
-	to          publish.Destination
-	pool        *pgxpool.Pool
-	store       *store.Store
-	events      events // the store
-	topics      *topics
-	losses      *losses
-	counters    counters
-	state       healthState
-	log         *lines
-	others      *Waker        // for the relays of other processes
-	wake        chan struct{} // for a worker
-	tryTopics   chan struct{} // for the worker that tries paused topics
-
-	replacedWorkers atomic.Int64 // that still have events in flight
-	unrecorded      atomic.Int64 // workers that could not record what they have sent
-	bytes           atomic.Int64 // of the payloads in flight
-	unanswered      unanswered
-	saysNoAnswer    atomic.Bool // the log
+	relay    *relay.Relay
+	config   relay.Config
+	noListen bool
+	pool     *pgxpool.Pool
+	store    *store.Store
+	others   *Waker // for the relays of other processes
+	listener *listener
+	running  atomic.Bool
 }
 
 // NewRelay returns a relay that does nothing until Run. It returns an error that names the field if
 // the settings cannot work.
 func NewRelay(pool *pgxpool.Pool, to publish.Destination, c RelayConfig) (*Relay, error) {
-	c = c.withDefaults()
-	switch err := c.check(); {
+	switch err := checkText("AppID", c.AppID, 0); {
 	case pool == nil:
 		return nil, errors.New("outbox: NewRelay needs a pool")
 	case to == nil:
 		return nil, errors.New("outbox: NewRelay needs a destination")
-	case err != nil:
+	case err != nil: // otherwise each event would be failed
+		return nil, fmt.Errorf("outbox: RelayConfig.%w", err)
+	}
+	r := &Relay{noListen: c.NoListen, pool: pool, store: store.New(pool), others: NewWaker(pool)}
+	var err error
+	if r.config, err = c.settings().Checked(); err != nil {
 		return nil, err
 	}
-	s := store.New(pool)
-	r := newRelay(s, to, c)
-	s.Logger = c.Logger
-	r.pool, r.store = pool, s
-	r.others = NewWaker(pool)
-	r.others.Logger = c.Logger
+	r.relay = relay.New(r.store, to, r.config)
+	r.listener = &listener{pool: pool, log: quietlog.New(r.config.Logger), heard: r.relay.Wake}
+	r.store.Logger, r.others.Logger = r.config.Logger, r.config.Logger
 	return r, nil
-}
-
-// events is what a worker needs of the store. In virtual time, tests have another one.
-type events interface {
-	Claim(ctx context.Context, worker string, limit int, lease time.Duration) (store.Claim, error)
-	ClaimTrials(ctx context.Context, worker string, limit int, lease time.Duration) (store.Claim, error)
-	Settle(ctx context.Context, s store.Settlement) (store.Settled, error)
-	Renew(ctx context.Context, tokens []uuid.UUID, lease time.Duration) (held []uuid.UUID, err error)
-}
-
-func newRelay(from events, to publish.Destination, c RelayConfig) *Relay {
-	return &Relay{
-		config: c, events: from, to: to, destination: to.Name(), topics: newTopics(), losses: newLosses(),
-		wake: make(chan struct{}, 1), tryTopics: make(chan struct{}, 1), log: newLines(c.Logger), counters: newCounters(),
-		unanswered: unanswered{events: map[uuid.UUID]bool{}, overdue: map[*sending]bool{}},
-	}
 }
 
 // Wake says that an event was committed. A worker of this relay then looks for events at once, and
@@ -144,24 +115,9 @@ func newRelay(from events, to publish.Destination, c RelayConfig) *Relay {
 // Call it after the commit. Before the commit, for example in the function of pgx.BeginFunc, the
 // worker looks in vain: it does not see the event, which then waits for the next poll.
 func (r *Relay) Wake() {
-	r.wakeWorker()
-	if r.others != nil {
-		r.others.Wake()
-	}
+	r.relay.Wake()
+	r.others.Wake()
 }
-
-func (r *Relay) wakeWorker() { signal(r.wake) }
-
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default: // one is pending already, and one is enough
-	}
-}
-
-// busy reports that no worker has received the last wake-up: all of them are publishing, or
-// there is no session with the destination.
-func (r *Relay) busy() bool { return len(r.wake) > 0 }
 
 // Run publishes events until ctx ends, and keeps the tables small. When ctx ends, it settles what
 // is in flight and returns nil.
@@ -171,21 +127,20 @@ func (r *Relay) busy() bool { return len(r.wake) > 0 }
 // destination such as a wrong URL, or a second Run at the same time. While the database or the
 // destination is not reachable, it waits.
 func (r *Relay) Run(ctx context.Context) error {
-	if !r.state.running.CompareAndSwap(false, true) {
+	if !r.running.CompareAndSwap(false, true) {
 		return errors.New("outbox: this relay runs already")
 	}
-	defer r.state.running.Store(false)
-	r.state.lost.Store(time.Now().Unix())
-	if err := r.awaitDatabase(ctx); err != nil || ctx.Err() != nil {
+	defer r.running.Store(false)
+	if err := r.relay.AwaitDatabase(ctx, r.askDatabase); err != nil || ctx.Err() != nil {
 		return err
 	}
 	all, ctx := errgroup.WithContext(ctx)
-	all.Go(func() error { return r.store.RunJanitor(ctx, r.config.Retention, r.counters.deletionFailed) })
-	if !r.config.NoListen {
-		all.Go(func() error { return r.listen(ctx) })
-		all.Go(func() error { return r.others.run(ctx, r.busy) })
+	all.Go(func() error { return r.store.RunJanitor(ctx, r.config.Retention, r.relay.DeletionFailed) })
+	if !r.noListen {
+		all.Go(func() error { return r.listener.run(ctx) })
+		all.Go(func() error { return r.others.run(ctx, r.relay.Busy) })
 	}
-	all.Go(func() error { return r.work(ctx) })
+	all.Go(func() error { return r.relay.Run(ctx) })
 	return all.Wait()
 }
 
@@ -199,26 +154,7 @@ SELECT to_regclass('outbox_done') IS NOT NULL AND to_regclass('outbox_queue') IS
           AND relname ~ '^outbox_(events|queue|claims|topics|done)' AND row_security_active(oid))`
 
 	readyTimeout = 5 * time.Second
-	readyPause   = 500 * time.Millisecond
 )
-
-// awaitDatabase waits until the database takes writes. It returns an error if waiting cannot help.
-func (r *Relay) awaitDatabase(ctx context.Context) error {
-	r.state.database.Store(&errAwaited)
-	for {
-		never, err := r.askDatabase(ctx)
-		if ctx.Err() != nil {
-			return nil
-		}
-		if err == nil {
-			r.state.database.Store(nil)
-			return never
-		}
-		r.state.database.Store(&err)
-		r.log.trouble(ctx, "the relay waits for the database", "error", err)
-		wait(ctx, readyPause)
-	}
-}
 
 // askDatabase returns why this relay can never work with the database, or an error that may pass.
 func (r *Relay) askDatabase(ctx context.Context) (never, err error) {
@@ -242,84 +178,4 @@ func (r *Relay) askDatabase(ctx context.Context) (never, err error) {
 		return fmt.Errorf("outbox: row security is active on %s, and may hide rows: give the role BYPASSRLS, or disable it there", hidden), nil
 	}
 	return nil, nil
-}
-
-// work runs the workers until ctx ends.
-func (r *Relay) work(ctx context.Context) error {
-	host, _ := os.Hostname()
-	all, ctx := errgroup.WithContext(ctx)
-	over, cancelOver := after(ctx, r.config.ShutdownTimeout)
-	defer cancelOver()
-	lastCall, cancelCall := after(over, lastStatementTimeout)
-	defer cancelCall()
-	var sessions sync.WaitGroup
-	defer sessions.Wait()
-	keep := func(name string, trials bool) error {
-		return r.keepWorking(ctx, &sessions, func(session publish.Session) *worker {
-			return &worker{
-				Relay: r, name: fmt.Sprintf("%s/%d/%s", host, os.Getpid(), name), trials: trials, tries: 1, over: over,
-				lastCall: lastCall, session: session, answers: answers{some: make(chan struct{}, 1)},
-			}
-		})
-	}
-	for i := range r.config.Workers {
-		all.Go(func() error { return keep(strconv.Itoa(i), false) })
-	}
-	all.Go(func() error {
-		for {
-			select {
-			case <-ctx.Done():
-				return nil
-			case <-r.tryTopics: // a topic is paused
-			}
-			if err := keep("trials", true); err != nil {
-				return err
-			}
-		}
-	})
-	return all.Wait()
-}
-
-// usefulAfter is how long a session must last to count, if nothing was taken.
-const usefulAfter = 15 * time.Second
-
-// maxReplaced bounds the connections that are kept for late answers, by one relay. Each worker
-// replaces its own once a second at most, and each is kept for ConfirmTimeout. With the defaults,
-// two workers and the one for trial events keep up to 30. At the limit a worker stays on a
-// connection that answers nothing, and the topics of what it sends pause.
-const maxReplaced = 32
-
-// keepWorking runs a worker on one connection after the other, until ctx ends; a worker for trial
-// events only until no topic is paused. If the destination does not read a connection any more, the
-// worker is replaced by another one with a new connection. It stays until all that it has in flight
-// is answered or too late.
-func (r *Relay) keepWorking(ctx context.Context, sessions *sync.WaitGroup, newWorker func(publish.Session) *worker) error {
-	for {
-		stay, leave := context.WithCancel(ctx)
-		ended, replaced := make(chan error, 1), make(chan struct{})
-		sessions.Go(func() {
-			defer leave()
-			err := r.to.KeepConnected(stay, func(ctx context.Context, session publish.Session) error {
-				w := newWorker(session)
-				w.leave = leave
-				_, w.oneByOne = session.(publish.OneByOne)
-				w.replace = func() { close(replaced) } // a worker is replaced once: it claims no more
-				r.state.sessions.Add(1)
-				began := time.Now()
-				defer func() {
-					r.state.endSession(time.Since(began) > usefulAfter || r.topics.lastTakenOfAll().After(began))
-				}()
-				return w.run(ctx)
-			})
-			if err == nil && stay.Err() == nil {
-				err = fmt.Errorf("outbox: KeepConnected of %s returned before its context had ended", r.destination)
-			}
-			ended <- err
-		})
-		select {
-		case err := <-ended:
-			return err
-		case <-replaced:
-		}
-	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,6 +18,8 @@ import (
 	"example.com/transactional-outbox/outbox/internal/dbtest"
 	"example.com/transactional-outbox/outbox/publish"
 )
+
+var quiet = slog.New(slog.DiscardHandler)
 
 // testTimeout bounds each wait of the tests with a database.
 const testTimeout = 2 * time.Minute
@@ -72,7 +75,7 @@ func (s *sink) counts() (messages, repeats int) {
 // run makes a relay and runs it until the test ends, or stop. It wants that Run returns no error.
 func run(t *testing.T, pool *pgxpool.Pool, to publish.Destination, c RelayConfig) (r *Relay, stop func()) {
 	t.Helper()
-	c.Logger = testConfig.Logger
+	c.Logger = quiet
 	r, err := NewRelay(pool, to, c)
 	must(t, err)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
@@ -227,7 +230,7 @@ func TestRunReturnsWhatCannotMendItself(t *testing.T) {
 		{dbtest.Migrated(t), endsAtOnce{newSink(), wrong}, wrong},
 		{dbtest.Migrated(t), endsAtOnce{newSink(), nil}, nil},
 	} {
-		r, err := NewRelay(test.pool, test.to, RelayConfig{Logger: testConfig.Logger})
+		r, err := NewRelay(test.pool, test.to, RelayConfig{Logger: quiet})
 		must(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 		if err := r.Run(ctx); err == nil || ctx.Err() != nil || test.want != nil && !errors.Is(err, test.want) {
@@ -258,7 +261,7 @@ func TestNewRelayNamesTheFieldThatCannotWork(t *testing.T) {
 		"Workers":         {Workers: -1},
 		"Window":          {Window: 5001},
 		"PollInterval":    {PollInterval: -time.Second},
-		"Lease":           {Lease: statementTimeout - 1},
+		"Lease":           {Lease: 5*time.Second - 1},
 		"ConfirmTimeout":  {ConfirmTimeout: time.Nanosecond},
 		"GiveUp":          {GiveUp: -1},
 		"RetryBase":       {RetryBase: -time.Second},
@@ -276,7 +279,7 @@ func TestNewRelayNamesTheFieldThatCannotWork(t *testing.T) {
 	if _, err := NewRelay(pool, to, RelayConfig{}); noPool == nil || noDestination == nil || err != nil {
 		t.Errorf("without a pool %v, without a destination %v, the zero value %v", noPool, noDestination, err)
 	}
-	c := RelayConfig{}.withDefaults()
+	c, _ := RelayConfig{}.settings().Checked()
 	if c.Workers != 2 || c.Window != 2000 || c.Lease != 20*time.Second || c.Logger == nil || c.TracerProvider == nil {
 		t.Errorf("defaults %+v", c)
 	}

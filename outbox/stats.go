@@ -3,13 +3,9 @@ package outbox
 import (
 	"context"
 	"errors"
-	"fmt"
-	"slices"
-	"sort"
-	"sync"
-	"sync/atomic"
 	"time"
 
+	"example.com/transactional-outbox/outbox/internal/relay"
 	"example.com/transactional-outbox/outbox/internal/store"
 )
 
@@ -61,59 +57,19 @@ type Exemplar struct {
 	TraceID string
 }
 
-// counters are what Stats returns a copy of.
-type counters struct {
-	mu    sync.Mutex
-	stats Stats
-}
-
-func newCounters() counters {
-	return counters{stats: Stats{Latency: newLatency()}}
-}
-
-// count changes the counters.
-func (c *counters) count(change func(s *Stats)) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	change(&c.stats)
-}
-
-func (c *counters) deletionFailed() { c.count(func(s *Stats) { s.DeletionErrors++ }) }
-
 // Stats returns what the relay has done so far.
 func (r *Relay) Stats() Stats {
-	r.counters.mu.Lock()
-	defer r.counters.mu.Unlock()
-	s := r.counters.stats
-	s.NoAnswer, _ = r.noAnswer()
-	s.Up, s.Listening = r.state.sessions.Load() > 0, r.state.listening.Load()
-	s.Latency.Counts = slices.Clone(s.Latency.Counts)
-	s.Latency.Exemplars = slices.DeleteFunc(slices.Clone(s.Latency.Exemplars), func(e Exemplar) bool { return e.TraceID == "" })
-	return s
-}
-
-func (t *Timing) add(d time.Duration) {
-	t.Count++
-	t.Seconds += d.Seconds()
-}
-
-// newLatency has the bounds 1 ms, 2.5 ms … 24 s. Longer is an outage.
-func newLatency() Histogram {
-	const first, ratio, bounds = 0.001, 2.5, 12
-	h := Histogram{Counts: make([]uint64, bounds+1), Exemplars: make([]Exemplar, bounds+1)}
-	for bound := first; len(h.Bounds) < bounds; bound *= ratio {
-		h.Bounds = append(h.Bounds, bound)
+	c := r.relay.Counters()
+	l := Histogram{Bounds: c.Latency.Bounds, Counts: c.Latency.Counts, Sum: c.Latency.Sum}
+	for _, e := range c.Latency.Exemplars {
+		l.Exemplars = append(l.Exemplars, Exemplar(e))
 	}
-	return h
-}
-
-// observe counts a value. Of a value with a trace, it keeps the trace.
-func (h *Histogram) observe(value float64, traceID string) {
-	bucket := sort.SearchFloat64s(h.Bounds, value)
-	h.Counts[bucket]++
-	h.Sum += value
-	if traceID != "" {
-		h.Exemplars[bucket] = Exemplar{Value: value, At: time.Now(), TraceID: traceID}
+	return Stats{
+		Published: c.Published, Failed: c.Failed, Superseded: c.Superseded, Retries: c.Retries,
+		RetryExhaustions: c.RetryExhaustions, Refused: c.Refused, Unroutable: c.Unroutable,
+		PublishErrors: c.PublishErrors, LeaseLost: c.LeaseLost, DeletionErrors: c.DeletionErrors,
+		NoAnswer: r.relay.NoAnswer(), Up: r.relay.Up(), Listening: r.listener.isListening.Load(),
+		Latency: l, Claims: Timing(c.Claims), Marks: Timing(c.Marks),
 	}
 }
 
@@ -135,30 +91,9 @@ type Backlog struct {
 	OldestUnfinished float64
 }
 
-// healthState is what the relay does now.
-type healthState struct {
-	running  atomic.Bool
-	database atomic.Pointer[error] // why the last statement failed, or nil
-	blocked  atomic.Bool           // the destination asks to wait
-	sessions atomic.Int64          // with the destination
-	lost     atomic.Int64          // when the last of them ended, or Run began, in Unix seconds
-	// listening says that the relay is notified of events that other processes commit.
-	listening atomic.Bool
-}
-
-// endSession notes since when there is no session. One that was of no use does not count: the next
-// one fails as well.
-func (s *healthState) endSession(wasUseful bool) {
-	if s.sessions.Add(-1) == 0 && wasUseful {
-		s.lost.Store(time.Now().Unix())
-	}
-}
-
 // ErrNoDatabase is wrapped by the error of [Relay.Health] while the relay cannot use the database:
 // it does not answer, takes no writes, or refuses a statement. The error says which.
-var ErrNoDatabase = errors.New("the relay waits for the database")
-
-var errAwaited = errors.New("it has not answered yet")
+var ErrNoDatabase = relay.ErrNoDatabase
 
 // Health returns nil if the relay can publish, and otherwise an error that says what it waits for.
 // A paused topic is no error, because the others go on. But a destination that answers one by one
@@ -169,21 +104,8 @@ var errAwaited = errors.New("it has not answered yet")
 // Without a session, it says since when, and the error that the destination's method LastError
 // returns, if there is one.
 func (r *Relay) Health() error {
-	database := r.state.database.Load()
-	switch {
-	case !r.state.running.Load():
+	if !r.running.Load() {
 		return errors.New("the relay does not run")
-	case database != nil:
-		return fmt.Errorf("%w: %w", ErrNoDatabase, *database)
-	case r.state.sessions.Load() == 0:
-		since := time.Unix(r.state.lost.Load(), 0).UTC().Format(time.RFC3339)
-		if to, ok := r.to.(interface{ LastError() error }); ok && to.LastError() != nil {
-			return fmt.Errorf("the relay waits for a session with %s since %s: %w", r.destination, since, to.LastError())
-		}
-		return fmt.Errorf("the relay waits for a session with %s since %s", r.destination, since)
-	case r.state.blocked.Load():
-		return fmt.Errorf("the relay waits for %s to take messages", r.destination)
 	}
-	_, err := r.noAnswer()
-	return err
+	return r.relay.Health()
 }

@@ -40,6 +40,7 @@
 package store
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"log/slog"
@@ -48,6 +49,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"go.opentelemetry.io/otel/propagation"
 
 	"example.com/transactional-outbox/outbox/publish"
 )
@@ -153,4 +155,11 @@ func (e Event) Message(appID string) publish.Message {
 		ID: e.ID.String(), Topic: e.Topic, Destination: e.Destination, Group: e.AggregateID, ContentType: e.ContentType,
 		AppID: appID, Timestamp: e.CreatedAt, Headers: headers, Body: e.Payload,
 	}
+}
+
+// TraceOf returns the W3C trace context of ctx: nothing outside a trace.
+func TraceOf(ctx context.Context) propagation.MapCarrier {
+	carrier := propagation.MapCarrier{}
+	propagation.TraceContext{}.Inject(ctx, carrier)
+	return carrier
 }

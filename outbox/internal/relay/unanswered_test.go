@@ -1,4 +1,4 @@
-package outbox
+package relay
 
 import (
 	"bytes"
@@ -25,15 +25,15 @@ func (v *virtual) callEach(of functions) *bytes.Buffer {
 	log := &bytes.Buffer{}
 	v.config.Window, v.config.Logger = 100, slog.New(slog.NewTextHandler(log, nil))
 	v.to = publish.Func(func(ctx context.Context, m publish.Message) error { return of[m.Topic](ctx) }, publish.FuncConfig{})
-	v.newRelay().state.running.Store(true)
+	v.newRelay()
 	return log
 }
 
 // wantHealth checks how what Health says begins, and since how many seconds there is no answer.
 func (v *virtual) wantHealth(want string, noAnswer time.Duration) {
 	v.Helper()
-	if err := v.relay.Health(); !strings.HasPrefix(fmt.Sprint(err), want) || v.relay.Stats().NoAnswer != noAnswer {
-		v.Errorf("%v, %s", err, v.relay.Stats().NoAnswer)
+	if err := v.relay.Health(); !strings.HasPrefix(fmt.Sprint(err), want) || v.relay.NoAnswer() != noAnswer {
+		v.Errorf("%v, %s", err, v.relay.NoAnswer())
 	}
 }
 
@@ -94,7 +94,7 @@ func TestASilentDestinationIsNamed(t *testing.T) {
 	inVirtualTime(t, func(v *virtual) {
 		log := v.callEach(functions{"a": deaf(12 * time.Second), "b": deaf(time.Second)})
 		v.to = struct{ publish.Destination }{v.to} // without AnswersWithin
-		v.newRelay().state.running.Store(true)
+		v.newRelay()
 		v.outbox.append("a", 1)
 		v.run()
 		for s := range 7 {

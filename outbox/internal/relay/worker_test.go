@@ -1,4 +1,4 @@
-package outbox
+package relay
 
 import (
 	"context"
@@ -65,7 +65,7 @@ func TestARelayIsBusyUntilAWorkerReceivesTheWakeUp(t *testing.T) {
 		want := func(busy bool, when string) {
 			t.Helper()
 			synctest.Wait()
-			if r.busy() != busy {
+			if r.Busy() != busy {
 				t.Errorf("busy is %t, want %t, %s", !busy, busy, when)
 			}
 		}
@@ -94,9 +94,9 @@ func TestARelayHasABoundedNumberOfBytesInFlight(t *testing.T) {
 	t.Parallel()
 	inVirtualTime(t, func(v *virtual) {
 		v.config.Workers, v.config.Window = 2, 1000
-		large := make([]byte, maxPayload)
+		large := make([]byte, eventBytes)
 		for range 40 { // as many topics, so that no pause helps
-			v.outbox.append(uuid.NewString(), store.MaxClaimBytes/maxPayload)
+			v.outbox.append(uuid.NewString(), store.MaxClaimBytes/eventBytes)
 		}
 		for i := range v.outbox.pending {
 			v.outbox.pending[i].Payload = large
@@ -104,7 +104,7 @@ func TestARelayHasABoundedNumberOfBytesInFlight(t *testing.T) {
 		v.run()
 		for range 100 {
 			v.sleep(v.config.ConfirmTimeout / 20)
-			if n := v.relay.bytes.Load(); n > maxBytes+maxPayload { // a trial event comes on top
+			if n := v.relay.bytes.Load(); n > maxBytes+eventBytes { // a trial event comes on top
 				t.Fatalf("%d bytes are in flight", n)
 			}
 		}

@@ -1,4 +1,4 @@
-package outbox
+package relay
 
 import (
 	"context"
@@ -148,7 +148,7 @@ func TestTheLatencyHasExemplars(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, _, _ := publishBatch(t, taken, unknown, taken)
-		s := w.Stats()
+		s := w.Counters()
 		if s.Published != 2 || s.PublishErrors != 1 {
 			t.Errorf("%d published and %d errors, want 2 and 1", s.Published, s.PublishErrors)
 		}

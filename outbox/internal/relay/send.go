@@ -1,4 +1,4 @@
-package outbox
+package relay
 
 import (
 	"context"
@@ -19,7 +19,7 @@ func (w *worker) send(ctx context.Context, claim store.Claim) {
 	if len(claim.Events)+len(claim.NoPayload) == 0 {
 		return
 	}
-	w.log.step(ctx, "outbox events fetched", "count", len(claim.Events), "worker", w.name)
+	w.log.Step(ctx, "outbox events fetched", "count", len(claim.Events), "worker", w.name)
 	crashpoint.At("relay.claimed")
 	if !w.trials {
 		w.topics.claimed(claim.Events)
@@ -62,7 +62,7 @@ func (w *worker) newBatch(ctx context.Context, claim store.Claim) *batch {
 			span.SetAttributes(w.attributes(e)...)
 		}
 		m := e.Message(w.config.AppID)
-		for name, own := range traceOf(ctx) {
+		for name, own := range store.TraceOf(ctx) {
 			m.Headers[name] = own
 		}
 		b.add(item{event: e, message: m, trace: ctx})

@@ -1,4 +1,4 @@
-package outbox
+package relay
 
 import (
 	"errors"
@@ -135,6 +135,12 @@ func (u *unanswered) isTooMuch(inFlight int64) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return len(u.overdue) >= maxOverdue || inFlight+u.bytes > maxBytes/2
+}
+
+// NoAnswer is for how long the destination has been silent, or a call overdue; 0 if it answers.
+func (r *Relay) NoAnswer() time.Duration {
+	d, _ := r.noAnswer()
+	return d
 }
 
 // noAnswer returns an error if the destination is silent or a call is overdue, and for how long.

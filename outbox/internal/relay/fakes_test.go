@@ -1,4 +1,4 @@
-package outbox
+package relay
 
 import (
 	"cmp"
@@ -18,7 +18,7 @@ import (
 )
 
 // testConfig has small limits, so that tests can count by hand.
-var testConfig = RelayConfig{
+var testConfig = Config{
 	Workers: 1, Window: 3, PollInterval: time.Second, Lease: time.Minute,
 	ConfirmTimeout: 10 * time.Second, RetryBase: time.Second, RetryCap: time.Minute,
 	Logger: slog.New(slog.DiscardHandler),
@@ -27,7 +27,7 @@ var testConfig = RelayConfig{
 // virtual is a relay in virtual time, with an outbox and a destination that a test controls.
 type virtual struct {
 	*testing.T
-	config RelayConfig
+	config Config
 	outbox *fakeOutbox
 	broker *fakeBroker
 	to     publish.Destination // the broker
@@ -48,12 +48,12 @@ func inVirtualTime(t *testing.T, test func(v *virtual)) {
 }
 
 func (v *virtual) newRelay() *Relay {
-	v.relay = newRelay(v.outbox, v.to, v.config.withDefaults())
+	v.relay = New(v.outbox, v.to, v.config.withDefaults())
 	return v.relay
 }
 
 // relayWith returns a relay that does not run.
-func relayWith(c RelayConfig) *Relay { return newRelay(nil, &fakeBroker{}, c.withDefaults()) }
+func relayWith(c Config) *Relay { return New(nil, &fakeBroker{}, c.withDefaults()) }
 
 // run starts the relay, and returns when it waits for something.
 func (v *virtual) run() {
@@ -69,7 +69,7 @@ func (v *virtual) run() {
 			v.Error(err)
 		}
 	})
-	go func() { done <- v.relay.work(ctx) }()
+	go func() { done <- v.relay.Run(ctx) }()
 	synctest.Wait()
 }
 

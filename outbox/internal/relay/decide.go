@@ -1,4 +1,4 @@
-package outbox
+package relay
 
 import (
 	"errors"
@@ -27,7 +27,7 @@ const (
 
 // firstTopicPause is the first pause of a topic. It doubles after each trial event that is not taken,
 // up to LongestTopicPause. It is short, because the trial event may be a bad one of a good topic.
-func (c RelayConfig) firstTopicPause() time.Duration {
+func (c Config) firstTopicPause() time.Duration {
 	return min(500*time.Millisecond, c.LongestTopicPause/20)
 }
 
@@ -69,7 +69,7 @@ func (r *Relay) decide(e store.Event, result publish.Result, trial bool) verdict
 
 // retryDelay doubles each time, up to the cap. Half of it is random, so that events that were
 // refused together are not all tried again at the same time.
-func (c RelayConfig) retryDelay(times int) time.Duration {
+func (c Config) retryDelay(times int) time.Duration {
 	delay := c.RetryCap
 	if doubled := c.RetryBase << min(times, 62); doubled>>min(times, 62) == c.RetryBase {
 		delay = min(doubled, c.RetryCap)

@@ -1,4 +1,4 @@
-package outbox
+package relay
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 )
 
 // emails are the settings of a relay to a mail server.
-func emails() RelayConfig {
+func emails() Config {
 	c := testConfig
 	c.SettleAfter = time.Microsecond
 	c.NoAnswerPauses = []time.Duration{time.Minute, time.Hour}

@@ -1,4 +1,4 @@
-package outbox
+package relay
 
 import (
 	"cmp"
@@ -229,7 +229,7 @@ func simulate(t *testing.T, seed uint64) {
 	if s.failure == "" {
 		return
 	}
-	t.Errorf("%s\nSEED=%d SIM_SEEDS=1 go test -C outbox -count=1 -v -run Simulation .", s.failure, seed)
+	t.Errorf("%s\nSEED=%d SIM_SEEDS=1 go test -C outbox -count=1 -v -run Simulation ./internal/relay", s.failure, seed)
 	if !hasTrail.Swap(true) {
 		t.Logf("%+v\n%s", s.profile, s.table())
 	}
@@ -238,7 +238,7 @@ func simulate(t *testing.T, seed uint64) {
 // startRelay starts a process that runs a relay.
 func (s *sim) startRelay(name string, run int) {
 	p := &process{sim: s, name: name, run: run, ended: make(chan struct{}), confirms: map[uuid.UUID]bool{}, calls: map[*record]bool{}}
-	c := RelayConfig{
+	c := Config{
 		Workers: s.workers, Window: s.window, Lease: 5 * time.Second, RetryBase: 100 * time.Millisecond, RetryCap: 2 * time.Second,
 		GiveUp: 8 * time.Second, LongestTopicPause: 3 * time.Second, Logger: slog.New(slog.DiscardHandler),
 	}
@@ -247,7 +247,7 @@ func (s *sim) startRelay(name string, run int) {
 		c.NoAnswerPauses, c.DurableMarks, c.SettleAfter = []time.Duration{time.Second, 3 * time.Second}, true, time.Microsecond
 		to = publish.Func(p.call, publish.FuncConfig{OneDestination: s.oneDestination, Calls: 1 + s.draw("calls", 3), Timeout: 2 * time.Second})
 	}
-	p.relay = newRelay(&simStore{p}, to, c.withDefaults())
+	p.relay = New(&simStore{p}, to, c.withDefaults())
 	ctx, cancel := context.WithCancel(s.Context())
 	p.cancel = cancel
 	s.mu.Lock()
@@ -256,7 +256,7 @@ func (s *sim) startRelay(name string, run int) {
 	s.mu.Unlock()
 	go func() {
 		defer close(p.ended)
-		if err := p.relay.work(ctx); err != nil {
+		if err := p.relay.Run(ctx); err != nil {
 			s.reportViolation("%s ended: %v", p.title(), err)
 		}
 		if n := p.relay.bytes.Load(); n != 0 {
@@ -308,5 +308,8 @@ func (s *sim) appendSome() {
 	}
 	s.relays[s.draw("wake", len(s.relays))].relay.Wake()
 }
+
+// eventBytes is the largest payload.
+const eventBytes = 256 << 10
 
 var large = make([]byte, 4<<20)

@@ -1,4 +1,4 @@
-package outbox
+package relay
 
 import (
 	"bytes"
@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
@@ -60,30 +59,6 @@ func TestP4AnOutageWritesFewLines(t *testing.T) {
 	}
 }
 
-func TestLeftOutLinesAreCounted(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var log bytes.Buffer
-		l := newLines(slog.New(slog.NewTextHandler(&log, nil)))
-		for range 5 {
-			l.trouble(t.Context(), "away")
-			l.trouble(t.Context(), "another message")
-		}
-		time.Sleep(logPeriod)
-		l.trouble(t.Context(), "away")
-		if got := log.String(); strings.Count(got, "msg=away") != 2 || !strings.Contains(got, "lines_left_out=4") {
-			t.Errorf("the log is\n%s", got)
-		}
-		log.Reset()
-		for range 2 * mostSteps {
-			l.step(t.Context(), "published")
-		}
-		if n := strings.Count(log.String(), "msg=published"); n != mostSteps {
-			t.Errorf("%d steps are logged, want %d", n, mostSteps)
-		}
-	})
-}
-
 // TestStatsHaveTheTimesOfClaimsMarksAndEvents: the claim takes a minute, and the destination half a
 // second. The latency begins with the event, and has the claim once.
 func TestStatsHaveTheTimesOfClaimsMarksAndEvents(t *testing.T) {
@@ -99,7 +74,7 @@ func TestStatsHaveTheTimesOfClaimsMarksAndEvents(t *testing.T) {
 		v.broker.answers, v.broker.after = answerAll(publish.Confirmed), func(int) time.Duration { return time.Second / 2 }
 		v.run()
 		v.sleep(2 * time.Minute)
-		if s := v.relay.Stats(); s.Latency.Sum != 62.5 || s.Claims.Seconds != 60 || s.Claims.Count < 2 || s.Marks != (Timing{Count: 1}) || s.Superseded != 3 {
+		if s := v.relay.Counters(); s.Latency.Sum != 62.5 || s.Claims.Seconds != 60 || s.Claims.Count < 2 || s.Marks != (Timing{Count: 1}) || s.Superseded != 3 {
 			t.Errorf("latency %v s, claims %+v, marks %+v, %d superseded", s.Latency.Sum, s.Claims, s.Marks, s.Superseded)
 		}
 	})
@@ -112,13 +87,13 @@ func TestAnEventIsFailedAndCountedOnce(t *testing.T) {
 			v.outbox.leaseLost, v.broker.answers = lost, answerAll(publish.Invalid)
 			v.outbox.append("a", 1)
 			var called uint64
-			v.config.OnFailed = func(_ context.Context, e Event, reason string) {
+			v.config.OnFailed = func(_ context.Context, e store.Event, reason string) {
 				if called++; v.outbox.became[e.ID] != "failed" || e.Topic != "a" || reason == "" {
 					t.Errorf("OnFailed is called with %+v and %q", e, reason)
 				}
 			}
 			v.run()
-			if s := v.relay.Stats(); s.Failed != want[0] || s.LeaseLost != want[1] || called != want[0] {
+			if s := v.relay.Counters(); s.Failed != want[0] || s.LeaseLost != want[1] || called != want[0] {
 				t.Errorf("lease lost %v: %v failed and %v lost are counted, want %v; %d calls", lost, s.Failed, s.LeaseLost, want, called)
 			}
 		})

@@ -1,4 +1,4 @@
-package outbox
+package relay
 
 import (
 	"context"
@@ -51,11 +51,11 @@ func (w *worker) report(it *item, r publish.Result) {
 		if own := span.SpanContext(); own.IsSampled() {
 			traceID = own.TraceID().String()
 		}
-		w.counters.count(func(s *Stats) {
+		w.counters.count(func(s *Counters) {
 			s.Published++
 			s.Latency.observe(it.event.Age+time.Since(it.batch.read).Seconds(), traceID)
 		})
-		w.log.step(ctx, "message published", "message_id", it.message.ID, "topic", it.message.Topic)
+		w.log.Step(ctx, "message published", "message_id", it.message.ID, "topic", it.message.Topic)
 		span.SetAttributes(attribute.String("outbox.outcome", outcomePublished))
 		return
 	case r.Outcome == publish.NotSent && w.phase == ending && errors.Is(r.Err, context.Canceled):
@@ -65,7 +65,7 @@ func (w *worker) report(it *item, r publish.Result) {
 	case it.verdict.released:
 		outcome = outcomeUnknown
 	}
-	w.counters.count(func(s *Stats) {
+	w.counters.count(func(s *Counters) {
 		switch r.Outcome {
 		case publish.Returned:
 			s.Unroutable++
@@ -76,7 +76,7 @@ func (w *worker) report(it *item, r publish.Result) {
 		default: // counted when it is settled
 		}
 	})
-	w.log.trouble(ctx, "message not published", "message_id", it.message.ID, "topic", it.message.Topic, "error", r.Err)
+	w.log.Trouble(ctx, "message not published", "message_id", it.message.ID, "topic", it.message.Topic, "error", r.Err)
 	span.SetAttributes(attribute.String("outbox.outcome", outcome))
 	if r.Err != nil {
 		span.RecordError(r.Err)

@@ -1,4 +1,6 @@
-package outbox
+// Package quietlog is a log that writes a limited number of lines of each message. An outage of an
+// hour would otherwise write thousands.
+package quietlog
 
 import (
 	"context"
@@ -7,9 +9,8 @@ import (
 	"time"
 )
 
-// lines is a log that writes a limited number of lines of each message. An outage of an hour would
-// otherwise write thousands.
-type lines struct {
+// Log limits what Trouble and Step write. What else it is given, it writes.
+type Log struct {
 	*slog.Logger
 	mu      sync.Mutex
 	periods map[string]period // of each message
@@ -28,22 +29,23 @@ const (
 	mostSteps   = 3000 // a line costs about 4 µs, which is a lot beside the work for an event
 )
 
-func newLines(to *slog.Logger) *lines {
-	return &lines{Logger: to, periods: map[string]period{}}
+// New returns a log that writes to another one.
+func New(to *slog.Logger) *Log {
+	return &Log{Logger: to, periods: map[string]period{}}
 }
 
-// trouble logs what goes wrong, at most every 10 s. The next line says how many were left out.
-func (l *lines) trouble(ctx context.Context, message string, args ...any) {
+// Trouble logs what goes wrong, at most every 10 s. The next line says how many were left out.
+func (l *Log) Trouble(ctx context.Context, message string, args ...any) {
 	l.limited(ctx, slog.LevelWarn, mostTrouble, message, args)
 }
 
-// step logs a step of one event. At high rates it logs only some of them at level info, and the
+// Step logs a step of one event. At high rates it logs only some of them at level info, and the
 // others at level debug.
-func (l *lines) step(ctx context.Context, message string, args ...any) {
+func (l *Log) Step(ctx context.Context, message string, args ...any) {
 	l.limited(ctx, slog.LevelInfo, mostSteps, message, args)
 }
 
-func (l *lines) limited(ctx context.Context, level slog.Level, most int, message string, args []any) {
+func (l *Log) limited(ctx context.Context, level slog.Level, most int, message string, args []any) {
 	if !l.Enabled(ctx, level) {
 		return
 	}
@@ -60,7 +62,7 @@ func (l *lines) limited(ctx context.Context, level slog.Level, most int, message
 
 // mayWrite reports whether a line of the message may be written now, and how many were left out in
 // the period before.
-func (l *lines) mayWrite(message string, most int) (leftOut int, allowed bool) {
+func (l *Log) mayWrite(message string, most int) (leftOut int, allowed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	p := l.periods[message]

@@ -1,4 +1,4 @@
-package outbox
+package relay
 
 import (
 	"context"
@@ -61,8 +61,8 @@ func (w *worker) recordBatch(ctx context.Context, b *batch) bool {
 	}
 	crashpoint.At("relay.marked")
 	if missing := max(0, len(settlement.Failures)-settled.Held); missing > 0 {
-		w.counters.count(func(s *Stats) { s.LeaseLost += uint64(missing) }) //nolint:gosec // positive
-		w.log.trouble(ctx, "lease lost: this relay no longer holds these events", "events", missing)
+		w.counters.count(func(s *Counters) { s.LeaseLost += uint64(missing) }) //nolint:gosec // positive
+		w.log.Trouble(ctx, "lease lost: this relay no longer holds these events", "events", missing)
 	}
 	w.reportFailed(ctx, b, settled.Failed)
 	for _, it := range b.items {
@@ -131,7 +131,7 @@ func (w *worker) write(ctx context.Context, s store.Settlement) *store.Settled {
 	if !ok {
 		return nil
 	}
-	w.counters.count(func(stats *Stats) {
+	w.counters.count(func(stats *Counters) {
 		if len(s.Published) > 0 {
 			stats.Marks.add(time.Since(began))
 		}
@@ -142,11 +142,7 @@ func (w *worker) write(ctx context.Context, s store.Settlement) *store.Settled {
 		}
 	})
 	if w.config.OnPublished != nil && len(s.Published) > 0 {
-		events := make([]Event, len(s.Published))
-		for i, e := range s.Published {
-			events[i] = eventOf(e)
-		}
-		w.config.OnPublished(w.lastCall, events) //nolint:contextcheck // as for a statement
+		w.config.OnPublished(w.lastCall, s.Published) //nolint:contextcheck // as for a statement
 	}
 	if len(s.Paused) > 0 {
 		signal(w.tryTopics)
@@ -156,7 +152,7 @@ func (w *worker) write(ctx context.Context, s store.Settlement) *store.Settled {
 	}
 	w.due = true // the later events of the aggregates may be due
 	if w.trials {
-		w.wakeWorker() // and those of a topic whose pause has ended
+		w.Wake() // and those of a topic whose pause has ended
 	}
 	return &done
 }
@@ -168,7 +164,7 @@ func (w *worker) reportFailed(ctx context.Context, b *batch, failed map[uuid.UUI
 			continue
 		}
 		failure := it.verdict.failure
-		w.counters.count(func(s *Stats) {
+		w.counters.count(func(s *Counters) {
 			s.Failed++
 			if failure.Counts {
 				s.RetryExhaustions++
@@ -176,16 +172,8 @@ func (w *worker) reportFailed(ctx context.Context, b *batch, failed map[uuid.UUI
 		})
 		w.log.ErrorContext(ctx, "event failed", "message_id", failure.ID, "failure_code", failure.Code, "error", failure.Reason)
 		if w.config.OnFailed != nil {
-			w.config.OnFailed(w.lastCall, eventOf(it.event), failure.Reason) //nolint:contextcheck // as for a statement
+			w.config.OnFailed(w.lastCall, it.event, failure.Reason) //nolint:contextcheck // as for a statement
 		}
-	}
-}
-
-// eventOf returns the event without its payload, which may be forgotten already.
-func eventOf(e store.Event) Event {
-	return Event{
-		Topic: e.Topic, Destination: e.Destination, Aggregate: e.Aggregate, AggregateID: e.AggregateID, Version: e.Version, Supersedes: e.Supersedes,
-		ContentType: e.ContentType, Headers: e.Headers, Traceparent: e.Traceparent, ID: e.ID,
 	}
 }
 
@@ -216,8 +204,8 @@ func (w *worker) execute(ctx, until context.Context, trouble string, statement f
 	defer cancel()
 	if err := statement(limited); err != nil {
 		w.retryAt = time.Now().Add(min(firstRetryPause<<min(w.failures-1, 10), lastRetryPause))
-		w.state.database.Store(&err)
-		w.log.trouble(ctx, trouble, "error", err)
+		w.health.database.Store(&err)
+		w.log.Trouble(ctx, trouble, "error", err)
 		w.hold()
 		return false
 	}
@@ -225,6 +213,6 @@ func (w *worker) execute(ctx, until context.Context, trouble string, statement f
 		w.notBefore = time.Now().Add(recoveryPause)
 	}
 	w.failures, w.retryAt = 0, time.Time{}
-	w.state.database.Store(nil)
+	w.health.database.Store(nil)
 	return true
 }

@@ -1,4 +1,4 @@
-package outbox
+package relay
 
 import (
 	"context"
@@ -52,7 +52,7 @@ func (w *worker) mayClaim(ctx context.Context) bool {
 		return false
 	}
 	blocked := w.session.Blocked()
-	w.state.blocked.Store(blocked)
+	w.health.blocked.Store(blocked)
 	return !blocked
 }
 
@@ -72,7 +72,7 @@ func (w *worker) claim(ctx context.Context) (claim store.Claim) {
 	if !ok {
 		return store.Claim{}
 	}
-	w.counters.count(func(s *Stats) {
+	w.counters.count(func(s *Counters) {
 		s.Claims.add(time.Since(began))
 		s.Superseded += uint64(claim.Superseded) //nolint:gosec // positive
 	})
@@ -93,7 +93,7 @@ func (w *worker) plan(claim store.Claim) {
 	w.due, w.dueAt = claim.More, time.Time{}
 	switch {
 	case claim.More:
-		w.wakeWorker() // another worker can take the rest
+		w.Wake() // another worker can take the rest
 		return
 	case claim.NextDue != nil:
 		w.dueAt = now.Add(seconds(*claim.NextDue))
