@@ -24,18 +24,79 @@ const (
 	trialPause = 50 * time.Millisecond
 )
 
+// schedule says when a worker claims.
+type schedule struct {
+	isDue     bool      // events may be due
+	dueAt     time.Time // when the next event becomes due; zero: nobody knows
+	notBefore time.Time
+	tries     int  // how many topics the next claim of trial events tries
+	isDone    bool // no topic is to be tried
+}
+
+// hear takes the news of the batches.
+func (s *schedule) hear(n news) {
+	s.isDue = s.isDue || n.isDue
+	if n.isTriedAgain {
+		s.notBefore = earlier(s.notBefore, time.Now().Add(trialPause))
+	}
+	if n.isSlow {
+		s.tries = 1
+	}
+}
+
+// at is when the next claim is; never, if nobody knows.
+func (s *schedule) at(isBlocked bool) time.Time {
+	switch {
+	case s.isDue && isBlocked:
+		return time.Now().Add(blockedCheck)
+	case s.isDue:
+		return s.notBefore
+	case !s.dueAt.IsZero():
+		return later(s.dueAt, s.notBefore)
+	}
+	return never
+}
+
+// claimed decides when the next claim is. It reports whether another worker can take the rest.
+func (s *schedule) claimed(c store.Claim) (rest bool) {
+	now := time.Now()
+	s.isDue, s.dueAt = c.More, time.Time{}
+	switch {
+	case c.More:
+		return true
+	case c.NextDue != nil:
+		s.dueAt = now.Add(seconds(*c.NextDue))
+	}
+	if len(c.Events) > 0 {
+		s.notBefore = now.Add(smallBatchPause)
+	}
+	return false
+}
+
+func (s *schedule) claimedTrials(c store.Claim) {
+	if s.isDone = c.NextTrial == nil; s.isDone {
+		return
+	}
+	s.notBefore = time.Now().Add(max(trialPause, seconds(*c.NextTrial)))
+	if len(c.Events) > 0 {
+		s.tries = min(2*s.tries, mostTopics)
+	}
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
 // hasRoom reports whether half of the window is free.
 func (w *worker) hasRoom() bool { return w.room() >= (w.config.Window+1)/2 }
 
 // room is how many events the worker may claim.
 func (w *worker) room() int {
-	waiting := w.inFlight.waiting()
+	waiting := w.window.waiting()
 	switch {
-	case w.phase != working || len(w.apart) > 0 || w.sender != nil && (w.sender.lost || w.sender.full()):
+	case !w.sender.isReady():
 		return 0
-	case w.trials && waiting > 0:
+	case w.isTrial && waiting > 0:
 		return 0 // a queue that does not take its trial event may stop the session, and others would wait
-	case w.inFlight.slow() >= maxSlowWindows*w.config.Window || w.unanswered.isTooMuch(w.bytes.Load()):
+	case w.window.slow() >= maxSlowWindows*w.config.Window || w.late.isTooMuch(w.window.bytes.Load()):
 		return 0
 	}
 	return w.config.Window - waiting
@@ -43,75 +104,52 @@ func (w *worker) room() int {
 
 func (w *worker) mayClaim(ctx context.Context) bool {
 	now := time.Now()
-	isDue := w.due || !w.dueAt.IsZero() && !now.Before(w.dueAt)
-	if !isDue || ctx.Err() != nil || !w.hasRoom() || now.Before(w.notBefore) || now.Before(w.retryAt) {
+	if ctx.Err() != nil || !w.hasRoom() || now.Before(later(w.schedule.at(false), w.database.mayTry())) {
 		return false
 	}
-	if w.unrecorded.Load() > 0 {
-		w.notBefore = now.Add(lossPause)
+	if at := w.database.caution.mayClaim(now); at.After(now) {
+		w.schedule.notBefore = at
 		return false
 	}
-	blocked := w.session.Blocked()
-	w.health.blocked.Store(blocked)
-	return !blocked
+	isBlocked := w.sender.session.Blocked()
+	w.database.health.blocked.Store(isBlocked)
+	return !isBlocked
 }
 
-// claim has its own deadline, and ends with ShutdownTimeout: after an error, the store lets the claim
-// go, which may take a second. If it commits after that, the events wait for the lease to end.
-func (w *worker) claim(ctx context.Context) (claim store.Claim) {
-	began := time.Now()
-	w.claimed = began
-	ok := w.execute(ctx, w.over, "cannot claim from the outbox", func(ctx context.Context) (err error) {
-		if w.trials {
-			claim, err = w.events.ClaimTrials(ctx, w.name, w.tries, w.config.Lease)
+// claim claims what is due, and starts a batch. A claim goes on when ctx ends: otherwise one that is
+// committed would wait for the end of its lease. It ends with ShutdownTimeout: after an error, the
+// store lets the claim go, which may take a second. If it commits after that, the events wait for the
+// lease to end.
+func (w *worker) claim(ctx context.Context) {
+	var claim store.Claim
+	var asked time.Time
+	var took time.Duration
+	ok := w.database.execute(ctx, w.over, "cannot claim from the outbox", func(ctx context.Context) (err error) {
+		asked = time.Now()
+		if w.isTrial {
+			claim, err = w.database.store.ClaimTrials(ctx, w.name, w.schedule.tries, w.config.Lease)
 		} else {
-			claim, err = w.events.Claim(ctx, w.name, max(w.room(), 1), w.config.Lease) // bytes of others may have come
+			claim, err = w.database.store.Claim(ctx, w.name, max(w.room(), 1), w.config.Lease) // bytes of others may have come
 		}
+		took = time.Since(asked)
 		return err
 	})
 	if !ok {
-		return store.Claim{}
+		return
 	}
-	w.counters.count(func(s *Counters) {
-		s.Claims.add(time.Since(began))
-		s.Superseded += uint64(claim.Superseded) //nolint:gosec // positive
+	w.report.count(func(all *Counters) {
+		all.Claims.add(took)
+		all.Superseded += uint64(claim.Superseded) //nolint:gosec // positive
 	})
-	if w.trials {
-		w.planTrials(claim)
+	if w.isTrial {
+		w.schedule.claimedTrials(claim)
 	} else {
-		w.plan(claim)
+		if w.schedule.claimed(claim) {
+			signal(w.wake)
+		}
+		if claim.NextTrial != nil {
+			signal(w.tryTopics)
+		}
 	}
-	return claim
+	w.start(ctx, claim, asked)
 }
-
-// plan decides when the next claim is.
-func (w *worker) plan(claim store.Claim) {
-	now := time.Now()
-	if claim.NextTrial != nil {
-		signal(w.tryTopics)
-	}
-	w.due, w.dueAt = claim.More, time.Time{}
-	switch {
-	case claim.More:
-		w.Wake() // another worker can take the rest
-		return
-	case claim.NextDue != nil:
-		w.dueAt = now.Add(seconds(*claim.NextDue))
-	}
-	if len(claim.Events) > 0 {
-		w.notBefore = now.Add(smallBatchPause)
-	}
-}
-
-func (w *worker) planTrials(claim store.Claim) {
-	if claim.NextTrial == nil {
-		w.phase = done // no topic is to be tried
-		return
-	}
-	w.notBefore = time.Now().Add(max(trialPause, seconds(*claim.NextTrial)))
-	if len(claim.Events) > 0 {
-		w.tries = min(2*w.tries, mostTopics)
-	}
-}
-
-func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

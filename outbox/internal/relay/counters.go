@@ -52,10 +52,10 @@ func (c *counters) count(change func(all *Counters)) {
 }
 
 // Counters returns a copy of what the relay has counted.
-func (r *Relay) Counters() Counters { return r.counters.copy() }
+func (r *Relay) Counters() Counters { return r.report.copy() }
 
 // DeletionFailed counts what the janitor reports.
-func (r *Relay) DeletionFailed() { r.counters.count(func(all *Counters) { all.DeletionErrors++ }) }
+func (r *Relay) DeletionFailed() { r.report.count(func(all *Counters) { all.DeletionErrors++ }) }
 
 func (c *counters) copy() Counters {
 	c.mu.Lock()

@@ -31,16 +31,22 @@ func (c Config) firstTopicPause() time.Duration {
 	return min(500*time.Millisecond, c.LongestTopicPause/20)
 }
 
-// decide is the policy: what becomes of an event and of its topic, after this result.
-func (r *Relay) decide(e store.Event, result publish.Result, trial bool) verdict {
-	v := verdict{failure: store.Failure{ID: e.ID, Code: failureCode(result), Delay: r.config.retryDelay(e.RetryCount)}}
+// policy decides what becomes of events and of their topics.
+type policy struct {
+	config *Config
+	topics *topics
+}
+
+// verdict is what becomes of an event and of its topic, after this result.
+func (p policy) verdict(e store.Event, result publish.Result, trial bool) verdict {
+	v := verdict{failure: store.Failure{ID: e.ID, Code: failureCode(result), Delay: p.config.retryDelay(e.RetryCount)}}
 	if result.Err != nil {
 		v.failure.Reason = result.Err.Error()
 	}
 	switch {
 	case result.Outcome == publish.Confirmed:
 		v.published = true
-		v.resume = r.topics.take(e.PauseName(), trial)
+		v.resume = p.topics.take(e.PauseName(), trial)
 	case result.Outcome == publish.Returned, errors.Is(result.Err, publish.ErrBusy):
 		v.failure.Halt, v.pause = true, true
 		v.failure.Tried = result.Outcome == publish.Returned
@@ -48,21 +54,21 @@ func (r *Relay) decide(e store.Event, result publish.Result, trial bool) verdict
 		v.released = true
 	case result.Outcome == publish.Refused:
 		v.failure.Counts = true
-		v.pause = r.topics.refuse(e, errors.Is(result.Err, publish.ErrClosed)) || trial
+		v.pause = p.topics.refuse(e, errors.Is(result.Err, publish.ErrClosed)) || trial
 	case result.Outcome == publish.Invalid:
 		v.failure.Final = true
 	case errors.Is(result.Err, errNotRead):
 		v.failure.Delay = 0
-	case errors.Is(result.Err, publish.ErrTimeout) && len(r.config.NoAnswerPauses) > 0:
+	case errors.Is(result.Err, publish.ErrTimeout) && len(p.config.NoAnswerPauses) > 0:
 		v.failure.Counts = true
-		v.failure.Delay = r.config.NoAnswerPauses[min(e.RetryCount, len(r.config.NoAnswerPauses)-1)]
+		v.failure.Delay = p.config.NoAnswerPauses[min(e.RetryCount, len(p.config.NoAnswerPauses)-1)]
 	case errors.Is(result.Err, publish.ErrTimeout):
-		v.failure.Tried, v.failure.Halt = true, r.topics.isPaused(e.PauseName())
+		v.failure.Tried, v.failure.Halt = true, p.topics.isPaused(e.PauseName())
 	default: // lost
 		v.released = true
 	}
 	if v.pause {
-		r.topics.pause(e.PauseName())
+		p.topics.pause(e.PauseName())
 	}
 	return v
 }

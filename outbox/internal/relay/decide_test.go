@@ -46,12 +46,12 @@ func TestP4DecideForEachOutcome(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e := store.Event{ID: uuid.New(), Topic: "a", RetryCount: 3}
-			r := relayWith(testConfig)
+			r := policyOf(testConfig)
 			r.topics.take("another", false)
 			if test.is == "paused" {
 				r.topics.pause("a")
 			}
-			got := r.decide(e, test.result, test.is == "trial")
+			got := r.verdict(e, test.result, test.is == "trial")
 			if d := got.failure.Delay; d < 4*time.Second || d > 8*time.Second {
 				t.Errorf("in %s, want 4 to 8 s", d)
 			}
@@ -80,11 +80,11 @@ func TestRetryDelayStaysBetweenBaseAndCap(t *testing.T) {
 // TestP6AnEventWithoutAnAnswerWaitsLong: each further try may be one more e-mail.
 func TestP6AnEventWithoutAnAnswerWaitsLong(t *testing.T) {
 	t.Parallel()
-	r := relayWith(emails())
+	r := policyOf(emails())
 	for tried, want := range []time.Duration{time.Minute, time.Hour, time.Hour} {
 		e := store.Event{ID: uuid.New(), Topic: "a", RetryCount: tried}
 		r.topics.pause(e.Topic)
-		v := r.decide(e, publish.Result{Outcome: publish.Unknown, Err: publish.ErrTimeout}, false)
+		v := r.verdict(e, publish.Result{Outcome: publish.Unknown, Err: publish.ErrTimeout}, false)
 		if v.released || v.failure.Halt || !v.failure.Counts || v.failure.Delay != want {
 			t.Errorf("after %d tries: %+v", tried, v)
 		}
@@ -94,21 +94,21 @@ func TestP6AnEventWithoutAnAnswerWaitsLong(t *testing.T) {
 // TestP4ATopicPausesWhenTwoOfItsEventsAreRefused, and not when one is refused again and again.
 func TestP4ATopicPausesWhenTwoOfItsEventsAreRefused(t *testing.T) {
 	t.Parallel()
-	r := relayWith(testConfig)
+	r := policyOf(testConfig)
 	refusal := publish.Result{Outcome: publish.Refused, Err: publish.ErrInvalid}
 	bad, other := store.Event{ID: uuid.New(), Topic: "a"}, store.Event{ID: uuid.New(), Topic: "a"}
 	for range 3 {
-		if r.decide(bad, refusal, false).pause {
+		if r.verdict(bad, refusal, false).pause {
 			t.Error("one event pauses its topic")
 		}
 	}
-	if !r.decide(other, refusal, false).pause || !r.topics.isPaused("a") {
+	if !r.verdict(other, refusal, false).pause || !r.topics.isPaused("a") {
 		t.Error("two events do not pause their topic")
 	}
-	if v := r.decide(other, taken, false); !v.resume || r.topics.isPaused("a") {
+	if v := r.verdict(other, taken, false); !v.resume || r.topics.isPaused("a") {
 		t.Error("a confirm does not resume the topic")
 	}
-	if r.decide(bad, refusal, false).pause {
+	if r.verdict(bad, refusal, false).pause {
 		t.Error("after a confirm, one event pauses its topic")
 	}
 }

@@ -52,8 +52,10 @@ func (v *virtual) newRelay() *Relay {
 	return v.relay
 }
 
-// relayWith returns a relay that does not run.
-func relayWith(c Config) *Relay { return New(nil, &fakeBroker{}, c.withDefaults()) }
+func policyOf(c Config) policy {
+	c = c.withDefaults()
+	return policy{&c, newTopics()}
+}
 
 // run starts the relay, and returns when it waits for something.
 func (v *virtual) run() {

@@ -45,7 +45,7 @@ func (r *Relay) AwaitDatabase(ctx context.Context, ask func(context.Context) (ne
 			return never
 		}
 		r.health.database.Store(&err)
-		r.log.Trouble(ctx, "the relay waits for the database", "error", err)
+		r.report.log.Trouble(ctx, "the relay waits for the database", "error", err)
 		wait(ctx, readyPause)
 	}
 }
@@ -62,12 +62,12 @@ func (r *Relay) Health() error {
 	case !r.Up():
 		since := time.Unix(r.health.lost.Load(), 0).UTC().Format(time.RFC3339)
 		if to, ok := r.to.(interface{ LastError() error }); ok && to.LastError() != nil {
-			return fmt.Errorf("the relay waits for a session with %s since %s: %w", r.destination, since, to.LastError())
+			return fmt.Errorf("the relay waits for a session with %s since %s: %w", r.report.destination, since, to.LastError())
 		}
-		return fmt.Errorf("the relay waits for a session with %s since %s", r.destination, since)
+		return fmt.Errorf("the relay waits for a session with %s since %s", r.report.destination, since)
 	case r.health.blocked.Load():
-		return fmt.Errorf("the relay waits for %s to take messages", r.destination)
+		return fmt.Errorf("the relay waits for %s to take messages", r.report.destination)
 	}
-	_, err := r.noAnswer()
+	_, err := r.unanswered.silence()
 	return err
 }

@@ -3,7 +3,9 @@ package relay
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -14,25 +16,18 @@ import (
 // have them, and may send a later event of the same aggregate. It is counted by this process, from
 // before the claim was asked for, so it ends here before it ends in the database.
 type lease struct {
-	until atomic.Int64 // nanoseconds after epoch
-	over  context.Context
-	end   context.CancelFunc
+	token   uuid.UUID
+	all     *leases
+	renewed time.Time    // when that was asked for
+	until   atomic.Int64 // nanoseconds after epoch
+	over    context.Context
+	end     context.CancelFunc // lets nothing more be sent
 }
 
 // epoch makes durations of the monotonic clock.
 var epoch = time.Now()
 
 var errLeaseEnded = errors.New("the lease has ended, or nothing can be marked")
-
-func newLease(from time.Time, d time.Duration) *lease {
-	l := &lease{}
-	l.over, l.end = context.WithCancel(context.Background())
-	l.extend(from, d)
-	return l
-}
-
-// extend makes the lease end that much after a time.
-func (l *lease) extend(from time.Time, d time.Duration) { l.until.Store(int64(from.Sub(epoch) + d)) }
 
 func (l *lease) ended() bool {
 	return l.over.Err() != nil || int64(time.Since(epoch)) >= l.until.Load()
@@ -52,42 +47,90 @@ func (l leased) Err() error {
 	return errLeaseEnded
 }
 
+// leases are those of a relay. They are renewed in a goroutine of their own, so that no slow statement
+// stops that.
+type leases struct {
+	config *Config
+	mu     sync.Mutex
+	held   map[uuid.UUID]*lease
+}
+
 // renewEvery is how often the leases of what is in flight are renewed.
 const renewEvery = time.Second
 
-// renew makes the leases of what is in flight longer.
-func (w *worker) renew(ctx context.Context) {
-	if w.inFlight.empty() || time.Since(w.renewed) < renewEvery {
-		return
-	}
-	w.renewed = time.Now()
-	var held []uuid.UUID
-	failures := w.failures
-	ok := w.execute(ctx, w.lastCall, "cannot renew leases", func(ctx context.Context) (err error) {
-		held, err = w.events.Renew(ctx, w.inFlight.tokens(), w.config.Lease)
-		return err
-	})
-	if ok {
-		w.failures = failures // of a mark, which may need more time than a renewal
-	}
-	for _, b := range w.inFlight.batches {
-		switch {
-		case !ok:
-		case slices.Contains(held, b.token):
-			b.lease.extend(w.renewed, w.config.Lease)
-		default:
-			b.lease.end()
-		}
+// begin returns the lease of a claim that was asked for at a time.
+func (l *leases) begin(token uuid.UUID, asked time.Time) *lease {
+	one := &lease{token: token, all: l}
+	one.over, one.end = context.WithCancel(context.Background())
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.extend(one, asked)
+	l.held[token] = one
+	return one
+}
+
+// extend makes a lease end that much after a renewal was asked for. The caller holds mu.
+func (l *leases) extend(one *lease, asked time.Time) {
+	one.renewed = asked
+	one.until.Store(int64(asked.Sub(epoch) + l.config.Lease))
+}
+
+// release ends a lease, and renews it no more.
+func (l *lease) release() {
+	l.end()
+	l.all.mu.Lock()
+	defer l.all.mu.Unlock()
+	delete(l.all.held, l.token)
+}
+
+// endAll lets nothing more be sent of what is in flight. The claims stay, and are renewed.
+func (l *leases) endAll() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, one := range l.held {
+		one.end()
 	}
 }
 
-// hold lets nothing more be sent of what is in flight: it could not be marked. A broker's consumers
-// ignore a repeat, so only a destination that answers OneByOne needs it.
-func (w *worker) hold() {
-	if !w.oneByOne {
-		return
+// renew renews leases until ctx ends.
+func (l *leases) renew(ctx context.Context, d *database) {
+	for wait(ctx, time.Until(later(l.next(), d.mayTry()))) {
+		tokens, asked := l.tokens(), time.Now()
+		var held []uuid.UUID
+		if len(tokens) == 0 || !d.execute(ctx, ctx, "cannot renew leases", func(ctx context.Context) (err error) {
+			asked = time.Now()
+			held, err = d.store.Renew(ctx, tokens, l.config.Lease)
+			return err
+		}) {
+			continue
+		}
+		l.mu.Lock()
+		for _, token := range tokens {
+			switch one := l.held[token]; {
+			case one == nil: // released meanwhile
+			case slices.Contains(held, token):
+				l.extend(one, asked)
+			default:
+				one.end()
+			}
+		}
+		l.mu.Unlock()
 	}
-	for _, b := range w.inFlight.batches {
-		b.lease.end()
+}
+
+// next is when the oldest renewal is a second old.
+func (l *leases) next() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	next := time.Now().Add(renewEvery)
+	for _, one := range l.held {
+		next = earlier(next, one.renewed.Add(renewEvery))
 	}
+	return next
+}
+
+func (l *leases) tokens() []uuid.UUID {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Collect(maps.Keys(l.held))
 }

@@ -3,6 +3,7 @@ package relay
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -91,21 +92,22 @@ func TestP6AfterAnOutageOthersMarkFirst(t *testing.T) {
 // TestP6NobodyClaimsWhileAWorkerCannotMark what it has sent.
 func TestP6NobodyClaimsWhileAWorkerCannotMark(t *testing.T) {
 	t.Parallel()
-	r := relayWith(emails())
-	unable := &worker{Relay: r, oneByOne: true, failures: 1}
-	other := &worker{Relay: r, oneByOne: true, session: &fakeBroker{}, due: true}
-	b := &batch{lease: newLease(time.Now(), time.Minute)}
-	b.add(item{state: decided})
-	unable.inFlight.batches = []*batch{b}
-	for range 2 {
-		if unable.noteUnrecorded(); other.mayClaim(t.Context()) {
-			t.Error("another worker claims")
+	inVirtualTime(t, func(v *virtual) {
+		begun := v.mail(time.Second)
+		v.config.Workers, v.config.Window = 2, 2
+		first := v.outbox.append("a", 10)[0]
+		v.outbox.onSettle = func(_ context.Context, s store.Settlement) error {
+			if slices.ContainsFunc(s.Published, func(e store.Event) bool { return e.ID == first }) {
+				return errors.New("it waits for a lock")
+			}
+			return nil
 		}
-	}
-	unable.failures = 0
-	if unable.noteUnrecorded(); r.unrecorded.Load() != 0 {
-		t.Error("it is not over")
-	}
+		v.run()
+		v.sleep(30 * time.Second)
+		if *begun > 4 {
+			t.Errorf("%d were begun", *begun)
+		}
+	})
 }
 
 // TestP4ASlowFunctionIsCalledOnceForEachEvent: nothing is released or paused while it works.

@@ -13,30 +13,26 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 
-	"example.com/transactional-outbox/outbox/internal/quietlog"
 	"example.com/transactional-outbox/outbox/internal/store"
 	"example.com/transactional-outbox/outbox/publish"
 )
 
 // Relay is the workers of a process, and what they share.
 type Relay struct {
-	config      Config
-	destination string
-	to          publish.Destination
-	events      Store
-	topics      *topics
-	losses      *losses
-	counters    *counters
-	health      health
-	log         *quietlog.Log
-	wake        chan struct{} // for a worker
-	tryTopics   chan struct{} // for the worker that tries paused topics
-
-	replacedWorkers atomic.Int64 // that still have events in flight
-	unrecorded      atomic.Int64 // workers that could not record what they have sent
-	bytes           atomic.Int64 // of the payloads in flight
-	unanswered      unanswered
-	saysNoAnswer    atomic.Bool // the log
+	config     *Config
+	to         publish.Destination
+	store      Store
+	topics     *topics
+	losses     *losses
+	leases     *leases
+	caution    *caution
+	unanswered *unanswered
+	report     *reporter
+	health     health
+	wake       chan struct{} // for a worker
+	tryTopics  chan struct{} // for the worker that tries paused topics
+	bytes      atomic.Int64  // of the payloads in flight
+	replaced   atomic.Int64  // workers that still have events in flight
 }
 
 // Store is what a relay needs of package store. In virtual time, tests have another one.
@@ -49,11 +45,13 @@ type Store interface {
 
 // New returns a relay that does nothing until Run. The settings are checked.
 func New(from Store, to publish.Destination, c Config) *Relay {
-	return &Relay{
-		config: c, events: from, to: to, destination: to.Name(), topics: newTopics(), losses: newLosses(),
-		wake: make(chan struct{}, 1), tryTopics: make(chan struct{}, 1), log: quietlog.New(c.Logger), counters: newCounters(),
-		unanswered: unanswered{events: map[uuid.UUID]bool{}, overdue: map[*sending]bool{}},
+	r := &Relay{
+		config: &c, to: to, store: from, topics: newTopics(), losses: newLosses(),
+		leases: &leases{config: &c, held: map[uuid.UUID]*lease{}}, unanswered: newUnanswered(to), report: newReporter(&c, to),
+		wake: make(chan struct{}, 1), tryTopics: make(chan struct{}, 1),
 	}
+	r.caution = &caution{leases: r.leases}
+	return r
 }
 
 // Wake wakes a worker.
@@ -70,26 +68,33 @@ func signal(c chan struct{}) {
 // there is no session with the destination.
 func (r *Relay) Busy() bool { return len(r.wake) > 0 }
 
-// Run runs the workers until ctx ends.
+// Run runs the workers until ctx ends, and until what they have in flight is finished.
 func (r *Relay) Run(ctx context.Context) error {
-	host, _ := os.Hostname()
 	all, ctx := errgroup.WithContext(ctx)
 	over, cancelOver := after(ctx, r.config.ShutdownTimeout)
 	defer cancelOver()
 	lastCall, cancelCall := after(over, lastStatementTimeout)
 	defer cancelCall()
+	closeBy, cancelClose := after(over, lastStatementTimeout*3/4)
+	defer cancelClose()
+	var renewing sync.WaitGroup
+	defer renewing.Wait()
+	renew, stopRenewing := context.WithCancel(lastCall)
+	defer stopRenewing()
+	renewing.Go(func() { r.leases.renew(renew, r.newDatabase(lastCall)) })
 	var sessions sync.WaitGroup
 	defer sessions.Wait()
-	keep := func(name string, trials bool) error {
-		return r.keepWorking(ctx, &sessions, func(session publish.Session) *worker {
-			return &worker{
-				Relay: r, name: fmt.Sprintf("%s/%d/%s", host, os.Getpid(), name), trials: trials, tries: 1, over: over,
-				lastCall: lastCall, session: session, answers: answers{some: make(chan struct{}, 1)},
-			}
+	keep := func(name string, isTrial bool) error {
+		return r.keepWorking(ctx, &sessions, func(ctx context.Context, session publish.Session) *worker {
+			w := r.newWorker(ctx, session, lastCall)
+			w.name, w.isTrial, w.over, w.closeBy = name, isTrial, over, closeBy
+			return w
 		})
 	}
+	host, _ := os.Hostname()
+	prefix := fmt.Sprintf("%s/%d/", host, os.Getpid())
 	for i := range r.config.Workers {
-		all.Go(func() error { return keep(strconv.Itoa(i), false) })
+		all.Go(func() error { return keep(prefix+strconv.Itoa(i), false) })
 	}
 	all.Go(func() error {
 		for {
@@ -98,12 +103,34 @@ func (r *Relay) Run(ctx context.Context) error {
 				return nil
 			case <-r.tryTopics: // a topic is paused
 			}
-			if err := keep("trials", true); err != nil {
+			if err := keep(prefix+"trials", true); err != nil {
 				return err
 			}
 		}
 	})
 	return all.Wait()
+}
+
+func (r *Relay) newDatabase(lastCall context.Context) *database {
+	return &database{
+		config: r.config, store: r.store, log: r.report.log, health: &r.health, counters: r.report.counters,
+		caution: r.caution, lastCall: lastCall, turn: make(chan struct{}, 1),
+	}
+}
+
+// newWorker returns a worker that begins nothing more when ctx ends.
+func (r *Relay) newWorker(ctx context.Context, session publish.Session, lastCall context.Context) *worker {
+	_, isOneByOne := session.(publish.OneByOne)
+	r.caution.isOn.Store(isOneByOne)
+	return &worker{
+		policy: policy{r.config, r.topics}, database: r.newDatabase(lastCall), window: newWindow(&r.bytes), leases: r.leases,
+		sender: &sender{
+			config: r.config, session: session, isOneByOne: isOneByOne, ctx: ctx, topics: r.topics, losses: r.losses,
+			unanswered: r.unanswered, changed: make(chan struct{}, 1),
+		},
+		schedule: schedule{isDue: true, tries: 1}, late: r.unanswered, report: r.report,
+		wake: r.wake, tryTopics: r.tryTopics, last: make(chan struct{}),
+	}
 }
 
 // usefulAfter is how long a session must last to count, if nothing was taken.
@@ -119,26 +146,38 @@ const maxReplaced = 32
 // events only until no topic is paused. If the destination does not read a connection any more, the
 // worker is replaced by another one with a new connection. It stays until all that it has in flight
 // is answered or too late.
-func (r *Relay) keepWorking(ctx context.Context, sessions *sync.WaitGroup, newWorker func(publish.Session) *worker) error {
+func (r *Relay) keepWorking(ctx context.Context, sessions *sync.WaitGroup, newWorker func(context.Context, publish.Session) *worker) error {
 	for {
 		stay, leave := context.WithCancel(ctx)
 		ended, replaced := make(chan error, 1), make(chan struct{})
 		sessions.Go(func() {
 			defer leave()
 			err := r.to.KeepConnected(stay, func(ctx context.Context, session publish.Session) error {
-				w := newWorker(session)
-				w.leave = leave
-				_, w.oneByOne = session.(publish.OneByOne)
-				w.replace = func() { close(replaced) } // a worker is replaced once: it claims no more
+				w, isReplaced := newWorker(ctx, session), false
+				w.replace = func() bool {
+					if isReplaced = r.replaced.Add(1) <= maxReplaced; isReplaced {
+						close(replaced)
+					} else {
+						r.replaced.Add(-1)
+					}
+					return isReplaced
+				}
 				r.health.sessions.Add(1)
 				began := time.Now()
 				defer func() {
 					r.health.endSession(time.Since(began) > usefulAfter || r.topics.lastTakenOfAll().After(began))
 				}()
-				return w.run(ctx)
+				err := w.run(ctx)
+				if isReplaced {
+					r.replaced.Add(-1)
+				}
+				if isReplaced || w.schedule.isDone {
+					leave() // it needs no other session
+				}
+				return err
 			})
 			if err == nil && stay.Err() == nil {
-				err = fmt.Errorf("outbox: KeepConnected of %s returned before its context had ended", r.destination)
+				err = fmt.Errorf("outbox: KeepConnected of %s returned before its context had ended", r.report.destination)
 			}
 			ended <- err
 		})

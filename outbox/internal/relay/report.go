@@ -7,18 +7,53 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
 
+	"example.com/transactional-outbox/outbox/internal/quietlog"
 	"example.com/transactional-outbox/outbox/internal/store"
 	"example.com/transactional-outbox/outbox/publish"
 )
 
+// reporter counts, logs and traces what becomes of events.
+type reporter struct {
+	config              *Config
+	system, destination string // of the semantic conventions
+	tracer              trace.Tracer
+	log                 *quietlog.Log
+	*counters
+}
+
+func newReporter(c *Config, to publish.Destination) *reporter {
+	return &reporter{
+		config: c, system: to.System(), destination: to.Name(), log: quietlog.New(c.Logger), counters: newCounters(),
+		tracer: c.TracerProvider.Tracer("example.com/transactional-outbox/outbox"),
+	}
+}
+
+// message makes the message of an event, and starts its span. The span starts from the worker's ctx,
+// so that the trace of one event does not continue in the next.
+func (r *reporter) message(ctx context.Context, e store.Event) (publish.Message, context.Context) {
+	parent := propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{
+		store.TraceHeader: e.Traceparent, store.StateHeader: e.Headers[store.StateHeader],
+	})
+	ctx, span := r.tracer.Start(parent, "publish "+r.destination, trace.WithSpanKind(trace.SpanKindProducer))
+	if span.IsRecording() {
+		span.SetAttributes(r.attributes(e)...)
+	}
+	m := e.Message(r.config.AppID)
+	for name, own := range store.TraceOf(ctx) {
+		m.Headers[name] = own
+	}
+	return m, ctx
+}
+
 // attributes are those of OpenTelemetry's conventions for messaging, and event.retry_count.
 // https://opentelemetry.io/docs/specs/semconv/messaging/
-func (r *Relay) attributes(e store.Event) []attribute.KeyValue {
+func (r *reporter) attributes(e store.Event) []attribute.KeyValue {
 	attributes := []attribute.KeyValue{
-		semconv.MessagingSystemKey.String(r.to.System()),
+		semconv.MessagingSystemKey.String(r.system),
 		semconv.MessagingOperationTypeSend,
 		semconv.MessagingOperationName("publish"),
 		semconv.MessagingDestinationName(r.destination),
@@ -26,7 +61,7 @@ func (r *Relay) attributes(e store.Event) []attribute.KeyValue {
 		semconv.MessagingMessageBodySize(len(e.Payload)),
 		attribute.Int("event.retry_count", e.RetryCount),
 	}
-	if r.to.System() == semconv.MessagingSystemRabbitMQ.Value.AsString() { // the conventions of others have no name for it
+	if r.system == semconv.MessagingSystemRabbitMQ.Value.AsString() { // the conventions of others have no name for it
 		attributes = append(attributes, semconv.MessagingRabbitMQDestinationRoutingKey(e.Topic))
 	}
 	return attributes
@@ -40,8 +75,9 @@ const (
 	outcomeUnknown   = "unknown" // it was not sent, or nobody knows; it is tried again at once
 )
 
-// report counts the answer to an event, logs it, and ends the event's span.
-func (w *worker) report(it *item, r publish.Result) {
+// outcome counts the answer to an event, logs it, and ends the event's span. isOver says that nothing
+// more is begun.
+func (r *reporter) outcome(it *item, answer publish.Result, isOver bool) {
 	ctx, span := it.trace, trace.SpanFromContext(it.trace)
 	defer span.End()
 	outcome := outcomeRetry
@@ -51,22 +87,22 @@ func (w *worker) report(it *item, r publish.Result) {
 		if own := span.SpanContext(); own.IsSampled() {
 			traceID = own.TraceID().String()
 		}
-		w.counters.count(func(s *Counters) {
+		r.count(func(s *Counters) {
 			s.Published++
 			s.Latency.observe(it.event.Age+time.Since(it.batch.read).Seconds(), traceID)
 		})
-		w.log.Step(ctx, "message published", "message_id", it.message.ID, "topic", it.message.Topic)
+		r.log.Step(ctx, "message published", "message_id", it.message.ID, "topic", it.message.Topic)
 		span.SetAttributes(attribute.String("outbox.outcome", outcomePublished))
 		return
-	case r.Outcome == publish.NotSent && w.phase == ending && errors.Is(r.Err, context.Canceled):
+	case answer.Outcome == publish.NotSent && isOver && errors.Is(answer.Err, context.Canceled):
 		return // it was not begun, because Run or the session ends
 	case it.verdict.failure.Final:
 		outcome = outcomeFailed
 	case it.verdict.released:
 		outcome = outcomeUnknown
 	}
-	w.counters.count(func(s *Counters) {
-		switch r.Outcome {
+	r.count(func(s *Counters) {
+		switch answer.Outcome {
 		case publish.Returned:
 			s.Unroutable++
 		case publish.Refused:
@@ -76,10 +112,35 @@ func (w *worker) report(it *item, r publish.Result) {
 		default: // counted when it is settled
 		}
 	})
-	w.log.Trouble(ctx, "message not published", "message_id", it.message.ID, "topic", it.message.Topic, "error", r.Err)
+	r.log.Trouble(ctx, "message not published", "message_id", it.message.ID, "topic", it.message.Topic, "error", answer.Err)
 	span.SetAttributes(attribute.String("outbox.outcome", outcome))
-	if r.Err != nil {
-		span.RecordError(r.Err)
+	if answer.Err != nil {
+		span.RecordError(answer.Err)
 	}
-	span.SetStatus(codes.Error, failureCode(r))
+	span.SetStatus(codes.Error, failureCode(answer))
+}
+
+// settled counts and logs what a settlement has changed, and what it has not.
+func (r *reporter) settled(b *batch, s store.Settlement, done *store.Settled) {
+	ctx := b.database.lastCall
+	if missing := max(0, len(s.Failures)-done.Held); missing > 0 {
+		r.count(func(all *Counters) { all.LeaseLost += uint64(missing) }) //nolint:gosec // positive
+		r.log.Trouble(ctx, "lease lost: this relay no longer holds these events", "events", missing)
+	}
+	for _, it := range b.items {
+		if _, ok := done.Failed[it.event.ID]; !ok {
+			continue
+		}
+		failure := it.verdict.failure
+		r.count(func(all *Counters) {
+			all.Failed++
+			if failure.Counts {
+				all.RetryExhaustions++
+			}
+		})
+		r.log.ErrorContext(ctx, "event failed", "message_id", failure.ID, "failure_code", failure.Code, "error", failure.Reason)
+		if r.config.OnFailed != nil {
+			r.config.OnFailed(ctx, it.event, failure.Reason)
+		}
+	}
 }

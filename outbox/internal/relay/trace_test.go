@@ -5,8 +5,10 @@ import (
 	"crypto/rand"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/uuid"
 	"go.opentelemetry.io/otel/attribute"
@@ -76,21 +78,25 @@ func (s *span) SetAttributes(all ...attribute.KeyValue) {
 
 // publishBatch publishes a batch of three events: one has a trace, one has none, and one has
 // an invalid traceparent.
-func publishBatch(t *testing.T, results ...publish.Result) (*worker, *batch, []*span) {
+func publishBatch(t *testing.T, results ...publish.Result) (*reporter, *batch, []*span) {
 	t.Helper()
 	tracer, config := &spans{}, testConfig
 	config.TracerProvider = tracer
-	w := &worker{Relay: relayWith(config)}
-	b := w.newBatch(t.Context(), store.Claim{Events: []store.Event{
+	p := policyOf(config)
+	r := newReporter(p.config, &fakeBroker{})
+	b := &batch{policy: p, report: r, read: time.Now(), sender: &sender{ctx: t.Context()}, window: newWindow(&atomic.Int64{})}
+	for _, e := range []store.Event{
 		{ID: uuid.New(), Topic: "order.created", Traceparent: orderParent, Headers: map[string]string{"tracestate": "a=b"}, Payload: []byte("{}"), RetryCount: 1, Age: 1},
 		{ID: uuid.New(), Topic: "order.created"},
 		{ID: uuid.New(), Topic: "order.created", Traceparent: "garbage", Age: 100},
-	}})
-	for i, r := range results {
-		w.accept(b.items[i], r)
+	} {
+		m, trace := r.message(t.Context(), e)
+		b.add(item{event: e, message: m, trace: trace})
 	}
-	w.findCause()
-	return w, b, tracer.started
+	for i, result := range results {
+		b.accept(b.items[i], result)
+	}
+	return r, b, tracer.started
 }
 
 var (
@@ -137,9 +143,9 @@ func TestTheSpanHasTheOutcomeOfTheEvent(t *testing.T) {
 // TestWithoutATracerTheEventKeepsItsOwnTrace: the message carries what Append has stored.
 func TestWithoutATracerTheEventKeepsItsOwnTrace(t *testing.T) {
 	t.Parallel()
-	w := &worker{Relay: relayWith(testConfig)}
-	b := w.newBatch(t.Context(), store.Claim{Events: []store.Event{{Traceparent: orderParent, Headers: map[string]string{"a": "b", "tracestate": "c=d"}}}})
-	if got := b.items[0].message.Headers; got["traceparent"] != orderParent || got["a"] != "b" || got["tracestate"] != "c=d" {
+	r := newReporter(policyOf(testConfig).config, &fakeBroker{})
+	m, _ := r.message(t.Context(), store.Event{Traceparent: orderParent, Headers: map[string]string{"a": "b", "tracestate": "c=d"}})
+	if got := m.Headers; got["traceparent"] != orderParent || got["a"] != "b" || got["tracestate"] != "c=d" {
 		t.Errorf("headers %v", got)
 	}
 }
@@ -147,8 +153,8 @@ func TestWithoutATracerTheEventKeepsItsOwnTrace(t *testing.T) {
 func TestTheLatencyHasExemplars(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w, _, _ := publishBatch(t, taken, unknown, taken)
-		s := w.Counters()
+		r, _, _ := publishBatch(t, taken, unknown, taken)
+		s := r.copy()
 		if s.Published != 2 || s.PublishErrors != 1 {
 			t.Errorf("%d published and %d errors, want 2 and 1", s.Published, s.PublishErrors)
 		}

@@ -1,31 +1,39 @@
 package relay
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
 
+	"example.com/transactional-outbox/outbox/internal/quietlog"
 	"example.com/transactional-outbox/outbox/internal/store"
 	"example.com/transactional-outbox/outbox/publish"
 )
 
 // unanswered is what a destination that answers one by one has not answered: it may be silent, or a
 // function may never return. If a destination does not answer one by one, the topics pause instead
-// ("no answer for 1s").
+// ("no answer for 1s"). The late confirms are those of any destination.
 type unanswered struct {
+	destination string
+	limit       time.Duration // for silence
+	some        chan struct{} // wakes a worker: there are late confirms
+
 	mu      sync.Mutex
 	waiting int                // messages
 	since   time.Time          // when the destination has last said something, or got the first of these messages
 	events  map[uuid.UUID]bool // that are still being sent, or are late
 	overdue map[*sending]bool
 	bytes   int64         // of what is overdue
-	late    []store.Event // confirmed after they were overdue, and not recorded
+	late    []store.Event // confirmed after the relay had given up waiting, and not recorded
 
-	recording sync.Mutex // held by the worker that records the late ones
+	isSilent  atomic.Bool // as the log says
+	recording sync.Mutex  // held by the worker that records the late ones
 }
 
 // sending is an event that the publisher has. It may outlive its worker and its claim.
@@ -44,9 +52,20 @@ const (
 	maxOverdue = 1000
 )
 
+func newUnanswered(to publish.Destination) *unanswered {
+	u := &unanswered{
+		destination: to.Name(), limit: silentAfter, some: make(chan struct{}, 1),
+		events: map[uuid.UUID]bool{}, overdue: map[*sending]bool{},
+	}
+	if to, ok := to.(interface{ AnswersWithin() time.Duration }); ok {
+		u.limit = to.AnswersWithin()
+	}
+	return u
+}
+
 // sent notes events that go to a publisher. It returns the function that the publisher calls with each
-// answer. The first answer to an event goes to its worker. Until the second one, no payload is kept here.
-func (u *unanswered) sent(items []*item, to *answers) func(i int, r publish.Result) {
+// answer. The first answer to an event is given on. Until the second one, no payload is kept here.
+func (u *unanswered) sent(items []*item, first func(it *item, r publish.Result)) func(i int, r publish.Result) {
 	all := make([]*sending, len(items))
 	for i, it := range items {
 		all[i] = &sending{it, it.event, int64(len(it.event.Payload)), time.Now()}
@@ -72,11 +91,9 @@ func (u *unanswered) sent(items []*item, to *answers) func(i int, r publish.Resu
 			all[i] = nil // others of the same Publish may be overdue for ever
 		}
 		u.answered(s, r, it != nil)
-		if it == nil {
-			signal(to.some) // the late list has it
-			return
+		if it != nil {
+			first(it, r)
 		}
-		to.add(answer{item: it, result: r})
 	}
 }
 
@@ -98,13 +115,30 @@ func (u *unanswered) answered(s *sending, r publish.Result, isFirst bool) {
 		u.overdue[s] = true
 	case !isFirst && r.Outcome == publish.Confirmed:
 		u.late = append(u.late, s.event)
+		signal(u.some)
 	default:
 		delete(u.events, s.event.ID)
 	}
 }
 
-// recordLate gives the late events to write. Any worker may record them.
-func (u *unanswered) recordLate(write func([]store.Event) bool) {
+// confirmed notes an event that was confirmed after its batch had given up waiting.
+func (u *unanswered) confirmed(e store.Event) {
+	e.Payload = nil
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.late = append(u.late, e)
+	signal(u.some)
+}
+
+// isLate reports whether there are late confirms to record.
+func (u *unanswered) isLate() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return len(u.late) > 0
+}
+
+// recordLate records late confirms. Any worker may do it.
+func (u *unanswered) recordLate(d *database) {
 	if !u.recording.TryLock() {
 		return
 	}
@@ -112,7 +146,7 @@ func (u *unanswered) recordLate(write func([]store.Event) bool) {
 	u.mu.Lock()
 	late := slices.Clone(u.late)
 	u.mu.Unlock()
-	if len(late) == 0 || !write(late) {
+	if len(late) == 0 || d.settle(store.Settlement{Published: late}, false) == nil {
 		return
 	}
 	u.mu.Lock()
@@ -137,18 +171,21 @@ func (u *unanswered) isTooMuch(inFlight int64) bool {
 	return len(u.overdue) >= maxOverdue || inFlight+u.bytes > maxBytes/2
 }
 
+// logSilence logs once when the destination becomes silent.
+func (u *unanswered) logSilence(ctx context.Context, log *quietlog.Log) {
+	if _, err := u.silence(); !u.isSilent.Swap(err != nil) && err != nil {
+		log.ErrorContext(ctx, "the destination does not answer", "error", err)
+	}
+}
+
 // NoAnswer is for how long the destination has been silent, or a call overdue; 0 if it answers.
 func (r *Relay) NoAnswer() time.Duration {
-	d, _ := r.noAnswer()
+	d, _ := r.unanswered.silence()
 	return d
 }
 
-// noAnswer returns an error if the destination is silent or a call is overdue, and for how long.
-func (r *Relay) noAnswer() (d time.Duration, err error) {
-	u, limit := &r.unanswered, silentAfter
-	if to, ok := r.to.(interface{ AnswersWithin() time.Duration }); ok {
-		limit = to.AnswersWithin()
-	}
+// silence returns an error if the destination is silent or a call is overdue, and for how long.
+func (u *unanswered) silence() (d time.Duration, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	oldest, calls := &sending{since: never}, ""
@@ -161,12 +198,12 @@ func (r *Relay) noAnswer() (d time.Duration, err error) {
 	if len(u.overdue) > 0 {
 		calls = fmt.Sprintf(", calls that have not returned: %d, such as that for message %s of topic %s", len(u.overdue), oldest.event.ID, oldest.event.Topic)
 	}
-	if u.waiting > 0 && time.Since(u.since) >= limit {
+	if u.waiting > 0 && time.Since(u.since) >= u.limit {
 		since = earlier(since, u.since)
 	}
 	if since.Equal(never) {
 		return 0, nil
 	}
 	d = time.Since(since)
-	return d, fmt.Errorf("no answer from %s for %.0f s; messages that wait: %d%s", r.destination, d.Seconds(), u.waiting, calls)
+	return d, fmt.Errorf("no answer from %s for %.0f s; messages that wait: %d%s", u.destination, d.Seconds(), u.waiting, calls)
 }

@@ -218,7 +218,7 @@ func TestP9AnEventWithoutPayloadIsFailedAndOthersArePublished(t *testing.T) {
 }
 
 // TestP12ShutdownDoesNotCancelAClaim ends the context while the database has the claim and has
-// not answered.
+// not answered. The event is not sent, and need not wait for the end of a lease.
 func TestP12ShutdownDoesNotCancelAClaim(t *testing.T) {
 	t.Parallel()
 	inVirtualTime(t, func(v *virtual) {
@@ -227,7 +227,7 @@ func TestP12ShutdownDoesNotCancelAClaim(t *testing.T) {
 		v.outbox.append("a", 1)
 		v.run()
 		v.stop()
-		v.want(1, "published")
+		v.want(1, "released")
 	})
 }
 

@@ -1,0 +1,54 @@
+package relay
+
+import (
+	"sync"
+	"time"
+
+	"example.com/transactional-outbox/outbox/publish"
+)
+
+// answer is what a publisher says about an event, or that it has begun some.
+type answer struct {
+	item   *item
+	result publish.Result
+
+	begun []*item
+	at    time.Time
+}
+
+// answers are those that a batch has not received yet.
+type answers struct {
+	mu   sync.Mutex
+	list []answer
+	late *unanswered   // has what comes after the end of the batch
+	some chan struct{} // wakes the batch
+}
+
+func (a *answers) add(one answer) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch it := one.item; {
+	case a.late == nil:
+		if a.list = append(a.list, one); len(a.list) == 1 { // for the others the batch is awake already
+			signal(a.some)
+		}
+	case it != nil && one.result.Outcome == publish.Confirmed && !it.verdict.published:
+		a.late.confirmed(it.event)
+	}
+}
+
+func (a *answers) take() []answer {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	all := a.list
+	a.list = nil
+	return all
+}
+
+// redirect lets the late confirms go elsewhere. It returns what the batch has not received.
+func (a *answers) redirect(to *unanswered) []answer {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.late = to
+	return a.list
+}

@@ -1,0 +1,288 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"example.com/transactional-outbox/outbox/publish"
+)
+
+// sender sends events through a session. It opens a publisher for the first of them, and another one
+// after a publisher was lost. Its worker and the worker's batches use it.
+type sender struct {
+	config     *Config
+	session    publish.Session
+	isOneByOne bool            // the session is a publish.OneByOne
+	ctx        context.Context // ends with the session, or with the relay: then nothing more is begun
+	topics     *topics
+	losses     *losses
+	unanswered *unanswered
+	changed    chan struct{} // wakes the worker: tend may have something to do
+
+	mu       sync.Mutex
+	writer   *writer
+	err      error     // there is no other publisher on this session
+	isOver   bool      // nothing more is begun
+	isLeft   bool      // another session takes its place
+	inFlight int       // events that wait for an answer
+	quiet    time.Time // when the destination has last answered, or has got the first event
+	lost     []answer  // what has no answer, since the publisher was lost
+	apart    []*item   // to be sent when no other event waits for an answer
+	group    int       // how many of them were sent together the last time
+}
+
+// send sends the events of a batch. Those that may have ended a publisher are sent apart, later.
+func (s *sender) send(b *batch, items []*item) {
+	var together, apart []*item
+	for _, it := range items {
+		if s.losses.has(it.event.ID) {
+			apart = append(apart, it)
+		} else {
+			together = append(together, it)
+		}
+	}
+	s.mu.Lock()
+	s.apart = append(s.apart, apart...)
+	s.mu.Unlock()
+	s.write(group{b, together})
+	s.sendApart()
+}
+
+// sendApart sends events that may have ended a publisher, as soon as nothing else waits for an
+// answer: first one, and after each success twice as many. So the one among thousands that ends a
+// publisher is soon alone. Those of a paused topic wait with their topic.
+func (s *sender) sendApart() {
+	for g, next := s.nextApart(); next; g, next = s.nextApart() {
+		s.write(g)
+	}
+}
+
+func (s *sender) nextApart() (g group, next bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.apart) == 0 {
+		s.group = 0
+	}
+	if len(s.apart) == 0 || s.inFlight > 0 || s.isOver || s.writer != nil && s.writer.isLost {
+		return g, false
+	}
+	s.group = max(1, 2*s.group)
+	g.batch = s.apart[0].batch
+	for len(s.apart) > 0 && s.apart[0].batch == g.batch && len(g.items) < s.group {
+		it := s.apart[0]
+		s.apart = s.apart[1:]
+		if !g.batch.isTrial && s.topics.isPaused(it.event.PauseName()) {
+			g.batch.answers.add(answer{item: it, result: publish.Result{Outcome: publish.NotSent, Err: errEnded}})
+			continue
+		}
+		g.items = append(g.items, it)
+	}
+	return g, true
+}
+
+// write hands events to the writer. The queue has room for them: see isReady.
+func (s *sender) write(g group) {
+	if len(g.items) == 0 {
+		return
+	}
+	s.mu.Lock()
+	if s.inFlight == 0 {
+		s.quiet = time.Now()
+	}
+	for _, it := range g.items {
+		it.inFlight = true
+	}
+	s.inFlight += len(g.items)
+	if s.writer == nil {
+		s.writer = newWriter(s)
+	}
+	queue := s.writer.queue
+	s.mu.Unlock()
+	queue <- g
+}
+
+// isReady reports whether events that are claimed now can be sent.
+func (s *sender) isReady() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.apart) == 0 && (s.writer == nil || !s.writer.isLost && len(s.writer.queue) < maxQueue)
+}
+
+// answered gives an answer to the batch. What a lost publisher has not answered waits for findCause.
+func (s *sender) answered(it *item, r publish.Result) {
+	if s.note(it, r) {
+		it.batch.answers.add(answer{item: it, result: r})
+	}
+}
+
+func (s *sender) note(it *item, r publish.Result) (isKnown bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.quiet = time.Now()
+	if !it.inFlight {
+		return true // the batch has given up
+	}
+	it.inFlight = false
+	s.inFlight--
+	isKnown = true
+	switch {
+	case r.Outcome == publish.Unknown && !errors.Is(r.Err, publish.ErrTimeout):
+		s.lost, isKnown = append(s.lost, answer{item: it, result: r}), false
+		s.lose()
+	case r.Outcome == publish.NotSent && !errors.Is(r.Err, publish.ErrBusy) && !s.isOneByOne && !s.isOver:
+		s.lose() // a session that answers one by one goes on with others
+	case r.Outcome == publish.Confirmed, r.Outcome == publish.Returned, r.Outcome == publish.Refused:
+		s.losses.remove(it.event.ID)
+	}
+	if s.inFlight == 0 {
+		signal(s.changed)
+	}
+	return isKnown
+}
+
+// lose notes that the publisher has ended. It begins nothing more.
+func (s *sender) lose() {
+	if s.writer != nil {
+		s.writer.isLost = true
+		s.writer.finish()
+	}
+}
+
+// forget notes that a batch waits no more for an answer.
+func (s *sender) forget(it *item) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if it.inFlight {
+		it.inFlight = false
+		s.inFlight--
+	}
+	if s.inFlight == 0 {
+		signal(s.changed)
+	}
+}
+
+// tend closes a publisher that was lost, as soon as all that it had has an answer, and sends what goes
+// apart. It reports whether it has closed one.
+func (s *sender) tend(until context.Context) (wasLost bool) {
+	s.mu.Lock()
+	wasLost = s.writer != nil && s.writer.isLost && s.inFlight == 0
+	s.mu.Unlock()
+	if wasLost {
+		s.close(until)
+	}
+	s.sendApart()
+	return wasLost
+}
+
+// end begins nothing more. It answers what is not begun. A session that is left may stay silent, so
+// another one must get what is to be sent apart.
+func (s *sender) end(isLeft bool) {
+	s.mu.Lock()
+	s.isOver, s.isLeft = true, isLeft
+	apart, writer := s.apart, s.writer
+	s.apart = nil
+	s.mu.Unlock()
+	r := publish.Result{Outcome: publish.NotSent, Err: errEnded}
+	if writer != nil {
+		writer.finish()
+		writer.refuse(r)
+	}
+	if isLeft {
+		r = publish.Result{Outcome: publish.Unknown, Err: errNotRead}
+	}
+	for _, it := range apart {
+		it.batch.answers.add(answer{item: it, result: r})
+	}
+}
+
+// close ends the publisher, and waits for the answers to everything, but only until a context ends.
+func (s *sender) close(until context.Context) {
+	s.mu.Lock()
+	writer := s.writer
+	s.writer = nil
+	s.mu.Unlock()
+	if writer == nil {
+		return
+	}
+	select {
+	case err := <-writer.close():
+		s.mu.Lock()
+		s.err = err
+		s.mu.Unlock()
+		s.findCause()
+	case <-until.Done():
+	}
+}
+
+// findCause looks for the event that made the publisher end.
+func (s *sender) findCause() {
+	s.mu.Lock()
+	lost := s.lost
+	s.lost, s.group = nil, 0
+	s.mu.Unlock()
+	for _, a := range lost {
+		if s.losses.add(a.item.event.ID, len(lost) == 1, errors.Is(a.result.Err, publish.ErrClosed), s.topics.lastTakenOfAll()) {
+			a.result.Outcome = publish.Refused
+		}
+		a.item.batch.answers.add(a)
+	}
+}
+
+// silentAt is when the destination will have answered nothing for SlowAfter, although it has got
+// something.
+func (s *sender) silentAt() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.isOneByOne || s.inFlight == 0 {
+		return never
+	}
+	return s.quiet.Add(min(s.config.SlowAfter, s.config.ConfirmTimeout))
+}
+
+// isBlocked reports whether the destination asks to wait. Meanwhile it is not silent.
+func (s *sender) isBlocked(now time.Time) bool {
+	if !s.session.Blocked() {
+		return false
+	}
+	s.hear(now)
+	return true
+}
+
+func (s *sender) hear(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.quiet = now
+}
+
+// isUnread reports whether this session was left, and is silent.
+func (s *sender) isUnread(now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.isLeft && now.Sub(s.quiet) >= s.config.SlowAfter
+}
+
+func (s *sender) wasLeft() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.isLeft
+}
+
+// hasEnded reports whether nothing more is begun.
+func (s *sender) hasEnded() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.isOver || s.ctx.Err() != nil
+}
+
+// failure is why there is no other publisher on this session.
+func (s *sender) failure() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err
+}
+
+// errEnded is the reason of a message that is not begun, because the session or Run has ended.
+var errEnded = fmt.Errorf("%w: %w", publish.ErrNotSent, context.Canceled)

@@ -1,0 +1,84 @@
+package relay
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// window is what the batches of a worker have in flight, and what they tell it.
+type window struct {
+	bytes *atomic.Int64 // of the payloads in flight, of all workers
+
+	mu      sync.Mutex
+	batches map[*batch]places
+	all     places
+	news    news
+	some    chan struct{} // wakes the worker
+}
+
+// places are numbers of events.
+type places struct {
+	waiting int // for an answer, or to be recorded: these take a place
+	slow    int // without an answer for so long that they take no place
+}
+
+// news is what has happened since the worker has looked.
+type news struct {
+	isDue        bool // a batch has recorded something, so events may be due
+	isPaused     bool // a topic
+	isTriedAgain bool // a topic, soon
+	isSlow       bool // a batch
+}
+
+func newWindow(bytes *atomic.Int64) *window {
+	return &window{bytes: bytes, batches: map[*batch]places{}, some: make(chan struct{}, 1)}
+}
+
+// set notes the places of a batch.
+func (w *window) set(b *batch, p places) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	before := w.batches[b]
+	w.batches[b] = p
+	w.all = places{w.all.waiting + p.waiting - before.waiting, w.all.slow + p.slow - before.slow}
+	if p.waiting < before.waiting {
+		signal(w.some)
+	}
+}
+
+func (w *window) remove(b *batch) {
+	w.set(b, places{})
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.batches, b)
+	signal(w.some)
+}
+
+func (w *window) tell(n news) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.news = news{w.news.isDue || n.isDue, w.news.isPaused || n.isPaused, w.news.isTriedAgain || n.isTriedAgain, w.news.isSlow || n.isSlow}
+	signal(w.some)
+}
+
+// take returns the news, once.
+func (w *window) take() news {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := w.news
+	w.news = news{}
+	return n
+}
+
+func (w *window) waiting() int  { w.mu.Lock(); defer w.mu.Unlock(); return w.all.waiting }
+func (w *window) slow() int     { w.mu.Lock(); defer w.mu.Unlock(); return w.all.slow }
+func (w *window) isEmpty() bool { w.mu.Lock(); defer w.mu.Unlock(); return len(w.batches) == 0 }
+
+// inHand are the batches that have not ended.
+func (w *window) inHand() []*batch {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Collect(maps.Keys(w.batches))
+}
