@@ -71,10 +71,6 @@ func (b *batch) run() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for b.count[recorded] < len(b.items) {
-		if !time.Now().Before(b.recordAt()) {
-			b.record(false)
-			continue
-		}
 		b.window.set(b, b.places())
 		timer.Reset(max(time.Until(b.next()), shortestWait))
 		select {
@@ -92,6 +88,9 @@ func (b *batch) run() {
 			b.receive()
 			b.record(true)
 			return
+		}
+		if !time.Now().Before(b.recordAt()) {
+			b.record(false)
 		}
 	}
 }
@@ -149,13 +148,13 @@ func (b *batch) receive() {
 // accept decides about an event by its answer. An answer that is late counts if it is a confirm.
 func (b *batch) accept(it *item, result publish.Result) {
 	if it.state == decided || it.state == recorded {
-		if result.Outcome == publish.Confirmed && !it.verdict.published {
+		if it.isLate(result) {
 			b.sender.unanswered.confirmed(it.event)
 		}
 		return
 	}
 	b.decide(it, b.verdict(it.event, result, b.isTrial))
-	b.report.outcome(it, result, b.sender.hasEnded())
+	b.report.outcome(it, result, b.sender.ctx.Err() != nil)
 }
 
 func (b *batch) decide(it *item, v verdict) {

@@ -33,6 +33,11 @@ func (it *item) set(to state) {
 	it.state = to
 }
 
+// isLate reports whether an answer counts, although the batch has given up waiting.
+func (it *item) isLate(r publish.Result) bool {
+	return r.Outcome == publish.Confirmed && !it.verdict.published
+}
+
 // free forgets the payload, and returns its size.
 func (it *item) free() int64 {
 	size := int64(len(it.event.Payload))

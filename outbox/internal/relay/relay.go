@@ -122,10 +122,11 @@ func (r *Relay) newDatabase(lastCall context.Context) *database {
 func (r *Relay) newWorker(ctx context.Context, session publish.Session, lastCall context.Context) *worker {
 	_, isOneByOne := session.(publish.OneByOne)
 	r.caution.isOn.Store(isOneByOne)
+	ctx, finish := context.WithCancel(ctx)
 	return &worker{
 		policy: policy{r.config, r.topics}, database: r.newDatabase(lastCall), window: newWindow(&r.bytes), leases: r.leases,
 		sender: &sender{
-			config: r.config, session: session, isOneByOne: isOneByOne, ctx: ctx, topics: r.topics, losses: r.losses,
+			config: r.config, session: session, isOneByOne: isOneByOne, ctx: ctx, finish: finish, topics: r.topics, losses: r.losses,
 			unanswered: r.unanswered, changed: make(chan struct{}, 1),
 		},
 		schedule: schedule{isDue: true, tries: 1}, late: r.unanswered, report: r.report,

@@ -16,7 +16,8 @@ type sender struct {
 	config     *Config
 	session    publish.Session
 	isOneByOne bool            // the session is a publish.OneByOne
-	ctx        context.Context // ends with the session, or with the relay: then nothing more is begun
+	ctx        context.Context // ends with the session or the relay, or if the session is left: nothing more is begun
+	finish     context.CancelFunc
 	topics     *topics
 	losses     *losses
 	unanswered *unanswered
@@ -25,7 +26,6 @@ type sender struct {
 	mu       sync.Mutex
 	writer   *writer
 	err      error     // there is no other publisher on this session
-	isOver   bool      // nothing more is begun
 	isLeft   bool      // another session takes its place
 	inFlight int       // events that wait for an answer
 	quiet    time.Time // when the destination has last answered, or has got the first event
@@ -66,7 +66,7 @@ func (s *sender) nextApart() (g group, next bool) {
 	if len(s.apart) == 0 {
 		s.group = 0
 	}
-	if len(s.apart) == 0 || s.inFlight > 0 || s.isOver || s.writer != nil && s.writer.isLost {
+	if len(s.apart) == 0 || s.inFlight > 0 || s.ctx.Err() != nil || s.writer != nil && s.writer.isLost {
 		return g, false
 	}
 	s.group = max(1, 2*s.group)
@@ -132,7 +132,7 @@ func (s *sender) note(it *item, r publish.Result) (isKnown bool) {
 	case r.Outcome == publish.Unknown && !errors.Is(r.Err, publish.ErrTimeout):
 		s.lost, isKnown = append(s.lost, answer{item: it, result: r}), false
 		s.lose()
-	case r.Outcome == publish.NotSent && !errors.Is(r.Err, publish.ErrBusy) && !s.isOneByOne && !s.isOver:
+	case r.Outcome == publish.NotSent && !errors.Is(r.Err, publish.ErrBusy) && !s.isOneByOne && s.ctx.Err() == nil:
 		s.lose() // a session that answers one by one goes on with others
 	case r.Outcome == publish.Confirmed, r.Outcome == publish.Returned, r.Outcome == publish.Refused:
 		s.losses.remove(it.event.ID)
@@ -181,13 +181,13 @@ func (s *sender) tend(until context.Context) (wasLost bool) {
 // another one must get what is to be sent apart.
 func (s *sender) end(isLeft bool) {
 	s.mu.Lock()
-	s.isOver, s.isLeft = true, isLeft
+	s.finish()
+	s.isLeft = isLeft
 	apart, writer := s.apart, s.writer
 	s.apart = nil
 	s.mu.Unlock()
 	r := publish.Result{Outcome: publish.NotSent, Err: errEnded}
 	if writer != nil {
-		writer.finish()
 		writer.refuse(r)
 	}
 	if isLeft {
@@ -268,13 +268,6 @@ func (s *sender) wasLeft() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.isLeft
-}
-
-// hasEnded reports whether nothing more is begun.
-func (s *sender) hasEnded() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.isOver || s.ctx.Err() != nil
 }
 
 // failure is why there is no other publisher on this session.

@@ -78,7 +78,7 @@ func (w *worker) tend(ctx context.Context) {
 	if n.isDue && w.isTrial {
 		signal(w.wake) // the events of a topic whose pause has ended may be due
 	}
-	if w.sender.tend(w.closeBy) {
+	if w.sender.tend(w.closeBy) { //nolint:contextcheck // there is time for this when ctx has ended
 		w.schedule.notBefore = time.Now().Add(lossPause)
 	}
 	w.late.logSilence(ctx, w.report.log)
@@ -174,7 +174,7 @@ func (w *worker) start(ctx context.Context, claim store.Claim, asked time.Time) 
 		}}})
 	}
 	w.window.set(b, b.places())
-	b.send() // here, so that the batches are sent in the order of their claims
+	b.send() //nolint:contextcheck // the sender has a context of its own
 	w.batches.Go(b.run)
 }
 
@@ -182,7 +182,7 @@ func (w *worker) start(ctx context.Context, claim store.Claim, asked time.Time) 
 func (w *worker) drain(ctx context.Context) {
 	isDone := func() bool { return w.window.isEmpty() && !w.late.isLate() || w.over.Err() != nil }
 	w.await(ctx, func() bool { return isDone() || ctx.Err() != nil && w.sender.session.Blocked() })
-	w.sender.close(w.closeBy) // what has no answer is unknown
+	w.sender.close(w.closeBy) //nolint:contextcheck // the same
 	w.await(ctx, isDone)
 	close(w.last)
 	w.batches.Wait()
