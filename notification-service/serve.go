@@ -25,8 +25,8 @@ import (
 )
 
 // spareConnections are those to the database beyond one for each relay worker: for the worker of
-// paused domains, the consumer, what prunes, health checks and scrapes.
-const spareConnections = 6
+// paused domains, leases, the consumer, what prunes, health checks and scrapes.
+const spareConnections = 7
 
 func serve(ctx context.Context, c config) error {
 	slog.InfoContext(ctx, "starting", settings.Attributes(c)...)

@@ -19,7 +19,7 @@ var schema = migrations.Schema
 // keep it from publishing.
 const (
 	apiConnections   = 20
-	spareConnections = 3 // beyond one for each relay worker: for the janitor, and two for a scrape
+	spareConnections = 4 // beyond one for each relay worker: for leases and the janitor, and two for a scrape
 )
 
 func serve(ctx context.Context, c config) error {

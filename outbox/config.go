@@ -67,10 +67,9 @@ type RelayConfig struct {
 	// later, whatever the database does. The default is 10 s.
 	ShutdownTimeout time.Duration
 	// OnPublished is called with events that the destination has confirmed, after the commit that
-	// says so and outside each transaction. The events have no Payload. Several workers may call it at
-	// the same time. Return soon, and at once when ctx ends: the worker waits for the call, and renews
-	// no lease meanwhile. If a call takes longer than Lease, other workers send its events again. Run
-	// does not return before the call does. A panic ends the process. An event may come twice. If the
+	// says so and outside each transaction. The events have no Payload. Several goroutines may call it at
+	// the same time. Return soon, and at once when ctx ends: the events keep their places in the window
+	// until then. Run does not return before the call does. A panic ends the process. An event may come twice. If the
 	// process dies after the commit, the call is missing: do nothing here that must happen.
 	OnPublished func(ctx context.Context, events []Event)
 	// OnFailed is called as OnPublished is, with an event that has become failed, and why.

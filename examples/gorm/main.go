@@ -65,9 +65,9 @@ func start(ctx context.Context, group *errgroup.Group, mux *http.ServeMux, name 
 	if err != nil {
 		return err
 	}
-	// A relay needs one connection for its worker and three more. An inbox needs one for a batch, and
+	// A relay needs one connection for its worker and four more. An inbox needs one for a batch, and
 	// one to clean up. Requests have a pool of their own, so that they cannot use these up.
-	config.MaxConns = 6
+	config.MaxConns = 7
 	config.ConnConfig.RuntimeParams["default_transaction_isolation"] = "read committed" // for save
 	outbox.UseSchema(config, "shop_"+name)
 	pool, err := pgxpool.NewWithConfig(ctx, config)

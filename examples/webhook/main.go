@@ -54,7 +54,7 @@ func openShop(ctx context.Context, schema string, webhooks []string) (*shop, err
 		return nil, err
 	}
 	const workers, requests = 2, 8
-	config.MaxConns = workers + 3 + requests // a relay has three more for its other work
+	config.MaxConns = workers + 4 + requests // a relay has four more for its other work
 	outbox.UseSchema(config, schema)
 	outbox.NeverCancelCommits(config) // in case the server has a synchronous standby
 	pool, err := pgxpool.NewWithConfig(ctx, config)
