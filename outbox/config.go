@@ -41,8 +41,8 @@ type RelayConfig struct {
 	ConfirmTimeout time.Duration
 	// NoAnswerPauses are the pauses of an event that has had no answer; the last one repeats. Give
 	// long ones if the destination cannot recognise a message that it gets twice, as a mail server.
-	// Then no answer counts as a refusal. By default the event waits as one that was refused, and never
-	// fails for that.
+	// Then no answer counts as a refusal. By default the event waits as one that was refused, and
+	// never fails for that.
 	NoAnswerPauses []time.Duration
 	// DurableMarks makes the marks of published events wait for the disk. By default they do not:
 	// after a crash of PostgreSQL, the events of the last moments are published again.
@@ -66,11 +66,12 @@ type RelayConfig struct {
 	// flight. What is not finished by then is published again. Run returns at most two seconds
 	// later, whatever the database does. The default is 10 s.
 	ShutdownTimeout time.Duration
-	// OnPublished is called with events that the destination has confirmed, after the commit that
-	// says so and outside each transaction. The events have no Payload. Several goroutines may call it at
-	// the same time. Return soon, and at once when ctx ends: the events keep their places in the window
-	// until then. Run does not return before the call does. A panic ends the process. An event may come twice. If the
-	// process dies after the commit, the call is missing: do nothing here that must happen.
+	// OnPublished is called with events that the destination has confirmed, after the commit that says
+	// so and outside each transaction. The events have no Payload. Several goroutines may call it at
+	// the same time. Return soon, and at once when ctx ends: the events keep their places in the
+	// window until then. Run does not return before the call does. A panic ends the process. An event
+	// may come twice. If the process dies after the commit, the call is missing: do nothing here that
+	// must happen.
 	OnPublished func(ctx context.Context, events []Event)
 	// OnFailed is called as OnPublished is, with an event that has become failed, and why.
 	OnFailed func(ctx context.Context, event Event, reason string)

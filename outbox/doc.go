@@ -20,9 +20,9 @@
 //
 // Without a broker, publish.Func makes a destination of a function, for example of a webhook.
 //
-// Until a queue is bound for an event, the event waits. If another consumer's queue is bound already,
-// it does not wait for yours, and yours never gets it. If the program knows its consumers, let
-// the relay declare their queues, too: rabbitmq.Broker.Topology.
+// Until a queue is bound for an event, the event waits. If another consumer's queue is bound
+// already, it does not wait for yours, and yours never gets it. If the program knows its consumers,
+// let the relay declare their queues, too: rabbitmq.Broker.Topology.
 //
 // It needs PostgreSQL 15 or newer. The file docs/copy-it.md of the repository says how to get a
 // release.
@@ -85,10 +85,10 @@
 // run on these two, and the repository's services also on PostgreSQL 18 and RabbitMQ 4.3.
 //
 // A relay works with a pool of one connection, but then its parts wait for each other. Give it one
-// for each of its Workers, and four more: for the trial events of paused topics, for the leases, for
-// what keeps the tables small, and for notifications and [Relay.Backlog], which each scrape of package
-// prom calls. One more connection, which does not count in the pool, listens. If requests can use up the
-// pool, give the relay a pool of its own.
+// for each of its Workers, and four more: for the trial events of paused topics, for the leases,
+// for what keeps the tables small, and for notifications and [Relay.Backlog], which each scrape of
+// package prom calls. One more connection, which does not count in the pool, listens. If requests
+// can use up the pool, give the relay a pool of its own.
 //
 // The role and the database may have any defaults but the search_path: each transaction that this
 // package begins states what it needs. Your own must be READ WRITE. If row security is active for
@@ -97,16 +97,16 @@
 //
 // # Rights
 //
-// [Migrate] needs the right to create tables, and the schema if it is missing. Another role can append
-// and relay: the file order-service/migrations/grants.sql of the repository has the rights that it
-// needs, column by column, and test/system/database_roles_test.go tries what they forbid.
+// [Migrate] needs the right to create tables, and the schema if it is missing. Another role can
+// append and relay: the file order-service/migrations/grants.sql of the repository has the rights
+// that it needs, column by column, and test/system/database_roles_test.go tries what they forbid.
 //
 // # Several outboxes, several destinations
 //
 // No statement names a schema: the search_path does, and [UseSchema] sets it for a pool. So one
-// database can have several outboxes, for example one for each tenant: one schema each, with its own
-// Migrate, pool and relay. They share no lock and no notification. Append writes to the outbox that
-// the search_path of its transaction names, also after SET LOCAL search_path.
+// database can have several outboxes, for example one for each tenant: one schema each, with its
+// own Migrate, pool and relay. They share no lock and no notification. Append writes to the outbox
+// that the search_path of its transaction names, also after SET LOCAL search_path.
 //
 // An outbox has one destination. For two of them, make two outboxes, or one [publish.Destination]
 // that chooses by the topic of each message.

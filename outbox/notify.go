@@ -117,8 +117,8 @@ type listener struct {
 }
 
 // run listens until ctx ends. It logs each time that it begins to listen. When it cannot listen, it
-// logs that only once until it listens again: the last line tells whether it listens now. It does not
-// try again behind a pooler.
+// logs that only once until it listens again: the last line tells whether it listens now. It does
+// not try again behind a pooler.
 func (l *listener) run(ctx context.Context) error {
 	for first := true; ; first = false {
 		err := l.listenOnce(ctx)

@@ -145,8 +145,8 @@ func (r *Relay) Run(ctx context.Context) error {
 }
 
 const (
-	// readySQL asks whether the tables are where the search_path leads, whether the server takes writes,
-	// for the two encodings, and on which tables row security is active for this role.
+	// readySQL asks whether the tables are where the search_path leads, whether the server takes
+	// writes, for the two encodings, and on which tables row security is active for this role.
 	readySQL = `
 SELECT to_regclass('outbox_done') IS NOT NULL AND to_regclass('outbox_queue') IS NOT NULL, pg_is_in_recovery(),
        getdatabaseencoding(), pg_client_encoding(),

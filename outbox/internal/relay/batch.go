@@ -216,8 +216,8 @@ func (b *batch) setStuck(is bool) {
 
 // settlement is what is to be written.
 func (b *batch) settlement() store.Settlement {
-	// A silent trial event makes a pause longer once: when its topic pauses, and not with its answer. A
-	// session that answers one by one pauses no silent topic.
+	// A silent trial event makes a pause longer once: when its topic pauses, and not with its answer.
+	// A session that answers one by one pauses no silent topic.
 	isLonger := b.isTrial && (!b.isSlow || len(b.pauses) > 0 || b.sender.isOneByOne)
 	s := store.Settlement{
 		Token: b.lease.token, End: b.open() == 0, Trial: isLonger, Paused: map[string]string{},

@@ -116,10 +116,10 @@ func (w *worker) mayClaim(ctx context.Context) bool {
 	return !isBlocked
 }
 
-// claim claims what is due, and starts a batch. A claim goes on when ctx ends: otherwise one that is
-// committed would wait for the end of its lease. It ends with ShutdownTimeout: after an error, the
-// store lets the claim go, which may take a second. If it commits after that, the events wait for the
-// lease to end.
+// claim claims what is due, and starts a batch. A claim goes on when ctx ends: otherwise one that
+// is committed would wait for the end of its lease. It ends with ShutdownTimeout: after an error,
+// the store lets the claim go, which may take a second. If it commits after that, the events wait
+// for the lease to end.
 func (w *worker) claim(ctx context.Context) {
 	var claim store.Claim
 	var asked time.Time

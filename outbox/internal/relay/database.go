@@ -116,8 +116,8 @@ func (d *database) settle(s store.Settlement, isLast bool) *store.Settled {
 	return &done
 }
 
-// caution keeps a relay from sending what it may be unable to mark, if the destination answers one by
-// one: there each repeat is one more e-mail. The consumers of a broker ignore a repeat.
+// caution keeps a relay from sending what it may be unable to mark, if the destination answers one
+// by one: there each repeat is one more e-mail. The consumers of a broker ignore a repeat.
 type caution struct {
 	leases *leases
 	isOn   atomic.Bool
@@ -125,8 +125,8 @@ type caution struct {
 	until  atomic.Pointer[time.Time] // no claim before
 }
 
-// recoveryPause is how long nothing is claimed after a failure of the database, so that all can mark
-// what they have sent. Their leases may have ended.
+// recoveryPause is how long nothing is claimed after a failure of the database, so that all can
+// mark what they have sent. Their leases may have ended.
 const recoveryPause = 2 * time.Second
 
 func (c *caution) succeeded(afterFailures bool) {

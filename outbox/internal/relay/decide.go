@@ -25,8 +25,9 @@ const (
 	codeNoPayload = "no_payload"
 )
 
-// firstTopicPause is the first pause of a topic. It doubles after each trial event that is not taken,
-// up to LongestTopicPause. It is short, because the trial event may be a bad one of a good topic.
+// firstTopicPause is the first pause of a topic. It doubles after each trial event that is not
+// taken, up to LongestTopicPause. It is short, because the trial event may be a bad one of a good
+// topic.
 func (c Config) firstTopicPause() time.Duration {
 	return min(500*time.Millisecond, c.LongestTopicPause/20)
 }

@@ -42,8 +42,8 @@ func (b *batch) expire(now time.Time) {
 	}
 }
 
-// expiresAt is when the wait for answers is over. A session that answers one by one has its own bound
-// for each message.
+// expiresAt is when the wait for answers is over. A session that answers one by one has its own
+// bound for each message.
 func (b *batch) expiresAt() time.Time {
 	switch {
 	case b.count[sent] == 0:
@@ -62,8 +62,8 @@ func (b *batch) mayBecomeSlow() bool {
 	return !b.isSlow && (b.isTrial || !b.sender.isOneByOne) && b.window.slow() <= (maxSlowWindows-1)*b.config.Window
 }
 
-// becomeSlow also pauses the topics of which nothing was taken since the batch was sent. A session that
-// answers one by one says itself which topics are slow: ErrBusy.
+// becomeSlow also pauses the topics of which nothing was taken since the batch was sent. A session
+// that answers one by one says itself which topics are slow: ErrBusy.
 func (b *batch) becomeSlow() {
 	b.isSlow = true
 	b.window.tell(news{isSlow: true})

@@ -1,4 +1,5 @@
-// Package relay is the workers of an outbox.Relay: they claim events, send them, and record the answers.
+// Package relay is the workers of an outbox.Relay: they claim events, send them, and record the
+// answers.
 package relay
 
 import (

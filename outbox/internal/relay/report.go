@@ -32,8 +32,8 @@ func newReporter(c *Config, to publish.Destination) *reporter {
 	}
 }
 
-// message makes the message of an event, and starts its span. The span starts from the worker's ctx,
-// so that the trace of one event does not continue in the next.
+// message makes the message of an event, and starts its span. The span starts from the worker's
+// ctx, so that the trace of one event does not continue in the next.
 func (r *reporter) message(ctx context.Context, e store.Event) (publish.Message, context.Context) {
 	parent := propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{
 		store.TraceHeader: e.Traceparent, store.StateHeader: e.Headers[store.StateHeader],
@@ -75,8 +75,8 @@ const (
 	outcomeUnknown   = "unknown" // it was not sent, or nobody knows; it is tried again at once
 )
 
-// outcome counts the answer to an event, logs it, and ends the event's span. isOver says that nothing
-// more is begun.
+// outcome counts the answer to an event, logs it, and ends the event's span. isOver says that
+// nothing more is begun.
 func (r *reporter) outcome(it *item, answer publish.Result, isOver bool) {
 	ctx, span := it.trace, trace.SpanFromContext(it.trace)
 	defer span.End()

@@ -10,8 +10,8 @@ import (
 	"example.com/transactional-outbox/outbox/publish"
 )
 
-// sender sends events through a session. It opens a publisher for the first of them, and another one
-// after a publisher was lost. Its worker and the worker's batches use it.
+// sender sends events through a session. It opens a publisher for the first of them, and another
+// one after a publisher was lost. Its worker and the worker's batches use it.
 type sender struct {
 	config     *Config
 	session    publish.Session
@@ -111,7 +111,8 @@ func (s *sender) isReady() bool {
 	return len(s.apart) == 0 && (s.writer == nil || !s.writer.isLost && len(s.writer.queue) < maxQueue)
 }
 
-// answered gives an answer to the batch. What a lost publisher has not answered waits for findCause.
+// answered gives an answer to the batch. What a lost publisher has not answered waits for
+// findCause.
 func (s *sender) answered(it *item, r publish.Result) {
 	if s.note(it, r) {
 		it.batch.answers.add(answer{item: it, result: r})
@@ -164,8 +165,8 @@ func (s *sender) forget(it *item) {
 	}
 }
 
-// tend closes a publisher that was lost, as soon as all that it had has an answer, and sends what goes
-// apart. It reports whether it has closed one.
+// tend closes a publisher that was lost, as soon as all that it had has an answer, and sends what
+// goes apart. It reports whether it has closed one.
 func (s *sender) tend(until context.Context) (wasLost bool) {
 	s.mu.Lock()
 	wasLost = s.writer != nil && s.writer.isLost && s.inFlight == 0
@@ -173,7 +174,7 @@ func (s *sender) tend(until context.Context) (wasLost bool) {
 	if wasLost {
 		s.close(until)
 	}
-	s.sendApart()
+	s.sendApart() //nolint:contextcheck // the sender has a context of its own
 	return wasLost
 }
 

@@ -46,8 +46,8 @@ func TestP4ATopicWithoutAnswersPausesAndTheOthersGoOn(t *testing.T) {
 	}
 }
 
-// TestP4ASlowRefusalMakesThePauseLonger: otherwise the next trial is the one that is for relays that
-// have died, 10 s later.
+// TestP4ASlowRefusalMakesThePauseLonger: otherwise the next trial is the one that is for relays
+// that have died, 10 s later.
 func TestP4ASlowRefusalMakesThePauseLonger(t *testing.T) {
 	t.Parallel()
 	inVirtualTime(t, func(v *virtual) {

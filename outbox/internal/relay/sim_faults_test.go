@@ -67,7 +67,8 @@ func (p *process) chooseFault(e *record) string {
 	return ""
 }
 
-// mayCrash lets the database crash soon, with a chance of rate in a thousand. The caller holds s.mu.
+// mayCrash lets the database crash soon, with a chance of rate in a thousand. The caller holds
+// s.mu.
 func (s *sim) mayCrash(rate int) {
 	if s.random("crash").IntN(1000) < rate {
 		time.AfterFunc(time.Duration(s.random("crash").IntN(int(10*time.Millisecond))), s.crash)

@@ -108,8 +108,8 @@ func (s *sim) append(e store.Event, delay time.Duration) {
 	s.undo = nil // the commit waits for the disk
 }
 
-// isForgotten reports whether the database has lost a claim of the event, and a process that does not
-// know it may send the event. The caller holds s.mu.
+// isForgotten reports whether the database has lost a claim of the event, and a process that does
+// not know it may send the event. The caller holds s.mu.
 func (s *sim) isForgotten(e *record) bool {
 	for token, ids := range s.forgotten {
 		if slices.Contains(ids, e.ID) && !s.claims[token].dead {
@@ -248,8 +248,8 @@ func (p *process) checkClaim() {
 	}
 }
 
-// checkBytes checks the relay's own count of what is in flight: startRelay checks that it ends at 0.
-// The last payload of each claim may be above the bound, and events of trials are.
+// checkBytes checks the relay's own count of what is in flight: startRelay checks that it ends at
+// 0. The last payload of each claim may be above the bound, and events of trials are.
 func (p *process) checkBytes() {
 	if n, limit := p.relay.bytes.Load(), int64(maxBytes+(p.workers+p.topics)*len(large)); n > limit {
 		p.reportViolation("%s has %d bytes in flight, more than %d", p.title(), n, limit)
@@ -272,8 +272,8 @@ func (s *sim) checkTerm(p *process) {
 	}
 }
 
-// longestDelay is how long a topic that fails may delay an event of another one. If the connection is
-// lost, or the broker does not read it, that is the confirm timeout and a little.
+// longestDelay is how long a topic that fails may delay an event of another one. If the connection
+// is lost, or the broker does not read it, that is the confirm timeout and a little.
 func (s *sim) longestDelay() time.Duration {
 	if s.badTopic == "unread" || s.badTopic == "lost" {
 		return 12 * time.Second

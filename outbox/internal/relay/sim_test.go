@@ -26,8 +26,8 @@ import (
 const simTime = 25 * time.Second
 
 // TestP3P4P6P7P12Simulation runs two or three real relays, in virtual time, on a model of the store
-// and a destination with faults. Each seed has settings, events and faults of its own. Then the faults
-// stop, and every event must end. SEED is the first seed. See docs/guarantees.md.
+// and a destination with faults. Each seed has settings, events and faults of its own. Then the
+// faults stop, and every event must end. SEED is the first seed. See docs/guarantees.md.
 func TestP3P4P6P7P12Simulation(t *testing.T) {
 	t.Parallel()
 	first, err := strconv.ParseUint(cmp.Or(os.Getenv("SEED"), "1"), 10, 32)

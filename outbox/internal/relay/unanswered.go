@@ -45,8 +45,8 @@ type sending struct {
 }
 
 const (
-	// silentAfter is when a destination that has answered nothing is silent, unless it has a time of its
-	// own.
+	// silentAfter is when a destination that has answered nothing is silent, unless it has a time of
+	// its own.
 	silentAfter = 5 * time.Second
 	// maxOverdue is how many may be overdue. From then on nothing is claimed.
 	maxOverdue = 1000
@@ -63,8 +63,9 @@ func newUnanswered(to publish.Destination) *unanswered {
 	return u
 }
 
-// sent notes events that go to a publisher. It returns the function that the publisher calls with each
-// answer. The first answer to an event is given on. Until the second one, no payload is kept here.
+// sent notes events that go to a publisher. It returns the function that the publisher calls with
+// each answer. The first answer to an event is given on. Until the second one, no payload is kept
+// here.
 func (u *unanswered) sent(items []*item, first func(it *item, r publish.Result)) func(i int, r publish.Result) {
 	all := make([]*sending, len(items))
 	for i, it := range items {
@@ -164,7 +165,8 @@ func (u *unanswered) has(id uuid.UUID) bool {
 	return u.events[id]
 }
 
-// isTooMuch reports whether too much is overdue, or in memory with the payloads in flight, to claim more.
+// isTooMuch reports whether too much is overdue, or in memory with the payloads in flight, to claim
+// more.
 func (u *unanswered) isTooMuch(inFlight int64) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -42,8 +42,8 @@ const (
 	blockedCheck = 100 * time.Millisecond
 )
 
-// run claims events until the session or the relay ends, or another worker has its place, or no topic
-// is to be tried. Then it waits for its batches.
+// run claims events until the session or the relay ends, or another worker has its place, or no
+// topic is to be tried. Then it waits for its batches.
 func (w *worker) run(ctx context.Context) error {
 	over, cancel := context.WithCancel(w.over)
 	defer cancel()
@@ -87,7 +87,8 @@ func (w *worker) tend(ctx context.Context) {
 	}
 }
 
-// wait returns when the batches have something to tell, events may be due, or time has something to do.
+// wait returns when the batches have something to tell, events may be due, or time has something to
+// do.
 func (w *worker) wait(ctx context.Context, poll <-chan time.Time) {
 	wake := w.wake
 	if w.isTrial {
@@ -126,10 +127,10 @@ func (w *worker) next() time.Time {
 	return earlier(next, w.sender.silentAt())
 }
 
-// isSilent reports whether the destination has answered nothing at all for SlowAfter. Then the topics
-// of what waits for an answer pause. RabbitMQ stops reading a whole connection when one queue does not
-// take what was sent, so another worker with another session must take the place of this one: after
-// the pauses are written, otherwise it would claim these topics.
+// isSilent reports whether the destination has answered nothing at all for SlowAfter. Then the
+// topics of what waits for an answer pause. RabbitMQ stops reading a whole connection when one
+// queue does not take what was sent, so another worker with another session must take the place of
+// this one: after the pauses are written, otherwise it would claim these topics.
 func (w *worker) isSilent() bool {
 	now := time.Now()
 	if now.Before(w.sender.silentAt()) || w.sender.isBlocked(now) {
