@@ -120,12 +120,14 @@ func (w *worker) mayClaim(ctx context.Context) bool {
 // is committed would wait for the end of its lease. It ends with ShutdownTimeout: after an error,
 // the store lets the claim go, which may take a second. If it commits after that, the events wait
 // for the lease to end.
-func (w *worker) claim(ctx context.Context) {
+func (w *worker) claim(running context.Context) {
 	var claim store.Claim
 	var asked time.Time
 	var took time.Duration
-	ok := w.database.execute(ctx, w.over, "cannot claim from the outbox", func(ctx context.Context) (err error) {
-		asked = time.Now()
+	ok := w.database.execute(running, w.over, "cannot claim from the outbox", func(ctx context.Context) (err error) {
+		if asked = time.Now(); !w.mayClaim(running) {
+			return errNotNow // it has waited for its turn
+		}
 		if w.isTrial {
 			claim, err = w.database.store.ClaimTrials(ctx, w.name, w.schedule.tries, w.config.Lease)
 		} else {
@@ -151,5 +153,5 @@ func (w *worker) claim(ctx context.Context) {
 			signal(w.tryTopics)
 		}
 	}
-	w.start(ctx, claim, asked)
+	w.start(running, claim, asked)
 }

@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -42,6 +43,9 @@ const (
 	lastRetryPause  = time.Second
 )
 
+// errNotNow is the error of a statement that is not to be executed after all.
+var errNotNow = errors.New("not now")
+
 // mayTry is when the next statement may be executed.
 func (d *database) mayTry() time.Time {
 	d.mu.Lock()
@@ -66,7 +70,10 @@ func (d *database) attempt(until context.Context, trouble string, statement func
 	err := statement(limited)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if err == nil {
+	switch {
+	case errors.Is(err, errNotNow):
+		return false
+	case err == nil:
 		d.caution.succeeded(d.failures > 0)
 		d.failures, d.retryAt = 0, time.Time{}
 		d.health.database.Store(nil)
