@@ -114,7 +114,7 @@ func (b *batch) end() {
 // next is when time has something to do.
 func (b *batch) next() time.Time {
 	next := time.Now().Add(b.config.PollInterval) // the destination may ask to wait
-	if b.sender.wasLeft() {
+	if b.sender.isLeft.Load() {
 		next = earlier(next, time.Now().Add(takenCheck))
 	}
 	return earlier(next, earlier(b.recordAt(), b.expiresAt()))

@@ -25,7 +25,7 @@ var errNotRead = fmt.Errorf("%w on a connection that the destination does not re
 func (b *batch) expire(now time.Time) {
 	switch {
 	case b.count[sent] == 0:
-	case b.sender.isBlocked(now): // time does not run while the destination asks to wait
+	case b.sender.isBlocked(): // time does not run while the destination asks to wait
 		b.sentAt = now
 	case !now.Before(b.expiresAt()):
 		if b.mayBecomeSlow() {
@@ -37,7 +37,7 @@ func (b *batch) expire(now time.Time) {
 				b.giveUp(it, publish.ErrTimeout)
 			}
 		}
-	case b.sender.isUnread(now):
+	case b.sender.isUnread():
 		b.releaseTaken()
 	}
 }

@@ -1,5 +1,20 @@
-// Package relay is the workers of an outbox.Relay: they claim events, send them, and record the
-// answers.
+// Package relay is the engine of an outbox.Relay: it claims events, sends them, and records the
+// answers. Each part knows only those that it names.
+//
+//	worker     claims what is due, and starts a batch for each claim (worker.go, claim.go)
+//	batch      the life of these events: sent, answered or late, decided, recorded (batch.go, expire.go)
+//	policy     what an answer makes of an event and of its topic (decide.go, topics.go)
+//	sender     sends through one session, and looks for what ends publishers (sender.go, losses.go)
+//	writer     calls one publisher, which may block (writer.go)
+//	database   executes the statements of a worker, one at a time, each with a deadline (database.go)
+//	leases     what is in flight may be sent until then; renewed each second (lease.go)
+//	window     how much the batches of a worker have in flight, and their news for it (window.go)
+//	unanswered what a destination has not answered, and late confirms (unanswered.go)
+//	reporter   counters, log lines and spans (report.go, counters.go)
+//
+// A worker has a session, a sender and a database of its own. It ends in one way only, whether its
+// session is lost, another worker takes its place, or Run ends: it begins nothing more, waits for
+// its batches as long as there is time, and closes the publisher.
 package relay
 
 import (

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"example.com/transactional-outbox/outbox/publish"
@@ -23,30 +24,29 @@ type sender struct {
 	unanswered *unanswered
 	changed    chan struct{} // wakes the worker: tend may have something to do
 
+	// These belong to the worker.
+	err   error   // there is no other publisher on this session
+	apart []*item // to be sent when no other event waits for an answer
+	group int     // how many of them were sent together the last time
+
+	isLeft   atomic.Bool // another session takes the place of this one
 	mu       sync.Mutex
-	writer   *writer
-	err      error     // there is no other publisher on this session
-	isLeft   bool      // another session takes its place
+	writer   *writer   // nil: none is open
 	inFlight int       // events that wait for an answer
 	quiet    time.Time // when the destination has last answered, or has got the first event
 	lost     []answer  // what has no answer, since the publisher was lost
-	apart    []*item   // to be sent when no other event waits for an answer
-	group    int       // how many of them were sent together the last time
 }
 
 // send sends the events of a batch. Those that may have ended a publisher are sent apart, later.
 func (s *sender) send(b *batch, items []*item) {
-	var together, apart []*item
+	var together []*item
 	for _, it := range items {
 		if s.losses.has(it.event.ID) {
-			apart = append(apart, it)
+			s.apart = append(s.apart, it)
 		} else {
 			together = append(together, it)
 		}
 	}
-	s.mu.Lock()
-	s.apart = append(s.apart, apart...)
-	s.mu.Unlock()
 	s.write(group{b, together})
 	s.sendApart()
 }
@@ -55,32 +55,30 @@ func (s *sender) send(b *batch, items []*item) {
 // answer: first one, and after each success twice as many. So the one among thousands that ends a
 // publisher is soon alone. Those of a paused topic wait with their topic.
 func (s *sender) sendApart() {
-	for g, next := s.nextApart(); next; g, next = s.nextApart() {
+	for len(s.apart) > 0 && s.isIdle() {
+		s.group = max(1, 2*s.group)
+		g := group{batch: s.apart[0].batch}
+		for len(s.apart) > 0 && s.apart[0].batch == g.batch && len(g.items) < s.group {
+			it := s.apart[0]
+			s.apart = s.apart[1:]
+			if !g.batch.isTrial && s.topics.isPaused(it.event.PauseName()) {
+				g.batch.answers.add(answer{item: it, result: notBegun})
+				continue
+			}
+			g.items = append(g.items, it)
+		}
 		s.write(g)
 	}
-}
-
-func (s *sender) nextApart() (g group, next bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if len(s.apart) == 0 {
 		s.group = 0
 	}
-	if len(s.apart) == 0 || s.inFlight > 0 || s.ctx.Err() != nil || s.writer != nil && s.writer.isLost {
-		return g, false
-	}
-	s.group = max(1, 2*s.group)
-	g.batch = s.apart[0].batch
-	for len(s.apart) > 0 && s.apart[0].batch == g.batch && len(g.items) < s.group {
-		it := s.apart[0]
-		s.apart = s.apart[1:]
-		if !g.batch.isTrial && s.topics.isPaused(it.event.PauseName()) {
-			g.batch.answers.add(answer{item: it, result: publish.Result{Outcome: publish.NotSent, Err: errEnded}})
-			continue
-		}
-		g.items = append(g.items, it)
-	}
-	return g, true
+}
+
+// isIdle reports whether nothing waits for an answer, and the next event can be begun.
+func (s *sender) isIdle() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.inFlight == 0 && s.ctx.Err() == nil && (s.writer == nil || !s.writer.isLost)
 }
 
 // write hands events to the writer. The queue has room for them: see isReady.
@@ -181,22 +179,22 @@ func (s *sender) tend(until context.Context) (wasLost bool) {
 // end begins nothing more. It answers what is not begun. A session that is left may stay silent, so
 // another one must get what is to be sent apart.
 func (s *sender) end(isLeft bool) {
-	s.mu.Lock()
 	s.finish()
-	s.isLeft = isLeft
-	apart, writer := s.apart, s.writer
-	s.apart = nil
+	s.isLeft.Store(isLeft)
+	s.mu.Lock()
+	writer := s.writer
 	s.mu.Unlock()
-	r := publish.Result{Outcome: publish.NotSent, Err: errEnded}
 	if writer != nil {
-		writer.refuse(r)
+		writer.refuse(notBegun)
 	}
+	r := notBegun
 	if isLeft {
 		r = publish.Result{Outcome: publish.Unknown, Err: errNotRead}
 	}
-	for _, it := range apart {
+	for _, it := range s.apart {
 		it.batch.answers.add(answer{item: it, result: r})
 	}
+	s.apart = nil
 }
 
 // close ends the publisher, and waits for the answers to everything, but only until a context ends.
@@ -209,10 +207,7 @@ func (s *sender) close(until context.Context) {
 		return
 	}
 	select {
-	case err := <-writer.close():
-		s.mu.Lock()
-		s.err = err
-		s.mu.Unlock()
+	case s.err = <-writer.close():
 		s.findCause()
 	case <-until.Done():
 	}
@@ -222,8 +217,9 @@ func (s *sender) close(until context.Context) {
 func (s *sender) findCause() {
 	s.mu.Lock()
 	lost := s.lost
-	s.lost, s.group = nil, 0
+	s.lost = nil
 	s.mu.Unlock()
+	s.group = 0
 	for _, a := range lost {
 		if s.losses.add(a.item.event.ID, len(lost) == 1, errors.Is(a.result.Err, publish.ErrClosed), s.topics.lastTakenOfAll()) {
 			a.result.Outcome = publish.Refused
@@ -244,39 +240,27 @@ func (s *sender) silentAt() time.Time {
 }
 
 // isBlocked reports whether the destination asks to wait. Meanwhile it is not silent.
-func (s *sender) isBlocked(now time.Time) bool {
-	if !s.session.Blocked() {
-		return false
+func (s *sender) isBlocked() bool {
+	is := s.session.Blocked()
+	if is {
+		s.hear()
 	}
-	s.hear(now)
-	return true
+	return is
 }
 
-func (s *sender) hear(now time.Time) {
+// hear begins the time again in which the destination is silent.
+func (s *sender) hear() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.quiet = now
+	s.quiet = time.Now()
 }
 
 // isUnread reports whether this session was left, and is silent.
-func (s *sender) isUnread(now time.Time) bool {
+func (s *sender) isUnread() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.isLeft && now.Sub(s.quiet) >= s.config.SlowAfter
+	return s.isLeft.Load() && time.Since(s.quiet) >= s.config.SlowAfter
 }
 
-func (s *sender) wasLeft() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.isLeft
-}
-
-// failure is why there is no other publisher on this session.
-func (s *sender) failure() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.err
-}
-
-// errEnded is the reason of a message that is not begun, because the session or Run has ended.
-var errEnded = fmt.Errorf("%w: %w", publish.ErrNotSent, context.Canceled)
+// notBegun is the answer to an event that is not begun, because the session or Run has ended.
+var notBegun = publish.Result{Outcome: publish.NotSent, Err: fmt.Errorf("%w: %w", publish.ErrNotSent, context.Canceled)}

@@ -52,7 +52,7 @@ func (w *worker) run(ctx context.Context) error {
 	poll := time.NewTicker(w.config.PollInterval)
 	defer poll.Stop()
 	isLeft := false
-	for ctx.Err() == nil && w.sender.failure() == nil && !w.schedule.isDone {
+	for ctx.Err() == nil && w.sender.err == nil && !w.schedule.isDone {
 		w.tend(ctx)
 		isLeft = w.isSilent() && w.replace()
 		if isLeft {
@@ -65,7 +65,7 @@ func (w *worker) run(ctx context.Context) error {
 	}
 	w.sender.end(isLeft)
 	w.drain(ctx)
-	return w.sender.failure()
+	return w.sender.err
 }
 
 // tend does what has become necessary, apart from a claim.
@@ -132,11 +132,10 @@ func (w *worker) next() time.Time {
 // queue does not take what was sent, so another worker with another session must take the place of
 // this one: after the pauses are written, otherwise it would claim these topics.
 func (w *worker) isSilent() bool {
-	now := time.Now()
-	if now.Before(w.sender.silentAt()) || w.sender.isBlocked(now) {
+	if time.Now().Before(w.sender.silentAt()) || w.sender.isBlocked() {
 		return false
 	}
-	w.sender.hear(now)
+	w.sender.hear()
 	var wrote sync.WaitGroup
 	for _, b := range w.window.inHand() {
 		wrote.Add(1)
