@@ -16,7 +16,7 @@ type RelayConfig struct {
 	// AppID is the name of the service that publishes. Each message has it.
 	AppID string
 	// Workers is how many workers publish in parallel. Each one uses a connection of the pool while
-	// it claims or settles. The default is 2.
+	// it claims or settles. One more renews the leases. The default is 2.
 	Workers int
 	// Window is how many events of a worker may wait for their answers. As soon as half of it is
 	// free, the worker claims more. The default is 2000.

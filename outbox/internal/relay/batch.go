@@ -25,12 +25,12 @@ type batch struct {
 	read    time.Time // when the ages of the events were read
 	answers answers
 	silence chan *sync.WaitGroup // the destination answers nothing: pause, record that, and say so
-	last    <-chan struct{}      // closed when there is time for one more statement
+	last    <-chan struct{}      // closed when there is time for only one more statement
 	ended   chan struct{}
 
 	items   []*item
 	count   [recorded + 1]int // of the items in each state
-	sentAt  time.Time         // when the publisher has begun the last of them
+	sentAt  time.Time         // when the publisher began the last of them, or the destination last asked to wait
 	first   time.Time         // when the first decision was made that is not recorded
 	isSlow  bool              // it has waited for so long that it takes no place in the window
 	pauses  []string          // topics to pause, because nothing was taken
@@ -81,16 +81,16 @@ func (b *batch) run() {
 		case wrote := <-b.silence:
 			if b.count[sent] > 0 && b.mayBecomeSlow() {
 				b.becomeSlow()
-				b.record(false)
+				b.record()
 			}
 			wrote.Done()
 		case <-b.last:
 			b.receive()
-			b.record(true)
+			b.record()
 			return
 		}
 		if !time.Now().Before(b.recordAt()) {
-			b.record(false)
+			b.record()
 		}
 	}
 }
@@ -181,14 +181,14 @@ func (b *batch) recordAt() time.Time {
 	case b.count[decided] == 0:
 		return never
 	}
-	return later(at, b.database.mayTry())
+	return later(at, b.database.notBefore())
 }
 
 // record writes what was decided. If it fails, the same is written again later.
-func (b *batch) record(isLast bool) {
+func (b *batch) record() {
 	crashpoint.At("relay.confirmed")
 	s := b.settlement()
-	settled := b.database.settle(s, isLast)
+	settled := b.database.settle(s)
 	if settled == nil {
 		b.setStuck(b.count[decided] > 0)
 		return
@@ -206,7 +206,7 @@ func (b *batch) record(isLast bool) {
 	b.window.tell(news{isDue: true, isPaused: len(s.Paused) > 0, isTriedAgain: len(s.TrialAgain) > 0})
 }
 
-// setStuck lets all workers wait while the batch cannot be recorded.
+// setStuck says that the batch cannot be recorded.
 func (b *batch) setStuck(is bool) {
 	if is != b.isStuck {
 		b.isStuck = is

@@ -104,10 +104,10 @@ func (w *worker) room() int {
 
 func (w *worker) mayClaim(ctx context.Context) bool {
 	now := time.Now()
-	if ctx.Err() != nil || !w.hasRoom() || now.Before(later(w.schedule.at(false), w.database.mayTry())) {
+	if ctx.Err() != nil || !w.hasRoom() || now.Before(later(w.schedule.at(false), w.database.notBefore())) {
 		return false
 	}
-	if at := w.database.caution.mayClaim(now); at.After(now) {
+	if at := w.database.caution.notBefore(now); at.After(now) {
 		w.schedule.notBefore = at
 		return false
 	}

@@ -20,6 +20,7 @@ type database struct {
 	health   *health
 	counters *counters
 	caution  *caution
+	over     context.Context // ends when there is no time for pauses any more
 	lastCall context.Context // ends when no statement may run any more
 	turn     chan struct{}   // has room for the one that executes
 
@@ -33,7 +34,7 @@ type database struct {
 // statement has lastStatementTimeout.
 const (
 	statementTimeout     = 5 * time.Second
-	lastStatementTimeout = 2 * time.Second // from when the publisher closes, which may take three quarters of it
+	lastStatementTimeout = 2 * time.Second // of which the end of the publisher may take three quarters
 )
 
 // The pauses after a failure of the database. After its restart, each connection of the pool fails
@@ -46,8 +47,8 @@ const (
 // errNotNow is the error of a statement that is not to be executed after all.
 var errNotNow = errors.New("not now")
 
-// mayTry is when the next statement may be executed.
-func (d *database) mayTry() time.Time {
+// notBefore is when the next statement may be executed.
+func (d *database) notBefore() time.Time {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.retryAt
@@ -61,7 +62,8 @@ func (d *database) execute(ctx, until context.Context, trouble string, statement
 		defer func() { <-d.turn }()
 	case <-ctx.Done():
 	}
-	return ctx.Err() == nil && !time.Now().Before(d.mayTry()) && d.attempt(until, trouble, statement)
+	mustWait := time.Now().Before(d.notBefore()) && d.over.Err() == nil
+	return ctx.Err() == nil && !mustWait && d.attempt(until, trouble, statement)
 }
 
 func (d *database) attempt(until context.Context, trouble string, statement func(context.Context) error) bool {
@@ -88,15 +90,10 @@ func (d *database) attempt(until context.Context, trouble string, statement func
 }
 
 // settle writes what was decided about a batch, or late confirms. It returns nil if it has failed.
-// Then the same is written again later. The last attempt does not wait for the end of a pause.
-func (d *database) settle(s store.Settlement, isLast bool) *store.Settled {
+// Then the same is written again later.
+func (d *database) settle(s store.Settlement) *store.Settled {
 	var done store.Settled
 	s.Durable = d.config.DurableMarks
-	if isLast {
-		d.mu.Lock()
-		d.retryAt = time.Time{}
-		d.mu.Unlock()
-	}
 	var took time.Duration
 	ok := d.execute(d.lastCall, d.lastCall, "cannot record what was decided, trying again", func(ctx context.Context) (err error) {
 		began := time.Now()
@@ -152,8 +149,8 @@ func (c *caution) failed() {
 
 func (c *caution) setStuck(is bool) { c.stuck.Add(map[bool]int64{true: 1, false: -1}[is]) }
 
-// mayClaim returns when events may be claimed.
-func (c *caution) mayClaim(now time.Time) time.Time {
+// notBefore is when events may be claimed.
+func (c *caution) notBefore(now time.Time) time.Time {
 	until := c.until.Load()
 	switch {
 	case c.isOn.Load() && c.stuck.Load() > 0:

@@ -19,7 +19,7 @@ type verdict struct {
 	resume    bool          // the pause of its topic ends
 }
 
-// The values of failure_code.
+// Two values of failure_code; failureCode has the others.
 const (
 	codeRefused   = "refused"
 	codeNoPayload = "no_payload"

@@ -17,7 +17,7 @@ const takenCheck = 200 * time.Millisecond
 // never is later than every time.
 var never = time.Unix(1<<40, 0)
 
-// errNotRead is the reason if another session takes events of the topic.
+// errNotRead is the reason if another session must send the event.
 var errNotRead = fmt.Errorf("%w on a connection that the destination does not read", publish.ErrTimeout)
 
 // expire gives up waiting for answers that are late. First the batch gives up its places in the

@@ -19,7 +19,7 @@ type fakeBroker struct {
 
 	mu       sync.Mutex
 	opened   int // publishers
-	asked    int // how often a worker asked whether it blocks: once or twice in each turn of its loop
+	asked    int // how often a worker asked whether it blocks: some times in each turn of its loop
 	blocked  bool
 	copies   map[string]int // of each message
 	together []int          // how many messages were sent at a time

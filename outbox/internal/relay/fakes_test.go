@@ -102,7 +102,8 @@ type fakeOutbox struct {
 	onClaim   func(n int) (*store.Claim, error)
 	onSettle  func(ctx context.Context, s store.Settlement) error
 	renewErr  error
-	leaseLost bool // whether the lease is lost when an event is rescheduled or failed
+	renewals  int
+	leaseLost bool // whether the lease is lost when it is renewed, or an event is rescheduled or failed
 }
 
 func newFakeOutbox() *fakeOutbox {
@@ -238,6 +239,11 @@ func (f *fakeOutbox) Settle(ctx context.Context, s store.Settlement) (store.Sett
 }
 
 func (f *fakeOutbox) Renew(_ context.Context, tokens []uuid.UUID, _ time.Duration) ([]uuid.UUID, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.renewals++; f.leaseLost {
+		return nil, f.renewErr
+	}
 	return tokens, f.renewErr
 }
 

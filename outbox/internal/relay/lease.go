@@ -94,7 +94,7 @@ func (l *leases) endAll() {
 
 // renew renews leases until ctx ends.
 func (l *leases) renew(ctx context.Context, d *database) {
-	for wait(ctx, time.Until(later(l.next(), d.mayTry()))) {
+	for wait(ctx, time.Until(later(l.next(), d.notBefore()))) {
 		tokens, asked := l.tokens(), time.Now()
 		var held []uuid.UUID
 		if len(tokens) == 0 || !d.execute(ctx, ctx, "cannot renew leases", func(ctx context.Context) (err error) {
@@ -112,6 +112,7 @@ func (l *leases) renew(ctx context.Context, d *database) {
 				l.extend(one, asked)
 			default:
 				one.end()
+				delete(l.held, token)
 			}
 		}
 		l.mu.Unlock()

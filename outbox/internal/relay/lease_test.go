@@ -48,6 +48,21 @@ func TestP6NothingIsBegunWhileNothingCanBeMarked(t *testing.T) {
 	})
 }
 
+// TestALostLeaseIsNotRenewedAgain, although the batch goes on.
+func TestALostLeaseIsNotRenewedAgain(t *testing.T) {
+	t.Parallel()
+	inVirtualTime(t, func(v *virtual) {
+		v.outbox.leaseLost = true
+		v.outbox.append("a", 1)
+		v.run()
+		v.sleep(v.config.ConfirmTimeout / 2)
+		v.stop()
+		if v.outbox.renewals != 1 {
+			t.Errorf("%d renewals", v.outbox.renewals)
+		}
+	})
+}
+
 // TestP4ASlowDatabaseFinishesAMark: each attempt has more time, also while leases are renewed.
 func TestP4ASlowDatabaseFinishesAMark(t *testing.T) {
 	t.Parallel()

@@ -48,7 +48,7 @@ type Relay struct {
 	wake       chan struct{} // for a worker
 	tryTopics  chan struct{} // for the worker that tries paused topics
 	bytes      atomic.Int64  // of the payloads in flight
-	replaced   atomic.Int64  // workers that still have events in flight
+	replaced   atomic.Int64  // workers whose place another one has, and that still have events in flight
 }
 
 // Store is what a relay needs of package store. In virtual time, tests have another one.
@@ -59,7 +59,7 @@ type Store interface {
 	Renew(ctx context.Context, tokens []uuid.UUID, lease time.Duration) (held []uuid.UUID, err error)
 }
 
-// New returns a relay that does nothing until Run. The settings are checked.
+// New returns a relay that does nothing until Run. The settings come from Checked.
 func New(from Store, to publish.Destination, c Config) *Relay {
 	r := &Relay{
 		config: &c, to: to, store: from, topics: newTopics(), losses: newLosses(),
@@ -97,13 +97,13 @@ func (r *Relay) Run(ctx context.Context) error {
 	defer renewing.Wait()
 	renew, stopRenewing := context.WithCancel(lastCall)
 	defer stopRenewing()
-	renewing.Go(func() { r.leases.renew(renew, r.newDatabase(lastCall)) })
+	renewing.Go(func() { r.leases.renew(renew, r.newDatabase(over, lastCall)) })
 	var sessions sync.WaitGroup
 	defer sessions.Wait()
 	keep := func(name string, isTrial bool) error {
 		return r.keepWorking(ctx, &sessions, func(ctx context.Context, session publish.Session) *worker {
-			w := r.newWorker(ctx, session, lastCall)
-			w.name, w.isTrial, w.over, w.closeBy = name, isTrial, over, closeBy
+			w := r.newWorker(ctx, session, over, lastCall)
+			w.name, w.isTrial, w.closeBy = name, isTrial, closeBy
 			return w
 		})
 	}
@@ -127,20 +127,20 @@ func (r *Relay) Run(ctx context.Context) error {
 	return all.Wait()
 }
 
-func (r *Relay) newDatabase(lastCall context.Context) *database {
+func (r *Relay) newDatabase(over, lastCall context.Context) *database {
 	return &database{
 		config: r.config, store: r.store, log: r.report.log, health: &r.health, counters: r.report.counters,
-		caution: r.caution, lastCall: lastCall, turn: make(chan struct{}, 1),
+		caution: r.caution, over: over, lastCall: lastCall, turn: make(chan struct{}, 1),
 	}
 }
 
 // newWorker returns a worker that begins nothing more when ctx ends.
-func (r *Relay) newWorker(ctx context.Context, session publish.Session, lastCall context.Context) *worker {
+func (r *Relay) newWorker(ctx context.Context, session publish.Session, over, lastCall context.Context) *worker {
 	_, isOneByOne := session.(publish.OneByOne)
 	r.caution.isOn.Store(isOneByOne)
 	ctx, finish := context.WithCancel(ctx)
 	return &worker{
-		policy: policy{r.config, r.topics}, database: r.newDatabase(lastCall), window: newWindow(&r.bytes), leases: r.leases,
+		policy: policy{r.config, r.topics}, over: over, database: r.newDatabase(over, lastCall), window: newWindow(&r.bytes), leases: r.leases,
 		sender: &sender{
 			config: r.config, session: session, isOneByOne: isOneByOne, ctx: ctx, finish: finish, topics: r.topics, losses: r.losses,
 			unanswered: r.unanswered, changed: make(chan struct{}, 1),

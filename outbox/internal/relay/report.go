@@ -109,7 +109,7 @@ func (r *reporter) outcome(it *item, answer publish.Result, isOver bool) {
 			s.Refused++
 		case publish.Unknown:
 			s.PublishErrors++
-		default: // counted when it is settled
+		default: // counted when it is settled, or not at all
 		}
 	})
 	r.log.Trouble(ctx, "message not published", "message_id", it.message.ID, "topic", it.message.Topic, "error", answer.Err)

@@ -33,7 +33,7 @@ type sender struct {
 	mu       sync.Mutex
 	writer   *writer   // nil: none is open
 	inFlight int       // events that wait for an answer
-	quiet    time.Time // when the destination has last answered, or has got the first event
+	quiet    time.Time // since when there is no answer, or nobody has looked
 	lost     []answer  // what has no answer, since the publisher was lost
 }
 
@@ -62,7 +62,7 @@ func (s *sender) sendApart() {
 			it := s.apart[0]
 			s.apart = s.apart[1:]
 			if !g.batch.isTrial && s.topics.isPaused(it.event.PauseName()) {
-				g.batch.answers.add(answer{item: it, result: notBegun})
+				g.batch.answers.add(answer{item: it, result: publish.Result{Outcome: publish.NotSent, Err: errPaused}})
 				continue
 			}
 			g.items = append(g.items, it)
@@ -150,7 +150,7 @@ func (s *sender) lose() {
 	}
 }
 
-// forget notes that a batch waits no more for an answer.
+// forget notes that the batch of an event waits no more for its answer.
 func (s *sender) forget(it *item) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -261,6 +261,9 @@ func (s *sender) isUnread() bool {
 	defer s.mu.Unlock()
 	return s.isLeft.Load() && time.Since(s.quiet) >= s.config.SlowAfter
 }
+
+// errPaused is the reason of an event that is not sent apart.
+var errPaused = fmt.Errorf("%w: its topic has paused meanwhile", publish.ErrNotSent)
 
 // notBegun is the answer to an event that is not begun, because the session or Run has ended.
 var notBegun = publish.Result{Outcome: publish.NotSent, Err: fmt.Errorf("%w: %w", publish.ErrNotSent, context.Canceled)}

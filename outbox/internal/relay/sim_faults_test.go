@@ -96,6 +96,9 @@ func (s *sim) crash() {
 	for token, events := range s.model.Forgotten(old) {
 		if s.claims[token] != nil { // it is no operator's
 			s.forgotten[token] = events
+			for _, id := range events {
+				s.byID[id].revives = true
+			}
 		}
 	}
 	s.database = outage{from: time.Now(), until: time.Now().Add(time.Duration(s.random("failover").IntN(int(2 * time.Second))))}
@@ -159,7 +162,7 @@ func (s *sim) discard() {
 		for _, id := range s.model.Discard(token, ids) {
 			e := s.byID[id]
 			e.discarded = true
-			if s.isForgotten(e) { // it may be sent all the same, and its older ones are not superseded any more
+			if e.revives {
 				delete(s.newest, e.AggregateID)
 			}
 			s.say("", e, "an operator discards it")

@@ -43,7 +43,8 @@ type record struct {
 	refusals  int    // how many attempts may count
 	counted   int
 	discarded bool
-	lost      int // how often its connection was lost
+	revives   bool // a crash has forgotten its claim: what that has superseded is due again, and it may be sent all the same
+	lost      int  // how often its connection was lost
 }
 
 // line is a step.

@@ -32,8 +32,8 @@ type unanswered struct {
 	bytes   int64         // of what is overdue
 	late    []store.Event // confirmed after the relay had given up waiting, and not recorded
 
-	isSilent  atomic.Bool // as the log says
-	recording sync.Mutex  // held by the worker that records the late ones
+	isSilent    atomic.Bool // as the log says
+	isRecording bool        // a worker records late ones
 }
 
 // sending is an event that the publisher has. It may outlive its worker and its claim.
@@ -131,27 +131,30 @@ func (u *unanswered) confirmed(e store.Event) {
 	signal(u.some)
 }
 
-// isLate reports whether there are late confirms to record.
-func (u *unanswered) isLate() bool {
+// hasLate reports whether there are late confirms that nobody records.
+func (u *unanswered) hasLate() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return len(u.late) > 0
+	return len(u.late) > 0 && !u.isRecording
 }
 
 // recordLate records late confirms. Any worker may do it.
 func (u *unanswered) recordLate(d *database) {
-	if !u.recording.TryLock() {
-		return
-	}
-	defer u.recording.Unlock()
-	u.mu.Lock()
-	late := slices.Clone(u.late)
-	u.mu.Unlock()
-	if len(late) == 0 || d.settle(store.Settlement{Published: late}, false) == nil {
-		return
-	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	if len(u.late) == 0 || u.isRecording {
+		return
+	}
+	late := slices.Clone(u.late)
+	u.isRecording = true
+	u.mu.Unlock()
+	settled := d.settle(store.Settlement{Published: late})
+	u.mu.Lock()
+	u.isRecording = false
+	if settled == nil {
+		signal(u.some) // another worker may try
+		return
+	}
 	u.late = slices.Delete(u.late, 0, len(late))
 	for _, e := range late {
 		delete(u.events, e.ID)

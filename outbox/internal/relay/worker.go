@@ -29,7 +29,7 @@ type worker struct {
 	over    context.Context // ends when what is in flight must have its answers
 	closeBy context.Context // ends when a publisher must be closed
 	batches sync.WaitGroup
-	last    chan struct{} // closed when there is time for one more statement
+	last    chan struct{} // closed when there is time for only one more statement
 }
 
 const (
@@ -48,13 +48,13 @@ func (w *worker) run(ctx context.Context) error {
 	over, cancel := context.WithCancel(w.over)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(max(sessionTimeout, w.config.ShutdownTimeout), cancel) })()
-	w.over = over
+	w.over, w.database.over = over, over
 	poll := time.NewTicker(w.config.PollInterval)
 	defer poll.Stop()
 	isLeft := false
 	for ctx.Err() == nil && w.sender.err == nil && !w.schedule.isDone {
 		w.tend(ctx)
-		isLeft = w.isSilent() && w.replace()
+		isLeft = w.pauseIfSilent() && w.replace()
 		if isLeft {
 			break
 		}
@@ -82,7 +82,7 @@ func (w *worker) tend(ctx context.Context) {
 		w.schedule.notBefore = time.Now().Add(lossPause)
 	}
 	w.late.logSilence(ctx, w.report.log)
-	if !time.Now().Before(w.database.mayTry()) {
+	if !time.Now().Before(w.database.notBefore()) {
 		w.late.recordLate(w.database)
 	}
 }
@@ -119,19 +119,19 @@ func (w *worker) wait(ctx context.Context, poll <-chan time.Time) {
 func (w *worker) next() time.Time {
 	next := time.Now().Add(w.config.PollInterval)
 	if w.hasRoom() {
-		next = earlier(next, later(w.schedule.at(w.sender.session.Blocked()), w.database.mayTry()))
+		next = earlier(next, later(w.schedule.at(w.sender.session.Blocked()), w.database.notBefore()))
 	}
-	if w.late.isLate() {
-		next = earlier(next, w.database.mayTry())
+	if w.late.hasLate() {
+		next = earlier(next, w.database.notBefore())
 	}
 	return earlier(next, w.sender.silentAt())
 }
 
-// isSilent reports whether the destination has answered nothing at all for SlowAfter. Then the
+// pauseIfSilent reports whether the destination has answered nothing at all for SlowAfter. Then the
 // topics of what waits for an answer pause. RabbitMQ stops reading a whole connection when one
 // queue does not take what was sent, so another worker with another session must take the place of
 // this one: after the pauses are written, otherwise it would claim these topics.
-func (w *worker) isSilent() bool {
+func (w *worker) pauseIfSilent() bool {
 	if time.Now().Before(w.sender.silentAt()) || w.sender.isBlocked() {
 		return false
 	}
@@ -180,7 +180,7 @@ func (w *worker) start(ctx context.Context, claim store.Claim, asked time.Time) 
 
 // drain waits until each event in flight has its answer and is recorded, as long as there is time.
 func (w *worker) drain(ctx context.Context) {
-	isDone := func() bool { return w.window.isEmpty() && !w.late.isLate() || w.over.Err() != nil }
+	isDone := func() bool { return w.window.isEmpty() && !w.late.hasLate() || w.over.Err() != nil }
 	w.await(ctx, func() bool { return isDone() || ctx.Err() != nil && w.sender.session.Blocked() })
 	w.sender.close(w.closeBy) //nolint:contextcheck // the same
 	w.await(ctx, isDone)
