@@ -166,9 +166,9 @@ func (b *batch) decide(it *item, v verdict) {
 }
 
 // giveUp decides without an answer.
-func (b *batch) giveUp(it *item, reason error) {
+func (b *batch) giveUp(it *item, instead publish.Result) {
 	b.sender.forget(it)
-	b.accept(it, publish.Result{Outcome: publish.Unknown, Err: reason})
+	b.accept(it, instead)
 }
 
 // recordAt is when the decisions are to be written: all of them at once, or SettleAfter after the
@@ -176,6 +176,8 @@ func (b *batch) giveUp(it *item, reason error) {
 func (b *batch) recordAt() time.Time {
 	at := b.first.Add(b.config.SettleAfter)
 	switch {
+	case b.database.lastCall.Err() != nil:
+		return never
 	case len(b.pauses) > 0, b.open() == 0:
 		at = time.Time{}
 	case b.count[decided] == 0:

@@ -20,6 +20,7 @@ type database struct {
 	health   *health
 	counters *counters
 	caution  *caution
+	leases   *leases
 	over     context.Context // ends when there is no time for pauses any more
 	lastCall context.Context // ends when no statement may run any more
 	turn     chan struct{}   // has room for the one that executes
@@ -85,7 +86,9 @@ func (d *database) attempt(until context.Context, trouble string, statement func
 	d.failures++
 	d.health.database.Store(&err)
 	d.log.Trouble(until, trouble, "error", err)
-	d.caution.failed()
+	if d.caution.isOn.Load() {
+		d.leases.endAll()
+	}
 	return false
 }
 
@@ -123,10 +126,9 @@ func (d *database) settle(s store.Settlement) *store.Settled {
 // caution keeps a relay from sending what it may be unable to mark, if the destination answers one
 // by one: there each repeat is one more e-mail. The consumers of a broker ignore a repeat.
 type caution struct {
-	leases *leases
-	isOn   atomic.Bool
-	stuck  atomic.Int64              // batches with decisions that could not be recorded
-	until  atomic.Pointer[time.Time] // no claim before
+	isOn  atomic.Bool
+	stuck atomic.Int64              // batches with decisions that could not be recorded
+	until atomic.Pointer[time.Time] // no claim before
 }
 
 // recoveryPause is how long nothing is claimed after a failure of the database, so that all can
@@ -137,13 +139,6 @@ func (c *caution) succeeded(afterFailures bool) {
 	if afterFailures {
 		until := time.Now().Add(recoveryPause)
 		c.until.Store(&until)
-	}
-}
-
-// failed lets nothing more be sent of what is in flight.
-func (c *caution) failed() {
-	if c.isOn.Load() {
-		c.leases.endAll()
 	}
 }
 

@@ -34,7 +34,7 @@ func (b *batch) expire(now time.Time) {
 		}
 		for _, it := range b.items {
 			if it.state == sent {
-				b.giveUp(it, publish.ErrTimeout)
+				b.giveUp(it, publish.Result{Outcome: publish.Unknown, Err: publish.ErrTimeout})
 			}
 		}
 	case b.sender.isUnread():
@@ -82,7 +82,7 @@ func (b *batch) becomeSlow() {
 func (b *batch) releaseTaken() {
 	for _, it := range b.items {
 		if it.state == sent && b.topics.lastTaken(it.event.PauseName()).After(b.sentAt) {
-			b.giveUp(it, errNotRead)
+			b.giveUp(it, notRead)
 			b.lease.end()
 		}
 	}

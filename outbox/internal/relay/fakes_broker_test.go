@@ -17,6 +17,8 @@ type fakeBroker struct {
 	after   func(n int) time.Duration                         // the answer to the nth message comes later
 	stalls  bool                                              // behind a message without an answer, nothing is read from a connection, and who writes to it waits
 
+	pause func(publish.Message) time.Duration // how long the connection stalls after a message
+
 	mu       sync.Mutex
 	opened   int // publishers
 	asked    int // how often a worker asked whether it blocks: some times in each turn of its loop
@@ -93,6 +95,20 @@ type fakePublisher struct {
 }
 
 func (p *fakePublisher) Publish(ctx context.Context, messages []publish.Message, answer func(int, publish.Result)) {
+	for i, m := range messages {
+		if p.b.pause == nil {
+			break
+		}
+		if ctx.Err() != nil {
+			answer(i, publish.Result{Outcome: publish.NotSent, Err: publish.ErrNotSent})
+			continue
+		}
+		p.write(ctx, []publish.Message{m}, func(_ int, r publish.Result) { answer(i, r) })
+		time.Sleep(p.b.pause(m))
+	}
+	if p.b.pause != nil {
+		return
+	}
 	if p.write(ctx, messages, answer) {
 		select {
 		case <-ctx.Done():

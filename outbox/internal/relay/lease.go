@@ -47,8 +47,8 @@ func (l leased) Err() error {
 	return errLeaseEnded
 }
 
-// leases are those of a relay. They are renewed in a goroutine of their own, so that no slow
-// statement stops that.
+// leases are those of a worker. They are renewed in a goroutine of their own, so that no slow
+// statement stops that. A renewal may wait for a settlement of the same worker, and for no other.
 type leases struct {
 	config *Config
 	mu     sync.Mutex

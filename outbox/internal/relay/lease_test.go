@@ -119,7 +119,7 @@ func TestP6NobodyClaimsWhileAWorkerCannotMark(t *testing.T) {
 		}
 		v.run()
 		v.sleep(30 * time.Second)
-		if *begun > 4 {
+		if *begun > 6 { // with what the other worker had claimed before
 			t.Errorf("%d were begun", *begun)
 		}
 	})

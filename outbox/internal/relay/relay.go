@@ -40,8 +40,7 @@ type Relay struct {
 	store      Store
 	topics     *topics
 	losses     *losses
-	leases     *leases
-	caution    *caution
+	caution    caution
 	unanswered *unanswered
 	report     *reporter
 	health     health
@@ -63,10 +62,9 @@ type Store interface {
 func New(from Store, to publish.Destination, c Config) *Relay {
 	r := &Relay{
 		config: &c, to: to, store: from, topics: newTopics(), losses: newLosses(),
-		leases: &leases{config: &c, held: map[uuid.UUID]*lease{}}, unanswered: newUnanswered(to), report: newReporter(&c, to),
+		unanswered: newUnanswered(to), report: newReporter(&c, to),
 		wake: make(chan struct{}, 1), tryTopics: make(chan struct{}, 1),
 	}
-	r.caution = &caution{leases: r.leases}
 	return r
 }
 
@@ -93,11 +91,6 @@ func (r *Relay) Run(ctx context.Context) error {
 	defer cancelCall()
 	closeBy, cancelClose := after(over, lastStatementTimeout*3/4)
 	defer cancelClose()
-	var renewing sync.WaitGroup
-	defer renewing.Wait()
-	renew, stopRenewing := context.WithCancel(lastCall)
-	defer stopRenewing()
-	renewing.Go(func() { r.leases.renew(renew, r.newDatabase(over, lastCall)) })
 	var sessions sync.WaitGroup
 	defer sessions.Wait()
 	keep := func(name string, isTrial bool) error {
@@ -127,10 +120,10 @@ func (r *Relay) Run(ctx context.Context) error {
 	return all.Wait()
 }
 
-func (r *Relay) newDatabase(over, lastCall context.Context) *database {
+func (r *Relay) newDatabase(l *leases, over, lastCall context.Context) *database {
 	return &database{
 		config: r.config, store: r.store, log: r.report.log, health: &r.health, counters: r.report.counters,
-		caution: r.caution, over: over, lastCall: lastCall, turn: make(chan struct{}, 1),
+		caution: &r.caution, leases: l, over: over, lastCall: lastCall, turn: make(chan struct{}, 1),
 	}
 }
 
@@ -139,8 +132,9 @@ func (r *Relay) newWorker(ctx context.Context, session publish.Session, over, la
 	_, isOneByOne := session.(publish.OneByOne)
 	r.caution.isOn.Store(isOneByOne)
 	ctx, finish := context.WithCancel(ctx)
+	l := &leases{config: r.config, held: map[uuid.UUID]*lease{}}
 	return &worker{
-		policy: policy{r.config, r.topics}, over: over, database: r.newDatabase(over, lastCall), window: newWindow(&r.bytes), leases: r.leases,
+		policy: policy{r.config, r.topics}, over: over, database: r.newDatabase(l, over, lastCall), renewals: r.newDatabase(l, over, lastCall), window: newWindow(&r.bytes), leases: l,
 		sender: &sender{
 			config: r.config, session: session, isOneByOne: isOneByOne, ctx: ctx, finish: finish, topics: r.topics, losses: r.losses,
 			unanswered: r.unanswered, changed: make(chan struct{}, 1),

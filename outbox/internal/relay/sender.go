@@ -112,6 +112,9 @@ func (s *sender) isReady() bool {
 // answered gives an answer to the batch. What a lost publisher has not answered waits for
 // findCause.
 func (s *sender) answered(it *item, r publish.Result) {
+	if r.Outcome == publish.NotSent && s.isLeft.Load() {
+		r = notRead // its batch may wait for others
+	}
 	if s.note(it, r) {
 		it.batch.answers.add(answer{item: it, result: r})
 	}
@@ -176,23 +179,18 @@ func (s *sender) tend(until context.Context) (wasLost bool) {
 	return wasLost
 }
 
-// end begins nothing more. It answers what is not begun. A session that is left may stay silent, so
-// another one must get what is to be sent apart.
+// end begins nothing more, and answers what is not begun.
 func (s *sender) end(isLeft bool) {
-	s.finish()
 	s.isLeft.Store(isLeft)
+	s.finish()
 	s.mu.Lock()
 	writer := s.writer
 	s.mu.Unlock()
 	if writer != nil {
 		writer.refuse(notBegun)
 	}
-	r := notBegun
-	if isLeft {
-		r = publish.Result{Outcome: publish.Unknown, Err: errNotRead}
-	}
 	for _, it := range s.apart {
-		it.batch.answers.add(answer{item: it, result: r})
+		s.answered(it, notBegun)
 	}
 	s.apart = nil
 }
@@ -206,8 +204,12 @@ func (s *sender) close(until context.Context) {
 	if writer == nil {
 		return
 	}
+	closed := writer.close()
+	if s.ctx.Err() != nil && !writer.isOpen() {
+		return // it has nothing, and may open only much later
+	}
 	select {
-	case s.err = <-writer.close():
+	case s.err = <-closed:
 		s.findCause()
 	case <-until.Done():
 	}
@@ -264,6 +266,10 @@ func (s *sender) isUnread() bool {
 
 // errPaused is the reason of an event that is not sent apart.
 var errPaused = fmt.Errorf("%w: its topic has paused meanwhile", publish.ErrNotSent)
+
+// notRead is the answer to an event that a session which was left has not begun, or that another one
+// takes.
+var notRead = publish.Result{Outcome: publish.Unknown, Err: errNotRead}
 
 // notBegun is the answer to an event that is not begun, because the session or Run has ended.
 var notBegun = publish.Result{Outcome: publish.NotSent, Err: fmt.Errorf("%w: %w", publish.ErrNotSent, context.Canceled)}

@@ -93,6 +93,29 @@ func TestP4P7EventsOfAConnectionThatIsNotReadAreSentElsewhere(t *testing.T) {
 	})
 }
 
+// TestP4WhatALeftSessionHasNotWrittenIsDueAtOnce: the write stalled, and went on when the session was
+// left. The claim stays open for the silent one.
+func TestP4WhatALeftSessionHasNotWrittenIsDueAtOnce(t *testing.T) {
+	t.Parallel()
+	inVirtualTime(t, func(v *virtual) {
+		v.broker.pause = func(m publish.Message) time.Duration {
+			return map[string]time.Duration{"silent": 1500 * time.Millisecond}[m.Topic]
+		}
+		v.outbox.append("silent", 1)
+		v.outbox.append("good", 2)
+		v.run()
+		v.sleep(2 * time.Second)
+		if v.want(2, "later"); v.broker.sent() != 1 {
+			t.Errorf("%d were sent on the first connection", v.broker.sent())
+		}
+		for _, f := range v.outbox.failures {
+			if f.Delay > 0 || f.Counts {
+				t.Errorf("%+v, want an event that is due at once", f)
+			}
+		}
+	})
+}
+
 // TestP4OneSilentTopicDelaysTheOthersOnce: some have been sent with it, on the same connection, and
 // some wait until it takes more.
 func TestP4OneSilentTopicDelaysTheOthersOnce(t *testing.T) {

@@ -145,7 +145,12 @@ func (u *unanswered) recordLate(d *database) {
 	if len(u.late) == 0 || u.isRecording {
 		return
 	}
-	late := slices.Clone(u.late)
+	n, seen := len(u.late), map[uuid.UUID]bool{}
+	late := slices.DeleteFunc(slices.Clone(u.late), func(e store.Event) bool { // two sessions may have sent it
+		isThere := seen[e.ID]
+		seen[e.ID] = true
+		return isThere
+	})
 	u.isRecording = true
 	u.mu.Unlock()
 	settled := d.settle(store.Settlement{Published: late})
@@ -155,7 +160,7 @@ func (u *unanswered) recordLate(d *database) {
 		signal(u.some) // another worker may try
 		return
 	}
-	u.late = slices.Delete(u.late, 0, len(late))
+	u.late = slices.Delete(u.late, 0, n)
 	for _, e := range late {
 		delete(u.events, e.ID)
 	}

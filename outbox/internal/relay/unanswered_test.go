@@ -133,6 +133,30 @@ func TestP12AtTheEndACallThatDoesNotReturnIsRecorded(t *testing.T) {
 	})
 }
 
+// TestALateConfirmIsRecordedOnceByOneWorker, although two sessions have sent the event, and the others
+// rest meanwhile.
+func TestALateConfirmIsRecordedOnceByOneWorker(t *testing.T) {
+	t.Parallel()
+	inVirtualTime(t, func(v *virtual) {
+		v.config.Workers = 2
+		settled := 0
+		v.outbox.onSettle = func(ctx context.Context, s store.Settlement) error {
+			settled += len(s.Published)
+			wait(ctx, 4*time.Second)
+			return ctx.Err()
+		}
+		v.run()
+		e := store.Event{ID: uuid.New(), Topic: "a"}
+		v.relay.unanswered.late = []store.Event{e}
+		v.relay.unanswered.confirmed(e)
+		before := v.broker.asked
+		v.sleep(5 * time.Second)
+		if turns := v.broker.asked - before; settled != 1 || turns > 100 || v.relay.unanswered.hasLate() {
+			t.Errorf("recorded %d times; the workers have asked %d times whether the broker blocks", settled, turns)
+		}
+	})
+}
+
 // TestACallThatReturnsAfterItsWorkerHasEnded: its event is published, by the next Run.
 func TestACallThatReturnsAfterItsWorkerHasEnded(t *testing.T) {
 	t.Parallel()

@@ -15,6 +15,7 @@ type worker struct {
 	policy
 	sender   *sender
 	database *database
+	renewals *database // executes them beside the others
 	window   *window
 	schedule schedule
 	leases   *leases
@@ -44,13 +45,18 @@ const (
 
 // run claims events until the session or the relay ends, or another worker has its place, or no
 // topic is to be tried. Then it waits for its batches.
-func (w *worker) run(ctx context.Context) error {
+func (w *worker) run(ctx context.Context) error { //nolint:contextcheck // see renew
 	over, cancel := context.WithCancel(w.over)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(max(sessionTimeout, w.config.ShutdownTimeout), cancel) })()
 	w.over, w.database.over = over, over
 	poll := time.NewTicker(w.config.PollInterval)
 	defer poll.Stop()
+	renew, stop := context.WithCancel(w.database.lastCall) // until the batches have ended
+	var renewing sync.WaitGroup
+	defer renewing.Wait()
+	defer stop()
+	renewing.Go(func() { w.leases.renew(renew, w.renewals) })
 	isLeft := false
 	for ctx.Err() == nil && w.sender.err == nil && !w.schedule.isDone {
 		w.tend(ctx)
@@ -130,7 +136,7 @@ func (w *worker) next() time.Time {
 // pauseIfSilent reports whether the destination has answered nothing at all for SlowAfter. Then the
 // topics of what waits for an answer pause. RabbitMQ stops reading a whole connection when one
 // queue does not take what was sent, so another worker with another session must take the place of
-// this one: after the pauses are written, otherwise it would claim these topics.
+// this one: after the pauses are written, if that works, otherwise it would claim these topics.
 func (w *worker) pauseIfSilent() bool {
 	if time.Now().Before(w.sender.silentAt()) || w.sender.isBlocked() {
 		return false

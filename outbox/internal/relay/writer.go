@@ -66,6 +66,15 @@ func (w *writer) publish(g group) {
 	w.publisher.Publish(leased{ctx, g.batch.lease}, messages, answered)
 }
 
+func (w *writer) isOpen() bool {
+	select {
+	case <-w.opened:
+		return true
+	default:
+		return false
+	}
+}
+
 // refuse gives up the groups that wait until an earlier one is written. Nothing of them was sent.
 func (w *writer) refuse(r publish.Result) {
 	for {
