@@ -174,7 +174,7 @@ func (p *simPublisher) giveUp(why error) {
 	p.mu.Unlock()
 	for _, c := range unanswered {
 		p.mayRepeat(c.record, why.Error())
-		if errors.Is(why, errLost) && c.isLostOften() {
+		if c.isLostOften(why) {
 			c.addRefusal()
 		}
 		p.answerOne(c, publish.Result{Outcome: publish.Unknown, Err: why})

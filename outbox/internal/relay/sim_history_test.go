@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -202,12 +203,15 @@ func (e *record) addRefusal() {
 	e.refusals++
 }
 
-// isLostOften reports whether it may be the event's fault that its connections are lost.
-func (e *record) isLostOften() bool {
+// isLostOften reports whether it may be the event's fault that its connections are lost. A channel that
+// was closed counts as more than one.
+func (e *record) isLostOften(why error) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.lost++
-	return e.lost >= causeAfter
+	if e.lost++; !errors.Is(why, errLost) {
+		e.lost = max(e.lost, apartAfter)
+	}
+	return e.lost >= causeAfter && errors.Is(why, errLost)
 }
 
 // checkMark checks a mark. The caller holds s.mu.
