@@ -32,7 +32,7 @@ func (a *answers) add(one answer) {
 		if a.list = append(a.list, one); len(a.list) == 1 { // for the others the batch is awake already
 			signal(a.some)
 		}
-	case it != nil && it.isLate(one.result):
+	case it != nil && it.counts(one.result):
 		a.late.confirmed(it.event)
 	}
 }

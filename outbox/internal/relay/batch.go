@@ -21,6 +21,7 @@ type batch struct {
 	report   *reporter
 
 	isTrial bool // its events stand for paused topics
+	waited  int  // events that waited for an answer when it was sent, with its own
 	lease   *lease
 	read    time.Time // when the ages of the events were read
 	answers answers
@@ -32,7 +33,8 @@ type batch struct {
 	count   [recorded + 1]int // of the items in each state
 	sentAt  time.Time         // when the publisher began the last of them, or the destination last asked to wait
 	first   time.Time         // when the first decision was made that is not recorded
-	isSlow  bool              // it has waited for so long that it takes no place in the window
+	isLate  bool              // it has waited for so long that silent topics pause
+	isCut   bool              // not all of its events have been answered
 	pauses  []string          // topics to pause, because nothing was taken
 	isStuck bool              // it has decisions that could not be recorded
 }
@@ -45,7 +47,7 @@ func (b *batch) add(it item) {
 }
 
 // open is how many events of the batch have no verdict.
-func (b *batch) open() int { return b.count[unsent] + b.count[sent] }
+func (b *batch) open() int { return b.count[unsent] + b.count[sent] + b.count[slow] }
 
 // send gives the events to the sender.
 func (b *batch) send() {
@@ -79,10 +81,8 @@ func (b *batch) run() {
 		case <-timer.C:
 			b.expire(time.Now())
 		case wrote := <-b.silence:
-			if b.count[sent] > 0 && b.mayBecomeSlow() {
-				b.becomeSlow()
-				b.record()
-			}
+			b.pauseSilent(true)
+			b.record()
 			wrote.Done()
 		case <-b.last:
 			b.receive()
@@ -114,19 +114,12 @@ func (b *batch) end() {
 // next is when time has something to do.
 func (b *batch) next() time.Time {
 	next := time.Now().Add(b.config.PollInterval) // the destination may ask to wait
-	if b.sender.isLeft.Load() {
-		next = earlier(next, time.Now().Add(takenCheck))
-	}
 	return earlier(next, earlier(b.recordAt(), b.expiresAt()))
 }
 
 // places is what the batch has of the window.
 func (b *batch) places() places {
-	p := places{waiting: b.open() + b.count[decided]}
-	if b.isSlow {
-		p.waiting, p.slow = p.waiting-b.count[sent], b.count[sent]
-	}
-	return p
+	return places{waiting: b.count[unsent] + b.count[sent] + b.count[decided], slow: b.count[slow]}
 }
 
 // receive takes the answers that have come, and decides about each event.
@@ -136,7 +129,7 @@ func (b *batch) receive() {
 			b.accept(a.item, a.result)
 			continue
 		}
-		b.sentAt, b.isSlow = a.at, false
+		b.sentAt, b.isLate = a.at, false
 		for _, it := range a.begun {
 			if it.state == unsent {
 				it.set(sent)
@@ -148,12 +141,16 @@ func (b *batch) receive() {
 // accept decides about an event by its answer. An answer that is late counts if it is a confirm.
 func (b *batch) accept(it *item, result publish.Result) {
 	if it.state == decided || it.state == recorded {
-		if it.isLate(result) {
+		if it.counts(result) {
 			b.sender.unanswered.confirmed(it.event)
 		}
 		return
 	}
 	b.decide(it, b.verdict(it.event, result, b.isTrial))
+	b.isCut = b.isCut || result.Outcome == publish.Unknown || result.Outcome == publish.NotSent
+	if b.open() == 0 && !b.isCut && !b.isTrial {
+		b.sender.pace.answered(b.sentAt, b.waited)
+	}
 	b.report.outcome(it, result, b.sender.ctx.Err() != nil)
 }
 
@@ -220,17 +217,17 @@ func (b *batch) setStuck(is bool) {
 func (b *batch) settlement() store.Settlement {
 	// A silent trial event makes a pause longer once: when its topic pauses, and not with its answer.
 	// A session that answers one by one pauses no silent topic.
-	isLonger := b.isTrial && (!b.isSlow || len(b.pauses) > 0 || b.sender.isOneByOne)
+	isLonger := b.isTrial && (!b.isLate || len(b.pauses) > 0 || b.sender.isOneByOne)
 	s := store.Settlement{
 		Token: b.lease.token, End: b.open() == 0, Trial: isLonger, Paused: map[string]string{},
 		GiveUp: b.config.GiveUp, FirstPause: b.config.firstTopicPause(), LongestPause: b.config.LongestTopicPause,
 	}
 	resumed, again := map[string]bool{}, map[string]bool{}
 	for _, topic := range b.pauses {
-		s.Paused[topic] = "no answer for " + b.config.SlowAfter.String()
+		s.Paused[topic] = "no answer for " + b.sender.pace.silentAfter().Round(time.Millisecond).String()
 	}
 	for _, it := range b.items {
-		if it.state == sent && slices.Contains(b.pauses, it.event.PauseName()) {
+		if it.state == slow && slices.Contains(b.pauses, it.event.PauseName()) {
 			s.Halted = append(s.Halted, it.event.ID)
 		}
 		if it.state != decided {

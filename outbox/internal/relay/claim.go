@@ -13,7 +13,7 @@ const (
 	// database the same. The first event after a quiet time does not wait.
 	smallBatchPause = 2 * time.Millisecond
 	// lossPause is the pause after a publisher was lost. The next one may be lost at once.
-	lossPause = 50 * time.Millisecond
+	lossPause = 10 * time.Millisecond
 	// maxBytes bounds the payloads that the workers of a relay have in flight, and so its memory.
 	// Above half of it nothing is claimed. A claim has up to 8 MiB. Those of more than two workers at
 	// the same time may come on top, and that of trial events.
@@ -86,20 +86,28 @@ func (s *schedule) claimedTrials(c store.Claim) {
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
 // hasRoom reports whether half of the window is free.
-func (w *worker) hasRoom() bool { return w.room() >= (w.config.Window+1)/2 }
+func (w *worker) hasRoom() bool {
+	room, limit := w.room()
+	return room >= (limit+1)/2
+}
 
-// room is how many events the worker may claim.
-func (w *worker) room() int {
+// room is how many events the worker may claim, and how many if none waits for an answer.
+func (w *worker) room() (room, limit int) {
 	waiting := w.window.waiting()
 	switch {
 	case !w.sender.isReady():
-		return 0
+		return 0, 1
 	case w.isTrial && waiting > 0:
-		return 0 // a queue that does not take its trial event may stop the session, and others would wait
+		return 0, 1 // a queue that does not take its trial event may stop the session, and others would wait
 	case w.window.slow() >= maxSlowWindows*w.config.Window || w.late.isTooMuch(w.window.bytes.Load()):
-		return 0
+		return 0, 1
 	}
-	return w.config.Window - waiting
+	room, limit = w.config.Window-waiting, w.config.Window
+	if !w.sender.isOneByOne {
+		free, most := w.sender.pace.room()
+		room, limit = min(room, free), min(limit, most)
+	}
+	return room, limit
 }
 
 func (w *worker) mayClaim(ctx context.Context) bool {
@@ -131,7 +139,11 @@ func (w *worker) claim(running context.Context) {
 		if w.isTrial {
 			claim, err = w.database.store.ClaimTrials(ctx, w.name, w.schedule.tries, w.config.Lease)
 		} else {
-			claim, err = w.database.store.Claim(ctx, w.name, max(w.room(), 1), w.config.Lease) // bytes of others may have come
+			room, _ := w.room()
+			room = max(room, 1) // bytes of others may have come
+			w.window.pace.ask(room)
+			defer w.window.pace.ask(-room)
+			claim, err = w.database.store.Claim(ctx, w.name, room, w.config.Lease)
 		}
 		took = time.Since(asked)
 		return err

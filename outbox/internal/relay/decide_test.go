@@ -132,24 +132,6 @@ func TestATopicIsTriedAfterItsFirstPause(t *testing.T) {
 	}
 }
 
-// TestP4ALostConnectionCountsForNobody while the destination takes no other event: it may be
-// unreachable.
-func TestP4ALostConnectionCountsForNobody(t *testing.T) {
-	t.Parallel()
-	l, event := newLosses(), uuid.New()
-	for range 10 {
-		if l.add(event, true, false, time.Time{}) {
-			t.Error("the only event is the cause")
-		}
-	}
-	l.remove(event)
-	for i := range causeAfter {
-		if cause := l.add(event, true, false, never); cause != (i == causeAfter-1) {
-			t.Errorf("alone %d times: %t", i+1, cause)
-		}
-	}
-}
-
 // TestTheMemoryOfTopicsIsBounded, also if all of them are paused.
 func TestTheMemoryOfTopicsIsBounded(t *testing.T) {
 	t.Parallel()

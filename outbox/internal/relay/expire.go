@@ -1,7 +1,6 @@
 package relay
 
 import (
-	"fmt"
 	"time"
 
 	"example.com/transactional-outbox/outbox/publish"
@@ -10,35 +9,28 @@ import (
 // maxSlowWindows bounds what is slow, in windows.
 const maxSlowWindows = 8
 
-// takenCheck is how often a batch of a session that was left looks whether another one takes its
-// topics.
-const takenCheck = 200 * time.Millisecond
-
 // never is later than every time.
 var never = time.Unix(1<<40, 0)
 
-// errNotRead is the reason if another session must send the event.
-var errNotRead = fmt.Errorf("%w on a connection that the destination does not read", publish.ErrTimeout)
-
-// expire gives up waiting for answers that are late. First the batch gives up its places in the
-// window, and then the wait.
+// expire gives up waiting for answers that are late. First silent topics pause, and then the events
+// are given up.
 func (b *batch) expire(now time.Time) {
-	switch {
-	case b.count[sent] == 0:
+	switch waiting := b.count[sent] + b.count[slow]; {
+	case waiting == 0:
 	case b.sender.isBlocked(): // time does not run while the destination asks to wait
 		b.sentAt = now
-	case !now.Before(b.expiresAt()):
-		if b.mayBecomeSlow() {
-			b.becomeSlow()
-			return
+	case now.Before(b.expiresAt()):
+	case b.mayBecomeLate():
+		b.pauseSilent(false)
+	default:
+		if b.count[sent] > 0 && !b.isTrial { // their topics are not silent, and the destination is too slow
+			b.sender.pace.slow()
 		}
 		for _, it := range b.items {
-			if it.state == sent {
+			if it.state == sent || it.state == slow {
 				b.giveUp(it, publish.Result{Outcome: publish.Unknown, Err: publish.ErrTimeout})
 			}
 		}
-	case b.sender.isUnread():
-		b.releaseTaken()
 	}
 }
 
@@ -46,44 +38,38 @@ func (b *batch) expire(now time.Time) {
 // bound for each message.
 func (b *batch) expiresAt() time.Time {
 	switch {
-	case b.count[sent] == 0:
+	case b.count[sent]+b.count[slow] == 0:
 		return never
-	case b.mayBecomeSlow():
-		return b.sentAt.Add(min(b.config.SlowAfter, b.config.ConfirmTimeout))
+	case b.mayBecomeLate():
+		return b.sentAt.Add(b.sender.pace.silentAfter())
 	case b.sender.isOneByOne:
 		return never
 	}
 	return b.sentAt.Add(b.config.ConfirmTimeout)
 }
 
-// mayBecomeSlow reports whether the batch gives up its places in the window after SlowAfter. If a
-// session answers one by one, only a trial event does: the next topics are tried meanwhile.
-func (b *batch) mayBecomeSlow() bool {
-	return !b.isSlow && (b.isTrial || !b.sender.isOneByOne) && b.window.slow() <= (maxSlowWindows-1)*b.config.Window
+// mayBecomeLate reports whether silent topics of the batch are to pause after some time. If a
+// session answers one by one, only the batch of a trial event is late: the next topics are tried
+// meanwhile.
+func (b *batch) mayBecomeLate() bool {
+	return !b.isLate && (b.isTrial || !b.sender.isOneByOne) && b.window.slow() <= (maxSlowWindows-1)*b.config.Window
 }
 
-// becomeSlow also pauses the topics of which nothing was taken since the batch was sent. A session
-// that answers one by one says itself which topics are slow: ErrBusy.
-func (b *batch) becomeSlow() {
-	b.isSlow = true
+// pauseSilent pauses the topics of which nothing was taken since the batch was sent. Their events
+// take no place in the window any more; if the session is silent, none does. A session that answers one by
+// one says itself which topics are slow: ErrBusy.
+func (b *batch) pauseSilent(all bool) {
+	b.isLate = true
 	b.window.tell(news{isSlow: true})
 	for _, it := range b.items {
-		if topic := it.event.PauseName(); !b.sender.isOneByOne && it.state == sent && b.topics.lastTaken(topic).Before(b.sentAt) {
+		topic := it.event.PauseName()
+		isSilent := it.state == sent && b.topics.lastTaken(topic).Before(b.sentAt)
+		if isSilent && !b.sender.isOneByOne {
 			b.topics.pause(topic)
 			b.pauses = append(b.pauses, topic)
 		}
-	}
-}
-
-// releaseTaken makes those events due whose topic another session takes: they are sent again there.
-// This session may stay silent until ConfirmTimeout. What it has not written yet it must not write
-// later, because the next event of the aggregate may be sent meanwhile. So the lease of the batch
-// ends.
-func (b *batch) releaseTaken() {
-	for _, it := range b.items {
-		if it.state == sent && b.topics.lastTaken(it.event.PauseName()).After(b.sentAt) {
-			b.giveUp(it, notRead)
-			b.lease.end()
+		if isSilent || it.state == sent && (all || b.sender.isOneByOne) {
+			it.set(slow)
 		}
 	}
 }

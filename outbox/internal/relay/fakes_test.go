@@ -49,6 +49,7 @@ func inVirtualTime(t *testing.T, test func(v *virtual)) {
 
 func (v *virtual) newRelay() *Relay {
 	v.relay = New(v.outbox, v.to, v.config.withDefaults())
+	v.relay.pace.limit = v.relay.config.Workers * v.relay.config.Window // as after some answers
 	return v.relay
 }
 
@@ -91,6 +92,7 @@ func (v *virtual) want(n int, became string) {
 type fakeOutbox struct {
 	mu       sync.Mutex
 	pending  []store.Event
+	seq      int64
 	claims   int
 	tried    []int                       // the limit of each claim of trial events
 	claimed  map[uuid.UUID][]store.Event // by token
@@ -114,7 +116,8 @@ func (f *fakeOutbox) append(topic string, n int) (ids []uuid.UUID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for range n {
-		e := store.Event{ID: uuid.New(), Topic: topic}
+		f.seq++
+		e := store.Event{ID: uuid.New(), Seq: f.seq, Topic: topic}
 		f.pending, ids = append(f.pending, e), append(ids, e.ID)
 	}
 	return ids
@@ -226,6 +229,7 @@ func (f *fakeOutbox) Settle(ctx context.Context, s store.Settlement) (store.Sett
 			f.became[e.ID], f.pending = "released", append(f.pending, e)
 		}
 	}
+	slices.SortFunc(f.pending, func(a, b store.Event) int { return cmp.Compare(a.Seq, b.Seq) })
 	for topic := range s.Paused {
 		if _, paused := f.paused[topic]; !paused || s.Trial {
 			f.paused[topic] = time.Now().Add(s.FirstPause)

@@ -9,13 +9,16 @@ import (
 
 // item is an event of a batch.
 type item struct {
-	batch    *batch
-	event    store.Event
-	message  publish.Message
-	trace    context.Context // the message's own
-	state    state
-	verdict  verdict // once it is decided
-	inFlight bool    // it has no answer, and the sender waits for one; belongs to the sender
+	batch   *batch
+	event   store.Event
+	message publish.Message
+	trace   context.Context // the message's own
+	state   state
+	verdict verdict // once it is decided
+
+	// These belong to the sender.
+	inFlight bool // it has no answer, and the sender waits for one
+	isLate   bool // the batch has given up, and an answer may still come
 }
 
 type state int
@@ -23,6 +26,7 @@ type state int
 const (
 	unsent   state = iota
 	sent           // the publisher has begun it
+	slow           // it has waited for so long that it takes no place in the window
 	decided        // and not recorded
 	recorded       // a late confirm may still come
 )
@@ -33,8 +37,8 @@ func (it *item) set(to state) {
 	it.state = to
 }
 
-// isLate reports whether an answer counts, although the batch has given up waiting.
-func (it *item) isLate(r publish.Result) bool {
+// counts reports whether an answer counts, although the batch has given up waiting.
+func (it *item) counts(r publish.Result) bool {
 	return r.Outcome == publish.Confirmed && !it.verdict.published
 }
 

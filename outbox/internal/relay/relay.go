@@ -4,7 +4,8 @@
 //	worker     claims what is due, and starts a batch for each claim (worker.go, claim.go)
 //	batch      the life of these events: sent, answered or late, decided, recorded (batch.go, expire.go)
 //	policy     what an answer makes of an event and of its topic (decide.go, topics.go)
-//	sender     sends through one session, and looks for what ends publishers (sender.go, losses.go)
+//	sender     sends through one session, and sees what ends publishers (sender.go)
+//	pace       how much is sent before the destination answers: a slow start (pace.go)
 //	writer     calls one publisher, which may block (writer.go)
 //	database   executes the statements of a worker, one at a time, each with a deadline (database.go)
 //	leases     what is in flight may be sent until then; renewed each second (lease.go)
@@ -39,7 +40,7 @@ type Relay struct {
 	to         publish.Destination
 	store      Store
 	topics     *topics
-	losses     *losses
+	pace       *pace
 	caution    caution
 	unanswered *unanswered
 	report     *reporter
@@ -61,7 +62,7 @@ type Store interface {
 // New returns a relay that does nothing until Run. The settings come from Checked.
 func New(from Store, to publish.Destination, c Config) *Relay {
 	r := &Relay{
-		config: &c, to: to, store: from, topics: newTopics(), losses: newLosses(),
+		config: &c, to: to, store: from, topics: newTopics(), pace: newPace(&c),
 		unanswered: newUnanswered(to), report: newReporter(&c, to),
 		wake: make(chan struct{}, 1), tryTopics: make(chan struct{}, 1),
 	}
@@ -95,7 +96,11 @@ func (r *Relay) Run(ctx context.Context) error {
 	defer sessions.Wait()
 	keep := func(name string, isTrial bool) error {
 		return r.keepWorking(ctx, &sessions, func(ctx context.Context, session publish.Session) *worker {
-			w := r.newWorker(ctx, session, over, lastCall)
+			p := r.pace
+			if isTrial {
+				p = newPace(r.config)
+			}
+			w := r.newWorker(ctx, session, p, over, lastCall)
 			w.name, w.isTrial, w.closeBy = name, isTrial, closeBy
 			return w
 		})
@@ -128,15 +133,15 @@ func (r *Relay) newDatabase(l *leases, over, lastCall context.Context) *database
 }
 
 // newWorker returns a worker that begins nothing more when ctx ends.
-func (r *Relay) newWorker(ctx context.Context, session publish.Session, over, lastCall context.Context) *worker {
+func (r *Relay) newWorker(ctx context.Context, session publish.Session, p *pace, over, lastCall context.Context) *worker {
 	_, isOneByOne := session.(publish.OneByOne)
 	r.caution.isOn.Store(isOneByOne)
 	ctx, finish := context.WithCancel(ctx)
 	l := &leases{config: r.config, held: map[uuid.UUID]*lease{}}
 	return &worker{
-		policy: policy{r.config, r.topics}, over: over, database: r.newDatabase(l, over, lastCall), renewals: r.newDatabase(l, over, lastCall), window: newWindow(&r.bytes), leases: l,
+		policy: policy{r.config, r.topics}, over: over, database: r.newDatabase(l, over, lastCall), renewals: r.newDatabase(l, over, lastCall), window: newWindow(&r.bytes, p), leases: l,
 		sender: &sender{
-			config: r.config, session: session, isOneByOne: isOneByOne, ctx: ctx, finish: finish, topics: r.topics, losses: r.losses,
+			config: r.config, session: session, isOneByOne: isOneByOne, ctx: ctx, finish: finish, pace: p,
 			unanswered: r.unanswered, changed: make(chan struct{}, 1),
 		},
 		schedule: schedule{isDue: true, tries: 1}, late: r.unanswered, report: r.report,

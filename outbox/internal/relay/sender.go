@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"example.com/transactional-outbox/outbox/publish"
@@ -19,58 +18,43 @@ type sender struct {
 	isOneByOne bool            // the session is a publish.OneByOne
 	ctx        context.Context // ends with the session or the relay, or if the session is left: nothing more is begun
 	finish     context.CancelFunc
-	topics     *topics
-	losses     *losses
+	pace       *pace
 	unanswered *unanswered
 	changed    chan struct{} // wakes the worker: tend may have something to do
 
 	// These belong to the worker.
 	err   error   // there is no other publisher on this session
-	apart []*item // to be sent when no other event waits for an answer
-	group int     // how many of them were sent together the last time
+	alone []*item // to be sent when no other event waits for an answer
 
-	isLeft   atomic.Bool // another session takes the place of this one
-	mu       sync.Mutex
-	writer   *writer   // nil: none is open
-	inFlight int       // events that wait for an answer
-	quiet    time.Time // since when there is no answer, or nobody has looked
-	lost     []answer  // what has no answer, since the publisher was lost
+	mu        sync.Mutex
+	writer    *writer   // nil: none is open
+	inFlight  int       // events that wait for an answer
+	quiet     time.Time // since when there is no answer, or nobody has looked
+	late      int       // events whose batch has given up, and that have no answer
+	lateUntil time.Time // then nobody waits for that any more
 }
 
-// send sends the events of a batch. Those that may have ended a publisher are sent apart, later.
+// send sends the events of a batch. Those that have ended a session before are sent alone, later.
 func (s *sender) send(b *batch, items []*item) {
 	var together []*item
 	for _, it := range items {
-		if s.losses.has(it.event.ID) {
-			s.apart = append(s.apart, it)
+		if it.event.EndedSession && !s.isOneByOne {
+			s.alone = append(s.alone, it)
 		} else {
 			together = append(together, it)
 		}
 	}
 	s.write(group{b, together})
-	s.sendApart()
+	s.sendAlone()
 }
 
-// sendApart sends events that may have ended a publisher, as soon as nothing else waits for an
-// answer: first one, and after each success twice as many. So the one among thousands that ends a
-// publisher is soon alone. Those of a paused topic wait with their topic.
-func (s *sender) sendApart() {
-	for len(s.apart) > 0 && s.isIdle() {
-		s.group = max(1, 2*s.group)
-		g := group{batch: s.apart[0].batch}
-		for len(s.apart) > 0 && s.apart[0].batch == g.batch && len(g.items) < s.group {
-			it := s.apart[0]
-			s.apart = s.apart[1:]
-			if !g.batch.isTrial && s.topics.isPaused(it.event.PauseName()) {
-				g.batch.answers.add(answer{item: it, result: publish.Result{Outcome: publish.NotSent, Err: errPaused}})
-				continue
-			}
-			g.items = append(g.items, it)
-		}
-		s.write(g)
-	}
-	if len(s.apart) == 0 {
-		s.group = 0
+// sendAlone sends an event that has ended a session before, as soon as nothing else waits for an
+// answer.
+func (s *sender) sendAlone() {
+	for len(s.alone) > 0 && s.isIdle() {
+		it := s.alone[0]
+		s.alone = s.alone[1:]
+		s.write(group{it.batch, []*item{it}})
 	}
 }
 
@@ -106,44 +90,55 @@ func (s *sender) write(g group) {
 func (s *sender) isReady() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.apart) == 0 && (s.writer == nil || !s.writer.isLost && len(s.writer.queue) < maxQueue)
+	return len(s.alone) == 0 && (s.writer == nil || !s.writer.isLost && len(s.writer.queue) < maxQueue)
 }
 
-// answered gives an answer to the batch. What a lost publisher has not answered waits for
-// findCause.
+// answered gives an answer to the batch.
 func (s *sender) answered(it *item, r publish.Result) {
-	if r.Outcome == publish.NotSent && s.isLeft.Load() {
-		r = notRead // its batch may wait for others
-	}
-	if s.note(it, r) {
-		it.batch.answers.add(answer{item: it, result: r})
-	}
+	it.batch.answers.add(answer{item: it, result: s.note(it, r)})
 }
 
-func (s *sender) note(it *item, r publish.Result) (isKnown bool) {
+// note counts an answer. It returns Refused or errAlone instead, if the publisher has ended because
+// of the event.
+func (s *sender) note(it *item, r publish.Result) publish.Result {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.quiet = time.Now()
+	if it.isLate {
+		it.isLate = false
+		s.late--
+		signal(s.changed)
+	}
 	if !it.inFlight {
-		return true // the batch has given up
+		return r // the batch has given up
 	}
 	it.inFlight = false
 	s.inFlight--
-	isKnown = true
 	switch {
-	case r.Outcome == publish.Unknown && !errors.Is(r.Err, publish.ErrTimeout):
-		s.lost, isKnown = append(s.lost, answer{item: it, result: r}), false
+	case r.Outcome == publish.Unknown && !errors.Is(r.Err, publish.ErrTimeout) && s.writer != nil: // it is not closed by end
 		s.lose()
+		s.writer.unknown++
+		switch isAlone := s.writer.unknown == 1 && s.inFlight == 0; {
+		case s.isOneByOne: // it says of each event what became of it
+		case !isAlone:
+			s.pace.slow()
+		case errors.Is(r.Err, publish.ErrClosed):
+			r.Outcome = publish.Refused
+		default:
+			r.Err = fmt.Errorf("%w: %w", errAlone, r.Err)
+		}
 	case r.Outcome == publish.NotSent && !errors.Is(r.Err, publish.ErrBusy) && !s.isOneByOne && s.ctx.Err() == nil:
 		s.lose() // a session that answers one by one goes on with others
-	case r.Outcome == publish.Confirmed, r.Outcome == publish.Returned, r.Outcome == publish.Refused:
-		s.losses.remove(it.event.ID)
 	}
 	if s.inFlight == 0 {
 		signal(s.changed)
 	}
-	return isKnown
+	return r
 }
+
+// errAlone is the reason of an event that was the only one without an answer when the connection was
+// lost.
+var errAlone = errors.New("the connection was lost with this message alone")
 
 // lose notes that the publisher has ended. It begins nothing more.
 func (s *sender) lose() {
@@ -158,16 +153,26 @@ func (s *sender) forget(it *item) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if it.inFlight {
-		it.inFlight = false
+		it.inFlight, it.isLate = false, true
 		s.inFlight--
+		s.late++
+		s.lateUntil = time.Now().Add(s.config.ConfirmTimeout)
 	}
 	if s.inFlight == 0 {
 		signal(s.changed)
 	}
 }
 
+// awaitsLate reports whether an answer may come that is late, and still counts: otherwise a
+// destination that is a little too slow would get the same events for ever.
+func (s *sender) awaitsLate() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.late > 0 && time.Now().Before(s.lateUntil)
+}
+
 // tend closes a publisher that was lost, as soon as all that it had has an answer, and sends what
-// goes apart. It reports whether it has closed one.
+// goes alone. It reports whether it has closed one.
 func (s *sender) tend(until context.Context) (wasLost bool) {
 	s.mu.Lock()
 	wasLost = s.writer != nil && s.writer.isLost && s.inFlight == 0
@@ -175,13 +180,12 @@ func (s *sender) tend(until context.Context) (wasLost bool) {
 	if wasLost {
 		s.close(until)
 	}
-	s.sendApart() //nolint:contextcheck // the sender has a context of its own
+	s.sendAlone() //nolint:contextcheck // the sender has a context of its own
 	return wasLost
 }
 
 // end begins nothing more, and answers what is not begun.
-func (s *sender) end(isLeft bool) {
-	s.isLeft.Store(isLeft)
+func (s *sender) end() {
 	s.finish()
 	s.mu.Lock()
 	writer := s.writer
@@ -189,10 +193,10 @@ func (s *sender) end(isLeft bool) {
 	if writer != nil {
 		writer.refuse(notBegun)
 	}
-	for _, it := range s.apart {
+	for _, it := range s.alone {
 		s.answered(it, notBegun)
 	}
-	s.apart = nil
+	s.alone = nil
 }
 
 // close ends the publisher, and waits for the answers to everything, but only until a context ends.
@@ -210,35 +214,20 @@ func (s *sender) close(until context.Context) {
 	}
 	select {
 	case s.err = <-closed:
-		s.findCause()
 	case <-until.Done():
 	}
 }
 
-// findCause looks for the event that made the publisher end.
-func (s *sender) findCause() {
-	s.mu.Lock()
-	lost := s.lost
-	s.lost = nil
-	s.mu.Unlock()
-	s.group = 0
-	for _, a := range lost {
-		if s.losses.add(a.item.event.ID, len(lost) == 1, errors.Is(a.result.Err, publish.ErrClosed), s.topics.lastTakenOfAll()) {
-			a.result.Outcome = publish.Refused
-		}
-		a.item.batch.answers.add(a)
-	}
-}
-
-// silentAt is when the destination will have answered nothing for SlowAfter, although it has got
+// silentAt is when the destination will have answered nothing for that long, although it has got
 // something.
 func (s *sender) silentAt() time.Time {
+	after := s.pace.silentAfter()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.isOneByOne || s.inFlight == 0 {
 		return never
 	}
-	return s.quiet.Add(min(s.config.SlowAfter, s.config.ConfirmTimeout))
+	return s.quiet.Add(after)
 }
 
 // isBlocked reports whether the destination asks to wait. Meanwhile it is not silent.
@@ -256,20 +245,6 @@ func (s *sender) hear() {
 	defer s.mu.Unlock()
 	s.quiet = time.Now()
 }
-
-// isUnread reports whether this session was left, and is silent.
-func (s *sender) isUnread() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.isLeft.Load() && time.Since(s.quiet) >= s.config.SlowAfter
-}
-
-// errPaused is the reason of an event that is not sent apart.
-var errPaused = fmt.Errorf("%w: its topic has paused meanwhile", publish.ErrNotSent)
-
-// notRead is the answer to an event that a session which was left has not begun, or that another one
-// takes.
-var notRead = publish.Result{Outcome: publish.Unknown, Err: errNotRead}
 
 // notBegun is the answer to an event that is not begun, because the session or Run has ended.
 var notBegun = publish.Result{Outcome: publish.NotSent, Err: fmt.Errorf("%w: %w", publish.ErrNotSent, context.Canceled)}

@@ -69,55 +69,8 @@ func TestP4ASlowRefusalMakesThePauseLonger(t *testing.T) {
 	})
 }
 
-// TestP4P7EventsOfAConnectionThatIsNotReadAreSentElsewhere: two events wait on the first connection
-// behind one of another topic. A trial event on another one is taken, so their topic works. What
-// the first connection has not begun must not be begun there later: the next events of the
-// aggregates are free.
-func TestP4P7EventsOfAConnectionThatIsNotReadAreSentElsewhere(t *testing.T) {
-	t.Parallel()
-	inVirtualTime(t, func(v *virtual) {
-		v.outbox.append("silent", 1)
-		v.outbox.append("a", 2)
-		v.run()
-		v.broker.answers = only("a")
-		v.outbox.append("a", 1)
-		v.sleep(testConfig.ConfirmTimeout / 2)
-		for _, f := range v.outbox.failures {
-			if f.Delay > 0 || f.Counts {
-				t.Errorf("%+v, want an event that is due at once", f)
-			}
-		}
-		if n := len(v.outbox.failures); n != 2 || v.broker.contexts[0].Err() == nil {
-			t.Errorf("%d events are due again, want 2; the first connection goes on: %t", n, v.broker.contexts[0].Err() == nil)
-		}
-	})
-}
-
-// TestP4WhatALeftSessionHasNotWrittenIsDueAtOnce: the write stalled, and went on when the session was
-// left. The claim stays open for the silent one.
-func TestP4WhatALeftSessionHasNotWrittenIsDueAtOnce(t *testing.T) {
-	t.Parallel()
-	inVirtualTime(t, func(v *virtual) {
-		v.broker.pause = func(m publish.Message) time.Duration {
-			return map[string]time.Duration{"silent": 1500 * time.Millisecond}[m.Topic]
-		}
-		v.outbox.append("silent", 1)
-		v.outbox.append("good", 2)
-		v.run()
-		v.sleep(2 * time.Second)
-		if v.want(2, "later"); v.broker.sent() != 1 {
-			t.Errorf("%d were sent on the first connection", v.broker.sent())
-		}
-		for _, f := range v.outbox.failures {
-			if f.Delay > 0 || f.Counts {
-				t.Errorf("%+v, want an event that is due at once", f)
-			}
-		}
-	})
-}
-
-// TestP4OneSilentTopicDelaysTheOthersOnce: some have been sent with it, on the same connection, and
-// some wait until it takes more.
+// TestP4OneSilentTopicDelaysTheOthersOnce: what was sent with it, on the same connection, for at most
+// ConfirmTimeout. Later ones do not wait.
 func TestP4OneSilentTopicDelaysTheOthersOnce(t *testing.T) {
 	t.Parallel()
 	inVirtualTime(t, func(v *virtual) {
@@ -132,7 +85,7 @@ func TestP4OneSilentTopicDelaysTheOthersOnce(t *testing.T) {
 			return results
 		}
 		v.run()
-		const steps, delay = 1200, 5 // of half a second
+		const steps, delay, first, firstDelay = 1200, 5, 3, 25 // of half a second
 		appended := make([][]uuid.UUID, steps)
 		for step := range steps {
 			v.outbox.append("silent", 1)
@@ -141,9 +94,16 @@ func TestP4OneSilentTopicDelaysTheOthersOnce(t *testing.T) {
 			}
 			v.relay.Wake()
 			v.sleep(time.Second / 2)
-			for _, id := range appended[max(0, step-delay)] {
-				if b := v.outbox.became[id]; step >= delay && (b == "" || b == "halted") {
-					t.Errorf("step %d: an event has waited for 3 s, and is not free for another connection", step)
+			var waited []uuid.UUID
+			if step >= firstDelay {
+				waited = append(waited, appended[step-firstDelay]...)
+			}
+			if step >= first+delay {
+				waited = append(waited, appended[step-delay]...)
+			}
+			for _, id := range waited {
+				if b := v.outbox.became[id]; b == "" || b == "halted" {
+					t.Errorf("step %d: an event has waited for too long, and is not free for another connection", step)
 					return
 				}
 			}
@@ -244,22 +204,6 @@ func TestP4ATrialWithoutAnswerHoldsNoOtherTrial(t *testing.T) {
 	}
 }
 
-// TestP4ATopicThatTheOutboxHasForgottenIsSent: no event of it was halted, so the outbox has resumed
-// it. The relay remembers the pause, and the events may have ended a publisher.
-func TestP4ATopicThatTheOutboxHasForgottenIsSent(t *testing.T) {
-	t.Parallel()
-	inVirtualTime(t, func(v *virtual) {
-		v.broker.answers = answerAll(publish.Confirmed)
-		v.newRelay().topics.pause("a")
-		for _, id := range v.outbox.append("a", 3) {
-			v.relay.losses.add(id, false, true, time.Time{})
-		}
-		v.run()
-		v.sleep(time.Second)
-		v.want(3, "published")
-	})
-}
-
 // TestP4TheEventThatClosesThePublisherIsFound: the others are sent again in groups, and only that
 // one is refused.
 func TestP4TheEventThatClosesThePublisherIsFound(t *testing.T) {
@@ -284,28 +228,16 @@ func TestP4TheEventThatClosesThePublisherIsFound(t *testing.T) {
 	})
 }
 
-// TestP4AnEventToBeSentApartDoesNotWaitForASilentOne: its worker is replaced while it waits.
-func TestP4AnEventToBeSentApartDoesNotWaitForASilentOne(t *testing.T) {
+// TestP4AnEventToBeSentAloneDoesNotWaitForASilentOne for longer than ConfirmTimeout.
+func TestP4AnEventToBeSentAloneDoesNotWaitForASilentOne(t *testing.T) {
 	t.Parallel()
 	inVirtualTime(t, func(v *virtual) {
 		v.outbox.append("silent", 1)
 		v.outbox.append("good", 1)
-		closed := false
-		v.broker.answers = func(messages []publish.Message) []publish.Result {
-			results := answerAll(publish.Confirmed)(messages)
-			for i, m := range messages {
-				if m.Topic == "silent" {
-					results[i].Outcome = silent
-				}
-				if !closed {
-					results[i] = publish.Result{Outcome: publish.Unknown, Err: publish.ErrClosed}
-				}
-			}
-			closed = true
-			return results
-		}
+		v.outbox.pending[1].EndedSession = true
+		v.broker.answers = only("good")
 		v.run()
-		v.sleep(2 * time.Second)
-		v.want(1, "later") // free for another connection
+		v.sleep(testConfig.ConfirmTimeout + 2*time.Second)
+		v.want(1, "published")
 	})
 }

@@ -84,7 +84,8 @@ func publishBatch(t *testing.T, results ...publish.Result) (*reporter, *batch, [
 	config.TracerProvider = tracer
 	p := policyOf(config)
 	r := newReporter(p.config, &fakeBroker{})
-	b := &batch{policy: p, report: r, read: time.Now(), sender: &sender{ctx: t.Context()}, window: newWindow(&atomic.Int64{})}
+	pace := newPace(p.config)
+	b := &batch{policy: p, report: r, read: time.Now(), sender: &sender{ctx: t.Context(), pace: pace}, window: newWindow(&atomic.Int64{}, pace)}
 	for _, e := range []store.Event{
 		{ID: uuid.New(), Topic: "order.created", Traceparent: orderParent, Headers: map[string]string{"tracestate": "a=b"}, Payload: []byte("{}"), RetryCount: 1, Age: 1},
 		{ID: uuid.New(), Topic: "order.created"},

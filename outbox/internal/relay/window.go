@@ -10,6 +10,7 @@ import (
 // window is what the batches of a worker have in flight, and what they tell it.
 type window struct {
 	bytes *atomic.Int64 // of the payloads in flight, of all workers
+	pace  *pace
 
 	mu      sync.Mutex
 	batches map[*batch]places
@@ -32,12 +33,12 @@ type news struct {
 	isSlow       bool // a batch
 }
 
-func newWindow(bytes *atomic.Int64) *window {
-	return &window{bytes: bytes, batches: map[*batch]places{}, some: make(chan struct{}, 1)}
+func newWindow(bytes *atomic.Int64, p *pace) *window {
+	return &window{bytes: bytes, pace: p, batches: map[*batch]places{}, some: make(chan struct{}, 1)}
 }
 
-// set notes the places of a batch.
-func (w *window) set(b *batch, p places) {
+// set notes the places of a batch. It returns how many events of the relay wait for an answer.
+func (w *window) set(b *batch, p places) (waiting int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	before := w.batches[b]
@@ -46,6 +47,7 @@ func (w *window) set(b *batch, p places) {
 	if p.waiting < before.waiting {
 		signal(w.some)
 	}
+	return w.pace.add(p.waiting - before.waiting)
 }
 
 func (w *window) remove(b *batch) {

@@ -57,11 +57,9 @@ func (w *worker) run(ctx context.Context) error { //nolint:contextcheck // see r
 	defer renewing.Wait()
 	defer stop()
 	renewing.Go(func() { w.leases.renew(renew, w.renewals) })
-	isLeft := false
 	for ctx.Err() == nil && w.sender.err == nil && !w.schedule.isDone {
 		w.tend(ctx)
-		isLeft = w.pauseIfSilent() && w.replace()
-		if isLeft {
+		if w.pauseIfSilent() && w.replace() {
 			break
 		}
 		if w.mayClaim(ctx) {
@@ -69,7 +67,7 @@ func (w *worker) run(ctx context.Context) error { //nolint:contextcheck // see r
 		}
 		w.wait(ctx, poll.C)
 	}
-	w.sender.end(isLeft)
+	w.sender.end()
 	w.drain(ctx)
 	return w.sender.err
 }
@@ -96,12 +94,13 @@ func (w *worker) tend(ctx context.Context) {
 // wait returns when the batches have something to tell, events may be due, or time has something to
 // do.
 func (w *worker) wait(ctx context.Context, poll <-chan time.Time) {
-	wake := w.wake
+	wake, free := w.wake, (<-chan struct{})(nil)
 	if w.isTrial {
 		wake = w.tryTopics
 	}
 	if !w.hasRoom() || w.sender.session.Blocked() {
 		wake = nil // another worker may have room
+		free = w.sender.pace.free
 	}
 	timer := time.NewTimer(max(time.Until(w.next()), shortestWait))
 	defer timer.Stop()
@@ -109,6 +108,7 @@ func (w *worker) wait(ctx context.Context, poll <-chan time.Time) {
 	case <-w.window.some:
 	case <-w.sender.changed:
 	case <-w.late.some:
+	case <-free:
 	case <-wake:
 		w.schedule.isDue = true
 		if w.isTrial {
@@ -133,7 +133,7 @@ func (w *worker) next() time.Time {
 	return earlier(next, w.sender.silentAt())
 }
 
-// pauseIfSilent reports whether the destination has answered nothing at all for SlowAfter. Then the
+// pauseIfSilent reports whether the destination has answered nothing at all for too long. Then the
 // topics of what waits for an answer pause. RabbitMQ stops reading a whole connection when one
 // queue does not take what was sent, so another worker with another session must take the place of
 // this one: after the pauses are written, if that works, otherwise it would claim these topics.
@@ -152,6 +152,9 @@ func (w *worker) pauseIfSilent() bool {
 		}
 	}
 	wrote.Wait()
+	if !w.isTrial {
+		w.sender.pace.silent()
+	}
 	return true
 }
 
@@ -179,14 +182,17 @@ func (w *worker) start(ctx context.Context, claim store.Claim, asked time.Time) 
 			ID: e.ID, Final: true, Code: codeNoPayload, Reason: "the event is in outbox_queue, and its payload is not in outbox_events",
 		}}})
 	}
-	w.window.set(b, b.places())
+	b.waited = w.window.set(b, b.places())
 	b.send() //nolint:contextcheck // the sender has a context of its own
 	w.batches.Go(b.run)
 }
 
 // drain waits until each event in flight has its answer and is recorded, as long as there is time.
 func (w *worker) drain(ctx context.Context) {
-	isDone := func() bool { return w.window.isEmpty() && !w.late.hasLate() || w.over.Err() != nil }
+	isDone := func() bool {
+		isLate := w.late.hasLate() || ctx.Err() == nil && w.sender.awaitsLate()
+		return w.window.isEmpty() && !isLate || w.over.Err() != nil
+	}
 	w.await(ctx, func() bool { return isDone() || ctx.Err() != nil && w.sender.session.Blocked() })
 	w.sender.close(w.closeBy) //nolint:contextcheck // the same
 	w.await(ctx, isDone)

@@ -262,7 +262,7 @@ func TestP12ShutdownHasALimit(t *testing.T) {
 }
 
 // TestP12WhatIsConfirmedIsRecordedAtTheEnd, although the database has just failed, and another
-// event of the claim waits to be sent apart.
+// event of the claim waits to be sent alone.
 func TestP12WhatIsConfirmedIsRecordedAtTheEnd(t *testing.T) {
 	t.Parallel()
 	inVirtualTime(t, func(v *virtual) {
@@ -274,10 +274,8 @@ func TestP12WhatIsConfirmedIsRecordedAtTheEnd(t *testing.T) {
 			}
 			return nil
 		}
-		r := v.newRelay()
-		for _, id := range v.outbox.append("a", 3)[1:] {
-			r.losses.add(id, false, true, never)
-		}
+		v.outbox.append("a", 3)
+		v.outbox.pending[1].EndedSession, v.outbox.pending[2].EndedSession = true, true
 		v.run()
 		v.broker.answerOne(taken)
 		synctest.Wait() // the second one is sent, and has no answer

@@ -13,10 +13,12 @@ type writer struct {
 	sender *sender
 	ctx    context.Context
 	finish context.CancelFunc // nothing more is begun
-	isLost bool               // the publisher has ended; it belongs to the sender
-	queue  chan group
-	opened chan struct{}
-	done   chan struct{}
+	// These belong to the sender.
+	isLost  bool // the publisher has ended
+	unknown int  // events without an answer when it ended
+	queue   chan group
+	opened  chan struct{}
+	done    chan struct{}
 
 	publisher publish.Publisher // once it is opened
 	failed    error             // there is no publisher

@@ -110,7 +110,7 @@ SELECT EXISTS (SELECT FROM claimed) AS claimed, (SELECT count(*) FROM done) AS s
 const claimedEventsSQL = `
 SELECT q.id, e.id IS NULL AS no_payload, q.seq, coalesce(e.topic, q.topic), coalesce(e.destination, ''), coalesce(q.aggregate, ''), coalesce(q.aggregate_id, ''),
        coalesce(q.version, 0), q.supersedes, e.payload, coalesce(e.content_type, ''), e.headers, coalesce(e.traceparent, ''),
-       q.retry_count, coalesce(e.created_at, now()), coalesce(extract(epoch FROM now() - e.created_at), 0)::float8
+       q.retry_count, coalesce(q.failure_code = '` + CodeSessionClosed + `', false), coalesce(e.created_at, now()), coalesce(extract(epoch FROM now() - e.created_at), 0)::float8
 FROM (SELECT unnest(events) AS id FROM outbox_claims WHERE token = cast(@token AS uuid)) claimed
 CROSS JOIN LATERAL (SELECT * FROM outbox_queue WHERE id = claimed.id LIMIT 1) q
 LEFT JOIN LATERAL (SELECT * FROM outbox_events WHERE id = q.id LIMIT 1) e ON true
@@ -240,7 +240,7 @@ func scanClaimed(rows pgx.Rows) (e Event, noPayload bool, err error) {
 	var headers []byte
 	err = rows.Scan((*[16]byte)(&e.ID), &noPayload, &e.Seq, &e.Topic, &e.Destination, &e.Aggregate, &e.AggregateID,
 		&e.Version, &e.Supersedes, &e.Payload, &e.ContentType, &headers, &e.Traceparent,
-		&e.RetryCount, &e.CreatedAt, &e.Age)
+		&e.RetryCount, &e.EndedSession, &e.CreatedAt, &e.Age)
 	e.Headers = ParseHeaders(headers)
 	return e, noPayload, err
 }

@@ -101,9 +101,10 @@ type Event struct {
 	Headers                map[string]string
 	Traceparent            string
 
-	RetryCount int
-	CreatedAt  time.Time
-	Age        float64 // seconds since CreatedAt, by the database, when it was read
+	RetryCount   int
+	EndedSession bool // the destination has ended a session because of it
+	CreatedAt    time.Time
+	Age          float64 // seconds since CreatedAt, by the database, when it was read
 }
 
 // PauseName is the name under which the event's topic pauses, as outbox_queue and outbox_topics

@@ -133,10 +133,12 @@ UPDATE outbox_topics SET resumed = true
 WHERE topic = ANY (ARRAY(SELECT json_array_elements_text(cast(cast(@topics AS text) AS json))))
   AND operator IS NULL AND NOT resumed`
 
-// The failure_code of an event that has had no answer, and of one that was returned.
+// The failure_code of an event that has had no answer, that was returned, or that has ended a
+// session.
 const (
-	CodeNoAnswer   = "no_answer"
-	CodeUnroutable = "unroutable"
+	CodeNoAnswer      = "no_answer"
+	CodeUnroutable    = "unroutable"
+	CodeSessionClosed = "session_closed"
 )
 
 func jsonText(value any) string {

@@ -287,6 +287,7 @@ func (r *Row) fail(f store.Failure, now time.Time, giveUp time.Duration) {
 	case !f.Counts && f.Code == store.CodeUnroutable:
 		r.RefusedSince = time.Time{}
 	}
+	r.EndedSession = f.Code == store.CodeSessionClosed
 	r.Code, r.Reason, r.Halted, r.Due = f.Code, f.Reason, f.Halt && !fails, now.Add(f.Delay)
 	if fails {
 		r.FailedAt = now
@@ -335,7 +336,7 @@ func (m *Model) Discard(token uuid.UUID, ids []uuid.UUID) (discarded []uuid.UUID
 func (m *Model) Replay(ids []uuid.UUID) {
 	for _, id := range ids {
 		if r, there := m.Rows[id]; there && !r.FailedAt.IsZero() {
-			r.RetryCount = 0
+			r.RetryCount, r.EndedSession = 0, false
 			m.Rows[id] = Row{Event: r.Event, Due: m.Now()}
 		}
 	}
