@@ -18,7 +18,7 @@ type pace struct {
 	waiting  int           // that do, of all workers
 	asked    int           // that claims under way may return
 	began    time.Time     // when the slow start began; what was sent before tells nothing
-	shortest time.Duration // that a batch has waited for its answers since then
+	shortest time.Duration // that a batch has waited for its answers since then; at most ConfirmTimeout
 	patience time.Duration // after so long without an answer, the destination is silent
 	free     chan struct{} // wakes a worker that waits until fewer wait for an answer
 }
@@ -57,12 +57,9 @@ func (p *pace) answered(sent time.Time, waited int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	took := time.Since(sent)
-	p.patience = min(max(2*took, p.config.SlowAfter), p.config.ConfirmTimeout)
-	if !sent.After(p.began) {
-		return
-	}
 	p.shortest = min(p.shortest, took)
-	if 2*took-p.shortest < p.config.ConfirmTimeout {
+	p.patience = min(max(2*p.shortest, p.config.SlowAfter), p.config.ConfirmTimeout)
+	if sent.After(p.began) && 2*took-p.shortest < p.config.ConfirmTimeout {
 		p.limit = max(p.limit, min(2*waited, p.config.Workers*p.config.Window))
 		signal(p.free)
 	}
