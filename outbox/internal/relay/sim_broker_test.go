@@ -113,7 +113,7 @@ func (p *simPublisher) isUnread() bool {
 
 // take is what becomes of a message.
 func (p *simPublisher) take(c *sentMessage) {
-	soon, late := p.upTo(c.title(), 40*time.Millisecond), p.upTo(c.title(), latest)
+	soon, late := p.upTo(c.title(), p.soon)+p.queue(), p.upTo(c.title(), latest)
 	switch p.chooseFault(c.record) {
 	case "refused":
 		c.addRefusal()
@@ -145,6 +145,14 @@ func (p *simPublisher) take(c *sentMessage) {
 		p.deliver(c.record)
 		p.reply(c, soon, taken)
 	}
+}
+
+// queue is how long the broker needs until it has worked on what it has got, one message at a time.
+func (s *sim) queue() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.worksUntil = later(s.worksUntil, time.Now()).Add(s.each)
+	return time.Until(s.worksUntil) + s.delay
 }
 
 // latest is the latest answer, and the longest call.

@@ -60,7 +60,7 @@ func (s *sim) loseSessions() {
 // chooseFault chooses what becomes of a message.
 func (p *process) chooseFault(e *record) string {
 	for _, f := range p.faults {
-		if p.happens(e.title()+f.name, f.rate) || f.name == p.badTopic && e.Topic == "t0" && !p.areFaultsOver() {
+		if p.happens(e.title()+f.name, f.rate) || f.name == p.badTopic && e.isBad && !p.areFaultsOver() {
 			return f.name
 		}
 	}

@@ -46,6 +46,8 @@ type record struct {
 	discarded bool
 	revives   bool // a crash has forgotten its claim: what that has superseded is due again, and it may be sent all the same
 	lost      int  // how often its connection was lost
+	sent      int  // how often it was sent
+	isBad     bool // it has the fault of profile.badTopic
 }
 
 // line is a step.
@@ -103,7 +105,7 @@ func (s *sim) append(e store.Event, delay time.Duration) {
 		e.Version++
 	}
 	e.ID, e.Seq = simID(1, len(s.events)), int64(len(s.events))
-	r := &record{Event: e, sim: s, number: len(s.events), due: time.Now().Add(delay)}
+	r := &record{Event: e, sim: s, number: len(s.events), due: time.Now().Add(delay), isBad: s.badTopic != "" && e.Topic == "t0"}
 	s.events, s.byID[e.ID] = append(s.events, r), r
 	s.say("", r, fmt.Sprintf("is appended, supersedes %t, due in %s", e.Supersedes, delay))
 	s.model.Append(e, delay)
@@ -142,6 +144,7 @@ func (p *process) begin(e *record) {
 	if e.by != nil && e.reason == "" && e.by.mayRepeatUntil.Before(e.at) && !isForgotten {
 		p.violation(e, "it is sent once more without a reason")
 	}
+	e.sent++
 	if e.by, e.at, e.reason = p, time.Now(), ""; isForgotten {
 		e.reason = "the database has forgotten the claim"
 	}

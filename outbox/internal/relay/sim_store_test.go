@@ -196,6 +196,9 @@ func commitOf[R any](p *simStore, do func() R) func() (R, error) {
 // shuffle lets the model choose any of the events that are free.
 func (p *simStore) shuffle(rows []storetest.Row) {
 	for i := range rows {
+		if p.inOrder {
+			return
+		}
 		j := p.random(p.title() + " shuffle").IntN(i + 1)
 		rows[i], rows[j] = rows[j], rows[i]
 	}

@@ -70,14 +70,15 @@ type sim struct {
 	faultsOver bool // nothing fails any more
 	history
 
-	model    *storetest.Model
-	undo     []commit // what a crash of the database may forget
-	crashes  int
-	tokens   int
-	database outage
-	broker   outage
-	blocked  outage // the broker asks to wait
-	relays   []*process
+	model      *storetest.Model
+	undo       []commit // what a crash of the database may forget
+	crashes    int
+	worksUntil time.Time // the broker
+	tokens     int
+	database   outage
+	broker     outage
+	blocked    outage // the broker asks to wait
+	relays     []*process
 }
 
 // outage is when a server does not work.
@@ -95,6 +96,8 @@ type profile struct {
 	supersedes, delayed                         int    // percent of the events
 	badTopic                                    string // what topic 0 does; then nothing else fails
 	minutes                                     float64
+	soon, each, delay                           time.Duration // the broker's, for an answer: at most, for each message before it, at least
+	inOrder                                     bool          // a claim takes the oldest events
 
 	// per thousand steps of a process
 	stalls, kills int
@@ -128,7 +131,7 @@ func newProfile(seed uint64) profile {
 		return 1 + r.IntN(n)
 	}
 	p := profile{
-		relays: 2 + r.IntN(2), workers: 1 + r.IntN(2), window: []int{2, 5, 20}[r.IntN(3)], aggregates: 1 + r.IntN(6), topics: 1 + r.IntN(3),
+		soon: 40 * time.Millisecond, relays: 2 + r.IntN(2), workers: 1 + r.IntN(2), window: []int{2, 5, 20}[r.IntN(3)], aggregates: 1 + r.IntN(6), topics: 1 + r.IntN(3),
 		oneByOne: r.IntN(3) == 0, oneDestination: r.IntN(2) == 0, large: r.IntN(3) == 0,
 		supersedes: upTo(70), delayed: upTo(20), minutes: 0.2 + 0.3*r.Float64(),
 	}
@@ -156,6 +159,7 @@ func newProfile(seed uint64) profile {
 	p.terms, p.dbAway, p.operators = upTo(3), upTo(3), upTo(20)
 	if !p.oneByOne { // a function has no connection
 		p.away, p.blocks = upTo(3), upTo(3)
+		p.each, p.delay = time.Duration(upTo(200))*time.Millisecond, time.Duration(upTo(3)*upTo(3))*time.Second
 	}
 	return p
 }
@@ -199,8 +203,7 @@ func simulate(t *testing.T, seed uint64) {
 	t.Helper()
 	var s *sim
 	synctest.Test(t, func(t *testing.T) {
-		s = &sim{T: t, profile: newProfile(seed), seed: seed, start: time.Now(), randoms: map[string]*rand.Rand{}}
-		s.model, s.history = storetest.New(time.Now), newHistory()
+		s = newSim(t, newProfile(seed), seed)
 		for i := range s.profile.relays {
 			s.startRelay(string(rune('A'+i)), 1)
 		}
@@ -211,7 +214,7 @@ func simulate(t *testing.T, seed uint64) {
 			s.injectFault()
 		}
 		s.mu.Lock()
-		s.faultsOver, s.database, s.broker, s.blocked = true, outage{}, outage{}, outage{}
+		s.faultsOver, s.database, s.broker, s.blocked, s.each, s.delay = true, outage{}, outage{}, outage{}, 0, 0
 		s.mu.Unlock()
 		s.restart(1)
 		for i := 0; i < 600 && s.isGood() && s.resolve() > 0; i++ {
@@ -233,6 +236,13 @@ func simulate(t *testing.T, seed uint64) {
 	if !hasTrail.Swap(true) {
 		t.Logf("%+v\n%s", s.profile, s.table())
 	}
+}
+
+func newSim(t *testing.T, p profile, seed uint64) *sim {
+	t.Helper()
+	s := &sim{T: t, profile: p, seed: seed, start: time.Now(), randoms: map[string]*rand.Rand{}, history: newHistory()}
+	s.model = storetest.New(time.Now)
+	return s
 }
 
 // startRelay starts a process that runs a relay.

@@ -129,7 +129,7 @@ func (p *pair) settle() {
 		FirstPause: draw(p, 0, time.Minute), LongestPause: 90 * time.Second, GiveUp: draw(p, 0, time.Hour),
 	}
 	for _, e := range c.Events {
-		f := store.Failure{ID: e.ID, Delay: draw(p, 0, 0, 2*time.Hour-time.Second/2), Code: "refused", Reason: reason}
+		f := store.Failure{ID: e.ID, Delay: draw(p, 0, 0, 2*time.Hour-time.Second/2), Code: draw(p, "refused", store.CodeSessionClosed), Reason: reason}
 		outcome := draw(p, "published", "published", "refused", "refused", "refused", "refused", "final", "final", "final",
 			"returned", "returned", "no answer", "no answer, paused", "released")
 		switch outcome {

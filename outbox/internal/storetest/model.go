@@ -114,8 +114,9 @@ func (m *Model) look() queue {
 		}
 	}
 	for _, r := range q.rows {
-		key := [2]string{r.Aggregate, r.AggregateID}
-		q.groups[key] = append(q.groups[key], r)
+		if key := [2]string{r.Aggregate, r.AggregateID}; r.Aggregate != "" {
+			q.groups[key] = append(q.groups[key], r)
+		}
 	}
 	for _, group := range q.groups {
 		slices.SortFunc(group, func(a, b Row) int { return cmp.Compare(a.Version, b.Version) })
@@ -145,8 +146,11 @@ func (q queue) next(r Row) (next, oldest Row) {
 // Claim takes events that are free: the first ones, after order has arranged them.
 func (m *Model) Claim(token uuid.UUID, limit int, lease time.Duration, order func([]Row)) store.Claim {
 	maps.DeleteFunc(m.claims, func(_ uuid.UUID, c claim) bool { return !c.until.After(m.Now()) })
-	moved := m.putAside()
 	q := m.look()
+	moved := m.putAside(q)
+	if moved {
+		q = m.look()
+	}
 	var free []Row
 	for _, r := range q.rows {
 		next, oldest := q.next(r)
@@ -171,8 +175,8 @@ func (m *Model) Claim(token uuid.UUID, limit int, lease time.Duration, order fun
 }
 
 // putAside halts events of paused topics, and makes those due whose topic is not paused any more.
-func (m *Model) putAside() (moved bool) {
-	q, halted := m.look(), map[string]bool{}
+func (m *Model) putAside(q queue) (moved bool) {
+	halted := map[string]bool{}
 	for _, r := range q.rows {
 		next, _ := q.next(r)
 		switch isPaused := m.isPaused(r.PauseName()); {

@@ -1,0 +1,74 @@
+package relay
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"example.com/transactional-outbox/outbox/internal/store"
+)
+
+// TestP4ABacklog has rows of the simulation that are not random: a backlog, and a broker that is
+// slow or that some of the events are bad for.
+func TestP4ABacklog(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		window      int
+		events, bad int           // some of them are bad, at even distances
+		fault       string        // of the bad ones
+		each, delay time.Duration // of the broker
+		within      time.Duration // the good ones are published
+		repeats     int           // at most
+	}{
+		"30 a second":            {window: 200, events: 2000, each: time.Second / 30, within: 70 * time.Second},
+		"100 a second":           {window: 200, events: 2000, each: time.Second / 100, within: 22 * time.Second},
+		"after 1.2 s":            {window: 200, events: 2000, delay: 1200 * time.Millisecond, within: 25 * time.Second},
+		"after 3 s":              {window: 200, events: 2000, delay: 3 * time.Second, within: 55 * time.Second},
+		"after 9 s":              {window: 200, events: 2000, delay: 9 * time.Second, within: 150 * time.Second},
+		"30 a second, 3 s later": {window: 200, events: 2000, each: time.Second / 30, delay: 3 * time.Second, within: 120 * time.Second},
+		"30 a second, 9 s later": {window: 200, events: 200, each: time.Second / 30, delay: 9 * time.Second, within: 200 * time.Second},
+		"after 10.1 s":           {window: 200, events: 20, delay: 10100 * time.Millisecond, within: 5 * time.Minute},
+		"one closes channels":    {window: 2000, events: 2000, bad: 1, fault: "closed", within: time.Second, repeats: 2000},
+		"thirty close channels":  {window: 2000, events: 4000, bad: 30, fault: "closed", within: 5 * time.Second, repeats: 2000},
+		"one ends connections":   {window: 2000, events: 2000, bad: 1, fault: "lost", within: 10 * time.Second, repeats: 2000},
+		"and is alone":           {window: 2000, events: 1, bad: 1, fault: "lost"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				p := profile{relays: 1, workers: 2, window: row.window, badTopic: row.fault, faults: []fault{{row.fault, 0}}, soon: 2 * time.Millisecond, each: row.each, delay: row.delay, inOrder: true}
+				s := newSim(t, p, 1)
+				for i := range row.events {
+					s.append(store.Event{Topic: "t"}, 0)
+					s.events[i].isBad = row.bad > 0 && i%(row.events/row.bad) == row.events/row.bad/2
+				}
+				s.startRelay("A", 1)
+				time.Sleep(row.within)
+				synctest.Wait()
+				repeats, left := 0, 0
+				for _, e := range s.events {
+					repeats += max(0, e.sent-1)
+					if e.ended.IsZero() && !e.isBad {
+						left++
+					}
+				}
+				t.Logf("%d were sent once more, %d sessions", repeats, len(s.sessions))
+				if left > 0 || repeats > row.repeats {
+					t.Errorf("%d are not published, %d were sent once more", left, repeats)
+				}
+				if time.Sleep(time.Minute); row.bad > 0 {
+					for _, e := range s.events {
+						if e.isBad && e.counted == 0 {
+							t.Errorf("event %d has ended sessions, and that counts for nothing", e.number)
+						}
+					}
+				}
+				s.faultsOver, s.each, s.delay = true, 0, 0
+				s.term(s.relays[0], false)
+				if <-s.relays[0].ended; s.failure != "" {
+					t.Error(s.failure)
+				}
+			})
+		})
+	}
+}
