@@ -19,7 +19,9 @@ type RelayConfig struct {
 	// it claims or settles. One more renews the leases. The default is 2.
 	Workers int
 	// Window is how many events of a worker may wait for their answers. As soon as half of it is
-	// free, the worker claims more. The default is 2000.
+	// free, the worker claims more. A relay begins with one event, and doubles that with each batch
+	// that is answered, as long as twice as many would have their answers within ConfirmTimeout. After
+	// a lost connection, or if nothing is answered, it begins again. The default is 2000.
 	Window int
 	// PollInterval is how often a worker looks for events, even if nothing wakes it. The default
 	// is 1 s.
@@ -31,13 +33,14 @@ type RelayConfig struct {
 	// SettleAfter is how long answered events wait for the answers to the others of their claim,
 	// before they are marked. The default is 100 ms.
 	SettleAfter time.Duration
-	// SlowAfter is how long the relay waits for an answer before the event gives up its place in the
-	// window. If nothing of the event's topic was taken meanwhile, the topic pauses. The default is 1
-	// s. A destination that answers one by one ([publish.OneByOne], as [publish.Func]) has no such
+	// SlowAfter is how long the relay waits for an answer. If nothing of the event's topic was taken
+	// meanwhile, the topic pauses, and the event gives up its place in the window. Each time that
+	// nothing at all is answered, the relay waits for twice as long, up to ConfirmTimeout, until all
+	// events of a claim are answered within SlowAfter. The default is 1 s. A destination that answers one by one ([publish.OneByOne], as [publish.Func]) has no such
 	// limit. Then it only bounds how long the trial event of a topic keeps others from being tried.
 	SlowAfter time.Duration
-	// ConfirmTimeout bounds the wait for the answer to an event, if the destination does not answer
-	// one by one. The default is 10 s.
+	// ConfirmTimeout is how long an event waits for its answer after it was sent, if the destination
+	// does not answer one by one. The default is 10 s.
 	ConfirmTimeout time.Duration
 	// NoAnswerPauses are the pauses of an event that has had no answer; the last one repeats. Give
 	// long ones if the destination cannot recognise a message that it gets twice, as a mail server.

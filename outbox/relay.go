@@ -28,7 +28,7 @@ import (
 // # The loop
 //
 // Each worker has a session of its own, and a window: so many events may wait for their answers.
-// As soon as half of the window is free, the worker claims what is due and sends it. It records
+// The relay fills it as fast as the destination answers: a slow start. As soon as half of the window is free, the worker claims what is due and sends it. It records
 // the outcomes as the answers come. Four things wake it: [Relay.Wake], a notification of another
 // process, the time when the next event becomes due, and a poll in case the others are missed.
 // The workers of a relay have about 32 MiB of payloads in flight, at most.
@@ -42,11 +42,12 @@ import (
 //	Returned                     no queue is bound: its topic pauses, and it waits for the end
 //	Refused                      it is tried again after RetryBase or less, doubling to RetryCap
 //	two events Refused           the topic pauses, if none was Confirmed since the first
-//	no answer for SlowAfter      it gives up its place; its topic pauses if it takes no other
+//	no answer for SlowAfter      its topic pauses if it takes no other; then it gives up its place
 //	nothing at all answered      another connection takes over; this one waits for late answers
 //	none for ConfirmTimeout      it is tried again after a pause; a late confirm still counts
-//	not sent, connection lost    it is due at once, and nothing is counted
-//	publisher closed             what has no answer is sent again in small groups, to find the cause
+//	not sent, connection lost    it is due at once, and nothing is counted; the window is one again
+//	alone, publisher closed      as Refused; it is sent alone from then on
+//	alone, connection lost       as that, and it counts if it happens again while others are taken
 //	Invalid                      it fails at once: no destination of this kind could take it
 //
 // A refused event fails after at least ten tries, if the first refusal since a return is more than

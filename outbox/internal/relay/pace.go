@@ -24,7 +24,7 @@ type pace struct {
 }
 
 func newPace(c *Config) *pace {
-	return &pace{config: c, limit: 1, shortest: c.ConfirmTimeout, patience: min(c.SlowAfter, c.ConfirmTimeout), free: make(chan struct{}, 1)}
+	return &pace{config: c, limit: 1, shortest: c.ConfirmTimeout, patience: c.SlowAfter, free: make(chan struct{}, 1)}
 }
 
 // room is how many events may be sent, and limit how many if none waits for an answer.
@@ -58,7 +58,9 @@ func (p *pace) answered(sent time.Time, waited int) {
 	defer p.mu.Unlock()
 	took := time.Since(sent)
 	p.shortest = min(p.shortest, took)
-	p.patience = min(max(2*p.shortest, p.config.SlowAfter), p.config.ConfirmTimeout)
+	if took <= p.config.SlowAfter {
+		p.patience = p.config.SlowAfter
+	}
 	if sent.After(p.began) && 2*took-p.shortest < p.config.ConfirmTimeout {
 		p.limit = max(p.limit, min(2*waited, p.config.Workers*p.config.Window))
 		signal(p.free)
@@ -72,18 +74,18 @@ func (p *pace) slow() {
 	p.limit, p.began, p.shortest = 1, time.Now(), p.config.ConfirmTimeout
 }
 
-// silent notes that a session has answered nothing for as long as patience. The next one has more
-// time: the destination may be slow.
+// silent notes that a session has answered nothing for as long as patience. The next ones have twice
+// as long, until a batch is answered within SlowAfter: the destination may be slow.
 func (p *pace) silent() {
 	p.slow()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.patience = min(2*p.patience, p.config.ConfirmTimeout)
+	p.patience *= 2
 }
 
 // silentAfter is how long a destination may take until it is silent.
 func (p *pace) silentAfter() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.patience
+	return min(p.patience, p.config.ConfirmTimeout)
 }
