@@ -148,7 +148,7 @@ func (b *batch) accept(it *item, result publish.Result) {
 	}
 	b.decide(it, b.verdict(it.event, result, b.isTrial))
 	b.isCut = b.isCut || result.Outcome == publish.Unknown || result.Outcome == publish.NotSent
-	if b.open() == 0 && !b.isCut && !b.isTrial {
+	if b.open() == 0 && !b.isCut {
 		b.sender.pace.answered(b.sentAt, b.waited)
 	}
 	b.report.outcome(it, result, b.sender.ctx.Err() != nil)

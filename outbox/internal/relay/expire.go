@@ -23,7 +23,7 @@ func (b *batch) expire(now time.Time) {
 	case b.mayBecomeLate():
 		b.pauseSilent(false)
 	default:
-		if b.count[sent] > 0 && !b.isTrial { // their topics are not silent, and the destination is too slow
+		if b.count[sent] > 0 { // their topics are not silent, and the destination is too slow
 			b.sender.pace.slow()
 		}
 		for _, it := range b.items {

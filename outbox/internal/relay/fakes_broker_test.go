@@ -17,16 +17,12 @@ type fakeBroker struct {
 	after   func(n int) time.Duration                         // the answer to the nth message comes later
 	stalls  bool                                              // behind a message without an answer, nothing is read from a connection, and who writes to it waits
 
-	pause func(publish.Message) time.Duration // how long the connection stalls after a message
-
-	mu       sync.Mutex
-	opened   int // publishers
-	asked    int // how often a worker asked whether it blocks: some times in each turn of its loop
-	blocked  bool
-	copies   map[string]int // of each message
-	together []int          // how many messages were sent at a time
-	waiting  []func(publish.Result)
-	contexts []context.Context // of each Publish
+	mu      sync.Mutex
+	opened  int // publishers
+	asked   int // how often a worker asked whether it blocks: some times in each turn of its loop
+	blocked bool
+	copies  map[string]int // of each message
+	waiting []func(publish.Result)
 }
 
 const silent publish.Outcome = -1
@@ -95,21 +91,7 @@ type fakePublisher struct {
 }
 
 func (p *fakePublisher) Publish(ctx context.Context, messages []publish.Message, answer func(int, publish.Result)) {
-	for i, m := range messages {
-		if p.b.pause == nil {
-			break
-		}
-		if ctx.Err() != nil {
-			answer(i, publish.Result{Outcome: publish.NotSent, Err: publish.ErrNotSent})
-			continue
-		}
-		p.write(ctx, []publish.Message{m}, func(_ int, r publish.Result) { answer(i, r) })
-		time.Sleep(p.b.pause(m))
-	}
-	if p.b.pause != nil {
-		return
-	}
-	if p.write(ctx, messages, answer) {
+	if p.write(messages, answer) {
 		select {
 		case <-ctx.Done():
 		case <-p.closed:
@@ -118,7 +100,7 @@ func (p *fakePublisher) Publish(ctx context.Context, messages []publish.Message,
 }
 
 // write reports whether the connection stalls.
-func (p *fakePublisher) write(ctx context.Context, messages []publish.Message, answer func(int, publish.Result)) bool {
+func (p *fakePublisher) write(messages []publish.Message, answer func(int, publish.Result)) bool {
 	b := p.b
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -126,7 +108,6 @@ func (p *fakePublisher) write(ctx context.Context, messages []publish.Message, a
 	if b.answers != nil {
 		results = b.answers(messages)
 	}
-	b.together, b.contexts = append(b.together, len(messages)), append(b.contexts, ctx)
 	for i, m := range messages {
 		var once sync.Once
 		one := func(r publish.Result) { once.Do(func() { answer(i, r) }) }

@@ -9,16 +9,13 @@ import (
 
 // item is an event of a batch.
 type item struct {
-	batch   *batch
-	event   store.Event
-	message publish.Message
-	trace   context.Context // the message's own
-	state   state
-	verdict verdict // once it is decided
-
-	// These belong to the sender.
-	inFlight bool // it has no answer, and the sender waits for one
-	isLate   bool // the batch has given up, and an answer may still come
+	batch    *batch
+	event    store.Event
+	message  publish.Message
+	trace    context.Context // the message's own
+	state    state
+	verdict  verdict // once it is decided
+	inFlight bool    // it has no answer, and the sender waits for one; belongs to the sender
 }
 
 type state int

@@ -9,7 +9,8 @@ import (
 // they wait until it is silent. It is a slow start: one event, and twice as many after each batch
 // that is answered. It begins again after a publisher was lost or nothing was answered. So the event
 // that ends publishers is soon alone, and a slow destination gets no more than it answers in time.
-// A destination that answers one by one, and the trial events of paused topics, have no pace.
+// A destination that answers one by one has no pace, and each connection for the trial events of
+// paused topics one of its own.
 type pace struct {
 	config *Config
 
@@ -20,11 +21,10 @@ type pace struct {
 	began    time.Time     // when the slow start began; what was sent before tells nothing
 	shortest time.Duration // that a batch has waited for its answers since then; at most ConfirmTimeout
 	patience time.Duration // after so long without an answer, the destination is silent
-	free     chan struct{} // wakes a worker that waits until fewer wait for an answer
 }
 
 func newPace(c *Config) *pace {
-	return &pace{config: c, limit: 1, shortest: c.ConfirmTimeout, patience: c.SlowAfter, free: make(chan struct{}, 1)}
+	return &pace{config: c, limit: 1, shortest: c.ConfirmTimeout, patience: c.SlowAfter}
 }
 
 // room is how many events may be sent, and limit how many if none waits for an answer.
@@ -45,9 +45,7 @@ func (p *pace) ask(n int) {
 func (p *pace) add(n int) (waiting int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.waiting += n; n < 0 {
-		signal(p.free)
-	}
+	p.waiting += n
 	return p.waiting
 }
 
@@ -63,7 +61,6 @@ func (p *pace) answered(sent time.Time, waited int) {
 	}
 	if sent.After(p.began) && 2*took-p.shortest < p.config.ConfirmTimeout {
 		p.limit = max(p.limit, min(2*waited, p.config.Workers*p.config.Window))
-		signal(p.free)
 	}
 }
 

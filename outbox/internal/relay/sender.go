@@ -30,8 +30,7 @@ type sender struct {
 	writer    *writer   // nil: none is open
 	inFlight  int       // events that wait for an answer
 	quiet     time.Time // since when there is no answer, or nobody has looked
-	late      int       // events whose batch has given up, and that have no answer
-	lateUntil time.Time // then nobody waits for that any more
+	lateUntil time.Time // an answer may come to an event whose batch has given up, and still counts
 }
 
 // send sends the events of a batch. Those that have ended a session before are sent alone, later.
@@ -51,18 +50,14 @@ func (s *sender) send(b *batch, items []*item) {
 // sendAlone sends an event that has ended a session before, as soon as nothing else waits for an
 // answer.
 func (s *sender) sendAlone() {
-	for len(s.alone) > 0 && s.isIdle() {
+	s.mu.Lock()
+	isIdle := s.inFlight == 0 && s.ctx.Err() == nil && (s.writer == nil || !s.writer.isLost)
+	s.mu.Unlock()
+	if isIdle && len(s.alone) > 0 {
 		it := s.alone[0]
 		s.alone = s.alone[1:]
 		s.write(group{it.batch, []*item{it}})
 	}
-}
-
-// isIdle reports whether nothing waits for an answer, and the next event can be begun.
-func (s *sender) isIdle() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.inFlight == 0 && s.ctx.Err() == nil && (s.writer == nil || !s.writer.isLost)
 }
 
 // write hands events to the writer. The queue has room for them: see isReady.
@@ -104,11 +99,6 @@ func (s *sender) note(it *item, r publish.Result) publish.Result {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.quiet = time.Now()
-	if it.isLate {
-		it.isLate = false
-		s.late--
-		signal(s.changed)
-	}
 	if !it.inFlight {
 		return r // the batch has given up
 	}
@@ -152,23 +142,22 @@ func (s *sender) lose() {
 func (s *sender) forget(it *item) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.lateUntil = time.Now().Add(s.config.ConfirmTimeout)
 	if it.inFlight {
-		it.inFlight, it.isLate = false, true
+		it.inFlight = false
 		s.inFlight--
-		s.late++
-		s.lateUntil = time.Now().Add(s.config.ConfirmTimeout)
 	}
 	if s.inFlight == 0 {
 		signal(s.changed)
 	}
 }
 
-// awaitsLate reports whether an answer may come that is late, and still counts: otherwise a
-// destination that is a little too slow would get the same events for ever.
+// awaitsLate reports whether a late answer may come: otherwise a destination that is a little too slow
+// would get the same events for ever.
 func (s *sender) awaitsLate() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.late > 0 && time.Now().Before(s.lateUntil)
+	return time.Now().Before(s.lateUntil)
 }
 
 // tend closes a publisher that was lost, as soon as all that it had has an answer, and sends what

@@ -111,37 +111,6 @@ func TestP4OneSilentTopicDelaysTheOthersOnce(t *testing.T) {
 	})
 }
 
-// TestP4ADestinationThatIsSlowGetsEachEventOnce, or at most a window of them twice, and takes them
-// all.
-func TestP4ADestinationThatIsSlowGetsEachEventOnce(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct{ slowAfter, by time.Duration }{
-		"within a second":      {0, 900 * time.Millisecond},
-		"after 1.5 s":          {0, 1500 * time.Millisecond},
-		"as its settings say":  {5 * time.Second, 4 * time.Second},
-		"just before it is up": {time.Hour, testConfig.ConfirmTimeout - 1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			inVirtualTime(t, func(v *virtual) {
-				const n = 30
-				v.config.SlowAfter = test.slowAfter
-				v.broker.answers, v.broker.after = answerAll(publish.Confirmed), func(int) time.Duration { return test.by }
-				v.outbox.append("a", n)
-				v.run()
-				v.sleep(10 * time.Minute)
-				repeats, isSlow := -n, test.by > v.relay.config.SlowAfter
-				for _, times := range v.broker.copies {
-					repeats += times
-				}
-				if v.want(n, "published"); isSlow && repeats > testConfig.Window || !isSlow && repeats+v.broker.opened > 1 {
-					t.Errorf("%d repeats on %d connections, paused %v", repeats, v.broker.opened, v.outbox.paused)
-				}
-			})
-		})
-	}
-}
-
 // TestP4AnAnswerAfterTheTimeoutStillCounts although the event was rescheduled.
 func TestP4AnAnswerAfterTheTimeoutStillCounts(t *testing.T) {
 	t.Parallel()
@@ -202,30 +171,6 @@ func TestP4ATrialWithoutAnswerHoldsNoOtherTrial(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestP4TheEventThatClosesThePublisherIsFound: the others are sent again in groups, and only that
-// one is refused.
-func TestP4TheEventThatClosesThePublisherIsFound(t *testing.T) {
-	t.Parallel()
-	inVirtualTime(t, func(v *virtual) {
-		v.config.Window = 10
-		bad := v.outbox.append("a", 10)[4]
-		v.broker.answers = func(messages []publish.Message) []publish.Result {
-			if !slices.ContainsFunc(messages, func(m publish.Message) bool { return m.ID == bad.String() }) {
-				return answerAll(publish.Confirmed)(messages)
-			}
-			return slices.Repeat([]publish.Result{{Outcome: publish.Unknown, Err: publish.ErrClosed}}, len(messages))
-		}
-		v.run()
-		v.sleep(700 * time.Millisecond) // no step waits for a timer of a second
-		if v.want(9, "published"); v.outbox.became[bad] != "later" {
-			t.Errorf("the bad one became %q", v.outbox.became[bad])
-		}
-		if together := v.broker.together; len(together) > 15 || together[0] != 10 {
-			t.Errorf("sent together %v, want at most 15 times", together)
-		}
-	})
 }
 
 // TestP4AnEventToBeSentAloneDoesNotWaitForASilentOne for longer than ConfirmTimeout.

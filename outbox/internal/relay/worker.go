@@ -94,13 +94,12 @@ func (w *worker) tend(ctx context.Context) {
 // wait returns when the batches have something to tell, events may be due, or time has something to
 // do.
 func (w *worker) wait(ctx context.Context, poll <-chan time.Time) {
-	wake, free := w.wake, (<-chan struct{})(nil)
+	wake := w.wake
 	if w.isTrial {
 		wake = w.tryTopics
 	}
 	if !w.hasRoom() || w.sender.session.Blocked() {
 		wake = nil // another worker may have room
-		free = w.sender.pace.free
 	}
 	timer := time.NewTimer(max(time.Until(w.next()), shortestWait))
 	defer timer.Stop()
@@ -108,7 +107,6 @@ func (w *worker) wait(ctx context.Context, poll <-chan time.Time) {
 	case <-w.window.some:
 	case <-w.sender.changed:
 	case <-w.late.some:
-	case <-free:
 	case <-wake:
 		w.schedule.isDue = true
 		if w.isTrial {
@@ -152,9 +150,7 @@ func (w *worker) pauseIfSilent() bool {
 		}
 	}
 	wrote.Wait()
-	if !w.isTrial {
-		w.sender.pace.silent()
-	}
+	w.sender.pace.silent()
 	return true
 }
 
