@@ -23,9 +23,6 @@ func (b *batch) expire(now time.Time) {
 	case b.mayBecomeLate():
 		b.pauseSilent(false)
 	default:
-		if b.count[sent] > 0 { // their topics are not silent, and the destination is too slow
-			b.sender.pace.slow()
-		}
 		for _, it := range b.items {
 			if it.state == sent || it.state == slow {
 				b.giveUp(it, publish.Result{Outcome: publish.Unknown, Err: publish.ErrTimeout})

@@ -21,10 +21,11 @@ type pace struct {
 	began    time.Time     // when the slow start began; what was sent before tells nothing
 	shortest time.Duration // that a batch has waited for its answers since then; at most ConfirmTimeout
 	patience time.Duration // after so long without an answer, the destination is silent
+	free     chan struct{} // wakes a worker that has no room
 }
 
 func newPace(c *Config) *pace {
-	return &pace{config: c, limit: 1, shortest: c.ConfirmTimeout, patience: c.SlowAfter}
+	return &pace{config: c, limit: 1, shortest: c.ConfirmTimeout, patience: c.SlowAfter, free: make(chan struct{}, 1)}
 }
 
 // room is how many events may be sent, and limit how many if none waits for an answer.
@@ -45,7 +46,9 @@ func (p *pace) ask(n int) {
 func (p *pace) add(n int) (waiting int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.waiting += n
+	if p.waiting += n; n < 0 {
+		signal(p.free)
+	}
 	return p.waiting
 }
 

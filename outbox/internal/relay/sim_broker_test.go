@@ -180,7 +180,7 @@ func (p *simPublisher) giveUp(why error) {
 	p.mu.Lock()
 	unanswered := slices.Clone(p.unanswered)
 	p.mu.Unlock()
-	for _, c := range unanswered {
+	for _, c := range slices.Backward(unanswered) { // so the culprit is not the last one
 		p.mayRepeat(c.record, why.Error())
 		if c.isLostOften(why) {
 			c.addRefusal()

@@ -17,6 +17,7 @@ func TestP4ABacklog(t *testing.T) {
 		events, bad int           // some of them are bad, at even distances
 		fault       string        // of the bad ones
 		each, delay time.Duration // of the broker
+		from        time.Duration // until then it is quick
 		within      time.Duration // the good ones are published
 		repeats     int           // at most
 	}{
@@ -28,21 +29,26 @@ func TestP4ABacklog(t *testing.T) {
 		"30 a second, 3 s later": {window: 200, events: 2000, each: time.Second / 30, delay: 3 * time.Second, within: 150 * time.Second},
 		"30 a second, 9 s later": {window: 200, events: 200, each: time.Second / 30, delay: 9 * time.Second, within: 200 * time.Second},
 		"after 10.1 s":           {window: 200, events: 20, delay: 10100 * time.Millisecond, within: 5 * time.Minute, repeats: 5},
+		"30 a second from 0.1 s": {window: 200, events: 4000, each: time.Second / 30, from: time.Second / 10, within: 130 * time.Second, repeats: 20},
 		"one closes channels":    {window: 2000, events: 2000, bad: 1, fault: "closed", within: time.Second, repeats: 2000},
 		"thirty close channels":  {window: 2000, events: 4000, bad: 30, fault: "closed", within: 5 * time.Second, repeats: 2000},
-		"one ends connections":   {window: 2000, events: 2000, bad: 1, fault: "lost", within: 10 * time.Second, repeats: 2000},
+		"one ends connections":   {window: 2000, events: 2000, bad: 1, fault: "lost", within: 5 * time.Second, repeats: 2000},
 		"and is alone":           {window: 2000, events: 1, bad: 1, fault: "lost"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				p := profile{relays: 1, workers: 2, window: row.window, badTopic: row.fault, faults: []fault{{row.fault, 0}}, soon: 2 * time.Millisecond, each: row.each, delay: row.delay, inOrder: true}
+				p := profile{relays: 1, workers: 2, window: row.window, badTopic: row.fault, faults: []fault{{row.fault, 0}}, soon: 2 * time.Millisecond, delay: row.delay, inOrder: true}
 				s := newSim(t, p, 1)
 				for i := range row.events {
 					s.append(store.Event{Topic: "t"}, 0)
 					s.events[i].isBad = row.bad > 0 && i%(row.events/row.bad) == row.events/row.bad/2
 				}
 				s.startRelay("A", 1)
+				time.Sleep(row.from)
+				s.mu.Lock()
+				s.each = row.each
+				s.mu.Unlock()
 				time.Sleep(row.within)
 				synctest.Wait()
 				repeats, left := 0, 0

@@ -94,12 +94,12 @@ func (w *worker) tend(ctx context.Context) {
 // wait returns when the batches have something to tell, events may be due, or time has something to
 // do.
 func (w *worker) wait(ctx context.Context, poll <-chan time.Time) {
-	wake := w.wake
+	wake, free := w.wake, (chan struct{})(nil)
 	if w.isTrial {
 		wake = w.tryTopics
 	}
 	if !w.hasRoom() || w.sender.session.Blocked() {
-		wake = nil // another worker may have room
+		wake, free = nil, w.sender.pace.free // another worker may have room
 	}
 	timer := time.NewTimer(max(time.Until(w.next()), shortestWait))
 	defer timer.Stop()
@@ -107,6 +107,7 @@ func (w *worker) wait(ctx context.Context, poll <-chan time.Time) {
 	case <-w.window.some:
 	case <-w.sender.changed:
 	case <-w.late.some:
+	case <-free:
 	case <-wake:
 		w.schedule.isDue = true
 		if w.isTrial {
