@@ -78,7 +78,7 @@ func (p policy) verdict(e store.Event, result publish.Result, trial bool) verdic
 // isCause reports whether an event is why connections are lost: it was alone with the last one too,
 // and others were taken since then, or that was often.
 func (p policy) isCause(e store.Event) bool {
-	since := time.Now().Add(-p.config.longestDelay(e.RetryCount-1) / 2) // it has waited for that long at least
+	since := time.Now().Add(-p.config.longestDelay(e.RetryCount-1) / 2) // its pause was that long at least
 	return e.EndedSession && (p.topics.lastTakenOfAll().After(since) || e.RetryCount >= store.LeastTries-1)
 }
 

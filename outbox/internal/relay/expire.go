@@ -53,9 +53,9 @@ func (b *batch) mayBecomeLate() bool {
 }
 
 // pauseSilent pauses the topics of which nothing was taken since the batch was sent. Their events
-// take no place in the window any more; if the session is silent, none does. A session that answers one by
-// one says itself which topics are slow: ErrBusy.
-func (b *batch) pauseSilent(all bool) {
+// take no place in the window any more; if the session is silent, none of the batch does. A session
+// that answers one by one says itself which topics are slow: ErrBusy.
+func (b *batch) pauseSilent(isSessionSilent bool) {
 	b.isLate = true
 	b.window.tell(news{isSlow: true})
 	for _, it := range b.items {
@@ -65,7 +65,7 @@ func (b *batch) pauseSilent(all bool) {
 			b.topics.pause(topic)
 			b.pauses = append(b.pauses, topic)
 		}
-		if isSilent || it.state == sent && (all || b.sender.isOneByOne) {
+		if isSilent || it.state == sent && (isSessionSilent || b.sender.isOneByOne) {
 			it.set(slow)
 		}
 	}

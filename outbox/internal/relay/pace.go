@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// pace is how much the workers of a relay send before the destination has answered, and for how long
-// they wait until it is silent. It is a slow start: one event, and twice as many after each batch
-// that is answered. It begins again after a publisher was lost or nothing was answered. So the event
-// that ends publishers is soon alone, and a slow destination gets no more than it answers in time.
-// A destination that answers one by one has no pace, and each connection for the trial events of
-// paused topics one of its own.
+// pace is how much the workers of a relay send before the destination has answered, and for how
+// long they wait until it is silent. It is a slow start: one event, and twice as many after each
+// batch that is answered. It begins again after a publisher was lost or nothing was answered. So the
+// event that ends publishers is soon alone, and a slow destination gets no more than it answers in
+// time. A destination that answers one by one has no pace, and each connection for the trial events
+// of paused topics one of its own.
 type pace struct {
 	config *Config
 
@@ -74,13 +74,13 @@ func (p *pace) slow() {
 	p.limit, p.began, p.shortest = 1, time.Now(), p.config.ConfirmTimeout
 }
 
-// silent notes that a session has answered nothing for as long as patience. The next ones have twice
-// as long, until a batch is answered within SlowAfter: the destination may be slow.
+// silent notes that a session has answered nothing for as long as patience. The next ones have
+// twice as long, until a batch is answered within SlowAfter: the destination may be slow.
 func (p *pace) silent() {
 	p.slow()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.patience *= 2
+	p.patience = min(2*p.patience, p.config.ConfirmTimeout)
 }
 
 // silentAfter is how long a destination may take until it is silent.
