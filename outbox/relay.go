@@ -45,9 +45,9 @@ import (
 //	no answer for SlowAfter      its topic pauses if it takes no other; then it gives up its place
 //	nothing at all answered      another connection takes over; this one waits for late answers
 //	none for ConfirmTimeout      it is tried again after a pause; a late confirm still counts
-//	not sent, connection lost    it is due at once, and nothing is counted; the window is one again
-//	alone, publisher closed      as Refused; it is sent alone from then on
-//	alone, connection lost       as that, and it counts if it happens again while others are taken
+//	not sent, connection lost    it is due at once, and nothing is counted
+//	alone, publisher closed      as Refused; the next time it is sent alone
+//	alone, connection lost       the same; it counts at the tenth time, or if others were taken since
 //	Invalid                      it fails at once: no destination of this kind could take it
 //
 // A refused event fails after at least ten tries, if the first refusal since a return is more than

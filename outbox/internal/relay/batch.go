@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -34,9 +35,12 @@ type batch struct {
 	sentAt  time.Time         // when the publisher began the last of them, or the destination last asked to wait
 	first   time.Time         // when the first decision was made that is not recorded
 	isLate  bool              // it has waited for so long that silent topics pause
-	isCut   bool              // not all of its events have been answered
-	pauses  []string          // topics to pause, because nothing was taken
-	isStuck bool              // it has decisions that could not be recorded
+	isTaken bool              // some of it was confirmed
+	isCut   bool              // not all of it was answered, or not all was sent at once
+
+	silentFor time.Duration // how long it had waited when the topics paused
+	pauses    []string      // topics to pause, because nothing was taken
+	isStuck   bool          // it has decisions that could not be recorded
 }
 
 func (b *batch) add(it item) {
@@ -129,6 +133,7 @@ func (b *batch) receive() {
 			b.accept(a.item, a.result)
 			continue
 		}
+		b.isCut = b.isCut || !b.sentAt.IsZero()
 		b.sentAt, b.isLate = a.at, false
 		for _, it := range a.begun {
 			if it.state == unsent {
@@ -147,9 +152,10 @@ func (b *batch) accept(it *item, result publish.Result) {
 		return
 	}
 	b.decide(it, b.verdict(it.event, result, b.isTrial))
-	b.isCut = b.isCut || result.Outcome == publish.Unknown || result.Outcome == publish.NotSent
+	b.isTaken = b.isTaken || result.Outcome == publish.Confirmed
+	b.isCut = b.isCut || result.Outcome == publish.Unknown || result.Outcome == publish.NotSent || errors.Is(result.Err, publish.ErrClosed)
 	if b.open() == 0 && !b.isCut {
-		b.sender.pace.answered(b.sentAt, b.waited)
+		b.sender.pace.answered(b.sentAt, b.waited, b.isTaken)
 	}
 	b.report.outcome(it, result, b.sender.ctx.Err() != nil)
 }
@@ -224,7 +230,7 @@ func (b *batch) settlement() store.Settlement {
 	}
 	resumed, again := map[string]bool{}, map[string]bool{}
 	for _, topic := range b.pauses {
-		s.Paused[topic] = "no answer for " + b.sender.pace.silentAfter().Round(time.Millisecond).String()
+		s.Paused[topic] = "no answer for " + b.silentFor.Round(time.Millisecond).String()
 	}
 	for _, it := range b.items {
 		if it.state == slow && slices.Contains(b.pauses, it.event.PauseName()) {

@@ -85,10 +85,10 @@ func (s *schedule) claimedTrials(c store.Claim) {
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// hasRoom reports whether half of the window is free.
+// hasRoom reports whether half of what may wait for answers now is free.
 func (w *worker) hasRoom() bool {
 	room, limit := w.room()
-	return room >= (limit+1)/2
+	return room > 0 && room >= (limit+1)/2
 }
 
 // room is how many events the worker may claim, and how many if none waits for an answer.
@@ -96,11 +96,11 @@ func (w *worker) room() (room, limit int) {
 	waiting := w.window.waiting()
 	switch {
 	case !w.sender.isReady():
-		return 0, 1
+		return 0, 0
 	case w.isTrial && waiting > 0:
-		return 0, 1 // a queue that does not take its trial event may stop the session, and others would wait
+		return 0, 0 // a queue that does not take its trial event may stop the session, and others would wait
 	case w.window.slow() >= maxSlowWindows*w.config.Window || w.late.isTooMuch(w.window.bytes.Load()):
-		return 0, 1
+		return 0, 0
 	}
 	room, limit = w.config.Window-waiting, w.config.Window
 	if !w.sender.isOneByOne {
@@ -132,6 +132,8 @@ func (w *worker) claim(running context.Context) {
 	var claim store.Claim
 	var asked time.Time
 	var took time.Duration
+	reserved := 0
+	defer func() { w.sender.pace.release(reserved) }() // when the batch is there
 	ok := w.database.execute(running, w.over, "cannot claim from the outbox", func(ctx context.Context) (err error) {
 		if asked = time.Now(); !w.mayClaim(running) {
 			return errNotNow // it has waited for its turn
@@ -141,8 +143,8 @@ func (w *worker) claim(running context.Context) {
 		} else {
 			room, _ := w.room()
 			room = max(room, 1) // bytes of others may have come
-			w.window.pace.ask(room)
-			defer w.window.pace.ask(-room)
+			w.sender.pace.reserve(room)
+			reserved = room
 			claim, err = w.database.store.Claim(ctx, w.name, room, w.config.Lease)
 		}
 		took = time.Since(asked)

@@ -149,7 +149,7 @@ func (c *caution) notBefore(now time.Time) time.Time {
 	until := c.until.Load()
 	switch {
 	case c.isOn.Load() && c.stuck.Load() > 0:
-		return now.Add(lossPause)
+		return now.Add(firstRetryPause)
 	case c.isOn.Load() && until != nil:
 		return later(now, *until)
 	}

@@ -38,7 +38,7 @@ func (b *batch) expiresAt() time.Time {
 	case b.count[sent]+b.count[slow] == 0:
 		return never
 	case b.mayBecomeLate():
-		return b.sentAt.Add(b.sender.pace.silentAfter())
+		return b.sentAt.Add(b.sender.pace.silenceLimit())
 	case b.sender.isOneByOne:
 		return never
 	}
@@ -56,7 +56,7 @@ func (b *batch) mayBecomeLate() bool {
 // take no place in the window any more; if the session is silent, none of the batch does. A session
 // that answers one by one says itself which topics are slow: ErrBusy.
 func (b *batch) pauseSilent(isSessionSilent bool) {
-	b.isLate = true
+	b.isLate, b.silentFor = true, time.Since(b.sentAt)
 	b.window.tell(news{isSlow: true})
 	for _, it := range b.items {
 		topic := it.event.PauseName()

@@ -53,6 +53,13 @@ func (b *fakeBroker) Blocked() bool {
 	return b.blocked
 }
 
+// turns is how often a worker asked whether the broker blocks.
+func (b *fakeBroker) turns() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.asked
+}
+
 // sent is how many messages the broker has got, repeats not counted.
 func (b *fakeBroker) sent() int {
 	b.mu.Lock()

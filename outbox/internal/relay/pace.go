@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// pace is how much the workers of a relay send before the destination has answered, and for how
-// long they wait until it is silent. It is a slow start: one event, and twice as many after each
-// batch that is answered. It begins again after a publisher was lost or nothing was answered. So the
-// event that ends publishers is soon alone, and a slow destination gets no more than it answers in
-// time. A destination that answers one by one has no pace, and each connection for the trial events
-// of paused topics one of its own.
+// pace says how many events the workers of a relay may send before they are answered, and after
+// how long without an answer the destination is silent. It is a slow start: one event, and twice as
+// many after each batch that is answered. It begins again after several events were lost together,
+// or nothing was answered. So the event that ends publishers is soon alone, and a slow destination
+// gets no more than it answers in time. A destination that answers one by one has no limit here.
+// Each connection for trial events has a pace of its own.
 type pace struct {
 	config *Config
 
 	mu       sync.Mutex
 	limit    int           // events that may wait for an answer
-	waiting  int           // that do, of all workers
-	asked    int           // that claims under way may return
+	waiting  int           // that wait for it, or to be recorded, of all workers
+	reserved int           // that claims under way may return
 	began    time.Time     // when the slow start began; what was sent before tells nothing
 	shortest time.Duration // that a batch has waited for its answers since then; at most ConfirmTimeout
 	patience time.Duration // after so long without an answer, the destination is silent
@@ -32,17 +32,24 @@ func newPace(c *Config) *pace {
 func (p *pace) room() (room, limit int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.limit - p.waiting - p.asked, p.limit
+	return p.limit - p.waiting - p.reserved, p.limit
 }
 
-// ask counts events that a claim may return, or has.
-func (p *pace) ask(n int) {
+// reserve keeps room for the events that a claim under way may return.
+func (p *pace) reserve(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.asked += n
+	p.reserved += n
 }
 
-// add counts events that wait for an answer, or no more. It returns how many do.
+// release gives back what reserve has kept.
+func (p *pace) release(n int) {
+	p.reserve(-n)
+	signal(p.free)
+}
+
+// add counts events that have been claimed, or, if n is negative, recorded or given up. It returns
+// how many wait.
 func (p *pace) add(n int) (waiting int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -53,16 +60,22 @@ func (p *pace) add(n int) (waiting int) {
 }
 
 // answered notes that all events of a batch have been answered, and how many waited when it was
-// sent. So twice as many may wait, unless these would not be answered in time.
-func (p *pace) answered(sent time.Time, waited int) {
+// sent. So twice as many may wait, unless these would not be answered in time. isTaken says that
+// some were confirmed: to refuse may be quicker.
+func (p *pace) answered(sent time.Time, waited int, isTaken bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	took := time.Since(sent)
-	p.shortest = min(p.shortest, took)
-	if took <= p.config.SlowAfter {
-		p.patience = p.config.SlowAfter
+	if !sent.After(p.began) {
+		return
 	}
-	if sent.After(p.began) && 2*took-p.shortest < p.config.ConfirmTimeout {
+	if isTaken {
+		p.shortest = min(p.shortest, took)
+		if took <= p.config.SlowAfter {
+			p.patience = p.config.SlowAfter
+		}
+	}
+	if 2*took-p.shortest < p.config.ConfirmTimeout {
 		p.limit = max(p.limit, min(2*waited, p.config.Workers*p.config.Window))
 	}
 }
@@ -71,20 +84,25 @@ func (p *pace) answered(sent time.Time, waited int) {
 func (p *pace) slow() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.limit, p.began, p.shortest = 1, time.Now(), p.config.ConfirmTimeout
+	p.restart()
 }
 
-// silent notes that a session has answered nothing for as long as patience. The next ones have
-// twice as long, until a batch is answered within SlowAfter: the destination may be slow.
-func (p *pace) silent() {
-	p.slow()
+func (p *pace) restart() { p.limit, p.began, p.shortest = 1, time.Now(), p.config.ConfirmTimeout }
+
+// silent notes that a session has answered nothing for as long as patience. Then the next ones have
+// twice as long, until a batch is answered within SlowAfter: the destination may be slow. If other
+// sessions were silent at the same time, that counts once.
+func (p *pace) silent(since time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.patience = min(2*p.patience, p.config.ConfirmTimeout)
+	if since.After(p.began) {
+		p.patience = min(2*p.patience, p.config.ConfirmTimeout)
+	}
+	p.restart()
 }
 
-// silentAfter is how long a destination may take until it is silent.
-func (p *pace) silentAfter() time.Duration {
+// silenceLimit is how long a destination may answer nothing until it is silent.
+func (p *pace) silenceLimit() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return min(p.patience, p.config.ConfirmTimeout)

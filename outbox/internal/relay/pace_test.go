@@ -16,7 +16,7 @@ func TestP4TheWindowFollowsTheAnswers(t *testing.T) {
 		p := newPace(&config)
 		for i, step := range []struct {
 			isSilent bool // before the batch
-			times    int  // 1
+			times    int  // 0 is once
 			took     time.Duration
 			waited   int
 			limit    int
@@ -34,16 +34,17 @@ func TestP4TheWindowFollowsTheAnswers(t *testing.T) {
 			{isSilent: true, times: 100, took: 9 * time.Second, waited: 1, limit: 2, patience: 10 * time.Second},
 		} {
 			for range max(step.times, 1) {
+				time.Sleep(time.Nanosecond)
 				if step.isSilent {
-					p.silent()
+					p.silent(time.Now())
 				}
 			}
 			time.Sleep(time.Nanosecond)
 			sent := time.Now()
 			time.Sleep(step.took)
-			p.answered(sent, step.waited)
-			if _, limit := p.room(); limit != step.limit || p.silentAfter() != step.patience {
-				t.Errorf("step %d: the limit is %d, and silence begins after %s, want %+v", i, limit, p.silentAfter(), step)
+			p.answered(sent, step.waited, true)
+			if _, limit := p.room(); limit != step.limit || p.silenceLimit() != step.patience {
+				t.Errorf("step %d: the limit is %d, and silence begins after %s, want %+v", i, limit, p.silenceLimit(), step)
 			}
 		}
 	})

@@ -153,15 +153,15 @@ func (r *Relay) newWorker(ctx context.Context, session publish.Session, p *pace,
 const usefulAfter = 15 * time.Second
 
 // maxReplaced bounds the connections that are kept for late answers, by one relay. Each worker
-// replaces its own once a second at most, and each is kept for ConfirmTimeout. With the defaults,
-// two workers and the one for trial events keep up to 30. At the limit a worker stays on a
+// replaces its own once a second at most, more rarely after each silence, and each is kept for up to
+// twice ConfirmTimeout. With the defaults, that is about 30. At the limit a worker stays on a
 // connection that answers nothing, and the topics of what it sends pause.
 const maxReplaced = 32
 
 // keepWorking runs a worker on one connection after the other, until ctx ends; a worker for trial
 // events only until no topic is paused. If the destination does not read a connection any more, the
 // worker is replaced by another one with a new connection. It stays until all that it has in flight
-// is answered or too late.
+// is answered, or a late answer is too late as well.
 func (r *Relay) keepWorking(ctx context.Context, sessions *sync.WaitGroup, newWorker func(context.Context, publish.Session) *worker) error {
 	for {
 		stay, leave := context.WithCancel(ctx)

@@ -105,10 +105,10 @@ func (s *sender) note(it *item, r publish.Result) publish.Result {
 	it.inFlight = false
 	s.inFlight--
 	switch {
-	case r.Outcome == publish.Unknown && !errors.Is(r.Err, publish.ErrTimeout) && s.writer != nil: // it is not closed by end
+	case r.Outcome == publish.Unknown && !errors.Is(r.Err, publish.ErrTimeout) && s.writer != nil: // the relay has not closed it itself
 		s.lose()
 		s.writer.unknown++
-		switch isAlone := s.writer.unknown == 1 && s.inFlight == 0; {
+		switch isAlone := s.writer.unknown == 1 && s.inFlight == 0 && !time.Now().Before(s.lateUntil); {
 		case s.isOneByOne: // it says of each event what became of it
 		case !isAlone:
 			s.pace.slow()
@@ -126,8 +126,8 @@ func (s *sender) note(it *item, r publish.Result) publish.Result {
 	return r
 }
 
-// errAlone is the reason of an event that was the only one without an answer when the connection was
-// lost.
+// errAlone is the reason of an event that was the only one without an answer when the connection
+// was lost.
 var errAlone = errors.New("the connection was lost with this message alone")
 
 // lose notes that the publisher has ended. It begins nothing more.
@@ -152,8 +152,8 @@ func (s *sender) forget(it *item) {
 	}
 }
 
-// awaitsLate reports whether a late answer may come: otherwise a destination that is a little too slow
-// would get the same events for ever.
+// awaitsLate reports whether a late answer may come. If the session did not wait for it, a
+// destination that is a little too slow would get the same events for ever.
 func (s *sender) awaitsLate() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -210,7 +210,7 @@ func (s *sender) close(until context.Context) {
 // silentAt is when the destination will have answered nothing for that long, although it has got
 // something.
 func (s *sender) silentAt() time.Time {
-	after := s.pace.silentAfter()
+	after := s.pace.silenceLimit()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.isOneByOne || s.inFlight == 0 {
@@ -228,11 +228,12 @@ func (s *sender) isBlocked() bool {
 	return is
 }
 
-// hear begins the time again in which the destination is silent.
-func (s *sender) hear() {
+// hear begins the time again in which the destination is silent. It returns when that began before.
+func (s *sender) hear() (before time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.quiet = time.Now()
+	before, s.quiet = s.quiet, time.Now()
+	return before
 }
 
 // notBegun is the answer to an event that is not begun, because the session or Run has ended.

@@ -69,8 +69,8 @@ func TestP4ASlowRefusalMakesThePauseLonger(t *testing.T) {
 	})
 }
 
-// TestP4OneSilentTopicDelaysTheOthersOnce: what was sent with it, on the same connection, for at most
-// ConfirmTimeout. Later ones do not wait.
+// TestP4OneSilentTopicDelaysTheOthersOnce: what was sent with it, on the same connection, for at
+// most ConfirmTimeout. Later ones do not wait.
 func TestP4OneSilentTopicDelaysTheOthersOnce(t *testing.T) {
 	t.Parallel()
 	inVirtualTime(t, func(v *virtual) {

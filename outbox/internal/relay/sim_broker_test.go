@@ -113,7 +113,7 @@ func (p *simPublisher) isUnread() bool {
 
 // take is what becomes of a message.
 func (p *simPublisher) take(c *sentMessage) {
-	soon, late := p.upTo(c.title(), p.soon)+p.queue(), p.upTo(c.title(), latest)
+	soon, late := p.upTo(c.title(), p.soon)+p.workTime(), p.upTo(c.title(), latest)
 	switch p.chooseFault(c.record) {
 	case "refused":
 		c.addRefusal()
@@ -147,8 +147,8 @@ func (p *simPublisher) take(c *sentMessage) {
 	}
 }
 
-// queue is how long the broker needs until it has worked on what it has got, one message at a time.
-func (s *sim) queue() time.Duration {
+// workTime is how long the broker needs for what it has got. It works on one message at a time.
+func (s *sim) workTime() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.worksUntil = later(s.worksUntil, time.Now()).Add(s.each)

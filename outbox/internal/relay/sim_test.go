@@ -96,7 +96,7 @@ type profile struct {
 	supersedes, delayed                         int    // percent of the events
 	badTopic                                    string // what topic 0 does; then nothing else fails
 	minutes                                     float64
-	soon, each, delay                           time.Duration // the broker's, for an answer: at most, for each message before it, at least
+	soon, each, delay                           time.Duration // the broker answers within soon, after each for each message before it and delay
 	inOrder                                     bool          // a claim takes the oldest events
 
 	// per thousand steps of a process

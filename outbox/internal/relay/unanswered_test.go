@@ -149,9 +149,9 @@ func TestALateConfirmIsRecordedOnceByOneWorker(t *testing.T) {
 		e := store.Event{ID: uuid.New(), Topic: "a"}
 		v.relay.unanswered.late = []store.Event{e}
 		v.relay.unanswered.confirmed(e)
-		before := v.broker.asked
+		before := v.broker.turns()
 		v.sleep(5 * time.Second)
-		if turns := v.broker.asked - before; settled != 1 || turns > 100 || v.relay.unanswered.hasLate() {
+		if turns := v.broker.turns() - before; settled != 1 || turns > 100 || v.relay.unanswered.hasLate() {
 			t.Errorf("recorded %d times; the workers have asked %d times whether the broker blocks", settled, turns)
 		}
 	})

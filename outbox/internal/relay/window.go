@@ -37,7 +37,7 @@ func newWindow(bytes *atomic.Int64, p *pace) *window {
 	return &window{bytes: bytes, pace: p, batches: map[*batch]places{}, some: make(chan struct{}, 1)}
 }
 
-// set notes the places of a batch. It returns how many events of the relay wait for an answer.
+// set notes the places of a batch. It returns how many events of the relay wait, as pace has it.
 func (w *window) set(b *batch, p places) (waiting int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

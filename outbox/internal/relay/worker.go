@@ -57,9 +57,10 @@ func (w *worker) run(ctx context.Context) error { //nolint:contextcheck // see r
 	defer renewing.Wait()
 	defer stop()
 	renewing.Go(func() { w.leases.renew(renew, w.renewals) })
+	isReplaced := false
 	for ctx.Err() == nil && w.sender.err == nil && !w.schedule.isDone {
 		w.tend(ctx)
-		if w.pauseIfSilent() && w.replace() {
+		if isReplaced = w.pauseIfSilent() && w.replace(); isReplaced {
 			break
 		}
 		if w.mayClaim(ctx) {
@@ -68,7 +69,7 @@ func (w *worker) run(ctx context.Context) error { //nolint:contextcheck // see r
 		w.wait(ctx, poll.C)
 	}
 	w.sender.end()
-	w.drain(ctx)
+	w.drain(ctx, isReplaced)
 	return w.sender.err
 }
 
@@ -140,7 +141,7 @@ func (w *worker) pauseIfSilent() bool {
 	if time.Now().Before(w.sender.silentAt()) || w.sender.isBlocked() {
 		return false
 	}
-	w.sender.hear()
+	since := w.sender.hear()
 	var wrote sync.WaitGroup
 	for _, b := range w.window.inHand() {
 		wrote.Add(1)
@@ -151,7 +152,7 @@ func (w *worker) pauseIfSilent() bool {
 		}
 	}
 	wrote.Wait()
-	w.sender.pace.silent()
+	w.sender.pace.silent(since)
 	return true
 }
 
@@ -185,9 +186,9 @@ func (w *worker) start(ctx context.Context, claim store.Claim, asked time.Time) 
 }
 
 // drain waits until each event in flight has its answer and is recorded, as long as there is time.
-func (w *worker) drain(ctx context.Context) {
+func (w *worker) drain(ctx context.Context, isReplaced bool) {
 	isDone := func() bool {
-		isLate := w.late.hasLate() || ctx.Err() == nil && w.sender.awaitsLate()
+		isLate := w.late.hasLate() || isReplaced && ctx.Err() == nil && w.sender.awaitsLate()
 		return w.window.isEmpty() && !isLate || w.over.Err() != nil
 	}
 	w.await(ctx, func() bool { return isDone() || ctx.Err() != nil && w.sender.session.Blocked() })

@@ -164,7 +164,7 @@ func TestAWorkerRestsWhileAnAnswerIsMissing(t *testing.T) {
 			v.outbox.append("a", 2)
 			v.run()
 			v.sleep(v.config.ConfirmTimeout - time.Second)
-			if n := v.broker.asked; n > 200 {
+			if n := v.broker.turns(); n > 200 {
 				t.Errorf("after outcome %d the loop turned about %d times in 9 s", outcome, n)
 			}
 		})

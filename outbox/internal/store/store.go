@@ -102,7 +102,7 @@ type Event struct {
 	Traceparent            string
 
 	RetryCount   int
-	EndedSession bool // the destination has ended a session because of it
+	EndedSession bool // its last failure is that the destination has ended a session because of it
 	CreatedAt    time.Time
 	Age          float64 // seconds since CreatedAt, by the database, when it was read
 }

@@ -23,6 +23,7 @@ type Model struct {
 	Done   map[uuid.UUID]string // outbox_done: the status
 	claims map[uuid.UUID]claim
 	topics map[string]topic
+	order  []uuid.UUID // of all events, by seq
 }
 
 // Row is a row of outbox_queue. Parking is not modelled.
@@ -43,17 +44,18 @@ type claim struct {
 
 // New returns a model without events.
 func New(now func() time.Time) *Model {
-	return &Model{now, map[uuid.UUID]Row{}, map[uuid.UUID]string{}, map[uuid.UUID]claim{}, map[string]topic{}}
+	return &Model{now, map[uuid.UUID]Row{}, map[uuid.UUID]string{}, map[uuid.UUID]claim{}, map[string]topic{}, nil}
 }
 
 // Copy returns a copy of the tables. No method changes a claim's list of events in place.
 func (m *Model) Copy() *Model {
-	return &Model{m.Now, maps.Clone(m.Rows), maps.Clone(m.Done), maps.Clone(m.claims), maps.Clone(m.topics)}
+	return &Model{m.Now, maps.Clone(m.Rows), maps.Clone(m.Done), maps.Clone(m.claims), maps.Clone(m.topics), m.order}
 }
 
 // Append adds an event, which is due that much later.
 func (m *Model) Append(e store.Event, delay time.Duration) {
 	m.Rows[e.ID] = Row{Event: e, Due: m.Now().Add(delay)}
+	m.order = append(m.order, e.ID)
 }
 
 // Status is that of the view outbox_status.
@@ -105,8 +107,12 @@ type queue struct {
 }
 
 func (m *Model) look() queue {
-	q := queue{m, m.Now(), slices.Collect(maps.Values(m.Rows)), map[uuid.UUID]bool{}, map[uuid.UUID]bool{}, map[[2]string][]Row{}}
-	slices.SortFunc(q.rows, func(a, b Row) int { return cmp.Compare(a.Seq, b.Seq) })
+	q := queue{m, m.Now(), make([]Row, 0, len(m.Rows)), map[uuid.UUID]bool{}, map[uuid.UUID]bool{}, map[[2]string][]Row{}}
+	for _, id := range m.order {
+		if r, there := m.Rows[id]; there {
+			q.rows = append(q.rows, r)
+		}
+	}
 	for _, c := range m.claims {
 		for _, id := range c.events {
 			q.claimed[id] = true
