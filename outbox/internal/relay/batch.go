@@ -37,10 +37,8 @@ type batch struct {
 	isLate  bool              // it has waited for so long that silent topics pause
 	isTaken bool              // some of it was confirmed
 	isCut   bool              // not all of it was answered, or not all was sent at once
-
-	silentFor time.Duration // how long it had waited when the topics paused
-	pauses    []string      // topics to pause, because nothing was taken
-	isStuck   bool          // it has decisions that could not be recorded
+	pauses  []string          // topics to pause, because nothing was taken
+	isStuck bool              // it has decisions that could not be recorded
 }
 
 func (b *batch) add(it item) {
@@ -85,7 +83,7 @@ func (b *batch) run() {
 		case <-timer.C:
 			b.expire(time.Now())
 		case wrote := <-b.silence:
-			b.pauseSilent(true)
+			b.pauseSilent()
 			b.record()
 			wrote.Done()
 		case <-b.last:
@@ -230,7 +228,7 @@ func (b *batch) settlement() store.Settlement {
 	}
 	resumed, again := map[string]bool{}, map[string]bool{}
 	for _, topic := range b.pauses {
-		s.Paused[topic] = "no answer for " + b.silentFor.Round(time.Millisecond).String()
+		s.Paused[topic] = "no answer for " + b.config.SlowAfter.String()
 	}
 	for _, it := range b.items {
 		if it.state == slow && slices.Contains(b.pauses, it.event.PauseName()) {

@@ -21,8 +21,11 @@ func (b *batch) expire(now time.Time) {
 		b.sentAt = now
 	case now.Before(b.expiresAt()):
 	case b.mayBecomeLate():
-		b.pauseSilent(false)
+		b.pauseSilent()
 	default:
+		if b.count[sent] > 0 { // their topics are not silent: the destination is too slow
+			b.sender.pace.slow()
+		}
 		for _, it := range b.items {
 			if it.state == sent || it.state == slow {
 				b.giveUp(it, publish.Result{Outcome: publish.Unknown, Err: publish.ErrTimeout})
@@ -38,7 +41,7 @@ func (b *batch) expiresAt() time.Time {
 	case b.count[sent]+b.count[slow] == 0:
 		return never
 	case b.mayBecomeLate():
-		return b.sentAt.Add(b.sender.pace.silenceLimit())
+		return b.sentAt.Add(min(b.config.SlowAfter, b.config.ConfirmTimeout))
 	case b.sender.isOneByOne:
 		return never
 	}
@@ -53,10 +56,10 @@ func (b *batch) mayBecomeLate() bool {
 }
 
 // pauseSilent pauses the topics of which nothing was taken since the batch was sent. Their events
-// take no place in the window any more; if the session is silent, none of the batch does. A session
-// that answers one by one says itself which topics are slow: ErrBusy.
-func (b *batch) pauseSilent(isSessionSilent bool) {
-	b.isLate, b.silentFor = true, time.Since(b.sentAt)
+// take no place in the window any more. A session that answers one by one says itself which topics
+// are slow: ErrBusy.
+func (b *batch) pauseSilent() {
+	b.isLate = true
 	b.window.tell(news{isSlow: true})
 	for _, it := range b.items {
 		topic := it.event.PauseName()
@@ -65,7 +68,7 @@ func (b *batch) pauseSilent(isSessionSilent bool) {
 			b.topics.pause(topic)
 			b.pauses = append(b.pauses, topic)
 		}
-		if isSilent || it.state == sent && (isSessionSilent || b.sender.isOneByOne) {
+		if isSilent || it.state == sent && b.sender.isOneByOne {
 			it.set(slow)
 		}
 	}

@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// pace says how many events the workers of a relay may send before they are answered, and after
-// how long without an answer the destination is silent. It is a slow start: one event, and twice as
-// many after each batch that is answered. It begins again after several events were lost together,
-// or nothing was answered. So the event that ends publishers is soon alone, and a slow destination
-// gets no more than it answers in time. A destination that answers one by one has no limit here.
-// Each connection for trial events has a pace of its own.
+// pace says how many events the workers of a relay may send before they are answered. It is a slow
+// start: one event, and twice as many after each batch that is answered. It begins again after
+// several events were lost together, had no answer in time, or while nothing at all is answered. So
+// the event that ends publishers is soon alone, and a slow destination gets no more than it answers
+// in time. A destination that answers one by one has no limit here. Each connection for trial events
+// has a pace of its own.
 type pace struct {
 	config *Config
 
@@ -19,13 +19,14 @@ type pace struct {
 	waiting  int           // that wait for it, or to be recorded, of all workers
 	reserved int           // that claims under way may return
 	began    time.Time     // when the slow start began; what was sent before tells nothing
-	shortest time.Duration // that a batch has waited for its answers since then; at most ConfirmTimeout
-	patience time.Duration // after so long without an answer, the destination is silent
+	shortest time.Duration // that a batch has waited for its answers; at most ConfirmTimeout
+	isSilent bool          // nothing was answered since silentAt
+	silentAt time.Time
 	free     chan struct{} // wakes a worker that has no room
 }
 
 func newPace(c *Config) *pace {
-	return &pace{config: c, limit: 1, shortest: c.ConfirmTimeout, patience: c.SlowAfter, free: make(chan struct{}, 1)}
+	return &pace{config: c, limit: 1, shortest: c.ConfirmTimeout, free: make(chan struct{}, 1)}
 }
 
 // room is how many events may be sent, and limit how many if none waits for an answer.
@@ -69,41 +70,38 @@ func (p *pace) answered(sent time.Time, waited int, isTaken bool) {
 	if !sent.After(p.began) {
 		return
 	}
-	if isTaken {
+	if p.isSilent = false; isTaken {
 		p.shortest = min(p.shortest, took)
-		if took <= p.config.SlowAfter {
-			p.patience = p.config.SlowAfter
-		}
 	}
 	if 2*took-p.shortest < p.config.ConfirmTimeout {
-		p.limit = max(p.limit, min(2*waited, p.config.Workers*p.config.Window))
+		p.raise(2 * waited)
 	}
+}
+
+func (p *pace) raise(limit int) {
+	p.limit = max(p.limit, min(limit, p.config.Workers*p.config.Window))
 }
 
 // slow begins the slow start again.
 func (p *pace) slow() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.restart()
+	p.limit, p.began, p.shortest = 1, time.Now(), p.config.ConfirmTimeout
 }
 
-func (p *pace) restart() { p.limit, p.began, p.shortest = 1, time.Now(), p.config.ConfirmTimeout }
-
-// silent notes that a session has answered nothing for as long as patience. Then the next ones have
-// twice as long, until a batch is answered within SlowAfter: the destination may be slow. If other
-// sessions were silent at the same time, that counts once.
+// silent notes that no session has got an answer for SlowAfter, and since when. The first time one
+// event is sent. Its topic may be the next silent one, so then they are more and more: what is sent
+// pauses its topic. If other sessions were silent at the same time, that counts once.
 func (p *pace) silent(since time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if since.After(p.began) {
-		p.patience = min(2*p.patience, p.config.ConfirmTimeout)
+	switch {
+	case !since.After(p.silentAt):
+		return
+	case p.isSilent:
+		p.raise(2 * p.limit)
+	default:
+		p.limit, p.shortest = 1, p.config.ConfirmTimeout
 	}
-	p.restart()
-}
-
-// silenceLimit is how long a destination may answer nothing until it is silent.
-func (p *pace) silenceLimit() time.Duration {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return min(p.patience, p.config.ConfirmTimeout)
+	p.isSilent, p.silentAt = true, time.Now()
 }

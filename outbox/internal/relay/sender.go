@@ -207,16 +207,15 @@ func (s *sender) close(until context.Context) {
 	}
 }
 
-// silentAt is when the destination will have answered nothing for that long, although it has got
+// silentAt is when the destination will have answered nothing for SlowAfter, although it has got
 // something.
 func (s *sender) silentAt() time.Time {
-	after := s.pace.silenceLimit()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.isOneByOne || s.inFlight == 0 {
 		return never
 	}
-	return s.quiet.Add(after)
+	return s.quiet.Add(min(s.config.SlowAfter, s.config.ConfirmTimeout))
 }
 
 // isBlocked reports whether the destination asks to wait. Meanwhile it is not silent.

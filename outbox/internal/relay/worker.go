@@ -133,7 +133,7 @@ func (w *worker) next() time.Time {
 	return earlier(next, w.sender.silentAt())
 }
 
-// pauseIfSilent reports whether the destination has answered nothing at all for too long. Then the
+// pauseIfSilent reports whether the destination has answered nothing at all for SlowAfter. Then the
 // topics of what waits for an answer pause. RabbitMQ stops reading a whole connection when one
 // queue does not take what was sent, so another worker with another session must take the place of
 // this one: after the pauses are written, if that works, otherwise it would claim these topics.
@@ -152,7 +152,9 @@ func (w *worker) pauseIfSilent() bool {
 		}
 	}
 	wrote.Wait()
-	w.sender.pace.silent(since)
+	if w.topics.lastTakenOfAll().Before(since) {
+		w.sender.pace.silent(since)
+	}
 	return true
 }
 
