@@ -153,8 +153,8 @@ func (r *Relay) newWorker(ctx context.Context, session publish.Session, p *pace,
 const usefulAfter = 15 * time.Second
 
 // maxReplaced bounds the connections that are kept for late answers, by one relay. Each worker
-// replaces its own once a second at most, and each is kept for up to twice ConfirmTimeout. At the limit a worker stays on a
-// connection that answers nothing, and the topics of what it sends pause.
+// replaces its own once a second at most, and each is kept for up to twice ConfirmTimeout. At the
+// limit a worker stays on a connection that answers nothing, and the topics of what it sends pause.
 const maxReplaced = 32
 
 // keepWorking runs a worker on one connection after the other, until ctx ends; a worker for trial
