@@ -29,9 +29,10 @@ import (
 //
 // Each worker has a session of its own, and a window: so many events may wait for their answers.
 // The relay fills it as fast as the destination answers: a slow start. As soon as half of it is
-// free, the worker claims what is due and sends it. It records the outcomes as the answers come. Four things wake it: [Relay.Wake], a notification of another
-// process, the time when the next event becomes due, and a poll in case the others are missed.
-// The workers of a relay have about 32 MiB of payloads in flight, at most.
+// free, the worker claims what is due and sends it. It records the outcomes as the answers come.
+// Four things wake it: [Relay.Wake], a notification of another process, the time when the next event
+// becomes due, and a poll in case the others are missed. The workers of a relay have about 32 MiB of
+// payloads in flight, at most.
 //
 // # What becomes of an event, and of its topic
 //
