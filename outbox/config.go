@@ -20,8 +20,9 @@ type RelayConfig struct {
 	Workers int
 	// Window is how many events of a worker may wait for their answers. As soon as half of it is
 	// free, the worker claims more. A relay begins with one event, and doubles that with each batch
-	// that is answered, as long as twice as many would have their answers within ConfirmTimeout. If
-	// several events are lost together, or nothing is answered, it begins again. The default is 2000.
+	// that is answered, as long as twice as many would have their answers within ConfirmTimeout. It
+	// begins again if several events are lost together, or have no answer in time. The limit is one for
+	// all workers. The default is 2000.
 	Window int
 	// PollInterval is how often a worker looks for events, even if nothing wakes it. The default
 	// is 1 s.

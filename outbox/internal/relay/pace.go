@@ -7,9 +7,9 @@ import (
 
 // pace says how many events the workers of a relay may send before they are answered. It is a slow
 // start: one event, and twice as many after each batch that is answered. It begins again after
-// several events were lost together, had no answer in time, or while nothing at all is answered. So
-// the event that ends publishers is soon alone, and a slow destination gets no more than it answers
-// in time. A destination that answers one by one has no limit here. Each connection for trial events
+// several events were lost together, or had no answer in time although their topics are not silent.
+// So the event that ends publishers is soon alone, and a slow destination gets no more than it
+// answers in time. A destination that answers one by one has no limit here. Each connection for trial events
 // has a pace of its own.
 type pace struct {
 	config *Config
@@ -20,8 +20,7 @@ type pace struct {
 	reserved int           // that claims under way may return
 	began    time.Time     // when the slow start began; what was sent before tells nothing
 	shortest time.Duration // that a batch has waited for its answers; at most ConfirmTimeout
-	isSilent bool          // nothing was answered since silentAt
-	silentAt time.Time
+	silentAt time.Time     // when silent has counted last
 	free     chan struct{} // wakes a worker that has no room
 }
 
@@ -70,7 +69,7 @@ func (p *pace) answered(sent time.Time, waited int, isTaken bool) {
 	if !sent.After(p.began) {
 		return
 	}
-	if p.isSilent = false; isTaken {
+	if isTaken {
 		p.shortest = min(p.shortest, took)
 	}
 	if 2*took-p.shortest < p.config.ConfirmTimeout {
@@ -89,19 +88,14 @@ func (p *pace) slow() {
 	p.limit, p.began, p.shortest = 1, time.Now(), p.config.ConfirmTimeout
 }
 
-// silent notes that no session has got an answer for SlowAfter, and since when. The first time one
-// event is sent. Its topic may be the next silent one, so then they are more and more: what is sent
-// pauses its topic. If other sessions were silent at the same time, that counts once.
+// silent notes that no session has got an answer for SlowAfter, and since when. What is silent pauses
+// its topic and gives up its place. The next one may be silent too, so twice as many may be sent:
+// many silent topics are found soon. Sessions that were silent at the same time count once.
 func (p *pace) silent(since time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	switch {
-	case !since.After(p.silentAt):
-		return
-	case p.isSilent:
+	if since.After(p.silentAt) {
+		p.silentAt = time.Now()
 		p.raise(2 * p.limit)
-	default:
-		p.limit, p.shortest = 1, p.config.ConfirmTimeout
 	}
-	p.isSilent, p.silentAt = true, time.Now()
 }

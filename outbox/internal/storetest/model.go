@@ -110,18 +110,14 @@ func (m *Model) look() queue {
 	q := queue{m, m.Now(), make([]Row, 0, len(m.Rows)), map[uuid.UUID]bool{}, map[uuid.UUID]bool{}, map[[2]string][]Row{}}
 	for _, id := range m.order {
 		if r, there := m.Rows[id]; there {
-			q.rows = append(q.rows, r)
+			key := [2]string{r.Aggregate, r.AggregateID}
+			q.rows, q.groups[key] = append(q.rows, r), append(q.groups[key], r)
 		}
 	}
 	for _, c := range m.claims {
 		for _, id := range c.events {
 			q.claimed[id] = true
 			q.leased[id] = q.leased[id] || c.until.After(q.now)
-		}
-	}
-	for _, r := range q.rows {
-		if key := [2]string{r.Aggregate, r.AggregateID}; r.Aggregate != "" {
-			q.groups[key] = append(q.groups[key], r)
 		}
 	}
 	for _, group := range q.groups {
