@@ -9,8 +9,8 @@ import (
 // start: one event, and twice as many after each batch that is answered. It begins again after
 // several events were lost together, or had no answer in time although their topics are not silent.
 // So the event that ends publishers is soon alone, and a slow destination gets no more than it
-// answers in time. A destination that answers one by one has no limit here. Each connection for trial events
-// has a pace of its own.
+// answers in time. A destination that answers one by one has no limit here. Each connection for
+// trial events has a pace of its own.
 type pace struct {
 	config *Config
 
@@ -88,9 +88,9 @@ func (p *pace) slow() {
 	p.limit, p.began, p.shortest = 1, time.Now(), p.config.ConfirmTimeout
 }
 
-// silent notes that no session has got an answer for SlowAfter, and since when. What is silent pauses
-// its topic and gives up its place. The next one may be silent too, so twice as many may be sent:
-// many silent topics are found soon. Sessions that were silent at the same time count once.
+// silent notes that no session has got an answer for SlowAfter, and since when. What is silent
+// pauses its topic and gives up its place. The next one may be silent too, so twice as many may be
+// sent: many silent topics are found soon. Sessions that were silent at the same time count once.
 func (p *pace) silent(since time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
