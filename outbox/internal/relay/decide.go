@@ -59,7 +59,9 @@ func (p policy) verdict(e store.Event, result publish.Result, trial bool) verdic
 	case result.Outcome == publish.Invalid:
 		v.failure.Final = true
 	case errors.Is(result.Err, errAlone):
-		v.failure.Tried, v.failure.Counts = true, p.isCause(e)
+		var before int
+		before, v.failure.Counts = p.topics.lostAlone(e.ID) // at first nothing counts: it may be unreachable
+		v.failure.Delay = p.config.retryDelay(before)
 		v.pause = p.topics.refuse(e, false) || trial
 	case errors.Is(result.Err, publish.ErrTimeout) && len(p.config.NoAnswerPauses) > 0:
 		v.failure.Counts = true
@@ -75,26 +77,14 @@ func (p policy) verdict(e store.Event, result publish.Result, trial bool) verdic
 	return v
 }
 
-// isCause reports whether an event is why connections are lost: it was alone with the last one too,
-// and others were taken since then, or that was often.
-func (p policy) isCause(e store.Event) bool {
-	since := time.Now().Add(-p.config.longestDelay(e.RetryCount-1) / 2) // its pause was that long at least
-	return e.EndedSession && (p.topics.lastTakenOfAll().After(since) || e.RetryCount >= store.LeastTries-1)
-}
-
 // retryDelay doubles each time, up to the cap. Half of it is random, so that events that were
 // refused together are not all tried again at the same time.
 func (c Config) retryDelay(times int) time.Duration {
-	delay := c.longestDelay(times)
-	return delay/2 + rand.N(delay/2+1) //nolint:gosec // it spreads load and needs no secrecy
-}
-
-func (c Config) longestDelay(times int) time.Duration {
-	times = min(max(times, 0), 62)
-	if doubled := c.RetryBase << times; doubled>>times == c.RetryBase {
-		return min(doubled, c.RetryCap)
+	delay := c.RetryCap
+	if doubled := c.RetryBase << min(times, 62); doubled>>min(times, 62) == c.RetryBase {
+		delay = min(doubled, c.RetryCap)
 	}
-	return c.RetryCap
+	return delay/2 + rand.N(delay/2+1) //nolint:gosec // it spreads load and needs no secrecy
 }
 
 // failureCode is the value of the column failure_code for a result.

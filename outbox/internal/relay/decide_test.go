@@ -24,7 +24,7 @@ func TestP4DecideForEachOutcome(t *testing.T) {
 	reason := errors.New("the reason")
 	tests := map[string]struct {
 		result publish.Result
-		is     string // a trial, paused, or a suspect, which has ended a session before
+		is     string // trial, paused, or others taken since it was lost
 		want   verdict
 	}{
 		"confirmed":         {publish.Result{Outcome: publish.Confirmed}, "", verdict{published: true}},
@@ -38,8 +38,8 @@ func TestP4DecideForEachOutcome(t *testing.T) {
 		"lost":              {publish.Result{Outcome: publish.Unknown, Err: reason}, "", verdict{released: true, failure: store.Failure{Code: "refused"}}},
 		"not sent":          {publish.Result{Outcome: publish.NotSent, Err: publish.ErrNotSent}, "", verdict{released: true, failure: store.Failure{Code: "refused"}}},
 		"closed over it":    {publish.Result{Outcome: publish.Refused, Err: publish.ErrClosed}, "", verdict{failure: store.Failure{Counts: true, Code: "session_closed"}}},
-		"lost, alone":       {publish.Result{Outcome: publish.Unknown, Err: errAlone}, "", verdict{failure: store.Failure{Tried: true, Code: "session_closed"}}},
-		"lost, alone again": {publish.Result{Outcome: publish.Unknown, Err: errAlone}, "suspect", verdict{failure: store.Failure{Tried: true, Counts: true, Code: "session_closed"}}},
+		"lost, alone":       {publish.Result{Outcome: publish.Unknown, Err: errAlone}, "", verdict{failure: store.Failure{Code: "session_closed"}}},
+		"lost, alone again": {publish.Result{Outcome: publish.Unknown, Err: errAlone}, "others taken", verdict{failure: store.Failure{Counts: true, Code: "session_closed"}}},
 		"too large":         {publish.Result{Outcome: publish.Invalid, Err: publish.ErrTooLarge}, "", verdict{failure: store.Failure{Final: true, Code: "too_large"}}},
 		"a bad key":         {publish.Result{Outcome: publish.Invalid, Err: publish.ErrBadTopic}, "", verdict{failure: store.Failure{Final: true, Code: "bad_topic"}}},
 		"broken headers":    {publish.Result{Outcome: publish.Invalid, Err: publish.ErrBadHeaders}, "", verdict{failure: store.Failure{Final: true, Code: "bad_headers"}}},
@@ -47,9 +47,15 @@ func TestP4DecideForEachOutcome(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e := store.Event{ID: uuid.New(), Topic: "a", RetryCount: 3, EndedSession: test.is == "suspect"}
+			e := store.Event{ID: uuid.New(), Topic: "a", RetryCount: 3}
 			r := policyOf(testConfig)
 			r.topics.take("another", false)
+			for range 3 {
+				r.topics.lostAlone(e.ID)
+			}
+			if test.is == "others taken" {
+				r.topics.take("another", false)
+			}
 			if test.is == "paused" {
 				r.topics.pause("a")
 			}

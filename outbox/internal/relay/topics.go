@@ -15,6 +15,7 @@ type topics struct {
 	mu    sync.Mutex
 	all   map[string]*topicState
 	taken time.Time // when the destination last took an event of any topic
+	alone map[uuid.UUID]loss
 }
 
 type topicState struct {
@@ -32,10 +33,19 @@ const (
 	closedBeforePause  = 50
 )
 
+// loss is that an event was alone when the connection was lost. It is the cause if that was so
+// causeAfter times, and others were taken meanwhile: somebody may cut connections every second.
+type loss struct {
+	times int
+	since time.Time
+}
+
+const causeAfter = 4
+
 // maxTopics bounds the memory. Then all are forgotten, and pause a little earlier or later.
 const maxTopics = 10_000
 
-func newTopics() *topics { return &topics{all: map[string]*topicState{}} }
+func newTopics() *topics { return &topics{all: map[string]*topicState{}, alone: map[uuid.UUID]loss{}} }
 
 func (t *topics) get(name string) *topicState {
 	if t.all[name] == nil {
@@ -71,6 +81,22 @@ func (t *topics) refuse(e store.Event, closed bool) bool {
 		topic.refused, topic.times = e.ID, topic.times+1
 	}
 	return topic.times >= limit
+}
+
+// lostAlone notes that an event was alone when the connection was lost. It returns how often that
+// was so before, and whether the event is the cause: also after LeastTries, if no others are taken.
+func (t *topics) lostAlone(id uuid.UUID) (before int, isCause bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.alone) >= maxTopics {
+		clear(t.alone)
+	}
+	l, there := t.alone[id]
+	if l.times++; !there {
+		l.since = time.Now()
+	}
+	t.alone[id] = l
+	return l.times - 1, l.times >= causeAfter && t.taken.After(l.since) || l.times >= store.LeastTries
 }
 
 func (t *topics) pause(name string) {
