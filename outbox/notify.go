@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"example.com/transactional-outbox/outbox/internal/quietlog"
+	"example.com/transactional-outbox/outbox/internal/relay"
 )
 
 const (
@@ -84,7 +85,7 @@ func (w *Waker) run(ctx context.Context, busy func() bool) error {
 		case <-ctx.Done():
 		case <-w.committed:
 			// A relay that is asked to stop claims nothing more. So then the others are always notified.
-			if busy == nil || !wait(ctx, ownRelayDelay) || busy() {
+			if busy == nil || !relay.Wait(ctx, ownRelayDelay) || busy() {
 				w.send(ctx, log)
 			}
 		}
@@ -102,10 +103,10 @@ func (w *Waker) send(ctx context.Context, log *quietlog.Log) {
 	if err := w.notify(try); err != nil {
 		log.Trouble(ctx, "cannot notify the relays of other processes: they find events by their poll", "error", err)
 		w.Wake() // try again
-		wait(ctx, notifyPause)
+		relay.Wait(ctx, notifyPause)
 		return
 	}
-	wait(ctx, minInterval)
+	relay.Wait(ctx, minInterval)
 }
 
 // listener calls heard at each notification of another process.
@@ -132,7 +133,7 @@ func (l *listener) run(ctx context.Context) error {
 		if errors.Is(err, errPooler) {
 			return nil
 		}
-		wait(ctx, notifyPause)
+		relay.Wait(ctx, notifyPause)
 	}
 }
 
@@ -200,14 +201,4 @@ func beginListening(ctx context.Context, conn *pgx.Conn) error {
 		return fmt.Errorf("listening: %w", err)
 	}
 	return nil
-}
-
-// wait reports whether d has passed before ctx ended.
-func wait(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
-	}
 }

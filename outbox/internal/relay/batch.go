@@ -1,9 +1,7 @@
 package relay
 
 import (
-	"errors"
 	"slices"
-	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -26,8 +24,8 @@ type batch struct {
 	lease   *lease
 	read    time.Time // when the ages of the events were read
 	answers answers
-	silence chan *sync.WaitGroup // the destination answers nothing: pause, record that, and say so
-	last    <-chan struct{}      // closed when there is time for only one more statement
+	silence chan struct{}   // the destination answers nothing: topics pause
+	last    <-chan struct{} // closed when there is time for only one more statement
 	ended   chan struct{}
 
 	items   []*item
@@ -35,8 +33,6 @@ type batch struct {
 	sentAt  time.Time         // when the publisher began the last of them, or the destination last asked to wait
 	first   time.Time         // when the first decision was made that is not recorded
 	isLate  bool              // it has waited for so long that silent topics pause
-	isTaken bool              // some of it was confirmed
-	isCut   bool              // not all of it was answered, or not all was sent at once
 	pauses  []string          // topics to pause, because nothing was taken
 	isStuck bool              // it has decisions that could not be recorded
 }
@@ -82,10 +78,8 @@ func (b *batch) run() {
 			b.receive()
 		case <-timer.C:
 			b.expire(time.Now())
-		case wrote := <-b.silence:
+		case <-b.silence:
 			b.pauseSilent()
-			b.record()
-			wrote.Done()
 		case <-b.last:
 			b.receive()
 			b.record()
@@ -131,7 +125,9 @@ func (b *batch) receive() {
 			b.accept(a.item, a.result)
 			continue
 		}
-		b.isCut = b.isCut || !b.sentAt.IsZero()
+		if !b.sentAt.IsZero() {
+			b.waited = 0 // not all were sent together
+		}
 		b.sentAt, b.isLate = a.at, false
 		for _, it := range a.begun {
 			if it.state == unsent {
@@ -150,10 +146,8 @@ func (b *batch) accept(it *item, result publish.Result) {
 		return
 	}
 	b.decide(it, b.verdict(it.event, result, b.isTrial))
-	b.isTaken = b.isTaken || result.Outcome == publish.Confirmed
-	b.isCut = b.isCut || result.Outcome == publish.Unknown || result.Outcome == publish.NotSent || errors.Is(result.Err, publish.ErrClosed)
-	if b.open() == 0 && !b.isCut {
-		b.sender.pace.answered(b.sentAt, b.waited, b.isTaken)
+	if b.open() == 0 && result.Outcome == publish.Confirmed {
+		b.sender.pace.answered(b.sentAt, b.waited)
 	}
 	b.report.outcome(it, result, b.sender.ctx.Err() != nil)
 }

@@ -39,9 +39,6 @@ func (s *schedule) hear(n news) {
 	if n.isTriedAgain {
 		s.notBefore = earlier(s.notBefore, time.Now().Add(trialPause))
 	}
-	if n.isSlow {
-		s.tries = 1
-	}
 }
 
 // at is when the next claim is; never, if nobody knows.
@@ -133,7 +130,7 @@ func (w *worker) claim(running context.Context) {
 	var asked time.Time
 	var took time.Duration
 	reserved := 0
-	defer func() { w.sender.pace.release(reserved) }() // when the batch is there
+	defer func() { w.sender.pace.reserve(-reserved) }() // when the batch is there
 	ok := w.database.execute(running, w.over, "cannot claim from the outbox", func(ctx context.Context) (err error) {
 		if asked = time.Now(); !w.mayClaim(running) {
 			return errNotNow // it has waited for its turn

@@ -80,9 +80,9 @@ func (p policy) verdict(e store.Event, result publish.Result, trial bool) verdic
 // retryDelay doubles each time, up to the cap. Half of it is random, so that events that were
 // refused together are not all tried again at the same time.
 func (c Config) retryDelay(times int) time.Duration {
-	delay := c.RetryCap
-	if doubled := c.RetryBase << min(times, 62); doubled>>min(times, 62) == c.RetryBase {
-		delay = min(doubled, c.RetryCap)
+	delay := c.RetryBase
+	for range times {
+		delay = min(2*delay, c.RetryCap)
 	}
 	return delay/2 + rand.N(delay/2+1) //nolint:gosec // it spreads load and needs no secrecy
 }

@@ -41,7 +41,7 @@ func (b *batch) expiresAt() time.Time {
 	case b.count[sent]+b.count[slow] == 0:
 		return never
 	case b.mayBecomeLate():
-		return b.sentAt.Add(min(b.config.SlowAfter, b.config.ConfirmTimeout))
+		return b.sentAt.Add(b.config.SlowAfter)
 	case b.sender.isOneByOne:
 		return never
 	}
@@ -60,7 +60,6 @@ func (b *batch) mayBecomeLate() bool {
 // are slow: ErrBusy.
 func (b *batch) pauseSilent() {
 	b.isLate = true
-	b.window.tell(news{isSlow: true})
 	for _, it := range b.items {
 		topic := it.event.PauseName()
 		isSilent := it.state == sent && b.topics.lastTaken(topic).Before(b.sentAt)

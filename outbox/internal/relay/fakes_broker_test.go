@@ -34,7 +34,7 @@ func (*fakeBroker) Name() string   { return "events" }
 func (b *fakeBroker) KeepConnected(ctx context.Context, use func(context.Context, publish.Session) error) error {
 	for ctx.Err() == nil {
 		_ = use(ctx, b)
-		wait(ctx, time.Second)
+		Wait(ctx, time.Second)
 	}
 	return nil
 }

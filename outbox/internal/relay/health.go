@@ -46,7 +46,7 @@ func (r *Relay) AwaitDatabase(ctx context.Context, ask func(context.Context) (ne
 		}
 		r.health.database.Store(&err)
 		r.report.log.Trouble(ctx, "the relay waits for the database", "error", err)
-		wait(ctx, readyPause)
+		Wait(ctx, readyPause)
 	}
 }
 

@@ -94,7 +94,7 @@ func (l *leases) endAll() {
 
 // renew renews leases until ctx ends.
 func (l *leases) renew(ctx context.Context, d *database) {
-	for wait(ctx, time.Until(later(l.next(), d.notBefore()))) {
+	for Wait(ctx, time.Until(later(l.next(), d.notBefore()))) {
 		tokens, asked := l.tokens(), time.Now()
 		var held []uuid.UUID
 		if len(tokens) == 0 || !d.execute(ctx, ctx, "cannot renew leases", func(ctx context.Context) (err error) {

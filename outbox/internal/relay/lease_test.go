@@ -25,7 +25,7 @@ func (v *virtual) mail(takes time.Duration) (calls *int) {
 	v.config, calls = emails(), new(int)
 	v.to = publish.Func(func(ctx context.Context, _ publish.Message) error {
 		*calls++
-		wait(ctx, takes)
+		Wait(ctx, takes)
 		return ctx.Err()
 	}, publish.FuncConfig{OneDestination: true, Calls: 1})
 	return calls
@@ -69,7 +69,7 @@ func TestP4ASlowDatabaseFinishesAMark(t *testing.T) {
 	inVirtualTime(t, func(v *virtual) {
 		v.broker.answers = answerAll(publish.Confirmed)
 		v.outbox.onSettle = func(ctx context.Context, _ store.Settlement) error {
-			wait(ctx, statementTimeout+time.Second)
+			Wait(ctx, statementTimeout+time.Second)
 			return ctx.Err()
 		}
 		v.outbox.append("a", 1)

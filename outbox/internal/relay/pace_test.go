@@ -15,7 +15,7 @@ func TestP4TheWindowFollowsTheAnswers(t *testing.T) {
 		config = config.withDefaults()
 		p := newPace(&config)
 		for i, step := range []struct {
-			silent int  // times, before the batch
+			slow   int  // events of silent topics
 			lost   bool // several events, before the batch
 			took   time.Duration
 			waited int
@@ -27,19 +27,16 @@ func TestP4TheWindowFollowsTheAnswers(t *testing.T) {
 			{took: 6 * time.Second, waited: 4, limit: 4},             // 8 would need 12 s
 			{took: time.Second, waited: 20, limit: 20},               // the most
 			{lost: true, took: 9 * time.Second, waited: 1, limit: 2}, // 2 need no more than 1
-			{silent: 2, took: 20 * time.Second, waited: 1, limit: 8},
+			{slow: 7, took: 20 * time.Second, waited: 1, limit: 8},
 		} {
 			if step.lost {
 				p.slow()
 			}
-			for range step.silent {
-				time.Sleep(time.Nanosecond)
-				p.silent(time.Now())
-			}
+			p.change(places{}, places{slow: step.slow})
 			time.Sleep(time.Nanosecond)
 			sent := time.Now()
 			time.Sleep(step.took)
-			p.answered(sent, step.waited, true)
+			p.answered(sent, step.waited)
 			if _, limit := p.room(); limit != step.limit {
 				t.Errorf("step %d: the limit is %d, want %+v", i, limit, step)
 			}

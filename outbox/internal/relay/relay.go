@@ -61,12 +61,12 @@ type Store interface {
 
 // New returns a relay that does nothing until Run. The settings come from Checked.
 func New(from Store, to publish.Destination, c Config) *Relay {
-	r := &Relay{
+	c.SlowAfter = min(c.SlowAfter, c.ConfirmTimeout)
+	return &Relay{
 		config: &c, to: to, store: from, topics: newTopics(), pace: newPace(&c),
 		unanswered: newUnanswered(to), report: newReporter(&c, to),
 		wake: make(chan struct{}, 1), tryTopics: make(chan struct{}, 1),
 	}
-	return r
 }
 
 // Wake wakes a worker.
@@ -204,8 +204,8 @@ func (r *Relay) keepWorking(ctx context.Context, sessions *sync.WaitGroup, newWo
 	}
 }
 
-// wait reports whether d has passed before ctx ended.
-func wait(ctx context.Context, d time.Duration) bool {
+// Wait reports whether d has passed before ctx ended.
+func Wait(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():
 		return false

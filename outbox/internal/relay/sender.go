@@ -215,7 +215,7 @@ func (s *sender) silentAt() time.Time {
 	if s.isOneByOne || s.inFlight == 0 {
 		return never
 	}
-	return s.quiet.Add(min(s.config.SlowAfter, s.config.ConfirmTimeout))
+	return s.quiet.Add(s.config.SlowAfter)
 }
 
 // isBlocked reports whether the destination asks to wait. Meanwhile it is not silent.
@@ -227,12 +227,11 @@ func (s *sender) isBlocked() bool {
 	return is
 }
 
-// hear begins the time again in which the destination is silent. It returns when that began before.
-func (s *sender) hear() (before time.Time) {
+// hear begins the time again in which the destination is silent.
+func (s *sender) hear() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	before, s.quiet = s.quiet, time.Now()
-	return before
+	s.quiet = time.Now()
 }
 
 // notBegun is the answer to an event that is not begun, because the session or Run has ended.

@@ -55,7 +55,7 @@ func TestP4ASlowRefusalMakesThePauseLonger(t *testing.T) {
 		v.config = emails()
 		v.to = publish.Func(func(ctx context.Context, _ publish.Message) error {
 			calls.Add(1)
-			wait(ctx, 2*v.relay.config.SlowAfter)
+			Wait(ctx, 2*v.relay.config.SlowAfter)
 			return errors.New("refused")
 		}, publish.FuncConfig{OneDestination: true, Calls: 1})
 		v.outbox.append("a", 20)

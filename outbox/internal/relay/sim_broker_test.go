@@ -31,7 +31,7 @@ func (b *simBroker) KeepConnected(ctx context.Context, use func(context.Context,
 			_ = use(ctx, s)
 			lose()
 		}
-		wait(ctx, 50*time.Millisecond+b.upTo("connect", 500*time.Millisecond))
+		Wait(ctx, 50*time.Millisecond+b.upTo("connect", 500*time.Millisecond))
 	}
 	return nil
 }
@@ -88,7 +88,7 @@ func (p *simPublisher) Publish(ctx context.Context, messages []publish.Message, 
 	for i, m := range messages {
 		c := &sentMessage{record: p.of(uuid.MustParse(m.ID)), answer: func(r publish.Result) { answer(i, r) }}
 		for p.isUnread() && ctx.Err() == nil && p.open.Err() == nil {
-			wait(ctx, 50*time.Millisecond)
+			Wait(ctx, 50*time.Millisecond)
 		}
 		alive := p.step("send")
 		if err := ctx.Err(); err != nil || p.open.Err() != nil || !alive {
@@ -227,7 +227,7 @@ func (p *process) behave(ctx context.Context, e *record) error {
 	case "not sent":
 		return publish.ErrNotSent
 	case "refused":
-		wait(ctx, soon)
+		Wait(ctx, soon)
 		return errors.New("not now")
 	case "returned":
 		return publish.ErrReturned
@@ -248,6 +248,6 @@ func (p *process) behave(ctx context.Context, e *record) error {
 		return nil
 	}
 	p.deliver(e)
-	wait(ctx, soon)
+	Wait(ctx, soon)
 	return ctx.Err()
 }

@@ -156,7 +156,7 @@ func (p *simStore) reach(ctx context.Context, what string) error {
 		p.allowRepeats(delay)
 		p.mu.Unlock()
 	}
-	for wait(ctx, delay) {
+	for Wait(ctx, delay) {
 		p.mu.Lock()
 		outage := p.database
 		if outage.isOn() {

@@ -142,7 +142,7 @@ func TestALateConfirmIsRecordedOnceByOneWorker(t *testing.T) {
 		settled := 0
 		v.outbox.onSettle = func(ctx context.Context, s store.Settlement) error {
 			settled += len(s.Published)
-			wait(ctx, 4*time.Second)
+			Wait(ctx, 4*time.Second)
 			return ctx.Err()
 		}
 		v.run()

@@ -22,7 +22,11 @@ type window struct {
 // places are numbers of events.
 type places struct {
 	waiting int // for an answer, or to be recorded: these take a place
-	slow    int // without an answer for so long that they take no place
+	slow    int // of silent topics: these take no place
+}
+
+func (p *places) change(from, to places) {
+	*p = places{p.waiting + to.waiting - from.waiting, p.slow + to.slow - from.slow}
 }
 
 // news is what has happened since the worker has looked.
@@ -30,7 +34,6 @@ type news struct {
 	isDue        bool // a batch has recorded something, so events may be due
 	isPaused     bool // a topic
 	isTriedAgain bool // a topic, soon
-	isSlow       bool // a batch
 }
 
 func newWindow(bytes *atomic.Int64, p *pace) *window {
@@ -43,11 +46,10 @@ func (w *window) set(b *batch, p places) (waiting int) {
 	defer w.mu.Unlock()
 	before := w.batches[b]
 	w.batches[b] = p
-	w.all = places{w.all.waiting + p.waiting - before.waiting, w.all.slow + p.slow - before.slow}
-	if p.waiting < before.waiting {
+	if w.all.change(before, p); p.waiting < before.waiting {
 		signal(w.some)
 	}
-	return w.pace.add(p.waiting - before.waiting)
+	return w.pace.change(before, p)
 }
 
 func (w *window) remove(b *batch) {
@@ -61,7 +63,7 @@ func (w *window) remove(b *batch) {
 func (w *window) tell(n news) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.news = news{w.news.isDue || n.isDue, w.news.isPaused || n.isPaused, w.news.isTriedAgain || n.isTriedAgain, w.news.isSlow || n.isSlow}
+	w.news = news{w.news.isDue || n.isDue, w.news.isPaused || n.isPaused, w.news.isTriedAgain || n.isTriedAgain}
 	signal(w.some)
 }
 

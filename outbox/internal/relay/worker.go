@@ -66,7 +66,7 @@ func (w *worker) run(ctx context.Context) error { //nolint:contextcheck // see r
 		if w.mayClaim(ctx) {
 			w.claim(ctx)
 		}
-		w.wait(ctx, poll.C)
+		w.Wait(ctx, poll.C)
 	}
 	w.sender.end()
 	w.drain(ctx, isReplaced)
@@ -94,7 +94,7 @@ func (w *worker) tend(ctx context.Context) {
 
 // wait returns when the batches have something to tell, events may be due, or time has something to
 // do.
-func (w *worker) wait(ctx context.Context, poll <-chan time.Time) {
+func (w *worker) Wait(ctx context.Context, poll <-chan time.Time) {
 	wake, free := w.wake, (chan struct{})(nil)
 	if w.isTrial {
 		wake = w.tryTopics
@@ -136,24 +136,14 @@ func (w *worker) next() time.Time {
 // pauseIfSilent reports whether the destination has answered nothing at all for SlowAfter. Then the
 // topics of what waits for an answer pause. RabbitMQ stops reading a whole connection when one
 // queue does not take what was sent, so another worker with another session must take the place of
-// this one: after the pauses are written, if that works, otherwise it would claim these topics.
+// this one.
 func (w *worker) pauseIfSilent() bool {
 	if time.Now().Before(w.sender.silentAt()) || w.sender.isBlocked() {
 		return false
 	}
-	since := w.sender.hear()
-	var wrote sync.WaitGroup
+	w.sender.hear()
 	for _, b := range w.window.inHand() {
-		wrote.Add(1)
-		select {
-		case b.silence <- &wrote:
-		case <-b.ended:
-			wrote.Done()
-		}
-	}
-	wrote.Wait()
-	if w.topics.lastTakenOfAll().Before(since) {
-		w.sender.pace.silent(since)
+		signal(b.silence)
 	}
 	return true
 }
@@ -171,7 +161,7 @@ func (w *worker) start(ctx context.Context, claim store.Claim, asked time.Time) 
 	b := &batch{
 		policy: w.policy, sender: w.sender, database: w.database, window: w.window, report: w.report,
 		isTrial: w.isTrial, lease: w.leases.begin(claim.Token, asked), read: time.Now(),
-		answers: answers{some: make(chan struct{}, 1)}, silence: make(chan *sync.WaitGroup), ended: make(chan struct{}), last: w.last,
+		answers: answers{some: make(chan struct{}, 1)}, silence: make(chan struct{}, 1), ended: make(chan struct{}), last: w.last,
 	}
 	for _, e := range claim.Events {
 		m, trace := w.report.message(ctx, e)
