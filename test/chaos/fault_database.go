@@ -65,23 +65,31 @@ CREATE SEQUENCE refused_writes_seen;
 CREATE FUNCTION refuse_write() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN
   PERFORM nextval('refused_writes_seen');
   RAISE EXCEPTION USING ERRCODE = '53100', MESSAGE = 'no write is possible';
-END $$;
-DO $$ DECLARE t regclass; BEGIN
+END $$`
+
+// onEachTable executes a statement for each table, in a transaction of its own: to lock several
+// tables at once would be a deadlock with the service.
+func onEachTable(statement string) string {
+	return `DO $$ DECLARE t regclass; BEGIN
   FOR t IN SELECT oid FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r' LOOP
-    EXECUTE format('CREATE TRIGGER refuse_write BEFORE INSERT OR UPDATE OR DELETE ON %s EXECUTE FUNCTION refuse_write()', t);
+    EXECUTE format('` + statement + `', t);
+    COMMIT;
   END LOOP;
 END $$`
+}
 
 // refuseWrites makes every write to the consumer's database fail for longer than all retry delays.
 // No message may be copied to a retry queue.
 func (sys *system) refuseWrites(ctx context.Context) error {
-	if err := sys.postgres.Execute(ctx, notificationDatabase, refuseWritesSQL); err != nil {
+	if err := sys.postgres.Execute(ctx, notificationDatabase, refuseWritesSQL,
+		onEachTable("CREATE TRIGGER refuse_write BEFORE INSERT OR UPDATE OR DELETE ON %s EXECUTE FUNCTION refuse_write()")); err != nil {
 		return err
 	}
 	refused := 0
 	err := errors.Join(sleep(ctx, sys.scaled(8*time.Second)),
 		sys.notificationDB.QueryRow(ctx, "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM refused_writes_seen").Scan(&refused),
-		sys.postgres.Execute(context.WithoutCancel(ctx), notificationDatabase, "DROP FUNCTION refuse_write CASCADE", "DROP SEQUENCE refused_writes_seen"))
+		sys.postgres.Execute(context.WithoutCancel(ctx), notificationDatabase,
+			onEachTable("DROP TRIGGER refuse_write ON %s"), "DROP FUNCTION refuse_write", "DROP SEQUENCE refused_writes_seen"))
 	if err != nil {
 		return err
 	}

@@ -278,9 +278,9 @@ func (s *sim) checkTerm(p *process) {
 }
 
 // longestDelay is how long a topic that fails may delay an event of another one. A connection that
-// the broker does not read: the confirm timeout and a little.
+// the broker does not read, and a late answer in a slow start: the confirm timeout and a little.
 func (s *sim) longestDelay() time.Duration {
-	if s.badTopic == "unread" {
+	if s.badTopic == "unread" || s.badTopic == "late" {
 		return 12 * time.Second
 	}
 	return 3 * time.Second

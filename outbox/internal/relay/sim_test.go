@@ -142,10 +142,9 @@ func newProfile(seed uint64) profile {
 	if r.IntN(5) == 0 {
 		p.faults = []fault{{faults[r.IntN(len(faults))].name, 0}}
 		p.badTopic = p.faults[0].name
-		// With one destination, what hangs stops all. What hangs in a call, or is late although its topic
-		// takes others, keeps its place in the window.
+		// With one destination, what hangs stops all. What hangs in a call keeps its place in the window.
 		p.topics, p.aggregates, p.oneDestination, p.delayed = 3, 9, false, 0
-		if p.oneByOne || p.badTopic == "late" {
+		if p.oneByOne {
 			p.window = 20
 		}
 		return p
