@@ -19,10 +19,10 @@ type RelayConfig struct {
 	// it claims or settles. One more renews the leases. The default is 2.
 	Workers int
 	// Window is how many events of a worker may wait for their answers. As soon as half of it is
-	// free, the worker claims more. A relay begins with one event, and doubles that with each batch
-	// that is answered, as long as twice as many would have their answers within ConfirmTimeout. It
-	// begins again if several events are lost together, or have no answer in time. The limit is one for
-	// all workers. The default is 2000.
+	// free, the worker claims more. A relay begins with one event for all workers, and doubles that
+	// with each batch that is answered, but only as far as the answers come well within ConfirmTimeout.
+	// It begins again if several events are lost together, or have no answer in time. The default is
+	// 2000.
 	Window int
 	// PollInterval is how often a worker looks for events, even if nothing wakes it. The default
 	// is 1 s.

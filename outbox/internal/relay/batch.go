@@ -79,6 +79,7 @@ func (b *batch) run() {
 		case <-timer.C:
 			b.expire(time.Now())
 		case <-b.silence:
+			b.receive()
 			b.pauseSilent()
 		case <-b.last:
 			b.receive()

@@ -19,7 +19,7 @@ const (
 	// the same time may come on top, and that of trial events.
 	maxBytes = 32 << 20
 	// mostTopics is how many topics are tried at once, and trialPause the least time between two
-	// claims. A new session tries one, and each claim twice as many, until a trial has no answer.
+	// claims. A new session tries one, and each claim twice as many, until a publisher is lost.
 	mostTopics = 100
 	trialPause = 50 * time.Millisecond
 )
@@ -99,12 +99,8 @@ func (w *worker) room() (room, limit int) {
 	case w.window.slow() >= maxSlowWindows*w.config.Window || w.late.isTooMuch(w.window.bytes.Load()):
 		return 0, 0
 	}
-	room, limit = w.config.Window-waiting, w.config.Window
-	if !w.sender.isOneByOne {
-		free, most := w.sender.pace.room()
-		room, limit = min(room, free), min(limit, most)
-	}
-	return room, limit
+	room, limit = w.sender.pace.room()
+	return min(room, w.config.Window-waiting), min(limit, w.config.Window)
 }
 
 func (w *worker) mayClaim(ctx context.Context) bool {
@@ -130,7 +126,7 @@ func (w *worker) claim(running context.Context) {
 	var asked time.Time
 	var took time.Duration
 	reserved := 0
-	defer func() { w.sender.pace.reserve(-reserved) }() // when the batch is there
+	defer func() { w.sender.pace.release(reserved) }() // when the batch is there
 	ok := w.database.execute(running, w.over, "cannot claim from the outbox", func(ctx context.Context) (err error) {
 		if asked = time.Now(); !w.mayClaim(running) {
 			return errNotNow // it has waited for its turn
@@ -139,10 +135,10 @@ func (w *worker) claim(running context.Context) {
 			claim, err = w.database.store.ClaimTrials(ctx, w.name, w.schedule.tries, w.config.Lease)
 		} else {
 			room, _ := w.room()
-			room = max(room, 1) // bytes of others may have come
-			w.sender.pace.reserve(room)
-			reserved = room
-			claim, err = w.database.store.Claim(ctx, w.name, room, w.config.Lease)
+			if reserved = w.sender.pace.reserve(room); reserved < 1 {
+				return errNotNow // another worker has claimed meanwhile
+			}
+			claim, err = w.database.store.Claim(ctx, w.name, reserved, w.config.Lease)
 		}
 		took = time.Since(asked)
 		return err

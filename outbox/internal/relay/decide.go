@@ -61,7 +61,7 @@ func (p policy) verdict(e store.Event, result publish.Result, trial bool) verdic
 	case errors.Is(result.Err, errAlone):
 		var before int
 		before, v.failure.Counts = p.topics.lostAlone(e.ID) // at first nothing counts: it may be unreachable
-		v.failure.Delay = p.config.retryDelay(before)
+		v.failure.Delay = p.config.retryDelay(max(before, e.RetryCount))
 		v.pause = p.topics.refuse(e, false) || trial
 	case errors.Is(result.Err, publish.ErrTimeout) && len(p.config.NoAnswerPauses) > 0:
 		v.failure.Counts = true

@@ -18,13 +18,13 @@ func (b *batch) expire(now time.Time) {
 	switch waiting := b.count[sent] + b.count[slow]; {
 	case waiting == 0:
 	case b.sender.isBlocked(): // time does not run while the destination asks to wait
-		b.sentAt = now
+		b.sentAt, b.waited = now, 0 // and its answers say nothing about the pace
 	case now.Before(b.expiresAt()):
 	case b.mayBecomeLate():
 		b.pauseSilent()
 	default:
 		if b.count[sent] > 0 { // their topics are not silent: the destination is too slow
-			b.sender.pace.slow()
+			b.sender.pace.restart()
 		}
 		for _, it := range b.items {
 			if it.state == sent || it.state == slow {

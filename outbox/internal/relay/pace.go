@@ -9,8 +9,8 @@ import (
 // start: one event, and twice as many after each batch that is answered. It begins again after
 // several events were lost together, or had no answer in time although their topics are not silent.
 // So the event that ends publishers is soon alone, and a slow destination gets no more than it
-// answers in time. A destination that answers one by one has no limit here. Each connection for
-// trial events has a pace of its own.
+// answers in time. For a destination that answers one by one, it is the most (lift). The connection
+// for trial events has a pace of its own.
 type pace struct {
 	config *Config
 
@@ -19,6 +19,7 @@ type pace struct {
 	all      places        // of all workers
 	reserved int           // that claims under way may return
 	began    time.Time     // when the slow start began; what was sent before tells nothing
+	slow     int           // events of silent topics at that time
 	shortest time.Duration // that a batch has waited for its answers; at most ConfirmTimeout
 	free     chan struct{} // wakes a worker that has no room
 }
@@ -27,23 +28,36 @@ func newPace(c *Config) *pace {
 	return &pace{config: c, limit: 1, shortest: c.ConfirmTimeout, free: make(chan struct{}, 1)}
 }
 
-// room is how many events may be sent, and limit how many if none waits for an answer. One more than
-// the events of silent topics may be sent: so many silent topics are found soon, in powers of two.
+// room is how many events may be sent, and limit how many if none waits for an answer.
 func (p *pace) room() (room, limit int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	limit = max(p.limit, p.all.slow+1)
+	return p.places()
+}
+
+// reserve keeps room for n events that a claim under way may return, or for as many as there is.
+func (p *pace) reserve(n int) (kept int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	room, _ := p.places()
+	kept = max(0, min(n, room))
+	p.reserved += kept
+	return kept
+}
+
+// places is room, under the lock. While n events of silent topics wait, n+1 others may be sent: so
+// many silent topics are found soon.
+func (p *pace) places() (room, limit int) {
+	limit = max(p.limit, p.all.slow-p.slow+1)
 	return limit - p.all.waiting - p.reserved, limit
 }
 
-// reserve keeps room for n events that a claim under way may return. If n is negative, it gives that
-// back.
-func (p *pace) reserve(n int) {
+// release gives back what reserve has kept.
+func (p *pace) release(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.reserved += n; n < 0 {
-		signal(p.free)
-	}
+	p.reserved -= n
+	signal(p.free)
 }
 
 // change notes the places of a batch. It returns how many events wait.
@@ -71,9 +85,16 @@ func (p *pace) answered(sent time.Time, waited int) {
 	}
 }
 
-// slow begins the slow start again.
-func (p *pace) slow() {
+// lift is for a destination that answers one by one: as many as there may be at most.
+func (p *pace) lift() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.limit, p.began, p.shortest = 1, time.Now(), p.config.ConfirmTimeout
+	p.limit = p.config.Workers * p.config.Window
+}
+
+// restart begins the slow start again.
+func (p *pace) restart() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.limit, p.began, p.slow, p.shortest = 1, time.Now(), p.all.slow, p.config.ConfirmTimeout
 }

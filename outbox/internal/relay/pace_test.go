@@ -24,13 +24,14 @@ func TestP4TheWindowFollowsTheAnswers(t *testing.T) {
 			{took: time.Millisecond, waited: 1, limit: 2},
 			{took: time.Millisecond, waited: 1, limit: 2}, // nobody knows about more
 			{took: 2 * time.Second, waited: 2, limit: 4},
-			{took: 6 * time.Second, waited: 4, limit: 4},             // 8 would need 12 s
+			{took: 4 * time.Second, waited: 4, limit: 4},             // 12 would need 12 s
 			{took: time.Second, waited: 20, limit: 20},               // the most
 			{lost: true, took: 9 * time.Second, waited: 1, limit: 2}, // 2 need no more than 1
 			{slow: 7, took: 20 * time.Second, waited: 1, limit: 8},
+			{lost: true, took: 20 * time.Second, waited: 1, limit: 1}, // the seven were there before
 		} {
 			if step.lost {
-				p.slow()
+				p.restart()
 			}
 			p.change(places{}, places{slow: step.slow})
 			time.Sleep(time.Nanosecond)

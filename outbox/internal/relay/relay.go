@@ -8,7 +8,7 @@
 //	pace       how much is sent before the destination answers: a slow start (pace.go)
 //	writer     calls one publisher, which may block (writer.go)
 //	database   executes the statements of a worker, one at a time, each with a deadline (database.go)
-//	leases     what is in flight may be sent until then; renewed each second (lease.go)
+//	leases     until when events may be sent; renewed each second (lease.go)
 //	window     how much the batches of a worker have in flight, and their news for it (window.go)
 //	unanswered what a destination has not answered, and late confirms (unanswered.go)
 //	reporter   counters, log lines and spans (report.go, counters.go)
@@ -135,7 +135,9 @@ func (r *Relay) newDatabase(l *leases, over, lastCall context.Context) *database
 // newWorker returns a worker that begins nothing more when ctx ends.
 func (r *Relay) newWorker(ctx context.Context, session publish.Session, p *pace, over, lastCall context.Context) *worker {
 	_, isOneByOne := session.(publish.OneByOne)
-	r.caution.isOn.Store(isOneByOne)
+	if r.caution.isOn.Store(isOneByOne); isOneByOne {
+		p.lift()
+	}
 	ctx, finish := context.WithCancel(ctx)
 	l := &leases{config: r.config, held: map[uuid.UUID]*lease{}}
 	return &worker{
@@ -159,8 +161,8 @@ const maxReplaced = 32
 
 // keepWorking runs a worker on one connection after the other, until ctx ends; a worker for trial
 // events only until no topic is paused. If the destination does not read a connection any more, the
-// worker is replaced by another one with a new connection. It stays until all that it has in flight
-// is answered, or a late answer is too late as well.
+// worker is replaced by another one with a new connection. The old one stays until all is answered,
+// or no late answer counts any more.
 func (r *Relay) keepWorking(ctx context.Context, sessions *sync.WaitGroup, newWorker func(context.Context, publish.Session) *worker) error {
 	for {
 		stay, leave := context.WithCancel(ctx)

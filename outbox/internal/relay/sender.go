@@ -29,7 +29,7 @@ type sender struct {
 	mu        sync.Mutex
 	writer    *writer   // nil: none is open
 	inFlight  int       // events that wait for an answer
-	quiet     time.Time // since when there is no answer, or nobody has looked
+	quiet     time.Time // of the last answer, first write or check
 	lateUntil time.Time // an answer may come to an event whose batch has given up, and still counts
 }
 
@@ -111,7 +111,7 @@ func (s *sender) note(it *item, r publish.Result) publish.Result {
 		switch isAlone := s.writer.unknown == 1 && s.inFlight == 0 && !time.Now().Before(s.lateUntil); {
 		case s.isOneByOne: // it says of each event what became of it
 		case !isAlone:
-			s.pace.slow()
+			s.pace.restart()
 		case errors.Is(r.Err, publish.ErrClosed):
 			r.Outcome = publish.Refused
 		default:
@@ -128,7 +128,7 @@ func (s *sender) note(it *item, r publish.Result) publish.Result {
 
 // errAlone is the reason of an event that was the only one without an answer when the connection
 // was lost.
-var errAlone = errors.New("the connection was lost with this message alone")
+var errAlone = errors.New("the publisher was lost with this message alone")
 
 // lose notes that the publisher has ended. It begins nothing more.
 func (s *sender) lose() {
@@ -192,7 +192,7 @@ func (s *sender) end() {
 func (s *sender) close(until context.Context) {
 	s.mu.Lock()
 	writer := s.writer
-	s.writer = nil
+	s.writer, s.lateUntil = nil, time.Time{}
 	s.mu.Unlock()
 	if writer == nil {
 		return
@@ -227,7 +227,7 @@ func (s *sender) isBlocked() bool {
 	return is
 }
 
-// hear begins the time again in which the destination is silent.
+// hear restarts the clock of silence.
 func (s *sender) hear() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

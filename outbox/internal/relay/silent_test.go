@@ -153,11 +153,11 @@ func TestP4ATrialEventThatIsInvalidDelaysNothing(t *testing.T) {
 	})
 }
 
-// TestP4ATrialWithoutAnswerHoldsNoOtherTrial: a new connection tries one topic, and more only after
+// TestP4ATrialWithoutAnswerHoldsNoOtherTrial: a new publisher tries one topic, and more only after
 // an answer.
 func TestP4ATrialWithoutAnswerHoldsNoOtherTrial(t *testing.T) {
 	t.Parallel()
-	for outcome, want := range map[publish.Outcome][]int{silent: {1, 1}, publish.Confirmed: {1, 2}} {
+	for outcome, want := range map[publish.Outcome][]int{silent: {1, 1}, publish.Unknown: {1, 1}, publish.Confirmed: {1, 2}} {
 		inVirtualTime(t, func(v *virtual) {
 			v.broker.answers = answerAll(outcome)
 			for _, topic := range []string{"a", "b", "c"} {

@@ -33,8 +33,8 @@ const (
 	closedBeforePause  = 50
 )
 
-// loss is that an event was alone when the connection was lost. It is the cause if that was so
-// causeAfter times, and others were taken meanwhile: somebody may cut connections every second.
+// loss is that an event was alone when the connection was lost. After causeAfter losses it is the
+// cause, and not a bad network, if others were taken meanwhile.
 type loss struct {
 	times int
 	since time.Time

@@ -66,7 +66,7 @@ func (w *worker) run(ctx context.Context) error { //nolint:contextcheck // see r
 		if w.mayClaim(ctx) {
 			w.claim(ctx)
 		}
-		w.Wait(ctx, poll.C)
+		w.wait(ctx, poll.C)
 	}
 	w.sender.end()
 	w.drain(ctx, isReplaced)
@@ -84,7 +84,7 @@ func (w *worker) tend(ctx context.Context) {
 		signal(w.wake) // the events of a topic whose pause has ended may be due
 	}
 	if w.sender.tend(w.closeBy) { //nolint:contextcheck // there is time for this when ctx has ended
-		w.schedule.notBefore = time.Now().Add(lossPause)
+		w.schedule.notBefore, w.schedule.tries = time.Now().Add(lossPause), 1
 	}
 	w.late.logSilence(ctx, w.report.log)
 	if !time.Now().Before(w.database.notBefore()) {
@@ -94,7 +94,7 @@ func (w *worker) tend(ctx context.Context) {
 
 // wait returns when the batches have something to tell, events may be due, or time has something to
 // do.
-func (w *worker) Wait(ctx context.Context, poll <-chan time.Time) {
+func (w *worker) wait(ctx context.Context, poll <-chan time.Time) {
 	wake, free := w.wake, (chan struct{})(nil)
 	if w.isTrial {
 		wake = w.tryTopics
