@@ -126,7 +126,7 @@ func (w *worker) claim(running context.Context) {
 	var asked time.Time
 	var took time.Duration
 	reserved := 0
-	defer func() { w.sender.pace.release(reserved) }() // when the batch is there
+	defer func() { w.sender.pace.reserve(-reserved) }() // when the batch is there
 	ok := w.database.execute(running, w.over, "cannot claim from the outbox", func(ctx context.Context) (err error) {
 		if asked = time.Now(); !w.mayClaim(running) {
 			return errNotNow // it has waited for its turn
@@ -135,7 +135,7 @@ func (w *worker) claim(running context.Context) {
 			claim, err = w.database.store.ClaimTrials(ctx, w.name, w.schedule.tries, w.config.Lease)
 		} else {
 			room, _ := w.room()
-			if reserved = w.sender.pace.reserve(room); reserved < 1 {
+			if reserved = w.sender.pace.reserve(max(room, 0)); reserved == 0 {
 				return errNotNow // another worker has claimed meanwhile
 			}
 			claim, err = w.database.store.Claim(ctx, w.name, reserved, w.config.Lease)

@@ -24,7 +24,7 @@ func (b *batch) expire(now time.Time) {
 		b.pauseSilent()
 	default:
 		if b.count[sent] > 0 { // their topics are not silent: the destination is too slow
-			b.sender.pace.restart()
+			b.sender.pace.restart(1)
 		}
 		for _, it := range b.items {
 			if it.state == sent || it.state == slow {

@@ -9,7 +9,7 @@ import (
 // start: one event, and twice as many after each batch that is answered. It begins again after
 // several events were lost together, or had no answer in time although their topics are not silent.
 // So the event that ends publishers is soon alone, and a slow destination gets no more than it
-// answers in time. For a destination that answers one by one, it is the most (lift). The connection
+// answers in time. For a destination that answers one by one, the limit is the most. The connection
 // for trial events has a pace of its own.
 type pace struct {
 	config *Config
@@ -35,13 +35,16 @@ func (p *pace) room() (room, limit int) {
 	return p.places()
 }
 
-// reserve keeps room for n events that a claim under way may return, or for as many as there is.
+// reserve keeps room for n events that a claim under way may return, or for as many as there is. If n
+// is negative, it gives that back.
 func (p *pace) reserve(n int) (kept int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	room, _ := p.places()
-	kept = max(0, min(n, room))
-	p.reserved += kept
+	kept = min(n, max(room, 0))
+	if p.reserved += kept; kept < 0 {
+		signal(p.free)
+	}
 	return kept
 }
 
@@ -50,14 +53,6 @@ func (p *pace) reserve(n int) (kept int) {
 func (p *pace) places() (room, limit int) {
 	limit = max(p.limit, p.all.slow-p.slow+1)
 	return limit - p.all.waiting - p.reserved, limit
-}
-
-// release gives back what reserve has kept.
-func (p *pace) release(n int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.reserved -= n
-	signal(p.free)
 }
 
 // change notes the places of a batch. It returns how many events wait.
@@ -85,16 +80,9 @@ func (p *pace) answered(sent time.Time, waited int) {
 	}
 }
 
-// lift is for a destination that answers one by one: as many as there may be at most.
-func (p *pace) lift() {
+// restart begins again with a limit.
+func (p *pace) restart(limit int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.limit = p.config.Workers * p.config.Window
-}
-
-// restart begins the slow start again.
-func (p *pace) restart() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.limit, p.began, p.slow, p.shortest = 1, time.Now(), p.all.slow, p.config.ConfirmTimeout
+	p.limit, p.began, p.slow, p.shortest = limit, time.Now(), p.all.slow, p.config.ConfirmTimeout
 }

@@ -31,7 +31,7 @@ func TestP4TheWindowFollowsTheAnswers(t *testing.T) {
 			{lost: true, took: 20 * time.Second, waited: 1, limit: 1}, // the seven were there before
 		} {
 			if step.lost {
-				p.restart()
+				p.restart(1)
 			}
 			p.change(places{}, places{slow: step.slow})
 			time.Sleep(time.Nanosecond)

@@ -136,7 +136,7 @@ func (r *Relay) newDatabase(l *leases, over, lastCall context.Context) *database
 func (r *Relay) newWorker(ctx context.Context, session publish.Session, p *pace, over, lastCall context.Context) *worker {
 	_, isOneByOne := session.(publish.OneByOne)
 	if r.caution.isOn.Store(isOneByOne); isOneByOne {
-		p.lift()
+		p.restart(r.config.Workers * r.config.Window)
 	}
 	ctx, finish := context.WithCancel(ctx)
 	l := &leases{config: r.config, held: map[uuid.UUID]*lease{}}

@@ -111,7 +111,7 @@ func (s *sender) note(it *item, r publish.Result) publish.Result {
 		switch isAlone := s.writer.unknown == 1 && s.inFlight == 0 && !time.Now().Before(s.lateUntil); {
 		case s.isOneByOne: // it says of each event what became of it
 		case !isAlone:
-			s.pace.restart()
+			s.pace.restart(1)
 		case errors.Is(r.Err, publish.ErrClosed):
 			r.Outcome = publish.Refused
 		default:
