@@ -186,3 +186,25 @@ func TestP4AnEventToBeSentAloneDoesNotWaitForASilentOne(t *testing.T) {
 		v.want(1, "published")
 	})
 }
+
+// TestP4ALateAnswerIsOfItsOwnPublisher: an event that is lost alone, on the next one, is the cause.
+func TestP4ALateAnswerIsOfItsOwnPublisher(t *testing.T) {
+	t.Parallel()
+	inVirtualTime(t, func(v *virtual) {
+		v.config.Workers = 1
+		v.broker.answers = func(messages []publish.Message) []publish.Result {
+			return answerAll(map[string]publish.Outcome{"silent": silent, "good": publish.Confirmed, "bad": publish.Unknown}[messages[0].Topic])(messages)
+		}
+		v.outbox.append("silent", 1)
+		v.run()
+		for range 25 { // so that the connection is never silent
+			v.outbox.append("good", 1)
+			v.relay.Wake()
+			v.sleep(v.relay.config.ConfirmTimeout / 20)
+		}
+		v.outbox.append("bad", 1)
+		v.relay.Wake()
+		v.sleep(time.Second / 2)
+		v.want(2, "later")
+	})
+}
