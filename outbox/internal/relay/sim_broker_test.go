@@ -75,6 +75,7 @@ type simPublisher struct {
 	open       context.Context
 	close      func()
 	unanswered []*sentMessage // under the lock of the simulation
+	isClosing  bool           // the broker ignores what comes
 }
 
 // sentMessage is a message on the wire.
@@ -113,6 +114,9 @@ func (p *simPublisher) isUnread() bool {
 
 // take is what becomes of a message.
 func (p *simPublisher) take(c *sentMessage) {
+	if p.isClosing {
+		return
+	}
 	soon, late := p.upTo(c.title(), p.soon)+p.workTime(), p.upTo(c.title(), latest)
 	switch p.chooseFault(c.record) {
 	case "refused":
@@ -128,8 +132,8 @@ func (p *simPublisher) take(c *sentMessage) {
 		p.mayRepeat(c.record, "there is no answer")
 	case "closed":
 		c.addRefusal()
-		p.giveUp(publish.ErrClosed)
-		p.close()
+		p.isClosing = true
+		time.AfterFunc(soon, func() { p.giveUp(publish.ErrClosed); p.close() })
 	case "lost":
 		p.mayDeliver(c.record)
 		p.lose()
@@ -180,7 +184,7 @@ func (p *simPublisher) giveUp(why error) {
 	p.mu.Lock()
 	unanswered := slices.Clone(p.unanswered)
 	p.mu.Unlock()
-	for _, c := range slices.Backward(unanswered) { // so the culprit is not the last one
+	for _, c := range unanswered { // some came before the culprit, and some after it
 		p.mayRepeat(c.record, why.Error())
 		if c.isLostOften(why) {
 			c.addRefusal()
