@@ -13,7 +13,8 @@ import (
 
 // batch is the events of a claim, until each of them is recorded. It has a goroutine of its own.
 type batch struct {
-	policy
+	config   *Config
+	topics   *topics
 	sender   *sender
 	database *database
 	window   *window
@@ -44,7 +45,7 @@ func (b *batch) add(it item) {
 	b.window.bytes.Add(int64(len(it.event.Payload)))
 }
 
-// open is how many events of the batch have no verdict.
+// open is how many events of the batch are not decided.
 func (b *batch) open() int { return b.count[unsent] + b.count[sent] + b.count[slow] }
 
 // send gives the events to the sender.
@@ -54,9 +55,9 @@ func (b *batch) send() {
 		switch {
 		case it.state != unsent: // it is not to be sent
 		case b.sender.isOneByOne && b.sender.unanswered.has(it.event.ID):
-			v := b.verdict(it.event, publish.Result{Outcome: publish.Unknown, Err: publish.ErrOverdue}, b.isTrial)
-			v.failure.Counts = false // the call that runs has counted
-			b.decide(it, v)
+			d := b.config.decide(it.event, publish.Result{Outcome: publish.Unknown, Err: publish.ErrOverdue}, past{isProbe: b.isTrial})
+			d.failure.Counts = false // the call that runs has counted
+			b.decide(it, d)
 			trace.SpanFromContext(it.trace).End()
 		default:
 			items = append(items, it)
@@ -146,18 +147,23 @@ func (b *batch) accept(it *item, result publish.Result) {
 		}
 		return
 	}
-	b.decide(it, b.verdict(it.event, result, b.isTrial))
-	if b.open() == 0 && result.Outcome == publish.Confirmed {
+	o := outcomeOf(result)
+	d := b.config.decide(it.event, result, b.topics.note(it.event, o, b.isTrial))
+	if d.topic == paused {
+		b.topics.pause(it.event.PauseName())
+	}
+	b.decide(it, d)
+	if isAnswer := o == confirmed || o == refused || o == returned; isAnswer && b.open() == 0 {
 		b.sender.pace.answered(b.sentAt, b.waited)
 	}
 	b.report.outcome(it, result, b.sender.ctx.Err() != nil)
 }
 
-func (b *batch) decide(it *item, v verdict) {
+func (b *batch) decide(it *item, d decision) {
 	if b.count[decided] == 0 {
 		b.first = time.Now()
 	}
-	it.verdict = v
+	it.decision = d
 	it.set(decided)
 }
 
@@ -214,42 +220,35 @@ func (b *batch) setStuck(is bool) {
 
 // settlement is what is to be written.
 func (b *batch) settlement() store.Settlement {
-	// A silent trial event makes a pause longer once: when its topic pauses, and not with its answer.
-	// A session that answers one by one pauses no silent topic.
-	isLonger := b.isTrial && (!b.isLate || len(b.pauses) > 0 || b.sender.isOneByOne)
 	s := store.Settlement{
-		Token: b.lease.token, End: b.open() == 0, Trial: isLonger, Paused: map[string]string{},
+		Token: b.lease.token, End: b.open() == 0, Paused: map[string]string{}, Trial: b.isTrial && len(b.pauses) > 0,
 		GiveUp: b.config.GiveUp, FirstPause: b.config.firstTopicPause(), LongestPause: b.config.LongestTopicPause,
 	}
-	resumed, again := map[string]bool{}, map[string]bool{}
 	for _, topic := range b.pauses {
 		s.Paused[topic] = "no answer for " + b.config.SlowAfter.String()
 	}
 	for _, it := range b.items {
-		if it.state == slow && slices.Contains(b.pauses, it.event.PauseName()) {
+		topic, d := it.event.PauseName(), it.decision
+		if it.state == slow && slices.Contains(b.pauses, topic) {
 			s.Halted = append(s.Halted, it.event.ID)
 		}
 		if it.state != decided {
 			continue
 		}
-		v, topic := it.verdict, it.event.PauseName()
-		switch {
-		case v.published:
+		switch d.event {
+		case published:
 			s.Published = append(s.Published, it.event)
-		case !v.released:
-			s.Failures = append(s.Failures, v.failure)
+		case delayed, held, failed:
+			s.Failures = append(s.Failures, d.failure)
+		case retried:
 		}
-		if v.pause || v.failure.Halt { // whoever halts an event writes the pause
-			s.Paused[topic] = v.failure.Reason
-		}
-		again[topic] = b.isTrial && (v.released || v.failure.Final) // its destination has said nothing about the topic
-		if v.resume && !resumed[topic] && !b.topics.isPaused(topic) {
-			resumed[topic] = true
+		switch {
+		case d.topic == paused, d.event == held: // whoever holds an event writes the pause
+			s.Paused[topic] = d.failure.Reason
+			s.Trial = s.Trial || b.isTrial && d.topic == paused
+		case d.topic == resumed && !b.topics.isPaused(topic) && !slices.Contains(s.Resumed, topic):
 			s.Resumed = append(s.Resumed, topic)
-		}
-	}
-	for topic, isAgain := range again {
-		if _, paused := s.Paused[topic]; isAgain && !paused {
+		case d.topic == untried && b.isTrial:
 			s.TrialAgain = append(s.TrialAgain, topic)
 		}
 	}

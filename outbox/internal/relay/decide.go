@@ -9,14 +9,125 @@ import (
 	"example.com/transactional-outbox/outbox/publish"
 )
 
-// verdict is what becomes of an event after its answer.
-type verdict struct {
-	// released: nothing is written. The end of the claim makes the event due.
-	released  bool
-	published bool
-	failure   store.Failure // if it is not released or published
-	pause     bool          // its topic pauses, for the same reason
-	resume    bool          // the pause of its topic ends
+// outcome is what became of an attempt to send an event.
+type outcome int
+
+const (
+	confirmed   outcome = iota
+	returned            // no consumer can get it
+	busy                // not sent: too many of its topic wait for their answers, or it is unreachable
+	refused             // by the destination's answer
+	closedAlone         // the destination has closed the publisher, and only this event had no answer
+	lostAlone           // the connection was lost, and only this event had no answer
+	invalid             // no destination could take it
+	noAnswer            // in time
+	notSent             // by a publisher that has ended, or a session that is left
+	lost                // the publisher was lost, and other events had no answer either
+)
+
+// decision is what becomes of an event, and of its topic.
+type decision struct {
+	event   eventState
+	topic   topicState
+	failure store.Failure // is written, unless the event is published or retried
+}
+
+type eventState int
+
+const (
+	published eventState = iota
+	delayed              // it is due after a pause of its own
+	held                 // it is due when its topic's pause is over
+	retried              // nothing is written; it is due when its claim ends
+	failed
+)
+
+type topicState int
+
+const (
+	unchanged topicState = iota
+	resumed              // its pause is over
+	paused
+	untried // nothing is known about it: if the event was a probe, another one is sent at once
+)
+
+// table is the policy. decide adds what depends on the past.
+var table = [...]decision{
+	confirmed:   {event: published, topic: resumed},
+	returned:    {event: held, topic: paused, failure: store.Failure{Tried: true}},
+	busy:        {event: held, topic: paused},
+	refused:     {event: delayed, topic: resumed, failure: store.Failure{Counts: true}},
+	closedAlone: {event: delayed, topic: paused, failure: store.Failure{Counts: true}}, // after closedBeforePause of them
+	lostAlone:   {event: delayed, topic: paused},                                       // after lostBeforePause; counts if it is the cause
+	invalid:     {event: failed, topic: untried},
+	noAnswer:    {event: delayed, topic: unchanged, failure: store.Failure{Tried: true}}, // held if its topic is paused
+	notSent:     {event: retried, topic: untried},
+	lost:        {event: retried, topic: untried},
+}
+
+// past is what the relay remembers about an event and its topic.
+type past struct {
+	isProbe  bool // the event stands for its paused topic
+	isPaused bool // the topic, by this relay
+	ended    int  // events of the topic that have ended publishers, this one too, without an answer in between
+	lost     int  // how often the event was lost alone before
+	isCause  bool // it was lost alone so often that it is the cause
+}
+
+// A topic pauses after so many events, one after the other, that have ended their publishers. The next
+// one may be good. To try it costs a channel, which is milliseconds, or a connection.
+const (
+	closedBeforePause = 50
+	lostBeforePause   = 2
+)
+
+// decide is what becomes of an event, and of its topic. Outcomes that count make the event fail when
+// it has been refused for GiveUp.
+func (c *Config) decide(e store.Event, r publish.Result, p past) decision {
+	o := outcomeOf(r)
+	d := table[o]
+	f := &d.failure
+	f.ID, f.Code, f.Delay = e.ID, failureCode(r), c.retryDelay(max(e.RetryCount, p.lost))
+	if r.Err != nil {
+		f.Reason = r.Err.Error()
+	}
+	switch {
+	case d.topic == resumed && !p.isPaused && !p.isProbe,
+		o == closedAlone && p.ended < closedBeforePause && !p.isProbe,
+		o == lostAlone && p.ended < lostBeforePause && !p.isProbe:
+		d.topic = unchanged
+	case o == noAnswer && len(c.NoAnswerPauses) > 0: // each attempt may be one more copy
+		f.Counts, f.Delay = true, c.NoAnswerPauses[min(e.RetryCount, len(c.NoAnswerPauses)-1)]
+	case o == noAnswer && p.isPaused:
+		d.event = held
+	}
+	f.Counts = f.Counts || o == lostAlone && p.isCause // at first it does not count: the destination may be unreachable
+	f.Halt, f.Final = d.event == held, d.event == failed
+	return d
+}
+
+func outcomeOf(r publish.Result) outcome {
+	switch {
+	case r.Outcome == publish.Confirmed:
+		return confirmed
+	case r.Outcome == publish.Returned:
+		return returned
+	case errors.Is(r.Err, publish.ErrBusy):
+		return busy
+	case r.Outcome == publish.NotSent:
+		return notSent
+	case r.Outcome == publish.Refused && errors.Is(r.Err, publish.ErrClosed):
+		return closedAlone
+	case r.Outcome == publish.Refused:
+		return refused
+	case r.Outcome == publish.Invalid:
+		return invalid
+	case errors.Is(r.Err, errAlone):
+		return lostAlone
+	case errors.Is(r.Err, publish.ErrTimeout):
+		return noAnswer
+	}
+	return lost
 }
 
 // Two values of failure_code; failureCode has the others.
@@ -25,61 +136,15 @@ const (
 	codeNoPayload = "no_payload"
 )
 
-// firstTopicPause is the first pause of a topic. It doubles after each trial event that is not
-// taken, up to LongestTopicPause. It is short, because the trial event may be a bad one of a good
-// topic.
-func (c Config) firstTopicPause() time.Duration {
+// firstTopicPause is the first pause of a topic. It doubles after each probe that is not taken, up
+// to LongestTopicPause.
+func (c *Config) firstTopicPause() time.Duration {
 	return min(500*time.Millisecond, c.LongestTopicPause/20)
-}
-
-// policy decides what becomes of events and of their topics.
-type policy struct {
-	config *Config
-	topics *topics
-}
-
-// verdict is what becomes of an event and of its topic, after this result.
-func (p policy) verdict(e store.Event, result publish.Result, trial bool) verdict {
-	v := verdict{failure: store.Failure{ID: e.ID, Code: failureCode(result), Delay: p.config.retryDelay(e.RetryCount)}}
-	if result.Err != nil {
-		v.failure.Reason = result.Err.Error()
-	}
-	switch {
-	case result.Outcome == publish.Confirmed:
-		v.published = true
-		v.resume = p.topics.take(e.PauseName(), trial)
-	case result.Outcome == publish.Returned, errors.Is(result.Err, publish.ErrBusy):
-		v.failure.Halt, v.pause = true, true
-		v.failure.Tried = result.Outcome == publish.Returned
-	case result.Outcome == publish.NotSent:
-		v.released = true
-	case result.Outcome == publish.Refused:
-		v.failure.Counts = true
-		v.pause = p.topics.refuse(e, errors.Is(result.Err, publish.ErrClosed)) || trial
-	case result.Outcome == publish.Invalid:
-		v.failure.Final = true
-	case errors.Is(result.Err, errAlone):
-		var before int
-		before, v.failure.Counts = p.topics.lostAlone(e.ID) // at first nothing counts: it may be unreachable
-		v.failure.Delay = p.config.retryDelay(max(before, e.RetryCount))
-		v.pause = p.topics.refuse(e, false) || trial
-	case errors.Is(result.Err, publish.ErrTimeout) && len(p.config.NoAnswerPauses) > 0:
-		v.failure.Counts = true
-		v.failure.Delay = p.config.NoAnswerPauses[min(e.RetryCount, len(p.config.NoAnswerPauses)-1)]
-	case errors.Is(result.Err, publish.ErrTimeout):
-		v.failure.Tried, v.failure.Halt = true, p.topics.isPaused(e.PauseName())
-	default: // lost
-		v.released = true
-	}
-	if v.pause {
-		p.topics.pause(e.PauseName())
-	}
-	return v
 }
 
 // retryDelay doubles each time, up to the cap. Half of it is random, so that events that were
 // refused together are not all tried again at the same time.
-func (c Config) retryDelay(times int) time.Duration {
+func (c *Config) retryDelay(times int) time.Duration {
 	delay := c.RetryBase
 	for range times {
 		delay = min(2*delay, c.RetryCap)

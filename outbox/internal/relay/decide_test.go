@@ -6,6 +6,7 @@ import (
 	"flag"
 	"os"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
@@ -18,54 +19,80 @@ import (
 // SEED chooses what the random tests do.
 func init() { _ = flag.Set("rapid.seed", cmp.Or(os.Getenv("SEED"), "1")) }
 
-// TestP4DecideForEachOutcome is the table of the comment of Relay.
-func TestP4DecideForEachOutcome(t *testing.T) {
+// TestP4TheTableOfOutcomes: decide depends on an outcome and on the past only.
+func TestP4TheTableOfOutcomes(t *testing.T) {
 	t.Parallel()
+	config, mail := testConfig.withDefaults(), emails().withDefaults()
+	of := func(o publish.Outcome, err error) publish.Result { return publish.Result{Outcome: o, Err: err} }
 	reason := errors.New("the reason")
-	tests := map[string]struct {
+	const shortest, longest = 4 * time.Second, 8 * time.Second // after three tries
+	for name, test := range map[string]struct {
 		result publish.Result
-		is     string // trial, paused, or others taken since it was lost
-		want   verdict
+		past   past
+		event  eventState
+		topic  topicState
+		does   string // what else is written
+		code   string
 	}{
-		"confirmed":         {publish.Result{Outcome: publish.Confirmed}, "", verdict{published: true}},
-		"confirmed, trial":  {publish.Result{Outcome: publish.Confirmed}, "trial", verdict{published: true, resume: true}},
-		"returned":          {publish.Result{Outcome: publish.Returned, Err: reason}, "", verdict{pause: true, failure: store.Failure{Halt: true, Tried: true, Code: "unroutable"}}},
-		"busy":              {publish.Result{Outcome: publish.NotSent, Err: publish.ErrBusy}, "", verdict{pause: true, failure: store.Failure{Halt: true, Code: "refused"}}},
-		"refused":           {publish.Result{Outcome: publish.Refused, Err: reason}, "", verdict{failure: store.Failure{Counts: true, Code: "refused"}}},
-		"refused, trial":    {publish.Result{Outcome: publish.Refused, Err: reason}, "trial", verdict{pause: true, failure: store.Failure{Counts: true, Code: "refused"}}},
-		"no answer":         {publish.Result{Outcome: publish.Unknown, Err: publish.ErrTimeout}, "", verdict{failure: store.Failure{Tried: true, Code: "no_answer"}}},
-		"no answer, paused": {publish.Result{Outcome: publish.Unknown, Err: publish.ErrTimeout}, "paused", verdict{failure: store.Failure{Halt: true, Tried: true, Code: "no_answer"}}},
-		"lost":              {publish.Result{Outcome: publish.Unknown, Err: reason}, "", verdict{released: true, failure: store.Failure{Code: "refused"}}},
-		"not sent":          {publish.Result{Outcome: publish.NotSent, Err: publish.ErrNotSent}, "", verdict{released: true, failure: store.Failure{Code: "refused"}}},
-		"closed over it":    {publish.Result{Outcome: publish.Refused, Err: publish.ErrClosed}, "", verdict{failure: store.Failure{Counts: true, Code: "session_closed"}}},
-		"lost, alone":       {publish.Result{Outcome: publish.Unknown, Err: errAlone}, "", verdict{failure: store.Failure{Code: "session_closed"}}},
-		"lost, alone again": {publish.Result{Outcome: publish.Unknown, Err: errAlone}, "others taken", verdict{failure: store.Failure{Counts: true, Code: "session_closed"}}},
-		"too large":         {publish.Result{Outcome: publish.Invalid, Err: publish.ErrTooLarge}, "", verdict{failure: store.Failure{Final: true, Code: "too_large"}}},
-		"a bad key":         {publish.Result{Outcome: publish.Invalid, Err: publish.ErrBadTopic}, "", verdict{failure: store.Failure{Final: true, Code: "bad_topic"}}},
-		"broken headers":    {publish.Result{Outcome: publish.Invalid, Err: publish.ErrBadHeaders}, "", verdict{failure: store.Failure{Final: true, Code: "bad_headers"}}},
-	}
-	for name, test := range tests {
+		"confirmed":                        {of(publish.Confirmed, nil), past{}, published, unchanged, "", ""},
+		"confirmed, paused":                {of(publish.Confirmed, nil), past{isPaused: true}, published, resumed, "", ""},
+		"confirmed, probe":                 {of(publish.Confirmed, nil), past{isProbe: true}, published, resumed, "", ""},
+		"returned":                         {of(publish.Returned, reason), past{}, held, paused, "tried", "unroutable"},
+		"busy":                             {of(publish.NotSent, publish.ErrBusy), past{}, held, paused, "", "refused"},
+		"refused":                          {of(publish.Refused, reason), past{}, delayed, unchanged, "counts", "refused"},
+		"refused, probe":                   {of(publish.Refused, reason), past{isProbe: true}, delayed, resumed, "counts", "refused"},
+		"no answer":                        {of(publish.Unknown, publish.ErrTimeout), past{}, delayed, unchanged, "tried", "no_answer"},
+		"no answer, paused":                {of(publish.Unknown, publish.ErrTimeout), past{isPaused: true}, held, unchanged, "tried", "no_answer"},
+		"lost":                             {of(publish.Unknown, reason), past{}, retried, untried, "", "refused"},
+		"not sent":                         {of(publish.NotSent, publish.ErrNotSent), past{}, retried, untried, "", "refused"},
+		"closed, alone":                    {of(publish.Refused, publish.ErrClosed), past{ended: 49}, delayed, unchanged, "counts", "session_closed"},
+		"closed, alone, the fiftieth":      {of(publish.Refused, publish.ErrClosed), past{ended: 50}, delayed, paused, "counts", "session_closed"},
+		"closed, alone, probe":             {of(publish.Refused, publish.ErrClosed), past{isProbe: true}, delayed, paused, "counts", "session_closed"},
+		"lost, alone":                      {of(publish.Unknown, errAlone), past{ended: 1}, delayed, unchanged, "", "session_closed"},
+		"lost, alone, the second":          {of(publish.Unknown, errAlone), past{ended: 2}, delayed, paused, "", "session_closed"},
+		"lost, alone, and it is the cause": {of(publish.Unknown, errAlone), past{isCause: true}, delayed, unchanged, "counts", "session_closed"},
+		"too large":                        {of(publish.Invalid, publish.ErrTooLarge), past{}, failed, untried, "", "too_large"},
+		"a bad key":                        {of(publish.Invalid, publish.ErrBadTopic), past{}, failed, untried, "", "bad_topic"},
+		"broken headers":                   {of(publish.Invalid, publish.ErrBadHeaders), past{}, failed, untried, "", "bad_headers"},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e := store.Event{ID: uuid.New(), Topic: "a", RetryCount: 3}
-			r := policyOf(testConfig)
-			r.topics.take("another", false)
-			for range 3 {
-				r.topics.lostAlone(e.ID)
+			d := config.decide(store.Event{ID: uuid.New(), Topic: "a", RetryCount: 3}, test.result, test.past)
+			does := map[[2]bool]string{{true, false}: "counts", {false, true}: "tried", {true, true}: "counts and tried"}[[2]bool{d.failure.Counts, d.failure.Tried}]
+			if d.event != test.event || d.topic != test.topic || does != test.does || d.event != published && d.failure.Code != test.code {
+				t.Errorf("event %d, topic %d, %q, %q; want %+v", d.event, d.topic, does, d.failure.Code, test)
 			}
-			if test.is == "others taken" {
-				r.topics.take("another", false)
+			if d.failure.Halt != (d.event == held) || d.failure.Final != (d.event == failed) || d.failure.Delay < shortest || d.failure.Delay > longest {
+				t.Errorf("%+v", d.failure)
 			}
-			if test.is == "paused" {
-				r.topics.pause("a")
-			}
-			got := r.verdict(e, test.result, test.is == "trial")
-			if d := got.failure.Delay; d < 4*time.Second || d > 8*time.Second {
-				t.Errorf("in %s, want 4 to 8 s", d)
-			}
-			got.failure.ID, got.failure.Delay, got.failure.Reason, test.want.failure.Code = uuid.Nil, 0, "", cmp.Or(test.want.failure.Code, got.failure.Code)
-			if got != test.want {
-				t.Errorf("%+v, want %+v", got, test.want)
+		})
+	}
+	for tried, want := range []time.Duration{time.Minute, time.Hour, time.Hour} { // P6: each attempt may be one more e-mail
+		d := mail.decide(store.Event{RetryCount: tried}, of(publish.Unknown, publish.ErrTimeout), past{isPaused: true})
+		if d.event != delayed || !d.failure.Counts || d.failure.Delay != want {
+			t.Errorf("an e-mail without an answer, after %d tries: %+v", tried, d)
+		}
+	}
+}
+
+// TestP4AnEventThatIsLostAloneIsTheCause at the fourth time if others were answered, else at the
+// tenth. For its topic it is one event.
+func TestP4AnEventThatIsLostAloneIsTheCause(t *testing.T) {
+	t.Parallel()
+	for areOthersAnswered, want := range map[bool]int{true: 4, false: 10} {
+		synctest.Test(t, func(t *testing.T) {
+			topics, e := newTopics(), store.Event{ID: uuid.New(), Topic: "a"}
+			for n := 1; ; n++ {
+				if p := topics.note(e, lostAlone, false); p.lost != n-1 || p.ended != 1 || p.isCause {
+					if !p.isCause || n != want {
+						t.Errorf("%+v at time %d, want the cause at time %d", p, n, want)
+					}
+					return
+				}
+				time.Sleep(time.Second)
+				if areOthersAnswered {
+					topics.note(store.Event{Topic: "another"}, refused, false)
+				}
 			}
 		})
 	}
@@ -85,49 +112,13 @@ func TestRetryDelayStaysBetweenBaseAndCap(t *testing.T) {
 	})
 }
 
-// TestP6AnEventWithoutAnAnswerWaitsLong: each further try may be one more e-mail.
-func TestP6AnEventWithoutAnAnswerWaitsLong(t *testing.T) {
-	t.Parallel()
-	r := policyOf(emails())
-	for tried, want := range []time.Duration{time.Minute, time.Hour, time.Hour} {
-		e := store.Event{ID: uuid.New(), Topic: "a", RetryCount: tried}
-		r.topics.pause(e.Topic)
-		v := r.verdict(e, publish.Result{Outcome: publish.Unknown, Err: publish.ErrTimeout}, false)
-		if v.released || v.failure.Halt || !v.failure.Counts || v.failure.Delay != want {
-			t.Errorf("after %d tries: %+v", tried, v)
-		}
-	}
-}
-
-// TestP4ATopicPausesWhenTwoOfItsEventsAreRefused, and not when one is refused again and again.
-func TestP4ATopicPausesWhenTwoOfItsEventsAreRefused(t *testing.T) {
-	t.Parallel()
-	r := policyOf(testConfig)
-	refusal := publish.Result{Outcome: publish.Refused, Err: publish.ErrInvalid}
-	bad, other := store.Event{ID: uuid.New(), Topic: "a"}, store.Event{ID: uuid.New(), Topic: "a"}
-	for range 3 {
-		if r.verdict(bad, refusal, false).pause {
-			t.Error("one event pauses its topic")
-		}
-	}
-	if !r.verdict(other, refusal, false).pause || !r.topics.isPaused("a") {
-		t.Error("two events do not pause their topic")
-	}
-	if v := r.verdict(other, taken, false); !v.resume || r.topics.isPaused("a") {
-		t.Error("a confirm does not resume the topic")
-	}
-	if r.verdict(bad, refusal, false).pause {
-		t.Error("after a confirm, one event pauses its topic")
-	}
-}
-
 // TestATopicIsTriedAfterItsFirstPause, and not before.
 func TestATopicIsTriedAfterItsFirstPause(t *testing.T) {
 	t.Parallel()
 	for longest, first := range map[time.Duration]time.Duration{10 * time.Second: time.Second / 2, 30 * time.Second: time.Second} {
 		inVirtualTime(t, func(v *virtual) {
 			v.config.LongestTopicPause = longest
-			v.broker.answers = answerAll(publish.Refused)
+			v.broker.answers = answerAll(publish.Returned)
 			v.outbox.append("a", 10)
 			v.run()
 			v.sleep(first - time.Millisecond)

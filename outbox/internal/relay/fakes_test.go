@@ -53,11 +53,6 @@ func (v *virtual) newRelay() *Relay {
 	return v.relay
 }
 
-func policyOf(c Config) policy {
-	c = c.withDefaults()
-	return policy{&c, newTopics()}
-}
-
 // run starts the relay, and returns when it waits for something.
 func (v *virtual) run() {
 	if v.relay == nil {

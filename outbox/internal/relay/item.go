@@ -14,8 +14,8 @@ type item struct {
 	message  publish.Message
 	trace    context.Context // the message's own
 	state    state
-	verdict  verdict // once it is decided
-	inFlight bool    // it has no answer, and the sender waits for one; belongs to the sender
+	decision decision // once it is decided
+	inFlight bool     // it has no answer, and the sender waits for one; belongs to the sender
 }
 
 type state int
@@ -36,7 +36,7 @@ func (it *item) set(to state) {
 
 // counts reports whether an answer counts, although the batch has given up waiting.
 func (it *item) counts(r publish.Result) bool {
-	return r.Outcome == publish.Confirmed && !it.verdict.published
+	return r.Outcome == publish.Confirmed && it.decision.event != published
 }
 
 // free forgets the payload, and returns its size.

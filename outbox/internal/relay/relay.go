@@ -141,7 +141,7 @@ func (r *Relay) newWorker(ctx context.Context, session publish.Session, p *pace,
 	ctx, finish := context.WithCancel(ctx)
 	l := &leases{config: r.config, held: map[uuid.UUID]*lease{}}
 	return &worker{
-		policy: policy{r.config, r.topics}, over: over, database: r.newDatabase(l, over, lastCall), renewals: r.newDatabase(l, over, lastCall), window: newWindow(&r.bytes, p), leases: l,
+		config: r.config, topics: r.topics, over: over, database: r.newDatabase(l, over, lastCall), renewals: r.newDatabase(l, over, lastCall), window: newWindow(&r.bytes, p), leases: l,
 		sender: &sender{
 			config: r.config, session: session, isOneByOne: isOneByOne, ctx: ctx, finish: finish, pace: p,
 			unanswered: r.unanswered, changed: make(chan struct{}, 1),
@@ -182,7 +182,7 @@ func (r *Relay) keepWorking(ctx context.Context, sessions *sync.WaitGroup, newWo
 				r.health.sessions.Add(1)
 				began := time.Now()
 				defer func() {
-					r.health.endSession(time.Since(began) > usefulAfter || r.topics.lastTakenOfAll().After(began))
+					r.health.endSession(time.Since(began) > usefulAfter || r.topics.lastAnswerOfAll().After(began))
 				}()
 				err := w.run(ctx)
 				if isReplaced {

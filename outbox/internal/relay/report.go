@@ -82,7 +82,7 @@ func (r *reporter) outcome(it *item, answer publish.Result, isOver bool) {
 	defer span.End()
 	outcome := outcomeRetry
 	switch {
-	case it.verdict.published:
+	case it.decision.event == published:
 		traceID := ""
 		if own := span.SpanContext(); own.IsSampled() {
 			traceID = own.TraceID().String()
@@ -96,9 +96,9 @@ func (r *reporter) outcome(it *item, answer publish.Result, isOver bool) {
 		return
 	case answer.Outcome == publish.NotSent && isOver && errors.Is(answer.Err, context.Canceled):
 		return // it was not begun, because Run or the session ends
-	case it.verdict.failure.Final:
+	case it.decision.event == failed:
 		outcome = outcomeFailed
-	case it.verdict.released:
+	case it.decision.event == retried:
 		outcome = outcomeUnknown
 	}
 	r.count(func(s *Counters) {
@@ -131,7 +131,7 @@ func (r *reporter) settled(b *batch, s store.Settlement, done *store.Settled) {
 		if _, ok := done.Failed[it.event.ID]; !ok {
 			continue
 		}
-		failure := it.verdict.failure
+		failure := it.decision.failure
 		r.count(func(all *Counters) {
 			all.Failed++
 			if failure.Counts {

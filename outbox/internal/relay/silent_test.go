@@ -46,9 +46,9 @@ func TestP4ATopicWithoutAnswersPausesAndTheOthersGoOn(t *testing.T) {
 	}
 }
 
-// TestP4ASlowRefusalMakesThePauseLonger: otherwise the next trial is the one that is for relays
-// that have died, 10 s later.
-func TestP4ASlowRefusalMakesThePauseLonger(t *testing.T) {
+// TestP4ASlowReturnMakesThePauseLonger: otherwise the next trial is the one that is for relays that
+// have died, 10 s later.
+func TestP4ASlowReturnMakesThePauseLonger(t *testing.T) {
 	t.Parallel()
 	inVirtualTime(t, func(v *virtual) {
 		var calls atomic.Int32
@@ -56,11 +56,11 @@ func TestP4ASlowRefusalMakesThePauseLonger(t *testing.T) {
 		v.to = publish.Func(func(ctx context.Context, _ publish.Message) error {
 			calls.Add(1)
 			Wait(ctx, 2*v.relay.config.SlowAfter)
-			return errors.New("refused")
+			return publish.ErrReturned
 		}, publish.FuncConfig{OneDestination: true, Calls: 1})
 		v.outbox.append("a", 20)
 		v.run()
-		v.sleep(8 * time.Second) // the window is refused
+		v.sleep(8 * time.Second) // the window is returned
 		before := calls.Load()
 		v.sleep(8 * time.Second)
 		if n := calls.Load() - before; n < 2 {

@@ -10,7 +10,7 @@ import (
 )
 
 // TestP4ABacklog has rows of the simulation that are not random: a backlog, and a broker that is
-// slow, or events that end its sessions.
+// slow, or events that it refuses, or that end its sessions.
 func TestP4ABacklog(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
@@ -33,6 +33,7 @@ func TestP4ABacklog(t *testing.T) {
 		"30 a second from 0.1 s": {window: 200, events: 4000, each: time.Second / 30, from: time.Second / 10, within: 130 * time.Second, repeats: 20},
 		"5 a second from 0.1 s":  {window: 200, events: 1000, each: time.Second / 5, from: time.Second / 10, within: 200 * time.Second, repeats: 400},
 		"20 silent topics first": {window: 200, events: 220, bad: 20, fault: "silent", within: 10 * time.Second, repeats: 20},
+		"140 refused ones first": {window: 200, events: 145, bad: 140, fault: "refused", within: time.Second, repeats: 1000},
 		"one closes channels":    {window: 2000, events: 2000, bad: 1, fault: "closed", within: time.Second, repeats: 2000},
 		"thirty close channels":  {window: 2000, events: 4000, bad: 30, fault: "closed", within: 5 * time.Second, repeats: 4000},
 		"one ends connections":   {window: 2000, events: 2000, bad: 1, fault: "lost", within: 5 * time.Second, repeats: 2000},
@@ -45,8 +46,10 @@ func TestP4ABacklog(t *testing.T) {
 				s := newSim(t, p, 1)
 				for i := range row.events {
 					topic, isBad := "t", row.bad > 0 && i%(row.events/row.bad) == row.events/row.bad/2
-					if row.fault == "silent" { // each is the first one of a topic of its own
-						isBad = i < row.bad
+					if row.fault == "silent" || row.fault == "refused" {
+						isBad = i < row.bad // the first ones
+					}
+					if row.fault == "silent" { // each has a topic of its own
 						topic = fmt.Sprintf("t%d", min(i, row.bad))
 					}
 					s.append(store.Event{Topic: topic}, 0)

@@ -9,32 +9,24 @@ import (
 	"example.com/transactional-outbox/outbox/internal/store"
 )
 
-// topics is what the workers of a relay remember of topics. The pauses themselves are in the
-// outbox.
+// topics is what the workers of a relay remember of topics, and of events that were alone when the
+// connection was lost. The pauses themselves are in the outbox.
 type topics struct {
-	mu    sync.Mutex
-	all   map[string]*topicState
-	taken time.Time // when the destination last took an event of any topic
-	alone map[uuid.UUID]loss
+	mu       sync.Mutex
+	all      map[string]*topic
+	answered time.Time // when the destination last answered to an event of any topic
+	alone    map[uuid.UUID]loss
 }
 
-type topicState struct {
-	taken   time.Time // when the destination last took one of its events
-	refused uuid.UUID // the last event that was refused since then
-	times   int       // how many were refused since then
-	paused  bool      // by this relay
+type topic struct {
+	answered time.Time // when the destination last answered to one of its events
+	ended    int       // events that have ended publishers since then, one after the other
+	last     uuid.UUID // of these
+	isPaused bool      // by this relay
 }
-
-// A topic pauses after so many events that were refused, one after the other. An event that made
-// the server close the publisher was alone, and the next one may be good. To try it costs
-// milliseconds.
-const (
-	refusedBeforePause = 2
-	closedBeforePause  = 50
-)
 
 // loss is that an event was alone when the connection was lost. After causeAfter losses it is the
-// cause, and not a bad network, if others were taken meanwhile.
+// cause, and not a bad network, if others were answered meanwhile.
 type loss struct {
 	times int
 	since time.Time
@@ -45,49 +37,44 @@ const causeAfter = 4
 // maxTopics bounds the memory. Then all are forgotten, and pause a little earlier or later.
 const maxTopics = 10_000
 
-func newTopics() *topics { return &topics{all: map[string]*topicState{}, alone: map[uuid.UUID]loss{}} }
+func newTopics() *topics { return &topics{all: map[string]*topic{}, alone: map[uuid.UUID]loss{}} }
 
-func (t *topics) get(name string) *topicState {
+func (t *topics) get(name string) *topic {
 	if t.all[name] == nil {
 		if len(t.all) >= maxTopics {
 			clear(t.all)
 		}
-		t.all[name] = &topicState{}
+		t.all[name] = &topic{}
 	}
 	return t.all[name]
 }
 
-// take notes that the destination has taken an event. It reports whether a pause of the topic ends.
-func (t *topics) take(name string, trial bool) (resume bool) {
+// note notes an outcome, and returns the past of the event.
+func (t *topics) note(e store.Event, o outcome, isProbe bool) past {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	topic := t.get(name)
-	resume = topic.paused || trial
-	t.taken = time.Now()
-	*topic = topicState{taken: t.taken}
-	return resume
-}
-
-// refuse notes that the destination has refused an event, or has closed a publisher because of it.
-// It reports whether the topic pauses.
-func (t *topics) refuse(e store.Event, closed bool) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	topic, limit := t.get(e.PauseName()), refusedBeforePause
-	if closed {
-		limit = closedBeforePause
+	of := t.get(e.PauseName())
+	p := past{isProbe: isProbe, isPaused: of.isPaused}
+	switch o {
+	case confirmed, refused:
+		t.answered = time.Now()
+		*of = topic{answered: t.answered}
+	case closedAlone, lostAlone:
+		if of.last != e.ID {
+			of.last, of.ended = e.ID, of.ended+1
+		}
+		p.ended = of.ended
+		if o == lostAlone {
+			p.lost, p.isCause = t.lostAlone(e.ID)
+		}
 	}
-	if topic.refused != e.ID {
-		topic.refused, topic.times = e.ID, topic.times+1
-	}
-	return topic.times >= limit
+	return p
 }
 
 // lostAlone notes that an event was alone when the connection was lost. It returns how often that
-// was so before, and whether the event is the cause: also after LeastTries, if no others are taken.
+// was so before, and whether the event is the cause: also after LeastTries, if no others are
+// answered.
 func (t *topics) lostAlone(id uuid.UUID) (before int, isCause bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	if len(t.alone) >= maxTopics {
 		clear(t.alone)
 	}
@@ -96,13 +83,13 @@ func (t *topics) lostAlone(id uuid.UUID) (before int, isCause bool) {
 		l.since = time.Now()
 	}
 	t.alone[id] = l
-	return l.times - 1, l.times >= causeAfter && t.taken.After(l.since) || l.times >= store.LeastTries
+	return l.times - 1, l.times >= causeAfter && t.answered.After(l.since) || l.times >= store.LeastTries
 }
 
 func (t *topics) pause(name string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.get(name).paused = true
+	t.get(name).isPaused = true
 }
 
 // claimed notes that a claim has found these events, so their topics are not paused in the outbox.
@@ -110,8 +97,8 @@ func (t *topics) claimed(events []store.Event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, e := range events {
-		if topic := t.all[e.PauseName()]; topic != nil {
-			topic.paused = false
+		if of := t.all[e.PauseName()]; of != nil {
+			of.isPaused = false
 		}
 	}
 }
@@ -119,20 +106,20 @@ func (t *topics) claimed(events []store.Event) {
 func (t *topics) isPaused(name string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.all[name] != nil && t.all[name].paused
+	return t.all[name] != nil && t.all[name].isPaused
 }
 
-func (t *topics) lastTaken(name string) time.Time {
+func (t *topics) lastAnswer(name string) time.Time {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.all[name] == nil {
 		return time.Time{}
 	}
-	return t.all[name].taken
+	return t.all[name].answered
 }
 
-func (t *topics) lastTakenOfAll() time.Time {
+func (t *topics) lastAnswerOfAll() time.Time {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.taken
+	return t.answered
 }

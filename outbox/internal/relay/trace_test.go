@@ -82,10 +82,10 @@ func publishBatch(t *testing.T, results ...publish.Result) (*reporter, *batch, [
 	t.Helper()
 	tracer, config := &spans{}, testConfig
 	config.TracerProvider = tracer
-	p := policyOf(config)
-	r := newReporter(p.config, &fakeBroker{})
-	pace := newPace(p.config)
-	b := &batch{policy: p, report: r, read: time.Now(), sender: &sender{ctx: t.Context(), pace: pace}, window: newWindow(&atomic.Int64{}, pace)}
+	config = config.withDefaults()
+	r := newReporter(&config, &fakeBroker{})
+	pace := newPace(&config)
+	b := &batch{config: &config, topics: newTopics(), report: r, read: time.Now(), sender: &sender{ctx: t.Context(), pace: pace}, window: newWindow(&atomic.Int64{}, pace)}
 	for _, e := range []store.Event{
 		{ID: uuid.New(), Topic: "order.created", Traceparent: orderParent, Headers: map[string]string{"tracestate": "a=b"}, Payload: []byte("{}"), RetryCount: 1, Age: 1},
 		{ID: uuid.New(), Topic: "order.created"},
@@ -101,7 +101,7 @@ func publishBatch(t *testing.T, results ...publish.Result) (*reporter, *batch, [
 }
 
 var (
-	refused  = publish.Result{Outcome: publish.Refused, Err: errors.New("the reason")}
+	refusal  = publish.Result{Outcome: publish.Refused, Err: errors.New("the reason")}
 	tooLarge = publish.Result{Outcome: publish.Invalid, Err: publish.ErrTooLarge}
 	unknown  = publish.Result{Outcome: publish.Unknown, Err: errors.New("the reason")}
 )
@@ -133,7 +133,7 @@ func TestEachMessageContinuesTheTraceOfItsEvent(t *testing.T) {
 
 func TestTheSpanHasTheOutcomeOfTheEvent(t *testing.T) {
 	t.Parallel()
-	_, _, started := publishBatch(t, refused, tooLarge, unknown)
+	_, _, started := publishBatch(t, refusal, tooLarge, unknown)
 	for i, want := range []string{"retry", "failed", "unknown"} {
 		if got := started[i].attributes["outbox.outcome"]; got != want || started[i].status != codes.Error {
 			t.Errorf("event %d: outcome %q and status %v, want %q and an error", i, got, started[i].status, want)
@@ -144,7 +144,8 @@ func TestTheSpanHasTheOutcomeOfTheEvent(t *testing.T) {
 // TestWithoutATracerTheEventKeepsItsOwnTrace: the message carries what Append has stored.
 func TestWithoutATracerTheEventKeepsItsOwnTrace(t *testing.T) {
 	t.Parallel()
-	r := newReporter(policyOf(testConfig).config, &fakeBroker{})
+	config := testConfig.withDefaults()
+	r := newReporter(&config, &fakeBroker{})
 	m, _ := r.message(t.Context(), store.Event{Traceparent: orderParent, Headers: map[string]string{"a": "b", "tracestate": "c=d"}})
 	if got := m.Headers; got["traceparent"] != orderParent || got["a"] != "b" || got["tracestate"] != "c=d" {
 		t.Errorf("headers %v", got)

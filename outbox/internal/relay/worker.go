@@ -11,8 +11,9 @@ import (
 
 // worker claims events, and starts a batch for each claim, with a session of its own.
 type worker struct {
-	name string
-	policy
+	name     string
+	config   *Config
+	topics   *topics
 	sender   *sender
 	database *database
 	renewals *database // executes them beside the others
@@ -159,7 +160,7 @@ func (w *worker) start(ctx context.Context, claim store.Claim, asked time.Time) 
 		w.topics.claimed(claim.Events)
 	}
 	b := &batch{
-		policy: w.policy, sender: w.sender, database: w.database, window: w.window, report: w.report,
+		config: w.config, topics: w.topics, sender: w.sender, database: w.database, window: w.window, report: w.report,
 		isTrial: w.isTrial, lease: w.leases.begin(claim.Token, asked), read: time.Now(),
 		answers: answers{some: make(chan struct{}, 1)}, silence: make(chan struct{}, 1), ended: make(chan struct{}), last: w.last,
 	}
@@ -168,7 +169,7 @@ func (w *worker) start(ctx context.Context, claim store.Claim, asked time.Time) 
 		b.add(item{event: e, message: m, trace: trace})
 	}
 	for _, e := range claim.NoPayload {
-		b.add(item{event: e, state: decided, verdict: verdict{failure: store.Failure{
+		b.add(item{event: e, state: decided, decision: decision{event: failed, failure: store.Failure{
 			ID: e.ID, Final: true, Code: codeNoPayload, Reason: "the event is in outbox_queue, and its payload is not in outbox_events",
 		}}})
 	}
