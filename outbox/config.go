@@ -37,7 +37,7 @@ type RelayConfig struct {
 	// SlowAfter is how long the relay waits for an answer. If nothing of the event's topic was taken
 	// meanwhile, the topic pauses, and the event gives up its place in the window. The default is 1 s.
 	// A destination that answers one by one ([publish.OneByOne], as [publish.Func]) has no such limit.
-	// Then it only bounds how long the trial event of a topic keeps others from being tried.
+	// Then it only bounds how long the probe of a topic keeps others from being tried.
 	SlowAfter time.Duration
 	// ConfirmTimeout is how long an event waits for its answer after it was sent, if the destination
 	// does not answer one by one. The default is 10 s.

@@ -85,7 +85,7 @@
 // run on these two, and the repository's services also on PostgreSQL 18 and RabbitMQ 4.3.
 //
 // A relay works with a pool of one connection, but then its parts wait for each other. Give it one
-// for each of its Workers, and four more: for the trial events of paused topics, for leases,
+// for each of its Workers, and four more: for the probes of paused topics, for leases,
 // for what keeps the tables small, and for notifications and [Relay.Backlog], which each scrape of
 // package prom calls. One more connection, which does not count in the pool, listens. If requests
 // can use up the pool, give the relay a pool of its own.

@@ -34,7 +34,7 @@ type Event struct {
 	PublishedAt, FailedAt      *time.Time
 	DiscardedAt                *time.Time // also if it was superseded
 	DueAt                      *time.Time // nil: it is done, has failed, is paused, or waits for an older event
-	Worker                     string     // that has claimed it, also if it is pending: a trial, or without an answer
+	Worker                     string     // that has claimed it, also if it is pending: a probe, or without an answer
 	ClaimedUntil               *time.Time
 	Age                        float64 // seconds since FailedAt, or CreatedAt if FailedAt is nil
 }

@@ -92,7 +92,7 @@ func TestAPauseIsRecordedAndATopicThatIsNotPausedIsAnError(t *testing.T) {
 func TestP7WhatIsClaimedIsNotDiscarded(t *testing.T) {
 	t.Parallel()
 	for topic, reason := range map[string]string{
-		"order.created":    "is claimed by x: try again when the claim has ended", // halted and claimed: a trial event, or one without an answer
+		"order.created":    "is claimed by x: try again when the claim has ended", // halted and claimed: a probe, or one without an answer
 		operate.EveryTopic: "is in_progress, not failed",
 	} {
 		t.Run(topic, func(t *testing.T) {

@@ -20,7 +20,7 @@ type batch struct {
 	window   *window
 	report   *reporter
 
-	isTrial bool // its events stand for paused topics
+	isProbe bool // its events stand for paused topics
 	waited  int  // events that waited for an answer when it was sent, with its own
 	lease   *lease
 	read    time.Time // when the ages of the events were read
@@ -55,7 +55,7 @@ func (b *batch) send() {
 		switch {
 		case it.state != unsent: // it is not to be sent
 		case b.sender.isOneByOne && b.sender.unanswered.has(it.event.ID):
-			d := b.config.decide(it.event, publish.Result{Outcome: publish.Unknown, Err: publish.ErrOverdue}, past{isProbe: b.isTrial})
+			d := b.config.decide(it.event, publish.Result{Outcome: publish.Unknown, Err: publish.ErrOverdue}, past{isProbe: b.isProbe})
 			d.failure.Counts = false // the call that runs has counted
 			b.decide(it, d)
 			trace.SpanFromContext(it.trace).End()
@@ -148,13 +148,13 @@ func (b *batch) accept(it *item, result publish.Result) {
 		return
 	}
 	o := outcomeOf(result)
-	d := b.config.decide(it.event, result, b.topics.note(it.event, o, b.isTrial))
+	d := b.config.decide(it.event, result, b.topics.note(it.event, o, b.isProbe))
 	if d.topic == paused {
 		b.topics.pause(it.event.PauseName())
 	}
 	b.decide(it, d)
 	if isAnswer := o == confirmed || o == refused || o == returned; isAnswer && b.open() == 0 {
-		b.sender.pace.answered(b.sentAt, b.waited)
+		b.window.pace.answered(b.sentAt, b.waited)
 	}
 	b.report.outcome(it, result, b.sender.ctx.Err() != nil)
 }
@@ -207,7 +207,7 @@ func (b *batch) record() {
 		}
 	}
 	b.pauses = nil
-	b.window.tell(news{isDue: true, isPaused: len(s.Paused) > 0, isTriedAgain: len(s.TrialAgain) > 0})
+	b.window.tell(news{isDue: true, isPaused: len(s.Paused) > 0, isTriedAgain: len(s.ProbeAgain) > 0})
 }
 
 // setStuck says that the batch cannot be recorded.
@@ -221,7 +221,7 @@ func (b *batch) setStuck(is bool) {
 // settlement is what is to be written.
 func (b *batch) settlement() store.Settlement {
 	s := store.Settlement{
-		Token: b.lease.token, End: b.open() == 0, Paused: map[string]string{}, Trial: b.isTrial && len(b.pauses) > 0,
+		Token: b.lease.token, End: b.open() == 0, Paused: map[string]string{}, Longer: b.isProbe && len(b.pauses) > 0,
 		GiveUp: b.config.GiveUp, FirstPause: b.config.firstTopicPause(), LongestPause: b.config.LongestTopicPause,
 	}
 	for _, topic := range b.pauses {
@@ -238,18 +238,18 @@ func (b *batch) settlement() store.Settlement {
 		switch d.event {
 		case published:
 			s.Published = append(s.Published, it.event)
-		case delayed, held, failed:
+		case delayed, halted, failed:
 			s.Failures = append(s.Failures, d.failure)
 		case retried:
 		}
 		switch {
-		case d.topic == paused, d.event == held: // whoever holds an event writes the pause
+		case d.topic == paused, d.event == halted: // whoever holds an event writes the pause
 			s.Paused[topic] = d.failure.Reason
-			s.Trial = s.Trial || b.isTrial && d.topic == paused
+			s.Longer = s.Longer || b.isProbe && d.topic == paused
 		case d.topic == resumed && !b.topics.isPaused(topic) && !slices.Contains(s.Resumed, topic):
 			s.Resumed = append(s.Resumed, topic)
-		case d.topic == untried && b.isTrial:
-			s.TrialAgain = append(s.TrialAgain, topic)
+		case d.topic == untried && b.isProbe:
+			s.ProbeAgain = append(s.ProbeAgain, topic)
 		}
 	}
 	return s

@@ -16,12 +16,12 @@ const (
 	lossPause = 10 * time.Millisecond
 	// maxBytes bounds the payloads that the workers of a relay have in flight, and so its memory.
 	// Above half of it nothing is claimed. A claim has up to 8 MiB. Those of more than two workers at
-	// the same time may come on top, and that of trial events.
+	// the same time may come on top, and that of probes.
 	maxBytes = 32 << 20
-	// mostTopics is how many topics are tried at once, and trialPause the least time between two
-	// claims. A new session tries one, and each claim twice as many, until a publisher is lost.
-	mostTopics = 100
-	trialPause = 50 * time.Millisecond
+	// mostProbes is how many topics are probed at once, and probePause the least time between two
+	// claims of probes.
+	mostProbes = 100
+	probePause = 50 * time.Millisecond
 )
 
 // schedule says when a worker claims.
@@ -29,15 +29,14 @@ type schedule struct {
 	isDue     bool      // events may be due
 	dueAt     time.Time // when the next event becomes due; zero: nobody knows
 	notBefore time.Time
-	tries     int  // how many topics the next claim of trial events tries
-	isDone    bool // no topic is to be tried
+	isDone    bool // no topic is to be probed
 }
 
 // hear takes the news of the batches.
 func (s *schedule) hear(n news) {
 	s.isDue = s.isDue || n.isDue
 	if n.isTriedAgain {
-		s.notBefore = earlier(s.notBefore, time.Now().Add(trialPause))
+		s.notBefore = earlier(s.notBefore, time.Now().Add(probePause))
 	}
 }
 
@@ -70,13 +69,9 @@ func (s *schedule) claimed(c store.Claim) (rest bool) {
 	return false
 }
 
-func (s *schedule) claimedTrials(c store.Claim) {
-	if s.isDone = c.NextTrial == nil; s.isDone {
-		return
-	}
-	s.notBefore = time.Now().Add(max(trialPause, seconds(*c.NextTrial)))
-	if len(c.Events) > 0 {
-		s.tries = min(2*s.tries, mostTopics)
+func (s *schedule) claimedProbes(c store.Claim) {
+	if s.isDone = c.NextProbe == nil; !s.isDone {
+		s.notBefore = time.Now().Add(max(probePause, seconds(*c.NextProbe)))
 	}
 }
 
@@ -94,12 +89,12 @@ func (w *worker) room() (room, limit int) {
 	switch {
 	case !w.sender.isReady():
 		return 0, 0
-	case w.isTrial && waiting > 0:
-		return 0, 0 // a queue that does not take its trial event may stop the session, and others would wait
+	case w.isProbe && waiting > 0:
+		return 0, 0 // a queue that does not take its probe may stop the session, and others would wait
 	case w.window.slow() >= maxSlowWindows*w.config.Window || w.late.isTooMuch(w.window.bytes.Load()):
 		return 0, 0
 	}
-	room, limit = w.sender.pace.room()
+	room, limit = w.pace.room()
 	return min(room, w.config.Window-waiting), min(limit, w.config.Window)
 }
 
@@ -126,18 +121,18 @@ func (w *worker) claim(running context.Context) {
 	var asked time.Time
 	var took time.Duration
 	reserved := 0
-	defer func() { w.sender.pace.reserve(-reserved) }() // when the batch is there
+	defer func() { w.pace.release(reserved) }() // when the batch is there
 	ok := w.database.execute(running, w.over, "cannot claim from the outbox", func(ctx context.Context) (err error) {
 		if asked = time.Now(); !w.mayClaim(running) {
 			return errNotNow // it has waited for its turn
 		}
-		if w.isTrial {
-			claim, err = w.database.store.ClaimTrials(ctx, w.name, w.schedule.tries, w.config.Lease)
+		room, _ := w.room()
+		if reserved = w.pace.reserve(room); reserved == 0 {
+			return errNotNow // another worker has claimed meanwhile
+		}
+		if w.isProbe {
+			claim, err = w.database.store.ClaimProbes(ctx, w.name, min(reserved, mostProbes), w.config.Lease)
 		} else {
-			room, _ := w.room()
-			if reserved = w.sender.pace.reserve(max(room, 0)); reserved == 0 {
-				return errNotNow // another worker has claimed meanwhile
-			}
 			claim, err = w.database.store.Claim(ctx, w.name, reserved, w.config.Lease)
 		}
 		took = time.Since(asked)
@@ -150,13 +145,13 @@ func (w *worker) claim(running context.Context) {
 		all.Claims.add(took)
 		all.Superseded += uint64(claim.Superseded) //nolint:gosec // positive
 	})
-	if w.isTrial {
-		w.schedule.claimedTrials(claim)
+	if w.isProbe {
+		w.schedule.claimedProbes(claim)
 	} else {
 		if w.schedule.claimed(claim) {
 			signal(w.wake)
 		}
-		if claim.NextTrial != nil {
+		if claim.NextProbe != nil {
 			signal(w.tryTopics)
 		}
 	}

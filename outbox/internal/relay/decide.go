@@ -37,7 +37,7 @@ type eventState int
 const (
 	published eventState = iota
 	delayed              // it is due after a pause of its own
-	held                 // it is due when its topic's pause is over
+	halted               // it is due when its topic's pause is over
 	retried              // nothing is written; it is due when its claim ends
 	failed
 )
@@ -54,13 +54,13 @@ const (
 // table is the policy. decide adds what depends on the past.
 var table = [...]decision{
 	confirmed:   {event: published, topic: resumed},
-	returned:    {event: held, topic: paused, failure: store.Failure{Tried: true}},
-	busy:        {event: held, topic: paused},
+	returned:    {event: halted, topic: paused, failure: store.Failure{Tried: true}},
+	busy:        {event: halted, topic: paused},
 	refused:     {event: delayed, topic: resumed, failure: store.Failure{Counts: true}},
 	closedAlone: {event: delayed, topic: paused, failure: store.Failure{Counts: true}}, // after closedBeforePause of them
 	lostAlone:   {event: delayed, topic: paused},                                       // after lostBeforePause; counts if it is the cause
 	invalid:     {event: failed, topic: untried},
-	noAnswer:    {event: delayed, topic: unchanged, failure: store.Failure{Tried: true}}, // held if its topic is paused
+	noAnswer:    {event: delayed, topic: unchanged, failure: store.Failure{Tried: true}}, // halted if its topic is paused
 	notSent:     {event: retried, topic: untried},
 	lost:        {event: retried, topic: untried},
 }
@@ -99,10 +99,10 @@ func (c *Config) decide(e store.Event, r publish.Result, p past) decision {
 	case o == noAnswer && len(c.NoAnswerPauses) > 0: // each attempt may be one more copy
 		f.Counts, f.Delay = true, c.NoAnswerPauses[min(e.RetryCount, len(c.NoAnswerPauses)-1)]
 	case o == noAnswer && p.isPaused:
-		d.event = held
+		d.event = halted
 	}
 	f.Counts = f.Counts || o == lostAlone && p.isCause // at first it does not count: the destination may be unreachable
-	f.Halt, f.Final = d.event == held, d.event == failed
+	f.Halt, f.Final = d.event == halted, d.event == failed
 	return d
 }
 

@@ -37,12 +37,12 @@ func TestP4TheTableOfOutcomes(t *testing.T) {
 		"confirmed":                        {of(publish.Confirmed, nil), past{}, published, unchanged, "", ""},
 		"confirmed, paused":                {of(publish.Confirmed, nil), past{isPaused: true}, published, resumed, "", ""},
 		"confirmed, probe":                 {of(publish.Confirmed, nil), past{isProbe: true}, published, resumed, "", ""},
-		"returned":                         {of(publish.Returned, reason), past{}, held, paused, "tried", "unroutable"},
-		"busy":                             {of(publish.NotSent, publish.ErrBusy), past{}, held, paused, "", "refused"},
+		"returned":                         {of(publish.Returned, reason), past{}, halted, paused, "tried", "unroutable"},
+		"busy":                             {of(publish.NotSent, publish.ErrBusy), past{}, halted, paused, "", "refused"},
 		"refused":                          {of(publish.Refused, reason), past{}, delayed, unchanged, "counts", "refused"},
 		"refused, probe":                   {of(publish.Refused, reason), past{isProbe: true}, delayed, resumed, "counts", "refused"},
 		"no answer":                        {of(publish.Unknown, publish.ErrTimeout), past{}, delayed, unchanged, "tried", "no_answer"},
-		"no answer, paused":                {of(publish.Unknown, publish.ErrTimeout), past{isPaused: true}, held, unchanged, "tried", "no_answer"},
+		"no answer, paused":                {of(publish.Unknown, publish.ErrTimeout), past{isPaused: true}, halted, unchanged, "tried", "no_answer"},
 		"lost":                             {of(publish.Unknown, reason), past{}, retried, untried, "", "refused"},
 		"not sent":                         {of(publish.NotSent, publish.ErrNotSent), past{}, retried, untried, "", "refused"},
 		"closed, alone":                    {of(publish.Refused, publish.ErrClosed), past{ended: 49}, delayed, unchanged, "counts", "session_closed"},
@@ -62,7 +62,7 @@ func TestP4TheTableOfOutcomes(t *testing.T) {
 			if d.event != test.event || d.topic != test.topic || does != test.does || d.event != published && d.failure.Code != test.code {
 				t.Errorf("event %d, topic %d, %q, %q; want %+v", d.event, d.topic, does, d.failure.Code, test)
 			}
-			if d.failure.Halt != (d.event == held) || d.failure.Final != (d.event == failed) || d.failure.Delay < shortest || d.failure.Delay > longest {
+			if d.failure.Halt != (d.event == halted) || d.failure.Final != (d.event == failed) || d.failure.Delay < shortest || d.failure.Delay > longest {
 				t.Errorf("%+v", d.failure)
 			}
 		})
@@ -123,7 +123,7 @@ func TestATopicIsTriedAfterItsFirstPause(t *testing.T) {
 			v.run()
 			v.sleep(first - time.Millisecond)
 			before := v.broker.sent()
-			v.sleep(trialPause)
+			v.sleep(probePause)
 			if n := v.broker.sent(); n != before+1 {
 				t.Errorf("after %s, %d events were sent, and then %d, want one more", first, before, n)
 			}

@@ -24,7 +24,7 @@ func (b *batch) expire(now time.Time) {
 		b.pauseSilent()
 	default:
 		if b.count[sent] > 0 { // their topics are not silent: the destination is too slow
-			b.sender.pace.restart(1)
+			b.window.pace.restart(1)
 		}
 		for _, it := range b.items {
 			if it.state == sent || it.state == slow {
@@ -49,10 +49,10 @@ func (b *batch) expiresAt() time.Time {
 }
 
 // mayBecomeLate reports whether silent topics of the batch are to pause after some time. If a
-// session answers one by one, only the batch of a trial event is late: the next topics are tried
+// session answers one by one, only the batch of a probe is late: the next topics are tried
 // meanwhile.
 func (b *batch) mayBecomeLate() bool {
-	return !b.isLate && (b.isTrial || !b.sender.isOneByOne) && b.window.slow() <= (maxSlowWindows-1)*b.config.Window
+	return !b.isLate && (b.isProbe || !b.sender.isOneByOne) && b.window.slow() <= (maxSlowWindows-1)*b.config.Window
 }
 
 // pauseSilent pauses the topics of which nothing was answered since the batch was sent. Their events

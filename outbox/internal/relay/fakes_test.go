@@ -83,13 +83,13 @@ func (v *virtual) want(n int, became string) {
 }
 
 // fakeOutbox returns pending events to claims, and records what became of them. A paused topic has
-// a trial event as soon as its pause is over.
+// a probe as soon as its pause is over.
 type fakeOutbox struct {
 	mu       sync.Mutex
 	pending  []store.Event
 	seq      int64
 	claims   int
-	tried    []int                       // the limit of each claim of trial events
+	tried    []int                       // the limit of each claim of probes
 	claimed  map[uuid.UUID][]store.Event // by token
 	became   map[uuid.UUID]string
 	failures []store.Failure
@@ -170,14 +170,14 @@ func (f *fakeOutbox) claim(events []store.Event, more bool) store.Claim {
 		if in == 0 && !slices.ContainsFunc(f.pending, func(e store.Event) bool { return e.Topic == topic }) {
 			in = 2 // its events are in flight
 		}
-		if c.NextTrial == nil || in < *c.NextTrial {
-			c.NextTrial = &in
+		if c.NextProbe == nil || in < *c.NextProbe {
+			c.NextProbe = &in
 		}
 	}
 	return c
 }
 
-func (f *fakeOutbox) ClaimTrials(_ context.Context, _ string, limit int, _ time.Duration) (store.Claim, error) {
+func (f *fakeOutbox) ClaimProbes(_ context.Context, _ string, limit int, _ time.Duration) (store.Claim, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.tried = append(f.tried, limit)
@@ -226,11 +226,11 @@ func (f *fakeOutbox) Settle(ctx context.Context, s store.Settlement) (store.Sett
 	}
 	slices.SortFunc(f.pending, func(a, b store.Event) int { return cmp.Compare(a.Seq, b.Seq) })
 	for topic := range s.Paused {
-		if _, paused := f.paused[topic]; !paused || s.Trial {
+		if _, paused := f.paused[topic]; !paused || s.Longer {
 			f.paused[topic] = time.Now().Add(s.FirstPause)
 		}
 	}
-	for _, topic := range s.TrialAgain {
+	for _, topic := range s.ProbeAgain {
 		f.paused[topic] = time.Now()
 	}
 	maps.DeleteFunc(f.paused, func(topic string, _ time.Time) bool { return slices.Contains(s.Resumed, topic) })

@@ -9,8 +9,8 @@ import (
 // start: one event, and twice as many after each batch that is answered. It begins again after
 // several events were lost together, or had no answer in time although their topics are not silent.
 // So the event that ends publishers is soon alone, and a slow destination gets no more than it
-// answers in time. For a destination that answers one by one, the limit is the most. The connection
-// for trial events has a pace of its own.
+// answers in time. For a destination that answers one by one, the limit is the most. A connection
+// for probes has a pace of its own.
 type pace struct {
 	config *Config
 
@@ -35,17 +35,22 @@ func (p *pace) room() (room, limit int) {
 	return p.places()
 }
 
-// reserve keeps room for n events that a claim under way may return, or for as many as there is. If n
-// is negative, it gives that back.
+// reserve keeps room for n events that a claim under way may return, or for as many as there is.
 func (p *pace) reserve(n int) (kept int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	room, _ := p.places()
-	kept = min(n, max(room, 0))
-	if p.reserved += kept; kept < 0 {
-		signal(p.free)
-	}
+	kept = max(min(n, room), 0)
+	p.reserved += kept
 	return kept
+}
+
+// release gives back what reserve has kept.
+func (p *pace) release(kept int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.reserved -= kept
+	signal(p.free)
 }
 
 // places is room, under the lock. While n events of silent topics wait, n+1 others may be sent: so

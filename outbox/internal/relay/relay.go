@@ -54,7 +54,7 @@ type Relay struct {
 // Store is what a relay needs of package store. In virtual time, tests have another one.
 type Store interface {
 	Claim(ctx context.Context, worker string, limit int, lease time.Duration) (store.Claim, error)
-	ClaimTrials(ctx context.Context, worker string, limit int, lease time.Duration) (store.Claim, error)
+	ClaimProbes(ctx context.Context, worker string, limit int, lease time.Duration) (store.Claim, error)
 	Settle(ctx context.Context, s store.Settlement) (store.Settled, error)
 	Renew(ctx context.Context, tokens []uuid.UUID, lease time.Duration) (held []uuid.UUID, err error)
 }
@@ -94,14 +94,14 @@ func (r *Relay) Run(ctx context.Context) error {
 	defer cancelClose()
 	var sessions sync.WaitGroup
 	defer sessions.Wait()
-	keep := func(name string, isTrial bool) error {
+	keep := func(name string, isProbe bool) error {
 		return r.keepWorking(ctx, &sessions, func(ctx context.Context, session publish.Session) *worker {
 			p := r.pace
-			if isTrial {
+			if isProbe {
 				p = newPace(r.config)
 			}
 			w := r.newWorker(ctx, session, p, over, lastCall)
-			w.name, w.isTrial, w.closeBy = name, isTrial, closeBy
+			w.name, w.isProbe, w.closeBy = name, isProbe, closeBy
 			return w
 		})
 	}
@@ -117,7 +117,7 @@ func (r *Relay) Run(ctx context.Context) error {
 				return nil
 			case <-r.tryTopics: // a topic is paused
 			}
-			if err := keep(prefix+"trials", true); err != nil {
+			if err := keep(prefix+"probes", true); err != nil {
 				return err
 			}
 		}
@@ -141,12 +141,12 @@ func (r *Relay) newWorker(ctx context.Context, session publish.Session, p *pace,
 	ctx, finish := context.WithCancel(ctx)
 	l := &leases{config: r.config, held: map[uuid.UUID]*lease{}}
 	return &worker{
-		config: r.config, topics: r.topics, over: over, database: r.newDatabase(l, over, lastCall), renewals: r.newDatabase(l, over, lastCall), window: newWindow(&r.bytes, p), leases: l,
+		config: r.config, topics: r.topics, over: over, database: r.newDatabase(l, over, lastCall), renewals: r.newDatabase(l, over, lastCall), window: newWindow(&r.bytes, p), pace: p, leases: l,
 		sender: &sender{
 			config: r.config, session: session, isOneByOne: isOneByOne, ctx: ctx, finish: finish, pace: p,
 			unanswered: r.unanswered, changed: make(chan struct{}, 1),
 		},
-		schedule: schedule{isDue: true, tries: 1}, late: r.unanswered, report: r.report,
+		schedule: schedule{isDue: true}, late: r.unanswered, report: r.report,
 		wake: r.wake, tryTopics: r.tryTopics, last: make(chan struct{}),
 	}
 }
@@ -159,7 +159,7 @@ const usefulAfter = 15 * time.Second
 // limit a worker stays on a connection that answers nothing, and the topics of what it sends pause.
 const maxReplaced = 32
 
-// keepWorking runs a worker on one connection after the other, until ctx ends; a worker for trial
+// keepWorking runs a worker on one connection after the other, until ctx ends; a worker for probe
 // events only until no topic is paused. If the destination does not read a connection any more, the
 // worker is replaced by another one with a new connection. The old one stays until all is answered,
 // or no late answer counts any more.

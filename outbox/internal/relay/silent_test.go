@@ -46,7 +46,7 @@ func TestP4ATopicWithoutAnswersPausesAndTheOthersGoOn(t *testing.T) {
 	}
 }
 
-// TestP4ASlowReturnMakesThePauseLonger: otherwise the next trial is the one that is for relays that
+// TestP4ASlowReturnMakesThePauseLonger: otherwise the next probe is the one that is for relays that
 // have died, 10 s later.
 func TestP4ASlowReturnMakesThePauseLonger(t *testing.T) {
 	t.Parallel()
@@ -64,7 +64,7 @@ func TestP4ASlowReturnMakesThePauseLonger(t *testing.T) {
 		before := calls.Load()
 		v.sleep(8 * time.Second)
 		if n := calls.Load() - before; n < 2 {
-			t.Errorf("%d trials in 8 s, each of 2 s, with pauses of half a second", n)
+			t.Errorf("%d probes in 8 s, each of 2 s, with pauses of half a second", n)
 		}
 	})
 }
@@ -131,9 +131,9 @@ func TestP4AnAnswerAfterTheTimeoutStillCounts(t *testing.T) {
 	})
 }
 
-// TestP4ATrialEventThatIsInvalidDelaysNothing: the next one is tried at once, and not after the ten
+// TestP4AProbeThatIsInvalidDelaysNothing: the next one is tried at once, and not after the ten
 // seconds in which a relay would be dead. The one that is taken ends the pause.
-func TestP4ATrialEventThatIsInvalidDelaysNothing(t *testing.T) {
+func TestP4AProbeThatIsInvalidDelaysNothing(t *testing.T) {
 	t.Parallel()
 	inVirtualTime(t, func(v *virtual) {
 		outcomes := []publish.Outcome{publish.Returned, publish.Invalid, publish.Confirmed}
@@ -153,9 +153,9 @@ func TestP4ATrialEventThatIsInvalidDelaysNothing(t *testing.T) {
 	})
 }
 
-// TestP4ATrialWithoutAnswerHoldsNoOtherTrial: a new publisher tries one topic, and more only after
+// TestP4AProbeWithoutAnswerHoldsNoOtherProbe: a new publisher tries one topic, and more only after
 // an answer.
-func TestP4ATrialWithoutAnswerHoldsNoOtherTrial(t *testing.T) {
+func TestP4AProbeWithoutAnswerHoldsNoOtherProbe(t *testing.T) {
 	t.Parallel()
 	for outcome, want := range map[publish.Outcome][]int{silent: {1, 1}, publish.Unknown: {1, 1}, publish.Confirmed: {1, 2}} {
 		inVirtualTime(t, func(v *virtual) {
@@ -165,9 +165,9 @@ func TestP4ATrialWithoutAnswerHoldsNoOtherTrial(t *testing.T) {
 				v.outbox.append(topic, 1)
 			}
 			v.run()
-			v.sleep(v.relay.config.SlowAfter + 2*trialPause)
+			v.sleep(v.relay.config.SlowAfter + 2*probePause)
 			if got := v.outbox.tried; len(got) < 2 || !slices.Equal(got[:2], want) {
-				t.Errorf("outcome %v: claims of trial events try %v topics, want first %v", outcome, got, want)
+				t.Errorf("outcome %v: claims of probes try %v topics, want first %v", outcome, got, want)
 			}
 		})
 	}

@@ -208,8 +208,8 @@ func (p *simStore) Claim(ctx context.Context, _ string, limit int, lease time.Du
 	return p.claim(ctx, "claim", limit, lease, (*storetest.Model).Claim)
 }
 
-func (p *simStore) ClaimTrials(ctx context.Context, _ string, limit int, lease time.Duration) (store.Claim, error) {
-	return p.claim(ctx, "claim of trials", limit, lease, (*storetest.Model).ClaimTrials)
+func (p *simStore) ClaimProbes(ctx context.Context, _ string, limit int, lease time.Duration) (store.Claim, error) {
+	return p.claim(ctx, "claim of probes", limit, lease, (*storetest.Model).ClaimProbes)
 }
 
 // claim is a transaction. Then it reads the events, and does as Store.finishClaim.

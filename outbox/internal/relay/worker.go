@@ -18,12 +18,13 @@ type worker struct {
 	database *database
 	renewals *database // executes them beside the others
 	window   *window
+	pace     *pace
 	schedule schedule
 	leases   *leases
 	late     *unanswered
 	report   *reporter
 
-	isTrial   bool          // it claims the trial events of paused topics, and nothing else
+	isProbe   bool          // it claims the probes of paused topics, and nothing else
 	wake      chan struct{} // for any worker
 	tryTopics chan struct{} // for the worker that tries paused topics
 	replace   func() bool   // lets another worker take the place of this one, unless too many have done so
@@ -81,11 +82,11 @@ func (w *worker) tend(ctx context.Context) {
 	if n.isPaused {
 		signal(w.tryTopics)
 	}
-	if n.isDue && w.isTrial {
+	if n.isDue && w.isProbe {
 		signal(w.wake) // the events of a topic whose pause has ended may be due
 	}
 	if w.sender.tend(w.closeBy) { //nolint:contextcheck // there is time for this when ctx has ended
-		w.schedule.notBefore, w.schedule.tries = time.Now().Add(lossPause), 1
+		w.schedule.notBefore = time.Now().Add(lossPause)
 	}
 	w.late.logSilence(ctx, w.report.log)
 	if !time.Now().Before(w.database.notBefore()) {
@@ -97,11 +98,11 @@ func (w *worker) tend(ctx context.Context) {
 // do.
 func (w *worker) wait(ctx context.Context, poll <-chan time.Time) {
 	wake, free := w.wake, (chan struct{})(nil)
-	if w.isTrial {
+	if w.isProbe {
 		wake = w.tryTopics
 	}
 	if !w.hasRoom() || w.sender.session.Blocked() {
-		wake, free = nil, w.sender.pace.free // another worker may have room
+		wake, free = nil, w.pace.free // another worker may have room
 	}
 	timer := time.NewTimer(max(time.Until(w.next()), shortestWait))
 	defer timer.Stop()
@@ -112,7 +113,7 @@ func (w *worker) wait(ctx context.Context, poll <-chan time.Time) {
 	case <-free:
 	case <-wake:
 		w.schedule.isDue = true
-		if w.isTrial {
+		if w.isProbe {
 			w.schedule.notBefore = earlier(w.schedule.notBefore, time.Now().Add(w.config.firstTopicPause()))
 		}
 	case <-poll:
@@ -156,12 +157,12 @@ func (w *worker) start(ctx context.Context, claim store.Claim, asked time.Time) 
 	}
 	w.report.log.Step(ctx, "outbox events fetched", "count", len(claim.Events), "worker", w.name)
 	crashpoint.At("relay.claimed")
-	if !w.isTrial {
+	if !w.isProbe {
 		w.topics.claimed(claim.Events)
 	}
 	b := &batch{
 		config: w.config, topics: w.topics, sender: w.sender, database: w.database, window: w.window, report: w.report,
-		isTrial: w.isTrial, lease: w.leases.begin(claim.Token, asked), read: time.Now(),
+		isProbe: w.isProbe, lease: w.leases.begin(claim.Token, asked), read: time.Now(),
 		answers: answers{some: make(chan struct{}, 1)}, silence: make(chan struct{}, 1), ended: make(chan struct{}), last: w.last,
 	}
 	for _, e := range claim.Events {

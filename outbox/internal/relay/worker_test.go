@@ -104,7 +104,7 @@ func TestARelayHasABoundedNumberOfBytesInFlight(t *testing.T) {
 		v.run()
 		for range 100 {
 			v.sleep(v.config.ConfirmTimeout / 20)
-			if n := v.relay.bytes.Load(); n > maxBytes+eventBytes { // a trial event comes on top
+			if n := v.relay.bytes.Load(); n > maxBytes+eventBytes { // a probe comes on top
 				t.Fatalf("%d bytes are in flight", n)
 			}
 		}

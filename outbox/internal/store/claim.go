@@ -17,7 +17,7 @@ type Claim struct {
 	Superseded int       // older events of these aggregates that are not sent any more
 	More       bool      // more events may be due
 	NextDue    *float64  // seconds until the next event becomes due; nil: nobody knows
-	NextTrial  *float64  // seconds until a paused topic is to be tried; nil: no topic is to be tried
+	NextProbe  *float64  // seconds until a paused topic is to be tried; nil: no topic is to be tried
 }
 
 // A claim is one transaction of these steps, each a statement:
@@ -100,7 +100,7 @@ SELECT EXISTS (SELECT FROM claimed) AS claimed, (SELECT count(*) FROM done) AS s
        EXISTS (SELECT FROM found WHERE next <> id AND waits) OR (SELECT count(*) FROM found WHERE next <> id) > @look / 4 AS waiting,
        EXISTS (SELECT FROM outbox_topics) AS topics,
        (SELECT count(*) FROM (SELECT FROM outbox_topics WHERE NOT resumed LIMIT @most_paused) t) AS paused,
-       coalesce(least((SELECT due_at FROM first_going), (SELECT due_at FROM first_claimed)), now()) AS first, ` + nextTrialSQL + `,
+       coalesce(least((SELECT due_at FROM first_going), (SELECT due_at FROM first_claimed)), now()) AS first, ` + nextProbeSQL + `,
        (SELECT extract(epoch FROM available_at - now()) FROM outbox_queue
         WHERE available_at > now() AND available_at < 'infinity' ORDER BY available_at, seq LIMIT 1)::float8 AS next_due`
 
@@ -150,7 +150,7 @@ func (s *Store) Claim(ctx context.Context, worker string, limit int, lease time.
 		if err == nil && f.atLimit && !progress && look < maxLook {
 			continue
 		}
-		claim.Superseded, claim.NextTrial, claim.NextDue = f.superseded, f.nextTrial, f.nextDue
+		claim.Superseded, claim.NextProbe, claim.NextDue = f.superseded, f.nextProbe, f.nextDue
 		claim.More = f.moved || f.leftOver && f.claimed || f.atLimit && progress || f.superseded > 0 && !f.claimed
 		return s.finishClaim(ctx, claim, f.claimed, err)
 	}
@@ -169,7 +169,7 @@ type found struct {
 	paused     int       // topics; maxTopics means that many or more
 	first      time.Time // when the first event that is not of a paused topic became due
 	topic      string    // the last one that resumeDeletedSQL has looked at, or ""
-	nextTrial  *float64
+	nextProbe  *float64
 	nextDue    *float64
 }
 
@@ -185,7 +185,7 @@ func (s *Store) tryClaim(ctx context.Context, limit, look int, values args) (f f
 	steps = append(steps, s.putAside(&f, floor, full, limit, look)...)
 	steps = append(steps, statement{
 		"claiming what is due", claimSQL, values,
-		rowInto(&f.claimed, &f.superseded, &f.atLimit, &f.leftOver, &f.waiting, &f.topics, &f.paused, &f.first, &f.nextTrial, &f.nextDue),
+		rowInto(&f.claimed, &f.superseded, &f.atLimit, &f.leftOver, &f.waiting, &f.topics, &f.paused, &f.first, &f.nextProbe, &f.nextDue),
 	})
 	if err = s.together(ctx, steps...); err != nil {
 		s.floor.again()

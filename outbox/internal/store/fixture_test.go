@@ -196,17 +196,17 @@ func (f fixture) drain() {
 	}
 }
 
-// trial claims one event of each topic whose pause is over.
-func (f fixture) trial() Claim {
+// probe claims one event of each topic whose pause is over.
+func (f fixture) probe() Claim {
 	f.Helper()
-	claim, err := f.store.ClaimTrials(f.Context(), "test", 100, lease)
+	claim, err := f.store.ClaimProbes(f.Context(), "test", 100, lease)
 	if err != nil {
 		f.Error(err)
 	}
 	return claim
 }
 
-// endPauses lets the next trial of each topic be due, also of those that a relay tries.
+// endPauses lets the next probe of each topic be due, also of those that a relay tries.
 func (f fixture) endPauses() {
 	f.Helper()
 	f.exec("UPDATE outbox_topics SET until = now() WHERE until < 'infinity'")

@@ -95,7 +95,7 @@ func (p *pair) same(got, want store.Claim) {
 		return isNew && reflect.DeepEqual(a, b)
 	})
 	isSoon := func(a, b *float64) bool { return a == b || a != nil && b != nil && max(*a-*b, *b-*a) < 5 }
-	if !isSame || len(got.NoPayload) > 0 || got.Superseded != want.Superseded || !isSoon(got.NextDue, want.NextDue) || !isSoon(got.NextTrial, want.NextTrial) {
+	if !isSame || len(got.NoPayload) > 0 || got.Superseded != want.Superseded || !isSoon(got.NextDue, want.NextDue) || !isSoon(got.NextProbe, want.NextProbe) {
 		p.Fatalf("claimed %+v\nwant %+v", got, want)
 	}
 	if len(got.Events) > 0 {
@@ -103,7 +103,7 @@ func (p *pair) same(got, want store.Claim) {
 	}
 }
 
-// try claims trial events. Before that, a claim puts aside all that is due and waits.
+// try claims probes. Before that, a claim puts aside all that is due and waits.
 func (p *pair) try() {
 	p.claim(0)
 	switch draw(p, "append", "append", "pause all", "") {
@@ -114,9 +114,9 @@ func (p *pair) try() {
 	}
 	s := p.relay()
 	s.Forget()
-	got, err := s.ClaimTrials(p.Context(), "test", all, lease)
+	got, err := s.ClaimProbes(p.Context(), "test", all, lease)
 	p.must(err)
-	p.same(got, p.model.ClaimTrials(got.Token, all, lease, func(free []storetest.Row) { sortLike(free, got) }))
+	p.same(got, p.model.ClaimProbes(got.Token, all, lease, func(free []storetest.Row) { sortLike(free, got) }))
 }
 
 const reason = `it's "gone" \ $1 @x`
@@ -125,7 +125,7 @@ const reason = `it's "gone" \ $1 @x`
 func (p *pair) settle() {
 	c := draw(p, p.claims...)
 	t := store.Settlement{
-		Token: c.Token, End: draw(p, true, true, false), Trial: draw(p, true, false), Paused: map[string]string{},
+		Token: c.Token, End: draw(p, true, true, false), Longer: draw(p, true, false), Paused: map[string]string{},
 		FirstPause: draw(p, 0, time.Minute), LongestPause: 90 * time.Second, GiveUp: draw(p, 0, time.Hour),
 	}
 	for _, e := range c.Events {
@@ -154,7 +154,7 @@ func (p *pair) settle() {
 	case "resumed":
 		t.Resumed = append(t.Resumed, topic)
 	case "tried again":
-		t.TrialAgain = []string{topic}
+		t.ProbeAgain = []string{topic}
 	}
 	t.Resumed = slices.DeleteFunc(t.Resumed, func(topic string) bool { return t.Paused[topic] != "" })
 	for range draw(p, 1, 1, 2) {

@@ -180,9 +180,9 @@ func TestP1P7NothingIsLostWhileOldEventsAreDeleted(t *testing.T) {
 	operator := func() { time.Sleep(time.Duration(f.random.below(300)) * time.Millisecond); f.operatorPass(l) }
 	another := f
 	another.store = New(f.pool) // of another replica
-	trials := func() { another.relayPass(l, another.trial()) }
+	probes := func() { another.relayPass(l, another.probe()) }
 	check := func() { f.wantNone(haltedForEverSQL); f.wantNone(strandedSQL) }
-	f.until(enough.Load, appender, appender, appender, appender, relay, relay, trials, operator, janitor, janitor, faults, check)
+	f.until(enough.Load, appender, appender, appender, appender, relay, relay, probes, operator, janitor, janitor, faults, check)
 	gone := l.check(f, shortRetention)
 	t.Logf("%d events, %d deletions, %d events gone", len(l.appended), deletions.Load(), gone)
 	f.settleAll()

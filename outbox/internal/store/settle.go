@@ -26,11 +26,11 @@ type Settlement struct {
 	Halted []uuid.UUID
 
 	Paused  map[string]string // topics, with the reason
-	Trial   bool              // trial events were not taken: the pauses of topics in Paused get longer
+	Longer  bool              // probes were not taken: the pauses of topics in Paused get longer
 	Resumed []string          // topics whose pause is over
-	// TrialAgain are topics whose trial was not sent, or no destination could take it: another event
+	// ProbeAgain are topics whose probe was not sent, or no destination could take it: another event
 	// is tried at once.
-	TrialAgain []string
+	ProbeAgain []string
 
 	Durable bool // the commit waits for the disk
 
@@ -46,7 +46,7 @@ type Failure struct {
 	// Counts: it counts as refused. It fails at the LeastTries-th try or later, if the first of these
 	// refusals since it was last unroutable is more than GiveUp ago.
 	Counts bool
-	// Tried: it was returned, or had no answer. So the next trial of its topic is another event.
+	// Tried: it was returned, or had no answer. So the next probe of its topic is another event.
 	Tried  bool
 	Final  bool   // it fails at once
 	Halt   bool   // it waits for the end of its topic's pause, and not for Delay
@@ -200,11 +200,11 @@ func (s *Store) Settle(ctx context.Context, t Settlement) (result Settled, err e
 	add(len(t.Halted) > 0, "halting", haltSQL, args{"token": t.Token, "ids": IDs(t.Halted)}, nil)
 	add(t.End, "ending the claim", endClaimSQL, args{"token": t.Token}, nil)
 	add(len(published) > 0, "making the next events due", PromoteSQL, args{"aggregates": Aggregates(t.Published)}, nil)
-	add(len(t.Paused)+len(t.Resumed)+len(t.TrialAgain) > 0, "waiting for others that change topics", lockTopicsSQL, nil, nil)
+	add(len(t.Paused)+len(t.Resumed)+len(t.ProbeAgain) > 0, "waiting for others that change topics", lockTopicsSQL, nil, nil)
 	add(len(t.Paused) > 0, "pausing topics", pauseSQL, args{
-		"topics": jsonText(cleaned(t.Paused)), "first": t.FirstPause.Seconds(), "longest": t.LongestPause.Seconds(), "trial": t.Trial,
+		"topics": jsonText(cleaned(t.Paused)), "first": t.FirstPause.Seconds(), "longest": t.LongestPause.Seconds(), "longer": t.Longer,
 	}, nil)
-	add(len(t.TrialAgain) > 0, "trying topics again", trialAgainSQL, args{"topics": jsonText(t.TrialAgain)}, nil)
+	add(len(t.ProbeAgain) > 0, "trying topics again", probeAgainSQL, args{"topics": jsonText(t.ProbeAgain)}, nil)
 	add(len(t.Resumed) > 0, "resuming topics", resumeSQL, args{"topics": jsonText(t.Resumed)}, nil)
 	if len(all) == 0 {
 		return result, nil

@@ -246,20 +246,20 @@ func statements(f fixture, events int) map[string]statement {
 		"PromoteSQL":       {sql: PromoteSQL, args: args{"aggregates": Aggregates(f.events(ids...))}},
 		"endClaimSQL":      {sql: endClaimSQL, args: args{"token": tokens[0]}},
 		"renewSQL":         {sql: renewSQL, args: args{"ids": IDs(tokens), "lease": 60.0}},
-		"claimTrialsSQL":   {sql: claimTrialsSQL, args: args{"token": uuid.New(), "worker": "x", "lease": 60.0, "limit": events, "most": events, "floor": time.Time{}, "halt": maxHalt}},
+		"claimProbesSQL":   {sql: claimProbesSQL, args: args{"token": uuid.New(), "worker": "x", "lease": 60.0, "limit": events, "most": events, "floor": time.Time{}, "halt": maxHalt}},
 		"forgetTopicsSQL":  {sql: forgetTopicsSQL},
 		"asideSQL":         {sql: asideSQL, args: args{"floor": time.Time{}, "halt": events, "park": events}},
 		"bringBackSQL":     {sql: bringBackSQL, args: args{"floor": time.Time{}, "limit": events}},
 		"resumeDeletedSQL": {sql: resumeDeletedSQL, args: args{"after": "", "most": events}},
 		"pauseSQL": {sql: pauseSQL, args: args{
-			"topics": `{"order.halted": "x", "order.new": "x"}`, "first": 1.0, "longest": 10.0, "trial": true,
+			"topics": `{"order.halted": "x", "order.new": "x"}`, "first": 1.0, "longest": 10.0, "longer": true,
 		}},
 		"toHoldSQL":     {sql: toHoldSQL, args: args{"ids": IDs(ids)}},
 		"holdSQL":       {sql: strings.Replace(holdSQL, "current_setting('outbox.to_hold')", "cast(@ids AS text)", 1), args: args{"token": uuid.New(), "worker": "x", "ids": IDs(ids)}},
 		"HeldSQL":       {sql: HeldSQL, args: args{"token": tokens[0]}},
 		"lockEventsSQL": {sql: lockEventsSQL, args: args{"ids": IDs(ids)}},
 		"lockTopicsSQL": {sql: lockTopicsSQL},
-		"trialAgainSQL": {sql: trialAgainSQL, args: args{"topics": topics}},
+		"probeAgainSQL": {sql: probeAgainSQL, args: args{"topics": topics}},
 		"resumeSQL":     {sql: resumeSQL, args: args{"topics": topics}},
 		"failuresSQL": {sql: failuresSQL, args: args{
 			"token": tokens[0], "failures": failuresText(failures), "least": 10, "give_up": 86400.0,
@@ -273,7 +273,7 @@ func statements(f fixture, events int) map[string]statement {
 }
 
 // fragments are parts of other statements.
-var fragments = []string{"claimedIDsSQL", "LeasedIDsSQL", "idsSQL", "fenceSQL", "parkedSQL", "stillParkedSQL", "isPausedSQL", "AllPausedSQL", "dueSQL", "nextTrialSQL", "goingSQL", "nextSQL", "nextColumnsSQL", "haltedSQL", "freeSQL", "takeSQL", "RecordSQL", "failureSQL"}
+var fragments = []string{"claimedIDsSQL", "LeasedIDsSQL", "idsSQL", "fenceSQL", "parkedSQL", "stillParkedSQL", "isPausedSQL", "AllPausedSQL", "dueSQL", "nextProbeSQL", "goingSQL", "nextSQL", "nextColumnsSQL", "haltedSQL", "freeSQL", "takeSQL", "RecordSQL", "failureSQL"}
 
 // TestEveryStatementIsMeasured finds the constants of the package whose names end in SQL.
 func TestEveryStatementIsMeasured(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 
 // A paused topic has a row in outbox_topics. Claims take none of its events: they halt those that
 // are due and in front of others. A halted event has available_at = 'infinity', so no claim reads
-// it again. When the pause is over, one halted event is claimed: the trial event. If the destination
+// it again. When the pause is over, one halted event is claimed: the probe. If the destination
 // takes it, the topic is resumed: claims make its halted events due, as many as there is room for,
 // and delete the row when none is left.
 //
@@ -30,7 +30,7 @@ const (
 	AllPausedSQL = `(SELECT true FROM outbox_topics WHERE topic = '` + AllTopics + `' AND NOT resumed LIMIT 1) IS NOT NULL`
 )
 
-// The trial events of a topic t that are free: haltedSQL reads its halted events, those that were
+// The probes of a topic t that are free: haltedSQL reads its halted events, those that were
 // tried least first, and freeSQL finds the next event of the aggregate of each. If that is another
 // one, it is tried in its place, if it is of the same topic. An event whose aggregate has one in
 // flight is left out.
@@ -45,10 +45,10 @@ const (
       WHERE n.topic = t.topic AND coalesce(oldest.id, q.id) NOT IN ` + claimedIDsSQL
 )
 
-// claimTrialsSQL claims one event of each topic whose pause is over.
+// claimProbesSQL claims one event of each topic whose pause is over.
 //
-//   - "ready": topics that give no answer come last, because each of their trial events takes a second;
-//   - "trials": of the first twenty halted events the one whose aggregate was tried least, and of
+//   - "ready": topics that give no answer come last, because each of their probes takes a second;
+//   - "probes": of the first twenty halted events the one whose aggregate was tried least, and of
 //     these the oldest. A newer event of an aggregate would be refused for the same reason. So a few
 //     bad aggregates do not stand for their topic. If none of the twenty is free, the first one that
 //     is;
@@ -57,12 +57,12 @@ const (
 //     next pause. If no event of the topic is free, because relays wait for their answers, a relay
 //     looks again after 1 s. So it does if events of the topic are due and not halted yet, which the
 //     next full read halts: "due" are the first ones. A topic without such events is resumed.
-const claimTrialsSQL = `
+const claimProbesSQL = `
 WITH ready AS MATERIALIZED (
   SELECT topic FROM outbox_topics
   WHERE NOT resumed AND until <= now() AND NOT ` + AllPausedSQL + `
   ORDER BY reason LIKE 'no answer%', until LIMIT @limit FOR UPDATE SKIP LOCKED
-), trials AS MATERIALIZED (
+), probes AS MATERIALIZED (
   SELECT t.topic, p.id, p.aggregate, p.aggregate_id, p.version, p.oldest,
          (SELECT true FROM outbox_queue WHERE topic = t.topic AND halted LIMIT 1) IS NULL AS empty
   FROM ready t LEFT JOIN LATERAL (
@@ -71,34 +71,34 @@ WITH ready AS MATERIALIZED (
     (` + haltedSQL + freeSQL + ` LIMIT 1)
     LIMIT 1) p ON true
 ), free AS MATERIALIZED (
-  SELECT * FROM trials WHERE id IS NOT NULL
+  SELECT * FROM probes WHERE id IS NOT NULL
 ), due AS MATERIALIZED (` + dueSQL + ` ORDER BY available_at, seq LIMIT @halt
 ), ` + takeSQL + `, moved AS (
   UPDATE outbox_topics t SET resumed = empty AND t.topic NOT IN (SELECT topic FROM due),
     until = now() + CASE WHEN id = ANY ((SELECT events FROM claimed)::uuid[]) THEN pause + 10 ELSE 1 END * interval '1 second'
-  FROM trials p WHERE t.topic = p.topic
+  FROM probes p WHERE t.topic = p.topic
 )
 SELECT EXISTS (SELECT FROM claimed) AS claimed, (SELECT count(*) FROM done) AS superseded`
 
-// nextTrialSQL is in how many seconds a topic is to be tried, or NULL.
-const nextTrialSQL = `(SELECT extract(epoch FROM min(until) - now()) FROM outbox_topics
-  WHERE NOT resumed AND until < 'infinity' AND NOT ` + AllPausedSQL + `)::float8 AS next_trial`
+// nextProbeSQL is in how many seconds a topic is to be tried, or NULL.
+const nextProbeSQL = `(SELECT extract(epoch FROM min(until) - now()) FROM outbox_topics
+  WHERE NOT resumed AND until < 'infinity' AND NOT ` + AllPausedSQL + `)::float8 AS next_probe`
 
-// ClaimTrials leases one event of each of at most limit topics whose pause is over.
-func (s *Store) ClaimTrials(ctx context.Context, worker string, limit int, lease time.Duration) (Claim, error) {
+// ClaimProbes leases one event of each of at most limit topics whose pause is over.
+func (s *Store) ClaimProbes(ctx context.Context, worker string, limit int, lease time.Duration) (Claim, error) {
 	claim := Claim{Token: uuid.New()}
 	claimed := false
 	err := s.together(ctx,
 		statement{doing: "waiting for other claims", sql: ClaimLockSQL},
 		statement{
-			"claiming trial events", claimTrialsSQL,
+			"claiming probes", claimProbesSQL,
 			args{
 				"token": claim.Token, "worker": worker, "lease": lease.Seconds(), "limit": limit, "most": maxSupersede,
 				"floor": s.floor.last(), "halt": maxHalt,
 			},
 			rowInto(&claimed, &claim.Superseded),
 		},
-		statement{"planning the next trial", "SELECT " + nextTrialSQL, nil, rowInto(&claim.NextTrial)}, // it sees what was moved
+		statement{"planning the next probe", "SELECT " + nextProbeSQL, nil, rowInto(&claim.NextProbe)}, // it sees what was moved
 	)
 	return s.finishClaim(ctx, claim, claimed, err)
 }
@@ -107,7 +107,7 @@ func (s *Store) ClaimTrials(ctx context.Context, worker string, limit int, lease
 // resume b while another one does the reverse: without this lock they could deadlock.
 const lockTopicsSQL = `SELECT pg_advisory_xact_lock(hashtextextended('topics ' || 'outbox_topics'::regclass::oid, 0))`
 
-// pauseSQL pauses topics. A pause gets longer only if a trial has failed: many events fail
+// pauseSQL pauses topics. A pause gets longer only if a probe has failed: many events fail
 // together, and then one pause must not become ten. A topic that an operator has paused stays as it
 // is.
 const pauseSQL = `
@@ -119,10 +119,10 @@ ON CONFLICT (topic) DO UPDATE SET
     SELECT CASE WHEN t.resumed THEN clock_timestamp() ELSE t.since END, pause, now() + pause * interval '1 second',
            excluded.reason, NULL, false
     FROM (SELECT CASE WHEN t.resumed THEN excluded.pause ELSE least(2 * t.pause, cast(@longest AS float8)) END AS pause) next)
-WHERE t.resumed OR t.operator IS NULL AND cast(@trial AS boolean)`
+WHERE t.resumed OR t.operator IS NULL AND cast(@longer AS boolean)`
 
-// trialAgainSQL lets another event of topics be tried at once. The pauses stay as long as they are.
-const trialAgainSQL = `
+// probeAgainSQL lets another event of topics be tried at once. The pauses stay as long as they are.
+const probeAgainSQL = `
 UPDATE outbox_topics SET until = now()
 WHERE topic = ANY (ARRAY(SELECT json_array_elements_text(cast(cast(@topics AS text) AS json))))
   AND operator IS NULL AND NOT resumed`

@@ -33,8 +33,8 @@ func TestAClaimHaltsEventsOfPausedTopics(t *testing.T) {
 	must(t, err)
 	f.wantEvents(c, others...)
 	f.wantHalted(maxHalt)
-	if !c.More || c.NextTrial == nil || *c.NextTrial < 3500 {
-		t.Errorf("more %t, the next trial is in %v", c.More, c.NextTrial)
+	if !c.More || c.NextProbe == nil || *c.NextProbe < 3500 {
+		t.Errorf("more %t, the next probe is in %v", c.More, c.NextProbe)
 	}
 	later := f.appendMany(2)
 	c, err = f.store.Claim(t.Context(), "test", 10, lease) // it begins behind the events of the paused topic
@@ -205,27 +205,27 @@ func TestP9ATopicIsTriedBeforeItsDueEventsAreClaimed(t *testing.T) {
 	f.wantClaimed()
 	f.endPauses()
 	ids := f.appendMany(3)
-	f.wantEvents(f.trial())
+	f.wantEvents(f.probe())
 	f.reset() // a full read
 	f.wantClaimed()
 	f.wantHalted(3)
 	f.endPauses()
-	f.wantEvents(f.trial(), ids[0])
+	f.wantEvents(f.probe(), ids[0])
 }
 
-// TestAnEventWithoutAnswerIsNoTrial while its claim holds it: a relay looks again after a second.
-func TestAnEventWithoutAnswerIsNoTrial(t *testing.T) {
+// TestAnEventWithoutAnswerIsNoProbe while its claim holds it: a relay looks again after a second.
+func TestAnEventWithoutAnswerIsNoProbe(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	ids := f.appendMany(1)
 	f.settle(Settlement{Token: f.claim(1).Token, Halted: ids, Paused: map[string]string{"order.created": "no answer"}, FirstPause: time.Hour})
 	f.endPauses()
-	if c := f.trial(); len(c.Events) > 0 || c.NextTrial == nil || *c.NextTrial > 2 {
-		t.Errorf("%d trial events, the next one in %v", len(c.Events), c.NextTrial)
+	if c := f.probe(); len(c.Events) > 0 || c.NextProbe == nil || *c.NextProbe > 2 {
+		t.Errorf("%d probes, the next one in %v", len(c.Events), c.NextProbe)
 	}
 }
 
-// TestP4TopicsThatAnswerAreTriedBeforeSilentOnes: a trial of a silent topic takes a second.
+// TestP4TopicsThatAnswerAreTriedBeforeSilentOnes: a probe of a silent topic takes a second.
 func TestP4TopicsThatAnswerAreTriedBeforeSilentOnes(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -235,14 +235,14 @@ func TestP4TopicsThatAnswerAreTriedBeforeSilentOnes(t *testing.T) {
 	}
 	f.wantClaimed()
 	f.exec("UPDATE outbox_topics SET until = now() - interval '1 minute' * CASE topic WHEN 'silent' THEN 2 ELSE 1 END")
-	c, err := f.store.ClaimTrials(t.Context(), "test", 1, lease)
+	c, err := f.store.ClaimProbes(t.Context(), "test", 1, lease)
 	if must(t, err); len(c.Events) != 1 || c.Events[0].Topic != "refused" {
 		t.Errorf("%+v", c.Events)
 	}
 }
 
-// TestATrialIsTheEventThatWasTriedLeast, and of these the oldest.
-func TestATrialIsTheEventThatWasTriedLeast(t *testing.T) {
+// TestAProbeIsTheEventThatWasTriedLeast, and of these the oldest.
+func TestAProbeIsTheEventThatWasTriedLeast(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	ids := f.appendMany(3)
@@ -250,11 +250,11 @@ func TestATrialIsTheEventThatWasTriedLeast(t *testing.T) {
 	f.wantClaimed()
 	for i, want := range []uuid.UUID{ids[0], ids[1], ids[2], ids[0]} {
 		f.endPauses()
-		c := f.trial()
+		c := f.probe()
 		f.wantEvents(c, want)
 		isRefused := i%2 == 0 // or no queue is bound for it: it must not stand for its topic either
 		if f.reschedule(c, Failure{ID: want, Counts: isRefused, Halt: !isRefused, Tried: !isRefused, Delay: time.Hour}) != 1 {
-			t.Error("the trial is not held")
+			t.Error("the probe is not held")
 		}
 		f.finish(c)
 		f.exec(endBackOffs)
@@ -275,14 +275,14 @@ func TestP9OneAggregateDoesNotStandForItsTopic(t *testing.T) {
 	good := f.supersede("good", 1)
 	f.wantClaimed()
 	f.endPauses()
-	f.wantEvents(f.trial(), good)
+	f.wantEvents(f.probe(), good)
 	f.endPauses()
-	f.wantEvents(f.trial(), newer)
+	f.wantEvents(f.probe(), newer)
 }
 
-// TestTrialsOfReplicasAreOfOtherTopics: they run at the same time, and together try each topic
+// TestProbesOfReplicasAreOfOtherTopics: they run at the same time, and together try each topic
 // once.
-func TestTrialsOfReplicasAreOfOtherTopics(t *testing.T) {
+func TestProbesOfReplicasAreOfOtherTopics(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	for _, topic := range []string{"a", "b", "c", "d", "e", "f"} {
@@ -294,7 +294,7 @@ func TestTrialsOfReplicasAreOfOtherTopics(t *testing.T) {
 	tried := make(chan []uuid.UUID, 4)
 	for range cap(tried) {
 		go func() {
-			c, err := f.store.ClaimTrials(t.Context(), "test", 3, lease)
+			c, err := f.store.ClaimProbes(t.Context(), "test", 3, lease)
 			if err != nil {
 				t.Error(err)
 			}
@@ -307,6 +307,6 @@ func TestTrialsOfReplicasAreOfOtherTopics(t *testing.T) {
 	}
 	topics := f.int("SELECT count(DISTINCT topic) FROM outbox_queue WHERE id IN (SELECT unnest(events) FROM outbox_claims)")
 	if n != 6 || topics != 6 {
-		t.Errorf("%d trial events of %d topics, want 6 of 6", n, topics)
+		t.Errorf("%d probes of %d topics, want 6 of 6", n, topics)
 	}
 }

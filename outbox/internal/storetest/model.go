@@ -210,7 +210,7 @@ func (m *Model) take(token uuid.UUID, events []Row, lease time.Duration) store.C
 	}
 	for _, t := range m.topics {
 		if !t.resumed && !t.operator && !m.isPaused(store.AllTopics) {
-			c.NextTrial = sooner(c.NextTrial, t.until.Sub(m.Now()))
+			c.NextProbe = sooner(c.NextProbe, t.until.Sub(m.Now()))
 		}
 	}
 	return c

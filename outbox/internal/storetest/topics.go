@@ -25,8 +25,8 @@ func (m *Model) isPaused(name string) bool {
 	return there && !t.resumed
 }
 
-// ClaimTrials takes one event of each topic whose pause is over: the first in this order.
-func (m *Model) ClaimTrials(token uuid.UUID, limit int, lease time.Duration, order func([]Row)) store.Claim {
+// ClaimProbes takes one event of each topic whose pause is over: the first in this order.
+func (m *Model) ClaimProbes(token uuid.UUID, limit int, lease time.Duration, order func([]Row)) store.Claim {
 	q := m.look()
 	var ready []string
 	for name, t := range m.topics {
@@ -38,7 +38,7 @@ func (m *Model) ClaimTrials(token uuid.UUID, limit int, lease time.Duration, ord
 		isSilent := func(name string) int { return strings.Count(m.topics[name].reason, "no answer") }
 		return cmp.Or(isSilent(a)-isSilent(b), m.topics[a].until.Compare(m.topics[b].until))
 	})
-	var trials []Row
+	var probes []Row
 	for _, name := range ready[:min(limit, len(ready))] {
 		t := m.topics[name]
 		var free []Row
@@ -54,11 +54,11 @@ func (m *Model) ClaimTrials(token uuid.UUID, limit int, lease time.Duration, ord
 			}
 		}
 		if order(free); len(free) > 0 {
-			trials, t.until = append(trials, free[0]), q.now.Add(t.pause+10*time.Second)
+			probes, t.until = append(probes, free[0]), q.now.Add(t.pause+10*time.Second)
 		}
 		m.topics[name] = t
 	}
-	return m.take(token, trials, lease)
+	return m.take(token, probes, lease)
 }
 
 func (m *Model) settleTopics(s store.Settlement, now time.Time) {
@@ -67,7 +67,7 @@ func (m *Model) settleTopics(s store.Settlement, now time.Time) {
 		switch {
 		case !there || t.resumed:
 			t = topic{pause: s.FirstPause}
-		case t.operator || !s.Trial:
+		case t.operator || !s.Longer:
 			continue
 		default:
 			t.pause = min(2*t.pause, s.LongestPause)
@@ -75,7 +75,7 @@ func (m *Model) settleTopics(s store.Settlement, now time.Time) {
 		t.reason, t.until = reason, now.Add(t.pause)
 		m.topics[name] = t
 	}
-	for _, name := range s.TrialAgain {
+	for _, name := range s.ProbeAgain {
 		if t := m.topics[name]; m.isPaused(name) && !t.operator {
 			t.until = now
 			m.topics[name] = t
