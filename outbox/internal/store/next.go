@@ -27,7 +27,7 @@ const nextSQL = `
     WHERE failed_at IS NULL AND (available_at <= now() OR available_at = 'infinity')
     ORDER BY version DESC LIMIT 1) newest ON true
   LEFT JOIN LATERAL (
-    SELECT id, available_at, retry_count FROM outbox_queue
+    SELECT id, available_at FROM outbox_queue
     WHERE (aggregate, aggregate_id) = (q.aggregate, q.aggregate_id) AND q.version > 1
     ORDER BY version LIMIT 1) oldest ON true`
 

@@ -273,7 +273,7 @@ func statements(f fixture, events int) map[string]statement {
 }
 
 // fragments are parts of other statements.
-var fragments = []string{"claimedIDsSQL", "LeasedIDsSQL", "idsSQL", "fenceSQL", "parkedSQL", "stillParkedSQL", "isPausedSQL", "AllPausedSQL", "dueSQL", "nextProbeSQL", "goingSQL", "nextSQL", "nextColumnsSQL", "haltedSQL", "freeSQL", "takeSQL", "RecordSQL", "failureSQL"}
+var fragments = []string{"claimedIDsSQL", "LeasedIDsSQL", "idsSQL", "fenceSQL", "parkedSQL", "stillParkedSQL", "isPausedSQL", "AllPausedSQL", "dueSQL", "nextProbeSQL", "goingSQL", "nextSQL", "nextColumnsSQL", "takeSQL", "RecordSQL", "failureSQL"}
 
 // TestEveryStatementIsMeasured finds the constants of the package whose names end in SQL.
 func TestEveryStatementIsMeasured(t *testing.T) {

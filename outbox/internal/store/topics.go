@@ -30,28 +30,12 @@ const (
 	AllPausedSQL = `(SELECT true FROM outbox_topics WHERE topic = '` + AllTopics + `' AND NOT resumed LIMIT 1) IS NOT NULL`
 )
 
-// The probes of a topic t that are free: haltedSQL reads its halted events, those that were
-// tried least first, and freeSQL finds the next event of the aggregate of each. If that is another
-// one, it is tried in its place, if it is of the same topic. An event whose aggregate has one in
-// flight is left out.
-const (
-	haltedSQL = `
-      SELECT n.*, coalesce(oldest.id, q.id) AS oldest, greatest(q.retry_count, oldest.retry_count) AS tries FROM (
-        SELECT * FROM outbox_queue WHERE topic = t.topic AND halted AND id NOT IN ` + claimedIDsSQL + `
-        ORDER BY topic, retry_count, seq`
-	freeSQL = `) q` + nextSQL + `
-      CROSS JOIN LATERAL (
-        SELECT * FROM outbox_queue WHERE id = coalesce(newest.id, oldest.id, q.id) AND (halted OR available_at <= now()) LIMIT 1) n
-      WHERE n.topic = t.topic AND coalesce(oldest.id, q.id) NOT IN ` + claimedIDsSQL
-)
-
 // claimProbesSQL claims one event of each topic whose pause is over.
 //
 //   - "ready": topics that give no answer come last, because each of their probes takes a second;
-//   - "probes": of the first twenty halted events the one whose aggregate was tried least, and of
-//     these the oldest. A newer event of an aggregate would be refused for the same reason. So a few
-//     bad aggregates do not stand for their topic. If none of the twenty is free, the first one that
-//     is;
+//   - "probes": of the halted events the one that was tried least, and of these the oldest. If the
+//     next event of its aggregate is another one, that is tried in its place, if it is of the same
+//     topic. An event whose aggregate has one in flight is left out;
 //   - takeSQL supersedes their older ones, and claims them;
 //   - "moved": no other relay tries the topic now. If this relay dies, one does so 10 s after the
 //     next pause. If no event of the topic is free, because relays wait for their answers, a relay
@@ -66,9 +50,12 @@ WITH ready AS MATERIALIZED (
   SELECT t.topic, p.id, p.aggregate, p.aggregate_id, p.version, p.oldest,
          (SELECT true FROM outbox_queue WHERE topic = t.topic AND halted LIMIT 1) IS NULL AS empty
   FROM ready t LEFT JOIN LATERAL (
-    (` + haltedSQL + ` LIMIT 20` + freeSQL + ` ORDER BY tries, seq LIMIT 1)
-    UNION ALL
-    (` + haltedSQL + freeSQL + ` LIMIT 1)
+    SELECT n.*, coalesce(oldest.id, q.id) AS oldest FROM (
+      SELECT * FROM outbox_queue WHERE topic = t.topic AND halted AND id NOT IN ` + claimedIDsSQL + `
+      ORDER BY topic, retry_count, seq) q` + nextSQL + `
+    CROSS JOIN LATERAL (
+      SELECT * FROM outbox_queue WHERE id = coalesce(newest.id, oldest.id, q.id) AND (halted OR available_at <= now()) LIMIT 1) n
+    WHERE n.topic = t.topic AND coalesce(oldest.id, q.id) NOT IN ` + claimedIDsSQL + `
     LIMIT 1) p ON true
 ), free AS MATERIALIZED (
   SELECT * FROM probes WHERE id IS NOT NULL

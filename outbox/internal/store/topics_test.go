@@ -263,23 +263,6 @@ func TestAProbeIsTheEventThatWasTriedLeast(t *testing.T) {
 	}
 }
 
-// TestP9OneAggregateDoesNotStandForItsTopic: a newer event that supersedes a refused one counts as
-// tried, too. It would be refused for the same reason.
-func TestP9OneAggregateDoesNotStandForItsTopic(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	bad := f.supersede("bad", 1)
-	f.reschedule(f.claim(1), Failure{ID: bad, Counts: true, Code: "refused"})
-	f.pause("order.created")
-	newer := f.supersede("bad", 2)
-	good := f.supersede("good", 1)
-	f.wantClaimed()
-	f.endPauses()
-	f.wantEvents(f.probe(), good)
-	f.endPauses()
-	f.wantEvents(f.probe(), newer)
-}
-
 // TestProbesOfReplicasAreOfOtherTopics: they run at the same time, and together try each topic
 // once.
 func TestProbesOfReplicasAreOfOtherTopics(t *testing.T) {
