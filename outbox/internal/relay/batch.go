@@ -178,7 +178,7 @@ func (b *batch) giveUp(it *item, instead publish.Result) {
 func (b *batch) recordAt() time.Time {
 	at := b.first.Add(b.config.SettleAfter)
 	switch {
-	case b.database.lastCall.Err() != nil:
+	case b.database.by.statements.Err() != nil:
 		return never
 	case len(b.pauses) > 0, b.open() == 0:
 		at = time.Time{}

@@ -91,7 +91,7 @@ func (w *worker) room() (room, limit int) {
 		return 0, 0
 	case w.isProbe && waiting > 0:
 		return 0, 0 // a queue that does not take its probe may stop the session, and others would wait
-	case w.window.slow() >= maxSlowWindows*w.config.Window || w.late.isTooMuch(w.window.bytes.Load()):
+	case w.window.slow() >= maxSlowWindows*w.config.Window || w.unanswered.isTooMuch(w.window.bytes.Load()):
 		return 0, 0
 	}
 	room, limit = w.pace.room()
@@ -122,7 +122,7 @@ func (w *worker) claim(running context.Context) {
 	var took time.Duration
 	reserved := 0
 	defer func() { w.pace.release(reserved) }() // when the batch is there
-	ok := w.database.execute(running, w.over, "cannot claim from the outbox", func(ctx context.Context) (err error) {
+	ok := w.database.execute(running, w.by.answers, "cannot claim from the outbox", func(ctx context.Context) (err error) {
 		if asked = time.Now(); !w.mayClaim(running) {
 			return errNotNow // it has waited for its turn
 		}

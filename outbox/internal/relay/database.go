@@ -21,9 +21,8 @@ type database struct {
 	counters *counters
 	caution  *caution
 	leases   *leases
-	over     context.Context // ends when there is no time for pauses any more
-	lastCall context.Context // ends when no statement may run any more
-	turn     chan struct{}   // has room for the one that executes
+	by       deadlines
+	turn     chan struct{} // has room for the one that executes
 
 	mu       sync.Mutex
 	failures int       // one after the other
@@ -63,7 +62,7 @@ func (d *database) execute(ctx, until context.Context, trouble string, statement
 		defer func() { <-d.turn }()
 	case <-ctx.Done():
 	}
-	mustWait := time.Now().Before(d.notBefore()) && d.over.Err() == nil
+	mustWait := time.Now().Before(d.notBefore()) && d.by.answers.Err() == nil
 	return ctx.Err() == nil && !mustWait && d.attempt(until, trouble, statement)
 }
 
@@ -98,7 +97,7 @@ func (d *database) settle(s store.Settlement) *store.Settled {
 	var done store.Settled
 	s.Durable = d.config.DurableMarks
 	var took time.Duration
-	ok := d.execute(d.lastCall, d.lastCall, "cannot record what was decided, trying again", func(ctx context.Context) (err error) {
+	ok := d.execute(d.by.statements, d.by.statements, "cannot record what was decided, trying again", func(ctx context.Context) (err error) {
 		began := time.Now()
 		done, err = d.store.Settle(ctx, s)
 		took = time.Since(began)
@@ -118,7 +117,7 @@ func (d *database) settle(s store.Settlement) *store.Settled {
 		}
 	})
 	if d.config.OnPublished != nil && len(s.Published) > 0 {
-		d.config.OnPublished(d.lastCall, s.Published)
+		d.config.OnPublished(d.by.statements, s.Published)
 	}
 	return &done
 }

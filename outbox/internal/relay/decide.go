@@ -51,16 +51,16 @@ const (
 	untried // nothing is known about it: if the event was a probe, another one is sent at once
 )
 
-// table is the policy. decide adds what depends on the past.
+// table is the policy, as the package's comment explains it. decide adds what depends on the past.
 var table = [...]decision{
 	confirmed:   {event: published, topic: resumed},
 	returned:    {event: halted, topic: paused, failure: store.Failure{Tried: true}},
 	busy:        {event: halted, topic: paused},
 	refused:     {event: delayed, topic: resumed, failure: store.Failure{Counts: true}},
-	closedAlone: {event: delayed, topic: paused, failure: store.Failure{Counts: true}}, // after closedBeforePause of them
-	lostAlone:   {event: delayed, topic: paused},                                       // after lostBeforePause; counts if it is the cause
+	closedAlone: {event: delayed, topic: unchanged, failure: store.Failure{Counts: true}},
+	lostAlone:   {event: delayed, topic: unchanged},
 	invalid:     {event: failed, topic: untried},
-	noAnswer:    {event: delayed, topic: unchanged, failure: store.Failure{Tried: true}}, // halted if its topic is paused
+	noAnswer:    {event: delayed, topic: unchanged, failure: store.Failure{Tried: true}},
 	notSent:     {event: retried, topic: untried},
 	lost:        {event: retried, topic: untried},
 }
@@ -92,16 +92,16 @@ func (c *Config) decide(e store.Event, r publish.Result, p past) decision {
 		f.Reason = r.Err.Error()
 	}
 	switch {
-	case d.topic == resumed && !p.isPaused && !p.isProbe,
-		o == closedAlone && p.ended < closedBeforePause && !p.isProbe,
-		o == lostAlone && p.ended < lostBeforePause && !p.isProbe:
+	case d.topic == resumed && !p.isPaused && !p.isProbe:
 		d.topic = unchanged
-	case o == noAnswer && len(c.NoAnswerPauses) > 0: // each attempt may be one more copy
+	case o == closedAlone && (p.isProbe || p.ended >= closedBeforePause), o == lostAlone && (p.isProbe || p.ended >= lostBeforePause):
+		d.topic = paused
+	case o == noAnswer && len(c.NoAnswerPauses) > 0: // each try may make one more copy
 		f.Counts, f.Delay = true, c.NoAnswerPauses[min(e.RetryCount, len(c.NoAnswerPauses)-1)]
 	case o == noAnswer && p.isPaused:
 		d.event = halted
 	}
-	f.Counts = f.Counts || o == lostAlone && p.isCause // at first it does not count: the destination may be unreachable
+	f.Counts = f.Counts || p.isCause
 	f.Halt, f.Final = d.event == halted, d.event == failed
 	return d
 }

@@ -1,21 +1,3 @@
-// Package relay is the engine of an outbox.Relay: it claims events, sends them, and records the
-// answers. Each part knows only those that it names.
-//
-//	worker     claims what is due, and starts a batch for each claim (worker.go, claim.go)
-//	batch      the life of these events: sent, answered or late, decided, recorded (batch.go, expire.go)
-//	policy     what an answer makes of an event and of its topic (decide.go, topics.go)
-//	sender     sends through one session, and sees what ends publishers (sender.go)
-//	pace       how much is sent before the destination answers: a slow start (pace.go)
-//	writer     calls one publisher, which may block (writer.go)
-//	database   executes the statements of a worker, one at a time, each with a deadline (database.go)
-//	leases     until when events may be sent; renewed each second (lease.go)
-//	window     how much the batches of a worker have in flight, and their news for it (window.go)
-//	unanswered what a destination has not answered, and late confirms (unanswered.go)
-//	reporter   counters, log lines and spans (report.go, counters.go)
-//
-// A worker has a session, a sender and a database of its own. It ends in one way only, whether its
-// session is lost, another worker takes its place, or Run ends: it begins nothing more, waits for
-// its batches as long as there is time, and closes the publisher.
 package relay
 
 import (
@@ -48,7 +30,7 @@ type Relay struct {
 	wake       chan struct{} // for a worker
 	tryTopics  chan struct{} // for the worker that tries paused topics
 	bytes      atomic.Int64  // of the payloads in flight
-	replaced   atomic.Int64  // workers whose place another one has, and that still have events in flight
+	draining   atomic.Int64  // workers whose place another one has, and that wait for late answers
 }
 
 // Store is what a relay needs of package store. In virtual time, tests have another one.
@@ -86,12 +68,8 @@ func (r *Relay) Busy() bool { return len(r.wake) > 0 }
 // Run runs the workers until ctx ends, and until what they have in flight is finished.
 func (r *Relay) Run(ctx context.Context) error {
 	all, ctx := errgroup.WithContext(ctx)
-	over, cancelOver := after(ctx, r.config.ShutdownTimeout)
-	defer cancelOver()
-	lastCall, cancelCall := after(over, lastStatementTimeout)
-	defer cancelCall()
-	closeBy, cancelClose := after(over, lastStatementTimeout*3/4)
-	defer cancelClose()
+	by, cancel := newDeadlines(ctx, r.config.ShutdownTimeout)
+	defer cancel()
 	var sessions sync.WaitGroup
 	defer sessions.Wait()
 	keep := func(name string, isProbe bool) error {
@@ -100,8 +78,8 @@ func (r *Relay) Run(ctx context.Context) error {
 			if isProbe {
 				p = newPace(r.config)
 			}
-			w := r.newWorker(ctx, session, p, over, lastCall)
-			w.name, w.isProbe, w.closeBy = name, isProbe, closeBy
+			w := r.newWorker(ctx, session, p, by)
+			w.name, w.isProbe = name, isProbe
 			return w
 		})
 	}
@@ -125,15 +103,15 @@ func (r *Relay) Run(ctx context.Context) error {
 	return all.Wait()
 }
 
-func (r *Relay) newDatabase(l *leases, over, lastCall context.Context) *database {
+func (r *Relay) newDatabase(l *leases, by deadlines) *database {
 	return &database{
 		config: r.config, store: r.store, log: r.report.log, health: &r.health, counters: r.report.counters,
-		caution: &r.caution, leases: l, over: over, lastCall: lastCall, turn: make(chan struct{}, 1),
+		caution: &r.caution, leases: l, by: by, turn: make(chan struct{}, 1),
 	}
 }
 
 // newWorker returns a worker that begins nothing more when ctx ends.
-func (r *Relay) newWorker(ctx context.Context, session publish.Session, p *pace, over, lastCall context.Context) *worker {
+func (r *Relay) newWorker(ctx context.Context, session publish.Session, p *pace, by deadlines) *worker {
 	_, isOneByOne := session.(publish.OneByOne)
 	if r.caution.isOn.Store(isOneByOne); isOneByOne {
 		p.restart(r.config.Workers * r.config.Window)
@@ -141,23 +119,39 @@ func (r *Relay) newWorker(ctx context.Context, session publish.Session, p *pace,
 	ctx, finish := context.WithCancel(ctx)
 	l := &leases{config: r.config, held: map[uuid.UUID]*lease{}}
 	return &worker{
-		config: r.config, topics: r.topics, over: over, database: r.newDatabase(l, over, lastCall), renewals: r.newDatabase(l, over, lastCall), window: newWindow(&r.bytes, p), pace: p, leases: l,
+		config: r.config, topics: r.topics, by: by, leases: l, database: r.newDatabase(l, by), renewals: r.newDatabase(l, by),
+		window: newWindow(&r.bytes, p), pace: p,
 		sender: &sender{
 			config: r.config, session: session, isOneByOne: isOneByOne, ctx: ctx, finish: finish, pace: p,
 			unanswered: r.unanswered, changed: make(chan struct{}, 1),
 		},
-		schedule: schedule{isDue: true}, late: r.unanswered, report: r.report,
+		schedule: schedule{isDue: true}, unanswered: r.unanswered, report: r.report,
 		wake: r.wake, tryTopics: r.tryTopics, last: make(chan struct{}),
 	}
+}
+
+// deadlines are when the work of a relay must end, after Run's context has ended.
+type deadlines struct {
+	answers    context.Context // ends with ShutdownTimeout: nothing waits for an answer, or pauses, any more
+	publishers context.Context // ends a little later, when publishers must be closed
+	statements context.Context // ends last, when no statement may run any more
+}
+
+func newDeadlines(ctx context.Context, timeout time.Duration) (d deadlines, cancel func()) {
+	var cancels [3]func()
+	d.answers, cancels[0] = after(ctx, timeout)
+	d.publishers, cancels[1] = after(d.answers, lastStatementTimeout*3/4)
+	d.statements, cancels[2] = after(d.answers, lastStatementTimeout)
+	return d, func() { cancels[0](); cancels[1](); cancels[2]() }
 }
 
 // usefulAfter is how long a session must last to count, if nothing was taken.
 const usefulAfter = 15 * time.Second
 
-// maxReplaced bounds the connections that are kept for late answers, by one relay. Each worker
+// maxDraining bounds the connections that are kept for late answers, by one relay. Each worker
 // replaces its own once a second at most, and each is kept for up to twice ConfirmTimeout. At the
 // limit a worker stays on a connection that answers nothing, and the topics of what it sends pause.
-const maxReplaced = 32
+const maxDraining = 32
 
 // keepWorking runs a worker on one connection after the other, until ctx ends; a worker for probe
 // events only until no topic is paused. If the destination does not read a connection any more, the
@@ -172,10 +166,10 @@ func (r *Relay) keepWorking(ctx context.Context, sessions *sync.WaitGroup, newWo
 			err := r.to.KeepConnected(stay, func(ctx context.Context, session publish.Session) error {
 				w, isReplaced := newWorker(ctx, session), false
 				w.replace = func() bool {
-					if isReplaced = r.replaced.Add(1) <= maxReplaced; isReplaced {
+					if isReplaced = r.draining.Add(1) <= maxDraining; isReplaced {
 						close(replaced)
 					} else {
-						r.replaced.Add(-1)
+						r.draining.Add(-1)
 					}
 					return isReplaced
 				}
@@ -186,7 +180,7 @@ func (r *Relay) keepWorking(ctx context.Context, sessions *sync.WaitGroup, newWo
 				}()
 				err := w.run(ctx)
 				if isReplaced {
-					r.replaced.Add(-1)
+					r.draining.Add(-1)
 				}
 				if isReplaced || w.schedule.isDone {
 					leave() // it needs no other session

@@ -122,7 +122,7 @@ func (r *reporter) outcome(it *item, answer publish.Result, isOver bool) {
 
 // settled counts and logs what a settlement has changed, and what it has not.
 func (r *reporter) settled(b *batch, s store.Settlement, done *store.Settled) {
-	ctx := b.database.lastCall
+	ctx := b.database.by.statements
 	if missing := max(0, len(s.Failures)-done.Held); missing > 0 {
 		r.count(func(all *Counters) { all.LeaseLost += uint64(missing) }) //nolint:gosec // positive
 		r.log.Trouble(ctx, "lease lost: this relay no longer holds these events", "events", missing)

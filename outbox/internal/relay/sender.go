@@ -207,32 +207,5 @@ func (s *sender) close(until context.Context) {
 	}
 }
 
-// silentAt is when the destination will have answered nothing for SlowAfter, although it has got
-// something.
-func (s *sender) silentAt() time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.isOneByOne || s.inFlight == 0 {
-		return never
-	}
-	return s.quiet.Add(s.config.SlowAfter)
-}
-
-// isBlocked reports whether the destination asks to wait. Meanwhile it is not silent.
-func (s *sender) isBlocked() bool {
-	is := s.session.Blocked()
-	if is {
-		s.hear()
-	}
-	return is
-}
-
-// hear restarts the clock of silence.
-func (s *sender) hear() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.quiet = time.Now()
-}
-
 // notBegun is the answer to an event that is not begun, because the session or Run has ended.
 var notBegun = publish.Result{Outcome: publish.NotSent, Err: fmt.Errorf("%w: %w", publish.ErrNotSent, context.Canceled)}

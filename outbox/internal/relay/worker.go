@@ -11,26 +11,25 @@ import (
 
 // worker claims events, and starts a batch for each claim, with a session of its own.
 type worker struct {
-	name     string
-	config   *Config
-	topics   *topics
-	sender   *sender
-	database *database
-	renewals *database // executes them beside the others
-	window   *window
-	pace     *pace
-	schedule schedule
-	leases   *leases
-	late     *unanswered
-	report   *reporter
+	name       string
+	config     *Config
+	topics     *topics
+	sender     *sender
+	database   *database
+	renewals   *database // executes them beside the others
+	window     *window
+	pace       *pace
+	schedule   schedule
+	leases     *leases
+	unanswered *unanswered
+	report     *reporter
 
 	isProbe   bool          // it claims the probes of paused topics, and nothing else
 	wake      chan struct{} // for any worker
 	tryTopics chan struct{} // for the worker that tries paused topics
 	replace   func() bool   // lets another worker take the place of this one, unless too many have done so
 
-	over    context.Context // ends when what is in flight must have its answers
-	closeBy context.Context // ends when a publisher must be closed
+	by      deadlines
 	batches sync.WaitGroup
 	last    chan struct{} // closed when there is time for only one more statement
 }
@@ -48,13 +47,13 @@ const (
 // run claims events until the session or the relay ends, or another worker has its place, or no
 // topic is to be tried. Then it waits for its batches.
 func (w *worker) run(ctx context.Context) error { //nolint:contextcheck // see renew
-	over, cancel := context.WithCancel(w.over)
+	answers, cancel := context.WithCancel(w.by.answers)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(max(sessionTimeout, w.config.ShutdownTimeout), cancel) })()
-	w.over, w.database.over = over, over
+	w.by.answers, w.database.by.answers = answers, answers
 	poll := time.NewTicker(w.config.PollInterval)
 	defer poll.Stop()
-	renew, stop := context.WithCancel(w.database.lastCall) // until the batches have ended
+	renew, stop := context.WithCancel(w.database.by.statements) // until the batches have ended
 	var renewing sync.WaitGroup
 	defer renewing.Wait()
 	defer stop()
@@ -85,12 +84,12 @@ func (w *worker) tend(ctx context.Context) {
 	if n.isDue && w.isProbe {
 		signal(w.wake) // the events of a topic whose pause has ended may be due
 	}
-	if w.sender.tend(w.closeBy) { //nolint:contextcheck // there is time for this when ctx has ended
+	if w.sender.tend(w.by.publishers) { //nolint:contextcheck // there is time for this when ctx has ended
 		w.schedule.notBefore = time.Now().Add(lossPause)
 	}
-	w.late.logSilence(ctx, w.report.log)
+	w.unanswered.logSilence(ctx, w.report.log)
 	if !time.Now().Before(w.database.notBefore()) {
-		w.late.recordLate(w.database)
+		w.unanswered.recordLate(w.database)
 	}
 }
 
@@ -109,7 +108,7 @@ func (w *worker) wait(ctx context.Context, poll <-chan time.Time) {
 	select {
 	case <-w.window.some:
 	case <-w.sender.changed:
-	case <-w.late.some:
+	case <-w.unanswered.some:
 	case <-free:
 	case <-wake:
 		w.schedule.isDue = true
@@ -129,25 +128,10 @@ func (w *worker) next() time.Time {
 	if w.hasRoom() {
 		next = earlier(next, later(w.schedule.at(w.sender.session.Blocked()), w.database.notBefore()))
 	}
-	if w.late.hasLate() {
+	if w.unanswered.hasLate() {
 		next = earlier(next, w.database.notBefore())
 	}
 	return earlier(next, w.sender.silentAt())
-}
-
-// pauseIfSilent reports whether the destination has answered nothing at all for SlowAfter. Then the
-// topics of what waits for an answer pause. RabbitMQ stops reading a whole connection when one
-// queue does not take what was sent, so another worker with another session must take the place of
-// this one.
-func (w *worker) pauseIfSilent() bool {
-	if time.Now().Before(w.sender.silentAt()) || w.sender.isBlocked() {
-		return false
-	}
-	w.sender.hear()
-	for _, b := range w.window.inHand() {
-		signal(b.silence)
-	}
-	return true
 }
 
 // start makes a batch of a claim.
@@ -182,11 +166,11 @@ func (w *worker) start(ctx context.Context, claim store.Claim, asked time.Time) 
 // drain waits until each event in flight has its answer and is recorded, as long as there is time.
 func (w *worker) drain(ctx context.Context, isReplaced bool) {
 	isDone := func() bool {
-		isLate := w.late.hasLate() || isReplaced && ctx.Err() == nil && w.sender.awaitsLate()
-		return w.window.isEmpty() && !isLate || w.over.Err() != nil
+		isLate := w.unanswered.hasLate() || isReplaced && ctx.Err() == nil && w.sender.awaitsLate()
+		return w.window.isEmpty() && !isLate || w.by.answers.Err() != nil
 	}
 	w.await(ctx, func() bool { return isDone() || ctx.Err() != nil && w.sender.session.Blocked() })
-	w.sender.close(w.closeBy) //nolint:contextcheck // the same
+	w.sender.close(w.by.publishers) //nolint:contextcheck // the same
 	w.await(ctx, isDone)
 	close(w.last)
 	w.batches.Wait()
@@ -204,9 +188,9 @@ func (w *worker) await(ctx context.Context, isDone func() bool) {
 		select {
 		case <-w.window.some:
 		case <-w.sender.changed:
-		case <-w.late.some:
+		case <-w.unanswered.some:
 		case <-check.C:
-		case <-w.over.Done():
+		case <-w.by.answers.Done():
 		}
 	}
 }
@@ -217,6 +201,9 @@ func after(ctx context.Context, d time.Duration) (context.Context, context.Cance
 	context.AfterFunc(ctx, func() { time.AfterFunc(d, cancel) })
 	return later, cancel
 }
+
+// never is later than every time.
+var never = time.Unix(1<<40, 0)
 
 func earlier(a, b time.Time) time.Time {
 	if b.Before(a) {

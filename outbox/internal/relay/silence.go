@@ -9,8 +9,47 @@ import (
 // maxSlowWindows bounds what is slow, in windows.
 const maxSlowWindows = 8
 
-// never is later than every time.
-var never = time.Unix(1<<40, 0)
+// pauseIfSilent reports whether the destination has answered nothing at all for SlowAfter. Then the
+// topics of what waits for an answer pause. RabbitMQ stops reading a whole connection when one
+// queue does not take what was sent, so another worker with another session must take the place of
+// this one.
+func (w *worker) pauseIfSilent() bool {
+	if time.Now().Before(w.sender.silentAt()) || w.sender.isBlocked() {
+		return false
+	}
+	w.sender.hear()
+	for _, b := range w.window.inHand() {
+		signal(b.silence)
+	}
+	return true
+}
+
+// silentAt is when the destination will have answered nothing for SlowAfter, although it has got
+// something.
+func (s *sender) silentAt() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.isOneByOne || s.inFlight == 0 {
+		return never
+	}
+	return s.quiet.Add(s.config.SlowAfter)
+}
+
+// isBlocked reports whether the destination asks to wait. Meanwhile it is not silent.
+func (s *sender) isBlocked() bool {
+	is := s.session.Blocked()
+	if is {
+		s.hear()
+	}
+	return is
+}
+
+// hear restarts the clock of silence.
+func (s *sender) hear() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.quiet = time.Now()
+}
 
 // expire gives up waiting for answers that are late. First silent topics pause, and then the events
 // are given up.

@@ -1,0 +1,66 @@
+// Package relay is the engine of an outbox.Relay: it claims events, sends them, and records the
+// answers.
+//
+// # The life of an event
+//
+// A claim makes a batch. Each of its events has one of these states:
+//
+//	          begun           no answer for SlowAfter, and its topic is silent
+//	unsent ──────────► sent ───────────────► slow
+//	   │ not sent       │ an answer, or none  │ the same
+//	   │                │ in ConfirmTimeout   │
+//	   └────────────────┴──────────┬──────────┘
+//	                               ▼
+//	                            decided ──────► recorded
+//
+// The decision is what becomes of the event, and of its topic. It depends on the outcome, and on
+// the past of the event and its topic:
+//
+//	outcome      event      topic
+//	confirmed    published  resumed
+//	returned     halted     paused
+//	busy         halted     paused     too many of its topic have no answer, or it is unreachable
+//	refused      delayed    resumed    the try counts
+//	closedAlone  delayed    unchanged  the try counts; the 50th such event in a row: paused
+//	lostAlone    delayed    unchanged  the try counts if the event is the cause; the 2nd: paused
+//	invalid      failed     untried
+//	noAnswer     delayed    unchanged  halted, if the topic is paused; of an e-mail the try counts
+//	notSent      retried    untried    the session is left, or the publisher has ended
+//	lost         retried    untried    the same, and other events had no answer either
+//
+// A delayed event is due after a pause of its own, a halted one when the pause of its topic is over,
+// and a retried one when its claim ends. If a try counts, and is the tenth or a later one, GiveUp
+// after the first one, the event has failed. A confirm that comes late, when the event is decided or
+// recorded, is recorded too: the event is published.
+//
+// # Topics
+//
+// A paused topic is a row of the table outbox_topics, and no claim takes its events. When the pause
+// is over, one of them is sent: the probe. Confirmed or refused, it ends the pause. Otherwise the
+// next pause is longer; untried, another probe is sent at once. Probes have a worker of their own,
+// with a connection of its own, because RabbitMQ stops reading a whole connection when one queue
+// does not take what was sent. For the same reason a worker whose connection answers nothing for
+// SlowAfter gives its place to another one, and drains: it begins nothing more, and waits for late
+// answers.
+//
+// # The parts
+//
+// Each part knows only those that it names.
+//
+//	worker     claims what is due, and starts a batch for each claim (worker.go, claim.go)
+//	batch      the life of these events, in a goroutine of its own (batch.go, item.go)
+//	silence    what happens when answers do not come (silence.go)
+//	decide     the table above (decide.go), with the memory of topics and losses (topics.go)
+//	sender     sends through one session, and sees what ends publishers (sender.go)
+//	pace       how much is sent before the destination answers: a slow start (pace.go)
+//	writer     calls one publisher, which may block (writer.go)
+//	database   executes the statements of a worker, one at a time, each with a deadline (database.go)
+//	leases     until when events may be sent; renewed each second (lease.go)
+//	window     how much the batches of a worker have in flight, and their news for it (window.go)
+//	unanswered what a destination has not answered, and late confirms (unanswered.go)
+//	reporter   counters, log lines and spans (report.go, counters.go)
+//
+// A worker has a session, a sender and a database of its own. It ends in one way only, whether its
+// session is lost, another worker has its place, or Run ends: it begins nothing more, waits for its
+// batches as long as there is time, and closes the publisher.
+package relay
