@@ -41,14 +41,14 @@ import (
 //
 //	Confirmed                    it is published; the pause of its topic ends
 //	Returned                     no queue is bound: its topic pauses, and it waits for the end
-//	Refused                      it is tried again after RetryBase or less, doubling to RetryCap
-//	two events Refused           the topic pauses, if none was Confirmed since the first
+//	Refused                      it is tried again after RetryBase or less, doubling to RetryCap; the
+//	                             pause of its topic ends
 //	no answer for SlowAfter      its topic pauses if it takes no other; then it gives up its place
 //	nothing at all answered      another connection takes over; this one waits for late answers
 //	none for ConfirmTimeout      it is tried again after a pause; a late confirm still counts
 //	not sent, connection lost    it is due at once, and nothing is counted
 //	alone, publisher closed      as Refused; the next time it is sent alone
-//	alone, connection lost       the same; it counts at the fourth time if others were taken, else the tenth
+//	alone, connection lost       the same; it counts at the fourth time if others were answered, else the tenth
 //	Invalid                      it fails at once: no destination of this kind could take it
 //
 // A refused event fails after at least ten tries, if the first refusal since a return is more than
@@ -56,7 +56,7 @@ import (
 //
 // A paused topic is a row of the table outbox_topics. A pause is short at first, and doubles up to
 // LongestTopicPause. After each pause one event of the topic is tried, on a connection of its own.
-// If it is taken, the others follow. An operator pauses topics too; see package operate.
+// If it is Confirmed or Refused, the others follow. An operator pauses topics too; see package operate.
 //
 // A failed event stays in the outbox until an operator replays or discards it. The later events of
 // its aggregate wait for that. An event whose payload is missing fails with the code no_payload.
