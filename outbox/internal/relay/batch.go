@@ -21,9 +21,9 @@ type batch struct {
 	report   *reporter
 
 	isProbe bool // its events stand for paused topics
-	waited  int  // events that waited for an answer when it was sent, with its own
+	waited  int  // events that waited for an answer when it began, with its own
 	lease   *lease
-	read    time.Time // when the ages of the events were read
+	began   time.Time
 	answers answers
 	silence chan struct{}   // the destination answers nothing: topics pause
 	last    <-chan struct{} // closed when there is time for only one more statement
@@ -127,9 +127,6 @@ func (b *batch) receive() {
 			b.accept(a.item, a.result)
 			continue
 		}
-		if !b.sentAt.IsZero() {
-			b.waited = 0 // not all were sent together
-		}
 		b.sentAt, b.isLate = a.at, false
 		for _, it := range a.begun {
 			if it.state == unsent {
@@ -154,7 +151,7 @@ func (b *batch) accept(it *item, result publish.Result) {
 	}
 	b.decide(it, d)
 	if isAnswer := o == confirmed || o == refused || o == returned; isAnswer && b.open() == 0 {
-		b.window.pace.answered(b.sentAt, b.waited)
+		b.window.pace.answered(b.began, b.waited)
 	}
 	b.report.outcome(it, result, b.sender.ctx.Err() != nil)
 }

@@ -70,16 +70,16 @@ func (p *pace) change(from, to places) (waiting int) {
 	return p.all.waiting
 }
 
-// answered notes that all events of a batch have been answered, and how many waited when it was
-// sent. So twice as many may wait, unless three times as many would not be answered in time: this is
+// answered notes that all events of a batch have been answered, when it began, and how many waited
+// then. So twice as many may wait, unless three times as many would not be answered in time: this is
 // an estimate.
-func (p *pace) answered(sent time.Time, waited int) {
+func (p *pace) answered(began time.Time, waited int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !sent.After(p.began) {
+	if !began.After(p.began) {
 		return
 	}
-	took := time.Since(sent)
+	took := time.Since(began)
 	if p.shortest = min(p.shortest, took); 3*took-2*p.shortest < p.config.ConfirmTimeout {
 		p.limit = max(p.limit, min(2*waited, p.config.Workers*p.config.Window))
 	}

@@ -89,7 +89,7 @@ func (r *reporter) outcome(it *item, answer publish.Result, isOver bool) {
 		}
 		r.count(func(s *Counters) {
 			s.Published++
-			s.Latency.observe(it.event.Age+time.Since(it.batch.read).Seconds(), traceID)
+			s.Latency.observe(it.event.Age+time.Since(it.batch.began).Seconds(), traceID)
 		})
 		r.log.Step(ctx, "message published", "message_id", it.message.ID, "topic", it.message.Topic)
 		span.SetAttributes(attribute.String("outbox.outcome", outcomePublished))

@@ -57,7 +57,7 @@ func (b *batch) expire(now time.Time) {
 	switch waiting := b.count[sent] + b.count[slow]; {
 	case waiting == 0:
 	case b.sender.isBlocked(): // time does not run while the destination asks to wait
-		b.sentAt, b.waited = now, 0 // and its answers say nothing about the pace
+		b.sentAt = now
 	case now.Before(b.expiresAt()):
 	case b.mayBecomeLate():
 		b.pauseSilent()

@@ -202,9 +202,33 @@ func TestP4ALateAnswerIsOfItsOwnPublisher(t *testing.T) {
 			v.relay.Wake()
 			v.sleep(v.relay.config.ConfirmTimeout / 20)
 		}
-		v.outbox.append("bad", 1)
+		bad := v.outbox.append("bad", 1)[0]
 		v.relay.Wake()
 		v.sleep(time.Second / 2)
 		v.want(2, "later")
+		if n := v.broker.copies[bad.String()]; n != 2 {
+			t.Errorf("it was sent %d times, want twice: with the silent one, which may have ended the publisher, and alone", n)
+		}
+	})
+}
+
+// TestP4AnEventThatHasEndedASessionIsSentAlone: no other event is lost with it.
+func TestP4AnEventThatHasEndedASessionIsSentAlone(t *testing.T) {
+	t.Parallel()
+	inVirtualTime(t, func(v *virtual) {
+		v.broker.answers = func(messages []publish.Message) []publish.Result {
+			if slices.ContainsFunc(messages, func(m publish.Message) bool { return m.Topic == "bad" }) {
+				return answerAll(publish.Unknown)(messages)
+			}
+			return answerAll(publish.Confirmed)(messages)
+		}
+		v.outbox.append("bad", 1)
+		good := v.outbox.append("good", 1)[0]
+		v.outbox.pending[0].EndedSession = true
+		v.run()
+		v.want(1, "published")
+		if n := v.broker.copies[good.String()]; n != 1 {
+			t.Errorf("the good one was sent %d times", n)
+		}
 	})
 }

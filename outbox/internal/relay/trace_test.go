@@ -85,7 +85,7 @@ func publishBatch(t *testing.T, results ...publish.Result) (*reporter, *batch, [
 	config = config.withDefaults()
 	r := newReporter(&config, &fakeBroker{})
 	pace := newPace(&config)
-	b := &batch{config: &config, topics: newTopics(), report: r, read: time.Now(), sender: &sender{ctx: t.Context(), pace: pace}, window: newWindow(&atomic.Int64{}, pace)}
+	b := &batch{config: &config, topics: newTopics(), report: r, began: time.Now(), sender: &sender{ctx: t.Context(), pace: pace}, window: newWindow(&atomic.Int64{}, pace)}
 	for _, e := range []store.Event{
 		{ID: uuid.New(), Topic: "order.created", Traceparent: orderParent, Headers: map[string]string{"tracestate": "a=b"}, Payload: []byte("{}"), RetryCount: 1, Age: 1},
 		{ID: uuid.New(), Topic: "order.created"},

@@ -146,7 +146,7 @@ func (w *worker) start(ctx context.Context, claim store.Claim, asked time.Time) 
 	}
 	b := &batch{
 		config: w.config, topics: w.topics, sender: w.sender, database: w.database, window: w.window, report: w.report,
-		isProbe: w.isProbe, lease: w.leases.begin(claim.Token, asked), read: time.Now(),
+		isProbe: w.isProbe, lease: w.leases.begin(claim.Token, asked), began: time.Now(),
 		answers: answers{some: make(chan struct{}, 1)}, silence: make(chan struct{}, 1), ended: make(chan struct{}), last: w.last,
 	}
 	for _, e := range claim.Events {
