@@ -55,18 +55,15 @@ func (t *topics) note(e store.Event, o outcome, isProbe bool) past {
 	defer t.mu.Unlock()
 	of := t.get(e.PauseName())
 	p := past{isProbe: isProbe, isPaused: of.isPaused}
-	switch o {
-	case confirmed, refused:
+	if o == confirmed || o == refused {
 		t.answered = time.Now()
 		*of = topic{answered: t.answered}
-	case closedAlone, lostAlone:
-		if of.last != e.ID {
-			of.last, of.ended = e.ID, of.ended+1
-		}
-		p.ended = of.ended
-		if o == lostAlone {
-			p.lost, p.isCause = t.lostAlone(e.ID)
-		}
+	}
+	if (o == closedAlone || o == lostAlone) && of.last != e.ID {
+		of.last, of.ended = e.ID, of.ended+1
+	}
+	if p.ended = of.ended; o == lostAlone {
+		p.lost, p.isCause = t.lostAlone(e.ID)
 	}
 	return p
 }

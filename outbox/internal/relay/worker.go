@@ -50,7 +50,8 @@ func (w *worker) run(ctx context.Context) error { //nolint:contextcheck // see r
 	answers, cancel := context.WithCancel(w.by.answers)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(max(sessionTimeout, w.config.ShutdownTimeout), cancel) })()
-	w.by.answers, w.database.by.answers = answers, answers
+	w.by = deadlines{answers, w.by.publishers, w.by.statements}
+	w.database.by = w.by
 	poll := time.NewTicker(w.config.PollInterval)
 	defer poll.Stop()
 	renew, stop := context.WithCancel(w.database.by.statements) // until the batches have ended
