@@ -54,13 +54,13 @@ const (
 // table is the policy, as the package's comment explains it. decide adds what depends on the past.
 var table = [...]decision{
 	confirmed:   {event: published, topic: resumed},
-	returned:    {event: halted, topic: paused, failure: store.Failure{Tried: true}},
-	busy:        {event: halted, topic: paused},
-	refused:     {event: delayed, topic: resumed, failure: store.Failure{Counts: true}},
-	closedAlone: {event: delayed, topic: unchanged, failure: store.Failure{Counts: true}},
-	lostAlone:   {event: delayed, topic: unchanged},
+	returned:    {event: halted, topic: paused, failure: store.Failure{Tried: true, Code: store.CodeUnroutable}},
+	busy:        {event: halted, topic: paused, failure: store.Failure{Code: codeRefused}},
+	refused:     {event: delayed, topic: resumed, failure: store.Failure{Counts: true, Code: codeRefused}},
+	closedAlone: {event: delayed, topic: unchanged, failure: store.Failure{Counts: true, Code: store.CodeSessionClosed}},
+	lostAlone:   {event: delayed, topic: unchanged, failure: store.Failure{Code: store.CodeSessionClosed}},
 	invalid:     {event: failed, topic: untried},
-	noAnswer:    {event: delayed, topic: unchanged, failure: store.Failure{Tried: true}},
+	noAnswer:    {event: delayed, topic: unchanged, failure: store.Failure{Tried: true, Code: store.CodeNoAnswer}},
 	notSent:     {event: retried, topic: untried},
 	lost:        {event: retried, topic: untried},
 }
@@ -87,7 +87,7 @@ func (c *Config) decide(e store.Event, r publish.Result, p past) decision {
 	o := outcomeOf(r)
 	d := table[o]
 	f := &d.failure
-	f.ID, f.Code, f.Delay = e.ID, failureCode(r), c.retryDelay(max(e.RetryCount, p.lost))
+	f.ID, f.Delay = e.ID, c.retryDelay(max(e.RetryCount, p.lost))
 	if r.Err != nil {
 		f.Reason = r.Err.Error()
 	}
@@ -100,6 +100,8 @@ func (c *Config) decide(e store.Event, r publish.Result, p past) decision {
 		f.Counts, f.Delay = true, c.NoAnswerPauses[min(e.RetryCount, len(c.NoAnswerPauses)-1)]
 	case o == noAnswer && p.isPaused:
 		d.event = halted
+	case o == invalid:
+		f.Code = invalidCode(r.Err)
 	}
 	f.Counts = f.Counts || p.isCause
 	f.Halt, f.Final = d.event == halted, d.event == failed
@@ -130,7 +132,7 @@ func outcomeOf(r publish.Result) outcome {
 	return lost
 }
 
-// Two values of failure_code; failureCode has the others.
+// Two values of failure_code; the table, and invalidCode, have the others.
 const (
 	codeRefused   = "refused"
 	codeNoPayload = "no_payload"
@@ -152,24 +154,15 @@ func (c *Config) retryDelay(times int) time.Duration {
 	return delay/2 + rand.N(delay/2+1) //nolint:gosec // it spreads load and needs no secrecy
 }
 
-// failureCode is the value of the column failure_code for a result.
-func failureCode(r publish.Result) string {
+// invalidCode is the failure_code of an event that no destination could take.
+func invalidCode(err error) string {
 	switch {
-	case errors.Is(r.Err, publish.ErrTooLarge):
+	case errors.Is(err, publish.ErrTooLarge):
 		return "too_large"
-	case errors.Is(r.Err, publish.ErrBadTopic):
+	case errors.Is(err, publish.ErrBadTopic):
 		return "bad_topic"
-	case errors.Is(r.Err, publish.ErrBadHeaders):
+	case errors.Is(err, publish.ErrBadHeaders):
 		return "bad_headers"
-	case errors.Is(r.Err, publish.ErrClosed), errors.Is(r.Err, errAlone):
-		return store.CodeSessionClosed
-	case errors.Is(r.Err, publish.ErrTimeout):
-		return store.CodeNoAnswer
-	case r.Outcome == publish.Returned:
-		return store.CodeUnroutable
-	case r.Outcome == publish.Invalid:
-		return "invalid"
-	default:
-		return codeRefused
 	}
+	return "invalid"
 }

@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -67,22 +68,21 @@ func (r *reporter) attributes(e store.Event) []attribute.KeyValue {
 	return attributes
 }
 
-// The values of the span attribute outbox.outcome.
-const (
-	outcomePublished = "published"
-	outcomeRetry     = "retry"   // it is tried again later
-	outcomeFailed    = "failed"  // it is not tried again
-	outcomeUnknown   = "unknown" // it was not sent, or nobody knows; it is tried again at once
-)
+// spanOutcomes are the values of the span attribute outbox.outcome: retry means later, and unknown
+// that it was not sent, or nobody knows.
+var spanOutcomes = [...]string{published: "published", delayed: "retry", halted: "retry", retried: "unknown", failed: "failed"}
 
 // outcome counts the answer to an event, logs it, and ends the event's span. isOver says that
 // nothing more is begun.
 func (r *reporter) outcome(it *item, answer publish.Result, isOver bool) {
 	ctx, span := it.trace, trace.SpanFromContext(it.trace)
 	defer span.End()
-	outcome := outcomeRetry
-	switch {
-	case it.decision.event == published:
+	if answer.Outcome == publish.NotSent && isOver && errors.Is(answer.Err, context.Canceled) {
+		return // it was not begun, because Run or the session ends
+	}
+	outcome := spanOutcomes[it.decision.event]
+	span.SetAttributes(attribute.String("outbox.outcome", outcome))
+	if it.decision.event == published {
 		traceID := ""
 		if own := span.SpanContext(); own.IsSampled() {
 			traceID = own.TraceID().String()
@@ -92,14 +92,7 @@ func (r *reporter) outcome(it *item, answer publish.Result, isOver bool) {
 			s.Latency.observe(it.event.Age+time.Since(it.batch.began).Seconds(), traceID)
 		})
 		r.log.Step(ctx, "message published", "message_id", it.message.ID, "topic", it.message.Topic)
-		span.SetAttributes(attribute.String("outbox.outcome", outcomePublished))
 		return
-	case answer.Outcome == publish.NotSent && isOver && errors.Is(answer.Err, context.Canceled):
-		return // it was not begun, because Run or the session ends
-	case it.decision.event == failed:
-		outcome = outcomeFailed
-	case it.decision.event == retried:
-		outcome = outcomeUnknown
 	}
 	r.count(func(s *Counters) {
 		switch answer.Outcome {
@@ -113,11 +106,10 @@ func (r *reporter) outcome(it *item, answer publish.Result, isOver bool) {
 		}
 	})
 	r.log.Trouble(ctx, "message not published", "message_id", it.message.ID, "topic", it.message.Topic, "error", answer.Err)
-	span.SetAttributes(attribute.String("outbox.outcome", outcome))
 	if answer.Err != nil {
 		span.RecordError(answer.Err)
 	}
-	span.SetStatus(codes.Error, failureCode(answer))
+	span.SetStatus(codes.Error, cmp.Or(it.decision.failure.Code, outcome))
 }
 
 // settled counts and logs what a settlement has changed, and what it has not.

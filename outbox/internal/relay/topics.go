@@ -89,17 +89,6 @@ func (t *topics) pause(name string) {
 	t.get(name).isPaused = true
 }
 
-// claimed notes that a claim has found these events, so their topics are not paused in the outbox.
-func (t *topics) claimed(events []store.Event) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, e := range events {
-		if of := t.all[e.PauseName()]; of != nil {
-			of.isPaused = false
-		}
-	}
-}
-
 func (t *topics) isPaused(name string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -142,9 +142,6 @@ func (w *worker) start(ctx context.Context, claim store.Claim, asked time.Time) 
 	}
 	w.report.log.Step(ctx, "outbox events fetched", "count", len(claim.Events), "worker", w.name)
 	crashpoint.At("relay.claimed")
-	if !w.isProbe {
-		w.topics.claimed(claim.Events)
-	}
 	b := &batch{
 		config: w.config, topics: w.topics, sender: w.sender, database: w.database, window: w.window, report: w.report,
 		isProbe: w.isProbe, lease: w.leases.begin(claim.Token, asked), began: time.Now(),
