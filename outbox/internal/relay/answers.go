@@ -45,10 +45,9 @@ func (a *answers) take() []answer {
 	return all
 }
 
-// redirect lets the late confirms go elsewhere. It returns what the batch has not received.
-func (a *answers) redirect(to *unanswered) []answer {
+// redirect lets the late confirms go elsewhere.
+func (a *answers) redirect(to *unanswered) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.late = to
-	return a.list
 }

@@ -98,11 +98,8 @@ func (b *batch) end() {
 	for _, it := range b.items {
 		b.window.bytes.Add(-it.free())
 	}
-	for _, a := range b.answers.redirect(b.sender.unanswered) {
-		if a.item != nil {
-			b.accept(a.item, a.result)
-		}
-	}
+	b.answers.redirect(b.sender.unanswered)
+	b.receive() // what has come before that
 	b.setStuck(false)
 	b.lease.release()
 	b.window.remove(b)

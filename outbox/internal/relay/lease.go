@@ -16,12 +16,11 @@ import (
 // have them, and may send a later event of the same aggregate. It is counted by this process, from
 // before the claim was asked for, so it ends here before it ends in the database.
 type lease struct {
-	token   uuid.UUID
-	all     *leases
-	renewed time.Time    // when that was asked for
-	until   atomic.Int64 // nanoseconds after epoch
-	over    context.Context
-	end     context.CancelFunc // lets nothing more be sent
+	token uuid.UUID
+	all   *leases
+	until atomic.Int64 // nanoseconds after epoch
+	over  context.Context
+	end   context.CancelFunc // lets nothing more be sent
 }
 
 // epoch makes durations of the monotonic clock.
@@ -71,7 +70,6 @@ func (l *leases) begin(token uuid.UUID, asked time.Time) *lease {
 
 // extend makes a lease end that much after a renewal was asked for. The caller holds mu.
 func (l *leases) extend(one *lease, asked time.Time) {
-	one.renewed = asked
 	one.until.Store(int64(asked.Sub(epoch) + l.config.Lease))
 }
 
@@ -94,14 +92,19 @@ func (l *leases) endAll() {
 
 // renew renews leases until ctx ends.
 func (l *leases) renew(ctx context.Context, d *database) {
-	for Wait(ctx, time.Until(later(l.next(), d.notBefore()))) {
+	for wait := renewEvery; Wait(ctx, wait); {
+		wait = renewEvery
 		tokens, asked := l.tokens(), time.Now()
+		if len(tokens) == 0 {
+			continue
+		}
 		var held []uuid.UUID
-		if len(tokens) == 0 || !d.execute(ctx, ctx, "cannot renew leases", func(ctx context.Context) (err error) {
+		if !d.execute(ctx, ctx, "cannot renew leases", func(ctx context.Context) (err error) {
 			asked = time.Now()
 			held, err = d.store.Renew(ctx, tokens, l.config.Lease)
 			return err
 		}) {
+			wait = max(time.Until(d.notBefore()), shortestWait)
 			continue
 		}
 		l.mu.Lock()
@@ -117,17 +120,6 @@ func (l *leases) renew(ctx context.Context, d *database) {
 		}
 		l.mu.Unlock()
 	}
-}
-
-// next is when the oldest renewal is a second old.
-func (l *leases) next() time.Time {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	next := time.Now().Add(renewEvery)
-	for _, one := range l.held {
-		next = earlier(next, one.renewed.Add(renewEvery))
-	}
-	return next
 }
 
 func (l *leases) tokens() []uuid.UUID {

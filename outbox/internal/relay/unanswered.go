@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -29,8 +30,8 @@ type unanswered struct {
 	since   time.Time          // when the destination has last said something, or got the first of these messages
 	events  map[uuid.UUID]bool // that are still being sent, or are late
 	overdue map[*sending]bool
-	bytes   int64         // of what is overdue
-	late    []store.Event // confirmed after the relay had given up waiting, and not recorded
+	bytes   int64                     // of what is overdue
+	late    map[uuid.UUID]store.Event // confirmed after the relay had given up waiting, and not recorded
 
 	isSilent    atomic.Bool // as the log says
 	isRecording bool        // a worker records late ones
@@ -55,7 +56,7 @@ const (
 func newUnanswered(to publish.Destination) *unanswered {
 	u := &unanswered{
 		destination: to.Name(), limit: silentAfter, some: make(chan struct{}, 1),
-		events: map[uuid.UUID]bool{}, overdue: map[*sending]bool{},
+		events: map[uuid.UUID]bool{}, overdue: map[*sending]bool{}, late: map[uuid.UUID]store.Event{},
 	}
 	if to, ok := to.(interface{ AnswersWithin() time.Duration }); ok {
 		u.limit = to.AnswersWithin()
@@ -115,7 +116,7 @@ func (u *unanswered) answered(s *sending, r publish.Result, isFirst bool) {
 		u.bytes += s.bytes
 		u.overdue[s] = true
 	case !isFirst && r.Outcome == publish.Confirmed:
-		u.late = append(u.late, s.event)
+		u.late[s.event.ID] = s.event
 		signal(u.some)
 	default:
 		delete(u.events, s.event.ID)
@@ -127,7 +128,7 @@ func (u *unanswered) confirmed(e store.Event) {
 	e.Payload = nil
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.late = append(u.late, e)
+	u.late[e.ID] = e
 	signal(u.some)
 }
 
@@ -138,30 +139,25 @@ func (u *unanswered) hasLate() bool {
 	return len(u.late) > 0 && !u.isRecording
 }
 
-// recordLate records late confirms. Any worker may do it.
+// recordLate records late confirms. Any worker may do it, one at a time.
 func (u *unanswered) recordLate(d *database) {
 	u.mu.Lock()
-	defer u.mu.Unlock()
-	if len(u.late) == 0 || u.isRecording {
+	late := slices.Collect(maps.Values(u.late))
+	mayRecord := len(late) > 0 && !u.isRecording
+	u.isRecording = u.isRecording || mayRecord
+	u.mu.Unlock()
+	if !mayRecord {
 		return
 	}
-	n, seen := len(u.late), map[uuid.UUID]bool{}
-	late := slices.DeleteFunc(slices.Clone(u.late), func(e store.Event) bool { // two sessions may have sent it
-		isThere := seen[e.ID]
-		seen[e.ID] = true
-		return isThere
-	})
-	u.isRecording = true
-	u.mu.Unlock()
 	settled := d.settle(store.Settlement{Published: late})
 	u.mu.Lock()
-	u.isRecording = false
-	if settled == nil {
+	defer u.mu.Unlock()
+	if u.isRecording = false; settled == nil {
 		signal(u.some) // another worker may try
 		return
 	}
-	u.late = slices.Delete(u.late, 0, n)
 	for _, e := range late {
+		delete(u.late, e.ID)
 		delete(u.events, e.ID)
 	}
 }

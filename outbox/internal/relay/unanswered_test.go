@@ -147,7 +147,7 @@ func TestALateConfirmIsRecordedOnceByOneWorker(t *testing.T) {
 		}
 		v.run()
 		e := store.Event{ID: uuid.New(), Topic: "a"}
-		v.relay.unanswered.late = []store.Event{e}
+		v.relay.unanswered.confirmed(e)
 		v.relay.unanswered.confirmed(e)
 		before := v.broker.turns()
 		v.sleep(5 * time.Second)
