@@ -48,7 +48,7 @@ import (
 //	none for ConfirmTimeout      it is tried again after a pause; a late confirm still counts
 //	not sent, connection lost    it is due at once, and nothing is counted
 //	alone, publisher closed      as Refused; the next time it is sent alone
-//	alone, connection lost       the same; it counts at the fourth time if others were answered, else the tenth
+//	alone, connection lost       the same; it counts from the tenth time on
 //	Invalid                      it fails at once: no destination of this kind could take it
 //
 // A refused event fails after at least ten tries, if the first refusal since a return is more than

@@ -91,7 +91,7 @@ func (w *worker) room() (room, limit int) {
 		return 0, 0
 	case w.isProbe && waiting > 0:
 		return 0, 0 // a queue that does not take its probe may stop the session, and others would wait
-	case w.window.slow() >= maxSlowWindows*w.config.Window || w.unanswered.isTooMuch(w.window.bytes.Load()):
+	case w.unanswered.isTooMuch(w.window.bytes.Load()):
 		return 0, 0
 	}
 	room, limit = w.pace.room()

@@ -71,7 +71,6 @@ type past struct {
 	isPaused bool // the topic, by this relay
 	ended    int  // events of the topic that have ended publishers, this one too, without an answer in between
 	lost     int  // how often the event was lost alone before
-	isCause  bool // it was lost alone so often that it is the cause
 }
 
 // A topic pauses after so many events, one after the other, that have ended their publishers. The next
@@ -103,7 +102,7 @@ func (c *Config) decide(e store.Event, r publish.Result, p past) decision {
 	case o == invalid:
 		f.Code = invalidCode(r.Err)
 	}
-	f.Counts = f.Counts || p.isCause
+	f.Counts = f.Counts || o == lostAlone && p.lost+1 >= causeAfter
 	f.Halt, f.Final = d.event == halted, d.event == failed
 	return d
 }

@@ -6,7 +6,6 @@ import (
 	"flag"
 	"os"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
@@ -34,26 +33,25 @@ func TestP4TheTableOfOutcomes(t *testing.T) {
 		does   string // what else is written
 		code   string
 	}{
-		"confirmed":                        {of(publish.Confirmed, nil), past{}, published, unchanged, "", ""},
-		"confirmed, paused":                {of(publish.Confirmed, nil), past{isPaused: true}, published, resumed, "", ""},
-		"confirmed, probe":                 {of(publish.Confirmed, nil), past{isProbe: true}, published, resumed, "", ""},
-		"returned":                         {of(publish.Returned, reason), past{}, halted, paused, "tried", "unroutable"},
-		"busy":                             {of(publish.NotSent, publish.ErrBusy), past{}, halted, paused, "", "refused"},
-		"refused":                          {of(publish.Refused, reason), past{}, delayed, unchanged, "counts", "refused"},
-		"refused, probe":                   {of(publish.Refused, reason), past{isProbe: true}, delayed, resumed, "counts", "refused"},
-		"no answer":                        {of(publish.Unknown, publish.ErrTimeout), past{}, delayed, unchanged, "tried", "no_answer"},
-		"no answer, paused":                {of(publish.Unknown, publish.ErrTimeout), past{isPaused: true}, halted, unchanged, "tried", "no_answer"},
-		"lost":                             {of(publish.Unknown, reason), past{}, retried, untried, "", ""},
-		"not sent":                         {of(publish.NotSent, publish.ErrNotSent), past{}, retried, untried, "", ""},
-		"closed, alone":                    {of(publish.Refused, publish.ErrClosed), past{ended: 49}, delayed, unchanged, "counts", "session_closed"},
-		"closed, alone, the fiftieth":      {of(publish.Refused, publish.ErrClosed), past{ended: 50}, delayed, paused, "counts", "session_closed"},
-		"closed, alone, probe":             {of(publish.Refused, publish.ErrClosed), past{isProbe: true}, delayed, paused, "counts", "session_closed"},
-		"lost, alone":                      {of(publish.Unknown, errAlone), past{ended: 1}, delayed, unchanged, "", "session_closed"},
-		"lost, alone, the second":          {of(publish.Unknown, errAlone), past{ended: 2}, delayed, paused, "", "session_closed"},
-		"lost, alone, and it is the cause": {of(publish.Unknown, errAlone), past{isCause: true}, delayed, unchanged, "counts", "session_closed"},
-		"too large":                        {of(publish.Invalid, publish.ErrTooLarge), past{}, failed, untried, "", "too_large"},
-		"a bad key":                        {of(publish.Invalid, publish.ErrBadTopic), past{}, failed, untried, "", "bad_topic"},
-		"broken headers":                   {of(publish.Invalid, publish.ErrBadHeaders), past{}, failed, untried, "", "bad_headers"},
+		"confirmed":                   {of(publish.Confirmed, nil), past{}, published, unchanged, "", ""},
+		"confirmed, paused":           {of(publish.Confirmed, nil), past{isPaused: true}, published, resumed, "", ""},
+		"confirmed, probe":            {of(publish.Confirmed, nil), past{isProbe: true}, published, resumed, "", ""},
+		"returned":                    {of(publish.Returned, reason), past{}, halted, paused, "tried", "unroutable"},
+		"busy":                        {of(publish.NotSent, publish.ErrBusy), past{}, halted, paused, "", "refused"},
+		"refused":                     {of(publish.Refused, reason), past{}, delayed, unchanged, "counts", "refused"},
+		"refused, probe":              {of(publish.Refused, reason), past{isProbe: true}, delayed, resumed, "counts", "refused"},
+		"no answer":                   {of(publish.Unknown, publish.ErrTimeout), past{}, delayed, unchanged, "tried", "no_answer"},
+		"no answer, paused":           {of(publish.Unknown, publish.ErrTimeout), past{isPaused: true}, halted, unchanged, "tried", "no_answer"},
+		"lost":                        {of(publish.Unknown, reason), past{}, retried, untried, "", ""},
+		"not sent":                    {of(publish.NotSent, publish.ErrNotSent), past{}, retried, untried, "", ""},
+		"closed, alone":               {of(publish.Refused, publish.ErrClosed), past{ended: 49}, delayed, unchanged, "counts", "session_closed"},
+		"closed, alone, the fiftieth": {of(publish.Refused, publish.ErrClosed), past{ended: 50}, delayed, paused, "counts", "session_closed"},
+		"closed, alone, probe":        {of(publish.Refused, publish.ErrClosed), past{isProbe: true}, delayed, paused, "counts", "session_closed"},
+		"lost, alone":                 {of(publish.Unknown, errAlone), past{ended: 1}, delayed, unchanged, "", "session_closed"},
+		"lost, alone, the second":     {of(publish.Unknown, errAlone), past{ended: 2}, delayed, paused, "", "session_closed"},
+		"too large":                   {of(publish.Invalid, publish.ErrTooLarge), past{}, failed, untried, "", "too_large"},
+		"a bad key":                   {of(publish.Invalid, publish.ErrBadTopic), past{}, failed, untried, "", "bad_topic"},
+		"broken headers":              {of(publish.Invalid, publish.ErrBadHeaders), past{}, failed, untried, "", "bad_headers"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -75,26 +73,16 @@ func TestP4TheTableOfOutcomes(t *testing.T) {
 	}
 }
 
-// TestP4AnEventThatIsLostAloneIsTheCause at the fourth time if others were answered, else at the
-// tenth. For its topic it is one event.
-func TestP4AnEventThatIsLostAloneIsTheCause(t *testing.T) {
+// TestP4AnEventThatIsLostAloneCountsAtTheTenthTime. For its topic it is one event.
+func TestP4AnEventThatIsLostAloneCountsAtTheTenthTime(t *testing.T) {
 	t.Parallel()
-	for areOthersAnswered, want := range map[bool]int{true: 4, false: 10} {
-		synctest.Test(t, func(t *testing.T) {
-			topics, e := newTopics(), store.Event{ID: uuid.New(), Topic: "a"}
-			for n := 1; ; n++ {
-				if p := topics.note(e, lostAlone, false); p.lost != n-1 || p.ended != 1 || p.isCause {
-					if !p.isCause || n != want {
-						t.Errorf("%+v at time %d, want the cause at time %d", p, n, want)
-					}
-					return
-				}
-				time.Sleep(time.Second)
-				if areOthersAnswered {
-					topics.note(store.Event{Topic: "another"}, refused, false)
-				}
-			}
-		})
+	topics, e, config := newTopics(), store.Event{ID: uuid.New(), Topic: "a"}, testConfig.withDefaults()
+	for n := 1; n <= 10; n++ {
+		p := topics.note(e, lostAlone, false)
+		d := config.decide(e, publish.Result{Outcome: publish.Unknown, Err: errAlone}, p)
+		if d.failure.Counts != (n == 10) || p.ended != 1 || n > 2 && d.failure.Delay < time.Second {
+			t.Errorf("time %d: %+v, %+v", n, p, d.failure)
+		}
 	}
 }
 

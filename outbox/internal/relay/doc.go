@@ -22,7 +22,7 @@
 //	busy         halted     paused     too many of its topic have no answer, or it is unreachable
 //	refused      delayed    resumed    the try counts
 //	closedAlone  delayed    unchanged  the try counts; the 50th such event in a row: paused
-//	lostAlone    delayed    unchanged  the try counts if the event is the cause; the 2nd: paused
+//	lostAlone    delayed    unchanged  the try counts from the 10th on; the 2nd such event: paused
 //	invalid      failed     untried
 //	noAnswer     delayed    unchanged  halted, if the topic is paused; of an e-mail the try counts
 //	notSent      retried    untried    the session is left, or the publisher has ended

@@ -14,8 +14,8 @@ import (
 type topics struct {
 	mu       sync.Mutex
 	all      map[string]*topic
-	answered time.Time // when the destination last answered to an event of any topic
-	alone    map[uuid.UUID]loss
+	answered time.Time         // when the destination last answered to an event of any topic
+	alone    map[uuid.UUID]int // how often
 }
 
 type topic struct {
@@ -25,19 +25,14 @@ type topic struct {
 	isPaused bool      // by this relay
 }
 
-// loss is that an event was alone when the connection was lost. After causeAfter losses it is the
-// cause, and not a bad network, if others were answered meanwhile.
-type loss struct {
-	times int
-	since time.Time
-}
-
-const causeAfter = 4
+// causeAfter is how often an event must be alone when the connection is lost, to be the cause. An
+// unreliable network must not count.
+const causeAfter = store.LeastTries
 
 // maxTopics bounds the memory. Then all are forgotten, and pause a little earlier or later.
 const maxTopics = 10_000
 
-func newTopics() *topics { return &topics{all: map[string]*topic{}, alone: map[uuid.UUID]loss{}} }
+func newTopics() *topics { return &topics{all: map[string]*topic{}, alone: map[uuid.UUID]int{}} }
 
 func (t *topics) get(name string) *topic {
 	if t.all[name] == nil {
@@ -63,24 +58,13 @@ func (t *topics) note(e store.Event, o outcome, isProbe bool) past {
 		of.last, of.ended = e.ID, of.ended+1
 	}
 	if p.ended = of.ended; o == lostAlone {
-		p.lost, p.isCause = t.lostAlone(e.ID)
+		if len(t.alone) >= maxTopics {
+			clear(t.alone)
+		}
+		p.lost = t.alone[e.ID]
+		t.alone[e.ID]++
 	}
 	return p
-}
-
-// lostAlone notes that an event was alone when the connection was lost. It returns how often that
-// was so before, and whether the event is the cause: also after LeastTries, if no others are
-// answered.
-func (t *topics) lostAlone(id uuid.UUID) (before int, isCause bool) {
-	if len(t.alone) >= maxTopics {
-		clear(t.alone)
-	}
-	l, there := t.alone[id]
-	if l.times++; !there {
-		l.since = time.Now()
-	}
-	t.alone[id] = l
-	return l.times - 1, l.times >= causeAfter && t.answered.After(l.since) || l.times >= store.LeastTries
 }
 
 func (t *topics) pause(name string) {
