@@ -28,10 +28,10 @@
 //	notSent      retried    untried    the session is left, or the publisher has ended
 //	lost         retried    untried    the same, and other events had no answer either
 //
-// A delayed event is due after a pause of its own, a halted one when the pause of its topic is over,
-// and a retried one when its claim ends. If a try counts, and is the tenth or a later one, GiveUp
-// after the first one, the event has failed. A confirm that comes late, when the event is decided or
-// recorded, is recorded too: the event is published.
+// A delayed event is due after a pause of its own, a halted one when its topic's pause is over, and
+// a retried one when its claim ends. If a try counts, and is the tenth or a later one, GiveUp after
+// the first one, the event has failed. A confirm that comes late, when the event is decided or
+// recorded, is recorded too: it is published.
 //
 // # Topics
 //
@@ -42,6 +42,18 @@
 // does not take what was sent. For the same reason a worker whose connection answers nothing for
 // SlowAfter gives its place to another one, and drains: it begins nothing more, and waits for late
 // answers.
+//
+// # When something ends, or is away
+//
+//	the session     its worker begins nothing more. What was sent is lost, or lostAlone; what was not
+//	                is notSent. After several were lost together, one is sent at first (pace.go)
+//	a lease         nothing more of its claim is sent. Of what was sent, only confirms are recorded:
+//	                another relay may have claimed the events (store, fenceSQL)
+//	the database    nothing is claimed. Decisions are written again, until they are recorded. Leases
+//	                are not renewed, and end. Those of e-mails end at once, and after the outage no
+//	                e-mail is claimed for 2 s: everybody can record what was sent (database.go)
+//	Run's context   nothing more is begun or claimed. Answers are awaited for ShutdownTimeout. 2 s
+//	                later the last statement ends, and Run returns (deadlines in relay.go)
 //
 // # The parts
 //
