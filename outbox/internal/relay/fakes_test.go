@@ -220,8 +220,8 @@ func (f *fakeOutbox) Settle(ctx context.Context, s store.Settlement) (store.Sett
 		}
 	}
 	for _, e := range f.claimed[s.Token] {
-		if b := f.became[e.ID]; s.End && (b == "" || b == "halted" || b == "released") {
-			f.became[e.ID], f.pending = "released", append(f.pending, e)
+		if b := f.became[e.ID]; s.End && (b == "" || b == "halted" || b == "retried") {
+			f.became[e.ID], f.pending = "retried", append(f.pending, e)
 		}
 	}
 	slices.SortFunc(f.pending, func(a, b store.Event) int { return cmp.Compare(a.Seq, b.Seq) })

@@ -125,7 +125,7 @@ func TestP6NobodyClaimsWhileAWorkerCannotMark(t *testing.T) {
 	})
 }
 
-// TestP4ASlowFunctionIsCalledOnceForEachEvent: nothing is released or paused while it works.
+// TestP4ASlowFunctionIsCalledOnceForEachEvent: nothing is retried or paused while it works.
 func TestP4ASlowFunctionIsCalledOnceForEachEvent(t *testing.T) {
 	t.Parallel()
 	for takes, n := range map[time.Duration]int{20 * time.Millisecond: 1000, 2 * time.Second: 15, 30*time.Second - 1: 5} {

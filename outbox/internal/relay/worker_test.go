@@ -227,7 +227,7 @@ func TestP12ShutdownDoesNotCancelAClaim(t *testing.T) {
 		v.outbox.append("a", 1)
 		v.run()
 		v.stop()
-		v.want(1, "released")
+		v.want(1, "retried")
 	})
 }
 
@@ -254,7 +254,7 @@ func TestP12ShutdownHasALimit(t *testing.T) {
 					t.Errorf("after %s it takes %s to end", after, took)
 				}
 				if !hangs {
-					v.want(3, "released")
+					v.want(3, "retried")
 				}
 			})
 		}
@@ -281,6 +281,6 @@ func TestP12WhatIsConfirmedIsRecordedAtTheEnd(t *testing.T) {
 		synctest.Wait() // the second one is sent, and has no answer
 		v.stop()
 		v.want(1, "published")
-		v.want(2, "released")
+		v.want(2, "retried")
 	})
 }

@@ -131,7 +131,7 @@ func (p *pair) settle() {
 	for _, e := range c.Events {
 		f := store.Failure{ID: e.ID, Delay: draw(p, 0, 0, 2*time.Hour-time.Second/2), Code: draw(p, "refused", store.CodeSessionClosed), Reason: reason}
 		outcome := draw(p, "published", "published", "refused", "refused", "refused", "refused", "final", "final", "final",
-			"returned", "returned", "no answer", "no answer, paused", "released")
+			"returned", "returned", "no answer", "no answer, paused", "retried")
 		switch outcome {
 		case "published":
 			t.Published, t.Resumed = append(t.Published, e), append(t.Resumed, e.Topic)

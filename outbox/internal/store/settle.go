@@ -130,7 +130,7 @@ WITH failures AS MATERIALIZED (
            AND q.retry_count + 1 >= @least AND q.refused_since <= now() - cast(@give_up AS float8) * interval '1 second' AS fails
   FROM failures, (SELECT id FROM held_ids ORDER BY id) h,
   LATERAL (SELECT id, retry_count, refused_since FROM outbox_queue WHERE id = h.id LIMIT 1 FOR UPDATE) q
-), verdicts AS MATERIALIZED (
+), decided AS MATERIALIZED (
   SELECT jsonb_object_agg(id, failure || jsonb_build_object('fails', coalesce(fails, false))) AS by_id FROM held
 ), written AS (
   UPDATE outbox_queue q
@@ -162,7 +162,7 @@ WHERE id = ANY (ARRAY(
   LATERAL (SELECT id FROM outbox_queue WHERE id = held.id LIMIT 1 FOR UPDATE) q)) AND failed_at IS NULL AND NOT halted`
 
 // failureSQL is the failure of the event that is updated.
-const failureSQL = `((SELECT by_id FROM verdicts) -> cast(q.id AS text))`
+const failureSQL = `((SELECT by_id FROM decided) -> cast(q.id AS text))`
 
 // lockEventsSQL locks all events of a settlement in the order of their ids. Otherwise two
 // statements would lock some each, and a relay with a late confirm of the same events could
