@@ -46,8 +46,8 @@ import (
 //	no answer for SlowAfter      its topic pauses if it takes no other; then it gives up its place
 //	nothing at all answered      another connection takes over; this one waits for late answers
 //	none for ConfirmTimeout      it is tried again after a pause; a late confirm still counts
-//	not sent, connection lost    it is due at once, and nothing is counted
-//	alone, publisher closed      as Refused; the next time it is sent alone
+//	not sent, connection lost    it is due when its claim ends, and nothing is counted
+//	alone, publisher closed      it is tried again as if Refused, and is sent alone the next time
 //	alone, connection lost       the same; it counts from the tenth time on
 //	Invalid                      it fails at once: no destination of this kind could take it
 //
@@ -112,7 +112,8 @@ func NewRelay(pool *pgxpool.Pool, to publish.Destination, c RelayConfig) (*Relay
 
 // Wake says that an event was committed. A worker of this relay then looks for events at once, and
 // if all of them are busy, the relays of other processes are notified. It never blocks, and many
-// calls cost no more than one. It is optional: without it, the next poll finds the event.
+// calls cost no more than one. It is optional: without it, the next poll finds the event. If the
+// transaction was open for longer than a second, its events may wait up to ten seconds more.
 //
 // Call it after the commit. Before the commit, for example in the function of pgx.BeginFunc, the
 // worker looks in vain: it does not see the event, which then waits for the next poll.

@@ -103,8 +103,8 @@ CREATE TABLE outbox_claims (
   events uuid[] NOT NULL
 );
 
--- A topic that is paused. Its events are not claimed: the claim halts those that it finds. When
--- "until" has passed, one of them is tried. If the destination takes it, the topic is resumed.
+-- A topic that is paused. Its events are not claimed: claims halt those that they find. When "until"
+-- has passed, one of them is tried: the probe. If it is confirmed or refused, the topic is resumed.
 CREATE TABLE outbox_topics (
   topic    text COLLATE "C" PRIMARY KEY, -- as in outbox_queue; '*' is every topic
   since    timestamptz NOT NULL DEFAULT now(),

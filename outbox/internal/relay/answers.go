@@ -3,14 +3,13 @@ package relay
 import (
 	"sync"
 	"time"
-
-	"example.com/transactional-outbox/outbox/publish"
 )
 
 // answer is what a publisher says about an event, or that it has begun some.
 type answer struct {
-	item   *item
-	result publish.Result
+	item    *item
+	outcome outcome
+	err     error // why it is not confirmed
 
 	begun []*item
 	at    time.Time
@@ -32,7 +31,7 @@ func (a *answers) add(one answer) {
 		if a.list = append(a.list, one); len(a.list) == 1 { // for the others the batch is awake already
 			signal(a.some)
 		}
-	case it != nil && it.counts(one.result):
+	case it != nil && it.counts(one.outcome):
 		a.late.confirmed(it.event)
 	}
 }
@@ -45,9 +44,10 @@ func (a *answers) take() []answer {
 	return all
 }
 
-// redirect lets the late confirms go elsewhere.
-func (a *answers) redirect(to *unanswered) {
+// redirect lets the late confirms go elsewhere. It returns what the batch has not received.
+func (a *answers) redirect(to *unanswered) []answer {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.late = to
+	return a.list
 }

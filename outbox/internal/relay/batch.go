@@ -55,7 +55,7 @@ func (b *batch) send() {
 		switch {
 		case it.state != unsent: // it is not to be sent
 		case b.sender.isOneByOne && b.sender.unanswered.has(it.event.ID):
-			d := b.config.decide(it.event, publish.Result{Outcome: publish.Unknown, Err: publish.ErrOverdue}, past{isProbe: b.isProbe})
+			d := b.config.decide(it.event, noAnswer, publish.ErrOverdue, past{isProbe: b.isProbe})
 			d.failure.Counts = false // the call that runs has counted
 			b.decide(it, d)
 			trace.SpanFromContext(it.trace).End()
@@ -98,8 +98,11 @@ func (b *batch) end() {
 	for _, it := range b.items {
 		b.window.bytes.Add(-it.free())
 	}
-	b.answers.redirect(b.sender.unanswered)
-	b.receive() // what has come before that
+	for _, a := range b.answers.redirect(b.sender.unanswered) {
+		if a.item != nil && a.item.counts(a.outcome) {
+			b.sender.unanswered.confirmed(a.item.event)
+		}
+	}
 	b.setStuck(false)
 	b.lease.release()
 	b.window.remove(b)
@@ -121,7 +124,7 @@ func (b *batch) places() places {
 func (b *batch) receive() {
 	for _, a := range b.answers.take() {
 		if a.begun == nil {
-			b.accept(a.item, a.result)
+			b.accept(a.item, a.outcome, a.err)
 			continue
 		}
 		b.sentAt, b.isLate = a.at, false
@@ -134,15 +137,14 @@ func (b *batch) receive() {
 }
 
 // accept decides about an event by its answer. An answer that is late counts if it is a confirm.
-func (b *batch) accept(it *item, result publish.Result) {
+func (b *batch) accept(it *item, o outcome, err error) {
 	if it.state == decided || it.state == recorded {
-		if it.counts(result) {
+		if it.counts(o) {
 			b.sender.unanswered.confirmed(it.event)
 		}
 		return
 	}
-	o := outcomeOf(result)
-	d := b.config.decide(it.event, result, b.topics.note(it.event, o, b.isProbe))
+	d := b.config.decide(it.event, o, err, b.topics.note(it.event, o, b.isProbe))
 	if d.topic == paused {
 		b.topics.pause(it.event.PauseName())
 	}
@@ -150,7 +152,7 @@ func (b *batch) accept(it *item, result publish.Result) {
 	if isAnswer := o == confirmed || o == refused || o == returned; isAnswer && b.open() == 0 {
 		b.window.pace.answered(b.began, b.waited)
 	}
-	b.report.outcome(it, result, b.sender.ctx.Err() != nil)
+	b.report.outcome(it, o, err, b.sender.ctx.Err() != nil)
 }
 
 func (b *batch) decide(it *item, d decision) {
@@ -162,9 +164,9 @@ func (b *batch) decide(it *item, d decision) {
 }
 
 // giveUp decides without an answer.
-func (b *batch) giveUp(it *item, instead publish.Result) {
+func (b *batch) giveUp(it *item) {
 	b.sender.forget(it)
-	b.accept(it, instead)
+	b.accept(it, noAnswer, publish.ErrTimeout)
 }
 
 // recordAt is when the decisions are to be written: all of them at once, or SettleAfter after the
@@ -234,10 +236,10 @@ func (b *batch) settlement() store.Settlement {
 			s.Published = append(s.Published, it.event)
 		case delayed, halted, failed:
 			s.Failures = append(s.Failures, d.failure)
-		case retried:
+		case retried, undecided:
 		}
 		switch {
-		case d.topic == paused, d.event == halted: // whoever holds an event writes the pause
+		case d.topic == paused, d.event == halted: // no event is halted without the row of its topic
 			s.Paused[topic] = d.failure.Reason
 			s.Longer = s.Longer || b.isProbe && d.topic == paused
 		case d.topic == resumed && !b.topics.isPaused(topic) && !slices.Contains(s.Resumed, topic):

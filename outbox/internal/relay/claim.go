@@ -15,8 +15,8 @@ const (
 	// lossPause is the pause after a publisher was lost. The next one may be lost at once.
 	lossPause = 10 * time.Millisecond
 	// maxBytes bounds the payloads that the workers of a relay have in flight, and so its memory.
-	// Above half of it nothing is claimed. A claim has up to 8 MiB. Those of more than two workers at
-	// the same time may come on top, and that of probes.
+	// Above half of it nothing is claimed. A claim has up to 8 MiB. If more than two workers claim at
+	// the same time, or one claims probes, it may be more.
 	maxBytes = 32 << 20
 	// mostProbes is how many topics are probed at once, and probePause the least time between two
 	// claims of probes.
@@ -107,9 +107,7 @@ func (w *worker) mayClaim(ctx context.Context) bool {
 		w.schedule.notBefore = at
 		return false
 	}
-	isBlocked := w.sender.session.Blocked()
-	w.database.health.blocked.Store(isBlocked)
-	return !isBlocked
+	return !w.sender.session.Blocked()
 }
 
 // claim claims what is due, and starts a batch. A claim goes on when ctx ends: otherwise one that

@@ -35,10 +35,11 @@ type decision struct {
 type eventState int
 
 const (
-	published eventState = iota
-	delayed              // it is due after a pause of its own
-	halted               // it is due when its topic's pause is over
-	retried              // nothing is written; it is due when its claim ends
+	undecided eventState = iota
+	published
+	delayed // it is due after a pause of its own
+	halted  // it is due when its topic's pause is over
+	retried // nothing is written; it is due when its claim ends
 	failed
 )
 
@@ -55,7 +56,7 @@ const (
 var table = [...]decision{
 	confirmed:   {event: published, topic: resumed},
 	returned:    {event: halted, topic: paused, failure: store.Failure{Tried: true, Code: store.CodeUnroutable}},
-	busy:        {event: halted, topic: paused, failure: store.Failure{Code: codeRefused}},
+	busy:        {event: halted, topic: paused, failure: store.Failure{Code: "busy"}},
 	refused:     {event: delayed, topic: resumed, failure: store.Failure{Counts: true, Code: codeRefused}},
 	closedAlone: {event: delayed, topic: unchanged, failure: store.Failure{Counts: true, Code: store.CodeSessionClosed}},
 	lostAlone:   {event: delayed, topic: unchanged, failure: store.Failure{Code: store.CodeSessionClosed}},
@@ -70,7 +71,7 @@ type past struct {
 	isProbe  bool // the event stands for its paused topic
 	isPaused bool // the topic, by this relay
 	ended    int  // events of the topic that have ended publishers, this one too, without an answer in between
-	lost     int  // how often the event was lost alone before
+	lost     int  // how often the event was lostAlone before
 }
 
 // A topic pauses after so many events, one after the other, that have ended their publishers. The next
@@ -82,13 +83,12 @@ const (
 
 // decide is what becomes of an event, and of its topic. Outcomes that count make the event fail when
 // it has been refused for GiveUp.
-func (c *Config) decide(e store.Event, r publish.Result, p past) decision {
-	o := outcomeOf(r)
+func (c *Config) decide(e store.Event, o outcome, err error, p past) decision {
 	d := table[o]
 	f := &d.failure
 	f.ID, f.Delay = e.ID, c.retryDelay(max(e.RetryCount, p.lost))
-	if r.Err != nil {
-		f.Reason = r.Err.Error()
+	if err != nil {
+		f.Reason = err.Error()
 	}
 	switch {
 	case d.topic == resumed && !p.isPaused && !p.isProbe:
@@ -100,13 +100,14 @@ func (c *Config) decide(e store.Event, r publish.Result, p past) decision {
 	case o == noAnswer && p.isPaused:
 		d.event = halted
 	case o == invalid:
-		f.Code = invalidCode(r.Err)
+		f.Code = invalidCode(err)
 	}
 	f.Counts = f.Counts || o == lostAlone && p.lost+1 >= causeAfter
 	f.Halt, f.Final = d.event == halted, d.event == failed
 	return d
 }
 
+// outcomeOf does not know which event has ended the publisher: see sender.note.
 func outcomeOf(r publish.Result) outcome {
 	switch {
 	case r.Outcome == publish.Confirmed:
@@ -117,14 +118,10 @@ func outcomeOf(r publish.Result) outcome {
 		return busy
 	case r.Outcome == publish.NotSent:
 		return notSent
-	case r.Outcome == publish.Refused && errors.Is(r.Err, publish.ErrClosed):
-		return closedAlone
 	case r.Outcome == publish.Refused:
 		return refused
 	case r.Outcome == publish.Invalid:
 		return invalid
-	case errors.Is(r.Err, errAlone):
-		return lostAlone
 	case errors.Is(r.Err, publish.ErrTimeout):
 		return noAnswer
 	}
@@ -137,7 +134,7 @@ const (
 	codeNoPayload = "no_payload"
 )
 
-// firstTopicPause is the first pause of a topic. It doubles after each probe that is not taken, up
+// firstTopicPause is the first pause of a topic. It doubles each time that a probe pauses it again, up
 // to LongestTopicPause.
 func (c *Config) firstTopicPause() time.Duration {
 	return min(500*time.Millisecond, c.LongestTopicPause/20)

@@ -2,7 +2,6 @@ package relay
 
 import (
 	"cmp"
-	"errors"
 	"flag"
 	"os"
 	"testing"
@@ -22,40 +21,39 @@ func init() { _ = flag.Set("rapid.seed", cmp.Or(os.Getenv("SEED"), "1")) }
 func TestP4TheTableOfOutcomes(t *testing.T) {
 	t.Parallel()
 	config, mail := testConfig.withDefaults(), emails().withDefaults()
-	of := func(o publish.Outcome, err error) publish.Result { return publish.Result{Outcome: o, Err: err} }
-	reason := errors.New("the reason")
 	const shortest, longest = 4 * time.Second, 8 * time.Second // after three tries
 	for name, test := range map[string]struct {
-		result publish.Result
-		past   past
-		event  eventState
-		topic  topicState
-		does   string // what else is written
-		code   string
+		outcome outcome
+		err     error
+		past    past
+		event   eventState
+		topic   topicState
+		does    string // what else is written
+		code    string
 	}{
-		"confirmed":                   {of(publish.Confirmed, nil), past{}, published, unchanged, "", ""},
-		"confirmed, paused":           {of(publish.Confirmed, nil), past{isPaused: true}, published, resumed, "", ""},
-		"confirmed, probe":            {of(publish.Confirmed, nil), past{isProbe: true}, published, resumed, "", ""},
-		"returned":                    {of(publish.Returned, reason), past{}, halted, paused, "tried", "unroutable"},
-		"busy":                        {of(publish.NotSent, publish.ErrBusy), past{}, halted, paused, "", "refused"},
-		"refused":                     {of(publish.Refused, reason), past{}, delayed, unchanged, "counts", "refused"},
-		"refused, probe":              {of(publish.Refused, reason), past{isProbe: true}, delayed, resumed, "counts", "refused"},
-		"no answer":                   {of(publish.Unknown, publish.ErrTimeout), past{}, delayed, unchanged, "tried", "no_answer"},
-		"no answer, paused":           {of(publish.Unknown, publish.ErrTimeout), past{isPaused: true}, halted, unchanged, "tried", "no_answer"},
-		"lost":                        {of(publish.Unknown, reason), past{}, retried, untried, "", ""},
-		"not sent":                    {of(publish.NotSent, publish.ErrNotSent), past{}, retried, untried, "", ""},
-		"closed, alone":               {of(publish.Refused, publish.ErrClosed), past{ended: 49}, delayed, unchanged, "counts", "session_closed"},
-		"closed, alone, the fiftieth": {of(publish.Refused, publish.ErrClosed), past{ended: 50}, delayed, paused, "counts", "session_closed"},
-		"closed, alone, probe":        {of(publish.Refused, publish.ErrClosed), past{isProbe: true}, delayed, paused, "counts", "session_closed"},
-		"lost, alone":                 {of(publish.Unknown, errAlone), past{ended: 1}, delayed, unchanged, "", "session_closed"},
-		"lost, alone, the second":     {of(publish.Unknown, errAlone), past{ended: 2}, delayed, paused, "", "session_closed"},
-		"too large":                   {of(publish.Invalid, publish.ErrTooLarge), past{}, failed, untried, "", "too_large"},
-		"a bad key":                   {of(publish.Invalid, publish.ErrBadTopic), past{}, failed, untried, "", "bad_topic"},
-		"broken headers":              {of(publish.Invalid, publish.ErrBadHeaders), past{}, failed, untried, "", "bad_headers"},
+		"confirmed":                   {confirmed, nil, past{}, published, unchanged, "", ""},
+		"confirmed, paused":           {confirmed, nil, past{isPaused: true}, published, resumed, "", ""},
+		"confirmed, probe":            {confirmed, nil, past{isProbe: true}, published, resumed, "", ""},
+		"returned":                    {returned, nil, past{}, halted, paused, "tried", "unroutable"},
+		"busy":                        {busy, nil, past{}, halted, paused, "", "busy"},
+		"refused":                     {refused, nil, past{}, delayed, unchanged, "counts", "refused"},
+		"refused, probe":              {refused, nil, past{isProbe: true}, delayed, resumed, "counts", "refused"},
+		"no answer":                   {noAnswer, nil, past{}, delayed, unchanged, "tried", "no_answer"},
+		"no answer, paused":           {noAnswer, nil, past{isPaused: true}, halted, unchanged, "tried", "no_answer"},
+		"lost":                        {lost, nil, past{}, retried, untried, "", ""},
+		"not sent":                    {notSent, nil, past{}, retried, untried, "", ""},
+		"closed, alone":               {closedAlone, nil, past{ended: 49}, delayed, unchanged, "counts", "session_closed"},
+		"closed, alone, the fiftieth": {closedAlone, nil, past{ended: 50}, delayed, paused, "counts", "session_closed"},
+		"closed, alone, probe":        {closedAlone, nil, past{isProbe: true}, delayed, paused, "counts", "session_closed"},
+		"lost, alone":                 {lostAlone, nil, past{ended: 1}, delayed, unchanged, "", "session_closed"},
+		"lost, alone, the second":     {lostAlone, nil, past{ended: 2}, delayed, paused, "", "session_closed"},
+		"too large":                   {invalid, publish.ErrTooLarge, past{}, failed, untried, "", "too_large"},
+		"a bad key":                   {invalid, publish.ErrBadTopic, past{}, failed, untried, "", "bad_topic"},
+		"broken headers":              {invalid, publish.ErrBadHeaders, past{}, failed, untried, "", "bad_headers"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := config.decide(store.Event{ID: uuid.New(), Topic: "a", RetryCount: 3}, test.result, test.past)
+			d := config.decide(store.Event{ID: uuid.New(), Topic: "a", RetryCount: 3}, test.outcome, test.err, test.past)
 			does := map[[2]bool]string{{true, false}: "counts", {false, true}: "tried", {true, true}: "counts and tried"}[[2]bool{d.failure.Counts, d.failure.Tried}]
 			if d.event != test.event || d.topic != test.topic || does != test.does || d.event != published && d.failure.Code != test.code {
 				t.Errorf("event %d, topic %d, %q, %q; want %+v", d.event, d.topic, does, d.failure.Code, test)
@@ -66,7 +64,7 @@ func TestP4TheTableOfOutcomes(t *testing.T) {
 		})
 	}
 	for tried, want := range []time.Duration{time.Minute, time.Hour, time.Hour} { // P6: each attempt may be one more e-mail
-		d := mail.decide(store.Event{RetryCount: tried}, of(publish.Unknown, publish.ErrTimeout), past{isPaused: true})
+		d := mail.decide(store.Event{RetryCount: tried}, noAnswer, nil, past{isPaused: true})
 		if d.event != delayed || !d.failure.Counts || d.failure.Delay != want {
 			t.Errorf("an e-mail without an answer, after %d tries: %+v", tried, d)
 		}
@@ -79,7 +77,7 @@ func TestP4AnEventThatIsLostAloneCountsAtTheTenthTime(t *testing.T) {
 	topics, e, config := newTopics(), store.Event{ID: uuid.New(), Topic: "a"}, testConfig.withDefaults()
 	for n := 1; n <= 10; n++ {
 		p := topics.note(e, lostAlone, false)
-		d := config.decide(e, publish.Result{Outcome: publish.Unknown, Err: errAlone}, p)
+		d := config.decide(e, lostAlone, nil, p)
 		if d.failure.Counts != (n == 10) || p.ended != 1 || n > 2 && d.failure.Delay < time.Second {
 			t.Errorf("time %d: %+v, %+v", n, p, d.failure)
 		}

@@ -21,34 +21,34 @@
 //	returned     halted     paused
 //	busy         halted     paused     too many of its topic have no answer, or it is unreachable
 //	refused      delayed    resumed    the try counts
-//	closedAlone  delayed    unchanged  the try counts; the 50th such event in a row: paused
-//	lostAlone    delayed    unchanged  the try counts from the 10th on; the 2nd such event: paused
+//	closedAlone  delayed    unchanged  the try counts; a probe, or the 50th event in a row: paused
+//	lostAlone    delayed    unchanged  the tries count from the 10th on; a probe, or the 2nd: paused
 //	invalid      failed     untried
-//	noAnswer     delayed    unchanged  halted, if the topic is paused; of an e-mail the try counts
+//	noAnswer     delayed    unchanged  halted if this relay has paused it; an e-mail: counts
 //	notSent      retried    untried    the session is left, or the publisher has ended
 //	lost         retried    untried    the same, and other events had no answer either
 //
 // A delayed event is due after a pause of its own, a halted one when its topic's pause is over, and
-// a retried one when its claim ends. If a try counts, and is the tenth or a later one, GiveUp after
-// the first one, the event has failed. A confirm that comes late, when the event is decided or
-// recorded, is recorded too: it is published.
+// a retried one when its claim ends. A try that counts makes the event fail, if it is the tenth try
+// at least, and if the first one that counts was GiveUp ago. A late confirm, of an event that is
+// decided or recorded, is recorded too: the event is published.
 //
 // # Topics
 //
 // A paused topic is a row of the table outbox_topics, and no claim takes its events. When the pause
-// is over, one of them is sent: the probe. Confirmed or refused, it ends the pause. Otherwise the
-// next pause is longer; untried, another probe is sent at once. Probes have a worker of their own,
-// with a connection of its own, because RabbitMQ stops reading a whole connection when one queue
-// does not take what was sent. For the same reason a worker whose connection answers nothing for
-// SlowAfter gives its place to another one, and drains: it begins nothing more, and waits for late
-// answers.
+// is over, one of them is sent: the probe. If it is confirmed or refused, the topic is resumed. If
+// the topic is paused again, that is for longer. If it is untried, another probe is sent at once.
+// Probes have a worker of their own, with a connection of its own, because RabbitMQ stops reading a
+// whole connection when one queue does not take what was sent. For the same reason a worker whose
+// connection answers nothing for SlowAfter gives its place to another one, and drains: it begins
+// nothing more, and waits for late answers.
 //
 // # When something ends, or is away
 //
 //	the session     its worker begins nothing more. What was sent is lost, or lostAlone; what was not
 //	                is notSent. After several were lost together, one is sent at first (pace.go)
-//	a lease         nothing more of its claim is sent. Of what was sent, only confirms are recorded:
-//	                another relay may have claimed the events (store, fenceSQL)
+//	a lease         nothing more of its claim is sent. Of what was sent, confirms are recorded. Once
+//	                another relay may have claimed the events, nothing else is (store, fenceSQL)
 //	the database    nothing is claimed. Decisions are written again, until they are recorded. Leases
 //	                are not renewed, and end. Those of e-mails end at once, and after the outage no
 //	                e-mail is claimed for 2 s: everybody can record what was sent (database.go)
@@ -56,8 +56,6 @@
 //	                later the last statement ends, and Run returns (deadlines in relay.go)
 //
 // # The parts
-//
-// Each part knows only those that it names.
 //
 //	worker     claims what is due, and starts a batch for each claim (worker.go, claim.go)
 //	batch      the life of these events, in a goroutine of its own (batch.go, item.go)

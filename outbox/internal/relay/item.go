@@ -35,8 +35,8 @@ func (it *item) set(to state) {
 }
 
 // counts reports whether an answer counts, although the batch has given up waiting.
-func (it *item) counts(r publish.Result) bool {
-	return r.Outcome == publish.Confirmed && it.decision.event != published
+func (it *item) counts(o outcome) bool {
+	return o == confirmed && it.decision.event != published
 }
 
 // free forgets the payload, and returns its size.

@@ -74,14 +74,14 @@ var spanOutcomes = [...]string{published: "published", delayed: "retry", halted:
 
 // outcome counts the answer to an event, logs it, and ends the event's span. isOver says that
 // nothing more is begun.
-func (r *reporter) outcome(it *item, answer publish.Result, isOver bool) {
+func (r *reporter) outcome(it *item, o outcome, err error, isOver bool) {
 	ctx, span := it.trace, trace.SpanFromContext(it.trace)
 	defer span.End()
-	if answer.Outcome == publish.NotSent && isOver && errors.Is(answer.Err, context.Canceled) {
+	if o == notSent && isOver && errors.Is(err, context.Canceled) {
 		return // it was not begun, because Run or the session ends
 	}
-	outcome := spanOutcomes[it.decision.event]
-	span.SetAttributes(attribute.String("outbox.outcome", outcome))
+	became := spanOutcomes[it.decision.event]
+	span.SetAttributes(attribute.String("outbox.outcome", became))
 	if it.decision.event == published {
 		traceID := ""
 		if own := span.SpanContext(); own.IsSampled() {
@@ -95,21 +95,20 @@ func (r *reporter) outcome(it *item, answer publish.Result, isOver bool) {
 		return
 	}
 	r.count(func(s *Counters) {
-		switch answer.Outcome {
-		case publish.Returned:
+		switch o { //nolint:exhaustive // the others are counted when they are settled, or not at all
+		case returned:
 			s.Unroutable++
-		case publish.Refused:
+		case refused, closedAlone:
 			s.Refused++
-		case publish.Unknown:
+		case lost, lostAlone, noAnswer:
 			s.PublishErrors++
-		default: // counted when it is settled, or not at all
 		}
 	})
-	r.log.Trouble(ctx, "message not published", "message_id", it.message.ID, "topic", it.message.Topic, "error", answer.Err)
-	if answer.Err != nil {
-		span.RecordError(answer.Err)
+	r.log.Trouble(ctx, "message not published", "message_id", it.message.ID, "topic", it.message.Topic, "error", err)
+	if err != nil {
+		span.RecordError(err)
 	}
-	span.SetStatus(codes.Error, cmp.Or(it.decision.failure.Code, outcome))
+	span.SetStatus(codes.Error, cmp.Or(it.decision.failure.Code, became))
 }
 
 // settled counts and logs what a settlement has changed, and what it has not.

@@ -90,22 +90,22 @@ func (s *sender) isReady() bool {
 
 // answered gives an answer to the batch.
 func (s *sender) answered(it *item, r publish.Result) {
-	it.batch.answers.add(answer{item: it, result: s.note(it, r)})
+	it.batch.answers.add(answer{item: it, outcome: s.note(it, r), err: r.Err})
 }
 
-// note counts an answer. It returns Refused or errAlone instead, if the publisher has ended because
-// of the event.
-func (s *sender) note(it *item, r publish.Result) publish.Result {
+// note counts an answer, and finds out whether the publisher has ended because of the event.
+func (s *sender) note(it *item, r publish.Result) outcome {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.quiet = time.Now()
+	o := outcomeOf(r)
 	if !it.inFlight {
-		return r // the batch has given up
+		return o // the batch has given up
 	}
 	it.inFlight = false
 	s.inFlight--
 	switch {
-	case r.Outcome == publish.Unknown && !errors.Is(r.Err, publish.ErrTimeout) && s.writer != nil: // the relay has not closed it itself
+	case o == lost && s.writer != nil: // the relay has not closed it itself
 		s.lose()
 		s.writer.unknown++
 		switch isAlone := s.writer.unknown == 1 && s.inFlight == 0 && !time.Now().Before(s.lateUntil); {
@@ -113,22 +113,18 @@ func (s *sender) note(it *item, r publish.Result) publish.Result {
 		case !isAlone:
 			s.pace.restart(1)
 		case errors.Is(r.Err, publish.ErrClosed):
-			r.Outcome = publish.Refused
+			o = closedAlone
 		default:
-			r.Err = fmt.Errorf("%w: %w", errAlone, r.Err)
+			o = lostAlone
 		}
-	case r.Outcome == publish.NotSent && !errors.Is(r.Err, publish.ErrBusy) && !s.isOneByOne && s.ctx.Err() == nil:
+	case o == notSent && !s.isOneByOne && s.ctx.Err() == nil:
 		s.lose() // a session that answers one by one goes on with others
 	}
 	if s.inFlight == 0 {
 		signal(s.changed)
 	}
-	return r
+	return o
 }
-
-// errAlone is the reason of an event that was the only one without an answer when the connection
-// was lost.
-var errAlone = errors.New("the publisher was lost with this message alone")
 
 // lose notes that the publisher has ended. It begins nothing more.
 func (s *sender) lose() {

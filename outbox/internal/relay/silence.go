@@ -2,17 +2,15 @@ package relay
 
 import (
 	"time"
-
-	"example.com/transactional-outbox/outbox/publish"
 )
 
 // maxSlowWindows bounds what is slow, in windows.
 const maxSlowWindows = 8
 
-// pauseIfSilent reports whether the destination has answered nothing at all for SlowAfter. Then the
-// topics of what waits for an answer pause. RabbitMQ stops reading a whole connection when one
-// queue does not take what was sent, so another worker with another session must take the place of
-// this one.
+// pauseIfSilent reports whether the destination has answered nothing at all on this session for
+// SlowAfter. Then the batches pause their silent topics. RabbitMQ stops reading a whole connection
+// when one queue does not take what was sent, so another worker with another session must take the
+// place of this one.
 func (w *worker) pauseIfSilent() bool {
 	if time.Now().Before(w.sender.silentAt()) || w.sender.isBlocked() {
 		return false
@@ -24,8 +22,7 @@ func (w *worker) pauseIfSilent() bool {
 	return true
 }
 
-// silentAt is when the destination will have answered nothing for SlowAfter, although it has got
-// something.
+// silentAt is when the session is silent, if no answer comes until then.
 func (s *sender) silentAt() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -56,7 +53,7 @@ func (s *sender) hear() {
 func (b *batch) expire(now time.Time) {
 	switch waiting := b.count[sent] + b.count[slow]; {
 	case waiting == 0:
-	case b.sender.isBlocked(): // time does not run while the destination asks to wait
+	case b.sender.isBlocked(): // after that, the wait begins again, at the last check
 		b.sentAt = now
 	case now.Before(b.expiresAt()):
 	case b.mayBecomeLate():
@@ -67,7 +64,7 @@ func (b *batch) expire(now time.Time) {
 		}
 		for _, it := range b.items {
 			if it.state == sent || it.state == slow {
-				b.giveUp(it, publish.Result{Outcome: publish.Unknown, Err: publish.ErrTimeout})
+				b.giveUp(it)
 			}
 		}
 	}

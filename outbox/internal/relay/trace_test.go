@@ -95,7 +95,7 @@ func publishBatch(t *testing.T, results ...publish.Result) (*reporter, *batch, [
 		b.add(item{event: e, message: m, trace: trace})
 	}
 	for i, result := range results {
-		b.accept(b.items[i], result)
+		b.accept(b.items[i], outcomeOf(result), result.Err)
 	}
 	return r, b, tracer.started
 }

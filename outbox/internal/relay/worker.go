@@ -35,8 +35,8 @@ type worker struct {
 }
 
 const (
-	// sessionTimeout is how long a worker finishes what is in flight after its session has ended. The
-	// messages of a lost connection are answered at once.
+	// sessionTimeout, or ShutdownTimeout if that is longer, is how long a worker waits for answers after
+	// its session has ended. The messages of a lost connection are answered at once.
 	sessionTimeout = 35 * time.Second
 	// shortestWait keeps a loop from turning without a pause, whatever next says.
 	shortestWait = 100 * time.Microsecond
@@ -89,6 +89,7 @@ func (w *worker) tend(ctx context.Context) {
 		w.schedule.notBefore = time.Now().Add(lossPause)
 	}
 	w.unanswered.logSilence(ctx, w.report.log)
+	w.database.health.blocked.Store(w.sender.session.Blocked())
 	if !time.Now().Before(w.database.notBefore()) {
 		w.unanswered.recordLate(w.database)
 	}
@@ -152,7 +153,7 @@ func (w *worker) start(ctx context.Context, claim store.Claim, asked time.Time) 
 		b.add(item{event: e, message: m, trace: trace})
 	}
 	for _, e := range claim.NoPayload {
-		b.add(item{event: e, state: decided, decision: decision{event: failed, failure: store.Failure{
+		b.add(item{event: e, state: decided, decision: decision{event: failed, topic: untried, failure: store.Failure{
 			ID: e.ID, Final: true, Code: codeNoPayload, Reason: "the event is in outbox_queue, and its payload is not in outbox_events",
 		}}})
 	}

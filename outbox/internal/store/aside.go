@@ -49,26 +49,6 @@ WITH stopped AS MATERIALIZED (
 )
 SELECT (SELECT count(*) FROM parked) AS parked, EXISTS (SELECT FROM halted) AS moved`
 
-// resumeDeletedSQL gives a row to each topic that has halted events and no row: somebody has
-// deleted it, which ends the pause. It jumps from topic to topic in the index of halted events. It
-// looks at @most topics after @after. It returns the last of them, or "" if there are no more: then
-// the next full read begins with the first topic.
-const resumeDeletedSQL = `
-WITH RECURSIVE halted AS (
-  (SELECT topic FROM outbox_queue WHERE halted AND topic > @after ORDER BY topic LIMIT 1)
-  UNION ALL
-  SELECT (SELECT topic FROM outbox_queue WHERE halted AND topic > h.topic ORDER BY topic LIMIT 1)
-  FROM halted h WHERE topic IS NOT NULL
-), page AS MATERIALIZED (
-  SELECT topic FROM halted WHERE topic IS NOT NULL LIMIT @most
-), resumed AS (
-  INSERT INTO outbox_topics (topic, until, pause, reason, resumed)
-  SELECT topic, now(), 0, 'its row was deleted', true FROM page
-  WHERE (SELECT topic FROM outbox_topics t WHERE t.topic = page.topic) IS NULL
-  ON CONFLICT DO NOTHING
-)
-SELECT coalesce((SELECT max(topic) FROM page HAVING count(*) = @most), '')`
-
 // bringBackSQL makes halted events of resumed topics due, behind the others: as many as there is
 // room for in a claim of @limit, and a tenth at least. So a topic that was away for a day does not
 // delay the others.
@@ -97,16 +77,9 @@ DELETE FROM outbox_topics WHERE topic = ANY (ARRAY(
 
 // putAside returns the steps of a claim that put aside what must wait, and bring it back: those
 // that the last claim has found to be needed. Only full reads halt events, because the others begin
-// behind most of them. Each full read also looks for topics whose row is deleted.
+// behind most of them.
 func (s *Store) putAside(f *found, floor time.Time, full bool, limit, look int) (steps []statement) {
 	topics, halt, park, back := s.someTopics.Load(), 0, 0, 0
-	if full {
-		steps = append(steps, statement{
-			"resuming topics whose row is deleted", resumeDeletedSQL,
-			args{"after": s.floor.lastTopic(), "most": maxTopics},
-			rowInto(&f.topic),
-		})
-	}
 	if topics && full {
 		halt = maxHalt
 	}

@@ -133,7 +133,7 @@ const (
 	maxLook      = 100_000
 	maxHalt      = 2000
 	maxPark      = 4000
-	maxTopics    = 10_000 // a claim counts so many that are paused; a full read looks for so many rows
+	maxTopics    = 10_000 // a claim counts so many that are paused
 	maxSupersede = 2000
 )
 
@@ -168,7 +168,6 @@ type found struct {
 	topics     bool      // there are rows of topics
 	paused     int       // topics; maxTopics means that many or more
 	first      time.Time // when the first event that is not of a paused topic became due
-	topic      string    // the last one that resumeDeletedSQL has looked at, or ""
 	nextProbe  *float64
 	nextDue    *float64
 }

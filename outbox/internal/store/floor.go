@@ -22,7 +22,6 @@ type floor struct {
 	since  time.Time // by the database's clock
 	until  time.Time // then a claim reads everything again; by the clock of this process
 	paused int       // topics, as the last claim saw them; maxTopics means that many or more
-	topic  string    // the next full read looks for deleted rows of the topics after this one
 }
 
 const (
@@ -51,13 +50,6 @@ func (f *floor) last() time.Time {
 	return f.since
 }
 
-// lastTopic is the one after which a full read goes on.
-func (f *floor) lastTopic() string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.topic
-}
-
 // again makes the next claim a full read.
 func (f *floor) again() {
 	f.mu.Lock()
@@ -69,7 +61,7 @@ func (f *floor) again() {
 func (f *floor) set(read found, begin, end time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.since, f.paused, f.topic = read.first.Add(-floorMargin), read.paused, read.topic
+	f.since, f.paused = read.first.Add(-floorMargin), read.paused
 	f.until = end.Add(min(floorShare*end.Sub(begin), floorAge))
 }
 

@@ -10,6 +10,8 @@
 //	   └─────────────(an operator)──────────┘
 //
 //	pending, failed ──Claim (of a newer event that supersedes it)──► superseded
+//	pending, if its topic is paused ──(an operator)──► discarded
+//	superseded, discarded ──Settle (of a late confirm)──► published
 //
 // # Claims
 //
@@ -19,8 +21,9 @@
 // an aggregate are published in the order of their versions, with any number of relays. A failed
 // event blocks the later events of its aggregate until it is replayed or discarded, or superseded.
 //
-// A confirm needs no lease: the destination's answer is a fact, whoever records it. Whatever else
-// Settle writes does nothing if the claim with the given token has ended.
+// A confirm needs no lease: the destination's answer is a fact, whoever records it. Nor does a pause
+// of a topic. Whatever else Settle writes about events does nothing if the claim is gone: the next
+// claim deletes one whose lease has ended.
 //
 // # Plans
 //

@@ -12,12 +12,12 @@ import (
 // A paused topic has a row in outbox_topics. Claims take none of its events: they halt those that
 // are due and in front of others. A halted event has available_at = 'infinity', so no claim reads
 // it again. When the pause is over, one halted event is claimed: the probe. If the destination
-// takes it, the topic is resumed: claims make its halted events due, as many as there is room for,
-// and delete the row when none is left.
+// confirms or refuses it, the topic is resumed: claims make its halted events due, as many as there
+// is room for, and delete the row when none is left.
 //
 // No event stays halted without a row: whoever halts an event has seen or written the row, and a
-// claim deletes it, when nothing is halted. If somebody deletes it by hand, a claim writes it again,
-// as resumed. Claims run one after the other.
+// claim deletes it, when nothing is halted. If somebody deletes it by hand, the janitor writes it
+// again, as resumed. Claims run one after the other.
 
 // AllTopics is the topic that stands for every topic in outbox_topics.
 const AllTopics = "*"
