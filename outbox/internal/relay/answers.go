@@ -19,7 +19,7 @@ type answer struct {
 type answers struct {
 	mu   sync.Mutex
 	list []answer
-	late *unanswered   // has what comes after the end of the batch
+	late *late         // gets what comes after the end of the batch
 	some chan struct{} // wakes the batch
 }
 
@@ -32,7 +32,7 @@ func (a *answers) add(one answer) {
 			signal(a.some)
 		}
 	case it != nil && it.counts(one.outcome):
-		a.late.confirmed(it.event)
+		a.late.add(it.event)
 	}
 }
 
@@ -45,7 +45,7 @@ func (a *answers) take() []answer {
 }
 
 // redirect lets the late confirms go elsewhere. It returns what the batch has not received.
-func (a *answers) redirect(to *unanswered) []answer {
+func (a *answers) redirect(to *late) []answer {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.late = to

@@ -19,6 +19,7 @@ type batch struct {
 	database *database
 	window   *window
 	report   *reporter
+	late     *late
 
 	isProbe bool // its events stand for paused topics
 	waited  int  // events that waited for an answer when it began, with its own
@@ -33,7 +34,7 @@ type batch struct {
 	count   [recorded + 1]int // of the items in each state
 	sentAt  time.Time         // when the publisher began the last of them, or the destination last asked to wait
 	first   time.Time         // when the first decision was made that is not recorded
-	isLate  bool              // it has waited for so long that silent topics pause
+	isSlow  bool              // it has waited for so long that silent topics have paused
 	pauses  []string          // topics to pause, because nothing was taken
 	isStuck bool              // it has decisions that could not be recorded
 }
@@ -98,9 +99,9 @@ func (b *batch) end() {
 	for _, it := range b.items {
 		b.window.bytes.Add(-it.free())
 	}
-	for _, a := range b.answers.redirect(b.sender.unanswered) {
+	for _, a := range b.answers.redirect(b.late) {
 		if a.item != nil && a.item.counts(a.outcome) {
-			b.sender.unanswered.confirmed(a.item.event)
+			b.late.add(a.item.event)
 		}
 	}
 	b.setStuck(false)
@@ -127,7 +128,7 @@ func (b *batch) receive() {
 			b.accept(a.item, a.outcome, a.err)
 			continue
 		}
-		b.sentAt, b.isLate = a.at, false
+		b.sentAt, b.isSlow = a.at, false
 		for _, it := range a.begun {
 			if it.state == unsent {
 				it.set(sent)
@@ -140,7 +141,7 @@ func (b *batch) receive() {
 func (b *batch) accept(it *item, o outcome, err error) {
 	if it.state == decided || it.state == recorded {
 		if it.counts(o) {
-			b.sender.unanswered.confirmed(it.event)
+			b.late.add(it.event)
 		}
 		return
 	}

@@ -67,7 +67,8 @@
 //	database   executes the statements of a worker, one at a time, each with a deadline (database.go)
 //	leases     until when events may be sent; renewed each second (lease.go)
 //	window     how much the batches of a worker have in flight, and their news for it (window.go)
-//	unanswered what a destination has not answered, and late confirms (unanswered.go)
+//	late       confirms that come after the batch has given up waiting (late.go)
+//	unanswered what a destination that answers one by one has not answered (unanswered.go)
 //	reporter   counters, log lines and spans (report.go, counters.go)
 //
 // A worker has a session, a sender and a database of its own. It ends in one way only, whether its

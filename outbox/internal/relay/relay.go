@@ -25,6 +25,7 @@ type Relay struct {
 	pace       *pace
 	caution    caution
 	unanswered *unanswered
+	late       *late
 	report     *reporter
 	health     health
 	wake       chan struct{} // for a worker
@@ -44,11 +45,13 @@ type Store interface {
 // New returns a relay that does nothing until Run. The settings come from Checked.
 func New(from Store, to publish.Destination, c Config) *Relay {
 	c.SlowAfter = min(c.SlowAfter, c.ConfirmTimeout)
-	return &Relay{
+	r := &Relay{
 		config: &c, to: to, store: from, topics: newTopics(), pace: newPace(&c),
-		unanswered: newUnanswered(to), report: newReporter(&c, to),
+		late: newLate(), report: newReporter(&c, to),
 		wake: make(chan struct{}, 1), tryTopics: make(chan struct{}, 1),
 	}
+	r.unanswered = newUnanswered(to, r.late)
+	return r
 }
 
 // Wake wakes a worker.
@@ -125,7 +128,7 @@ func (r *Relay) newWorker(ctx context.Context, session publish.Session, p *pace,
 			config: r.config, session: session, isOneByOne: isOneByOne, ctx: ctx, finish: finish, pace: p,
 			unanswered: r.unanswered, changed: make(chan struct{}, 1),
 		},
-		schedule: schedule{isDue: true}, unanswered: r.unanswered, report: r.report,
+		schedule: schedule{isDue: true}, unanswered: r.unanswered, late: r.late, report: r.report,
 		wake: r.wake, tryTopics: r.tryTopics, last: make(chan struct{}),
 	}
 }

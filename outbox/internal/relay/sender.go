@@ -176,7 +176,7 @@ func (s *sender) end() {
 	writer := s.writer
 	s.mu.Unlock()
 	if writer != nil {
-		writer.refuse(notBegun)
+		writer.giveBack(notBegun)
 	}
 	for _, it := range s.alone {
 		s.answered(it, notBegun)

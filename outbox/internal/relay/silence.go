@@ -48,7 +48,7 @@ func (s *sender) hear() {
 	s.quiet = time.Now()
 }
 
-// expire gives up waiting for answers that are late. First silent topics pause, and then the events
+// expire gives up waiting for answers. First silent topics pause, and then the events
 // are given up.
 func (b *batch) expire(now time.Time) {
 	switch waiting := b.count[sent] + b.count[slow]; {
@@ -56,7 +56,7 @@ func (b *batch) expire(now time.Time) {
 	case b.sender.isBlocked(): // after that, the wait begins again, at the last check
 		b.sentAt = now
 	case now.Before(b.expiresAt()):
-	case b.mayBecomeLate():
+	case b.mayBecomeSlow():
 		b.pauseSilent()
 	default:
 		if b.count[sent] > 0 { // their topics are not silent: the destination is too slow
@@ -76,7 +76,7 @@ func (b *batch) expiresAt() time.Time {
 	switch {
 	case b.count[sent]+b.count[slow] == 0:
 		return never
-	case b.mayBecomeLate():
+	case b.mayBecomeSlow():
 		return b.sentAt.Add(b.config.SlowAfter)
 	case b.sender.isOneByOne:
 		return never
@@ -84,18 +84,18 @@ func (b *batch) expiresAt() time.Time {
 	return b.sentAt.Add(b.config.ConfirmTimeout)
 }
 
-// mayBecomeLate reports whether silent topics of the batch are to pause after some time. If a
-// session answers one by one, only the batch of a probe is late: the next topics are tried
+// mayBecomeSlow reports whether silent topics of the batch are to pause after some time. If a
+// session answers one by one, only the batch of a probe is slow: the next topics are tried
 // meanwhile.
-func (b *batch) mayBecomeLate() bool {
-	return !b.isLate && (b.isProbe || !b.sender.isOneByOne) && b.window.slow() <= (maxSlowWindows-1)*b.config.Window
+func (b *batch) mayBecomeSlow() bool {
+	return !b.isSlow && (b.isProbe || !b.sender.isOneByOne) && b.window.slow() <= (maxSlowWindows-1)*b.config.Window
 }
 
 // pauseSilent pauses the topics of which nothing was answered since the batch was sent. Their events
 // take no place in the window any more. A session that answers one by one says itself which topics
 // are slow: ErrBusy.
 func (b *batch) pauseSilent() {
-	b.isLate = true
+	b.isSlow = true
 	for _, it := range b.items {
 		topic := it.event.PauseName()
 		isSilent := it.state == sent && b.topics.lastAnswer(topic).Before(b.sentAt)

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,22 +17,20 @@ import (
 
 // unanswered is what a destination that answers one by one has not answered: it may be silent, or a
 // function may never return. If a destination does not answer one by one, the topics pause instead
-// ("no answer for 1s"). The late confirms are those of any destination.
+// ("no answer for 1s").
 type unanswered struct {
 	destination string
 	limit       time.Duration // for silence
-	some        chan struct{} // wakes a worker: there are late confirms
+	late        *late
 
 	mu      sync.Mutex
 	waiting int                // messages
 	since   time.Time          // when the destination has last said something, or got the first of these messages
 	events  map[uuid.UUID]bool // that are still being sent, or are late
 	overdue map[*sending]bool
-	bytes   int64                     // of what is overdue
-	late    map[uuid.UUID]store.Event // confirmed after the relay had given up waiting, and not recorded
+	bytes   int64 // of what is overdue
 
-	isSilent    atomic.Bool // as the log says
-	isRecording bool        // a worker records late ones
+	isSilent atomic.Bool // as the log says
 }
 
 // sending is an event that the publisher has. It may outlive its worker and its claim.
@@ -53,10 +49,10 @@ const (
 	maxOverdue = 1000
 )
 
-func newUnanswered(to publish.Destination) *unanswered {
+func newUnanswered(to publish.Destination, l *late) *unanswered {
 	u := &unanswered{
-		destination: to.Name(), limit: silentAfter, some: make(chan struct{}, 1),
-		events: map[uuid.UUID]bool{}, overdue: map[*sending]bool{}, late: map[uuid.UUID]store.Event{},
+		destination: to.Name(), limit: silentAfter, late: l,
+		events: map[uuid.UUID]bool{}, overdue: map[*sending]bool{},
 	}
 	if to, ok := to.(interface{ AnswersWithin() time.Duration }); ok {
 		u.limit = to.AnswersWithin()
@@ -116,57 +112,19 @@ func (u *unanswered) answered(s *sending, r publish.Result, isFirst bool) {
 		u.bytes += s.bytes
 		u.overdue[s] = true
 	case !isFirst && r.Outcome == publish.Confirmed:
-		u.late[s.event.ID] = s.event
-		signal(u.some)
+		u.late.add(s.event)
+		delete(u.events, s.event.ID)
 	default:
 		delete(u.events, s.event.ID)
 	}
 }
 
-// confirmed notes an event that was confirmed after its batch had given up waiting.
-func (u *unanswered) confirmed(e store.Event) {
-	e.Payload = nil
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.late[e.ID] = e
-	signal(u.some)
-}
-
-// hasLate reports whether there are late confirms that nobody records.
-func (u *unanswered) hasLate() bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return len(u.late) > 0 && !u.isRecording
-}
-
-// recordLate records late confirms. Any worker may do it, one at a time.
-func (u *unanswered) recordLate(d *database) {
-	u.mu.Lock()
-	late := slices.Collect(maps.Values(u.late))
-	mayRecord := len(late) > 0 && !u.isRecording
-	u.isRecording = u.isRecording || mayRecord
-	u.mu.Unlock()
-	if !mayRecord {
-		return
-	}
-	settled := d.settle(store.Settlement{Published: late})
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.isRecording = false; settled == nil {
-		signal(u.some) // another worker may try
-		return
-	}
-	for _, e := range late {
-		delete(u.late, e.ID)
-		delete(u.events, e.ID)
-	}
-}
-
-// has reports whether the event must not be sent: it is being sent, or is late.
+// has reports whether the event must not be sent: it is being sent, or its late confirm is not
+// recorded.
 func (u *unanswered) has(id uuid.UUID) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.events[id]
+	return u.events[id] || u.late.has(id)
 }
 
 // isTooMuch reports whether too much is overdue, or in memory with the payloads in flight, to claim

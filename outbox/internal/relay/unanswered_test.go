@@ -147,11 +147,11 @@ func TestALateConfirmIsRecordedOnceByOneWorker(t *testing.T) {
 		}
 		v.run()
 		e := store.Event{ID: uuid.New(), Topic: "a"}
-		v.relay.unanswered.confirmed(e)
-		v.relay.unanswered.confirmed(e)
+		v.relay.late.add(e)
+		v.relay.late.add(e)
 		before := v.broker.turns()
 		v.sleep(5 * time.Second)
-		if turns := v.broker.turns() - before; settled != 1 || turns > 100 || v.relay.unanswered.hasLate() {
+		if turns := v.broker.turns() - before; settled != 1 || turns > 100 || v.relay.late.isLeft() {
 			t.Errorf("recorded %d times; the workers have asked %d times whether the broker blocks", settled, turns)
 		}
 	})

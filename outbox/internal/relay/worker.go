@@ -22,6 +22,7 @@ type worker struct {
 	schedule   schedule
 	leases     *leases
 	unanswered *unanswered
+	late       *late
 	report     *reporter
 
 	isProbe   bool          // it claims the probes of paused topics, and nothing else
@@ -91,7 +92,7 @@ func (w *worker) tend(ctx context.Context) {
 	w.unanswered.logSilence(ctx, w.report.log)
 	w.database.health.blocked.Store(w.sender.session.Blocked())
 	if !time.Now().Before(w.database.notBefore()) {
-		w.unanswered.recordLate(w.database)
+		w.late.record(w.database)
 	}
 }
 
@@ -110,7 +111,7 @@ func (w *worker) wait(ctx context.Context, poll <-chan time.Time) {
 	select {
 	case <-w.window.some:
 	case <-w.sender.changed:
-	case <-w.unanswered.some:
+	case <-w.late.some:
 	case <-free:
 	case <-wake:
 		w.schedule.isDue = true
@@ -130,7 +131,7 @@ func (w *worker) next() time.Time {
 	if w.hasRoom() {
 		next = earlier(next, later(w.schedule.at(w.sender.session.Blocked()), w.database.notBefore()))
 	}
-	if w.unanswered.hasLate() {
+	if w.late.isLeft() {
 		next = earlier(next, w.database.notBefore())
 	}
 	return earlier(next, w.sender.silentAt())
@@ -144,7 +145,7 @@ func (w *worker) start(ctx context.Context, claim store.Claim, asked time.Time) 
 	w.report.log.Step(ctx, "outbox events fetched", "count", len(claim.Events), "worker", w.name)
 	crashpoint.At("relay.claimed")
 	b := &batch{
-		config: w.config, topics: w.topics, sender: w.sender, database: w.database, window: w.window, report: w.report,
+		config: w.config, topics: w.topics, sender: w.sender, database: w.database, window: w.window, report: w.report, late: w.late,
 		isProbe: w.isProbe, lease: w.leases.begin(claim.Token, asked), began: time.Now(),
 		answers: answers{some: make(chan struct{}, 1)}, silence: make(chan struct{}, 1), ended: make(chan struct{}), last: w.last,
 	}
@@ -165,7 +166,7 @@ func (w *worker) start(ctx context.Context, claim store.Claim, asked time.Time) 
 // drain waits until each event in flight has its answer and is recorded, as long as there is time.
 func (w *worker) drain(ctx context.Context, isReplaced bool) {
 	isDone := func() bool {
-		isLate := w.unanswered.hasLate() || isReplaced && ctx.Err() == nil && w.sender.awaitsLate()
+		isLate := w.late.isLeft() || isReplaced && ctx.Err() == nil && w.sender.awaitsLate()
 		return w.window.isEmpty() && !isLate || w.by.answers.Err() != nil
 	}
 	w.await(ctx, func() bool { return isDone() || ctx.Err() != nil && w.sender.session.Blocked() })
@@ -187,7 +188,7 @@ func (w *worker) await(ctx context.Context, isDone func() bool) {
 		select {
 		case <-w.window.some:
 		case <-w.sender.changed:
-		case <-w.unanswered.some:
+		case <-w.late.some:
 		case <-check.C:
 		case <-w.by.answers.Done():
 		}

@@ -77,8 +77,8 @@ func (w *writer) isOpen() bool {
 	}
 }
 
-// refuse gives up the groups that wait until an earlier one is written. Nothing of them was sent.
-func (w *writer) refuse(r publish.Result) {
+// giveBack answers the groups that wait until an earlier one is written. Nothing of them was sent.
+func (w *writer) giveBack(r publish.Result) {
 	for {
 		select {
 		case g := <-w.queue:
