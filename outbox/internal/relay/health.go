@@ -16,10 +16,9 @@ type health struct {
 	lost     atomic.Int64          // when the last of them ended, or Run began, in Unix seconds
 }
 
-// endSession notes since when there is no session. One that was of no use does not count: the next
-// one fails as well.
-func (h *health) endSession(wasUseful bool) {
-	if h.sessions.Add(-1) == 0 && wasUseful {
+// endSession notes since when there is no session.
+func (h *health) endSession() {
+	if h.sessions.Add(-1) == 0 {
 		h.lost.Store(time.Now().Unix())
 	}
 }

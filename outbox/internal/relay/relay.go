@@ -148,9 +148,6 @@ func newDeadlines(ctx context.Context, timeout time.Duration) (d deadlines, canc
 	return d, func() { cancels[0](); cancels[1](); cancels[2]() }
 }
 
-// usefulAfter is how long a session must last to count, if nothing was taken.
-const usefulAfter = 15 * time.Second
-
 // maxDraining bounds the connections that are kept for late answers, by one relay. Each worker
 // replaces its own once a second at most, and each is kept for up to twice ConfirmTimeout. At the
 // limit a worker stays on a connection that answers nothing, and the topics of what it sends pause.
@@ -177,10 +174,7 @@ func (r *Relay) keepWorking(ctx context.Context, sessions *sync.WaitGroup, newWo
 					return isReplaced
 				}
 				r.health.sessions.Add(1)
-				began := time.Now()
-				defer func() {
-					r.health.endSession(time.Since(began) > usefulAfter || r.topics.lastAnswerOfAll().After(began))
-				}()
+				defer r.health.endSession()
 				err := w.run(ctx)
 				if isReplaced {
 					r.draining.Add(-1)

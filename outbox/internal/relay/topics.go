@@ -51,8 +51,7 @@ func (t *topics) note(e store.Event, o outcome, isProbe bool) past {
 	of := t.get(e.PauseName())
 	p := past{isProbe: isProbe, isPaused: of.isPaused}
 	if o == confirmed || o == refused {
-		t.answered = time.Now()
-		*of = topic{answered: t.answered}
+		*of = topic{answered: time.Now()}
 	}
 	if (o == closedAlone || o == lostAlone) && of.last != e.ID {
 		of.last, of.ended = e.ID, of.ended+1
@@ -86,10 +85,4 @@ func (t *topics) lastAnswer(name string) time.Time {
 		return time.Time{}
 	}
 	return t.all[name].answered
-}
-
-func (t *topics) lastAnswerOfAll() time.Time {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.answered
 }
