@@ -170,8 +170,8 @@ func (b *batch) giveUp(it *item) {
 	b.accept(it, noAnswer, publish.ErrTimeout)
 }
 
-// recordAt is when the decisions are to be written: all of them at once, or SettleAfter after the
-// first one.
+// recordAt is when the decisions are to be written: now if all events are decided, else SettleAfter
+// after the first decision.
 func (b *batch) recordAt() time.Time {
 	at := b.first.Add(b.config.SettleAfter)
 	switch {

@@ -12,7 +12,7 @@ import (
 )
 
 // database executes the statements of a worker and its batches, one at a time: so a worker uses one
-// connection of the pool.
+// connection of the pool, and another one for its renewals.
 type database struct {
 	config   *Config
 	store    Store

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// health is what a relay waits for.
+// health has what Health reports: what the relay waits for.
 type health struct {
 	database atomic.Pointer[error] // why the last statement failed, or nil
 	blocked  atomic.Bool           // the destination asks to wait

@@ -9,7 +9,7 @@ import (
 // start: one event, and twice as many after each batch that is answered. It begins again after
 // several events were lost together, or had no answer in time although their topics are not silent.
 // So the event that ends publishers is soon alone, and a slow destination gets no more than it
-// answers in time. For a destination that answers one by one, the limit is the most. A connection
+// answers in time. A destination that answers one by one gets the full window at once. A connection
 // for probes has a pace of its own.
 type pace struct {
 	config *Config
@@ -28,7 +28,7 @@ func newPace(c *Config) *pace {
 	return &pace{config: c, limit: 1, shortest: c.ConfirmTimeout, free: make(chan struct{}, 1)}
 }
 
-// room is how many events may be sent, and limit how many if none waits for an answer.
+// room is how many more events may be sent now, and limit how many may wait for an answer.
 func (p *pace) room() (room, limit int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -70,9 +70,10 @@ func (p *pace) change(from, to places) (waiting int) {
 	return p.all.waiting
 }
 
-// answered notes that all events of a batch have been answered, when it began, and how many waited
-// then. So twice as many may wait, unless three times as many would not be answered in time: this is
-// an estimate.
+// answered notes that all events of a batch have been answered: it began at a time, and waited events
+// had no answer then. So twice as many may wait, unless three times as many would not be answered in
+// time. The estimate: shortest is what no number of events changes, and the rest grows with the
+// number.
 func (p *pace) answered(began time.Time, waited int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

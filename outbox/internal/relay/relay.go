@@ -64,8 +64,8 @@ func signal(c chan struct{}) {
 	}
 }
 
-// Busy reports that no worker has received the last wake-up: all of them are publishing, or
-// there is no session with the destination.
+// Busy reports that no worker has received the last wake-up: all of them are publishing, the
+// destination asks to wait, or there is no session.
 func (r *Relay) Busy() bool { return len(r.wake) > 0 }
 
 // Run runs the workers until ctx ends, and until what they have in flight is finished.

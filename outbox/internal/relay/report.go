@@ -68,8 +68,8 @@ func (r *reporter) attributes(e store.Event) []attribute.KeyValue {
 	return attributes
 }
 
-// spanOutcomes are the values of the span attribute outbox.outcome: retry means later, and unknown
-// that it was not sent, or nobody knows.
+// spanOutcomes are the values of the span attribute outbox.outcome. A retry comes later; unknown
+// means that nobody knows whether the destination has the event.
 var spanOutcomes = [...]string{published: "published", delayed: "retry", halted: "retry", retried: "unknown", failed: "failed"}
 
 // outcome counts the answer to an event, logs it, and ends the event's span. isOver says that

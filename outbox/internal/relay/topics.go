@@ -25,11 +25,11 @@ type topic struct {
 	isPaused bool      // by this relay
 }
 
-// causeAfter is how often an event must be alone when the connection is lost, to be the cause. An
-// unreliable network must not count.
+// causeAfter is how often an event must be alone when the connection is lost, until that counts. Less
+// often, an unreliable network may be the cause.
 const causeAfter = store.LeastTries
 
-// maxTopics bounds the memory. Then all are forgotten, and pause a little earlier or later.
+// maxTopics bounds the memory. At the limit everything is forgotten, which costs a few attempts.
 const maxTopics = 10_000
 
 func newTopics() *topics { return &topics{all: map[string]*topic{}, alone: map[uuid.UUID]int{}} }

@@ -29,7 +29,7 @@ func (p *places) change(from, to places) {
 	*p = places{p.waiting + to.waiting - from.waiting, p.slow + to.slow - from.slow}
 }
 
-// news is what has happened since the worker has looked.
+// news is what has happened since the worker last looked.
 type news struct {
 	isDue        bool // a batch has recorded something, so events may be due
 	isPaused     bool // a topic
