@@ -70,10 +70,9 @@ func (p *pace) change(from, to places) (waiting int) {
 	return p.all.waiting
 }
 
-// answered notes that all events of a batch have been answered: it began at a time, and waited events
-// had no answer then. So twice as many may wait, unless three times as many would not be answered in
-// time. The estimate: shortest is what no number of events changes, and the rest grows with the
-// number.
+// answered notes that all events of a batch have been answered: it began at a time, and so many
+// waited then. So twice as many may wait, unless three times as many would not be answered in time.
+// The estimate: shortest is what no number of events changes, and the rest grows with the number.
 func (p *pace) answered(began time.Time, waited int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -25,8 +25,8 @@ type topic struct {
 	isPaused bool      // by this relay
 }
 
-// causeAfter is how often an event must be alone when the connection is lost, until that counts. Less
-// often, an unreliable network may be the cause.
+// causeAfter is how often an event must be alone when the connection is lost, until that counts.
+// Less often, an unreliable network may be the cause.
 const causeAfter = store.LeastTries
 
 // maxTopics bounds the memory. At the limit everything is forgotten, which costs a few attempts.
