@@ -41,8 +41,8 @@ import (
 //
 //	Confirmed                    it is published; the pause of its topic ends
 //	Returned                     no queue is bound: its topic pauses, and it waits for the end
-//	Refused                      it is tried again after RetryBase or less, doubling to RetryCap; the
-//	                             pause of its topic ends
+//	Refused                      it is tried again after RetryBase or less, doubling to RetryCap
+//	two events Refused           the topic pauses, if none was Confirmed since the first
 //	no answer for SlowAfter      its topic pauses if it takes no other; then it gives up its place
 //	nothing at all answered      another connection takes over; this one waits for late answers
 //	none for ConfirmTimeout      it is tried again after a pause; a late confirm still counts
@@ -56,7 +56,7 @@ import (
 //
 // A paused topic is a row of the table outbox_topics. A pause is short at first, and doubles up to
 // LongestTopicPause. After each pause one event of the topic is tried, on a connection of its own.
-// If it is Confirmed or Refused, the others follow. An operator pauses topics too; see package operate.
+// If it is taken, the others follow. An operator pauses topics too; see package operate.
 //
 // A failed event stays in the outbox until an operator replays or discards it. The later events of
 // its aggregate wait for that. An event whose payload is missing fails with the code no_payload.

@@ -104,7 +104,7 @@ CREATE TABLE outbox_claims (
 );
 
 -- A topic that is paused. Its events are not claimed: claims halt those that they find. When "until"
--- has passed, one of them is tried: the probe. If it is confirmed or refused, the topic is resumed.
+-- has passed, one of them is tried: the probe. If it is confirmed, the topic is resumed.
 CREATE TABLE outbox_topics (
   topic    text COLLATE "C" PRIMARY KEY, -- as in outbox_queue; '*' is every topic
   since    timestamptz NOT NULL DEFAULT now(),

@@ -38,7 +38,7 @@ func TestTheRoleOfTheServiceMayDoItsWorkAndNothingElse(t *testing.T) { //nolint:
 	slog.SetDefault(slog.New(slog.NewTextHandler(logged, nil)))
 	t.Cleanup(func() { slog.SetDefault(before) })
 
-	answers := map[string]error{"returned.test": publish.ErrReturned, "invalid.test": fmt.Errorf("%w: no such user", publish.ErrInvalid)}
+	answers := map[string]error{"refused.test": errors.New("451 later"), "invalid.test": fmt.Errorf("%w: no such user", publish.ErrInvalid)}
 	server := publish.Func(func(_ context.Context, m publish.Message) error { return answers[m.Topic] }, publish.FuncConfig{OneDestination: true, Calls: 1})
 	relay, err := outbox.NewRelay(application, server, outbox.RelayConfig{
 		DurableMarks: true, SettleAfter: time.Microsecond, PollInterval: 20 * time.Millisecond,
@@ -73,13 +73,13 @@ func TestTheRoleOfTheServiceMayDoItsWorkAndNothingElse(t *testing.T) { //nolint:
 	late := first // it was forgotten
 	check.Must(t, handler.Handle(t.Context(), []rabbitmq.Message{late}))
 	check.Must(t, handler.Handle(t.Context(), []rabbitmq.Message{
-		late, event(order, 2, "sent.test"), event(uuid.New(), 1, "returned.test"),
+		late, event(order, 2, "sent.test"), event(uuid.New(), 1, "refused.test"), event(uuid.New(), 1, "refused.test"),
 	}))
 	if _, err := handler.Ready(t.Context()); err != nil {
 		t.Error(err)
 	}
 	check.AwaitTrue(t, application, "SELECT count(*) = 1 FROM outbox_done WHERE status = 'published'")
-	check.AwaitTrue(t, application, "SELECT count(*) = 1 FROM outbox_topics WHERE topic = 'returned.test'")
+	check.AwaitTrue(t, application, "SELECT count(*) = 1 FROM outbox_topics WHERE topic = 'refused.test'")
 
 	failed, err := operator.List(t.Context(), operate.Filter{Status: operate.Failed}, uuid.Nil, 10)
 	check.Must(t, err)

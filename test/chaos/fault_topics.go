@@ -66,7 +66,7 @@ func (sys *system) insertBacklog(ctx context.Context, n int, begin func() error)
 
 // fillOneQueue limits the length of the topic's queue, which then refuses messages.
 func (sys *system) fillOneQueue(ctx context.Context) error {
-	return sys.breakTopic(ctx, refusedSQL, func() error { return sys.limitQueue(ctx, queue, "1") }, func() error { return sys.unlimitQueue(ctx) })
+	return sys.breakTopic(ctx, func() error { return sys.limitQueue(ctx, queue, "1") }, func() error { return sys.unlimitQueue(ctx) })
 }
 
 // silenceOneQueue suspends the process of the topic's queue. The broker still answers for all
@@ -79,25 +79,19 @@ func (sys *system) silenceOneQueue(ctx context.Context) error {
 		return err
 	}
 	sys.allowInFlight()
-	err = sys.breakTopic(ctx, pausedSQL, func() error { return sys.rabbitmq.OnQueue(ctx, queue, "sys:suspend") }, func() error {
+	err = sys.breakTopic(ctx, func() error { return sys.rabbitmq.OnQueue(ctx, queue, "sys:suspend") }, func() error {
 		return errors.Join(sys.allowRepeatsSince(ctx, since), sys.rabbitmq.OnQueue(context.WithoutCancel(ctx), queue, "sys:resume"))
 	})
 	return err
 }
 
-// The relays have seen that a topic is silent, or that all of its events are refused.
-const (
-	pausedSQL  = "SELECT EXISTS (SELECT FROM outbox_topics WHERE topic = $1)"
-	refusedSQL = "SELECT NOT EXISTS (SELECT FROM outbox_queue WHERE topic = $1 AND refused_since IS NULL)"
-)
-
-// breakTopic begins a fault of the topic, whose events are in front of the orders'. The relays must
-// have seen it, and then events of orders must be published, before it mends the fault. After the
-// mend all are published.
-func (sys *system) breakTopic(ctx context.Context, seenSQL string, begin, mend func() error) error {
+// breakTopic begins a fault of the topic, whose events are in front of the orders'. The topic must
+// be paused, and then events of orders must be published, before it mends the fault. After the mend
+// all are published.
+func (sys *system) breakTopic(ctx context.Context, begin, mend func() error) error {
 	err := sys.insertBacklog(ctx, backlog, begin)
 	if err == nil {
-		err = errors.Join(sys.requireSeen(ctx, seenSQL), sys.requireFlow(ctx), sys.countWaiting(ctx))
+		err = errors.Join(sys.requirePaused(ctx), sys.requireFlow(ctx), sys.countWaiting(ctx))
 	}
 	if err := errors.Join(err, mend(), sys.requireAllPublished(ctx)); err != nil {
 		return err
@@ -106,15 +100,15 @@ func (sys *system) breakTopic(ctx context.Context, seenSQL string, begin, mend f
 	return sys.requireArrived(ctx, backlog, replicas*relayWorkers*8*window)
 }
 
-// requireSeen requires that the relays see the topic's fault.
-func (sys *system) requireSeen(ctx context.Context, seenSQL string) error {
+// requirePaused requires that the relays pause the topic.
+func (sys *system) requirePaused(ctx context.Context) error {
 	return sys.require(ctx, "P4", "after the start of the topic's fault", func() (string, error) {
-		seen := false
-		err := sys.orderDB.QueryRow(ctx, seenSQL, topic).Scan(&seen)
-		if seen {
+		paused := false
+		err := sys.orderDB.QueryRow(ctx, "SELECT EXISTS (SELECT FROM outbox_topics WHERE topic = $1)", topic).Scan(&paused)
+		if paused {
 			return "", err
 		}
-		return "the relays have not seen it", err
+		return "the topic is not paused", err
 	})
 }
 

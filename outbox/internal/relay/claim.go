@@ -18,7 +18,7 @@ const (
 	// Above half of it nothing is claimed. A claim has up to 8 MiB. If more than two workers claim at
 	// the same time, or one claims probes, it may be more.
 	maxBytes = 32 << 20
-	// mostProbes is how many topics are probed at once, and probePause the least time between two
+	// mostProbes is how many events are probes at once, and probePause the least time between two
 	// claims of probes.
 	mostProbes = 100
 	probePause = 50 * time.Millisecond

@@ -29,6 +29,7 @@ const (
 type decision struct {
 	event   eventState
 	topic   topicState
+	after   int           // the topic is paused by so many such events, one after the other; a probe alone does
 	failure store.Failure // is written, unless the event is published or retried
 }
 
@@ -49,7 +50,7 @@ const (
 	unchanged topicState = iota
 	resumed              // its pause is over
 	paused
-	untried // nothing is known about it: if the event was a probe, another one is sent at once
+	untried // nothing is known about it: if the event was a probe, others are sent at once
 )
 
 // table is the policy, as the package's comment explains it. decide adds what depends on the past.
@@ -57,9 +58,9 @@ var table = [...]decision{
 	confirmed:   {event: published, topic: resumed},
 	returned:    {event: halted, topic: paused, failure: store.Failure{Tried: true, Code: store.CodeUnroutable}},
 	busy:        {event: halted, topic: paused, failure: store.Failure{Code: "busy"}},
-	refused:     {event: delayed, topic: resumed, failure: store.Failure{Counts: true, Code: codeRefused}},
-	closedAlone: {event: delayed, topic: unchanged, failure: store.Failure{Counts: true, Code: store.CodeSessionClosed}},
-	lostAlone:   {event: delayed, topic: unchanged, failure: store.Failure{Code: store.CodeSessionClosed}},
+	refused:     {event: delayed, topic: paused, after: 2, failure: store.Failure{Counts: true, Code: codeRefused}},
+	closedAlone: {event: delayed, topic: paused, after: 50, failure: store.Failure{Counts: true, Code: store.CodeSessionClosed}},
+	lostAlone:   {event: delayed, topic: paused, after: 2, failure: store.Failure{Code: store.CodeSessionClosed}},
 	invalid:     {event: failed, topic: untried},
 	noAnswer:    {event: delayed, topic: unchanged, failure: store.Failure{Tried: true, Code: store.CodeNoAnswer}},
 	notSent:     {event: retried, topic: untried},
@@ -70,19 +71,11 @@ var table = [...]decision{
 type past struct {
 	isProbe  bool // the event stands for its paused topic
 	isPaused bool // the topic, by this relay
-	ended    int  // events of the topic that have ended publishers, this one too, without an answer in between
+	failures int  // events of the topic that were not taken, this one too, without a confirm in between
 	lost     int  // how often the event was lostAlone before
 }
 
-// A topic pauses after so many events, one after the other, that have ended their publishers. The next
-// one may be good. To try it costs a channel, which is milliseconds, or a connection.
-const (
-	closedBeforePause = 50
-	lostBeforePause   = 2
-)
-
-// decide is what becomes of an event, and of its topic. Outcomes that count make the event fail when
-// it has been refused for GiveUp.
+// decide is what becomes of an event, and of its topic.
 func (c *Config) decide(e store.Event, o outcome, err error, p past) decision {
 	d := table[o]
 	f := &d.failure
@@ -91,10 +84,10 @@ func (c *Config) decide(e store.Event, o outcome, err error, p past) decision {
 		f.Reason = err.Error()
 	}
 	switch {
-	case d.topic == resumed && !p.isPaused && !p.isProbe:
+	case d.topic == resumed && !p.isPaused && !p.isProbe, d.topic == paused && p.failures < d.after && !p.isProbe:
 		d.topic = unchanged
-	case o == closedAlone && (p.isProbe || p.ended >= closedBeforePause), o == lostAlone && (p.isProbe || p.ended >= lostBeforePause):
-		d.topic = paused
+	case o == refused && p.isProbe && e.RetryCount == 0: // a new event: it may be the only one that is refused
+		d.topic = untried
 	case o == noAnswer && len(c.NoAnswerPauses) > 0: // each try may make one more copy
 		f.Counts, f.Delay = true, c.NoAnswerPauses[min(e.RetryCount, len(c.NoAnswerPauses)-1)]
 	case o == noAnswer && p.isPaused:

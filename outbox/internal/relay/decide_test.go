@@ -36,17 +36,18 @@ func TestP4TheTableOfOutcomes(t *testing.T) {
 		"confirmed, probe":            {confirmed, nil, past{isProbe: true}, published, resumed, "", ""},
 		"returned":                    {returned, nil, past{}, halted, paused, "tried", "unroutable"},
 		"busy":                        {busy, nil, past{}, halted, paused, "", "busy"},
-		"refused":                     {refused, nil, past{}, delayed, unchanged, "counts", "refused"},
-		"refused, probe":              {refused, nil, past{isProbe: true}, delayed, resumed, "counts", "refused"},
+		"refused":                     {refused, nil, past{failures: 1}, delayed, unchanged, "counts", "refused"},
+		"refused, the second":         {refused, nil, past{failures: 2}, delayed, paused, "counts", "refused"},
+		"refused, probe":              {refused, nil, past{isProbe: true}, delayed, paused, "counts", "refused"},
 		"no answer":                   {noAnswer, nil, past{}, delayed, unchanged, "tried", "no_answer"},
 		"no answer, paused":           {noAnswer, nil, past{isPaused: true}, halted, unchanged, "tried", "no_answer"},
 		"lost":                        {lost, nil, past{}, retried, untried, "", ""},
 		"not sent":                    {notSent, nil, past{}, retried, untried, "", ""},
-		"closed, alone":               {closedAlone, nil, past{ended: 49}, delayed, unchanged, "counts", "session_closed"},
-		"closed, alone, the fiftieth": {closedAlone, nil, past{ended: 50}, delayed, paused, "counts", "session_closed"},
+		"closed, alone":               {closedAlone, nil, past{failures: 49}, delayed, unchanged, "counts", "session_closed"},
+		"closed, alone, the fiftieth": {closedAlone, nil, past{failures: 50}, delayed, paused, "counts", "session_closed"},
 		"closed, alone, probe":        {closedAlone, nil, past{isProbe: true}, delayed, paused, "counts", "session_closed"},
-		"lost, alone":                 {lostAlone, nil, past{ended: 1}, delayed, unchanged, "", "session_closed"},
-		"lost, alone, the second":     {lostAlone, nil, past{ended: 2}, delayed, paused, "", "session_closed"},
+		"lost, alone":                 {lostAlone, nil, past{failures: 1}, delayed, unchanged, "", "session_closed"},
+		"lost, alone, the second":     {lostAlone, nil, past{failures: 2}, delayed, paused, "", "session_closed"},
 		"too large":                   {invalid, publish.ErrTooLarge, past{}, failed, untried, "", "too_large"},
 		"a bad key":                   {invalid, publish.ErrBadTopic, past{}, failed, untried, "", "bad_topic"},
 		"broken headers":              {invalid, publish.ErrBadHeaders, past{}, failed, untried, "", "bad_headers"},
@@ -63,6 +64,9 @@ func TestP4TheTableOfOutcomes(t *testing.T) {
 			}
 		})
 	}
+	if d := config.decide(store.Event{}, refused, nil, past{isProbe: true, failures: 9}); d.topic != untried {
+		t.Errorf("a new event that is a probe, and is refused: %+v", d)
+	}
 	for tried, want := range []time.Duration{time.Minute, time.Hour, time.Hour} { // P6: each attempt may be one more e-mail
 		d := mail.decide(store.Event{RetryCount: tried}, noAnswer, nil, past{isPaused: true})
 		if d.event != delayed || !d.failure.Counts || d.failure.Delay != want {
@@ -78,7 +82,7 @@ func TestP4AnEventThatIsLostAloneCountsAtTheTenthTime(t *testing.T) {
 	for n := 1; n <= 10; n++ {
 		p := topics.note(e, lostAlone, false)
 		d := config.decide(e, lostAlone, nil, p)
-		if d.failure.Counts != (n == 10) || p.ended != 1 || n > 2 && d.failure.Delay < time.Second {
+		if d.failure.Counts != (n == 10) || p.failures != 1 || n > 2 && d.failure.Delay < time.Second {
 			t.Errorf("time %d: %+v, %+v", n, p, d.failure)
 		}
 	}

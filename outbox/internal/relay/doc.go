@@ -20,9 +20,9 @@
 //	confirmed    published  resumed
 //	returned     halted     paused
 //	busy         halted     paused     too many of its topic have no answer, or it is unreachable
-//	refused      delayed    resumed    the try counts
-//	closedAlone  delayed    unchanged  the try counts; a probe, or the 50th event in a row: paused
-//	lostAlone    delayed    unchanged  the tries count from the 10th on; a probe, or the 2nd: paused
+//	refused      delayed    paused     by 2 events in a row; the try counts
+//	closedAlone  delayed    paused     by 50 events in a row; the try counts
+//	lostAlone    delayed    paused     by 2 events in a row; the tries count from the 10th on
 //	invalid      failed     untried
 //	noAnswer     delayed    unchanged  halted if this relay has paused it; an e-mail: counts
 //	notSent      retried    untried    the session is left, or the publisher has ended
@@ -36,8 +36,11 @@
 // # Topics
 //
 // A paused topic is a row of the table outbox_topics, and no claim takes its events. When the pause
-// is over, one of them is sent: the probe. If it is confirmed or refused, the topic is resumed. If
-// the topic is paused again, that is for longer. If it is untried, another probe is sent at once.
+// is over, one of them is sent: the probe. If it is confirmed, the topic is resumed. If it pauses the
+// topic again, that is for longer. If it is untried, the next probes are sent at once. So it is if a
+// new event is refused: that may be about this event alone. There are 1, 2, 4 … probes at once, while
+// they are answered (pace.go), so that refused events do not hold up a good one behind them.
+//
 // Probes have a worker of their own, with a connection of its own, because RabbitMQ stops reading a
 // whole connection when one queue does not take what was sent. For the same reason a worker whose
 // connection answers nothing for SlowAfter gives its place to another one, and drains: it begins

@@ -91,14 +91,14 @@ func (b *batch) mayBecomeSlow() bool {
 	return !b.isSlow && (b.isProbe || !b.sender.isOneByOne) && b.window.slow() <= (maxSlowWindows-1)*b.config.Window
 }
 
-// pauseSilent pauses the topics of which nothing was answered since the batch was sent. Their events
+// pauseSilent pauses the topics of which nothing was taken since the batch was sent. Their events
 // take no place in the window any more. A session that answers one by one says itself which topics
 // are slow: ErrBusy.
 func (b *batch) pauseSilent() {
 	b.isSlow = true
 	for _, it := range b.items {
 		topic := it.event.PauseName()
-		isSilent := it.state == sent && b.topics.lastAnswer(topic).Before(b.sentAt)
+		isSilent := it.state == sent && b.topics.lastTaken(topic).Before(b.sentAt)
 		if isSilent && !b.sender.isOneByOne {
 			b.topics.pause(topic)
 			b.pauses = append(b.pauses, topic)

@@ -213,6 +213,7 @@ func TestP4AnEventThatHasEndedASessionIsSentAlone(t *testing.T) {
 		v.outbox.append("silent", 1)
 		v.outbox.pending[0].EndedSession = true
 		v.run()
+		v.sleep(time.Second / 2)
 		v.want(1, "published")
 		v.sleep(testConfig.ConfirmTimeout + 2*time.Second)
 		if n, of := v.broker.copies[good.String()], v.broker.copies[bad.String()]; n != 1 || of == 0 {

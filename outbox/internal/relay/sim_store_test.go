@@ -209,7 +209,12 @@ func (p *simStore) Claim(ctx context.Context, _ string, limit int, lease time.Du
 }
 
 func (p *simStore) ClaimProbes(ctx context.Context, _ string, limit int, lease time.Duration) (store.Claim, error) {
-	return p.claim(ctx, "claim of probes", limit, lease, (*storetest.Model).ClaimProbes)
+	return p.claim(ctx, "claim of probes", limit, lease, func(m *storetest.Model, token uuid.UUID, limit int, lease time.Duration, order func([]storetest.Row)) store.Claim {
+		return m.ClaimProbes(token, limit, lease, func(rows []storetest.Row) {
+			order(rows)
+			slices.SortStableFunc(rows, func(a, b storetest.Row) int { return a.RetryCount - b.RetryCount })
+		})
+	})
 }
 
 // claim is a transaction. Then it reads the events, and does as Store.finishClaim.

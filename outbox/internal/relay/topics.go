@@ -19,8 +19,8 @@ type topics struct {
 }
 
 type topic struct {
-	answered time.Time // when the destination last answered to one of its events
-	ended    int       // events that have ended publishers since then, one after the other
+	taken    time.Time // when the destination last took one of its events
+	failures int       // events that were refused, or have ended publishers, since then
 	last     uuid.UUID // of these
 	isPaused bool      // by this relay
 }
@@ -50,13 +50,13 @@ func (t *topics) note(e store.Event, o outcome, isProbe bool) past {
 	defer t.mu.Unlock()
 	of := t.get(e.PauseName())
 	p := past{isProbe: isProbe, isPaused: of.isPaused}
-	if o == confirmed || o == refused {
-		*of = topic{answered: time.Now()}
+	if o == confirmed {
+		*of = topic{taken: time.Now()}
 	}
-	if (o == closedAlone || o == lostAlone) && of.last != e.ID {
-		of.last, of.ended = e.ID, of.ended+1
+	if (o == refused || o == closedAlone || o == lostAlone) && of.last != e.ID {
+		of.last, of.failures = e.ID, of.failures+1
 	}
-	if p.ended = of.ended; o == lostAlone {
+	if p.failures = of.failures; o == lostAlone {
 		if len(t.alone) >= maxTopics {
 			clear(t.alone)
 		}
@@ -78,11 +78,11 @@ func (t *topics) isPaused(name string) bool {
 	return t.all[name] != nil && t.all[name].isPaused
 }
 
-func (t *topics) lastAnswer(name string) time.Time {
+func (t *topics) lastTaken(name string) time.Time {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.all[name] == nil {
 		return time.Time{}
 	}
-	return t.all[name].answered
+	return t.all[name].taken
 }

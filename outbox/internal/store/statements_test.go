@@ -246,7 +246,7 @@ func statements(f fixture, events int) map[string]statement {
 		"PromoteSQL":       {sql: PromoteSQL, args: args{"aggregates": Aggregates(f.events(ids...))}},
 		"endClaimSQL":      {sql: endClaimSQL, args: args{"token": tokens[0]}},
 		"renewSQL":         {sql: renewSQL, args: args{"ids": IDs(tokens), "lease": 60.0}},
-		"claimProbesSQL":   {sql: claimProbesSQL, args: args{"token": uuid.New(), "worker": "x", "lease": 60.0, "limit": events, "most": events, "floor": time.Time{}, "halt": maxHalt}},
+		"claimProbesSQL":   {sql: claimProbesSQL, args: args{"token": uuid.New(), "worker": "x", "lease": 60.0, "limit": events, "most": events, "bytes": MaxClaimBytes, "floor": time.Time{}, "halt": maxHalt}},
 		"forgetTopicsSQL":  {sql: forgetTopicsSQL},
 		"asideSQL":         {sql: asideSQL, args: args{"floor": time.Time{}, "halt": events, "park": events}},
 		"bringBackSQL":     {sql: bringBackSQL, args: args{"floor": time.Time{}, "limit": events}},

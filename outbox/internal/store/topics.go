@@ -11,9 +11,9 @@ import (
 
 // A paused topic has a row in outbox_topics. Claims take none of its events: they halt those that
 // are due and in front of others. A halted event has available_at = 'infinity', so no claim reads
-// it again. When the pause is over, one halted event is claimed: the probe. If the destination
-// confirms or refuses it, the topic is resumed: claims make its halted events due, as many as there
-// is room for, and delete the row when none is left.
+// it again. When the pause is over, one halted event is claimed, or a few: the probes. If the
+// destination takes one, the topic is resumed: claims make its halted events due, as many as there is
+// room for, and delete the row when none is left.
 //
 // No event stays halted without a row: whoever halts an event has seen or written the row, and a
 // claim deletes it, when nothing is halted. If somebody deletes it by hand, the janitor writes it
@@ -30,12 +30,13 @@ const (
 	AllPausedSQL = `(SELECT true FROM outbox_topics WHERE topic = '` + AllTopics + `' AND NOT resumed LIMIT 1) IS NOT NULL`
 )
 
-// claimProbesSQL claims one event of each topic whose pause is over.
+// claimProbesSQL claims probes of each topic whose pause is over: @limit divided by their number, and
+// one of a topic that gives no answer.
 //
 //   - "ready": topics that give no answer come last, because each of their probes takes a second;
-//   - "probes": of the halted events the one that was tried least, and of these the oldest. If the
-//     next event of its aggregate is another one, that is tried in its place, if it is of the same
-//     topic. An event whose aggregate has one in flight is left out;
+//   - "line": of the halted events those that were tried least, and of these the oldest. One that is
+//     not the next event of its aggregate is left out, and one whose aggregate has one in flight.
+//     "free": @bytes bound the memory;
 //   - takeSQL supersedes their older ones, and claims them;
 //   - "moved": no other relay tries the topic now. If this relay dies, one does so 10 s after the
 //     next pause. If no event of the topic is free, because relays wait for their answers, a relay
@@ -43,27 +44,25 @@ const (
 //     next full read halts: "due" are the first ones. A topic without such events is resumed.
 const claimProbesSQL = `
 WITH ready AS MATERIALIZED (
-  SELECT topic FROM outbox_topics
+  SELECT topic, reason LIKE 'no answer%' AS silent FROM outbox_topics
   WHERE NOT resumed AND until <= now() AND NOT ` + AllPausedSQL + `
   ORDER BY reason LIKE 'no answer%', until LIMIT @limit FOR UPDATE SKIP LOCKED
-), probes AS MATERIALIZED (
-  SELECT t.topic, p.id, p.aggregate, p.aggregate_id, p.version, p.oldest,
-         (SELECT true FROM outbox_queue WHERE topic = t.topic AND halted LIMIT 1) IS NULL AS empty
-  FROM ready t LEFT JOIN LATERAL (
-    SELECT n.*, coalesce(oldest.id, q.id) AS oldest FROM (
+), line AS MATERIALIZED (
+  SELECT p.*, sum(bytes) OVER (ROWS UNBOUNDED PRECEDING) - bytes AS before FROM ready t, LATERAL (
+    SELECT q.*, ` + nextColumnsSQL + ` FROM (
       SELECT * FROM outbox_queue WHERE topic = t.topic AND halted AND id NOT IN ` + claimedIDsSQL + `
       ORDER BY topic, retry_count, seq) q` + nextSQL + `
-    CROSS JOIN LATERAL (
-      SELECT * FROM outbox_queue WHERE id = coalesce(newest.id, oldest.id, q.id) AND (halted OR available_at <= now()) LIMIT 1) n
-    WHERE n.topic = t.topic AND coalesce(oldest.id, q.id) NOT IN ` + claimedIDsSQL + `
-    LIMIT 1) p ON true
+    WHERE coalesce(newest.id, oldest.id, q.id) = q.id AND coalesce(oldest.id, q.id) NOT IN ` + claimedIDsSQL + `
+    LIMIT CASE WHEN t.silent THEN 1 ELSE greatest(cast(@limit AS int) / (SELECT count(*) FROM ready), 1) END) p
 ), free AS MATERIALIZED (
-  SELECT * FROM probes WHERE id IS NOT NULL
+  SELECT * FROM line WHERE before < @bytes
 ), due AS MATERIALIZED (` + dueSQL + ` ORDER BY available_at, seq LIMIT @halt
 ), ` + takeSQL + `, moved AS (
-  UPDATE outbox_topics t SET resumed = empty AND t.topic NOT IN (SELECT topic FROM due),
-    until = now() + CASE WHEN id = ANY ((SELECT events FROM claimed)::uuid[]) THEN pause + 10 ELSE 1 END * interval '1 second'
-  FROM probes p WHERE t.topic = p.topic
+  UPDATE outbox_topics t SET
+    resumed = (SELECT true FROM outbox_queue WHERE topic = t.topic AND halted LIMIT 1) IS NULL AND t.topic NOT IN (SELECT topic FROM due),
+    until = now() + interval '1 second' * CASE WHEN t.topic IN (
+      SELECT topic FROM free WHERE id = ANY ((SELECT events FROM claimed)::uuid[])) THEN pause + 10 ELSE 1 END
+  FROM ready r WHERE t.topic = r.topic
 )
 SELECT EXISTS (SELECT FROM claimed) AS claimed, (SELECT count(*) FROM done) AS superseded`
 
@@ -71,7 +70,7 @@ SELECT EXISTS (SELECT FROM claimed) AS claimed, (SELECT count(*) FROM done) AS s
 const nextProbeSQL = `(SELECT extract(epoch FROM min(until) - now()) FROM outbox_topics
   WHERE NOT resumed AND until < 'infinity' AND NOT ` + AllPausedSQL + `)::float8 AS next_probe`
 
-// ClaimProbes leases one event of each of at most limit topics whose pause is over.
+// ClaimProbes leases at most limit probes of topics whose pause is over.
 func (s *Store) ClaimProbes(ctx context.Context, worker string, limit int, lease time.Duration) (Claim, error) {
 	claim := Claim{Token: uuid.New()}
 	claimed := false
@@ -81,7 +80,7 @@ func (s *Store) ClaimProbes(ctx context.Context, worker string, limit int, lease
 			"claiming probes", claimProbesSQL,
 			args{
 				"token": claim.Token, "worker": worker, "lease": lease.Seconds(), "limit": limit, "most": maxSupersede,
-				"floor": s.floor.last(), "halt": maxHalt,
+				"bytes": MaxClaimBytes, "floor": s.floor.last(), "halt": maxHalt,
 			},
 			rowInto(&claimed, &claim.Superseded),
 		},

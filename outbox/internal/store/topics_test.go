@@ -1,6 +1,8 @@
 package store
 
 import (
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -214,19 +216,26 @@ func TestAnEventWithoutAnswerIsNoProbe(t *testing.T) {
 	}
 }
 
-// TestP4TopicsThatAnswerAreTriedBeforeSilentOnes: a probe of a silent topic takes a second.
+// TestP4TopicsThatAnswerAreTriedBeforeSilentOnes: a probe of a silent topic takes a second. It gets one
+// probe, and the others as many as there is room for.
 func TestP4TopicsThatAnswerAreTriedBeforeSilentOnes(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	for topic, reason := range map[string]string{"silent": "no answer for 1s", "refused": "a nack"} {
-		f.exec(manySQL, topic, 1)
+		f.exec(manySQL, topic, 5)
 		f.settle(Settlement{Paused: map[string]string{topic: reason}, FirstPause: time.Hour})
 	}
 	f.wantClaimed()
 	f.exec("UPDATE outbox_topics SET until = now() - interval '1 minute' * CASE topic WHEN 'silent' THEN 2 ELSE 1 END")
-	c, err := f.store.ClaimProbes(t.Context(), "test", 1, lease)
-	if must(t, err); len(c.Events) != 1 || c.Events[0].Topic != "refused" {
+	if c := f.probe(); len(c.Events) != 1 || c.Events[0].Topic != "refused" {
 		t.Errorf("%+v", c.Events)
+	}
+	f.endPauses()
+	c, err := f.store.ClaimProbes(t.Context(), "test", 8, lease)
+	must(t, err)
+	slices.SortFunc(c.Events, func(a, b Event) int { return strings.Compare(a.Topic, b.Topic) })
+	if n := len(c.Events); n != 5 || c.Events[3].Topic != "refused" || c.Events[4].Topic != "silent" {
+		t.Errorf("%d probes: %+v", n, c.Events)
 	}
 }
 

@@ -161,13 +161,9 @@ func (m *Model) Claim(token uuid.UUID, limit int, lease time.Duration, order fun
 		}
 	}
 	order(free)
-	n, bytes := 0, 0
-	for n < min(limit, len(free)) && bytes < store.MaxClaimBytes {
-		bytes += len(free[n].Payload)
-		n++
-	}
-	c := m.take(token, free[:n], lease)
-	c.More = moved || n > 0 && n < len(free)
+	fit := fitting(free, limit)
+	c := m.take(token, fit, lease)
+	c.More = moved || len(fit) > 0 && len(fit) < len(free)
 	for _, r := range q.rows { // as they were before the claim
 		if r.FailedAt.IsZero() && !r.Halted && r.Due.After(q.now) {
 			c.NextDue = sooner(c.NextDue, r.Due.Sub(q.now))

@@ -25,7 +25,7 @@ func (m *Model) isPaused(name string) bool {
 	return there && !t.resumed
 }
 
-// ClaimProbes takes one event of each topic whose pause is over: the first in this order.
+// ClaimProbes takes probes of each topic whose pause is over: the first ones in this order.
 func (m *Model) ClaimProbes(token uuid.UUID, limit int, lease time.Duration, order func([]Row)) store.Claim {
 	q := m.look()
 	var ready []string
@@ -34,12 +34,13 @@ func (m *Model) ClaimProbes(token uuid.UUID, limit int, lease time.Duration, ord
 			ready = append(ready, name)
 		}
 	}
+	isSilent := func(name string) int { return strings.Count(m.topics[name].reason, "no answer") }
 	slices.SortFunc(ready, func(a, b string) int {
-		isSilent := func(name string) int { return strings.Count(m.topics[name].reason, "no answer") }
 		return cmp.Or(isSilent(a)-isSilent(b), m.topics[a].until.Compare(m.topics[b].until))
 	})
+	ready = ready[:min(limit, len(ready))]
 	var probes []Row
-	for _, name := range ready[:min(limit, len(ready))] {
+	for _, name := range ready {
 		t := m.topics[name]
 		var free []Row
 		t.resumed, t.until = true, q.now.Add(time.Second)
@@ -49,16 +50,31 @@ func (m *Model) ClaimProbes(token uuid.UUID, limit int, lease time.Duration, ord
 				continue // an event that is not the next one is parked
 			}
 			t.resumed = false
-			if r.Halted && !q.claimed[r.ID] && next.PauseName() == name && (next.Halted || q.isDue(next)) && !q.claimed[oldest.ID] {
-				free = append(free, next)
+			if r.Halted && !q.claimed[r.ID] && next.ID == r.ID && !q.claimed[oldest.ID] {
+				free = append(free, r)
 			}
 		}
-		if order(free); len(free) > 0 {
-			probes, t.until = append(probes, free[0]), q.now.Add(t.pause+10*time.Second)
+		order(free)
+		each := max(limit/len(ready), 1)
+		if isSilent(name) > 0 {
+			each = 1
+		}
+		for _, r := range free[:min(each, len(free))] {
+			probes, t.until = append(probes, r), q.now.Add(t.pause+10*time.Second)
 		}
 		m.topics[name] = t
 	}
-	return m.take(token, probes, lease)
+	return m.take(token, fitting(probes, limit), lease)
+}
+
+// fitting returns the first rows: at most limit, and fewer if they are large.
+func fitting(rows []Row, limit int) []Row {
+	n, bytes := 0, 0
+	for n < min(limit, len(rows)) && bytes < store.MaxClaimBytes {
+		bytes += len(rows[n].Payload)
+		n++
+	}
+	return rows[:n]
 }
 
 func (m *Model) settleTopics(s store.Settlement, now time.Time) {
