@@ -12,10 +12,9 @@ import (
 // topics is what the workers of a relay remember of topics, and of events that were alone when the
 // connection was lost. The pauses themselves are in the outbox.
 type topics struct {
-	mu       sync.Mutex
-	all      map[string]*topic
-	answered time.Time         // when the destination last answered to an event of any topic
-	alone    map[uuid.UUID]int // how often
+	mu    sync.Mutex
+	all   map[string]*topic
+	alone map[uuid.UUID]int // how often
 }
 
 type topic struct {
