@@ -85,14 +85,15 @@ ON CONFLICT (id) DO UPDATE SET
   (excluded.status, now(), greatest(d.retry_count, excluded.retry_count), NULL, NULL, NULL)
 WHERE d.status <> 'published'`
 
-// supersedeSQL supersedes what is older than the given events, as their claim has done. A crash or a
-// failover of the server may have forgotten that claim, and not the older events. When their newer
-// one is out of the queue, nothing else would keep them from being sent after it.
+// supersedeSQL supersedes what is older than the given events, which supersede, as their claim has
+// done. A crash or a failover of the server may have forgotten that claim, and not the older events.
+// When their newer one is out of the queue, nothing else would keep them from being sent after it. An
+// operator may have discarded it since, so it is read from the log.
 const supersedeSQL = `
 WITH done AS (
   DELETE FROM outbox_queue WHERE id = ANY (ARRAY(
     SELECT older.id FROM unnest(` + idsSQL + `) AS given (id),
-    LATERAL (SELECT * FROM outbox_queue WHERE id = given.id AND supersedes LIMIT 1) newer,
+    LATERAL (SELECT * FROM outbox_events WHERE id = given.id LIMIT 1) newer,
     LATERAL (
       SELECT id FROM outbox_queue
       WHERE (aggregate, aggregate_id) = (newer.aggregate, newer.aggregate_id) AND version < newer.version
@@ -181,10 +182,11 @@ func (s *Store) Settle(ctx context.Context, t Settlement) (result Settled, err e
 			all = append(all, statement{doing, sql, values, read})
 		}
 	}
-	published, supersedes := make([]uuid.UUID, len(t.Published)), false
-	for i, e := range t.Published {
-		published[i] = e.ID
-		supersedes = supersedes || e.Supersedes
+	var published, superseding []uuid.UUID
+	for _, e := range t.Published {
+		if published = append(published, e.ID); e.Supersedes {
+			superseding = append(superseding, e.ID)
+		}
 	}
 	locked := slices.Concat(published, t.Halted)
 	for _, f := range t.Failures {
@@ -192,7 +194,7 @@ func (s *Store) Settle(ctx context.Context, t Settlement) (result Settled, err e
 	}
 	twoKinds := len(locked) > max(len(published), len(t.Halted), len(t.Failures)) // at least
 	add(twoKinds, "locking", lockEventsSQL, args{"ids": IDs(locked)}, nil)
-	add(supersedes, "superseding", supersedeSQL, args{"ids": IDs(published)}, nil)
+	add(len(superseding) > 0, "superseding", supersedeSQL, args{"ids": IDs(superseding)}, nil)
 	add(len(published) > 0, "marking", markPublishedSQL, args{"ids": IDs(published)}, nil)
 	add(len(t.Failures) > 0, "rescheduling", failuresSQL, args{
 		"token": t.Token, "failures": failuresText(t.Failures), "least": LeastTries, "give_up": t.GiveUp.Seconds(),

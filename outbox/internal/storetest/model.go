@@ -242,8 +242,8 @@ func (m *Model) end(id uuid.UUID, status string) {
 func (m *Model) Settle(s store.Settlement) store.Settled {
 	done, now := store.Settled{Failed: map[uuid.UUID]time.Time{}}, m.Now()
 	for _, e := range s.Published {
-		if r, there := m.Rows[e.ID]; there && r.Supersedes && e.Supersedes {
-			m.supersede(r)
+		if e.Supersedes {
+			m.supersede(Row{Event: e})
 		}
 		m.end(e.ID, "published")
 	}
