@@ -46,7 +46,7 @@ const claimProbesSQL = `
 WITH ready AS MATERIALIZED (
   SELECT topic, reason LIKE 'no answer%' AS silent FROM outbox_topics
   WHERE NOT resumed AND until <= now() AND NOT ` + AllPausedSQL + `
-  ORDER BY reason LIKE 'no answer%', until LIMIT @limit FOR UPDATE SKIP LOCKED
+  ORDER BY silent, until LIMIT @limit FOR UPDATE SKIP LOCKED
 ), line AS MATERIALIZED (
   SELECT p.*, sum(bytes) OVER (ROWS UNBOUNDED PRECEDING) - bytes AS before FROM ready t, LATERAL (
     SELECT q.*, ` + nextColumnsSQL + ` FROM (
