@@ -60,7 +60,7 @@ var table = [...]decision{
 	busy:        {event: halted, topic: paused, failure: store.Failure{Code: "busy"}},
 	refused:     {event: delayed, topic: paused, after: 2, failure: store.Failure{Counts: true, Code: codeRefused}},
 	closedAlone: {event: delayed, topic: paused, after: 50, failure: store.Failure{Counts: true, Code: store.CodeSessionClosed}},
-	lostAlone:   {event: delayed, topic: paused, after: 2, failure: store.Failure{Tried: true, Code: store.CodeSessionClosed}},
+	lostAlone:   {event: delayed, topic: paused, after: 2, failure: store.Failure{Code: store.CodeSessionClosed}},
 	invalid:     {event: failed, topic: untried},
 	noAnswer:    {event: delayed, topic: unchanged, failure: store.Failure{Tried: true, Code: store.CodeNoAnswer}},
 	notSent:     {event: retried, topic: untried},
@@ -86,7 +86,7 @@ func (c *Config) decide(e store.Event, o outcome, err error, p past) decision {
 	switch {
 	case d.topic == resumed && !p.isPaused && !p.isProbe, d.topic == paused && p.failures < d.after && !p.isProbe:
 		d.topic = unchanged
-	case d.after > 0 && p.isProbe && e.RetryCount == 0: // a new event: it may be the only one
+	case d.after > 0 && p.isProbe && e.RetryCount == 0 && p.lost == 0: // a new event: it may be the only one
 		d.topic = untried
 	case o == noAnswer && len(c.NoAnswerPauses) > 0: // each try may make one more copy
 		f.Counts, f.Delay = true, c.NoAnswerPauses[min(e.RetryCount, len(c.NoAnswerPauses)-1)]

@@ -46,8 +46,7 @@ type Failure struct {
 	// Counts: it counts as refused. It fails at the LeastTries-th try or later, if the first of these
 	// refusals since it was last unroutable is more than GiveUp ago.
 	Counts bool
-	// Tried: it was returned, had no answer, or has ended its session. So the next probe of its topic
-	// is another event.
+	// Tried: it was returned, or had no answer. So the next probe of its topic is another event.
 	Tried  bool
 	Final  bool   // it fails at once
 	Halt   bool   // it waits for the end of its topic's pause, and not for Delay
