@@ -86,7 +86,7 @@ func (c *Config) decide(e store.Event, o outcome, err error, p past) decision {
 	switch {
 	case d.topic == resumed && !p.isPaused && !p.isProbe, d.topic == paused && p.failures < d.after && !p.isProbe:
 		d.topic = unchanged
-	case d.after > 0 && p.isProbe && e.RetryCount == 0 && p.lost == 0: // a new event: it may be the only one
+	case o == refused && p.isProbe && e.RetryCount == 0: // a new event: it may be the only one that is refused
 		d.topic = untried
 	case o == noAnswer && len(c.NoAnswerPauses) > 0: // each try may make one more copy
 		f.Counts, f.Delay = true, c.NoAnswerPauses[min(e.RetryCount, len(c.NoAnswerPauses)-1)]
