@@ -39,7 +39,7 @@
 // is over, one of them is sent: the probe. If it is confirmed, the topic is resumed. If it pauses the
 // topic again, that is for longer. If it is untried, the next probes are sent at once. So it is if a
 // new event is refused: that may be about this event alone. There are 1, 2, 4 … probes at once, while
-// they are answered (pace.go), so that refused events do not hold up a good one behind them.
+// they are answered (pace.go). So many refused events hold up no good one.
 //
 // Probes have a worker of their own, with a connection of its own, because RabbitMQ stops reading a
 // whole connection when one queue does not take what was sent. For the same reason a worker whose
