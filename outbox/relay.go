@@ -55,8 +55,8 @@ import (
 // GiveUp ago.
 //
 // A paused topic is a row of the table outbox_topics. A pause is short at first, and doubles up to
-// LongestTopicPause. After each pause one event of the topic is tried, on a connection of its own.
-// If it is taken, the others follow. An operator pauses topics too; see package operate.
+// LongestTopicPause. After each pause one event of the topic is tried, or a few, on a connection of
+// their own. If one is taken, the others follow. An operator pauses topics too; see package operate.
 //
 // A failed event stays in the outbox until an operator replays or discards it. The later events of
 // its aggregate wait for that. An event whose payload is missing fails with the code no_payload.

@@ -95,7 +95,7 @@ CREATE INDEX outbox_queue_failed ON outbox_queue (id) WHERE failed_at IS NOT NUL
 CREATE INDEX outbox_queue_failures ON outbox_queue (coalesce(failure_code, ''), topic, failed_at, id)
   INCLUDE (failure_code) WHERE failed_at IS NOT NULL;
 
--- The events that relays work on. A claim inserts one row here and changes no event.
+-- The events that relays work on. A claim inserts one row here, and changes no event that it takes.
 CREATE TABLE outbox_claims (
   token  uuid PRIMARY KEY, -- each claim has a new one; it fences a stale holder
   worker text NOT NULL, -- for people
@@ -104,12 +104,12 @@ CREATE TABLE outbox_claims (
 );
 
 -- A topic that is paused. Its events are not claimed: claims halt those that they find. When "until"
--- has passed, one of them is tried: the probe. If it is confirmed, the topic is resumed.
+-- has passed, one of them is tried, or a few: the probes. If one is confirmed, the topic is resumed.
 CREATE TABLE outbox_topics (
   topic    text COLLATE "C" PRIMARY KEY, -- as in outbox_queue; '*' is every topic
   since    timestamptz NOT NULL DEFAULT now(),
   until    timestamptz NOT NULL, -- 'infinity': until an operator resumes it
-  pause    float8 NOT NULL, -- seconds; it doubles each time that the event that is tried is not taken
+  pause    float8 NOT NULL, -- seconds; it doubles each time that a probe pauses the topic again
   reason   text NOT NULL CHECK (octet_length(reason) <= 1024),
   operator text CHECK (octet_length(operator) BETWEEN 1 AND 200), -- who paused it; NULL: the relay
   -- The pause is over. The claims make the halted events due, some at a time, and then delete the row.

@@ -27,9 +27,11 @@ const (
 
 // decision is what becomes of an event, and of its topic.
 type decision struct {
-	event   eventState
-	topic   topicState
-	after   int           // the topic is paused by so many such events, one after the other; a probe alone does
+	event eventState
+	topic topicState
+	// after is how many events of a topic, one after the other, must be refused or end publishers
+	// until it pauses. A probe alone pauses it.
+	after   int
 	failure store.Failure // is written, unless the event is published or retried
 }
 

@@ -20,9 +20,9 @@
 //	confirmed    published  resumed
 //	returned     halted     paused
 //	busy         halted     paused     too many of its topic have no answer, or it is unreachable
-//	refused      delayed    paused     by 2 events in a row; the try counts
-//	closedAlone  delayed    paused     by 50 events in a row; the try counts
-//	lostAlone    delayed    paused     by 2 events in a row; the tries count from the 10th on
+//	refused      delayed    paused     by the 2nd of these three in a row; the try counts
+//	closedAlone  delayed    paused     by the 50th of these three in a row; the try counts
+//	lostAlone    delayed    paused     by the 2nd of these three; the tries count from the 10th on
 //	invalid      failed     untried
 //	noAnswer     delayed    unchanged  halted if this relay has paused it; an e-mail: counts
 //	notSent      retried    untried    the session is left, or the publisher has ended
@@ -36,10 +36,11 @@
 // # Topics
 //
 // A paused topic is a row of the table outbox_topics, and no claim takes its events. When the pause
-// is over, one of them is sent: the probe. If it is confirmed, the topic is resumed. If it pauses the
-// topic again, that is for longer. If it is untried, the next probes are sent at once. So it is if a
-// new event is refused: that may be about this event alone. There are 1, 2, 4 … probes at once, while
-// they are answered (pace.go). So many refused events hold up no good one.
+// is over, one of them is sent: the probe. If it is confirmed, the topic is resumed. If it pauses
+// the topic again, that is for longer. If the topic is untried, the next probes are sent at once. A
+// new event that is refused leaves it untried, too: the refusal may be about this event alone. There
+// are 1, 2, 4 … probes at once, while they are answered (pace.go). So refused events do not hold up
+// a good one behind them.
 //
 // Probes have a worker of their own, with a connection of its own, because RabbitMQ stops reading a
 // whole connection when one queue does not take what was sent. For the same reason a worker whose
