@@ -9,8 +9,8 @@ import (
 // start: one event, and twice as many after each batch that is answered. It begins again after
 // several events were lost together, or had no answer in time although their topics are not silent.
 // So the event that ends publishers is soon alone, and a slow destination gets no more than it
-// answers in time. A destination that answers one by one gets the full window at once. A connection
-// for probes has a pace of its own.
+// answers in time. A destination that answers one by one gets the full window at once. Each
+// connection for probes has a pace of its own, which begins with one.
 type pace struct {
 	config *Config
 

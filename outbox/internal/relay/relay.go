@@ -116,7 +116,7 @@ func (r *Relay) newDatabase(l *leases, by deadlines) *database {
 // newWorker returns a worker that begins nothing more when ctx ends.
 func (r *Relay) newWorker(ctx context.Context, session publish.Session, p *pace, by deadlines) *worker {
 	_, isOneByOne := session.(publish.OneByOne)
-	if r.caution.isOn.Store(isOneByOne); isOneByOne {
+	if r.caution.isOn.Store(isOneByOne); isOneByOne && p == r.pace { // probes begin with one
 		p.restart(r.config.Workers * r.config.Window)
 	}
 	ctx, finish := context.WithCancel(ctx)
@@ -153,8 +153,8 @@ func newDeadlines(ctx context.Context, timeout time.Duration) (d deadlines, canc
 // limit a worker stays on a connection that answers nothing, and the topics of what it sends pause.
 const maxDraining = 32
 
-// keepWorking runs a worker on one connection after the other, until ctx ends; a worker for probe
-// events only until no topic is paused. If the destination does not read a connection any more, the
+// keepWorking runs a worker on one connection after the other, until ctx ends; a worker for
+// probes only until no topic is paused. If the destination does not read a connection any more, the
 // worker is replaced by another one with a new connection. The old one stays until all is answered,
 // or no late answer counts any more.
 func (r *Relay) keepWorking(ctx context.Context, sessions *sync.WaitGroup, newWorker func(context.Context, publish.Session) *worker) error {

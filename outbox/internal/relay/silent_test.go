@@ -171,6 +171,16 @@ func TestP4AProbeWithoutAnswerHoldsNoOtherProbe(t *testing.T) {
 			}
 		})
 	}
+	inVirtualTime(t, func(v *virtual) { // a mail server, which answers one by one
+		v.callEach(functions{"a": func(context.Context) error { return errors.New("refused") }})
+		v.outbox.paused["a"] = time.Now()
+		v.outbox.append("a", 20)
+		v.run()
+		v.sleep(2 * probePause)
+		if got := v.outbox.tried; len(got) < 2 || got[0] != 1 || got[1] != 2 {
+			t.Errorf("claims of probes try %v e-mails, want first 1 and 2", got)
+		}
+	})
 }
 
 // TestP4ALateAnswerIsOfItsOwnPublisher: an event that is lost alone, on the next one, is the cause.

@@ -254,7 +254,7 @@ func (p *process) checkClaim() {
 }
 
 // checkBytes checks the relay's own count of what is in flight: startRelay checks that it ends at
-// 0. The last payload of each claim may be above the bound, and events of probes are.
+// 0. The last payload of each claim may be above the bound, and probes are.
 func (p *process) checkBytes() {
 	if n, limit := p.relay.bytes.Load(), int64(maxBytes+(p.workers+p.topics)*len(large)); n > limit {
 		p.reportViolation("%s has %d bytes in flight, more than %d", p.title(), n, limit)
